@@ -1,6 +1,6 @@
-// Trap: symbol versions. A program asks for the version that was the default when it was linked; a library
-// that exports only one version of a name gets the lock of an old program but not its trylock, and exclusion
-// is gone. Here is a reference to every version that the C library has of every exported name.
+// Trap: symbol versions. A program asks for the version that was the default when it was linked. If a library exports
+// only one version of a name, it may get an old program's lock calls but not its trylock calls, and exclusion is lost.
+// This file refers to every version that the C library has of every exported name.
 #include "library_in_use.h"
 
 #include <semaphore.h>
@@ -66,12 +66,12 @@ CASE_FOR(bound_to_library, struct reference, reference, references) {
   void* address = address_of(reference->function);
   if (!lies_in_library(address))
     fail_case(__FILE__, __LINE__, "%s is bound to %s", reference->name, object_of(address));
-  // All versions must be bound to one function, the one that all other callers are bound to. The library exports a
-  // few condition functions twice, once with a version.
+  // All versions must be bound to one function, the same as for all other callers. The library exports a few condition
+  // functions twice, once with a version.
   if (strncmp(reference->symbol, "pthread_cond_", 13) != 0) CHECK(address == dlsym(RTLD_DEFAULT, reference->symbol));
 }
 
-// The purpose: the lock of one version excludes the trylock of another.
+// The lock of one version must exclude the trylock of another.
 struct pair {
   const char* name;
   void (*lock)(void);
@@ -94,7 +94,7 @@ CASE_FOR(versions_exclude_each_other, struct pair, pair, pairs) {
   CHECK_CODE(pthread_mutex_clocklock(&mutex, CLOCK_MONOTONIC, &past), ETIMEDOUT);
 }
 
-// The post of one version serves the wait of another.
+// The post of one version must serve the wait of another.
 struct semaphore_calls {
   const char* name;
   void (*post)(void);
@@ -140,7 +140,7 @@ CASE_FOR(versions_share_semaphores, struct semaphore_calls, calls, semaphore_cal
 }
 #endif
 
-// Names that belong to the C library stay with it.
+// These names of the C library must stay bound to it.
 struct left_alone {
   const char* name;
 };

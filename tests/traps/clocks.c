@@ -1,5 +1,5 @@
-// Traps of clocks: CLOCK_REALTIME may be set while a thread waits until a time on it. A wait must sleep by that clock and not
-// by another one for the time that was left when it began. The C library's waits do.
+// Traps of clocks: CLOCK_REALTIME may be set while a thread waits for a time on it. A wait must sleep by that clock,
+// not by another clock for the time that was left when the wait began. The C library's waits do so.
 #include "kinds.h"
 
 #include <fcntl.h>
@@ -65,7 +65,8 @@ static pthread_t begin_to_wait(const struct wait* wait, long milliseconds) {
   return thread;
 }
 
-// The system call in which the thread sleeps, as the kernel tells it: its number and its arguments. False: it does not sleep.
+// Reads the number and the arguments of the system call in which the thread sleeps, as the kernel reports them. Returns
+// false if the thread does not sleep.
 static bool sleeps_in(pid_t thread, unsigned long call[7]) {
   char name[64], text[256] = "";
   snprintf(name, sizeof name, "/proc/self/task/%d/syscall", (int)thread);
@@ -77,7 +78,7 @@ static bool sleeps_in(pid_t thread, unsigned long call[7]) {
                               &call[5], &call[6]) == 7;
 }
 
-// The first sleeps of a waiter may be short ones.
+// The first sleeps of a waiter may be short.
 CASE_FOR(sleeps_until_the_time_of_its_clock, struct wait, wait, waits) {
   begin_to_wait(wait, 60000);
   unsigned long call[7] = {0};
@@ -91,7 +92,7 @@ CASE_FOR(sleeps_until_the_time_of_its_clock, struct wait, wait, waits) {
   fail_case(__FILE__, __LINE__, "call %lu, operation %#lx", call[0], call[2]);
 }
 
-// Only where it is asked for: it sets the machine's clock, and back.
+// This case runs only if USHER_SET_CLOCK is set: it sets the machine's clock and sets it back.
 CASE_WHERE(a_step_of_the_clock_ends_the_wait, struct wait, wait, waits, wait->clock == CLOCK_REALTIME) {
   if (getenv("USHER_SET_CLOCK") == NULL) skip_case("would set the machine's clock");
   const pthread_t thread = begin_to_wait(wait, 6000);

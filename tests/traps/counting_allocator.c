@@ -1,5 +1,5 @@
-// To be preloaded: the C library's allocator with a counter of the calls that a thread makes while it is told
-// to.
+// A library to be preloaded: the C library's allocator with a counter of a thread's calls. count_allocations() turns it
+// on and off.
 #define _GNU_SOURCE
 #include <stddef.h>
 #include <stdlib.h>
@@ -14,8 +14,8 @@ void count_allocations(int on);
 long allocations_counted(void);
 void* memalign(size_t alignment, size_t size);
 
-// A thread's own, without a call: what a lock does in this thread is counted, thread creation elsewhere is
-// not.
+// A thread-local variable that is accessed without a call. The allocations of a lock in this thread are counted, those
+// of thread creation in other threads are not.
 static __thread int counting __attribute__((tls_model("initial-exec")));
 static long counted;
 
@@ -55,5 +55,5 @@ void* aligned_alloc(size_t alignment, size_t size) {
 }
 int posix_memalign(void** block, size_t alignment, size_t size) {
   *block = memalign(alignment, size);
-  return *block ? 0 : 12;  // ENOMEM, and errno is not touched
+  return *block ? 0 : 12;  // ENOMEM; errno is unchanged
 }

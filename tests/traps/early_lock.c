@@ -1,5 +1,5 @@
-// To be preloaded beside libusher.so: its constructor locks, contends and waits while the library's own
-// constructor may not have run yet. A preloaded library's constructors are the last of all.
+// A library to be preloaded beside libusher.so. Its constructor locks, contends and waits when the constructor of
+// libusher.so may not have run yet: constructors of preloaded libraries run last.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -22,7 +22,7 @@ static int count, gate;
 
 static void* contend(void* unused) {
   (void)unused;
-  // The first locks of the process, all at the same moment.
+  // All threads make the first lock calls of the process at the same moment.
   while (!__atomic_load_n(&gate, __ATOMIC_ACQUIRE)) {
   }
   for (int i = 0; i < 300; ++i) {

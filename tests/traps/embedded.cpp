@@ -1,5 +1,5 @@
-// A plug-in with Usher's header library in it, compiled several times: by either compiler, with and without
-// hidden visibility.
+// A plug-in that embeds Usher's header library. It is compiled several times: by each compiler, with and without hidden
+// visibility.
 #include "embedded.hpp"
 
 #include <new>
@@ -21,8 +21,8 @@ constexpr embedded_functions functions_of{
 
 }  // namespace
 
-// TWA uses a process-wide waiting array, MCS queue nodes that are named by numbers: each must exist once for all
-// objects.
+// TWA uses a process-wide waiting array, and MCS identifies queue nodes by numbers. All objects must share one array
+// and one set of nodes.
 extern "C" __attribute__((visibility("default"))) const embedded_functions* embedded_twa() {
   return &functions_of<usher::mutex<usher::twa>>;
 }

@@ -1,4 +1,4 @@
-// What a plug-in that embeds Usher's header library exports: see embedded.cpp and shared_objects.cpp.
+// The functions that a plug-in with Usher's header library exports, see embedded.cpp and shared_objects.cpp.
 #pragma once
 
 #include <cstddef>

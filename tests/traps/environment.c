@@ -1,5 +1,4 @@
-// A program for run_traps.py, which looks at what comes out of it: one line on stdout that says whose its
-// mutexes are.
+// A program whose output run_traps.py checks: one line on stdout that tells whose mutexes the program uses.
 //   environment [--threads N] [--forks N]
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -30,7 +29,7 @@ int main(int argc, char** argv) {
     if (strcmp(argv[i], "--threads") == 0) threads = atoi(argv[i + 1]);
     if (strcmp(argv[i], "--forks") == 0) forks = atoi(argv[i + 1]);
   }
-  // Several take their first lock at the same moment.
+  // Several threads lock for the first time at the same moment.
   pthread_t all[64];
   for (int i = 0; i < threads && i < 64; ++i)
     if (pthread_create(&all[i], NULL, lock_first, &mutex) != 0) abort();
@@ -38,7 +37,7 @@ int main(int argc, char** argv) {
   for (int i = 0; i < threads && i < 64; ++i) pthread_join(all[i], NULL);
 
   if (pthread_mutex_lock(&mutex) != 0) abort();
-  // Only the C library counts a mutex's users, and at this place.
+  // Only the C library counts a mutex's users, in this field.
   const int is_the_c_librarys = mutex.__data.__nusers != 0;
   void* got;
   if (pthread_create(&all[0], NULL, try_it, &mutex) != 0) abort();

@@ -1,5 +1,5 @@
-// Trap: a program that embeds locks must notice that it is the child of a fork, also where the kernel does not wipe memory for
-// it. Run once as it is and once by without_wipe.
+// Trap: a program that embeds locks must notice that it is the child of a fork, even where the kernel does not wipe
+// memory for it. The program runs once directly and once under without_wipe.
 #include <pthread.h>
 
 #include <cstdio>
@@ -62,7 +62,7 @@ CASE(thread_has_another_id_in_a_child) {
   CHECK_CHILD(start_child([](void*) { CHECK(native::thread_id() == getpid()); }, nullptr), 0);
 }
 
-/// The parts of the address space that the kernel wipes in children.
+/// Returns the parts of the address space that the kernel wipes in children.
 std::vector<std::pair<unsigned long, unsigned long>> wiped() {
   std::vector<std::pair<unsigned long, unsigned long>> all;
   unsigned long begin = 0, end = 0;
@@ -75,18 +75,18 @@ std::vector<std::pair<unsigned long, unsigned long>> wiped() {
   return all;
 }
 
-// Whole pages are wiped, however large they are. This program is also built for pages of 64 KiB.
+// The kernel wipes whole pages, however large they are. This program is also built for pages of 64 KiB.
 CASE(wiped_memory_shares_no_page_with_other_memory) {
   native::fork_epoch();
   const auto all = wiped();
-  if (all.empty()) skip_case("the kernel wipes nothing here");
+  if (all.empty()) skip_case("this kernel wipes no memory");
   for (const auto& [begin, end] : all) {
     CHECK_NUMBER(begin % usher::native_detail::largest_page, 0);
     CHECK_NUMBER((end - begin) % usher::native_detail::largest_page, 0);
   }
 }
 
-// Locking there is undefined, but must not make the child's ids those of the process.
+// To lock in a child of vfork is undefined, but must not store the child's ids as those of the process.
 CASE(child_of_vfork_is_the_first_user) {
   const pid_t child = vfork();
   if (child == 0) {

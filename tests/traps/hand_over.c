@@ -1,10 +1,11 @@
-// Traps of the hand-over: unlock that looks back, ghosts in a child, deadlines under load, unlocks by others.
+// Traps of the hand-over: an unlock that accesses the mutex too late, nodes of threads that a child does not have,
+// deadlines under load, unlocks by threads that do not own the mutex.
 #include "kinds.h"
 
 #include <limits.h>
 #include <sys/syscall.h>
 
-// -- unlock does not touch the mutex after another may have it --
+// -- unlock does not touch the mutex when another thread may own it --
 
 enum { sharers = 3, pages = 3000 };
 
@@ -19,13 +20,12 @@ struct relay {
   int unmapped;
 };
 
-// The page goes as soon as the last of the owners has let go of the mutex; the one before it may still be on
-// its way out of its unlock. A late read or write is a crash here, if it comes late enough: that no stress
-// test can promise.
+// The last owner unmaps the page as soon as it has released the mutex; the previous owner may not have returned from
+// its unlock by then. A late read or write crashes here if it comes late enough, which no stress test can guarantee.
 static void* drop_all(void* argument) {
   struct relay* relay = argument;
   for (int i = 0; i < pages; ++i) {
-    // In step, so that they meet.
+    // The threads wait for each other in each round, so that they contend.
     flag_add(&relay->ready[i], 1);
     for (int spins = 0; flag_get(&relay->ready[i]) < sharers; ++spins)
       if (spins > 200) sched_yield();
@@ -53,7 +53,7 @@ CASE_FOR(unmapped_right_after, struct mutex_kind, kind, main_kinds) {
   CHECK_NUMBER(relay.unmapped, pages);
 }
 
-// The waiter sleeps when the owner unlocks: the slow path, with a wake-up.
+// The waiter sleeps when the owner unlocks, so that the slow path of unlock runs and wakes it.
 struct pair {
   struct object* object;
   int thread_id;
@@ -63,7 +63,7 @@ static void* take_and_unmap(void* argument) {
   struct pair* pair = argument;
   flag_set(&pair->thread_id, (int)gettid());
   CHECK_OK(pthread_mutex_lock(&pair->object->mutex));
-  CHECK(munmap(pair->object, 4096) == 0);  // undefined by the letter, and what unlock must be able to bear
+  CHECK(munmap(pair->object, 4096) == 0);  // POSIX leaves this undefined, but unlock must permit it
   return NULL;
 }
 
@@ -90,7 +90,7 @@ CASE(unmapped_by_the_woken) {
   }
 }
 
-// -- fork: ghosts of every sort in the queue --
+// -- fork: the queue has nodes of threads of all kinds that do not exist in the child --
 
 struct haunted {
   pthread_mutex_t mutex;
@@ -156,13 +156,14 @@ struct way_to_fork {
 static const struct way_to_fork ways_to_fork[] = {
     {"fork", fork, 1}, {"fork_of_a_fork", fork, 3}, {"raw_clone", raw_clone, 1}, {"raw_clone_of_one", raw_clone, 3}};
 
-// As pthread_atfork handlers do: held across the fork, released on both sides.
+// The mutex is held across the fork and released in both processes, as by pthread_atfork handlers.
 static void haunt(const struct way_to_fork* way, int generations) {
   struct haunted house;
   memset(&house, 0, sizeof house);
   pthread_t ghosts[4];
   CHECK_OK(pthread_mutex_lock(&house.mutex));
-  // A raw clone's child cannot start threads that the C library knows of; its ghosts are its ancestors'.
+  // The child of a raw clone cannot start threads that the C library knows of. Its queue has only the threads of its
+  // ancestors.
   const bool threads = way->fork == fork || generations == way->generations;
   for (int i = 0; threads && i < 4; ++i) ghosts[i] = start_thread(i % 2 ? ghost_timed : ghost_untimed, &house);
   if (threads) await_flag(&house.arrived, 4);
@@ -220,7 +221,8 @@ static void* wait_a_second(void* argument) {
   return NULL;
 }
 
-// Eight threads use the mutex all the time, four try with a second's patience: these acquire it every time.
+// Eight threads use the mutex all the time, and four try with a deadline of one second: each of the four acquires it
+// every time.
 CASE_FOR(a_second_is_enough, struct mutex_kind, kind, main_kinds) {
   static struct rush rush;
   make_mutex(&rush.mutex, kind);
@@ -232,7 +234,7 @@ CASE_FOR(a_second_is_enough, struct mutex_kind, kind, main_kinds) {
   for (int i = 0; i < 8; ++i) join_thread(threads[i]);
 }
 
-// The other way round: those with deadlines do not keep out those without.
+// The opposite case: threads with deadlines must not keep out threads without one.
 static void* short_patience(void* argument) {
   struct rush* rush = argument;
   while (!flag_get(&rush->stop)) {
@@ -280,7 +282,7 @@ CASE_FOR(ticket_stays_in_step, struct mutex_kind, kind, careless_kinds) {
   make_mutex(&rush.mutex, kind);
   long expected = 0;
   for (int round = 0; round < 20; ++round) {
-    // Several surplus unlocks while it is free.
+    // The mutex is unlocked several times while it is free.
     for (int i = 0; i < 1 + round % 5; ++i) CHECK_OK(pthread_mutex_unlock(&rush.mutex));
     CHECK_OK(pthread_mutex_trylock(&rush.mutex));
     CHECK_CODE(elsewhere(thread_trylock, &rush.mutex), EBUSY);
@@ -292,7 +294,7 @@ CASE_FOR(ticket_stays_in_step, struct mutex_kind, kind, careless_kinds) {
   CHECK_NUMBER(rush.count, expected);
 }
 
-// -- the last destructors of a thread, when the record of it may be gone --
+// -- the last destructors of a thread, which may run after the thread's record is gone --
 
 struct late {
   pthread_mutex_t mutex;
@@ -323,15 +325,16 @@ CASE(lock_in_the_last_destructor) {
   CHECK_NUMBER(late.count, 50 * 4 * 3 * PTHREAD_DESTRUCTOR_ITERATIONS);
 }
 
-// -- signals: a handler may run between getting in line and going to sleep --
+// -- signals: a handler may run between the entry into the queue and the sleep --
 
 static pthread_mutex_t in_handler = PTHREAD_MUTEX_INITIALIZER;
 static int handler_runs;
 
 static void lock_another(int number) {
   (void)number;
-  // Not allowed by POSIX, but done in the handlers of sampling profilers. The mutex is the handler's own, so the
-  // interrupted code cannot hold it. A queue node per thread instead of per wait would fail here.
+  // POSIX does not allow this, but the handlers of sampling profilers do it. The mutex is the handler's own, so the
+  // interrupted code cannot hold it. An implementation with one queue node per thread instead of one per wait would
+  // fail here.
   const int saved = errno;
   if (pthread_mutex_trylock(&in_handler) == 0) {
     flag_add(&handler_runs, 1);

@@ -1,6 +1,7 @@
-// Trap: a signal handler that locks, and returns while it holds the lock, may come at any instruction of whatever takes or
-// gives a queue node. And it may fork there. Here a thread takes or gives one again and again, and the handler comes after
-// its first instruction, after the second, and so on to the last. After each no node may be in two hands.
+// Trap: a signal handler that locks, and returns while it holds the lock, may run at any instruction of the code that
+// takes or gives back a queue node; and it may fork there. A thread takes or gives back a node again and again, and the
+// handler runs after its first instruction, after its second, and so on up to the last. After each handler no node may
+// have been taken twice.
 #include <sys/ptrace.h>
 #include <sys/user.h>
 
@@ -23,10 +24,10 @@ enum class action { take, take_and_give, take_two_and_give_first, give, take_man
 
 struct scene {
   const char* name;
-  bool gives;          ///< what is interrupted, else it takes
-  unsigned had;        ///< how many nodes the thread has at hand then
-  bool preloaded;      ///< a child has a pool of its own
-  bool pool_is_empty;  ///< then nodes are made
+  bool gives;          ///< the interrupted operation gives a node back, else it takes one
+  unsigned had;        ///< the number of nodes that the thread has in reserve then
+  bool preloaded;      ///< a child gets a pool of its own
+  bool pool_is_empty;  ///< new nodes are made
 };
 const scene scenes[] = {
     {"take_from_many", false, 9, false, false},
@@ -41,11 +42,11 @@ const scene scenes[] = {
     {"give_to_pool_preloaded", true, record::most, true, false},
 };
 
-/// Between the tracing process and the traced.
+/// Shared between the tracing process and the traced one.
 struct stage {
-  int after;     ///< at which of its instructions the handler comes
-  int ended;     ///< the interrupted operation has
-  int finished;  ///< the last time
+  int after;     ///< the number of the instruction at which the handler runs
+  int ended;     ///< the interrupted operation has ended
+  int finished;  ///< no further operation follows
 };
 stage* shared;
 const scene* now_on;
@@ -53,11 +54,11 @@ action what;
 bool traced = true;
 
 std::vector<bool> in_hand(1 << 20);
-std::vector<node_handle> hand;  ///< of the thread; handlers have theirs
+std::vector<node_handle> hand;  ///< nodes taken by the thread; handlers have their own list
 
 void in(std::vector<node_handle>& whose, node_handle h) {
   CHECK(h >= usher::first_node);
-  if (in_hand[h]) fail_case(__FILE__, __LINE__, "node %u is in two hands, at instruction %d", h, shared->after);
+  if (in_hand[h]) fail_case(__FILE__, __LINE__, "node %u was taken twice, at instruction %d", h, shared->after);
   in_hand[h] = true;
   whose.push_back(h);
 }
@@ -73,7 +74,7 @@ std::vector<node_handle> of_handler;
 void be_another_process() {
   be_a_child();
   traced = false;
-  // What was in a hand belonged to locks that are reset in such a child; elsewhere they stay in use.
+  // The nodes that were taken belonged to locks that such a child resets; without a preload they stay in use.
   if (!now_on->preloaded) return;
   in_hand.assign(in_hand.size(), false);
   hand.clear();
@@ -89,7 +90,7 @@ void handler(int) {
     case action::take_and_give:
       take();
       return give();
-    case action::take_two_and_give_first:  // a list that then begins as before, and is another
+    case action::take_two_and_give_first:  // the list then has the same first node, but other contents
       take();
       take();
       std::swap(of_handler.back(), *(of_handler.end() - 2));
@@ -158,12 +159,12 @@ void be_traced() {
   }
 }
 
-// The traced thread, stopped.
+// The traced thread while it is stopped.
 struct thread {
   pid_t id;
   int status = 0;
 
-  /// False: it has ended.
+  /// Returns false if the thread has ended.
   bool stops() {
     CHECK(waitpid(id, &status, 0) == id);
     if (WIFSIGNALED(status)) fail_case(__FILE__, __LINE__, "died of signal %d", WTERMSIG(status));
@@ -172,12 +173,12 @@ struct thread {
   void go(__ptrace_request how, int signal_number) const {
     CHECK(ptrace(how, id, nullptr, reinterpret_cast<void*>(std::intptr_t{signal_number})) == 0);
   }
-  /// On to the next trap.
+  /// Lets the thread run to its next trap.
   bool runs(int signal_number) {
     go(PTRACE_CONT, signal_number);
     while (stops()) {
       if (WSTOPSIG(status) == SIGTRAP) return true;
-      go(PTRACE_CONT, WSTOPSIG(status));  // a child has ended
+      go(PTRACE_CONT, WSTOPSIG(status));  // SIGCHLD: a child has ended
     }
     return false;
   }
@@ -190,9 +191,9 @@ struct thread {
 
 void trace(pid_t child) {
   thread t{child};
-  if (!t.stops()) return;  // skipped, or it has said why not
-  // First in single steps, to find the addresses on the path. Then once more for each address, with a breakpoint
-  // there.
+  if (!t.stops()) return;  // skipped, or the reason has been printed
+  // The first pass steps through the operation to find the addresses on its path. Then the operation is repeated for
+  // each address with a breakpoint at it.
   std::vector<std::uintptr_t> places;
   while (!flag_get(&shared->ended)) {
     if (std::find(places.begin(), places.end(), t.at()) == places.end()) places.push_back(t.at());
@@ -207,7 +208,7 @@ void trace(pid_t child) {
     t.set_code(place, (code & ~0xffL) | 0xcc);
     CHECK(t.runs(0));
     t.set_code(place, code);
-    if (t.at() != place + 1) continue;  // it went another way, and is where the next time begins
+    if (t.at() != place + 1) continue;  // it took another path, and has stopped at the beginning of the next operation
     hit++;
     t.set_at(place);
     CHECK(t.runs(SIGUSR1));
@@ -259,6 +260,6 @@ CASE_FOR(handler_only_forks, scene, one, scenes) {
 
 #else
 CASE(handler_at_each_instruction) {
-  skip_case("not on this machine");
+  skip_case("not implemented for this machine");
 }
 #endif

@@ -1,6 +1,6 @@
-// Traps of the memory layout: which mutexes are ours, and what the C library makes of our bytes when it is
-// reached behind our back. These cases know the layout (design.md, Preload) and need the library with a lock
-// of its own.
+// Traps of the memory layout: the mutexes that the library must handle itself, and the meaning of their bytes to the C
+// library when its functions are called directly. These cases know the layout (design.md, Preload) and need the library
+// with a lock of its own.
 #include "kinds.h"
 
 #include <sys/syscall.h>
@@ -11,7 +11,8 @@
 #define LM_ID_NEWLM -1
 #endif
 
-// Every kind that can be ours must be: normal set by attribute is 0x200 in the C library, easily missed.
+// The library must handle every kind of mutex that it can. Normal set by an attribute is 0x200 in the C library, which
+// is easily missed.
 CASE_FOR(ours, struct mutex_kind, kind, all_kinds) {
   pthread_mutex_t mutex;
   make_mutex(&mutex, kind);
@@ -56,7 +57,7 @@ CASE_FOR(the_c_librarys, struct foreign, foreign, foreigners) {
     CHECK_OK(pthread_mutex_init(&mutex, &attribute));
     const int kind = mutex.__data.__kind;
     const int code = pthread_mutex_lock(&mutex);
-    // A ceiling needs a thread with a real-time priority: the C library says EINVAL to all others.
+    // A ceiling needs a thread with a real-time priority: for all others the C library returns EINVAL.
     if (foreign->protocol == PTHREAD_PRIO_PROTECT && code != 0) {
       CHECK(code == EINVAL || code == EPERM);
       continue;
@@ -68,7 +69,7 @@ CASE_FOR(the_c_librarys, struct foreign, foreign, foreigners) {
   }
 }
 
-// A debugger shows the owner of a mutex from these two.
+// A debugger shows the owner of a mutex from these two fields.
 CASE_WHERE(owner_and_count_in_place, struct mutex_kind, kind, all_kinds, kind->checks) {
   pthread_mutex_t mutex;
   make_mutex(&mutex, kind);
@@ -89,7 +90,7 @@ CASE_WHERE(owner_and_count_in_place, struct mutex_kind, kind, all_kinds, kind->c
   }
 }
 
-// A child's thread is another than its parent's, and has another number.
+// A child's thread is not its parent's, and has another number.
 CASE_WHERE(owner_in_place_after_fork, struct mutex_kind, kind, all_kinds, kind->checks) {
   pthread_mutex_t mutex;
   make_mutex(&mutex, kind);
@@ -111,8 +112,8 @@ CASE_WHERE(owner_in_place_after_fork, struct mutex_kind, kind, all_kinds, kind->
   _exit(0);
 }
 
-// Threads that wait on a condition do not exist in a child, so its destruction there need not wait for them. (In the
-// C library it waits for ever.)
+// Threads that wait on a condition do not exist in a child, so pthread_cond_destroy need not wait for them there. In
+// the C library it waits for ever.
 static void* wait_for_ever(void* argument) {
   struct {
     pthread_mutex_t mutex;
@@ -164,7 +165,7 @@ CASE_FOR(kind_stays, struct mutex_kind, kind, all_kinds) {
   }
 }
 
-// -- the C library's own trylock on our bytes --
+// -- the C library's own trylock on a mutex of the library --
 
 static void* c_library_trylock;
 
@@ -211,7 +212,7 @@ CASE_FOR(found_busy_by_the_c_library, struct back_door, door, back_doors) {
                : way == 1 ? pthread_mutex_trylock(&mutex)
                           : pthread_mutex_timedlock(&mutex, &past));
       CHECK_CODE(elsewhere(trylock_behind_our_back, &mutex), EBUSY);
-      // Also after the mutex was handed over with others in the queue.
+      // The same holds after a hand-over with other threads in the queue.
       pthread_t waiters[3];
       for (int j = 0; j < 3; ++j) waiters[j] = start_thread(thread_lock_unlock, &mutex);
       sleep_ms(1);
@@ -250,7 +251,7 @@ static void* check_held_word(void* argument) {
   return NULL;
 }
 
-// Each owner reads the word as set, in whichever way it acquired the lock.
+// Each owner finds the word set, whichever way it acquired the lock.
 CASE(first_word_set_through_hand_over) {
   static struct shared_mutex shared;
   make_mutex(&shared.mutex, &all_kinds[0]);
@@ -261,7 +262,7 @@ CASE(first_word_set_through_hand_over) {
   CHECK_NUMBER(shared.count, 4 * 1000);
 }
 
-// -- a preloaded object whose constructor locks before our own could have run --
+// -- a preloaded object whose constructor locks before the constructor of libusher.so may have run --
 
 extern int early_result(void) __attribute__((weak));
 extern pthread_mutex_t early_mutex __attribute__((weak));

@@ -1,4 +1,4 @@
-// What the trap tests know of libusher.so: where it lies (USHER_LIB), and how to tell its mutexes from the C
+// Functions of the trap tests that know libusher.so: they find it (USHER_LIB), and distinguish its mutexes from the C
 // library's.
 #ifndef USHER_TESTS_LIBRARY_IN_USE_H
 #define USHER_TESTS_LIBRARY_IN_USE_H
@@ -8,13 +8,13 @@
 #include <dlfcn.h>
 #include <limits.h>
 
-/// The C library counts a mutex's users at offset 12; a lock of ours keeps its timed waiters there: none
-/// here. To be called once, while the mutex is held and no thread waits.
+/// The C library counts a mutex's users at offset 12, where libusher.so counts timed waiters; there are none here. To
+/// be called once, while the mutex is held and no thread waits.
 static inline bool is_the_c_librarys(const pthread_mutex_t* mutex) {
   return mutex->__data.__nusers != 0;
 }
 
-/// Whether the object that this address lies in is the file USHER_LIB.
+/// Returns whether this address lies in the file that USHER_LIB names.
 static inline bool lies_in_library(const void* address) {
   const char* path = getenv("USHER_LIB");
   Dl_info info;
@@ -28,7 +28,7 @@ static inline const char* object_of(const void* address) {
   return dladdr(address, &info) != 0 ? info.dli_fname : "nothing";
 }
 
-/// A function's address as dladdr and dlsym have it: ISO C knows no conversion.
+/// Returns a function's address in the type of dladdr and dlsym: ISO C has no such conversion.
 static inline void* address_of(void (*function)(void)) {
   void* address;
   memcpy(&address, &function, sizeof address);

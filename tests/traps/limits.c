@@ -1,4 +1,4 @@
-// Traps of little room: address space, stacks, many threads, many locks held.
+// Traps of limits: little address space, small stacks, many threads, many locks held.
 #include "kinds.h"
 
 #include <fcntl.h>
@@ -24,7 +24,7 @@ static void work_once(struct scene* scene) {
   CHECK_OK(pthread_mutex_unlock(&scene->mutex));
 }
 
-// All sorts of calls, with waits on the condition by which the threads go in step.
+// Makes calls of all kinds; waits on the condition keep the threads in step.
 static void work(struct scene* scene) {
   for (int i = 0; i < scene->rounds; ++i) {
     work_once(scene);
@@ -66,7 +66,8 @@ static pthread_t start_small_thread(thread_body body, void* argument, size_t sta
   return thread;
 }
 
-// With small stacks; `before_work`, if given, runs when all threads are there and none has locked yet.
+// Runs work in threads with small stacks. `before_work`, unless null, runs when all threads exist and none of them has
+// locked yet.
 static void work_in_threads(int threads, size_t stack, int rounds, void (*before_work)(void)) {
   static struct scene scene = {.mutex = PTHREAD_MUTEX_INITIALIZER, .condition = PTHREAD_COND_INITIALIZER};
   pthread_t all[64];
@@ -92,7 +93,7 @@ struct address_space {
 };
 static const struct address_space address_spaces[] = {{"200_MiB", 200 << 20}, {"32_MiB", 32 << 20}};
 
-// Started with a limited address space, as by `ulimit -v`: the library's reservations count.
+// The process starts with a limited address space, as by `ulimit -v`, against which the library's reservations count.
 CASE_FOR(started_with_little_address_space, struct address_space, space, address_spaces) {
   const bool with_library = getenv("USHER_LIB") && getenv("LD_PRELOAD");
   const pid_t child = fork();
@@ -115,7 +116,7 @@ CASE_FOR(started_with_little_address_space, struct address_space, space, address
   CHECK_CHILD(child, 0);
 }
 
-// A preload that does not fit is only warned about.
+// The loader only warns about a library that cannot be preloaded.
 CASE(still_preloaded) {
   if (!getenv("LD_PRELOAD")) skip_case("nothing is preloaded");
   CHECK(lies_in_library(dlsym(RTLD_DEFAULT, "pthread_mutex_lock")));
@@ -127,17 +128,16 @@ static void no_more_memory(void) {
   CHECK(mmap(NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) == MAP_FAILED);
 }
 
-// The C library's mutexes need no memory of their own; a program that has none left can still lock, for the
-// first time in its life.
+// The C library's mutexes need no memory of their own: a program without free memory can still lock for the first time.
 CASE(first_lock_without_memory) {
   work_in_threads(6, 256 << 10, 50, no_more_memory);
 }
 
-// -- locked memory: all that is mapped is resident at once, and counts against RLIMIT_MEMLOCK --
+// -- locked memory: all mapped memory becomes resident at once, and counts against RLIMIT_MEMLOCK --
 
 static long locked_kib(void) {
   static char text[4096];
-  const int file = open("/proc/self/status", O_RDONLY | O_CLOEXEC);  // not stdio, which would allocate
+  const int file = open("/proc/self/status", O_RDONLY | O_CLOEXEC);  // stdio would allocate
   CHECK(file >= 0);
   const ssize_t bytes = read(file, text, sizeof text - 1);
   CHECK(bytes > 0);
@@ -170,7 +170,7 @@ static void* lock_twice(void* argument) {
   return NULL;
 }
 
-// The C library's mutexes take no memory. Ours may take some for waiting threads, a little at a time.
+// The C library's mutexes take no memory. Those of libusher.so may take some for waiting threads, a little at a time.
 CASE_FOR(locked_memory_is_taken_little_by_little, struct crew, crew, crews) {
   static struct locked_work work = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP, 0, 0, 0};
   pthread_t all[64];
@@ -194,7 +194,7 @@ CASE(smallest_stacks) {
   work_in_threads(8, (size_t)PTHREAD_STACK_MIN, 50, NULL);
 }
 
-// -- many threads, one after the other: what one leaves behind must serve the next --
+// -- many threads, one after the other: the resources of one must serve the next --
 
 static long resident_kib(void) {
   long pages = 0, resident = 0;
@@ -235,7 +235,7 @@ static void* march_and_forget(void* argument) {
 static void march_late(void* argument) {
   struct parade* all = argument;
   if (--all->rounds_left > 0)
-    CHECK_OK(pthread_setspecific(all->key, all));  // the last round of destructors comes after all others
+    CHECK_OK(pthread_setspecific(all->key, all));  // this leads to the last round of destructors, after all others
   else
     march_lock(all);
 }
@@ -278,8 +278,8 @@ CASE_FOR(ten_thousand_threads, struct march, march, marches) {
     march->after();
   }
   const long growth = resident_kib() - after_two_thousand;
-  // A lock that is never released may cost its node (64 bytes), not a thread's whole record.
-  // Where `usher stat` records, 4096 threads have a slot of 128 bytes in its file.
+  // A lock that is never released may cost its node (64 bytes), but not the whole record of a thread. When `usher stat`
+  // records, its file has slots of 128 bytes for 4096 threads.
   const long recorded = getenv("USHER_STAT") != NULL ? 600 : 0;
   const long allowed = (march->body == march_and_forget ? 1500 : 300) + recorded;
   if (growth > allowed) fail_case(__FILE__, __LINE__, "grew by %ld KiB from 2000 to 10000 threads", growth);
@@ -301,7 +301,7 @@ static void* join_the_queue(void* argument) {
   return NULL;
 }
 
-// More waiters than any lock has bits, slots or nodes in one piece.
+// More waiters queue than any lock has bits, slots, or nodes in one block.
 CASE(a_thousand_threads_in_one_queue) {
   static struct mass mass = {.mutex = PTHREAD_MUTEX_INITIALIZER};
   static pthread_t threads[1000];
@@ -336,7 +336,7 @@ static void* lock_hoard(void* argument) {
 static void* unlock_hoard(void* argument) {
   const struct hoard* hoard = argument;
   const int count = hoard->to - hoard->from;
-  // 7919 is prime and no divisor of the counts: each mutex once, in a scattered order.
+  // 7919 is prime and divides none of the counts: each mutex is unlocked once, in a scattered order.
   for (int i = 0; i < count; ++i)
     CHECK_OK(pthread_mutex_unlock(&hoard->mutexes[hoard->from + (int)((long)i * 7919 % count)]));
   return NULL;
@@ -354,7 +354,7 @@ CASE(twenty_thousand_locks_held) {
   free(mutexes);
 }
 
-// Taken by some threads, released by others, while both go on.
+// Some threads lock mutexes and others unlock them, while both continue.
 CASE(hoards_change_hands) {
   pthread_mutex_t* mutexes = calloc(a_lot, sizeof *mutexes);
   for (int round = 0; round < 4; ++round) {

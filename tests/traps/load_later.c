@@ -1,5 +1,5 @@
-// Traps of loading: libusher.so by dlopen instead of LD_PRELOAD. Its thread-local storage has to fit into
-// what the loader has left for libraries that come later, and it must not go away again.
+// Traps of loading: libusher.so is loaded by dlopen instead of LD_PRELOAD. Its thread-local storage has to fit into the
+// space that the loader reserves for such libraries, and it must not be unloaded.
 #include "library_in_use.h"
 
 struct functions {
@@ -54,7 +54,7 @@ CASE_FOR(loaded_by_dlopen, struct way_to_load, way, ways_to_load) {
   CHECK_OK(call_mutex_function(all.functions.lock, &all.mutex));
   CHECK_CODE(call_mutex_function(all.functions.trylock, &all.mutex), EBUSY);
   CHECK_OK(call_mutex_function(all.functions.unlock, &all.mutex));
-  // Closed, and still there: threads run on.
+  // The library was closed but is still loaded: threads continue to use it.
   CHECK(dlclose(library) == 0);
   all.count = 0;
   run_threads(4, work, &all, 0);
@@ -70,7 +70,7 @@ static void* use_after_load(void* argument) {
   return work(argument);
 }
 
-// A thread that exists before the library is loaded: its thread-local storage was laid out without it.
+// This thread exists before the library is loaded, so that its thread-local storage was laid out without the library.
 static int loaded;
 static void* wait_and_use(void* argument) {
   await_flag(&loaded, 1);

@@ -1,6 +1,5 @@
-// To be preloaded: a heap of the simplest sort behind one pthread mutex, as allocators have it. It is needed
-// before all constructors, by the loader itself. When a lock allocates, the allocator is entered while
-// it is inside, and says so.
+// A library to be preloaded: a very simple heap behind one pthread mutex, which is common in allocators. The loader
+// itself needs it before all constructors. If a lock allocates, the allocator is re-entered and reports this.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>
@@ -84,7 +83,7 @@ void free(void* pointer) {
   if (!pointer) return;
   struct header* block = (struct header*)pointer - 1;
   const int list = list_of(block->size);
-  if (list == 0) return;  // the large ones are never used again
+  if (list == 0) return;  // blocks of this list are never reused
   enter();
   memcpy((void*)(block + 1), &free_lists[list], sizeof(struct header*));
   free_lists[list] = block;
@@ -93,7 +92,7 @@ void free(void* pointer) {
 
 void* calloc(size_t number, size_t size) {
   void* block = malloc(number * size);
-  // Through a volatile: otherwise the compiler makes one call of calloc of these two, a call of this function.
+  // The pointer is volatile: otherwise the compiler replaces the two calls by a call of calloc, which is this function.
   void* (*volatile fill)(void*, int, size_t) = memset;
   return fill(block, 0, number * size);
 }
@@ -118,7 +117,7 @@ int posix_memalign(void** block, size_t alignment, size_t size) {
   return 0;
 }
 
-// As allocators do: the heap is consistent in the child.
+// The lock is held across a fork, as in other allocators: the heap is consistent in the child.
 static void before_fork(void) {
   enter();
 }

@@ -1,5 +1,5 @@
-// How long threads wait, and how often they wake meanwhile. Counted in critical sections of others and in switches, not in
-// time: both are the same on a busy machine.
+// Tests how long threads wait and how often they wake up meanwhile. The measures are other threads' critical sections
+// and context switches instead of time, since these do not depend on the machine's load.
 #include "kinds.h"
 
 #include <sys/resource.h>
@@ -8,9 +8,9 @@ struct scene {
   pthread_mutex_t mutex;
   pthread_cond_t condition;
   int go, waiting, stop, returned;  // `waiting` and `returned` are flags; the others are guarded by the mutex
-  long sections;                    // of those that use the mutex; guarded by it
-  long last_return;                 // the number of sections at that moment
-  long switches;                    // a flag: of the waiters, in all
+  long sections;                    // of the threads that use the mutex; guarded by it
+  long last_return;                 // the number of sections when the last waiter returned
+  long switches;                    // a flag: the sum over the waiters
 };
 
 static void open_scene(struct scene* s) {
@@ -25,7 +25,7 @@ static long my_switches(void) {
   return r.ru_nvcsw;
 }
 
-/// Sleeps while it holds the mutex: the library then decides the next owner, not the machine's timing.
+/// The thread sleeps while it holds the mutex, so that the library decides the next owner and not the machine's timing.
 static void* use_again_and_again(void* argument) {
   struct scene* s = argument;
   for (bool over = false; !over;) {
@@ -51,14 +51,14 @@ static void* wait_for_go(void* argument) {
   return NULL;
 }
 
-/// How many sections of `users` threads pass between the signal and the last waiter's return.
+/// Returns the number of sections of `users` threads between the signal and the last waiter's return.
 static long sections_of_others(struct scene* s, int users, int waiters) {
   open_scene(s);
   pthread_t wait[64], use[8];
   for (int i = 0; i < waiters; ++i) wait[i] = start_thread(wait_for_go, s);
   await_flag(&s->waiting, waiters);
   for (int i = 0; i < users; ++i) use[i] = start_thread(use_again_and_again, s);
-  // The second time: a thread that has never waited for a mutex is not known to the library yet.
+  // The thread locks twice, since the library does not know a thread that has never waited for a mutex.
   long sections = 0;
   for (int i = 0; i < 2; ++i) {
     CHECK_OK(pthread_mutex_lock(&s->mutex));
@@ -78,7 +78,8 @@ static long sections_of_others(struct scene* s, int users, int waiters) {
   return s->last_return - sections;
 }
 
-// A thread that was signalled is not left asleep for a number of sections, however long they are. (It was for eight.)
+// A signalled thread is not left asleep for several sections, however long they are. (An earlier version let eight
+// pass.)
 CASE(signalled_among_long_sections) {
   struct scene s;
   int soon = 0;
@@ -86,7 +87,7 @@ CASE(signalled_among_long_sections) {
   CHECK(soon >= 3);
 }
 
-// A broadcast does not take a section or more for each waiter. (It took two to four.)
+// After a broadcast the waiters need less than a section each. (An earlier version needed two to four.)
 CASE(broadcast_among_long_sections) {
   struct scene s;
   const long sections = sections_of_others(&s, 3, 40);
@@ -123,7 +124,7 @@ static void* take_turns(void* argument) {
   return NULL;
 }
 
-// Two threads that signal each other for ever do not keep the mutex among themselves.
+// Two threads that signal each other for ever do not keep a third thread from the mutex.
 CASE(beside_threads_that_take_turns) {
   struct turns t;
   memset(&t, 0, sizeof t);
@@ -136,7 +137,7 @@ CASE(beside_threads_that_take_turns) {
   long last = 0;
   for (int i = 0; i < 20; ++i) {
     CHECK_OK(pthread_mutex_lock(&t.mutex));
-    note("%ld sections for the %d. time", t.sections - last, i);
+    note("%ld sections in round %d", t.sections - last, i);
     if (i != 0) CHECK(t.sections - last <= 20);
     last = t.sections;
     t.stop = i == 19;
@@ -160,7 +161,8 @@ static void* give_up(void* argument) {
   return NULL;
 }
 
-// Who waits with a deadline for a mutex that stays locked sleeps until then. (It woke about a hundred times a second.)
+// A thread with a deadline sleeps until then if the mutex stays locked. (An earlier version woke up about a hundred
+// times a second.)
 CASE(deadlines_that_pass) {
   enum { threads = 64 };
   struct crowd c = {.until = later(now(CLOCK_MONOTONIC), 1000)};

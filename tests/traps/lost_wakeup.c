@@ -1,10 +1,11 @@
-// Trap: a signal that no thread gets, though threads wait. The condition variables of glibc 2.25 to 2.40 lose one where a
-// waiter that has consumed its signal is held up for long before its next few instructions (glibc's bug 25847): it then finds
-// that two groups of waiters have come and gone, suspects that it took a signal of the present group, and adds another one. A
-// waiter of that group wakes too many, and is not subtracted: a later signal goes to a group that has no waiter left.
+// Trap: a signal that wakes no thread although threads wait. The condition variables of glibc 2.25 to 2.40 lose a
+// signal if a waiter that has consumed its signal is delayed for long before its next few instructions (glibc's bug
+// 25847). The waiter then finds that two groups of waiters have come and gone, assumes that it took a signal of the
+// present group, and adds another signal to that group. This signal wakes one waiter too many, which is not subtracted
+// from the group's count: a later signal goes to a group that has no waiter left.
 //
-// Three workers take items from a queue, and wait while it is empty; each item is followed by a signal. Worker 0 goes one
-// instruction at a time, and is held after the n-th, for each n in turn:
+// Three workers take items from a queue and wait while it is empty. A signal follows each item. Worker 0 is stepped
+// through its instructions and is held after the n-th, for each n in turn:
 //
 //     worker 0 waits, and gets item 1's signal
 //     worker 0 is held          worker 1 takes item 1 without a wait, then waits for item 2 and gets it
@@ -12,7 +13,7 @@
 //     worker 0 goes on, finds no item, and waits; the other worker waits, too
 //     item 4 is put into the queue: one of the two must take it
 //
-// All of them keep to POSIX: the predicate is tested under the mutex in a loop, and any waiter can use any item.
+// All threads obey POSIX: they test the predicate under the mutex in a loop, and any waiter can use any item.
 #include "kinds.h"
 
 #include <dlfcn.h>
@@ -20,11 +21,11 @@
 #include <sys/syscall.h>
 #include <sys/user.h>
 
-#if defined(__x86_64__)  // the single steps and the trap
+#if defined(__x86_64__)  // for the single steps
 
 struct schedule {
   const char* name;
-  bool awake;   ///< item 1's signal comes as soon as worker 0 has released the mutex, else when it sleeps
+  bool awake;   ///< item 1's signal is sent as soon as worker 0 has released the mutex, else when it sleeps
   bool inside;  ///< the signals are sent with the mutex held
 };
 static const struct schedule schedules[] = {
@@ -103,7 +104,7 @@ static void produce(void) {
 // ---- the tracer ----------------------------------------------------------------------------------------------
 
 static pid_t child;
-static bool is_held;  ///< worker 0 is stopped by us
+static bool is_held;  ///< the tracer has stopped worker 0
 
 static bool is_asleep(pid_t thread) {
   char name[64], line[512] = "";
@@ -116,8 +117,8 @@ static bool is_asleep(pid_t thread) {
   return state != NULL && state[1] == ' ' && state[2] == 'S';
 }
 
-/// Waits until the flag has that value, which `thread` is to give it. False after 5 s. While worker 0 is held, `thread` may need
-/// it: then false as soon as `thread` has slept for 20 ms, or after 0.15 s.
+/// Waits until `thread` has given the flag that value. Returns false after 5 s. While worker 0 is held, `thread` may
+/// depend on it: then false after `thread` has slept for 20 ms, or after 0.15 s.
 static bool comes(const int* flag, int at_least, pid_t thread) {
   const double limit = seconds() + (is_held ? 0.15 : 5);
   double awake = seconds();
@@ -129,7 +130,7 @@ static bool comes(const int* flag, int at_least, pid_t thread) {
   return true;
 }
 
-/// Whether all workers that want an item sleep, but for the held one.
+/// Returns whether all workers that want an item sleep, except for the held one.
 static bool all_asleep(void) {
   for (int i = 0; i < workers; ++i) {
     const struct worker* const w = &queue->worker[i];
@@ -138,12 +139,12 @@ static bool all_asleep(void) {
   }
   return true;
 }
-/// Waits for that, for 1 s at most: they may also poll.
+/// Waits until all_asleep(), for at most 1 s, since the workers may also poll.
 static void settle(void) {
   const double limit = seconds() + 1;
   for (int quiet = 0; quiet < 5 && seconds() < limit; usleep(50)) quiet = all_asleep() ? quiet + 1 : 0;
 }
-/// Waits until there are no items. False as soon as all workers that want one have slept for 1 s, or after 10 s.
+/// Waits until there are no items. Returns false when all workers that want one have slept for 1 s, or after 10 s.
 static bool is_emptied(void) {
   const double limit = seconds() + 10;
   double awake = seconds();
@@ -203,7 +204,7 @@ static void let_go_on(void) {
   CHECK(ptrace(PTRACE_DETACH, queue->worker[held].thread, NULL, NULL) == 0);
   is_held = false;
 }
-/// False if it went to sleep in a system call.
+/// Returns false if the thread went to sleep in a system call.
 static bool step(void) {
   CHECK(ptrace(PTRACE_SINGLESTEP, queue->worker[held].thread, NULL, NULL) == 0);
   if (stops(1)) return true;
@@ -212,12 +213,12 @@ static bool step(void) {
 }
 
 enum outcome {
-  woken,      ///< as it must be
-  lost,       ///< nobody took item 4, until one more signal was sent
-  dead,       ///< nor then
-  blocks,     ///< the other threads need the held one to go on
-  has_mutex,  ///< the same: it has the mutex
-  over,       ///< there are not so many instructions
+  woken,      ///< the required outcome
+  lost,       ///< no worker took item 4 until one more signal was sent
+  dead,       ///< the additional signal did not help either
+  blocks,     ///< the other threads cannot go on while worker 0 is held
+  has_mutex,  ///< as above, because worker 0 holds the mutex
+  over,       ///< worker 0 executes fewer instructions
 };
 
 static bool others_come_and_go(void) {
@@ -226,7 +227,7 @@ static bool others_come_and_go(void) {
          order(put_item);
 }
 
-/// Worker 0 could not be held: the others could not go on. All items must be taken nevertheless.
+/// The other threads could not go on while worker 0 was held. All items must be taken nevertheless.
 static enum outcome finish_freely(void) {
   let_go_on();
   for (int i = 0; i < workers; ++i) flag_add(&queue->worker[i].wanted, 10);
@@ -309,19 +310,19 @@ CASE_FOR(a_signal_wakes_a_waiter, struct schedule, schedule, schedules) {
       first_instruction = n;
       memcpy(first, where, sizeof first);
     }
-    if (outcome == has_mutex) break;  // and has it until the wait is over
+    if (outcome == has_mutex) break;  // and holds it until the wait has ended
   }
   if (tally[lost] + tally[dead] > 0)
     fail_case(__FILE__, __LINE__,
               "item 4's signal woke neither of two waiters in %d of %d schedules, first with a waiter held after %d "
               "instructions, at %s; one more signal %s",
               tally[lost] + tally[dead], tally[woken] + tally[lost] + tally[dead] + tally[blocks], first_instruction,
-              first, tally[dead] == 0 ? "woke one" : "did not, either");
+              first, tally[dead] == 0 ? "woke one" : "did not either");
   CHECK(tally[woken] > 20);
 }
 
 #else
 CASE(a_signal_wakes_a_waiter) {
-  skip_case("not on this machine");
+  skip_case("not implemented for this machine");
 }
 #endif

@@ -1,6 +1,6 @@
-// Traps of queue nodes: a thread has a limited number of them at hand, yet may hold any number of locks; what it took others
-// may give back; it may end while it holds some; a signal handler may lock while it is about to take one; and a child
-// of a fork has none of the threads that hold them.
+// Traps of queue nodes: a thread has a limited number of them in reserve, but may hold any number of locks. Other
+// threads may give back nodes that it took. It may end while it holds some, and a signal handler may lock while the
+// thread is about to take one. And a child of a fork does not have the threads that hold nodes.
 #include "kinds.h"
 
 #include <sys/ptrace.h>
@@ -19,7 +19,7 @@ static void unlock_all(pthread_mutex_t* all, int count) {
   for (int i = 0; i < count; ++i) CHECK_OK(pthread_mutex_unlock(&all[i]));
 }
 
-// -- the time that it takes: compared within the case, the best of some rounds --
+// -- the cost in time: compared within the case; the best of several rounds counts --
 
 static double least(double a, double b) {
   return a < b ? a : b;
@@ -79,7 +79,7 @@ static void* lock_and_end(void* mutex) {
   return NULL;
 }
 
-// CPU time: the elapsed time of thread creation depends on the other load.
+// Measures CPU time, since the elapsed time of thread creation depends on other load.
 static double end_some(pthread_mutex_t* all, int count) {
   const struct timespec begin = now(CLOCK_PROCESS_CPUTIME_ID);
   for (int i = 0; i < count; ++i) in_new_thread(lock_and_end, &all[i]);
@@ -101,7 +101,7 @@ CASE(threads_that_end_with_a_lock_held) {
               (parts - 4) * part, last * 1e3);
 }
 
-// -- where nodes go --
+// -- nodes that other threads give back --
 
 struct belt {
   pthread_mutex_t* mutexes;
@@ -119,7 +119,7 @@ static void* unlock_on_belt(void* argument) {
   return NULL;
 }
 
-// More rounds than there are nodes.
+// There are more rounds than nodes.
 CASE(locked_here_unlocked_there) {
   struct belt belt = {.mutexes = new_mutexes(belt_length)};
   const pthread_t thread = start_thread(unlock_on_belt, &belt);
@@ -131,7 +131,7 @@ CASE(locked_here_unlocked_there) {
   join_thread(thread);
 }
 
-// The node that a mutex is held with, where it lies in the open: 0 elsewhere.
+// Returns the node with which a mutex is held, for locks that store it in the open; otherwise 0.
 static uint32_t node_of(const pthread_mutex_t* mutex) {
   static const char* const in_first_word[] = {"mcs", "clh", "clh-tls", "mcsg"};
   const char* lock = getenv("LD_PRELOAD") ? getenv("USHER_LOCK") : NULL;
@@ -141,7 +141,7 @@ static uint32_t node_of(const pthread_mutex_t* mutex) {
   return word;
 }
 
-// All are held.
+// Checks that all mutexes are held, and with different nodes.
 static void check_nodes(pthread_mutex_t* const* all, int count) {
   for (int i = 0; i < count; ++i) {
     CHECK_CODE(pthread_mutex_trylock(all[i]), EBUSY);
@@ -151,7 +151,7 @@ static void check_nodes(pthread_mutex_t* const* all, int count) {
   }
 }
 
-// Deep enough that the nodes held at all these forks together exceed the number of nodes.
+// There are so many generations that the nodes held at all the forks together exceed the number of nodes.
 CASE(generations_that_fork_with_locks_held) {
   enum { deep = 56, many = 20000 };
   pthread_mutex_t* all = new_mutexes(many);
@@ -234,17 +234,17 @@ static long place_of(pid_t child) {
   return ptrace(PTRACE_PEEKUSER, child, (void*)instruction_pointer, NULL);
 }
 
-// False: it has ended.
+// Returns false if the child has ended.
 static bool go_to_trap(pid_t child, bool one_step, long number) {
   int status;
   CHECK(ptrace(one_step ? PTRACE_SINGLESTEP : PTRACE_CONT, child, NULL, (void*)number) == 0);
   CHECK(waitpid(child, &status, 0) == child);
-  if (WIFEXITED(status) && WEXITSTATUS(status) != 0) _exit(WEXITSTATUS(status));  // it has said why
+  if (WIFEXITED(status) && WEXITSTATUS(status) != 0) _exit(WEXITSTATUS(status));  // the child has reported the reason
   CHECK(WIFEXITED(status) || (WIFSTOPPED(status) && WSTOPSIG(status) == SIGTRAP));
   return WIFSTOPPED(status);
 }
 
-// It comes once before each instruction of the call, as far as that has no loops.
+// The handler runs once before each instruction of the call, except for repetitions in loops.
 CASE_FOR(handler_that_returns_holding, struct interrupted_call, call, interrupted_calls) {
   enum { most_places = 2000 };
   static long places[most_places];
@@ -258,9 +258,9 @@ CASE_FOR(handler_that_returns_holding, struct interrupted_call, call, interrupte
   }
   int status, count = 0, hit = 0;
   CHECK(waitpid(child, &status, 0) == child);
-  if (WIFEXITED(status)) _exit(WEXITSTATUS(status));  // it has said why
-  // First in single steps, to find the addresses on the path. Then once more for each address, with a breakpoint
-  // there.
+  if (WIFEXITED(status)) _exit(WEXITSTATUS(status));  // the child has reported the reason
+  // The first pass steps through the call to find the addresses on its path. Then the call is repeated for each address
+  // with a breakpoint at it.
   while (!flag_get(&handler_stage->ended)) {
     const long place = place_of(child);
     int i = 0;
@@ -277,7 +277,7 @@ CASE_FOR(handler_that_returns_holding, struct interrupted_call, call, interrupte
     CHECK(ptrace(PTRACE_POKETEXT, child, place, (void*)((code & ~0xffL) | 0xcc)) == 0);
     CHECK(go_to_trap(child, false, 0));
     CHECK(ptrace(PTRACE_POKETEXT, child, place, (void*)code) == 0);
-    if (place_of(child) != places[i] + 1) continue;  // it went another way, and is where the next time begins
+    if (place_of(child) != places[i] + 1) continue;  // it took another path, up to the next call
     CHECK(ptrace(PTRACE_POKEUSER, child, (void*)instruction_pointer, place) == 0);
     CHECK(go_to_trap(child, false, SIGUSR1));
     ++hit;

@@ -1,10 +1,11 @@
-// Trap: as long as a process has one thread, locks and unlocks are plain loads and stores; a thread that is made at any moment, in
-// any way, must find every mutex as it is. And a signal handler that comes between two of their instructions.
+// Trap: as long as a process has one thread, locks and unlocks are plain loads and stores. A thread that is created at
+// any moment and in any way must find the state of every mutex right, and so must a signal handler that runs between
+// two of these instructions.
 #include "kinds.h"
 
 #include <threads.h>
 
-// The C library's; older ones, and others, have none.
+// A variable of the C library; older and other C libraries do not have it.
 extern char __libc_single_threaded __attribute__((weak));
 
 static bool knows_threads(void) {
@@ -15,13 +16,13 @@ static void be_alone(void) {
   CHECK(__libc_single_threaded != 0);
 }
 
-// -- threads of all sorts ----------------------------------------------------------------------------------------
+// -- threads of all kinds ----------------------------------------------------------------------------------------
 
 enum { rounds = 2000, others = 3 };
 
 struct counting {
   pthread_mutex_t mutex;
-  long count;  ///< plain: by the holder
+  long count;  ///< plain: only the holder of the mutex changes it
   int begun, done;
 };
 static struct counting counting;
@@ -82,7 +83,7 @@ struct maker {
 static const struct maker makers[] = {
     {"pthread_create", make_by_pthread}, {"thrd_create", make_by_c11}, {"timer", make_by_timer}};
 
-/// One thread begins alone and makes the others, with the mutex free or held.
+/// A process with one thread creates the others while the mutex is free or held.
 static void from_one_to_many(void) {
   be_alone();
   const struct maker* maker = &makers[counting.count++ % 3];
@@ -93,7 +94,7 @@ static void from_one_to_many(void) {
   if (holds) CHECK_OK(pthread_mutex_lock(&counting.mutex));
   for (int i = 0; i < others; ++i) maker->make();
   if (holds) {
-    await_flag(&counting.begun, 1);  // it comes to a mutex that was locked by a store
+    await_flag(&counting.begun, 1);  // the thread finds a mutex that was locked by a store
     const long before = counting.count;
     for (int i = 0; i < 3; ++i) sched_yield();
     CHECK_NUMBER(counting.count, before);
@@ -110,13 +111,13 @@ CASE_FOR(threads_come, struct mutex_kind, kind, main_kinds) {
   for (int i = 0; i < 24; ++i) {
     counting.count = i;
     CHECK_CHILD(start_child((void (*)(void*))(void (*)(void))from_one_to_many, NULL), 0);
-    // This process has no thread yet, and uses the mutex between its children's lives.
+    // This process has no other thread yet, and uses the mutex between the children's lives.
     CHECK_OK(pthread_mutex_lock(&counting.mutex));
     CHECK_OK(pthread_mutex_unlock(&counting.mutex));
   }
 }
 
-/// A C library may set the flag again when all other threads have ended.
+/// A C library may set the variable again when all other threads have ended.
 CASE_FOR(threads_come_again, struct mutex_kind, kind, main_kinds) {
   be_alone();
   make_mutex(&counting.mutex, kind);
@@ -133,7 +134,7 @@ CASE_FOR(threads_come_again, struct mutex_kind, kind, main_kinds) {
   }
 }
 
-// -- what a thread leaves to others ------------------------------------------------------------------------------
+// -- mutexes that a thread leaves locked for others --------------------------------------------------------------
 
 CASE_FOR(locked_alone, struct mutex_kind, kind, main_kinds) {
   be_alone();
@@ -171,7 +172,7 @@ static void* leave_it_locked(void* mutex) {
   return NULL;
 }
 
-/// Any thread may unlock; here one that is alone again.
+/// Any thread may unlock; here it is again the only thread of the process.
 CASE(unlocked_alone) {
   be_alone();
   pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -193,7 +194,7 @@ static const struct mutex_kind* kind_in_parent;
 
 static void be_child_of_one(void* unused) {
   (void)unused;
-  // Those that check have an owner of another id now.
+  // The mutexes that check their owner have an owner with another id now.
   CHECK_CODE(pthread_mutex_trylock(&held_in_parent), EBUSY);
   CHECK_CODE(pthread_mutex_unlock(&held_in_parent), kind_in_parent->checks ? EPERM : 0);
   if (!kind_in_parent->checks) CHECK_OK(try_elsewhere(&held_in_parent));
@@ -228,7 +229,7 @@ CASE_FOR(forks, struct mutex_kind, kind, main_kinds) {
   have_children();
   be_alone();
   CHECK_CODE(elsewhere(thread_trylock, &held_in_parent), EBUSY);
-  have_children();  // of a process that has had a thread
+  have_children();  // children of a process that has had another thread
   CHECK_OK(pthread_mutex_unlock(&held_in_parent));
   CHECK_OK(try_elsewhere(&held_in_parent));
 }
@@ -243,7 +244,7 @@ static pthread_mutex_t stepped;
 static volatile bool stepping, handler_locks;
 static volatile int steps, locked_steps, got;
 
-/// Whether the instruction there is an atomic operation, or costs as much.
+/// Returns whether the instruction is an atomic operation or one with the same cost.
 static bool is_locked(const unsigned char* code) {
   bool rex = true;
   while (rex) {  // prefixes
@@ -313,14 +314,14 @@ static void step_through(const struct mutex_kind* kind, bool locks) {
   CHECK_OK(try_elsewhere(&stepped));
 }
 
-// Only where USHER_PLAIN_ALONE says that the lock has an uncontended word: the C library's trylock has a locked
-// instruction even there.
+// This case runs only where USHER_PLAIN_ALONE tells that the lock has an uncontended word: the C library's trylock has
+// a locked instruction even with one thread.
 CASE_FOR(nothing_is_locked, struct mutex_kind, kind, all_kinds) {
   be_alone();
   if (getenv("USHER_PLAIN_ALONE") == NULL) skip_case("this lock has no plain way");
   step_through(kind, false);
   CHECK_NUMBER(locked_steps, 0);
-  // But with threads: at least lock and trylock, for an unlock may be a store.
+  // With several threads at least lock and trylock have locked instructions; an unlock may be a store.
   step_through(kind, false);
   CHECK(locked_steps >= 2);
 }
@@ -329,11 +330,11 @@ CASE_FOR(handler_at_each_instruction, struct mutex_kind, kind, all_kinds) {
   be_alone();
   if (getenv("USHER_PLAIN_ALONE") == NULL) skip_case("this lock has no plain way");
   step_through(kind, true);
-  step_through(kind, true);  // with threads
+  step_through(kind, true);  // with several threads
 }
 
 #else
 CASE(nothing_is_locked) {
-  skip_case("not on this machine");
+  skip_case("not implemented for this machine");
 }
 #endif

@@ -1,8 +1,9 @@
-// The order of sleeping waiters with real-time priorities: POSIX has sem_post unblock the highest priority first, and of
-// several the thread that has waited longest; on mutexes and condition variables the scheduling policy decides.
+// The order of sleeping waiters with real-time priorities. POSIX has sem_post unblock the waiter with the highest
+// priority, and of several such waiters the one that has waited longest; for mutexes and condition variables the
+// scheduling policy decides.
 //
-// All threads share one CPU, so that no running thread barges in. Where the machine gives no real-time priorities, the cases
-// `…/nice` show the order: run with USHER_FAKE_PRIORITIES=nice, by which a priority is 19 less the nice value.
+// All threads share one CPU, so that no running thread barges in. Where the machine permits no real-time priorities,
+// the cases `…/nice` test the order with USHER_FAKE_PRIORITIES=nice, which makes a priority of 19 less the nice value.
 #include "cases.h"
 
 #include <fcntl.h>
@@ -32,7 +33,7 @@ static struct scene {
 
 static bool set_priority(int priority) {
   if (scene.policy->number == SCHED_OTHER) return setpriority(PRIO_PROCESS, 0, 19 - priority) == 0;
-  // A thread begins as its maker is.
+  // A thread begins with the policy of its creator.
   const int policy = priority != ordinary ? scene.policy->number : SCHED_OTHER;
   return sched_setscheduler(0, policy, &(struct sched_param){priority}) == 0;
 }
@@ -72,7 +73,7 @@ static void* wait_for_mutex(void* number) {
   return NULL;
 }
 
-// Whether the file of a thread begins, or after its command goes on, with that. Null: there is no such file.
+// Reads the beginning of a thread's file in /proc/self/task. Returns null if there is no such file.
 static const char* read_of(int thread_id, const char* file, char* line, size_t size) {
   char path[64];
   snprintf(path, sizeof path, "/proc/self/task/%d/%s", thread_id, file);
@@ -85,7 +86,7 @@ static const char* read_of(int thread_id, const char* file, char* line, size_t s
   return line;
 }
 
-// Asleep in the kernel, and in a futex call; where the kernel does not show the call, asleep is enough.
+// Waits until the thread sleeps in a futex call. Where the kernel does not show the call, sleep is sufficient.
 static void await_futex(int thread_id) {
   char line[512];
   for (const double limit = seconds() + 5;; usleep(300)) {
@@ -99,7 +100,7 @@ static void await_futex(int thread_id) {
   }
 }
 
-/// All arrive one after the other; each sleeps before the next one arrives.
+/// The threads arrive one after the other; each sleeps before the next one arrives.
 static void assemble(const struct policy* policy, thread_body body, pthread_t* threads) {
   scene.policy = policy;
   const bool fakes = getenv("USHER_FAKE_PRIORITIES") != NULL;
@@ -108,7 +109,7 @@ static void assemble(const struct policy* policy, thread_body body, pthread_t* t
   CPU_ZERO(&one);
   CPU_SET(sched_getcpu(), &one);
   CHECK(sched_setaffinity(0, sizeof one, &one) == 0);
-  if (!set_priority(above_all)) skip_case("no real-time priority is to be had: %s", strerror(errno));
+  if (!set_priority(above_all)) skip_case("no real-time priority is available: %s", strerror(errno));
   for (int i = 0; i < waiters; ++i) {
     threads[i] = start_thread(body, (void*)(intptr_t)i);
     await_flag(&scene.thread_ids[i], 1);
@@ -119,7 +120,7 @@ static void assemble(const struct policy* policy, thread_body body, pthread_t* t
 static void check_order(pthread_t* threads) {
   for (int i = 0; i < waiters; ++i) join_thread(threads[i]);
   for (int i = 0; i < waiters; ++i) {
-    note("the %d. to be served was the %d. to come, of priority %d", i + 1, scene.order[i] + 1,
+    note("served as number %d: the thread that arrived as number %d, of priority %d", i + 1, scene.order[i] + 1,
          priorities[scene.order[i]]);
     CHECK_NUMBER(priorities[scene.order[i]], priorities[in_order[i]]);
     if (priorities[in_order[i]] != ordinary) CHECK_NUMBER(scene.order[i], in_order[i]);
@@ -176,7 +177,7 @@ CASE_FOR(broadcast, struct policy, policy, policies) {
   check_order(threads);
 }
 
-// For locks that promise it.
+// This case runs only for locks that guarantee the order.
 CASE_FOR(mutex, struct policy, policy, policies) {
   pthread_t threads[waiters];
   CHECK_OK(pthread_mutex_init(&scene.mutex, NULL));

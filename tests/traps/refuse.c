@@ -1,5 +1,5 @@
-// refuse CALL[,CALL]... PROGRAM ...: becomes a program for which these system calls fail with EPERM. Exits with 77 where it may
-// not arrange that.
+// refuse CALL[,CALL]... PROGRAM ...: executes a program for which these system calls fail with EPERM. Exits with 77 if
+// it is not permitted to arrange this.
 #include <errno.h>
 #include <linux/audit.h>
 #include <linux/filter.h>

@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
-"""Runs the tests of the traps of interposition: each fails when the trap is not handled.
+"""Runs the tests of the traps of interposition: each fails if the trap is not handled.
 
-    run_traps.py reference        what is general enough, on the C library alone: there all must pass
-    run_traps.py symbols          what the library exports, and who is bound to it
+    run_traps.py reference        the cases that any C library must pass, run on the C library alone
+    run_traps.py symbols          the library's exported symbols, and the objects that are bound to them
     run_traps.py environment      USHER_LOCK: unset, empty, every name, unknown names; nothing on stdout
     run_traps.py shared_objects   the header library in several shared objects of one process
-    run_traps.py handlers         signal handlers that lock, or fork, while a queue node is taken or given
-    run_traps.py sandboxes        threads that may make no system call, or for which some fail
-    run_traps.py system_calls     the system calls that the library makes are those that the documentation names
-    run_traps.py lost_wakeup      a waiter held after any of its instructions: the C library loses a signal, ours do not
-    run_traps.py clock_steps      sets the machine's clock while threads wait, and back
-    run_traps.py forks            forks that the kernel tells us of, and forks that it does not
+    run_traps.py handlers         signal handlers that lock, or fork, while a queue node is taken or given back
+    run_traps.py sandboxes        threads that may make no system call, or for which some calls fail
+    run_traps.py system_calls     the library makes only the system calls that the documentation names
+    run_traps.py lost_wakeup      a waiter is held after each of its instructions: only the C library may lose a signal
+    run_traps.py clock_steps      sets the machine's clock while threads wait, and sets it back
+    run_traps.py forks            forks after which the kernel wipes memory, and forks after which it does not
     run_traps.py lock NAME        the programs under one lock
 
 USHER_LIB names libusher.so, USHER_TRAPS the folder of the programs, USHER_CONFORMANCE that of the conformance tests;
@@ -33,13 +33,13 @@ LIB = os.environ.get("USHER_LIB", "")
 BIN = pathlib.Path(os.environ.get("USHER_TRAPS", "."))
 CONFORMANCE = pathlib.Path(os.environ.get("USHER_CONFORMANCE", "."))
 RESULT = re.compile(r"^(PASS|FAIL|SKIP) ([^:]+?)(?:: (.*))?$")
-# Locks that take nodes in different ways. The others take them in one of these ways, or have none.
+# Locks that take nodes in different ways. The other locks use one of these ways, or no nodes.
 NODE_LOCKS = ("mcs", "clh", "clh-tls", "k42-tls")
-# Cases in which a child must notice the fork, by fork() itself: without wiped memory a raw clone() is not noticed.
+# Cases in which a child of fork() must notice the fork even if its memory was not wiped. A raw clone() is then not noticed.
 FORKS = (("hand_over", "ghosts/fork"),
          ("processes", "fork_of_a_fork_with_ghosts/fork", "generations_with_ghosts/default", "condition_after_fork"),
          ("forked_waits", "semaphore_with_ghosts/fork", "condition_with_ghosts/fork", "handler_forks_in_condition_wait"))
-# C libraries whose condition variables are known to lose a signal (bug 25847), by the first line of `ldd --version`.
+# C libraries whose condition variables lose signals (bug 25847), by the first line of `ldd --version`.
 LOSE_SIGNALS = {"Debian GLIBC 2.36-9+deb12u14"}
 counts = {"PASS": 0, "FAIL": 0, "SKIP": 0}
 
@@ -75,7 +75,7 @@ def environment(lock=None, preload=None, **more):
 
 
 def run(command, env, limit=30):
-    """(status, stdout, stderr); the status is None when it had to be killed."""
+    """Returns (status, stdout, stderr). The status is None if the process was killed at the limit."""
     process = subprocess.Popen([str(word) for word in command], env=env, stdin=subprocess.DEVNULL, text=True,
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
     try:
@@ -88,7 +88,7 @@ def run(command, env, limit=30):
 
 
 def run_cases(label, program, env, options=("--fresh",), limit=150):
-    """A program of cases: its lines become ours, under a label."""
+    """Runs a program of cases, and prints its results with a label."""
     status, out, err = run([BIN / program, *options], env, limit)
     for line in out.splitlines():
         match = RESULT.match(line)
@@ -101,7 +101,7 @@ def run_cases(label, program, env, options=("--fresh",), limit=150):
         say("FAIL", label, f"wrote to stderr: {err.strip().splitlines()[0]}")
 
 
-# -- what the library exports ------------------------------------------------------------------------------------
+# -- the library's exports ---------------------------------------------------------------------------------------
 
 
 def readelf(*options):
@@ -116,7 +116,7 @@ def symbols():
         if len(fields) >= 8 and fields[0].rstrip(":").isdigit() and fields[6] != "UND":
             if fields[4] in ("GLOBAL", "WEAK", "UNIQUE"):
                 exported.append(fields[7])
-    # A few are there with their version, too, for ThreadSanitizer's dlvsym().
+    # A few symbols are also exported with their version, for ThreadSanitizer's dlvsym().
     versioned = [name for name in exported if "@" in name and name.split("@")[0] not in exported]
     check("exports_without_version", not versioned, f"with a version only: {versioned}")
     names = {name.split("@")[0] for name in exported}
@@ -141,7 +141,7 @@ def symbols():
     check("thread_local_storage_is_small", size < 1024, f"{size} bytes of initial-exec storage")
 
     run_cases("bindings", "bindings", environment("loiter", [LIB]))
-    # By the record of the loader: no object but the library itself is bound to a function of these families in the C library.
+    # The loader's record shows that no object but the library itself is bound to the C library's functions of these families.
     status, out, err = run([BIN / "environment", "--threads", "2"],
                            environment("loiter", [LIB], LD_DEBUG="bindings"), 60)
     bound, missed = 0, []
@@ -156,7 +156,7 @@ def symbols():
     check("loader_binds_all_to_library", status == 0 and out and bound > 0 and not missed,
           f"{bound} bound to the library, to the C library: {missed}")
 
-    # Not preloaded but loaded, from the small part of thread-local storage that is kept for late-comers.
+    # The library is loaded by dlopen, and uses the small part of thread-local storage that the loader keeps for this.
     run_cases("load_later", "load_later", environment("loiter"))
     run_cases("load_later_mcs", "load_later", environment("mcs"))
 
@@ -224,7 +224,7 @@ def environment_variable():
     for name in (lock.name for lock in catalog.locks() if lock.excludes):
         expect_output(f"silent/{name}", ["sh", "-c", 'x=$(echo one; echo two >/dev/null) && echo "[$x]"'],
                       environment(name, [LIB]), "[one]\n")
-    # A value, not a prefix or another variable.
+    # The variable must have exactly this name.
     expect_output("other_variables", program, environment(None, [LIB], USHER_LOCKS="twa", XUSHER_LOCK="twa"), theirs)
 
     for wrong, nearest in (("lotier", "loiter"), ("twaa", "twa"), ("tickte", "ticket"), ("mcsrc", "mcscr"),
@@ -243,7 +243,7 @@ def environment_variable():
                                environment(lock, [LIB], USHER_VERBOSE="1"))
         check(f"verbose/{lock}_{forks}_forks", status == 0 and err.count("\n") == 1 and "(pid " in err,
               f"ended with {status} and {err!r}")
-    # Nowhere to complain to: no reason not to run.
+    # The program must run even if the message cannot be written.
     status, out, _ = run(["sh", "-c", f'exec "{BIN / "environment"}" 2>&-'], environment("lotier", [LIB]))
     check("unknown_name_without_stderr", status == 0 and out == theirs, f"ended with {status} and {out!r}")
 
@@ -252,7 +252,7 @@ def environment_variable():
 
 
 def heap(lock, label):
-    """The allocators in either order: whichever is first, the other is needed before its constructor has run."""
+    """Preloads the library and an allocator in either order: the second is needed before its constructor has run."""
     for kind in ("counting", "locking"):
         allocator = BIN / f"lib{kind}_allocator.so"
         orders = [("", [allocator])] if lock is None else [("_first", [allocator, LIB]), ("_last", [LIB, allocator])]
@@ -264,7 +264,7 @@ def heap(lock, label):
 
 
 def by_priority(lock):
-    """With real priorities where the machine gives them, and with those that niceness stands for."""
+    """Runs the cases with real priorities, which skip where the machine permits none, and with nice values as priorities."""
     only = ("semaphore", "signal_held", "signal_free", "broadcast") + (("mutex",) if lock in SERVE_BY_PRIORITY else ())
     options = ["--fresh"] + [word for name in only for word in ("--only", name)]
     for form in (lock, "loiter-park", "loiter-yield") if lock == "loiter" else (lock,):
@@ -274,7 +274,7 @@ def by_priority(lock):
 
 
 def alone(lock):
-    """From one thread to many."""
+    """Runs the cases in which a process with one thread gets more."""
     header = {each.name: each.header for each in catalog.locks()}[lock]
     plain = "auto uncontended()" in (catalog.TREE / "include" / "usher" / "locks" / header).read_text()
     run_cases(f"{lock}/one_thread", "one_thread",
@@ -294,24 +294,24 @@ def under_lock(lock):
     run_cases(f"{lock}/clocks", "clocks", environment(lock, [LIB]),
               ("--fresh", "--only", "sleeps_until_the_time_of_its_clock"))
     alone(lock)
-    # The other cases need a lock that hands over to waiters which have waited long.
+    # The other cases need a lock that hands over to threads that have waited long.
     others = "deadlines_that_pass", "deadlines_that_are_met"
     hands_over = lock.startswith("loiter") and lock not in ("loiter-barging", "loiter-store")
     every = [] if hands_over else [word for name in others for word in ("--only", name)]
     run_cases(f"{lock}/long_waits", "long_waits", environment(lock, [LIB]), ["--fresh", *every])
     if lock in NODE_LOCKS:
         run_cases(f"{lock}/nodes", "nodes", environment(lock, [LIB]))
-    if lock == "c-bo-mcs":  # one that is larger than a mutex
+    if lock == "c-bo-mcs":  # a lock that is larger than a mutex
         run_cases(f"{lock}/short_lives", "short_lives", environment(lock, [LIB], USHER_FAKE_NODES="2"),
                   ("--fresh", "--limit", "60"))
     run_cases(f"{lock}/slow_motion_polling", "slow_motion", environment(lock, [LIB], USHER_SPIN_NS="999999999"))
     heap(lock, f"{lock}/")
-    if lock in SERVE_BY_PRIORITY | {"mcs", "mcscr", "ticket"}:  # what is not about mutexes is the same under all
+    if lock in SERVE_BY_PRIORITY | {"mcs", "mcscr", "ticket"}:  # the cases without mutexes are the same under all locks
         by_priority(lock)
 
 
 def shared_objects():
-    options = ("--fresh", "--limit", "10")  # a lost wake is for ever; with all cases lost there must be time to say so
+    options = ("--fresh", "--limit", "10")  # a lost wake-up hangs; if all cases hang, there must be time to report this
     for program in ("shared_objects", "shared_with_program"):
         run_cases(program, program, environment(), options, 300)
         for lock in ("twa", "mcs"):
@@ -357,7 +357,7 @@ def sandboxes():
 
 
 def numbers_of_calls():
-    """{number: name} of the system calls of this machine."""
+    """Returns {number: name} of the system calls of this machine."""
     for header in ("/usr/include/x86_64-linux-gnu/asm/unistd_64.h", "/usr/include/asm/unistd_64.h"):
         if os.path.exists(header):
             text = pathlib.Path(header).read_text()
@@ -366,7 +366,7 @@ def numbers_of_calls():
 
 
 def system_calls():
-    """docs/production.md names every system call that the library makes."""
+    """Checks that docs/production.md names every system call that the library makes."""
     page = (catalog.TREE / "docs" / "production.md").read_text()
     listed = set(re.findall(r"`(\w+)`", re.search(r"- A filter of system calls.*?(?=\n- |\n\n)", page, re.S)[0]))
     names, seen = numbers_of_calls(), set()
@@ -380,7 +380,7 @@ def system_calls():
             return say("SKIP", "system_calls", f"may not trace a program here: {err.strip()[:100]}")
         check(f"{lock}/{program.name}_traced", re.search(r" 0 failed", out), "fails under the tracer")
         seen |= {names.get(int(number), number) for number in err.split()}
-    seen -= {"restart_syscall"}  # the kernel's own, for futex
+    seen -= {"restart_syscall"}  # the kernel makes this call itself, to continue a futex call
     check("finds_system_calls", {"futex", "mmap", "madvise", "membarrier"} <= seen, f"only {sorted(seen)}")
     check("all_are_in_the_documentation", seen <= listed, f"docs/production.md lacks {sorted(seen - listed)}")
     return None

@@ -1,5 +1,5 @@
-// Traps of sandboxes: threads that may make no system call, or for which some fail. An uncontended lock of the C library makes
-// none. run_traps.py runs these cases as they are, and with system calls that fail (refuse.c).
+// Traps of sandboxes: threads that may make no system call, or for which some calls fail. An uncontended lock of the C
+// library makes no system call. run_traps.py runs these cases directly, and with system calls that fail (refuse.c).
 #include "kinds.h"
 
 #include <linux/seccomp.h>
@@ -10,12 +10,12 @@ static pthread_mutex_t recursive = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 static pthread_mutex_t checking = PTHREAD_ERRORCHECK_MUTEX_INITIALIZER_NP;
 static pthread_mutex_t normal = PTHREAD_MUTEX_INITIALIZER;
 
-// From here on read, write, exit and the return from handlers are all that the kernel allows to this thread.
+// From here on the kernel permits this thread only read, write, exit and the return from handlers.
 static void allow_nothing(void) {
   if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT) != 0) _exit(77);
 }
 static void end_thread(long status) {
-  for (;;) syscall(SYS_exit, status);  // not exit_group
+  for (;;) syscall(SYS_exit, status);  // exit_group is not permitted
 }
 
 static void lock_some(void) {
@@ -49,7 +49,7 @@ CASE(first_locks_without_system_calls_in_a_child) {
   check_sandboxed(start_child(lock_in_sandbox, NULL));
 }
 
-// A program of its own, because it ends in the sandbox.
+// This case is run in a program of its own, because it ends in the sandbox.
 CASE(lock_in_this_process) {
   if (getenv("USHER_IN_SANDBOX") == NULL) skip_case("a part of another case");
   lock_in_sandbox(NULL);
@@ -78,7 +78,7 @@ static void* lock_in_sandboxed_thread(void* unused) {
   return NULL;
 }
 
-// What one has left behind is not reused. Of locks with queue nodes 34 threads need no memory.
+// The resources of an ended thread are not reused. With queue nodes, the first 34 threads need no new memory.
 static void lock_in_threads(void* unused) {
   (void)unused;
   for (int i = 0; i < 30; ++i) join_thread(start_thread(lock_in_sandboxed_thread, NULL));
@@ -88,8 +88,8 @@ CASE(first_locks_of_threads_without_system_calls) {
   check_sandboxed(start_child(lock_in_threads, NULL));
 }
 
-// A child of vfork() uses the memory of its parent, and must not be taken for it. Locking there is undefined, and works
-// with the C library.
+// A child of vfork() uses its parent's memory, and must not be mistaken for the parent. To lock in it is undefined, but
+// works with the C library.
 static void vfork_before_locking(void* unused) {
   (void)unused;
   const pid_t child = vfork();

@@ -1,10 +1,10 @@
-// Trap: two shared objects that embed the header library and lock the same mutex. Each has its own copy of
-// the code; what the locks keep for the whole process, TWA's waiting array and the queue nodes, must be one,
-// or the unlock in one object wakes nobody who waits in the other. RTLD_LOCAL keeps symbols apart, and clang
-// does not make inline variables unique as gcc does.
+// Trap: two shared objects embed the header library and lock the same mutex. Each has its own copy of the code. The
+// process-wide state of the locks (TWA's waiting array and the queue nodes) must exist once: otherwise an unlock in one
+// object does not wake a waiter in the other. RTLD_LOCAL keeps symbols apart, and clang does not make inline variables
+// unique as gcc does.
 //
-// The objects lie beside the program. Built with PROGRAM_EMBEDS, the program embeds the library too and shares with
-// objects; without, there is nothing in it by which two objects could find together.
+// The objects lie in the folder of the program. Built with PROGRAM_EMBEDS, the program embeds the library, too, and
+// shares its state with the objects. Otherwise it has nothing through which two objects could find each other's state.
 #include <dlfcn.h>
 
 #include <cstdint>
@@ -21,7 +21,7 @@ namespace {
 struct combination {
   const char* name;
   const char* objects[2];  ///< null: this program's own copy
-  const char* lock;        ///< the function that gives the table
+  const char* lock;        ///< the function that returns the table
 };
 
 #ifndef PROGRAM_EMBEDS
@@ -79,7 +79,7 @@ void* work(void* argument) {
   const auto* me = static_cast<worker*>(argument);
   scene& at = *me->at;
   for (int i = 0; i < me->rounds; ++i) {
-    // Locked through one object, released through the other half of the time.
+    // In half of the rounds the mutex is locked through one object and unlocked through the other.
     const embedded_functions* in = at.functions[me->number % 2];
     const embedded_functions* out = at.functions[(me->number + i) % 2];
     flag_add(&at.waiting, 1);
@@ -102,7 +102,7 @@ void share(const combination& which, int flags) {
   at.functions[0]->construct(at.memory);
   worker workers[8];
   for (int i = 0; i < 8; ++i) workers[i] = {&at, i, 300};
-  // First a queue that has gone to sleep, several places long.
+  // The first rounds make a queue of several sleeping threads.
   for (int round = 0; round < 5; ++round) {
     at.waiting = 0;
     for (worker& one : workers) one.rounds = 1;
@@ -127,7 +127,8 @@ CASE_FOR(loaded_locally, combination, which, combinations) {
 }
 
 #ifndef PROGRAM_EMBEDS
-// Deeply bound, an object prefers its own symbols to the program's, whatever these are: between objects only.
+// A deeply bound object prefers its own symbols to the program's: this tests the state that objects share without the
+// program.
 CASE_FOR(loaded_deeply_bound, combination, which, combinations) {
   share(*which, RTLD_LOCAL | RTLD_DEEPBIND);
 }

@@ -1,5 +1,5 @@
-// Large locks under the preload: their state is attached from a pool while threads contend and must come back to it, however
-// many mutexes a program makes, and however each of them ends: std::mutex is not destroyed by any call.
+// Large locks under the preload: each takes its state from a pool while threads contend. The state must return to the
+// pool however many mutexes a program makes and however they end: std::mutex is destroyed without any call.
 #include "cases.h"
 
 #include <sys/resource.h>
@@ -22,12 +22,12 @@ struct guarded {
 
 struct scene {
   guarded* some;
-  int generation = 0;  // 1, 2, …: what `some` is of
+  int generation = 0;  // the generation of `some`: 1, 2, …
   int arrived = 0, done = 0;
 };
 
-// One thread walks upwards and one downwards through all mutexes of a generation. Each begins with a held one, and
-// they meet.
+// One thread walks upwards and the other downwards through all mutexes of a generation. The first mutex of each is
+// held, and the threads meet.
 void worker(scene& s, bool upwards) {
   for (int g = 1; g <= generations; ++g) {
     while (flag_get(&s.generation) < g) sched_yield();
@@ -41,7 +41,7 @@ void worker(scene& s, bool upwards) {
   }
 }
 
-// In KiB, address space and memory.
+// The use of address space and of memory, in KiB.
 struct usage {
   long space, memory;
 };
@@ -66,7 +66,7 @@ CASE(ten_million_mutexes_in_bounded_memory) {
     some[at_a_time - 1].mutex.lock();
     flag_set(&s.generation, g);
     while (flag_get(&s.arrived) < 2 * g) sched_yield();
-    usleep(20);  // until they wait, as a rule
+    usleep(20);  // long enough that they usually wait
     some[0].mutex.unlock();
     some[at_a_time - 1].mutex.unlock();
     while (flag_get(&s.done) < 2 * g) sched_yield();

@@ -1,19 +1,19 @@
-// Trap: unlock may not touch the mutex once the next owner may have it. At full speed a late look is seen once in
-// hundreds of thousands of unlocks, if ever. Here the unlocking thread goes one instruction at a time, with a pause
-// after each, long enough for the next owner to come and take the mutex's memory away; the first access after that
-// is a fault, and the failure.
+// Trap: unlock must not access the mutex once the next owner may have it. At full speed a late access has an effect
+// once in hundreds of thousands of unlocks, if at all. Here the unlocking thread is stepped through its instructions
+// with a pause after each. The pause is long enough for the next owner to get the mutex and make its memory
+// inaccessible: the first access after that is a fault, which fails the case.
 //
-// A thread that waits asleep comes late; USHER_SPIN_NS makes waiters poll, so that they come at the earliest moment.
+// A sleeping waiter gets the mutex late. With USHER_SPIN_NS waiters poll, so that they get it at the earliest moment.
 #include "kinds.h"
 
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
 
-#if defined(__x86_64__)  // on machines with load-linked, single steps never get a store-conditional through
+#if defined(__x86_64__)  // with load-linked, a store-conditional never succeeds in single steps
 
 struct comers {
   const char* name;
-  int lock, timed, trylock;  ///< how many wait, and how
+  int lock, timed, trylock;  ///< the number of threads that wait by each call
 };
 static const struct comers crowds[] = {
     {"one_waits", 1, 0, 0},           {"four_wait", 4, 0, 0},
@@ -24,7 +24,7 @@ static const struct comers crowds[] = {
 
 struct stage {
   int waiting, taken, unlocked, gone;
-  char* page;  ///< the mutex is at its beginning
+  char* page;  ///< it begins with the mutex
 };
 static struct stage* stage;
 
@@ -34,7 +34,7 @@ static pthread_mutex_t* mutex_on_stage(void) {
 
 static void take_it_away(void) {
   int nobody = 0;
-  // The first to get the mutex only.
+  // Only the first thread that gets the mutex does the following.
   if (!__atomic_compare_exchange_n(&stage->taken, &nobody, 1, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) return;
   CHECK(mprotect(stage->page, 4096, PROT_NONE) == 0);
   flag_set(&stage->gone, 1);
@@ -69,8 +69,8 @@ static void* come_by_trylock(void* unused) {
   return unused;
 }
 
-// Threads that still wait may read the mutex meanwhile and find it gone: they read again later. The thread that
-// unlocks does not come here; its faults go to the process that traces it.
+// Threads that still wait may read the mutex when it is inaccessible: the handler lets them read again. Faults of the
+// unlocking thread go to the process that traces it instead.
 static void look_again(int number, siginfo_t* info, void* context) {
   (void)context;
   const char* address = info->si_addr;
@@ -91,7 +91,7 @@ static void unlock_under_trace(const struct comers* comers, const struct mutex_k
   if (ptrace(PTRACE_TRACEME, 0, NULL, NULL) != 0) skip_case("may not trace its own child");
   pthread_mutex_t* mutex = mutex_on_stage();
   make_mutex(mutex, kind);
-  // First-time work (symbol binding, page faults) must not be part of it.
+  // Work of the first calls (symbol binding, page faults) must not be part of the test.
   for (int i = 0; i < 2; ++i) {
     CHECK_OK(pthread_mutex_lock(mutex));
     CHECK_OK(pthread_mutex_unlock(mutex));
@@ -117,7 +117,7 @@ static void unlock_under_trace(const struct comers* comers, const struct mutex_k
 static void trace(pid_t child) {
   int status;
   CHECK(waitpid(child, &status, 0) == child);
-  if (WIFEXITED(status)) _exit(WEXITSTATUS(status));  // it has said why
+  if (WIFEXITED(status)) _exit(WEXITSTATUS(status));  // the child has reported the reason
   CHECK(WIFSTOPPED(status) && WSTOPSIG(status) == SIGTRAP);
   int steps = 0;
   while (!flag_get(&stage->unlocked)) {
@@ -133,7 +133,8 @@ static void trace(pid_t child) {
     }
     CHECK(WIFSTOPPED(status) && WSTOPSIG(status) == SIGTRAP);
     ++steps;
-    // A thread that can acquire the mutex shall do so at this point. Once one has, this loop does not wait.
+    // A thread that can acquire the mutex shall do so at this point. After one thread has acquired it, this loop does
+    // not wait.
     if (!flag_get(&stage->gone)) usleep(flag_get(&stage->taken) ? 200 : 20);
   }
   CHECK(ptrace(PTRACE_CONT, child, NULL, NULL) == 0);
@@ -165,6 +166,6 @@ CASE_FOR(unlock_of_recursive, struct comers, comers, crowds) {
 
 #else
 CASE(unlock_in_single_steps) {
-  skip_case("not on this machine");
+  skip_case("not implemented for this machine");
 }
 #endif

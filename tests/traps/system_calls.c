@@ -1,6 +1,7 @@
-// system_calls LIBRARY PROGRAM ...: runs a program and prints the numbers of the system calls that the library makes in it and
-// in its children, one a line, at the end on standard error. A call is the library's if, of the return addresses on the
-// stack, the first that is not the C library's is the library's. Exits with 77 where it may not trace, else with 0.
+// system_calls LIBRARY PROGRAM ...: runs a program and prints the numbers of the system calls that the library makes in
+// it and in its children, one a line, at the end on standard error. A call is the library's if the first return address
+// on the stack that is outside the C library is in the library. Exits with 77 if it is not permitted to trace, else
+// with 0.
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -25,7 +26,7 @@ struct range {
   uint64_t begin, end;
   enum owner owner;
 };
-/// The code in a process's memory, read again where an address is in none of it.
+/// The code in a process's memory. It is read again for an address that is in none of the ranges.
 struct process {
   pid_t id;
   int ranges;

@@ -1,5 +1,5 @@
-// Becomes a program for which no memory is wiped in the children of forks: madvise() knows no MADV_WIPEONFORK, as before
-// Linux 4.14, in some emulators and sandboxes. Exits with 77 where it may not arrange that.
+// Executes a program for which no memory is wiped in the children of forks: madvise() rejects MADV_WIPEONFORK, as
+// before Linux 4.14 and in some emulators and sandboxes. Exits with 77 if it is not permitted to arrange this.
 #include <errno.h>
 #include <linux/audit.h>
 #include <linux/filter.h>
@@ -22,7 +22,7 @@ int main(int count, char** arguments) {
       BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, AUDIT_ARCH_X86_64, 0, 5),
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
       BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_madvise, 0, 3),
-      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[2])),  // its lower half
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[2])),  // the lower half of the argument
       BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, MADV_WIPEONFORK, 0, 1),
       BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EINVAL),
       BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
