@@ -1,5 +1,5 @@
-// Episodes: short scenarios on objects and with a few threads of their own. No other thread takes part, so each episode knows exactly
-// which waiters must be woken: these waits are strict.
+// Episodes: short scenarios on their own objects and with a few threads of their own. No other thread takes part, so
+// each episode knows exactly which waiters must be woken: these waits are strict.
 #include <sched.h>
 #include <string.h>
 
@@ -39,7 +39,7 @@ void await(self& me, const char* what, const void* object, int size, Condition&&
   }
 }
 
-/// Posts directly, or in a signal handler of that thread, which may itself be waiting for this unit.
+/// Posts directly or in a signal handler of that thread. The thread may itself be waiting for this unit.
 void post_somehow(self& me, sem_t* sem, pthread_t in) {
   me.count(op_post);
   sigval value;
@@ -53,7 +53,7 @@ patience_of_wait mostly_endless(self& me) {
   return way < 6 ? patience_of_wait::endless : way < 8 ? patience_of_wait::far : patience_of_wait::near;
 }
 
-/// A mutex, a condition variable and counts of the waiters: what several episodes need.
+/// A mutex, a condition variable and counts of the waiters, which several episodes need.
 struct scene {
   explicit scene(self& me) : clock(some_clock(me)), cond_page(me.random) {
     lock.make(me.random);
@@ -67,14 +67,15 @@ struct scene {
   std::atomic<int> waiting{0}, tokens{0}, out{0};  // change with the mutex held
 };
 
-/// Made with the mutex held. Unless `normal` is set, its destructor does what a cancelled waiter must do, and unlocks.
+/// Constructed with the mutex held. Unless `normal` is set, the destructor does the work of a cancelled waiter: it
+/// leaves the counts right and unlocks.
 class leaves_when_cancelled {
  public:
   leaves_when_cancelled(self& me, scene& s) : me_(me), scene_(s) {}
   ~leaves_when_cancelled() {
     if (normal) return;
     pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, nullptr);
-    // As in a cleanup handler: this thread holds the mutex again.
+    // This thread holds the mutex again, as in a cleanup handler.
     if (given_away) scene_.lock.ours_again(me_);
     scene_.waiting.fetch_sub(1);
     me_.count(op_cancel);
@@ -145,7 +146,7 @@ void destroy_conditions(self& me) {
 
 namespace {
 
-/// What a waiter on a condition does: it takes one token. Cancelled, it leaves by the guard.
+/// The work of a waiter on a condition: it takes one token. If it is cancelled, the guard's destructor runs.
 void take_a_token(self& who, scene& s, std::atomic<int>& arrived, std::atomic<int>& taken) {
   const patience_of_wait p = who.random.percent(70) ? patience_of_wait::endless : patience_of_wait::far;
   s.lock.enter(who, strict);
@@ -166,7 +167,7 @@ void take_a_token(self& who, scene& s, std::atomic<int>& arrived, std::atomic<in
   s.lock.leave(who);
 }
 
-/// n tokens, with n signals or a broadcast, inside the critical section or after it.
+/// Adds n tokens and sends n signals or a broadcast, inside the critical section or after it.
 void put_tokens(self& me, scene& s, int n, bool broadcast) {
   s.lock.enter(me, strict);
   s.tokens.fetch_add(n);
@@ -192,7 +193,8 @@ bool is_among(int victim, const std::vector<int>& cancelled) {
   return std::find(cancelled.begin(), cancelled.end(), victim) != cancelled.end();
 }
 
-/// The number of those that the cancellation ended. A victim may not have begun to wait: then it acts upon the request first.
+/// Joins the cancelled waiters. Returns the number of those that the cancellation ended. A victim that had not begun to
+/// wait acts upon the request at the beginning of its wait.
 int join(team& waiters, const std::vector<int>& cancelled) {
   int ended = 0;
   for (int victim : cancelled) ended += waiters.join(victim) ? 1 : 0;
@@ -229,13 +231,13 @@ void cancel_condition_waiters(self& me) {
     } else if (way < 9) {
       give(1, me.random.percent(10));
     } else {
-      MUST(pthread_cond_broadcast(s.cond()));  // without a token
+      MUST(pthread_cond_broadcast(s.cond()));  // a broadcast without a token
     }
     if (me.random.percent(30)) pause_a_little(me);
   }
   const int ended_by_it = join(waiters, cancelled);
   await_arrivals();
-  // No cancelled waiter may have taken a signal with it.
+  // No cancelled waiter may have consumed a signal.
   await(me, "waiters on a condition that are owed a token", s.cond(), sizeof(pthread_cond_t),
         [&] { return s.tokens.load() == 0 || s.waiting.load() == 0; });
   s.lock.enter(me, strict);
@@ -275,7 +277,7 @@ struct semaphore_scene {
   std::atomic<int> arrived{0}, taken{0}, waiting{0};
 };
 
-/// What a waiter on a semaphore does: it takes one unit, or is cancelled.
+/// The work of a waiter on a semaphore: it takes one unit, or is cancelled.
 void take_one(self& who, semaphore_scene& s) {
   struct leaving {
     std::atomic<int>& n;
@@ -325,8 +327,8 @@ void cancel_semaphore_waiters(self& me) {
   const int ended_by_it = join(waiters, cancelled);
   me.count(op_cancel, ended_by_it);
   await_arrivals();
-  // In glibc 2.36 a thread that is woken by a post and cancelled at once takes the wake-up with it: so many units may be left while
-  // others sleep.
+  // In glibc 2.36 a thread that is woken by a post and immediately cancelled consumes the wake-up. For each such thread
+  // one unit may be left while others sleep.
   const int swallowed = set.full ? 0 : ended_by_it;
   await(me, "waiters on a semaphore that has units", s.sem, sizeof *s.sem,
         [&] { return s.value() <= swallowed || s.waiting.load() == 0; });
@@ -339,7 +341,8 @@ void cancel_semaphore_waiters(self& me) {
   me.made_progress();
 }
 
-/// POSIX does not promise that a wait may be cancelled asynchronously; the C library's waits may, once they sleep.
+/// POSIX does not guarantee that a wait may be cancelled asynchronously. The C library's waits may be, once the thread
+/// sleeps.
 void cancel_asynchronously(self& me) {
   scene s(me);
   page semaphore_page(me.random);
@@ -351,7 +354,7 @@ void cancel_asynchronously(self& me) {
   team waiters(me);
   for (int i = 0; i < number; ++i) {
     waiters.start([&](self& who) {
-      // No signals: their handlers are not safe against asynchronous cancellation.
+      // Signals are blocked, since their handlers are not safe against asynchronous cancellation.
       sigset_t all;
       sigfillset(&all);
       pthread_sigmask(SIG_SETMASK, &all, nullptr);
@@ -360,7 +363,7 @@ void cancel_asynchronously(self& me) {
         waiting w(who, "sem_wait, to be cancelled asynchronously", sem, strict);
         pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, nullptr);
         sem_wait(sem);
-        FAIL("sem_wait returned, though nobody posted");
+        FAIL("sem_wait returned, though no thread posted");
       }
       s.lock.enter(who, strict);
       s.waiting.fetch_add(1);
@@ -375,7 +378,7 @@ void cancel_asynchronously(self& me) {
   }
   await(me, "helpers that are to wait", s.cond(), sizeof(pthread_cond_t), [&] { return arrived.load() == number; });
   for (int i = 0; i < number; ++i) {
-    s.lock.enter(me, strict);  // a waiter that has arrived releases the mutex in its wait only
+    s.lock.enter(me, strict);  // a waiter that has arrived releases the mutex only in its wait
     s.lock.leave(me);
     for (int times = 0; times < 2; ++times) {
       await(me, "a helper that is to sleep", s.cond(), sizeof(pthread_cond_t), [&] { return asleep(waiters.tid(i)); });
@@ -396,7 +399,7 @@ void cancel_asynchronously(self& me) {
   me.made_progress();
 }
 
-// ---- objects that go with their last user ----------------------------------------------------------------------------
+// ---- objects that end with their last user -------------------------------------------------------------------------
 
 void short_lived_semaphores(self& me) {
   const int rounds = me.random.between(5, 40), number = me.random.between(1, 3);
@@ -406,7 +409,7 @@ void short_lived_semaphores(self& me) {
     page where;
     std::atomic<int> done{0};
   };
-  // Kept to the end, where overwritten pages are checked.
+  // The objects are kept until the end, when overwritten pages are checked.
   std::vector<std::unique_ptr<completion>> all;
   for (int i = 0; i < rounds; ++i) all.push_back(std::make_unique<completion>(me));
   team waiters(me);
@@ -430,7 +433,8 @@ void short_lived_semaphores(self& me) {
   for (auto& c : all) {
     sem_t* const sem = c->sem();
     for (int n = 0; n < number; ++n) {
-      // After the last of these the semaphore may be gone: nothing may follow. A helper that is alone cannot have ended.
+      // After the last post the semaphore may be gone, so that nothing follows. A helper that is the only one cannot
+      // have ended before it.
       post_somehow(me, sem, number == 1 && me.random.percent(50) ? waiters.thread(0) : pthread_self());
     }
     if (me.random.percent(20)) pause_a_little(me);
@@ -447,7 +451,7 @@ void short_lived_mutexes(self& me) {
     }
     pthread_mutex_t* mutex() const { return where.at<pthread_mutex_t>(); }
     page where;
-    int references;  // under the mutex
+    int references;  // guarded by the mutex
   };
   std::vector<std::unique_ptr<counted>> all;
   for (int i = 0; i < rounds; ++i) all.push_back(std::make_unique<counted>(me, number));
@@ -477,7 +481,7 @@ void short_lived_mutexes(self& me) {
       busy.fetch_sub(1);
     });
   }
-  // Signals stop one of them now and then, perhaps between the store that releases a mutex and the rest of the unlock.
+  // Signals interrupt some of the threads, perhaps between the store that releases a mutex and the rest of the unlock.
   for (int i = 0; i < 300 && busy.load() > 0; ++i) {
     if (const int tid = users.tid(me.random.below(number)); tid != 0) signal_thread(tid, signothing);
     spin_for(me.random.below(20) * microsecond);
@@ -491,8 +495,8 @@ void short_lived_mutexes(self& me) {
 void ring(self& me) {
   scene s(me);
   const int number = me.random.between(2, 6), rounds = me.random.between(1, 10);
-  const bool exact = me.random.percent(50);  // a condition for each, and signals
-  int turn = 0;                              // under the mutex
+  const bool exact = me.random.percent(50);  // each thread has its own condition, and signals are sent
+  int turn = 0;                              // guarded by the mutex
   std::vector<std::unique_ptr<placed<pthread_cond_t>>> own;
   for (int i = 0; i < number; ++i) {
     own.push_back(std::make_unique<placed<pthread_cond_t>>());

@@ -1,5 +1,6 @@
-// A fork while the other threads hold locks, wait and are queued. The child has one thread. What that thread held is
-// consistent there, what no thread held is free, and every object works for new threads of the child.
+// Forks while the other threads hold locks, wait and are queued. The child has one thread. The data under the locks
+// that this thread held are consistent, locks that no thread held are free, and every object works for new threads of
+// the child.
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -32,12 +33,12 @@ void phase(const char* what) {
   note()->phase[in_child.load() - 1].store(what);
 }
 
-/// An unlock in a child is not for the kinds that check their owner: the thread has another id there.
+/// A child may not unlock mutexes of the kinds that check their owner: its thread has another id.
 bool may_unlock_in_child(const guarded& lock) {
   return lock.which() == kind::normal || lock.which() == kind::adaptive;
 }
 
-/// Each of some new threads enters it a few times.
+/// Several new threads lock it a few times each.
 void new_threads_lock(self& me, guarded& lock) {
   team workers(me);
   for (int i = me.random.between(1, 3); i > 0; --i)
@@ -102,7 +103,7 @@ void new_threads_take(self& me, counted_semaphore& s) {
   if (me.random.percent(50)) nap(me.random.below(500) * microsecond);
   for (int i = 0; i < number; ++i) MUST(sem_post(s.sem.get()) == 0 ? 0 : errno);
   takers.join_all();
-  REQUIRE(s.value() == 0, "%d takers, as many units, and %d left", number, s.value());
+  REQUIRE(s.value() == 0, "%d threads took as many units, and %d units are left", number, s.value());
 }
 
 struct held_ones {
@@ -112,7 +113,7 @@ struct held_ones {
 
 int fork_here(self& me, shared_objects& shared, const held_ones& held);
 
-/// What the forking thread held: the child may unlock it.
+/// Uses the locks that the forking thread held: the child may unlock them.
 void use_what_was_held(self& me, const held_ones& held) {
   for (guarded* c : held.cells) {
     if (!may_unlock_in_child(*c)) continue;
@@ -133,16 +134,17 @@ void use_what_was_held(self& me, const held_ones& held) {
   }
 }
 
-/// Mutexes that the forking thread did not hold, and semaphores.
+/// Uses the mutexes that the forking thread did not hold, and the semaphores.
 void use_the_others(self& me, shared_objects& shared, const held_ones& held) {
   for (guarded& c : shared.cells) {
     if (std::find(held.cells.begin(), held.cells.end(), &c) != held.cells.end()) continue;
     phase("a mutex that the forking thread did not hold");
     const int code = pthread_mutex_trylock(c.mutex());
     REQUIRE(code == 0 || code == EBUSY, "trylock in a child gave %s", code_name(code));
-    if (code != 0) continue;  // a thread of the parent has it, for ever
+    if (code != 0) continue;  // a thread of the parent holds it for ever
     MUST(pthread_mutex_unlock(c.mutex()));
-    // It was free, so every use must work. Its count is not checked: the owner may just have been leaving, in the middle of an update.
+    // The mutex was free, so every use must work. Its count is not checked: the previous owner may have been in the
+    // middle of an update.
     MUST(pthread_mutex_lock(c.mutex()));
     MUST(pthread_mutex_unlock(c.mutex()));
   }
@@ -152,7 +154,7 @@ void use_the_others(self& me, shared_objects& shared, const held_ones& held) {
   }
 }
 
-/// A fork of the fork, which holds `own`. Meanwhile threads of the child wait that the grandchild does not have.
+/// The child forks while it holds `own`, and while its other threads, which the grandchild does not have, wait.
 void fork_again(self& me, shared_objects& shared, box& own) {
   phase("a fork of the fork");
   own.lock.enter(me, strict);
@@ -177,7 +179,7 @@ void fork_again(self& me, shared_objects& shared, box& own) {
   waiters.join_all();
 }
 
-/// All that a child does. Its exit status is 0, or `fail` ends it.
+/// The work of a child. Its exit status is 0 unless `fail` ends it.
 void child(self& me, shared_objects& shared, const held_ones& held) {
   use_what_was_held(me, held);
   use_the_others(me, shared, held);
@@ -195,7 +197,7 @@ void child(self& me, shared_objects& shared, const held_ones& held) {
   phase("the end");
 }
 
-/// fork, and the child's status as waitpid has it.
+/// Forks and returns the child's status from waitpid.
 int fork_here(self& me, shared_objects& shared, const held_ones& held) {
   const int depth = in_child.load();
   note()->phase[depth].store("the fork itself");
@@ -219,7 +221,7 @@ int fork_here(self& me, shared_objects& shared, const held_ones& held) {
 }  // namespace
 
 void fork_a_child(self& me, shared_objects& shared) {
-  // One at a time, and not too often: a fork costs much more than the other operations.
+  // At most one fork runs at a time, and not too often: a fork costs much more than the other operations.
   if (now() - shared.last_fork.load() < 15 * millisecond || shared.forking.exchange(true)) return;
   held_ones held;
   const int share = me.random.below(101);

@@ -1,4 +1,4 @@
-// Threads, the watchdog's list, failures, time, and the objects that check themselves.
+// Threads, the watchdog's list, failures, time, and objects that check themselves.
 #include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -94,7 +94,7 @@ void* team::run(void* argument) {
   self me(m->seed);
   me.count(op_thread);
   m->tid.store(kernel_thread_id());
-  m->work(me);  // may be unwound by a cancellation
+  m->work(me);  // a cancellation may unwind it
   return nullptr;
 }
 
@@ -114,7 +114,7 @@ void team::cancel(int i) {
 bool team::join(int i) {
   member& m = *members_[i];
   if (!m.joined) {
-    waiting w(owner_, "pthread_join of a helper", &m.thread, loose);  // the wait of the helper has an entry of its own
+    waiting w(owner_, "pthread_join of a helper", &m.thread, loose);  // the helper's own wait has another entry
     void* result = nullptr;
     MUST(pthread_join(m.thread, &result));
     m.joined = true;
@@ -157,7 +157,7 @@ void print_watched(std::int64_t at) {
     dprintf(2, "  thread %d (%s) since %.3f s: %s %p%s", tid, asleep(tid) ? "asleep" : "awake",
             static_cast<double>(at - w.since.load()) / static_cast<double>(second), what, object,
             w.strict.load() ? " (strict)" : "");
-    // The object may be gone: ask the kernel to look.
+    // The memory of the object may be unmapped, so the kernel reads it.
     std::uint32_t words[16] = {};
     iovec to = {words, sizeof words}, from = {const_cast<void*>(object), static_cast<std::size_t>(size)};
     if (size > 0 && size <= static_cast<int>(sizeof words) && process_vm_readv(getpid(), &to, 1, &from, 1, 0) == size) {
@@ -172,7 +172,7 @@ void fail(const char* file, int line, const char* format, ...) {
   const std::int64_t at = now();
   if (failed.exchange(true)) {
     if (in_child.load() != 0) _exit(3);
-    for (;;) nap(second);  // the first one reports
+    for (;;) nap(second);  // the first failure is reported by another thread
   }
   char text[600];
   va_list arguments;
@@ -204,7 +204,7 @@ timespec to_timespec(std::int64_t t) {
 
 std::int64_t some_deadline(self& me, clockid_t clock) {
   const int way = me.random.below(10);
-  if (way == 0) return 0;  // 1970
+  if (way == 0) return 0;  // long ago
   if (way == 1) return now(clock) - 1;
   if (way < 6) return now(clock) + me.random.below(200) * microsecond;
   if (way < 9) return now(clock) + me.random.below(5000) * microsecond;
@@ -236,7 +236,8 @@ page::page(random_source& random) : offset_(8 * random.below(500)), way_(random.
 }
 
 void page::vanish() {
-  // Unmap; protect, so that no later mapping gets the address; or overwrite, which shows a later write.
+  // Unmaps the page, protects it so that no later mapping gets its address, or overwrites it, which reveals a later
+  // write.
   if (way_ == 0) {
     munmap(base_, page_size);
   } else if (way_ == 1) {
@@ -308,19 +309,20 @@ void guarded::destroy() {
 void guarded::given(self& me) {
   entered_ = seen_ + 1;
   const int owner = owner_.exchange(0, std::memory_order_relaxed);
-  REQUIRE(owner == me.name, "a %s mutex that %d holds has %d inside", kind_names[static_cast<int>(kind_)], me.name,
-          owner);
+  REQUIRE(owner == me.name, "a %s mutex is held by thread %d, but thread %d is inside",
+          kind_names[static_cast<int>(kind_)], me.name, owner);
 }
 
 void guarded::ours_again(self& me) {
   const int owner = owner_.exchange(me.name, std::memory_order_relaxed);
-  REQUIRE(owner == 0, "a %s mutex let %d in while %d is inside", kind_names[static_cast<int>(kind_)], me.name, owner);
+  REQUIRE(owner == 0, "a %s mutex admitted thread %d while thread %d is inside", kind_names[static_cast<int>(kind_)],
+          me.name, owner);
   seen_ = entered_;
   expected_.fetch_add(1, std::memory_order_relaxed);
 }
 
 void guarded::check_count() const {
-  REQUIRE(entered_ == expected_.load(), "a %s mutex was entered %ld times, but its counter says %ld",
+  REQUIRE(entered_ == expected_.load(), "a %s mutex was entered %ld times, but its counter is %ld",
           kind_names[static_cast<int>(kind_)], expected_.load(), entered_);
 }
 
@@ -359,7 +361,7 @@ bool guarded::try_enter(self& me) {
 }
 
 void guarded::enter(self& me, strictness s) {
-  // One in eight by other calls, which may fail; then by the plain one.
+  // One acquisition in eight tries another call first, which may fail.
   if (me.random.below(8) == 0 && try_enter(me)) return;
   waiting w(me, "pthread_mutex_lock", mutex(), s);
   MUST(pthread_mutex_lock(mutex()));

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Runs the soak on the C library as it is, then under every plain-named lock of the catalogue, with waiters in FIFO order and
-mostly in LIFO order, each time with a fresh seed and under a time limit from outside. Prints a line for each run, and
-for each failure the program's output and the command that repeats it. Exit status 1 if anything failed."""
+"""Runs the soak on the C library without Usher, then under every plain-named lock of the catalogue, with waiters in FIFO order and
+mostly in LIFO order. Each run has a fresh seed and a time limit from outside. Prints a line for each run, and for each failure
+the program's output and the command that repeats the run. The exit status is 1 if a run failed."""
 
 import argparse
 import json
@@ -23,7 +23,7 @@ QUICK_SEEDS = [11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22]
 
 
 def command_of(build, program, lock, order, seed, seconds, options):
-    """The words and variables of the run, and the command line that repeats it."""
+    """Returns the command's words, its environment variables, and the command line that repeats the run."""
     soak = [str(program), "--seed", str(seed), "--seconds", f"{seconds:g}", "--patience", f"{options.patience:g}"]
     if options.threads:
         soak += ["--threads", str(options.threads)]
@@ -37,7 +37,7 @@ def command_of(build, program, lock, order, seed, seconds, options):
 
 
 def numbers(outcome):
-    """The operations a second, from the last line of its output."""
+    """Returns the operations a second of each kind, from the last line of the run's output."""
     try:
         said = json.loads(outcome.stdout.strip().splitlines()[-1])
         return {name: n / said["seconds"] for name, n in said["operations"].items()}
@@ -52,11 +52,11 @@ def parse_options():
     parser.add_argument("--locks", help="comma-separated (all plain names; `c-library`: without Usher)")
     parser.add_argument("--seconds", type=float, default=600, help="for all runs together (600)")
     parser.add_argument("--seconds-per-lock", type=float, help="instead: for each lock")
-    parser.add_argument("--seed", type=int, help="the same seed for all")
+    parser.add_argument("--seed", type=int, help="the same seed for all runs")
     parser.add_argument("--order", choices=ORDERS, help="only this order of waiters")
-    parser.add_argument("--threads", type=int, help="workers (another number each round)")
+    parser.add_argument("--threads", type=int, help="number of workers (default: another number in each round)")
     parser.add_argument("--parts", help="only these kinds of traffic; soak --help names them")
-    parser.add_argument("--patience", type=float, default=30, help="seconds in which an owed wake-up must come (30)")
+    parser.add_argument("--patience", type=float, default=30, help="seconds within which an owed wake-up must arrive (30)")
     parser.add_argument("--quick", action="store_true", help="one short run a lock, with fixed seeds and one random")
     return parser.parse_args()
 
@@ -72,7 +72,7 @@ def chosen_locks(options, known):
 
 
 def plan(options, locks):
-    """What is to be run: (lock, order, seed, seconds)."""
+    """Returns the runs to make: (lock, order, seed, seconds)."""
     per_lock = options.seconds_per_lock or (1.0 if options.quick else options.seconds / len(locks))
     fresh = random.SystemRandom()
     runs = []
@@ -93,7 +93,7 @@ def plan(options, locks):
 
 
 class Table:
-    """Printed line by line, as the runs end."""
+    """A table that is printed line by line as the runs end."""
 
     def __init__(self, locks):
         self.widths = [max(11, max(len(x) for x in locks)), 5, 10, 4] + [max(7, len(c) + 2) for c in COLUMNS] + [6]
@@ -111,7 +111,7 @@ def main():
     build.need(program, build.usher, build.library)
     locks = chosen_locks(options, harness.plain_locks())
     runs = plan(options, locks)
-    print(f"{len(runs)} runs, {sum(r[3] for r in runs):.0f} s and what each needs to come to its end", flush=True)
+    print(f"{len(runs)} runs, {sum(r[3] for r in runs):.0f} s and the time that each needs to end", flush=True)
     table = Table(locks)
     failures, start = [], time.monotonic()
     for lock, order, seed, seconds in runs:
@@ -123,7 +123,7 @@ def main():
         cells = [f"{rates[c]:.0f}" if rates else "-" for c in COLUMNS]
         table.line([lock, order, str(seed), f"{seconds:.0f}"] + cells + ["ok" if ok else "FAILED"])
         if not ok:
-            why = outcome.trouble() if not outcome.ok else "it did not say what it did"
+            why = outcome.trouble() if not outcome.ok else "its last line has no counts"
             failures.append(typed)
             print(f"\nFAILED: {why}\nrepeat: {typed}\n{outcome.stderr[-20000:]}{outcome.backtrace[-20000:]}", flush=True)
     print(f"{len(runs) - len(failures)} passed, {len(failures)} failed in {time.monotonic() - start:.0f} s")

@@ -1,4 +1,4 @@
-// The objects that all threads of a round share, and that forked children use.
+// The objects that all threads of a round share and that forked children use.
 #pragma once
 
 #include <deque>
@@ -9,7 +9,7 @@
 
 namespace soak {
 
-/// Tokens behind a mutex and a condition variable.
+/// Tokens that a mutex and a condition variable protect.
 struct box {
   guarded lock;
   placed<pthread_cond_t> cond;
@@ -34,7 +34,7 @@ struct bounded_queue {
   std::deque<item> items;
   std::atomic<int> length{0}, waiting_producers{0}, waiting_consumers{0};
   std::atomic<long> pushed{0}, popped{0};
-  std::vector<long> made, seen;  // by producer; `made` belongs to the producer, `seen` is guarded by the mutex
+  std::vector<long> made, seen;  // for each producer; it alone changes `made`; the mutex guards `seen`
 };
 
 /// A semaphore with counts of its units.
@@ -61,9 +61,9 @@ struct semaphore_queue {
 
 struct shared_objects {
   shared_objects(random_source& random, int threads);
-  void finish();  // all threads are gone: the counts must add up
+  void finish();  // called when all threads have ended: the counts must add up
 
-  /// Whether one more thread may wait without a deadline: some must stay that make progress.
+  /// True if one more thread may wait without a deadline: enough threads must remain that can make progress.
   bool may_block();
 
   int threads;
@@ -74,7 +74,7 @@ struct shared_objects {
   std::deque<box> boxes;
   std::deque<bounded_queue> queues;
   std::deque<counted_semaphore> semaphores;
-  std::deque<counted_semaphore> gates;  // binary semaphores, each around a guarded owner
+  std::deque<counted_semaphore> gates;  // binary semaphores, each used as a lock around its owner's name
   std::deque<std::atomic<int>> gate_owners;
   std::deque<semaphore_queue> semaphore_queues;
 };
@@ -82,16 +82,16 @@ struct shared_objects {
 void post(self& me, counted_semaphore& s);
 void post_from_handler(shared_objects& shared);
 
-/// The state of the objects when the traffic is to end.
+/// The state of the objects at the end of the traffic.
 struct standing {
   int waiters = 0;
-  const char* owed = nullptr;  // what an object has although a thread waits for it
+  const char* owed = nullptr;  // the kind of units that an object has although a thread waits for them
   const void* object = nullptr;
   long units = 0;
   int owed_waiters = 0;
 };
 standing look_at(shared_objects& shared);
-/// Gives all waiters what they wait for.
+/// Gives every waiter the token, item or unit that it waits for.
 void release_waiters(self& me, shared_objects& shared);
 
 }  // namespace soak

@@ -1,10 +1,10 @@
-// Mixed random traffic over all functions that libusher.so replaces, for a given time, with checked counts. A plain
-// pthread program, which knows nothing of Usher: it must pass on the C library as it is.
+// Mixed random traffic through all functions that libusher.so replaces, for a given time, with checked counts. This is
+// a plain pthread program that does not use Usher: it must also pass on the C library alone.
 //
-// Time is divided into rounds. In a round up to 32 threads use shared mutexes, conditions and semaphores at random, and run
-// short episodes on objects of their own. At its end no new traffic begins. A thread that waits for something that is available
-// must then get it within the patience, for no thread competes any more: otherwise a wake-up was lost. All other waiters
-// are released, and every count must add up.
+// Time is divided into rounds. In a round up to 32 threads use shared mutexes, conditions and semaphores at random, and
+// run short episodes on objects of their own. At the end of a round no new traffic begins. A thread that waits for a
+// unit that is available must then get it within the time of --patience, since no thread competes any more: otherwise a
+// wake-up was lost. All other waiters are released, and every count must add up.
 #include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
@@ -26,7 +26,7 @@ namespace {
 
 // ---- signals ---------------------------------------------------------------------------------------------------------
 
-std::atomic<shared_objects*> target{nullptr};  // of handlers; null: none
+std::atomic<shared_objects*> target{nullptr};  // the objects that handlers use; null: none
 std::atomic<int> handlers_inside{0};
 
 void on_post(int) {
@@ -39,7 +39,7 @@ void on_post(int) {
 
 void on_post_this(int, siginfo_t* info, void*) {
   const int code = errno;
-  // Its memory may be gone once the unit is there.
+  // The memory of the semaphore may be freed as soon as its unit is available.
   if (sem_post(static_cast<sem_t*>(info->si_value.sival_ptr)) != 0) FAIL("sem_post in a handler: %s", code_name(errno));
   totals[op_handler_post].fetch_add(1, std::memory_order_relaxed);
   errno = code;
@@ -62,10 +62,10 @@ sigset_t our_signals() {
 
 void install_handlers() {
   struct sigaction action = {};
-  // No signal at all during a handler, not even the C library's own for cancellation, which sigfillset leaves out: glibc may
-  // cancel a thread that waits while a handler runs on top of the wait, and the handler would not come to its end.
+  // All signals are blocked during a handler, even the C library's own for cancellation, which sigfillset omits: glibc
+  // may cancel a waiting thread while a handler runs on top of the wait, and the handler would not finish.
   memset(&action.sa_mask, 0xff, sizeof action.sa_mask);
-  action.sa_handler = on_post;  // without SA_RESTART: it interrupts waiting for semaphores
+  action.sa_handler = on_post;  // without SA_RESTART: it interrupts waits for semaphores
   MUST(sigaction(sigpost, &action, nullptr) == 0 ? 0 : errno);
   action.sa_handler = on_nothing;
   action.sa_flags = SA_RESTART;
@@ -73,12 +73,13 @@ void install_handlers() {
   action.sa_sigaction = on_post_this;
   action.sa_flags = SA_SIGINFO;
   MUST(sigaction(sigpost_this(), &action, nullptr) == 0 ? 0 : errno);
-  // Blocked in the main thread, which signals to the process would reach first, and in the watchdog.
+  // The signals are blocked in the main thread, which would otherwise get most signals to the process, and in the
+  // watchdog.
   const sigset_t ours = our_signals();
   MUST(pthread_sigmask(SIG_BLOCK, &ours, nullptr));
 }
 
-/// A timer whose signal goes to whichever thread the kernel picks.
+/// A timer whose signal the kernel sends to any thread.
 class ticker {
  public:
   explicit ticker(std::int64_t interval) {
@@ -100,7 +101,7 @@ class ticker {
 
 // ---- the watchdog ----------------------------------------------------------------------------------------------------
 
-std::atomic<std::int64_t> traffic_ended{0};  // 0: it has not
+std::atomic<std::int64_t> traffic_ended{0};  // 0: traffic has not ended
 std::atomic<bool> all_done{false};
 
 void* watch(void*) {
@@ -109,7 +110,7 @@ void* watch(void*) {
   while (!all_done.load()) {
     nap(50 * millisecond);
     const std::int64_t at = now();
-    // The whole process, or the machine, may have been stopped: no error of a lock then.
+    // The whole process or the machine may have been stopped, which is no error of a lock.
     const std::int64_t asleep_myself = at - looked - 2 * second;
     looked = at;
     long sum = 0;
@@ -118,7 +119,7 @@ void* watch(void*) {
       last = sum;
       since = at;
     } else if (at - since > set.patience) {
-      FAIL("nobody got on for %.1f s", static_cast<double>(at - since) / static_cast<double>(second));
+      FAIL("no thread made progress for %.1f s", static_cast<double>(at - since) / static_cast<double>(second));
     }
     const std::int64_t ended = traffic_ended.load();
     for (const watched& w : watch_list) {
@@ -128,11 +129,12 @@ void* watch(void*) {
       std::int64_t from = w.since.load();
       if (!is_strict && ended == 0) continue;
       if (!is_strict) from = std::max(from, ended);
-      // A wait without a deadline on a shared object ends when the main thread releases it; the main thread checks those itself.
+      // A wait without a deadline on a shared object ends when the main thread releases it. The main thread checks
+      // these waits itself.
       if (!is_strict && strncmp(what, "pthread_cond", 12) == 0) continue;
       if (!is_strict && strncmp(what, "sem_", 4) == 0) continue;
       if (at - from > set.patience && w.what.load() == what && w.since.load() <= from)
-        FAIL("a thread waits too long, %.1f s: %s %p", static_cast<double>(at - from) / static_cast<double>(second),
+        FAIL("a thread has waited for %.1f s: %s %p", static_cast<double>(at - from) / static_cast<double>(second),
              what, w.object.load());
     }
   }
@@ -145,7 +147,7 @@ pthread_key_t key;
 pthread_mutex_t exits_mutex = PTHREAD_MUTEX_INITIALIZER;
 long exits = 0, starts = 0;
 
-/// A key's destructor: the thread locks once more at its end.
+/// The destructor of a key: the thread locks once more at its end.
 void at_exit(void*) {
   MUST(pthread_mutex_lock(&exits_mutex));
   exits = exits + 1;
@@ -225,7 +227,7 @@ void act(self& me, const worker& w, std::atomic<int>& actors) {
     default:
       break;
   }
-  // Episodes have threads of their own: few at a time.
+  // Episodes have threads of their own, so only a few run at a time.
   if (actors.fetch_add(1) < 3) {
     switch (which) {
       case destroyed:
@@ -266,7 +268,7 @@ void* work(void* argument) {
     const sigset_t ours = our_signals();
     MUST(pthread_sigmask(SIG_UNBLOCK, &ours, nullptr));
     MUST(pthread_setspecific(key, &w));
-    // Some threads live long, many do not.
+    // Half of the threads make only a few actions.
     const int limit = me.random.percent(50) ? me.random.between(1, 20) : me.random.between(100, 2000);
     for (int i = 0; i < limit && !stopping.load(); ++i) act(me, w, actors);
   }
@@ -282,7 +284,7 @@ void start(worker& w, std::uint64_t seed) {
   w.thread = start_thread(work, &w);
 }
 
-/// Joins the threads that have ended; the number that still run.
+/// Joins the threads that have ended. Returns the number of threads that still run.
 int reap(self& me, std::deque<worker>& workers, bool restart) {
   int running = 0;
   for (worker& w : workers) {
@@ -373,14 +375,14 @@ int run() {
 
 const char usage[] =
     "soak [--seed N] [--seconds S] [--threads N] [--patience S] [--parts NAME,...] [--full] [--stay]\n"
-    "  --seed      of all random choices (default: another one each time; printed)\n"
-    "  --threads   workers (default: another number from 4 to 32 each round)\n"
-    "  --patience  seconds within which who is owed a wake-up must have got on (30)\n"
-    "  --parts     only these kinds of traffic\n"
-    "  --full      also what glibc 2.36 does not keep: forked children use conditions that threads of their parents "
-    "wait\n"
-    "              on; a cancelled waiter for a semaphore swallows no wake-up\n"
-    "  --stay      after a failure, stay for a debugger\n";
+    "  --seed      seed of all random choices (default: a new one for each run; printed)\n"
+    "  --threads   number of workers (default: 4 to 32, another number in each round)\n"
+    "  --patience  seconds within which a thread that is owed a wake-up must proceed (30)\n"
+    "  --parts     use only these kinds of traffic\n"
+    "  --full      also test guarantees that glibc 2.36 breaks: forked children use conditions on which threads of "
+    "their parents\n"
+    "              wait; a cancelled waiter for a semaphore consumes no wake-up\n"
+    "  --stay      after a failure, wait for a debugger\n";
 
 [[noreturn]] void misused(const char* why) {
   fprintf(stderr, "soak: %s\n%s  parts:", why, usage);
@@ -422,12 +424,12 @@ void read_arguments(int count, char** words) {
         for (char* name = strtok(optarg, ","); name != nullptr; name = strtok(nullptr, ",")) {
           int p = 0;
           while (p < parts && strcmp(part_names[p], name) != 0) ++p;
-          if (p == parts) misused("no such part");
+          if (p == parts) misused("unknown part");
           set.parts |= 1u << p;
         }
         break;
       default:
-        misused("what is that?");
+        misused("unknown option");
     }
   }
   if (optind != count) misused("one argument too many");

@@ -1,6 +1,7 @@
-// What the soak's parts share: random numbers, threads that a watchdog sees, mutexes that check exclusion.
+// Declarations that the soak's parts share: random numbers, threads that a watchdog observes, mutexes that check
+// exclusion.
 //
-// The soak is a plain pthread program and knows nothing of Usher: it needs only what POSIX guarantees.
+// The soak is a plain pthread program that does not use Usher: it needs only the guarantees of POSIX.
 #pragma once
 
 #include <errno.h>
@@ -19,7 +20,7 @@ namespace soak {
 
 // ---- random numbers --------------------------------------------------------------------------------------------------
 
-/// splitmix64: a stream from each seed, and seeds for other streams.
+/// splitmix64: each seed gives a stream of numbers, which may be seeds of other streams.
 class random_source {
  public:
   explicit random_source(std::uint64_t seed) : state_(seed) {}
@@ -40,13 +41,13 @@ class random_source {
 // ---- what is counted -------------------------------------------------------------------------------------------------
 
 enum operation {
-  op_mutex,        // acquired
-  op_timed_out,    // of a mutex
-  op_cond,         // waits that ended, by any cause
-  op_signal,       // and broadcasts
+  op_mutex,        // mutexes acquired
+  op_timed_out,    // timed mutex calls that timed out
+  op_cond,         // waits that ended, for any reason
+  op_signal,       // signals and broadcasts
   op_sem,          // units taken
-  op_post,         // outside of signal handlers
-  op_item,         // through a bounded queue
+  op_post,         // posts outside signal handlers
+  op_item,         // items passed through a bounded queue
   op_cancel,       // waiters cancelled
   op_short_lived,  // objects whose memory was released at once
   op_fork,
@@ -60,9 +61,9 @@ extern std::atomic<long> totals[operations];
 
 // ---- threads ---------------------------------------------------------------------------------------------------------
 
-/// A thread as the watchdog sees it. Slots are reused, never freed.
+/// The watchdog's record of a thread. Records are reused, never freed.
 struct watched {
-  std::atomic<int> tid{0};  // of the kernel; 0: none
+  std::atomic<int> tid{0};  // the kernel's thread id; 0: none
   std::atomic<const char*> what{nullptr};
   std::atomic<const void*> object{nullptr};
   std::atomic<int> object_size{0};
@@ -71,7 +72,8 @@ struct watched {
   std::atomic<long> progress{0};
 };
 
-/// Every thread makes one of these at its beginning: its random numbers, its counts, its place in the watchdog's list.
+/// Every thread constructs one at its beginning. It has the thread's random numbers, counts, and entry in the
+/// watchdog's list.
 class self {
  public:
   explicit self(std::uint64_t seed);
@@ -90,8 +92,9 @@ class self {
   long counts_[operations] = {};
 };
 
-/// During its life the watchdog knows that this thread waits. `strict`: the wait must end within the patience whatever
-/// the other threads do. Otherwise a lock without fairness may delay the thread as long as there is traffic.
+/// While this object exists, the watchdog knows that the thread waits. `strict`: the wait must end within the time of
+/// --patience whatever the other threads do. Otherwise a lock without fairness may delay the thread as long as there is
+/// traffic.
 enum strictness { loose, strict };
 class waiting {
  public:
@@ -107,7 +110,7 @@ class waiting {
   self& me_;
 };
 
-/// Threads for one purpose, all joined at the end.
+/// A group of threads for one purpose; all are joined at the end.
 class team {
  public:
   using body = std::function<void(self&)>;
@@ -121,7 +124,7 @@ class team {
   pthread_t thread(int i) const { return members_[i]->thread; }
   int tid(int i) const { return members_[i]->tid.load(); }
   void cancel(int i);
-  /// Whether it ended by cancellation.
+  /// Returns whether the thread ended by cancellation.
   bool join(int i);
   void join_all();
 
@@ -138,16 +141,17 @@ class team {
   std::vector<std::unique_ptr<member>> members_;
 };
 
-/// pthread_create with a small stack; fails the soak if it fails.
+/// Calls pthread_create with a small stack; an error fails the soak.
 pthread_t start_thread(void* (*body)(void*), void* argument);
 int kernel_thread_id();
 void signal_thread(int tid, int signal);
-/// Whether the kernel says that this thread of ours sleeps.
+/// Returns whether the kernel reports this thread of the process as sleeping.
 bool asleep(int tid);
 
 // ---- failing ---------------------------------------------------------------------------------------------------------
 
-/// Prints the reason, every wait with its object, and the seed that repeats the run; then aborts (a forked child exits with 3).
+/// Prints the reason, every wait with its object, and the seed that repeats the run. Then it aborts; a forked child
+/// exits with 3.
 [[noreturn]] void fail(const char* file, int line, const char* format, ...) __attribute__((format(printf, 3, 4)));
 #define FAIL(...) ::soak::fail(__FILE__, __LINE__, __VA_ARGS__)
 #define REQUIRE(condition, ...)          \
@@ -166,16 +170,16 @@ const char* code_name(int code);
 constexpr std::int64_t microsecond = 1000, millisecond = 1000 * microsecond, second = 1000 * millisecond;
 std::int64_t now(clockid_t clock = CLOCK_MONOTONIC);
 timespec to_timespec(std::int64_t t);
-/// A deadline: usually near, sometimes past.
+/// Returns a deadline that is usually near and sometimes past.
 std::int64_t some_deadline(self& me, clockid_t clock);
-/// Not a cancellation point, unlike sleeping.
+/// Unlike sleep, this is no cancellation point.
 void spin_for(std::int64_t ns);
-/// Sleeps a short while. A cancellation point.
+/// Sleeps for a short time. This is a cancellation point.
 void nap(std::int64_t ns);
 
 // ---- objects ---------------------------------------------------------------------------------------------------------
 
-/// Memory for a T, filled with garbage, at an address that is aligned as T demands and no better.
+/// Memory for a T, filled with arbitrary bytes, at an address that has T's alignment and no larger one.
 template <class T>
 class placed {
  public:
@@ -201,7 +205,7 @@ class page {
   T* at() const {
     return reinterpret_cast<T*>(base_ + offset_);
   }
-  /// The end of the object's life.
+  /// Ends the object's life.
   void vanish();
 
  private:
@@ -213,7 +217,7 @@ class page {
 enum class kind { normal, recursive, error_checking, adaptive };
 extern const char* const kind_names[4];
 
-/// Makes a mutex of that kind in one of several ways, over the present bytes.
+/// Makes a mutex of that kind in one of several ways, whatever the memory contains.
 void make_mutex(pthread_mutex_t* mutex, kind k, random_source& random);
 void make_cond(pthread_cond_t* cond, clockid_t clock, random_source& random);
 
@@ -224,31 +228,33 @@ class guarded {
   void make(random_source& random, kind k);
   void destroy();
 
-  /// By pthread_mutex_lock, or by any call that may fail.
+  /// Acquires the mutex by pthread_mutex_lock or by a call that may fail.
   void enter(self& me, strictness s = loose);
   bool try_enter(self& me);
   void leave(self& me);
-  /// Around a wait on a condition variable, and in cleanup handlers: the mutex was released, or is held by this thread again.
+  /// For waits on a condition variable and for cleanup handlers: this thread is about to release the mutex, or holds it
+  /// again.
   void given(self& me);
   void ours_again(self& me);
 
   pthread_mutex_t* mutex() const { return mutex_.get(); }
   kind which() const { return kind_; }
-  /// Without a thread in the critical section.
+  /// To be called while no thread is in the critical section.
   void check_count() const;
 
  private:
   placed<pthread_mutex_t> mutex_;
   kind kind_ = kind::normal;
-  std::atomic<int> owner_{0};    // atomic, so that a broken lock is reported and not undefined
-  long entered_ = 0, seen_ = 0;  // plain on purpose: read at enter(), written at leave()
+  std::atomic<int> owner_{0};    // atomic, so that the fault of a broken lock is reported and is no undefined behaviour
+  long entered_ = 0, seen_ = 0;  // plain on purpose: read in enter(), written in leave()
   std::atomic<long> expected_{0};
 };
 
-/// pthread_cond_wait, timedwait or clockwait with a deadline far off or near; the mutex is `lock`'s. False: timed out.
+/// Calls pthread_cond_wait, timedwait or clockwait with the mutex of `lock`; the deadline, if any, is far or near.
+/// Returns false if it timed out.
 enum class patience_of_wait { endless, far, near };
 bool wait_on(self& me, pthread_cond_t* cond, clockid_t clock, guarded& lock, patience_of_wait p, strictness s);
-/// sem_wait, timedwait or clockwait until there is a unit or, if `near`, the deadline has passed.
+/// Calls sem_wait, timedwait or clockwait until there is a unit or, if `near`, the deadline has passed.
 bool take_unit(self& me, sem_t* sem, patience_of_wait p, strictness s);
 
 // ---- the parts -------------------------------------------------------------------------------------------------------
@@ -256,20 +262,20 @@ bool take_unit(self& me, sem_t* sem, patience_of_wait p, strictness s);
 struct settings {
   std::uint64_t seed = 0;
   double seconds = 10;
-  int threads = 0;  // 0: another number every round
+  int threads = 0;  // 0: another number in every round
   std::int64_t patience = 30 * second;
-  /// Also demand what glibc 2.36 does not keep: a forked child may use conditions that threads of its parent wait on; a
-  /// cancelled waiter does not swallow the wake-up of a unit that was posted meanwhile.
+  /// Also tests two guarantees that glibc 2.36 breaks: a forked child may use conditions on which threads of its parent
+  /// wait, and a cancelled waiter does not consume the wake-up of a unit that was posted meanwhile.
   bool full = false;
-  bool stay = false;     // after a failure, for a debugger
-  unsigned parts = ~0u;  // which actions
+  bool stay = false;     // waits after a failure, for a debugger
+  unsigned parts = ~0u;  // the actions to use
 };
 extern settings set;
-extern std::atomic<bool> stopping;  // this round's traffic is to end
+extern std::atomic<bool> stopping;  // the traffic of this round is to end
 
-constexpr int sigpost = SIGUSR1;     // its handler posts; interrupts
-constexpr int signothing = SIGUSR2;  // only takes time; restarts what it interrupts
-/// A real-time signal whose value is a semaphore to post.
+constexpr int sigpost = SIGUSR1;     // its handler posts, and system calls are interrupted
+constexpr int signothing = SIGUSR2;  // its handler only takes time, and system calls are restarted
+/// A real-time signal; its value is the semaphore that the handler posts.
 inline int sigpost_this() {
   return SIGRTMIN + 3;
 }
@@ -294,6 +300,6 @@ void ring(self& me);
 
 /// Called in a child, which has one thread.
 void forget_other_threads(self& me);
-extern std::atomic<int> in_child;  // depth
+extern std::atomic<int> in_child;  // the depth of forks
 
 }  // namespace soak

@@ -9,7 +9,7 @@ namespace soak {
 
 namespace {
 
-/// The critical section of a mutex: mostly empty.
+/// The work in the critical section of a mutex: mostly none.
 void dwell(self& me) {
   const int way = me.random.below(100);
   if (way < 70) return;
@@ -27,7 +27,7 @@ patience_of_wait some_patience(self& me, bool may_block) {
   return patience_of_wait::near;
 }
 
-/// During a wait whose deadline, if any, is far off.
+/// Exists during a wait that has no deadline or a distant one.
 class blocker {
  public:
   blocker(self& me, shared_objects& shared)
@@ -42,7 +42,7 @@ class blocker {
   const bool granted_;
 };
 
-/// Signals n new items. Each serves one waiter, so n signals or a broadcast.
+/// Signals n new items: n signals or a broadcast, since each item serves one waiter.
 void announce(self& me, pthread_cond_t* cond, int n) {
   if (me.random.percent(n == 1 ? 15 : 40)) {
     MUST(pthread_cond_broadcast(cond));
@@ -78,7 +78,7 @@ shared_objects::shared_objects(random_source& random, int team)
       gates(2),
       gate_owners(2),
       semaphore_queues(static_cast<std::size_t>(random.between(1, 2))) {
-  const std::size_t producers = static_cast<std::size_t>(threads) + 1;  // and the main thread
+  const std::size_t producers = static_cast<std::size_t>(threads) + 1;  // including the main thread
   auto some_clock = [&] { return random.percent(50) ? CLOCK_MONOTONIC : CLOCK_REALTIME; };
   auto make_semaphore = [&](counted_semaphore& s, int value) {
     s.sem.place(random);
@@ -149,8 +149,9 @@ void shared_objects::finish() {
   for (counted_semaphore& s : gates) end_semaphore(s, "a semaphore used as a lock");
   for (semaphore_queue& q : semaphore_queues) {
     q.lock.check_count();
-    REQUIRE(static_cast<int>(q.items.size()) == q.items_there.value(), "a queue of semaphores has %d items and says %d",
-            static_cast<int>(q.items.size()), q.items_there.value());
+    REQUIRE(static_cast<int>(q.items.size()) == q.items_there.value(),
+            "a queue of semaphores has %d items, but its semaphore %d", static_cast<int>(q.items.size()),
+            q.items_there.value());
     for (const item& i : q.items) check_item(q.seen, i);
     REQUIRE(q.made == q.seen, "a queue of semaphores lost items");
     end_semaphore(q.slots, "a queue's free places");
@@ -169,7 +170,7 @@ bool shared_objects::may_block() {
 
 namespace {
 
-/// Checks by the thread that holds the mutex.
+/// Checks made by the thread that holds the mutex.
 void look_inside(self& me, guarded& cell) {
   pthread_mutex_t* const m = cell.mutex();
   const timespec past = {1, 0};
@@ -200,7 +201,7 @@ void look_inside(self& me, guarded& cell) {
       REQUIRE(late == ETIMEDOUT, "timedlock of one's own mutex gave %s", code_name(late));
       const timespec invalid = {1, 1000000000};
       const int wrong = pthread_mutex_timedlock(m, &invalid);
-      REQUIRE(wrong == EINVAL, "timedlock with an impossible time gave %s", code_name(wrong));
+      REQUIRE(wrong == EINVAL, "timedlock with an invalid time gave %s", code_name(wrong));
     }
   }
 }
@@ -221,7 +222,7 @@ void use_cells(self& me, shared_objects& shared) {
     dwell(me);
     if (me.random.percent(10)) look_inside(me, a);
     if (first + 1 < count && me.random.percent(10)) {
-      // Locked in one order, so without deadlock; unlocked in either.
+      // Mutexes are locked in one order, to avoid deadlock, and unlocked in either order.
       guarded& b = shared.cells[static_cast<std::size_t>(me.random.between(first + 1, count - 1))];
       b.enter(me);
       dwell(me);
@@ -233,7 +234,7 @@ void use_cells(self& me, shared_objects& shared) {
     }
     if (a.which() != kind::normal && a.which() != kind::adaptive && me.random.percent(5)) {
       const int code = pthread_mutex_unlock(a.mutex());
-      REQUIRE(code == EPERM, "unlocking a %s mutex of others gave %s", kind_names[static_cast<int>(a.which())],
+      REQUIRE(code == EPERM, "unlocking a %s mutex of another thread gave %s", kind_names[static_cast<int>(a.which())],
               code_name(code));
     }
     me.made_progress();
@@ -245,7 +246,7 @@ void use_cells(self& me, shared_objects& shared) {
 void use_boxes(self& me, shared_objects& shared, int) {
   box& b = one_of(me, shared.boxes);
   const int way = me.random.below(100);
-  if (way < 3) {  // for nothing, and without the mutex
+  if (way < 3) {  // a signal without a token, and without the mutex
     announce(me, b.cond.get(), 1);
   } else if (way < 50) {
     const int n = me.random.percent(70) ? 1 : me.random.between(2, 4);
@@ -265,7 +266,8 @@ void use_boxes(self& me, shared_objects& shared, int) {
     b.waiters.fetch_add(1);
     while (b.tokens.load() == 0 && in_time) in_time = wait_on(me, b.cond.get(), b.clock, b.lock, p, loose);
     b.waiters.fetch_sub(1);
-    // A waiter that timed out may have been signalled at the same time: it checks again, as every program must.
+    // A waiter that timed out may have been signalled at the same time: it tests the predicate again, as every program
+    // must.
     if (b.tokens.load() > 0) {
       b.tokens.fetch_sub(1);
       b.taken.fetch_add(1);
@@ -375,7 +377,7 @@ void use_semaphores(self& me, shared_objects& shared, int) {
     const std::size_t i = static_cast<std::size_t>(me.random.below(static_cast<int>(shared.gates.size())));
     if (take(me, shared, shared.gates[i])) {
       const int before = shared.gate_owners[i].exchange(me.name);
-      REQUIRE(before == 0, "a semaphore of one unit let %d in while %d is inside", me.name, before);
+      REQUIRE(before == 0, "a semaphore of one unit admitted thread %d while thread %d is inside", me.name, before);
       dwell(me);
       shared.gate_owners[i].store(0);
       post(me, shared.gates[i]);
@@ -393,11 +395,11 @@ void use_semaphore_queues(self& me, shared_objects& shared, int slot) {
     q.lock.enter(me);
     if (produce) {
       q.items.push_back({slot, ++q.made[static_cast<std::size_t>(slot)]});
-      REQUIRE(static_cast<int>(q.items.size()) <= q.capacity, "a queue for %d has %d items", q.capacity,
+      REQUIRE(static_cast<int>(q.items.size()) <= q.capacity, "a queue for %d items has %d", q.capacity,
               static_cast<int>(q.items.size()));
       me.count(op_item);
     } else {
-      REQUIRE(!q.items.empty(), "a semaphore gave a unit that nobody posted");
+      REQUIRE(!q.items.empty(), "a semaphore gave a unit that no thread posted");
       check_item(q.seen, q.items.front());
       q.items.pop_front();
     }

@@ -1,4 +1,4 @@
-// The list of all threads, which the watchdog reads.
+// The list of all threads. The watchdog reads it.
 #pragma once
 
 #include "soak.hpp"
