@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""`usher try` compares the C library's mutex with itself, again and again: how often does it see a gain where there is none?
-Says each trial's speed-up, its interval, the verdict and the rounds that it took. Exit status 1 if more than one trial in ten
-saw a gain."""
+"""Repeats trials in which `usher try` compares the C library's mutex with itself, and counts the trials that find a gain.
+Prints each trial's speed-up, its interval, the verdict and the number of rounds. The exit status is 1 if more than one trial in ten
+found a gain."""
 
 import argparse
 import json
@@ -18,19 +18,19 @@ def options():
     parser.add_argument("--build", default="build/release", help="build folder (build/release)")
     parser.add_argument("--trials", type=int, default=10, help="how many (10)")
     length = parser.add_mutually_exclusive_group()
-    length.add_argument("--budget", default="12", help="of each trial, seconds (12)")
-    length.add_argument("--rounds", type=int, help="exactly so many of each trial, instead of a budget")
-    parser.add_argument("--seconds", default="0.3", help="of each run (0.3)")
-    parser.add_argument("--threads", default="4", help="that take the mutex in turns (4)")
+    length.add_argument("--budget", default="12", help="budget of each trial in seconds (12)")
+    length.add_argument("--rounds", type=int, help="number of rounds of each trial, instead of a budget")
+    parser.add_argument("--seconds", default="0.3", help="length of each run (0.3)")
+    parser.add_argument("--threads", default="4", help="number of threads that lock the mutex in turns (4)")
     parser.add_argument("--json", help="write every trial to this file")
     chosen = parser.parse_args()
     if chosen.trials < 1 or (chosen.rounds is not None and chosen.rounds < 5):
-        parser.error("at least one trial, and five rounds: fewer never decide")
+        parser.error("needs at least one trial, and five rounds: fewer never decide")
     return chosen
 
 
 def trial(chosen, build, folder):
-    """The results of `usher try` for the C library's mutex under a second name."""
+    """Returns the results of `usher try` for the C library's mutex under a second name."""
     file = os.path.join(folder, "trial.json")
     length = ["--rounds", str(chosen.rounds)] if chosen.rounds else ["--budget", chosen.budget]
     command = [build / "bin" / "usher", "try", "--quiet", "--locks", "again=pthread", *length,
@@ -47,17 +47,17 @@ def trial(chosen, build, folder):
 
 
 def limit(value):
-    """A limit of an interval; null: the rounds were too few for one."""
+    """A limit of an interval as text; None means that the rounds were too few for a limit."""
     return "…" if value is None else f"{value:.3f}"
 
 
 def is_wrong(data):
-    """Whether it reports a gain. The C library's mutex is never recommended, so the verdict counts."""
+    """Returns whether the trial reports a gain. The C library's mutex is never recommended, so the verdict counts."""
     return data["candidates"][1]["verdict"] == "better"
 
 
 def line(number, data):
-    """A line about a trial."""
+    """Returns a line about a trial."""
     again = data["candidates"][1]
     low, high = again["interval"] or [None, None]
     verdict = "SEEN AS BETTER" if is_wrong(data) else again["verdict"]

@@ -1,4 +1,4 @@
-"""For tests of the command: how it refuses wrong usage, and the parts of a build that some tests need."""
+"""Helpers for tests of the command: assertions about refused usage, and the parts of a build that some tests need."""
 
 import os
 import unittest
@@ -16,8 +16,8 @@ EVIL = "\033]0;title\a\033[2J\u009b1m\u202e\rx\nForged"
 
 
 def with_evil(data, kept=()):
-    """The content of a result file that an attacker has written: each text ends in what a terminal would obey, and in a forged line,
-    but those of the keys that are kept."""
+    """Returns the content of a result file as an attacker would write it: each text, except under the keys in `kept`, ends in a control
+    sequence that a terminal would obey, and in a forged line."""
     if isinstance(data, dict):
         return {key: value if key in kept else with_evil(value, kept) for key, value in data.items()}
     if isinstance(data, list):
@@ -26,10 +26,10 @@ def with_evil(data, kept=()):
 
 
 class Refusals:
-    """Mixed into a unittest.TestCase."""
+    """A mixin for unittest.TestCase."""
 
     def assert_refused(self, done, status, *words):
-        """That status, nothing on standard output, one line on standard error with these words."""
+        """Asserts that status, nothing on standard output, and one line on standard error with these words."""
         self.assertEqual((done.returncode, done.stdout), (status, ""), done)
         self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
         self.assertTrue(done.stderr.startswith("usher: "), done.stderr)
@@ -37,7 +37,7 @@ class Refusals:
             self.assertIn(word, done.stderr)
 
     def assert_harmless(self, text):
-        """No control character but line feeds, and no line that a name has made."""
+        """Asserts that the text has no control character but line feeds, and no line that a name has forged."""
         for line in text.split("\n"):
             self.assertTrue(line.isprintable(), repr(line))
             self.assertFalse(line.startswith("Forged"), text)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""`usher bench`, and what it shares with `usher sim`, from outside: what is measured, reported, drawn and refused.
+"""Tests `usher bench` and its common part with `usher sim` as commands: measurements, reports, charts and refusals.
 
 USHER_BIN is the command, USHER_LIB the library.
 """
@@ -44,7 +44,7 @@ class Bench(Refusals, unittest.TestCase):
         return os.path.join(tempfile.mkdtemp(dir=scratch), name)
 
     def results(self, command, *arguments, status=0, env=None, prefix=()):
-        """What --json says."""
+        """Returns the results that --json writes."""
         name = self.file("out.json")
         done = self.usher(*prefix, *command.split(), "--quiet", *arguments, "--json", name, env=env)
         self.assertEqual((done.returncode, done.stderr if status == 0 else ""), (status, ""), done)
@@ -61,7 +61,7 @@ class Programs(Bench):
         return [line.split(":")[0] for line in listed.splitlines() if " (" in line and line[0] != " "]
 
     def needs_exclusion(self, program):
-        """A program that would break under a lock that does not exclude refuses it."""
+        """Returns whether the program refuses a lock that does not exclude."""
         done = self.usher("bench", program, "--locks", "ticket,null", "--list-points")
         if done.returncode == 0:
             return False
@@ -103,7 +103,7 @@ class Programs(Bench):
     def test_a_shared_generator_shows_exclusion(self):
         for p in self.bench("mutexbench", "--locks", "ticket,loiter", "--threads", "2", "--set", "shared=1")["points"]:
             self.assertIs(p["exclusive"], True)
-        # On one CPU, a null lock may not be seen to admit two threads; in no case is it an error.
+        # On one CPU the null lock may happen to admit one thread at a time. No result of it is an error.
         self.bench("mutexbench", "--locks", "null", "--threads", "4", "--set", "shared=1")
 
     def test_pthread_under_a_preload(self):
@@ -186,7 +186,7 @@ class Said(Bench):
         merged = self.results("bench", "--merge", name)["points"]
         self.assertEqual([(p["lock"], p["round"]) for p in merged], [(lock, n) for lock in ("ticket", "loiter") for n in (1, 2)])
         printed = [json.loads(line) for line in lines.stdout.splitlines()]
-        self.assertTrue(all(p.pop("usher") and p.pop("commit") for p in printed))  # which files have in their headers
+        self.assertTrue(all(p.pop("usher") and p.pop("commit") for p in printed))  # files have these in their headers
         self.assertEqual(printed, merged)
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Charts, from outside: the looks of locks, equal curves, size, axes, footer. `usher sim --merge` draws made-up figures; one test
+"""Tests charts as files: the looks of locks, equal curves, size, axes, footer. `usher sim --merge` draws made-up figures; one test
 simulates, for 50 simulated microseconds."""
 
 import itertools
@@ -25,7 +25,7 @@ RISING = {1: [3.0], 2: [5.0], 4: [6.0]}
 
 def catalogue():
     lines = (line.split("#")[0].split() for line in CATALOGUE.read_text().splitlines())
-    return [words[0] for words in lines if words and words[0] != "="]  # those are headings
+    return [words[0] for words in lines if words and words[0] != "="]  # lines that begin with = are headings
 
 
 def pairs(element):
@@ -33,7 +33,7 @@ def pairs(element):
 
 
 def shape(element, end=None):
-    """A symbol's outline, independent of its position and size."""
+    """Returns a symbol's outline, independent of its position and size."""
     if element.tag == SVG + "circle":
         return "disc"
     points = pairs(element)[:end]
@@ -52,7 +52,7 @@ class Chart:
         self.texts = [e.text for e in self.root.iter(SVG + "text")]
 
     def look(self, name):
-        """Colour, symbol, dashes, which precede the name in the legend."""
+        """Returns the colour, symbol and dashes of a line; the legend has them before the name."""
         at = next(i for i, e in enumerate(self.elements) if e.tag == SVG + "text" and e.text == name)
         line, symbol = self.elements[at - 2:at]
         assert line.get("stroke") == symbol.get("fill"), name
@@ -62,13 +62,13 @@ class Chart:
         return [e for e in self.root.iter(SVG + "polyline") if e.get("stroke") == colour]
 
     def bars(self, colour):
-        """The lengths of vertical lines."""
+        """Returns the lengths of vertical lines."""
         ends = [pairs(e) for e in self.lines(colour)]
         return [abs(e[0][1] - e[1][1]) for e in ends if len(e) == 2 and e[0][0] == e[1][0]]
 
 
 def colours_of(png):
-    """How many pixels of each."""
+    """Returns the number of pixels of each colour."""
     at, data, width = 8, b"", 0
     while at < len(png):
         length, kind = struct.unpack(">I4s", png[at:at + 8])
@@ -100,11 +100,11 @@ VISION = {"all cones": ((1, 0, 0), (0, 1, 0), (0, 0, 1)),
           "no M cones": ((.367322, .860646, -.227968), (.280085, .672501, .047413), (-.011820, .042940, .968881)),
           "no L cones": ((.152286, 1.052583, -.204868), (.114503, .786281, .099216), (-.003882, -.048116, 1.051998)),
           "no S cones": ((1.255528, -.076749, -.178779), (-.078411, .930809, .147602), (.004733, .691367, .303900))}
-XYZ = ((.4339, .3762, .1899), (.2126, .7152, .0722), (.0177, .1095, .8728))  # of linear sRGB, relative to white
+XYZ = ((.4339, .3762, .1899), (.2126, .7152, .0722), (.0177, .1095, .8728))  # from linear sRGB, relative to white
 
 
 def seen(colour, vision):
-    """CIELAB of "#rrggbb"."""
+    """Returns the CIELAB coordinates of "#rrggbb" as an eye with this colour vision sees it."""
     def times(matrix, vector):
         return [min(1, max(0, sum(a * b for a, b in zip(row, vector)))) for row in matrix]
 
@@ -127,7 +127,7 @@ class Charts(Refusals, unittest.TestCase):
         return subprocess.run([USHER, *arguments], capture_output=True, text=True, timeout=30)
 
     def points(self, locks):
-        """A file of results. `locks`: {lock, or tuple of the point's fields: {threads: [throughput of each seed]}}."""
+        """Writes a file of results. `locks`: {lock, or tuple of the point's fields: {threads: [throughput of each seed]}}."""
         with open(name := self.file("lines"), "w") as to:
             for lock, by_threads in locks.items() if isinstance(locks, dict) else locks:
                 more = dict(lock) if isinstance(lock, tuple) else {"lock": lock}
@@ -180,7 +180,7 @@ class Charts(Refusals, unittest.TestCase):
         names = catalogue() + [name + "-spin" for name in catalogue()] + [f"lock-{i}" for i in range(20)]
         chart = self.chart({name: RISING for name in names})
         self.assertEqual(len({chart.look(name) for name in names}), len(names))
-        # Also of one lock with different settings, and in any order.
+        # This also holds for one lock with different settings, in any order.
         ran = [((("lock", "twa"), ("parameters", {"ncs": n})), RISING) for n in (0, 5, 9)]
         looks = []
         for order in (ran, ran[::-1]):
@@ -198,7 +198,7 @@ class Charts(Refusals, unittest.TestCase):
             self.skipTest("this build has no mcs")
         chart = Chart(name)
         self.assertIn("mcs", chart.texts)
-        # After one run nothing is certain: the symbol is hollow, its outline ends with its first two points.
+        # After one run the result is uncertain: the symbol is hollow, and its outline ends with its first two points.
         hollow = [(e.get("stroke"), shape(e, -2)) for e in chart.elements if e.tag == SVG + "polyline" and len(pairs(e)) > 4]
         self.assertIn(look[:2], hollow)
 
@@ -236,7 +236,7 @@ class Charts(Refusals, unittest.TestCase):
         widest = {colour: max(float(e.get("stroke-width")) for e in chart.lines(colour)) for colour in (upper, lower, alone)}
         self.assertEqual(widest[upper], widest[alone])
         self.assertGreaterEqual(widest[lower], widest[upper] + 2)
-        # In the final image more pixels have the colour than the legend alone has.
+        # In the final image more pixels have the colour than in the legend alone.
         with open(self.drawn(equal, "--size", "400x300", ending="png"), "rb") as file:
             counts = colours_of(file.read())
         for colour in (upper, lower, alone):
@@ -244,11 +244,11 @@ class Charts(Refusals, unittest.TestCase):
 
     def test_ranges_are_bars(self):
         chart = self.chart({"mcs": {1: [3.0, 2.0, 2.5], 2: [5.0]}, "twa": {1: [1.0, 1.0], 2: [2.0]}})
-        # 2 to 3 of an axis from 0 to 5.2 on a plot of 360 pixels
+        # The range from 2 to 3 on an axis from 0 to 5.2, in a plot of 360 pixels
         self.assertEqual([round(length) for length in chart.bars(chart.look("mcs")[0])], [round(360 / 5.2)])
         self.assertEqual(chart.bars(chart.look("twa")[0]), [])
 
-    # How it is drawn
+    # Layout
 
     def test_title_and_size(self):
         chart = self.chart({"mcs": RISING}, "--title", "Two & <three>", "--size", "1000x400")
@@ -291,7 +291,7 @@ class Charts(Refusals, unittest.TestCase):
         for pattern in (r"^commit \S+", r"^simulated: .*, 72 CPUs$", r"^seeds 1–2$"):
             self.assertRegex(words, "(?m)" + pattern)
         self.assertIn("seeds 1–2", " ".join(Chart(name).texts))
-        # The chart is the same if it is drawn again, and from the file.
+        # The chart is the same if it is drawn again, from a new run or from the file.
         self.usher(*asked, "--chart", self.file("again.svg"))
         self.usher("sim", "--merge", self.file("out.json"), "--chart", self.file("merged.svg"))
         for other in ("again.svg", "merged.svg"):

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""`usher check` from outside: what passes, what fails and how that is told, what is refused. USHER_BIN is the command; the
-checker lies beside it. Exit status 77: it was not built, for lack of relacy."""
+"""Tests `usher check` as a command: passes, failures and how they are reported, refusals. USHER_BIN is the command; the
+checker lies in the same folder. Exit status 77: the checker was not built, because relacy is missing."""
 
 import json
 import os
@@ -29,7 +29,7 @@ SKIPPED = 77
 
 
 def parent_of(pid):
-    """0: the process has gone."""
+    """Returns the parent's id; 0 if the process has ended."""
     try:
         return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
     except OSError:
@@ -37,7 +37,7 @@ def parent_of(pid):
 
 
 def runs_of(pid):
-    """The runs of the checker that a process, or one of its children, has started."""
+    """Returns the runs of the checker that a process or one of its children has started."""
     found = []
     for command in Path("/proc").glob("[0-9]*/cmdline"):
         run = int(command.parent.name)
@@ -67,7 +67,7 @@ class Check(Refusals, unittest.TestCase):
         return subprocess.run([USHER, "check", *arguments], env=environment, stdin=subprocess.DEVNULL,
                               capture_output=True, text=True, timeout=LIMIT)
 
-    # What passes
+    # Passes
 
     def test_a_lock_passes_in_all_its_forms(self):
         done = self.check("ticket", "--executions", "200")
@@ -120,13 +120,13 @@ class Check(Refusals, unittest.TestCase):
         for line in (r"twa +plain stray ", r"wait-queue ", rf"{MUTANT}-spin .*hands over by a relaxed store$"):
             self.assertRegex(done.stdout, "(?m)^" + line)
 
-    # What fails
+    # Failures
 
     def test_a_mistake_is_shown_step_by_step_and_again(self):
         done = self.check(MUTANT, "--executions", "500", "--threads", "3")
         self.assertEqual((done.returncode, done.stderr), (1, ""), done.stdout)
         self.assertRegex(done.stdout, rf"(?m)^{MUTANT}-spin .*FAIL: data race")
-        # A column for each thread, and the line of the header that hands over.
+        # The table has a column for each thread, and the line of the header that hands over.
         self.assertRegex(done.stdout, r"step +thread 0 +thread 1 +thread 2 +source")
         self.assertRegex(done.stdout, r"(?m)^ +\d+ .*node\d+\.flag := 1 \(relaxed\) .*/mcs_relaxed_hand_over\.hpp:\d+  .*"
                                       r"flag\.store\(flag_granted, std::memory_order_relaxed\)")
@@ -155,7 +155,7 @@ class Check(Refusals, unittest.TestCase):
         self.assertIn("1 mutant, 1 of them caught", done.stdout)
 
     def test_one_that_is_not_caught(self):
-        # Where it parks there is no plain store.
+        # The parking form has no plain store.
         done = self.check("--mutants", MUTANT, "--forms", "park", "--executions", "20", "--threads", "2")
         self.assertEqual(done.returncode, 1, done)
         self.assertIn("NOT CAUGHT", done.stdout)
@@ -185,7 +185,7 @@ class Check(Refusals, unittest.TestCase):
         self.assertEqual(rows, files)
 
     def test_rows_are_written_as_they_are_known(self):
-        """Into a file, which a killed check leaves."""
+        """The output goes into a file, which a killed check leaves behind."""
         with tempfile.TemporaryFile("w+") as file:
             process = subprocess.Popen([USHER, "check", "tas", "mcs", "--executions", "1000000", "--jobs", "1", "--scenario", "plain",
                                         "--threads", "2", "--forms", "spin"], stdin=subprocess.DEVNULL, stdout=file,
@@ -213,7 +213,7 @@ class Check(Refusals, unittest.TestCase):
         # The operation that clears the sleepers' mark needs its acquire half, because the next owner reads what the lock protects.
         halves = {o["made"]: o for o in orders if "grant.fetch_and(~asleep" in o["code"]}
         self.assertEqual({made: o["caught"] for made, o in halves.items()}, {"acquire": False, "release": True})
-        # A relaxed load has no half, an acquire one way to be weakened.
+        # A relaxed load has no half, and an acquire load can be weakened in one way.
         self.assertEqual({o["made"] for o in orders if "number(grant_.load(" in o["code"]}, {"relaxed"})
         self.assertRegex(done.stdout, r"(?m)^ticket +usher/core/ticket_words\.hpp:\d+ +release +grant\.fetch_and.* caught ")
 
@@ -247,7 +247,7 @@ class Check(Refusals, unittest.TestCase):
                                timeout=LIMIT).stdout.split()
         site = next(s for s in sites if s.endswith(f"{o['file']}:{o['line']}:{o['column']}:{o['made']}"))
         by = o["by"]
-        # Without the order, all at that place are relaxed: of an acquire or release the same.
+        # If no order is named, all orders at that place become relaxed. For a single acquire or release the result is the same.
         for at in (site, site.rpartition(":")[0]):
             done = self.check(by["lock"], "--weaken-at", at, "--scenario", by["scenario"], "--threads", str(by["threads"]),
                               "--replay", o["replay"])
@@ -291,7 +291,7 @@ class Check(Refusals, unittest.TestCase):
     # Results shown again
 
     def shown(self, *arguments):
-        """What --show prints of the results of a check; they are the same text."""
+        """Asserts that --show prints the same text as the check itself, and returns it."""
         with tempfile.TemporaryDirectory() as folder:
             file = os.path.join(folder, "results.json")
             done = self.check(*arguments, "--json", file)
@@ -374,7 +374,7 @@ class Check(Refusals, unittest.TestCase):
         self.assertEqual({k: v for k, v in mistake.items() if k not in ("lock", "bug")},
                          {k: v for k, v in mutant.items() if k not in ("name", "mutation")})
 
-    # What is refused
+    # Refusals
 
     def test_unknown_locks(self):
         self.assert_refused(self.check("ticked"), 2, "'ticked'", "'ticket'")

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""`usher sim --trace`, `calibrate` and `validate` from outside: their output can be read, follows from the figures in it, and wrong
-options are refused. Whether the figures are right is not tested: other programs use the machine, too. USHER_BIN is the command."""
+"""Tests `usher sim --trace`, `calibrate` and `validate` as commands: their output is well-formed and agrees with its own figures, and wrong
+options are refused. The figures' correctness is not tested, since other programs use the machine, too. USHER_BIN is the command."""
 
 import json
 import os
@@ -31,7 +31,7 @@ def sim(*arguments, on_one_cpu=False):
 
 
 def sections_of(text):
-    """The lines of each section, by key."""
+    """Returns the values of each section by key."""
     sections, here = {}, None
     for line in text.splitlines():
         if line.startswith("["):
@@ -118,16 +118,16 @@ class NativeSim(Refusals, unittest.TestCase):
 
     def test_validate_compares_the_order_of_locks(self):
         if "ticket-spin" not in spinning_locks() or not self.lock.startswith(("ttas", "loiter")):
-            self.skipTest("a build of a few locks")
+            self.skipTest("this build has only a few locks")
         out, threads = os.path.join(self.folder.name, "order.json"), 3 * len(os.sched_getaffinity(0))
-        # ticket-spin hands over to threads that do not run.
+        # ticket-spin is slow: it hands over to threads that do not run.
         done = sim("validate", "--machine", self.file, "--locks", "ticket-spin," + self.lock, "--threads", str(threads), "--rounds", "3",
                    "--seeds", "1", "--seconds", "0.3", "--json", out)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertRegex(done.stderr, r"\A(usher: sim validate: .*settle.*\n)?\Z")
         with open(out) as file:
             said = json.load(file)
-        # What it says must follow from the throughputs that it measured, whatever their order is on this computer.
+        # The report must agree with the throughputs that were measured, whatever their order is on this computer.
         one, other = said["points"]
         runs, medians = (one["native"]["runs"], other["native"]["runs"]), (one["simulated"]["median"], other["simulated"]["median"])
         pairs = int(max(runs[0]) < min(runs[1]) or max(runs[1]) < min(runs[0]))
@@ -137,7 +137,7 @@ class NativeSim(Refusals, unittest.TestCase):
             self.assertIn(f"In the native order: {in_order} of 1 pairs of locks whose native runs do not overlap.", done.stdout)
 
     def await_cpu_time(self, process, seconds):
-        """Until the process has used that much: it is at work then, however busy the machine is."""
+        """Waits until the process has used that much CPU time: then it is at work, however busy the machine is."""
         end = time.monotonic() + LIMIT
         while process.poll() is None and time.monotonic() < end:
             with open(f"/proc/{process.pid}/stat") as file:
@@ -145,11 +145,11 @@ class NativeSim(Refusals, unittest.TestCase):
             if (user + system) / os.sysconf("SC_CLK_TCK") >= seconds:
                 return
             time.sleep(0.01)
-        self.fail(f"it ended, or did not use {seconds} s of a CPU")
+        self.fail(f"the process ended, or did not use {seconds} s of a CPU")
 
     def test_an_interrupted_calibration_leaves_no_file(self):
         to = os.path.join(self.folder.name, "interrupted.toml")
-        # SIGINT may be ignored here: a shell starts programs in the background so.
+        # SIGINT may be ignored here, since a shell ignores it in background programs.
         running = subprocess.Popen([USHER, "sim", "calibrate", "-o", to], stdin=subprocess.DEVNULL,
                                    preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
         self.await_cpu_time(running, 0.1)

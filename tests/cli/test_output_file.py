@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""The files that the command writes results to, beside an attacker who may write the folder, full disks, and what is no file. One
-command, `usher stat -o FILE`, stands for all: they share src/cli/text/output_file.cpp. The program that it starts plays the attacker
+"""Tests the command's output files in a folder that an attacker may write, on full disks, and under names that are not of regular files.
+One command, `usher stat -o FILE`, represents all: they share src/cli/text/output_file.cpp. The program that it starts plays the attacker
 who acts while the command runs.
 
-USHER_BIN is the command, USHER_LIB the library. Where root runs the test, the attacker and the unprivileged user have the id 65534."""
+USHER_BIN is the command, USHER_LIB the library. If root runs the test, the attacker and the unprivileged user have the id 65534."""
 
 import os
 import shutil
@@ -27,8 +27,9 @@ RESULT = "no lock can make it faster"
 PRECIOUS = "precious\n"
 AS_ROOT = os.geteuid() == 0
 
-# File systems that this computer may not have. NO_TMPFILE: no files without a name. NO_LINK: such a file gets none later. FULL=FOLDER: no
-# space for files of the folder. KILL: the process is killed before it writes to such a file.
+# Simulates file systems that this computer may not have. NO_TMPFILE: files without a name are not supported. NO_LINK: such a file
+# cannot be given a name. FULL=FOLDER: there is no space for files of the folder. KILL: the process is killed before it writes to
+# such a file.
 FILE_SYSTEM = r"""
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -84,7 +85,7 @@ class OutputFile(Refusals, unittest.TestCase):
         shutil.rmtree(cls.folder, ignore_errors=True)
 
     def setUp(self):
-        """A folder that everybody may write, as /tmp, one that is ours alone, and a file of ours in it."""
+        """Makes a folder that every user may write, like /tmp, and a folder of this user alone with a file in it."""
         self.shared = tempfile.mkdtemp(dir=self.folder, prefix="shared-")
         os.chmod(self.shared, 0o1777)
         self.private = tempfile.mkdtemp(dir=self.folder, prefix="private-")
@@ -98,7 +99,7 @@ class OutputFile(Refusals, unittest.TestCase):
             file.write(text)
 
     def file_system(self):
-        """The library that plays the file systems."""
+        """Builds the library that simulates the file systems."""
         if not CC:
             self.skipTest("no C compiler")
         library = os.path.join(self.folder, "file_system.so")
@@ -124,11 +125,11 @@ class OutputFile(Refusals, unittest.TestCase):
         self.assertEqual(sorted(os.listdir(self.private)), ["victim"])
 
     def attackers(self, path):
-        """Gives what has been planted to another user, if we may."""
+        """Gives a planted file to another user, if this is permitted."""
         if AS_ROOT:
             os.lchown(path, OTHER, OTHER)
 
-    # Planted in a folder that everybody may write
+    # Planted in a folder that every user may write
 
     def test_a_link_that_is_there_before(self):
         os.symlink(self.victim, self.report)
@@ -178,7 +179,7 @@ class OutputFile(Refusals, unittest.TestCase):
         self.assert_written(done, self.report + ".2")
         self.assertEqual(sorted(os.listdir(self.shared)), ["report", "report.2"])
 
-    # Names that mean what they say
+    # Names without an attacker
 
     def test_a_link_in_a_folder_of_ours_is_followed(self):
         os.symlink("victim", os.path.join(self.private, "latest"))
@@ -288,16 +289,16 @@ class OutputFile(Refusals, unittest.TestCase):
                 self.assertEqual(sorted(os.listdir(self.shared)), ["report", "report.2"])
                 os.unlink(self.report), os.unlink(self.report + ".2")
 
-    # A folder that we may not write
+    # A folder that the user may not write
 
     def as_other(self):
         return {"user": OTHER, "group": OTHER, "extra_groups": []} if AS_ROOT else {}
 
     def closed(self):
-        """The file in a folder that nobody may write, and the arguments for a user who may write the file."""
+        """Returns a file in a folder without write permission, and the arguments for a user who may write the file."""
         user = self.as_other()
         if user and not os.access(USHER, os.X_OK, effective_ids=False):
-            self.skipTest("the build's folder is not open to others")
+            self.skipTest("other users may not enter the build's folder")
         folder = tempfile.mkdtemp(dir=self.folder, prefix="closed-")
         path = os.path.join(folder, "report")
         self.write(path, PRECIOUS)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""`usher sim`'s figures from outside: options reach the points and their results, and errors are refused.
+"""Tests the figures of `usher sim` as a command: options reach the points and their results, and errors are refused.
 USHER_BIN is the command."""
 
 import csv
@@ -38,8 +38,8 @@ class Sim(Refusals, unittest.TestCase):
         cls.folder = tempfile.TemporaryDirectory(prefix="usher-sim-")
         spinning = names("-spin")
         cls.lock = next((n for n in ("mcs-spin", "ttas-spin") if n in spinning), spinning[0])
-        cls.parking = cls.lock[:-len("-spin")]  # spins, then parks
-        # x5-2 without a scheduler: threads do not share CPUs.
+        cls.parking = cls.lock[:-len("-spin")]  # the form that spins, then parks
+        # The machine is x5-2 without a scheduler, so that threads do not share CPUs.
         cls.bare = cls.file("bare.toml")
         folder = os.path.join(os.path.dirname(os.path.dirname(USHER)), "share", "usher", "machines")
         with open(os.path.join(folder, "x5-2.toml")) as file, open(cls.bare, "w") as to:
@@ -54,7 +54,7 @@ class Sim(Refusals, unittest.TestCase):
         return os.path.join(cls.folder.name, name)
 
     def points(self, *arguments):
-        """The points of the JSON that the command writes."""
+        """Returns the points of the JSON that the command writes."""
         done = sim("mutexbench", "--ms", "0.1", "--quiet", *arguments, "--json", self.file("out.json"))
         self.assertEqual(done.returncode, 0, done)
         self.assertLessEqual(done.stderr.count("\n"), done.stderr.count("not settled"), done.stderr)  # short runs may not settle
@@ -133,7 +133,7 @@ class Sim(Refusals, unittest.TestCase):
         with open(self.file("lines"), "w") as to:
             for line in listed:
                 words = shlex.split(line)
-                self.assertEqual(words[:3], [os.path.realpath(USHER), "sim", "--point"])  # this build, not one on the PATH
+                self.assertEqual(words[:3], [os.path.realpath(USHER), "sim", "--point"])  # the command of this build, not one on the PATH
                 done = sim("--point", words[3])
                 self.assertEqual((done.returncode, done.stderr), (0, ""))
                 point = json.loads(done.stdout)
@@ -161,14 +161,14 @@ class Sim(Refusals, unittest.TestCase):
               "operations": [1500], "settled": True}
 
     def result(self, name, *changes, header=None):
-        """A file of results, as lines of --point, or with a header as --json writes it."""
+        """Writes a file of results, as lines of --point, or with a header like that of --json."""
         points = [{k: v for k, v in (self.RESULT | c).items() if v is not ...} for c in changes or ({},)]
         with open(self.file(name), "w") as to:
             to.write(json.dumps(header | {"points": points}) if header is not None else "".join(json.dumps(p) + "\n" for p in points))
         return self.file(name)
 
     def test_two_machines_of_one_name(self):
-        """Points of a file that has changed, or of another of the same name in another folder."""
+        """The points are of a machine file that has changed, or of a file with the same name in another folder."""
         os.makedirs(self.file("other"), exist_ok=True)
         lines = []
         for folder, mhz in ((self.folder.name, 2800), (self.file("other"), 1400)):
@@ -195,7 +195,7 @@ class Sim(Refusals, unittest.TestCase):
         self.assertEqual(twice.stderr, "usher: warning: --merge: 1 result is there twice: each counts once\n")
         self.assert_refused(sim("--merge", self.file("once"), self.result("differs", {"throughput": 3})), 2, "once", "differs",
                             "different results of one point", "mcs, 8 threads, seed 1")
-        # Measured rounds are never the same: only a file given twice is.
+        # Measured rounds are never identical, so they are duplicates only if a file is given twice.
         one, two = (self.result(name, {"seed": ..., "round": 1, "throughput": rate}) for name, rate in (("one", 1), ("two", 2)))
         self.assertEqual(sim("--merge", one, two).stderr, "")
         self.assertIn("1 result is there twice", sim("--merge", one, two, one).stderr)
@@ -209,7 +209,7 @@ class Sim(Refusals, unittest.TestCase):
             data = json.load(file)
         self.assertEqual(data["merged"], [{"usher": "0.1.0", "commit": c} for c in ("old", "new")])
         self.assertNotIn("commit", data["points"][0])
-        self.assertEqual(sim("--merge", self.file("both.json")).stderr, done.stderr)  # merged again
+        self.assertEqual(sim("--merge", self.file("both.json")).stderr, done.stderr)  # this merges a merged file
         header = self.result("header", {"seed": 3}, header={"usher": "0.1.0", "commit": "old"})
         self.assertEqual(sim("--merge", old, header).stderr, "")
 
@@ -250,7 +250,7 @@ class Sim(Refusals, unittest.TestCase):
     # Runs that have not settled
 
     def storm(self, *more):
-        """Measured while threads still begin."""
+        """Runs a measurement that begins while threads still start."""
         return sim("mutexbench", "--locks", self.lock, "--threads", "4,64", "--seeds", "2", "--ms", "0.2", "--warm-up", "0.08", "--quiet",
                    *more)
 
@@ -311,7 +311,7 @@ class Sim(Refusals, unittest.TestCase):
     # Charts
 
     def chart_of(self, *arguments):
-        """Title and description of the chart."""
+        """Returns the title and description of the chart."""
         file = self.file("chart.svg")
         done = sim(*arguments, "--quiet", "--chart", file)
         self.assertEqual(done.returncode, 0, done)

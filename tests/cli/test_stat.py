@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""`usher stat` from outside: what it refuses, how the program runs under it, how it ends, and which files are written. What the
-tables say is in tests/stat/.
+"""Tests `usher stat` as a command: refusals, the conditions under which the program runs, its end, and the files that are written. The
+content of the tables is tested in tests/stat/.
 
-USHER_BIN is the command, USHER_LIB the library. Everything has a time limit; whoever waits, waits for what it waits for."""
+USHER_BIN is the command, USHER_LIB the library. Everything has a time limit; each wait is for the state itself, not for a time."""
 
 import fcntl
 import json
@@ -27,7 +27,7 @@ LIBRARY = os.environ["USHER_LIB"]
 CC = os.environ.get("CC") or shutil.which("gcc") or shutil.which("cc")
 LIMIT = 30
 
-# Locks ROUNDS times in each of two threads. Then, with "wait", prints a line and waits for a signal; with "deadlock", makes one.
+# Locks ROUNDS times in each of two threads. Then, with "wait", it prints a line and waits for a signal; with "deadlock", it deadlocks.
 LOCKING = r"""
 #include <pthread.h>
 #include <signal.h>
@@ -75,7 +75,7 @@ int main(int argc, char **argv) {
 }
 """
 
-# A process that never has a second thread: libusher.so uses other functions for it until it is recorded.
+# A process that never has a second thread. libusher.so uses other functions for it until it is recorded.
 ALONE = """
 #include <pthread.h>
 #include <stdio.h>
@@ -130,7 +130,7 @@ class Stat(Refusals, unittest.TestCase):
                               timeout=LIMIT, **more)
 
     def started(self, *words, **more):
-        """A process in a group of its own, with pipes. It is killed at the end of the test or its time limit."""
+        """Starts a process in a group of its own, with pipes. It is killed at the end of the test or at its time limit."""
         process = subprocess.Popen(words, env=self.environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                    stderr=subprocess.PIPE, text=True, start_new_session=True, **more)
 
@@ -214,7 +214,7 @@ class Stat(Refusals, unittest.TestCase):
         self.assertEqual(self.stat("--", "sh", "-c", show, env={"USHER_LOCK": "twa"}).stdout.splitlines()[0], "twa")
 
     def test_the_record_is_inherited(self):
-        """For a process that may not open the launcher's descriptors."""
+        """A process that may not open the launcher's descriptors needs the inherited one."""
         show = "readlink /proc/self/fd/${USHER_STAT##*/}; test -r $USHER_STAT && echo readable"
         lines = self.stat("--", "sh", "-c", show).stdout.splitlines()
         self.assertIn("memfd:usher stat", lines[0])
@@ -224,7 +224,7 @@ class Stat(Refusals, unittest.TestCase):
         first = [sys.executable, "-c", "import os; print(os.open('/dev/null', os.O_RDONLY))"]
         plain = subprocess.run(first, capture_output=True, text=True, timeout=LIMIT, env=self.environment())
         self.assertEqual(self.stat("--", *first).stdout, plain.stdout)
-        # Where there are no such high numbers, any will do.
+        # If such high numbers are not available, any number will do.
         limited = ["sh", "-c", 'ulimit -n 200; exec "$@"', "sh", USHER, "stat", "--", "sh", "-c", "echo ${USHER_STAT##*/}"]
         done = subprocess.run(limited, capture_output=True, text=True, timeout=LIMIT, env=self.environment())
         self.assertLess(int(done.stdout), 200, done.stderr)
@@ -271,7 +271,7 @@ class Stat(Refusals, unittest.TestCase):
         self.assertEqual(self.finished(process).returncode, 137)
 
     def test_a_terminal(self):
-        """The program has the terminal: it reads from it, and ^C ends it, whereupon the launcher makes the report."""
+        """The program has the terminal: it reads from it, and ^C ends it; then the launcher makes the report."""
         main, end = pty.openpty()
         self.addCleanup(os.close, main)
 
@@ -311,7 +311,7 @@ class Stat(Refusals, unittest.TestCase):
                         return
                 self.assertLess(time.monotonic(), deadline)
                 time.sleep(0.01)
-        os.killpg(process.pid, signal.SIGSTOP)  # a group without a terminal has no ^Z
+        os.killpg(process.pid, signal.SIGSTOP)  # ^Z needs a terminal
         for pid in (process.pid, program):
             wait_for(pid, "T")
         os.killpg(process.pid, signal.SIGCONT)
@@ -430,7 +430,7 @@ class Stat(Refusals, unittest.TestCase):
         line = process.stderr.readline()
         self.assertIn("deadlock", line)
         self.assertTrue(line.startswith("usher: "), line)
-        os.kill(program, 0)  # it still runs
+        os.kill(program, 0)  # the program still runs
         os.kill(program, signal.SIGKILL)
         done = self.finished(process)
         self.assertEqual(done.returncode, 137)
@@ -466,7 +466,7 @@ class Stat(Refusals, unittest.TestCase):
         done = subprocess.run(["setpriv", "--reuid", "65534", "--clear-groups", USHER, "stat", "-p", str(process.pid)],
                               env=self.environment(), capture_output=True, text=True, timeout=LIMIT, stdin=subprocess.DEVNULL)
         if done.returncode in (126, 127):
-            self.skipTest("the build's folder is not open to others")
+            self.skipTest("other users may not enter the build's folder")
         self.assert_refused(done, 1, "(sleep) may not be looked into", "user root's", "as root")
 
     def test_a_process_that_runs(self):
@@ -487,7 +487,7 @@ class Stat(Refusals, unittest.TestCase):
     def test_a_process_with_one_thread(self):
         program = self.started(USHER, "run", "--lock", "loiter", "--", self.built("alone", ALONE))
         self.assertEqual(program.stdout.readline(), "begun\n")
-        for _ in range(2):  # recorded, not recorded, recorded again
+        for _ in range(2):  # the process is recorded, not recorded, recorded again
             done = self.stat("-p", str(program.pid), "--duration", "0.3")
             self.assertEqual((done.returncode, done.stderr), (0, ""), done)
             self.assertIn("only_one", done.stdout)
@@ -495,7 +495,7 @@ class Stat(Refusals, unittest.TestCase):
 
     @unittest.skipUnless(os.geteuid() == 0 and shutil.which("setpriv"), "only root can become another user")
     def test_a_process_of_another_user_that_root_records(self):
-        """It may not open root's descriptors, so the record has a name in /dev/shm for a while."""
+        """The process may not open root's descriptors, so the record has a name in /dev/shm for a short time."""
         folder = tempfile.mkdtemp(prefix="usher-stat-", dir="/var/tmp")
         self.addCleanup(shutil.rmtree, folder, True)
         os.chmod(folder, 0o755)

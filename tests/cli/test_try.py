@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""`usher try` from outside: programs that crash, hang, differ, fork or cannot start, under one lock or all.
+"""Tests `usher try` as a command: programs that crash, hang, differ, fork or cannot start, under one lock or all.
 
-USHER_BIN is the command, USHER_LIB the library. The programs are shell scripts that look at USHER_LOCK, so that what goes
-wrong is certain, and small C programs that lock. Everything has a time limit."""
+USHER_BIN is the command, USHER_LIB the library. The programs are shell scripts that read USHER_LOCK, so that failures are
+certain, and small C programs that lock. Everything has a time limit."""
 
 import json
 import os
@@ -70,7 +70,7 @@ class Try(Refusals, unittest.TestCase):
         shutil.rmtree(cls.folder, ignore_errors=True)
 
     def script(self, text):
-        """A shell script; $USHER_LOCK is empty under the C library's mutex."""
+        """Makes a shell script; $USHER_LOCK is empty under the C library's mutex."""
         handle, path = tempfile.mkstemp(dir=self.folder, suffix=".sh")
         with os.fdopen(handle, "w") as file:
             file.write("#!/bin/sh\n" + textwrap.dedent(text))
@@ -101,18 +101,18 @@ class Try(Refusals, unittest.TestCase):
             return done, self.checked(json.load(f))
 
     def checked(self, data):
-        """The data, after a check against the schema."""
+        """Returns the data after a check against the schema."""
         if jsonschema:
             with open(SCHEMA) as f:
                 jsonschema.validate(data, json.load(f), jsonschema.Draft202012Validator)
         return data
 
     def rows(self, done):
-        """The rows of the table with the heading: all lines before the first empty one."""
+        """Returns the rows of the table and the heading: all lines before the first empty one."""
         return done.stdout.partition("\n\n")[0].splitlines()
 
     def row(self, done, lock):
-        """A row with the lines that it is broken into."""
+        """Returns a row, joined with the lines into which it is broken."""
         found = ""
         for line in self.rows(done):
             if line[2:].split()[:1] == [lock]:
@@ -126,7 +126,7 @@ class Try(Refusals, unittest.TestCase):
         return found
 
     def note(self, done, lock):
-        """The remark below the table."""
+        """Returns the lock's note below the table."""
         for line in done.stdout.splitlines():
             if line.startswith(lock + ": "):
                 return line
@@ -136,12 +136,12 @@ class Try(Refusals, unittest.TestCase):
         return next(c for c in data["candidates"] if c["name"] == name)
 
     def ended_with(self, done):
-        """The conclusion, as one line."""
+        """Returns the conclusion as one line."""
         paragraph = done.stdout.split("meanwhile.\n")[-1].splitlines()
         return " ".join(line.strip() for line in paragraph)
 
     def svg(self, path):
-        """The root, title and description."""
+        """Returns the chart's root, title and description."""
         root = xml.etree.ElementTree.parse(path).getroot()
         space = "{http://www.w3.org/2000/svg}"
         self.assertEqual(root.tag, space + "svg")
@@ -155,7 +155,7 @@ class Try(Refusals, unittest.TestCase):
     RATES = 'case "$USHER_LOCK" in mcs) echo rate 15;; twa) echo broken >&2; exit 3;; ttas) echo rate 900;; *) echo rate 10;; esac'
 
     def rates(self, locking=True, **rates):
-        """A program that has these rates under these locks, and 1000 under all others."""
+        """Makes a program that has these rates under these locks, and 1000 under all others."""
         cases = " ".join(f"{lock}) echo rate {rate};;" for lock, rate in rates.items())
         return self.script((f"{self.locking()} 2000\n" if locking else "") + f'case "$USHER_LOCK" in {cases} *) echo rate 1000;; esac')
 
@@ -170,7 +170,7 @@ class Try(Refusals, unittest.TestCase):
             self.assertIn(word, done.stdout.split("\n\n")[1].splitlines()[0])
         self.assertIn("undecided", self.row(done, "mcs"))
         self.assertIn("of the CPU time meanwhile.", " ".join(done.stdout.split()))
-        self.assertLessEqual(max(map(len, done.stdout.splitlines())), 100)  # of the second table, whose columns do not break
+        self.assertLessEqual(max(map(len, done.stdout.splitlines())), 100)  # also in the second table
         self.assertEqual([c["name"] for c in data["candidates"]], ["pthread", "loiter", "mcs"])
         for c in data["candidates"]:
             self.assertEqual(len(c["runs"]), 2)
@@ -189,8 +189,8 @@ class Try(Refusals, unittest.TestCase):
         self.assertEqual([r["metric"] for r in mcs["runs"]], [1500.5] * 6)
         self.assertEqual((mcs["speed_up"], mcs["interval"], mcs["verdict"]), (1.5005, [1.5005, 1.5005], "better"))
         self.assertEqual((twa["speed_up"], twa["verdict"]), (1, "level"))
-        self.assertEqual(self.rows(done)[1].split()[:2], ["*", "mcs"])  # sorted, and marked
-        # The script makes no lock calls, which is reported before any advice.
+        self.assertEqual(self.rows(done)[1].split()[:2], ["*", "mcs"])  # the row is sorted first, and marked
+        # The script makes no lock calls, which is reported before any recommendation.
         self.assertIn("does not use pthread locks", done.stdout)
         lower, data = self.with_json("--locks", "mcs", "--rounds", "5", "--lower", "--metric", "rate: ([0-9.,]+)", "--", rate)
         self.assertEqual(self.rows(lower)[1].split()[0], "pthread")
@@ -267,7 +267,7 @@ class Try(Refusals, unittest.TestCase):
         done, data = self.with_json("--quiet", "--locks", "mcs", "--metric", "rate (.*)", "--", program)
         self.assertEqual((done.returncode, data["winner"], data["conclusion"]["kind"]), (1, None, "unusable"), done)
         self.assertIn("No winner: mcs is 3.00 times as good", self.ended_with(done))
-        # Threads wait long enough for usher stat to be asked, but this conclusion does not contain its verdict.
+        # Threads wait long enough for a run under usher stat, but this conclusion does not contain its verdict.
         self.assertGreater(data["candidates"][0]["calls"]["waiting_share"], 0.05)
         with open(counted) as file:
             self.assertEqual(file.read(), "\n")
@@ -278,7 +278,7 @@ class Try(Refusals, unittest.TestCase):
         runs = os.path.join(self.folder, "runs of ttas")
         with open(runs, "w") as file:
             file.write("0\n")
-        # Six rounds show that mcs is better. ttas leads, is not certainly better, and hangs in the seventh round.
+        # Six rounds show that mcs is better. ttas has a better median but is not certainly better, and hangs in the seventh round.
         program = self.script(f"""
             {self.locking()} 2000 > /dev/null
             test "$USHER_LOCK" = mcs && echo rate 3 && exit
@@ -313,7 +313,7 @@ class Try(Refusals, unittest.TestCase):
         state = os.path.join(self.folder, "runs of the base")
         with open(state, "w") as file:
             file.write("0\n")
-        # Three of the reference's nine runs after the warm-up succeed: mcs has no errors and is compared in three rounds.
+        # Three of the reference's nine runs after the warm-up succeed. mcs has no failures, but can be compared in three rounds only.
         program = self.script(f"""
             {self.locking()} 2000 > /dev/null
             test "$USHER_LOCK" = mcs && echo rate 3 && exit
@@ -325,7 +325,7 @@ class Try(Refusals, unittest.TestCase):
         self.assertIn("Runs failed: 3 of 9 rounds could be compared", self.ended_with(done))
 
     def test_the_same_trial_has_the_same_options(self):
-        # Better in four of five rounds: undecided after eight rounds, decided after some more.
+        # The lock is better in four of five rounds: undecided after eight rounds, decided after some more.
         state = os.path.join(self.folder, "turns")
         with open(state, "w") as file:
             file.write("0\n")
@@ -383,7 +383,7 @@ class Try(Refusals, unittest.TestCase):
     """
 
     def test_default_candidates_are_those_that_make_sense(self):
-        """Independent of wall time: the budget is so small that at most the fewest rounds of two candidates are run."""
+        """The result does not depend on wall time: the budget is so small that at most the fewest rounds of two candidates are run."""
         program, cpus = self.built("threads", self.THREADS), len(os.sched_getaffinity(0))
         done, data = self.with_json("--rounds", "1", "--", program, str(cpus + 8))
         names = [c["name"] for c in data["candidates"]]
@@ -394,7 +394,7 @@ class Try(Refusals, unittest.TestCase):
         done, data = self.with_json("--rounds", "1", "--", program, "1")
         self.assertEqual([c["name"] for c in data["candidates"]], ["pthread", "steady", "loiter-park", "mcscr", "twa"])
         self.assertEqual(data["left_out"], [])
-        # The plan is made after the counted warm-up only; a run of the reference that fails does not make another plan.
+        # The plan is made only after the counted warm-up. A run of the reference that fails does not lead to another plan.
         state = os.path.join(self.folder, "runs to plan by")
         with open(state, "w") as file:
             file.write("0\n")
@@ -457,7 +457,7 @@ class Try(Refusals, unittest.TestCase):
 
     def test_where_threads_wait_and_nothing_is_decided(self):
         state = os.path.join(self.folder, "rounds of mcs")
-        # Worse in odd rounds, better in even ones: no number of rounds decides.
+        # mcs is worse in odd rounds and better in even ones: no number of rounds decides.
         program = self.script(f"""
             {self.built("long_section", self.LONG_SECTION)} > /dev/null
             test "$USHER_LOCK" = mcs || {{ echo rate 1; exit; }}
@@ -475,7 +475,7 @@ class Try(Refusals, unittest.TestCase):
                                                  r"(Threads wait for mutexes .*: look for|Where the time goes, of one run: )")
 
     def during_the_run_under_stat(self, kind, *options, env=None):
-        """The exit status of a trial that gets the signal while the reference runs under usher stat."""
+        """Returns the exit status of a trial that gets the signal while the reference runs under usher stat."""
         counted, asked = (os.path.join(self.folder, name) for name in (f"counted-{kind}", f"asked-{kind}"))
         # The reference runs with the library while its calls are counted, and under usher stat.
         program = self.script(f"""
@@ -534,7 +534,7 @@ class Try(Refusals, unittest.TestCase):
         self.run_try("--locks", "mcs,twa", "--rounds", "6", "--json", file, "--metric", "rate (.*)", "--", self.script(self.RATES))
         with open(file) as f:
             data = with_evil(json.load(f), kept=("verdict", "better", "comparison", "kind", "text"))
-        data["conclusion"]["text"] += "\033[2J\u009b1m"  # of several lines
+        data["conclusion"]["text"] += "\033[2J\u009b1m"  # a text of several lines
         with open(file, "w") as f:
             json.dump(data, f)
         for more in ((), ("--markdown",)):
@@ -589,7 +589,7 @@ class Try(Refusals, unittest.TestCase):
                                     "--metric", "score ([0-9]+)", "--", server)
         self.assertEqual(done.returncode, 0, done)
         self.assertEqual([[r["metric"] for r in c["runs"]] for c in data["candidates"]], [[10, 10], [20, 20]])
-        self.assertFalse(os.path.exists(socket))  # it was terminated, not killed
+        self.assertFalse(os.path.exists(socket))  # the server was terminated, not killed
         early = self.run_try("--locks", "mcs", "--until", "sleep 0.3", "--", self.script('test "$USHER_LOCK" != mcs && sleep 9'))
         self.assertIn("the server ended early", self.note(early, "mcs"))
         self.assertIn("failed: see below; ", self.row(early, "mcs") + "; ")
@@ -615,7 +615,7 @@ class Try(Refusals, unittest.TestCase):
                          [("pthread", "pthread"), ("first", "twa"), ("second", "twa"), ("again", "pthread"), ("mcs", "mcs")])
         for name in ("first", "second"):
             self.assertIn("PRINTED SOMETHING ELSE", self.note(done, name))
-        self.assertNotIn("again: ", done.stdout)  # it runs without the library, like the reference
+        self.assertNotIn("again: ", done.stdout)  # it runs without the library, as the reference does
         program = self.rates(mcs=3000)
         done = self.run_try("--locks", "mine=mcs", "--rounds", "5", "--metric", "rate (.*)", "--", program)
         self.assertIn("mine is 3.00 times as good", self.ended_with(done))
@@ -651,15 +651,15 @@ class Try(Refusals, unittest.TestCase):
                             "--", self.script(self.RATES))
         self.assertEqual((done.returncode, done.stderr), (1, ""), done)
         _, _, words = self.svg(chart)
-        self.assertIn("more is better", words)  # of speed-ups, whatever the metric
+        self.assertIn("more is better", words)  # the axis is for speed-ups, whatever the metric
         self.assertRegex(words, r"(?m)^mcs: 0\.67.*undecided")
         self.assertRegex(words, r"(?m)^twa: exit status 3: broken; 2 of 2 runs failed$")
-        self.assertLess(words.index("pthread:"), words.index("mcs:"))  # as the table is sorted
+        self.assertLess(words.index("pthread:"), words.index("mcs:"))  # the order is that of the table
 
     @needs_charts
     def test_a_chart_as_png(self):
         chart = os.path.join(self.folder, "ratios.png")
-        # Also: ratios far apart, one round (no intervals), names of any length, a zero.
+        # This also tests ratios far apart, one round (no intervals), names of any length, and a zero.
         for locks, rate in (("ttas," + "long" * 30 + "=mcs", self.RATES), ("mcs", 'test "$USHER_LOCK" && echo rate 0 || echo rate 5')):
             done = self.run_try("--locks", locks, "--rounds", "1", "--metric", "rate ([0-9]+)", "--chart", chart, "--",
                                 self.script(rate))
@@ -713,7 +713,7 @@ class Try(Refusals, unittest.TestCase):
         row = self.one_bad(f"trap '' TERM INT; sleep {mark} & setsid sleep {mark} & sleep {mark}; sleep {mark}",
                            "--timeout", "1")
         self.assertIn("hung: killed after 1 s", row)
-        self.assertLess(time.monotonic() - begin, 10)  # it was not run again
+        self.assertLess(time.monotonic() - begin, 10)  # the program was not run again
         self.assertEqual(self.left_behind(f"sleep {mark}"), [])
 
     def test_another_output(self):
@@ -735,7 +735,7 @@ class Try(Refusals, unittest.TestCase):
         self.assertNotIn("\ntwa: ", done.stdout)
 
     def test_patterns_that_would_take_for_ever(self):
-        """The attacker is who prints the line, or who gives the pattern."""
+        """An attacker may print the line or choose the pattern."""
         line = self.script("head -c 4400 /dev/zero | tr '\\0' a; echo; echo rate 7")
         begin = time.monotonic()
         for pattern in ("^(a|aa)+$|^(a+)+b", "rate ([0-9]+)|(a*)*(a*)*c", "((a|a?)+)+b"):
@@ -750,7 +750,7 @@ class Try(Refusals, unittest.TestCase):
             self.assertGreater(done.returncode, 0, done.stderr[-200:])
 
     def test_a_search_for_the_metric_ends_with_the_trial(self):
-        """A pattern that looks ahead to the end of a long line for each of its matches."""
+        """The pattern looks ahead to the end of a long line for each of its matches."""
         line = self.script("head -c 30000000 /dev/zero | tr '\\0' 1; echo; touch $USHER_TEST_DONE")
         mark = os.path.join(self.folder, "printed")
         process = subprocess.Popen([USHER, "try", "--quiet", "--locks", "mcs", "--metric", "([0-9])(.*x)?", "--", line],
@@ -765,7 +765,7 @@ class Try(Refusals, unittest.TestCase):
             process.kill()
             process.communicate()
 
-    # Failures of the trial: one line and a status
+    # Failures of the trial, which give one line and a status
 
     @needs_charts
     def test_what_is_refused(self):
@@ -853,7 +853,7 @@ class Try(Refusals, unittest.TestCase):
 
     def test_children_from_before_are_left_alone(self):
         mark = f"7{os.getpid()}.25"
-        # The parent of the second one ends meanwhile.
+        # The parent of the second process ends meanwhile.
         text = f'sleep {mark} & (sleep 0.2; sleep {mark} & sleep 0.1) & exec "$0" try --locks mcs --rounds 1 -- sleep 0.5'
         process = self.start("sh", "-c", text, USHER)
         try:
@@ -906,7 +906,7 @@ class Try(Refusals, unittest.TestCase):
 
     def test_helpers_live_as_long_as_what_started_them(self):
         mark, other = f"4{os.getpid()}.25", f"4{os.getpid()}.75"
-        ready = f'test $(pgrep -cfx "sleep {mark}") = 2'  # one of --before, one of the server
+        ready = f'test $(pgrep -cfx "sleep {mark}") = 2'  # one process of --before and one of the server
         server = self.script(f"setsid sleep {mark} & exec sleep {other}")
         done = self.run_try("--locks", "mcs", "--rounds", "2", "--before", f"setsid sleep {mark} > /dev/null &",
                             "--ready", ready, "--until", f"true; {ready}", "--", server)
@@ -927,7 +927,7 @@ class Try(Refusals, unittest.TestCase):
         try:
             done = self.run_try("--locks", "mcs", "--timeout", "1", "--", program, user=65534)
             if done.returncode == 125 or "hung" in done.stderr:
-                self.skipTest("set-user-ID has no effect there, or another user cannot reach what was built")
+                self.skipTest("set-user-ID has no effect there, or another user cannot reach the build's folder")
             self.assertLess(time.monotonic() - begin, 20)
             self.assertEqual(done.returncode, 1, done)
             self.assertRegex(done.stderr, r"usher: cannot end process [0-9]+: Operation not permitted\n")
@@ -940,7 +940,7 @@ class Try(Refusals, unittest.TestCase):
         self.assertIn("stopped: it wants the terminal", self.one_bad("kill -TTOU $$"))
         self.assertIn("stopped by signal 19", self.one_bad("kill -STOP $$"))
         self.assertLess(time.monotonic() - begin, 20)
-        # A run that is continued has not failed.
+        # A run that is continued does not fail.
         done = self.run_try("--locks", "mcs", "--rounds", "1", "--", "sh", "-c", "(sleep 0.2; kill -CONT $$) & kill -STOP $$; wait")
         self.assertEqual(done.returncode, 0, done)
 
@@ -967,7 +967,7 @@ class Try(Refusals, unittest.TestCase):
         self.assert_refused(done, 1, "not ready after 1 s")
         self.assertFalse(os.path.exists(load))
         server = self.script('test "$USHER_LOCK" != mcs && exec sleep 60; echo listening; echo no such port >&2; exit 3')
-        # It ends before it is ready; and it ends at once, without --ready.
+        # The server ends before it is ready; or, without --ready, it ends at once.
         until = ["--until", f'cat /proc/*/environ 2> /dev/null | tr "\\0" "\\n" | grep -q "^USHER_LOCK=mcs" && touch {load}; true']
         done = self.run_try("--locks", "mcs", "--rounds", "1", "--ready", "sleep 0.3", *until, "--", server)
         self.assertIn("the server ended early: exit status 3: no such port", self.note(done, "mcs"))
@@ -984,7 +984,7 @@ class Try(Refusals, unittest.TestCase):
 
     def test_a_run_of_the_base_that_fails(self):
         state = os.path.join(self.folder, "base")
-        for bad, warmup in ((3, "1"), (0, "1"), (0, "0")):  # bad: the number of successful runs before
+        for bad, warmup in ((3, "1"), (0, "1"), (0, "0")):  # bad: the number of successful runs before the failure
             with open(state, "w") as file:
                 file.write("0\n")
             program = self.script(f'''
@@ -1068,7 +1068,7 @@ class Try(Refusals, unittest.TestCase):
     # Differences of the output
 
     def differs(self, base, mcs, rounds="2"):
-        """Under the C library's mutex and under mcs."""
+        """Returns whether the output under mcs is reported as another than under the C library's mutex."""
         done = self.run_try("--locks", "mcs", "--rounds", rounds, "--", self.script(
             f'if [ "$USHER_LOCK" = mcs ]; then {mcs}; else {base}; fi'))
         return "mcs: PRINTED SOMETHING ELSE" in done.stdout
@@ -1144,14 +1144,14 @@ class Try(Refusals, unittest.TestCase):
 
     def test_what_cannot_be_counted_is_not_said_to_be_nothing(self):
         done = self.run_try("--locks", "mcs", "--rounds", "1", "--", "env", "-u", "LD_PRELOAD", "-u", "USHER_STAT", self.locking(), "100")
-        self.assertIn("does not use pthread locks", done.stdout)  # env could be counted
+        self.assertIn("does not use pthread locks", done.stdout)  # the calls of env could be counted
         static = self.script("true")
         subprocess.run([CC, "-static", "-x", "c", "-", "-o", static], input="int main(void) { return 0; }", text=True,
                        check=True, timeout=LIMIT)
         done = self.run_try("--locks", "mcs", "--rounds", "1", "--", static)
         self.assertIn("lock calls could not be counted", self.ended_with(done))
         self.assertNotIn("does not use", done.stdout)
-        crash = self.script('echo fine; test "$USHER_LOCK" && exit 3; exit 0')  # whenever its calls are counted
+        crash = self.script('echo fine; test "$USHER_LOCK" && exit 3; exit 0')  # it fails in each run in which its calls are counted
         done = self.run_try("--locks", "mcs", "--rounds", "1", "--", crash)
         self.assertNotIn("does not use", done.stdout)
 
@@ -1166,7 +1166,7 @@ class Try(Refusals, unittest.TestCase):
     # Error rates
 
     def drifting(self, *arguments, noise=0):
-        """The metric rises slowly from run to run under every lock, with `noise` per mille of random change."""
+        """Runs a trial in which the metric rises slowly from run to run under every lock, with `noise` per mille of random change."""
         state = os.path.join(self.folder, "drift")
         with open(state, "w") as file:
             file.write("0\n")
@@ -1189,7 +1189,7 @@ class Try(Refusals, unittest.TestCase):
         self.assertEqual(orders("3", "--warmup", "0")[0][0], "pthread")  # the plan is made from its first run
 
     def test_the_same_lock_under_two_names_is_noise(self):
-        """With synthetic figures; `make check-aa` measures."""
+        """The figures are synthetic; `make check-aa` measures real ones."""
         for noise, rounds in ((0, "5"), (0, "6"), (1, "7"), (20, "7")):
             data = self.drifting("--locks", "first=twa,again=pthread,second=twa", "--rounds", rounds, "--seed", "1",
                                  noise=noise)

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""The `usher` command from outside: its output, the programs that it starts, and its exit statuses.
+"""Tests the `usher` command: its output, the programs that it starts, and its exit statuses.
 
-USHER_BIN is the command, USHER_LIB the library. Where the library is not there, or is built with a sanitizer (then it
-loads into no program that is not), an empty library takes its place in the cases that only ask whether it is loaded.
+USHER_BIN is the command, USHER_LIB the library. If the library does not exist, or is built with a sanitizer (then only
+programs with that sanitizer can load it), an empty library takes its place in the cases that only ask whether it is loaded.
 """
 
 import fcntl
@@ -35,12 +35,12 @@ TIME_LIMIT = 20
 TEN_LOCKS = ["tas", "ttas", "futex", "ticket", "twa", "mcs", "mcscr", "mcsg", "fairlock", "loiter", "steady"]
 PASS_THROUGH = ["pthread", "pthread-adaptive"]
 
-scratch = None  # one folder for the whole run
+scratch = None  # one folder for all tests
 library = None  # the preloaded library: the real one, or an empty one
 
 
 def compile_c(name, source, *flags):
-    """Compiles a C program into the scratch folder; skips the test where the compiler cannot."""
+    """Compiles a C program into the scratch folder; skips the test if this fails."""
     if not CC:
         raise unittest.SkipTest("no C compiler")
     path = os.path.join(scratch, name)
@@ -57,7 +57,7 @@ def compile_c(name, source, *flags):
 def setUpModule():
     global scratch, library
     scratch = tempfile.mkdtemp(prefix="usher-cli-")
-    os.chmod(scratch, 0o755)  # another user runs programs from here
+    os.chmod(scratch, 0o755)  # programs run from here as another user
     library = REAL_LIBRARY
     if usable(REAL_LIBRARY):
         return
@@ -70,7 +70,7 @@ def tearDownModule():
 
 
 def usable(path):
-    """A library that exists but cannot be loaded must fail the tests, unless it is built with a sanitizer."""
+    """Returns whether the library can be used: it exists and is not built with a sanitizer. If it cannot be loaded, tests fail."""
     if not os.path.isfile(path):
         return False
     with open(path, "rb") as file:
@@ -99,7 +99,7 @@ class Usher(unittest.TestCase):
         return subprocess.run([binary or USHER, *arguments], env=environment, text=True, timeout=TIME_LIMIT, **more)
 
     def locks_for_programs(self):
-        """All locks except those for measurements only."""
+        """Returns all locks except those for measurements only."""
         locks = json.loads(self.usher("list", "--json").stdout)["locks"]
         return [lock for lock in locks if lock["excludes"]]
 
@@ -109,7 +109,7 @@ class Usher(unittest.TestCase):
         self.assertTrue(text.startswith("usher: "), repr(text))
 
     def assert_refused(self, done, status, *words):
-        """One line on stderr that has the words, nothing on stdout."""
+        """Asserts one line on stderr that has the words, and nothing on stdout."""
         self.assertEqual(done.returncode, status, done)
         self.assertEqual(done.stdout, "")
         self.assert_one_line(done.stderr)
@@ -117,14 +117,14 @@ class Usher(unittest.TestCase):
             self.assertIn(word, done.stderr)
 
     def assert_warned(self, done, *words):
-        """Exactly one warning, with the words."""
+        """Asserts exactly one warning, with the words."""
         self.assertTrue(done.stderr.startswith("usher: warning: "), done)
         self.assertEqual(done.stderr.count("usher: warning:"), 1, done.stderr)
         for word in words:
             self.assertIn(word, done.stderr.splitlines()[0])
 
     def on_a_terminal(self, columns, *arguments):
-        """The output of the command on a terminal of that width."""
+        """Returns the output of the command on a terminal of that width."""
         primary, secondary = pty.openpty()
         fcntl.ioctl(secondary, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
         process = subprocess.Popen([USHER, *arguments], stdout=secondary, stdin=subprocess.DEVNULL)
@@ -202,7 +202,7 @@ class General(Usher):
                 for columns in 60, 80, 132:
                     shown = self.on_a_terminal(columns, *words)
                     self.assertLessEqual(max(map(len, shown.splitlines())), columns, shown)
-                    # Nothing is lost. A command of an example that is broken has a backslash.
+                    # No word is lost. A backslash marks a command of an example that is broken into lines.
                     self.assertEqual(shown.replace("\\\n", "").split(), piped.replace("\\\n", "").split())
 
     def test_misspelt_words_have_a_suggestion(self):
@@ -225,7 +225,7 @@ class General(Usher):
         self.assertIn("list, run, try, status", self.usher("frobnicate").stderr)
 
     def test_a_part_that_is_missing(self):
-        """The command without the other executables: it reports whether one was not built or not installed."""
+        """The command without the other executables reports that they were not built or not installed."""
         folder = tempfile.mkdtemp(dir=scratch)
         alone = os.path.join(folder, "usher")
         shutil.copy2(USHER, alone)
@@ -291,7 +291,7 @@ class List(Usher):
                 if not lock["native_only"]:
                     self.assertEqual(lock["name"], lock["family"] + ways[lock["waiting"]].suffix)
             names.add(lock["name"])
-        self.assertEqual(len(names), len(self.locks()), "a name twice")
+        self.assertEqual(len(names), len(self.locks()), "a name occurs twice")
         for name in TEN_LOCKS + PASS_THROUGH:
             self.assertIn(name, names)
         for lock in self.locks():
@@ -313,7 +313,7 @@ class List(Usher):
         first = re.findall(r"^  ([a-z]+) ", everyday, re.M)
         self.assertEqual((first[0], set(first)), ("steady", marked))
         advised = set(re.findall(r"`([a-z]+)`", self.which_lock())) & set(families)
-        self.assertIn(advised, (marked, set()))  # none, where README.md leaves the advice to this
+        self.assertIn(advised, (marked, set()))  # README.md may leave the advice to this output
         for heading in re.findall("^= (.*)$", self.in_tree("src", "catalog", "catalog.list"), re.M):
             self.assertIn(f"\n\n{heading}\n", rest)
         for word in ["CPU", "usher list LOCK"] + [f"{way.suffix} " for way in catalog.ways()]:
@@ -324,7 +324,7 @@ class List(Usher):
             return file.read()
 
     def which_lock(self):
-        """The table of README.md."""
+        """Returns the table of README.md."""
         return "\n".join(line for line in self.in_tree("README.md").partition("Which lock?")[2].partition("\n## ")[0].splitlines()
                          if line.startswith("|"))
 
@@ -397,14 +397,14 @@ class List(Usher):
 
 class Run(Usher):
     def maps(self, *options, env=None, **more):
-        """The mapped files of a started program."""
+        """Returns the mapped files of a started program."""
         done = self.usher("run", *options, "--", "cat", "/proc/self/maps", env=env, **more)
         self.assertEqual(done.returncode, 0, done)
         self.assertEqual(done.stderr, "")
         return done.stdout
 
     def environment(self, *options, env=None, **more):
-        """The environment of a started program."""
+        """Returns the environment of a started program."""
         done = self.usher("run", "--quiet", *options, "--", "env", env=env, **more)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         return dict(line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)
@@ -547,7 +547,7 @@ class Run(Usher):
             (ours, [ours]),
             (f"{other}:{ours}", [ours, other]),
             (f"{ours}:{other}:{ours}", [ours, other]),
-            ("/elsewhere/libusher.so", [ours]),  # another copy: the first would take it for the C library
+            ("/elsewhere/libusher.so", [ours]),  # another copy: the first would mistake it for the C library
             ("libusher.so", [ours]),
             ("libasan.so.8", ["libasan.so.8", ours]),
             (f"/usr/lib/libtsan.so.2:{other}", ["/usr/lib/libtsan.so.2", ours, other]),
@@ -657,7 +657,7 @@ class Run(Usher):
         self.assertIn("twa,loiter", completed("try", "--locks", "twa,lo"))
         self.assertEqual(completed("try", "--warm"), ["--warmup"])
         self.assertEqual(completed("bench", "mutex"), ["mutexbench"])
-        # As bash splits first=tw, and first=twa,second=tw.
+        # Bash splits first=tw and first=twa,second=tw into these words.
         self.assertIn("twa", completed("try", "--locks", "first", "=", "tw"))
         self.assertIn("twa", completed("try", "--locks", "first", "=", "twa,second", "=", "tw"))
         self.assertIn("twa", completed("try", "--locks", "first", "="))
@@ -699,7 +699,7 @@ class Run(Usher):
         self.assert_warned(done, "--sem-append", "pthread")
 
     def test_the_library_says_what_is_no_probability(self):
-        # Without usher run: one message for each process, which continues with the order of arrival.
+        # Without usher run, each process prints one message and continues with the order of arrival.
         for variable in ("USHER_COND_APPEND", "USHER_SEM_APPEND"):
             done = self.usher("-c", "echo ran", binary="/bin/sh",
                               env={"LD_PRELOAD": library, "USHER_LOCK": "twa", variable: "0"})
@@ -727,7 +727,7 @@ class Run(Usher):
         self.assertFalse(os.path.exists(ran))
 
     def test_print_env_is_for_the_shell(self):
-        # A second time in the same shell changes nothing. The old value of LD_PRELOAD may need quotes.
+        # A second evaluation in the same shell changes nothing. The old value of LD_PRELOAD may need quotes.
         odd = "/it's/$HOME/lib*.so"
         command = ('eval "$("$0" run --lock mcs --print-env)" && eval "$("$0" run --print-env)" && '
                    'printf %s "$LD_PRELOAD $USHER_LOCK"')
@@ -740,7 +740,7 @@ class Run(Usher):
     # Search for the library
 
     def tree(self, *libraries, name="tree"):
-        """A folder with bin/usher and libraries, like an installed tree."""
+        """Makes a folder with bin/usher and libraries, like an installed tree."""
         root = os.path.join(tempfile.mkdtemp(dir=scratch), name)
         os.makedirs(os.path.join(root, "bin"))
         shutil.copy2(USHER, os.path.join(root, "bin", "usher"))
@@ -775,7 +775,7 @@ class Run(Usher):
         link = os.path.join(tempfile.mkdtemp(dir=scratch), "usher")
         os.symlink(os.path.join(root, "bin", "usher"), link)
         self.assertEqual(self.preload_of(link), os.path.join(root, "lib", "libusher.so"))
-        # By PATH, from another folder.
+        # The command is found by PATH, from another folder.
         done = self.usher("-c", "cd / && usher run --print-env", binary="/bin/sh",
                           env={"USHER_LIBRARY": None, "PATH": os.path.dirname(link) + ":" + os.environ["PATH"]})
         self.assertIn(os.path.join(root, "lib", "libusher.so"), done.stdout)
@@ -802,7 +802,7 @@ class Run(Usher):
                 done = self.usher("run", "--", "touch", ran, binary=binary, env={"USHER_LIBRARY": None})
                 self.assert_refused(done, 125, name, "move", "USHER_LIBRARY")
                 self.assertFalse(os.path.exists(ran))
-                # The recommendation works: a link without a space.
+                # The recommended link without a space works.
                 link = os.path.join(tempfile.mkdtemp(dir=scratch), "libusher.so")
                 os.symlink(os.path.join(root, "lib", "libusher.so"), link)
                 done = self.usher("run", "--", "cat", "/proc/self/maps", binary=binary, env={"USHER_LIBRARY": link})
@@ -881,13 +881,13 @@ class Warnings(Usher):
         subprocess.run(["musl-gcc", path + ".c", "-o", path], check=True, timeout=TIME_LIMIT)
         done = self.usher("run", "--", path)
         self.assert_warned(done, path, "musl")
-        self.assertEqual(done.returncode, 3)  # it starts: musl has all functions that the library needs
+        self.assertEqual(done.returncode, 3)  # the program starts: musl has all functions that the library needs
         done = self.usher("run", "--", self.script(f"#!{path}\n"))
         self.assert_warned(done, "is run by", path, "musl")
         self.assertNotIn("warning", self.usher("run", "--quiet", "--", path).stderr)
 
     def foreign(self, **fields):
-        """A program's header with some bytes changed: {offset: bytes}."""
+        """Makes a program with some bytes of its header changed: {offset: bytes}."""
         with open(compile_c("dynamic", THREE, "-no-pie"), "rb") as file:
             content = bytearray(file.read())
         for offset, value in fields.items():
@@ -900,7 +900,7 @@ class Warnings(Usher):
         return path
 
     def test_another_processor(self):
-        # --print-env looks at the command, but does not start it: the file need not be a real program.
+        # --print-env examines the command but does not start it: the file need not be a real program.
         path = self.foreign(_18=struct.pack("=H", 0xF3 if platform.machine() != "riscv64" else 0x3E))
         done = self.usher("run", "--print-env", "--", path)
         self.assertEqual(done.returncode, 0)
@@ -931,7 +931,7 @@ class Warnings(Usher):
         os.chmod(os.path.dirname(path), 0o755)
         os.chmod(path, 0o4755)
         done = self.usher("run", "--", path, "/proc/self/maps")
-        self.assertEqual(done.stderr, "")  # set to this user: nothing changes
+        self.assertEqual(done.stderr, "")  # the bit sets this same user: nothing changes
         self.assertIn(library, done.stdout)
         if os.geteuid() != 0:
             self.skipTest("only root can give a program to another user")
@@ -967,7 +967,7 @@ class Warnings(Usher):
         runtime = needed[needed.index("libasan.so"):].split("]")[0]
         done = self.usher("run", "--", program, env={"ASAN_OPTIONS": "detect_leaks=0"})
         self.assert_warned(done, program, f"LD_PRELOAD={runtime}")
-        # The recommendation works. (A command that is linked with the runtime cannot load it a second time.)
+        # The recommended preload works. (A command that is linked with the runtime cannot load it a second time.)
         done = self.usher("run", "--", program, env={"LD_PRELOAD": runtime, "ASAN_OPTIONS": "detect_leaks=0"})
         self.assertEqual((done.returncode, done.stderr), (3, ""))
 
@@ -994,7 +994,7 @@ class Warnings(Usher):
             self.assert_warned(done, "real-time", name)
             done = self.usher(*options, "1", USHER, "run", "--quiet", "--", "true", binary="chrt")
             self.assertEqual(done.stderr, "")
-        for lock in PASS_THROUGH:  # the run is a plain one
+        for lock in PASS_THROUGH:  # the program runs without the library
             done = self.usher("-f", "1", USHER, "run", "--lock", lock, "--", "true", binary="chrt")
             self.assertEqual(done.stderr, "")
         done = self.usher("-b", "0", USHER, "run", "--", "true", binary="chrt")
@@ -1002,7 +1002,7 @@ class Warnings(Usher):
 
 
 class RealLibrary(Usher):
-    """With the library itself: a program's mutexes are Usher's."""
+    """Tests with the library itself: a program's mutexes are Usher's."""
 
     def setUp(self):
         if library != REAL_LIBRARY:
@@ -1043,7 +1043,7 @@ class RealLibrary(Usher):
                 self.assertEqual(done.stdout.splitlines(), ["15000", library, library])
 
     def test_an_unknown_lock_set_by_hand(self):
-        """Past the command: one line from the library, and the program runs."""
+        """Without the command, the library prints one line, and the program runs."""
         done = self.usher(binary=self.program(), env={"LD_PRELOAD": library, "USHER_LOCK": "tva"})
         self.assertEqual(done.returncode, 0)
         self.assertEqual(done.stdout.splitlines()[0], "15000")
@@ -1060,7 +1060,7 @@ class RealLibrary(Usher):
             self.assertEqual(done.stderr, f"usher {version}: {said} (pid {done.stdout.strip()})\n")
         for lock, said in (("tva", "USHER_LOCK names no lock"), ("null", "USHER_LOCK names what is no lock")):
             done = self.usher(binary="/bin/true", env={"LD_PRELOAD": library, "USHER_LOCK": lock, "USHER_VERBOSE": "1"})
-            self.assertEqual(done.stderr.count("\n"), 2, done.stderr)  # the other is what it always says of such a name
+            self.assertEqual(done.stderr.count("\n"), 2, done.stderr)  # the other line is the library's usual message about such a name
             self.assertRegex(done.stderr.splitlines()[1], rf"^usher {version}: the C library's locks: {said} \(pid [0-9]+\)$")
         for value in (None, "", "0"):
             done = self.usher("run", "--", "true", env={"USHER_VERBOSE": value})
@@ -1079,7 +1079,7 @@ class RealLibrary(Usher):
             self.skipTest("the scratch folder's file system ignores the bit")
         folder = tempfile.mkdtemp(dir=scratch)
         os.chmod(folder, 0o755)
-        shutil.copy2(library, folder)  # the loader takes no preload then: the program asks for the library itself
+        shutil.copy2(library, folder)  # the loader ignores preloads here: the program itself is linked with the library
         program = compile_c("linked", THREE, "-Wl,--no-as-needed", os.path.join(folder, "libusher.so"), f"-Wl,-rpath,{folder}")
         for mode, said in ((0o755, 1), (0o4755, 0)):
             os.chown(program, 65534, 65534)
@@ -1090,7 +1090,7 @@ class RealLibrary(Usher):
     # usher status
 
     def running(self, *command, env=None):
-        """A program that has begun: it is `cat`, or says a line itself. Ended with the test."""
+        """Starts a program and waits until it runs: it is `cat`, or prints a line itself. It is ended with the test."""
         environment = {k: v for k, v in os.environ.items() if not k.startswith("USHER_") and k != "LD_PRELOAD"}
         environment.update({"USHER_LIBRARY": library}, **(env or {}))
         process = subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
@@ -1133,7 +1133,7 @@ class RealLibrary(Usher):
         self.assert_status(pid, 1, f"{pid} a\\x1b[1mb\\u009bc: not on")
         done = self.usher("status", str(pid))
         self.assertTrue(done.stdout.rstrip("\n").isprintable(), done)
-        # Nor does an error message.
+        # Error messages do not print escape sequences either.
         if has_stat:
             self.assert_refused(self.usher("stat", "-p", str(pid)), 1, f"process {pid} (a\\x1b[1mb\\u009bc)")
         self.assert_refused(self.usher("list", "x\033[2J\ny"), 2, "'x\\x1b[2J\\x0ay'")
