@@ -1,4 +1,4 @@
-// The parts of `usher stat -p` that need no recorded process: filters, children with a limit, stopped threads.
+// Tests the parts of `usher stat -p` that need no recorded process: filters, children with a limit, stopped threads.
 #include <gtest/gtest.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -34,7 +34,7 @@ sock_filter jump(int code, std::uint32_t k, std::uint8_t yes, std::uint8_t no) {
 const sock_filter load_number = statement(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr));
 const sock_filter allow = statement(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
 
-/// Answers this for the call, and permits all others.
+/// Gives this answer to the call, and permits all others.
 filter_program only(int number, std::uint32_t action) {
   return {load_number, jump(BPF_JMP | BPF_JEQ | BPF_K, static_cast<std::uint32_t>(number), 0, 1),
           statement(BPF_RET | BPF_K, action), allow};
@@ -59,7 +59,7 @@ TEST(Filters, CallsThatARecordingDoesNotMakeDoNotMatter) {
 }
 
 TEST(Filters, ArgumentsCount) {
-  // As filters against executable memory: kills for mmap and mprotect with PROT_EXEC.
+  // Such filters forbid executable memory: they kill for mmap and mprotect with PROT_EXEC.
   constexpr std::uint32_t protection = offsetof(seccomp_data, args) + 16;
   const auto for_protection = [&](std::uint32_t bits) {
     return filter_program{load_number,
@@ -174,7 +174,7 @@ TEST(StoppedProcess, AStopThatIsInterruptedLetsGo) {
       },
       [] { return true; });
   EXPECT_NE(s.error, "");
-  // It runs: another can stop it.
+  // The process runs again: another tracer can stop it.
   EXPECT_EQ(while_stopped(
                 p.pid(), [](const std::vector<pid_t>&) { return std::string(); }, never)
                 .error,
@@ -206,7 +206,8 @@ TEST(TargetMemory, WhatIsNotMappedIsAnError) {
   EXPECT_TRUE(own.read(reinterpret_cast<std::uint64_t>(needle), word));
 }
 
-/// An attacker may exec a program with more rights while it is attached to: nothing may be written there.
+/// An attacker may exec a program with more rights while the tracer is attached: nothing may be written into that
+/// program.
 TEST(TargetMemory, AfterAnExecNothingIsWritten) {
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);
@@ -223,7 +224,7 @@ TEST(TargetMemory, AfterAnExecNothingIsWritten) {
   const auto at = reinterpret_cast<std::uint64_t>(haystack);
   EXPECT_TRUE(memory.read(at, word));
   ASSERT_EQ(write(ends[1], "x", 1), 1);
-  while (memory.read(at, word)) usleep(1000);  // until the exec
+  while (memory.read(at, word)) usleep(1000);  // until the program has called exec
   EXPECT_FALSE(memory.write(at, &word, sizeof word));
   loaded_library in;
   in.data = {{at, at + 4096}};

@@ -1,5 +1,5 @@
-// What the library writes, without the report: runs a program with a record and prints each object's entry, a line of JSON
-// each. For work on the recording.
+// Shows the library's record without the report, for work on the recording: runs a program with a record and prints
+// each object's entry as a line of JSON.
 //
 //     dump_record LIBRARY LOCK [--hold-times] CMD…
 #include <fcntl.h>
@@ -28,7 +28,7 @@ void print_chain(const view& record, const char* name, std::uint32_t index) {
   const auto& chain = record.chain(index);
   std::printf(", \"%s\": [", name);
   for (std::uint32_t i = 0; i < chain.length; ++i) {
-    // As addr2line takes it.
+    // The form that addr2line accepts.
     std::string module = "?";
     std::uint64_t offset = address_of(chain.pc[i]);
     if (const std::uint32_t number = module_of(chain.pc[i]); number != 0 && number != in_no_module) {

@@ -1,7 +1,7 @@
-"""For the tests of `usher stat`: runs a planted program under it and reads its report.
+"""Helpers for the tests of `usher stat`: they run a planted program under it and read its report.
 
 USHER_BIN is the command, USHER_LIB the library, USHER_PROGRAMS the folder of the programs. They print their own
-counts and times (programs/planted.hpp); lines that are asked for end in a comment `mark: some words`."""
+counts and times (programs/planted.hpp); lines that a test refers to end in a comment `mark: some words`."""
 
 import json
 import os
@@ -22,7 +22,7 @@ ATTEMPTS = 20
 
 
 def marked(words):
-    """(file name, line) of the one line that ends in `mark: words`."""
+    """Returns (file name, line) of the one line that ends in `mark: words`."""
     found = [(path.name, number) for path in sorted(SOURCES.glob("*.cpp"))
              for number, line in enumerate(path.read_text().splitlines(), 1) if line.endswith(f"// mark: {words}")]
     assert len(found) == 1, (words, found)
@@ -30,18 +30,18 @@ def marked(words):
 
 
 def lines_of(stack):
-    """Of a stack, or of nothing."""
+    """Returns the (file name, line) of each frame of a stack; the stack may be None."""
     return [(os.path.basename(frame["file"] or ""), frame["line"]) for frame in stack["frames"]] if stack else []
 
 
 class Run:
-    """One run of `usher stat`, its report and what the program itself said."""
+    """One run of `usher stat`, its report and the program's own figures."""
 
     def __init__(self, done, report, scenario):
         self.status, self.text, self.error, self.report = done.returncode, done.stdout, done.stderr, report
         self.scenario = scenario
         self.rows = report["rows"] if report else []
-        self.each = []  # what its processes said
+        self.each = []  # the figures that each of its processes printed
         while (at := self.text.find("{")) >= 0:
             try:
                 said, end = json.JSONDecoder().raw_decode(self.text[at:])
@@ -52,7 +52,7 @@ class Run:
         self.own = self.each[-1] if self.each else {}
 
     def row(self, name=None, mark=None, kind=None):
-        """The one row with that word in its name, or whose place has that line."""
+        """Returns the one row with that word in its name, or whose place has the marked line."""
         found = [row for row in self.rows if kind in (None, row["kind"]) and
                  (name is None or re.search(rf"\b{name}\b", row["name"])) and
                  (mark is None or marked(mark) in lines_of(row["place"]))]
@@ -100,19 +100,19 @@ class Planted(unittest.TestCase):
         return Run(done, report, scenario)
 
     def measured(self, scenario, *options, compare, succeeded=lambda run: True, **more):
-        """A run whose times are within 5 % of the program's own clock readings. `compare(run)` is a list of (what, seconds
-        of the report, seconds of the program). The program reads its clock outside of what the library times, and between
-        the two a thread may lose its CPU: so a run gets another chance. So it does when it did not come to what it
-        plants: `succeeded(run)`."""
+        """Returns a run whose times are within 5 % of the program's own clock readings. `compare(run)` is a list of (name, seconds of
+        the report, seconds of the program). The program reads its clock outside of the section that the library times, and a thread
+        may lose its CPU in between, so the run is repeated a few times. It is also repeated if the planted contention did not
+        occur, according to `succeeded(run)`."""
         for attempt in range(ATTEMPTS):
             run = self.stat(scenario, *options, **more)
             wrong = [(what, ours, own) for what, ours, own in compare(run) if not 0.95 * own <= ours <= 1.05 * own]
             if not wrong and (succeeded(run) or attempt + 1 == ATTEMPTS):
                 return run
-        return self.fail(f"{scenario}: (what, in the report, by the program's clock), {ATTEMPTS} times: {wrong}")
+        return self.fail(f"{scenario}: (name, report, program's clock) in {ATTEMPTS} runs: {wrong}")
 
     def assert_first_line(self, stacks, mark, within=1):
-        """One of the first stacks has the marked line."""
+        """Asserts that one of the first stacks has the marked line."""
         self.assertTrue(any(marked(mark) in lines_of(one) for one in stacks[:within]),
                         (mark, marked(mark), [lines_of(one) for one in stacks]))
 
@@ -120,6 +120,6 @@ class Planted(unittest.TestCase):
         self.assertEqual({key: row[key] for key in expected}, expected, row["name"])
 
     def assert_verdict(self, row, *rules, says=""):
-        """One of these rules of src/stat/rules.cpp speaks, and its sentence has those words."""
+        """Asserts that one of these rules of src/stat/rules.cpp applies, and that its sentence has those words."""
         self.assertIn(row["rule"], rules, (row["name"], row["verdict"]))
         self.assertIn(says, row["verdict"])

@@ -1,4 +1,4 @@
-// From records to rows: grouping, sums, scaling, unknown values; circles.
+// Tests the way from records to rows (grouping, sums, scaling, unknown values), and circles of waiting threads.
 #include <gtest/gtest.h>
 
 #include <numeric>
@@ -20,7 +20,7 @@ class reading : public testing::Test {
     static const row none;
     return r.rows.empty() ? none : r.rows[0];
   }
-  /// A mutex of the program's, used so often.
+  /// A mutex of the program with this number of acquisitions.
   std::uint32_t mutex(std::uint64_t address, std::uint64_t acquisitions = 1) {
     const std::uint32_t i = made.object(kind::mutex, address);
     made.at(i).acquisitions = acquisitions;
@@ -61,7 +61,7 @@ TEST_F(reading, four_in_a_symbol_are_a_table_and_three_are_not) {
   names.variable(0x2000, "few", 3 * 40);
   for (unsigned i = 0; i < 4; i++) mutex(0x1000 + i * 40, 10);
   for (unsigned i = 0; i < 3; i++) mutex(0x2000 + i * 40, 1);
-  const std::uint32_t condition = made.object(kind::condition, 0x1008);  // another kind
+  const std::uint32_t condition = made.object(kind::condition, 0x1008);  // an object of another kind
   made.at(condition).acquisitions = 1;
   const report r = read();
   ASSERT_EQ(r.rows.size(), 5u);
@@ -87,7 +87,7 @@ TEST_F(reading, a_module_without_symbols_and_an_address_without_a_module) {
 }
 
 TEST_F(reading, objects_of_one_line_are_one_row) {
-  // std::mutex::lock, called from two functions; the first from two places of the heap, in two processes.
+  // std::mutex::lock is called from two functions; the first function locks two objects on the heap, in two processes.
   names.code[0x10] = {frame_of("std::mutex::lock()", "std_mutex.h", 100)};
   names.code[0x20] = {frame_of("Table::find(int)", "/src/table.cpp", 120)};
   names.code[0x21] = {frame_of("Table::find(int)", "/src/table.cpp", 120)};
@@ -122,7 +122,7 @@ TEST_F(reading, code_without_lines_has_module_and_offset) {
   made.at(made.placed(kind::mutex, 0x6000, made.chain({0x20}))).acquisitions = 2;
   made.at(made.placed(kind::mutex, 0x7000, made.chain({0x30}))).acquisitions = 1;
   made.at(made.placed(kind::mutex, 0x8000, 50)).acquisitions = 0;
-  made.at(made.placed(kind::mutex, 0x8000, 50)).signals = 1;  // no such chain
+  made.at(made.placed(kind::mutex, 0x8000, 50)).signals = 1;  // there is no such chain
   const report r = read();
   ASSERT_EQ(r.rows.size(), 4u);
   EXPECT_EQ(r.rows[0].name, "libx.so+0x1234");
@@ -153,7 +153,7 @@ TEST_F(reading, destroyed_objects_are_in_the_sums_only) {
   made.at(sum).holds = 5000;
   made.at(sum).contended = 4;
   made.at(sum).waited = 8 * ms;
-  made.at(sum).hold_begin = 2 * s;  // of one of them, all its holds
+  made.at(sum).hold_begin = 2 * s;  // the sum of all holds of one of the objects
   const row r = only(read());
   EXPECT_EQ(r.objects, 1001u);
   EXPECT_EQ(r.gone, 1000u);
@@ -164,7 +164,7 @@ TEST_F(reading, destroyed_objects_are_in_the_sums_only) {
   EXPECT_TRUE(r.seen.waiting_is_hidden);
   EXPECT_NEAR(r.seen.holding.total, 5000 * 300e-9, 1e-9);
   EXPECT_NEAR(r.seen.held_share.value_or(0), 0.2,
-              1e-9);  // of the process's time: the lives of the threads are not known
+              1e-9);  // the share of the process's time, since the lives of the threads are unknown
 }
 
 TEST_F(reading, what_was_never_used_is_no_row) {
@@ -193,7 +193,7 @@ TEST_F(reading, without_histograms_percentiles_are_unknown) {
   const std::uint32_t m = mutex(0x1000, 1000);
   made.at(m).contended = 1;
   made.at(m).waited = ms;
-  made.at(m).detail = ~std::uint32_t{0};  // no room
+  made.at(m).detail = ~std::uint32_t{0};  // the table of histograms had no room
   const counts c = only(read()).seen;
   EXPECT_FALSE(c.waiting.median);
   EXPECT_FALSE(c.waiting.p99);
@@ -229,7 +229,7 @@ TEST_F(reading, holds_that_are_all_timed_are_exact) {
   EXPECT_TRUE(c.holding_is_exact);
   EXPECT_NEAR(c.holding.total, 6, 1e-9);
   EXPECT_NEAR(c.held_share.value_or(-1), 0.6, 1e-9);
-  made.view.head().hold_times = 0;  // the first few are always timed
+  made.view.head().hold_times = 0;  // the first few holds are always timed
   EXPECT_TRUE(only(read()).seen.holding_is_exact);
   made.at(m).holds = 0;
   made.at(m).held = 0;
@@ -241,7 +241,7 @@ TEST_F(reading, holds_that_are_all_timed_are_exact) {
 TEST_F(reading, a_hold_that_has_not_ended_counts_up_to_the_end) {
   const std::uint32_t m = mutex(0x1000, 101);
   made.at(m).held = 100 * 1000;
-  made.at(m).holds = 50;  // 2 µs each
+  made.at(m).holds = 50;  // 2 µs for each hold
   made.at(m).owner = 1;
   made.at(m).hold_begin = 4 * s;
   counts c = only(read()).seen;
@@ -326,7 +326,7 @@ TEST_F(reading, what_words_mean_by_kind) {
   made.at(x).unheard = 6;
   const report r = read();
   EXPECT_EQ(r.rows[0].seen.failed_tries, 2u);
-  EXPECT_EQ(r.rows[0].seen.holds_timed, 5u);  // not a herd
+  EXPECT_EQ(r.rows[0].seen.holds_timed, 5u);  // the word is not a herd here
   EXPECT_EQ(r.rows[0].seen.herd, 0u);
   EXPECT_EQ(r.rows[0].seen.timeouts, 3u);
   EXPECT_EQ(r.rows[0].seen.waiting.count, 3u);
@@ -342,7 +342,7 @@ TEST_F(reading, threads_and_their_lives) {
   made.view.thread(gone).last = 3 * s;
   const std::uint32_t child = made.process(101, 6 * s);
   made.thread(3, 5 * s, child);
-  made.view.head().threads++;  // a slot that is being filled in
+  made.view.head().threads++;  // a slot that is being filled
   made.view.head().retired = 2;
   made.view.head().retired_lives = 4 * s;
   made.view.head().retired_waited[0] = 1 * s;
@@ -388,7 +388,7 @@ TEST_F(reading, stacks_of_statics_and_of_places) {
   made.charge(charged::holder, kind::mutex, own, wait, 1, 2 * s);
   made.charge(charged::waiter, kind::mutex, own, wait, 9, 2 * s);
   made.charge(charged::waiter, kind::mutex, record::of_place + place, hold, 5, 1 * s);
-  made.charge(charged::waiter, kind::condition, own, wait, 9, 2 * s);  // of what was there before
+  made.charge(charged::waiter, kind::condition, own, wait, 9, 2 * s);  // charges of the previous object at this address
   report r = read();
   ASSERT_EQ(r.rows.size(), 2u);
   ASSERT_EQ(r.rows[0].holders.size(), 2u);
@@ -400,14 +400,14 @@ TEST_F(reading, stacks_of_statics_and_of_places) {
   ASSERT_EQ(r.rows[1].waiters.size(), 1u);
   EXPECT_EQ(r.rows[1].waiters[0].count, 5u);
 
-  r = read(1);  // the second row has a name, and nothing that is dear
+  r = read(1);  // the second row has a name, but no stacks, which take time
   EXPECT_EQ(r.rows[0].waiters.size(), 1u);
   EXPECT_EQ(r.rows[1].name, "place p.cpp:1");
   EXPECT_TRUE(r.rows[1].waiters.empty());
   EXPECT_TRUE(r.rows[1].place.frames.empty());
 }
 
-/// An object at 0x5000 that was first locked in "old", and others' waits for it: in "now" most.
+/// An object at 0x5000 that was first locked in "old"; other threads wait for it, mostly in "now".
 class reused : public reading {
  protected:
   std::uint32_t make(std::initializer_list<std::uint64_t> first, std::uint32_t flags = 0) {
@@ -477,14 +477,14 @@ TEST_F(reading, ids_of_another_namespace) {
   }
   seen_ids ids;
   ids.processes = {{100, 5000, true, false}, {}};
-  ids.threads = {{11, 5011}, {99, 5012}, {}};  // the second slot was another thread's
+  ids.threads = {{11, 5011}, {99, 5012}, {}};  // the second slot belonged to another thread
   const report r = read_report(made.view, time, names, 100, &ids);
   EXPECT_EQ(r.pid, shown_id(5000, 100));
   const counts& seen = only(r).seen;
   ASSERT_EQ(seen.threads.size(), 3u);
   EXPECT_EQ(seen.threads[0].tid, shown_id(5011, 11));
   EXPECT_EQ(seen.threads[1].tid, shown_id(0, 12));
-  EXPECT_EQ(seen.threads[2].tid, shown_id(0, 13));  // of a child that was never seen
+  EXPECT_EQ(seen.threads[2].tid, shown_id(0, 13));  // a thread of a child that was never seen
   EXPECT_EQ(id_text(seen.threads[0].tid), "5011 (own 11)");
   EXPECT_EQ(id_text(seen.threads[1].tid), "? (own 12)");
   EXPECT_EQ(id_text({11}), "11");
@@ -513,7 +513,7 @@ TEST_F(reading, admission_of_the_object_that_was_contended_most) {
   for (unsigned i = 0; i < 1000; i++) turns.push_back(std::uint16_t(i % 4));
   made.window(m, turns);
   made.window(m, turns);
-  made.at(m - 1).acquisitions = 2;  // so that it comes next
+  made.at(m - 1).acquisitions = 2;  // so that its row comes next
   made.window(m - 1, {1, 1, 1, 1});
   const row r = only(read());
   ASSERT_TRUE(r.order);
@@ -592,7 +592,7 @@ TEST_F(circle, two_threads) {
   made.waits(a, r, 4 * s);
   EXPECT_TRUE(circles(made.view).empty());
   made.waits(b, l, 8 * s);
-  made.waits(c, l, 9 * s);  // waits for the circle, but is not in it
+  made.waits(c, l, 9 * s);  // waits for a thread of the circle, but is not in it
   ASSERT_EQ(circles(made.view), (found{{a, b}}));
 
   made.view.thread(a).chain = made.chain({0x10}) + 1;

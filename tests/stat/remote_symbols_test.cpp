@@ -1,5 +1,5 @@
-// Names from a confined child. This test plays the attackers: a child that was taken over, files that crash or block their reader, and a
-// program in a root directory or with ids of its own.
+// Tests names from a confined child. The test plays the attackers: a child that was taken over, files that crash or
+// block their reader, and a program in a root directory or with ids of its own.
 #include "stat/remote_symbols.hpp"
 
 #include <fcntl.h>
@@ -52,7 +52,7 @@ std::uint64_t call_in_library() {
 }
 constexpr const char* name_in_library = "planted::exported(void* (*)())";
 
-/// A record with the executable mappings of this process; paths as the function changes them.
+/// A record of the executable mappings of this process; the function may change the paths.
 class own_modules {
  public:
   explicit own_modules(const std::function<void(std::string& path)>& change = [](std::string&) {}) : own_(room()) {
@@ -83,7 +83,7 @@ class own_modules {
     slot.begin = begin;
     slot.end = end;
     slot.bias = bias;
-    slot.identity = 0;  // not known: any file of that path
+    slot.identity = 0;  // unknown: any file of that path is accepted
     slot.path_length = static_cast<std::uint32_t>(path.size());
     slot.path = view().head().text.fetch_add(slot.path_length);
     std::memcpy(view().text() + slot.path, path.data(), path.size());
@@ -101,7 +101,7 @@ class own_modules {
   synthetic own_;
 };
 
-/// The test's library under another path.
+/// Replaces the path of the test's library.
 std::function<void(std::string&)> as_file(std::string path) {
   return [path](std::string& p) {
     if (p == STAT_TEST_LIBRARY) p = path;
@@ -142,7 +142,7 @@ std::string content(const std::string& path) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-/// The lines of /proc/PID/status.
+/// Returns the fields of /proc/PID/status.
 std::map<std::string, std::string> status_of(pid_t pid) {
   std::map<std::string, std::string> fields;
   std::istringstream in(content("/proc/" + std::to_string(pid) + "/status"));
@@ -154,7 +154,7 @@ std::map<std::string, std::string> status_of(pid_t pid) {
   return fields;
 }
 
-/// A process that prepares itself and waits until it is killed by the destructor.
+/// A process that prepares itself and then waits until the destructor kills it.
 class target {
  public:
   explicit target(const std::function<bool()>& prepare) {
@@ -197,9 +197,9 @@ bool is_root() {
   return geteuid() == 0 && status_of(getpid())["CapEff"].find("1f") != std::string::npos;
 }
 #define ONLY_AS_ROOT() \
-  if (!is_root()) GTEST_SKIP() << "only root can play this"
+  if (!is_root()) GTEST_SKIP() << "this test needs root"
 
-/// Runs the body in a child with its failures; the child is another user then, if it likes.
+/// Runs the body in a child and reports its failures; the child may become another user.
 void in_child(const std::function<void()>& body) {
   const pid_t pid = fork();
   if (pid == 0) {
@@ -261,7 +261,7 @@ TEST(name_messages, are_whole_or_rejected) {
   const std::string good = payload_of(encode(query::what::code, a_full_answer()));
   for (std::size_t n = 0; n < good.size(); n++) EXPECT_FALSE(decode(query::what::code, good.substr(0, n))) << n;
   EXPECT_FALSE(decode(query::what::code, good + "x"));
-  // Each byte with each of some values: no crash, and what is accepted is within the limits.
+  // Each byte is replaced by several values: decoding must not crash, and accepted messages must be within the limits.
   for (std::size_t i = 0; i < good.size(); i++) {
     for (const int value : {0x00, 0x01, 0x7f, 0x80, 0xff}) {
       std::string changed = good;
@@ -297,7 +297,7 @@ std::string head_of(std::uint32_t length, message_kind kind) {
   return {reinterpret_cast<const char*>(&h), sizeof h};
 }
 
-/// Names by such a child: module and offset, in a short time, with a remark.
+/// Names from such a child must be modules and offsets, given in a short time and with a remark.
 void expect_only_offsets(const char* what, const std::function<void(int)>& child) {
   SCOPED_TRACE(what);
   const own_modules r;
@@ -367,7 +367,7 @@ TEST(remote_symbols, a_child_that_sends_nonsense_or_nothing) {
   expect_only_offsets("refuses", [](int channel) { say(channel, encode_text(message_kind::ready, "no right")); });
 }
 
-// A child may name one address by so much text that copies of it in many stacks fill the memory.
+// A child may give one address so long a name that copies of it in many stacks fill the memory.
 TEST(remote_symbols, what_is_handed_out_is_limited) {
   const own_modules r;
   auto budget = std::make_shared<name_budget>();
@@ -432,7 +432,7 @@ TEST(remote_symbols, a_file_that_crashes_its_reader_costs_its_own_names_only) {
   EXPECT_NE(all_of(names.remarks()).find(STAT_TEST_HOSTILE " are missing"), std::string::npos);
 }
 
-// elfutils waits for ever when it opens a debug file that is a pipe.
+// elfutils waits for ever if a debug file that it opens is a pipe.
 TEST(remote_symbols, a_file_that_blocks_its_reader_costs_its_own_names_only) {
   const folder f;
   const std::string library = f.path / "liblinked.so";
@@ -478,7 +478,7 @@ void expect_no_rights(pid_t child, unsigned id) {
   const std::string files = "/proc/" + std::to_string(child);
   struct ::stat owner {};
   EXPECT_EQ(stat((files + "/environ").c_str(), &owner), 0);
-  EXPECT_EQ(owner.st_uid, 0u);  // not dumpable: no process of the target's user may look into it
+  EXPECT_EQ(owner.st_uid, 0u);  // not dumpable: processes of the target's user must not be able to read it
   EXPECT_EQ(content(files + "/environ").find('='), std::string::npos);
   EXPECT_NE(content(files + "/limits").find("Max file size             0                    0"), std::string::npos);
   const std::string program = fs::read_symlink("/proc/self/exe");
@@ -495,7 +495,7 @@ TEST(remote_symbols, the_child_has_no_rights) {
   in_child([] {
     const gid_t groups[] = {0, stranger + 7};
     ASSERT_EQ(setgroups(2, groups), 0);
-    const int left_open = open("/etc/passwd", O_RDONLY);  // without O_CLOEXEC
+    const int left_open = open("/etc/passwd", O_RDONLY);  // opened without O_CLOEXEC
     ASSERT_GE(left_open, 0);
     const own_modules r;
     process_place place = process_place::own();
@@ -510,14 +510,15 @@ TEST(remote_symbols, the_child_has_no_rights) {
   });
 }
 
-// A crafted file may take the child over. As root without capabilities it would still own root's files.
+// A crafted file may take over the child. With root's user id, the child would own root's files even without
+// capabilities.
 TEST(remote_symbols, the_child_can_do_nothing_but_read) {
   const folder f;
   const std::string file = f.path / "file";
   std::ofstream(file) << "content";
   target other([] { return true; });
   const std::vector<std::function<bool()>> attempts = {
-      [&] { return open(file.c_str(), O_RDONLY) < 0; },  // may
+      [&] { return open(file.c_str(), O_RDONLY) < 0; },  // this is permitted
       [&] { return open(file.c_str(), O_WRONLY) >= 0; },
       [&] { return open(file.c_str(), O_RDONLY | O_TRUNC) >= 0; },
       [&] { return open((file + ".new").c_str(), O_RDONLY | O_CREAT, 0600) >= 0; },
@@ -550,7 +551,7 @@ TEST(remote_symbols, the_child_can_do_nothing_but_read) {
   EXPECT_EQ(content(file), "content");
 }
 
-// Root's programs lie in folders that only their user or root may enter; a process that may read all files has a child that may, too.
+// Programs of root may lie in folders that only root may enter; if a process may read all files, so may its child.
 TEST(remote_symbols, the_child_may_read_what_the_program_may) {
   ONLY_AS_ROOT();
   const folder f;
@@ -580,7 +581,8 @@ TEST(process_place, of_this_process_is_its_own) {
   EXPECT_NE(place_of(1 << 30).refusal, "");
 }
 
-/// A root directory with the library at /inside/libplanted.so; at /inside/secret.so a link by the path that only root's copy has outside.
+/// A root directory with the library at /inside/libplanted.so. /inside/secret.so is a link to a path at which only the
+/// outer root has a file.
 class other_root {
  public:
   other_root() {
@@ -628,7 +630,7 @@ bool mount_over(const fs::path& from, const fs::path& to) {
          mount(from.c_str(), to.c_str(), nullptr, MS_BIND, nullptr) == 0;
 }
 
-// The mounts of the namespace remain when the last process in it has ended.
+// The mounts of a namespace remain after its last process has ended.
 TEST(process_place, of_a_program_in_a_mount_namespace) {
   ONLY_AS_ROOT();
   const other_root o;
@@ -646,7 +648,7 @@ TEST(process_place, of_a_program_in_a_mount_namespace) {
   EXPECT_EQ(function_in(own_modules(as_file(o.secret())), place), "");
 }
 
-/// As `unshare --user --map-root-user --mount`.
+/// Has the effect of `unshare --user --map-root-user --mount`.
 bool become_root_of_a_namespace() {
   if (!become_stranger() || prctl(PR_SET_DUMPABLE, 1) != 0 || unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0) return false;
   std::ofstream("/proc/self/setgroups") << "deny";
@@ -667,9 +669,9 @@ TEST(process_place, of_a_program_in_a_user_namespace) {
   EXPECT_EQ(place.uid, stranger);
   EXPECT_EQ(place.uid_inside, 0u);
   EXPECT_TRUE(place.root && place.user_namespace);
-  EXPECT_FALSE(place.reads_all);  // root of its own namespace only
+  EXPECT_FALSE(place.reads_all);  // root in its own namespace only
   expect_names_from_inside(place, o);
-  // The same by an observer that is its user.
+  // The result is the same for an observer that is the program's user.
   in_child([&] {
     ASSERT_TRUE(become_stranger());
     prctl(PR_SET_DUMPABLE, 1);
@@ -677,7 +679,7 @@ TEST(process_place, of_a_program_in_a_user_namespace) {
   });
 }
 
-// A sidecar: the same user, no capabilities, another root.
+// A sidecar container: the same user, no capabilities, another root directory.
 TEST(process_place, of_a_program_of_the_same_user_in_another_root) {
   ONLY_AS_ROOT();
   const other_root o;
@@ -696,7 +698,8 @@ TEST(process_place, of_a_program_of_the_same_user_in_another_root) {
   });
 }
 
-/// Answers for a file system with an empty root until `is_silent`; then takes requests and never answers, so that no signal ends the calls.
+/// Serves a file system with an empty root until `is_silent`; then it takes requests and never answers, so that no
+/// signal ends the calls.
 void serve_files(int fuse, const volatile bool& is_silent) {
   static char request[1 << 18];
   for (;;) {
@@ -729,7 +732,7 @@ void serve_files(int fuse, const volatile bool& is_silent) {
   }
 }
 
-/// Changes the root to a file system of its own, which is silent from then on.
+/// Changes the root to a file system in user space that does not answer from then on.
 bool enter_silent_root(const fs::path& at) {
   const int fuse = open("/dev/fuse", O_RDWR | O_CLOEXEC);
   void* const shared = mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -766,7 +769,7 @@ TEST(process_place, with_files_that_never_answer) {
   EXPECT_NE(remarks, "");
 }
 
-// An observer that has not the rights is told so, and gets no names from another root than the program's.
+// An observer without the rights is told so, and gets no names from another root than the program's.
 TEST(process_place, without_the_rights_there_are_no_names) {
   ONLY_AS_ROOT();
   const other_root o;

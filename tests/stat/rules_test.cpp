@@ -1,4 +1,4 @@
-// Each rule speaks where it should, and not in a case beside it; and docs/stat.md has the same table.
+// Each rule must apply in its case, and not in a case close to it; and docs/stat.md must have the same table.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -20,7 +20,7 @@ charged_stack at(std::vector<frame> frames, double waited = 1) {
   return s;
 }
 
-/// A mutex that 8 threads wait for a tenth of their time, 40 µs a wait; it is held for 20 µs at a time.
+/// A mutex for which 8 threads wait a tenth of their time, 40 µs for each wait; each hold takes 20 µs.
 row mutex() {
   row r;
   r.what = kind::mutex;
@@ -57,7 +57,7 @@ row of_kind(kind k) {
   return r;
 }
 
-/// It ran for 10 s with 8 threads.
+/// Judges a run of 10 s with 8 threads.
 report judged(std::vector<row> rows, const std::function<void(report&)>& change = {}) {
   report r;
   r.command = {"./server", "--name", "a b"};
@@ -72,7 +72,7 @@ report judged(std::vector<row> rows, const std::function<void(report&)>& change 
   return r;
 }
 
-/// The verdict of a mutex that `change` has changed.
+/// The verdict on a mutex after `change`.
 row verdict(const std::function<void(row&)>& change, row r = mutex()) {
   change(r);
   return judged({r}).rows[0];
@@ -102,7 +102,7 @@ TEST(rules, deadlock) {
   EXPECT_EQ(two.rule, "deadlock");
   EXPECT_NE(two.verdict.find("threads 12 and 13 wait for each other for ever"), std::string::npos) << two.verdict;
   EXPECT_NE(with(0x1000, 1).verdict.find("locks it again"), std::string::npos);
-  EXPECT_EQ(with(0x9000, 2).rows[0].rule, "hot");  // another mutex's
+  EXPECT_EQ(with(0x9000, 2).rows[0].rule, "hot");  // a deadlock of another mutex
 }
 
 TEST(rules, uncontended) {
@@ -117,10 +117,10 @@ TEST(rules, uncontended) {
               r.seen.waiting_is_hidden = true;
               r.seen.threads.clear();
             }),
-            "cool");  // unknown
+            "cool");  // the number of waits is unknown
   EXPECT_NE(rule_of([&](row& r) {
               none(r);
-              r.seen.waiting.count = 1;  // a call that timed out, even
+              r.seen.waiting.count = 1;  // a single call, which timed out
             }),
             "uncontended");
 }
@@ -135,13 +135,13 @@ TEST(rules, rare_wait) {
   EXPECT_EQ(r.command, "usher stat --lock steady -- ./server --name 'a b'");
   EXPECT_EQ(rule_of([&](row& x) {
               rare(x);
-              x.seen.waiting.total = 0.001;  // worth it, however little it is in all
+              x.seen.waiting.total = 0.001;  // worth a verdict, however small its share is
             }),
             "rare-wait");
   for (const auto& spoil : std::vector<std::function<void(row&)>>{
            [](row& x) { x.seen.waiting.longest = 0.099; },
            [](row& x) { x.seen.waiting.p99 = 0.0011; },
-           [](row& x) { x.seen.holding.longest = 0.011; },  // the hold explains it
+           [](row& x) { x.seen.holding.longest = 0.011; },  // the long hold explains the wait
            [](row& x) { x.seen.holding = {}; },
        })
     EXPECT_NE(rule_of([&](row& x) {
@@ -165,7 +165,7 @@ TEST(rules, cool) {
               x.seen.waiting.total = 0.81;
             }),
             "hot");
-  EXPECT_EQ(rule_of([&](row& x) {  // all others may be idle
+  EXPECT_EQ(rule_of([&](row& x) {  // all other threads may be idle
               little(x);
               x.seen.threads[0].waited = 0.5;
             }),
@@ -234,7 +234,7 @@ TEST(rules, starving) {
            [](row& x) { x.seen.threads[0].waited = 5.9; }, [](row& x) { x.seen.waiting.longest = 0.09; },
            [](row& x) { x.seen.holding.longest = 0.12; },
            [](row& x) { x.seen.acquisitions = 99, x.seen.holding.total = 0.00198; },
-           [](row& x) { x.seen.holding.total = 0.018 * 250'000; },  // so long a hold that twenty are more
+           [](row& x) { x.seen.holding.total = 0.018 * 250'000; },  // twenty such holds take longer than the wait
        })
     EXPECT_NE(rule_of([&](row& x) {
                 starves(x);
@@ -258,7 +258,7 @@ TEST(rules, sleeping_hold) {
       "held 5.00 ms at a time, about 50 % of the time: does it sleep, or do I/O, with the mutex held? Move that out of "
       "the critical section at server.cpp:120 (worker); no lock helps");
   EXPECT_EQ(r.command, "");
-  EXPECT_EQ(rule_of([&](row& x) {  // on average
+  EXPECT_EQ(rule_of([&](row& x) {  // the mean is long, the median is not
               sleeps(x);
               x.seen.holding.median = 1e-6;
             }),
@@ -289,11 +289,11 @@ TEST(rules, long_hold) {
     };
   };
   EXPECT_EQ(rule_of(short_holds(0.6e-6)), "long-hold");
-  EXPECT_NE(rule_of(short_holds(0.59e-6)), "long-hold");  // a few samples make most of it
+  EXPECT_NE(rule_of(short_holds(0.59e-6)), "long-hold");  // a few samples give most of the sum
   EXPECT_EQ(rule_of(short_holds(0.59e-6, 1.5e-3)), "long-hold");
 }
 
-/// Of so many, each is waited for by a thread of its own, 14 times.
+/// n mutexes; for each of them one thread, and no other, waits 14 times.
 row gates(int n) {
   row r = mutex();
   r.objects = n;
@@ -324,7 +324,7 @@ TEST(rules, gate) {
   EXPECT_EQ(rule_of([](row& x) { x.each[6].seen.contended = 101; }, gates(7)), "spread");
   EXPECT_EQ(rule_of([](row& x) { x.seen.waiting.count = 9801; }, gates(7)), "spread");
   EXPECT_EQ(rule_of([](row& x) { x.seen.held_share = 0.8; }, gates(7)), "long-hold");
-  EXPECT_NE(rule_of([](row& x) { x.seen.waiting.total += 1; }, gates(7)), "gate");  // of those that are gone
+  EXPECT_NE(rule_of([](row& x) { x.seen.waiting.total += 1; }, gates(7)), "gate");  // wait for destroyed mutexes
 }
 
 TEST(rules, spread) {
@@ -341,7 +341,7 @@ TEST(rules, spread) {
 
 TEST(rules, convoy) {
   const auto slow = [](row& r) {
-    r.seen.acquisitions = r.seen.contended = r.seen.waiting.count = 20'000;  // 400 µs a wait
+    r.seen.acquisitions = r.seen.contended = r.seen.waiting.count = 20'000;  // 400 µs for each wait
     r.seen.holding.total = 20'000 * 10e-6;
   };
   const row r = verdict(slow);
@@ -356,7 +356,7 @@ TEST(rules, convoy) {
               x.seen.holding.total = 20'000 * 15e-6;
             }),
             "hot");
-  EXPECT_EQ(rule_of([&](row& x) {  // short, but no wake-up is
+  EXPECT_EQ(rule_of([&](row& x) {  // the hold is short, and the wait is too short for a wake-up
               slow(x);
               x.seen.waiting.count = 420'000;
               x.seen.holding.total = 20'000 * 100e-9;
@@ -367,7 +367,7 @@ TEST(rules, convoy) {
 TEST(rules, hot_short) {
   EXPECT_EQ(rule_of([](row& r) { r.seen.holding.total = 250'000 * 9e-6; }), "hot-short");
   EXPECT_EQ(rule_of([](row& r) { r.seen.holding.total = 250'000 * 11e-6; }), "hot");
-  EXPECT_EQ(rule_of([](row& r) { r.seen.holding = {}; }), "hot");  // not known
+  EXPECT_EQ(rule_of([](row& r) { r.seen.holding = {}; }), "hot");  // the hold times are unknown
 }
 
 TEST(rules, no_credits) {
@@ -577,7 +577,7 @@ TEST(rules, names_are_unique_and_short_in_the_table) {
   EXPECT_EQ(find_rule("nonsense"), nullptr);
 }
 
-/// The lines between `<!-- name -->` and `<!-- /name -->`.
+/// Returns the lines between `<!-- name -->` and `<!-- /name -->`.
 std::string part_of_page(const std::string& name) {
   std::ifstream in(USHER_STAT_DOC);
   std::ostringstream all;

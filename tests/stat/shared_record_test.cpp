@@ -1,4 +1,4 @@
-// The observer's side of a record, against a program that forges it, truncates it, or passes on something else.
+// Tests the observer's side of a record against a program that forges the record, truncates it, or passes another file.
 #include "cli/process/shared_record.hpp"
 
 #include <fcntl.h>
@@ -30,7 +30,7 @@ record_options small() {
 
 constexpr unsigned seals = F_SEAL_SHRINK | F_SEAL_GROW;
 
-/// A memory file as the recorded process makes one. The caller closes it.
+/// Makes a memory file as the recorded process does. The caller closes it.
 int memory_file(std::uint64_t size, unsigned with_seals = seals, unsigned flags = MFD_ALLOW_SEALING) {
   const int file = memfd_create("usher stat", flags);
   EXPECT_GE(file, 0);
@@ -43,7 +43,8 @@ bool is_open(int descriptor) {
   return fcntl(descriptor, F_GETFD) >= 0;
 }
 
-/// Why the descriptor is refused; empty if it is taken. It is closed in any case.
+/// Returns the reason why the descriptor is refused, or nothing if it is accepted. The descriptor is closed in any
+/// case.
 std::string refusal_of(int descriptor) {
   std::string why;
   try {
@@ -56,7 +57,7 @@ std::string refusal_of(int descriptor) {
   return why;
 }
 
-/// The refusal of a file that has the header of a good one, but for a change.
+/// Returns the reason why a file is refused that has a valid header except for one change.
 std::string refusal_of_header(const std::function<void(record::header&)>& change) {
   const record_file good(small());
   const std::uint64_t size = record_file::size_for(small());
@@ -69,7 +70,7 @@ std::string refusal_of_header(const std::function<void(record::header&)>& change
   return refusal_of(file);
 }
 
-/// The kilobytes of this process that are in memory.
+/// Returns the kilobytes of this process that are in memory.
 long resident() {
   long pages = 0, in_memory = 0;
   std::ifstream("/proc/self/statm") >> pages >> in_memory;
@@ -81,7 +82,7 @@ class number_of_descriptors {
   ~number_of_descriptors() { EXPECT_EQ(next(), before_); }
 
  private:
-  /// The lowest free number.
+  /// Returns the lowest free number.
   static int next() {
     const int free = dup(0);
     close(free);
@@ -186,7 +187,7 @@ TEST(taken_record, forged_headers) {
     EXPECT_NE(refusal_of_header([=](record::header& h) { (h.room.*n)--; }), "");
 }
 
-/// All that the observer does with a record while its program runs, and at the end.
+/// Does everything that the observer does with a record while its program runs and at the end.
 void observe(const record_file& file) {
   census c(file.live());
   const std::uint64_t now = file.clock().now();
@@ -274,7 +275,7 @@ TEST(record_copies, of_a_sparse_file_cost_what_is_used) {
   const record_copy copy = file.copy();
   EXPECT_EQ(copy.view().thread(4000).tid.load(), 5u);
   EXPECT_EQ(copy.view().object(60000).key.load(), 6u);
-  // 54 MiB in all. Three pages are written; with transparent huge pages, 2 MiB each.
+  // The file has 54 MiB. Three pages are written; with transparent huge pages, these are 2 MiB each.
   EXPECT_LT(resident() - before, 12 * 1024);
 }
 

@@ -3,11 +3,11 @@
 namespace planted {
 namespace {
 
-long hidden_table[1 << 16];  // beyond the end of the file: .bss
+long hidden_table[1 << 16];  // .bss: beyond the end of the file
 
 [[gnu::noinline]] call hidden(asks who) {
   call made{who(), __LINE__};
-  asm volatile("" : "+m"(made));  // or the call might be the last thing that is done
+  asm volatile("" : "+m"(made));  // otherwise the call might be the last instruction
   return made;
 }
 
@@ -17,7 +17,7 @@ int exported_data[8] = {1, 2, 3};
 
 [[gnu::noinline]] call exported(asks who) {
   call made{who(), __LINE__};
-  asm volatile("" : "+m"(made));  // or the call might be the last thing that is done
+  asm volatile("" : "+m"(made));  // otherwise the call might be the last instruction
   return made;
 }
 call by_hidden(asks who) {

@@ -1,4 +1,4 @@
-// Names of this test's own functions and objects, by a record with the mappings of this process.
+// Tests the names of this test's own functions and objects, through a record of the mappings of this process.
 #include "stat/symbols.hpp"
 
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ struct mapped {
   std::string path;
 };
 
-/// From memory, as the library does it.
+/// Computes the identity from memory, as the library does.
 std::uint64_t identity_of(const mapped& m) {
   return record::module_identity(
       [&m](std::uint64_t place, void* to, std::size_t size) {
@@ -39,7 +39,7 @@ std::uint64_t identity_of(const mapped& m) {
       [&m](std::uint64_t, std::uint64_t address) { return m.bias + address - m.begin; });
 }
 
-/// The modules of this process, those without a file left out.
+/// Returns the modules of this process that have a file.
 std::vector<mapped> own_modules() {
   std::vector<mapped> all;
   const auto add = [](dl_phdr_info* info, std::size_t, void* to) {
@@ -60,7 +60,7 @@ std::vector<mapped> own_modules() {
   return all;
 }
 
-/// A record without anything but modules.
+/// A record that contains only modules.
 class modules_record {
  public:
   modules_record() : memory_(std::aligned_alloc(4096, record::view::size_for(room()))), view_(memory_, room()) {
@@ -73,7 +73,7 @@ class modules_record {
   modules_record& operator=(const modules_record&) = delete;
 
   record::view view() const { return view_; }
-  /// Returns the module's number.
+  /// Adds a module and returns its number.
   std::uint32_t add(std::uint32_t process, const mapped& m) {
     const std::uint32_t index = view_.head().modules.fetch_add(1);
     record::module_slot& slot = view_.module(index);
@@ -88,7 +88,7 @@ class modules_record {
     slot.ready = 1;
     return index + 1;
   }
-  /// All modules of this process; the library under the name of another file.
+  /// Adds all modules of this process; `change_library` may give the library the name of another file.
   void add_own(
       std::uint32_t process, const std::function<void(mapped&)>& change_library = [](mapped&) {}) {
     for (mapped m : own_modules()) {
@@ -124,7 +124,7 @@ std::string file_of(const frame& f) {
   return std::filesystem::path(f.file).filename();
 }
 
-// Functions with names to be found again.
+// Functions whose names the tests look up.
 struct places {
   void* return_address;
   int line, middle_line, outer_line;
@@ -167,7 +167,7 @@ TEST(symbols, functions_in_line) {
   const places p = not_in_line();
   const stack s = names.resolve(0, address(p.return_address));
   ASSERT_EQ(s.frames.size(), 3u);
-  // Without arguments from gcc, which gives functions of a file no linkage name if all their calls are in line.
+  // gcc gives the name without arguments: a function of a file has no linkage name if all its calls are in line.
   EXPECT_TRUE(s.frames[0].function.starts_with("(anonymous namespace)::in_line")) << s.frames[0].function;
   EXPECT_EQ(s.frames[0].line, static_cast<unsigned>(p.line));
   EXPECT_TRUE(s.frames[0].is_inlined);
@@ -231,7 +231,7 @@ TEST(symbols, a_library) {
   EXPECT_EQ(s.frames[0].line, static_cast<unsigned>(hidden.line));
 }
 
-// In a stripped library the exported names are left, and no lines.
+// A stripped library has exported names only, and no lines.
 TEST(symbols, a_stripped_library) {
   modules_record r;
   r.add_own(0, as_file(STAT_TEST_STRIPPED));
@@ -255,7 +255,7 @@ TEST(symbols, a_stripped_library) {
   EXPECT_NE(hidden->module_offset, 0u);
 }
 
-// Stripped, with a symbol table but without debug information.
+// This library is stripped of debug information, but has a symbol table.
 TEST(symbols, no_debug_information) {
   modules_record r;
   r.add_own(0, as_file(STAT_TEST_NO_DEBUG));
@@ -264,7 +264,7 @@ TEST(symbols, no_debug_information) {
   EXPECT_EQ(f.line, 0u);
 }
 
-// Stripped, its debug information in a file beside it.
+// This library is stripped; its debug information is in another file in the same folder.
 TEST(symbols, a_debug_file) {
   modules_record r;
   r.add_own(0, as_file(STAT_TEST_LINKED));
@@ -294,7 +294,7 @@ TEST(symbols, a_file_that_is_gone_or_another_one_gives_no_names) {
            [](mapped& m) { m.identity++; },
            [](mapped& m) { m.path = "/nowhere/libplanted.so"; },
            [](mapped& m) {
-             m.path = "/etc/passwd";  // no ELF file
+             m.path = "/etc/passwd";  // not an ELF file
              m.identity = 0;
            },
        }) {
@@ -344,7 +344,7 @@ TEST(symbols, chains) {
   EXPECT_EQ(s.frames[3].function, "planted::exported(void* (*)())");
 }
 
-// A process that was forked has its parent's mappings, until it makes others.
+// A forked process has its parent's mappings until it makes others.
 TEST(symbols, of_a_forked_process) {
   modules_record r;
   r.add_own(0);
@@ -359,7 +359,7 @@ TEST(symbols, of_a_forked_process) {
   EXPECT_EQ(again.resolve(2, call).frames.at(0).module, "/nowhere/libplanted.so");
 }
 
-// A word has the number of its module. Another one was loaded at the same place later.
+// A word contains the number of its module, even if another module was loaded at the same place later.
 TEST(symbols, of_modules_at_the_same_place) {
   modules_record r;
   std::vector<mapped> own = own_modules();
@@ -377,7 +377,7 @@ TEST(symbols, of_modules_at_the_same_place) {
   };
   EXPECT_EQ(function(first).function, "planted::exported(void* (*)())");
   EXPECT_EQ(function(second).module, "/nowhere/libother.so");
-  EXPECT_EQ(function(0).module, "/nowhere/libother.so");  // the latest
+  EXPECT_EQ(function(0).module, "/nowhere/libother.so");  // the module that was loaded last
   for (const std::uint32_t none : {record::in_no_module, second + 1, 60000u}) {
     EXPECT_EQ(function(none).module, "");
     EXPECT_EQ(function(none).address, call - 1);
@@ -395,13 +395,13 @@ TEST(symbols, identity_in_memory_and_in_the_file) {
     seen.push_back(m.identity);
     modules_record r;
     r.add(0, m);
-    EXPECT_TRUE(symbols(r.view()).object_at(0, m.begin + 4)) << m.path;  // the file was accepted
+    EXPECT_TRUE(symbols(r.view()).object_at(0, m.begin + 4)) << m.path;  // this shows that the file was accepted
   }
   std::sort(seen.begin(), seen.end());
   EXPECT_EQ(std::adjacent_find(seen.begin(), seen.end()), seen.end());
 }
 
-// As the loader has them: of the program itself no path, and paths relative to a working directory.
+// The loader gives no path for the program itself, and paths that may be relative to a working directory.
 TEST(symbols, paths_of_the_loader) {
   const std::vector<mapped> own = own_modules();
   for (mapped m : own) {
@@ -416,7 +416,7 @@ TEST(symbols, paths_of_the_loader) {
   }
 }
 
-// Modules that are mapped while the program runs, and after names were asked for.
+// Some modules are mapped while the program runs, after names were asked for.
 TEST(symbols, of_modules_that_come_later) {
   modules_record r;
   symbols names(r.view());
@@ -538,7 +538,7 @@ TEST(place, libraries_are_passed_over) {
   }
 }
 
-// A program that is nothing but a lock has its lock for a place.
+// If a program consists of nothing but a lock, the lock's function is the place.
 TEST(place, the_programs_own_lock_if_nothing_else_is) {
   stack s = of_functions({"std::mutex::lock()", "Mutex::lock()"});
   EXPECT_EQ(s.place()->function, "Mutex::lock()");

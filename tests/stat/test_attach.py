@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""`usher stat -p`: what it does to the process, and what the process can do to it.
+"""Tests the effects of `usher stat -p` on the process, and attacks by the process on the command.
 
 The attacker is the recorded process; the observer may be root. Each scenario is in programs/attached.c. No test waits for wall
 time: a thread that keeps the observer waiting does so until the observer has ended."""
@@ -22,7 +22,7 @@ IS_ROOT = os.geteuid() == 0
 
 
 def usable(*command):
-    """Whether this machine lets the command succeed."""
+    """Returns whether the command succeeds on this machine."""
     return IS_ROOT and subprocess.run(command, capture_output=True, timeout=LIMIT, check=False).returncode == 0
 
 
@@ -34,7 +34,7 @@ class Program:
             [*around, "env", f"LD_PRELOAD={library}", f"USHER_LOCK={lock}", program, *words], stdin=subprocess.PIPE,
             stdout=subprocess.PIPE, text=True, start_new_session=True)
         self.is_ready = self.process.stdout.readline() == "ready\n"
-        # `around` may have made children of its own.
+        # `around` may have started children itself.
         self.pid = self.process.pid
         while (children := Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()) and around:
             self.pid = int(children[0])
@@ -52,7 +52,7 @@ class Program:
         self.process.wait(LIMIT)
 
     def longest_stop(self):
-        """In microseconds, since the last call. Makes the main thread lock a mutex."""
+        """Returns the longest stop in microseconds since the last call. Makes the main thread lock a mutex."""
         self.process.stdin.write("\n")
         self.process.stdin.flush()
         return int(self.process.stdout.readline())
@@ -100,7 +100,7 @@ class Attach(unittest.TestCase):
 
 class Stops(Attach):
     def test_a_thread_in_vfork_does_not_keep_the_others_waiting(self):
-        """Its child ends when the program does: an observer that awaits the thread never ends."""
+        """The child of vfork ends with the program: an observer that waits for the thread never ends."""
         with Program("vfork") as program:
             self.assert_recorded(self.report(program.pid))
             self.assertTrue(program.is_alive())
@@ -116,7 +116,7 @@ class Stops(Attach):
                 with self.subTest(signal=end):
                     observer = subprocess.Popen([USHER, "stat", "-p", str(program.pid)], stdout=subprocess.PIPE,
                                                 stderr=subprocess.PIPE, text=True)
-                    # It has blocked the signal, as a process that awaits an answer has.
+                    # The observer blocks the signal as soon as it waits for an answer.
                     while not int(self.field(observer.pid, "SigBlk"), 16) >> (end - 1) & 1:
                         self.assertIsNone(observer.poll())
                     observer.send_signal(end)
@@ -136,11 +136,11 @@ class Stops(Attach):
 class Repeated(Attach):
     def test_many_attaches_leave_what_one_leaves(self):
         def state(program, descriptors):
-            """When the library has closed the descriptor that the observer has taken, in one of its next slow paths."""
+            """Returns the record's mappings when the library has closed the observer's descriptor, in one of its next slow paths."""
             end = time.monotonic() + LIMIT
             while program.descriptors() > descriptors:
                 self.assertLess(time.monotonic(), end)
-                program.longest_stop()  # a call
+                program.longest_stop()  # makes a lock call
             return [line.split()[0] for line in Path(f"/proc/{program.pid}/maps").read_text().splitlines() if "usher stat" in line]
 
         for lock in ("pthread", "loiter"):
@@ -151,7 +151,7 @@ class Repeated(Attach):
                 for _ in range(5):
                     self.assertEqual(self.stat(program.pid, duration="0.05").returncode, 0)
                 self.assertEqual(state(program, descriptors), once)
-                # The memory of the last one was given back, but for a few pages that threads have touched since.
+                # The memory of the last record was freed, except for a few pages that threads have touched since.
                 self.assertLess(int(program.status("RssShmem").split()[0]), 256)
                 self.assertEqual([name for name in os.listdir("/dev/shm") if "usher" in name], [])
 
@@ -185,7 +185,7 @@ class Repeated(Attach):
             self.assert_recorded(self.report(program.pid))
 
     def test_a_stopped_observer_is_given_up(self):
-        """The library waits for 10 s, then records no more and frees the memory; the observer says so."""
+        """The library waits for 10 s, then stops recording and frees the memory; the observer reports this."""
         with Program() as program:
             observer = subprocess.Popen([USHER, "stat", "-p", str(program.pid)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
             while not self.is_recorded(program):
@@ -218,7 +218,7 @@ class Filters(Attach):
     def test_a_filter_that_root_reads(self):
         with Program("no-openat") as program:
             done = self.stat(program.pid)
-            if "this kernel does not show it" in done.stderr:  # CONFIG_CHECKPOINT_RESTORE
+            if "this kernel does not show it" in done.stderr:  # the kernel lacks CONFIG_CHECKPOINT_RESTORE
                 self.assert_refused(done, "--trust-filter")
                 self.skipTest("this kernel shows no filter")
             self.assert_recorded(self.report(program.pid))
@@ -238,7 +238,7 @@ class Filters(Attach):
             done = subprocess.run([*as_other, USHER, "stat", "-p", str(program.pid), "--duration", "0.1"], capture_output=True, text=True,
                                   timeout=LIMIT, stdin=subprocess.DEVNULL, check=False)
             if done.returncode in (126, 127):
-                self.skipTest("the build's folder is not open to others")
+                self.skipTest("other users may not enter the build's folder")
             self.assert_refused(done, "system-call filter", "--trust-filter")
             self.assertTrue(program.is_alive())
 
@@ -250,7 +250,7 @@ class Filters(Attach):
 
 class Hostile(Attach):
     def test_a_limit_on_the_size_of_files(self):
-        """ftruncate() beyond it would end the process by SIGXFSZ."""
+        """ftruncate() beyond the limit would end the process by SIGXFSZ."""
         with Program(around=("prlimit", "--fsize=1000000", "env")) as program:
             self.assert_refused(self.stat(program.pid), "ulimit -f")
             self.assertTrue(program.is_alive())
@@ -271,7 +271,7 @@ class Hostile(Attach):
             self.assertIn(done.returncode, (0, 1), done)
 
     def test_another_version(self):
-        """A library whose attach point says so: both versions are named, and nothing is touched."""
+        """The library's attach point has another version: the message names both versions, and the process is not changed."""
         content = Path(LIBRARY).read_bytes()
         magic = b"usher attach v2\0"
         self.assertEqual(content.count(magic), 1)
@@ -288,7 +288,7 @@ class Hostile(Attach):
 
 
 class Namespaces(Attach):
-    """Programs in containers, as far as `unshare` makes them."""
+    """Tests of programs in containers, as far as `unshare` can make them."""
 
     def assert_named(self, report):
         row = self.assert_recorded(report)
@@ -310,7 +310,7 @@ class Namespaces(Attach):
 
     @unittest.skipUnless(usable("unshare", "--user", "--map-root-user", "--mount", "true"), "unshare is not permitted here")
     def test_a_link_to_a_folder_of_root(self):
-        """/dev/shm of the process's own root is a link to a folder that only root may write: nothing may appear there."""
+        """/dev/shm of the process's own root is a link to a folder that only root may write: no file may appear in that folder."""
         victim = self.folder / "victim"
         victim.mkdir(mode=0o700)
         script = ('mount -t tmpfs none "$1/root" && mkdir "$1/root/dev" "$1/root/old" && for d in bin lib lib64 usr etc proc; do '

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The report is written even if a file of the recorded program crashes the reader of debug information."""
+"""The report must be written even if a file of the recorded program crashes the reader of debug information."""
 
 import unittest
 
@@ -13,7 +13,7 @@ class Hostile(Planted):
         self.assertTrue(any("hostile are missing" in one for one in run.report["remarks"]), run.report["remarks"])
         stack = run.rows[0]["waiters"][0]["frames"]
         self.assertTrue(any("hostile" in (frame["module"] or "") and frame["offset"] for frame in stack), stack)
-        self.assertTrue(any("libc" in (frame["module"] or "") and frame["function"] for frame in stack), stack)  # others
+        self.assertTrue(any("libc" in (frame["module"] or "") and frame["function"] for frame in stack), stack)  # the names of other files
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""`usher stat` on programs in a PID namespace of their own: the record has the ids that they see themselves, which are other
-processes' here. Each test is skipped where such a namespace cannot be made."""
+"""Tests `usher stat` with programs in a PID namespace of their own. Such a program records the ids that it sees itself, which belong to
+other processes in this namespace. Each test is skipped if such a namespace cannot be made."""
 
 import subprocess
 import unittest
@@ -23,7 +23,7 @@ class Apart(Planted):
         return self.stat(None, *more.pop("options", ()), command=[*APART, *words], **more)
 
     def assert_two_ids(self, one, key):
-        """The id that this process sees, and the program's own, which begin at 1."""
+        """Asserts that there are two ids: the one that this process sees, and the program's own; those begin at 1."""
         self.assertIn(f"own_{key}", one)
         self.assertNotEqual(one[key], one[f"own_{key}"])
 
@@ -41,7 +41,7 @@ class Apart(Planted):
         self.assertFalse([one for one in run.report["remarks"] if "lived on" in one], run.report["remarks"])
 
     def test_a_deadlock(self):
-        # The first process of a namespace ignores SIGTERM.
+        # SIGKILL is needed, since the first process of a namespace ignores SIGTERM.
         run = self.apart("timeout", "--signal=KILL", "2", str(PROGRAMS / "planted"), "opposite-order", status=None)
         self.assertEqual(len(run.report["deadlocks"]), 1, run.text + run.error)
         self.assertEqual(run.report["rule"], "deadlock")
@@ -50,7 +50,7 @@ class Apart(Planted):
             self.assertIn(f"{one['tid']} (own {one['own_tid']})", run.text + run.error)
 
     def test_two_with_the_same_ids(self):
-        """Both are process 1 of their namespaces, at the same time."""
+        """Both programs are process 1 of their namespaces at the same time."""
         one = f"{' '.join(APART)} {PROGRAMS / 'planted'} held-over-sleep"
         run = self.stat(None, command=["sh", "-c", f"{one} & {one}; wait"], status=None)
         seen = {object["pid"] for row in run.rows for object in row["each"] if object.get("own_pid") == 1}

@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
-"""`usher stat` names the object, the source line and the verdict where contention was planted; counts are exact if they
-can be counted, times within 5 % of the program's own clock readings."""
+"""`usher stat` must name the object, the source line and the verdict where contention was planted. Counts must be exact if
+exact counting is possible; times must be within 5 % of the program's own clock readings."""
 
 import concurrent.futures
 import unittest
 
 from planted import PROGRAMS, Planted, lines_of, marked
 
-BOTH = (None, "loiter")  # as the program has them, and under one of our locks
+BOTH = (None, "loiter")  # with the C library's locks, and under a lock of Usher
 
 
 def waiting(name, own=None):
-    """For measured(): the waiting of a row, by the program's clock."""
+    """Returns a function for measured(), which compares the waiting of a row with the program's clock."""
     def compare(run):
         row, clock = run.row(name), run.own[own or name]
         return [("waited", row["waiting"]["total"], clock["waited"]),
@@ -49,7 +49,7 @@ class Mutexes(Planted):
                 self.assert_verdict(row, "one-of-many", says=row["each"][0]["name"])
 
     def test_a_convoy(self):
-        # With a sample of the holds, one in which the holder lost its CPU stands for many. And on a busy machine it may.
+        # All holds are timed: in a sample, a hold in which the holder lost its CPU counts for many. On a busy machine this occurs anyway.
         rules = "convoy", "hot-short"
         run = self.measured("convoy", "--hold-times", compare=waiting("queue_mutex"),
                             succeeded=lambda run: run.row("queue_mutex")["rule"] in rules)
@@ -67,7 +67,7 @@ class Mutexes(Planted):
                 row = run.row("ledger")
                 self.assertIs(row, run.rows[0])
                 self.assert_exact(row, kind="mutex", objects=1, acquisitions=36)
-                # Not a line of the C++ library's, but where it was called.
+                # The line is the one that calls the C++ library, not one in that library.
                 self.assert_first_line(row["waiters"], "ledger waits")
                 self.assert_first_line(row["holders"], "ledger released")
                 self.assertTrue(row["holding"]["exact"])
@@ -75,7 +75,7 @@ class Mutexes(Planted):
                 self.assert_verdict(row, "sleeping-hold", says="mutexes.cpp:")
 
     def test_a_starving_thread(self):
-        # Whoever holds it must not lose its CPU for long meanwhile, or that is the longest hold.
+        # The run is repeated if a holder lost its CPU for long, since that is then the longest hold.
         run = self.measured("starving", compare=waiting("greedy_mutex", own="starved"),
                             succeeded=lambda run: run.row("greedy_mutex")["rule"] in ("starving", "rare-wait"))
         row, own = run.row("greedy_mutex"), run.own["starved"]
@@ -90,7 +90,7 @@ class Mutexes(Planted):
         for scenario, options, own in (("buckets", {"name": "table"}, "table"),
                                        ("heap-buckets", {"mark": "heap bucket waits"}, "heap")):
             with self.subTest(scenario=scenario):
-                # A holder that loses its CPU makes one of them hot.
+                # A holder that loses its CPU makes one of the buckets hot.
                 run = self.measured(scenario, compare=lambda run: [],
                                     succeeded=lambda run, options=options: run.row(**options)["rule"] == "spread")
                 row = run.row(**options)
@@ -102,7 +102,7 @@ class Mutexes(Planted):
     def test_a_hot_bucket(self):
         def compare(run):
             row, own = run.row("table"), run.own["table"]
-            # Uncontended calls take their time, too, by the program's clock.
+            # By the program's clock, uncontended calls take some time, too.
             return [("longest", row["waiting"]["longest"], own["longest"])]
         run = self.measured("hot-bucket", compare=compare)
         row, own = run.row("table"), run.own["table"]
@@ -179,7 +179,7 @@ class Conditions(Planted):
                 self.assert_first_line(row["waiters"], "wait for signal")
 
     def test_calls_in_vain_by_the_million(self):
-        """Counted roughly, and said to be; acquisitions beside them exactly."""
+        """The calls are counted roughly, and the report marks this; acquisitions of the same objects are counted exactly."""
         run = self.stat("many-in-vain")
         tried, signalled = run.row("vain_mutex"), run.row("vain_condition")
         self.assert_exact(tried, acquisitions=run.own["vain_mutex"]["acquisitions"])
@@ -187,7 +187,7 @@ class Conditions(Planted):
         self.assertGreater(rate, 1)
         for counted, own in ((tried["failed_tries"], run.own["vain_mutex"]["failed"]),
                              (signalled["unheard"], run.own["vain_condition"]["unheard"])):
-            # Some 12,000 numbers between 1 and 31, whose mean is 16, are known to 0.5 %.
+            # The mean of some 12,000 numbers between 1 and 31 is 16 and known to 0.5 %.
             self.assertAlmostEqual(counted / own, 1, delta=0.05)
         self.assertEqual(signalled["signals"], signalled["unheard"])
         timed = tried["holding"]["timed"]
@@ -195,7 +195,7 @@ class Conditions(Planted):
         self.assertLess(timed, tried["acquisitions"])
 
     def test_mutexes_that_are_locked_often(self):
-        """Threads count them in their own slots; nothing is lost, whatever else the program does with them."""
+        """Threads count the holds in their own slots; no hold is lost, whatever else the program does with the mutexes."""
         for lock in BOTH:
             with self.subTest(lock=lock):
                 run = self.stat("locked-often", lock=lock)
@@ -203,22 +203,22 @@ class Conditions(Planted):
                                  (run.row(mark="many often"), "many"), (run.row(mark="again often"), "again")):
                     self.assert_exact(row, acquisitions=run.own[own]["acquisitions"])
                 often, own = run.row("often_mutex"), run.own["often_mutex"]
-                # That pthread_cond_wait locks it again counts, too, and how often it does is not known.
+                # The acquisitions by pthread_cond_wait count, too, and their number is not known.
                 self.assertGreaterEqual(often["acquisitions"], own["acquisitions"])
                 self.assertLess(often["acquisitions"], own["acquisitions"] + 8000)
-                # By the sample: some thirty acquisitions for one that was timed.
+                # The sample times about one acquisition in thirty.
                 inner = run.row("inner_mutex")
                 self.assertLess(inner["holding"]["timed"], inner["acquisitions"] / 5)
 
     def test_holds_with_a_period(self):
-        """The sample follows no period of the program."""
+        """The sample must not have the period of the program."""
         run = self.measured("in-a-rhythm", compare=lambda run: [],
                             succeeded=lambda run: 0.8 < self.rhythm(run) < 1.3)
         self.assertGreater(self.rhythm(run), 0.8)
         self.assertLess(self.rhythm(run), 1.3)
 
     def rhythm(self, run):
-        """The estimated time of all holds over that of the long ones, which is the most of it."""
+        """Returns the estimated time of all holds divided by the time of the long holds, which make up most of it."""
         row = run.row("rhythm_mutex")
         return row["holding"]["total"] / (run.own["rhythm_mutex"]["long_holds"] / 1e9)
 
@@ -252,7 +252,7 @@ class Semaphores(Planted):
 
 
 class Deadlocks(Planted):
-    """They last until they are ended, and need no CPU: all run at once."""
+    """The deadlocks last until they are ended and need no CPU, so all run at the same time."""
 
     @classmethod
     def setUpClass(cls):
@@ -332,7 +332,7 @@ class Elsewhere(Planted):
                 run = self.measured("", command=[str(PROGRAMS / "allocator")], compare=waiting("heap_mutex"), lock=lock)
                 row, own = run.row("heap_mutex"), run.own["heap_mutex"]
                 self.assertIs(row, run.rows[0])
-                # The loader allocates before the library has begun.
+                # The loader allocates before the library has been initialised.
                 self.assertLessEqual(row["acquisitions"], own["acquisitions"])
                 self.assertGreaterEqual(row["acquisitions"], own["acquisitions"] - own["before_main"])
                 self.assert_first_line(row["waiters"], "heap waits")

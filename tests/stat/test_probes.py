@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The probes of libusher.so: the names and numbers of arguments in its ELF notes are those of docs/stat.md, and in a program
-that waits once for a thing of each sort the arguments are what the table says. gdb reads them, without help of the kernel.
+"""Tests the probes of libusher.so. The names and numbers of arguments in its ELF notes must be those of docs/stat.md. In a program
+that makes one wait of each kind the arguments must be those of the table. gdb reads them without help from the kernel.
 
   test_probes.py --library libusher.so --usher usher --program stat_probed --doc docs/stat.md"""
 
@@ -23,17 +23,17 @@ def run(words, env=None):
 
 
 def in_library():
-    """{name: set of the numbers of arguments} by the notes; a probe in a template has many."""
+    """Returns {name: set of the numbers of arguments} from the notes; a probe in a template has several notes."""
     notes = run(["readelf", "--notes", "--wide", OPTIONS.library]).stdout
     found = {}
     for name, arguments in re.findall(r"Provider: usher\s+Name: (\w+)\s+Location: .*\s+Arguments: ?(.*)", notes):
-        # Of the form -4@%eax, 8@16(%rsp), 8@%rdi; AArch64 has spaces within brackets.
+        # The arguments have the form -4@%eax, 8@16(%rsp), 8@%rdi; AArch64 has spaces within brackets.
         found.setdefault(name, set()).add(len(re.findall(r"(?:^|\s)-?\d+f?@", arguments)))
     return found
 
 
 def in_doc():
-    """{name: arguments' names} by the table of the section."""
+    """Returns {name: arguments' names} from the table of the section."""
     with open(OPTIONS.doc, encoding="utf-8") as doc:
         text = doc.read()
     section = re.split(r"^## ", text.split("\n## Probes\n")[1], flags=re.M)[0]
@@ -41,7 +41,7 @@ def in_doc():
     return {name: re.findall(r"`(\w+)`", arguments) for name, arguments in rows}
 
 
-# At each stop one line; then on.
+# gdb prints one line at each stop, and continues.
 SCRIPT = """
 import gdb
 for line in ("pagination off", "confirm off", "debuginfod enabled off", "print thread-events off",
@@ -83,7 +83,7 @@ class Probes(unittest.TestCase):
         numbers = {name: len(arguments) for name, arguments in in_doc().items()}
         env = {k: v for k, v in os.environ.items() if not k.startswith("USHER_") and k != "LD_PRELOAD"}
         env["USHER_LIBRARY"] = OPTIONS.library
-        # Under `usher stat`, for wait_begin and wait_end; gdb itself is recorded, too.
+        # `usher stat` is needed for wait_begin and wait_end; it records gdb itself, too.
         done = run([OPTIONS.usher, "stat", "--lock", "loiter", "--", gdb, "-batch", "-nx",
                     "-ex", "python exec(%r)" % f"PROBES = {numbers}\n{SCRIPT}", OPTIONS.program], env)
         all_text = done.stdout + done.stderr
@@ -98,7 +98,7 @@ class Probes(unittest.TestCase):
         def of(wanted):
             return [arguments for _, name, arguments, _ in hits if name == wanted]
         mutex, condition, semaphore = at["mutex"], at["condition"], at["semaphore"]
-        self.assertEqual(set(numbers), {name for _, name, _, _ in hits}, all_text)  # each was met
+        self.assertEqual(set(numbers), {name for _, name, _, _ in hits}, all_text)  # each probe was hit
         self.assertEqual(of("cond_wait_begin"), [[condition, mutex]] * len(of("cond_wait_begin")))
         self.assertEqual([one[2] for one in of("cond_wait_end")], [0, 1, 1])  # a timeout, a signal, a broadcast
         self.assertEqual({tuple(one[:2]) for one in of("cond_wait_end")}, {(condition, mutex)})
@@ -111,7 +111,7 @@ class Probes(unittest.TestCase):
         self.assertTrue(all(one[2] > 0 for one in of("wait_end")), of("wait_end"))
         callers = {caller for _, name, arguments, caller in hits if name == "wait_begin" and arguments[0] == 1}
         self.assertTrue(any("wait_for_all" in one for one in callers), callers)
-        # Somebody sleeps on a word, and another wakes one on the same.
+        # One thread sleeps on a word, and another wakes a thread on the same word.
         slept = {(thread, arguments[0]) for thread, name, arguments, _ in hits if name == "sleep"}
         woken = [(thread, *arguments) for thread, name, arguments, _ in hits if name == "wake"]
         self.assertTrue(any(word == theirs and thread != other and most >= 1 for thread, word, most in woken

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Reads the profiles of usher stat with independent readers: Python's gzip and protoc; folded stacks by the
-grammar that flame graphs' scripts have, a line at a time."""
+"""Reads the profiles of usher stat with independent readers: Python's gzip and protoc. Folded stacks are read line by line, by the
+grammar of flame graphs' scripts."""
 
 import argparse
 import gzip
@@ -16,7 +16,7 @@ OPTIONS = None
 
 
 def parse_text(lines):
-    """protoc's text: a message is a dictionary of lists."""
+    """Parses protoc's text: a message becomes a dictionary of lists."""
     message = {}
     for line in lines:
         line = line.strip()
@@ -26,10 +26,10 @@ def parse_text(lines):
             message.setdefault(line[:-1].strip(), []).append(parse_text(lines))
         else:
             name, value = line.split(": ", 1)
-            if value.startswith('"'):  # escapes are of bytes
+            if value.startswith('"'):  # escapes stand for bytes
                 value = value[1:-1].encode().decode("unicode_escape").encode("latin-1").decode()
             else:
-                value = 1 if value == "true" else int(value)  # what is 0 or false, is left out
+                value = 1 if value == "true" else int(value)  # protoc omits values that are 0 or false
             message.setdefault(name, []).append(value)
     return message
 
@@ -61,7 +61,7 @@ class Profiles(unittest.TestCase):
         return entries
 
     def stacks(self):
-        """Of each sample: kind, object, values and the locations, innermost first: a list of (function, file, line), or an address."""
+        """Yields for each sample: kind, object, values, locations from the innermost: a list of (function, file, line), or an address."""
         locations, functions = self.table("location"), self.table("function")
         for sample in self.profile["sample"]:
             labels = {self.string(l, "key"): self.string(l, "str") for l in sample["label"]}
@@ -107,7 +107,7 @@ class Profiles(unittest.TestCase):
         server, cache = of_file["/opt/server"], of_file["/opt/libcache.so"]
         self.assertEqual((server["memory_start"], server["has_functions"], server["has_line_numbers"]), ([0x400000], [1], [1]))
         self.assertEqual(cache["memory_start"], [0x7f0000000000])
-        self.assertNotIn("has_functions", cache)  # false
+        self.assertNotIn("has_functions", cache)  # the field is false
         for location in self.profile["location"]:
             if "mapping_id" in location:
                 mapping = mappings[location["mapping_id"][0]]

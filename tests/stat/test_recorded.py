@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Recording changes nothing: programs of other tests pass as without it, and the sums of their records are consistent.
+"""Recording must change nothing: programs of other tests pass while they are recorded, and the sums of their records are consistent.
 
     test_recorded.py LIMIT CMD…    runs a command that starts programs under Usher, which then record
 
 USHER_BIN is the command, USHER_LIB the library. The scripts that choose the lock of a program (tests/conformance/run.py,
-tests/traps/run_traps.py) leave USHER_STAT as it is, and so their programs write into the record of CMD."""
+tests/traps/run_traps.py) leave USHER_STAT unchanged, so that their programs write into the record of CMD."""
 
 import json
 import os
@@ -15,7 +15,7 @@ import tempfile
 
 
 def what_does_not_add_up(row):
-    """Counters that were taken from an entry that they were never added to are huge."""
+    """Yields the counters that are too large: if a count is subtracted from an entry to which it was never added, the result is huge."""
     for key in ("most_waiting", "still_waiting", "herd"):
         if row.get(key, 0) > 2000:
             yield f"{key} {row[key]}"

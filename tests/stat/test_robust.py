@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What `usher stat` must survive, with nothing lost and one clear line: numbers, processes, ends of all sorts."""
+"""Tests cases that `usher stat` must survive without losing data and with one clear line: large numbers, processes, ends of all kinds."""
 
 import json
 import os
@@ -82,7 +82,7 @@ class Unmapping(Planted):
         run = self.stat("alternating")
         own = run.own["made"]
         if own["same"] < own["each"]:
-            self.skipTest("they were loaded at different addresses")
+            self.skipTest("the libraries were loaded at different addresses")
         for form in "first", "second":
             self.assert_exact(run.row(mark=f"made in the {form} form"), by_init=True, objects=own["each"],
                               acquisitions=own["each"])
@@ -120,13 +120,13 @@ class Ends(Planted):
                 self.assertNotEqual(run.status, 0)
                 wrong = [line for line in run.error.splitlines() if "/dev/full" in line]
                 self.assertEqual(len(wrong), 1, run.error)
-                self.assertIn("shared_mutex", run.text + run.error)  # the table is shown all the same
+                self.assertIn("shared_mutex", run.text + run.error)  # the table is shown nevertheless
 
     def test_a_program_without_symbols(self):
         run = self.stat("", command=[str(PROGRAMS / "planted_stripped"), "held-over-sleep"])
         row = run.rows[0]
         self.assert_exact(row, kind="mutex", acquisitions=36)
-        self.assertIn("planted_stripped", row["name"])  # and an offset that addr2line takes
+        self.assertIn("planted_stripped", row["name"])  # and an offset that addr2line accepts
         self.assertTrue(row["waiters"] and row["waiters"][0]["frames"], row)
 
     def test_programs_without_locks(self):
@@ -139,7 +139,7 @@ class Ends(Planted):
 
 class Reused(Planted):
     def test_a_mutex_where_another_one_lay(self):
-        """Named by where it is used now, not by where its address was first locked."""
+        """The mutex is named after its present use, not after the place where its address was first locked."""
         run = self.stat("reused-memory")
         self.assertEqual(run.own["reused"]["same"], 1, "malloc did not give the same memory again")
         row = run.row("lock_the_new_one")
@@ -149,8 +149,8 @@ class Reused(Planted):
 
 
 class Forged(Planted):
-    """The recorded program writes what it likes into its record: programs/forger.cpp. The observer ends with the program's
-    status and writes a report of some sort."""
+    """The recorded program writes forged values into its record: programs/forger.cpp. The observer must end with the program's status and
+    write a report of some kind."""
 
     def forged(self, what):
         run = self.stat(None, command=[str(PROGRAMS / "forger"), what], status=7)

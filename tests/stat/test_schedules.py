@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Known schedules: the report of `usher stat` against the program's own clock, in cases in which it was once wrong."""
+"""Compares the report of `usher stat` with the program's own clock, for known schedules in which an earlier version was wrong."""
 
 import unittest
 
@@ -9,7 +9,7 @@ BOTH = (None, "loiter")
 
 
 def charged(row, mark):
-    """Seconds charged to holders that released it at the marked line."""
+    """Returns the seconds of waiting that are charged to holders that released the object at the marked line."""
     return sum(one["waited"] for one in row["holders"] if marked(mark) in lines_of(one))
 
 

@@ -1,4 +1,4 @@
-// The report as people read it, within 80 columns, and as programs do.
+// Tests the report as text for people, within 80 columns, and as JSON for programs.
 #include "stat/text.hpp"
 
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ charged_stack stack_of(std::vector<frame> frames, std::uint64_t count, double wa
   return s;
 }
 
-/// With some of everything, and with names that are as long as names get.
+/// A report that has a little of everything, and names of extreme length.
 report sample() {
   report r;
   r.command = {"./server", "--threads", "8"};
@@ -147,7 +147,7 @@ std::vector<std::string> lines_of(const std::string& text) {
 
 void expect_narrow(const std::string& text) {
   for (const std::string& line : lines_of(text)) {
-    const bool is_copied = line.find("Next: ") != std::string::npos;  // as it is
+    const bool is_copied = line.find("Next: ") != std::string::npos;  // a command is copied as it is
     EXPECT_TRUE(is_copied || width_of(line) <= 80) << line;
   }
 }
@@ -156,7 +156,7 @@ bool has(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
-/// Without its line breaks.
+/// Returns the text without its line breaks.
 std::string flat(const std::string& text) {
   std::string all;
   std::istringstream in(text);
@@ -176,7 +176,7 @@ mutex                        acquired  contended   waited   held  verdict
 )";
   EXPECT_EQ(text.substr(0, expected.size()), expected) << text;
   EXPECT_TRUE(has(text, "buckets[] ×1,024               12.3 M       10 %   25.0 s  ~93 %  one of many\n")) << text;
-  EXPECT_TRUE(has(text, "500 ms+      –  ")) << text;  // somewhat hidden; never timed
+  EXPECT_TRUE(has(text, "500 ms+      –  ")) << text;  // part of the waiting is hidden; no hold was timed
   EXPECT_TRUE(has(text, "log_mutex                           5          –        –      –  not in the way")) << text;
   EXPECT_TRUE(has(text, "+: and what threads waited when they locked it again inside"));
   EXPECT_TRUE(has(text,
@@ -188,7 +188,7 @@ mutex                        acquired  contended   waited   held  verdict
                   "credits    1,000        0 %     0 s   1,000  uncontended\n"))
       << text;
   const auto lines = lines_of(text);
-  EXPECT_TRUE(lines.back().starts_with("Verdict: ") || lines.back().starts_with("  "));  // comes last
+  EXPECT_TRUE(lines.back().starts_with("Verdict: ") || lines.back().starts_with("  "));  // the verdict comes last
   EXPECT_TRUE(has(flat(text), "--objects 131072 makes room"));
 }
 
@@ -301,7 +301,7 @@ TEST(text, a_module_without_symbols) {
   const std::string text = flat(as_text(r, {})), hint = "slapd gives no names to these places";
   const std::size_t at = text.find(hint);
   ASSERT_NE(at, std::string::npos) << text;
-  EXPECT_EQ(text.find(hint, at + 1), std::string::npos);  // once
+  EXPECT_EQ(text.find(hint, at + 1), std::string::npos);  // the hint occurs once
   for (row& i : r.rows) i.seen.waiting.total = 0.001, i.seen.threads.clear();
   judge(r);
   EXPECT_FALSE(has(flat(as_text(r, {})), hint)) << "no row is hot";
@@ -361,8 +361,8 @@ TEST(text, a_command_is_one_line_for_a_shell) {
   EXPECT_EQ(shell_line({"python3", "-c", "a = 'x\\n'\nb\x1b\x7f"}), R"(python3 -c $'a = \'x\\n\'\nb\033\177')");
 }
 
-/// The attacker is the recorded program: it chooses its arguments and the names of its functions, objects, files and threads, and
-/// writes into the record.
+/// The attacker is the recorded program: it chooses its arguments and the names of its functions, objects, files and
+/// threads, and writes into the record.
 TEST(text, names_are_no_escape_sequences_and_no_further_lines) {
   const std::string evil = "e\x1b]0;title\x07\x1b[2J\u009b\u202e\r\nForged: the program is fine";
   report r = sample();

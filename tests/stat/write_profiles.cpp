@@ -1,4 +1,4 @@
-// Writes a report with all that stacks can have, for test_profile.py to read: PPROF-FILE FOLDED-FILE.
+// Writes a report with all features of stacks, for test_profile.py: PPROF-FILE FOLDED-FILE.
 #include <fstream>
 
 #include "stat/profile.hpp"
@@ -23,11 +23,11 @@ report sample() {
   const frame locks = named(0x401100, "std::mutex::lock()", "/usr/include/mutex", 100, true);
   const frame worker = named(0x401100, "worker(int, char)", "/src/server.cpp", 42);
   const frame main = named(0x401200, "main", "/src/server.cpp", 7);
-  frame stripped;  // in a library without names
+  frame stripped;  // code in a library without names
   stripped.address = 0x7f0000001234;
   stripped.module = "/opt/libcache.so";
   stripped.offset = 0x1234;
-  frame generated;  // in no file
+  frame generated;  // code in no file
   generated.address = 0x7e0000000010;
 
   report r;
@@ -37,7 +37,7 @@ report sample() {
   hot.what = kind::mutex;
   hot.name = "cache_lock";
   hot.waiters = {{{{stripped, generated, main}, true}, 2, 0.25}, {{{locks, worker, main}, false}, 7, 1.5}};
-  hot.holders = {{{{main}, false}, 9, 9}};  // not among the samples
+  hot.holders = {{{{main}, false}, 9, 9}};  // holders are not among the samples
   row& other_process = r.rows.emplace_back(r.rows.front());
   other_process.waiters.erase(other_process.waiters.begin());
   row& filled = r.rows.emplace_back();

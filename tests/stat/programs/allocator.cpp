@@ -1,4 +1,5 @@
-// An allocator behind one mutex, as some are: its waits are recorded inside malloc. Prints as planted does.
+// An allocator behind one mutex, which some allocators use: its waits are recorded inside malloc. It prints its figures
+// as planted does.
 #include <pthread.h>
 #include <unistd.h>
 
@@ -17,7 +18,7 @@ void __libc_free(void* block);
 
 namespace {
 pthread_mutex_t heap_mutex = PTHREAD_MUTEX_INITIALIZER;
-// By the holder.
+// Only the holder of the mutex changes these.
 std::uint64_t rounds, waited, longest, held;
 bool is_slow;
 
@@ -27,7 +28,7 @@ std::uint64_t now() {
   return static_cast<std::uint64_t>(t.tv_sec * 1000000000 + t.tv_nsec);
 }
 
-/// As if it searched a long list.
+/// Takes the time of a search in a long list.
 void search() {
   if (!is_slow) return;
   for (const auto end = now() + 200000; now() < end;) {

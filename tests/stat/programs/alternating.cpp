@@ -1,4 +1,4 @@
-// A library in two forms, of which one is loaded where the other one was. Each makes a mutex, in a function of its own.
+// A library in two forms: each is loaded at the address of the other. Each makes a mutex in a function of its own.
 #include <pthread.h>
 
 #include <cstdlib>

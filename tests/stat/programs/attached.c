@@ -1,13 +1,13 @@
-/* A program for tests of `usher stat -p`: two threads lock a mutex, main() locks another one now and then. It prints "ready"
- * when all are there, and ends at the end of its input. On each line of input it prints the longest time for which a thread
- * that never waits has stood still since the last line, in microseconds.
+/* A program for tests of `usher stat -p`: two threads lock a mutex, and main() sometimes locks another one. It prints
+ * "ready" when all threads have begun, and ends at the end of its input. For each line of input it prints the longest
+ * time, in microseconds, for which a thread that never waits has stood still since the last line.
  *
  *     attached threads N       N further threads that sleep
  *     attached vfork           a thread is in vfork() until the end
  *     attached no-openat       a filter kills the process for openat()
  *     attached no-memory-file  a filter kills the process for memfd_create()
  *     attached strict-thread   a further thread is in strict seccomp mode
- *     attached scribbles       a thread writes random words all over the record
+ *     attached scribbles       a thread writes random words into all parts of the record
  *     attached forges          the record's capacities become huge, and the file is truncated if it can be
  *     attached idle            no thread calls anything
  */
@@ -78,7 +78,7 @@ static void* is_in_vfork(void* unused) {
   if (child == 0) {
     char c;
     begun = 1;
-    /* Until the parent's end of its input: the process then ends, and this read with it. */
+    /* Reads until the parent closes its end of the input: then the process ends. */
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     syscall(SYS_read, ends[0], &c, 1);
     _exit(0);
@@ -106,7 +106,7 @@ static void* is_strict(void* unused) {
   return unused;
 }
 
-/* Where the record is mapped. */
+/* Finds the address at which the record is mapped. */
 static int find_record(uint64_t** begin, size_t* size) {
   char line[512];
   FILE* maps = fopen("/proc/self/maps", "re");
@@ -128,7 +128,7 @@ static void* scribbles(void* forge) {
   while (!ended && !find_record(&record, &size)) usleep(500);
   while (!ended && forge == NULL) {
     random ^= random << 13, random ^= random >> 7, random ^= random << 17;
-    /* Most often in the header, in small tables and with small numbers. */
+    /* Most writes are small numbers in the header and in small tables. */
     const size_t words = (random & 3) == 0 ? size / 8 : 4096 + (random >> 2 & 65535);
     const size_t at = (random >> 20) % words;
     if (at != 14) record[at] = random >> 60 < 8 ? random >> (random >> 40 & 63) : ~(uint64_t)0 >> (random & 63);

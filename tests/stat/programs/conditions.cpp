@@ -1,9 +1,9 @@
-// Condition variables: a herd, and signals that are counted.
+// Condition variables: a herd of waiters, and signals that are counted.
 #include "planted.hpp"
 
 namespace planted {
 
-// -- a herd: 40 waiters, a broadcast for one item each --
+// -- a herd: 40 waiters, and a broadcast for each single item --
 
 namespace {
 constexpr int herd_size = 40, items = 20;
@@ -27,7 +27,7 @@ bool no_more_items = false;
   pthread_mutex_unlock(&herd_mutex);
 }
 
-/// When all wait, and none is on its way.
+/// Waits until all consumers are in their waits, then adds an item.
 [[gnu::noinline]] void give_item(int have_waited, bool last) {
   for (;; sleep_for(500 * us)) {
     pthread_mutex_lock(&herd_mutex);
@@ -46,7 +46,7 @@ bool no_more_items = false;
 void herd() {
   in_threads(herd_size + 1, [](int self) {
     if (self > 0) return take_items();
-    // Whoever takes an item waits again, so that a broadcast finds all of them.
+    // A thread that has taken an item waits again, so that each broadcast finds all threads waiting.
     for (int i = 1; i <= items + 1; ++i) give_item(i * herd_size, i > items);
   });
   herd_figures.say("waits", static_cast<std::uint64_t>(waiting_for_item));
@@ -55,7 +55,7 @@ void herd() {
   herd_figures.say("taken", static_cast<std::uint64_t>(items_taken));
 }
 
-// -- signals: so many heard, so many without a waiter, so many waits that time out --
+// -- signals: certain numbers of signals with a waiter, of signals without one, and of waits that time out --
 
 namespace {
 pthread_mutex_t signal_mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -66,7 +66,7 @@ std::int64_t signalled_at = 0;
 constexpr int heard = 25, unheard = 170, gave_up = 8;
 }  // namespace
 
-/// From the signal to running takes 4 ms: so long is the mutex held after it.
+/// A signalled thread runs 4 ms after the signal, since the mutex is held for so long.
 void signals() {
   in_threads(2, [](int self) {
     for (int i = 1; i <= heard; ++i) {
@@ -104,7 +104,7 @@ void signals() {
   signal_figures.say("timeouts", gave_up);
 }
 
-// -- calls in vain that come by the million, of two objects in turn, so that a sample by number would find one of them --
+// -- many failed trylocks and signals without a waiter, in turn: a sample of every n-th call could miss one object --
 
 namespace {
 pthread_mutex_t vain_mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -133,7 +133,7 @@ void many_in_vain() {
   vain_condition_figures.say("unheard", 2 * in_vain);
 }
 
-// -- two signals for one waiter: the second finds no waiter --
+// -- two signals are sent for one waiter: the second finds no waiter --
 
 namespace {
 pthread_mutex_t twice_mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -168,7 +168,7 @@ void signalled_twice() {
   twice_figures.say("heard", rounds);
 }
 
-// -- destroyed as soon as all are woken, which POSIX allows: some are still on their way out --
+// -- a condition is destroyed as soon as all are woken, which POSIX permits: some waiters have not returned --
 
 namespace {
 tally left_figures("left");

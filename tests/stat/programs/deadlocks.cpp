@@ -1,4 +1,4 @@
-// Threads that wait for each other, in vain. What is known is printed before.
+// Threads that wait for each other for ever. The known figures are printed before.
 #include <unistd.h>
 
 #include "planted.hpp"
@@ -47,7 +47,7 @@ void both_have_first(int all) {
 }
 }  // namespace
 
-/// With mutexes whose holds are mostly not in their entries.
+/// The mutexes have been locked so often that most of their holds are not in their entries.
 void opposite_order() {
   lock_often(left);
   lock_often(right);
@@ -71,7 +71,7 @@ void self() {
   take_twice();
 }
 
-/// A thread waits long for another that sleeps: no circle.
+/// A thread waits long for another that sleeps: this is no deadlock.
 void no_deadlock() {
   in_threads(2, [](int self) {
     if (self == 1) both_have_first(2);

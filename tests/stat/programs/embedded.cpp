@@ -1,5 +1,5 @@
-// Locks that a program embeds: built with USHER_RECORD and without, at a fixed address and not, and calls of the C
-// functions. The numbers are in ../test_embedded.py.
+// Locks that a program embeds, and calls of the C functions. It is built with USHER_RECORD and without, at a fixed
+// address and at any. The numbers are in ../test_embedded.py.
 #include <pthread.h>
 #include <unistd.h>
 #include <usher/usher.h>
@@ -39,13 +39,13 @@ void await_asleep(const std::atomic<pid_t>& thread) {
     char path[64], line[256] = "";
     std::snprintf(path, sizeof path, "/proc/self/task/%d/stat", int(thread));
     const std::unique_ptr<FILE, int (*)(FILE*)> f(std::fopen(path, "r"), std::fclose);
-    if (f == nullptr || std::fgets(line, sizeof line, f.get()) == nullptr) return;  // it has ended
+    if (f == nullptr || std::fgets(line, sizeof line, f.get()) == nullptr) return;  // the thread has ended
     const char* const after_name = std::strrchr(line, ')');
     if (after_name != nullptr && after_name[2] == 'S') return;
   }
 }
 
-/// Runs `waits` in a thread, and `ends` when that thread sleeps.
+/// Runs `waits` in a thread, and runs `ends` when that thread sleeps.
 template <class Waits, class Ends>
 void while_waiting(Waits waits, Ends ends) {
   std::atomic<pid_t> id{0};
@@ -84,7 +84,7 @@ void mutexes() {
         if (timed.try_lock_for(60s)) timed.unlock();
       },
       [] { timed.unlock(); });
-  // Often enough that threads count it in their own slots.
+  // The mutex is locked so often that threads count its holds in their own slots.
   std::thread threads[2];
   for (auto& t : threads)
     t = std::thread([] {
@@ -113,7 +113,7 @@ void conditions() {
           const std::lock_guard lock(handed);
           turns++;
           turn.notify_one();
-          if (i % 4 == 0) usleep(3000);  // so long that the unlock hands the mutex over, which is then no lock call
+          if (i % 4 == 0) usleep(3000);  // long enough that the unlock hands the mutex over, which is then no lock call
         });
   std::unique_lock lock(handed);
   turn.wait_for(lock, 1ms);

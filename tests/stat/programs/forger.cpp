@@ -1,9 +1,10 @@
-// A recorded program that attacks its observer: it writes what it likes into its record while it is sampled, then exits with 7.
+// A recorded program that attacks its observer: it writes forged values into its record while it is sampled, then exits
+// with 7.
 //
-//     forger header     capacities and counts of all sizes, again and again
-//     forger all        any bytes everywhere
-//     forger circles    thousands of deadlocks, which last
-//     forger ids        processes and threads with the ids of others
+//     forger header     writes capacities and counts of all sizes, again and again
+//     forger all        writes arbitrary bytes everywhere
+//     forger circles    forges thousands of lasting deadlocks
+//     forger ids        gives processes and threads the ids of others
 #include <pthread.h>
 #include <sys/mman.h>
 #include <time.h>
@@ -21,7 +22,7 @@
 namespace {
 using namespace usher::record;
 
-/// The record's mapping; null: this program is not recorded.
+/// Finds the record's mapping. Returns null if this program is not recorded.
 void* find_record(std::uint64_t& size) {
   std::FILE* const maps = std::fopen("/proc/self/maps", "r");
   char line[512];
@@ -64,7 +65,7 @@ void forge_circles(const view& record) {
     o.key = key_of(0, 0x1000 + i * 64);
     o.depth_and_kind = std::uint32_t(kind::mutex);
     o.owner = i + 1;
-    record.thread(i).tid = std::uint32_t(getpid());  // lives
+    record.thread(i).tid = std::uint32_t(getpid());  // a thread that lives
     record.thread(i).over = 0;
     record.thread(i).since = 1;
     record.thread(i).waits_for = i + 1;

@@ -1,4 +1,4 @@
-// A hot lock inside a shared library, which stays, or is closed and opened again.
+// A hot lock inside a shared library that stays loaded, or is closed and opened again.
 #include "library.hpp"
 
 #include <dlfcn.h>
@@ -47,7 +47,7 @@ void unloaded() {
   }
 }
 
-/// Two libraries in turn, at the same addresses.
+/// Two libraries are loaded in turn at the same addresses.
 void alternating() {
   static tally made("made");
   constexpr int rounds = 20;

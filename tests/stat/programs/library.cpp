@@ -13,7 +13,7 @@ pthread_once_t once = PTHREAD_ONCE_INIT;
 void make_heap_mutex() {
   library_heap_mutex = new pthread_mutex_t;
   const int result = pthread_mutex_init(library_heap_mutex, nullptr);  // mark: library's heap mutex
-  if (result != 0) std::abort();                                       // and so the call is not this function's last
+  if (result != 0) std::abort();                                       // keeps the call from being the function's last
 }
 }  // namespace
 
@@ -38,7 +38,7 @@ extern "C" void library_work(const library_figures* figures, int rounds) {
   }
 }
 
-// The heap mutex is freed with the library, or an unloaded one would leak it.
+// The heap mutex is freed with the library, since an unloaded library would leak it.
 __attribute__((destructor)) static void free_heap_mutex() {
   if (!library_heap_mutex) return;
   pthread_mutex_destroy(library_heap_mutex);

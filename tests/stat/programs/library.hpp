@@ -1,4 +1,4 @@
-// A shared library with locks of its own: in its data, and on the heap.
+// A shared library with locks of its own, in its data and on the heap.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Mutexes: a hot one, one that is held long, tables of them, kinds, and calls that do not get one.
+// Mutexes: a hot one, one with long holds, tables of mutexes, kinds, and calls that do not acquire.
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 
 namespace planted {
 
-// -- one hot lock among 1,000 of the heap's, all initialised at one place --
+// -- one hot lock among 1,000 on the heap, all initialised by one line --
 
 namespace {
 struct account {
@@ -61,7 +61,7 @@ void one_hot() {
   cold_figures.say("each", cold_rounds);
 }
 
-// -- a convoy: more threads than CPUs, short holds, and now and then the holder gives its CPU away --
+// -- a convoy: more threads than CPUs, short holds, and a holder that sometimes yields its CPU --
 
 namespace {
 pthread_mutex_t queue_mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -83,7 +83,7 @@ void convoy() {
   });
 }
 
-// -- a lock held over a sleep, by the C++ library's guards --
+// -- a lock held over a sleep, by guards of the C++ library --
 
 namespace {
 std::mutex ledger;
@@ -113,7 +113,7 @@ void held_over_sleep() {
   });
 }
 
-// -- a mutex in memory where another one lay, which was freed without pthread_mutex_destroy --
+// -- a mutex in the memory of another one, which was freed without pthread_mutex_destroy --
 
 namespace {
 struct box {
@@ -150,7 +150,7 @@ void reused_memory() {
   });
 }
 
-// -- a thread that starves: others, one for each CPU, poll for the release, and a woken thread finds the mutex taken --
+// -- a starving thread: one thread for each CPU polls for the release, so that a woken thread finds the mutex held --
 
 namespace {
 pthread_mutex_t greedy_mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -159,8 +159,8 @@ std::atomic<bool> has_starved{false};
 std::atomic<std::int64_t> starves_since{0}, longest_hold{0};
 std::atomic<int> holds{0};
 
-/// Looks for the moment at which another releases it, until the one that starves has waited for many holds, and for
-/// much longer than any of them took.
+/// Polls for a release by another thread, and ends when the starving thread has waited for many holds and for much
+/// longer than any of them.
 [[gnu::noinline]] void take_again_and_again() {
   while (!has_starved) {
     while (pthread_mutex_trylock(&greedy_mutex) != 0)
@@ -169,7 +169,7 @@ std::atomic<int> holds{0};
     busy(300 * us);
     const auto released = now();
     pthread_mutex_unlock(&greedy_mutex);                 // mark: greedy released
-    greedy_figures.round(returned, returned, released);  // it did not wait
+    greedy_figures.round(returned, returned, released);  // the thread did not wait
     ++holds;
     longest_hold = std::max(longest_hold.load(), released - returned);
     if (starves_since != 0 && released - starves_since > std::max(150 * ms, 15 * longest_hold.load()) && holds > 120)
@@ -177,7 +177,7 @@ std::atomic<int> holds{0};
   }
 }
 
-/// Yields to all others. In case it is served nevertheless, it tries again, for three seconds.
+/// Yields to all other threads. If it gets the mutex nevertheless, it tries again, for three seconds.
 [[gnu::noinline]] void starve() {
   const sched_param none{};
   sched_setscheduler(0, SCHED_IDLE, &none);
@@ -217,7 +217,7 @@ struct heap_bucket {
 };
 tally table_figures("table"), heap_figures("heap");
 
-/// Every 32nd has to grow, which takes a while.
+/// Each 32nd insertion has to grow the bucket, which takes longer.
 void add_entry(long& entries, bool grows) {
   ++entries;
   grows ? sleep_for(100 * us) : busy(2 * us);
@@ -244,7 +244,8 @@ void add_entry(long& entries, bool grows) {
 }
 }  // namespace
 
-/// Every bucket four times, by every thread in the same order: they meet, but nowhere more than elsewhere.
+/// Every thread locks each bucket four times, in the same order: threads meet, but at no bucket more often than at
+/// others.
 void buckets() {
   in_threads(4, [](int) {
     for (unsigned i = 0; i < 4 * table_size; ++i) insert(i * 397 % table_size, i % 32 == 0);
@@ -268,7 +269,7 @@ void hot_bucket() {
                                   reinterpret_cast<std::uintptr_t>(&table[0].mutex));
 }
 
-// -- kinds of mutex, timed locks, trylocks: exact numbers --
+// -- kinds of mutex, timed locks and trylocks, all with exact numbers --
 
 namespace {
 pthread_mutex_t recursive_mutex = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
@@ -283,7 +284,8 @@ void check(bool as_expected) {
   if (!as_expected) std::abort();
 }
 
-/// `rounds` times: one thread holds it, `again` times if it is recursive, until another sleeps in its lock call.
+/// In each of `rounds` rounds one thread holds the mutex (if it is recursive, locked `again` times) until another
+/// sleeps in its lock call.
 [[gnu::noinline]] void meet(pthread_mutex_t& mutex, tally& figures, int rounds, int again) {
   std::atomic<int> held{0}, done{0};
   std::atomic<pid_t> waiter{0};
@@ -374,7 +376,7 @@ tally idle_figures("idle_mutex");
 }  // namespace
 
 void uncontended() {
-  for (int thread = 0; thread < 2; ++thread)  // one after the other
+  for (int thread = 0; thread < 2; ++thread)  // the threads run one after the other
     in_threads(1, [](int) {
       for (int i = 0; i < 50000; ++i) {
         pthread_mutex_lock(&idle_mutex);
@@ -385,10 +387,10 @@ void uncontended() {
   idle_figures.say("acquisitions", 100000);
 }
 
-// -- mutexes that are locked so often that threads count them themselves --
+// -- mutexes that are locked so often that threads count their holds in their own slots --
 
 void lock_often(pthread_mutex_t& mutex) {
-  pthread_mutex_lock(&mutex);  // once with a waiter
+  pthread_mutex_lock(&mutex);  // one acquisition has a waiter
   std::thread waiter([&mutex] {
     pthread_mutex_lock(&mutex);
     pthread_mutex_unlock(&mutex);
@@ -409,7 +411,7 @@ pthread_cond_t turn_condition = PTHREAD_COND_INITIALIZER;
 tally often_figures("often_mutex"), inner_figures("inner_mutex"), again_figures("again"), many_figures("many"),
     passed_on_figures("passed_on_mutex");
 
-/// Rounds of two threads that wait for each other's turn.
+/// Two threads take turns and wait for each other.
 void take_turns(int self, int rounds) {
   static int turn = 0;
   for (int i = 0; i < rounds; ++i) {
@@ -421,7 +423,7 @@ void take_turns(int self, int rounds) {
   }
 }
 
-/// More mutexes than a thread has counts for, destroyed at the end.
+/// Locks more mutexes than a thread has counts for; they are destroyed at the end.
 void lock_many(int threads, int rounds) {
   constexpr int mutexes = 40;
   auto* const many = new pthread_mutex_t[mutexes];
@@ -454,7 +456,7 @@ void lock_again(int threads, int rounds) {
   again_figures.say("acquisitions", unsigned(rounds) * unsigned(threads));
 }
 
-/// A mutex that another thread than its holder unlocks, which most kinds allow, after it was locked often.
+/// Another thread than the holder unlocks a mutex, which most kinds permit, after the mutex was locked often.
 void pass_on() {
   lock_often(passed_on_mutex);
   constexpr int rounds = 1000;
@@ -490,7 +492,7 @@ void locked_often() {
   pass_on();
 }
 
-// -- holds with a period: were every so many-th of them timed, they would all be long, or all short --
+// -- holds with a period: a sample of every n-th hold could have only long holds or only short ones --
 
 namespace {
 pthread_mutex_t rhythm_mutex = PTHREAD_MUTEX_INITIALIZER;

@@ -1,9 +1,10 @@
-// The frame of programs with planted contention: each scenario is a function, chosen by its name on the command line, that
-// knows what `usher stat` must find. What it counted and what its own clock said it prints as one object of JSON:
+// The framework of programs with planted contention. Each scenario is a function that the command line names; it knows
+// the findings that `usher stat` must report. The program prints its own counts and clock readings as one object of
+// JSON:
 //
 //     {"ledger": {"acquisitions": 40, "waited": 0.61, "longest": 0.015, "held": 0.2}, …}
 //
-// Lines that the test asks for end in a comment `mark: some words`.
+// Lines that a test refers to end in a comment `mark: some words`.
 #pragma once
 
 #include <pthread.h>
@@ -16,20 +17,20 @@
 
 namespace planted {
 
-/// Nanoseconds of CLOCK_MONOTONIC.
+/// Returns nanoseconds of CLOCK_MONOTONIC.
 std::int64_t now();
 
-/// What the program itself knows of one object. Printed by the name, if anything was counted or said.
+/// The program's own figures of one object. They are printed under its name if there are any.
 class tally {
  public:
   explicit tally(const char* name);
 
-  /// A call that acquired it: when it began, and when it returned.
+  /// Counts a call that acquired the object, with its begin and its return.
   void took(std::int64_t called, std::int64_t returned);
-  /// A call that waited, and did not get it.
+  /// Counts a call that waited and did not acquire the object.
   void waited(std::int64_t called, std::int64_t returned);
   void held(std::int64_t from, std::int64_t to);
-  /// Took it, held it and released it.
+  /// Counts an acquisition, its hold and its release.
   void round(std::int64_t called, std::int64_t returned, std::int64_t released) {
     took(called, returned);
     held(returned, released);
@@ -49,24 +50,25 @@ class tally {
   int said_ = 0;
 };
 
-/// Writes the object of JSON, with one system call and no memory of the heap's.
+/// Writes the object of JSON by one system call and without heap memory.
 void print();
 
-/// Runs `body` in so many threads, which begin together, and joins them.
+/// Runs `body` in `count` threads, which begin together, and joins them.
 void in_threads(int count, const std::function<void(int)>& body);
 
-/// Computes for so long.
+/// Computes for this time.
 void busy(std::int64_t nanoseconds);
 void sleep_for(std::int64_t nanoseconds);
 
 pid_t thread_id();
-/// Waits until a thread of this process sleeps in the kernel, or, for waiters may also poll, some milliseconds.
+/// Waits until a thread of this process sleeps in the kernel. Gives up after some milliseconds, since waiters may also
+/// poll.
 void await_asleep(const std::atomic<pid_t>& thread);
 
-/// Does nothing the compiler can see.
+/// Does nothing, but the compiler cannot know this.
 void use(void* pointer);
 
-/// Locks and unlocks so often that the library no longer records each hold in the mutex's entry.
+/// Locks and unlocks the mutex so often that the library no longer records each hold in its entry.
 void lock_often(pthread_mutex_t& mutex);
 
 inline constexpr std::int64_t us = 1000, ms = 1000000;
@@ -83,7 +85,7 @@ void made_and_destroyed(), many_at_once(), many_in_vain(), thousand_threads(), f
     killed(), handler_posts(), handler_forks(), cancelled(), nothing();
 void unmaps(), sandboxed(), handler_stack();
 
-/// What stands behind the scenario's name on the command line, and this program's path.
+/// The word after the scenario's name on the command line, and this program's path.
 extern int argument;
 extern const char* program;
 

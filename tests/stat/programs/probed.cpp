@@ -1,4 +1,5 @@
-// One wait of each sort that the library has probes for, and the addresses of the waited-for objects: test_probes.py.
+// Makes one wait of each kind that the library has probes for, and prints the addresses of the objects, for
+// test_probes.py.
 #include <pthread.h>
 #include <sched.h>
 #include <semaphore.h>
@@ -33,8 +34,8 @@ timespec soon() {
   return until;
 }
 
-/// Waits until the thread that said that it is about to wait sleeps in the kernel; a debugger may hold it up. Not for ever: it may
-/// poll.
+/// Waits until the announced waiter sleeps in the kernel, which a debugger may delay. Gives up after a time, since the
+/// waiter may poll.
 void await_sleeper() {
   while (waiter == 0) sched_yield();
   char path[64], line[512];

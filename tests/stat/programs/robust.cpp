@@ -1,4 +1,4 @@
-// What a recording must survive: numbers, processes, ends of all sorts, handlers, cancellation.
+// Cases that a recording must survive: large numbers, processes, ends of all kinds, handlers, cancellation.
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <signal.h>
@@ -43,7 +43,7 @@ tally shared_figures("shared_mutex"), made_figures("made");
 
 // -- numbers --
 
-/// 10^5 mutexes made and destroyed, some dozens at a time, and one that is contended after them.
+/// 10^5 mutexes are made and destroyed, some dozens at a time; then one more is contended.
 void made_and_destroyed() {
   constexpr int at_once = 50, rounds = 1000;
   in_threads(2, [](int) {
@@ -61,7 +61,7 @@ void made_and_destroyed() {
   contend(3, 20, 1 * ms);
 }
 
-/// 10^5 mutexes on the heap at once, without init or destroy.
+/// 10^5 mutexes exist on the heap at the same time, without init or destroy.
 void many_at_once() {
   constexpr std::size_t all = 100000;
   contend(3, 20, 1 * ms);
@@ -72,7 +72,7 @@ void many_at_once() {
   made_figures.say("objects", all);
 }
 
-/// All alive together.
+/// A thousand threads live at the same time.
 void thousand_threads() {
   constexpr int threads = 1000;
   struct everything {
@@ -91,7 +91,7 @@ void thousand_threads() {
         pthread_mutex_lock(&shared_mutex);  // mark: a thousand wait
         const auto returned = now();
         busy(10 * us);
-        if (i == 0) sched_yield();  // so that others find it taken, even on one CPU
+        if (i == 0) sched_yield();  // so that other threads find it held, even on one CPU
         const auto released = now();
         pthread_mutex_unlock(&shared_mutex);
         shared_figures.round(called, returned, released);
@@ -106,7 +106,7 @@ void thousand_threads() {
 
 // -- processes --
 
-/// A child contends for its own copy; the parent for its own, before and after.
+/// A child contends for its own copy of the mutex; the parent contends for its own before and after.
 void forked() {
   contend(2, 20, 1 * ms);
   if (const pid_t child = fork(); child == 0) {
@@ -121,7 +121,7 @@ void forked() {
   shared_figures.say("childs", 90);
 }
 
-/// So many times exec, each with a few locks; the last one contends.
+/// Runs itself by exec until `argument` programs have made a few lock calls; the last one contends.
 void chain() {
   for (int i = 0; i < 10; ++i) {
     pthread_mutex_lock(&shared_mutex);
@@ -134,7 +134,7 @@ void chain() {
   contend(3, 20, 1 * ms);
 }
 
-/// So many short processes, one after the other.
+/// Forks `argument` short processes one after the other.
 void processes() {
   for (int i = 0; i < argument; ++i) {
     const pid_t child = fork();
@@ -148,7 +148,7 @@ void processes() {
 // -- sandboxes --
 
 namespace {
-/// From now on the process is killed for opening a file, and for what reads or changes memory of a process from outside.
+/// From now on the process is killed if it opens a file, or reads or changes a process's memory by a system call.
 void enter_sandbox() {
   sock_filter filter[16];
   unsigned short n = 0;
@@ -165,7 +165,7 @@ void enter_sandbox() {
 }
 }  // namespace
 
-/// Its first lock is taken in the sandbox.
+/// The process locks for the first time in the sandbox.
 void sandboxed() {
   enter_sandbox();
   contend(3, 20, 1 * ms);
@@ -198,7 +198,7 @@ void post(int) {
 }
 }  // namespace
 
-/// A handler posts, in the midst of lock calls; a thread takes all of it.
+/// A handler posts while its thread makes lock calls; another thread takes all units.
 void handler_posts() {
   sem_init(&posted, 0, 0);
   struct sigaction action {};
@@ -211,7 +211,7 @@ void handler_posts() {
   const itimerval each{{0, 1000}, {0, 1000}}, never{};
   std::atomic<long> all{-1};
   in_threads(3, [&](int self) {
-    if (self == 0) {  // the only thread that is interrupted
+    if (self == 0) {  // the only thread that signals interrupt
       pthread_sigmask(SIG_UNBLOCK, &alarms, nullptr);
       setitimer(ITIMER_REAL, &each, nullptr);
       for (const std::int64_t end = now() + 200 * ms; now() < end;) {
@@ -243,12 +243,12 @@ tally between_figures("between");
 void fork_here(int) {
   const int saved = errno;
   if (const pid_t child = fork(); child > 0) waitpid(child, nullptr, 0);
-  // The child goes on where the parent waits.
+  // The child continues at the point where the parent waits.
   errno = saved;
 }
 }  // namespace
 
-/// A handler forks while its thread waits: parent and child both come back from the wait.
+/// A handler forks while its thread waits: parent and child both return from the wait.
 void handler_forks() {
   constexpr int rounds = 10;
   struct sigaction action {};
@@ -301,7 +301,7 @@ void* wait_for_ever(void* on_semaphore) {
 }
 }  // namespace
 
-/// Threads cancelled while they wait; then the mutex and the semaphore serve as before.
+/// Threads are cancelled while they wait; then the mutex and the semaphore still work.
 void cancelled() {
   constexpr int rounds = 20;
   sem_init(&never_posted, 0, 0);

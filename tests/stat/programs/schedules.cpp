@@ -1,4 +1,4 @@
-// Known schedules, in which the record once said something else than the program's own clock.
+// Known schedules, for which an earlier version recorded other times than the program's own clock.
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -23,14 +23,14 @@ timespec in(std::int64_t nanoseconds) {
   return until;
 }
 
-// -- of two waiters one gives up while the mutex is held: the holder is charged with both --
+// -- one of two waiters gives up while the mutex is held: the holder is charged with both waits --
 
 pthread_mutex_t given_up = PTHREAD_MUTEX_INITIALIZER;
 tally given_up_figures("given_up");
 
 [[gnu::noinline]] void release_given_up() {
   pthread_mutex_unlock(&given_up);  // mark: given up released
-  use(&given_up);                   // or the call were a jump
+  use(&given_up);                   // otherwise the call would be a jump
 }
 }  // namespace
 
@@ -62,7 +62,7 @@ void gives_up() {
   }
 }
 
-// -- a signal that comes when its only waiter has timed out and waits for the mutex: the next waiter must not take it for its own --
+// -- a signal whose only waiter has timed out and waits for the mutex must not count for the next wait --
 
 namespace {
 pthread_mutex_t late_mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -80,7 +80,7 @@ void late_signal() {
     pthread_mutex_lock(&late_mutex);
     const auto until = in(2 * ms);
     waits = 1;
-    // A thread without a CPU may time out later than the test allows.
+    // If the thread has no CPU, it may time out later than the test permits.
     gave_up = pthread_cond_timedwait(&late, &late_mutex, &until) == ETIMEDOUT;
     if (!gave_up) late_figures.took(signalled_at, now());
     for (int i = 1; i <= rounds; ++i) {
@@ -92,7 +92,7 @@ void late_signal() {
   });
   const auto signal = [&](int i) {
     while (waits <= i) sched_yield();
-    if (i > 0) sleep_for(10 * ms);  // idle: not the signal's
+    if (i > 0) sleep_for(10 * ms);  // the wait is idle, and not the delay of a signal
     pthread_mutex_lock(&late_mutex);
     if (i == 0) sleep_for(20 * ms);  // meanwhile the first wait times out
     turn = i;
@@ -107,7 +107,7 @@ void late_signal() {
   late_figures.say("woken", gave_up ? rounds : rounds + 1);
 }
 
-// -- processes of one thread wait for each other --
+// -- processes with one thread each wait for each other --
 
 namespace {
 struct shared_memory {
@@ -145,12 +145,12 @@ void between_processes() {
   }
   if (child != 0) {
     waitpid(child, nullptr, 0);
-    _exit(0);  // the child knows
+    _exit(0);  // the child prints the figures
   }
   between_figures.say("contended", rounds);
 }
 
-// -- a static mutex that is destroyed, and initialised with another kind --
+// -- a static mutex is destroyed and initialised as another kind --
 
 namespace {
 pthread_mutex_t reborn = PTHREAD_MUTEX_INITIALIZER;
@@ -180,7 +180,7 @@ void another_kind() {
   }
 }
 
-// -- a mutex that is given up in waits for a condition, and never else while others want it --
+// -- while another thread wants a mutex, it is released only in waits for a condition --
 
 namespace {
 pthread_mutex_t parted = PTHREAD_MUTEX_INITIALIZER;
@@ -215,7 +215,7 @@ void held_until_a_wait() {
   }
 }
 
-// -- few long holds, and a short one after each --
+// -- a few long holds, each followed by a short one --
 
 namespace {
 pthread_mutex_t by_turns = PTHREAD_MUTEX_INITIALIZER;

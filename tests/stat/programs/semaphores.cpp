@@ -1,4 +1,4 @@
-// Semaphores: few credits for many threads, and one that stands for a mutex.
+// Semaphores: one with few units for many threads, and one that is used as a mutex.
 #include "planted.hpp"
 
 namespace planted {

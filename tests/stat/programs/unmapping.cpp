@@ -1,4 +1,4 @@
-// Mutexes made under generated code and on fibers, while other threads unload a library and unmap code and stacks.
+// Mutexes are made under generated code and on fibers, while other threads unload a library and unmap code and stacks.
 #include <dlfcn.h>
 #include <sys/mman.h>
 #include <ucontext.h>
@@ -16,7 +16,7 @@ constexpr std::size_t page = 4096, stack_size = 16 << 10;
 tally unmapped_figures("unmapped");
 std::atomic<std::uint64_t> made{0};
 
-/// Its initialisation has its call chain taken.
+/// The initialisation has its call chain recorded.
 [[gnu::noinline]] void make_and_destroy(void*) {
   pthread_mutex_t one;
   pthread_mutex_init(&one, nullptr);  // mark: under generated code
@@ -28,7 +28,7 @@ std::atomic<std::uint64_t> made{0};
 
 #if defined(__x86_64__)
 
-/// Generated code. It calls a function with a frame pointer of its own, or with one that the caller chooses.
+/// Generated code that calls a function with a frame pointer of its own, or with one that the caller chooses.
 class generated {
  public:
   generated()
@@ -50,7 +50,7 @@ class generated {
   char* code_;
 };
 
-// Above each fiber's stack lies memory that another thread maps and unmaps.
+// Another thread maps and unmaps memory above each fiber's stack.
 char* area;
 std::atomic<char*> library_code;
 std::atomic<bool> over{false};
@@ -59,8 +59,8 @@ ucontext_t outside, fiber;
 void on_fiber() {
   const generated code;
   code.with_own_frame();
-  // What a frame pointer may be in code that uses the register otherwise: memory of another thread, or a place on the
-  // stack where old return addresses lie.
+  // Code that uses the frame-pointer register otherwise may leave such values in it: an address in another thread's
+  // memory, or a place on the stack that has old return addresses.
   code.with_frame(area + stack_size + 512);
   void* words[] = {nullptr, library_code, nullptr, nullptr};
   code.with_frame(words);
