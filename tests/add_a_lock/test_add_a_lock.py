@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Adds the example lock of CONTRIBUTING.md to a copy of the tree, by its header and its line in the catalogue and nothing
 else, and the example way of waiting, by its line in the table and nothing else. Builds libusher.so, the catalogue that
-`usher list` prints, and the simulated locks there. Finds all forms of the lock in both, also in the new way of waiting, and that form of
-an old lock; runs a program under each. (The command is not built: it takes a minute and contains no code of locks.)"""
+`usher list` prints, and the simulated locks in the copy. All forms of the lock must be in both, also in the new way of waiting, and so
+must that form of an old lock. A program runs under each. (The command is not built: it takes a minute and contains no code of locks.)"""
 
 import argparse
 import os
@@ -19,7 +19,7 @@ import catalog  # noqa: E402
 
 
 def run(command, limit, **more):
-    """Its standard output; the end of this test if it fails. Killed at the limit, with all that it started."""
+    """Returns the command's standard output, or ends the test if it fails. The command and its children are killed at the limit."""
     command = [str(word) for word in command]
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                text=True, start_new_session=True, **more)
@@ -35,7 +35,7 @@ def run(command, limit, **more):
 
 
 def example(contributing):
-    """The header's path, its text, and the catalogue's line, as CONTRIBUTING.md shows them."""
+    """Returns the header's path, its text, and the catalogue's line from CONTRIBUTING.md."""
     header = re.search(r"<!-- add-a-lock: header (\S+) -->\n```cpp\n(.*?)^```$", contributing, re.M | re.S)
     line = re.search(r"<!-- add-a-lock: line -->\n```\n(.*?\n)```$", contributing, re.M | re.S)
     if header is None or line is None:
@@ -44,7 +44,7 @@ def example(contributing):
 
 
 def example_way(contributing):
-    """The line of the table of the ways of waiting, as CONTRIBUTING.md shows it."""
+    """Returns the line for the table of the ways of waiting from CONTRIBUTING.md."""
     line = re.search(r"<!-- add-a-way: line -->\n```cpp\n(.*?\n)```$", contributing, re.M | re.S)
     if line is None:
         sys.exit("add_a_lock: CONTRIBUTING.md no longer has the example of a way of waiting where this test looks for it")
@@ -52,7 +52,7 @@ def example_way(contributing):
 
 
 def add_way(tree, line):
-    """To the end of the table."""
+    """Adds the line to the end of the table."""
     path = tree / catalog.WAYS
     last = catalog.ways(tree)[-1].kind
     text, times = re.subn(rf"^  way\({last},.*\n", lambda found: found.group(0) + line, path.read_text(), flags=re.M)
@@ -62,7 +62,7 @@ def add_way(tree, line):
 
 
 def copy_tree(tree, to):
-    """What git has, and what it would take in."""
+    """Copies the files that git tracks, and the untracked ones that it does not ignore."""
     try:
         names = subprocess.run(["git", "-C", tree, "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
                                check=True, capture_output=True, timeout=30).stdout.decode().split("\0")
@@ -72,7 +72,7 @@ def copy_tree(tree, to):
                  if f.is_file() and f.relative_to(tree).parts[0] not in ("build", ".git")]
     for name in names:
         source = Path(tree, name)
-        if source.is_file():  # one that was deleted, but not for git yet, is not
+        if source.is_file():  # git still lists a file that was deleted
             target = to / name
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(source.read_bytes())
@@ -104,9 +104,9 @@ def main():
 
         run([options.cmake, "-S", tree, "-B", build, "-G", options.generator, "-DCMAKE_BUILD_TYPE=Debug",
              "-DCMAKE_CXX_FLAGS_DEBUG=-O0", "-DCMAKE_C_FLAGS_DEBUG=-O0", "-DBUILD_TESTING=OFF",
-             f"-DUSHER_LOCKS={name};loiter",  # the others take minutes and are no part of the question
+             f"-DUSHER_LOCKS={name};loiter",  # the other locks take minutes and are not needed here
              f"-DCMAKE_C_COMPILER={options.cc}", f"-DCMAKE_CXX_COMPILER={options.cxx}"], 60, env=env)
-        # usher list shows the header of a lock without a section in docs/locks.md, and names no page that is not there.
+        # usher list shows the header of a lock without a section in docs/locks.md, and does not refer to a page that does not exist.
         facts = (build / "src" / "cli" / "lock_facts.cpp").read_text()
         for lock, header, has_section in ((name, Path(path).name, "false"), ("loiter", "loiter.hpp", "true")):
             if not re.search(rf'{{"{lock}", "[^"]*", "{header}", {has_section},', facts):
@@ -121,7 +121,7 @@ def main():
         listed = [tuple(line.split()) for line in run([lister], 20, env=env).splitlines()]
         forms = [name + way.suffix for way in ways if way.usual]
         if name + new_way.suffix not in forms:
-            sys.exit(f"add_a_lock: the example {new_way} is not for all locks")
+            sys.exit(f"add_a_lock: the example {new_way} does not exist for every lock")
         wanted = [(platform, form, "4") for platform in ("native", "simulated") for form in forms]
         wanted += [(platform, f"loiter{new_way.suffix}", size) for platform, lock, size in listed if lock == "loiter"]
         for lock in wanted:

@@ -1,5 +1,5 @@
-/* A program that has never heard of Usher. Under a lock of Usher's: does it exclude, and is it Usher's at
- * all? */
+/* A program that does not use Usher itself. Under a lock of Usher it tests exclusion, and that the locks are not the C
+ * library's. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>
@@ -21,7 +21,7 @@ static void* count(void* unused) {
   for (long i = 0; i < rounds; i++) {
     pthread_mutex_lock(&mutex);
     counter++;
-    if (i % 100 == 0) usleep(50); /* so long that others go to sleep */
+    if (i % 100 == 0) usleep(50); /* long enough that other threads go to sleep */
     pthread_mutex_unlock(&mutex);
   }
   return NULL;

@@ -1,5 +1,5 @@
-// The least that keeps the contracts: a platform with all abilities, a way of waiting, a lock. Each part is left out where a macro
-// says so, and test_contract.py looks at what the compiler says then.
+// The smallest types that satisfy the contracts: a platform with all abilities, a way of waiting, a lock. A macro for
+// each part leaves it out; test_contract.py checks the compiler's message for each of them.
 #pragma once
 
 #include "usher/core/lockable.hpp"

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""A type that lacks a part of a contract is refused with one line: for every requirement of a platform, a way of waiting and a lock, and for every
-ability that only some platforms have, a small source lacks just that one. The first error of each compiler must name it. Every header
-refuses an older language in its first error. And no header has a warning, whatever warnings an embedding project asks for."""
+"""A type that lacks a part of a contract must be refused with one line. For every requirement of a platform, a way of waiting and a lock,
+and for every ability that only some platforms have, a small source lacks this one part: each compiler's first error must name it. Every
+header must refuse an older language in its first error, and have no warning, whatever warnings an embedding project asks for."""
 
 import argparse
 import concurrent.futures
@@ -42,7 +42,7 @@ def needs(header, code):
 
 
 LEAST = "least::platform, usher::waiting<least::platform, usher::waiting_kind::park>"
-# What is left out: the source, and what the first error says.
+# The part that is left out: the source, and the text of the first error.
 CASES = {
     "ATOMIC": (PLATFORM, "a platform needs atomic<T>"),
     "FETCH_XOR": (PLATFORM, "a platform needs atomic<T>"),
@@ -103,15 +103,15 @@ CASES = {
     "CONSTEXPR_CONSTRUCTOR": (MUTEX, "a lock needs a constexpr default constructor"),
     "TRIVIAL_DESTRUCTOR": (MUTEX, "it needs a trivial destructor"),
 }
-# The other places where locks come in.
+# The other places where locks enter.
 ELSEWHERE = {
     ("catalogue", "TRAITS"): CATALOGUE, ("catalogue", "TRY_LOCK"): CATALOGUE, ("catalogue", "TRIVIAL_DESTRUCTOR"): CATALOGUE,
     ("simulator", "UNLOCK"): SIMULATED, ("simulator", "TRAITS"): SIMULATED,
 }
 FOR_ALL_COMPILERS = ("ATOMIC", "FETCH_XOR", "POLLING", "WIDE_PARK", "NODE", "NOW", "TABLES", "INFLATION", "PRIORITIES", "STACK_OBJECTS",
                      "ASYMMETRIC_FENCES", "OWNER_TAGS", "POLL", "TRAITS", "UNLOCK", "CONSTEXPR_CONSTRUCTOR", "TRIVIAL_DESTRUCTOR")
-# The warnings that an embedding project may ask for. (Not by g++, which checks templates when it instantiates them: src/catalog
-# has the flag, and the install test for all headers.)
+# The warnings that an embedding project may ask for. Only clang is tested here, since g++ checks templates when it instantiates
+# them: src/catalog is compiled with the flag, and the install test checks all headers.
 STRICT = ["-Wall", "-Wextra", "-Wpedantic", "-Wsign-conversion", "-Werror"]
 EMBEDS = """
 #include <mutex>
@@ -133,7 +133,7 @@ void use() {
 
 
 def embeds():
-    """A source that uses all locks of the catalogue but those that are there to be measured beside, and what waits."""
+    """Returns a source that uses all locks of the catalogue except those for measurements only, and the other waiting types."""
     locks = [lock for lock in catalog.locks(TREE) if lock.excludes and not lock.is_the_c_librarys]
     uses = "".join(f"template <class P, class W> using lock_{i} = usher::{lock.type}<P, W>;\n" for i, lock in enumerate(locks))
     calls = "".join(f"  use<lock_{i}>();\n" for i in range(len(locks)))
@@ -148,13 +148,13 @@ def all_errors(compiler, source):
     return DIAGNOSTIC.findall(done.stderr)
 
 
-# Always there: the default lock.
+# The header of the default lock, which is always included.
 OF_MUTEX = "steady.hpp"
 
 
 def headers_named(compiler):
-    """The errors about locks whose headers are not included, beyond one line for each that names the header, and the lines that are
-    missing. A lock of one's own need not be listed in lock_names.hpp; then the compiler does not know the name."""
+    """Returns the deviations from the required errors: for each lock whose header is not included, one error that names the header. A
+    lock of a user's own need not be listed in lock_names.hpp; then the compiler does not know the name."""
     listed = re.findall(r"^USHER_LOCK\((\w+), (\w+)\)$", (TREE / "include/usher/core/lock_names.hpp").read_text(), re.M)
     locks = [lock for lock in catalog.locks(TREE) if lock.header != OF_MUTEX]
     assert not set(listed) - {(lock.type, lock.header[:-4]) for lock in catalog.locks(TREE)}, "lock_names.hpp: not in catalog.list"
@@ -175,7 +175,7 @@ DIAGNOSTIC = re.compile(r"\b(?:fatal )?error: (.*)")
 
 
 def first_error(compiler, source, *options):
-    """Without its place; None if there is none."""
+    """Returns the compiler's first error without its place, or None if there is no error."""
     with tempfile.NamedTemporaryFile("w", suffix=".cpp") as file:
         file.write(source)
         file.flush()
@@ -186,8 +186,8 @@ def first_error(compiler, source, *options):
 
 
 def precompiled(compiler, folder):
-    """Options that give the compiler the contracts' headers precompiled: most of its work for a small source. None of them reads the
-    macros of least.hpp."""
+    """Returns options that give the compiler the contracts' headers precompiled, since most of its work for a small source is in them. None
+    of these headers reads the macros of least.hpp."""
     header = folder / "contracts.hpp"
     header.write_text("".join(f'#include "usher/core/{name}.hpp"\n' for name in ("lockable", "node", "waiting")))
     clang = "clang" in Path(compiler).name
@@ -198,9 +198,9 @@ def precompiled(compiler, folder):
 
 
 def cases_of(compiler, number, headers):
-    """(name, what must be said or None, the arguments of first_error). `headers`: what precompiled() returned."""
+    """Yields (name, the required error or None, the arguments of first_error). `headers` is the result of precompiled()."""
     name = Path(compiler).name
-    # The assertions are the same: the second compiler is tested for its wording, and for the first one that it reports.
+    # The assertions are the same for both compilers. The second is tested only for its wording and for the error that it reports first.
     some = CASES if number == 0 else {n: case for n, case in CASES.items() if n in FOR_ALL_COMPILERS}
     for what, source in {"platform": PLATFORM, "waiting": WAITING, "mutex": MUTEX, "catalogue": CATALOGUE,
                          "simulator": SIMULATED, **{n.lower(): s for n, (s, _) in some.items()
@@ -211,12 +211,12 @@ def cases_of(compiler, number, headers):
     for (place, missing), source in ELSEWHERE.items() if number == 0 else ():
         yield f"{name} {place} without/{missing}", CASES[missing][1], (compiler, source, f"-DWITHOUT_{missing}", *headers)
     if "clang" in name:
-        yield f"{name} strict", None, (compiler, embeds(), *STRICT)  # a precompiled header would give no warnings
+        yield f"{name} strict", None, (compiler, embeds(), *STRICT)  # with a precompiled header there would be no warnings
     few = "-ferror-limit=1" if "clang" in name else "-fmax-errors=1"
     for header in sorted((TREE / "include").rglob("*.hpp")):
         header = header.relative_to(TREE / "include")
         if number != 0 and "locks" in header.parts:
-            continue  # each begins with a part of core/
+            continue  # each of these headers begins with a part of core/
         yield (f"{name} c++17/{header}", '"Usher needs C++20: ' if "clang" not in name else "Usher needs C++20: ",
                (compiler, f'#include "{header}"\n', "-std=c++17", few))
 

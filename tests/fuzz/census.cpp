@@ -1,4 +1,4 @@
-// The samples of a record that its program forges between them and while it is read.
+// Samples of a record whose program forges the record between the samples and while it is read.
 #include "cli/process/census.hpp"
 
 #include "record_patches.hpp"

@@ -1,4 +1,4 @@
-// What `usher check --show` reads, and all that it makes of it.
+// The input of `usher check --show`, and all output that it makes of it.
 #include "cli/checking/json.hpp"
 #include "cli/checking/report.hpp"
 #include "cli/text/input_file.hpp"

@@ -1,8 +1,8 @@
-// Fuzz targets: code that reads what somebody else has written, fed with any bytes. It may refuse them by an exception of
-// the standard library's, as the programs that use it expect; all else is an error that a sanitizer reports.
+// Fuzz targets: code that reads input of other origin gets arbitrary bytes. It may refuse them by an exception of the
+// standard library, which the programs that use the code expect; all else is an error that a sanitizer reports.
 //
-// `make fuzz` gives each to libFuzzer, as an executable of its own. `make test` replays the kept inputs (corpus/TARGET/) in
-// one executable of the ordinary compiler.
+// `make fuzz` gives each target to libFuzzer, as an executable of its own. `make test` replays the kept inputs
+// (corpus/TARGET/) in one executable of the ordinary compiler.
 #pragma once
 
 #include <cstddef>
@@ -28,7 +28,7 @@ inline std::string_view as_text(bytes input) {
   return {reinterpret_cast<const char*>(input.data()), input.size()};
 }
 
-/// Takes values off the front of an input; zeros when it is used up.
+/// Reads values from the front of an input; zeros when the input is used up.
 class source {
  public:
   explicit source(bytes input) : left_(input) {}
@@ -60,7 +60,7 @@ class file_of {
   int descriptor_;
 };
 
-/// So that the compiler does not leave out what has no other use.
+/// Uses the text, so that the compiler does not remove its computation.
 void use(std::string_view text);
 
 }  // namespace usher::fuzz

@@ -1,4 +1,4 @@
-// Machine files. The first line is a change of a number, as --set-machine gives it, if it has a sign of equality.
+// Machine files. If the first line contains an equals sign, it is a change of a number in the form of --set-machine.
 #include "sim/machine.hpp"
 #include "fuzz.hpp"
 

@@ -1,4 +1,4 @@
-// What `usher sim --merge` reads, and all that it makes of it but pictures; the point of --point.
+// The input of `usher sim --merge` and all output that it makes of it except pictures; and the argument of --point.
 #include "cli/sweep/figure.hpp"
 #include "cli/sweep/figure_chart.hpp"
 #include "cli/sweep/figure_files.hpp"
@@ -10,11 +10,11 @@
 USHER_FUZZ_TARGET(merge) {
   using namespace cli;
   merged_results merged;
-  // Two files, as --merge gets them, the second after a line "----".
+  // The input has two files for --merge; the second begins after a line "----".
   const std::string_view text = fuzz::as_text(input);
   const std::size_t cut = std::min(text.find("\n----\n"), text.size());
   try {
-    use(json_text(point_from_text(std::string(text))));  // what --point gets
+    use(json_text(point_from_text(std::string(text))));  // the argument of --point
   } catch (const std::exception&) {
   }
   add_results("first", std::string(text.substr(0, cut)), merged);

@@ -1,4 +1,4 @@
-// The report of a record that its program has forged: from a copy, as record_copy makes it.
+// The report of a record that its program has forged, made from a copy as by record_copy.
 #include "cli/process/census.hpp"
 #include "cli/process/shared_record.hpp"
 #include "record_patches.hpp"

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Gives each fuzz target to libFuzzer for some seconds, with the kept inputs as seeds. What it finds it keeps in
-BUILD/corpus, and inputs that crash a target, take 10 s or 1 GiB in BUILD/found, whose names it prints. Exit status 1: there
-was one."""
+"""Gives each fuzz target to libFuzzer for some seconds, with the kept inputs as seeds. New inputs are kept in BUILD/corpus.
+Inputs that crash a target, or take 10 s or 1 GiB, are kept in BUILD/found and their names are printed. The exit status is 1 if
+there was one."""
 
 import argparse
 import concurrent.futures
@@ -12,14 +12,14 @@ import subprocess
 import sys
 
 KEPT = pathlib.Path(__file__).resolve().parent / "corpus"
-# The sanitizers look for one of their own version only.
+# The sanitizers look only for a symbolizer of their own version.
 SYMBOLIZER = next((p for p in ("/usr/lib/llvm-16/bin/llvm-symbolizer", "/usr/bin/llvm-symbolizer") if os.path.exists(p)), None)
-LONGEST = {"elf": 8192, "symbols": 16384, "record": 512, "census": 512}  # bytes of an input; the others: 16 KiB
+LONGEST = {"elf": 8192, "symbols": 16384, "record": 512, "census": 512}  # bytes of an input; the limit of the others is 16 KiB
 MEGABYTES = 1024
 
 
 def run(program, build, seconds):
-    """(name, whether all is well, a line of figures, the end of the output)."""
+    """Returns (name, whether the target passed, a line of figures, the end of the output)."""
     symbolizer = {"ASAN_SYMBOLIZER_PATH": SYMBOLIZER} if SYMBOLIZER else {}
     name = program.name.removeprefix("fuzz_")
     corpus, found = build / "corpus" / name, build / "found"

@@ -1,5 +1,5 @@
-// Names from a mapped file: its segments, symbols and debug information. elfutils, which reads most of it, is not compiled
-// with sanitizers, but AddressSanitizer checks the memory that it takes from the heap when it frees it.
+// Names from a mapped file: its segments, symbols and debug information. Most of it is read by elfutils, which is not
+// compiled with sanitizers; but AddressSanitizer checks elfutils' heap memory when it is freed.
 #include "stat/symbols.hpp"
 
 #include "../stat/synthetic.hpp"

@@ -1,4 +1,4 @@
-// What `usher try --show` reads, and all that it makes of it.
+// The input of `usher try --show`, and all output that it makes of it.
 #include "cli/text/input_file.hpp"
 #include "cli/trial/json.hpp"
 #include "cli/trial/report.hpp"

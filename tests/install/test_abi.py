@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""The interface of libusher-locks.so to programs that were linked with it: its soname, the functions of usher.h and no others, the state of the
-process, the libraries that it needs. debian/libusher-locks0.symbols has the same list, with the release that introduced each."""
+"""Tests the interface of libusher-locks.so to programs that were linked with it: its soname, its functions (those of usher.h and no
+others), the process state, the libraries that it needs. debian/libusher-locks0.symbols has the same list, with the release of
+each function."""
 
 import argparse
 import re
@@ -27,7 +28,7 @@ def said(*command):
 
 
 def declared():
-    """The functions of usher.h, without its comments."""
+    """Returns the functions of usher.h; comments are ignored."""
     text = re.sub(r"/\*.*?\*/", "", (TREE / "include/usher/usher.h").read_text(), flags=re.DOTALL)
     return set(re.findall(r"\b(usher_\w+)\([^()]*\);", text))
 
@@ -35,22 +36,22 @@ def declared():
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("library", type=Path)
-    parser.add_argument("--release", action="store_true", help="it is optimised: then it needs the C library alone")
+    parser.add_argument("--release", action="store_true", help="the library is optimised and must need the C library alone")
     options = parser.parse_args()
 
     symbols = {fields[-1]: fields[-2] for fields in map(str.split, said("nm", "-D", "--defined-only", options.library).splitlines())}
     expect("exports the functions of usher.h and the process's state", sorted(symbols), sorted(declared() | {STATE}))
     expect("the process's state is one object, however it is loaded", symbols.get(STATE), "u")
     listed = re.findall(r"^ (\w+)@Base \d+\.\d+\.\d+$", (TREE / "debian/libusher-locks0.symbols").read_text(), re.MULTILINE)
-    expect("Debian's list has the same", listed, sorted(symbols))
+    expect("Debian's list has the same symbols", listed, sorted(symbols))
 
     dynamic = said("readelf", "--dynamic", "--wide", options.library)
     expect("soname", re.findall(r"\(SONAME\).*\[(.*)\]", dynamic), ["libusher-locks.so.0"])
     folder = options.library.resolve().parent
-    expect("the links", {name: (folder / name).resolve() for name in ("libusher-locks.so", "libusher-locks.so.0")},
+    expect("the symbolic links", {name: (folder / name).resolve() for name in ("libusher-locks.so", "libusher-locks.so.0")},
            {name: options.library.resolve() for name in ("libusher-locks.so", "libusher-locks.so.0")})
     if options.release:
-        # The loader is there where thread-local storage is.
+        # The loader is needed where thread-local storage is used.
         expect("needs the C library and nothing else",
                set(re.findall(r"\(NEEDED\).*\[(.*)\]", dynamic)) - {"ld-linux-x86-64.so.2"}, {"libc.so.6"})
     print(f"{len(failures)} failures")

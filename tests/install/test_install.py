@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Installs the build into a temporary prefix, moves the prefix, and uses it as an embedder or a user does: a
 C++ project that finds it by CMake, a C program that finds it by pkg-config, the usher command, and an executable with
-plugins that all embed locks, built by every pair of the compilers at hand."""
+plugins that all embed locks, built by every pair of the installed compilers."""
 
 import argparse
 import json
@@ -20,7 +20,7 @@ failures = []
 
 
 def run(command, limit, env=None, cwd=None):
-    """The finished process; its output is shown if it fails. Killed at the limit, with all that it started."""
+    """Returns the finished process. The process and its children are killed at the limit."""
     command = [str(word) for word in command]
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                                env=env, cwd=cwd, start_new_session=True)
@@ -34,7 +34,7 @@ def run(command, limit, env=None, cwd=None):
 
 
 def must(command, limit, **more):
-    """For the steps without which there is nothing to test."""
+    """Runs a step that the tests need, and ends the program if it fails."""
     done = run(command, limit, **more)
     if done.returncode != 0:
         sys.exit(f"{Path(sys.argv[0]).stem}: failed ({done.returncode}): {' '.join(done.args)}\n{done.stdout}{done.stderr}")
@@ -66,7 +66,7 @@ def everything_in_place(prefix, libdir):
 
 
 def links_resolve(prefix):
-    """Of the installed pages; and nothing of the laboratory is there."""
+    """Checks the links of the installed pages, and that no page of the laboratory is installed."""
     folder = prefix / "share/doc/usher"
     links = 0
     for page in folder.rglob("*.md"):
@@ -75,10 +75,10 @@ def links_resolve(prefix):
                 links += 1
                 if not (page.parent / target).exists():
                     failures.append(f"{page.relative_to(folder)}: {target}")
-                    print(f"FAIL  {page.relative_to(folder)}: its link to {target} leads nowhere")
+                    print(f"FAIL  {page.relative_to(folder)}: its link to {target} has no target")
     if links < 50:
         failures.append("links")
-        print(f"FAIL  {links} links in the installed pages: were they found?")
+        print(f"FAIL  {links} links in the installed pages are too few")
     for part in ("lab", "results", "docs/measurements"):
         if (folder / part).exists():
             failures.append(part)
@@ -86,7 +86,7 @@ def links_resolve(prefix):
 
 
 def refused(what, done, *words):
-    """One line that says what is missing, and nothing else."""
+    """Checks that the command prints one line that names the missing part, and nothing else."""
     ok = (done.returncode == 125 and done.stdout == "" and done.stderr.count("\n") == 1 and done.stderr.startswith("usher: ") and
           all(word in done.stderr for word in words))
     print(f"{'ok  ' if ok else 'FAIL'}  {what}", flush=True)
@@ -96,7 +96,7 @@ def refused(what, done, *words):
 
 
 def components(prefix, libdir, folder, env):
-    """What the command needs for some of its subcommands only: found in the moved tree, and said where it is not there."""
+    """Checks that the parts for single subcommands are found in the moved tree, and that missing ones are reported."""
     usher, svg = prefix / "bin" / "usher", folder / "curves.svg"
     simulator = prefix / "libexec" / "usher" / "usher_bench"
     module = next((prefix / libdir / "usher").glob("libusher-draw.so"), None)
@@ -107,7 +107,7 @@ def components(prefix, libdir, folder, env):
     if recorder.exists():
         check("usher stat finds its executable", run([usher, "stat", "--help"], 20, env), lambda out: "usher stat" in out)
         recorder.unlink()
-    refused("no usher_stat: usher stat says so", run([usher, "stat", "--", "true"], 20, env),
+    refused("no usher_stat: usher stat reports it", run([usher, "stat", "--", "true"], 20, env),
             "usher_stat", "has not been built, or not installed")
     sim = [usher, "sim", "mutexbench", "--threads", "1,2", "--seeds", "1", "--ms", "0.05", "--locks", "ticket-spin", "--quiet"]
     tried = [usher, "try", "--locks", "ticket", "--rounds", "1", "--quiet", "--chart", svg, "--", "touch", folder / "was_run"]
@@ -118,21 +118,21 @@ def components(prefix, libdir, folder, env):
             check("usher sim draws a chart", run([*sim, "--chart", svg], 60, env), lambda out: "<svg" in svg.read_text())
             svg.unlink(missing_ok=True)
         simulator.unlink()
-    refused("no simulator: usher sim says so", run(sim, 20, env), "usher_bench", "has not been built, or not installed")
-    refused("no simulator: usher bench says so", run([usher, "bench", "--list"], 20, env), "usher_bench")
+    refused("no simulator: usher sim reports it", run(sim, 20, env), "usher_bench", "has not been built, or not installed")
+    refused("no simulator: usher bench reports it", run([usher, "bench", "--list"], 20, env), "usher_bench")
     if module is not None:
         check("usher try draws a chart", run(tried, 60, env), lambda out: "<svg" in svg.read_text())
         (folder / "was_run").unlink(missing_ok=True)
         svg.unlink(missing_ok=True)
         whole = module.read_bytes()
         module.write_bytes(whole[:100])
-        refused("a module that cannot be loaded: usher try says so", run(tried, 20, env), "--chart", "libcairo2")
+        refused("a module that cannot be loaded: usher try reports it", run(tried, 20, env), "--chart", "libcairo2")
         module.unlink()
-    refused("no module that draws: usher try says so", run(tried, 20, env), "--chart", "libusher-draw.so", "libcairo2-dev")
+    refused("no module that draws: usher try reports it", run(tried, 20, env), "--chart", "libusher-draw.so", "libcairo2-dev")
     for name in ("was_run", "curves.svg"):
         if (folder / name).exists():
             failures.append(name)
-            print(f"FAIL  {name}: it went to work although it could not draw")
+            print(f"FAIL  {name}: the command ran although it could not draw")
 
 
 def cmake_consumer(options, prefix, folder, env):
@@ -149,14 +149,14 @@ def cmake_consumer(options, prefix, folder, env):
     for program in ("with_shared", "with_shared_linked"):
         check(f"an executable that embeds and the shared library share one state: {program}", run([folder / program, library], 20, env))
     preload = {"LD_PRELOAD": str(next((prefix / options.libdir).rglob("libusher.so"))), "USHER_LOCK": "steady"}
-    check("and under the preload, which has a state of its own", run([folder / "with_shared", library], 20, env | preload))
+    check("the same under the preload, which has a state of its own", run([folder / "with_shared", library], 20, env | preload))
     check("C++ by find_package: usher::headers", run([folder / "embeds"], 20, env))
     check("C++ by find_package: usher::locks", run([folder / "by_name"], 20, env))
     check("CMake: executable and plugin share one state", run([folder / "host", folder / "libplugin.so"], 20, env))
 
 
 def c_consumer(cc, package, libraries, folder, env):
-    """By pkg-config. `libraries`: where a shared one is."""
+    """Builds a C program by pkg-config. `libraries`: the folder of the shared library."""
     flags = must(["pkg-config", "--cflags", "--libs", package], 10, env=env).split()
     program = folder / f"c_consumer_{package}"
     done = run([cc, "-O2", "-Wall", "-Wextra", "-Werror", "-pthread", CONSUMER / "c_consumer.c", "-o", program] + flags, 60, env)
@@ -166,7 +166,7 @@ def c_consumer(cc, package, libraries, folder, env):
 
 
 def examples(options, prefix, source, folder, env, few=False):
-    """As an embedder has them: a project of its own. Few: those of the C interface, which compile soon."""
+    """Builds the examples as a project of their own, like an embedder. `few`: only those of the C interface, which compile quickly."""
     must([options.cmake, "-S", source, "-B", folder, f"-DCMAKE_PREFIX_PATH={prefix}", "-DCMAKE_BUILD_TYPE=Debug",
           f"-DCMAKE_C_COMPILER={options.cc}", f"-DCMAKE_CXX_COMPILER={options.cxx}"], 60, env=env)
     must([options.cmake, "--build", folder, "-j", "2", *(["--target", "example_accounts"] if few else [])], 120, env=env)
@@ -175,7 +175,7 @@ def examples(options, prefix, source, folder, env, few=False):
 
 
 def headers_alone(options, prefix, folder, env):
-    """Nobody's warnings are ours."""
+    """The headers must cause no warning in an embedder's program."""
     names = sorted(str(h.relative_to(prefix / "include")) for h in (prefix / "include").rglob("*.hpp"))
     source = folder / "headers.cpp"
     source.write_text("".join(f"#include <{name}>\n" for name in names) + "int main() {}\n")
@@ -185,7 +185,7 @@ def headers_alone(options, prefix, folder, env):
 
 
 def plugins(options, compile_flags, link_flags, folder, env):
-    """An executable and plugins, built by each pair of compilers; linked as pkg-config says, and by -rdynamic."""
+    """Tests an executable and plugins built by each pair of compilers, linked with pkg-config's options and with -rdynamic."""
     found = [c for c in (options.cxx, "g++", "clang++-16") if shutil.which(c)]
     compilers = {os.path.basename(c): c for c in {os.path.realpath(shutil.which(c)): c for c in found}.values()}
     modules = []
@@ -199,7 +199,7 @@ def plugins(options, compile_flags, link_flags, folder, env):
         for how, flags in (("pkg-config", link_flags), ("-rdynamic", ["-rdynamic", "-pthread"])):
             host = folder / f"host-{name}-{how}"
             must([cxx, "-pie", object_file, "-o", host] + flags + ["-ldl"], 60, env=env)
-            # Each by itself: the first plugin could otherwise give its state to the second.
+            # Each plugin is loaded by itself: with several, the first could give its state to the second.
             for module in modules:
                 check(f"{host.name} and {module.name} share one state", run([host, module], 20, env))
 

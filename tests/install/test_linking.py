@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Executables and plugins of two translation units that embed locks, built with and without link-time optimisation by both
-compilers: they link, and have one state of the process. Where a module is linked so that it has a state of its own, it says so."""
+"""Executables and plugins of two translation units that embed locks are built with and without link-time optimisation by both
+compilers. They must link, and have one state of the process. A module that is linked so that it has a state of its own must report this."""
 
 import argparse
 import itertools
@@ -41,7 +41,7 @@ def check(what, ok, done):
 
 
 class Toolchain:
-    """A compiler with its linker, and the kinds of object files that it links."""
+    """A compiler with its linker and the kinds of object files that it links."""
 
     def __init__(self, cxx, kinds, link_flags):
         self.cxx, self.kinds, self.link_flags = cxx, kinds, link_flags
@@ -94,10 +94,10 @@ def test(options, folder):
                   "clang-thin": objects(options.clangxx, "clang-thin", "-flto=thin")}
         toolchains.append(Toolchain(options.clangxx, ["clang", "clang-full", "clang-thin"],
                                     ["-flto=thin", f"--ld-path={lld}"]))
-        for toolchain in toolchains:  # without link-time optimisation each links what the other has compiled
+        for toolchain in toolchains:  # without link-time optimisation each also links the other's object files
             toolchain.kinds = [k for k in kinds if k in toolchain.kinds or k in ("gcc", "clang")]
     else:
-        print(f"skipped, with all that needs it: no {options.clangxx} with ld.lld (Debian: clang-16, lld-16)")
+        print(f"skipped with all tests that need it: no {options.clangxx} with ld.lld (Debian: clang-16, lld-16)")
 
     for toolchain in toolchains:
         examples(toolchain, options, folder)
@@ -106,7 +106,7 @@ def test(options, folder):
         for first, second in itertools.product(toolchain.kinds, repeat=2):
             what = f"by {toolchain.name()}, {first} and {second}"
             host, static, plugin = (folder / f"{which}-{toolchain.name()}-{first}-{second}" for which in ("host", "static", "plugin"))
-            # ld.lld looks for the symbols to export before link-time optimisation defines this one.
+            # ld.lld selects the symbols to export before link-time optimisation defines this symbol.
             export = "-rdynamic" if first in ("clang-full", "clang-thin") else EXPORT
             if toolchain.link(f"executable {what}", host, [kinds[first]["host"], kinds[second]["second"]], export):
                 hosts.append(host)
@@ -117,7 +117,7 @@ def test(options, folder):
             if toolchain.link(f"plugin {what}", plugin, [kinds[first]["plugin"], kinds[second]["second"]], "-shared"):
                 plugins.append(plugin)
     for host in hosts:
-        # One by one where it is not the same again: the first plugin could give its state to the others.
+        # Each plugin is loaded by itself by the first host, since the first of several plugins could give its state to the others.
         for some in ([[plugin] for plugin in plugins] if host == hosts[0] else [plugins]):
             done = run([host, *some], 60)
             check(f"{host.name} and {some[0].name if len(some) == 1 else 'all plugins'} share one state",
@@ -125,7 +125,7 @@ def test(options, folder):
     own_states(toolchains, kinds, folder, lambda *arguments: compiled(*arguments))
 
 
-# Identifiers of the headers that no program can have as global variables: words of the language, functions of the C library.
+# Identifiers of the headers that cannot be global variables of a program: words of the language, functions of the C library.
 NO_VARIABLES = set("""auto bool break case catch char class concept consteval constexpr constinit const continue decltype default delete do
   double else enum explicit export extern false float for friend goto if inline int long mutable namespace new noexcept nullptr operator
   private protected public requires return short signed sizeof static static_assert struct switch template this throw true try typename
@@ -134,11 +134,11 @@ NO_VARIABLES = set("""auto bool break case catch char class concept consteval co
 
 
 def names_of_its_own(options, folder):
-    """Compiles a program of names.cpp's kind: its warnings are not about our headers, whatever its global names are."""
+    """Compiles a program like names.cpp: the headers must cause no warning, whatever its global names are."""
     (folder / "generated").mkdir()
     headers = sorted(options.include.rglob("*.hpp"))
     text = re.sub(r'//.*|"[^"\n]*"', "", "".join(header.read_text() for header in headers))
-    # Each word that a blank precedes and that ends like the name of a variable or parameter; the members of classes end in _.
+    # Each word that follows a blank and that is in the place of a variable or parameter; names of class members end in _.
     names = set(re.findall(r"(?<=[\w>&*] )[&*]?([a-z]\w*)(?<!_)(?=\s*[,)={;:])", text)) | set(string.ascii_lowercase)
     locks = [lock for lock in catalog.locks() if lock.excludes]
     for file, lines in {
@@ -150,13 +150,13 @@ def names_of_its_own(options, folder):
         (folder / f"generated/{file}.hpp").write_text("\n".join(["#pragma once", *lines, ""]))
     for cxx in filter(shutil.which, (options.gxx, options.clangxx)):
         done = run([cxx, "-std=c++20", "-Wall", "-Wextra", "-Wshadow", "-Werror", f"-I{options.include}", f"-I{folder}",
-                    "-S", "-o", "/dev/null", HERE / "linking/names.cpp"], 120)  # not -fsyntax-only: g++ would instantiate nothing
+                    "-S", "-o", "/dev/null", HERE / "linking/names.cpp"], 120)  # with -fsyntax-only g++ would not instantiate
         done.stderr = "".join(done.stderr.splitlines(keepends=True)[:60])
         check(f"{Path(cxx).name} -Wshadow, in a program with {len(names)} names of its own", done.returncode == 0, done)
 
 
 def examples(toolchain, options, folder):
-    """Each program of examples/, built with link-time optimisation from the headers, and in C with the static library; run once."""
+    """Builds each program of examples/ with link-time optimisation, from the headers or in C with the static library, and runs it."""
     for kind in ("-flto",) if toolchain.name() == options.gxx else ("-flto=full", "-flto=thin"):
         for source in sorted(EXAMPLES.glob("*.c*")):
             in_c, program = source.suffix == ".c", folder / f"example-{source.stem}-{toolchain.name()}{kind}"
@@ -172,7 +172,7 @@ def examples(toolchain, options, folder):
 
 
 def own_states(toolchains, kinds, folder, compiled):
-    """What the linker or the version script keeps apart."""
+    """Tests modules whose states the linker or the version script keeps apart."""
     for toolchain in toolchains:
         kind, name = toolchain.kinds[0], toolchain.name()
         if kind not in ("gcc", "clang"):
@@ -197,7 +197,7 @@ def own_states(toolchains, kinds, folder, compiled):
         of_private = [compiled(toolchain.cxx, unit, f"private-{kind}", "-DUSHER_PRIVATE_STATE") for unit in ("plugin", "second")]
         toolchain.link(f"plugin by {name}, private", private, of_private, "-shared")
         done = run([host, private], 30)
-        check(f"{name}: USHER_PRIVATE_STATE: a state of its own, and no word about it",
+        check(f"{name}: USHER_PRIVATE_STATE: a state of its own, and no message about it",
               done.returncode == 1 and "state of its own" in done.stdout and done.stderr == "", done)
 
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Two releases of the headers in one process: plugins built from the headers and from a copy with the next version and another
-layout must share neither state nor code, however they are loaded; plugins of one release must share both."""
+"""Loads two releases of the headers into one process. Plugins built from the headers, and from a copy with the next version and another
+layout, must share neither state nor code, however they are loaded. Plugins of one release must share both."""
 
 import argparse
 import itertools
@@ -16,7 +16,7 @@ HERE = Path(__file__).resolve().parent
 
 
 def next_release(include, copy):
-    """The headers of the next release: one version higher, and a process state that has grown in the middle."""
+    """Makes the headers of a next release, with the next version and a process state that has grown in the middle."""
     shutil.copytree(include, copy)
     added = sized = 0
     for header in copy.rglob("*.hpp"):
@@ -26,7 +26,7 @@ def next_release(include, copy):
         text, resized = re.subn(r"(#define USHER_STATE_BYTES )(\d+)", lambda m: m[1] + str(int(m[2]) + 4096), text)
         added, sized = added + grown, sized + resized
         header.write_text(text)
-    assert added == 1 and sized == 2, "the next release's layout is not another one: mend this test"
+    assert added == 1 and sized == 2, "the next release's layout has not changed: this test must be adapted"
 
 
 def main():

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Builds the Debian packages as `make deb` does, but with few locks and not optimised, to save time, and with link-time optimisation,
-as distributions do; checks them with lintian; installs them into a folder of its own, with a package database of its own, so that it needs no root and leaves the
-system alone; uses them; and removes them again. Exit status 77: the tools that build packages are missing."""
+as distributions do. Checks them with lintian, and installs them into a folder of its own with a package database of its own, so that it
+needs no root and leaves the system alone. Uses them, and removes them again. Exit status 77: the tools that build packages are missing."""
 
 import argparse
 import gzip
@@ -30,7 +30,7 @@ def expect(what, ok, why=""):
 
 
 def dpkg(root, *arguments):
-    """Not run as root, and not on a whole system, dpkg must be told that both are meant."""
+    """Returns a dpkg command with the options that permit a run without root and on an incomplete system."""
     return ["dpkg", f"--root={root}", f"--log={root}/dpkg.log", "--force-not-root", "--force-depends",
             "--force-script-chrootless", *arguments]
 
@@ -40,7 +40,7 @@ def all_files(root):
 
 
 def symbols_bound(package, work, env):
-    """Top-level asm gives functions of the C library's and of ours their symbol versions; link-time optimisation can tear it away."""
+    """Top-level asm gives functions of the C library and of Usher their symbol versions; link-time optimisation can lose it."""
     must(["dpkg-deb", "-x", package, work / "bound"], 30, env=env)
     library = next((work / "bound").rglob("libusher.so"))
     symbols = must(["nm", "-D", "--with-symbol-versions", library], 20, env=env)
@@ -52,7 +52,7 @@ def symbols_bound(package, work, env):
 
 def clean_by_lintian(out, env):
     if shutil.which("lintian") is None:
-        print("--    lintian is not installed: not looked over", flush=True)
+        print("--    lintian is not installed: the packages are not checked with it", flush=True)
         return
     done = run(["lintian", "--fail-on", "error,warning", *out.glob("*.changes")], 120, env)
     print(done.stdout, end="")
@@ -60,7 +60,7 @@ def clean_by_lintian(out, env):
 
 
 def in_its_place(usr, libdir, version):
-    """What the install test does not know of: it is Debian that looks here."""
+    """Checks the files that Debian's programs need; the install test does not check them."""
     for name in ("share/bash-completion/completions/usher", "share/zsh/vendor-completions/_usher",
                  "share/usher/machines/x5-2.toml",
                  "share/doc/usher/copyright", "share/doc/libusher-dev/copyright", "include/usher/usher.h",
@@ -77,7 +77,7 @@ def in_its_place(usr, libdir, version):
 
 
 def programs_with_cairo(package, work, env):
-    """The executables and libraries of a package that need cairo from the start, but for the module that draws."""
+    """Returns the executables and libraries of a package that are linked with cairo, except for the module that draws."""
     must(["dpkg-deb", "-x", package, work / "unpacked"], 30, env=env)
     files = [f for f in (work / "unpacked").rglob("*") if f.is_file() and not f.is_symlink() and f.read_bytes()[:4] == b"\x7fELF"]
     return [f.name for f in files if f.name != "libusher-draw.so" and
@@ -92,7 +92,7 @@ def commands_work(usr, libdir, version, work, env):
     check("usher sim finds its executable and the machines", run([usher, "sim", "--list"], 20, env), lambda out: "x5-2" in out)
     check("usher stat finds its executable", run([usher, "stat", "--help"], 20, env), lambda out: "usher stat" in out)
     chart = work / "ratios.svg"
-    check("usher try finds what draws", run([usher, "try", "--locks", "twa", "--rounds", "1", "--quiet", "--chart", chart, "--", "true"],
+    check("usher try draws", run([usher, "try", "--locks", "twa", "--rounds", "1", "--quiet", "--chart", chart, "--", "true"],
                                             30, env), lambda out: chart.is_file())
     program = work / "uses_mutexes"
     must(["cc", "-O1", "-pthread", HERE.parent / "add_a_lock" / "uses_mutexes.c", "-o", program], 60, env=env)
@@ -102,25 +102,25 @@ def commands_work(usr, libdir, version, work, env):
 
 
 def build_packages(options, out, env):
-    """The packages that were built, and what was said of them."""
+    """Returns the packages that were built."""
     told = must([Path(options.tree) / "tools" / "deb.sh", out, 2], 500,
                  env=dict(env, DEB_BUILD_OPTIONS="noopt optimize=+lto", USHER_LOCKS="steady;twa;mcscr;c-bo-mcs;pthread",
                           DEBFULLNAME=MAINTAINER[0], DEBEMAIL=MAINTAINER[1]))
     packages = [f for f in sorted(out.iterdir()) if f.suffix == ".deb"]
-    expect("the packages that we know", [f.name.split("_")[0] for f in packages] == NAMES, packages)
+    expect("the expected packages", [f.name.split("_")[0] for f in packages] == NAMES, packages)
     expect("make deb says how to install them", f"apt install {' '.join(map(str, packages))}\n" in told, told)
     return packages
 
 
 def check_fields(options, packages, work, env):
-    """Dependencies, maintainer, version."""
+    """Checks dependencies, maintainer and version."""
     by_name = dict(zip(NAMES, packages))
     fields = [must(["dpkg-deb", "-f", by_name["usher"], field], 20, env=env) for field in ("Depends", "Recommends")]
-    expect("the library that draws is recommended, no more", "cairo" not in fields[0] and "libcairo2" in fields[1], fields)
+    expect("the library that draws is recommended, not required", "cairo" not in fields[0] and "libcairo2" in fields[1], fields)
     expect("the library that reads debug information is installed, too", "libdw1" in fields[0], fields)
     of_dev = must(["dpkg-deb", "-f", by_name["libusher-dev"], "Depends"], 20, env=env)
     expect("libusher-dev needs its own libusher-locks0", f"libusher-locks0 (= {options.version})" in of_dev, of_dev)
-    expect("no program needs cairo: the module alone", not programs_with_cairo(by_name["usher"], work, env),
+    expect("only the module needs cairo", not programs_with_cairo(by_name["usher"], work, env),
            programs_with_cairo(by_name["usher"], work, env))
     for package in packages:
         maintainer = must(["dpkg-deb", "-f", package, "Maintainer"], 20, env=env).strip()
@@ -139,12 +139,12 @@ def install(packages, root, env):
 
 
 def use(options, root, work, env):
-    """What is installed, as users and embedders use it."""
+    """Uses the installed packages as users and embedders do."""
     multiarch = must(["dpkg-architecture", "-qDEB_HOST_MULTIARCH"], 20, env=env).strip()
     usr, libdir = root / "usr", f"lib/{multiarch}"
     in_its_place(usr, libdir, options.version)
     commands_work(usr, libdir, options.version, work, env)
-    env["PKG_CONFIG_LIBDIR"] = str(usr / libdir / "pkgconfig")  # this one alone
+    env["PKG_CONFIG_LIBDIR"] = str(usr / libdir / "pkgconfig")  # only the installed files are found
     options.libdir = libdir
     for name in ("usher", "usher-locks"):
         c_consumer(options.cc, name, usr / libdir, work, env)
@@ -155,9 +155,9 @@ def use(options, root, work, env):
 def remove(root, env):
     check("is removed", run(dpkg(root, "--purge", *NAMES), 60, env))
     left = [f for f in all_files(root) if f != "dpkg.log" and not f.startswith("var/lib/dpkg/")]
-    expect("nothing is left", not left and not (root / "usr").exists(), left)
+    expect("no file is left", not left and not (root / "usr").exists(), left)
     about_us = [f for f in all_files(root / "var" / "lib" / "dpkg") if any(f.startswith(f"info/{name}") for name in NAMES)]
-    expect("nor in the package database", not about_us, about_us)
+    expect("no entry is left in the package database", not about_us, about_us)
 
 
 def main():
@@ -166,17 +166,17 @@ def main():
     parser.add_argument("--version", required=True)
     parser.add_argument("--cmake", default="cmake")
     options = parser.parse_args()
-    options.cc, options.cxx = "cc", "c++"  # the package's compiler is Debian's, whatever this build's is
+    options.cc, options.cxx = "cc", "c++"  # the package's compiler is Debian's, not that of this build
     for tool in ("dpkg-buildpackage", "dh"):
         if shutil.which(tool) is None:
-            print(f"skipped: no {tool}; the room `package` of packages.txt has what is missing")
+            print(f"skipped: no {tool}; the section `package` of packages.txt names the missing packages")
             return SKIPPED
 
     start = time.monotonic()
     env = {k: v for k, v in os.environ.items()
            if not k.startswith(("USHER_", "DEB_", "PKG_CONFIG_", "DPKG_")) and
            k not in ("LD_PRELOAD", "DESTDIR", "MAKEFLAGS", "MFLAGS")}
-    env["PATH"] += ":/usr/sbin:/sbin"  # dpkg needs programs that are there
+    env["PATH"] += ":/usr/sbin:/sbin"  # dpkg needs programs of these folders
     env["LC_ALL"] = "C.UTF-8"
     with tempfile.TemporaryDirectory(prefix="usher-package-") as temporary:
         out, root, work = (Path(temporary).resolve() / name for name in ("out", "root", "work"))

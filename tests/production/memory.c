@@ -1,5 +1,5 @@
-/* For lab/costs/production_cost.py: locks and unlocks MUTEXES mutexes once, then has THREADS threads wait for one that is held. Says
-   "ready" when they sleep, and ends when its input does. */
+/* For lab/costs/production_cost.py: locks and unlocks MUTEXES mutexes once, then has THREADS threads wait for one that
+   is held. Prints "ready" when they sleep, and ends at the end of its input. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""A project that gets this tree by FetchContent: by default it gets the headers, and only threads are searched for; both
-libraries if it asks for them; and nothing of its own is changed. And the messages of Usher alone when packages are missing."""
+"""A project gets this tree by FetchContent. By default it gets the headers, and only threads are searched for; it gets both
+libraries if it asks for them; nothing of its own is changed. The messages of Usher by itself about missing packages are also tested."""
 
 import argparse
 import json
@@ -27,7 +27,7 @@ def expect(what, ok, why=""):
 
 
 def looked_for(trace, tree):
-    """The packages that the files of Usher search for."""
+    """Returns the packages that the files of Usher search for."""
     found = []
     for line in trace.read_text().splitlines():
         step = json.loads(line)
@@ -37,14 +37,14 @@ def looked_for(trace, tree):
 
 
 def configure(options, folder, env, *more):
-    """The parent, with a trace of what was run."""
+    """Configures the parent project with a trace of the executed commands."""
     must([options.cmake, "-S", HERE / "parent", "-B", folder, "-G", options.generator, f"-DUSHER_TREE={options.tree}",
           f"-DCONSUMER={HERE.parent / 'install' / 'consumer'}", f"-DCMAKE_C_COMPILER={options.cc}",
           f"-DCMAKE_CXX_COMPILER={options.cxx}", "--trace-expand", "--trace-format=json-v1",
           f"--trace-redirect={folder}.trace", *ABSENT, *more], 60, env=env)
     before, after = ((folder / name).read_text() for name in ("before.txt", "after.txt"))
     expect("nothing of the parent is changed", before == after and "CMAKE_BUILD_TYPE=;" in after, before + after)
-    wanted = ["Threads"] + (["SDT_INCLUDE"] if "-DUSHER_BUILD_LIBRARIES=ON" in more else [])  # the macros of probes
+    wanted = ["Threads"] + (["SDT_INCLUDE"] if "-DUSHER_BUILD_LIBRARIES=ON" in more else [])  # the header with the macros of probes
     found = looked_for(Path(f"{folder}.trace"), options.tree)
     expect(f"only {', '.join(wanted)} looked for", found == wanted, found)
     for name in ("compile_commands.json", "DartConfiguration.tcl"):
@@ -54,7 +54,7 @@ def configure(options, folder, env, *more):
 def headers_only(options, folder, env):
     configure(options, folder, env)
     targets = (folder / "targets.txt").read_text().strip().split(";")
-    expect("the headers, and nothing that is built", sorted(targets) == ["usher_headers", "usher_warnings"], targets)
+    expect("the only targets are the headers and the warnings", sorted(targets) == ["usher_headers", "usher_warnings"], targets)
     must([options.cmake, "--build", folder], 120, env=env)
     check("the headers: runs", run([folder / "programs" / "embeds"], 20, env))
     check("the parent's flags are its own", run([folder / "programs" / "careless"], 20, env))
@@ -74,7 +74,7 @@ def both_libraries(options, folder, env):
 
 
 def the_example(options, folder, env):
-    """Of a project that gets Usher by FetchContent: with this tree in place of the repository."""
+    """Builds the example of a project that gets Usher by FetchContent, with this tree in place of the repository."""
     source = options.tree / "examples" / "fetch_content"
     common = [options.cmake, "-S", source, "-G", options.generator, f"-DCMAKE_CXX_COMPILER={options.cxx}", "-DCMAKE_BUILD_TYPE=Debug"]
     must([*common, "-B", folder, f"-DFETCHCONTENT_SOURCE_DIR_USHER={options.tree}"], 60, env=env)
@@ -85,7 +85,7 @@ def the_example(options, folder, env):
 
 
 def what_is_missing(options, folder, env):
-    """Usher by itself. Nothing is built."""
+    """Configures Usher by itself. Nothing is built."""
     def usher(name, *more):
         return run([options.cmake, "-S", options.tree, "-B", folder / name, "-G", options.generator,
                     f"-DCMAKE_C_COMPILER={options.cc}", f"-DCMAKE_CXX_COMPILER={options.cxx}", "-DUSHER_LOCKS=steady", *more],
@@ -102,14 +102,14 @@ def what_is_missing(options, folder, env):
            done.returncode != 0 and len(lines) == len(wanted) and all(all(w in line for w in ws) for ws, line in zip(wanted, lines)),
            done.stderr)
     done = usher("contrary", "-DUSHER_BUILD_COMMAND=OFF", "-DUSHER_BUILD_SIMULATOR=ON")
-    expect("a component without what it needs", done.returncode != 0 and
+    expect("an enabled component that needs a disabled one is an error", done.returncode != 0 and
            "Usher: USHER_BUILD_SIMULATOR=ON needs USHER_BUILD_COMMAND=ON\n" in done.stderr, done.stderr)
     done = usher("checker", "-DBUILD_TESTING=OFF", "-DUSHER_BUILD_CHECKER=ON", *(f"-DUSHER_BUILD_{c}=OFF" for c in
                  ("SIMULATOR", "STAT", "CHARTS", "EXAMPLES")))
     check("the checker can be built without tests", done)
     if options.generator == "Ninja":
         for part, what in (("all", "src/check/all"), ("src/check/all", "bin/usher_check")):
-            check(f"the checker is a part of all: {what}",
+            check(f"the target all contains the checker: {what}",
                   run([options.cmake, "--build", folder / "checker", "--", "-t", "query", part], 20, env),
                   lambda out, what=what: f" {what}\n" in out)
     check("library and command need neither cairo nor elfutils nor Boost",

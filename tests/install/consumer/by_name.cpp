@@ -1,4 +1,4 @@
-// The catalogue and the C interface from C++.
+// Uses the catalogue and the C interface from C++.
 #include <cstdio>
 
 #include <usher/usher.h>

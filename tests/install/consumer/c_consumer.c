@@ -1,4 +1,4 @@
-/* The C interface, built by a plain C compiler with what pkg-config says. */
+/* Uses the C interface, built by a plain C compiler with pkg-config's options. */
 #include <pthread.h>
 #include <stdio.h>
 

@@ -1,4 +1,4 @@
-// Locks from the headers alone: four threads that count.
+// Uses locks from the headers alone: four threads count.
 #include <cstdio>
 #include <mutex>
 #include <thread>

@@ -1,6 +1,6 @@
-// An executable that embeds locks loads plugins that do, each out of sight of the others (RTLD_LOCAL). All
-// must have one state of the process: one waiting array, one meaning of a node handle. A lock of the
-// executable's is then queued on from within a plugin.
+// An executable that embeds locks loads plugins that embed locks, too; RTLD_LOCAL keeps their symbols apart. All must
+// use one state of the process: one waiting array, one set of node handles. A plugin then queues on a lock of the
+// executable.
 #include <dlfcn.h>
 
 #include <chrono>
@@ -25,7 +25,7 @@ int main(int argc, char** argv) {
     if (state() != &usher::usher_process_state) {
       std::printf("%s has a state of its own\n", argv[i]);
       status = 1;
-      continue;  // queueing would hang
+      continue;  // a thread in the queue would hang
     }
     m.lock();
     std::jthread waiter([&] { lock_and_unlock(m); });

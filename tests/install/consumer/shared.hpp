@@ -1,4 +1,4 @@
-// What the host and its plugins agree on.
+// The types that the host and its plugins share.
 #pragma once
 
 #include <usher/locks/mcs.hpp>

@@ -1,4 +1,4 @@
-// A second translation unit of an executable or plugin, with locks of its own.
+// A second translation unit of an executable or plugin, which also embeds locks.
 #include "../consumer/shared.hpp"
 
 void second_unit() {

@@ -1,5 +1,5 @@
-// host local|global shared|apart A B: loads two plugins that embed locks, and says whether they share the process's state and
-// the code of the headers. Threads then lock in both by turns.
+// host local|global shared|apart A B: loads two plugins that embed locks, and reports whether they share the process's
+// state and the code of the headers. Then threads lock in both by turns.
 #include <dlfcn.h>
 
 #include <cstdio>
@@ -44,7 +44,7 @@ int main(int, char** argv) {
     std::printf("the state is %s\n", shared ? "not shared" : "shared");
     return 1;
   }
-  // In one scope, the first that defines a symbol gives it to all.
+  // In one scope, the first object that defines a symbol provides it for all.
   if (scope == RTLD_GLOBAL && (a.function() == b.function()) != shared) {
     std::printf("the code is %s\n", shared ? "not shared" : "shared");
     return 1;
@@ -64,7 +64,8 @@ int main(int, char** argv) {
       });
     }
   }
-  // This thread and those eight: a record is reused when its thread is gone, if a short look finds it.
+  // There are this thread and the eight others: a record is reused after its thread has ended, if a short search finds
+  // it.
   if (a.records() < 1 || a.records() > 128 || b.records() < 1 || b.records() > 128) {
     std::printf("%lu and %lu thread records\n", a.records(), b.records());
     return 1;

@@ -1,4 +1,4 @@
-// A plugin that embeds locks. Only its own release's headers are used, so it is built from any.
+// A plugin that embeds locks. It uses only interfaces that every release has, so that it can be built from any.
 #include <usher/locks/mcs.hpp>
 #include <usher/locks/twa.hpp>
 #include <usher/mutex.hpp>
@@ -16,14 +16,14 @@ extern "C" const void* plugin_state() {
   return &usher::usher_process_state;
 }
 
-/// A function that the headers define in line, and the object's size: of one release and not of the other.
+/// A function that the headers define in line, and the object's size: both differ between releases.
 extern "C" const void* plugin_function() {
   return reinterpret_cast<const void*>(&usher::native::prepare_heavy_fences);
 }
 extern "C" unsigned long plugin_state_size() {
   return sizeof(usher::usher_process_state);
 }
-/// How many thread records there are, as this plugin reads it: nonsense where another layout has written it.
+/// The number of thread records as this plugin reads it, which is nonsense if code with another layout has written it.
 extern "C" unsigned long plugin_records() {
   return usher::usher_process_state.made.load();
 }
