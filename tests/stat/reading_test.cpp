@@ -326,7 +326,7 @@ TEST_F(reading, what_words_mean_by_kind) {
   made.at(x).unheard = 6;
   const report r = read();
   EXPECT_EQ(r.rows[0].seen.failed_tries, 2u);
-  EXPECT_EQ(r.rows[0].seen.holds_timed, 5u);  // the word is not a herd here
+  EXPECT_EQ(r.rows[0].seen.holds_timed, 5u);  // for a mutex the word is no herd
   EXPECT_EQ(r.rows[0].seen.herd, 0u);
   EXPECT_EQ(r.rows[0].seen.timeouts, 3u);
   EXPECT_EQ(r.rows[0].seen.waiting.count, 3u);

@@ -1,4 +1,4 @@
-// A plugin that embeds locks. It uses only interfaces that every release has, so that it can be built from any.
+// A plugin that embeds locks. It includes only the headers of one release, and can be built with those of any.
 #include <usher/locks/mcs.hpp>
 #include <usher/locks/twa.hpp>
 #include <usher/mutex.hpp>
