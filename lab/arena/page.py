@@ -3,6 +3,7 @@ the results are in lab/results/arena/*.jsonl, and `python3 -m lab.arena judge` p
 
 import math
 import os
+import re
 import statistics
 import textwrap
 from xml.sax.saxutils import escape
@@ -204,7 +205,11 @@ def place_name(place):
 
 
 def file_name(kind, lock, place, places):
-    return f"{kind}-{lock}.svg" if len(places) == 1 else f"{kind}-{lock}-{place[1]}-{place[2].replace(' ', '-')}.svg"
+    """With processor, number of CPUs and C library if there are several places."""
+    if len(places) == 1:
+        return f"{kind}-{lock}.svg"
+    processor = "-".join(re.findall(r"[a-z0-9]+", re.sub(r"\(\w+\)|\b(processor|cpu)\b|@.*", "", place[0].lower())))
+    return f"{kind}-{lock}-{processor}-{place[1]}-{place[2].replace(' ', '-')}.svg"
 
 
 def picture_of_programs(judged, lock, folder, places):
