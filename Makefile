@@ -4,7 +4,7 @@ JOBS ?= $(shell nproc)
 # Many tests sleep for much of their time.
 TEST_JOBS ?= $(shell expr $(JOBS) + 2)
 
-.PHONY: help deps build demo demo-build test test-all mutants rest check check-short check-exhaustive check-aa compat soak fuzz measure measure-waits bench-sim simulated-claims held-out try-cases stat-cases arena arena-sim format check-format tidy install deb clean
+.PHONY: help deps build demo demo-build quick test test-all mutants rest check check-short check-exhaustive check-aa compat soak fuzz measure measure-waits bench-sim simulated-claims held-out try-cases stat-cases arena arena-sim format check-format tidy install deb clean
 
 # Prints each line "target: … ## group| text": 23 lines of at most 80 columns, so that a terminal shows all of them.
 help:
@@ -50,6 +50,11 @@ clean: ## use| delete all builds
 
 # ---- test ------------------------------------------------------------------------------------------------------------------------
 
+# Unit tests, includes, the command, conformance of the default lock, and a mutant of each category.
+QUICK = ^(unit\.|layers$$|cli$$|cli\.check$$|conformance\.(reference|steady)$$|check\.(quick|mutants)$$)
+quick: build ## test| while you work: the core of the tests (90 seconds)
+	@cd $(BUILD) && ctest -j $(TEST_JOBS) --output-on-failure --no-tests=error -LE all-locks -R '$(QUICK)'
+
 test-all: build ## test| the tests, the long ones for every lock, too
 	@cd $(BUILD) && ctest -j $(JOBS) --output-on-failure --no-tests=error
 
@@ -73,7 +78,7 @@ check-exhaustive: build ## test| all executions of two threads, bounded (5 minut
 	@timeout 1800 $(BUILD)/bin/usher check --all --threads 2 --scheduler bound --differences 3 --programs 8 --executions 500000 --jobs $(JOBS)
 
 # Ten trials: usher try must find noise only.
-check-aa: build ## test| usher try compares the C library with itself
+check-aa: build
 	@python3 tests/cli/aa_trials.py --build $(BUILD)
 
 compat: build ## test| unmodified programs under every lock (long)
