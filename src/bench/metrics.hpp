@@ -15,7 +15,7 @@ struct durations {
   std::uint64_t median = 0, p99 = 0, longest = 0;
 };
 
-/// Results of the threads that do the same.
+/// Results of the threads of one kind.
 struct group {
   std::string name;  ///< empty: all
   unsigned threads = 0;
@@ -42,7 +42,7 @@ double working_set(std::span<const std::uint16_t> history, std::size_t window = 
 /// take turns.
 double median_reacquire(std::span<const std::uint16_t> history);
 
-/// The value that this part of the values (0 to 1) does not exceed. Reorders them. 0 if there are none.
+/// The value that this part (0 to 1) of the values does not exceed. Reorders them. 0 if there are none.
 std::uint64_t percentile(std::vector<std::uint64_t>& values, double part);
 
 }  // namespace usher::workloads

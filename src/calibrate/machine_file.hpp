@@ -1,4 +1,4 @@
-// Fits a machine file to the computer at hand: what is measured, what is assumed, and the source of each number.
+// Fits a machine file to the computer at hand: measured and assumed numbers, each with its source.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 namespace usher::calibrate {
 
 /// Measures the computer, for up to 20 seconds, and returns the text of a machine file (docs/simulation.md).
-/// `processor`: its name. Where threads cannot be pinned to CPUs, most numbers are assumed. Throws sim::bad_machine for
+/// `processor`: its name. If threads cannot be pinned to CPUs, most numbers are assumed. Throws sim::bad_machine for
 /// a computer with more cores than can be simulated.
 std::string machine_file(const native_machine& m, const std::string& processor);
 

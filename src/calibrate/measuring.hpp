@@ -1,5 +1,5 @@
-// The tools that measurements are made of: a clock, loops whose results are used, a thread on a CPU of its own, memory
-// on small or large pages, chains of dependent loads.
+// Tools for measurements: a clock, loops whose results are used, a thread on a CPU of its own, memory on small or
+// large pages, chains of dependent loads.
 #pragma once
 
 #include <sched.h>
@@ -53,7 +53,7 @@ void use(T value) {
   asm volatile("" : : "r"(value) : "memory");
 }
 
-/// Evicts the line from all caches. False: not known how on this processor.
+/// Evicts the line from all caches. False: no way is known on this processor.
 inline bool flush(const void* at) {
 #if defined(__x86_64__)
   _mm_clflush(at);

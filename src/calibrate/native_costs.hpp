@@ -1,5 +1,5 @@
-// What operations cost on the computer at hand. Each is measured many times: other programs may use the CPUs meanwhile,
-// so the figure that counts is the median.
+// The costs of operations on the computer at hand. Each is measured many times and its median is used, since other
+// programs may use the CPUs meanwhile.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 namespace usher::calibrate {
 
-/// Of several values, mostly nanoseconds.
+/// Statistics of several values, mostly nanoseconds.
 struct measured {
   double median = 0, low = 0, high = 0;
   std::size_t count = 0;
@@ -30,7 +30,7 @@ struct core_costs {
 };
 core_costs costs_of_core(unsigned cpu);
 
-/// Of lines that another CPU had. Nothing where the process may not be pinned.
+/// The costs of lines that another CPU had in its caches. Nullopt if the process may not be pinned.
 struct line_costs {
   measured dirty, clean, memory;
   measured invalidate;  ///< includes the read-modify-write that causes it
@@ -38,7 +38,7 @@ struct line_costs {
 };
 std::optional<line_costs> costs_of_lines(unsigned cpu, unsigned other);
 
-/// By which factors a CPU computes more slowly while the other one computes, and while it polls a word.
+/// The factors by which a CPU computes more slowly while the other one computes, and while it polls a word.
 struct neighbour_costs {
   measured works, spins;
 };
@@ -56,7 +56,7 @@ struct scheduler_costs {
     double least = 0;  ///< the 2nd percentile of these
   };
   std::optional<waking> wake;
-  /// How long a thread runs while another one waits for its CPU.
+  /// The time for which a thread runs while another one waits for its CPU.
   std::optional<measured> slice;
 };
 scheduler_costs costs_of_scheduler(unsigned cpu, std::optional<unsigned> other);
@@ -76,7 +76,7 @@ struct tlb_costs {
   unsigned entries = 0;
   measured miss;
 };
-/// Nothing where the time a load shows no step as the number of pages grows.
+/// Nullopt if the time of a load shows no step as the number of pages grows.
 std::optional<tlb_costs> costs_of_pages(unsigned cpu);
 
 }  // namespace usher::calibrate

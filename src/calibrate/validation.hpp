@@ -1,5 +1,5 @@
-// How far a simulated machine is from the computer that it describes: the throughput of MutexBench under several locks,
-// measured and simulated.
+// Compares a simulated machine with the computer that it describes, by the throughput of MutexBench under several
+// locks, measured and simulated.
 #pragma once
 
 #include <cstddef>
@@ -33,7 +33,7 @@ struct compared_point {
 
   double native_median() const;
   double simulated_median() const;
-  /// Of the simulated throughput, relative to the native one.
+  /// The error of the simulated throughput, relative to the native one.
   double error() const { return simulated_median() / native_median() - 1; }
 };
 

@@ -1,8 +1,8 @@
-// Caches and TLBs as capacity: how often loads from large arrays miss, and what a miss costs. The arrays are only read;
-// ownership of the words that threads share is the subject of coherence.hpp.
+// Models caches and TLBs by their capacity: the rate at which loads from large arrays miss, and the cost of a miss.
+// The arrays are only read; coherence.hpp models ownership of the words that threads share.
 //
 // Every core has a private cache (if the machine describes one) and a TLB, every complex a last-level cache, every
-// socket memory channels. Caches are set-associative and evict the least recently used line. Where all loads are at
+// socket memory channels. Caches are set-associative and evict the least recently used line. If all loads are at
 // random places of blocks on large pages, only every fourth set is simulated: loads are drawn from the lines of those
 // sets, and each stands for four.
 //

@@ -12,7 +12,7 @@ coherence::coherence(const machine& m, const arena& a) : machine_(m), arena_(a),
 }
 
 void coherence::grow(std::size_t index) {
-  // A word outside the arena is not simulated memory: a bug, and any count would be wrong.
+  // A word outside the arena is not simulated memory: the access is a bug, and any count would be wrong.
   if (index >= (arena_.used() + line_bytes - 1) / line_bytes) std::abort();
   const std::size_t block = index / lines_a_block;
   if (block >= blocks_.size()) {

@@ -1,4 +1,4 @@
-// Coherence: what an access to a cache line costs, and which caches have the line afterwards.
+// Coherence: the cost of an access to a cache line, and the caches that have the line afterwards.
 //
 // The model. A complex is the cores behind one last-level cache: a socket, or a part of one. A line has an owner, the
 // core that wrote it, or sharers: cores with a copy, in one or several complexes. An access that misses travels to the
@@ -104,7 +104,8 @@ class coherence {
   unsigned supplier(const line& l, unsigned complex) const;
   cycles from_owner(const line& l, unsigned complex) const;
   unsigned copies(const line& l, unsigned complex) const;
-  /// When the line's home accepts a request that arrives at time t. `messages`: how many it sends for it.
+  /// The time at which the line's home accepts a request that arrives at time t. `messages`: the number that it sends
+  /// for it.
   cycles at_home(line& l, cycles t, unsigned messages = 1) const {
     if (machine_.directory == 0) return t;
     t = std::max(t, l.home_free);

@@ -12,9 +12,9 @@ namespace {
 
 constexpr std::size_t stack_bytes = 64 << 10;
 constexpr cycles start_skew = 2000;  // the largest random delay of a thread's beginning
-/// How often a compare-and-swap that is retried at once may hit. The first retry compares with the value that the
-/// failed one found when it *arrived*; accesses that arrived later have had their effect since. So it may fail once
-/// more.
+/// The number of times that a compare-and-swap that is retried at once may hit. The first retry compares with the
+/// value that the failed one found when it *arrived*; accesses that arrived later have had their effect since. So it
+/// may fail once more.
 constexpr unsigned most_retries = 2;
 
 }  // namespace

@@ -35,7 +35,7 @@ namespace usher::sim {
 
 class trace;
 
-/// No thread can continue. The text says which word each thread waits for.
+/// No thread can continue. The text names the word for which each thread waits.
 struct deadlock : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
@@ -72,7 +72,7 @@ class simulation {
   /// Sets the trace that each step is reported to; null: none.
   void set_trace(trace* t) { trace_ = t; }
   trace* traced() const { return trace_; }
-  /// What each thread does now, in words.
+  /// The present action of each thread, in words.
   std::vector<std::string> what_threads_do() const;
 
   /// Runs until all threads have ended. Throws deadlock, and the exceptions of threads.

@@ -35,9 +35,9 @@ const simulated_lock& known_lock(const std::string& name) {
                            " (usher list shows most)");
 }
 
-/// From one pthread_create() to the next: 50000 took 0.9 s on a Xeon E5-2670 (Lawrence Livermore, "Why Pthreads?",
-/// hpc-tutorials.llnl.gov/posix/why_pthreads), 0.7 to 2 s on other computers of that table. On a virtual machine of
-/// 2026, 72 in a row took a median of 19 to 37 µs each.
+/// The time from one pthread_create() to the next. 50000 took 0.9 s on a Xeon E5-2670 (Lawrence Livermore, "Why
+/// Pthreads?", hpc-tutorials.llnl.gov/posix/why_pthreads), 0.7 to 2 s on other computers of that table. On a virtual
+/// machine of 2026, 72 in a row took a median of 19 to 37 µs each.
 constexpr std::uint64_t creation_ns = 18000;
 /// A thread's share of the time in which all have two turns, at a microsecond a turn: chosen, not measured.
 constexpr std::uint64_t turns_ns = 2000;
@@ -80,7 +80,7 @@ unsigned cpus_of(const machine& m, const point& p) {
       std::set<unsigned>(cpus.begin(), cpus.begin() + std::min<std::ptrdiff_t>(p.threads, std::ssize(cpus))).size());
 }
 
-/// When each of the point's threads begins: one thread creates them all.
+/// The times at which the point's threads begin: one thread creates them all.
 std::vector<std::uint64_t> arrivals_ns(const point& p) {
   std::vector<std::uint64_t> all(p.threads);
   if (p.together) return all;
@@ -151,7 +151,7 @@ totals totals_at(const world& w, cycles now) {
   return {s.counted(), s.cache_counts(), s.cpu_time(now)};
 }
 
-/// How long waiters that park poll first: as the point says, else the machine, else as natively.
+/// The time for which waiters that park poll first: the point's, else the machine's, else the native one.
 void set_spin_limit(world& w, const machine& m, const point& p) {
   if (p.spin_ns)
     w.shared_runtime().limits.spin = std::uint32_t(*p.spin_ns);
@@ -166,7 +166,7 @@ void tell_kinds(world& w, const program& program, unsigned threads) {
   w.watched().kinds(std::move(kinds));
 }
 
-/// Adds the point's threads and those of other processes. Returns the socket of each of the former.
+/// Adds the point's threads and those of other processes. Returns the sockets of the point's threads.
 std::vector<unsigned> add_threads(world& w, const machine& m, const point& p, const program& program,
                                   const std::function<void(world::thread&)>& body) {
   simulation& s = w.sim();
@@ -203,7 +203,7 @@ void note_throughput(result& r, world& w, const machine& m, const point& p, cons
   r.settled = w.counted().settled() && arrivals_ns(p).back() <= r.warm_up_ns && !one_waits;
 }
 
-/// What was counted between the beginning and the end of the measured time.
+/// The counts between the beginning and the end of the measured time.
 void note_totals(result& r, const world& w, const totals& first, const totals& last) {
   const auto time = static_cast<double>(w.end() - w.begin());
   r.voluntary = last.s.voluntary - first.s.voluntary;

@@ -33,7 +33,7 @@ struct point {
   std::optional<std::uint64_t> warm_up_ns;  ///< the time before the measured time; else usual_warm_up_ns()
 };
 
-/// Results of the threads that do the same.
+/// Results of the threads of one kind.
 struct group : workloads::group {
   std::uint64_t bypasses = 0;  ///< within the group
 };
@@ -80,15 +80,16 @@ std::span<const workloads::description> programs();
 /// parameter out of bounds, more threads than the machine can run.
 void check_point(const machine& m, const point& p);
 
-/// The default length of a run, long enough that its beginning does not dominate: 2 ms, or where threads share CPUs
-/// (the machine's, or those of their placement) many time slices. Throws what read_placement() does.
+/// The default length of a run, long enough that its beginning does not dominate: 2 ms, or if threads share CPUs (the
+/// machine's, or those of their placement) many time slices. Throws the exceptions of read_placement().
 std::uint64_t usual_run_ns(const machine& m, const point& p);
 
-/// The default warm-up: a fifth of the measured time, and long enough for all threads to begin and to have their first
-/// turns: on average, or, where the seed lets the last thread begin later, until all have had a turn after that.
+/// The default warm-up: a fifth of the measured time, and long enough for all threads to begin and to have their
+/// first turns on average. If the seed lets the last thread begin later, it lasts until all have had a turn after
+/// that.
 std::uint64_t usual_warm_up_ns(const point& p);
 
-/// Throws what check_point() does, workloads::bad_program, deadlock. `by`: a trace of the run.
+/// Throws the exceptions of check_point(), workloads::bad_program, deadlock. `by`: a trace of the run.
 result run_point(const machine& m, const point& p, trace* by = nullptr);
 
 }  // namespace usher::sim

@@ -32,7 +32,7 @@ namespace {
 constexpr std::uint64_t most_cache_bytes = std::uint64_t{1} << 33, most_tlb_entries = 1 << 20,
                         most_cache_lines = std::uint64_t{1} << 28, most_poll_period = 1 << 20;
 
-/// Of a machine file; those of this project have 5 kB. Chosen.
+/// The largest machine file and value; the files of this project have 5 kB. Chosen.
 constexpr std::size_t most_bytes = 1 << 20, most_bytes_of_value = 4096;
 constexpr std::size_t most_dots = 4000;
 
@@ -262,7 +262,7 @@ void rename_old_keys(toml::table& all, const std::string& file, std::vector<std:
       move_entry(*section, r.before, r.now, file, std::string(r.section) + "." + r.before, old);
 }
 
-/// The same for the changes that are asked for.
+/// The same for requested changes.
 std::map<std::string, std::string> with_present_names(const std::map<std::string, std::string>& changes,
                                                       const std::string& file, std::vector<std::string>& old) {
   std::map<std::string, std::string> renamed;
@@ -296,7 +296,7 @@ std::string as_toml(const std::string& text) {
 
 std::string objection_to(const std::string& text);
 
-/// The value that a change asks for, under the key `value`.
+/// The value of a requested change, under the key `value`.
 toml::table parsed_value(const std::string& file, const std::string& key, const std::string& text) {
   if (text.size() > most_bytes_of_value) throw bad_machine(file + ": " + key + " cannot be as long as that");
   toml::table parsed;
@@ -332,7 +332,7 @@ void change(toml::table& all, const std::string& file, const std::string& key, c
   section->insert_or_assign(rest, std::move(to));
 }
 
-/// A parsed file with the changes that are asked for.
+/// A parsed file with the requested changes.
 class machine_reader {
  public:
   machine_reader(toml::table all, const std::string& file, const std::map<std::string, std::string>& changes);
@@ -536,9 +536,10 @@ void machine_reader::check_cache(const section& s) const {
     s.reject("tlb_entries", "are more than 2^28 in all");
 }
 
-/// Why a text is not parsed, though it may be TOML; empty if it is. The attacker is the file's author. toml++ has assumptions that
-/// letters outside of texts break, which is undefined behaviour. It limits how deeply values are nested, but not how many parts a
-/// dotted key has, and the tables that it makes of them are destroyed recursively.
+/// The reason why a text is not parsed although it may be TOML; empty if it is parsed. The attacker is the file's
+/// author. toml++ has assumptions that letters outside of texts break, which is undefined behaviour. It limits how
+/// deeply values are nested, but not the number of parts of a dotted key, and the tables that it makes of them are
+/// destroyed recursively.
 std::string objection_to(const std::string& text) {
   if (text.size() > most_bytes) return "it has more than 1 MiB";
   std::size_t dots = 0, line = 1;

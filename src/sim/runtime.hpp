@@ -1,5 +1,5 @@
-// What a simulated process has besides its threads: queue nodes, the tables that locks share, the wait limits, and the
-// observer of arrivals.
+// The parts of a simulated process besides its threads: queue nodes, the tables that locks share, the wait limits,
+// and the observer of arrivals.
 #pragma once
 
 #include <array>
@@ -10,7 +10,7 @@
 
 namespace usher::sim {
 
-/// Is told what only the lock's code knows. This costs no simulated time.
+/// Receives events that only the lock's code can report. This costs no simulated time.
 class observer {
  public:
   virtual ~observer() = default;

@@ -72,7 +72,7 @@ void trace::follow(const arena& a, const machine& m, cycles begin) {
   end_ = begin + m.from_ns(ns_);
 }
 
-/// Steps arrive out of order, because a thread that touches nothing shared runs ahead of the others.
+/// Steps arrive out of order, because a thread that accesses no shared memory runs ahead of the others.
 void trace::over() {
   complete();
   std::stable_sort(entries_.begin(), entries_.end(), [](const entry& a, const entry& b) { return a.time < b.time; });

@@ -85,7 +85,7 @@ class trace {
 
   /// In order of time. After the run.
   const std::vector<entry>& entries() const { return entries_; }
-  /// What each thread did when the traced time began, in words.
+  /// The action of each thread when the traced time began, in words.
   const std::vector<std::string>& at_first() const { return at_first_; }
   cycles begin() const { return begin_; }
 

@@ -42,8 +42,8 @@ using preload::attach_failure;
 using preload::attach_point;
 using preload::attach_request;
 
-constexpr auto shortly = 10s;           // for all that needs no call of the process
-constexpr auto heartbeat_watched = 2s;  // an observer's beats more often
+constexpr auto shortly = 10s;           // for everything that needs no call of the process
+constexpr auto heartbeat_watched = 2s;  // an observer writes its heartbeat more often
 constexpr auto heartbeat_period = 50ms;
 
 std::uint64_t monotonic_ns() {
@@ -64,7 +64,7 @@ std::string other_version(pid_t pid, const std::string& its) {
       pid, its.empty() ? "of another version" : its, USHER_VERSION);
 }
 
-/// Whether somebody writes this word of the process: a living observer does.
+/// Whether the word of the process changes: a living observer writes it.
 bool beats(const target_memory& memory, std::uint64_t at) {
   std::uint64_t first = 0, now = 0;
   if (!memory.read(at, first)) return false;
@@ -87,7 +87,7 @@ bool is_observed(const target_memory& memory, std::uint64_t at, const attach_poi
   return p.request.number != p.answered.load() && beats(memory, at + offsetof(attach_point, heartbeat));
 }
 
-/// Whether its monotonic clock is this process's. Unreadable: assumed.
+/// Whether the process has the same monotonic clock as this one. True if that cannot be read.
 bool has_our_time(pid_t pid) {
   struct stat its {
   }, ours{};
@@ -95,7 +95,7 @@ bool has_our_time(pid_t pid) {
          its.st_ino == ours.st_ino;
 }
 
-/// In bytes, by `ulimit -f`: a larger file would end the process by SIGXFSZ.
+/// The limit of `ulimit -f` in bytes: a larger file would end the process by SIGXFSZ.
 std::uint64_t largest_file_of(pid_t pid) {
   constexpr std::string_view name = "Max file size";
   std::ifstream in(fmt::format("/proc/{}/limits", pid));
@@ -146,7 +146,7 @@ bool fits(const attach_point& p) {
          p.calls != 0 && p.calls <= attach_point::most_calls;
 }
 
-/// What the child that examines the process found out.
+/// The results of the child that examines the process.
 struct examined {
   std::uint64_t point;
   std::uint32_t request;
@@ -183,7 +183,8 @@ std::string examine(pid_t pid, const target_memory& memory) {
   return std::string(1, '\0') + std::string(reinterpret_cast<const char*>(&found), sizeof found);
 }
 
-/// The reason not to ask a process with system-call filters. In the child that has stopped its threads.
+/// The reason why a process with system-call filters is not recorded. Called in the child that has stopped its
+/// threads.
 std::string objection_to_filters(const std::vector<pid_t>& threads) {
   std::vector<filter_program> last;
   const auto same = [](const filter_program& a, const filter_program& b) {
@@ -214,7 +215,7 @@ attachment::~attachment() {
   if (process_ >= 0) close(process_);
 }
 
-/// In a child, with all threads stopped. `before`: the request's number as it was examined.
+/// Called in a child, with all threads stopped. `before`: the request's number when it was examined.
 std::string attachment::write_request(std::uint32_t before) const {
   alignas(attach_point) char bytes[sizeof(attach_point)];
   const auto failed = [this](const char* what) {

@@ -1,9 +1,9 @@
 // Switches recording on in a process that runs under Usher, and takes its record. record/attach_point.hpp describes the protocol.
 //
-// The attacker is the process: it chooses what is in its memory, under which names it maps files, and what its descriptors are, and the
-// observer may be root. So no file is opened by a name that the process can influence; all that is read of it is a copy with bounds; each
-// step that can wait for the process runs in a child with a limit; and the record's file is used only if it is a file in memory
-// that can no longer change its size.
+// The attacker is the process: it chooses the content of its memory, the names under which it maps files, and its
+// descriptors, and the observer may be root. So no file is opened by a name that the process can influence; all data
+// of the process are copied with bounds; each step that can wait for the process runs in a child with a limit; and
+// the record's file is used only if it is a file in memory that can no longer change its size.
 #pragma once
 
 #include <sys/types.h>
@@ -22,7 +22,8 @@ namespace usher::cli::stat {
 
 struct attach_options {
   record_options record;
-  /// The user vouches that the process's system-call filters permit what a recording needs, where they may not be read.
+  /// The user vouches that the process's system-call filters permit the calls of a recording, if the filters may not
+  /// be read.
   bool trust_filter = false;
 };
 
@@ -35,8 +36,8 @@ class attachment {
   attachment& operator=(const attachment&) = delete;
   ~attachment();
 
-  /// Asks the process for a record. All its threads are stopped for a moment, as by a debugger. Empty on success; else an error message of
-  /// one line without a full stop, and the process is as before.
+  /// Asks the process for a record. All its threads are stopped for a moment, as by a debugger. Returns an empty
+  /// string on success; else an error message of one line without a full stop, and the process is unchanged.
   std::string ask(const interruption& interrupted);
   /// Waits for the process's next call, which makes the record, and takes it. Null if there was none within the limit or until
   /// `interrupted`, or with an error(), or if the process has ended.

@@ -8,7 +8,7 @@
 namespace usher::cli::stat {
 namespace {
 
-constexpr std::size_t most_circles = 64;  ///< that are looked for at once; chosen
+constexpr std::size_t most_circles = 64;  ///< that are searched for at once; chosen
 
 /// The state of a waiting thread when it was read.
 struct edge {
@@ -38,8 +38,8 @@ bool is_as_before(const record::live& record, const edge& before) {
 
 }  // namespace
 
-// Each thread waits for at most one mutex, so a walk from any thread either ends or enters a circle. A walk visits no thread twice, also
-// if the program changes what the threads wait for meanwhile.
+// Each thread waits for at most one mutex, so a walk from any thread either ends or enters a circle. A walk visits no
+// thread twice, even if the threads begin other waits meanwhile.
 std::vector<std::vector<std::uint32_t>> circles(const record::live& record) {
   const std::uint32_t threads = record.threads();
   std::vector<std::vector<std::uint32_t>> found;
@@ -62,7 +62,7 @@ std::vector<std::vector<std::uint32_t>> circles(const record::live& record) {
     if (!std::all_of(first, path.end(), [&](const edge& x) { return is_as_before(record, x); })) continue;
     std::vector<std::uint32_t> circle;
     for (auto i = first; i != path.end(); ++i) circle.push_back(i->thread);
-    // A circle begins with the same thread, whichever thread the walk came from.
+    // A circle begins with the same thread, wherever the walk began.
     std::rotate(circle.begin(), std::min_element(circle.begin(), circle.end()), circle.end());
     found.push_back(std::move(circle));
   }

@@ -63,8 +63,8 @@ bool has_effective(unsigned capability) {
   return read_capabilities(now) && (now.effective >> capability & 1) != 0;
 }
 
-/// No further capability than `only`, neither now nor by execve(). The bounding set stays as it is without CAP_SETPCAP; without
-/// new privileges it adds nothing.
+/// The process has no capability but `only`, neither now nor after execve(). The bounding set is unchanged without
+/// CAP_SETPCAP; without new privileges it adds nothing.
 std::string drop_capabilities(std::uint64_t only) {
   prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
   if (!set_capabilities(only)) return failed("capset");
@@ -104,7 +104,7 @@ std::string keep_only(std::vector<int> kept) {
   return "";
 }
 
-/// The variables may hold secrets of the observer, and some change what libraries do.
+/// The variables may hold secrets of the observer, and some change the behaviour of libraries.
 void forget_environment() {
   for (char** variable = environ; variable != nullptr && *variable != nullptr; ++variable)
     explicit_bzero(*variable, std::strlen(*variable));
@@ -153,7 +153,7 @@ enum class ids {
   fixed,    ///< in a new user namespace, where they cannot be changed
 };
 
-/// Enters the place's root, and says which numbers its ids have then.
+/// Enters the place's root, and returns the numbers that its ids have there.
 std::string change_root(const process_place& place, ids& numbers) {
   numbers = ids::outside;
   if (!place.root || enter_root(place.root.get())) return "";
@@ -169,8 +169,8 @@ std::string change_root(const process_place& place, ids& numbers) {
   return "";
 }
 
-/// Takes the ids and leaves the supplementary groups. Without the right to do so, the ids must be those of this process already; then its
-/// groups stay.
+/// Takes the ids and leaves the supplementary groups. Without the right to do so, the ids must already be those of
+/// this process, which then keeps its groups.
 std::string change_ids(uid_t uid, gid_t gid) {
   const bool has_no_groups = setgroups(0, nullptr) == 0;
   if (!has_no_groups && !has_ids(uid, gid)) return failed("the groups of the observer cannot be left");
@@ -266,7 +266,7 @@ std::string filter_calls(int channel) {
   return "";
 }
 
-/// The kernel forgets this at each change of ids.
+/// The kernel resets this at each change of ids.
 bool ends_with(pid_t parent) {
   return prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) == 0 && getppid() == parent;
 }

@@ -15,7 +15,7 @@ class id_names {
 
   shown_id process(std::uint32_t slot) const;
   shown_id thread(std::uint32_t slot) const;
-  /// Whether it cannot be known when the thread ended.
+  /// Whether the time at which the thread ended cannot be known.
   bool is_hidden(std::uint32_t thread) const;
 
  private:

@@ -1,7 +1,7 @@
-// Work that may block for as long as another process likes: it runs in a child, which is killed at a limit.
+// Work that another process can block for any time runs in a child, which is killed at a limit.
 //
-// Reading another process's memory can wait for that process (userfaultfd, a file system of its own), and then heeds no signal but
-// SIGKILL. In a child it keeps the observer neither from ^C nor from its end.
+// Reading another process's memory can wait for that process (userfaultfd, a file system of its own), and only
+// SIGKILL ends such a wait. In a child it prevents the observer neither from handling ^C nor from ending.
 #pragma once
 
 #include <chrono>

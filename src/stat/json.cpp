@@ -35,7 +35,7 @@ json or_null(const std::optional<double>& v) {
   return v ? json(*v) : json();
 }
 
-/// "tid", null where it is not known, and "own_tid" where that is another.
+/// "tid", null if it is not known, and "own_tid" if that is another.
 void add_id(json& j, const char* key, const shown_id& id) {
   j[key] = id.seen != 0 ? json(id.seen) : json();
   if (id.own != 0) j[std::string("own_") + key] = id.own;

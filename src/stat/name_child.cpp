@@ -116,7 +116,8 @@ name_child::~name_child() {
   if (channel_ >= 0) close(channel_);
   if (pid_ <= 0) return;
   kill(pid_, SIGKILL);
-  // A file system of the recorded program (FUSE) may hold the child for ever in a call that no signal ends. It is left then.
+  // A file system of the recorded program (FUSE) may hold the child for ever in a call that no signal ends. The child
+  // is not awaited then.
   const deadline until = std::chrono::steady_clock::now() + std::chrono::milliseconds(200);
   constexpr timespec pause{0, 200'000};
   while (waitpid(pid_, nullptr, WNOHANG) == 0 && std::chrono::steady_clock::now() < until) nanosleep(&pause, nullptr);

@@ -29,7 +29,7 @@ class name_child {
   name_child& operator=(const name_child&) = delete;
 
   pid_t pid() const { return pid_; }
-  /// False if it took longer than until then, if the other end is closed, or if a signal waits that is to end the command.
+  /// False if the deadline has passed, if the other end is closed, or if a signal waits that is to end the command.
   bool send_all(const void* from, std::size_t size, deadline until) const;
   bool receive_all(void* to, std::size_t size, deadline until) const;
 
@@ -43,8 +43,8 @@ class name_child {
 /// Whether a signal waits that is to end the command: `usher stat` blocks them while it records.
 bool is_to_end();
 
-/// The child's work: is confined, says so, and answers queries until the channel is closed. A query message is their number, at most
-/// most_queries, and the queries.
+/// The child's work: it confines itself, reports this, and answers queries until the channel is closed. A query
+/// message is the number of queries, at most most_queries, and the queries.
 [[noreturn]] void serve_names(int channel, pid_t parent, const process_place& place, record::view record,
                               const std::set<std::string>& left_out);
 

@@ -23,7 +23,7 @@ class namer {
  public:
   namer(record::view record, symbols& names) : record_(record), names_(names) {}
 
-  /// Announces all names of these objects that are certain to be asked for.
+  /// Announces all names of these objects that are certain to be requested.
   void prepare(const std::vector<std::uint32_t>& objects);
   /// The static object at the address, if its module has a symbol or at least a name.
   std::optional<symbols::static_object> static_object(const record::object& o);

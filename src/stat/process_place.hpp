@@ -1,8 +1,7 @@
-// Where a process sees its files, and with which ids: what another process needs in order to open the same files with the same rights.
-//
-// The attacker is the recorded process. It may end, change its ids, replace links and mounts, and have its number given to another process,
-// all while it is looked at. So the descriptors are opened once, through one descriptor of /proc/PID, which stands for this process
-// only, even if the number is reused; the ids are read before and after.
+// The root directory and ids of a process: another process needs them to open the same files with the same rights.
+// The attacker is the recorded process. It may end, change its ids, replace links and mounts, and have its number
+// given to another process, all during the reading. So the descriptors are opened once, through one descriptor of
+// /proc/PID, which stands for this process only, even if the number is reused; the ids are read before and after.
 #pragma once
 
 #include <sys/types.h>
@@ -42,7 +41,7 @@ struct process_place {
   gid_t gid_inside = 0;
   /// It has CAP_DAC_READ_SEARCH in the user namespace of this process, so it may read all files already.
   bool reads_all = false;
-  /// Why the place is not known, as a part of a sentence; empty: it is known.
+  /// The reason why the place is not known, as a part of a sentence; empty: it is known.
   std::string refusal;
 
   /// Equal places need one process only. Inodes of the descriptors above; 0: none.

@@ -37,7 +37,7 @@ struct thread_sum {
 /// Sums of one object or of several, in ticks unless another unit is given.
 struct tally {
   std::uint64_t acquisitions = 0, contended = 0, waited = 0, longest = 0, waits = 0;
-  /// Of the timed holds that have ended. `holds` is the number for which they stand, `timed` their own.
+  /// Sums of the timed holds that have ended. `holds` is the number for which they stand, `timed` their own.
   std::uint64_t held = 0, holds = 0, timed = 0, longest_hold = 0;
   double held_in_all = 0;  ///< seconds, of all holds
   std::optional<double> held_share;
@@ -179,8 +179,8 @@ std::uint64_t reader::end_of(std::uint32_t process) const {
   return ended == 0 ? time_.end : std::clamp(ended, time_.begin, time_.end);
 }
 
-/// The end of a thread, at the latest that of its process: a thread that still waits then ends at the same time.
-/// One of which nothing else is known ends with its last wait.
+/// The end of a thread, at the latest that of its process: a thread that still waits then ends at the same time. A
+/// thread without other data ends with its last wait.
 std::uint64_t reader::end_of_thread(std::uint32_t thread) const {
   const record::thread_slot& t = record_.thread(thread);
   const std::uint64_t end = end_of(get(t.process));
@@ -598,8 +598,9 @@ bool is_among(const frame& function, const std::vector<charged_stack>& stacks) {
 }
 
 /// An entry of the record is made when a thread first locks an address, and stays when memory is freed without
-/// pthread_mutex_destroy, as a std::mutex is. So the place of a row may be that of an object that is long gone; who waits and
-/// holds now is known by samples. Objects that are initialised have a new entry, and a place where they are often not used.
+/// pthread_mutex_destroy, as a std::mutex is. So the place of a row may be that of an object that no longer exists;
+/// samples show the present waiters and holders. Objects that are initialised have a new entry, and a place where
+/// they are often not used.
 void reader::name_by_use(row& r) {
   const frame* const first = r.place.place();
   if (r.by_init || first == nullptr || first->function.empty()) return;

@@ -19,9 +19,9 @@ struct time_scale {
   double seconds(std::uint64_t ticks) const { return static_cast<double>(ticks) * seconds_a_tick; }
 };
 
-/// A report with the rows sorted by waiting time, without verdicts (rules.hpp gives them). At most `most_rows` rows get stacks and
-/// source lines; for the others, files are only opened for names. The record must be a copy that no process changes (record_copy).
-/// `ids`: what the census saw; null: the record's ids are this process's.
+/// A report with the rows sorted by waiting time, without verdicts (rules.hpp gives them). At most `most_rows` rows
+/// get stacks and source lines; for the others, files are only opened for names. The record must be a copy that no
+/// process changes (record_copy). `ids`: the ids that the census read; null: the record's ids are this process's.
 report read_report(record::view record, const time_scale& time, symbols& names, std::size_t most_rows,
                    const seen_ids* ids = nullptr);
 

@@ -42,7 +42,7 @@ std::string first_of(const std::set<std::string>& files) {
 }  // namespace
 
 struct remote_symbols::state {
-  /// A place, its child, and what has gone wrong there.
+  /// A place, its child, and the failures there.
   struct served_place {
     process_place place;
     std::unique_ptr<name_child> child;
@@ -51,7 +51,7 @@ struct remote_symbols::state {
     std::string file;                       ///< that the child has announced last
     unsigned nameless_failures = 0;         ///< without an announced file
     bool has_no_names = false;              ///< from here on
-    std::string refusal;                    ///< why it never had any
+    std::string refusal;                    ///< the reason why it never had names
   };
 
   using query_key = std::tuple<query::what, std::uint32_t, std::uint64_t>;

@@ -1,13 +1,15 @@
 // Names from a child process that has the ids of the recorded program, sees its files, and may do nothing but read them.
 //
-// Attackers: the recorded program chooses the paths and contents of the files in which names are looked up, and whoever owns a file on
-// the way does so, too. A crafted file may crash elfutils, keep it busy for ever, or take over the process that reads it; a path
-// may lead to a pipe, or to a file that only the observer may read. So the observer opens none of these files. It forks a child for
-// each place (process_place.hpp), which is confined (confinement.hpp) before it opens the first one. The child looks names up by the class
-// `symbols` in its copy of the observer's memory, which has the record, and sends them in bounded messages (name_messages.hpp).
+// Attackers: the recorded program, and the owner of any file on the way, choose the paths and contents of the files
+// in which names are looked up. A crafted file may crash elfutils, keep it busy for ever, or take over the process
+// that reads it; a path may lead to a pipe, or to a file that only the observer may read. So the observer opens none
+// of these files. It forks a child for each place (process_place.hpp), which is confined (confinement.hpp) before it
+// opens the first one. The child looks names up by the class `symbols` in its copy of the observer's memory, which
+// has the record, and sends them in bounded messages (name_messages.hpp).
 //
-// The child announces each file before it opens or reads it. If it ends, sends nonsense or exceeds the time, the file announced last is left
-// out, and a new child serves the rest. What is left out has module and offset, and the report has a remark.
+// The child announces each file before it opens or reads it. If it ends, sends nonsense or exceeds the time, the file
+// announced last is left out, and a new child serves the rest. Addresses in such a file have module and offset, and
+// the report has a remark.
 #pragma once
 
 #include <sys/types.h>
@@ -23,7 +25,7 @@
 
 namespace usher::cli::stat {
 
-/// What names may cost. Shared by several objects, it limits all of them together.
+/// Limits of the cost of names. Several objects may share one: it limits all of them together.
 struct name_budget {
   double seconds_a_file = 20;                               ///< of waiting for names from one file; chosen
   double seconds = 120;                                     ///< that are left for waiting; chosen

@@ -49,8 +49,8 @@ std::span<const workloads::description> programs();
 void check_point(const point& p);
 
 /// Runs the point in this process, which should do nothing else: its CPU time and context switches count as the
-/// program's. Does not return if the lock hangs. Throws what check_point() does, workloads::bad_program, and the first
-/// exception of a thread.
+/// program's. Does not return if the lock hangs. Throws the exceptions of check_point(), workloads::bad_program, and
+/// the first exception of a thread.
 result run_point(const point& p);
 
 }  // namespace usher::bench

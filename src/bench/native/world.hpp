@@ -42,8 +42,8 @@ class histogram {
   std::uint64_t count_ = 0, sum_ = 0, longest_ = 0;
 };
 
-/// Memory that is only read: on large pages if they are asked for and the kernel provides them; else on small pages,
-/// which is enforced.
+/// Memory that is only read. It is on large pages if they are requested and the kernel provides them; otherwise small
+/// pages are enforced.
 class mapping {
  public:
   mapping(std::size_t bytes, std::size_t page);
@@ -190,7 +190,7 @@ class world {
 
   void measure() { phase_.store(phase::measured, std::memory_order_relaxed); }
   void end();
-  /// Whether the shared generator has the state that `steps` exclusive steps lead to. Concurrent steps would lead to
+  /// Whether the shared generator has the state to which `steps` exclusive steps lead. Concurrent steps would lead to
   /// another state. True if there is no shared generator.
   bool is_generator_at(std::uint64_t steps) const;
 

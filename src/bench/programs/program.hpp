@@ -47,7 +47,7 @@ struct description {
   const char* others = nullptr;  ///< the name of those of the other kind
 };
 
-/// Why a program cannot be run as asked, in one line.
+/// The reason why a program cannot be run with these parameters, in one line.
 struct bad_program : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
@@ -61,10 +61,10 @@ void check_parameters(const description& d, const std::map<std::string, long>& a
 /// Throws bad_program for a lock that does not exclude with a program that needs exclusion.
 void check_exclusion(const description& d, std::string_view lock, const lock_traits& traits);
 
-/// The parameters that are asked for, and the defaults of all others.
+/// The requested parameters, and the defaults of all others.
 std::map<std::string, long> with_defaults(const description& d, std::map<std::string, long> asked);
 
-/// What a program requires of its world and of the calling thread.
+/// The requirements of a program on its world and on the calling thread.
 template <class W>
 concept world = platform<typename W::platform> &&
                 requires(W w, typename W::thread t, typename W::lock l, typename W::block b, typename W::generator g,
