@@ -1,4 +1,4 @@
-// How `usher stat -p` switches the recording on in a running process, and how its record reaches the observer.
+// The protocol by which `usher stat -p` switches the recording on in a running process, and gets its record.
 //
 //     observer   finds the attach point in the library's data by its magic, and compares the versions
 //     observer   stops all threads of the process, writes a request, sets the exported functions' pointers to their
@@ -25,7 +25,7 @@
 
 namespace usher::preload {
 
-/// What an observer asks for. Written while all threads are stopped.
+/// An observer's request. Written while all threads are stopped.
 struct attach_request {
   std::uint32_t number;   ///< one more than the last one's; 0: there was none
   std::uint32_t objects;  ///< room: a power of two

@@ -1,9 +1,9 @@
 // What `usher stat` records: the layout of a file in memory, shared by the launcher and all processes of the program.
 //
-// The library writes (src/record/recorder.cpp, recorded_*.cpp), the launcher reads (src/stat/). All that both access
-// is atomic and relaxed, so a table that is read while the program runs may be inconsistent by a few operations, and
-// acquisitions of a mutex that threads count by some dozens a thread. The file is sparse; only pages that are written to become memory. Times are ticks: of the processor's time stamp counter,
-// or nanoseconds.
+// The library writes (src/record/recorder.cpp, recorded_*.cpp), the launcher reads (src/stat/). All shared data are
+// atomic and relaxed, so a table that is read while the program runs may be inconsistent by a few operations, and
+// acquisitions of a mutex that threads count by some dozens a thread. The file is sparse; only pages that are written
+// to become memory. Times are ticks: of the processor's time stamp counter, or nanoseconds.
 //
 //     header       options, capacities, how much of each table is taken, how much found no room
 //     processes    one slot for each incarnation: a fork and an exec begin new ones
@@ -18,9 +18,9 @@
 //
 // A *chain* is a thread's call chain. The *place* of an object is the chain of its initialisation or first use.
 //
-// Only a mutex's holder writes its first cache line, by loads and stores; other threads write the second. It has the key,
-// so that a thread that finds the mutex held does not touch the holder's line. Condition
-// variables and semaphores have no holder: all that is counted of them is counted by atomic additions.
+// Only a mutex's holder writes its first cache line, by loads and stores; other threads write the second. The second
+// has the key, so that a thread that finds the mutex held does not touch the holder's line. Condition variables and
+// semaphores have no holder: all their counts are atomic additions.
 #pragma once
 
 #include <algorithm>
@@ -52,7 +52,7 @@ struct capacities {
   std::uint32_t windows = 256;
 
   static constexpr std::uint32_t fewest_objects = 64, most_objects = 1 << 22;
-  /// With room for at least so many objects, within these bounds.
+  /// The capacities with room for at least so many objects, within these bounds.
   static constexpr capacities for_objects(std::uint32_t least) {
     capacities c;
     c.objects = std::bit_ceil(std::clamp(least, fewest_objects, most_objects));
@@ -66,14 +66,14 @@ struct capacities {
 /// stopped. Chosen: an observer writes several a second.
 inline constexpr std::uint64_t heartbeat_limit_ms = 10'000;
 
-/// Why a library has ended a recording that its observer has not ended.
+/// The reason why a library has ended a recording that its observer has not ended.
 enum class given_up : std::uint32_t {
   no,
   for_silence,  ///< no heartbeat came, and the tables' pages were freed
   for_another,  ///< another observer has asked for a recording
 };
 
-/// How much found no room.
+/// The numbers of entries that found no room.
 struct dropped_counts {
   word64 objects;  ///< calls on objects without an entry
   word64 details, threads, processes, modules, chains, charges;
@@ -184,8 +184,8 @@ struct alignas(128) object {
   word32 owner;         ///< thread + 1; 0: free, or not known
   word32 countdown;     ///< acquisitions until the next timed hold (low half), and the number it stands for (high half)
   word64 hold_begin;    ///< ticks but for bits 0 and 1 (recorded_mutex.cpp); 0: this hold is not timed
-  /// What the waiters had waited when this hold began: see `waiting`. A waiter that gives up during the hold subtracts
-  /// its wait, which is the only write to this line by another thread.
+  /// The waiting time of the present waiters when this hold began: see `waiting`. A waiter that gives up during the
+  /// hold subtracts its wait, which is the only write to this line by another thread.
   word64 waited_before;
   word64 held;            ///< ticks, of the timed holds, each times the number that it stands for
   word32 holds;           ///< that number, of all timed holds: held / holds is the mean
@@ -211,8 +211,8 @@ struct alignas(128) object {
 };
 static_assert(sizeof(object) == 128);
 
-/// Calls that come by the million and change nothing, a failed trylock and a signal without a waiter, are counted roughly:
-/// after the first `counted_exactly` of an object, one in `roughly`, at random, stands for that many.
+/// Failed trylocks and signals without a waiter come by the million and change nothing, so they are counted
+/// approximately: after the first `counted_exactly` of an object, one in `roughly`, at random, stands for that many.
 inline constexpr std::uint32_t counted_exactly = 4096, roughly = 16;  // chosen
 
 /// An object's key: 48 bits of its address, and above them the process's slot + 1.
@@ -226,8 +226,9 @@ constexpr std::uint32_t process_of(std::uint64_t key) {
 constexpr std::uint64_t address_of(std::uint64_t key) {
   return key & 0xffffffffffffu;
 }
-/// Where in the table the search for a key begins; it goes on to the next entries, `longest_search` in all. High bits
-/// of the product, because the key's process is above bit 48, and does not influence the product's bits below.
+/// The index in the table at which the search for a key begins; it continues with the next entries, `longest_search`
+/// in all. It is the high bits of the product, because the key's process is above bit 48, and does not influence the
+/// product's bits below.
 constexpr std::uint32_t first_place(std::uint64_t key, std::uint32_t objects) {
   return std::uint32_t((key * 0x9e3779b97f4a7c15u) >> 42) & (objects - 1);
 }
@@ -314,7 +315,7 @@ enum class charged : std::uint32_t {
   holder,  ///< count: samples; ticks: the time that others waited during holds. The chain is that of the unlock
 };
 
-/// What is charged: a static object (its index, below 2^30), or the objects of a place (2^30 + chain).
+/// The target of a charge: a static object (its index, below 2^30), or the objects of a place (2^30 + chain).
 inline constexpr std::uint32_t of_place = 1u << 30;
 
 struct charge {
@@ -348,12 +349,12 @@ struct alignas(4096) window {
 static_assert(sizeof(window) == 4096);
 
 /// The tables of the file. The capacities are a copy: a process that writes another number into the header afterwards
-/// moves no table of this view. Code that takes an index from the record compares it with the room first. Where that was
-/// forgotten, the observer's programs end (USHER_TRAPS_ON_BAD_INDEX) instead of reading elsewhere.
+/// moves no table of this view. Code that takes an index from the record compares it with the room first. If it does
+/// not, the observer's programs end (USHER_TRAPS_ON_BAD_INDEX) instead of reading elsewhere.
 class view {
  public:
   view() = default;
-  /// With the capacities that the header has now: for memory whose header has been checked.
+  /// A view with the capacities that the header has now: for memory whose header has been checked.
   explicit view(void* memory) : view(memory, static_cast<record::header*>(memory)->room) {}
   view(void* memory, const capacities& room)
       : base_(static_cast<std::byte*>(memory)), room_(room), starts_(starts(room)) {}

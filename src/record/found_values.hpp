@@ -13,7 +13,7 @@ constexpr std::uint64_t mix(std::uint64_t a, std::uint64_t b) {
   return x ^ x >> 29;
 }
 
-/// A key has two entries, next to each other. A later value may take an earlier one's.
+/// A key has two entries, next to each other. A later value may replace an earlier one.
 template <unsigned number>
 class found_values {
  public:

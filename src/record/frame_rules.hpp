@@ -1,6 +1,6 @@
-// Finds a caller's registers by DWARF's call frame information (DWARF 5, 6.4; Linux Standard Base, "Exception frames";
-// the register numbers of the x86-64 psABI). Memory is read by readable_memory. A table that is not understood is a
-// failure; unwind.hpp says what happens then.
+// Finds a caller's registers by DWARF's call frame information (DWARF 5, 6.4; Linux Standard Base, "Exception
+// frames"; the register numbers of the x86-64 psABI). Memory is read by readable_memory. An unsupported table is a
+// failure, which unwind.hpp handles.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ struct registers {
   }
 };
 
-/// A module's tables. Nothing outside of [low, high) is read.
+/// A module's tables. No memory outside of [low, high) is read.
 struct tables {
   static constexpr std::uintptr_t reach = 0x7fffffff;  ///< of the 32-bit distances from the header
 
@@ -42,7 +42,7 @@ struct tables {
   std::uintptr_t low, high;
 };
 
-/// How the caller's registers are computed from the callee's.
+/// The rules by which the caller's registers are computed from the callee's.
 struct frame_rules {
   enum how : std::uint8_t { same, undefined, at_offset, is_offset, in_register, at_expression, is_expression };
   struct rule {
@@ -205,7 +205,7 @@ class frame_entry {
   bool augmented_ = false;
 };
 
-/// What find_rules() and evaluate() work in. It is too large for the stack of a signal handler.
+/// Work area of find_rules() and evaluate(). It is too large for the stack of a signal handler.
 struct rule_room {
   static constexpr unsigned deepest = 4;       ///< gcc and glibc's assembly remember one state, rarely two
   static constexpr unsigned most_values = 16;  ///< of an expression; chosen: the signal trampoline's have 2

@@ -1,20 +1,21 @@
-// What the holder of a recorded mutex records: that it has the mutex, for how long, and how long other threads waited
+// The holder of a recorded mutex records its hold, the hold's duration, and the time for which other threads waited
 // meanwhile. A *hold* is the time from a lock to its unlock.
 //
 // A hold is charged with the time that all waiters together waited during it. object::waiting gives the time that the
 // present waiters have waited so far. During a hold no waiter leaves, except one that gives up. So the charge is that
-// sum at the end less that sum at the beginning, which is 0 without waiters; a waiter that gives up subtracts its whole
-// wait from the sum at the beginning. Of short holds that begin while threads wait, a sample is charged, with as many
-// times as much.
+// sum at the end less that sum at the beginning, which is 0 without waiters; a waiter that gives up subtracts its
+// whole wait from the sum at the beginning. If short holds begin while threads wait, a sample of them is charged,
+// with as many times as much.
 //
-// A *light hold* writes no cache line that another thread writes, too. A contended mutex whose holds follow each other within
-// about a microsecond gets such holds (record::counted_by_threads): its entry's first line would otherwise go from CPU to
-// CPU with the mutex. The thread counts the acquisition in its own slot, and remembers the mutex until its unlock, which
-// looks up nothing. A thread has one light hold at a time, and a count for each of eight mutexes; it writes other holds of
-// such mutexes into the entry, but does not time them. Of all of them, light or not, about every 32nd of a thread, at random, is
-// timed, and stands for all since the last one, with what others waited meanwhile. A light hold becomes an ordinary one before
-// its thread waits, so that each circle of waiting holders can be seen. After a wait of a millisecond the mutex is
-// recorded as others are for a while: its holds may be longer now.
+// A *light hold* writes no cache line that another thread writes, too. A contended mutex whose holds follow each
+// other within about a microsecond gets such holds (record::counted_by_threads): its entry's first line would
+// otherwise go from CPU to CPU with the mutex. The thread counts the acquisition in its own slot, and remembers the
+// mutex until its unlock, which needs no search. A thread has one light hold at a time, and a count for each of eight
+// mutexes; it writes other holds of such mutexes into the entry, but does not time them. About every 32nd of all
+// these holds of a thread, light or not, at random, is timed. It stands for all since the last one, with the time
+// that others waited meanwhile. A light hold becomes an ordinary one before its thread waits, so that each circle of
+// waiting holders can be found. After a wait of a millisecond the mutex is recorded without light holds for a while,
+// since its holds may be longer now.
 #pragma once
 
 #include "record/recorder.hpp"
@@ -25,7 +26,8 @@ inline constexpr std::uint32_t one_deeper = 1u << 16;  ///< in object::depth_and
 
 [[gnu::noinline]] void hold_begins_slowly(recorded_thread& me, record::object& o);
 
-/// By the thread that has just locked a mutex that is counted by threads: begins a light hold. False: it cannot be one.
+/// Called by the thread that has just locked a mutex that is counted by threads: begins a light hold. False: it
+/// cannot be one.
 inline bool hold_begins_lightly(recorded_thread& me, record::object& o, const void* mutex, std::uint32_t attributes) {
   if (me.light_mutex != nullptr || me.light_left <= 1) [[unlikely]]
     return false;
@@ -53,9 +55,9 @@ inline bool light_hold_ends(recorded_thread& me, const void* mutex) {
   return true;
 }
 
-/// Timing a hold takes two readings of the clock, which is more than many a hold takes. So of short holds that begin
-/// while threads wait, one in eight is timed, at random, and counts as eight, or one in 32 where the mutex has been locked
-/// often; long ones are all timed. A holder finds the same number at the beginning and at the end.
+/// Timing a hold takes two readings of the clock, longer than many a hold. So of short holds that begin while threads
+/// wait, one in eight is timed, at random, and counts as eight, or one in 32 if the mutex has been locked often; long
+/// ones are all timed. A holder finds the same number at the beginning and at the end.
 inline constexpr std::uint32_t least_beside_waiters = 8;
 inline std::uint32_t beside_waiters(std::uint64_t acquisitions) {
   return acquisitions >> 16 == 0 ? least_beside_waiters : 32;  // chosen: of 65536 holds 8192 have been timed
@@ -65,7 +67,7 @@ inline bool is_skipped(std::uint64_t acquisitions, std::uint32_t countdown) {
          (acquisitions * 0x9e3779b97f4a7c15u) >> 32 >= (std::uint64_t{1} << 32) / beside_waiters(acquisitions);
 }
 
-/// By the thread that has just locked the mutex.
+/// Called by the thread that has just locked the mutex.
 inline void hold_begins(recorded_thread& me, record::object& o, const void* mutex) {
   const std::uint32_t attributes = o.depth_and_kind.load(std::memory_order_relaxed);
   if ((attributes & record::counted_by_threads) != 0) {
@@ -95,8 +97,8 @@ struct held_charge {
   std::uint64_t due = 0;
   std::uint32_t whom = 0;
 };
-/// hold_ends_slowly() is for before the release, while the thread alone writes the holder's fields; charge_holder() is
-/// for after it.
+/// hold_ends_slowly() is called before the release, while the thread alone writes the holder's fields;
+/// charge_holder() is called after it.
 [[gnu::noinline]] held_charge hold_ends_slowly(recorded_thread& me, record::object& o);
 [[gnu::cold, gnu::noinline]] void charge_holder(recorded_thread& me, const held_charge& c);
 

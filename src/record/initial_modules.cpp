@@ -36,7 +36,7 @@ const char* strings_of(const link_map& m) {
 /// The first part of the loader's list, as far as it was read.
 class first_modules {
  public:
-  /// Reads what the modules need, and what that needs. Returns the number of initial modules.
+  /// Reads the needed libraries of the modules, and those libraries' own. Returns the number of initial modules.
   unsigned find(const link_map* first) {
     next_ = first;
     read_next();

@@ -1,9 +1,9 @@
 // A record that its program may write to at this moment, as the observer reads it.
 //
-// The attacker is the recorded program: it may write anything into the file at any time, between two reads of one word
-// as well, and the observer may be root. So the capacities are a copy that was checked once, an index that comes from
-// the file is compared with them at each use, a word is read once before it is used, and only atomic words are read.
-// All else is read from a private copy (cli/process/shared_record.hpp).
+// The attacker is the recorded program: it may write anything into the file at any time, even between two reads of
+// one word, and the observer may be root. So the capacities are a copy that was checked once, an index that comes
+// from the file is compared with them at each use, a word is read once before it is used, and only atomic words are
+// read. All other data are read from a private copy (cli/process/shared_record.hpp).
 #pragma once
 
 #include <algorithm>

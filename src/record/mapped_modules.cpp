@@ -1,6 +1,6 @@
-// The loader says where a module is, and what its path is. /proc/self/maps would have to be opened, for which a sandbox
-// may kill the program. Where the loader has no _dl_find_object() (glibc before 2.35), nothing is recorded of modules
-// here: the observer reads /proc/PID/maps.
+// The loader provides the address of a module, and its path. /proc/self/maps would have to be opened, for which a
+// sandbox may kill the program. If the loader has no _dl_find_object() (glibc before 2.35), the library records no
+// modules: the observer reads /proc/PID/maps.
 #include "record/mapped_modules.hpp"
 
 #include <fcntl.h>
@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::uint32_t looked_at = 512;  // the latest slots in which equal entries are looked for; chosen
 
-/// How many slots of the table are taken.
+/// The number of taken slots of the table.
 std::uint32_t taken_slots(const recorder& r) {
   const std::uint32_t taken = r.head->modules.load(std::memory_order_acquire);
   return taken < r.room().modules ? taken : r.room().modules;
@@ -74,7 +74,7 @@ bool is_program(const link_map& entry) {
   return identity_in_memory(whole, memory);
 }
 
-/// The number of a slot that has the same, or 0: there is none.
+/// The number of a slot with the same content, or 0: there is none.
 [[gnu::noinline]] std::uint32_t same_module(const recorder& r, std::uint32_t process, const loaded_module& m,
                                             std::uint64_t identity) {
   const std::uint32_t taken = taken_slots(r);

@@ -12,7 +12,7 @@ namespace usher::preload {
 /// The module must not be unloaded meanwhile.
 std::uint32_t number_of(recorder& r, const recorded_thread& me, const loaded_module& m);
 
-/// Reads what only the program's start may read, since it opens a file: its name, and its path.
+/// Reads the name and path of the program. To be called only at its start, since it opens a file.
 void describe_program(recorder& r);
 
 }  // namespace usher::preload

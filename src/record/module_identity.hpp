@@ -1,6 +1,6 @@
-// What tells a module from another one, in memory and in its file: a hash of its build id or, where the linker has made
-// none, of the first bytes of its ELF header. Two files with the same identity have the same code at the same places, as
-// far as that can be told; a file that was replaced has another one.
+// The identity of a module, in memory and in its file: a hash of its build id or, if the linker has made none, of the
+// first bytes of its ELF header. Two files with the same identity are assumed to have the same code at the same
+// places; a file that was replaced has another one.
 #pragma once
 
 #include <elf.h>
@@ -59,8 +59,8 @@ bool of_notes(const Read& read, std::uint64_t at, std::uint64_t size, std::uint6
 
 }  // namespace identity_detail
 
-/// Calls read(place, to, size), which is false where nothing can be read; place 0 is the ELF header's.
-/// place_of(offset, address) is the place of a segment's content. 0: not known.
+/// Calls read(place, to, size), which is false if the bytes cannot be read; place 0 is the ELF header's.
+/// place_of(offset, address) is the place of a segment's content. Returns 0 if the identity is unknown.
 template <class Read, class Place>
 std::uint64_t module_identity(const Read& read, const Place& place_of) {
   constexpr unsigned most_segments = 64;  // chosen; linkers make about a dozen

@@ -1,14 +1,14 @@
-// Which memory is the calling thread's own stack: it stays mapped while the thread runs.
+// Finds the memory of the calling thread's own stack: it stays mapped while the thread runs.
 //
-// The C library puts a thread's control block, to which the thread pointer points, at the upper end of the memory of its
-// stack. The first thread's block is elsewhere; its stack ends at __libc_stack_end, above all that is mapped, as Linux
-// lays a process out. So a stack pointer below the thread pointer is on the thread's stack, and one above it on the
-// first thread's, unless it is on another stack: a fiber's, or one for signals. That is decided by the kernel: all pages
-// from the stack pointer to the end are asked for, and a stack has a guard page below it (and the first thread's a gap).
-// What was found is kept for the thread.
+// The C library puts a thread's control block, to which the thread pointer points, at the upper end of the memory of
+// its stack. The first thread's block is elsewhere; its stack ends at __libc_stack_end, above all mapped memory, as
+// Linux lays a process out. So a stack pointer below the thread pointer is on the thread's stack, and one above it on
+// the first thread's, unless it is on another stack: a fiber's, or one for signals. The kernel decides this: it is
+// asked for all pages from the stack pointer to the end, and a stack has a guard page below it (and the first
+// thread's a gap). The result is kept for the thread.
 //
-// Not decided rightly is only a fiber's stack that lies within 256 pages below a thread's stack which was made without a
-// guard page, if all pages in between are mapped.
+// The result is wrong only for a fiber's stack that lies within 256 pages below a thread's stack which was made
+// without a guard page, if all pages in between are mapped.
 #pragma once
 
 #include <cstdint>

@@ -36,7 +36,7 @@ inline bool kernel_can_read(std::uintptr_t address) {
   return answer == -EINVAL;
 }
 
-/// What may be read: a pinned range, and the pages for which the kernel has said so since this object was made.
+/// Readable memory: a pinned range, and the pages that the kernel has confirmed since this object was made.
 class readable_memory {
  public:
   readable_memory() = default;
@@ -55,7 +55,7 @@ class readable_memory {
     trusted_ = false;
     asked_low_ = asked_high_ = 0;
   }
-  /// While true, the kernel is not asked: for memory that is certain to be mapped.
+  /// While true, the kernel is not asked, because the memory is certain to be mapped.
   void trust(bool on) { trusted_ = on; }
 
   bool has(std::uintptr_t address, std::size_t size) {

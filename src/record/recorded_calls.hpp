@@ -1,9 +1,10 @@
 // The functions behind the exported ones while `usher stat` records: recorded_calls (preload/calls.hpp). recorder.hpp has
 // the course of a recording.
 //
-// Each function calls that of the selected lock or of the C library. One that may wait tries first, which costs a few instructions more than an unrecorded call. Only if that fails does it
-// read the clock, publish that the thread waits, take its call chain, and wait. What the C library does inside its own
-// calls is not seen: how it waits, and that it locks the mutex again within pthread_cond_wait.
+// Each function calls that of the selected lock or of the C library. One that may wait tries first, which costs a few
+// instructions more than an unrecorded call. Only if that fails does it read the clock, publish that the thread
+// waits, take its call chain, and wait. Two operations inside the C library's calls are not visible: how it waits,
+// and that it locks the mutex again within pthread_cond_wait.
 #pragma once
 
 #include "preload/calls.hpp"

@@ -1,6 +1,5 @@
-// Recorded condition variables. A wait unlocks the mutex and locks it again. Where our functions do that, they record
-// the mutex; where the C library does, it is recorded here, and the time for which the thread waited for the mutex is
-// not known.
+// Recorded condition variables. A wait unlocks the mutex and locks it again. Usher's own functions record this. If
+// the C library does it, it is recorded here, and the time for which the thread waited for the mutex is unknown.
 #include <cerrno>
 
 #include "preload/cancellable_wait.h"
@@ -12,8 +11,9 @@
 namespace usher::preload {
 namespace {
 
-/// Stores the time of n signals for the waiters that they will wake; the latest sixteen are kept. Which signal woke
-/// which waiter is not known, so waiters take them in order: the sum of all latencies does not depend on the order.
+/// Stores the time of n signals for the waiters that they will wake; the latest sixteen are kept. The signal that
+/// woke a given waiter is unknown, so waiters take them in order: the sum of all latencies does not depend on the
+/// order.
 void record_signal_times(record::detail& d, std::uint64_t now, std::uint32_t n) {
   const std::uint64_t first = d.sent.load(std::memory_order_relaxed);
   constexpr std::uint32_t kept = std::size(decltype(d.sent_at){});
@@ -56,7 +56,7 @@ struct cond_call {
   const timespec* until;
   const embedded_operation* wait_embedded = nullptr;
 
-  /// Whether the C library unlocks and locks the mutex, unseen.
+  /// Whether the C library unlocks and locks the mutex, invisibly.
   bool is_c_library() const { return which != how::embedded && selected().passes_through; }
   int wait() const {
     if (which == how::embedded) return (*wait_embedded)() ? 0 : ETIMEDOUT;

@@ -1,5 +1,5 @@
-// Locks that a program embeds, recorded: what usher_record_v1 leads to (usher/platform/native/recorded.hpp). The
-// machinery is that of pthread's objects; an embedded mutex is never recursive, and any thread may unlock it.
+// Recorded embedded locks: usher_record_v1 leads to these functions (usher/platform/native/recorded.hpp). They use
+// the same code as pthread's objects; an embedded mutex is never recursive, and any thread may unlock it.
 //
 // The operations are the program's own code, which may be unloaded later: none is kept beyond its call.
 #include "record/recorded_embedded.hpp"

@@ -1,4 +1,4 @@
-// What recorded embedded locks share with those of pthread.
+// The parts that recorded embedded locks share with those of pthread.
 #pragma once
 
 #include <atomic>
@@ -27,7 +27,7 @@ struct embedded_operation {
 bool wait_for_mutex(recorded_thread& me, record::object& o, const void* mutex, const embedded_operation& lock,
                     std::uint64_t caller);
 
-/// Before an unlock by any thread: ends the hold. What is due is charged after the unlock, by charge_holder().
+/// Before an unlock by any thread: ends the hold. charge_holder() charges the result after the unlock.
 held_charge end_own_or_others_hold(recorded_thread& me, record::object& o, const void* mutex);
 
 /// Waits for a condition. `mutex`: may be handed over to the thread, without a lock call; or null.

@@ -18,7 +18,8 @@ bool is_recursive(pthread_mutex_t* m) {
   return type_of(kind_of(kind_and_epoch(m).load(std::memory_order_relaxed))) == PTHREAD_MUTEX_RECURSIVE;
 }
 
-/// Of a mutex that is not where the search begins, or has no entry, or the entry of an object of another kind.
+/// Finds or makes the entry of a mutex whose entry is not where the search begins, is missing, or is of an object of
+/// another kind.
 [[gnu::noinline]] record::object* find_or_make(recorded_thread& me, pthread_mutex_t* m, std::uint64_t caller) {
   record::object* const o = me.find(m);
   if (o != nullptr && !is_another(*o, record::kind::mutex)) return o;
@@ -39,12 +40,13 @@ void forget_hold(record::object& o) {
   o.owner.store(0, std::memory_order_relaxed);
 }
 
-/// Whether the call has locked the mutex, also where its last owner died.
+/// Whether the call has locked the mutex, also if its last owner died.
 bool is_acquired(int result) {
   return result == 0 || result == EOWNERDEAD;
 }
 
-/// By the holder, and off only when no sample of the mutex is being timed: then the next hold is timed.
+/// Called by the holder. It is switched off only when no sample of the mutex is being timed; then the next hold is
+/// timed.
 void count_by_threads(record::object& o, bool on) {
   const std::uint32_t before = o.depth_and_kind.load(std::memory_order_relaxed);
   const std::uint32_t now = on ? before | record::counted_by_threads : before & ~record::counted_by_threads;
@@ -58,7 +60,7 @@ void acquired(recorded_thread& me, record::object& o, pthread_mutex_t* m, int re
   hold_begins(me, o, m);
 }
 
-/// Adds what the thread's wait consisted of, which our locks count: looks, sleeps, grants.
+/// Adds the actions of the thread's wait, which Usher's locks count: looks, sleeps, grants.
 void add_wait_tally(recorded_thread& me, record::object& o, const native_detail::wait_tally& before) {
   record::detail* const d = detail_of(me, o);
   if (d == nullptr) return;
@@ -129,7 +131,7 @@ bool needs_owner_to_unlock(pthread_mutex_t* m) {
 
 namespace {
 
-/// After a trylock that has not returned 0.
+/// Continues a trylock that has not returned 0.
 [[gnu::noinline]] int lock_busy(recorded_thread& me, record::object& o, pthread_mutex_t* m, int result,
                                 std::uint64_t caller) {
   if (result == EBUSY)
@@ -162,8 +164,8 @@ int recorded_trylock(pthread_mutex_t* m) {
   recorded_thread* const me = recorded_self();
   if (me == nullptr) [[unlikely]]
     return unrecorded().trylock(m);
-  // Found before the mutex is locked, so that it is not held longer; and without a look at the kind, which is on the
-  // holder's cache line.
+  // The entry is found before the mutex is locked, so that the mutex is not held longer, and without reading the
+  // kind, which is on the holder's cache line.
   record::object* o = me->find_at_once(m);
   const int result = selected_calls.trylock(m);
   if (is_acquired(result)) {
@@ -190,7 +192,7 @@ int recorded_clocklock(pthread_mutex_t* m, clockid_t clock, const timespec* unti
 
 namespace {
 
-/// Ends a hold that is timed, or that others have waited for.
+/// Ends a hold that is timed, or for which others have waited.
 [[gnu::noinline]] int unlock_timed(recorded_thread& me, record::object& o, pthread_mutex_t* m) {
   if (o.hold_begin.load(std::memory_order_relaxed) == record::object::not_timed) {
     forget_hold(o);
@@ -202,7 +204,7 @@ namespace {
   return result;
 }
 
-/// Whether the hold is neither timed, nor have others waited for it.
+/// Whether the hold is not timed, and no other thread has waited for it.
 bool is_plain(const record::object& o) {
   return (o.hold_begin.load(std::memory_order_relaxed) | o.waited_before.load(std::memory_order_relaxed) |
           o.waiting.load(std::memory_order_relaxed)) == 0;
@@ -221,7 +223,7 @@ bool is_plain(const record::object& o) {
     if (!is_plain(*o)) return unlock_timed(*me, *o, m);
     o->owner.store(0, std::memory_order_relaxed);
   } else if (owner == 0 && (depth & record::counted_by_threads) != 0 && !needs_owner_to_unlock(m)) {
-    // Ends another thread's light hold, of which that thread does not know. The mutex has no more of them.
+    // Ends another thread's light hold without that thread's knowledge. The mutex gets no further light holds.
     o->depth_and_kind.store((depth & ~record::counted_by_threads) | record::changes_hands, std::memory_order_relaxed);
   } else if (owner != 0 && !needs_owner_to_unlock(m)) {
     // Ends another thread's hold, which most kinds allow. It is not charged: its holder has no call chain here. The
@@ -303,8 +305,8 @@ bool has_window(const recorded_thread& me, const record::object& o) {
 
 constexpr std::uint64_t far_apart = 4096;  // ticks; chosen: two readings of the clock are 1 % of it
 
-/// How many acquisitions the next timed hold stands for: one where they are so far apart that timing costs nothing,
-/// else up to about 256, at random, so that the sample does not follow a period of the program.
+/// The number of acquisitions for which the next timed hold stands: one if they are so far apart that timing costs
+/// nothing, else up to about 256, at random, so that the sample does not follow a period of the program.
 std::uint32_t next_interval(recorded_thread& me, const record::object& o, std::uint64_t apart, std::uint64_t now) {
   if (me.of->hold_times.load(std::memory_order_relaxed) != 0 || apart >= far_apart || has_window(me, o)) return 1;
   // The first thousand are all timed, then fewer: in a short run a few holds must not stand for many.
@@ -315,7 +317,7 @@ std::uint32_t next_interval(recorded_thread& me, const record::object& o, std::u
   return std::uint32_t(mean / 2 + (((now * 0x9e3779b97f4a7c15u) >> 40) * mean >> 24)) + 1;
 }
 
-/// Holds of an interval from which it can be told how far apart they are. Chosen.
+/// The number of holds in an interval that shows how far apart they are. Chosen.
 constexpr std::uint32_t least_light_interval = 16;
 
 /// Whether a mutex whose holds follow each other soon is counted by the threads.
@@ -364,8 +366,8 @@ void record_owner(recorded_thread& me, record::object& o, std::uint64_t now) {
   if (n + 1 == record::window::length) d.window.store(0, std::memory_order_relaxed);
 }
 
-/// Adds what others waited during this hold to the charge. A thousand times a second the charge is due, and goes to the
-/// call chain of the unlock; otherwise it is kept for a later hold's.
+/// Adds the time that others waited during this hold to the charge. A thousand times a second the charge is due, and
+/// goes to the call chain of the unlock; otherwise it is kept for a later hold's.
 held_charge add_charge(recorded_thread& me, record::object& o, std::uint64_t ticks, std::uint64_t now) {
   record::detail* const d = ticks != 0 ? detail_of(me, o) : nullptr;
   if (d == nullptr) return {};

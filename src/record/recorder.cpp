@@ -184,8 +184,8 @@ void collect_counts(recorder& r, record::object& o) {
   }
 }
 
-/// Whether an object lies in a module, whose number is then recorded, as is its user's. The object is in use, and its
-/// user: so the modules are not unloaded meanwhile. Not in line, because a chain is taken next to it.
+/// Whether an object lies in a module. Records the number of that module and of its user's module. Object and user
+/// are in use, so the modules are not unloaded meanwhile. Not in line, because a chain is taken next to it.
 [[gnu::noinline]] bool is_in_module(recorded_thread& me, const void* object, std::uint64_t caller,
                                     std::uint32_t& number) {
   loaded_module m;
@@ -258,7 +258,7 @@ recorded_thread* begin_thread() {
     slot.over.store(0, std::memory_order_release);
     then.slot = &slot;
   }
-  // A signal handler may call at any moment: it finds the thread not valid until all is written.
+  // A signal handler may call this at any moment: it finds the thread not valid until all fields are written.
   std::atomic_ref(me.epoch_word).store(recorded_thread::never, std::memory_order_relaxed);
   std::atomic_signal_fence(std::memory_order_seq_cst);
   me = then;
@@ -381,8 +381,8 @@ record::detail* detail_of(recorded_thread& me, record::object& o) {
 
 namespace {
 
-/// The areas in which chains are taken. Many threads do that at once, and a signal handler while it interrupts another
-/// taking. Bits mark the areas in use; one that is left by a jump out of a handler, or by a fork, stays in use.
+/// The areas in which chains are taken. Many threads take chains at once, and a signal handler may interrupt one that
+/// does. Bits mark the areas in use; one that is left by a jump out of a handler, or by a fork, stays in use.
 constexpr unsigned most_areas = 64;  // chosen; a taking is a few microseconds, at most once a millisecond in a thread
 constinit capture_area areas[most_areas]{};
 constinit std::atomic<std::uint64_t> areas_in_use{0};
@@ -496,7 +496,7 @@ recorded_wait::recorded_wait(recorded_thread& me, record::object& o, record::kin
   slot_.chain.store(0, std::memory_order_relaxed);
   slot_.waits_for.store(me.index(o) + 1, std::memory_order_release);
   USHER_PROBE3(wait_begin, int(kind), record::address_of(o.key.load(std::memory_order_relaxed)), caller);
-  // A thread's chain is taken once a millisecond; and where the holder of the mutex waits as well, which may be a
+  // A thread's chain is taken once a millisecond, and also if the holder of the mutex waits, since this may be a
   // deadlock.
   const std::uint32_t owner = o.owner.load(std::memory_order_relaxed);
   const bool holder_waits = owner != 0 && owner <= r.room().threads && kind == record::kind::mutex &&
@@ -511,7 +511,7 @@ recorded_wait::recorded_wait(recorded_thread& me, record::object& o, record::kin
 bool recorded_wait::is_current() {
   if (epoch_ != native::fork_epoch()) return false;
   if (current_recording.load(std::memory_order_relaxed) == recording_ && me_.recording == recording_) return true;
-  // The recording has ended, and the addresses may be those of another one's file, which does not know of this wait.
+  // The recording has ended, and the addresses may be those of another one's file, which does not contain this wait.
   return false;
 }
 

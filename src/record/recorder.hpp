@@ -1,19 +1,19 @@
-// How `usher stat` records in the program. The file's layout, and which thread writes what: record/format.hpp.
+// The recording of `usher stat` in the program. record/format.hpp has the file's layout, and the writer of each part.
 //
 //     begin      record_in() or record_as_requested() maps the file and sets current_recording. connect() then has the exported
 //                functions' pointers lead to recorded_calls (preload/calls.hpp).
 //     a call     recorded_self() has the thread's slot in the file. find() has the object's entry, in a hash table by
 //                process and address; the first call on an object makes one. Then the call adds to the entry's counts:
 //                recorded_mutex.cpp, recorded_cond.cpp, recorded_semaphore.cpp.
-//     a wait     recorded_wait publishes what the thread waits for, and since when. At its end it adds to the object's
-//                sums and histogram, and charges the thread's call chain (unwind.hpp). That is taken once a millisecond,
-//                and besides if the mutex's holder waits, too, or if the wait was long.
+//     a wait     recorded_wait publishes the object for which the thread waits, and the beginning. At its end it adds to
+//                the object's sums and histogram, and charges the thread's call chain (unwind.hpp). The chain is taken
+//                once a millisecond, and also if the mutex's holder waits, too, or if the wait was long.
 //     destroy    end_object() adds the entry to the sum of its place: the call chain that made the object.
 //     end        The observer clears a word of the file, or no longer writes its heartbeat. The next slow path calls
 //                end_recording(), which resets the pointers.
 //
-// Nothing here allocates, takes a lock, or waits. A signal handler may call what it has interrupted: an entry is
-// claimed by one compare-and-swap, and at worst some dozens of calls are counted twice or not at all.
+// This code does not allocate, take a lock, or wait. A signal handler may call the function that it has interrupted:
+// an entry is claimed by one compare-and-swap, and at worst some dozens of calls are counted twice or not at all.
 //
 // The calling thread's slot is cached in thread-local storage, together with the process's epoch word: in a child it is
 // found to be the parent's. The file's addresses stay mapped, because a thread may be anywhere when the recording ends.
@@ -45,7 +45,7 @@ inline std::uint64_t ticks_of(bool tsc) {
   return native::now();
 }
 
-/// Where a path is in the file's text.
+/// The place of a path in the file's text.
 struct text_place {
   std::uint32_t at, length;
 };
@@ -60,8 +60,8 @@ constexpr std::uint32_t slot_of(std::uint64_t process_word) {
 }
 
 /// The file that this process records into. There is one recorder for each size of the tables, whose addresses and
-/// capacities never change (recording.cpp): `file` to `most_objects`. What changes with each recording is atomic, since
-/// a thread may still be in a call of the last one.
+/// capacities never change (recording.cpp): `file` to `most_objects`. The fields that change with each recording are
+/// atomic, since a thread may still be in a call of the last one.
 struct recorder {
   record::view file;
   record::header* head;
@@ -235,7 +235,7 @@ void add_counted(recorder& r, std::uint64_t word);
 /// Takes the calling thread's call chain. Returns its index + 1, or 0 if there is no room.
 std::uint32_t take_chain(recorded_thread& me);
 
-/// What a wait for the object is charged to: a static object itself, or the place of others (record::of_place).
+/// The target of a wait's charge: a static object itself, or the place of others (record::of_place).
 std::uint32_t charge_target(const recorded_thread& me, const record::object& o);
 void charge(recorder& r, record::charged what, record::kind kind, std::uint32_t whom, std::uint32_t chain,
             std::uint64_t count, std::uint64_t ticks);
@@ -246,8 +246,8 @@ inline void add(record::word64& w, std::uint64_t n) {
 inline void add(record::word32& w, std::uint32_t n) {
   w.fetch_add(n, std::memory_order_relaxed);
 }
-/// For calls that are counted roughly (record::roughly), since each addition takes the cache line from the other threads.
-/// Returns what is to be added to `count`.
+/// For calls that are counted approximately (record::roughly), since each addition takes the cache line from the
+/// other threads. Returns the number to be added to `count`.
 inline std::uint32_t roughly_one(recorded_thread& me, const record::word64& count) {
   if (count.load(std::memory_order_relaxed) < record::counted_exactly) return 1;
   if (me.until_counted != 0) {
@@ -274,12 +274,12 @@ class recorded_wait {
  public:
   /// The thread begins to wait.
   recorded_wait(recorded_thread& me, record::object& o, record::kind kind, std::uint64_t caller);
-  /// The thread waits no more, for whatever reason. Returns the ticks that it has waited.
+  /// The thread no longer waits, for any reason. Returns the ticks that it has waited.
   std::uint64_t finish();
-  /// False in a child that a signal handler has forked during the wait: the parent records it. And where another
-  /// recording has begun meanwhile: this one's wait is ended and not recorded.
+  /// False in a child that a signal handler has forked during the wait, which the parent records. Also false if
+  /// another recording has begun meanwhile: this one's wait is ended and not recorded.
   bool is_current();
-  /// The thread has what it waited for. Adds `ticks`.
+  /// The wait was successful. Adds `ticks`.
   void book(std::uint64_t ticks) {
     add(object_.contended, 1);
     book_wait(ticks);

@@ -1,10 +1,10 @@
 // Begins and ends recordings. recorder.hpp has the course of one, attach_point.hpp the protocol of `usher stat -p`.
 //
-// For each size of the tables there are one recorder and one range of addresses. They are used again by the next
-// recording of that size, whose file is mapped over the last one's: no number of recordings takes more of the address
-// space, and a thread that has been in the middle of a recorded call since then still finds tables of the same
-// capacities there. Such a thread may add to the counters of an unrelated object, or write into an unused entry. The
-// reader tolerates both.
+// For each size of the tables there are one recorder and one range of addresses. The next recording of that size uses
+// them again, and its file is mapped over the last one's. So no number of recordings takes more of the address space,
+// and a thread that has been in the middle of a recorded call since then still finds tables of the same capacities.
+// Such a thread may add to the counters of an unrelated object, or write into an unused entry. The reader tolerates
+// both.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -51,8 +51,9 @@ recorder& recorder_for(const capacities& room) {
 
 /// Maps the file at the recorder's addresses. The file has at least the size of the tables.
 ///
-/// At first without access: in a process that locks its future memory, all pages would be taken at once. The header is written before
-/// the file takes the last one's place, since a thread may look there for the end of the last recording.
+/// It is first mapped without access: in a process that locks its future memory, all pages would be taken at once.
+/// The header is written before the file takes the last one's place, since a thread may read it to find the end of
+/// the last recording.
 template <class F>
 bool map_file(recorder& r, int descriptor, const capacities& room, F write_header) {
   const std::size_t size = record::view::size_for(room);
@@ -96,7 +97,7 @@ void begin(recorder& r, bool attached) {
   current_recording.store(recording << recorder_bits | std::uint64_t(&r - recorders + 1), std::memory_order_release);
 }
 
-/// Whether a launcher's file is this process's own user's or root's: a stale USHER_STAT may lead to any file.
+/// Whether a launcher's file belongs to this process's user or root: a stale USHER_STAT may lead to any file.
 bool is_trusted(int descriptor, std::uint64_t& size) {
   struct stat s {};
   if (syscall(SYS_fstat, descriptor, &s) != 0 || !S_ISREG(s.st_mode) || s.st_size < off_t{sizeof(record::header)})

@@ -77,7 +77,7 @@ bool is_pinned(const walk& w, const void* entry) {
   return false;
 }
 
-/// The rest of the chain may be wrong: no memory may be read that another thread could unmap.
+/// The rest of the chain may be wrong: memory that another thread could unmap may no longer be read.
 void end_certainty(walk& w) {
   if (!w.certain) return;
   w.certain = false;
@@ -97,8 +97,8 @@ void find_own(frame_module& m) {
     if (segments[i].p_type == PT_GNU_EH_FRAME) m.tables = m.begin + segments[i].p_vaddr;
 }
 
-/// The place of a module may later be another one's, so what its tables' header says is part of its name, too: versions
-/// and encodings, where .eh_frame is, how many frames, the first one. False: it cannot be read.
+/// Another module may later have the same place, so the header of the tables is part of the name, too: versions and
+/// encodings, the place of .eh_frame, the number of frames, the first one. False: it cannot be read.
 [[gnu::noinline]] bool name_unloadable(walk& w) {
   frame_module& m = w.module;
   w.of_module = {};
@@ -110,8 +110,8 @@ void find_own(frame_module& m) {
   return true;
 }
 
-/// Sets w.module, the module of the last frame, to the module of `address`, which is most often the same. Nothing is
-/// read of a module that another thread could unload meanwhile.
+/// Sets w.module, the module of the last frame, to the module of `address`, which is most often the same. No memory
+/// is read of a module that another thread could unload meanwhile.
 void find_module_of(std::uint64_t address, walk& w) {
   frame_module& m = w.module;
   if (m.has(address)) return;

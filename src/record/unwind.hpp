@@ -20,8 +20,8 @@
 //   - It ends: the canonical frame address rises with each frame but a signal's, and there are at most 256 frames.
 //
 // Why it does not fault
-//   That a page was readable once says nothing about the next chain: modules are unloaded, stacks and code unmapped. That
-//   it was readable a moment ago says nothing if another thread may unmap it. So only that is read which another thread
+//   That a page was readable once does not show that it is at the next chain: modules are unloaded, stacks and code
+//   unmapped. Nor does a check a moment ago, if another thread may unmap it. So only memory is read that another thread
 //   cannot unmap before this one has gone on:
 //   - A chain begins in our own frame. As long as each step is by unwind tables, the thread will return to each address,
 //     so the code's module stays loaded, with its tables; and the frames lie on live stack. The kernel is asked all the
@@ -90,7 +90,7 @@ struct module_numbers {
   const void* context;
 };
 
-/// What capture() works in: more than the stack of a signal handler may have room for.
+/// Work area of capture(), larger than the stack of a signal handler may be.
 struct capture_area {
   call_chain chain;
   alignas(16) std::byte room[1792];

@@ -1,4 +1,5 @@
-// Advice about a row and about the program. Each table is read from the top, and the first rule that fits gives the verdict.
+// Advice about a row and about the program. Each table is read from the top, and the first rule that applies gives
+// the verdict.
 //
 // The thresholds are chosen, not measured. They apply to waiting times, to the threads that waited, and to the time that the mutex was
 // held meanwhile. The number of lock calls, or of those that had to wait, decides nothing.
@@ -84,7 +85,7 @@ std::string place_text(const frame& f) {
   return hexadecimal(f.address);
 }
 
-/// The place that held the mutex while others waited; if it is not known, the row's own name.
+/// The place that held the mutex while others waited; if it is unknown, the row's own name.
 std::string holder_place(const row& r) {
   for (const charged_stack& s : r.holders)
     if (const frame* f = s.where.place()) return place_text(*f);
@@ -204,7 +205,8 @@ bool outlasts_holds(const row_facts& f, double factor) {
   return c.waiting.longest >= long_wait && f.holds_known() && c.waiting.longest >= factor * c.holding.longest;
 }
 
-/// Whether the share of held time does not rest on a few timed holds that were interrupted, each of which counts 64 times.
+/// Whether the share of held time does not depend on a few timed holds that were interrupted, each of which counts 64
+/// times.
 bool is_sound(const row_facts& f) {
   const counts& c = f.r.seen;
   if (c.holding_is_exact || !c.holding.median || f.mean_hold >= short_hold) return true;

@@ -1,4 +1,4 @@
-// Verdicts on rows and on the program. Each has a table of rules, of which the first that fits decides.
+// Verdicts on rows and on the program. Each has a table of rules, of which the first that applies decides.
 #pragma once
 
 #include <span>

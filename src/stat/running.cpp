@@ -91,7 +91,8 @@ std::vector<std::string> command_of(pid_t pid) {
   return words;
 }
 
-/// The kernel makes the path for the root directory of the process that asks: so a child asks, which may be anywhere.
+/// The kernel makes the path for the root directory of the process that asks: so a child asks, since it may change
+/// its root to any directory.
 std::string program_of(pid_t pid, int root) {
   const int process = open(fmt::format("/proc/{}", pid).c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
   if (process < 0) return "";

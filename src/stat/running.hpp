@@ -20,11 +20,12 @@ bool is_stopped(pid_t pid);
 /// The words of its command line.
 std::vector<std::string> command_of(pid_t pid);
 
-/// The path of its program below this root directory (a descriptor; −1: as this process sees it); empty if that is not known.
+/// The path of its program below this root directory (a descriptor; −1: as this process sees it); empty if it is
+/// unknown.
 std::string program_of(pid_t pid, int root);
 
-/// Sets this path for the modules without one, which are the program itself: the library knows the path only if the recording began with
-/// the program. For a private copy of a record.
+/// Sets this path for the modules without one, which are the program itself: the library knows the path only if the
+/// recording began with the program. For a private copy of a record.
 void name_program(const record::view& copy, const std::string& path);
 
 /// CPU seconds of a process and of its children that have ended; nullopt if it has ended itself.

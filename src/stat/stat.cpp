@@ -1,4 +1,4 @@
-// usher stat: which mutex is hot, who holds it, who waits, and what to do about it.
+// usher stat: reports contended mutexes, the code that holds them, the code that waits for them, and a remedy.
 //
 // The program writes a record while it runs (src/record/format.hpp). This process samples it periodically and makes the report when the
 // program has ended, normally or not.
@@ -143,7 +143,7 @@ class sample_timer {
 class ending {
  public:
   explicit ending(const stat::signal_queue& signals) : signals_(signals) {}
-  /// Whether one has come, or comes within this time.
+  /// Whether such a signal waits, or arrives within this time.
   bool comes_within(std::chrono::nanoseconds time) {
     if (came_) return true;
     const auto signal = signals_.next(time);
@@ -162,8 +162,9 @@ class ending {
   int status_ = 0;
 };
 
-/// Writes the heartbeat several times a second, whatever else this process does: a sample of a large process or names for a deadlock
-/// may take seconds. The thread touches nothing but the record, so that children may be forked meanwhile.
+/// Writes the heartbeat several times a second, while this process may do other work: a sample of a large process or
+/// names for a deadlock may take seconds. The thread accesses only the record, so that children may be forked
+/// meanwhile.
 class beating {
  public:
   explicit beating(record_file& file) : thread_([this, &file] { run(file); }) {}
@@ -228,7 +229,8 @@ class recording {
   std::vector<std::string> remarks_;
 };
 
-/// For the lines on deadlocks, while the program runs: they may take 10 s in all (chosen) from the sampling.
+/// The names for the lines on deadlocks while the program runs: their lookup may take 10 s in all (chosen) from the
+/// sampling.
 stat::watch::name_source recording::naming() {
   auto budget = std::make_shared<stat::name_budget>();
   budget->seconds_a_file = budget->seconds = 10;
@@ -340,7 +342,7 @@ int recording::observe(const running_process& p, const time_limit& limit, ending
   return status;
 }
 
-/// Whether the program has locks of Usher in itself that are not recorded.
+/// Whether the program embeds locks of Usher that are not recorded.
 bool recording::embeds_unseen_locks() const {
   const bool of_process = options_.pid_given->count() != 0;
   const auto program = of_process ? fmt::format("/proc/{}/exe", pid_) : find_program(command_[0]);
@@ -360,7 +362,7 @@ std::string recording::nothing_to_show(const stat::report& r, const recorded_cal
                      "nothing was recorded: libusher.so was not loaded into {} (a static, Go or set-user-ID "
                      "program, or one that clears LD_PRELOAD)",
                      command_[0]);
-  // Fewer calls are not the program's: libraries lock a few mutexes while they are loaded.
+  // A smaller number of calls is not from the program: libraries lock a few mutexes while they are loaded.
   constexpr std::uint64_t few = 100;
   const bool any_waiting =
       calls.contended != 0 || !r.deadlocks.empty() ||
@@ -445,7 +447,7 @@ int recording::write_report(int status) {
   return !written && status == 0 ? int{cannot_start} : status;
 }
 
-/// Why the word is no duration; empty if it is one.
+/// The reason why the word is no duration; empty if it is one.
 std::string no_duration(const std::string& text) {
   char* rest = nullptr;
   const double v = std::strtod(text.c_str(), &rest);

@@ -41,7 +41,7 @@ std::vector<pid_t> threads_of(pid_t pid) {
   return all;
 }
 
-/// In the child: its end lets all threads go that are still held.
+/// In the child: its end lets all stopped threads go.
 class holder {
  public:
   explicit holder(pid_t pid) : pid_(pid) {}
@@ -50,7 +50,7 @@ class holder {
   bool stop_all() {
     begin_ = clock::now();
     const auto deadline = begin_ + stop_deadline;
-    // A thread that runs may make others until it is stopped.
+    // A thread that runs may create others until it is stopped.
     for (bool more = true; more;) {
       more = false;
       for (const pid_t tid : threads_of(pid_))
@@ -80,7 +80,7 @@ class holder {
   double seconds() const { return std::chrono::duration<double>(end_ - begin_).count(); }
   unsigned number() const { return static_cast<unsigned>(threads_.size()); }
 
-  /// Why not all threads stopped.
+  /// The reason why not all threads stopped.
   std::string unstopped() const {
     unsigned n = 0;
     pid_t first = 0;
@@ -112,7 +112,7 @@ class holder {
     return true;
   }
 
-  /// Waits for all that still run. False: not all have stopped.
+  /// Waits for all threads that still run. False: not all have stopped.
   bool await(clock::time_point deadline) {
     for (unsigned turn = 0;; turn++) {
       bool all = true;
@@ -149,7 +149,7 @@ class holder {
   clock::time_point begin_{}, end_{};
 };
 
-/// What the child reports, before the text of the error.
+/// The child's report, before the text of the error.
 struct message {
   double seconds;
   unsigned threads;
@@ -175,7 +175,7 @@ std::string hold(pid_t pid, const std::function<std::string(const std::vector<pi
 
 stand_still while_stopped(pid_t pid, const std::function<std::string(const std::vector<pid_t>&)>& then,
                           const std::function<bool()>& interrupted) {
-  // The deadline is the threads'. What the child does then is bounded, unless the process hinders it.
+  // The deadline is for stopping the threads. The child's further work is bounded, unless the process hinders it.
   const auto bytes = in_child([&] { return hold(pid, then); }, 20 * stop_deadline, interrupted);
   message m{};
   stand_still result;

@@ -1,7 +1,8 @@
 // All threads of a process, stopped for a moment.
 //
-// A child of the observer does this (ptrace). When it ends, for whatever reason, the kernel lets all threads go: also when the
-// observer is killed, since the child then dies with it. ^C works meanwhile, because the observer itself never waits for a thread.
+// A child of the observer does this (ptrace). When it ends, for any reason, the kernel lets all threads go: also when
+// the observer is killed, since the child then dies with it. ^C works meanwhile, because the observer itself never
+// waits for a thread.
 //
 // All threads are interrupted at once, then awaited together, with one deadline. A thread that sleeps in the kernel in state D, as in
 // vfork() or on a slow disk, need not stop: after the request it stops before it returns to the program's code. A process that

@@ -255,7 +255,8 @@ std::vector<segment> loaded_segments(int fd) {
   return loaded;
 }
 
-/// As the recorded program has it of its memory. The file is its own, so each size is one that the reading bounds.
+/// The identity of the file, computed as the library does from its memory. The recorded program chose the file's
+/// content, so module_identity() bounds each size.
 std::uint64_t identity_of_file(int fd) {
   const auto read = [fd](std::uint64_t place, void* to, std::size_t size) {
     return pread(fd, to, size, static_cast<off_t>(place)) == static_cast<ssize_t>(size);
@@ -263,8 +264,9 @@ std::uint64_t identity_of_file(int fd) {
   return record::module_identity(read, [](std::uint64_t offset, std::uint64_t) { return offset; });
 }
 
-/// The path of a module as the loader has it: empty for the program itself, perhaps relative to a working directory. The process may have
-/// forged its number: then the path is another process's, and the file's identity does not fit.
+/// The path of a module, from the loader's: that is empty for the program itself, perhaps relative to a working
+/// directory. The process may have forged its number: then the path is another process's, and the file's identity
+/// differs.
 std::string whole_path(std::string path, std::uint32_t pid) {
   if (path.starts_with('/')) return path;
   const bool is_program = path.empty();
@@ -280,7 +282,7 @@ std::string whole_path(std::string path, std::uint32_t pid) {
 /// A mapped file. Its addresses are those of its program headers, as `nm` prints them.
 class mapped_file {
  public:
-  /// The recorded program chose the path and the content: pipes and devices are not waited for and not read.
+  /// The recorded program chose the path and the content, so pipes and devices are neither awaited nor read.
   mapped_file(std::string path, std::uint64_t identity, const file_reading& how) : path_(std::move(path)) {
     if (!how.opens_files || how.left_out.contains(path_) || path_.ends_with(" (deleted)")) return;
     if (how.entered) how.entered(path_);
@@ -375,7 +377,8 @@ class mapped_file {
     for (std::ptrdiff_t i = 0; (i = dwarf_ranges(&die, i, &base, &begin, &end)) > 0;) f(begin, end);
   }
 
-  /// Functions of a unit, those in namespaces and classes among them. In functions there are few: `nested` are those.
+  /// Functions of a unit, those in namespaces and classes among them. The few functions within functions are
+  /// `nested`.
   static void add_functions(Dwarf_Die parent, bool nested, address_ranges<Dwarf_Die>& to) {
     Dwarf_Die die;
     if (dwarf_child(&parent, &die) != 0) return;

@@ -54,7 +54,7 @@ class symbols {
   /// The object at an address in a module's data: record::word_of().
   virtual std::optional<static_object> object_at(std::uint32_t process, std::uint64_t word);
 
-  /// Announces that these addresses will be asked for, all in one message.
+  /// Announces that these addresses will be requested, all in one message.
   virtual void prepare(std::span<const query>) {}
   /// Sentences about names that are missing.
   virtual std::vector<std::string> remarks() const { return {}; }

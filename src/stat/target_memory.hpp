@@ -1,8 +1,9 @@
-// The memory of another process, by /proc/PID/mem. The process may change it at any time, may unmap it, and may have forged
-// it: what is read is a copy, to be checked before it is used.
+// The memory of another process, by /proc/PID/mem. The process may change it at any time, may unmap it, and may have
+// forged it: reads return a copy, which must be checked before it is used.
 //
-// The file stays that of the memory which the process has when it is opened. After an exec, or when the number belongs to another
-// process, nothing can be read or written: an attacker cannot have the observer write into a program with more rights.
+// The file is that of the memory which the process has when it is opened. After an exec, or when the number belongs
+// to another process, nothing can be read or written: an attacker cannot have the observer write into a program with
+// more rights.
 #pragma once
 
 #include <sys/types.h>
@@ -19,7 +20,7 @@ namespace usher::cli::stat {
 class target_memory {
  public:
   explicit target_memory(pid_t pid);
-  /// Why it could not be opened; 0: it is open.
+  /// The errno of the failed open; 0: it is open.
   int error() const { return error_; }
 
   /// All of these bytes, or false with errno.

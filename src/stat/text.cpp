@@ -230,7 +230,7 @@ std::string stacks_text(const std::vector<charged_stack>& stacks, std::string_vi
   return text;
 }
 
-/// A count that is rough where it is large.
+/// Marks a count as approximate if it is large.
 std::string rough_count(std::uint64_t n) {
   return (n > record::counted_exactly ? "about " : "") + exact_count(n);
 }
@@ -376,7 +376,7 @@ std::string module_without_names(const row& r) {
   return "";
 }
 
-/// Where the first row that its rule calls hot has no names: how to have them.
+/// A hint on missing names, for the first row that its rule calls hot and that has none; else empty.
 std::string hint_on_names(const report& r) {
   for (const row& i : r.rows) {
     if (i.rule == "cool" || i.rule == "uncontended" || i.what == kind::condition) continue;
@@ -389,7 +389,7 @@ std::string hint_on_names(const report& r) {
   return "";
 }
 
-/// With those that follow from the figures.
+/// The report's remarks, and those that follow from the figures.
 std::vector<std::string> all_remarks(const report& r) {
   std::vector<std::string> all = r.remarks;
   if (std::string hint = hint_on_names(r); !hint.empty()) all.push_back(std::move(hint));

@@ -1,4 +1,4 @@
-// Observations that are possible only while the program runs: which threads live, and which of them are in a deadlock.
+// Observations that are possible only while the program runs: living threads, and those in a deadlock.
 #pragma once
 
 #include <cstdint>
