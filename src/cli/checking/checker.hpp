@@ -1,4 +1,4 @@
-// The checker: where its programs are, which targets they have, and what a run of them replies.
+// The checker: the paths of its programs, their targets, and the replies of a run.
 //
 // The checker is no part of `usher`, because relacy replaces the allocator of the program that contains it. usher_check has the
 // targets and a few mutants; usher_check_mutants, beside it, has the other mutants, which take longer to build.
@@ -14,7 +14,7 @@
 
 namespace usher::cli::checking {
 
-/// Why there is no checker; one line.
+/// The reason why there is no checker; one line.
 struct no_checker {
   std::string reason;
 };
@@ -22,8 +22,8 @@ struct no_checker {
 /// The path of usher_check: the one that USHER_CHECKER names, else the one near this program.
 std::variant<std::string, no_checker> find_checker();
 
-/// The text of a line of the sources that the checker was built from; empty if the file is not found. The file is looked for
-/// where it was at the build, then near this program.
+/// The text of a line of the sources that the checker was built from; empty if the file is not found. The file is
+/// searched for at its path during the build, then near this program.
 std::string source_line(const std::string& file, unsigned line);
 
 /// A source file without the folders that depend on the machine: "usher/locks/twa.hpp".
@@ -41,7 +41,7 @@ struct target {
 /// Whether usher_check_mutants is beside the checker.
 bool has_all_mutants(const std::string& checker);
 
-/// Of the checker and of usher_check_mutants beside it. Throws where one of them does not work.
+/// The targets of the checker and of usher_check_mutants beside it. Throws if one of them does not work.
 std::vector<target> all_targets(const std::string& checker);
 
 /// The end of a run of one part.
@@ -56,14 +56,14 @@ struct verdict {
   bool failed() const { return way != kind::pass; }
 };
 
-/// All that one run of the checker printed.
+/// The output of one run of the checker.
 struct reply {
   std::vector<verdict> verdicts;
   std::vector<step> steps;
   std::vector<std::string> other;  ///< lines that are neither
 };
 
-/// Reads a run's output. Of a run that crashed or hung, the last verdict says so.
+/// Reads a run's output. If the run crashed or hung, the last verdict says so.
 reply reply_of(const ended_run& run, double limit);
 
 }  // namespace usher::cli::checking

@@ -9,7 +9,7 @@
 
 namespace usher::cli::checking {
 
-/// The last step says what failed. `before`: steps that precede these. Lines are cut to `width`, unless that is 0.
+/// The last step has the failure. `before`: steps that precede these. Lines are cut to `width`, unless that is 0.
 std::string format_interleaving(const std::vector<step>& steps, std::size_t before, unsigned threads,
                                 std::size_t width);
 

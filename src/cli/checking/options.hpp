@@ -1,4 +1,4 @@
-// What the options of `usher check` ask for.
+// The values of the options of `usher check`.
 #pragma once
 
 #include <cstdint>

@@ -73,7 +73,7 @@ void report_unknown(const std::string& checker, const std::vector<target>& all, 
     report_error("check: {} was built without the lock {}: build it again", checker, name);
 }
 
-/// The names that --all, or --mutants without names, stands for. The forms of a family follow each other.
+/// The names for which --all, or --mutants without names, stands. The forms of a family follow each other.
 std::vector<std::string> families(const std::vector<target>& all, bool mutants) {
   std::vector<std::string> names;
   for (const target& t : all)
@@ -87,7 +87,7 @@ bool is_wanted_form(const options& o, const target& t) {
 
 bool is_wanted_scenario(const options& o, const std::string& scenario) {
   if (!o.scenario.empty()) return o.scenario == scenario;
-  // The schedules of these two are fair and random: a search has none.
+  // The schedules of these two are fair and random, so a search cannot run them.
   return o.random() || (scenario != "progress" && scenario != "served");
 }
 
@@ -115,7 +115,7 @@ struct form_with_sites {
   std::vector<std::string> sites;
 };
 
-/// Asks the checker which orders each form executes. False: one run failed.
+/// Asks the checker for the orders that each form executes. False: one run failed.
 bool find_sites(const options& o, std::vector<form_with_sites>& forms) {
   progress bar(forms.size(), o.quiet);
   bool all_replied = true;
@@ -138,7 +138,7 @@ bool find_sites(const options& o, std::vector<form_with_sites>& forms) {
   return all_replied;
 }
 
-/// Where the orders of a lock are looked for first: its own header, then headers of other locks, then what all locks share.
+/// The search order for the orders of a lock: its own header, then headers of other locks, then shared headers.
 int rank_of(const std::string& file, const lock_facts* facts) {
   const std::string_view locks = "usher/locks/";
   if (file.starts_with("mutants/")) return 0;
@@ -219,7 +219,7 @@ std::optional<std::vector<goal>> weaken(const options& o, const std::string& che
   return goals;
 }
 
-/// Where all parts must pass, one part after the other. Where one must fail, a few executions of all parts first.
+/// If all parts must pass, one part after the other. If one must fail, a few executions of all parts first.
 void cut_into_chunks(const options& o, std::vector<goal>& goals) {
   const std::uint64_t all = o.executions;
   for (goal& g : goals) {
@@ -229,7 +229,7 @@ void cut_into_chunks(const options& o, std::vector<goal>& goals) {
     for (const std::uint64_t end : ends) {
       for (std::size_t p = 0; p < g.parts.size(); ++p)
         for (std::uint64_t at = begin; at < end;) {
-          // A search is one process: how many executions a program takes is not known before.
+          // A search is one process, because the number of executions of a program is not known before.
           const std::uint64_t n = o.random() ? std::min(end - at, most_in_a_run) : end - at;
           g.chunks.push_back({p, o.seed + at, n, {}});
           at += n;

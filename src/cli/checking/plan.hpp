@@ -1,4 +1,4 @@
-// What a check runs: goals, each with its parts, and each part's executions in chunks of one process each.
+// The work of a check: goals, each with its parts, and each part's executions in chunks of one process each.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +32,7 @@ struct chunk {
   }
 };
 
-/// All parts must pass; or, of a mutant or a weakened order, the first part that fails reaches the goal.
+/// All parts must pass; or, for a mutant or a weakened order, the first part that fails reaches the goal.
 struct goal {
   static constexpr std::size_t none = ~std::size_t{0};
 
@@ -41,7 +41,7 @@ struct goal {
   bool must_fail = false;
   std::vector<part> parts;
   std::vector<chunk> chunks;
-  std::size_t first_failure = none;  ///< index of a chunk, where the goal is a failure
+  std::size_t first_failure = none;  ///< index of a chunk, if the goal is a failure
 };
 
 /// The goals that the options name. Nothing after an error message. The goals point into `all`.

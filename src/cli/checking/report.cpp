@@ -50,7 +50,7 @@ struct passed_row {
   }
 };
 
-/// Of the parts from `begin` on with one form and number of threads; returns where the next begin.
+/// A row of the parts from `begin` on with one form and number of threads; returns the index of the next part.
 std::size_t add_rows_of_form(rows& to, const results& r, std::size_t begin) {
   const part_result& first = r.parts[begin];
   passed_row complete, incomplete;
@@ -72,7 +72,7 @@ std::size_t add_rows_of_form(rows& to, const results& r, std::size_t begin) {
   return end;
 }
 
-/// Verdict, and what caught it: form, scenario, threads; the seed; executions.
+/// The verdict, and the part that caught it: form, scenario, threads; the seed; executions.
 void append_caught(std::vector<std::string>& row, const outcome& o, const char* not_caught) {
   row.emplace_back(!o.finished ? "not finished" : o.failed ? "caught" : not_caught);
   row.push_back(o.failed ? fmt::format("{} {}, {} threads", o.failed->lock, o.failed->scenario, o.failed->threads)

@@ -15,7 +15,7 @@ std::string table_text(const results& r, std::size_t width);
 /// The same table, row by row: a check may take hours.
 class result_table {
  public:
-  /// `planned`: all that will be shown, with any outcomes.
+  /// `planned`: all rows that will be shown, with any outcomes.
   result_table(const results& planned, std::size_t width);
   std::string heading() const { return table_.heading(); }
   std::string rows(const results& some) const;
@@ -24,7 +24,7 @@ class result_table {
   growing_table table_;
 };
 
-/// Each failure of a target that must pass, with its steps where they were recorded.
+/// Each failure of a target that must pass, with its steps if they were recorded.
 std::string failures_text(const results& r, std::size_t width);
 
 /// The numbers of all, in one or two lines.

@@ -9,7 +9,7 @@
 
 namespace usher::cli::checking {
 
-/// What one thread does in one step of an execution, and the line of the sources that it executes.
+/// The action of one thread in one step of an execution, and the line of the sources that it executes.
 struct step {
   unsigned thread = 0;
   std::string file;  ///< as "usher/locks/twa.hpp"; empty: the step belongs to no line

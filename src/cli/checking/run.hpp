@@ -11,8 +11,8 @@
 
 namespace usher::cli::checking {
 
-/// Runs the goals' chunks side by side and keeps what each run replies. `ended` gets each goal whose outcome is known, in their order.
-/// False: the checker itself failed.
+/// Runs the goals' chunks side by side and keeps the reply of each run. `ended` gets each goal whose outcome is
+/// known, in their order. False: the checker itself failed.
 bool run(const options& o, std::vector<goal>& goals, const std::function<void(const goal&)>& ended);
 
 /// One execution, as --replay names it. Nothing after an error message; an outcome without a failure: it passes.

@@ -43,7 +43,7 @@ outcome outcome_of(const goal& g, std::size_t part) {
   return sum;
 }
 
-/// Of a goal that is a failure: all parts up to the first chunk that failed.
+/// The result of a goal that is a failure: all parts up to the first chunk that failed.
 outcome outcome_of(const goal& g) {
   outcome sum;
   for (std::size_t p = 0; p < g.parts.size(); ++p) {

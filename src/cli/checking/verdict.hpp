@@ -1,4 +1,4 @@
-// What the runs of the checker have shown of each goal.
+// The outcome of each goal, from the runs of the checker.
 #pragma once
 
 #include <vector>

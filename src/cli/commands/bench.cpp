@@ -40,7 +40,7 @@ struct bench_options : figure_options {
   double seconds = 1;
 };
 
-/// The error of a result; empty: none. That a null lock does not exclude is no error: it exists as a baseline.
+/// The error of a result; empty: none. A null lock that does not exclude is no error: it exists as a baseline.
 std::string judge(const point_result& r) {
   if (r.exclusive.value_or(true)) return "";
   const lock_table* const lock = find_lock(r.point.lock);

@@ -143,8 +143,8 @@ int replay(const check_options& o, const std::string& checker, std::vector<check
   return 1;
 }
 
-/// Runs the goals; each row is printed as soon as it is known, and all before the steps of failures are looked for, which may take a
-/// minute each.
+/// Runs the goals. Each row is printed as soon as it is known, and all rows before the steps of failures are
+/// searched, which may take a minute each.
 int run(const check_options& o, std::vector<checking::goal>& goals, output_file& json) {
   checking::cut_into_chunks(o, goals);
   const checking::result_table table(checking::results_of(o, goals, true), terminal_width());

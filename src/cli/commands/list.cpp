@@ -27,7 +27,7 @@ struct list_options {
   bool json = false;
 };
 
-/// A lock for everyday use, and when to take it: the rows of README.md, "Which lock?".
+/// A lock for everyday use, and the situation that it suits: the rows of README.md, "Which lock?".
 struct everyday_lock {
   std::string_view name;
   const char* situation;

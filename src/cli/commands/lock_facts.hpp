@@ -18,7 +18,7 @@ struct lock_facts {
 /// Null if the catalogue has no lock of that plain name.
 const lock_facts* facts_of(std::string_view family);
 
-/// The version of the compiler whose code the instructions were counted in.
+/// The version of the compiler that made the code whose instructions were counted.
 extern const std::string_view counted_with;
 
 }  // namespace usher::cli

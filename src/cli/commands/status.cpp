@@ -178,7 +178,7 @@ void print_line(const std::string& title, const std::string& line) {
   fmt::print("{}\n", printable_line(title + ": " + line));
 }
 
-/// Prints the state of a process that has memory, in one line. Whether Usher's locks are on in it.
+/// Prints the state of a process that has memory, in one line. Returns whether Usher's locks are on in it.
 bool describe(pid_t pid, const std::string& title) {
   const auto library = library_of(pid);
   if (!library) {

@@ -112,7 +112,7 @@ bool check_usage(const try_options& o, char** command) {
 void print_report(const trial::trial_results& t, const try_options& o, std::FILE* to) {
   const std::size_t width = to == stdout ? terminal_width() : 0;
   std::string text;
-  // The results may be those of a file that another wrote. Only the table has colours, and its cells are printable.
+  // The results may come from a file of another user. Only the table has colours, and its cells are printable.
   const auto add = [&text](const std::string& part) { text += printable(part); };
   if (t.has_values()) {
     if (o.markdown)

@@ -68,8 +68,8 @@ sim::machine calibrated(const machine_changes& changes) {
   return sim::read_machine_text(calibrated_machine_file("usher sim validate"), "this computer", changes);
 }
 
-/// Runs all points natively, in rounds: load by other programs falls on all of them alike. Returns a line for each run
-/// that failed.
+/// Runs all points natively, in rounds, so that load by other programs affects all locks alike. Returns a line for
+/// each run that failed.
 std::vector<std::string> run_all_natively(std::vector<compared_point>& points, const calibrate::validation& v,
                                           progress& bar) {
   std::vector<std::string> failures;

@@ -78,8 +78,8 @@ void read_dynamic(const file& f, const ElfW(Phdr) & dynamic, const std::vector<E
   for (const std::uint64_t name : needed) into.needed.push_back(f.text(strings + name));
 }
 
-/// Looks in a segment for the notes of Usher's headers, of any release. Whoever wrote the file may claim any sizes: notes are
-/// read one after the other, in steps of a header's size at least, up to a limit.
+/// Searches a segment for the notes of Usher's headers, of any release. The author of the file may claim any sizes:
+/// notes are read one after the other, in steps of a header's size at least, up to a limit.
 void find_our_notes(const file& f, const ElfW(Phdr) & notes, elf_file& into) {
   constexpr std::string_view embeds = "usher_process_state_v", records = "usher_record_v";
   const std::uint64_t align = notes.p_align == 8 ? 8 : 4;

@@ -15,7 +15,8 @@ namespace {
 using record::read;
 constexpr auto relaxed = std::memory_order_relaxed;
 
-/// Processes that are looked for in a sample. A program may forge thousands, and each costs some files of /proc. Chosen.
+/// The most processes that are searched for in a sample. A program may forge thousands, and each costs some files of
+/// /proc. Chosen.
 constexpr unsigned most_searches = 1024;
 
 /// Whether the kernel has a process of this id, also where /proc does not show it.
@@ -76,7 +77,7 @@ bool census::look_for(std::uint32_t slot, std::uint32_t own) {
   return s.lives;
 }
 
-/// What /proc shows of a slot's process. False: it has ended.
+/// Reads the state of a slot's process in /proc. False: it has ended.
 bool census::look_at(std::uint32_t slot, std::uint32_t own) {
   process_state& s = states_[slot];
   seen_ids::entry& id = ids_.processes[slot];

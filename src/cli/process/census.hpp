@@ -26,8 +26,8 @@ struct seen_ids {
   std::vector<entry> processes, threads;
 };
 
-/// Records the lifetimes of threads and processes. The ids come from the record, which the program may forge: nothing is done with them
-/// but to read what /proc has of them. A thread of which nothing can be known is left as the library has it.
+/// Records the lifetimes of threads and processes. The ids come from the record, which the program may forge, so they
+/// are used only to read their entries in /proc. A thread without any information keeps the library's values.
 class census {
  public:
   /// `descriptor`: of the record's file; -1: it has none.

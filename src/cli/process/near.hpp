@@ -9,7 +9,7 @@
 
 namespace usher::cli {
 
-/// The tree that this program is installed or built in: <tree>/bin/usher, <tree>/libexec/usher/usher_bench.
+/// The tree in which this program is installed or was built: <tree>/bin/usher, <tree>/libexec/usher/usher_bench.
 std::filesystem::path own_tree();
 
 /// A library in this tree; an empty path if there is none.

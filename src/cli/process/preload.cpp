@@ -18,8 +18,8 @@ namespace fs = std::filesystem;
 
 constexpr const char* library_name = "libusher.so";
 
-/// Whether an entry of LD_PRELOAD is Usher's library, this one or another copy. Two copies must not be loaded, since the first would
-/// take the functions of the second for the C library's.
+/// Whether an entry of LD_PRELOAD is Usher's library, this one or another copy. Two copies must not be loaded, since
+/// the first would use the functions of the second as the C library's.
 bool is_ours(std::string_view entry, const std::string& library) {
   const std::string_view name = file_name(entry);
   if (name == library_name || name.starts_with("libusher.so.")) return true;

@@ -48,7 +48,7 @@ class process {
   /// Waits until the program ends or stops for good, the user interrupts, or the time limit is reached, and then kills all its
   /// processes. With `keep_the_rest`, the processes that an ended program has left behind live as long as this object.
   ended wait(double limit, bool keep_the_rest = false);
-  /// `say` is called once, during a wait(), if the program still runs then after so many seconds.
+  /// `say` is called once, during a wait(), if the program still runs after so many seconds.
   void remind_after(double seconds, std::function<void()> say);
   /// Whether the program has not ended yet.
   bool running();

@@ -1,8 +1,8 @@
 // The processes and threads of a record as this process's /proc has them.
 //
-// A record has the ids that its processes see. In another PID namespace these are not this process's, and the program may
-// forge them: so an id is only a hint. A process is taken for one of the record's if its id in its own namespace is the one
-// sought and it maps the record's file; nothing is done with it but to read its entry in /proc.
+// A record has the ids that its processes see. In another PID namespace these are not this process's, and the program
+// may forge them, so an id is only a hint. A process counts as one of the record's if its id in its own namespace is
+// the requested one and it maps the record's file; only its entry in /proc is read.
 #pragma once
 
 #include <sys/types.h>
@@ -29,7 +29,7 @@ struct seen_process {
   bool has_first_ended() const { return state == 'Z' || state == 'X'; }
 };
 
-/// What /proc shows of the process now; nullopt: nothing.
+/// The process's entry in /proc now; nullopt: it has none.
 std::optional<seen_process> read_process(pid_t pid);
 
 /// The id of a process or thread in its own PID namespace, by the file `status` in this folder of /proc; 0: not known.
@@ -40,10 +40,10 @@ struct own_id {
 };
 own_id read_own_id(const char* folder);
 
-/// Whether /proc may leave processes out, as it does for other users' with the option hidepid.
+/// Whether /proc may leave processes out, as it does with other users' processes under the option hidepid.
 bool are_processes_hidden();
 
-/// Finds processes by the ids that they see themselves.
+/// Finds processes by the ids that they have in their own namespaces.
 class process_finder {
  public:
   /// `record`: the descriptor of the file that they map; -1: it is not known.
@@ -59,8 +59,8 @@ class process_finder {
     std::optional<found> process;
     bool is_possible = false;  ///< none was found, but one whose maps may not be read may be it
   };
-  /// The process with this id in its own namespace. Of several, which are in different namespaces, one that is not taken, if
-  /// there is one. Where maps may not be read, one that has this name.
+  /// The process with this id in its own namespace. If there are several, in different namespaces, one that is not
+  /// taken, if possible. If maps may not be read, one that has this name.
   template <class F>
   answer find(std::uint32_t own, std::string_view command, F is_taken) {
     answer a;
@@ -77,7 +77,7 @@ class process_finder {
     bool is_inside = false;
   };
   enum class fit { none, by_name, sure, sure_and_free };
-  /// Takes the candidate if it fits better. One that has ended and is not yet waited for fits nothing.
+  /// Takes the candidate if it fits better. A process that has ended and is not yet waited for never fits.
   template <class F>
   fit add(answer& a, fit best, const candidate& c, std::string_view command, F is_taken) const {
     const auto process = c.pid != 0 ? read_process(c.pid) : std::nullopt;
@@ -103,10 +103,10 @@ class process_finder {
   std::vector<candidate> inside_;  ///< processes in other namespaces than that of /proc
 };
 
-/// The threads of a process, by the ids that they see themselves.
+/// The threads of a process, by the ids that they have in its namespace.
 class thread_list {
  public:
-  /// What lives now. `is_inside`: of a process in another namespace. False if they cannot be seen.
+  /// Reads the living threads. `is_inside`: of a process in another namespace. False if they are not visible.
   bool read(pid_t pid, bool is_inside);
   /// The thread's id as this process sees it; 0: no such thread lives.
   pid_t seen(std::uint32_t own) const;

@@ -63,9 +63,9 @@ class record_file {
   record_copy copy() const { return record_.copy(); }
   int descriptor() const { return record_.descriptor(); }
   const std::string& path() const { return path_; }  ///< for USHER_STAT
-  /// Tells the processes that somebody still observes them: to be called at least every few seconds.
+  /// Tells the processes that an observer still lives: to be called at least every few seconds.
   void beat();
-  /// Whether and why the processes record no more.
+  /// The reason why the processes no longer record, if they do not.
   record::given_up given_up() const { return record::given_up(live().head().given_up.load(std::memory_order_relaxed)); }
   /// Stops recording and frees the file's memory, which the processes have mapped. Copies stay.
   void discard();

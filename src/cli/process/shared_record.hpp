@@ -1,8 +1,8 @@
 // The observer's side of a record's file: the live tables, and private copies of them.
 //
-// The attacker is the recorded program, which may forge all that the file contains, truncate it, or pass on a descriptor
-// of something else. A file is mapped only if it is a memory file that is sealed against shrinking, because a page beyond
-// the end of a file raises SIGBUS.
+// The attacker is the recorded program, which may forge the whole content of the file, truncate it, or pass on a
+// descriptor of something else. A file is mapped only if it is a memory file that is sealed against shrinking,
+// because a page beyond the end of a file raises SIGBUS.
 #pragma once
 
 #include <cstdint>
@@ -33,11 +33,12 @@ class mapped_memory {
   std::uint64_t size_;
 };
 
-/// A copy of a record that no other process can change. Counts do not exceed the room, texts end, and chains are not too
-/// long; indices are as the program wrote them. The mutexes' acquisitions include what threads have counted themselves.
+/// A copy of a record that no other process can change. Counts do not exceed the room, texts end, and chains are not
+/// too long; indices are as the program wrote them. The mutexes' acquisitions include those that threads have counted
+/// themselves.
 class record_copy {
  public:
-  /// Copies what is written in the file and leaves its holes out. The capacities must be possible ones. Throws
+  /// Copies the written parts of the file and leaves its holes out. The capacities must be possible ones. Throws
   /// std::runtime_error.
   record_copy(int descriptor, const record::capacities& room);
 
@@ -48,9 +49,10 @@ class record_copy {
   mapped_memory memory_;
 };
 
-/// Bounds what other parts rely on: see record_copy. For memory of which a record was read in another way, too.
+/// Bounds the values on which other parts rely: see record_copy. Also for memory that holds a record from another
+/// source.
 void make_safe(const record::view& copy);
-/// Adds what the threads have counted in their slots to the mutexes' acquisitions.
+/// Adds the acquisitions that threads have counted in their slots to the mutexes'.
 void add_thread_counts(const record::view& copy);
 
 /// A record's file, mapped.
@@ -58,9 +60,9 @@ class shared_record {
  public:
   /// Makes a memory file with an empty header but for its capacities. Throws std::runtime_error.
   static shared_record made(const record::capacities& room);
-  /// A file that the recorded program has made or passes on. A header of zeros gets these capacities; any other has its
-  /// own. Throws std::runtime_error with one line that says why the file is refused. Closes the descriptor at the end,
-  /// also where it throws.
+  /// A file that the recorded program has made or passes on. A header of zeros gets these capacities; any other has
+  /// its own. Throws std::runtime_error with one line that says why the file is refused. Closes the descriptor at the
+  /// end, even if it throws.
   static shared_record taken(int descriptor, const record::capacities& if_empty);
 
   int descriptor() const { return descriptor_.get(); }

@@ -50,7 +50,8 @@ settings_in_words words_of(const sweep_point& p) {
           named("warm_up_ns", p.warm_up_ns)};
 }
 
-/// The key of the machine that is varied if nothing else is; its values are the horizontal axis then. Empty: numbers of threads are.
+/// The key of the machine that is varied if nothing else is; its values are the horizontal axis then. Empty: the axis
+/// has numbers of threads.
 std::string varied_alone(const std::vector<point_result>& results) {
   std::set<std::string> keys;
   std::set<unsigned> threads;

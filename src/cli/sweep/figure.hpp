@@ -24,7 +24,7 @@ struct figure {
   std::vector<series> all;        ///< in the order of their first results
   std::string workload, machine;  ///< empty: several
   std::string x = "threads";      ///< or the key of the machine that is varied
-  std::string same;               ///< what else all points were run with
+  std::string same;               ///< the common settings of all points
   std::size_t most_repetitions = 0;
 
   bool is_by_threads() const { return x == "threads"; }

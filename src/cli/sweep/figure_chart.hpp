@@ -10,7 +10,7 @@
 
 namespace usher::cli {
 
-/// Medians and ranges of the metric. `caption`: where, when and by what the results were made.
+/// Medians and ranges of the metric. `caption`: place, date and build of the results.
 curve_chart chart_of(const figure& f, const std::vector<point_result>& results, const figure_metric& m,
                      const std::vector<std::string>& caption);
 

@@ -114,7 +114,7 @@ std::string text_at(const ordered_json& object, const char* key) {
   return at != object.end() && at->is_string() ? at->get<std::string>() : "";
 }
 
-/// Where, when and by what the points of a run were measured.
+/// The place, date and build of the points of a run.
 std::vector<std::string> caption_of_one(const ordered_json& about) {
   std::vector<std::string> parts;
   const auto add = [&](const std::string& before, const std::string& text, const std::string& after = "") {

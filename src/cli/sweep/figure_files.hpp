@@ -36,19 +36,20 @@ class figure_outputs {
 int show(figure_outputs& to, const figure_options& o, const nlohmann::ordered_json& about,
          const std::vector<point_result>& results, bool all_well);
 
-/// Points of several files, and what the files say about them.
+/// Points of several files, and those files' headers.
 struct merged_results {
   std::vector<std::string> files;
   std::vector<point_result> results;
   std::vector<nlohmann::ordered_json> headers;
 };
 
-/// Adds the results in the text of a file that --json wrote, or in lines that --point printed. Throws bad_input, or what
-/// result_from_json() throws. The attacker is the file's author, who must not make other results look like others than they are.
+/// Adds the results in the text of a file that --json wrote, or in lines that --point printed. Throws bad_input, or
+/// the exceptions of result_from_json(). The attacker is the file's author, who must not be able to change the
+/// appearance of other results.
 void add_results(const std::string& file, const std::string& text, merged_results& into);
 
-/// Removes results that are there twice; returns how many. Throws bad_input, one line, if results of one point differ, or points are of
-/// different machines of one name.
+/// Removes duplicate results and returns their number. Throws bad_input, one line, if results of one point differ, or
+/// points are of different machines of one name.
 std::size_t remove_duplicates(merged_results& merged);
 
 /// "0.2.0 (commit)", each build that the files and lines name.

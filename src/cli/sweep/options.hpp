@@ -1,4 +1,4 @@
-// The options that `usher sim` and `usher bench` have in common, and what their values mean.
+// The options that `usher sim` and `usher bench` have in common, and the meaning of their values.
 #pragma once
 
 #include <initializer_list>

@@ -20,7 +20,7 @@ inline constexpr std::uint64_t most_spin_ns = 1'000'000'000;
 inline constexpr double most_warm_up_ms = 100000;
 inline constexpr unsigned most_others = 1000;
 
-/// What is run.
+/// The parameters of a run.
 struct sweep_point {
   std::string workload, machine, lock;
   std::string

@@ -1,4 +1,5 @@
-// Points and results as JSON: what --list-points prints, --point takes and prints, and result files contain.
+// Points and results as JSON: the output of --list-points, the argument and output of --point, and the content of
+// result files.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +27,7 @@ nlohmann::ordered_json to_json(const machine_settings& settings);
 /// and machines meet in --merge.
 void print_result(const std::string& point, const std::string& commit, const nlohmann::ordered_json& measured);
 
-// Parts of what both the simulator and the benchmarks measure.
+// Parts that the simulator and the benchmarks both measure.
 
 nlohmann::ordered_json durations_to_json(const workloads::durations& d);
 

@@ -1,4 +1,4 @@
-// Text files that a user names and that anybody may have written: results that are shown again or merged.
+// Text files that a user names and that any other user may have written: results that are shown again or merged.
 //
 // The attacker is the file's author. Sizes are limited before the text is parsed: JSON's writer, copies and comparisons are
 // recursive, and memory is ten times a file's size.
@@ -23,13 +23,13 @@ struct bad_input : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// What is wrong with JSON that was read key by key, without the library's codes.
+/// The error in JSON that was read key by key, without the library's codes.
 std::string reason_of(const nlohmann::json::exception& e);
 
 /// A file's text. Throws bad_input if it cannot be read or is larger than `largest_input`.
 std::string read_input(const std::string& file);
 
-/// Why the text is not parsed as JSON, though it may be valid; null if it is.
+/// The reason why the text is not parsed as JSON although it may be valid; null if it is.
 const char* objection_to_json(std::string_view text);
 
 /// Throws bad_input for text that is no JSON, or JSON that is not read.

@@ -19,7 +19,7 @@ std::string path_of(int descriptor) {
   return fmt::format("/proc/self/fd/{}", descriptor);
 }
 
-/// A name that nobody can have foreseen.
+/// A name that another user cannot predict.
 std::string random_name() {
   std::uint64_t number = 0;
   if (getrandom(&number, sizeof number, 0) != sizeof number) return "";
@@ -102,8 +102,8 @@ bool output_file::failed(const std::string& reason) const {
   return false;
 }
 
-/// A duplicate of our own descriptor, if the place is one that can be written: /dev/stdout, /dev/fd/3. The text then follows what others
-/// have written to it, and nothing of that is overwritten.
+/// A duplicate of our own descriptor, if the place names one that can be written: /dev/stdout, /dev/fd/3. The text
+/// then follows the output of other writers, and overwrites nothing.
 owned_descriptor output_file::own_descriptor() const {
   struct stat folder {
   }, ours{};
@@ -118,7 +118,7 @@ owned_descriptor output_file::own_descriptor() const {
   return owned_descriptor(fcntl(number, F_DUPFD_CLOEXEC, 3));
 }
 
-/// What has the name now; a link is not followed.
+/// The file that has the name now; a link is not followed.
 std::optional<struct stat> output_file::named() const {
   struct stat s {};
   if (fstatat(place_.folder.get(), place_.name.c_str(), &s, AT_SYMLINK_NOFOLLOW) != 0) return std::nullopt;
@@ -150,7 +150,7 @@ bool output_file::can_be_replaced(const std::optional<struct stat>& old) {
          (folder.st_mode & S_ISVTX) == 0 || folder.st_uid == geteuid();
 }
 
-/// Opens what has the name now. It is judged by a descriptor, so that it cannot be exchanged in between.
+/// Opens the file that has the name now. It is examined by a descriptor, so that it cannot be exchanged in between.
 bool output_file::open_in_place() {
   in_place_ = own_descriptor();
   is_duplicate_ = in_place_.is_open();

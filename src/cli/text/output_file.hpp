@@ -1,9 +1,10 @@
 // A file that is written at the end of the work and tried at its beginning, so that a file that cannot be written is an error at once
 // and not after hours.
 //
-// A result is written into a new file in the same folder, which then takes the name: a full disk or a killed command leaves the old
-// file as it was, and a link that somebody has planted under the name is replaced and not followed (output_place.hpp has the attacker).
-// What is no regular file is opened: devices, /dev/stdout, and FIFOs if they are ours. So is a file in a folder that we may not write.
+// A result is written into a new file in the same folder, which then takes the name: a full disk or a killed command
+// leaves the old file unchanged, and a link that another user has planted under the name is replaced and not followed
+// (output_place.hpp has the attacker). A place that is no regular file is opened: devices, /dev/stdout, and FIFOs if
+// they are ours. So is a file in a folder that we may not write.
 #pragma once
 
 #include <sys/stat.h>

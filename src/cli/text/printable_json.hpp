@@ -9,7 +9,7 @@
 
 namespace usher::cli {
 
-/// Makes all texts and keys printable, each one line: somebody else may have written the file.
+/// Makes all texts and keys printable, each one line: another user may have written the file.
 template <class Json>
 void make_printable(Json& value) {
   if (value.is_string()) {

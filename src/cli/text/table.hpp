@@ -19,8 +19,8 @@ struct column {
 std::string format_table(std::vector<column> columns, const std::vector<std::vector<std::string>>& rows,
                          std::size_t width);
 
-/// The same for rows that are not known yet, but how wide they will be: a wider cell moves the rest of its row, or is broken where that is
-/// allowed and the text is for a terminal.
+/// The same for rows that are not known yet, but whose widths are: a wider cell moves the rest of its row, or is
+/// broken if that is allowed and the text is for a terminal.
 class growing_table {
  public:
   growing_table(std::vector<column> columns, const std::vector<std::vector<std::string>>& like_these,

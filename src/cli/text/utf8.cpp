@@ -20,8 +20,8 @@ std::uint32_t code_of(std::string_view character) {
   return code;
 }
 
-/// U+0000 to U+001F, U+007F, and U+0080 to U+009F, among which U+009B begins an escape sequence as ESC [ does. Besides, what makes a
-/// terminal show a line in another order than it has, or as two lines.
+/// U+0000 to U+001F, U+007F, and U+0080 to U+009F, among which U+009B begins an escape sequence as ESC [ does. Also
+/// characters that make a terminal show a line in another order, or as two lines.
 bool is_control(std::uint32_t code) {
   const auto is_in = [code](std::uint32_t from, std::uint32_t to) { return code >= from && code <= to; };
   return code < ' ' || is_in(0x7f, 0x9f) || code == 0x61c || code == 0x200e || code == 0x200f ||

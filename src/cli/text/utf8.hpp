@@ -1,8 +1,9 @@
 // Text from elsewhere (command lines, names in programs and in result files, the output of programs) for terminals and for formats that
 // require UTF-8.
 //
-// The attacker chooses such a text: an escape sequence would move the cursor, set the title, or answer in the name of the user. Tables,
-// paragraphs and messages (table.hpp, wrap.hpp, messages.hpp) pass what they are given through printable(); other lines do so themselves.
+// The attacker chooses such a text: an escape sequence would move the cursor, set the title, or answer in the name of
+// the user. Tables, paragraphs and messages (table.hpp, wrap.hpp, messages.hpp) pass their texts through printable();
+// other lines do so themselves.
 #pragma once
 
 #include <string>
@@ -13,9 +14,9 @@ namespace usher::cli {
 /// The length of the first character, or 0 if the text does not begin with valid UTF-8.
 std::size_t utf8_length(std::string_view text);
 
-/// The same text with a question mark for each byte that is not UTF-8, and control characters but the line feed as \x1b or \u202e, so
-/// that it contains no escape sequences; a tabulator becomes a blank. A text longer than `most` bytes is cut to whole characters. What is
-/// printable already stays as it is.
+/// The same text with a question mark for each byte that is not UTF-8, and control characters but the line feed as
+/// \x1b or \u202e, so that it contains no escape sequences; a tabulator becomes a blank. A text longer than `most`
+/// bytes is cut to whole characters. Printable text is unchanged.
 std::string printable(std::string_view text, std::size_t most = std::string::npos);
 
 /// The same with \x0a for line feeds, too: a name makes no further line.

@@ -26,7 +26,7 @@ class wins_needed {
  public:
   explicit wins_needed(double factor);
 
-  /// Of so many tosses, the fewest; more than `tosses` if not even all suffice.
+  /// The fewest wins that suffice in so many tosses; more than `tosses` if not even all suffice.
   std::size_t of(std::size_t tosses) const;
 
  private:

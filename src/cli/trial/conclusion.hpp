@@ -18,10 +18,11 @@ inline constexpr std::uint64_t fewest_calls = 100;
 /// Share of the CPU time that other processes took, above which measurements are noisy.
 inline constexpr double busy = 0.1;
 
-/// What a conclusion needs beside the results of the trial.
+/// Data for a conclusion beside the results of the trial.
 struct outlook {
   bool nothing_to_gain = false;  ///< ended before any lock was tried
-  /// The verdict of `usher stat` on one run, which costs a run: called only for a conclusion that contains it. Empty: none.
+  /// The verdict of `usher stat` on one run. It costs a run, so it is called only for a conclusion that contains it.
+  /// Empty: none.
   std::function<std::string()> ask_stat;
   std::string contradicted;    ///< was chosen, and the rounds after that say the opposite; empty: none
   std::string best_undecided;  ///< the undecided candidate with the highest speed-up; empty: none
@@ -34,7 +35,7 @@ struct outlook {
 
 trial_conclusion conclusion_of(const trial_results& t, const outlook& o);
 
-/// One line for each reason: which candidates were left out, why, and how to have them.
+/// One line for each reason: the omitted candidates, the reason, and the way to include them.
 std::vector<std::string> left_out_lines(const trial_results& t);
 
 }  // namespace usher::cli::trial

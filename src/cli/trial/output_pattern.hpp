@@ -31,7 +31,7 @@ class printed {
   };
   std::size_t begin_of(std::size_t i) const { return i == 0 ? 0 : lines_[i - 1].end; }
   bool has_numbers(std::size_t i) const { return begin_of(i) != lines_[i].end; }
-  /// Whether the numbers of both lines are the same; a measurement is the same as any number.
+  /// Whether the numbers of both lines are the same; a measurement equals any number.
   bool same_numbers(std::size_t i, const printed& other, std::size_t j) const;
 
   std::vector<line> lines_;

@@ -8,7 +8,8 @@
 
 namespace usher::cli::trial {
 
-/// The table, best candidate first, for the terminal's width (0: 80 columns). With `colours`, the winner's row and failures have one.
+/// The table, best candidate first, for the terminal's width (0: 80 columns). `colours`: the winner's row and
+/// failures have one.
 std::string table_text(const trial_results& t, std::size_t width, bool colours);
 /// The same as Markdown.
 std::string markdown_table(const trial_results& t);

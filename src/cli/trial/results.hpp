@@ -10,7 +10,7 @@
 
 namespace usher::cli::trial {
 
-inline constexpr const char* c_library = "pthread";  ///< the reference: what all others are compared with
+inline constexpr const char* c_library = "pthread";  ///< the reference, with which all others are compared
 
 /// One run of the program that counts.
 struct run_result {
@@ -77,7 +77,7 @@ inline double cpu_of(const run_result& r) {
   return r.cpu_s();
 }
 
-/// A candidate that was not run, and why.
+/// A candidate that was not run, and the reason.
 struct left_out_lock {
   std::string name, why;
 };

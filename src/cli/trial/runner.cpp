@@ -30,7 +30,7 @@ class counting {
 
   const record_file& file() const { return file_; }
 
-  /// Samples the living threads until the object is destroyed: their lifetimes cannot be found out afterwards.
+  /// Samples the living threads until the object is destroyed, since their lifetimes cannot be determined afterwards.
   [[nodiscard]] std::jthread look_on() {
     // Signals must be delivered to the thread that waits for the program.
     sigset_t all, before;
@@ -106,7 +106,8 @@ bool took_the_limit(const ended& e) {
 
 // Seconds; chosen, not measured.
 constexpr double longest_first_run = 3600;  // without a budget
-/// A first run is mentioned after so long. Too long a run for an answer within the default budget, and the user still waits for it.
+/// A first run is mentioned after this time. A longer run gives no answer within the default budget, and the user
+/// still waits for it.
 constexpr double long_first_run = 20;
 
 constexpr const char* needs_until = "a program that does not end by itself, such as a server, needs --until LOAD";
@@ -232,7 +233,7 @@ void runner::add_output(attempt& a, const process& p) const {
   a.output.emplace(p.out().head(compared), mask);
 }
 
-/// Until the reference has run once, nothing says how long a run takes, nor that it ends at all.
+/// Until the reference has run once, neither the duration of a run is known nor whether it ends at all.
 void runner::remind_of_first_run(process& p, const std::string& note) const {
   if (has_run_) return;
   const double seconds = std::min({long_first_run, std::max(options_.budget, 1.0), limit()});

@@ -10,7 +10,7 @@ namespace usher::cli::trial {
 /// Whether usher_stat was built and is found near this program.
 bool has_stat();
 
-/// Its verdict on a run, a sentence without a full stop; empty where there is none. Throws as runner does.
+/// Its verdict on a run, a sentence without a full stop; empty if there is none. Throws as runner does.
 std::string stat_verdict(runner& r);
 
 }  // namespace usher::cli::trial

@@ -13,7 +13,7 @@
 namespace usher::cli::trial {
 namespace {
 
-/// Whether the whole interval is so near neutral that the difference is of no use.
+/// Whether the whole interval is so near neutral that the difference has no practical value.
 bool is_level(const speed_up_limits& l, bool has_ratios) {
   const contest_rules rules;
   return has_ratios ? l.low >= rules.level_low && l.high <= rules.level_high : l.low == 0 && l.high == 0;

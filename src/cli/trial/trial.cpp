@@ -20,7 +20,7 @@ constexpr std::size_t fewest_failures = 2;  // a single one may be chance
 /// worse in each of two rounds or more: it would use up the rounds of the others. Chosen, not measured.
 constexpr double slow = 2, much_of_budget = 0.02, far_behind = 0.5;
 
-/// Why the contest has dropped a candidate; empty: for no reason of its own.
+/// The candidate's own reason for which the contest has dropped it; empty: there is none.
 std::string why_dropped(standing s) {
   switch (s) {
     case standing::worse:
@@ -110,8 +110,8 @@ int trial::run_all() {
 
 // ---- runs -------------------------------------------------------------------------------------------------------
 
-/// The last warm-up of each candidate counts the lock calls, so that timed runs have no overhead. The reference is the first: from its
-/// warm-ups follow which candidates suit the program and how many rounds fit into the budget.
+/// The last warm-up of each candidate counts the lock calls, so that timed runs have no overhead. The reference is
+/// the first: its warm-ups determine which candidates suit the program and how many rounds fit into the budget.
 void trial::warm_up() {
   for (std::size_t c = 0; c < entries_.size() && !nothing_to_gain_; ++c)
     for (int left = options_.warmup; left > 0; --left) run_one(c, 0, left == 1);

@@ -36,7 +36,7 @@ class trial {
 
  private:
   static constexpr std::size_t reference = 0;  // among the candidates
-  /// Chosen, not measured: a gain that is not decided by then is of no use.
+  /// Chosen, not measured: a gain that is not decided by then has no practical value.
   static constexpr std::size_t most_rounds = 200;
 
   /// State of a candidate beside its results. The reference is the first.
