@@ -1,4 +1,5 @@
-// What `usher stat` records: the layout of a file in memory, shared by the launcher and all processes of the program.
+// The record of `usher stat`: the layout of a file in memory, shared by the launcher and all processes of the
+// program.
 //
 // The library writes (src/record/recorder.cpp, recorded_*.cpp), the launcher reads (src/stat/). All shared data are
 // atomic and relaxed, so a table that is read while the program runs may be inconsistent by a few operations, and
@@ -157,7 +158,7 @@ inline constexpr std::uint64_t least_counted_by_threads = 1 << 14;  ///< acquisi
 
 enum class kind : std::uint8_t { none, mutex, condition, semaphore };
 
-/// In object::depth_and_kind, above the kind and below the depth.
+/// Bits of object::depth_and_kind, above the kind and below the depth.
 enum mutex_attributes : std::uint32_t {
   recursive = 1 << 8,
   /// Locked so often that each thread counts its acquisitions in its own slot, and writes this entry only for a sample.
@@ -166,7 +167,7 @@ enum mutex_attributes : std::uint32_t {
   changes_hands = 1 << 10,
 };
 
-/// In object::flags.
+/// Bits of object::flags.
 enum object_flags : std::uint32_t {
   is_static = 1,  ///< lies in a module: its own place
   from_init = 2,  ///< the place is the chain of its initialisation, not of its first use
@@ -222,7 +223,7 @@ constexpr std::uint64_t key_of(std::uint32_t process, std::uint64_t address) {
 constexpr std::uint32_t process_of(std::uint64_t key) {
   return std::uint32_t(key >> 48) - 1;
 }
-/// Of a key, or of a word with a module's number.
+/// The address in a key, or in a word with a module's number.
 constexpr std::uint64_t address_of(std::uint64_t key) {
   return key & 0xffffffffffffu;
 }
@@ -287,7 +288,7 @@ struct alignas(4096) detail {
   word64 polls, sleeps, grants;              ///< of waits under locks of ours: native/wait_tally.hpp
   word64 uncharged_held;                     ///< ticks that others waited, not charged to a holder's chain yet
   word64 uncharged_waits, uncharged_waited;  ///< not charged to a waiter's chain yet
-  /// Of a condition variable: a ring of the times of signals that no waiter has returned from yet. `sent` counts
+  /// For a condition variable: a ring of the times of signals from which no waiter has returned yet. `sent` counts
   /// signals, `heard` waiters that have returned.
   word64 sent, heard;
   word64 sent_at[16];

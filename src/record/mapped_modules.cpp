@@ -14,7 +14,7 @@
 namespace usher::preload {
 namespace {
 
-constexpr std::uint32_t looked_at = 512;  // the latest slots in which equal entries are looked for; chosen
+constexpr std::uint32_t looked_at = 512;  // the latest slots that are searched for an equal entry; chosen
 
 /// The number of taken slots of the table.
 std::uint32_t taken_slots(const recorder& r) {

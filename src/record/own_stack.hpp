@@ -53,8 +53,9 @@ inline std::uintptr_t end_of_own_stack(std::uintptr_t stack_pointer) {
   return stack_pointer < end ? end : 0;
 }
 
-/// Pins the memory from `stack_pointer` to the end of the thread's stack, if at most so many pages must be asked for.
-/// `known` may be written by a signal handler in between: its bounds are used only if both were written together.
+/// Pins the memory from `stack_pointer` to the end of the thread's stack, if the kernel need be asked for at most so
+/// many pages. `known` may be written by a signal handler in between: its bounds are used only if both were written
+/// together.
 [[gnu::noinline]] inline bool pin_own_stack(std::uintptr_t stack_pointer, std::uintptr_t most_pages,
                                             stack_bounds& known, readable_memory& memory) {
   const std::uintptr_t end = end_of_own_stack(stack_pointer);

@@ -73,8 +73,8 @@ class readable_memory {
 
   static constexpr std::uintptr_t page = 4096;  ///< the smallest page size
 
-  /// Whether the kernel can read all pages from that of `from` to `end`, which begins a page. The first is asked for by
-  /// the word at `from`: valgrind reports words below the stack pointer as errors.
+  /// Whether the kernel can read all pages from that of `from` to `end`, which begins a page. The first question is
+  /// for the word at `from`: valgrind reports words below the stack pointer as errors.
   static bool can_read(std::uintptr_t from, std::uintptr_t end) {
     for (std::uintptr_t at = from & ~std::uintptr_t{7}; at < end; at = (at & ~(page - 1)) + page)
       if (!kernel_can_read(at)) return false;

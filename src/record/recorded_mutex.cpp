@@ -488,7 +488,7 @@ held_charge hold_ends_slowly(recorded_thread& me, record::object& o) {
       if (hold > d->longest_hold.load(std::memory_order_relaxed))
         d->longest_hold.store(hold, std::memory_order_relaxed);
       if (!is_beside_waiters) {
-        // Of a sample, each thread has an interval of its own.
+        // For a sample, each thread has an interval of its own.
         if (const std::uint64_t before = d->timed_at.load(std::memory_order_relaxed); before != 0 && now > before) {
           apart = std::max(apart, (now - before) / (is_sample ? mean_light_interval : stands_for));
           is_apart_known = is_sample || stands_for >= least_light_interval;

@@ -208,7 +208,7 @@ inline std::uint32_t next_random(std::uint32_t& random) {
   random = random * 1664525 + 1013904223;
   return random >> 16;
 }
-/// From 1 to twice the mean − 1.
+/// A number from 1 to twice the mean − 1.
 inline std::uint32_t next_light_interval(std::uint32_t& random) {
   return 1 + (next_random(random) * (2 * mean_light_interval - 1) >> 16);
 }

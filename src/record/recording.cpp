@@ -103,7 +103,7 @@ bool is_trusted(int descriptor, std::uint64_t& size) {
   if (syscall(SYS_fstat, descriptor, &s) != 0 || !S_ISREG(s.st_mode) || s.st_size < off_t{sizeof(record::header)})
     return false;
   size = std::uint64_t(s.st_size);
-  // Not sealed, it could be truncated, and its pages would raise SIGBUS.
+  // An unsealed file could be truncated, and its pages would raise SIGBUS.
   const long seals = syscall(SYS_fcntl, descriptor, F_GET_SEALS);
   if (seals < 0 || (seals & F_SEAL_SHRINK) == 0) return false;
   return s.st_uid == 0 || s.st_uid == uid_t(syscall(SYS_geteuid));

@@ -40,7 +40,8 @@ bool add(call_chain& chain, std::uint64_t pc, std::uint32_t module) {
 }
 
 constexpr std::uintptr_t largest_guess = 1 << 20;  // bytes from the stack pointer to the frame pointer; chosen
-// Pages that are asked for to find the thread's own stack; chosen. At the beginning few: it saves later questions.
+// The numbers of pages for which the kernel is asked to find the thread's own stack; chosen. The first is small,
+// which saves later questions.
 constexpr std::uintptr_t few_pages = 16, most_pages = 256;
 
 #if defined(__x86_64__)
@@ -311,7 +312,7 @@ step take_step(walk& w, std::uint64_t address) {
     const std::uint64_t pc = w.regs.r[rip];
     into.cut = taken == step::failed || (taken != step::ended && pc != 0);
     if (!into.cut || taken == step::failed || pc >> 48 != 0) break;
-    // Not all tables are right between two calls of a function.
+    // Some tables are wrong between two calls of a function.
     if (was_interrupted) end_certainty(w);
     interrupted = taken == step::interrupted;
     address = interrupted ? pc : pc - 1;

@@ -19,7 +19,7 @@
 //   - It does not fault: what it reads cannot be unmapped meanwhile. See below.
 //   - It ends: the canonical frame address rises with each frame but a signal's, and there are at most 256 frames.
 //
-// Why it does not fault
+// Reasons why it does not fault
 //   That a page was readable once does not show that it is at the next chain: modules are unloaded, stacks and code
 //   unmapped. Nor does a check a moment ago, if another thread may unmap it. So only memory is read that another thread
 //   cannot unmap before this one has gone on:
@@ -45,7 +45,7 @@
 // have, and the first of them. So a module that is loaded in the place of another one is not unwound by the old one's
 // rules.
 //
-// Where the tables do not lead on
+// Cases in which the tables do not lead on
 //   - No table for an address (JIT, hand-written code): one step by the frame pointer, if that is plausible: aligned,
 //     above the stack pointer and within 1 MiB, on the thread's own stack, and with an address beside it that may be
 //     code. Callers that keep no frame pointer are then missing in the chain. Not plausible: the chain ends here, `cut`.

@@ -84,7 +84,7 @@ class caches {
   std::vector<cache> last_, private_, tlbs_;
   std::vector<cycles> channels_free_;
   std::uint32_t sample_ = every;
-  // Of each block: averages of the loads that the last level and memory answer, of 2^20.
+  // For each block: averages of the shares of loads that the last level and memory answer, in units of 2^-20.
   std::vector<std::array<std::uint64_t, 2>> usual_;
   std::uint64_t next_line_ = 0, next_page_ = 0;
   counts counts_;

@@ -387,7 +387,7 @@ void simulation::make_room_for_store() {
   }
 }
 
-/// Of several buffered stores to one line the first requests ownership.
+/// If several buffered stores are to one line, the first requests ownership.
 void simulation::buffer_store(line& l, void* word, std::uint64_t value, unsigned size) {
   simulated_thread& t = *me_;
   store_queue& q = t.stores;
@@ -822,7 +822,7 @@ simulation::processor* simulation::idle_for(const simulated_thread& t) {
   return best;
 }
 
-/// How much longer a wake-up takes because the CPU that the thread will get has been idle for long.
+/// The additional time of a wake-up because the CPU that the thread will get has been idle for long.
 cycles simulation::to_awake(const simulated_thread& t, cycles now) {
   const machine::scheduler& os = *machine_.os;
   if (os.idle_after.empty()) return 0;

@@ -277,7 +277,7 @@ class simulation {
   void look_as(simulated_thread& t, cycles at);
   void stop_watching(simulated_thread& t);
   cycles noisy(cycles one_way);
-  /// How long n cycles of work take while other hardware threads of the core use its pipelines.
+  /// The time that n cycles of work take while other hardware threads of the core use its pipelines.
   cycles paced(const simulated_thread& t, cycles n) const {
     return n * instruction_paces_[working_[t.core]][spinning_[t.core]] / 1024;
   }

@@ -27,7 +27,7 @@ enum class protocol {
   moesi,  ///< the complex that wrote the line last
 };
 
-/// When a retired store requests ownership of its line.
+/// The time at which a retired store requests ownership of its line.
 enum class ownership : std::uint8_t {
   in_turn,  ///< when all older stores are written
   ahead,    ///< at once

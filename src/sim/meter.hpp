@@ -46,9 +46,9 @@ class meter : public observer {
   /// Admissions while another thread waited that had arrived at least 5 µs earlier. The 5 µs allow for the doorway: the
   /// thread that enters it first need not leave it first.
   std::uint64_t bypasses() const { return bypasses_; }
-  /// Of those, the ones that bypassed a thread of the same kind.
+  /// The bypasses of a thread of the same kind.
   std::uint64_t bypasses_among(bool some) const { return bypasses_among_[some ? 1 : 0]; }
-  /// How often the leader of a group had to queue behind another group (MCSg, Fig 9).
+  /// The number of times that the leader of a group had to queue behind another group (MCSg, Fig 9).
   std::uint64_t leaders_too_late() const { return leaders_too_late_; }
   /// Waits of these threads. A thread that still waited at the end counts with its wait until then, so the longest is a
   /// lower bound.
@@ -56,7 +56,7 @@ class meter : public observer {
   durations holds() const { return of(holds_); }
   /// Durations of unlock().
   durations unlocks() const { return of(unlocks_); }
-  /// From the beginning of unlock() to the next admission, if a thread waits.
+  /// Durations from the beginning of unlock() to the next admission, if a thread waits.
   durations hand_overs() const { return of(hand_overs_); }
   unsigned waiting_at_end(const std::function<bool(unsigned)>& of) const;
   /// Admissions of threads that arrived while the lock was free, and were the next to be admitted.

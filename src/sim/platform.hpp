@@ -85,7 +85,7 @@ class simulated_atomic {
     value_ = operation(old);
     return old;
   }
-  /// For machines that have no read-modify-write but compare-and-swap.
+  /// For machines whose only read-modify-write is compare-and-swap.
   template <class Operation>
   T loop(Operation operation) {
     for (T seen = load();;)
@@ -312,7 +312,7 @@ struct simulated {
     return std::nullopt;
   }
 
-  /// Of a 64-bit word the upper half is compared, as in a futex call.
+  /// For a 64-bit word the upper half is compared, as in a futex call.
   template <class T>
   static void sleep(const atomic<T>& w, T expected, std::uint32_t mask, cycles limit) {
     const condition unchanged{[](void* context, const void* word) {

@@ -83,7 +83,7 @@ class trace {
   trace(const trace&) = delete;
   trace& operator=(const trace&) = delete;
 
-  /// In order of time. After the run.
+  /// The steps in order of time. To be called after the run.
   const std::vector<entry>& entries() const { return entries_; }
   /// The action of each thread when the traced time began, in words.
   const std::vector<std::string>& at_first() const { return at_first_; }

@@ -220,7 +220,7 @@ struct conditional {
 
 constexpr std::uint32_t writing = O_ACCMODE | O_CREAT | O_TRUNC | O_APPEND | (O_TMPFILE & ~O_DIRECTORY);
 
-/// In a filter: an instruction, and a comparison that skips so many instructions.
+/// An instruction of a filter; below, a comparison that skips so many instructions.
 sock_filter step(unsigned code, std::uint32_t value) {
   return {static_cast<std::uint16_t>(code), 0, 0, value};
 }

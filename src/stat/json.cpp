@@ -209,7 +209,7 @@ nlohmann::ordered_json as_json(const report& r) {
               {"deadlocks", std::move(deadlocks)},
               {"attached", json_of(r.attached)},
               {"others_cpu_share", or_null(r.others_cpu_share)},
-              // Of `failed_tries` of mutexes and semaphores, and of `unheard` signals, by object.
+              // for `failed_tries` of mutexes and semaphores, and for `unheard` signals, by object
               {"counting", {{"exact_up_to", record::counted_exactly}, {"then_one_in", record::roughly}}},
               {"remarks", std::move(remarks)},
               {"rows", std::move(rows)}};

@@ -97,7 +97,7 @@ std::string short_name(std::string_view demangled) {
   for (std::size_t at; (at = all.find("std::__cxx11::")) != std::string::npos;) all.erase(at + 5, 9);
   if (const std::size_t at = all.find(" [clone"); at != std::string::npos) all.erase(at);
 
-  // From the end of the return type, if there is one, to the parameters.
+  // The name extends from the end of the return type, if there is one, to the parameters.
   std::string name, bare;  // `bare`: without template arguments
   int angles = 0, braces = 0;
   for (std::size_t i = 0; i < all.size(); i++) {

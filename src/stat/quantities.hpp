@@ -26,8 +26,8 @@ std::string small_share_text(double share);
 /// "1 thread", "3 threads".
 std::string with_noun(std::uint64_t n, std::string_view noun);
 
-/// A C++ function's or object's name without parameters, return type and unnamed namespaces; what is still long, without
-/// template arguments.
+/// A C++ function's or object's name without parameters, return type and unnamed namespaces; if it is still long,
+/// without template arguments.
 std::string short_name(std::string_view demangled);
 std::string hexadecimal(std::uint64_t n);
 

@@ -150,7 +150,7 @@ struct deadlock {
   double seconds = 0;  ///< so far
 };
 
-/// What attaching did to the process.
+/// The effect of attaching on the process.
 struct attach_cost {
   double seconds = 0;  ///< from the first thread's stop until the last one went on
   unsigned threads = 0;

@@ -77,7 +77,8 @@ bool is_stopped(pid_t pid) {
   return state.starts_with('T') || state.starts_with('t');
 }
 
-/// Not more than this: the process chooses where the kernel finds the text, which may be all of its memory (PR_SET_MM).
+/// The command line up to these limits: the process chooses where the kernel finds the text, which may be all of its
+/// memory (PR_SET_MM).
 std::vector<std::string> command_of(pid_t pid) {
   constexpr std::size_t longest = 1 << 16, most_words = 4096;
   std::ifstream in(fmt::format("/proc/{}/cmdline", pid));

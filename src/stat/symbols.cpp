@@ -179,7 +179,7 @@ class address_ranges {
     std::uint64_t furthest = 0;
     for (range& r : ranges_) r.furthest = furthest = std::max(furthest, r.end);
   }
-  /// Of several with the same begin and end, the first that was added. Null: none.
+  /// The first that was added, if several have the same begin and end. Null: none.
   const T* at(std::uint64_t address) const {
     auto r = std::upper_bound(ranges_.begin(), ranges_.end(), address,
                               [](std::uint64_t a, const range& b) { return a < b.begin; });
@@ -667,7 +667,7 @@ struct symbols::state {
     if (how.entered && file.is_open()) how.entered(file.path());
   }
 
-  /// By the number of the module in the word, or else the latest module of the process that fits.
+  /// The mapping by the number of the module in the word, or else the latest module of the process that fits.
   template <class F>
   const mapping* find(std::uint32_t process, std::uint64_t word, F fits) {
     const std::uint32_t number = record::module_of(word);

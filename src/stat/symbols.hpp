@@ -16,8 +16,8 @@
 
 namespace usher::cli::stat {
 
-/// How files are opened. Their names and contents come from the recorded program, so `usher stat` opens them in a confined process
-/// (remote_symbols.hpp).
+/// The way in which files are opened. Their names and contents come from the recorded program, so `usher stat` opens
+/// them in a confined process (remote_symbols.hpp).
 struct file_reading {
   bool opens_files = true;                            ///< false: addresses get modules and offsets
   std::set<std::string> left_out{};                   ///< paths of files that are not opened

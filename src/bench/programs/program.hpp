@@ -19,7 +19,7 @@
 
 namespace usher::workloads {
 
-/// How threads are placed on CPUs.
+/// The placement of threads on CPUs.
 enum class placement {
   scattered,  ///< sockets in turn, first hardware threads of all cores first: as a scheduler spreads threads
   compact,    ///< one socket after another, second hardware threads last

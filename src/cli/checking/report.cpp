@@ -112,7 +112,7 @@ std::vector<column> columns_of(const results& r) {
   return columns;
 }
 
-// Rows like those of the results, whatever the outcomes.
+// Rows like those of the results, with any outcomes.
 constexpr const char *usual_verdict = "pass, not complete  ", *usual_seconds = "99999.9";
 
 void add_planned_catch(std::vector<std::string>& row, const results& r, const std::vector<std::string>& forms) {

@@ -90,7 +90,7 @@ outcome outcome_of(const std::string& name) {
   return lock->traits->native_only ? outcome::c_library : outcome::ours;
 }
 
-/// From the memory of the process, if it may be read; else from its environment and the library's file.
+/// Reads the memory of the process, if that is permitted; else its environment and the library's file.
 usher_state state_of(pid_t pid, const loaded_library& library) {
   usher_state state;
   status_record record{};

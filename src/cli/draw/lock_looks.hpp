@@ -20,7 +20,7 @@ struct lock_look {
 
 lock_look look_of(const std::string& lock);
 
-/// Of the C library's mutex.
+/// The look of the C library's mutex.
 lock_look c_library_look();
 
 struct shown_lock {

@@ -100,7 +100,7 @@ void census::sample_processes(std::uint64_t now) {
   samples_++;
   searches_left_ = most_searches;
   finder_.begin_sample();
-  // Of several slots of one process only the last may be alive: exec ended the earlier ones.
+  // If one process has several slots, only the last may be alive: exec ended the earlier ones.
   std::unordered_map<pid_t, std::uint32_t> later;  // id: the later slot
   for (std::uint32_t i = record_.processes(); i-- > 0;) {
     record::process_slot& p = *record_.process(i);

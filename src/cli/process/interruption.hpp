@@ -9,7 +9,8 @@ void watch_for_interruption();
 /// The last of the first four signals that was received since then, or 0.
 int interrupted();
 
-/// How often this process was continued (SIGCONT) since then. It was stopped before, and its clocks ran on.
+/// The number of times that this process was continued (SIGCONT) since then. It was stopped before, and its clocks
+/// ran on.
 unsigned continuations();
 
 /// The signals of watch_for_interruption() but SIGCONT.

@@ -123,7 +123,7 @@ void keeper::read_command() {
   const ssize_t n = recv(line_, &what, 1, MSG_DONTWAIT);
   if (n < 0 && (errno == EAGAIN || errno == EINTR)) return;
   if (n <= 0 || what == to_end) kill_all_and_exit();
-  // Not after its end: the group may be gone, and its id in use for another one.
+  // The group is not signalled after its end: it may be gone, and its id in use for another one.
   if (what == to_terminate && program_ > 0 && !program_ended_) kill(-program_, SIGTERM);
 }
 

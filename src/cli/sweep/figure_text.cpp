@@ -40,7 +40,7 @@ std::vector<double> per_operation(const repetitions& same, std::optional<double>
   return all;
 }
 
-/// Of a table: the median throughput with its range and marks.
+/// A cell of a table: the median throughput with its range and marks.
 std::string cell(const series& s, double x) {
   const auto at = s.points.find(x);
   return at == s.points.end() ? "-" : median_and_range(throughputs(at->second)) + marks_of(at->second);

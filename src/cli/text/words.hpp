@@ -21,7 +21,7 @@ inline std::string shell_quoted(const std::string& text) {
   return quoted + "'";
 }
 
-/// The text as $'...', which bash, zsh and POSIX of 2024 know: one line, whatever the text has.
+/// The text as $'...', which bash, zsh and POSIX of 2024 know: one line, whatever the text contains.
 inline std::string shell_escaped(const std::string& text) {
   constexpr std::string_view digits = "01234567";
   std::string quoted = "$'";
