@@ -1,4 +1,4 @@
-// append_probability for shipped code and mutants alike: a mutant for which waiter_list.hpp is copied has its own
+// An append_probability for shipped code and for mutants. A mutant with its own copy of waiter_list.hpp has its own
 // class of that name.
 #pragma once
 

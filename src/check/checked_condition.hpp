@@ -1,4 +1,5 @@
-// A condition variable compiled for the checker, as a table of functions: check/target.cpp.in.
+// A condition variable compiled for the checker, as a table of functions. Generated translation units add theirs to the
+// list: check/target.cpp.in.
 #pragma once
 
 #include <array>
@@ -19,19 +20,19 @@ namespace usher::check {
 
 /// Thrown by a mutex if the scenario makes an operation fail.
 struct refusal {
-  bool of_lock;  ///< lock() has thrown, not unlock(); in both cases the thread does not hold the mutex
+  bool of_lock;  ///< lock() has thrown, not unlock(). In both cases the thread does not hold the mutex
 };
 
-/// The steps of a mutex that a scenario observes, and the operations that throw.
+/// The steps of a mutex that a scenario observes, and the operations that must throw.
 struct mutex_steps {
-  enum class refuses { nothing, unlock, lock };  ///< unlock: throws after it has unlocked
+  enum class refuses { nothing, unlock, lock };  ///< unlock: throws after it has unlocked the mutex
 
-  /// `unlocks`: called by a thread whose wait unlocks the mutex. `locked`: by a thread that has locked it, or for
-  /// which it threw.
+  /// `unlocks` is called when a thread's wait unlocks the mutex, and `locked` when lock() has returned or an operation
+  /// has thrown.
   void (*unlocks)(void* context) = nullptr;
   void (*locked)(void* context) = nullptr;
   void* context = nullptr;
-  std::array<refuses, execution::most_threads> refused{};  ///< by thread, the operation that throws next
+  std::array<refuses, execution::most_threads> refused{};  ///< indexed by thread: the operation that throws next
 
   bool is_refused(refuses what) {
     refuses& mine = refused[rl::thread_index()];
@@ -41,7 +42,7 @@ struct mutex_steps {
   }
 };
 
-/// A mutex that reports each step to a scenario, and throws where the scenario demands it.
+/// A mutex that reports each step to a scenario, and throws when the scenario demands it.
 template <class Mutex>
 class scenario_mutex : public Mutex {
  public:
@@ -77,23 +78,24 @@ struct checked_condition {
   std::size_t size;
   void (*make)(void*, append_probability);
   void (*end)(void*);
-  /// False: time has run out. `remaining`: as in the header; null: no limit. `owned`: through a unique_lock.
+  /// Returns false if time has run out. `remaining` is as in the header; null: no limit. `owned`: through a
+  /// unique_lock.
   bool (*wait)(void*, bare_mutex&, std::uint64_t (*remaining)(void* context), void* context, bool owned);
-  /// With a mutex to which waiters are requeued.
+  /// Waits with a mutex to which waiters are requeued.
   bool (*wait_requeued)(void*, void* mutex, std::uint64_t (*remaining)(void*), void* context, bool owned);
-  /// Waits until `done(context)`, without a limit; `requeued`: the mutex is one to which waiters are requeued.
+  /// Waits without a limit until `done(context)`. `requeued`: the mutex is one to which waiters are requeued.
   void (*wait_until_done)(void*, void* mutex, bool requeued, bool (*done)(void*), void* context);
   void (*notify_one)(void*);
   void (*notify_all)(void*);
   bool (*close)(void*);
 
-  // a mutex to which waiters are requeued
+  // Functions of a mutex to which waiters are requeued.
   std::size_t mutex_size;
   void (*make_mutex)(void*, const lock_handle&, mutex_steps&);
   void (*end_mutex)(void*);
   void (*lock_mutex)(void*);
   void (*unlock_mutex)(void*);
-  bool (*mutex_is_idle)(void*);  ///< no owner and no waiters; the turn of timed waiters may be any
+  bool (*mutex_is_idle)(void*);  ///< no owner and no waiters. The turn of timed waiters does not matter
 };
 
 inline std::vector<checked_condition>& checked_conditions() {

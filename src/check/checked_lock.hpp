@@ -1,5 +1,5 @@
 // A lock compiled for the checker, as a table of functions, so that one scenario serves all locks. Generated
-// translation units add theirs to the list: check/lock.cpp.in.
+// translation units add their tables to the list: check/lock.cpp.in.
 #pragma once
 
 #include <concepts>
@@ -28,11 +28,11 @@ struct checked_lock {
   bool (*try_lock)(void*);
   void (*unlock)(void*);
   void (*lock_as_guest)(void*);          ///< null: the lock has no guests
-  bool (*has_certain_successor)(void*);  ///< this and the next two: null if the lock does not have it
+  bool (*has_certain_successor)(void*);  ///< null here and in the next two if the lock does not define the function
   bool (*unlock_is_due)(void*);
   bool (*urgent_wait)(void*);
-  void (*lock_with_deadline)(void*);         ///< the deadline never comes; null if the lock does not have it
-  void (*lock_without_deadline)(void*);      ///< null if the lock does not have it
+  void (*lock_with_deadline)(void*);         ///< the deadline never comes; null if the lock does not define it
+  void (*lock_without_deadline)(void*);      ///< null if the lock does not define it
   void (*count_from)(void*, std::uint32_t);  ///< null: the lock does not count
   bool is_had_when_freed;                    ///< check/timed_locks.hpp
 };
@@ -40,14 +40,15 @@ struct checked_lock {
 std::vector<checked_lock>& checked_locks();
 void add_to_list(checked_lock& table, const char* family, const char* suffix, const char* mutation);
 
-/// Any lock of the list, with the members that a condition variable asks of its mutex.
+/// Any lock of the list, with the members that a condition variable requires of its mutex.
 struct lock_handle {
   const checked_lock* table;
   void* state;
   void lock() const { table->lock(state); }
   bool try_lock() const { return table->try_lock(state); }
   void unlock() const { table->unlock(state); }
-  // False for a lock that does not have it, so that every lock's unlock may hand over to a requeued thread.
+  // False if the lock does not define the function, so that every unlock of such a lock may hand over to a requeued
+  // thread.
   bool has_certain_successor() const {
     return table->has_certain_successor != nullptr && table->has_certain_successor(state);
   }
@@ -55,8 +56,8 @@ struct lock_handle {
   bool urgent_wait() const { return table->urgent_wait != nullptr && table->urgent_wait(state); }
 };
 
-/// The locks that other targets' scenarios use as a mutex: of each kind some, with hand-over, concurrency
-/// restriction, barging.
+/// The locks that scenarios of other targets use as a mutex: some with hand-over, some with concurrency restriction,
+/// some with barging.
 const std::vector<const checked_lock*>& mutexes();
 
 template <class Lock>
@@ -99,7 +100,7 @@ void add_lock(const char* family, const char* suffix, const char* mutation) {
   add_to_list(t, family, suffix, mutation);
 }
 
-/// The form of a lock with small arrays, which few threads can fill, if the lock names one.
+/// The type that the lock names as its form with small arrays, which few threads can fill; otherwise the lock itself.
 template <class Lock>
 struct small_form {
   using type = Lock;
@@ -110,7 +111,7 @@ struct small_form<Lock> {
   using type = typename Lock::small;
 };
 
-/// Adds a lock in the forms that differ in the checker: ways of waiting with the same states are one form.
+/// Adds a lock in the forms that differ in the checker. Ways of waiting with the same states are one form.
 template <template <class, class> class Lock>
 bool add_family(const char* name, const char* mutation) {
   using plain = Lock<checked, waiting<checked, ways_of_waiting.front().kind>>;

@@ -1,6 +1,6 @@
-// A condition variable's waiting list, the mutex to which its waiters are requeued, and their way of waiting,
-// compiled for the checker as a table of functions: the contents of libusher.so's pthread_cond_t and pthread_mutex_t.
-// Generated translation units add theirs to the list: check/target.cpp.in.
+// A condition variable's waiting list, the mutex to which its waiters are requeued, and their way of waiting, compiled
+// for the checker as a table of functions. They are the contents of libusher.so's pthread_cond_t and pthread_mutex_t.
+// Generated translation units add their tables to the list: check/target.cpp.in.
 #pragma once
 
 #include <array>
@@ -19,20 +19,20 @@
 
 namespace usher::check {
 
-/// A pthread mutex of the normal kind, under any lock.
+/// A pthread mutex of the normal kind, with any lock inside.
 struct mutex_bytes {
   explicit mutex_bytes(const checked_lock& l) : lock(l) { lock.make(state()); }
   ~mutex_bytes() { lock.end(state()); }
   mutex_bytes(const mutex_bytes&) = delete;
   mutex_bytes& operator=(const mutex_bytes&) = delete;
 
-  /// All zero bytes, in one step.
+  /// Sets the lock to all zero bytes in one step.
   void reset_lock() {
     const rl::preemption_disabler in_one_step(rl::ctx());
     lock.end(state());
     lock.make(state());
   }
-  /// As pthread_mutex_init().
+  /// Like pthread_mutex_init().
   void begin_anew() {
     owner_tag.store(0, std::memory_order_relaxed);
     timed.store(0, std::memory_order_relaxed);
@@ -42,46 +42,46 @@ struct mutex_bytes {
   }
 
   void* state() { return room.data(); }
-  /// No owner and no waiters; the turn of timed waiters may be any.
+  /// True without an owner and without waiters. The turn of timed waiters does not matter.
   bool is_idle() const {
     return chain.get() == nullptr &&
            timed_waiter_count<checked>::is_idle(timed.newest() - users_elsewhere * one_user) && owner_tag.newest() == 0;
   }
 
-  // timed_waiters.hpp
+  // These constants are those of timed_waiters.hpp.
   static constexpr std::uint32_t one_user = 1u << 14, most_users = 4095, one_in_a_row = 1u << 26, requeued = 1u << 29,
                                  served = 1u << 30, most_timed = 0x1fff;
   std::uint32_t counted_users() const { return timed.newest() / one_user & most_users; }
   std::uint32_t counted_timed() const { return timed.newest() & most_timed; }
-  /// The mutex belongs to the present fork epoch.
+  /// True if the mutex belongs to the present fork epoch.
   bool is_valid() const { return epoch.newest() >> 32 == checked::fork_epoch(); }
 
   const checked_lock& lock;
-  bool unlocked_by_others = false;  ///< then a requeue is not observed: the mutex may change at any time
+  bool unlocked_by_others = false;  ///< if true, requeues are not observed, because the mutex may change at any time
   bool requeues = true;
-  std::uint32_t users_elsewhere = 0;  ///< pretended waiters on other condition variables, which never leave
-  std::uint32_t users = 0;            ///< the scenario's waiters that are counted
-  /// The lock's replies during a thread's last unlock.
+  std::uint32_t users_elsewhere = 0;  ///< pretended waiters on other condition variables that never leave
+  std::uint32_t users = 0;            ///< the counted waiters of the scenario
+  /// The lock's answers during a thread's last unlock.
   struct replies {
     enum reply : std::uint8_t { unasked, no, yes };
     reply has_certain_successor = unasked, due = unasked, urgent = unasked;
   };
   std::array<replies, execution::most_threads> said{};
-  std::array<bool, execution::most_threads> held_by{};  ///< by thread, from its lock() to its unlock()
+  std::array<bool, execution::most_threads> held_by{};  ///< indexed by thread; set from its lock() to its unlock()
   alignas(64) std::array<std::byte, room_for_target> room;
   checked::atomic<std::uint32_t> owner_tag, timed;
   checked::atomic<std::uint64_t> epoch;
   checked::plain<void*> chain;
 };
 
-/// Waiters, in order.
+/// A chain's waiters, in its order.
 struct chain_seen {
   std::array<void*, execution::most_locals> waiters;
   unsigned size = 0;
 };
 
-/// Called before each delivery of a chain, with its first waiter; after a waiter has locked the mutex again; and
-/// after each requeue, with the chain and with all waiters that are requeued then.
+/// `told` is called before each delivery of a chain, with its first waiter; `locked` after a waiter has locked the
+/// mutex again; `requeued` after each requeue, with the chain and with all waiters that are then requeued.
 struct delivery_observer {
   void (*told)(void* context, void* waiter) = nullptr;
   void (*locked)(void* context, void* waiter) = nullptr;
@@ -91,7 +91,7 @@ struct delivery_observer {
 inline delivery_observer deliveries;
 
 constexpr std::uint64_t never = checked::never;
-constexpr unsigned without_end = ~0u;  ///< a number of looks
+constexpr unsigned without_end = ~0u;  ///< a number of looks that never runs out
 
 /// How a thread waits. `forks`: a signal handler that interrupts its sleep forks.
 enum class manner { for_ever, timed, cancelled, forks };
@@ -104,7 +104,7 @@ struct checked_queue {
   void (*end)(void*);
 
   // the mutex
-  void (*lock)(mutex_bytes&, unsigned looks);  ///< with a deadline after this number of looks; 0: without
+  void (*lock)(mutex_bytes&, unsigned looks);  ///< with a deadline after this number of looks; 0: no deadline
   bool (*lock_in_time)(mutex_bytes&);          ///< false: time has run out
   bool (*try_lock)(mutex_bytes&);
   void (*unlock)(mutex_bytes&);
@@ -123,13 +123,13 @@ struct checked_queue {
   void* (*select_one)(void* queue, bool armed);
   void* (*select_all)(void* queue);
   void (*deliver)(void* chain);
-  void (*signal)(void* queue);  ///< selects and delivers, as pthread_cond_signal()
+  void (*signal)(void* queue);  ///< selects and delivers, like pthread_cond_signal()
   void (*broadcast)(void* queue);
   bool (*close)(void* queue);
 
   // of a waiter
-  std::uint32_t (*state)(void* waiter);  ///< the newest value, not a thread's view of it
-  void* (*next)(void* waiter);           ///< in its chain
+  std::uint32_t (*state)(void* waiter);  ///< the newest value, which a thread may not see yet
+  void* (*next)(void* waiter);           ///< the next waiter in its chain
 };
 
 inline std::vector<checked_queue>& checked_queues() {
@@ -143,7 +143,7 @@ struct queue_adapter {
   using queue = typename Parts::queue;
   using timed_waiters = typename Parts::timed_waiters;
 
-  /// A view of the mutex, as wait_morphing.hpp asks for it.
+  /// A view of the mutex with the members that wait_morphing.hpp requires.
   struct words {
     using waiter = typename Parts::waiter;
     mutex_bytes* m;
@@ -252,7 +252,7 @@ struct queue_adapter {
    private:
     mutex_bytes* at_ = nullptr;
     std::uint32_t counted_ = 0;
-    /// In a waiter: written and read with `at_`, so that a race is found.
+    /// Only in a waiter: accessed together with `at_`, so that relacy finds a race.
     std::optional<checked::plain<std::uint32_t>> shadow_;
   };
   using wait = typename Parts::template wait<target>;
@@ -262,7 +262,7 @@ struct queue_adapter {
   static queue& q(void* p) { return *static_cast<queue*>(p); }
   static waiter& w(void* p) { return *static_cast<waiter*>(p); }
 
-  /// As pthread_mutex_lock(); with `left`, first as pthread_mutex_timedlock().
+  /// Like pthread_mutex_lock(). If `left` is not 0, first like pthread_mutex_timedlock().
   static void lock(mutex_bytes& m, unsigned left) {
     mutex::ready({&m});
     if (left == 0 || !mutex::lock_until({&m}, [&]() -> std::uint64_t { return left == 0 ? 0 : left--; }))
@@ -299,7 +299,7 @@ struct queue_adapter {
         checked::park_for(me.state, state, every_sleeper, looks == without_end ? never : 1);
       } else if (how == manner::forks) {
         forks_in_wait.fork(forks_in_wait.context, &me);
-        if (!queue::awake(me) && rl::rand(2) == 0) return wait_end::look;  // the sleep ended before the handler
+        if (!queue::awake(me) && rl::rand(2) == 0) return wait_end::look;  // the handler began after the sleep
         return std::array{wait_end::abandoned, wait_end::time, wait_end::cancel}[rl::rand(3)];
       } else {
         gave_up = how == manner::cancelled;

@@ -1,4 +1,5 @@
-// A semaphore compiled for the checker, as a table of functions: check/target.cpp.in.
+// A semaphore compiled for the checker, as a table of functions. Generated translation units add theirs to the list:
+// check/target.cpp.in.
 #pragma once
 
 #include <cstddef>
@@ -28,9 +29,9 @@ struct checked_semaphore {
   void (*end_waiter)(void*);
   bool (*enter)(void*, void* waiter, append_probability);
   bool (*waits)(void* waiter);
-  bool (*has_credit)(void* waiter);              ///< it was granted one
-  waiter_state (*state)(void* waiter);           ///< the newest value, not a thread's view of it
-  void (*park)(void* waiter, std::uint64_t ns);  ///< 0: without a limit
+  bool (*has_credit)(void* waiter);              ///< the waiter was granted a credit
+  waiter_state (*state)(void* waiter);           ///< the newest value, which a thread may not see yet
+  void (*park)(void* waiter, std::uint64_t ns);  ///< 0: no limit
   bool (*arrive)(void*, void* waiter);
   bool (*leave)(void*, void* waiter);
 };

@@ -1,5 +1,5 @@
-// A cohort lock that fails if its hand-overs within a NUMA node do not end: two in a row are allowed, a third is a
-// failure. The global lock's acquisition marks the beginning of a run.
+// A cohort lock that fails if it stays within a NUMA node for too long: two acquisitions in a row are allowed, a third
+// is a failure. An acquisition of the global lock begins a new row.
 #pragma once
 
 #include "check/platform.hpp"
@@ -7,7 +7,7 @@
 
 namespace usher::check {
 
-inline unsigned run_length;  ///< no atomic: one thread of the process runs all threads of an execution
+inline unsigned run_length;  ///< not atomic: one system thread runs all threads of an execution
 
 template <platform P, class W>
 struct begins_a_run : ticket<P, W> {

@@ -1,5 +1,5 @@
-// A cohort of ticket locks that passes the lock within a NUMA node once at most, for mutants of cohort.hpp. Names
-// that are not copied into a mutant's namespace are qualified in full.
+// For mutants of cohort.hpp: a cohort of ticket locks that hands the lock over within a NUMA node at most once. Names
+// that are not copied into a mutant's namespace are fully qualified.
 #pragma once
 
 #include "check/cohort_runs.hpp"

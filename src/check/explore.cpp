@@ -1,4 +1,4 @@
-// The start of a run, and the report of one that failed.
+// Starts a run, and reports an execution that has failed.
 #include "check/explore.hpp"
 
 #include <charconv>
@@ -49,7 +49,7 @@ std::string_view plain(rl::test_result_e r) {
   }
 }
 
-/// After a crash or at the time limit: prints the state of the present execution.
+/// Called after a crash or at the time limit. Prints the state of the present execution.
 void report_end(int signal) {
   char state[2048], text[2100];
   the_search.write(state, sizeof state);
@@ -118,7 +118,7 @@ outcome failure(const rl::test_params& p, const options& o) {
 
 namespace {
 
-/// A number in a line of a history: decimal below 65536, else hexadecimal.
+/// A number in a line of a history, printed in decimal below 65536 and otherwise in hexadecimal.
 struct number {
   char text[24];
   explicit number(std::string_view s) {
@@ -131,7 +131,7 @@ struct number {
   }
 };
 
-/// The text behind "key=", up to the next comma or blank.
+/// The text after "key=", up to the next comma or blank.
 std::string_view after(std::string_view line, std::string_view key) {
   const std::size_t at = line.find(key);
   if (at == std::string_view::npos) return "";
@@ -139,7 +139,7 @@ std::string_view after(std::string_view line, std::string_view key) {
   return line.substr(0, line.find_first_of(", )"));
 }
 
-/// Translates an event of relacy's, or a note(), into the words of the report.
+/// Translates an event of relacy or a note() into the words of the report.
 void say(std::string_view event, char* text, std::size_t size) {
   const auto copy = [&](std::string_view s) { std::snprintf(text, size, "%.*s", int(s.size()), s.data()); };
   if (event == "[THREAD FINISHED]") return copy("ends");

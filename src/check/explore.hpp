@@ -1,4 +1,4 @@
-// Runs one scenario against one target in many executions; and the list of all targets, which main.cpp goes through.
+// Runs one scenario against one target in many executions. Also defines the list of all targets that main.cpp runs.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +17,8 @@ struct outcome {
   bool passed = true;
   std::string why;
   std::uint64_t executions = 0;
-  std::uint64_t programs = 0;  ///< bound: searched completely
-  std::string state;           ///< of the execution that failed
+  std::uint64_t programs = 0;  ///< bound: the number of completely searched programs
+  std::string state;           ///< the state of the failed execution
 };
 
 struct options {
@@ -28,15 +28,15 @@ struct options {
   bool bounded = false;
   unsigned differences = 2;
   std::uint64_t programs = 0;
-  bool fair = false;     ///< set by the scenario, and excludes `bounded`: executions are drawn at random
+  bool fair = false;     ///< set by the scenario. It excludes `bounded`: executions are drawn at random
   std::string replay;    ///< the state of the only execution to run
   bool history = true;   ///< print the steps of a failure
-  bool at_once = false;  ///< print each step when it happens: a crash leaves no time afterwards
+  bool at_once = false;  ///< print each step when it happens, because a crash leaves no time afterwards
   bool lines = false;    ///< print lines for `usher check` to read
   bool weaken = false;
 };
 
-inline unsigned acquisitions = 2;  ///< of each thread, in scenarios whose number is free
+inline unsigned acquisitions = 2;  ///< acquisitions of each thread, in scenarios that leave their number open
 
 /// A lock, waiting list, condition variable or semaphore, with the scenarios that drive it.
 struct target {
@@ -46,8 +46,8 @@ struct target {
   std::size_t size;
   std::vector<const char*> scenarios;
   std::function<outcome(unsigned scenario, unsigned threads, const options&)> explore;
-  std::string family = {};     ///< the name without the way of waiting; empty: the name
-  unsigned usual_threads = 4;  ///< without --threads
+  std::string family = {};     ///< the name without the way of waiting; if empty, the name
+  unsigned usual_threads = 4;  ///< the number of threads without --threads
 };
 
 constexpr std::size_t room_for_target = 2048;
@@ -57,7 +57,7 @@ std::vector<target> queue_targets();
 std::vector<target> condition_targets();
 std::vector<target> semaphore_targets();
 
-/// Prints relacy's history, step by step. It allocates no memory, because relacy replaces the allocator.
+/// Prints relacy's history step by step. It allocates no memory, because relacy replaces the allocator.
 class history_output : public std::streambuf {
  public:
   explicit history_output(bool lines) : lines_(lines) {}
@@ -70,11 +70,11 @@ class history_output : public std::streambuf {
   bool lines_;
   char line_[1024];
   std::size_t length_ = 0;
-  bool within_ = false;  ///< the threads run; outside of that, the program's constructor and destructor
-  bool over_ = false;    ///< the same steps follow once more, by thread
+  bool within_ = false;  ///< true while threads run, false in the program's constructor and destructor
+  bool over_ = false;    ///< true when relacy prints the same steps again, sorted by thread
 };
 
-/// From now on, a crash prints the state of its execution.
+/// After this call, a crash prints the state of its execution.
 void report_ends();
 
 /// Sets the parameters of the search and of relacy for a run.

@@ -1,4 +1,4 @@
-// Forks: fork.hpp.
+// Implements the forks of fork.hpp.
 #include "check/fork.hpp"
 
 #include "check/platform.hpp"
@@ -40,7 +40,7 @@ bool generations::anyone_lives() const {
   return false;
 }
 
-/// A thread that had begun continues at its way_out().
+/// Lets a blocked thread end. A thread that had begun continues at its way_out().
 void generations::release(unsigned thread) {
   if (runs_[thread]) std::memcpy(&info_[thread]->fiber_.jmp, &ways_out_[thread], sizeof(jmp_buf));
   waits_[thread] = false;
@@ -61,7 +61,7 @@ void generations::start_threads() {
   started_ = forks_;
   for (unsigned t = 0; t < unsigned(rl::ctx().get_thread_count()); t++) {
     if (born_[t] != forks_) continue;
-    // Half of the new threads get the record of a vanished one.
+    // Half of the new threads get the record of a vanished thread.
     if (rl::rand(2) == 0)
       for (unsigned other = 0; other < most_threads; other++)
         if (gone_[other] && record_[other] == other) {
@@ -78,7 +78,7 @@ void generations::start_threads() {
 
 void execution::fork_at_once(node_pool pool, place p) {
   note("forks", nullptr, every_sleeper, p);
-  // What any thread has written is in the child's memory.
+  // The child's memory contains the newest value of each word.
   rl::systemwide_fence(info(p));
   epoch_++;
   const auto vanished = process_.vanish();
@@ -97,7 +97,7 @@ void execution::start_threads(place p) {
   process_.start_threads();
 }
 
-/// Removes a vanished thread from all that other threads look at.
+/// Removes a vanished thread from all data that other threads read.
 void execution::forget_thread(unsigned t) {
   sleepers_[t].key = nullptr;
   asleep_since_[t] = slept_at_unlock_[t] = awaited_sleepers_[t] = 0;
@@ -113,7 +113,7 @@ void execution::forget_thread(unsigned t) {
   naps_[t] = {};
 }
 
-/// The child's handles begin behind all of the parent's.
+/// The child's handles begin after all handles of the parent.
 void execution::forget_nodes() {
   first_node_ += node_handle(nodes_.size());
   kept_ = {};
@@ -121,7 +121,7 @@ void execution::forget_nodes() {
     if (s.used.newest() != 0) s.used.store(0, std::memory_order_relaxed);
 }
 
-/// An inflated state that is in use stays so, whatever the child does with its lock. The child may get another one.
+/// An inflated state in use stays taken, whatever the child does with its lock. The child may get another one.
 void execution::lose_inflated() {
   if (inflated_taken_.newest() == 0 || inflated_lost_ + 1 == most_inflated || rl::rand(4) == 0) return;
   inflated_lost_++;

@@ -1,15 +1,16 @@
-// A fork in the middle of an execution, which continues in the child.
+// A fork in the middle of an execution. The execution continues in the child.
 //
-// Only the thread that forks continues. All others vanish where they are, in the middle of an operation or
-// asleep: they do not run again, no wake-up or write finds them, and their stack objects are gone. Words keep
-// their values, and the child sees all that was written. Threads of the child begin after that.
+// Only the thread that forks continues. All other threads vanish at their present place, even asleep or in the middle
+// of an operation: they do not run again, no wake-up or write reaches them, and their stack objects end. Words keep
+// their values, and the child sees everything that was written. The child's threads begin after the fork.
 //
 // Threads have *generations*: a thread of generation 1 exists from the first fork on. relacy has all threads from the
-// beginning, and all must end before it looks for leaks. Therefore
+// beginning, and all must end before it searches for leaks. Therefore:
 //
 //     before its generation   a thread is blocked
 //     vanished                it is blocked, too: relacy reports a deadlock if no living thread can run
-//     at the end              the last living thread that ends releases the others, one after the other. Those that have
+//     at the end              the last living thread that ends releases the others, one after the other. Those that
+//     have
 //                             not begun end at once. The others do not continue: they unwind by a longjmp
 #pragma once
 
@@ -24,13 +25,13 @@ class thread_info_base;
 
 namespace usher::check {
 
-/// The nodes of the child (platform/native/nodes.hpp).
+/// The child's nodes (platform/native/nodes.hpp).
 enum class node_pool : std::uint8_t {
-  anew,   ///< none of the parent's: where a child renews its locks
-  copied  ///< the parent's: where locks stay in use
+  anew,   ///< new nodes, if a child renews its locks
+  copied  ///< the parent's nodes, if locks stay in use
 };
 
-/// A signal handler that interrupts a thread's sleep and forks.
+/// A signal handler that interrupts a thread's sleep and forks the process.
 struct fork_in_wait {
   void (*fork)(void* context, void* waiter) = nullptr;
   void* context = nullptr;
@@ -48,13 +49,13 @@ class generations {
   unsigned record_of(unsigned thread) const { return record_[thread]; }
 
   // Called by each thread, in this order.
-  /// Waits for the thread's generation. False: the execution ended before.
+  /// Waits for the thread's generation. Returns false if the execution has ended before it.
   bool begins();
   jmp_buf& way_out();
   void ends();
 
   // Called by the thread that forks.
-  /// Blocks the parent's threads for good, and returns which these are.
+  /// Blocks the parent's threads for good, and returns which threads these are.
   std::array<bool, most_threads> vanish();
   void start_threads();
 
@@ -62,7 +63,7 @@ class generations {
   bool anyone_lives() const;
   void release(unsigned thread);
 
-  unsigned forks_ = 0, started_ = 0;  // started_: the forks before the last start_threads()
+  unsigned forks_ = 0, started_ = 0;  // started_: the number of forks before the last start_threads()
   bool over_ = false;
   std::array<unsigned, most_threads> born_{}, record_;
   std::array<bool, most_threads> gone_{}, ended_{}, waits_{}, runs_{};

@@ -1,5 +1,5 @@
-// usher_check: runs every target against every scenario under relacy. `usher check` starts one process for each of
-// many parts; usher_check can be used by itself.
+// usher_check: runs every target against every scenario under relacy. `usher check` starts one process for each of many
+// parts. usher_check can also be used by itself.
 #include <charconv>
 #include <chrono>
 #include <cstdio>
@@ -17,11 +17,11 @@ int usage() {
       "                   [--seed N] [--scheduler random|bound|full] [--differences D] [--programs P]\n"
       "                   [--replay STATE] [--no-history] [--weaken]\n"
       "       usher_check --list\n"
-      "--weaken: weakens each order in turn, each half by itself; --weaken-at: this one, and then does what is asked.\n"
+      "--weaken: weakens each order in turn, each half separately. --weaken-at: weakens one order for the run.\n"
       "L: a lock of the catalogue, or a form of it (twa, twa-spin); wait-queue, condition-variable, semaphore; a "
       "mutant.\n"
-      "Executions N, N+1, … (random), or of programs N, N+1, … (bound, full). For usher check: --lines, --at-once, "
-      "--sites,\n"
+      "Runs executions N, N+1, … (random), or those of programs N, N+1, … (bound, full). "
+      "For usher check: --lines, --at-once, --sites,\n"
       "--weaken-at FILE:LINE:COLUMN[:ORDER].\n",
       stderr);
   return 2;
@@ -34,7 +34,7 @@ const char* base_name(const char* path) {
 
 using site = ordered_sites::site;
 
-/// FILE:LINE:COLUMN:ORDER; without ORDER every operation there becomes relaxed.
+/// The text is FILE:LINE:COLUMN:ORDER. Without ORDER every operation at that place becomes relaxed.
 std::string to_string(const site& s) {
   return std::string(s.file) + ":" + std::to_string(s.line) + ":" + std::to_string(s.column) + ":" +
          names_of_made[unsigned(s.way)];
@@ -70,7 +70,7 @@ bool for_each_part(const target& s, const options& o, Each each) {
   return true;
 }
 
-/// The memory orders that a short run executes: a few thousand executions reach every operation.
+/// Returns the memory orders that a short run executes. A few thousand executions reach every operation.
 std::vector<site> find_sites(const target& s, options o) {
   o.history = false;
   o.executions = std::min<std::uint64_t>(o.executions, 2000);
@@ -117,7 +117,7 @@ void list(const std::vector<target>& all) {
   }
 }
 
-/// False: not a number within the limits.
+/// Returns false if the text is not a number within the limits.
 template <class T>
 bool number(const char* text, T& to, T least, T most) {
   const char* const end = text + std::strlen(text);
@@ -197,8 +197,8 @@ void print(const target& s, unsigned c, unsigned threads, const options& o, cons
   std::fflush(stdout);
 }
 
-/// What --lock selects. A family's name stands for its forms, except with options that need one form. Mutants run only if
-/// --lock names them.
+/// Returns whether --lock selects the target. A family's name selects all its forms, except with options that need one
+/// form. Mutants run only if --lock names them.
 bool is_selected(const target& s, const request& r) {
   const options& o = r.o;
   if (o.lock.empty()) return s.mutation.empty();
@@ -216,7 +216,8 @@ void print_or_weaken_sites(const target& s, const request& r) {
   }
 }
 
-/// Runs all parts of a target; of a mutant, up to the first failure. True: a part has failed.
+/// Runs all parts of a target, but the parts of a mutant only up to the first failure. Returns true if a part has
+/// failed.
 bool fails(const target& s, const options& o) {
   bool failed = false;
   for_each_part(s, o, [&](unsigned c, unsigned threads) {
@@ -243,7 +244,7 @@ int run(int argc, char** argv) {
   }
 
   bool as_expected = true, any = false;
-  std::map<std::string, bool> caught;  // by mutation: any of the mutant's forms has failed
+  std::map<std::string, bool> caught;  // by mutation: true if any form of the mutant has failed
   for (const target& s : all) {
     if (!is_selected(s, r)) continue;
     any = true;

@@ -64,7 +64,8 @@ bool ordered_sites::removes_fence(const place& p) {
 
 namespace {
 
-// The effects of an order, as a set. The last one: a place in the total order of sequentially consistent operations.
+// The effects of an order, as a set. `is_in_total_order`: a place in the total order of sequentially consistent
+// operations.
 constexpr unsigned acquires = 1, releases = 2, is_in_total_order = 4;
 
 unsigned effects(std::memory_order o, access a) {
@@ -84,7 +85,7 @@ unsigned effects(std::memory_order o, access a) {
   }
 }
 
-/// The weaker orders that are tried in place of an order: the next weaker one, and each half of it.
+/// Returns the weaker orders that are tried in place of an order: the next weaker one, and each half of it.
 unsigned ways_of(std::memory_order o, access a) {
   const auto ways = [](auto... all) { return ((1u << unsigned(all)) | ...); };
   const bool all = o == std::memory_order_seq_cst;
@@ -102,7 +103,7 @@ unsigned ways_of(std::memory_order o, access a) {
   }
 }
 
-/// The order of an operation at a weakened place; unchanged if the replacement is not weaker.
+/// Returns the order of an operation at a weakened place. It is unchanged if the replacement is not weaker.
 std::memory_order weaker(std::memory_order o, access a, made way) {
   if (way == made::all_relaxed) return std::memory_order_relaxed;
   if ((a == access::failure) != (way == made::failure_relaxed || way == made::failure_acquire)) return o;
@@ -147,10 +148,11 @@ execution::execution(chances c, unsigned threads) : remaining_(c), threads_(thre
     pace_ = std::array{std::uint64_t{0}, std::uint64_t{0}, std::uint64_t{300000}, std::uint64_t{2000000}}[rl::rand(4)];
   }
   wraps_ = rl::rand(2) == 0;
-  // Locks count nanoseconds, or units of 1024 ns: both wrap soon.
+  // Locks count nanoseconds or units of 1024 ns. From this start both counts wrap soon.
   if (wraps_) clock_ = (std::uint64_t{1} << 42) - 3000000;
   for (bool& tagged : tagged_) tagged = rl::rand(8) != 0;
-  // A semaphore keeps the lower 20 bits of the epoch: they are about to wrap, or have just wrapped.
+  // A semaphore keeps the lower 20 bits of the epoch. In half of the executions these are about to wrap or have just
+  // wrapped.
   epoch_ = std::array{1u, 1u, 0xfffffu, 0x100000u}[rl::rand(4)];
   least_room_ = rl::rand(4);
   if (least_room_ == 3) least_room_ = 0;
@@ -289,7 +291,7 @@ void execution::describe(const void* word, char* buffer, std::size_t room) const
 
 void execution::doorway() {
   const unsigned me = rl::thread_index();
-  if (arrived_[me] != 0) {  // the second call: right after the operation that is the doorway
+  if (arrived_[me] != 0) {  // the second call comes directly after the doorway operation
     door_[me] = 0;
     return pass_doorway();
   }
@@ -298,7 +300,7 @@ void execution::doorway() {
   overtaken_[me] = 0;
 }
 
-/// Called by the operation that is the doorway, or right after it.
+/// Called by the doorway operation, or directly after it.
 void execution::pass_doorway() {
   const unsigned me = rl::thread_index();
   if (arrived_[me] == 0 || door_[me] != 0) return;
@@ -317,8 +319,8 @@ void execution::waits() {
 
 void execution::admitted(const place& p) {
   const unsigned me = rl::thread_index();
-  // If the time of the doorway is unknown: for this thread its arrival, which is earlier; for others their first poll
-  // or sleep, which is later.
+  // If the time of a doorway is unknown, a bound takes its place: for this thread its arrival, which is earlier, and
+  // for the others their first poll or sleep, which is later.
   const unsigned mine = door_[me] != 0 ? door_[me] : arrived_[me];
   for (unsigned t = 0; t < most_threads; t++) {
     const unsigned theirs = door_[t] != 0 || promise_.says_doorway ? door_[t] : waits_[t];
@@ -328,7 +330,7 @@ void execution::admitted(const place& p) {
     if (promise_.most_overtaking == 0)
       fail("a waiter is overtaken by a thread that came later", rl::test_result_user_assert_failed, p);
   }
-  // Checked at admission only: until then the thread may pass a later doorway, from which the promise counts.
+  // Checked only at admission, because before it the thread may pass a later doorway, from which the promise counts.
   if (promise_.most_overtaking != unbounded && overtaken_[me] > promise_.most_overtaking)
     fail("a thread has been overtaken more often than the lock promises", rl::test_result_user_assert_failed, p);
   for (unsigned t = 0; t < most_threads; t++) {
@@ -343,7 +345,7 @@ void execution::admitted(const place& p) {
   overtaken_[me] = 0;
 }
 
-// ---- lots -------------------------------------------------------------------------------------------------------
+// ----  random draws -----------------------------------------------------------------------------------------------
 
 bool execution::bernoulli(std::uint32_t n, const place& p) {
   if (n == 0) return false;

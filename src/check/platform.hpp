@@ -1,25 +1,25 @@
-// The checked platform: every atomic operation goes to relacy, which explores interleavings and the values that the
-// C++ memory model lets a load return, and finds data races by vector clocks.
+// The checked platform. Every atomic operation goes to relacy, which explores interleavings and the values that the C++
+// memory model lets a load return, and finds data races by vector clocks.
 //
-// What it adds to relacy:
+// This platform adds to relacy:
 //
-// - Sleeping. park() compares the word's newest value and sleeps in one step, as the kernel does under its
-//   bucket's lock. It synchronises nothing. A scenario allows a few spurious wake-ups, which never resolve a deadlock:
-//   where all threads wait, that is reported, so that a lost wake-up fails.
-// - Polling. await() blocks until the word is written, once it has seen the newest value: an endless wait is
-//   a deadlock, too, and found at once. Polling with a limit looks a random number of times.
-// - Time. now() advances at random, by little or beyond every limit.
-// - Ends. The last owner of a lock, a waiting list or a semaphore ends its life, giving a node back ends the node's,
-//   and leaving the block that of a local<T>. An access is reported that is not ordered before the end (or after the
-//   node's next beginning), whether it came too late or merely could have; and, except for nodes, one that is ordered
-//   after the end.
-// - Order. Where a lock claims FIFO order, a thread that overtakes a waiter is reported.
-// - Priorities. A scenario gives threads priorities. Where a lock claims to admit sleepers by priority, an admission
-//   out of order is reported.
+// - Sleeping: park() compares the word's newest value and sleeps in one step, as the kernel does under its bucket's
+//   lock. It synchronises nothing. A scenario allows a few spurious wake-ups, but they never resolve a deadlock: a
+//   state in which all threads wait is reported, so that a lost wake-up fails.
+// - Polling: once await() has seen the newest value, it blocks until the word is written. An endless wait is therefore
+//   also a deadlock, and found at once. Polling with a limit looks a random number of times.
+// - Time: now() advances at random, by little or beyond every limit.
+// - Ends: the last owner of a lock, a waiting list or a semaphore ends its life. Giving a node back ends the node's
+//   life, and leaving the block of a local<T> ends that object's. An access is reported if it is not ordered before the
+//   end, or not after the node's next beginning, even if it did not come too late in this execution. Except for nodes,
+//   an access that is ordered after the end is also reported.
+// - Order: if a lock claims FIFO order, a thread that overtakes a waiter is reported.
+// - Priorities: a scenario gives threads priorities. If a lock claims to admit sleepers by priority, an admission out
+//   of order is reported.
 //
-// What relacy cannot show: modification order follows the order of execution, so a store cannot take
-// effect later than another thread's store that it precedes. A failed compare-and-swap reads the newest
-// value. The futex's own barriers are not modelled: a lock that needs them is reported.
+// Limits of relacy: modification order follows the order of execution, so a store cannot take effect later than another
+// thread's store that it precedes. A failed compare-and-swap reads the newest value. The futex's own barriers are not
+// modelled, so a lock that needs them is reported.
 #pragma once
 
 #include <algorithm>
@@ -50,7 +50,7 @@
 #include <vector>
 
 #include <relacy/relacy.hpp>
-// relacy turns names of the language and of the standard library into macros: take them back.
+// relacy defines names of the language and of the standard library as macros. Undefine these.
 #undef VAR
 #undef $
 #undef assert
@@ -79,20 +79,20 @@ namespace usher::check {
 
 using place = std::source_location;
 
-/// The place of an operation in the source, for relacy. The file's name is given only while a history is collected.
+/// The place of an operation in the source, for relacy. The file's name is included only while a history is collected.
 inline rl::debug_info info(const place& p) {
   return {"", rl::ctx().collecting_history() ? p.file_name() : "", p.line()};
 }
 
-// Longer functions that are no templates are in platform.cpp: compiled once, not for each lock.
+// Longer functions that are not templates are in platform.cpp, so that they are compiled once and not for each lock.
 
 [[noreturn]] void fail(const char* why, rl::test_result_e kind, const place& p);
-inline const char* last_reason = nullptr;  ///< of the last fail()
+inline const char* last_reason = nullptr;  ///< the reason of the last fail()
 
 /// Adds a line to the history.
 void note(const char* text, const void* word, std::uint32_t mask, const place& p);
 
-/// The order that replaces one operation's order, to see whether a scenario then fails. The failure order of a
+/// The order that replaces one operation's order, to test whether a scenario then fails. The failure order of a
 /// compare-and-swap is replaced separately. `removed` is for fences.
 enum class made : std::uint8_t {
   all_relaxed,
@@ -109,11 +109,11 @@ inline constexpr std::array<const char*, 8> names_of_made{"",        "relaxed", 
 
 enum class access : std::uint8_t { load, store, modify, failure };
 
-/// The operations whose order can be weakened, one at a time, each half of an order by itself.
+/// The operations whose order can be weakened. They are weakened one at a time, and each half of an order separately.
 struct ordered_sites {
   struct found {
     place at;
-    unsigned ways;  ///< 1 << each `made` that is weaker than an order seen here
+    unsigned ways;  ///< 1 << `made` for each `made` that is weaker than an order seen here
   };
   std::array<found, 256> seen;
   std::string_view only;  ///< endings of file names, separated by spaces; empty: all files
@@ -140,7 +140,7 @@ inline bool recording_sites = false;
 
 rl::memory_order order_of(std::memory_order o, const place& p, const void* word, access a = access::modify);
 
-/// The life of an object: all uses must happen before its end.
+/// The life of an object. All uses must happen before its end.
 class life {
  public:
   life() : data_(rl::ctx().var_ctor()) {}
@@ -151,7 +151,7 @@ class life {
   void use(const char* why, const place& p) {
     if (ended_ || !data_->load(*rl::ctx().threadx_)) fail(why, rl::test_result_access_to_freed_memory, p);
   }
-  /// Another life may follow. A use in it must be ordered after this end.
+  /// Ends a life that another one may follow. A use in the next life must be ordered after this end.
   void end(const char* why, const place& p) {
     if (!data_->store(*rl::ctx().threadx_)) fail(why, rl::test_result_access_to_freed_memory, p);
   }
@@ -165,7 +165,7 @@ class life {
   bool ended_ = false;
 };
 
-/// An object whose life a scenario ends, and the messages of failures.
+/// An object whose life a scenario ends, with the messages of the failures.
 struct watched {
   const void* begin = nullptr;
   std::size_t size = 0;
@@ -175,13 +175,14 @@ struct watched {
 
 void before_access(const void* word, const place& p);
 void after_write(const void* word, const place& p);
-/// Called before and after a compare-and-swap, for the adversary that makes those of one thread fail: scheduler.hpp.
+/// Called before and after a compare-and-swap, for the adversary that makes the compare-and-swaps of one thread fail:
+/// scheduler.hpp.
 void begin_attempt(const void* word, bool (*succeeds)(const void*, std::uint64_t), std::uint64_t expected,
                    const place&);
 void end_attempt();
 void after_exchange(const void* word);
 
-/// The words that are constructed while a history is collected: a word is named by its place in its object.
+/// The words that are constructed while a history is collected. A history names a word by its index in its object.
 struct constructed_words {
   std::array<const void*, 1024> at;
   unsigned count = 0;
@@ -193,8 +194,8 @@ inline void note_construction(const void* word) {
     constructed.at[constructed.count++] = word;
 }
 
-// Operations are defined outside their classes, and so are not inline: they are compiled once (platform.cpp), not
-// for each lock.
+// Operations are defined outside their classes and so are not inline: they are compiled once (platform.cpp), not for
+// each lock.
 template <class T>
 class checked_atomic {
   static_assert(sizeof(T) == 4 || sizeof(T) == 8);
@@ -307,7 +308,8 @@ bool checked_atomic<T>::swap_if(Weak weak, T& expected, T v, order success, orde
       expected, p);
   before_access(this, p);
   const rl::memory_order then = order_of(success, p, this), otherwise = order_of(failure, p, this, access::failure);
-  // A weakened success order may no longer imply it: then an acquire fence follows, which orders a little more.
+  // A weakened success order may not imply the failure order any more. An acquire fence then follows; it orders a
+  // little more.
   const bool implied = otherwise == rl::mo_relaxed || then == rl::mo_seq_cst || then == otherwise ||
                        (then == rl::mo_acq_rel && otherwise == rl::mo_acquire);
   const bool done = word_.compare_exchange(weak, expected, v, then, implied ? otherwise : rl::mo_relaxed, info(p));
@@ -361,7 +363,7 @@ extern template class checked_plain<std::uint32_t>;
 extern template class checked_plain<std::uint64_t>;
 extern template class checked_plain<void*>;
 
-/// The types of words, of which a queue node is made.
+/// The types of words in a queue node.
 struct checked_words {
   template <class T>
   using atomic = checked_atomic<T>;
@@ -369,7 +371,7 @@ struct checked_words {
   using plain = checked_plain<T>;
 };
 
-/// Constructs an object that no other thread can reach yet, in one step: no fork happens in the middle.
+/// Constructs an object that no other thread can reach yet. It does so in one step, so that no fork happens in between.
 template <class T>
 T* construct_at_once(void* at) {
   const rl::preemption_disabler in_one_step(rl::ctx());
@@ -380,22 +382,22 @@ T* construct_at_once(void* at) {
 struct chances {
   unsigned stray_wakes = 0;
   unsigned refused_nodes = 0;  ///< calls of take_node() that return no node
-  bool adverse = false;        ///< in some executions the clock has one pace, and lots succeed rarely or always
+  bool adverse = false;        ///< in some executions the clock has one pace, and random draws succeed rarely or always
 };
 
 /// A lock's promise on the order of waiters, from its traits.
 struct order_promise {
-  const void* lock = nullptr;  ///< its words
+  const void* lock = nullptr;  ///< the lock's words
   std::size_t size = 0;
-  int most_overtaking = unbounded;  ///< of one waiter; 0: FIFO
-  /// The doorway is the thread's first read-modify-write of a word of the lock. Otherwise the lock marks it (by its
-  /// second P::doorway), or a thread has passed it when it first polls or sleeps.
+  int most_overtaking = unbounded;  ///< the bound for each waiter; 0: FIFO
+  /// The doorway is the thread's first read-modify-write of a word of the lock. If false, the lock marks its doorway by
+  /// its second P::doorway, or a thread has passed it when it first polls or sleeps.
   bool first_exchange_is_doorway = false;
-  bool says_doorway = false;  ///< the lock always marks it; a thread that polls or sleeps may not have passed it
-  bool fifo_leaders = false;  ///< the promise holds only for leaders of groups, among each other
+  bool says_doorway = false;  ///< the lock always marks its doorway, and a thread may poll or sleep before it
+  bool fifo_leaders = false;  ///< the promise holds only among the leaders of groups
 };
 
-/// The state of one execution besides the target: nodes, objects on the threads' stacks, the waiting array, the
+/// The state of one execution, except the target: nodes, objects on the threads' stacks, the waiting array, the
 /// sleepers, the clock.
 class execution {
  public:
@@ -420,7 +422,7 @@ class execution {
 
   // ---- lives ----
 
-  /// The objects whose life end_of() will end.
+  /// Sets an object whose life end_of() will end.
   void watch(unsigned which, watched w) { watched_[which] = w; }
   void watch_nothing() { watched_ = {}; }
 
@@ -431,7 +433,7 @@ class execution {
   void before_access(const void* word, const place& p);
   void after_write(const void* word, const place& p);
 
-  /// Called by the thread that writes a word, and by one that begins a local object.
+  /// `written` is called by the thread that writes a word, `local_begun` by the thread that begins a local object.
   struct observer {
     void (*written)(void* context, const void* word) = nullptr;
     void (*local_begun)(void* context, void* at) = nullptr;
@@ -441,13 +443,13 @@ class execution {
 
   // ---- names ----
 
-  /// The name of an object's words in a history.
+  /// Sets the name of an object's words in a history.
   void name(const void* begin, std::size_t size, const char* text);
   template <class T>
   void name(const T& object, const char* text) {
     name(&object, sizeof object, text);
   }
-  /// Writes "lock[1]", or the name alone of an object of one word, into the buffer.
+  /// Writes "lock[1]" into the buffer, or only the name if the object has one word.
   void describe(const void* word, char* buffer, std::size_t size) const;
 
   // ---- forks, and owners of a mutex ----
@@ -456,34 +458,34 @@ class execution {
   std::uint32_t owner_tag() const { return tagged_[record()] ? 2 * record() + 3 : 1; }
   void ensure_owner_tag() { tagged_[record()] = true; }
 
-  // Forks: fork.hpp. The execution continues in the child.
+  // Forks: see fork.hpp. The execution continues in the child.
 
-  /// Runs a thread's program from the start of its generation on; a fork ends it, wherever it is. Scenarios with
-  /// forks run all of their threads by this.
+  /// Runs a thread's program from the start of its generation on. A fork ends it at any point. In scenarios with forks
+  /// all threads run by this function.
   template <class Program>
   void run(Program program) {
     if (process_.begins() && _setjmp(process_.way_out()) == 0) program();
     process_.ends();
   }
-  /// Before the threads begin: thread t starts after this number of forks.
+  /// Called before the threads begin. Thread t starts after this number of forks.
   void begins_after(unsigned t, unsigned forks) { process_.begins_after(t, forks); }
-  /// By a thread outside of all operations of the target. All other threads of its process vanish.
+  /// Called by a thread outside all operations of the target. All other threads of its process vanish.
   void fork(node_pool pool, place p = place::current()) {
     rl::ctx().sched();
     fork_at_once(pool, p);
   }
-  /// As fork(), but no other thread runs between the caller's last operation and the fork.
+  /// Like fork(), but no other thread runs between the caller's last operation and the fork.
   void fork_at_once(node_pool, place p = place::current());
-  /// After the fork: starts the threads of the child.
+  /// Called after the fork: starts the threads of the child.
   void start_threads(place p = place::current());
   unsigned forks() const { return process_.forks(); }
-  /// The calling thread's record: a thread of a child may have the record of a vanished thread.
+  /// The calling thread's record. A thread of a child may have the record of a vanished thread.
   unsigned record() const { return process_.record_of(rl::thread_index()); }
 
   // ---- objects on a thread's stack that other threads reach ----
 
-  /// Room for one object. It is not reused, so that a late access finds no other object there.
-  /// `destroy`: called if a fork removes the object's thread.
+  /// Returns room for one object. It is not reused, so that a late access finds no other object in it. `destroy` is
+  /// called if a fork removes the object's thread.
   void* begin_local(std::size_t size, const place& p, void (*destroy)(void*) = nullptr);
   void end_local(const void* at, const place& p) {
     local_lives_[slot_of_local(at)]->end_for_good("a stack object ends while another thread may still touch it", p);
@@ -495,11 +497,11 @@ class execution {
 
   // ---- order ----
 
-  /// What the lock promises to a waiter past its doorway, against threads that pass theirs later.
+  /// Sets the lock's promise to a waiter past its doorway, against threads that pass their doorways later.
   void promise(const order_promise& p) { promise_ = p; }
   void doorway();
   void admitted(const place& p);
-  /// A leader of a group gets a place in the leaders' order, or gives it up.
+  /// The leader of a group gets a place in the leaders' order, or gives it up.
   void leads(bool has_ticket) { door_[rl::thread_index()] = has_ticket ? ++arrivals_ : 0; }
   void after_exchange(const void* word) {
     if (promise_.first_exchange_is_doorway &&
@@ -515,7 +517,7 @@ class execution {
     looked_[rl::thread_index()] = false;
     sleeps_[rl::thread_index()] = 0;
   }
-  /// How often the thread has fallen asleep since wants(true).
+  /// Returns how often the thread has fallen asleep since wants(true).
   unsigned sleeps(unsigned thread) const { return wants_[thread] ? sleeps_[thread] : 0; }
   /// The calling thread makes no more acquisitions.
   void goes_home();
@@ -526,10 +528,10 @@ class execution {
     looked_[me] = true;
     rouse_gathered();
   }
-  /// Called by the owner: waits until this number of other threads wait for the lock (have polled or slept since
-  /// wants(true)), or all that still make acquisitions. The thread `but` does not count.
+  /// Called by the owner. Waits until `most` other threads wait for the lock, or all that still make acquisitions. A
+  /// thread waits if it has polled or slept since wants(true). The thread `but` does not count.
   void gather(unsigned most, unsigned but, place p = place::current());
-  /// Whether the thread wants the lock, and has polled or slept since.
+  /// Returns whether the thread wants the lock and has since polled or slept.
   bool is_waiting(unsigned thread) const { return wants_[thread] && looked_[thread]; }
 
   // ---- NUMA nodes and numbers of threads ----
@@ -540,13 +542,13 @@ class execution {
   }
   /// Only for a lock without a table of NUMA nodes: the numbers are above most_numa_nodes.
   void number_nodes_from(std::uint32_t n) { first_numa_node_ = n; }
-  /// Thread 0's index, less 1.
+  /// Thread 0's index, minus 1.
   std::uint32_t first_index() const { return first_index_; }
   void number_threads_from(std::uint32_t n) { first_index_ = n; }
 
-  // ---- lots ----
+  // ----  random draws ----
 
-  /// Where lots are adverse, each place in the source draws a success every lots_ draws, and none before.
+  /// With adverse draws, each place in the source succeeds at every lots_-th draw and at no other.
   bool bernoulli(std::uint32_t n, const place& p);
 
   // ---- priorities ----
@@ -554,13 +556,13 @@ class execution {
   std::uint32_t priority_of(unsigned thread) const { return priorities_[thread]; }
   void set_priority(unsigned thread, std::uint32_t p) { priorities_[thread] = p; }
 
-  /// Called by the owner before its unlock: of the threads that sleep now and have a priority, the best must be
-  /// admitted next.
+  /// Called by the owner before its unlock. Of the threads that sleep now and have a priority, the thread with the
+  /// highest must be admitted next.
   void let_sleepers_in_by_priority();
 
   /// Waits until this number of threads sleep.
   void await_sleepers(unsigned n, place p = place::current());
-  /// The woken threads, in order; to be read after all threads have ended.
+  /// The woken threads, in order. Valid after all threads have ended.
   unsigned woken() const { return woken_; }
   unsigned woken(unsigned i) const { return woken_order_[i]; }
 
@@ -569,8 +571,8 @@ class execution {
   void poll_until_written(const void* word, const place& p);
   void sleep(const void* key, std::uint32_t mask, bool may_time_out, const place& p);
   void wake(const void* key, std::uint32_t mask, int most, const place& p);
-  /// The calling thread is about to call nap(): its time does not end while the word has one of these bits, which
-  /// promise a wake-up.
+  /// The calling thread is about to call nap(). Its time does not end while the word has one of these bits, because
+  /// they promise a wake-up.
   void naps_at(const checked_atomic<std::uint32_t>& word, std::uint32_t woken_by) {
     naps_[rl::thread_index()] = {&word, woken_by};
   }
@@ -584,20 +586,20 @@ class execution {
     static constexpr std::array<std::uint64_t, 4> steps{1, 1, 700, 2000000};
     return clock_ += pace_ != 0 ? pace_ : steps[rl::rand(steps.size())];
   }
-  /// From now on, a sleep whose time a lock limits may end by time, and bounded polling ends.
+  /// From now on, a sleep with a time limit from a lock may time out, and polling with a limit ends.
   void run_timers() { timers_ = true; }
   bool has_timers() const { return timers_; }
   /// The last value of now().
   std::uint64_t clock() const { return clock_; }
 
-  /// Half of the executions give counts less room. count_all() excludes that: a thread without room in a count is
-  /// promised less.
+  /// Half of the executions give counts less room. count_all() excludes that, because a thread without room in a count
+  /// is promised less.
   void count_all() { least_room_ = 0; }
   std::uint32_t count_limit(std::uint32_t n) const { return least_room_ != 0 && least_room_ < n ? least_room_ : n; }
 
   // ---- nodes ----
 
-  /// As on the native platform: a thread takes its own nodes, and any thread gives them back.
+  /// As on the native platform, a thread takes its own nodes, and any thread gives them back.
   node_handle take_node(const place& p) {
     if (remaining_.refused_nodes > 0 && rl::rand(3) == 0) {
       remaining_.refused_nodes--;
@@ -619,7 +621,7 @@ class execution {
     s.used.store(0, std::memory_order_release, p);
   }
 
-  /// If the thread has no cached node, it takes any free one: other threads may hold its own by then.
+  /// A thread without a cached node takes any free one, because other threads may hold its own nodes by then.
   node_handle cached_node(const place& p) {
     node_handle& kept = kept_[rl::thread_index()];
     if (kept != no_node) return std::exchange(kept, no_node);
@@ -642,7 +644,8 @@ class execution {
 
   queue_node<checked_words>& node(node_handle h, const place& p) { return slot(h, p).node; }
 
-  /// Whether the word belongs to the platform and not to the target: its orders are not weakened.
+  /// Returns whether the word belongs to the platform and not to the target. The orders of its accesses are not
+  /// weakened.
   bool keeps(const void* word) const {
     return word == &inflated_taken_ ||
            std::ranges::any_of(nodes_, [word](const node_slot& s) { return word == &s.used; });
@@ -650,7 +653,8 @@ class execution {
 
   // ---- inflated states ----
 
-  /// There is one, so that a second lock, or the same lock before it is given back, finds none. A fork may lose it.
+  /// Only one inflated state exists, so that a second lock, or the same lock before it is given back, gets none. A fork
+  /// may lose it.
   template <class State>
   std::uint32_t take_inflated(const place& p) {
     std::uint32_t unused = 0;  // acquire: pairs with give_inflated
@@ -660,7 +664,7 @@ class execution {
     if (end_inflated_[inflated_lost_] == nullptr) {
       State* const made = construct_at_once<State>(inflated_room_[inflated_lost_]);
       end_inflated_[inflated_lost_] = [](void* at) { static_cast<State*>(at)->~State(); };
-      // Closed; in half of the executions its generation is about to wrap.
+      // The state is closed. In half of the executions its generation is about to wrap.
       if (wraps_) made->users.store(~std::uint64_t{0x1ffffffff}, std::memory_order_relaxed);
     }
     return 1 + inflated_lost_;
@@ -739,8 +743,8 @@ class execution {
   std::array<unsigned, most_locals> local_owner_{};
   unsigned locals_begun_ = 0;
   std::array<node_slot, std::size_t{most_threads} * nodes_a_thread> nodes_;
-  node_handle first_node_ = first_node;                 ///< after a fork with node_pool::anew, behind the parent's
-  static constexpr std::size_t inflated_lock_at = 128;  // `users`, in front of the large lock, outlives it
+  node_handle first_node_ = first_node;                 ///< behind those of the parent after node_pool::anew
+  static constexpr std::size_t inflated_lock_at = 128;  // `users`, before the large lock, outlives it
   static constexpr unsigned most_inflated = 3;
   alignas(128) std::byte inflated_room_[most_inflated][4096];
   unsigned inflated_lost_ = 0;
@@ -759,15 +763,15 @@ class execution {
   observer observer_;
   std::array<bool, most_threads> tagged_{};
   order_promise promise_;
-  std::array<unsigned, most_threads> arrived_{};  ///< in arrivals_; 0: not at the lock
-  std::array<unsigned, most_threads> door_{};     ///< when it passed its doorway
-  std::array<unsigned, most_threads> waits_{};    ///< when it was first seen to poll or sleep
+  std::array<unsigned, most_threads> arrived_{};  ///< an arrivals_ value; 0: not at the lock
+  std::array<unsigned, most_threads> door_{};     ///< the arrivals_ value when it passed its doorway
+  std::array<unsigned, most_threads> waits_{};    ///< the arrivals_ value when it first polled or slept
   std::array<int, most_threads> overtaken_{};
   unsigned arrivals_ = 0;
   std::array<bool, most_threads> wants_{}, looked_{}, gone_home_{};
   std::array<unsigned, most_threads> sleeps_{};
   struct gathering {
-    unsigned most = 0, but = 0;  ///< most: 0: does not wait
+    unsigned most = 0, but = 0;  ///< most is 0 if the owner does not wait
   };
   std::array<gathering, most_threads> gathers_{};
   std::array<std::uint32_t, most_threads> home_nodes_{};
@@ -775,16 +779,16 @@ class execution {
   std::uint32_t first_numa_node_ = 0;
   bool moves_ = false;
   std::uint32_t first_index_ = 0;
-  unsigned lots_ = 0;  ///< 0: one in three succeeds, at random
+  unsigned lots_ = 0;  ///< 0: each draw succeeds at random, with probability 1/3
   struct drawn_at {
     const char* file = nullptr;
     unsigned line = 0, count = 0;
   };
   std::array<drawn_at, 8> draws_{};
-  std::uint64_t pace_ = 0;  ///< ns by which each now() advances; 0: random
+  std::uint64_t pace_ = 0;  ///< the ns by which each now() advances; 0: random
   bool wraps_ = false, timers_ = false;
   std::array<std::uint32_t, most_threads> priorities_{};
-  std::array<unsigned, most_threads> asleep_since_{};     ///< in arrivals_; 0: awake
+  std::array<unsigned, most_threads> asleep_since_{};     ///< an arrivals_ value; 0: awake
   std::array<unsigned, most_threads> slept_at_unlock_{};  ///< asleep_since_ at the last unlock
   std::array<unsigned, most_threads> awaited_sleepers_{};
   std::array<unsigned, 64> woken_order_{};
@@ -813,7 +817,7 @@ struct checked : checked_words {
     for (;;) {
       const T v = w.load(o, p);
       if (pred(v)) return v;
-      // No other thread runs between the load and this comparison.
+      // No other thread runs between the load above and this comparison.
       if (v == w.newest())
         execution::current().poll_until_written(&w, p);
       else
@@ -858,7 +862,7 @@ struct checked : checked_words {
     return await(w, pred, o, look::polling, p);
   }
 
-  /// No thread wakes one that pauses or naps, so these are short in all locks.
+  /// No thread wakes a thread that pauses or naps, so both are short in all locks.
   static constexpr std::uint64_t longest_pause = 10000000;  // ns
 
   static void backoff(std::uint64_t ns, place p = place::current()) {
@@ -869,7 +873,7 @@ struct checked : checked_words {
 
   // ---- sleeping ----
 
-  // The limits that a scenario gives: a sleep may end by `soon`, and never by `never`.
+  // The limits that a scenario gives: a sleep with `soon` may time out, a sleep with `never` does not.
   static constexpr std::uint64_t soon = 1, never = std::uint64_t{1} << 62;
 
   template <class T>
@@ -877,8 +881,8 @@ struct checked : checked_words {
                    place p = place::current()) {
     sleep(w, expected, mask, false, p);
   }
-  /// Only a scenario's limit ends a sleep, not a lock's. A lock that relies on the limit calls nap(); any other lost
-  /// wake-up must fail. In a scenario with timers, a lock's limits do.
+  /// Only a limit from the scenario ends a sleep, not one from the lock, because a lost wake-up must fail. A lock that
+  /// relies on a limit calls nap(). In a scenario with timers, a lock's limits end sleeps, too.
   static void park_for(const atomic<std::uint32_t>& w, std::uint32_t expected, std::uint32_t mask, std::uint64_t ns,
                        place p = place::current()) {
     sleep(w, expected, mask, ns <= soon || execution::current().has_timers(), p);
@@ -955,10 +959,10 @@ struct checked : checked_words {
   }
 
   static std::uint32_t fork_epoch() { return execution::current().epoch(); }
-  /// Odd and above 2, as on the native platform; a thread may have none at first.
+  /// The tag is odd and above 2, as on the native platform. A thread may have no tag at first.
   static std::uint32_t owner_tag() { return execution::current().owner_tag(); }
   static void ensure_owner_tag() { execution::current().ensure_owner_tag(); }
-  /// As on the native platform, 0 is a thread without a record.
+  /// As on the native platform, index 0 means a thread without a record.
   static std::uint32_t thread_index() { return execution::current().first_index() + execution::current().record() + 1; }
   static constexpr std::uint32_t most_numa_nodes = execution::most_numa_nodes;
   static std::uint32_t numa_node() { return execution::current().numa_node(); }
@@ -970,14 +974,14 @@ struct checked : checked_words {
   static atomic<std::uint32_t>* table() {
     return execution::current().table(Tag::kind).data();
   }
-  /// Two words, so that several waiters share one.
+  /// There are two words, so that several waiters share one.
   template <class Tag>
   static constexpr std::uint32_t table_size() {
     return execution::table_size;
   }
   static std::uint32_t cpus() { return 1; }
   static std::uint32_t salt(const void*) { return 0; }
-  /// Never 0, so that the least append_probability never appends.
+  /// Never returns 0, so that the smallest append_probability never appends.
   static std::uint32_t random() { return 1 + rl::rand((1u << 16) - 1); }
   static bool bernoulli(std::uint32_t n, place p = place::current()) { return execution::current().bernoulli(n, p); }
   static std::uint64_t now() { return execution::current().now(); }

@@ -1,52 +1,55 @@
 // The scheduler picks the thread that runs next, and makes all other random choices: the value that a weak load
-// returns, spurious wake-ups, the scenarios' choices. Three ways to go through the possibilities:
+// returns, spurious wake-ups, the scenarios' choices. It has three ways to search the possibilities:
 //
 // random   Each execution is drawn from its number. relacy's own random scheduler picks any runnable thread at each
-//          step, so it hardly ever delays one thread for long, which many races need. Here an execution draws one of
-//          three ways:
+//          step, so it hardly ever delays one thread for long, although many races need that. Here each execution draws
+//          one of three ways:
 //
-//            any      as relacy: any runnable thread at each step
-//            runs     a thread continues for a while, then any other
-//            ranks    threads have ranks and the highest runnable one runs; at a few random steps the running one
-//                     becomes the lowest (Burckhardt, Kothari, Musuvathi & Nagarakatte, "A Randomized Scheduler with
-//                     Probabilistic Guarantees of Finding Bugs", ASPLOS 2010); one that yields becomes the lowest, too
+//            any      like relacy: any runnable thread at each step
+//            runs     a thread continues for a while, then any other runs
+//            ranks    threads have ranks and the highest runnable one runs. At a few random steps the running thread
+//                     gets the lowest rank, as does a thread that yields (Burckhardt, Kothari, Musuvathi & Nagarakatte,
+//                     "A Randomized Scheduler with Probabilistic Guarantees of Finding Bugs", ASPLOS 2010)
 //
-// bound    The scenarios' choices are drawn from a number, the *program*. The search goes through all executions of the
-//          program that differ from the plain one at a limited number of places. In the plain one a thread runs until
-//          it waits, yields or ends, then the next in a circle runs; each load returns the newest value; no wake-up is
-//          spurious. Another thread at such a point, an older value, a spurious wake-up are one difference each (Emmi,
-//          Qadeer & Rakamarić, "Delay-Bounded Scheduling", POPL 2011). After a program, the next begins.
+// bound    The scenarios' choices are drawn from a number, the *program*. The search visits all executions of the
+//          program that differ from the plain execution at a limited number of places. In the plain execution a thread
+//          runs until it waits, yields or ends, and then the next thread of a circle runs; each load returns the newest
+//          value; no wake-up is spurious. Each of these is one difference: another thread at such a point, an older
+//          value, a spurious wake-up (Emmi, Qadeer & Rakamarić, "Delay-Bounded Scheduling", POPL 2011). After a
+//          program, the search continues with the next one.
 //
-// full     The same without a limit to the differences: all executions of a program. Two threads that acquire once have
-//          few enough.
+// full     The same without a limit on the differences, so that the search visits all executions of a program. This is
+//          possible for two threads that acquire once.
 //
-// Fair schedules, for scenarios of progress: one thread is held back, but runs at least every few steps, most
-// often while another thread holds the lock. The others run until they wait, as a rule.
+// Fair schedules are for scenarios of progress. One thread is held back, but runs at least every few steps, most often
+// while another thread holds the lock. The other threads usually run until they wait.
 //
-// Adversaries, which no luck ends: a fair schedule in which the thread that is held back loses each race that it can
-// lose.
+// An adversary is a fair schedule in which the thread that is held back loses each race that it can lose, so that luck
+// cannot help it:
 //
-//   beats    before each compare-and-swap of the thread, others run until the word is not what the thread expects; and
-//            it takes other steps, if the scenario says so, only while no other thread holds the lock or wants it
-//   late     the thread runs only while another one holds the lock and as many as the scenario says wait for it, and
-//            then until it pauses; once, or on the way to a doorway from which others can keep it a few times
+//   beats    Before each compare-and-swap of the thread, other threads run until the word differs from the value that
+//            the thread expects. If the scenario demands it, the thread takes other steps only while no other thread
+//            holds or wants the lock.
+//   late     The thread runs only while another thread holds the lock and as many threads wait for it as the scenario
+//            demands. It then runs until it pauses: once, or a few times on the way to a doorway from which others can
+//            keep it.
 //
-// Both give way if the others have taken some hundred steps, or none of them can run.
+// Both give way after some hundred steps of the others, or when none of the others can run.
 #pragma once
 
 #include "check/platform.hpp"
 
 namespace usher::check {
 
-/// The kind of search, and its present state. One search at a time.
+/// The kind of search and its present state. There is one search at a time.
 struct search {
   // The parameters.
   bool bounded = false;
-  unsigned differences = 2;    ///< bound: at most, in an execution
-  std::uint64_t programs = 0;  ///< bound: the search ends after these; 0: no limit
+  unsigned differences = 2;    ///< bound: the most differences in an execution
+  std::uint64_t programs = 0;  ///< bound: the search ends after this number of programs; 0: no limit
   bool fair = false;
 
-  // The present execution: its state and the report of a crash are made from these.
+  // The present execution. Its state and the report of a crash are made from these members.
   std::uint64_t number = 0, program = 0;
   struct choice {
     std::uint8_t taken, of;
@@ -65,18 +68,19 @@ struct search {
   // Written by scenarios of fair schedules.
   bool held = false;       ///< a thread other than `held_back` owns the lock
   unsigned held_back = 0;  ///< the thread that is held back
-  /// The thread is on its way to a doorway from which others can keep it: it is not held back until it has passed it.
+  /// The thread is on its way to a doorway from which others can keep it. It is not held back before it has passed that
+  /// doorway.
   bool helped = false;
 
-  /// The thread is never held back, but runs whenever it can.
+  /// The thread is never held back, and runs whenever it can.
   bool favoured = false;
   enum class adversary : std::uint8_t { none, beats, late };
   adversary against = adversary::none;
-  unsigned turn = 0;          ///< late: the thread runs until it has paused so often
-  bool if_free = false;       ///< beats: see above
+  unsigned turn = 0;          ///< late: the thread runs until it has paused this number of times
+  bool if_free = false;       ///< beats: the thread takes other steps only while the lock is free
   unsigned inside = 0;        ///< other threads between lock() and the end of unlock()
   bool reads_newest = false;  ///< each load returns the newest value
-  /// beats: the compare-and-swap that the thread is about to do.
+  /// beats: the compare-and-swap that the thread is about to execute.
   struct {
     bool (*succeeds)(const void* word, std::uint64_t expected) = nullptr;  ///< null: none
     const void* word = nullptr;
@@ -84,15 +88,15 @@ struct search {
     unsigned steps = 0;
   } attempt;
 
-  /// Called by execution::fork(): the thread is no longer runnable, and neither time nor a spurious wake-up wakes it;
-  /// relacy's unpark_thread() reverts that. False: it has finished.
+  /// Called by execution::fork(). Afterwards the thread is not runnable, and neither a time-out nor a spurious wake-up
+  /// wakes it. relacy's unpark_thread() reverts that. Returns false if the thread has finished.
   bool (*take_away)(unsigned thread) = nullptr;
 
-  /// The present execution for relacy and `usher check --replay`: "4711", or of a bounded search
-  /// "4711:program:12.1:40.2", where 12 and 40 are the numbers of the choices that differ, 1 and 2 the alternatives
+  /// Writes the present execution's state for relacy and `usher check --replay`: "4711", or "4711:program:12.1:40.2"
+  /// for a bounded search. There 12 and 40 are the numbers of the choices that differ, and 1 and 2 the alternatives
   /// taken.
   void write(char* buffer, std::size_t size) const;
-  /// Reads the part behind the execution's number.
+  /// Reads the part of a state that follows the execution's number.
   void read(std::istream& s);
 };
 inline search the_search;
@@ -118,8 +122,9 @@ class scheduler : public rl::scheduler<scheduler<Threads>, rl::scheduler_thread_
     late_ = 0;
     current_ = this;
     the_search.take_away = [](unsigned t) { return current_->take_away(rl::thread_id_t(t)); };
-    the_search.held_back = 0;  // until the scenario sets it; not the value of the previous execution
-    // All randomness of an execution comes from its number, so that a failing one can be run again for its history.
+    the_search.held_back = 0;  // until the scenario sets it; otherwise the value of the previous execution would remain
+    // All random choices of an execution derive from its number, so that a failed execution can be repeated for its
+    // history.
     state_ = ((the_search.bounded ? the_search.program : this->iter_) + 1) * 0x9e3779b97f4a7c15u;
     for (int i = 0; i < 4; i++) random();
     this->thread_ = nullptr;
@@ -184,7 +189,7 @@ class scheduler : public rl::scheduler<scheduler<Threads>, rl::scheduler_thread_
     switch (type) {
       case rl::sched_type_atomic_load:
         return choose(limit);
-      case rl::sched_type_cas_fail:  // 0: spuriously
+      case rl::sched_type_cas_fail:  // 0 means a spurious failure
         return choose(2) == 0 ? limit - 1 : 0;
       case rl::sched_type_user:
         return next(scenario_state_[this->thread_ == nullptr ? Threads : this->thread_->index_]) % limit;
@@ -217,7 +222,7 @@ class scheduler : public rl::scheduler<scheduler<Threads>, rl::scheduler_thread_
         some.threads[some.count++] = t;
     return some;
   }
-  /// Called here because relacy assumes that a thread that may time out will.
+  /// Reports the deadlock here, because relacy assumes that a thread that may time out will time out.
   [[noreturn]] static void report_deadlock() {
     fail("deadlock: every thread waits, and no thread is left to wake them", rl::test_result_deadlock,
          place::current());
@@ -241,7 +246,7 @@ class scheduler : public rl::scheduler<scheduler<Threads>, rl::scheduler_thread_
     const auto victim = rl::thread_id_t(the_search.held_back);
     const auto& can_run = this->running_threads;
     const auto others = unsigned(std::ranges::count_if(can_run, [victim](auto t) { return t != victim; }));
-    // Where it pauses, another thread runs for a step: the pause may wait for that thread.
+    // If the thread pauses, another thread runs for a step, because the pause may wait for that other thread.
     const bool pauses = this->thread_ != nullptr && this->thread_->index_ == victim && !goes_on;
     const bool victim_can = others != can_run.size();
     if ((the_search.helped || the_search.favoured) && victim_can && (others == 0 || !pauses)) return victim;
@@ -266,7 +271,7 @@ class scheduler : public rl::scheduler<scheduler<Threads>, rl::scheduler_thread_
     return victim;  // not reached
   }
 
-  /// Where an adversary schedules: whether it lets the thread run that is held back.
+  /// Returns whether an adversary lets the thread run that is held back.
   bool beaten_or_in_turn(bool pauses) {
     if (the_search.against == search::adversary::beats) {
       if (auto& a = the_search.attempt; a.succeeds != nullptr)
@@ -308,7 +313,7 @@ class scheduler : public rl::scheduler<scheduler<Threads>, rl::scheduler_thread_
     return which < normal ? options[which] : roused(options[which]);
   }
 
-  /// 0 is the choice of the plain execution.
+  /// Makes one choice of n. 0 is the choice of the plain execution.
   unsigned choose(unsigned n) {
     search& s = the_search;
     if (s.made == search::most_choices) return 0;
@@ -326,7 +331,7 @@ class scheduler : public rl::scheduler<scheduler<Threads>, rl::scheduler_thread_
     return s.choices[at].taken;
   }
 
-  /// Depth-first: takes the next alternative of the last choice that has one.
+  /// Depth-first search: takes the next alternative of the last choice that has one.
   void next_execution() {
     search& s = the_search;
     for (; s.known != 0; s.known--)
@@ -348,14 +353,14 @@ class scheduler : public rl::scheduler<scheduler<Threads>, rl::scheduler_thread_
 
   static inline scheduler* current_ = nullptr;
   std::uint64_t state_ = 1;
-  /// The random state of each thread's choices, and of the set-up's before them.
+  /// The random states of each thread's choices and of the choices during the set-up.
   std::array<std::uint64_t, Threads + 1> scenario_state_{};
   way way_ = any;
   unsigned step_ = 0, stay_ = 4;
   int lowest_ = 0;
   std::array<int, Threads> rank_{};
   std::array<unsigned, 4> changes_{};
-  static constexpr unsigned most_steps = 400;  // of the others, until an adversary gives way; chosen
+  static constexpr unsigned most_steps = 400;  // steps of the others before an adversary gives way; chosen
   unsigned held_back_ = 0, steps_held_back_ = 4, late_ = 0;
   unsigned differs_ = 0;
   rl::thread_id_t first_ = 0;

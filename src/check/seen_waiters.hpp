@@ -1,14 +1,14 @@
-// Assertions of two scenarios on the waiters of a condition variable, over a record of each. A `Waiter` has `at`
-// (null: it has left), `number` (the order of entry), `priority`, `chain` (its number; 0: none), `place` in that,
-// `is_awake`, `is_back` (it holds the mutex again). `each(f)` calls f for all waiters; see_selection()'s for those in
-// the list.
+// Checks of the waiters of a condition variable, for two scenarios. They read the scenario's record of each waiter. A
+// `Waiter` has `at` (null if it has left), `number` (the order of entry), `priority`, `chain` (its number; 0: none),
+// `place` in the chain, `is_awake`, and `is_back` (it holds the mutex again). `each(f)` calls f for all waiters; in
+// see_selection() it calls f for those in the list.
 #pragma once
 
 #include "check/explore.hpp"
 
 namespace usher::check {
 
-/// A signal or a broadcast has selected a waiter. `at_tail`: the probability to append.
+/// Called when a signal or a broadcast has selected a waiter. `at_tail`: the probability to append.
 template <class Waiter, class Each>
 void see_selection(const Waiter& selected, double at_tail, Each each_listed) {
   each_listed([&](const Waiter& o) {
@@ -18,7 +18,8 @@ void see_selection(const Waiter& selected, double at_tail, Each each_listed) {
   });
 }
 
-/// A thread of a chain has been woken: this must be its turn, and no other may be awake without the mutex.
+/// Called when a thread of a chain has been woken. It must be this thread's turn, and no other may be awake without the
+/// mutex.
 template <class Waiter, class Each>
 void see_awake_in_chain(const Waiter& woken, Each each) {
   if (woken.chain == 0) return;

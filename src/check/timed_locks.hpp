@@ -1,5 +1,5 @@
-// A lock with timed waiters and an owner tag beside it, as a pthread mutex has them (core/timed_waiters.hpp,
-// preload/), as a lock by itself. lock() has a deadline or none, at random; after a time-out it locks without one.
+// A lock together with its timed waiters and owner tag, as in a pthread mutex (core/timed_waiters.hpp, preload/). The
+// checker treats them as one lock. At random, lock() has a deadline or none; after a time-out it locks without one.
 #pragma once
 
 #include "check/explore.hpp"
@@ -21,7 +21,8 @@ class with_deadlines {
       .kinds = Lock::traits.kinds,
   };
 
-  /// A thread without a deadline that runs whenever it can has the lock once it is freed: a ticket, or a look at once.
+  /// True if a thread without a deadline that runs whenever it can gets the freed lock: it has a ticket, or looks
+  /// immediately.
   static constexpr bool is_had_when_freed = Lock::traits.fifo || !W::parks;
 
   void lock() {
@@ -29,14 +30,14 @@ class with_deadlines {
     tag_.store(P::thread_index(), std::memory_order_relaxed);
   }
 
-  /// For the scenario `served`: waits as a thread with a deadline, which never comes.
+  /// For the scenario `served`: waits like a thread with a deadline. The deadline never comes.
   void lock_with_deadline() {
     timed_waiters::lock(
         lock_, timed_waiters_, [] { return std::uint64_t{1} << 62; }, &tag_);
     tag_.store(P::thread_index(), std::memory_order_relaxed);
   }
 
-  /// For the other threads of that scenario.
+  /// For threads of `served` and `freed` without a deadline.
   void lock_without_deadline() {
     lock_.lock();
     tag_.store(P::thread_index(), std::memory_order_relaxed);
@@ -57,7 +58,7 @@ class with_deadlines {
   }
 
  private:
-  /// The deadline is far away at first, or comes soon.
+  /// The deadline is first far away, or comes soon.
   bool lock_in_time() {
     unsigned far = P::random() % 2 * (P::random() % 8), left = P::random() % 4;
     const auto remaining = [&]() -> std::uint64_t {

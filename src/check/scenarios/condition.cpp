@@ -1,15 +1,16 @@
-// The scenarios of basic_condition_variable, used as by a program that embeds it. Takers, posters and victims are
-// defined in scenarios/queue.cpp.
+// The scenarios of basic_condition_variable, used like in a program that embeds it. scenarios/queue.cpp defines takers,
+// posters and victims.
 //
-// Throws. The mutex's lock() or unlock() throws now and then during a wait, which an exception then leaves.
+// Throws: lock() or unlock() of the mutex occasionally throws during a wait, and the exception leaves the wait.
 //
-// Forked. The process forks while no other thread is in an operation of the mutex or owns it, because the child does
-// not renew the mutex: in the middle of a notification, of leaving the list, asleep, requeued. The child's threads
-// then do as in `tokens`.
+// Forked: the process forks in the middle of a notification, while a waiter leaves the list, sleeps or is requeued. At
+// that moment no other thread may own the mutex or be in one of its operations, because the child does not renew the
+// mutex. The child's threads then run `tokens`.
 //
-// In all of them: a notification selects by the list's order and by priority; notify_one() selects at most one
-// thread, and one if any waits, notify_all() each that waits then; of a chain one thread at a time is awake without
-// the mutex, in the chain's order; a wait returns whether it was notified. Nothing is asserted of waits from before a
+// All scenarios check: a notification selects by the list's order and by priority. notify_one() selects at most one
+// thread, and exactly one if any waits; notify_all() selects each thread that waits at that time. The threads of a
+// chain wake in its order, and only one of them at a time is awake without the mutex. A wait returns whether it was
+// notified. Waits that began before a fork are not checked.
 // fork.
 #include "check/checked_condition.hpp"
 #include "check/explore.hpp"
@@ -21,8 +22,8 @@ namespace {
 struct scenario {
   const char* name;
   unsigned stray_wakes = 0;
-  bool ends = false;    ///< notify_all(), and at once the end of its life
-  bool throws = false;  ///< the mutex throws now and then
+  bool ends = false;    ///< the thread calls notify_all() and immediately ends the condition variable's life
+  bool throws = false;  ///< the mutex occasionally throws
   bool forked = false;
 };
 
@@ -39,16 +40,16 @@ const scenario* the_scenario;
 
 constexpr std::uint64_t never = checked::never;
 constexpr unsigned without_end = ~0u;           // a number of looks
-constexpr unsigned forks_at_the_end = ~0u - 1;  // time has run out, and a handler forks before the thread sees that
+constexpr unsigned forks_at_the_end = ~0u - 1;  // time has run out, and a handler forks before the thread notices
 
-/// The lock below the mutex: a fork happens only at certain states.
+/// The lock below the mutex. A fork is allowed only in certain states of it.
 struct {
   const checked_lock* lock;
-  bool held;        ///< also while an unlock hands it over
-  unsigned inside;  ///< threads in its operations
+  bool held;        ///< true also while an unlock hands the lock over
+  unsigned inside;  ///< threads that execute one of its operations
 } lock_below;
 
-/// mutexes(), with operations that update `lock_below`.
+/// The locks of mutexes(), with operations that update `lock_below`.
 const std::vector<checked_lock>& watched_mutexes() {
   static const std::vector<checked_lock> list = [] {
     std::vector<checked_lock> some;
@@ -79,7 +80,7 @@ const std::vector<checked_lock>& watched_mutexes() {
   return list;
 }
 
-/// Any lock, or a mutex of it to which notified threads are requeued.
+/// A mutex: either any lock by itself, or a lock in a mutex to which notified threads are requeued.
 class mutex {
  public:
   mutex(const lock_handle& l, bool requeues) : state(l.state), bare_(l, steps), requeues_(requeues) {
@@ -92,7 +93,7 @@ class mutex {
 
   void lock() { requeues_ ? the_condition->lock_mutex(requeued_) : bare_.lock(); }
   void unlock() { requeues_ ? the_condition->unlock_mutex(requeued_) : bare_.unlock(); }
-  /// False: time has run out.
+  /// Returns false if time has run out.
   bool wait(void* condition, std::uint64_t (*remaining)(void*), void* context) {
     const bool owned = rl::rand(2) == 0;
     return requeues_ ? the_condition->wait_requeued(condition, requeued_, remaining, context, owned)
@@ -225,7 +226,7 @@ struct program : rl::test_suite<program<Threads>, Threads> {
     const bool under_mutex = rl::rand(2) == 0;
     if (!under_mutex) m.unlock();
     notify(true);
-    // The destructor closes it, too.
+    // The destructor also closes the condition variable.
     destroyed = rl::rand(2) == 0;
     if (destroyed)
       the_condition->end(condition());
@@ -260,7 +261,7 @@ struct program : rl::test_suite<program<Threads>, Threads> {
     }
   };
 
-  /// Returns with the mutex held, also after an exception.
+  /// Always returns with the mutex held, even after an exception.
   ending wait(unsigned looks = without_end) {
     const unsigned me = rl::thread_index();
     const unsigned forks_before = world.forks();
@@ -291,7 +292,7 @@ struct program : rl::test_suite<program<Threads>, Threads> {
     return e;
   }
 
-  /// By the wait with a predicate, which the condition variable calls before each of its waits.
+  /// Uses the wait with a predicate. It calls the predicate before each of its waits.
   void wait_for_token() {
     const auto done = [](void* self) { return static_cast<program*>(self)->has_token(); };
     m.wait_until_done(condition(), done, this);
@@ -324,7 +325,7 @@ struct program : rl::test_suite<program<Threads>, Threads> {
 
   // ---- observations -----------------------------------------------------------------------------------------
 
-  /// A waiter, as the scenario observes it; relacy does not see these accesses.
+  /// The scenario's record of a waiter. relacy does not observe accesses to it.
   struct record {
     enum { waiting, leaving, selected, granted, handed_over };  // wait_queue.hpp
 
@@ -348,7 +349,7 @@ struct program : rl::test_suite<program<Threads>, Threads> {
                      .priority = world.priority_of(me)};
   }
 
-  /// Called by a thread whose wait unlocks the mutex: it is in the list.
+  /// Called when a thread's wait unlocks the mutex: the thread is in the list by then.
   void see_unlock() {
     if (const unsigned s = of_thread[rl::thread_index()]; s != none) records[s].listed = true;
   }
@@ -398,7 +399,7 @@ struct program : rl::test_suite<program<Threads>, Threads> {
       }
   }
 
-  /// A thread may wait for ever here: the fork removes it. The thread that forks does not.
+  /// A thread may wait here without end, because the fork removes it. The thread that forks never does.
   void use_in_parent() {
     for (unsigned i = 0; i < 2; i++) {
       m.lock();
@@ -439,12 +440,12 @@ struct program : rl::test_suite<program<Threads>, Threads> {
     post();
   }
 
-  /// Forks, if the mutex's state allows it.
+  /// Forks if the state of the mutex allows it.
   void fork(bool holds) {
     rl::ctx().sched();
     if (lock_below.inside != 0 || lock_below.held != holds) return;
     world.fork_at_once(node_pool::copied);
-    records = {};  // also that of a thread that forks in its wait: no list of the child has it
+    records = {};  // including the record of a thread that forks in its wait: no list of the child has it
     of_thread.fill(none);
     unsigned takers = 0;
     for (unsigned t = 1; t < Threads; t++) takers += of_child[t] && roles[t] == taker ? 1 : 0;
@@ -480,7 +481,7 @@ struct program : rl::test_suite<program<Threads>, Threads> {
 
 std::vector<target> condition_targets() {
   std::vector<target> all;
-  watched_mutexes();  // before relacy replaces the allocator
+  watched_mutexes();  // must run before relacy replaces the allocator
   for (const checked_condition& v : checked_conditions()) {
     target s{.name = v.name,
              .mutation = v.mutation,

@@ -1,30 +1,30 @@
-// The scenarios of locks: one program with several sets of random events. Each thread acquires the lock twice and
-// adds one to a plain counter; the thread with the last acquisition ends the lock's life after its unlock has
-// returned.
+// The scenarios of locks: one program with several sets of random events. Each thread acquires the lock twice and adds
+// one to a plain counter. The thread with the last acquisition ends the lock's life after its unlock has returned.
 //
-// `progress`, for locks without starvation: one thread acquires once, the others over and over until it has. The
-// schedule is fair, and as unfavourable to that thread as fairness allows: scheduler.hpp; where others can keep a
-// thread from the lock's doorway, only from the doorway on. An owner continues when others wait; the clock may leap
-// or creep, and lots are unfavourable to the thread. No wake-up is spurious. All scenarios watch bounds on bypass; in
-// this one a waiter can be overtaken often.
+// `progress`, for locks without starvation: one thread acquires the lock once, and the others acquire it repeatedly
+// until that thread has it. The schedule is as unfavourable to that thread as fairness allows (scheduler.hpp). If other
+// threads can keep a thread from the lock's doorway, the schedule is unfavourable only after the doorway. An owner
+// unlocks only when others wait, the clock may leap or creep, and random draws are unfavourable to the thread. No
+// wake-up is spurious. All scenarios check the bounds on bypass; in this one a waiter can be overtaken often.
 //
-// `outrun`: the same against an adversary. The thread loses every race that it can lose (`beats`), or runs only while
-// others hold the lock and wait for it (`late`), so that no luck ends its wait: scheduler.hpp.
+// `outrun`: `progress` against an adversary. The thread loses every race that it can lose (`beats`), or runs only while
+// others hold the lock and wait for it (`late`), so that luck cannot end its wait (scheduler.hpp).
 //
-// `due`, for locks with unlock_is_due(): an owner keeps the lock while others wait, as threads do that a condition
-// variable has requeued and that hand the mutex to each other, until the lock says that an unlock is due.
+// `due`, for locks with unlock_is_due(): an owner keeps the lock while others wait, until the lock says that an unlock
+// is due. Requeued threads that hand the mutex to each other behave like such an owner.
 //
-// `freed`, for locks with timed waiters beside them: one thread has no deadline, the others have deadlines that never
-// come, and never leave the lock without such a waiter. Each second unlock must free the lock.
+// `freed`, for locks with timed waiters beside them: one thread has no deadline. The others have deadlines that never
+// come, and one of them always waits. Every second unlock must free the lock.
 //
 // `served`, for locks with timed waiters beside them: one or two threads have deadlines that never come, the others
-// have none. One of those with deadlines must get the lock at each second unlock.
+// have none. At every second unlock, a thread with a deadline must get the lock.
 //
-// `forked`: at any moment the process forks; its thread 0 is then outside of the lock's operations, and may own the
-// lock. In the child thread 0 renews the lock as libusher.so does for a mutex, and continues with the child's own
+// `forked`: the process forks at any moment. At the fork, thread 0 is outside the lock's operations and may own the
+// lock. In the child thread 0 renews the lock as libusher.so renews a mutex, and continues with the child's own
 // threads.
 //
-// `ranks`, for locks that promise it: threads have priorities, and those that sleep when the owner unlocks are
+// `ranks`, for locks that promise it: threads have priorities. Threads that sleep when the owner unlocks must be
+// admitted by priority.
 // admitted by priority.
 #include "check/checked_lock.hpp"
 #include "check/explore.hpp"
@@ -36,19 +36,19 @@ namespace {
 struct scenario {
   const char* name;
   chances let;
-  bool tries = false;   ///< some acquisitions by try_lock
-  bool timed = false;   ///< some with a deadline, beside the lock: core/timed_waiters.hpp
-  bool guests = false;  ///< some as guests, if the lock has them
+  bool tries = false;   ///< some acquisitions use try_lock
+  bool timed = false;   ///< some have a deadline, beside the lock: core/timed_waiters.hpp
+  bool guests = false;  ///< some are guests, if the lock has them
   bool progress = false;
   bool ranks = false;   ///< threads have priorities
-  bool served = false;  ///< one or two threads with deadlines, and others that never leave the lock free
-  bool freed = false;   ///< the other way round
+  bool served = false;  ///< one or two threads have deadlines, and others never leave the lock free
+  bool freed = false;   ///< one thread has no deadline, and others with deadlines never leave the lock free
   bool outrun = false;
   bool due = false;
   bool forked = false;
 };
 
-// In `plain` only the lock itself wakes a sleeper.
+// In `plain` there are no spurious wake-ups: only the lock itself wakes a sleeper.
 constexpr scenario scenarios[] = {
     {.name = "plain", .let = {}},
     {.name = "stray", .let = {.stray_wakes = 2}},
@@ -64,7 +64,7 @@ constexpr scenario scenarios[] = {
     {.name = "due", .let = {}, .due = true},
 };
 
-/// Whether the lock makes the promise that the scenario checks.
+/// Returns whether the lock makes the promise that the scenario checks.
 bool concerns(const scenario& c, const checked_lock& l) {
   if (c.served) return l.lock_with_deadline != nullptr;
   if (c.freed) return l.is_had_when_freed;
@@ -74,24 +74,24 @@ bool concerns(const scenario& c, const checked_lock& l) {
   return true;
 }
 
-/// Four where waiters are in lists or overtake each other: there a third waiter may arrive, leave or be passed over
-/// between two others. Else three.
+/// Four threads for locks whose waiters are in lists or overtake each other: a third waiter can then arrive, leave or
+/// be passed over between two others. Three for all other locks.
 unsigned usual_threads(const checked_lock& l) {
   const lock_traits& t = *l.traits;
   if (t.context || t.restricts || t.by_priority) return 4;
   if (!t.fifo && (t.starvation_free || t.bypass != unbounded)) return 4;
-  // Not visible in the traits: nodes on stacks, or for few waiters; distant waiters that share a slot; large locks in
-  // a pool; timed waiters.
+  // The traits do not show some other locks that need four threads: nodes on stacks or for few waiters, distant waiters
+  // that share a slot, large locks in a pool, timed waiters.
   for (const char* name : {"k42", "qspinlock", "twa", "awn", "c-", "inflatable-", "timed-"})
     if (l.family.starts_with(name)) return 4;
   return 3;
 }
 
-// The parameters of the programs below: relacy constructs them without arguments.
+// The parameters of the programs below. They are global because relacy constructs programs without arguments.
 const checked_lock* the_lock;
 const scenario* the_scenario;
 
-/// The lock's memory and the timed waiters' word beside it, whose life the last owner ends.
+/// The lock's memory and the timed waiters' word beside it. The last owner ends the life of both.
 struct object {
   alignas(128) std::array<std::byte, room_for_target> lock;
   checked::atomic<std::uint32_t> timed_waiters;
@@ -107,13 +107,13 @@ struct program : rl::test_suite<program<Threads>, Threads> {
     world.name(it.timed_waiters, "gate");
     world.name(acquired, "acquired");
     world.name(is_in, "is_in");
-    // Half of the executions cross the wrap of the numbers, of any width.
+    // In half of the executions, the lock's numbers wrap, at one of several widths.
     if (the_lock->count_from != nullptr)
       if (const std::uint32_t n = std::array{0u, 0u, 0u, 0u - 1 - rl::rand(8), 0x7ffffffeu, 0x7ffeu}[rl::rand(6)];
           n != 0)
         the_lock->count_from(state(), n);
-    // A lock begins its search for a slot at the thread's index. In half of the executions the threads' indices are
-    // those of the last slots, and the search wraps to the first.
+    // A lock begins its search for a slot at the thread's index. In half of the executions the threads have the indices
+    // of the last slots, so that the search wraps to the first slot.
     if (const int slots = the_lock->traits->bypass + 1; slots > int(Threads) && rl::rand(2) == 0)
       world.number_threads_from(std::uint32_t(slots) - Threads);
     the_search.held_back = rl::rand(Threads);
@@ -127,7 +127,7 @@ struct program : rl::test_suite<program<Threads>, Threads> {
       stays_home = nobody;
       the_search.against = rl::rand(2) == 0 ? search::adversary::beats : search::adversary::late;
       the_search.reads_newest = rl::rand(2) == 0;
-      // One other thread: where it is outside, the lock is free.
+      // With only one other thread, the lock is free whenever that thread is outside.
       the_search.if_free = one_other = the_search.against == search::adversary::beats && rl::rand(2) == 0;
     }
     if (has_no_table_of_nodes() && rl::rand(4) == 0) world.number_nodes_from(15);
@@ -137,8 +137,8 @@ struct program : rl::test_suite<program<Threads>, Threads> {
       for (unsigned t = 0; t < Threads; t++) world.set_priority(t, rl::rand(3));
     if (the_scenario->forked) prepare_fork();
     const lock_traits& traits = *the_lock->traits;
-    // An inflatable lock marks its own doorway; the doorway of the large lock, in the inflated state, is as that lock
-    // has it.
+    // An inflatable lock marks its own doorway. For the large lock in the inflated state, the doorway of that lock
+    // counts.
     const bool is_inflatable = the_lock->family.starts_with("inflatable-");
     world.promise({.lock = state(),
                    .size = is_inflatable ? 0 : the_lock->size,
@@ -194,7 +194,8 @@ struct program : rl::test_suite<program<Threads>, Threads> {
   int most_overtaking() {
     const lock_traits& t = *the_lock->traits;
     if (t.fifo || t.fifo_leaders) return 0;
-    // A lock whose waiters have slots lets each other slot bypass once; count_limit() may leave few slots.
+    // In a lock with a slot for each waiter, each other slot may bypass a waiter once. count_limit() may leave only a
+    // few slots.
     const int slots = t.bypass + 1;
     return slots > int(execution::most_threads) ? int(world.count_limit(std::uint32_t(slots))) - 1 : t.bypass;
   }
@@ -240,21 +241,22 @@ struct program : rl::test_suite<program<Threads>, Threads> {
                             : the_lock->lock(state());
       world.wants(false);
       over = is_in.get() != 0;
-      // By its second sleep a thread has announced itself: timed_waiters.hpp (4). After that at most three others:
-      // the owner, one after an unlock that had looked before, one more.
+      // A thread has announced itself before its second sleep: (4) in timed_waiters.hpp. After that at most three
+      // others may acquire: the owner, one after an unlock that had checked before the announcement, and one more.
       if (the_scenario->served && (world.sleeps(the_search.held_back) > 1 || world.sleeps(second_timed) > 1) &&
           ++passes > 3)
         fail("a thread with a deadline waits, and none is served at each second unlock");
-      // It runs as soon as it can: at each second unlock. Others may be in between that have been granted the lock.
+      // At every second unlock, this thread runs as soon as it can. Threads that were granted the lock before may come
+      // in between.
       if (the_scenario->freed && !over && world.is_waiting(the_search.held_back) && ++passes > 8)
         fail("a thread without a deadline waits, and the lock is not freed at each second unlock");
-      the_search.held = true;  // read by the scheduler, not by the program
+      the_search.held = true;  // the scheduler reads it, the program does not
       acquired.set(acquired.get() + 1);
       if (!over) world.gather(crowd, the_search.held_back);
       if (the_scenario->outrun) {
         the_search.turn = the_lock->traits->bounded_doorway ? 1 : 4;
         rl::yield(1, info(place::current()));
-        the_search.turn = 0;  // a wake-up by the unlock begins no turn
+        the_search.turn = 0;  // the wake-up by the unlock must not begin a turn
       }
       the_search.held = false;
       the_lock->unlock(state());
@@ -263,7 +265,8 @@ struct program : rl::test_suite<program<Threads>, Threads> {
     world.goes_home();
   }
 
-  /// A wait at the lock that hand-overs to requeued threads would prolong without end if the lock did not say so.
+  /// Keeps the lock while others wait at it, as hand-overs among requeued threads would do without end if the lock
+  /// never said that an unlock is due.
   void stay_until_due() {
     bool others_wait = false;
     for (unsigned t = 0; t < Threads; t++) others_wait |= t != rl::thread_index() && world.is_waiting(t);
@@ -273,7 +276,7 @@ struct program : rl::test_suite<program<Threads>, Threads> {
     }
   }
 
-  /// Cohort locks have a place for each NUMA node.
+  /// Cohort locks have a table with an entry for each NUMA node.
   static bool has_no_table_of_nodes() {
     return the_lock->unlock_is_due != nullptr && the_lock->has_certain_successor != nullptr;
   }
@@ -306,7 +309,7 @@ struct program : rl::test_suite<program<Threads>, Threads> {
     world.fork(node_pool::anew);
     inflated_lost = !world.inflated_is_free();
     the_lock->end(state());
-    the_lock->make(state());  // as zero bytes
+    the_lock->make(state());  // the child finds zero bytes
     if (holding)
       while (!the_lock->try_lock(state())) checked::backoff(0);
     acquired.set(0);
@@ -338,7 +341,7 @@ struct program : rl::test_suite<program<Threads>, Threads> {
 
   // ---- all --------------------------------------------------------------------------------------------------
 
-  /// By the last owner: a lock that hands itself over must not have done so, because no thread is left.
+  /// Called by the last owner. No thread is left, so the lock must not have been handed over.
   void expect_free() {
     if (the_lock->unlock_is_due == nullptr) return;
     if (!the_lock->try_lock(state())) fail("no thread has the lock, and it is not free");
@@ -357,7 +360,8 @@ struct program : rl::test_suite<program<Threads>, Threads> {
         if (the_lock->try_lock(state())) return;
     if (the_scenario->timed && rl::rand(2) == 0) {
       const lock_handle l{the_lock, state()};
-      // Its time runs out at once or in its first sleep, and then it leaves: no later look resolves a lost wake-up.
+      // The time runs out at once or in the first sleep. Then the thread leaves, so that a lost wake-up is not hidden
+      // by a later look.
       unsigned left = rl::rand(2);
       if (timed_waiters::lock(l, it.timed_waiters, [&]() -> std::uint64_t { return left == 0 ? 0 : left--; })) return;
     }
@@ -366,7 +370,7 @@ struct program : rl::test_suite<program<Threads>, Threads> {
     the_lock->lock(state());
   }
 
-  /// As timed_mutex::unlock().
+  /// Like timed_mutex::unlock().
   void release() {
     if (the_scenario->ranks) world.let_sleepers_in_by_priority();
     if (!the_scenario->timed || !timed_waiters::has_waiters(it.timed_waiters)) return the_lock->unlock(state());
@@ -382,11 +386,11 @@ struct program : rl::test_suite<program<Threads>, Threads> {
   std::uint32_t in_all = Threads * acquisitions;
   unsigned forks_at = 0;
   bool inflated_lost = false;
-  unsigned crowd = 0;  ///< an owner continues when this number of threads wait, or all
+  unsigned crowd = 0;  ///< an owner keeps the lock until this number of threads wait, or all
   unsigned stays_home = nobody;
   bool one_other = false;
-  unsigned second_timed = the_search.held_back;  ///< served: another thread, which locks a few times with a deadline
-  unsigned passes = 0;                           ///< served: others in a row, while one with a deadline waits
+  unsigned second_timed = the_search.held_back;  ///< served: also locks a few times with a deadline
+  unsigned passes = 0;                           ///< others in a row, while the thread under test waits
 };
 
 }  // namespace

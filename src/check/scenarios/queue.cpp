@@ -1,26 +1,28 @@
-// The scenarios of a condition variable's waiting list: threads that wait and signal as libusher.so's do, on the
-// shipped code (core/condition_wait.hpp), with a mutex to which they are requeued (core/wait_morphing.hpp).
+// The scenarios of a condition variable's waiting list. Threads wait and signal like threads under libusher.so: through
+// the shipped code (core/condition_wait.hpp), and with a mutex to which they are requeued (core/wait_morphing.hpp).
 //
-// - Tokens. *Takers* wait without a limit until each has a token; *posters* add as many as there are takers; *victims*
-//   wait once, give up or are cancelled, and never take a token. So a signal that is lost, or that a victim swallows,
-//   is a deadlock.
-// - Ends. A thread ends the queue's life as soon as the pthread interface allows it, the mutex held or not.
-// - Forked. The process forks at any moment, and the child perhaps once more. The thread that forks is outside of all
-//   operations, or holds the mutex, or is asleep in the queue, where a handler forks. Then the child's threads do as in
-//   `tokens`, with the queue and the mutex of the parent.
-// - Foreign. A thread unlocks a mutex that another has locked, while the other one signals.
-// - Undone. Threads join the queue without the mutex, and leave it again: as pthread_cond_wait() does when it cannot
-//   unlock the mutex.
-// - Row. A broadcast, a few hand-overs before the limit of seven in a row, and long after the unlock should have woken
-//   the threads; another thread locks the mutex over and over, with a deadline or without.
-// - Wakes. One thread signals, each time when a thread waits without a limit, and not again before a thread has
-//   returned from its wait. Others wait, some with a limit: neither one that leaves nor one that comes later may take
-//   a signal that no thread returns by.
-// - In-turn. The threads take turns; each brings several waiters, so that many wait.
+// - Tokens: *takers* wait without a limit until each has a token; *posters* add as many tokens as there are takers;
+//   *victims* wait once, time out or are cancelled, and never take a token. A signal that is lost, or that a victim
+//   consumes, therefore causes a deadlock.
+// - Ends: a thread ends the queue's life as soon as the pthread interface allows it, with or without the mutex.
+// - Forked: the process forks at any moment, and the child may fork again. At the fork, the forking thread is outside
+//   all operations, or owns the mutex, or sleeps in the queue while a signal handler forks. The child's threads then
+//   run `tokens` with the queue and the mutex of the parent.
+// - Foreign: a thread unlocks a mutex that another thread has locked, while the other thread signals.
+// - Undone: threads join the queue without the mutex and leave it again, like pthread_cond_wait() when it cannot unlock
+//   the mutex.
+// - Row: a broadcast requeues threads when at most three hand-overs are missing to the limit of seven in a row. The
+//   next unlock comes long after the requeued threads should have been woken. Another thread locks the mutex
+//   repeatedly, with or without a deadline.
+// - Wakes: one thread signals only while a thread waits without a limit, and signals again only after a thread has
+//   returned from its wait. Other threads wait, some with a limit. Neither a thread that leaves nor a thread that
+//   arrives later may consume a signal without returning because of it.
+// - In-turn: the threads take turns; each has several waiters, so that many wait at once.
 //
-// In all of them: a signal selects by the list's order and by priority, at most one waiter, and one if any waits; a
-// broadcast each that waits then; a chain's threads return in its order, one at a time awake without the mutex; a
-// requeue keeps both chains' order and loses no waiter; an unlock leaves no waiter asleep beyond the limits of
+// All scenarios check: a signal selects by the list's order and by priority; it selects at most one waiter, and exactly
+// one if any waits. A broadcast selects each thread that waits at that time. The threads of a chain return in its
+// order, and only one of them at a time is awake without the mutex. A requeue keeps the order of both chains and loses
+// no waiter. An unlock leaves no waiter asleep beyond the limits of wait_morphing.hpp. The mutex counts its users.
 // wait_morphing.hpp; the mutex counts its users.
 #include <span>
 
@@ -40,10 +42,10 @@ struct scenario {
   unsigned stray_wakes = 0;
   bool outside = false;  ///< signals are also sent without the mutex
   bool ends = false;     ///< tokens: the last thread ends the queue's life
-  bool busy = false;     ///< tokens: close() in between, which must return false
+  bool busy = false;     ///< tokens: some threads call close() while others wait, and it must return false
   bool ranks = false;    ///< tokens: threads have priorities
-  bool forked = false;   ///< tokens: in a child
-  bool undoes = false;   ///< tokens: some join the queue and leave it again
+  bool forked = false;   ///< tokens, in the child of a fork
+  bool undoes = false;   ///< tokens: some threads join the queue and leave it again
 };
 
 constexpr scenario scenarios[] = {
@@ -89,12 +91,13 @@ struct program : rl::test_suite<program<Threads>, Threads> {
     unsigned takers = 0;
     for (unsigned t = 0; t < Threads; t++) {
       roles[t] = t == 0 ? poster : t == 1 ? taker : std::array{taker, taker, victim, victim, poster}[rl::rand(5)];
-      // Two takers and one waiter that may forward a signal: only then must close() return false for certain.
+      // With these roles, two takers and one victim that may forward a signal, close_refused() can be certain that a
+      // taker waits.
       if (the_scenario->busy && Threads == 4 && t > 1 && rl::rand(4) != 0) roles[t] = t == 2 ? taker : victim;
-      if (the_scenario->ranks && t > 1 && rl::rand(2) == 0) roles[t] = taker;  // chains of several
+      if (the_scenario->ranks && t > 1 && rl::rand(2) == 0) roles[t] = taker;  // longer chains
       takers += roles[t] == taker ? 1 : 0;
       if (the_scenario->ranks) world.set_priority(t, rl::rand(3));
-      // With cancellation in the program, each signal must be forwardable: preload/cond.cpp.
+      // If a thread may be cancelled, each signal must be forwardable, as in preload/cond.cpp.
       manners[t] = rl::rand(2) == 0 ? manner::timed : manner::cancelled;
       if (roles[t] == victim && manners[t] == manner::cancelled) cancels = true;
     }
@@ -109,7 +112,7 @@ struct program : rl::test_suite<program<Threads>, Threads> {
     world.observe(
         {[](void* self, const void* word) { static_cast<program*>(self)->see_written(word); }, nullptr, this});
     if (the_scenario->undoes) {
-      cancels = true;  // each signal is forwardable
+      cancels = true;  // so each signal must be forwardable
       m.requeues = false;
     } else if (!the_scenario->forked && rl::rand(2) == 0) {
       m.users_elsewhere = mutex_bytes::most_users - rl::rand(3);
@@ -213,7 +216,7 @@ struct program : rl::test_suite<program<Threads>, Threads> {
     leave_and_unlock();
   }
 
-  /// All waiters have been selected: the queue's life may end.
+  /// Selects all waiters, and then ends the queue's life.
   void finish() {
     lock();
     flag.set(1);
@@ -230,8 +233,8 @@ struct program : rl::test_suite<program<Threads>, Threads> {
     if (holds) leave_and_unlock();
   }
 
-  /// A thread that only a signal can have woken may end the queue: the signal has taken its effect, and no other
-  /// thread uses it.
+  /// A thread that returns from an unlimited wait was woken by the only signal. That signal is complete and no other
+  /// thread uses the queue, so this thread may end its life.
   void be_woken() {
     lock();
     flag.set(1);
@@ -268,7 +271,7 @@ struct program : rl::test_suite<program<Threads>, Threads> {
     }
   }
 
-  /// `to_post`: the threads that wait without a limit.
+  /// Here `to_post` counts the threads that wait without a limit.
   void be_woken_twice() {
     for (unsigned times = 0; times < 2;) {
       lock();
@@ -345,7 +348,7 @@ struct program : rl::test_suite<program<Threads>, Threads> {
 
   void step(unsigned t) {
     if (steps != 0) steps--;
-    // Returns from a wait, gives up, or only locks.
+    // The thread returns from a wait, gives up a wait, or only locks.
     waiting* mine = nullptr;
     for (auto& p : places) {
       if (p.at == nullptr || p.thread != t) continue;
@@ -408,7 +411,8 @@ struct program : rl::test_suite<program<Threads>, Threads> {
     the_queue->deliver(chain);
   }
 
-  /// By the function that libusher.so calls. close_refused() must know all selected waiters.
+  /// Calls the functions that libusher.so calls. `busy` has no broadcast here, because close_refused() must know all
+  /// selected waiters.
   void announce_at_once() {
     const bool all = !the_scenario->busy && rl::rand(4) == 0;
     see_selection_of(all, [&] {
@@ -443,13 +447,13 @@ struct program : rl::test_suite<program<Threads>, Threads> {
     return chain;
   }
 
-  /// A signal sent under the mutex has selected a waiter.
+  /// Records that a signal sent under the mutex has selected a waiter.
   void see_signalled(void* w) {
     record_of(w).is_signalled = true;
     signals_out++;
   }
 
-  /// A cancelled waiter forwards its signal.
+  /// Records the delivery of a signal: a cancelled waiter may forward one.
   void see_delivered(void* w) {
     record& r = record_of(w);
     if (r.is_signalled) return;
@@ -457,8 +461,8 @@ struct program : rl::test_suite<program<Threads>, Threads> {
     signals_out++;
   }
 
-  /// Calls close() while a taker waits that no signal can have reached: each signal reaches one waiter, and a
-  /// cancelled waiter may be about to forward it.
+  /// Calls close() while a taker certainly waits without a signal: more takers wait than signals are under way. Each
+  /// signal reaches one waiter, also if a cancelled waiter has yet to forward it.
   void close_refused() {
     unsigned wait_on = 0;
     for (const unsigned s : present()) wait_on += records[s].waits_for_ever && !records[s].is_signalled ? 1 : 0;
@@ -470,7 +474,7 @@ struct program : rl::test_suite<program<Threads>, Threads> {
 
   bool wait_for_ever() { return rl::rand(2) == 0 ? wait(manner::for_ever) : wait(manner::timed, without_end); }
 
-  /// True: a signal has reached the thread.
+  /// Returns true if a signal has reached the thread.
   bool wait(manner how, unsigned looks = rl::rand(2)) {
     const unsigned me = rl::thread_index(), forks = world.forks();
     record& r = begin_waiter({.number = ++arrivals,
@@ -485,7 +489,7 @@ struct program : rl::test_suite<program<Threads>, Threads> {
     // A thread that forks in its wait may miss a signal that was not delivered before the fork.
     if (!granted && r.was_selected && world.forks() == forks)
       fail("a wait says that no signal has reached it, and one has");
-    if (how == manner::forks && granted && rl::rand(2) == 0) fork_in_handler(w);  // before it has the mutex again
+    if (how == manner::forks && granted && rl::rand(2) == 0) fork_in_handler(w);  // before it owns the mutex again
     the_queue->come_back(w, granted, rl::rand(8) == 0 ? 1 : 0);
     see_lock();
     r.waits_for_ever = false;
@@ -596,7 +600,7 @@ struct program : rl::test_suite<program<Threads>, Threads> {
     }
   }
 
-  /// The calling thread owns the mutex.
+  /// Called by the thread that owns the mutex.
   void see_lock() {
     arrived_after[rl::thread_index()] = arrivals;
     if (m.is_valid() && !the_scenario->undoes && m.counted_users() != m.users_elsewhere + m.users)
@@ -614,12 +618,12 @@ struct program : rl::test_suite<program<Threads>, Threads> {
       world.begins_after(t, generation[t]);
       manners[t] = cancels && rl::rand(2) == 0 ? manner::cancelled : manner::timed;
     }
-    generation[0] = forks_twice ? 2 : 1;  // where it does not vanish
+    generation[0] = forks_twice ? 2 : 1;  // the last process, in which this thread does not vanish
   }
 
   void do_as_generation(unsigned t) { generation[t] == 0 ? use_in_parent() : do_as_scenario(t); }
 
-  /// A thread may wait for ever here: the fork removes it. The thread that forks does not.
+  /// A thread may wait here without end, because the fork removes it. The thread that forks never does.
   void use_in_parent() {
     for (unsigned i = 0; i < 2; i++)
       if (rl::rand(2) == 0)
@@ -647,7 +651,7 @@ struct program : rl::test_suite<program<Threads>, Threads> {
     if (holds && rl::rand(2) == 0) {
       had_it_at_fork = false;
       wait(manner::forks);
-      if (world.forks() == 0) fork(had_it_at_fork = true);  // the grant came before the handler
+      if (world.forks() == 0) fork(had_it_at_fork = true);  // the grant came before the handler ran
     } else {
       fork(holds);
     }
@@ -678,8 +682,8 @@ struct program : rl::test_suite<program<Threads>, Threads> {
     begin_child(the_queue->was_handed_over(w), w);
   }
 
-  /// The thread that has forked sets up the child's data before other threads begin. A mutex that another thread
-  /// owned stays locked, so it is initialised again, too.
+  /// The thread that has forked prepares the child's data before the child's other threads begin. A mutex that another
+  /// thread owned would stay locked, so it is initialised again.
   void begin_child(bool holds, void* own_waiter) {
     forget_parent(own_waiter);
     has_from_parent = holds;
@@ -750,7 +754,7 @@ struct program : rl::test_suite<program<Threads>, Threads> {
   }
 
   void unlock() {
-    // If the parent locked the mutex, its words are the parent's until the renewal.
+    // After a fork, the mutex has the parent's words until the child renews it.
     if (has_from_parent || the_scenario->runs == task::foreign_unlock) return the_queue->unlock(m);
     using replies = mutex_bytes::replies;
     const unsigned me = rl::thread_index();
@@ -758,7 +762,7 @@ struct program : rl::test_suite<program<Threads>, Threads> {
     const record* const r = first != nullptr ? &record_of(first) : nullptr;
     const std::uint32_t priority = r != nullptr ? r->priority : 0;
     const std::uint64_t waited = r != nullptr ? world.clock() - r->requeued_since : 0;
-    // What the owner sees before its unlock is so until it unlocks: only an owner changes it.
+    // Only an owner changes these bits, so their values hold until this thread unlocks.
     const bool is_full = (m.timed.newest() / mutex_bytes::one_in_a_row & 7) == 7;
     const bool was_served = (m.timed.newest() & mutex_bytes::served) != 0;
     const bool urgent = r != nullptr && m.lock.urgent_wait != nullptr && m.lock.urgent_wait(m.state());
@@ -781,7 +785,7 @@ struct program : rl::test_suite<program<Threads>, Threads> {
       fail("a requeued thread is left asleep, and no other thread is certain to unlock");
   }
 
-  /// A thread's last operation with the mutex held.
+  /// Ends the thread's last critical section.
   void leave_and_unlock() {
     const std::uint32_t left = users.get() - 1;
     users.set(left);
@@ -796,7 +800,7 @@ struct program : rl::test_suite<program<Threads>, Threads> {
     world.end_of(the_mutexs_life);
   }
 
-  /// By the last thread: to unlock a free mutex changes nothing.
+  /// Called by the last thread. Unlocking a free mutex must change nothing.
   void unlock_free() {
     the_queue->unlock(m);
     if (!the_queue->lock_in_time(m)) fail("a free mutex was unlocked, and cannot be locked any more");
@@ -804,7 +808,7 @@ struct program : rl::test_suite<program<Threads>, Threads> {
     unlock();
   }
 
-  /// Locks the mutex if it is free soon.
+  /// Locks and unlocks the mutex if it becomes free soon.
   void look_in() {
     if (rl::rand(4) != 0 || !the_queue->lock_in_time(m)) return;
     see_locked();
@@ -815,23 +819,23 @@ struct program : rl::test_suite<program<Threads>, Threads> {
   void* queue() { return bytes.data(); }
   append_probability chance() const { return append_probability(at_tail); }
 
-  /// A waiter, as the scenario observes it; relacy does not see these accesses.
+  /// The scenario's record of a waiter. relacy does not observe accesses to it.
   struct record {
     enum : std::uint32_t { waiting, leaving, selected, granted, handed_over };  // wait_queue.hpp
 
-    void* at = nullptr;  // null: it has left
+    void* at = nullptr;  // null if it has left
     unsigned number = 0;
     bool waits_for_ever = false, is_signalled = false;
     std::uint32_t priority = 0, state = waiting;
     bool ordered = true, listed = false, was_selected = false, is_awake = false, requeued = false, is_back = false;
     unsigned chain = 0, place = 0, place_at_mutex = 0;
-    std::uint64_t requeued_since = 0;  // at the latest
+    std::uint64_t requeued_since = 0;  // an upper bound
 
     bool is_listed() const { return at != nullptr && listed && state == waiting; }
   };
 
   execution world{{.stray_wakes = the_scenario->stray_wakes}, Threads};
-  // First in, first out; mixed (random numbers have 16 bits here); last in, first out.
+  // The list's order is FIFO, mixed, or LIFO. Random numbers have 16 bits here.
   double at_tail = std::array{1.0, 0x1p-17, 0x1p-32}[rl::rand(3)];
   mutex_bytes m{*mutexes()[rl::rand(unsigned(mutexes().size()))]};
   alignas(64) std::array<std::byte, room_for_target> bytes;
@@ -842,15 +846,15 @@ struct program : rl::test_suite<program<Threads>, Threads> {
   std::array<role, Threads> roles;
   std::array<manner, Threads> manners;
   bool cancels = false;
-  std::array<record, execution::most_locals> records;      // by the slots of the waiters
-  std::array<std::uint8_t, execution::most_locals> slots;  // present()
+  std::array<record, execution::most_locals> records;      // indexed by the waiter's slot
+  std::array<std::uint8_t, execution::most_locals> slots;  // see present()
   unsigned waiters = 0;
   std::array<bool, Threads> gave_up{};
   unsigned arrivals = 0, signals_out = 0, chains = 0, requeues = 0;
   std::array<unsigned, Threads> arrived_after{}, selected_by{}, chain_of{}, timed_at_write{};
   std::array<const record*, Threads> woken_by{};
   std::array<bool, Threads> hands_over{};
-  bool has_from_parent = false;  // the thread that has forked owns the mutex since before the fork
+  bool has_from_parent = false;  // the forking thread has owned the mutex since before the fork
   bool passed_by = false;        // the last unlock handed over while a thread with a deadline waited
   unsigned in_a_row = 0;
   const unsigned in_row =
@@ -865,7 +869,7 @@ struct program : rl::test_suite<program<Threads>, Threads> {
 
 std::vector<target> queue_targets() {
   std::vector<target> all;
-  mutexes();  // before relacy replaces the allocator
+  mutexes();  // must run before relacy replaces the allocator
   for (const checked_queue& q : checked_queues()) {
     target s{
         .name = q.name, .mutation = q.mutation, .header = own_headers, .size = q.size, .scenarios = {}, .explore = {}};

@@ -1,22 +1,22 @@
 // The scenarios of semaphores. Threads wait as in preload/semaphore.cpp.
 //
-// - Mutex. One credit: each thread acquires it twice, in any manner, and adds one to a plain counter. The thread with the
-//   last acquisition ends the semaphore's life at once, though others may still be inside release().
-// - Credits. *Takers* wait without a limit until each has its credits; *posters* release as many; *victims* give up or
-//   are cancelled, and release a credit that they got. A credit that is lost or swallowed is a deadlock; surplus ones
-//   are found at the end.
-// - Maximum. No thread waits; a release beyond the greatest number must be refused.
-// - Ranks. Threads with priorities fall asleep one after the other, then as many credits are released as there are
-//   threads: they must be woken by priority, and those of one priority in the order of their arrival.
-// - In-turn. One operation after the other, each by a random thread; a sequential model predicts the state of each
-//   waiter: the order of the list with leavers, returning waiters and priorities, the number of notified ones, the
-//   grants.
-// - Progress. One credit; one thread waits for it, the others never wait and take it first, over and over. A notified
-//   thread that finds no credit and has waited for more than 1 ms must get the next credit that is released. No thread
-//   tries between the two steps of a release: the promise excludes that.
-// - Forked. The process forks at any moment; the thread that forks is outside of all operations, or asleep in the list,
-//   where a handler forks. The credits belong to the child from then on, and no thread waits. Its own threads acquire
-//   and release as in `credits`.
+// - Mutex: the semaphore has one credit. Each thread acquires it twice, in any manner, and adds one to a plain counter.
+//   The thread with the last acquisition ends the semaphore's life at once, although others may still be inside
+//   release().
+// - Credits: *takers* wait without a limit until each has its credits; *posters* release as many credits; *victims*
+//   time out or are cancelled, and release a credit that they got. A credit that is lost or swallowed causes a
+//   deadlock. Surplus credits are found at the end.
+// - Maximum: no thread waits. A release beyond the greatest number must be refused.
+// - Ranks: threads with priorities fall asleep one after the other; then as many credits are released as threads wait.
+//   The threads must wake by priority, and threads of one priority in the order of their arrival.
+// - In-turn: random threads execute operations one at a time. A sequential model predicts the state of each waiter: the
+//   order of the list with leavers, returning waiters and priorities; the number of notified waiters; the grants.
+// - Progress: the semaphore has one credit. One thread waits for it; the others never wait, and take it first
+//   repeatedly. A notified thread that finds no credit and has waited for more than 1 ms must get the next released
+//   credit. No thread tries between the two steps of a release, because the promise does not cover that case.
+// - Forked: the process forks at any moment. At the fork, the forking thread is outside all operations, or sleeps in
+//   the list while a signal handler forks. From then on the credits belong to the child, and no thread waits. The
+//   child's own threads acquire and release as in `credits`.
 #include "check/checked_semaphore.hpp"
 #include "check/explore.hpp"
 
@@ -28,7 +28,7 @@ enum class task { mutex, credits, maximum, ranks, in_turn, progress, forked };
 struct scenario {
   const char* name;
   task runs;
-  bool lifo = false;  ///< mostly last in, first out, or mixed; else first in, first out
+  bool lifo = false;  ///< mostly LIFO, or mixed; otherwise FIFO
   unsigned stray_wakes = 0;
 };
 
@@ -232,7 +232,7 @@ struct program : rl::test_suite<program<Threads>, Threads> {
     begin_child();
   }
 
-  /// The child's takers take the present credits; posters release the missing ones.
+  /// The child's takers take the credits that exist; its posters release the missing ones.
   void begin_child() {
     const std::uint32_t credits = the_semaphore->value(semaphore());
     unsigned wanted = 0;
@@ -250,15 +250,15 @@ struct program : rl::test_suite<program<Threads>, Threads> {
     world.start_threads();
   }
 
-  /// A thread forks in its wait: the child's list does not contain it. It keeps a credit that it was granted before
-  /// the fork.
+  /// A thread forks in its wait. The child's list does not contain the thread, but the thread keeps a credit that it
+  /// was granted before the fork.
   bool fork_in_handler(void* w) {
     world.fork(node_pool::anew);
     const bool had_one = the_semaphore->has_credit(w);
-    if (had_one) expected++;  // it will be released again
+    if (had_one) expected++;  // the thread will release it again
     begin_child();
     bool has_one = false;
-    // The sleep ended because of the signal handler, or before it.
+    // The signal handler ended the sleep, or the sleep had ended before.
     if (the_semaphore->waits(w) || rl::rand(2) == 0)
       has_one = the_semaphore->leave(semaphore(), w);
     else if (!(has_one = the_semaphore->arrive(semaphore(), w)))
@@ -438,11 +438,11 @@ struct program : rl::test_suite<program<Threads>, Threads> {
     void* const w = world.begin_local(the_semaphore->waiter_size, place::current());
     the_semaphore->make_waiter(w);
     bool done = the_semaphore->enter(semaphore(), w, append_probability(rl::rand(2) == 0 ? 1.0 : 0x1p-32));
-    const std::uint64_t since = world.clock();  // at least
+    const std::uint64_t since = world.clock();  // a lower bound
     while (!done) {
       the_semaphore->park(w, rl::rand(2) == 0 ? 0 : never);
       if (the_semaphore->waits(w)) continue;
-      const std::uint64_t before = world.clock();  // at most
+      const std::uint64_t before = world.clock();  // an upper bound
       done = the_semaphore->arrive(semaphore(), w);
       wants_handoff = !done && before > since + handoff_after;
     }
@@ -474,7 +474,7 @@ struct program : rl::test_suite<program<Threads>, Threads> {
       within = false;
     }
   }
-  /// Excludes that a thread tries while another one releases; relacy does not see this flag.
+  /// Ensures that no thread tries while another one releases. relacy does not observe this flag.
   void alone() {
     while (within) rl::yield(1, info(place::current()));
     within = true;
@@ -531,7 +531,7 @@ struct program : rl::test_suite<program<Threads>, Threads> {
   checked::plain<std::uint32_t> acquired;
   std::uint32_t begins_with = 0;
   std::array<role, Threads> roles;
-  std::array<unsigned, Threads> share;  // credits that a taker takes, or a poster releases
+  std::array<unsigned, Threads> share;  // credits that a taker takes or a poster releases
   checked::atomic<std::uint32_t> turn;
   state model;
   bool wants_handoff = false, is_in = false, within = false;
