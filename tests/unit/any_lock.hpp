@@ -1,4 +1,4 @@
-// A lock under test behind a table of functions: the body of a test is compiled once, and not once for each lock.
+// A lock under test behind a table of functions, so that the body of a test is compiled once and not for each lock.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 
 namespace usher::test {
 
-/// A lock that was made free. Copies share it.
+/// A lock that was constructed free. Copies share it.
 class any_lock {
  public:
   template <class Lock>
@@ -30,7 +30,7 @@ class any_lock {
   void lock() { table_->lock(lock_.get()); }
   bool try_lock() { return table_->try_lock(lock_.get()); }
   void unlock() { table_->unlock(lock_.get()); }
-  /// Of locks that have it; nothing otherwise.
+  /// Does nothing for a lock without guests.
   void lock_as_guest() { table_->lock_as_guest(lock_.get()); }
 
   void* address() const { return lock_.get(); }
@@ -55,7 +55,7 @@ class any_lock {
   const functions* table_;
 };
 
-/// A parameter of a test: `make` gives a free lock.
+/// A parameter of a test. `make` returns a free lock.
 struct named_lock {
   const char* name;
   any_lock (*make)();

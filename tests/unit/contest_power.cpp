@@ -1,5 +1,5 @@
-// The power of `usher try`: simulated trials of locks that are no better than the C library's, and of one that is. A JSON
-// object a line, for lab/cases/try_power.py.
+// The statistical power of `usher try`: simulated trials of locks that are no better than the C library's, and of one
+// lock that is. Prints one JSON object a line for lab/cases/try_power.py.
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
@@ -13,14 +13,14 @@ namespace {
 using simulated::machine_noise;
 using usher::cli::contest;
 
-constexpr std::size_t candidates = 4;  // of trials with a faster lock
+constexpr std::size_t candidates = 4;  // in trials with a faster lock
 
 struct tally {
   int right = 0, wrong = 0;
-  double rounds = 0, runs = 0;  ///< until the choice, of trials with the right winner; altogether, of all trials
+  double rounds = 0, runs = 0;  ///< rounds before the choice, in trials with the right winner; runs in all trials
 };
 
-/// The number of the candidate that should win; a number beyond the candidates: none.
+/// Counts the results of trials. `best`: the candidate that should win; a number beyond the candidates means none.
 tally count(const std::vector<double>& gains, std::size_t best, std::size_t budget, machine_noise& machine,
             int trials) {
   const contest fresh(gains.size());
@@ -63,7 +63,7 @@ void null_trials_in_step(int trials) {
       }
 }
 
-/// `others`: how fast the three others are.
+/// `others`: the speed of the three other candidates.
 void power(const std::string& noise, machine_noise& machine, double others, int trials) {
   for (const std::size_t budget : {8, 12, 20, 40})
     for (const double gain : {1.02, 1.03, 1.05, 1.07, 1.1, 1.15, 1.2, 1.3, 1.5, 2.0}) {

@@ -1,4 +1,4 @@
-// The sequential method of `usher try`: the bet, the interval, the rules of a contest, and how often it is wrong.
+// The sequential method of `usher try`: the bet, the interval, the rules of a contest, and the rate of wrong results.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -27,7 +27,7 @@ using round_of = std::vector<std::optional<double>>;
 
 constexpr double plenty = 1000;  // rounds left
 
-// The bet.
+// The bet:
 
 TEST(betting, stake_is_one) {
   EXPECT_NEAR(wealth(0, 0), 1, 1e-12);
@@ -46,7 +46,7 @@ TEST(betting, more_wins_are_worth_more) {
     for (std::size_t k = 0; k < n; ++k) EXPECT_LT(wealth(k, n), wealth(k + 1, n)) << k << " of " << n;
 }
 
-/// What the sum of binomial coefficients stands for, by the midpoint rule.
+/// The value of the sum of binomial coefficients, integrated by the midpoint rule.
 double integrated_wealth(double wins, double tosses) {
   constexpr int steps = 20000;
   double sum = 0, weights = 0;
@@ -75,7 +75,7 @@ TEST(betting, wins_needed_are_the_fewest) {
       EXPECT_LT(wealth(k - 1, n), 80) << n;
     }
   }
-  // The header says so.
+  // As the header states:
   EXPECT_EQ(needed.of(6), 7U);
   EXPECT_EQ(needed.of(7), 7U);
   EXPECT_EQ(needed.of(11), 11U);
@@ -85,9 +85,10 @@ TEST(betting, wins_needed_are_the_fewest) {
   EXPECT_EQ(wins_needed(20).of(5), 5U);
 }
 
-// The rules.
+// The rules:
 
-/// Rounds of which each has these speed-ups of those that are to run; how many were run.
+/// Runs rounds until the contest ends or `rounds_left` is used up. `speed_up` gives the result of each candidate that
+/// must run in a round. Returns the number of rounds.
 std::size_t run(contest& c, const std::function<double(std::size_t candidate, std::size_t round)>& speed_up,
                 double rounds_left, std::size_t candidates) {
   std::size_t running = candidates, rounds = 0;
@@ -106,11 +107,11 @@ TEST(contest, clear_winner_is_chosen_and_confirmed) {
   contest c(4);
   const std::size_t rounds = run(
       c, [](std::size_t i, std::size_t r) { return i == 2 ? 1.5 + 0.01 * double(r) : 0.9; }, 100, 4);
-  EXPECT_EQ(rounds, 12U);  // seven decide, five confirm
+  EXPECT_EQ(rounds, 12U);  // seven rounds decide, five confirm
   EXPECT_EQ(c.winner(), 2U);
   EXPECT_EQ(c.of(2), standing::chosen);
   EXPECT_EQ(c.rounds_after_choice(), 5U);
-  EXPECT_DOUBLE_EQ(c.middle(2), 1.59);  // of rounds 7 to 11
+  EXPECT_DOUBLE_EQ(c.middle(2), 1.59);  // the median of rounds 7 to 11
   EXPECT_EQ(c.of(0), standing::worse);
   EXPECT_EQ(c.rounds(0), 5U);
 }
@@ -129,7 +130,7 @@ TEST(contest, fewest_rounds_are_enough) {
 }
 
 TEST(contest, budget_keeps_room_for_confirmation) {
-  // Seven rounds of four would leave one run.
+  // Seven rounds of four candidates would leave only one run.
   contest c(4);
   run(
       c, [](std::size_t i, std::size_t) { return i == 3 ? 1.5 : 1.1; }, 7.2, 4);
@@ -140,7 +141,7 @@ TEST(contest, budget_keeps_room_for_confirmation) {
 
 TEST(contest, without_room_for_confirmation_nothing_is_chosen) {
   const auto speed_up = [](std::size_t i, std::size_t) { return i == 0 ? 1.3 : 1.2; };
-  // Five rounds of both, the sixth and three more of one: 15 + 2 + 6 runs.
+  // Five rounds of both candidates, then the sixth and three more of one: 15 + 2 + 6 runs.
   contest enough(2), too_few(2);
   run(enough, speed_up, 23.0 / 3, 2);
   EXPECT_EQ(enough.winner(), 0U);
@@ -292,7 +293,7 @@ TEST(contest, contradictory_rounds_leave_everything_open) {
   EXPECT_TRUE(std::isinf(c.between(0).low));
 }
 
-/// The interval excludes neutral exactly if the verdict is better or worse, with ties, too.
+/// The interval excludes neutral exactly if the verdict is better or worse, even with ties.
 TEST(contest, interval_and_verdict_agree) {
   std::mt19937 bits(1);
   for (int trial = 0; trial < 300; ++trial) {
@@ -319,7 +320,7 @@ TEST(contest, interval_and_verdict_agree) {
 }
 
 TEST(order, each_is_as_likely_as_any_other) {
-  constexpr int rounds = 24000, orders = 24;  // of four runs
+  constexpr int rounds = 24000, orders = 24;  // the orders of four runs
   std::mt19937_64 bits(5);
   std::map<std::vector<std::size_t>, int> seen;
   for (int round = 0; round < rounds; ++round) ++seen[usher::cli::random_order(4, bits)];
@@ -331,11 +332,11 @@ TEST(order, each_is_as_likely_as_any_other) {
   EXPECT_EQ(usher::cli::random_order(1, bits), std::vector<std::size_t>{0});
 }
 
-// How often it is wrong.
+// The rate of wrong results:
 
 class null_trials : public testing::TestWithParam<simulated::kind_of_noise> {};
 
-/// With budgets of so many rounds.
+/// Checks trials with each of these budgets, in rounds.
 void expect_few_winners(const simulated::kind_of_noise& noise, std::initializer_list<std::size_t> budgets) {
   constexpr int trials = 10000;
   const auto machine = noise.make();
@@ -363,7 +364,7 @@ TEST_P(null_trials, have_few_winners_in_few_and_in_many_rounds) {  // `make test
 INSTANTIATE_TEST_SUITE_P(noise, null_trials, testing::ValuesIn(simulated::kinds_of_noise()),
                          [](const auto& p) { return std::string(p.param.name); });
 
-/// With an order that rotated among two, every fourth run could be the reference's of every second round.
+/// If the order alternated, every fourth run could always be the reference's run of every second round.
 TEST(null_trials_in_step, have_few_winners) {
   constexpr int trials = 10000;
   const contest fresh(1);
@@ -375,7 +376,8 @@ TEST(null_trials_in_step, have_few_winners) {
   EXPECT_LE(winners, trials / 20);
 }
 
-/// All candidates are run to the end, and looked at after each round: each limit fails as rarely as it promises.
+/// All candidates run to the end, and their intervals are read after each round. Each limit must fail as rarely as it
+/// promises.
 TEST(interval_of_a_contest, covers) {
   constexpr int trials = 10000, rounds = 30;
   constexpr std::size_t candidates = 4;
@@ -399,7 +401,8 @@ TEST(interval_of_a_contest, covers) {
   for (const int w : worse) EXPECT_LE(w, trials / 20);
 }
 
-/// Half as fast again at 3 % noise, among four: decided within 10 rounds, and confirmed within as many runs as 10 rounds have.
+/// At 3 % noise, a candidate that is half as fast again wins among four within 10 rounds, and is confirmed within as
+/// many runs as 10 rounds have.
 TEST(power, clear_gain_is_found_within_ten_rounds) {
   constexpr int trials = 1000;
   const contest fresh(4);
@@ -414,7 +417,8 @@ TEST(power, clear_gain_is_found_within_ten_rounds) {
   EXPECT_GE(found, trials * 99 / 100);
 }
 
-/// Ten equal locks, all a little better than the reference: the best of them looks better than it is until it runs again.
+/// Ten equal locks are all slightly better than the reference. The best of them seems better than it is until it runs
+/// again.
 TEST(power, figure_of_the_winner_has_no_winners_curse) {
   constexpr int trials = 2000;
   constexpr double gain = 1.1;

@@ -1,4 +1,4 @@
-// Deadlines of any unit on any clock, by a clock that stands still.
+// Deadlines in any unit on any clock. The clock of these tests stands still.
 #include "usher/core/deadline.hpp"
 
 #include <gtest/gtest.h>
@@ -29,7 +29,7 @@ std::uint64_t until(Duration deadline) {
 }
 
 constexpr std::uint64_t hour = 3600000000000;
-constexpr auto today = 1800000000s;  // of system_clock, some day
+constexpr auto today = 1800000000s;  // an arbitrary time of system_clock
 
 TEST(deadlines, of_a_coarser_unit_than_the_clock_are_not_late) {
   still_clock::at = today + 900ms;
@@ -66,7 +66,7 @@ TEST(deadlines, that_are_far_away_do_not_overflow) {
   }
 }
 
-/// How far away from_now(d) is: at least `least`, and not much more.
+/// Checks that from_now(d) is at least `least` and not much more.
 template <class Duration>
 void expect_about(Duration d, nanoseconds least) {
   const auto before = steady_clock::now();

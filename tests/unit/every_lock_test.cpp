@@ -1,5 +1,5 @@
-// What every lock in the catalogue must do, each way of waiting: driven through its table, so that a new lock
-// is tested without an edit here.
+// The guarantees of every lock in the catalogue, in each way of waiting. The tests use the lock's table, so that a new
+// lock is tested without an edit here.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -26,10 +26,10 @@ class every_lock : public testing::TestWithParam<const lock_table*> {
   void lock() { lock_.lock(state_.bytes); }
   bool try_lock() { return lock_.try_lock(state_.bytes); }
   void unlock() { lock_.unlock(state_.bytes); }
-  /// What the C library's mutex does in practice but a sanitizer, which knows it, objects to.
+  /// True if the test does something that the C library's mutex allows in practice but a sanitizer reports.
   bool is_beyond_posix() const { return lock_.traits->native_only; }
-  /// More threads than CPUs make a spinning FIFO lock wait for time slices, and one that sleeps between looks hands over
-  /// as often as it looks: few acquisitions there.
+  /// Few acquisitions where hand-overs are slow: with more threads than CPUs, a spinning FIFO lock waits for time
+  /// slices, and a lock that sleeps between looks hands over only as often as it looks.
   long rounds() const { return lock_.kind == waiting_kind::spin || lock_.kind == waiting_kind::sleep ? 300 : 5000; }
 };
 
@@ -53,7 +53,7 @@ TEST_P(every_lock, zero_bytes_are_free_and_try_lock_says_who_has_it) {
 
 TEST_P(every_lock, excludes) {
   for (unsigned threads : {2u, 4u}) {
-    long counter = 0;  // plain: the sanitizers watch it
+    long counter = 0;  // plain, so that the sanitizers observe it
     test::in_threads(threads, [&](unsigned) {
       for (long i = 0; i < rounds(); i++) {
         lock();
@@ -85,7 +85,7 @@ TEST_P(every_lock, excludes_with_try_lock_among_lock) {
 }
 
 TEST_P(every_lock, wakes_waiters_that_sleep) {
-  // Holds so long that every parking waiter is asleep: a lost wake-up would hang.
+  // Each hold is so long that every parking waiter sleeps. A lost wake-up would hang the test.
   constexpr int threads = 4, turns = 3;
   int entered = 0;
   test::in_threads(threads, [&](unsigned) {
@@ -144,8 +144,8 @@ TEST_P(every_lock, hand_over_hand) {
 
 TEST_P(every_lock, memory_may_be_reused_by_the_next_owner) {
   if (is_beyond_posix()) GTEST_SKIP() << "not one of ours";
-  // The owner overwrites the lock with garbage: the thread that unlocked before must not read it any more. (A test that
-  // fails sometimes if it is wrong; the real evidence is the argument in each header.)
+  // The owner overwrites the lock with garbage. The thread that unlocked before must not read the lock any more. A
+  // wrong lock fails this test only sometimes; the real evidence is the argument in each header.
   for (int i = 0; i < 200; i++) {
     auto s = std::make_unique<storage>();
     lock_.lock(s->bytes);

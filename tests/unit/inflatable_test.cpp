@@ -1,4 +1,4 @@
-// Large locks in eight bytes: inflated while threads contend, the state back in the pool afterwards.
+// Large locks in eight bytes. They are inflated while threads contend, and give the state back to the pool afterwards.
 #include "usher/core/inflatable.hpp"
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@
 namespace usher {
 namespace {
 
-/// A ticket lock that takes a lot of room.
+/// A ticket lock that is too large for eight bytes.
 template <class P, class W>
 class roomy {
  public:
@@ -42,7 +42,7 @@ static_assert(std::is_same_v<embeddable_or_inflatable<native, parking, roomy_loc
 static_assert(
     std::is_same_v<embeddable_or_inflatable<native, parking, ticket<native, parking>>, ticket<native, parking>>);
 
-/// All inflated states that the pool has at this moment.
+/// Takes all inflated states that the pool has at this moment.
 std::vector<std::uint32_t> take_all() {
   std::vector<std::uint32_t> taken;
   while (const std::uint32_t h = native::take_inflated<roomy_lock>()) taken.push_back(h);
@@ -103,8 +103,8 @@ TEST(inflatable, locks_of_different_types_share_the_pool) {
   EXPECT_EQ(counters[1], 20000);
 }
 
-/// Ten million locks that live for a moment, each contended for by two threads: the pool does not run out, and nobody
-/// finds another's lock in it.
+/// Ten million locks with short lives, each with two contending threads. The pool must not run out, and no thread may
+/// find another lock in its inflated state.
 TEST(inflatable, serves_ten_million_short_lives) {
   struct generation {
     small_form lock{};

@@ -1,4 +1,4 @@
-// The locks of "Malthusian Locks" and the wider Fairlock: the order of admission, shown by their words.
+// The locks of "Malthusian Locks" and the wide Fairlock: their order of admission, as the words of the locks show it.
 #include <gtest/gtest.h>
 #include <pthread.h>
 #include <time.h>
@@ -48,7 +48,7 @@ TEST(lifo, parked) {
 }
 
 TEST(lifo_cr, serves_the_eldest_if_it_is_its_turn) {
-  basic_lifo<native, park, 1> l{};  // each unlock
+  basic_lifo<native, park, 1> l{};  // at each unlock
   EXPECT_EQ(admission_order(l, 6), (std::vector<unsigned>{0, 1, 2, 3, 4, 5}));
   EXPECT_EQ(word(l, 0), 0u);
 }
@@ -98,7 +98,7 @@ TEST(loiter_parts, deferred_unpark_leaves_the_standby_asleep_while_an_arrival_sp
   EXPECT_EQ(word(plain, 0) & asleep, 0u) << "woken, whoever spins: nobody counts them";
 }
 
-/// The time for which a thread has had a CPU: what other processes take is no part of it.
+/// The CPU time of a thread. It excludes the time that other processes take.
 std::chrono::nanoseconds cpu_time_of(std::jthread& thread) {
   clockid_t clock{};
   timespec time{};
@@ -155,9 +155,9 @@ TEST(loiter_parts, a_mark_that_a_plain_store_has_wiped_out_costs_a_look) {
   });
   for (int i = 0; i < 5; i++) {
     while ((word(l, 0) & asleep) == 0) std::this_thread::yield();
-    set_outer(l, held);  // as an unlock and the next lock do that have not seen the mark
+    set_outer(l, held);  // like an unlock and a following lock that have not seen the mark
   }
-  set_outer(l, 0);  // the same, without the next lock: no thread wakes the standby
+  set_outer(l, 0);  // like such an unlock without a following lock: no thread wakes the standby
   const auto begin = std::chrono::steady_clock::now();
   while (!in && std::chrono::steady_clock::now() - begin < std::chrono::seconds(20)) std::this_thread::yield();
   EXPECT_TRUE(in);
@@ -169,8 +169,8 @@ using test::actor;
 using test::scripted;
 using scripted_spin = waiting<scripted, waiting_kind::spin>;
 
-/// Waiters come one after the other, from these NUMA nodes, to a lock that the script holds and then unlocks. Returns the
-/// order in which they get in.
+/// Waiters arrive one after the other, from these NUMA nodes, at a lock that the script holds and then unlocks. Returns
+/// the order of their admission.
 template <class Lock>
 std::vector<unsigned> order_from(Lock& lock, const std::vector<unsigned>& numa_nodes) {
   std::vector<unsigned> order;
@@ -216,12 +216,12 @@ TEST(mcscrn, prefers_threads_at_home_then_moves_home) {
 TEST(mcscrn, sets_surplus_threads_at_home_aside) {
   mcscrn_with_node<scripted, scripted_spin> l{};
   EXPECT_EQ(order_from(l, {0, 0, 0}), (std::vector<unsigned>{1, 2, 0})) << "as MCSCR";
-  // 4 is remote and the last: those set aside go before it, for they are at home.
+  // 4 is remote and last. The threads that were set aside precede it, because they are at home.
   EXPECT_EQ(order_from(l, {0, 0, 0, 0, 1}), (std::vector<unsigned>{1, 3, 2, 0, 4}));
   EXPECT_EQ(home(l), 1u);
 }
 
-/// Each unlock that may change home does.
+/// At each unlock that may change home, home changes.
 struct fickle : scripted {
   static bool bernoulli(std::uint32_t n) { return n == 1; }
 };
@@ -233,7 +233,8 @@ TEST(mcscrn, home_changes_now_and_then_though_somebody_is_at_home) {
 
 TEST(mcscrn, a_change_of_home_makes_passive_threads_remote) {
   mcscrn_with_node<fickle, waiting<fickle, waiting_kind::spin>, 1> l{};
-  // 0 is remote; then 1 is set aside for 2. 2 leaves: home is node 1, and 1 comes back when it is its node's turn.
+  // 0 is remote; then 1 is set aside for 2. When 2 leaves, home becomes node 1, and 1 returns when it is its node's
+  // turn.
   EXPECT_EQ(order_from(l, {1, 0, 0}), (std::vector<unsigned>{2, 0, 1}));
   EXPECT_EQ(home(l), 0u);
 }
@@ -262,11 +263,11 @@ TEST(node_ring, keeps_order) {
 
 // ---- wide Fairlock
 
-/// Two slots a word, so that few actors have many words.
+/// Two slots in a word, so that a few actors need several words.
 using wide = basic_fairlock_wide<scripted, scripted_spin, 512, 2>;
 
-/// Actors come in this order, each `times` times, to a lock that the script holds; returns the order in which they get in.
-/// Whoever leaves is back before the next one leaves.
+/// Actors arrive in this order, each `times` times, at a lock that the script holds. An actor that leaves is back
+/// before the next one leaves. Returns the order of admission.
 std::vector<unsigned> round_robin(const std::vector<unsigned>& arrivals, unsigned times) {
   wide l{};
   std::vector<unsigned> order;
@@ -301,7 +302,8 @@ TEST(fairlock_wide, serves_slots_upwards_whatever_the_order_of_arrival) {
 }
 
 TEST(fairlock_wide, begins_behind_the_holder_and_wraps) {
-  // Everybody comes again at once: each waiter is overtaken by each other exactly once, the bound for as many.
+  // All actors return at once. Each waiter is overtaken by each other exactly once, which is the bound for this number
+  // of actors.
   EXPECT_EQ(round_robin({2, 0, 3, 1}, 3), (std::vector<unsigned>{0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3}));
   static_assert(wide::traits.bypass == 1023);
 }
@@ -314,7 +316,7 @@ TEST(fairlock_wide, many_waiters_in_the_compact_form) {
 
 // ---- ways of waiting
 
-/// What a processor with such an instruction would do, and what is written while it does it.
+/// Simulates a processor with such an instruction. The functions let a test write to the word at these moments.
 struct fake_monitor {
   static inline unsigned armed, waited;
   static inline std::function<void()> after_arming, while_waiting;
@@ -361,7 +363,7 @@ TEST_F(monitor, a_limit_of_nothing_is_one_look) {
   EXPECT_EQ(fake_monitor::armed, 0u);
 }
 TEST_F(monitor, natively_with_what_the_processor_has) {
-  // Without such an instruction it polls.
+  // Without such an instruction the waiter polls.
   const auto is_one = [](std::uint32_t v) { return v == 1; };
   EXPECT_EQ(native::await(word_, is_one, std::memory_order_acquire, look::monitoring.within(100000)), std::nullopt);
   EXPECT_EQ(usher_process_state.monitor.load(), std::uint32_t(native_detail::find_monitor()));

@@ -37,7 +37,7 @@ using test::any_lock;
 using test::named_lock;
 using test::scripted;
 
-// Before the first question for a node: this machine has two.
+// Must run before the first request for a NUMA node: the tests' machine has two.
 const bool two_nodes = setenv("USHER_FAKE_NODES", "2", 1) == 0;
 
 using stp = waiting<native, waiting_kind::spin_then_park>;
@@ -48,7 +48,7 @@ using by_script = waiting<scripted, waiting_kind::spin>;
 using parks_by_script = waiting<scripted, waiting_kind::park>;
 
 constexpr node_handle pi = 1, n1 = 16, n2 = 17, n3 = 18, n4 = 19;
-constexpr node_handle gw = 1, gg = 3, ns = 5;  // in `next`; the acknowledgement, GA, is 4
+constexpr node_handle gw = 1, gg = 3, ns = 5;  // values of `next`; 4 is the acknowledgement, GA
 
 /// The word at an offset in a lock.
 template <class Lock>
@@ -76,7 +76,7 @@ TEST(figure_2, mcsg) {
   EXPECT_EQ(tail(), pi);
 
   t1.start([&] { lock.lock(n1); });
-  t1.until_changed(tail);  // (b) T1 has made its first exchange and found π
+  t1.until_changed(tail);  // (b) T1 has executed its first exchange and found π
   EXPECT_EQ(tail(), n1);
 
   t2.start([&] { lock.lock(n2); });
@@ -84,7 +84,7 @@ TEST(figure_2, mcsg) {
   EXPECT_EQ(tail(), n2);
   EXPECT_EQ(next_of(n1), no_node);
 
-  t1.until_changed(tail);  // (d) T1 puts π back, learns that T2 is its group's last, and watches the tail;
+  t1.until_changed(tail);  // (d) T1 restores π, learns that T2 is its group's last, and watches the tail;
   EXPECT_EQ(tail(), pi);
   t1.run();
   EXPECT_TRUE(t1.waits());
@@ -92,7 +92,7 @@ TEST(figure_2, mcsg) {
   EXPECT_TRUE(t2.waits());
   EXPECT_EQ(next_of(n1), n2);
 
-  t3.start([&] { lock.lock(n3); });  // (e) T3 and T4 as T1 and T2
+  t3.start([&] { lock.lock(n3); });  // (e) T3 and T4 behave like T1 and T2
   t3.until_changed(tail);
   t4.start([&] { lock.lock(n4); });
   t4.until_changed(tail);
@@ -100,17 +100,17 @@ TEST(figure_2, mcsg) {
   EXPECT_EQ(tail(), n4);
   EXPECT_EQ(next_of(n3), n4);
 
-  t3.until_changed(tail);  // (f) T3 puts π back and watches the tail, too: two leaders
+  t3.until_changed(tail);  // (f) T3 restores π and also watches the tail: two leaders
   t3.run();
   EXPECT_EQ(tail(), pi);
   EXPECT_TRUE(t1.waits() && t2.waits() && t3.waits() && t4.waits());
 
   lock.unlock();  // (g) the guest leaves;
   EXPECT_EQ(tail(), no_node);
-  t3.run();  // T3 is quicker and has the lock for its group,
+  t3.run();  // T3 is faster and gets the lock for its group,
   EXPECT_TRUE(t3.ended());
   EXPECT_EQ(tail(), n4);
-  t1.run();  // and the older group 1 queues up behind it
+  t1.run();  // and the older group 1 queues behind it
   EXPECT_TRUE(t1.waits());
   EXPECT_EQ(next_of(n4), n1);
   EXPECT_EQ(tail(), n2);
@@ -132,8 +132,8 @@ TEST(figure_2, mcsg) {
   EXPECT_EQ(tail(), no_node);
 }
 
-/// In MCSg+ no thread stores π again: there are two groups only if another guest arrives in between. T1 and T2, G2, T3 and T4, in
-/// this order; then the first guest leaves. Returns with T1 and T3 about to try again.
+/// In MCSg+ no thread stores π again, so two groups exist only if another guest arrives in between. The arrivals here
+/// are T1 and T2, G2, then T3 and T4; then the first guest leaves. Returns when T1 and T3 are about to try again.
 template <class Lock>
 struct two_groups {
   Lock lock{};
@@ -145,7 +145,7 @@ struct two_groups {
     EXPECT_EQ(tail(), pi);
     t1.start([this] { lock.lock(n1); });
     t1.until_changed(tail);
-    t1.run();  // it leads a group, and waits to hear where that ends
+    t1.run();  // it leads a group, and waits for the group's end
     EXPECT_TRUE(t1.waits());
     t2.start([this] { lock.lock(n2); });
     t2.run();
@@ -166,7 +166,7 @@ struct two_groups {
     EXPECT_EQ(tail(), n4);
     EXPECT_EQ(next_of(n4), no_node);
 
-    lock.unlock();  // the guest tells the group at the tail where it ends
+    lock.unlock();  // the guest tells the group at the tail where that group ends
     EXPECT_EQ(tail(), no_node);
     EXPECT_EQ(next_of(n4), ns);
   }
@@ -220,7 +220,7 @@ TEST(figure_2, mcsg_plus_plus) {
   EXPECT_TRUE(s.t1.ended());
   EXPECT_EQ(s.tail(), pi);
   EXPECT_EQ(served(), 2u) << "passed on after the exchange has returned 0";
-  s.t3.run();  // its turn; but it finds π, joins behind it once more and keeps its ticket
+  s.t3.run();  // its turn has come, but it finds π, joins behind it once more and keeps its ticket
   EXPECT_TRUE(s.t3.waits());
   EXPECT_EQ(s.tail(), n4);
   EXPECT_EQ(next_ticket(), 4u);
@@ -255,7 +255,7 @@ TEST(figure_2, a_regular_that_comes_at_the_right_moment_overtakes_in_mcsg_plus_p
   const auto served = word_of(s.lock, 2);
   s.lock.lock(n5);
   EXPECT_EQ(s.tail(), n5);
-  s.t1.run();  // the unlucky case
+  s.t1.run();  // the unfavourable case
   EXPECT_TRUE(s.t1.waits());
   EXPECT_EQ(next_of(n5), n1);
   EXPECT_EQ(served(), 2u) << "passed on though it has not got the lock";
@@ -288,7 +288,7 @@ TEST(mcsg_plus_plus, a_leader_that_is_behind_a_guest_retries_only_when_the_tail_
 
 // ---- back-off (G9)
 
-/// What a thread of the script does to a word from now on.
+/// The operations of an actor on a word from now on.
 struct deeds {
   explicit deeds(const void* word) : word(word) { test::history.clear(); }
   std::string of(const actor& a) const {  // l: load, s: store, m: read-modify-write
@@ -317,7 +317,7 @@ TEST(back_off, of_an_mcsg_guest_is_exponential_and_bounded) {
   for (const auto& [p, most] :
        {std::pair(pauses(by_script{}), 1u << 16), std::pair(pauses(parks_by_script{}), 1u << 20)}) {
     ASSERT_GE(p.size(), 25u);
-    for (std::size_t i = 1; i < p.size(); i++)  // random() is 1: half of the bound, and that
+    for (std::size_t i = 1; i < p.size(); i++)  // random() is 1, so each pause is half of the bound
       EXPECT_EQ(p[i] - 1, std::min(2 * (p[i - 1] - 1), most / 2)) << i;
     EXPECT_EQ(p.back() - 1, most / 2);
   }
@@ -372,18 +372,18 @@ TEST(tickets, are_drawn_by_leaders_only_and_once) {
   actor t1, t2;
   lock.lock(n3);  // a regular that finds the lock free,
   t2.start([&] { lock.lock(n4); });
-  t2.run();  // one that queues behind a regular,
+  t2.run();  // one that queues behind a regular
   EXPECT_TRUE(t2.waits());
   lock.unlock(n3);
   t2.run();
   lock.unlock(n4);
-  lock.lock();  // and a guest draw none
+  lock.lock();  // and a guest draw no ticket
   EXPECT_EQ(next_ticket(), 0u);
 
   t1.start([&] { lock.lock(n1); });
   t1.run();
   EXPECT_EQ(next_ticket(), 2u);
-  for (int i = 0; i < 3; i++) {  // a guest is quicker again and again: the ticket remains
+  for (int i = 0; i < 3; i++) {  // guests are repeatedly faster: the ticket remains
     lock.unlock();
     lock.lock();
     t1.run();
@@ -399,7 +399,7 @@ TEST(tickets, are_drawn_by_leaders_only_and_once) {
   EXPECT_EQ(tail(), no_node);
 }
 
-/// Each attempt waits for the turn, not only the first.
+/// The leader waits for its turn before each attempt, not only before the first.
 TEST(tickets, are_awaited_before_each_attempt) {
   two_groups<mcsg_plus_with_node<scripted, by_script, leader_turns<scripted, by_script>>> s;
   const deeds tail_of(&s.lock);
@@ -411,7 +411,7 @@ TEST(tickets, may_wrap) {
   using lock_type = mcsg_plus_with_node<scripted, by_script, leader_turns<scripted, by_script>>;
   lock_type lock{};
   for (std::size_t i : {1, 2}) {
-    const std::uint32_t last = ~std::uint32_t{1};  // bit 0 is the sleepers'
+    const std::uint32_t last = ~std::uint32_t{1};  // bit 0 is the sleepers' mark
     std::memcpy(reinterpret_cast<unsigned char*>(&lock) + 4 * i, &last, sizeof last);
   }
   const auto served = word_of(lock, 2);
@@ -428,7 +428,7 @@ TEST(tickets, may_wrap) {
   }
 }
 
-// ---- what a guest's unlock may have to wait for (G11, G12)
+// ---- waits in a guest's unlock (G11, G12)
 
 TEST(guest_unlock, is_wait_free_in_mcsg_plus_plus) {
   const auto operations = [](auto& lock) {
@@ -450,7 +450,7 @@ TEST(guest_unlock, is_wait_free_in_mcsg_plus_plus) {
     actor t1;
     lock.lock();
     t1.start([&] { lock.lock(n1); });
-    t1.until_changed(word_of(lock, 0));  // T1 has done no more than its exchange
+    t1.until_changed(word_of(lock, 0));  // T1 has executed only its exchange
     EXPECT_EQ(operations(lock), 2u);
     t1.run();
     EXPECT_TRUE(t1.ended());
@@ -486,7 +486,7 @@ TEST(mcsg_plus_plus, of_many_guests_one_may_starve) {
     unlucky.run();
     ASSERT_TRUE(unlucky.waits());
     lock.unlock();
-    lock.lock();  // before it looks
+    lock.lock();  // before the guest looks
   }
   lock.unlock();
   unlucky.run();
@@ -538,7 +538,7 @@ INSTANTIATE_TEST_SUITE_P(with_guests, guests,
                          }),
                          test::name_of);
 
-/// All threads on one CPU: none of them has one of its own.
+/// All threads run on one CPU, so none of them has a CPU to itself.
 TEST_P(guests, progress_on_one_cpu) {
   cpu_set_t all_cpus, one;
   ASSERT_EQ(sched_getaffinity(0, sizeof all_cpus, &all_cpus), 0);
@@ -563,7 +563,7 @@ TEST_P(guests, progress_on_one_cpu) {
   sched_setaffinity(0, sizeof all_cpus, &all_cpus);
 }
 
-/// All users as guests works; then one call after the other is upgraded (§1.2, §7).
+/// It works if all users are guests. Then one call after the other is upgraded (§1.2, §7).
 TEST_P(guests, any_share_of_the_calls_may_be_guests) {
   any_lock lock = GetParam().make();
   long counter = 0;
@@ -604,7 +604,7 @@ TEST_P(guests, sleep_while_others_hold_the_lock) {
 
 // ---- guarantees (G11)
 
-/// The first word, which an arrival changes in each of these locks.
+/// The first word. An arrival changes it in each of these locks.
 std::uint32_t tail_of(const any_lock& lock) {
   return __atomic_load_n(static_cast<std::uint32_t*>(lock.address()), __ATOMIC_ACQUIRE);
 }
@@ -612,7 +612,7 @@ void await_arrival(const any_lock& lock, std::uint32_t before) {
   EXPECT_TRUE(test::eventually([&] { return tail_of(lock) != before; }));
 }
 
-/// Lets threads queue one after the other behind a holder; 'g' is a guest. The order in which they get in.
+/// Lets threads queue one after the other behind a holder; 'g' is a guest. Returns the order of admission.
 template <class Lock>
 std::string admission_order(const std::string& who) {
   any_lock lock = any_lock::make<Lock>();
@@ -719,7 +719,7 @@ constexpr bool small =
     sizeof(k42<native, W>) == 8 && sizeof(k42_tls<native, W>) == 8 && alignof(mcsg_plus_plus<native, W>) == 4;
 static_assert(small<stp> && small<spin> && small<park>,
               "with the holder's node, but for K42: all fit a pthread_mutex_t");
-constexpr std::size_t cohort_size = 128 * (1 + 1 + native::most_numa_nodes);  // global lock, holder's home, the nodes'
+constexpr std::size_t cohort_size = 128 * (1 + 1 + native::most_numa_nodes);  // global lock, holder's home, local locks
 static_assert(sizeof(c_bo_mcs<native, stp>) == cohort_size && sizeof(c_bo_clh<native, stp>) == cohort_size &&
               sizeof(c_bo_tkt<native, stp>) == cohort_size && sizeof(c_mcs_mcs<native, stp>) == cohort_size &&
               sizeof(c_clh_clh<native, stp>) == cohort_size && sizeof(c_tkt_mcs<native, stp>) == cohort_size &&
@@ -729,7 +729,7 @@ static_assert(sizeof(c_bo_mcs<native, stp>) == cohort_size && sizeof(c_bo_clh<na
 static_assert(sizeof(inflatable<native, stp, c_mcs_mcs<native, stp>>) == 8, "what a pthread_mutex_t has of them");
 static_assert(sizeof(k42<native, stp>) == 8 && sizeof(k42_tls<native, stp>) == 8 && sizeof(clh<native, stp>) == 8);
 
-/// What is in the lock while it is held and queued on: handles of nodes and marks, and no address of a stack.
+/// The contents of a lock that is held and has waiters: handles of nodes and marks, but no address of a stack.
 TEST(properties, an_idle_lock_is_zero_again_and_a_busy_one_holds_handles_only) {
   const auto check = [](any_lock lock) {
     const std::vector<unsigned char> zeros(lock.size());
@@ -758,7 +758,7 @@ TEST(properties, an_idle_lock_is_zero_again_and_a_busy_one_holds_handles_only) {
   check(any_lock::make<k42_tls<native, stp>>());
 }
 
-/// Thread-oblivious: another thread unlocks, as a cohort's global lock is.
+/// The locks are thread-oblivious: another thread may unlock, as a cohort's global lock requires.
 TEST(properties, another_thread_may_unlock) {
   const auto check = [](any_lock lock) {
     for (int i = 0; i < 50; i++) {
@@ -879,7 +879,7 @@ TEST_P(cohorts, exclude) {
   std::jthread([&] { lock.unlock(); }).join();
 }
 
-/// A run of hand-overs within a node ends, though others wait there, when there have been PassThreshold of them.
+/// A series of hand-overs within a node ends after PassThreshold of them, even if threads of the node still wait.
 void runs_end(any_lock lock) {
   std::vector<std::unique_ptr<actor>> near;
   for (int i = 0; i < 6; i++) near.push_back(std::make_unique<actor>(0));
@@ -896,7 +896,7 @@ void runs_end(any_lock lock) {
     near[i]->run();
     ASSERT_TRUE(near[i]->waits());
   }
-  for (; in < 3; in++) {  // three are passed on
+  for (; in < 3; in++) {  // three hand-overs within the node
     lock.unlock();
     far.run();
     EXPECT_TRUE(far.waits());
@@ -935,7 +935,7 @@ TEST(cohort, runs_end_tkt_mcsg_plus_plus) {
   runs_end(any_lock::make<cohort<scripted, by_script, ticket, mcsg_plus_plus, 3>>());
 }
 
-/// As long as a thread waits in the node, 64 hand-overs, no more and no less (Table 2: "threshold 64").
+/// As long as a thread waits in the node, exactly 64 hand-overs stay there (Table 2: "threshold 64").
 void passes_64_times(any_lock lock) {
   actor far(1);
   lock.lock();
@@ -1018,7 +1018,7 @@ void guests_go_straight_to_the_global_lock(any_lock lock) {
   for (int i = 0; i < 3 && !guest.ended(); i++) guest.run();
   EXPECT_TRUE(guest.ended());
 
-  actor regular(0);  // takes its local lock, and waits for the global one
+  actor regular(0);  // it acquires its local lock, and waits for the global one
   regular.start([&] { lock.lock(); });
   regular.run();
   EXPECT_TRUE(regular.waits());
@@ -1038,7 +1038,7 @@ TEST(cohort, guests_go_straight_to_the_global_lock_bo_mcsg_plus_plus) {
   guests_go_straight_to_the_global_lock(any_lock::make<c_bo_mcsg_plus_plus<scripted, by_script>>());
 }
 
-/// §7: under C-BO-MCSg++ a thread that can have no node is a guest of its node's local lock.
+/// §7: under C-BO-MCSg++ a thread that cannot get a node is a guest of its NUMA node's local lock.
 TEST(cohort, a_thread_without_a_node_is_a_guest_of_the_local_lock_bo_mcsg_plus_plus) {
   c_bo_mcsg_plus_plus<scripted, by_script> lock{};
   std::vector<node_handle> all;

@@ -1,4 +1,4 @@
-// Sleeps that end by their timer alone, where timers come late.
+// Sleeps that only their timer ends, on systems with late timers.
 #include <gtest/gtest.h>
 #include <sys/prctl.h>
 
@@ -14,7 +14,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// Counts naps, and says of them what the test wants.
+/// Counts naps, and reports them as in time or late as the test demands.
 struct napping : native {
   static inline std::atomic<unsigned> naps{0};
   static inline std::atomic<bool> in_time{true};
@@ -26,7 +26,8 @@ struct napping : native {
   static bool naps_end_in_time() { return in_time; }
 };
 
-/// The naps of a thread that comes again and again to a lock that another takes in bursts: it is woken, and too late.
+/// Returns the naps of a thread that repeatedly arrives at a lock that another thread takes in bursts. The thread is
+/// woken, but too late.
 unsigned naps_beside_bursts(bool in_time) {
   napping::in_time = in_time;
   napping::naps = 0;
@@ -56,11 +57,11 @@ TEST(naps, of_a_standby_that_was_woken_too_late) {
   EXPECT_EQ(naps_beside_bursts(false), 0u);
 }
 
-// systemd's TimerSlackNSec, or prctl() in the program: the kernel ends each sleep by up to so much late.
+// As with systemd's TimerSlackNSec, or prctl() in the program, the kernel ends each sleep late by up to this time.
 TEST(naps, late_ones_are_noticed) {
   const std::atomic<std::uint32_t> word{0};
   const auto nap = [&word] { native::nap(word, 0, every_sleeper, 50000, 0); };
-  EXPECT_TRUE(native::naps_end_in_time());  // none has been late
+  EXPECT_TRUE(native::naps_end_in_time());  // none has been late so far
   std::jthread([&] {
     ASSERT_EQ(prctl(PR_SET_TIMERSLACK, 50000000), 0);
     for (int i = 0; i < 60 && native::naps_end_in_time(); i++) nap();

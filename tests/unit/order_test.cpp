@@ -1,4 +1,5 @@
-// The order of admission: as the platform's hooks for arrival and admission record it, or by the locks' own words.
+// The order of admission, as the platform's hooks for arrival and admission record it, or as the locks' own words show
+// it.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -132,7 +133,7 @@ TEST(twa, a_parking_unlock_writes_to_the_array_only_where_somebody_watches) {
   twa<native, stp> lock{};
   for (std::uint32_t n = 0; n < 50; n++) {
     auto& slot = usher_process_state.waiting_array[twa_index(n + 2, native::salt(&lock))];
-    slot.fetch_and(~3u);  // whatever other tests have left
+    slot.fetch_and(~3u);  // other tests may have left marks
     const std::uint32_t before = slot.load();
     lock.lock();
     if (n % 2) slot.fetch_or(1);
@@ -142,7 +143,7 @@ TEST(twa, a_parking_unlock_writes_to_the_array_only_where_somebody_watches) {
 }
 
 TEST(twa, collisions_of_two_locks_are_harmless) {
-  // Same salt, same numbers: they share every slot.
+  // Both locks have the same salt and the same numbers, so they share every slot.
   using small = basic_twa<native, stp, shared_array<native, 2>>;
   small a{}, b{};
   long counters[2] = {};
@@ -263,7 +264,7 @@ TEST(mcscr, culls_one_an_unlock_refills_from_the_latest_and_strands_nobody) {
   lock.unlock();  // 0 is surplus, 1 gets the lock
   team.clear();
   ASSERT_EQ(order.size(), 3u);
-  // With probability 1/1000 an unlock the eldest gets a turn instead, which here is the same thread.
+  // With probability 1/1000 an unlock serves the eldest passive thread instead, but here that is the same thread.
   EXPECT_EQ(order, (std::vector<int>{1, 2, 0}));
   EXPECT_EQ(word(lock, passive_head), 0u);
   EXPECT_EQ(word(lock, passive_tail), 0u);
@@ -271,7 +272,7 @@ TEST(mcscr, culls_one_an_unlock_refills_from_the_latest_and_strands_nobody) {
 }
 
 TEST(mcscr, the_eldest_get_their_turn) {
-  // With a period of 2 every second unlock serves the eldest passive thread; with 1 every one.
+  // With a period of 2 every second unlock serves the eldest passive thread; with a period of 1 every unlock does.
   mcscr_with_node<native, stp, 1> lock{};
   long counter = 0;
   std::vector<long> work(8);
@@ -350,7 +351,7 @@ void timed_waiting() {
   m.unlock();
   late.join();
 
-  // Against threads that use the lock all the time.
+  // The same, against threads that use the lock all the time.
   std::atomic<bool> stop{false};
   long counter = 0, timed = 0;
   {
@@ -489,7 +490,7 @@ TEST(records, nodes_that_others_give_back_serve_again) {
 }
 
 TEST(records, no_node_is_in_two_hands) {
-  // Each takes up to 40 and gives back as many, so that the pool is asked again and again.
+  // Each thread takes up to 40 nodes and gives as many back, so that the pool is used repeatedly.
   constexpr unsigned threads = 4;
   constexpr std::uint32_t most = 1 << 16;
   static std::array<std::atomic<bool>, most> in_use{};

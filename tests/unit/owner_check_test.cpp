@@ -1,4 +1,5 @@
-// USHER_DEBUG: misuse of a mutex ends the program with a line that says what was wrong; other use goes on as without.
+// USHER_DEBUG: misuse of a mutex ends the program with a line that names the mistake. Correct use works as without
+// USHER_DEBUG.
 #define USHER_DEBUG
 
 #include <gtest/gtest.h>

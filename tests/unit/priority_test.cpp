@@ -1,5 +1,5 @@
-// The order of service among sleeping waiters with real-time priorities. The priorities are the tests' own, except in the tests of
-// the kernel's.
+// The order in which sleeping waiters with real-time priorities are served. The tests set the priorities themselves,
+// except in the tests of the kernel's.
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <sys/resource.h>
@@ -35,11 +35,11 @@ struct ranked : native {
 };
 static_assert(platform<ranked>);
 
-// Of the threads 0, 1, 2 …
+// These are the ranks of the threads 0, 1, 2 …
 const std::vector<std::uint32_t> ranks{5, 12, 0, 8, 12, 5, 0, 99};
 const std::vector<unsigned> by_rank{7, 1, 4, 3, 0, 5, 2, 6};
 
-/// Threads of these ranks; each sleeps before the next one arrives.
+/// Starts threads of these ranks. Each sleeps before the next one arrives.
 template <class Enter>
 std::vector<std::jthread> in_turn(Enter enter) {
   std::vector<std::jthread> team;
@@ -103,7 +103,7 @@ std::vector<queue::waiter*> chain_of(queue::waiter& first) {
 }
 
 TEST(chains, are_made_one_by_priority_and_then_by_age) {
-  // All pairs of chains of up to four, of three priorities.
+  // All pairs of chains of up to four elements with three priorities.
   std::vector<std::vector<std::uint32_t>> sorted;
   for (std::uint32_t length = 1; length <= 4; length++)
     for (std::uint32_t code = 0; code < 81; code++) {
@@ -216,7 +216,7 @@ TEST(conditions, serve_by_priority_and_then_in_order_of_arrival) {
   }
 }
 
-// ---- loiter, steady -------------------------------------------------------------------------------------------------------
+// ---- loiter, steady -------------------------------------------------------------------------------------------------
 
 template <class Lock>
 class loiters : public testing::Test {};
@@ -243,7 +243,7 @@ TYPED_TEST(loiters, let_sleepers_in_by_priority_and_then_in_order_of_arrival) {
       order.push_back(i);
       l.unlock();
     });
-    std::this_thread::sleep_for(6ms);  // the standby is impatient: it is not served before the urgent all the same
+    std::this_thread::sleep_for(6ms);  // the standby is impatient, but the urgent waiter is still served first
     EXPECT_TRUE(l.has_certain_successor());
     l.unlock();
   }

@@ -1,6 +1,6 @@
-// The guarantees of locks about order and progress, as far as a deterministic test can show them: the guarantees agree with each other,
-// and a thread makes progress whatever other threads do. For progress a script plays the worst case: before each operation of the
-// thread the words change, so that every compare-and-swap which expects a loaded value fails.
+// The guarantees of locks about order and progress, as far as a deterministic test can show them: the guarantees are
+// consistent, and a thread makes progress whatever other threads do. For progress a script plays the worst case: before
+// each operation of the thread the words change, so that every compare-and-swap that expects a loaded value fails.
 #include <gtest/gtest.h>
 
 #include "scripted.hpp"
@@ -56,10 +56,10 @@ TEST(promises, agree_with_each_other) {
 
 constexpr unsigned many = 200;
 
-/// An actor arrives at a held lock. Before each of its operations the script releases the lock or acquires it again, until it
-/// cannot: then the actor is past its doorway, or owns the lock. The number of its operations until then; `many`: it does not get
-/// there. While the actor pauses the script does both, so that a value which the actor has read is there again when it continues, and
-/// has changed when it writes.
+/// An actor arrives at a held lock. Before each of its operations the script releases or acquires the lock, until it
+/// cannot do so any more: then the actor is past its doorway, or owns the lock. While the actor pauses, the script does
+/// both, so that a value that the actor has read is present again when it continues, and has changed when it writes.
+/// Returns the number of the actor's operations until then; `many` if the actor never gets there.
 template <class Lock>
 unsigned operations_to_doorway() {
   Lock l{};
@@ -138,12 +138,12 @@ TEST(behind_the_doorway, steadys_standby_says_that_it_is_impatient) {
 // ---- the bound of steady
 
 constexpr std::uint64_t microsecond = 1000, ask_after = 1000 * microsecond, hand_off_after = 4000 * microsecond;
-constexpr std::uint32_t asleep = 4, impatient = 8, handed = 16;  // of the first word: the header
+constexpr std::uint32_t asleep = 4, impatient = 8, handed = 16;  // the bits of the first word, as in the header
 
 /// Each reading of the clock advances it. Records how the standby sleeps.
 struct watched : scripted {
   static inline std::uint64_t clock = 0, look = 0;
-  static inline unsigned slept = 0, slept_impatient = 0;  ///< for a limited time
+  static inline unsigned slept = 0, slept_impatient = 0;  ///< sleeps with a time limit
   static std::uint64_t now() { return clock += look; }
   template <class Word>
   static void park_for(const Word& word, std::uint32_t seen, std::uint32_t mask, std::uint64_t) {
@@ -154,13 +154,14 @@ struct watched : scripted {
 };
 using steady_by_script = steady<watched, waiting<watched, waiting_kind::park>>;
 
-/// The worst case for a standby, otherwise random: before each of its operations the lock is released, acquired or left alone. It is
-/// never left free when the standby has just read that it is free, and not handed over while the standby is awake.
+/// A random schedule with the worst case for a standby. Before each of the standby's operations the lock is released,
+/// acquired or left alone. It is never left free when the standby has just read that it is free, and never handed over
+/// while the standby is awake.
 struct barging {
   steady_by_script lock{};
   actor standby;
   bool held = true;
-  unsigned admitted = 0;  ///< of others
+  unsigned admitted = 0;  ///< admissions of other threads
   std::uint32_t chance;
 
   explicit barging(std::uint32_t seed) : chance(seed * 2654435761u) {
@@ -168,7 +169,7 @@ struct barging {
     standby.start([this] { lock.lock(); });
     standby.run();  // until it sleeps
   }
-  ~barging() {  // its node goes back
+  ~barging() {  // the standby's node is given back
     while (!standby.ended()) {
       if (held) change();
       standby.step();
@@ -191,7 +192,7 @@ struct barging {
     if (saw_it_free && !held) change();
     standby.step();
   }
-  /// Whether it is awake and wants the next unlock to hand the lock over: no unlock comes then.
+  /// Whether the standby is awake and wants the next unlock to hand the lock over. The script then does not unlock.
   bool asks() const { return held && is_marked(impatient) && !standby.waits(); }
   bool is_marked(std::uint32_t marks) const { return (test::word(lock, 0) & marks) != 0; }
 };
@@ -203,7 +204,7 @@ TEST(steady_bound, a_standby_is_passed_over_only_until_it_has_waited_for_4_ms) {
       watched::clock = 0;
       watched::look = look;
       barging b(seed);
-      const std::uint64_t due = hand_off_after + 4 * look;  // it looks at the clock that often before it is standby
+      const std::uint64_t due = hand_off_after + 4 * look;  // its looks at the clock before it becomes standby
       while (!b.standby.ended() && watched::clock < due) b.step();
       due_ones += b.standby.ended() ? 0 : 1;
       b.admitted = 0;
@@ -219,7 +220,7 @@ TEST(steady_bound, who_holds_when_a_due_standby_has_said_so_is_the_last_before_i
   unsigned due_ones = 0;
   for (std::uint32_t seed = 1; seed <= 100; seed++) {
     watched::clock = 0;
-    watched::look = 5000 * microsecond;  // it is due when it wakes up
+    watched::look = 5000 * microsecond;  // the standby is due when it wakes
     barging b(seed);
     while (!b.standby.ended() && !b.is_marked(impatient)) b.step();
     if (b.standby.ended() || b.is_marked(handed)) continue;
@@ -227,7 +228,7 @@ TEST(steady_bound, who_holds_when_a_due_standby_has_said_so_is_the_last_before_i
     b.admitted = 0;
     if (!b.held) b.change();
     b.change();  // an unlock
-    b.change();  // one that comes then
+    b.change();  // the next arrival or unlock
     EXPECT_TRUE(b.is_marked(handed)) << "seed " << seed;
     EXPECT_LE(b.admitted, 1u) << "seed " << seed;
     for (int i = 0; i < 20 && !b.standby.ended(); i++) b.standby.step();
@@ -265,8 +266,9 @@ TEST(steady_bound, the_lock_is_not_handed_to_one_that_sleeps_before_4_ms) {
   EXPECT_EQ(watched::slept_impatient, 0u);
 }
 
-/// Two actors wait for a lock that the script owns. The second is a distant waiter and tries to register in a slot of the array, which
-/// threads of other locks change before each of its operations. Meanwhile the first acquires the lock, and the second must notice it.
+/// Two actors wait for a lock that the script owns. The second is a distant waiter and tries to register in a slot of
+/// the array, but threads of other locks change the slot before each of its operations. Meanwhile the first acquires
+/// the lock, and the second must notice that.
 template <class Lock, class Tag, class Change>
 void leaves_the_array(Change change) {
   auto& slot = scripted::table<Tag>()[waiting_array::hash(2 * ticket_words::one, 0) & (Tag::size - 1)];
@@ -292,7 +294,7 @@ TEST(behind_the_doorway, twas_waiters_look_at_the_lock_however_busy_their_slot_i
 }
 
 TEST(behind_the_doorway, twa_chains_waiters_look_at_the_lock_however_busy_their_slot_is) {
-  // More than the thread has operations between two looks at the slot.
+  // More nodes than the operations of the thread between two looks at the slot.
   std::vector<node_handle> others(11);
   for (node_handle& h : others) h = scripted::take_node(), prepare<scripted>(h);
   unsigned turn = 0;

@@ -1,11 +1,11 @@
-// A platform on which a script schedules the threads: each of its threads stops before every operation on shared memory and
-// continues, alone, when the script resumes it. A test so plays the interleaving of a figure and checks the words after each
-// step. The thread that runs the script is never stopped.
+// A platform on which a script schedules the threads. Each of its threads stops before every operation on shared memory
+// and continues, alone, when the script resumes it. So a test can play the interleaving of a figure and check the words
+// after each step. The thread that runs the script never stops.
 //
 //     actor t1(node), t2(node);
 //     t1.start([&] { lock.lock(); });        // stops before its first operation
-//     t1.until_changed(tail);                // one operation after the other, up to and with the one that changes `tail`
-//     t1.run();                              // until it has ended, or has read a word and must wait
+//     t1.until_changed(tail);                // executes operations up to and including the one that changes `tail`
+//     t1.run();                              // runs until it has ended, or has read a word and must wait
 #pragma once
 
 #include <gtest/gtest.h>
@@ -29,7 +29,7 @@ class actor {
   actor(const actor&) = delete;
   actor& operator=(const actor&) = delete;
   ~actor() {
-    over_ = true;  // a script may leave its threads anywhere
+    over_ = true;  // a script may leave its threads at any point
     go_.release();
   }
 
@@ -49,7 +49,7 @@ class actor {
     stopped_.acquire();
   }
 
-  /// One operation, and the thread's local computation after it.
+  /// Executes one operation, and the thread's local computation after it.
   void step() {
     ASSERT_FALSE(ended_) << "actor " << number_;
     waits_ = false;
@@ -72,7 +72,7 @@ class actor {
   bool ended() const { return ended_; }
   bool waits() const { return waits_ && !ended_; }
 
-  // ---- from within
+  // ---- called by the actor itself
 
   static inline thread_local actor* me = nullptr;
 
@@ -100,7 +100,7 @@ class actor {
   std::jthread thread_;
 };
 
-/// What the actors have done, in order.
+/// The operations of the actors, in order.
 struct done {
   enum what { load, store, modify } what;
   const void* word;
@@ -113,7 +113,7 @@ inline void note(enum done::what what, const void* word) {
   history.push_back({what, word, actor::me != nullptr ? actor::me->number() : 0});
 }
 
-/// A word as std::atomic has it, with a stop before each operation.
+/// A word with the interface of std::atomic that stops before each operation.
 template <class T>
 class scripted_atomic {
   using order = std::memory_order;
@@ -203,7 +203,7 @@ struct scripted : scripted_words {
     actor::before_operation();
   }
 
-  /// Sleeps for one turn: spurious wake-ups are allowed.
+  /// Sleeps for one turn. This is correct, because spurious wake-ups are allowed.
   template <class Word>
   static void park(const Word&, decltype(std::declval<Word>().load()), std::uint32_t) {
     actor::must_wait();

@@ -1,4 +1,4 @@
-// Locks between real processes, forked and executed, which map the region at different addresses.
+// Locks between real processes, forked and executed. They map the region at different addresses.
 #include <gtest/gtest.h>
 
 #include <sys/mman.h>
@@ -36,21 +36,21 @@ template <class W>
 using on_nodes = mcs_with_node<shared_memory<void>, W>;
 using park_here = waiting<shared_memory<void>, waiting_kind::park>;
 
-constexpr unsigned limit_s = 60;  // of every process here
+constexpr unsigned limit_s = 60;  // the limit for every process of these tests
 
 struct file {
   int fd = memfd_create("usher", MFD_CLOEXEC);
   ~file() { close(fd); }
 };
 
-/// A process that runs f and leaves by _exit: 0, or 1 if f says so.
+/// Starts a process that runs f and leaves by _exit: status 0 if f returns true, 1 otherwise.
 pid_t start(const std::function<bool()>& f) {
   const pid_t child = fork();
   if (child != 0) return child;
   alarm(limit_s);
   _exit(f() ? 0 : 1);
 }
-/// How it ended; it is killed when its time is over.
+/// Waits for the process and returns its wait status. Kills the process if its time is over.
 int end_of(pid_t child) {
   int status = -1;
   for (const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(limit_s);;) {
@@ -92,9 +92,9 @@ void work(const region& r, unsigned me) {
   });
 }
 
-/// Another address than that which a fork or the same program would get.
+/// Occupies the addresses that a fork or the same program would get, so that the region is mapped elsewhere.
 void take_addresses() {
-  for (int i = 0; i < 8; i++)  // also where the region has been until now
+  for (int i = 0; i < 8; i++)  // including the address at which the region has been until now
     ASSERT_NE(mmap(nullptr, 1u << 20, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), MAP_FAILED);
 }
 
@@ -124,7 +124,7 @@ using every_mutex = testing::Types<of_mcs, of_mcsg, of_mcsg_plus, of_mcsg_plus_p
                                    mutex_of<mcsg_plus_plus, waiting_kind::park>, mutex_of<k42_tls, waiting_kind::park>,
                                    mutex_of<clh, waiting_kind::park>, mutex_of<mcsg, waiting_kind::park>>;
 
-/// The work of an executed program on the lock that is named to it.
+/// The work of an executed program on the lock that has this number.
 template <class... Mutexes>
 bool work_by_number(testing::Types<Mutexes...>, unsigned which, int fd, unsigned me) {
   unsigned i = 0;
@@ -136,7 +136,7 @@ constexpr unsigned number_of(testing::Types<Mutexes...>) {
   return (void)((std::is_same_v<Mutex, Mutexes> || (i++, false)) || ...), i;
 }
 
-/// This test's own program, executed by another test.
+/// Another test executes this test's program with this test selected.
 TEST(executed, works) {
   const char* const order = getenv("USHER_TEST_WORK");
   if (order == nullptr) return;
@@ -207,7 +207,7 @@ TEST(nodes, of_a_child_are_its_own) {
 
 TEST(nodes, are_brought_by_who_has_them) {
   const file f;
-  const region r = region::create(f.fd, 4096);  // a page with a lock somewhere in it
+  const region r = region::create(f.fd, 4096);  // a page with a lock at some place in it
   auto& lock = r.at<on_nodes<park_here>>(128);
   static_assert(sizeof lock == 4);
   const auto counter = [&]() -> std::uint64_t& { return r.at<std::uint64_t>(256); };
@@ -227,7 +227,7 @@ TEST(nodes, are_brought_by_who_has_them) {
   EXPECT_EQ(counter(), 1500u);
 }
 
-/// G8: without a node a thread of an MCSg lock is a guest.
+/// G8: a thread of an MCSg lock without a node is a guest.
 TEST(nodes, may_run_out) {
   const file f;
   const region r = region::create(f.fd, 256);
@@ -256,7 +256,7 @@ TEST(nodes, may_run_out) {
   takes_none.unlock();
 }
 
-// ---- processes that come and go
+// ---- processes that begin and end
 
 TEST(processes, may_be_many_one_after_the_other) {
   const file f;
@@ -269,7 +269,7 @@ TEST(processes, may_be_many_one_after_the_other) {
                 kept.lock();
                 kept.unlock();
                 lock.unlock();
-                return true;  // and ends without leaving; one node is kept by the thread that was its last
+                return true;  // the process ends without leaving; one node stays with its last thread
               })),
               0)
         << i;
@@ -298,14 +298,14 @@ TEST(processes, that_die_leave_what_they_held_locked_and_nothing_else) {
   other.lock();
   other.unlock();
   ASSERT_EQ(end_of(start([&] {
-              other.lock();  // takes the share over, but not the node that stands in the queue
+              other.lock();  // takes over the share, but not the node in the queue
               other.unlock();
               return r.nodes_in_use() == 1;
             })),
             0);
 }
 
-/// At any moment: a process that dies in the middle of taking or giving back a node breaks no list.
+/// A process that dies at any moment while it takes or gives back a node breaks no list.
 TEST(processes, may_be_killed_at_any_moment) {
   const file f;
   const region r = region::create(f.fd, 256);
@@ -384,7 +384,8 @@ TEST(region, has_the_size_that_was_asked_for_or_none) {
   const file f;
   for (const std::size_t bytes : {SIZE_MAX, SIZE_MAX - 100, SIZE_MAX / 2, SIZE_MAX / 2 - 8192})
     EXPECT_EQ(error_of([&] { region::create(f.fd, bytes); }), std::errc::file_too_large) << bytes;
-  // More than any machine has. (posix_fallocate() would take what this one has, and the test's limit of time.)
+  // No machine has this much memory. posix_fallocate() would allocate all that exists, and exceed the test's time
+  // limit.
   EXPECT_EQ(error_of([&] { region::create(f.fd, std::size_t{1} << 50); }), std::errc::not_enough_memory);
   EXPECT_EQ(size_of(f.fd), 0);
 }

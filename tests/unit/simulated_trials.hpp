@@ -1,4 +1,4 @@
-// Trials as `usher try` makes them, of programs with known speed, on machines with synthetic or recorded noise.
+// Trials like those of `usher try`, with programs of known speed, on machines with synthetic or recorded noise.
 #pragma once
 
 #include <algorithm>
@@ -19,14 +19,14 @@ namespace simulated {
 
 using random_bits = std::mt19937_64;
 
-/// The noise of a machine: what it adds to the logarithm of each run's time.
+/// The noise of a machine: the number that it adds to the logarithm of each run's time.
 class machine_noise {
  public:
   machine_noise() = default;
   machine_noise(const machine_noise&) = delete;
   machine_noise& operator=(const machine_noise&) = delete;
   virtual ~machine_noise() = default;
-  /// Before each trial.
+  /// Called before each trial.
   virtual void restart(random_bits&) {}
   virtual double next(random_bits& bits) = 0;
 };
@@ -44,7 +44,7 @@ class gaussian final : public machine_noise {
 class heavy_tailed final : public machine_noise {
  public:
   heavy_tailed(double degrees, double scale) : student_(degrees), scale_(scale) {}
-  // A run takes some time, and comes to an end.
+  // Clamped, because a run takes some time and ends.
   double next(random_bits& bits) override { return std::clamp(scale_ * student_(bits), -20.0, 20.0); }
 
  private:
@@ -52,7 +52,7 @@ class heavy_tailed final : public machine_noise {
   double scale_;
 };
 
-/// A machine that becomes slower, or faster, from run to run.
+/// A machine that becomes slower or faster from run to run.
 class linear_drift final : public machine_noise {
  public:
   linear_drift(double deviation, double slope) : normal_(0, deviation), slope_(slope) {}
@@ -65,7 +65,7 @@ class linear_drift final : public machine_noise {
   std::size_t run_ = 0;
 };
 
-/// A machine whose speed drifts: clock, temperature, neighbours.
+/// A machine whose speed drifts because of its clock, temperature or neighbours.
 class random_walk final : public machine_noise {
  public:
   random_walk(double deviation, double step) : normal_(0, deviation), step_(0, step) {}
@@ -77,7 +77,7 @@ class random_walk final : public machine_noise {
   double place_ = 0;
 };
 
-/// One run in every so many takes a third longer, perhaps in step with the order of the runs.
+/// One run in every period takes a third longer, perhaps in step with the order of the runs.
 class periodic final : public machine_noise {
  public:
   periodic(double deviation, std::size_t period) : normal_(0, deviation), period_(period) {}
@@ -89,11 +89,11 @@ class periodic final : public machine_noise {
   std::size_t period_, run_ = 0;
 };
 
-/// Recorded runs, in blocks of consecutive ones: each block is the rest of a series from a random place, so that the correlation of
-/// successive runs stays.
+/// Recorded runs, in blocks of consecutive ones. Each block is the rest of a series from a random place, so that the
+/// correlation of successive runs is kept.
 class recorded final : public machine_noise {
  public:
-  /// A series a line, each of them a name and run times in the order of the runs.
+  /// Each line is a series: a name and the run times in the order of the runs.
   explicit recorded(const std::string& file) {
     std::ifstream in(file);
     for (std::string line; std::getline(in, line);) {
@@ -136,7 +136,7 @@ inline void PrintTo(const kind_of_noise& kind, std::ostream* out) {
   *out << kind.name;
 }
 
-/// The noises under which no more than a few of the trials of equal locks may have a winner.
+/// The kinds of noise under which only a few trials of equal locks may have a winner.
 inline const std::vector<kind_of_noise>& kinds_of_noise() {
   using made = std::unique_ptr<machine_noise>;
   static const std::vector<kind_of_noise> all = {
@@ -156,11 +156,11 @@ struct trial_end {
   usher::cli::contest contest;
   std::size_t rounds = 0, runs = 0;
   std::size_t rounds_before_choice = 0;
-  double middle_at_choice = std::nan("");  ///< of the one that was chosen, over the rounds that it was chosen for
+  double middle_at_choice = std::nan("");  ///< of the chosen candidate, over the rounds of the choice
 };
 
-/// A trial of candidates of which each is so many times as fast as the reference, with as many runs as so many rounds of all
-/// have. `fresh` is a contest of as many candidates without any rounds.
+/// A trial of candidates with these speeds relative to the reference. The budget is as many runs as this number of
+/// rounds of all candidates has. `fresh` is a contest of as many candidates without any rounds.
 inline trial_end run_trial(const usher::cli::contest& fresh, const std::vector<double>& gains, std::size_t budget,
                            machine_noise& machine, random_bits& bits) {
   trial_end t{fresh};

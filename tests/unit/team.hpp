@@ -1,4 +1,4 @@
-// Threads for the unit tests, which start at the same moment.
+// Threads for the unit tests. They start at the same moment.
 #pragma once
 
 #include <barrier>

@@ -1,5 +1,5 @@
-// The ticket family: the words that waiters watch, the words that an unlock touches, places in the array, numbers that wrap. For locks
-// that are too large for the tables of every_lock_test: what that test shows of the others.
+// The ticket family: the words that waiters watch, the words that an unlock accesses, places in the array, numbers that
+// wrap. Locks that are too large for the tables of every_lock_test have its tests here.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -68,7 +68,7 @@ static_assert(sizeof(twa_private<native, stp>) == 8 + 4 * 4096);
 
 // ---- the words that waiters watch
 
-/// A lock's word as the trace names it.
+/// A word of a lock, with the name that the trace gives it.
 const void* word_at(const void* lock, std::size_t byte) {
   return static_cast<const char*>(lock) + byte;
 }
@@ -77,7 +77,7 @@ const void* slot_at(std::uint32_t number, const void* lock) {
   return &traced::table<twa_array>()[((number * 127) ^ traced::salt(lock)) & 4095];
 }
 
-/// TWA (extended), §2.1, by its numbers.
+/// TWA (extended), §2.1, with the numbers of its steps.
 TEST(twa, the_ten_steps) {
   trace::begin();
   twa<traced, traced_spin> lock{};
@@ -88,7 +88,7 @@ TEST(twa, the_ten_steps) {
   std::binary_semaphore t1_may_leave{0}, t2_may_leave{0};
   std::atomic<int> owner{0};
 
-  // 1, 2: the lock is free; T1 takes it at once, by the addition and one look at grant.
+  // 1, 2: the lock is free. T1 takes it at once, by the addition and one load of grant.
   std::jthread t1([&] {
     trace::me = 1;
     lock.lock();
@@ -112,7 +112,7 @@ TEST(twa, the_ten_steps) {
   });
   ASSERT_TRUE(eventually([&] { return trace::watched_by(2) == grant; }));
 
-  // 4: T3 is two away: reads its slot, looks at grant again, watches the slot.
+  // 4: T3 is two away. It reads its slot, loads grant again, and watches the slot.
   const auto waiter = [&](int me) {
     trace::me = me;
     lock.lock();
@@ -129,12 +129,13 @@ TEST(twa, the_ten_steps) {
   ASSERT_NE(slot_read, third.end());
   EXPECT_NE(std::find_if(slot_read, third.end(), is_load(grant)), third.end()) << "the second look";
 
-  // 5: T4 likewise, in another slot.
+  // 5: T4 does the same with another slot.
   std::jthread t4(waiter, 4);
   ASSERT_TRUE(eventually([&] { return trace::watched_by(4) == at3; }));
   EXPECT_EQ(trace::watchers(grant), 1u);
 
-  // 6, 7, 8: T1 releases. It is stopped before it writes to the array: T2 owns the lock by then, T3 does nothing.
+  // 6, 7, 8: T1 releases the lock, and is stopped before it writes to the array. T2 owns the lock by then; T3 does
+  // nothing.
   std::binary_semaphore t1_may_notify{0};
   std::atomic<bool> at_array{false};
   trace::before_write([&](const event& e) {
@@ -162,11 +163,12 @@ TEST(twa, the_ten_steps) {
   t2_may_leave.release();
 }
 
-/// The words that a lock is handed over by.
+/// The words by which a lock is handed over.
 using words_of = std::vector<const void*>(const void* lock);
 
-/// Queues six threads behind an owner, hands the lock from one to the next, and checks at each stop: at most `most` threads watch the
-/// words that the lock is handed over by. The unlock may touch the process-wide array or not.
+/// Queues six threads behind an owner and hands the lock from one to the next. At each stop it checks that at most
+/// `most` threads watch the words by which the lock is handed over. `array_in_unlock`: the unlock may access the
+/// process-wide array.
 void watchers_are_few(any_lock lock, words_of* near_words, unsigned most, bool array_in_unlock) {
   trace::begin();
   const auto near_watchers = [&] {
@@ -195,7 +197,7 @@ void watchers_are_few(any_lock lock, words_of* near_words, unsigned most, bool a
     EXPECT_LE(near_watchers(), most);
   }
   for (int i = 1; i <= waiters + 1; i++) {
-    // All watch the word where they belong.
+    // Each waiter watches the word that it should watch.
     EXPECT_TRUE(eventually([&] {
       return in == i && int(trace::watchers()) == waiters + 1 - i && near_watchers() <= most &&
              (i > waiters || near_watchers() >= 1);
@@ -261,7 +263,7 @@ TEST(watchers, of_qspinlock_are_the_pending_thread_and_the_head) {
   watchers_are_few(make_traced<qspinlock>(), first_word, 2, false);
 }
 TEST(watchers, of_partitioned_locks_are_spread) {
-  // Six waiters, eight words: one each.
+  // There are six waiters and eight words, so each waiter has its own.
   using lock = partitioned_ticket<traced, traced_spin>;
   for (std::size_t i = 1; i <= 8; i++) {
     static std::size_t which;
@@ -310,7 +312,7 @@ TEST(twa, slots_of_neighbouring_numbers_are_in_different_sectors) {
 }
 
 TEST(twa, two_locks_in_step_do_not_meet) {
-  // The lock is in the hash: without it they would share every slot.
+  // The lock's address is part of the hash. Otherwise the locks would share every slot.
   const auto locks = std::make_unique<twa<native, spin>[]>(64);
   for (int l = 1; l < 64; l++)
     for (std::uint32_t n = 0; n < 5000; n++) ASSERT_NE(&locks[0].slot_of(2 * n), &locks[l].slot_of(2 * n)) << n;
@@ -350,7 +352,7 @@ TEST(twa_sized, uses_as_much_of_the_array_as_there_are_cpus) {
   EXPECT_EQ(cpus, really);
 }
 
-/// Another lock's tag for a table of the same meaning.
+/// The tag of another lock for a table with the same meaning.
 struct ids {
   static constexpr std::uint32_t size = 4096;
   static constexpr table_kind kind = table_kind::identities;
@@ -437,13 +439,13 @@ TEST_P(narrow, survives_2_to_the_17_acquisitions) {
   EXPECT_TRUE(lock.try_lock());
 }
 
-/// A family of locks. `make`: a free one of a way of waiting whose next number is this one.
+/// A family of locks. `make` returns a free lock of a way of waiting with this next number.
 struct family_of_locks {
   const char* name;
   any_lock (*parking)(std::uint32_t number);
   any_lock (*plain)(std::uint32_t number);
   any_lock (*spinning)(std::uint32_t number);
-  any_lock (*small)();  // with fewer slots than threads; null: it has none
+  any_lock (*small)();  // has fewer slots than threads; null if the family has no such lock
 };
 
 template <class Lock>
@@ -492,7 +494,7 @@ void goes_on(any_lock lock, int rounds) {
 }
 
 TEST_P(counting, goes_on_over_the_wrap) {
-  // 2^32, 2^31, 2^16 and 2^15, with waiters on either side.
+  // The numbers wrap at 2^32, 2^31, 2^16 and 2^15, with waiters on both sides.
   goes_on(GetParam().plain(~std::uint32_t{20}), 500);
   goes_on(GetParam().parking(~std::uint32_t{20}), 500);
   goes_on(GetParam().spinning(~std::uint32_t{20}), 40);
@@ -513,7 +515,7 @@ TEST_P(counting, few_slots_do_not_matter) {
   EXPECT_EQ(counter, 2400);
 }
 
-// ---- large locks: what every_lock_test says of the others
+// ---- large locks:  the tests of every_lock_test for these
 
 class large : public testing::TestWithParam<named_lock> {};
 INSTANTIATE_TEST_SUITE_P(large_locks, large,

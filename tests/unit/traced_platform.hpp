@@ -1,5 +1,5 @@
-// The native platform with a record of each thread's operations on words, for the spinning forms of locks. A test can tell which word
-// each thread watches, and stop a thread before an operation.
+// The native platform with a record of each thread's operations on words, for the spinning forms of locks. A test can
+// see which word each thread watches, and stop a thread before an operation.
 #pragma once
 
 #include <chrono>
@@ -21,10 +21,10 @@ struct event {
   int thread;
   action what;
   const void* word;
-  std::uint64_t value;  ///< what was loaded, stored or added
+  std::uint64_t value;  ///< the value that was loaded, stored or added
 };
 
-/// One at a time: begin() it, name the threads, let them run.
+/// There is one trace at a time. The test calls begin(), names the threads and lets them run.
 class trace {
  public:
   static inline thread_local int me = 0;
@@ -34,7 +34,7 @@ class trace {
     events_.clear();
     before_ = nullptr;
   }
-  /// Called before each operation that writes, by the thread that is about to do it.
+  /// Sets a function that is called before each writing operation, by the thread that is about to execute it.
   static void before_write(std::function<void(const event&)> f) {
     std::lock_guard guard(mutex_);
     before_ = std::move(f);
@@ -48,7 +48,7 @@ class trace {
     return some;
   }
 
-  /// The word that a thread polls at present, having seen that it must wait.
+  /// The word that a thread polls at present after it has seen that it must wait.
   static const void* watched_by(int thread) {
     std::lock_guard guard(mutex_);
     const auto i = watches_.find(thread);
@@ -65,7 +65,7 @@ class trace {
     return unsigned(watches_.size());
   }
 
-  // ---- by the platform
+  // ---- called by the platform
 
   static void about_to(action what, const void* word, std::uint64_t value) {
     std::function<void(const event&)> f;
@@ -131,7 +131,7 @@ class traced_atomic {
   bool compare_exchange_weak(T& expected, T v, std::memory_order success, std::memory_order failure) {
     return compare_exchange_strong(expected, v, success, failure);
   }
-  /// Without a record.
+  /// Loads the word without a record.
   T peek() const { return word_.load(std::memory_order_relaxed); }
 
  private:
@@ -171,7 +171,7 @@ struct traced : native {
     return {nullptr};
   }
 
-  // Nodes are the hardware's, their words with a record.
+  // Nodes are those of the native platform, but their words have a record.
   static queue_node<traced>& node(node_handle h) {
     static_assert(sizeof(queue_node<traced>) == sizeof(queue_node<native>));
     return reinterpret_cast<queue_node<traced>&>(native::node(h));

@@ -1,4 +1,4 @@
-// Loads a module before the constructors of src/record run: it may be unloaded later, unlike what the program needs.
+// Loads a module before the constructors of src/record run. Unlike the program's own modules, it may be unloaded later.
 #include <dlfcn.h>
 
 void* loaded_early;

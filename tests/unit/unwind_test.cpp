@@ -1,4 +1,5 @@
-// src/record/unwind.cpp, in a shared object of its own, beside glibc's backtrace(), which runs libgcc's unwinder.
+// Compares src/record/unwind.cpp, in a shared object of its own, with glibc's backtrace(), which runs libgcc's
+// unwinder.
 #include "record/unwind.hpp"
 
 #if defined(__x86_64__)
@@ -42,12 +43,12 @@ using usher::preload::call_chain;
 using usher::preload::capture_area;
 using usher::preload::stack_bounds;
 
-// ---- counted: what capture() must not call --------------------------------------------------------------------------
+// ---- counts the functions that capture() must not call -------------------------------------------------------------
 
 static std::atomic<unsigned> forbidden_calls{0};
 
 extern "C" {
-// This program, by the linker.
+// The bounds of this program; the linker defines the symbols.
 [[gnu::visibility("hidden")]] extern const char __ehdr_start[];  // NOLINT(bugprone-reserved-identifier)
 [[gnu::visibility("hidden")]] extern const char _end[];          // NOLINT(bugprone-reserved-identifier)
 void* __libc_malloc(std::size_t);                                // NOLINT(bugprone-reserved-identifier)
@@ -100,7 +101,7 @@ thread_local stack_bounds bounds{};
   into = area.chain;
 }
 
-/// A chain of capture() and one of backtrace() from one function; the first address differs.
+/// The chains of capture() and of backtrace(), called by one function. Only the first address differs.
 struct both {
   call_chain ours;
   void* theirs[64];
@@ -112,7 +113,7 @@ struct both {
     NO_TAIL_CALL;
   }
 
-  /// `interrupted`: the frame that a signal has interrupted, whose address is one more in ours.
+  /// `interrupted`: the frame that a signal has interrupted. Its address is one more in our chain.
   void compare(int interrupted = -1) const {
     const int number = std::min<int>(depth, call_chain::longest);
     ASSERT_EQ(ours.length, unsigned(number));
@@ -140,7 +141,7 @@ KEEP void recurse(unsigned depth, const std::function<void()>& f) {
 
 TEST_F(unwind, recursion) {
   for (const unsigned depth : {0u, 1u, 5u, 10u, 40u}) {
-    for (int again = 0; again < 2; again++) {  // the second time from the table of rules
+    for (int again = 0; again < 2; again++) {  // the second pass uses the table of rules
       both b;
       recurse(depth, [&] { b.take(); });
       b.compare();
@@ -176,7 +177,7 @@ KEEP int over_aligned(const std::function<void()>& f) {
   f();
   return buffer[0];
 }
-/// The CFA is an expression then: gcc keeps the address of the arguments on the stack.
+/// The CFA is then an expression: gcc keeps the address of the arguments on the stack.
 KEEP long over_aligned_with_arguments(long, long, long, long, long, const std::function<void()>& f, long size, long g) {
   alignas(128) volatile char buffer[256];
   auto* p = static_cast<volatile char*>(alloca(std::size_t(size)));
@@ -231,7 +232,7 @@ TEST_F(unwind, own_frames_are_left_out) {
   b.compare();
 }
 
-// ---- signals ---------------------------------------------------------------------------------------------------------
+// ---- signals --------------------------------------------------------------------------------------------------------
 
 both in_handler;
 
@@ -267,7 +268,7 @@ TEST_F(unwind, alternate_signal_stack) {
   for (const bool above : {false, true}) {
     std::vector<char> elsewhere(size);
     pthread_t thread{};
-    static char* stack;  // of the handler
+    static char* stack;  // the handler's stack
     stack = elsewhere.data();
     const auto run = [](void*) -> void* {
       const stack_t alternate{.ss_sp = stack, .ss_flags = 0, .ss_size = 64 << 10}, off{nullptr, SS_DISABLE, 0};
@@ -295,7 +296,7 @@ TEST_F(unwind, alternate_signal_stack) {
 
 #if defined(__x86_64__)
 
-/// Faults before it has a frame, with a return address and nothing else on the stack.
+/// Faults before it has a frame. Its stack contains only a return address.
 __asm__(R"(
   .text
   .type faulting_leaf, @function
@@ -323,8 +324,8 @@ TEST_F(unwind, fault_at_the_first_instruction) {
 unsigned steps, steps_different;
 both first_different;
 
-/// Each instruction of a call through a PLT entry that is not bound yet, of the loader that binds it, of a callback and of
-/// all prologues and epilogues on the way: every rule that those addresses have.
+/// Single-steps a call through a PLT entry that is not bound yet: the loader that binds it, a callback, and all
+/// prologues and epilogues. So each rule of these addresses is tested.
 TEST_F(unwind, at_every_instruction) {
   constexpr greg_t single_step = 0x100;
   static volatile bool enough;
@@ -369,7 +370,7 @@ TEST_F(unwind, at_every_instruction) {
 
 #endif
 
-// ---- stacks ----------------------------------------------------------------------------------------------------------
+// ---- stacks ---------------------------------------------------------------------------------------------------------
 
 TEST_F(unwind, thread) {
   static both b;
@@ -404,7 +405,7 @@ TEST_F(unwind, fork) {
   EXPECT_EQ(status, 0);
 }
 
-/// Many threads fill and use one table of rules, in a process where it is empty.
+/// Many threads fill and use one table of rules, in a process whose table is empty.
 TEST_F(unwind, threads_at_once) {
   const pid_t child = ::fork();
   if (child == 0) {
@@ -441,7 +442,7 @@ TEST_F(unwind, threads_at_once) {
   EXPECT_EQ(status, 0);
 }
 
-/// A module replaces another one at the same addresses, with other frames. The rules of the former must not be used.
+/// A module replaces another one at the same addresses, with other frames. The old module's rules must not be used.
 TEST_F(unwind, module_in_the_place_of_another) {
   using function = void(void (*)(void*), void*);
   void* places[2];
@@ -458,7 +459,7 @@ TEST_F(unwind, module_in_the_place_of_another) {
   if (places[0] != places[1]) GTEST_SKIP() << "the second module was loaded elsewhere";
 }
 
-/// Pages with a protected one on either side.
+/// Pages with a protected page on both sides.
 class pages {
  public:
   explicit pages(std::size_t size) : size_(size) {
@@ -492,7 +493,7 @@ TEST_F(unwind, fiber_and_the_stack_it_takes) {
     fiber.uc_link = &outside;
     makecontext(&fiber, run_fiber, 0);
     swapcontext(&outside, &fiber);
-    EXPECT_TRUE(from_fiber.cut);  // glibc's tables do not say that there is nothing above it
+    EXPECT_TRUE(from_fiber.cut);  // glibc's tables do not mark the end of the stack
     EXPECT_EQ(from_fiber.length, 2u);
     const auto untouched = std::find_if(stack.begin(), stack.end(), [](char c) { return c != 0x5a; }) - stack.begin();
     EXPECT_LT((16 << 10) - untouched, 4096);
@@ -501,7 +502,8 @@ TEST_F(unwind, fiber_and_the_stack_it_takes) {
 
 #if defined(__x86_64__)
 
-// Without tables: the stack pointer and the frame pointer are what the caller says, f runs, all is put back.
+// A function without tables. The caller sets the stack pointer and the frame pointer, f runs, and all registers are
+// restored.
 __asm__(R"(
   .text
   .globl on_stack
@@ -621,7 +623,7 @@ TEST_F(unwind, garbage_at_the_end_of_a_stack) {
         }
       });
       call_chain c;
-      // Or as if the page above the stack had been there once.
+      // Or remember a page above the stack, as if it had existed once.
       if (i % 2 != 0) remembered = {reinterpret_cast<std::uintptr_t>(stack.begin()), top + 4096};
       on_stack(take_chain, &c, stack.end() - 64, frame);
       remembered = {};
@@ -630,7 +632,7 @@ TEST_F(unwind, garbage_at_the_end_of_a_stack) {
       EXPECT_LT(c.pc[1], reinterpret_cast<std::uint64_t>(&on_stack) + 64);
       if (frame == 0 || frame >= top || frame % 8 != 0) {
         EXPECT_EQ(c.length, 2u) << frame;
-        // Zeros are the end of a stack, wherever they are.
+        // Zeros mark the end of a stack at any address.
         EXPECT_TRUE(c.cut || frame == reinterpret_cast<std::uint64_t>(other.begin())) << frame;
       }
     }
@@ -686,7 +688,7 @@ TEST_F(unwind, code_without_tables) {
       NO_TAIL_CALL;
     });
   };
-  run();  // through a function with tables, in the place of the code
+  run();  // through a function with tables, at the address of the code
   const call_chain reference = taken;
   call = reinterpret_cast<void (*)(void (*)())>(code);
   run();
@@ -702,8 +704,8 @@ TEST_F(unwind, code_without_tables) {
   munmap(code, 4096);
 }
 
-/// Every entry of this program's tables, and then with bytes changed at random. Before and behind the copy nothing can be
-/// read: what leaves its bounds ends the test.
+/// Unwinds with every entry of this program's tables, first unchanged and then with bytes changed at random. The pages
+/// before and after the copy are not readable, so an access outside its bounds ends the test.
 TEST_F(unwind, tables_with_errors) {
   using namespace usher::preload;
   dl_find_object object;
@@ -735,7 +737,7 @@ TEST_F(unwind, tables_with_errors) {
   regs.known = ~0u >> (32 - registers::number);
   std::fill(std::begin(regs.r), std::end(regs.r), reinterpret_cast<std::uintptr_t>(&regs));
   for (int i = 0; i < 40000; i++) {
-    // The row, the entry, or where an entry of the table points to.
+    // Changes the row, the entry, or the place to which an entry of the table points.
     std::int32_t row[2];
     const std::uintptr_t row_at = in.header + 12 + random() % frames * 8;
     std::memcpy(row, reinterpret_cast<const void*>(row_at), 8);
@@ -763,7 +765,7 @@ TEST_F(unwind, tables_with_errors) {
 
 #endif
 
-// ---- what it leaves alone --------------------------------------------------------------------------------------------
+// ---- functions and state that it does not use -----------------------------------------------------------------------
 
 TEST_F(unwind, no_allocation_no_lock_no_errno) {
   recurse(10, [] {
@@ -779,7 +781,7 @@ TEST_F(unwind, no_allocation_no_lock_no_errno) {
   });
   const unsigned before = forbidden_calls;
   std::free(std::malloc(1));
-  EXPECT_EQ(forbidden_calls, before + 2);  // the counters count
+  EXPECT_EQ(forbidden_calls, before + 2);  // shows that the counters count
 }
 
 TEST_F(unwind, in_a_sandbox_the_caller_remains) {

@@ -1,4 +1,4 @@
-// What lies in one shared object with src/record/unwind.cpp, as libusher.so's functions do.
+// Functions in one shared object with src/record/unwind.cpp, like the functions of libusher.so.
 #pragma once
 
 /// Calls f(argument).

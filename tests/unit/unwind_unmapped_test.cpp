@@ -1,4 +1,5 @@
-// Call chains while other threads unload modules and unmap memory. Each case runs in a child, because a fault ends it.
+// Call chains while other threads unload modules and unmap memory. Each case runs in a child process, because a fault
+// ends the process.
 #include "record/format.hpp"
 #include "record/initial_modules.hpp"
 #include "record/unwind.hpp"
@@ -24,7 +25,7 @@ using usher::preload::call_chain;
 using usher::preload::capture_area;
 using usher::preload::stack_bounds;
 
-extern "C" void* loaded_early;  // unwind_early.c
+extern "C" void* loaded_early;  // defined in unwind_early.c
 extern "C" void on_stack(void (*f)(void*), void* argument, void* stack, std::uint64_t frame);
 
 namespace {
@@ -38,7 +39,7 @@ thread_local stack_bounds of_thread{};
   __asm__ volatile("" ::: "memory");
 }
 
-/// The wait status of a child that runs f().
+/// Runs f() in a child process and returns the child's wait status.
 template <class F>
 int in_child(F f) {
   const pid_t child = fork();
@@ -67,8 +68,8 @@ char* reserve(std::size_t size) {
   return static_cast<char*>(mmap(nullptr, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
 }
 
-/// Code without tables, with a frame pointer that leads to a word which looks like a return address into a module. No
-/// frame of that module is alive, so another thread may unload it.
+/// Code without tables whose frame pointer leads to a word that looks like a return address into a module. No frame of
+/// that module is alive, so another thread may unload it.
 TEST(unwind_unmapped, module_that_is_unloaded_meanwhile) {
   const int status = in_child([] {
     void* module = dlopen(UNWIND_MODULE_1, RTLD_NOW);
@@ -95,7 +96,7 @@ TEST(unwind_unmapped, module_that_is_unloaded_meanwhile) {
   EXPECT_EQ(status, 0);
 }
 
-/// The frame pointer of code without tables may be any number: here it is the address of memory that another thread
+/// The frame pointer of code without tables may be any number. Here it is the address of memory that another thread
 /// unmaps.
 TEST(unwind_unmapped, memory_at_the_frame_pointer_is_unmapped_meanwhile) {
   const int status = in_child([] {
@@ -122,7 +123,8 @@ TEST(unwind_unmapped, memory_at_the_frame_pointer_is_unmapped_meanwhile) {
   EXPECT_EQ(status, 0);
 }
 
-// Both call f on another stack. By the tables, the first has no caller, and the caller of the second lies 4096 bytes above.
+// Both functions call f on another stack. According to the tables, the first has no caller, and the caller of the
+// second lies 4096 bytes above.
 extern "C" void at_marked_end(void (*f)(void*), void* argument, void* stack);
 extern "C" void at_wrong_end(void (*f)(void*), void* argument, void* stack);
 __asm__(R"(
@@ -153,7 +155,8 @@ __asm__(R"(
   switching at_wrong_end, .cfi_def_cfa %rsp, 4096
 )");
 
-/// A fiber's stack is unmapped, and a smaller one is mapped at the same address: what was readable above its end is not.
+/// A fiber's stack is unmapped, and a smaller one is mapped at the same address. The memory above the new end was
+/// readable before, and is not any more.
 TEST(unwind_unmapped, stack_that_is_smaller_than_the_last_one_there) {
   const int status = in_child([] {
     constexpr std::size_t size = 64 << 10, smaller = size - 4096;
@@ -181,10 +184,10 @@ TEST(unwind_unmapped, modules_of_the_program_start) {
   for (const char* name : {"libc.so.6", "libstdc++.so.6", "ld-linux-x86-64.so.2"}) {
     void* const module = dlopen(name, RTLD_NOW | RTLD_NOLOAD);
     ASSERT_NE(module, nullptr) << name;
-    EXPECT_TRUE(is_initial(module)) << name;  // glibc's handle is the entry
+    EXPECT_TRUE(is_initial(module)) << name;  // glibc's handle is the loader's entry
     dlclose(module);
   }
-  // One that a constructor loads is not among them, though it was loaded before their list was read.
+  // A module that a constructor loads is not initial, although it was loaded before the list was read.
   ASSERT_NE(loaded_early, nullptr);
   EXPECT_FALSE(is_initial(entry_of(dlsym(loaded_early, "through_the_module"))));
   void* const module = dlopen(UNWIND_MODULE_1, RTLD_NOW);
@@ -193,14 +196,14 @@ TEST(unwind_unmapped, modules_of_the_program_start) {
   EXPECT_FALSE(is_initial(nullptr));
 }
 
-/// Numbers by the loader's entry and the identity.
+/// Numbers modules by the loader's entry and the identity.
 struct modules_seen {
   std::vector<std::pair<const void*, std::uint64_t>> all;
 };
 std::uint32_t number_among(const void* context, const usher::preload::loaded_module& m) {
   auto& seen = const_cast<modules_seen*>(static_cast<const modules_seen*>(context))->all;
   const std::pair<const void*, std::uint64_t> key(m.stays ? m.entry : nullptr, m.identity);
-  EXPECT_EQ(m.stays, m.identity == 0);  // of what stays nothing is read
+  EXPECT_EQ(m.stays, m.identity == 0);  // the memory of a module that stays is not read
   const auto at = std::find(seen.begin(), seen.end(), key);
   if (at != seen.end()) return std::uint32_t(at - seen.begin()) + 1;
   seen.push_back(key);
@@ -214,7 +217,7 @@ capture_area numbered;
   __asm__ volatile("" ::: "memory");
 }
 
-/// Each address has the module that was there when the chain was taken.
+/// Each address belongs to the module that was loaded when the chain was taken.
 TEST(unwind_unmapped, numbers_of_modules) {
   modules_seen seen;
   seen.all.reserve(64);
@@ -240,7 +243,7 @@ TEST(unwind_unmapped, numbers_of_modules) {
     of_form[i % 2] = c.module[1];
   }
   EXPECT_NE(of_form[0], of_form[1]);
-  EXPECT_EQ(places[0], places[1]);  // else the test shows nothing
+  EXPECT_EQ(places[0], places[1]);  // otherwise the test shows nothing
 
   auto* const code =
       static_cast<unsigned char*>(mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));

@@ -1,7 +1,7 @@
-// For tests of what waiters do: a lock's words, threads that are known to sleep, and threads that wait behind an owner.
+// For tests of waiters: a lock's words, threads that are known to sleep, and threads that wait behind an owner.
 //
-// A test waits for the state that it needs, by until_asleep(), asleep_in() or eventually(), and not for a time in which the state usually
-// comes about.
+// A test waits for the state that it needs, by until_asleep(), asleep_in() or eventually(). It does not wait for a time
+// in which that state usually occurs.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -48,12 +48,12 @@ bool eventually(F holds) {
   return false;
 }
 
-/// Waits until the thread that writes its number there sleeps; for 20 s at most.
+/// Waits until the thread that stores its number in `begun` sleeps; for 20 s at most.
 inline void until_asleep(const std::atomic<pid_t>& begun) {
   EXPECT_TRUE(eventually([&] { return begun != 0 && sleeps(begun); }));
 }
 
-/// A thread that runs `body` and sleeps, in a lock's slow path, when this returns.
+/// Returns a thread that runs `body` and already sleeps in a lock's slow path.
 template <class Body>
 std::jthread asleep_in(Body body) {
   std::atomic<pid_t> begun = 0;
@@ -65,8 +65,8 @@ std::jthread asleep_in(Body body) {
   return thread;
 }
 
-/// Lets n threads arrive one after the other while the lock is held, and returns the order in which they acquire it. Each sleeps in the
-/// queue before the next one arrives.
+/// Lets n threads arrive one after the other while the lock is held. Each sleeps in the queue before the next one
+/// arrives. Returns the order in which they acquire the lock.
 template <class Lock>
 std::vector<unsigned> admission_order(Lock& lock, unsigned n) {
   std::vector<unsigned> order;
@@ -84,7 +84,8 @@ std::vector<unsigned> admission_order(Lock& lock, unsigned n) {
   return order;
 }
 
-/// Lets n threads arrive at once while the lock is held: each acquires it several times, and the lock is free afterwards.
+/// Lets n threads arrive at once while the lock is held. Each acquires the lock several times, and the lock is free
+/// afterwards.
 template <class Lock>
 void lets_a_crowd_in(Lock& lock, unsigned n) {
   constexpr unsigned times = 5;
@@ -102,7 +103,7 @@ void lets_a_crowd_in(Lock& lock, unsigned n) {
           lock.unlock();
         }
       });
-    // All have begun. Those that the lock lets sleep have the time to do so.
+    // All threads have begun. Threads that sleep in this lock get the time to fall asleep.
     int waited = 0;
     for (const std::atomic<pid_t>& thread : begun)
       while (thread == 0 || (!sleeps(thread) && waited++ < 100))

@@ -56,7 +56,7 @@ TEST(append_probability, is_a_probability_and_never_zero) {
   EXPECT_LE(tails(append_probability(1e-30)), 1);
 }
 
-/// Threads that arrive one after the other; each sleeps in the list before the next one arrives.
+/// Starts threads that arrive one after the other. Each sleeps in the list before the next one arrives.
 template <class Enter>
 std::vector<std::jthread> in_turn(unsigned n, Enter enter) {
   std::vector<std::jthread> waiting;
@@ -109,7 +109,7 @@ TYPED_TEST(conditions, notify_all_reaches_all_and_the_variable_may_go) {
       team.emplace_back([&, i] {
         std::unique_lock lock(m);
         waiting++;
-        // Some of them give up at about the moment of the notification.
+        // Some threads give up at about the moment of the notification.
         while (!go)
           if (i % 2 == 0)
             c->wait(lock);
@@ -124,7 +124,7 @@ TYPED_TEST(conditions, notify_all_reaches_all_and_the_variable_may_go) {
         c->notify_all();
         EXPECT_TRUE(c->close());
         void* const gone = c.release();
-        std::memset(gone, 0xff, sizeof *c);  // no thread may touch it from now on
+        std::memset(gone, 0xff, sizeof *c);  // no thread may access it after this
         ::operator delete(gone);
       }
     }
@@ -145,7 +145,7 @@ TYPED_TEST(conditions, waits_end_in_time) {
   EXPECT_FALSE(c.wait_for(lock, 1ms, [] { return false; }));
   EXPECT_TRUE(c.wait_for(lock, std::chrono::hours::max(), [] { return true; }));
   EXPECT_TRUE(lock.owns_lock());
-  c.notify_one();  // without a waiter
+  c.notify_one();  // no thread waits
   c.notify_all();
 }
 
@@ -185,7 +185,7 @@ TEST(condition_variable, serves_the_last_first_where_it_is_to) {
       c.wait(lock);
       order.push_back(i);
     });
-    c.notify_all();  // the same order
+    c.notify_all();  // the same order as before
   }
   EXPECT_EQ(order, (std::vector<unsigned>{4, 3, 2, 1, 0}));
 }
@@ -204,7 +204,7 @@ TEST(condition_variable, is_left_again_when_unlock_throws) {
   c.notify_all();
 }
 
-/// Requeues one waiter to a mutex that the caller holds. Returns when it is asleep there, a while after.
+/// Requeues one waiter to a mutex that the caller holds. Returns a while after the waiter has fallen asleep there.
 template <class Mutex>
 std::vector<std::jthread> requeue_one(Mutex& m, condition_variable& c, bool& told) {
   auto waiting = in_turn(1, [&](unsigned) {
@@ -231,7 +231,7 @@ TEST(timed_mutex, a_notified_thread_is_requeued) {
   m.unlock();
 }
 
-/// The thread lies on a stack that the child may have given to another.
+/// The waiter lies on a stack that the child may have given to another thread.
 TEST(timed_mutex, a_child_does_not_touch_requeued_threads) {
   timed_mutex<futex> m;
   condition_variable c;
@@ -252,7 +252,7 @@ TEST(timed_mutex, a_child_does_not_touch_requeued_threads) {
   EXPECT_EQ(status, 0);
 }
 
-/// The mutex is handed to a thread whose wait ends by an exception: it must not stay locked.
+/// The mutex is handed to a thread whose wait ends by an exception. The mutex must not stay locked.
 TEST(timed_mutex, is_unlocked_by_a_thread_that_could_not_wait) {
   timed_mutex<> m;
   condition_variable c;
@@ -268,9 +268,9 @@ TEST(timed_mutex, is_unlocked_by_a_thread_that_could_not_wait) {
   });
   for (int round = 0; round < 20; round++) {
     const int before = refused;
-    // Until it has gone by, or has been selected and waits for this mutex.
+    // Signals until the waiter has returned, or has been selected and waits for this mutex.
     for (int i = 0; i < 2000 && refused < before + 3 && m.words_beside().requeued() == nullptr; i++) c.notify_one();
-    std::this_thread::sleep_for(6ms);  // it is handed over after 4
+    std::this_thread::sleep_for(6ms);  // the mutex is handed over after 4 ms
     m.unlock();
     ASSERT_TRUE(m.try_lock_for(20s));
   }
@@ -309,7 +309,7 @@ TEST(semaphores, the_woken_thread_may_destroy_it) {
     auto s = std::make_unique<semaphore>();
     std::jthread poster([raw = s.get()] { raw->release(); });
     s->acquire();
-    std::memset(static_cast<void*>(s.get()), 0xff, sizeof *s);  // a late touch would go wrong, or show to a sanitizer
+    std::memset(static_cast<void*>(s.get()), 0xff, sizeof *s);  // a late access fails, or a sanitizer reports it
     s.reset();
   }
 }
@@ -358,7 +358,7 @@ TEST(semaphores, serve_in_the_order_that_was_asked_for) {
 TEST(semaphores, have_a_largest_value) {
   semaphore s{std::uint32_t{semaphore::max()}};
   EXPECT_FALSE(s.release_one());
-  s.release(5);  // in vain
+  s.release(5);  // exceeds the maximum, so it is refused
   EXPECT_TRUE(s.try_acquire());
   EXPECT_TRUE(s.release_one());
   EXPECT_FALSE(s.release_one());
@@ -383,7 +383,7 @@ TEST(semaphores, have_no_credit_if_they_begin_with_fewer_than_none) {
   EXPECT_FALSE(s.try_acquire());
 }
 
-// Usable from constructors of other static objects, whatever the order.
+// Constructors of other static objects may use these, whatever the order of initialisation.
 constinit semaphore early_semaphore(1, append_probability(0.001));
 constinit semaphore early_fifo(1);
 constinit condition_variable early_condition(append_probability(0.001));

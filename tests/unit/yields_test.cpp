@@ -15,7 +15,7 @@
 namespace usher {
 namespace {
 
-/// Sums the pauses of waiters in which they keep their CPUs.
+/// Sums the pauses in which waiters keep their CPUs.
 struct pausing : native {
   static inline std::atomic<std::uint64_t> kept{0};
   static void backoff(std::uint32_t ns) {
@@ -42,7 +42,7 @@ TYPED_TEST(yield_forms, a_waiter_does_not_keep_its_cpu) {
   const std::uint64_t kept = pausing::kept;
   lock.unlock();
   waiter.join();
-  // Some locks pause for a moment, with a bound, before they join their queue. The limit of a -yield form is 1 ms.
+  // Some locks pause for a short, bounded time before they join their queue. The limit of a -yield form is 1 ms.
   EXPECT_LT(kept, 10000u);
 }
 
