@@ -1,4 +1,4 @@
-// The native world: its counts, the places of threads and blocks, and that it detects a lock without exclusion.
+// The native world: its counts, the places of threads and blocks, and its detection of a lock without exclusion.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -33,7 +33,7 @@ TEST(histogram, all_are_right_to_a_sixteenth) {
   for (std::uint64_t ns = 1; ns != 0 && ns < ~std::uint64_t{0} / 3; ns += ns / 5 + 1) {
     histogram h;
     h.add(ns);
-    h.add(~std::uint64_t{0} / 2);  // or the longest would be exact
+    h.add(~std::uint64_t{0} / 2);  // otherwise the longest duration would be exact
     h.add(ns);
     const auto seen = static_cast<double>(h.summary().median);
     EXPECT_NEAR(seen, static_cast<double>(ns), static_cast<double>(ns) / 16);
@@ -60,8 +60,8 @@ TEST(metrics, the_smallest_share) {
 
 class topology : public testing::Test {
  protected:
-  /// Two sockets of two cores of two hardware threads, numbered as a kernel does that counts the first hardware threads of all cores first;
-  /// sockets and cores with gaps.
+  /// Two sockets of two cores of two hardware threads, numbered like a kernel that counts the first hardware threads of
+  /// all cores first. The numbers of sockets and cores have gaps.
   void SetUp() override {
     folder_ = std::filesystem::path(testing::TempDir()) / "usher-native-test-cpus";
     for (unsigned id = 0; id < 8; id++) {

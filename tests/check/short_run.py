@@ -2,11 +2,11 @@
 """`make check-short`: every lock, waiting list, condition variable and semaphore under the checker, and every mutant, with few
 executions.
 
-A mutant must be caught here if tests/check/verification.json, which `make check` has been merged into, says that a tenth of these
-executions of one scenario sufficed, or says nothing of it. The others may escape. The executions are the same in each run; a changed
-header changes them, and the factor of ten leaves an escape by chance a probability below one in 20,000 (e^-10).
+A mutant must be caught here if tests/check/verification.json, which collects the results of `make check`, records that a tenth of
+these executions of one scenario sufficed, or has no record of the mutant. Other mutants may escape. The executions are the same in
+each run. A changed header changes them; with the factor of ten the probability of an escape by chance is below one in 20,000 (e^-10).
 
-The last line is "N passed, M failed": locks and mutants. Exit status: 0 if none failed."""
+The last line is "N passed, M failed", which counts locks and mutants. Exit status: 0 if none failed."""
 
 import argparse
 import json
@@ -17,11 +17,11 @@ from pathlib import Path
 
 TREE = Path(__file__).resolve().parent.parent.parent
 RESULTS = TREE / "tests" / "check" / "verification.json"
-LIMIT = 1800  # seconds, of one run of the checker
+LIMIT = 1800  # seconds for one run of the checker
 
 
 def check(options, *arguments):
-    """What `usher check` writes to its file. Its table is not shown."""
+    """The contents of the file that `usher check` writes. Its table is not shown."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "verdicts.json")
         command = [options.build / "bin" / "usher", "check", *arguments, "--jobs", str(options.jobs), "--quiet", "--json", file]
@@ -33,7 +33,7 @@ def check(options, *arguments):
 
 
 def of_locks(options):
-    """The number of locks that pass, and of those that fail."""
+    """The numbers of locks that pass and that fail."""
     parts = check(options, "--all", "--threads", "3,4", "--executions", str(options.executions_of_locks))["parts"]
     failed = {}
     for part in parts:
@@ -49,7 +49,7 @@ def of_locks(options):
 
 
 def must_be_caught(mutant, known, executions):
-    """Of a mutant that was not caught."""
+    """Whether it is a failure that this mutant was not caught."""
     if mutant["mutation"].endswith("(known to escape)"):
         return False
     before = known.get(mutant["name"])
@@ -60,7 +60,7 @@ def must_be_caught(mutant, known, executions):
 
 
 def of_mutants(options, known):
-    """The number of mutants that are as expected, and of the others."""
+    """The numbers of mutants with the expected result and of the others."""
     mutants = check(options, "--mutants", "--executions", str(options.executions))["mutants"]
     escaped = [m for m in mutants if not m["caught"]]
     failed = [m for m in escaped if must_be_caught(m, known, options.executions)]

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The checker's mutants: every patch of the tree applies, what it makes is C++, and tools/mutants.py says in one line what is wrong
-with one that does not apply. Seconds; nothing is built. CXX is the compiler."""
+"""The checker's mutants: every patch of the tree applies, its result is C++, and tools/mutants.py reports in one line the error of a
+patch that does not apply. Takes seconds and builds nothing. CXX is the compiler."""
 
 import contextlib
 import io
@@ -99,7 +99,7 @@ def say(ok, text, seen=""):
 
 
 def tool(*arguments, tree):
-    """In this process: a start of Python takes longer than what is tested."""
+    """Runs the tool in this process, because a start of Python takes longer than the tested function."""
     out, err, status = io.StringIO(), io.StringIO(), None
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         try:
@@ -110,7 +110,7 @@ def tool(*arguments, tree):
 
 
 class Small:
-    """A tree with two headers and the patches that are given."""
+    """A tree with two headers and the given patches."""
 
     def __init__(self, folder, patches, part=PART, queue=QUEUE, further=None):
         self.folder = Path(folder)
@@ -127,7 +127,7 @@ class Small:
 
 
 def refused(what, patch, *words, name="a-mutant", **headers):
-    """`check` fails, with one line that has the words and the mutant's name."""
+    """`check` fails with one line that contains the words and the mutant's name."""
     with tempfile.TemporaryDirectory() as folder:
         Small(folder, {name: patch}, **headers)
         done = tool("check", tree=folder)
@@ -138,7 +138,7 @@ def refused(what, patch, *words, name="a-mutant", **headers):
 
 
 def mended(what, patch, *words, **headers):
-    """`check` names `refresh`, which mends it: what is applied then has the mistake once."""
+    """`check` names `refresh`, and `refresh` repairs the patch: its result contains the mistake once."""
     with tempfile.TemporaryDirectory() as folder:
         tree = Small(folder, {"a-mutant": patch}, **headers)
         before = tool("check", tree=folder)
@@ -167,8 +167,8 @@ def the_trees_own():
 
 
 def not_parsed(folder):
-    """The errors that the compiler finds in the headers below src/check/mutants of the folder, without an instance of any template:
-    names that do not depend on a parameter are looked up, in less than a hundredth of the time that `make mutants` takes."""
+    """The errors that the compiler finds in the headers below src/check/mutants of the folder without instantiating a template. It looks up
+    names that do not depend on a parameter, in less than a hundredth of the time of `make mutants`."""
     made = sorted((Path(folder) / MADE).glob("*.hpp"))
     need_relacy = [header for header in made if '#include "check/' in header.read_text()]
     lines = [f'#include "check/mutants/{header.name}"' for header in made if header not in need_relacy]
@@ -187,7 +187,7 @@ def they_parse():
         made = list(to.glob("*.hpp"))
         errors = not_parsed(folder)
         say(done.returncode == 0 and made and not errors, f"all {len(made)} mutants of the tree are C++", "\n      ".join(errors))
-        # A function of the header that the patch calls has been renamed since.
+        # Simulates that a function that the patch calls was renamed in the header.
         for header in made:
             if header.name != "twa_staged_as_printed.hpp":
                 header.unlink()
@@ -240,7 +240,7 @@ def what_is_made():
 
 def what_is_refused():
     part, queue = "include/usher/core/part.hpp", "include/usher/locks/queue_lock.hpp"
-    # An unchanged patch: otherwise what follows would say nothing.
+    # The unchanged patch must apply, otherwise the following tests would prove nothing.
     with tempfile.TemporaryDirectory() as folder:
         Small(folder, {"a-mutant": HEADING + DIFF})
         say(tool("check", tree=folder).returncode == 0, "a patch that applies")
@@ -315,13 +315,13 @@ def what_is_mended():
     not_mended("its text is gone", HEADING + DIFF, part=PART.replace("p.store(1, release)", "p.exchange(1, acq_rel)"))
     not_mended("two places as good as each other", HEADING + DIFF,
                part=PART.replace("hand_over", "first_half") + PART.replace("hand_over", "second_half"))
-    # The one line that it removes may stand in another header by chance: more of its lines must have moved along.
+    # The single line that the patch removes may also occur in another header by chance: more of its lines must have moved with it.
     not_mended("the same line elsewhere", HEADING + DIFF, part=PART.replace("  p.store(1, release);\n", ""),
                queue=QUEUE.replace("    third();", "  p.store(1, release);"))
-    # Nor is it told by its few characters once its context has gone.
+    # A short line alone does not identify the place once its context is gone.
     short = DIFF.replace("  p.store(1, release);", "  p.go();").replace("  p.store(1, relaxed);", "  p.stay();")
     not_mended("a short line in another function", HEADING + short, part=PART.replace("  p.wake();", "  p.go();"))
-    # The function has moved; a line like the one that is changed has remained.
+    # The function has moved, and a line equal to the changed one has remained.
     moved = {path: text.replace("release);", "release);  // (1)") for path, text in moved.items()}
     with_note = DIFF.replace("release);", "release);  // (1)").replace("relaxed);", "relaxed);  // (1)")
     mended("moved, and a line like it has remained", HEADING + with_note, "p.store(1, relaxed);  // (1)\n",
@@ -330,7 +330,7 @@ def what_is_mended():
 
 
 def the_page():
-    """docs/verification.md has the tables that follow from tests/check/verification.json and the patches."""
+    """docs/verification.md has the tables that result from tests/check/verification.json and the patches."""
     page = (TREE / "docs" / "verification.md").read_text()
     with tempfile.TemporaryDirectory() as folder:
         made = Path(folder, "verification.md")

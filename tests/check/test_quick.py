@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""`usher check` in a few seconds: a few executions of every lock in its plain and spinning forms, and mutants, at least one of each
-category, each with a number of executions that is known to suffice. USHER_BIN is the command. Exit status
+"""`usher check` in a few seconds: a few executions of every lock in its plain and spinning forms, and mutants. There is at least one
+mutant of each category, each with a number of executions that is known to suffice. USHER_BIN is the command. Exit status
 77: the checker was not built."""
 
 import json
@@ -21,9 +21,9 @@ CHECKER = os.path.join(os.path.dirname(os.path.realpath(USHER)), "usher_check")
 LIMIT = 240
 SKIPPED = 77
 
-# The mutant, what it is, and options with which it fails.
+# The mutant, its description, and options with which it fails.
 MUTANTS = {
-    # Named in the project's specification.
+    # These are named in the project's specification.
     "twa-no-second-look": ("TWA without the second look at grant", "--forms spin --threads 2"),
     "mcs-relaxed-hand-over": ("MCS with a relaxed hand-over", "--forms spin --threads 2"),
     "mcscr-drops-passive": ("MCSCR that drops a passive thread when the queue empties", "--threads 3"),
@@ -35,7 +35,7 @@ MUTANTS = {
     "mcs-node-after-hand-over": ("an unlock that reads the next node after it has been granted", "--threads 2"),
     "queue-keeps-signal": ("a condition variable that loses a signal on cancellation", "--threads 3"),
     "fairlock-as-printed": ("Fairlock with Figure 5's line 5 as printed", "--threads 2"),
-    # More of each kind: orders, lost wake-ups, lives, promises.
+    # More mutants of each kind: orders, lost wake-ups, lives, promises.
     "twa-array-first": ("TWA that notifies before it hands over", "--threads 3"),
     "twa-private-in-unlock": ("an unlock that notifies within the lock after the hand-over", "--threads 2"),
     "ticket32-unmarks": ("a sleepers' mark that is lost", "--threads 3"),
@@ -61,7 +61,7 @@ failures = []
 
 
 def every_category():
-    """The mutants above are those that usher_check contains, and at least one of each category."""
+    """The mutants above are those that usher_check contains, with at least one of each category."""
     headings = {p.stem: mutants.Mutant(p).facts for p in (TREE / mutants.PATCHES).glob("*.patch")}
     quick = {name: facts.get("Category") for name, facts in headings.items() if "Quick" in facts}
     say(set(quick) == set(MUTANTS), f"{len(quick)} mutants are in usher_check", set(quick) ^ set(MUTANTS))
@@ -70,7 +70,7 @@ def every_category():
 
 
 def check(*arguments):
-    """Whether it succeeded, and its verdicts."""
+    """Returns whether the run succeeded, and its verdicts."""
     with tempfile.TemporaryDirectory() as folder:
         file = os.path.join(folder, "verdicts.json")
         done = subprocess.run([USHER, "check", *arguments, "--json", file], stdin=subprocess.DEVNULL, capture_output=True,

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Results of `usher check`: verdicts of every lock, mutants, memory orders weakened one at a time. They are collected in
+"""Results of `usher check`: verdicts of every lock, mutants, and memory orders weakened one at a time. They are collected in
 tests/check/verification.json, and the tables of docs/verification.md are made from that file.
 
-  verification.py                                  runs all that the file lacks; hours
-  verification.py --only twa,mcs --again           runs some of it once more
+  verification.py                                  runs everything that the file lacks; takes hours
+  verification.py --only twa,mcs --again           runs these locks again
   verification.py --merge FILE...                  adds files that `usher check --json` has written
-  verification.py --unseen LABEL FILE...           adds how many of the unseen mutants were caught: FILE is written by
+  verification.py --unseen LABEL FILE...           adds the number of unseen mutants that were caught: FILE is written by
                                                    `usher check --mutants NAME... --json`; LABEL: before3, after…
   verification.py --write-doc                      writes the tables; runs nothing
 
@@ -41,7 +41,7 @@ def load(out):
 
 
 def save(out, results):
-    """One line an entry."""
+    """JSON with one line for each entry."""
     kinds = []
     for kind, entries in results.items():
         lines = [f"  {json.dumps(k)}: {json.dumps(v, ensure_ascii=False)}" for k, v in sorted(entries.items())]
@@ -58,7 +58,7 @@ def by_lock(entries, key):
 
 
 def merge(results, said):
-    """One file of `usher check --json`. Its results of a lock with a number of threads replace older ones."""
+    """Merges one file of `usher check --json`. Its results of a lock with a number of threads replace older ones."""
     if said["interrupted"]:
         return
     for family, parts in by_lock(said["parts"], "family").items():
@@ -92,7 +92,7 @@ def merge(results, said):
 # ---- runs ------------------------------------------------------------------------------------------------------------
 
 def families(build):
-    """All targets but the mutants, without the ways of waiting."""
+    """All targets except the mutants, without the ways of waiting."""
     done = subprocess.run([build.usher, "check", "--list"], capture_output=True, text=True, timeout=60,
                           env=clean_environment())
     if done.returncode != 0:
@@ -140,7 +140,7 @@ def cell(text):
 
 
 def code(text):
-    """A line of code, cut, as a cell."""
+    """A line of code, shortened, as a cell of a table."""
     text = re.sub(r"\s*//.*", "", text)
     return "`" + cell(text if len(text) <= 90 else text[:89] + "…") + "`"
 
@@ -150,13 +150,13 @@ def names(locks, most=4):
     return ", ".join(locks) if len(locks) <= most else f"{', '.join(locks[:most])} and {len(locks) - most} more"
 
 
-# Types that no lock of the catalogue has, and the target that is tested with their mutants.
+# Types outside the catalogue of locks, and the target that their mutants test.
 TARGETS = {"condition_parts": "wait-queue", "basic_condition_variable": "condition-variable", "semaphore_core": "semaphore",
            "check::counted_cohort": "c-tkt-tkt-1"}
 
 
 def mutants_by_lock(results):
-    """By lock, the results of its mutants. A mutant belongs to the lock whose type its patch names."""
+    """The results of mutants by lock. A mutant belongs to the lock whose type its patch names."""
     types = {lock.type: lock.name for lock in catalog.locks()} | TARGETS
     found = {}
     for patch in sorted((TREE / mutants.PATCHES).glob("*.patch")):
@@ -173,7 +173,7 @@ def once_each(lists):
 
 
 def share(entries):
-    """"4 of 5", of entries that are caught or not."""
+    """Text such as "4 of 5": the entries that are caught, of all."""
     entries = list(entries)
     return f"{sum(e['caught'] for e in entries)} of {len(entries)}" if entries else ""
 
@@ -189,7 +189,7 @@ def verdict_of(verdicts):
 
 
 def lock_table(results):
-    """One row a lock."""
+    """A table with one row for each lock."""
     mutants_of = mutants_by_lock(results)
     rows = []
     for family, verdicts in sorted(by_lock(results["verdicts"].values(), "family").items()):
@@ -203,7 +203,7 @@ def lock_table(results):
 
 
 def escaped_table(results):
-    """The mutants that no scenario catches."""
+    """The table of the mutants that no scenario catches."""
     rows = [[name, cell(mutants.Mutant(TREE / mutants.PATCHES / f"{name}.patch").summary), f"{m['executions']:,}", m["date"]]
             for name, m in sorted(results["mutants"].items()) if not m["caught"]]
     return (f"{share(results['mutants'].values())} mutants are caught. The others:\n\n" +
@@ -211,11 +211,11 @@ def escaped_table(results):
 
 
 def order_table(results):
-    """The weakened orders that no lock's scenarios catch, one row a place in the source; several locks may execute it."""
+    """The weakened orders that no lock's scenarios catch, one row for each place in the source. Several locks may execute a place."""
     places = {}
     for lock, orders in results["orders"].items():
         for order, o in orders.items():
-            # Entries without the last part are older: the whole order was made relaxed.
+            # Entries without the last part are older. They made the whole order relaxed.
             file, line, column, made = re.fullmatch(r"(.+?):(\d+):(\d+)(?::(.+))?", order).groups()
             places.setdefault((file, int(line), int(column), made or "relaxed"), []).append((lock, o))
     rows = []
@@ -229,16 +229,16 @@ def order_table(results):
             harness.markdown(rows, ["header", "made", "code", "locks", "executions of each, at most", "date"]))
 
 
-# ---- mutants that the scenarios' authors had not seen ------------------------------------------------------------------
+# ---- mutants by authors who had not seen the scenarios -----------------------------------------------------------------
 
 def unseen(which="yes"):
-    """By name, the category. `which`: the first set, or `second`."""
+    """{name: category}. `which`: the first set, or `second`."""
     facts = {patch.stem: mutants.Mutant(patch).facts for patch in sorted((TREE / mutants.PATCHES).glob("*.patch"))}
     return {name: f["Category"] for name, f in facts.items() if f.get("Unseen") == which}
 
 
 def merge_unseen(label, *files):
-    """Each at one number of threads."""
+    """Adds the counts of these files. Each file is of one number of threads."""
     runs = json.loads(UNSEEN.read_text()) if UNSEEN.is_file() else {}
     all_said = [json.loads(Path(file).read_text()) for file in files]
     found = {m["name"]: m["caught"] for said in all_said for m in said["mutants"]}

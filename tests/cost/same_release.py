@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""MCSg's release is MCS's (MCSg, Algorithm 1, line 21), instruction by instruction: compares the machine code of both.
+"""MCSg's release equals MCS's (MCSg, Algorithm 1, line 21) instruction by instruction. Compares the machine code of both.
 
-    same_release.py OBJECT SHARED   the compiled releases.cpp, and shared_locks.cpp: the latter must have no thread-local storage"""
+    same_release.py OBJECT SHARED   the compiled releases.cpp, and shared_locks.cpp, which must not use thread-local storage"""
 
 import re
 import shutil
@@ -10,7 +10,7 @@ import sys
 
 
 def functions(path):
-    """{name: instructions}, with addresses taken off: places in a function are said by their distance from its beginning."""
+    """{name: instructions}, without addresses: a place in a function is given by its distance from the function's beginning."""
     listing = subprocess.run(["objdump", "-dr", "--no-show-raw-insn", path], capture_output=True, text=True, check=True,
                              timeout=60).stdout
     found, name, begin = {}, None, 0
@@ -45,7 +45,7 @@ def main():
     code = functions(sys.argv[2])
     if sum("cmpxchg" in line for lines in code.values() for line in lines) < 10:
         sys.exit("no locks in the second object")
-    # After a fork, the native platform looks once whether the calling thread is the one that forked.
+    # After a fork, the native platform tests once whether the calling thread is the one that forked.
     found = [name for name, lines in code.items() if "begin_epoch" not in name
              and any(re.search(r"TPOFF|TLSGD|TLSLD|TLSDESC|%fs:(?!0x28)", line) for line in lines)]
     if found:
@@ -54,7 +54,7 @@ def main():
 
 
 def trim(lines):
-    """Without the padding after the end."""
+    """The lines without the padding after the function's end."""
     while lines and re.search(r" (nop|xchg   %ax,%ax|cs nop|data16)", lines[-1]):
         lines = lines[:-1]
     return lines

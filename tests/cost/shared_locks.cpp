@@ -1,4 +1,4 @@
-// Locks between processes, compiled for same_release.py to see that they need no thread-local storage.
+// Locks between processes. same_release.py checks that their code uses no thread-local storage.
 #include "usher/locks/clh.hpp"
 #include "usher/locks/k42.hpp"
 #include "usher/locks/mcs.hpp"

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""The machine code of the ticket family's unlocks: the number of locked operations, and whether it refers to the process's
-waiting array. TWA (extended version), section 6: the unlock of TWA-ID has no atomic
-read-modify-write; the unlock of TWA-Staged leaves the array alone.
+"""The machine code of the ticket family's unlocks: the number of locked operations, and references to the process's waiting array.
+TWA (extended version), section 6: the unlock of TWA-ID has no atomic read-modify-write; the unlock of TWA-Staged does not access
+the array.
 
-The whole unlock is examined: with all that it calls or jumps to, unlikely paths too."""
+The whole unlock is examined, including all functions that it calls or jumps to, and unlikely paths."""
 
 import collections
 import re
@@ -12,26 +12,26 @@ import sys
 import unittest
 
 OBJECT = ""
-STATE = "usher_process_state_v1"  # the waiting arrays are in it, and nothing else of it is an unlock's business
+STATE = "usher_process_state_v1"  # contains the waiting arrays; an unlock uses nothing else in it
 
-# Locked operations in the spinning unlock, wherever they are in it. twa_sized's second one is in the counting of the CPUs,
-# which happens once.
+# Locked operations in the spinning unlock, at any place in it. twa_sized's second one is in the counting of the CPUs, which is
+# done once.
 SPINNING = {
     "ticket": 0, "ticket_xadd": 1, "ticket_backoff": 0, "ticket32": 1,
     "twa": 1, "twa32": 2, "twa_sized": 2, "twa_quantized": 1, "twa_private": 0, "twa_staged": 0, "twa_id": 0,
     "twa_chain": 1, "tkt_dual": 0, "three_stage": 0, "three_stage_try": 0, "partitioned_ticket": 0, "anderson": 0,
     "awn": 1, "qspinlock": 1}
 WITH_ARRAY = {"twa", "twa32", "twa_sized", "twa_quantized", "twa_id", "twa_chain"}
-QUEUE_NODES = {"awn"}  # which lie in the same state
+QUEUE_NODES = {"awn"}  # locks whose queue nodes lie in the same state
 
 
 def is_locked(text):
-    """An exchange with memory is locked without saying so."""
+    """An exchange with memory is locked without a lock prefix."""
     return re.match(r"lock\b", text) is not None or re.match(r"xchg\w*\s.*\(", text) is not None
 
 
 class Code:
-    """The functions of an object file: {name: [(instruction, what it refers to)]}."""
+    """The functions of an object file: {name: [(instruction, the symbol that it refers to)]}."""
 
     def __init__(self, path):
         self.functions = collections.defaultdict(list)
@@ -50,17 +50,17 @@ class Code:
                 self.functions[name].append((text, [r.split("\t")[-1].strip() for r in relocations]))
 
     def target(self, reference):
-        """The function that a relocation's `symbol+addend` or an instruction's <symbol+offset> is in, if it is here."""
+        """The function that contains a relocation's `symbol+addend` or an instruction's <symbol+offset>, if this file defines it."""
         symbol, _, addend = re.match(r"([^+-]+(?:-(?!0x)[^+-]*)*)(([+-]0x[0-9a-f]+)?)$", reference).groups()
         if symbol in self.functions:
             return symbol
-        if symbol in self.starts:  # a section; what is relative to the next instruction lies 4 further
+        if symbol in self.starts:  # a section; an address relative to the next instruction lies 4 bytes further
             at = int(addend or "0", 16) + 4
             return max((start, name) for start, name in self.starts[symbol] if start <= at)[1]
         return None
 
     def closure(self, name):
-        """All instructions that a function can come to in this file, and the names of all that they refer to."""
+        """All instructions that a function can reach in this file, and the names that they refer to."""
         seen, todo, instructions, names = set(), [name], [], set()
         while todo:
             function = todo.pop()
@@ -105,7 +105,7 @@ class UnlockPaths(unittest.TestCase):
         locked, names = self.unlock("twa_id", "spin")
         self.assertEqual(locked, [])
         self.assertLessEqual(names, {STATE}, "calls nothing")
-        # In parking forms the hand-over is an exchange: its old value tells whether a waiter sleeps on the word.
+        # In parking forms the hand-over is an exchange. Its old value shows whether a waiter sleeps on the word.
         self.assertGreaterEqual(len(self.unlock("twa_id", "park")[0]), 1)
 
     def test_twa_staged_leaves_the_array_alone(self):

@@ -1,5 +1,5 @@
-// The unlocks of the ticket family, each as a function of its own, compiled as everything else: test_unlock_paths.py looks at
-// the instructions.
+// The unlocks of the ticket family, each as a separate function, compiled like all other code. test_unlock_paths.py
+// examines the instructions.
 #include "usher/locks/awn.hpp"
 #include "usher/locks/partitioned.hpp"
 #include "usher/locks/qspinlock.hpp"

@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
-"""Which files may include which, by the text of the tree alone: each violation is one line, file -> file -> file. That nothing
-outside lab/ uses the laboratory. And that
-`make help` fits a terminal, and that the commands of all make targets are there."""
+"""Checks by the text of the tree which files may include which; each violation is one line, file -> file -> file. Checks that
+nothing outside lab/ uses the laboratory, that `make help` fits a terminal, and that the commands of all make targets exist."""
 
 import argparse
 import re
@@ -16,7 +15,7 @@ from pathlib import Path
 TREE = Path(__file__).resolve().parents[2]
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*(?:"([^"]+)"|<(usher/[^>]+)>)', re.MULTILINE)
-HEADER = re.compile(r"[\w/]+\.hpp")  # as CMake's files name one
+HEADER = re.compile(r"[\w/]+\.hpp")  # a header's name in CMake's files
 SOURCES = {".h", ".hpp", ".c", ".cpp", ".in"}
 
 
@@ -24,7 +23,7 @@ def below(*folders):
     return lambda file: file.startswith(folders)
 
 
-# The files that a rule is for, the files that they must not reach, and what the rule says.
+# The files to which a rule applies, the files that they must not reach, and the rule in words.
 RULES = [
     (below("src/sim/", "src/check/"), below("include/usher/platform/"),
      "the simulator and the checker do without the hardware's platform"),
@@ -39,8 +38,8 @@ NO_CYCLES = below("include/")
 
 
 class Includes:
-    """{file: [files that it includes]}, names relative to the tree, sorted. An include that is not found is a system's or
-    generated."""
+    """{file: [files that it includes]}, names relative to the tree, sorted. An include that is not found is a system
+    header or generated."""
 
     def __init__(self, tree):
         self.tree = Path(tree)
@@ -66,7 +65,7 @@ class Includes:
         return []
 
     def substituted(self, template, name):
-        """What CMake may put in: any header of the folder that is named before the variable; or, where the variable is all,
+        """The headers that CMake may insert: any header of the folder named before the variable. If the name is only the variable:
         any header that the template's CMake files name."""
         before = name.split("@")[0]
         if before:
@@ -78,7 +77,7 @@ class Includes:
         return [path for path in paths if path in self.known]
 
     def way(self, start, forbidden):
-        """The shortest way to a forbidden file, as a list of files, or None."""
+        """The shortest path to a forbidden file, as a list of files, or None."""
         came_from, todo = {start: None}, deque([start])
         while todo:
             file = todo.popleft()
@@ -95,7 +94,7 @@ class Includes:
         return None
 
     def cycles(self, concerned):
-        """One for each file that closes one."""
+        """The circles of includes, one for each file that closes one."""
         done, found = set(), []
 
         def visit(file, way):
@@ -123,12 +122,12 @@ def violations(tree):
     return lines
 
 
-# The product and its tests do without the laboratory: they import nothing of lab/, include nothing, and read none of its results. What
-# may: the build and the Makefile, which build and run it; README, which shows a picture; the demo, which runs two of its programs.
+# The product and its tests do not use the laboratory: they do not import or include files of lab/, nor read its results. Except:
+# the build and the Makefile, which build and run it; README, which shows a picture; the demo, which runs two of its programs.
 USES_LAB = re.compile(r"""^\s*(from|import)\s+lab\b | ^\s*\#\s*include.*\blab/ | ["']lab["'/] | \blab/results/""", re.MULTILINE | re.VERBOSE)
 MAY_USE_LAB = {"CMakeLists.txt", "Makefile", "README.md", "tools/demo.sh",
-               "tools/harness.py",                    # programs in the build folder; changed results are no changed code
-               "tests/unit/data/recorded_runs.txt",   # says where it is from
+               "tools/harness.py",                    # names programs in the build folder; changed results are not changed code
+               "tests/unit/data/recorded_runs.txt",   # names its origin
                "tests/layers/test_layers.py", "tests/install/test_install.py"}
 
 
@@ -222,7 +221,7 @@ class Layers(unittest.TestCase):
         if found:
             self.fail("\n" + "\n".join(found))
         includes = Includes(TREE)
-        # The rules have something to rule over, and includes are seen.
+        # The rules apply to some files, and includes are found.
         self.assertGreater(len([f for f in includes.files if RULES[0][0](f)]), 30)
         self.assertIsNotNone(includes.way("include/usher/mutex.hpp", below("include/usher/platform/native/state.hpp")))
         self.assertIn("include/usher/core/semaphore_core.hpp", includes.edges["src/check/target.cpp.in"])
@@ -237,16 +236,16 @@ def commands_of(target):
     for command in (part for line in lines for part in re.split(r";|&&|\|\||\||[{}]", line)):
         try:
             yield shlex.split(command, comments=True)
-        except ValueError:  # a quotation with one of these separators
+        except ValueError:  # a quoted text with one of these separators
             continue
 
 
 class Targets(unittest.TestCase):
-    """Few of the Makefile's targets are run by a test. The scripts and the options that the others name are there."""
-    usher = None  # the command; None: not built
+    """Tests run only a few of the Makefile's targets. The scripts and options in the commands of the others must exist."""
+    usher = None  # the command; None if it is not built
 
     def options_are_known(self, words, command):
-        """All options of a script or of usher are in the help of its subcommand or its own."""
+        """All options of a script or of usher are in its help or in the help of its subcommand."""
         names = {w.split("=")[0] for w in words if w.startswith("--")}
         subcommand = [w for w in words[:1] if not w.startswith("-")]
         said = [subprocess.run([*command, *more, "--help"], text=True, capture_output=True, timeout=20, cwd=TREE).stdout
@@ -283,7 +282,7 @@ class Targets(unittest.TestCase):
 
 class Help(unittest.TestCase):
     def test_make_help_fits_a_terminal(self):
-        """24 lines of 80 columns, one of them for the prompt."""
+        """The output fits 24 lines of 80 columns, one of them for the prompt."""
         said = subprocess.run(["make", "--silent", "-C", str(TREE), "--no-print-directory", "help"], check=True, text=True,
                               capture_output=True, timeout=20).stdout.splitlines()
         self.assertLessEqual(len(said), 23)

@@ -1,5 +1,5 @@
-// The longest wait of a thread under steady while the other threads take the lock again as fast as they can: on
-// simulated machines with one to three NUMA nodes it stays below the bound in steady's header.
+// The longest wait of a thread under steady while the other threads retake the lock as fast as they can. On simulated
+// machines with one to three NUMA nodes it stays below the bound in steady's header.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -30,19 +30,19 @@ using sleeping = Lock<simulated, waiting<simulated, waiting_kind::spin_then_park
 template <template <class, class> class Lock>
 using parking = Lock<simulated, waiting<simulated, waiting_kind::park>>;
 
-/// ns: a turn of the standby, with holds of this length. Polling and wake-ups vary: 100 µs for all of them is far above
-/// their time.
+/// A turn of the standby with holds of this length, in ns. Polling and wake-ups vary: 100 µs is far above the sum of
+/// their times.
 std::uint64_t a_turn(std::uint64_t hold) {
   return 4 * millisecond + 2 * hold + 100 * microsecond;
 }
 
-/// The bound of the header, with at most so many threads before it.
+/// The bound of the header if at most `before` threads precede the thread.
 std::uint64_t bound(unsigned before, std::uint64_t hold, unsigned nodes) {
   const std::uint64_t turns = (before + 1) * a_turn(hold), home = 4 * millisecond;
   return nodes == 1 ? turns : nodes == 2 ? turns + a_turn(hold) + home : nodes * (turns + home);
 }
 
-/// ns: the longest wait of any thread, in a run of `length` ns.
+/// The longest wait of any thread in a run of `length` ns, in ns.
 template <class Lock>
 std::uint64_t longest_wait(unsigned nodes, unsigned threads, std::uint64_t hold, std::uint64_t length) {
   simulation s(with_nodes(nodes), 1);
@@ -88,10 +88,10 @@ TEST(steady_bound, holds_where_it_sleeps_at_once) {
 // ---- requeued threads -------------------------------------------------------------------------------------------
 
 struct waits {
-  cycles locking = 0, requeued = 0;  ///< the longest
+  cycles locking = 0, requeued = 0;  ///< the longest waits
 };
 
-/// One thread notifies another under the mutex repeatedly, while other threads take the mutex as fast as they can.
+/// One thread repeatedly notifies another under the mutex, while other threads take the mutex as fast as they can.
 template <class Lock>
 waits longest_of_requeued(unsigned others, std::uint64_t hold) {
   struct words {
@@ -106,7 +106,7 @@ waits longest_of_requeued(unsigned others, std::uint64_t hold) {
   waits longest;
   cycles notified = 0;
   bool over = false;
-  const auto goes_on = [&] { return !over && s.now() < 10 * end; };  // a thread that starves has its turn then
+  const auto goes_on = [&] { return !over && s.now() < 10 * end; };  // then a thread that starves gets its turn
   const auto lock = [&] {
     const cycles came = s.now();
     w.mutex.lock();
@@ -150,7 +150,7 @@ waits longest_of_requeued(unsigned others, std::uint64_t hold) {
   return {s.on().to_ns(longest.locking), s.on().to_ns(longest.requeued)};
 }
 
-/// A requeued thread stays asleep for 1 ms or one hold at most, and then waits like a thread that arrives then.
+/// A requeued thread stays asleep for at most 1 ms or one hold. Then it waits like a thread that arrives at that time.
 template <class Lock>
 void requeued_threads_are_soon_as_others() {
   for (const unsigned others : {1u, 4u, 6u})

@@ -1,4 +1,4 @@
-// Caches, TLBs and memory channels: arrays that fit hit, larger ones miss.
+// Caches, TLBs and memory channels: arrays that fit produce hits, larger arrays produce misses.
 #include "sim/cache.hpp"
 
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ machine small() {
   return m;
 }
 
-/// Misses per load of CPU 0, after a warm-up.
+/// The misses per load of CPU 0 after a warm-up.
 double miss_ratio(const machine& m, std::uint64_t bytes) {
   caches c(m);
   random chance(1);
@@ -86,7 +86,7 @@ TEST(caches, a_private_cache_answers_first) {
 
 TEST(caches, a_miss_waits_for_memory_and_for_the_channels) {
   caches c(small());
-  const auto b = c.make_block(8 * 8192, 8192);  // small pages: every load is simulated
+  const auto b = c.make_block(8 * 8192, 8192);  // with small pages every load is simulated
   EXPECT_EQ(c.load(b, 0, 0, 0).stall, 5u + 100u + 1000u) << "and the page was not in the TLB";
   EXPECT_EQ(c.load(b, 0, 0, 0).stall, 5u);
   cycles last = 0;

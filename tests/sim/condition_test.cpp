@@ -1,6 +1,6 @@
-// The condition variable and the mutex to which its threads are requeued, on a simulated machine: the shipped code,
-// core/condition_core.hpp and core/wait_morphing.hpp. No token is lost, and a thread that is notified under the mutex
-// is not woken before it is free.
+// The condition variable and the mutex to which its threads are requeued, on a simulated machine. The code is the
+// shipped code, core/condition_core.hpp and core/wait_morphing.hpp. No token is lost, and a thread that is notified
+// under the mutex is not woken before the mutex is free.
 #include <gtest/gtest.h>
 
 #include "known_machine.hpp"
@@ -33,8 +33,8 @@ struct shared_words {
   simulated_plain<std::uint32_t> tokens, waiting;
 };
 
-/// Takers wait for tokens; a poster hands them out under the mutex, which it holds for a while after each. Returns how
-/// often a thread slept.
+/// Takers wait for tokens. A poster adds tokens under the mutex, and holds it for a while after each. Returns how often
+/// a thread slept.
 template <class Mutex>
 std::uint64_t voluntary_switches(bool all_at_once, std::uint64_t seed) {
   constexpr unsigned takers = 6, rounds = 20;
@@ -62,7 +62,7 @@ std::uint64_t voluntary_switches(bool all_at_once, std::uint64_t seed) {
       w.tokens.set(w.tokens.get() + now);
       given += now;
       all_at_once ? w.condition.notify_all() : w.condition.notify_one();
-      s.compute(30000);  // still held
+      s.compute(30000);  // with the mutex still held
       w.mutex.unlock();
       s.compute(10000);
     }
@@ -77,8 +77,8 @@ using bare = Lock<simulated, waiting<simulated, waiting_kind::park>>;
 template <template <class, class> class Lock>
 using requeueing = requeue_mutex<simulated, bare<Lock>>;
 
-/// Over ten seeds: if all threads are notified at once and the lock restricts concurrency, either variant may sleep
-/// less with one seed.
+/// The sum over ten seeds. If all threads are notified at once and the lock restricts concurrency, either variant may
+/// sleep less with a single seed.
 template <class Mutex>
 std::uint64_t sleeps(bool all_at_once) {
   std::uint64_t sum = 0;
@@ -86,7 +86,7 @@ std::uint64_t sleeps(bool all_at_once) {
   return sum;
 }
 
-/// Without requeueing, a thread that is notified under the mutex wakes up, finds it held, and sleeps once more.
+/// Without requeueing, a thread that is notified under the mutex wakes, finds the mutex held, and sleeps again.
 template <template <class, class> class Lock>
 void sleeps_less_where_it_is_requeued(std::initializer_list<bool> all_at_once = {false, true}) {
   for (const bool all : all_at_once)
@@ -101,7 +101,7 @@ TEST(condition_variable, requeues_to_ticket) {
 }
 TEST(condition_variable, requeues_to_a_lock_that_restricts) {
   sleeps_less_where_it_is_requeued<loiter>();
-  // If all threads are notified at once, most sleeps are the naps of its standby, with and without requeueing.
+  // If all threads are notified at once, most sleeps are the naps of the standby, with and without requeueing.
   sleeps_less_where_it_is_requeued<steady>({false});
 }
 

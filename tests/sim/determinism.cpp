@@ -1,7 +1,7 @@
-// Prints the results of a few small points: operations of each thread, and other counts. Built twice more, by another
-// compiler and without optimisation, and run in several environments, it must print the same bytes:
-// test_determinism.py. Integers only. Arguments: the folder with machine files; the number of a point, if only one is
-// wanted.
+// Prints the results of a few small points: operations of each thread, and other counts. It is built twice more, by
+// another compiler and without optimisation, and run in several environments. It must always print the same bytes
+// (test_determinism.py), so it prints only integers. Arguments: the folder with machine files, and optionally the
+// number of a point to run only that point.
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -19,11 +19,11 @@ namespace {
 struct named_point {
   const char* machine;
   point p;
-  int jitter = -1;  ///< in 1/1024; below 0: the machine's
+  int jitter = -1;  ///< in 1/1024; below 0: the machine's own value
   std::map<std::string, std::string> changes = {};
 };
 
-/// Points that cover the engine: spinning, sleeping, yielding; with and without scheduling; caches, TLBs, guests,
+/// Points that cover the engine: spinning, sleeping and yielding; with and without scheduling; caches, TLBs, guests,
 /// random numbers.
 std::vector<named_point> points() {
   const auto on = [](const char* machine, const char* workload, const char* lock, unsigned threads, std::uint64_t seed,
@@ -63,7 +63,7 @@ std::vector<named_point> points() {
       on("numa-q", "quads", "ttas-spin", 4, 14, 5000),
       on("e7-4890", "mcsg-loop", "mcs-spin", 112, 15, 500),
       on("epyc-7003", "mutexbench", "ticket-yield", 24, 16, 300, {}, 0, 300),
-      on("xeon-8260-8", "mutexbench", "twa-spin", 64, 17, 300),  // hops, a busy directory
+      on("xeon-8260-8", "mutexbench", "twa-spin", 64, 17, 300),  // covers hops and a busy directory
       changed(on("x5-2", "mutexbench", "mcs-spin", 36, 18, 200), {{"coherence.ownership_ahead", "\"yes\""}}, "0..35"),
       changed(on("x5-2", "mutexbench", "twa-spin", 6, 19, 300), {{"coherence.load_then_store", "\"one trip\""}},
               "compact"),
@@ -108,7 +108,7 @@ int main(int argc, char** argv) try {
   unsigned printed = 0;
   for (unsigned i = 0; i < all.size(); i++) {
     if (argc > 2 && std::strtoul(argv[2], nullptr, 10) != i) continue;
-    if (find_simulated_lock(all[i].p.lock) == nullptr) continue;  // built with other locks
+    if (find_simulated_lock(all[i].p.lock) == nullptr) continue;  // built without this lock
     print(i, all[i], argv[1]);
     printed++;
   }

@@ -1,5 +1,5 @@
-// The effect of leaving out each ingredient of the model, as in docs/simulation.md: it is present without the
-// ingredient and absent with it. So these tests show which claims depend on which ingredient.
+// The effect of leaving out each ingredient of the model, as in docs/simulation.md: a claim holds with the ingredient
+// and not without it, or the reverse. These tests show which claims depend on which ingredient.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -17,7 +17,7 @@ namespace {
 /// Averages over seeds.
 struct seen {
   double throughput = 0, working_set = 0, parks = 0 /* an admission */, of_best_thread = 0;
-  std::vector<double> of_sockets;  ///< part of all operations
+  std::vector<double> of_sockets;  ///< each socket's share of the operations
 };
 
 struct setting {
@@ -117,8 +117,8 @@ TEST(ingredients, without_a_store_buffer_mcs_pays_for_its_stores) {
       << "whose releases nobody waits for";
 }
 
-// MCS writes two lines one after the other in a hand-over: who holds the lock, and the next one's flag. TWA's second is
-// not waited for.
+// In a hand-over, MCS writes two lines one after the other: the lock's holder, and the flag of the next thread. No
+// thread waits for TWA's second write.
 TEST(ingredients, where_stores_ask_ahead_mcs_passes_twa) {
   machine m = known_machine("x5-2");
   const auto ratio = [&](ownership asks) {
@@ -155,7 +155,7 @@ TEST(ingredients, where_hardware_threads_slow_only_what_programs_compute_more_of
 // ---- topology
 // -------------------------------------------------------------------------------------------------------------------
 
-/// Sixteen complexes of eight cores: in two sockets, or each a socket.
+/// Sixteen complexes of eight cores, either in two sockets or in sixteen.
 machine of_complexes() {
   machine m = known_machine("x5-2");
   m.sockets = 2;
@@ -194,11 +194,11 @@ TEST(ingredients, cohorts_are_numa_nodes_and_not_complexes) {
 }
 
 TEST(ingredients, where_retries_miss_loops_of_compare_and_swap_collapse) {
-  const machine all = known_machine("t7-2");  // its exchange is such a loop
+  const machine all = known_machine("t7-2");  // its exchange is a loop of compare-and-swap
   machine m = all;
   m.keeps_for_retry = false;
-  // They do where all threads come at once, and then nobody gets away from the word. One after another they find a
-  // queue.
+  // They collapse if all threads arrive at once, because then no thread finishes its loop. Threads that arrive one
+  // after another find a queue.
   const auto mcs = [](const machine& on, unsigned threads) {
     return run(on, {"mutexbench", "mcs-spin", threads, 1000, {}, 3, "", true}).throughput;
   };
@@ -213,7 +213,7 @@ TEST(ingredients, where_retries_miss_loops_of_compare_and_swap_collapse) {
   EXPECT_LT(k42(large, 224), 0.2 * k42(large, 56));
 }
 
-/// The table of docs/simulation.md: --gtest_also_run_disabled_tests --gtest_filter=*table. Takes half a minute.
+/// The table of docs/simulation.md. It takes half a minute: --gtest_also_run_disabled_tests --gtest_filter=*table.
 TEST(ingredients, DISABLED_table) {
   const std::vector<std::pair<const char*, void (*)(machine&)>> variants{
       {"all in", [](machine&) {}},
@@ -259,11 +259,11 @@ TEST(ingredients, by_departure_mcs_passes_twa) {
   EXPECT_LT(throughput(m, "twa-spin", 36), throughput(m, "mcs-spin", 36));
 }
 
-// Ordered by arrival, the quad near the lock has it most of the time, and the threads within the quad take turns: the
-// problem that Fairlocks address. Ordered by departure, the one thread that has the lock keeps it, and a fairlock is no
-// better than a queue. Unfairness remains: a spinner of the other quad learns later that the lock is free. Which quad
-// wins depends on the line's home if copies come from there (MESI); with copies from the nearest complex (MESIF) it is
-// either, by chance.
+// With requests ordered by arrival, the quad near the lock usually has it, and the threads within the quad take turns:
+// the problem that Fairlocks address. With requests ordered by departure, the one thread that has the lock keeps it,
+// and a fairlock is no better than a queue. Unfairness remains, because a spinner of the other quad learns later that
+// the lock is free. The winning quad depends on the line's home if copies come from there (MESI). With copies from the
+// nearest complex (MESIF) either quad may win, by chance.
 TEST(ingredients, by_departure_unfairness_is_between_threads_and_not_between_nodes) {
   machine all = known_machine("numa-q");
   const setting two_a_quad{"quads", "ttas-spin", 4, 50000, {{"cs", 500}, {"ncs", 100}}, 6};
@@ -289,7 +289,7 @@ TEST(ingredients, by_departure_unfairness_is_between_threads_and_not_between_nod
 // ---- looking again
 // --------------------------------------------------------------------------------------------------------------
 
-/// Acquisitions of each of eight threads that race for a word, by test-and-test-and-set without back-off.
+/// The acquisitions of each of eight threads that race for a word, by test-and-test-and-set without back-off.
 std::vector<std::uint64_t> race(const machine& m) {
   constexpr unsigned threads = 8;
   std::vector<std::uint64_t> won(threads);
@@ -318,7 +318,7 @@ std::vector<std::uint64_t> race(const machine& m) {
 
 TEST(ingredients, without_random_refetches_the_lowest_number_wins_races) {
   machine m = known_machine("x5-2");
-  m.jitter = 0;  // or it decides
+  m.jitter = 0;  // otherwise jitter decides the races
   const auto [least, most] = std::ranges::minmax(race(m));
   EXPECT_LT(most, least + least / 5);
   m.random_refetch = false;
@@ -343,7 +343,7 @@ TEST(ingredients, without_shared_pipelines_spinners_are_free) {
 
 TEST(ingredients, without_a_last_level_cache_nothing_is_gained_by_restricting_concurrency) {
   machine all = known_machine("t5");
-  all.alone = 1024;  // a core to oneself is another gain
+  all.alone = 1024;  // removes another gain, that of a core used by one thread
   machine m = all;
   m.caches->miss = m.caches->channel = 0;
   const auto at = [](const machine& on, const char* lock, unsigned threads) {
@@ -358,10 +358,10 @@ TEST(ingredients, without_a_last_level_cache_nothing_is_gained_by_restricting_co
 // ---- scheduler
 // ------------------------------------------------------------------------------------------------------------------
 
-// If a wake-up always takes longer than waiters poll, three threads pass the lock round, and each falls asleep before
-// it gets it. If the latency is random with the same mean, some wake-ups are in time, and then further ones are. There
-// is no cliff in this engine: with constant latencies throughput falls from 12000 cycles on, and at 30000 random ones
-// are as slow.
+// If a wake-up always takes longer than waiters poll, three threads hand the lock round, and each falls asleep before
+// it gets the lock. If the latency is random with the same mean, some wake-ups are in time, and then so are the
+// following ones. This engine shows no cliff: with constant latencies throughput falls from 12000 cycles on, and at
+// 30000 random latencies are as slow.
 TEST(ingredients, with_a_constant_wake_up_latency_mcscr_is_caught_in_a_loop) {
   machine random = known_machine("t5");
   random.os->latency_mean = 21000;  // its waiters stay awake for 20000

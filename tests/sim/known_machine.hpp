@@ -1,4 +1,4 @@
-// A machine of the tree, by its name.
+// Reads a machine of the tree by its name.
 #pragma once
 
 #include <map>
@@ -8,7 +8,7 @@
 
 namespace usher::sim {
 
-/// `changes`: as read_machine() takes them.
+/// `changes` has the form that read_machine() takes.
 inline machine known_machine(const std::string& name, const std::map<std::string, std::string>& changes = {}) {
   return read_machine(std::string(USHER_MACHINES "/") + name + ".toml", changes);
 }

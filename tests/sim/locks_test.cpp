@@ -1,5 +1,5 @@
-// Every lock of the catalogue on simulated machines: exclusion, the promised order, the same run every time, and three
-// times as many threads as CPUs if its waiters sleep.
+// Every lock of the catalogue on simulated machines: exclusion, the promised order, equal results of equal runs, and
+// runs with three times as many threads as CPUs if the lock's waiters sleep.
 #include <gtest/gtest.h>
 
 #include "sim/harness.hpp"
@@ -26,7 +26,7 @@ class every_simulated_lock : public testing::TestWithParam<const simulated_lock*
  protected:
   const simulated_lock& lock_ = *GetParam();
 
-  /// Small, with a scheduler and two sockets.
+  /// A small machine with a scheduler and two sockets.
   static machine small() {
     machine m = read_machine(folder + "/epyc-7003.toml");
     m.sockets = 2;
@@ -90,8 +90,8 @@ TEST(simulated_locks_repeat, same_seed_same_counts) {
 }
 
 TEST(simulated_locks_repeat, the_same_on_every_build) {
-  // The sum over threads of operations times a power, of one run. It changes with the engine and with the lock, on
-  // purpose only; it does not depend on compiler, optimisation or addresses.
+  // The sum over threads of operations times a power, in one run. It does not depend on compiler, optimisation or
+  // addresses, and changes only on purpose, with the engine or the lock.
   const machine m = read_machine(folder + "/x5-2.toml");
   const result r = at(m, "ticket-spin", 8, 1);
   std::uint64_t sum = 0;
@@ -105,7 +105,7 @@ TEST(simulated_locks_order, fifo_locks_let_nobody_overtake) {
     if (l->kind == waiting_kind::spin && l->traits->fifo) {
       const result r = at(m, l->name, 12, 1);
       EXPECT_GT(r.admissions, 500u) << l->name;
-      // An arrival may take longer than the tolerance for simultaneous ones: qspinlock's is a loop of
+      // An arrival may take longer than the tolerance for simultaneous arrivals. In qspinlock it is a loop of
       // compare-and-swap.
       EXPECT_LE(r.bypasses, r.admissions / 500) << l->name;
     }

@@ -1,4 +1,4 @@
-// An error in a machine's file is one line that names the file and the key.
+// An error in a machine file is reported in one line with the file and the key.
 #include "sim/machine.hpp"
 
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ std::string text_of(const std::string& file) {
 
 class machine_file : public testing::Test {
  protected:
-  /// The error for the x5-2's file with one text replaced.
+  /// The error for the x5-2's file after one replacement in its text.
   std::string complaint(const std::string& text, const std::string& instead) {
     std::string all = text_of(folder + "/x5-2.toml");
     const std::size_t at = all.find(text);
@@ -115,7 +115,7 @@ TEST_F(machine_file, complaints_name_the_key) {
             std::string::npos);
 }
 
-/// Its author may be anybody: each of these overflowed the stack or broke an assumption of toml++.
+/// A machine file may come from anywhere. Each of these overflowed the stack or broke an assumption of toml++.
 TEST_F(machine_file, files_that_are_not_parsed) {
   const auto refusal = [](const std::string& text) -> std::string {
     try {
@@ -136,7 +136,7 @@ TEST_F(machine_file, files_that_are_not_parsed) {
   EXPECT_NE(refusal("[!").find("hostile: "), std::string::npos);
   EXPECT_THROW(read_machine("/dev/zero"), bad_machine);
   EXPECT_THROW(read_machine("/nowhere"), bad_machine);
-  // Dots and letters in texts and comments count for nothing.
+  // Dots and letters in strings and comments are not counted.
   const std::string dots = "# " + std::string(5000, '.') + "§\n";
   EXPECT_EQ(refusal(dots).find("dots"), std::string::npos);
 }
@@ -147,7 +147,7 @@ TEST_F(machine_file, numbers_other_than_it_says) {
                                         {"coherence.dirty", "[100, 300]"},
                                         {"coherence.jitter", "0.5"},
                                         {"coherence.protocol", "MOESI"},
-                                        {"coherence.home", "1"},  // the file has none
+                                        {"coherence.home", "1"},  // the file does not define it
                                         {"scheduler.migrate", "false"}});
   EXPECT_EQ(m.per_read, 0u);
   EXPECT_EQ(m.dirty[0], 100u);
@@ -204,7 +204,7 @@ TEST_F(machine_file, complaints_about_changes) {
          "hardware_threads.alone has no effect: a core has one hardware thread");
 }
 
-/// Keys and sections by the names that they had in 0.1.
+/// Keys and sections with their names in version 0.1.
 TEST_F(machine_file, old_names_are_read) {
   const machine now = read_machine(folder + "/x5-2.toml");
   EXPECT_TRUE(now.old_keys.empty());

@@ -1,4 +1,4 @@
-// The meter's results for histories that can be counted by hand.
+// The meter's results for histories that can be evaluated by hand.
 #include "sim/meter.hpp"
 
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 namespace usher::sim {
 namespace {
 
-/// A cycle is a nanosecond; measured from 1000 to 101000.
+/// A cycle is a nanosecond. The measured time is from 1000 to 101000.
 struct one_lock : testing::Test {
   machine m = [] {
     machine m;
@@ -71,7 +71,7 @@ TEST_F(one_lock, hand_over_and_overtaking) {
 TEST_F(one_lock, who_says_early_that_it_will_come_has_not_waited) {
   seen.arrived(0, 10000);
   seen.admitted(0, 0, 10100);
-  seen.arrived(1, 50000);  // a thread that only computes says so while 0 is in
+  seen.arrived(1, 50000);  // a thread that only computes reports this while 0 is in
   seen.released(40000);
   seen.admitted(1, 0, 50100);
   EXPECT_EQ(seen.found_free(), 2u);
@@ -79,7 +79,7 @@ TEST_F(one_lock, who_says_early_that_it_will_come_has_not_waited) {
   seen.arrived(2, 52000);
   seen.arrived(3, 70000);
   seen.released(60000);
-  seen.admitted(3, 0, 70100);  // free while 2 waited
+  seen.admitted(3, 0, 70100);  // the lock was free while 2 waited
   EXPECT_EQ(seen.found_free(), 3u);
   EXPECT_EQ(seen.hand_overs().count, 1u);
   EXPECT_EQ(seen.hand_overs().longest, 10100u);
@@ -90,11 +90,11 @@ TEST_F(one_lock, overtaking_within_a_kind) {
   seen.arrived(0, 10000);
   seen.arrived(1, 20000);
   seen.arrived(2, 30000);
-  seen.admitted(1, 0, 40000);  // of the other kind than 0
+  seen.admitted(1, 0, 40000);  // of another kind than 0
   seen.released(40500);
   seen.arrived(1, 41000);
   seen.arrived(3, 60000);
-  seen.admitted(3, 0, 70000);  // overtakes all, of its kind as well
+  seen.admitted(3, 0, 70000);  // overtakes all, including those of its kind
   seen.released(70500);
   EXPECT_EQ(seen.bypasses(), 2u);
   EXPECT_EQ(seen.bypasses_among(false), 1u);
@@ -117,7 +117,7 @@ TEST(metrics, mttr_counts_the_others) {
   EXPECT_EQ(workloads::working_set(std::span(paper).first(6), 6), 3);
 }
 
-// ---- overtakings, counted by a look at all who wait
+// ---- overtakings,  counted by a scan of all waiters
 // ------------------------------------------------------------------------------
 
 /// An earlier, slower algorithm, whose results the meter must reproduce.
@@ -166,10 +166,10 @@ TEST(bypasses, as_many_as_a_look_at_all_who_wait_finds) {
     scan expected(threads, kinds);
     std::vector<unsigned> away(threads), waiting;
     for (unsigned t = 0; t < threads; t++) away[t] = t;
-    const unsigned fair = chance.below(100);  // how often, of 100, the eldest is next
+    const unsigned fair = chance.below(100);  // percentage of admissions in which the eldest is next
     int inside = -1;
     for (cycles now = 1; now < end + 200000; now += 1 + chance.below(3000)) {
-      // Clocks of threads differ.
+      // The clocks of threads differ.
       const auto a_little_off = [&] { return now + chance.below(seed % 5 == 0 ? 20000 : 200); };
       switch (chance.below(4)) {
         case 0:
@@ -205,7 +205,7 @@ TEST(bypasses, as_many_as_a_look_at_all_who_wait_finds) {
           away.push_back(unsigned(inside));
           inside = -1;
       }
-      if (!waiting.empty() && chance.below(8) == 0) {  // again, as locks do that come back to the doorway
+      if (!waiting.empty() && chance.below(8) == 0) {  // again, like locks that return to the doorway
         const unsigned t = waiting[chance.below(std::uint32_t(waiting.size()))];
         const cycles order = a_little_off();
         seen.doorway(&seen, t, order);

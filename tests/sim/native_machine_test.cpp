@@ -1,4 +1,4 @@
-// Reading CPUs and caches from folders like /sys/devices/system/cpu, which the tests make.
+// Reading CPUs and caches from folders like /sys/devices/system/cpu. The tests create these folders.
 #include "calibrate/native_machine.hpp"
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@ namespace {
 class native_machine_of : public testing::Test {
  protected:
   struct place {
-    unsigned package, complex, core;  ///< numbers as a kernel gives them
+    unsigned package, complex, core;  ///< numbers as the kernel assigns them
   };
 
   void TearDown() override { std::filesystem::remove_all(root_); }
@@ -63,7 +63,7 @@ class native_machine_of : public testing::Test {
 };
 
 TEST_F(native_machine_of, two_sockets_with_hardware_threads) {
-  // Numbered as Linux does: first hardware threads of all cores, then second ones.
+  // The numbers are like Linux's: first the first hardware threads of all cores, then the second ones.
   const native_machine m = machine(12, [](unsigned c) { return place{c % 6 / 3, 0, c % 3}; });
   EXPECT_EQ(m.sockets, 2u);
   EXPECT_EQ(m.cores, 3u);

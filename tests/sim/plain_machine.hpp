@@ -1,4 +1,4 @@
-// A machine so simple that the cost of a program on it is known, and a word that its threads share.
+// A machine so simple that a program's cost on it is known, and a word that its threads share.
 #pragma once
 
 #include "sim/engine.hpp"
@@ -6,8 +6,8 @@
 
 namespace usher::sim {
 
-/// Round numbers without a random part: a line of another core of the socket is 200 cycles away, of the other socket
-/// 2000.
+/// Round numbers without a random part. A line of another core costs 200 cycles in the same socket, 2000 in the other
+/// socket.
 inline machine plain_machine() {
   machine m;
   m.name = "plain";

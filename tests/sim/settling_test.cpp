@@ -1,4 +1,5 @@
-// Whether a run had settled, judged by how its operations are spread; and that threads begin one after another.
+// Decides from the distribution of operations over time whether a run had settled. Also tests that threads begin one
+// after another.
 #include "sim/settling.hpp"
 
 #include <gtest/gtest.h>
@@ -16,8 +17,8 @@ namespace {
 
 constexpr std::uint64_t time = 2000000;
 
-/// Operations at these mean distances in the first and in the second half; `burst` at once. Evenly, or as if each came
-/// by chance.
+/// Operations at these mean intervals in the first and in the second half, `burst` at a time. The intervals are
+/// constant with seed 0, otherwise random.
 settling seen(std::uint64_t first, std::uint64_t second, std::uint64_t seed = 0, unsigned burst = 1) {
   settling s(time, 4);
   random chance(seed);
@@ -50,14 +51,14 @@ TEST(settling, noise_is_no_difference) {
       told_apart += !seen(gap, gap, seed).settled();
       told_apart += !seen(10 * gap, 10 * gap, seed, 20).settled() && gap < 50000;
     }
-    missed += seen(500, 400, seed).settled();  // 2000 and 2500 operations: seven standard errors
+    missed += seen(500, 400, seed).settled();  // 2000 and 2500 operations, seven standard errors apart
     missed += seen(1000, 200, seed, 3).settled();
   }
   EXPECT_LE(told_apart, 2u) << "of 1000";
   EXPECT_LE(missed, 20u) << "of 400";
 }
 
-/// Like seen(), with another beginning of the second part.
+/// Like seen(), but the second part begins at `when`.
 settling changed_at(std::uint64_t when, std::uint64_t before, std::uint64_t after, std::uint64_t seed) {
   settling s(time, 4);
   random chance(seed);
@@ -138,8 +139,8 @@ TEST(start, together_is_another_start) {
 }
 
 TEST(start, a_storm_at_the_beginning_is_said) {
-  // 512 threads arrive at once at a lock that is entered by a loop of compare-and-swap: each success costs a round of
-  // all threads.
+  // 512 threads arrive at once at a lock that is entered by a loop of compare-and-swap. Each success costs an attempt
+  // of every thread.
   point p = on_mutexbench("qspinlock-spin", 512);
   const result one_by_one = run_point(known_machine("t7-2"), p);
   EXPECT_GT(one_by_one.throughput, 1);
@@ -152,7 +153,7 @@ TEST(start, a_storm_at_the_beginning_is_said) {
 
 TEST(start, what_is_measured_begins_after_the_last_has_come) {
   point p = on_mutexbench("ticket-spin", 20);
-  p.seed = 103;  // late by chance
+  p.seed = 103;  // this seed is late by chance
   EXPECT_GT(usual_warm_up_ns(p), 20u * 20000);
   EXPECT_TRUE(run_point(known_machine("x5-2"), p).settled);
   p.warm_up_ns = 20u * 20000;

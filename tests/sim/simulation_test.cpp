@@ -63,7 +63,7 @@ TEST(simulation, a_store_is_seen_by_its_thread_at_once_and_by_others_later) {
   simulation s(plain(), 1);
   word &mine = shared_word(s), &theirs = shared_word(s);
   std::array<std::uint32_t, 2> seen{};
-  // The store-buffer litmus: both may read 0.
+  // The store-buffer litmus test: both threads may read 0.
   for (unsigned t = 0; t < 2; t++)
     s.add_thread(t, [&, t] {
       word &a = t == 0 ? mine : theirs, &b = t == 0 ? theirs : mine;
@@ -195,7 +195,7 @@ TEST(simulation, who_is_woken_for_a_cpu_that_is_taken_is_in_its_queue_at_once) {
       simulated::park(w, 0u, every_sleeper);
       ran = s.now();
     });
-    s.add_thread(0, [&] {  // begins when that one sleeps
+    s.add_thread(0, [&] {  // begins when the other thread sleeps
       s.compute(3000);
       const cycles begin = s.now();
       simulated::wake(simulated::key_of(w), every_sleeper, 1);
@@ -226,7 +226,7 @@ TEST(simulation, a_polite_waiter_lets_others_run) {
                       .has_value());
       seen = s.now();
     });
-    s.add_thread(0, [&] { w.store(1, relaxed); });  // of the same CPU
+    s.add_thread(0, [&] { w.store(1, relaxed); });  // on the same CPU
     s.run();
     if (polite != 0)
       EXPECT_LT(seen, 5000u);
@@ -272,7 +272,7 @@ TEST(simulation, two_threads_share_a_cpu_by_slices) {
       ended[t] = s.now();
     });
   s.run();
-  // 200,000 cycles of work, and 100 for each change.
+  // 200,000 cycles of work, plus 100 for each context switch.
   EXPECT_NEAR(double(std::max(ended[0], ended[1])), 202000, 3000);
   EXPECT_GE(s.counted().involuntary, 15u);
 }
@@ -297,7 +297,7 @@ TEST(simulation, hardware_threads_slow_each_other_down) {
   machine m = plain();
   m.hardware_threads = 2;
   m.slowed_by_work = 2048;
-  for (const unsigned other : {1u, 2u}) {  // of the same core, of another
+  for (const unsigned other : {1u, 2u}) {  // of the same core, and of another
     simulation s(m, 1);
     cycles took = 0;
     s.add_thread(0, [&] {
@@ -333,7 +333,8 @@ TEST(simulation, machines_without_fetch_and_add_loop) {
   EXPECT_EQ(w.peek(), 200u);
 }
 
-/// Two threads' compare-and-swaps of a word that was 0 and is 7 by then, and how long each takes to add 1 after that.
+/// Two threads execute a compare-and-swap that expects 0 in a word that has become 7. Returns how long each then takes
+/// to add 1.
 std::array<cycles, 2> retries(const machine& m) {
   std::array<cycles, 2> took{};
   simulation s(m, 1);
@@ -368,8 +369,8 @@ TEST(simulation, a_compare_and_swap_that_is_tried_again_at_once_hits) {
   EXPECT_GT(retries(m)[0], 200u) << "the other has the line by now";
 }
 
-/// Two hardware threads of a core own both words. The one's compare-and-swap finds 1; the other then writes 2 and says
-/// so. A thread that has read 2 must not read 1 again.
+/// Two hardware threads of a core own both words. One thread's compare-and-swap finds 1; the other then writes 2 and
+/// announces it. A thread that has read 2 must not read 1 again.
 TEST(simulation, what_a_failed_compare_and_swap_found_is_not_read_after_what_is_newer) {
   machine m = plain();
   m.hardware_threads = 2;
@@ -440,7 +441,7 @@ TEST(events, come_in_the_order_of_time_and_then_of_their_ties) {
   event e;
   EXPECT_FALSE(q.pop(e));
   for (std::uint32_t n = 0; n < 20000; n++) {
-    const auto what = chance.below(n < 10000 ? 4 : 6);  // first it grows
+    const auto what = chance.below(n < 10000 ? 4 : 6);  // at first the table grows
     if (what < 2) {
       q.push(make(n));
     } else if (what < 4) {
@@ -464,7 +465,8 @@ TEST(chance, exponential_has_its_mean) {
 }
 
 TEST(simulation, a_waiter_is_given_the_value_that_it_waited_for) {
-  // Not the value of the word when the waiter continues: a spin loop continues with the value that it has read.
+  // A waiter does not continue with the word's value at that time: a spin loop continues with the value that it has
+  // read.
   machine m = plain();
   m.exit_penalty = 500;
   m.home = 0;
@@ -478,7 +480,7 @@ TEST(simulation, a_waiter_is_given_the_value_that_it_waited_for) {
   s.add_thread(1, [&] {
     s.compute(5000);
     w.fetch_add(1);
-    s.compute(300);  // the waiter has looked, and is on its way out of its loop
+    s.compute(300);  // the waiter has read the word, and is leaving its loop
     w.fetch_add(1);
   });
   s.run();

@@ -1,9 +1,10 @@
-// Locks that have two states: FIFO locks whose waiters park are awake or asleep as a whole, restricting ones go to and
-// fro, and a cohort stays with one node or does not, by the order in which it releases its two locks.
+// Locks with two stable states. In FIFO locks whose waiters park, all waiters are awake or all are asleep. Locks that
+// restrict concurrency alternate. A cohort lock stays with one node or not, depending on the order in which it releases
+// its two locks.
 //
-// With T threads, a hand-over of h between threads that are awake, L to one that sleeps (wake-up, system calls,
-// switch), and a spin budget of S: nobody sleeps where (T-1)·h < S, and once all sleep they go on doing so where
-// (T-1)·L > S.
+// Let T be the number of threads, h the time of a hand-over between awake threads, L that to a sleeping thread
+// (wake-up, system calls, switch), and S the spin budget. No thread sleeps if (T-1)·h < S. Once all sleep, they
+// continue to sleep if (T-1)·L > S.
 #include <gtest/gtest.h>
 
 #include <cinttypes>
@@ -21,13 +22,13 @@ namespace {
 
 constexpr std::uint64_t us = 1000, ms = 1000 * us;  // in ns
 
-/// A CPU wakes from every sleep as from a short one.
+/// A machine whose CPUs wake from every sleep as from a short one.
 machine without_deep_sleep(std::map<std::string, std::string> changes = {}) {
   changes["scheduler.idle_after"] = changes["scheduler.idle_exit"] = "[]";
   return known_machine("x5-2", changes);
 }
 
-/// MutexBench's loop, with an operation that once takes longer.
+/// MutexBench's loop, with one operation that takes longer.
 struct loop {
   const char* lock;
   unsigned threads;
@@ -37,7 +38,7 @@ struct loop {
   std::uint64_t seed = 1;
 };
 
-/// In each tenth of a millisecond.
+/// Counts for each tenth of a millisecond.
 struct history {
   static constexpr std::uint64_t part_ns = ms / 10;
 
@@ -48,14 +49,14 @@ struct history {
     for (std::size_t i = from / part_ns; i < to / part_ns; i++) all += of.at(i);
     return static_cast<double>(all);
   }
-  /// Million operations a second.
+  /// The rate in million operations a second.
   double rate(std::uint64_t from, std::uint64_t to) const {
     return sum(operations, from, to) * 1000 / static_cast<double>(to - from);
   }
   double sleeps_an_operation(std::uint64_t from, std::uint64_t to) const {
     return sum(sleeps, from, to) / sum(operations, from, to);
   }
-  /// The first part from then on in which no thread sleeps; the end if there is none.
+  /// The first part after `from` in which no thread sleeps; the end if no such part exists.
   std::uint64_t awake_again(std::uint64_t from) const {
     std::size_t i = from / part_ns;
     while (i < sleeps.size() && (operations[i] == 0 || sleeps[i] != 0)) i++;
@@ -73,7 +74,7 @@ history seen(const machine& m, const loop& p) {
   h.sleeps.resize(p.run_ns / history::part_ns);
   const cycles stalls_at = m.from_ns(p.stalls_at);
   bool stalled = p.stall_ns == 0;
-  for (unsigned i = 0; i < p.threads; i++)  // core by core
+  for (unsigned i = 0; i < p.threads; i++)  // fills core after core
     s.add_thread(i % m.all_cores() * m.hardware_threads + i / m.all_cores(), [&, i] {
       world::thread t(w, i);
       while (!t.over()) {
@@ -114,7 +115,7 @@ TEST(fifo_that_parks, one_long_section_is_enough) {
 }
 
 TEST(fifo_that_parks, a_stall_is_borne_that_leaves_the_last_waiter_time) {
-  // S - (T-1)·h: 4.7 µs with 8 threads, 2.4 µs with 20.
+  // S - (T-1)·h is 4.7 µs with 8 threads, and 2.4 µs with 20.
   const auto sleeps = [](unsigned threads, std::uint64_t stall_ns) {
     return seen(known_machine("x5-2"), {"mcs", threads, 3 * ms, stall_ns}).sleeps_an_operation(2 * ms, 3 * ms);
   };
@@ -125,7 +126,7 @@ TEST(fifo_that_parks, a_stall_is_borne_that_leaves_the_last_waiter_time) {
 }
 
 TEST(fifo_that_parks, with_many_threads_only_one_state_is_left) {
-  // (T-1)·h > S: nothing need happen.
+  // Here (T-1)·h > S, so the threads sleep without a disturbance.
   const history h = seen(known_machine("x5-2"), {"mcs", 36, 4 * ms});
   EXPECT_GT(h.sleeps_an_operation(2 * ms, 4 * ms), 0.9);
   EXPECT_LT(h.rate(2 * ms, 4 * ms), 0.2);
@@ -151,15 +152,15 @@ TEST(fifo_that_parks, wakes_up_for_good_where_the_budget_covers_a_round_of_wake_
 }
 
 TEST(fifo_that_parks, a_deep_sleep_makes_it_worse) {
-  // The slower the hand-overs, the longer a CPU sleeps, and the deeper.
+  // Slower hand-overs make a CPU sleep longer and deeper.
   const history deep = seen(known_machine("x5-2"), {"mcs", 36, 20 * ms}),
                 light = seen(without_deep_sleep(), {"mcs", 36, 20 * ms});
   EXPECT_GT(light.rate(10 * ms, 20 * ms), 5 * deep.rate(10 * ms, 20 * ms));
 }
 
 TEST(restricting_that_parks, goes_to_and_fro) {
-  // The few who circulate sleep if a passive one takes longer to wake than they spin. One wake-up that is quick ends
-  // that, the next who must be woken, because the queue was empty, begins it again.
+  // The few circulating threads sleep if a passive one takes longer to wake than they spin. One quick wake-up ends that
+  // state; the next wake-up of a passive thread, when the queue was empty, begins it again.
   const auto at = [](std::uint64_t spin_ns) {
     loop p{"mcscr", 16, 12 * ms};
     p.spin_ns = spin_ns;
@@ -186,9 +187,9 @@ TEST(restricting_that_parks, goes_to_and_fro) {
 // ---- cohorts --------------------------------------------------------------------------------------------------------
 
 struct shares {
-  double most;        ///< of a node's threads
-  double hand_overs;  ///< within a node, for each to another
-  double operations;  ///< millions a second
+  double most;        ///< share of the node with the most operations
+  double hand_overs;  ///< hand-overs within a node for each hand-over to another node
+  double operations;  ///< million operations a second
 };
 
 shares of_nodes(const machine& m, const char* lock, unsigned threads, std::uint64_t run_ns = 3 * ms) {
@@ -211,8 +212,8 @@ shares of_nodes(const machine& m, const char* lock, unsigned threads, std::uint6
 }
 
 TEST(cohort, whoever_is_released_first_is_there_first) {
-  // Where the local lock is released first, its next holder tries the global one while the store that frees it is on
-  // its way to the other nodes; the other way round they race, and with a queue lock there is no race.
+  // If the local lock is released first, its next holder tries the global lock while the store that frees it is on its
+  // way to the other nodes. With the reverse order both sides race. A queue lock has no race.
   const machine m = known_machine("x5-2");
   const shares local = of_nodes(m, "c-bo-mcs-spin", 36), global = of_nodes(m, "c-bo-mcs-global-first-spin", 36),
                queue = of_nodes(m, "c-tkt-mcs-spin", 36);

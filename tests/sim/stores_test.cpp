@@ -1,5 +1,5 @@
-// Buffered stores: their order as other cores see it, which requests overlap, and lines that arrive before a store's
-// turn. And the costs of complexes, hops and busy directories.
+// Buffered stores: their order as other cores see it, the requests that overlap, and lines that arrive before a store's
+// turn. Also the costs of complexes, hops and busy directories.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -20,8 +20,8 @@ machine plain() {
   return m;
 }
 
-/// The time until `n` stores are written to lines that another core of the socket has; optionally with a store that
-/// hits between each two.
+/// The time until `n` stores are written to lines that another core of the socket has. Optionally a store that hits
+/// lies between each two.
 cycles written_after(machine m, unsigned n, bool calls_between) {
   simulation s(m, 1);
   std::vector<word*> words;
@@ -40,7 +40,7 @@ cycles written_after(machine m, unsigned n, bool calls_between) {
       if (calls_between) s.stores_privately();
     }
     EXPECT_LE(s.now() - begin, 2 * n) << "the thread goes on";
-    own.fetch_add(1, relaxed);  // waits for them
+    own.fetch_add(1, relaxed);  // waits for the stores
     took = s.now() - begin;
     for (word* w : words) EXPECT_EQ(w->peek(), 7u);
   });
@@ -81,7 +81,8 @@ TEST(stores, wait_where_the_buffer_is_full) {
   EXPECT_GE(began[3] - began[0], 190u) << "until the first is written";
 }
 
-/// Other cores must see stores in program order, whichever line arrives first: the first store's line is the far one.
+/// Other cores must see stores in program order, even if the line of a later store arrives first. The first store's
+/// line is the far one.
 TEST(stores, are_seen_in_order_though_a_later_line_comes_first) {
   for (const ownership asks : {ownership::in_turn, ownership::ahead, ownership::ahead_until_a_hit})
     for (const unsigned reader : {0u, 1u, 2u, 3u}) {
@@ -93,7 +94,7 @@ TEST(stores, are_seen_in_order_though_a_later_line_comes_first) {
         word &far = shared_word(s), &near = shared_word(s), &again = shared_word(s);
         unsigned wrong = 0;
         s.add_thread(2, [&] { far.fetch_or(0, relaxed); });
-        s.add_thread(reader == 1 ? 0 : 1, [&] {  // the writer
+        s.add_thread(reader == 1 ? 0 : 1, [&] {  // the reader or the writer of this pair
           near.fetch_or(0, relaxed);
           again.load(relaxed);
           s.compute(20000);
@@ -104,7 +105,7 @@ TEST(stores, are_seen_in_order_though_a_later_line_comes_first) {
         s.add_thread(reader == 0 || reader == 2 ? 3 : reader, [&] {
           for (unsigned i = 0; i < 400; i++) {
             s.compute(100 + s.chance().below(50));
-            // Read in reverse order: the newest first.
+            // Reads in reverse order, the newest store first.
             const auto c = again.load(relaxed), b = near.load(relaxed), a = far.load(relaxed);
             wrong += (c > b || b > a) ? 1 : 0;
           }
@@ -133,7 +134,7 @@ TEST(stores, a_line_that_came_ahead_can_be_lost_again) {
   s.add_thread(0, [&] {
     s.compute(20000);
     far.store(1, release);   // 2000 cycles
-    flag.store(1, release);  // its line comes at once, and its spinner takes a copy back meanwhile
+    flag.store(1, release);  // its line arrives at once, and its spinner fetches a copy meanwhile
     s.compute(1);
     far.fetch_or(0, relaxed);
     written = s.now();

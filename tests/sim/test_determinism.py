@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""A simulated run is the same every time, with every compiler, at every address: the output of tests/sim/determinism.cpp, built
-twice, in several surroundings. And it reads no uninitialised memory, by valgrind's memcheck and the sanitizers."""
+"""A simulated run is the same every time, with every compiler, at every address. The test compares the output of
+tests/sim/determinism.cpp, built twice, in several environments. valgrind's memcheck and the sanitizers show that it reads no
+uninitialised memory."""
 
 import os
 import shutil
@@ -27,7 +28,7 @@ class Determinism(unittest.TestCase):
         cls.expected = run([OPTIONS["--program"], OPTIONS["--machines"]])
 
     def same(self, what, said):
-        """Byte by byte; if not, the first line that differs."""
+        """Compares the outputs byte by byte. On a difference, shows the first line that differs."""
         if said == self.expected:
             return
         for ours, theirs in zip(self.expected.decode().splitlines(), said.decode().splitlines()):
@@ -37,12 +38,12 @@ class Determinism(unittest.TestCase):
     def in_all_surroundings(self, program):
         command = [program, OPTIONS["--machines"]]
         self.same("again", run(command))
-        # Stacks at other addresses, and other bytes in memory that is not written.
+        # These put stacks at other addresses, and other bytes into memory that is not written.
         self.same("with a larger environment", run(command, USHER_PADDING="x" * 70001))
         self.same("with memory full of 0x5a", run(command, MALLOC_PERTURB_="165"))
         if shutil.which("setarch"):
             fixed = ["setarch", "-R", *command]
-            # A container may forbid it.
+            # A container may forbid setarch.
             if subprocess.run(["setarch", "-R", "true"], capture_output=True, timeout=LIMIT).returncode == 0:
                 self.same("without address randomisation", run(fixed))
 
@@ -54,14 +55,14 @@ class Determinism(unittest.TestCase):
         self.in_all_surroundings(OPTIONS["--plain"])
 
     def test_threads_differ_and_seeds_count(self):
-        """The comparison is effective: no two points are alike."""
+        """Shows that the comparison is effective: no two points have the same output."""
         lines = [line.split(b":", 1)[1] for line in self.expected.splitlines()]
         self.assertEqual(len(set(lines)), len(lines))
 
     def test_sanitized(self):
         if "--sanitized" not in OPTIONS:
             self.skipTest("no clang with sanitizers")
-        # Fibers throw nothing here; their stacks are blocks of the heap.
+        # Fibers throw no exceptions here, and their stacks are blocks of the heap.
         self.same("sanitized", run([OPTIONS["--sanitized"], OPTIONS["--machines"]], ASAN_OPTIONS="detect_leaks=1"))
 
     def test_memcheck(self):

@@ -1,4 +1,4 @@
-// The log of a run: it does not change the run, it names the words that threads access, and it shows TWA's hand-over.
+// The log of a run. It does not change the run, it names the words that threads access, and it shows TWA's hand-over.
 #include "sim/trace.hpp"
 
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ point mutexbench(const char* lock, unsigned threads) {
   return p;
 }
 
-/// Two CPUs, so that threads sleep and lose them.
+/// Two CPUs, so that threads sleep and lose their CPUs.
 machine two_cpus() {
   machine m = read_machine(folder + "/x5-2.toml");
   m.sockets = 1;
@@ -45,7 +45,7 @@ TEST(trace, changes_nothing) {
   } const cases[] = {{large, "twa-spin", 4}, {large, "ticket-spin", 40}, {large, "mcs-spin", 20},
                      {small, "mcs", 6},      {small, "futex", 6},        {small, "ttas-spin", 4}};
   for (const auto& c : cases) {
-    if (find_simulated_lock(c.lock) == nullptr) continue;  // a build of a few locks
+    if (find_simulated_lock(c.lock) == nullptr) continue;  // a build with few locks
     const point p = mutexbench(c.lock, c.threads);
     trace t(100000);
     const result without = run_point(c.m, p), with = run_point(c.m, p, &t);
@@ -119,7 +119,7 @@ TEST(trace, what_accesses_cost_and_where_lines_come_from) {
     word.load(relaxed);
     word.compare_exchange_strong(seen, 10, relaxed, relaxed);
   });
-  s.add_thread(36, [&] {  // the other socket
+  s.add_thread(36, [&] {  // a thread of the other socket
     at(30000);
     word.load(relaxed);
     at(50000);
@@ -169,7 +169,7 @@ class twa_hand_over : public testing::Test {
     };
   }
 
-  /// The first such entry after the last that was found.
+  /// The first matching entry after the last entry found.
   const entry& next(const std::string& step, const is& wanted) {
     const auto& all = trace_.entries();
     const auto found = std::find_if(all.begin() + std::ptrdiff_t(from_), all.end(), wanted);
@@ -184,8 +184,8 @@ class twa_hand_over : public testing::Test {
 };
 
 TEST_F(twa_hand_over, the_ten_steps) {
-  // The paper's threads T1 to T4 are 0 to 3 here. Numbers in the words are doubled (ticket_words.hpp), slots count by
-  // four.
+  // The paper's threads T1 to T4 are 0 to 3 here. Numbers in the words are doubled (ticket_words.hpp), and slots count
+  // in steps of four.
   machine m = read_machine(folder + "/x5-2.toml");
   simulation s(m, 1);
   runtime p(s, 4);
@@ -193,7 +193,7 @@ TEST_F(twa_hand_over, the_ten_steps) {
   lock.be_named(s.shared(), 1);
   trace_.follow(s.shared(), m, 0);
   s.set_trace(&trace_);
-  const auto cpu_of = [](unsigned t) { return t % 2 * 36 + t; };  // both sockets
+  const auto cpu_of = [](unsigned t) { return t % 2 * 36 + t; };  // uses both sockets
   for (unsigned t = 0; t < 4; t++)
     s.add_thread(cpu_of(t), [&, t] {
       s.compute(10000 * (t + 1) - s.now());
@@ -202,11 +202,11 @@ TEST_F(twa_hand_over, the_ten_steps) {
       if (t == 1) s.compute(200000 - s.now());
       lock.unlock();
     });
-  // 1: ticket and grant are 0: so step 2 finds them.
+  // 1: ticket and grant are 0, as step 2 shows.
   s.run();
   trace_.over();
 
-  // 2: T1 takes number 0 and is in.
+  // 2: T1 takes number 0 and enters.
   next("2", of(0, what::arrives));
   EXPECT_EQ(next("2", of(0, what::modifies, "lock+0")).after, 2u);
   EXPECT_EQ(next("2", of(0, what::reads, "lock+4")).after, 0u);
@@ -215,7 +215,7 @@ TEST_F(twa_hand_over, the_ten_steps) {
   EXPECT_EQ(next("3", of(1, what::modifies, "lock+0")).after, 4u);
   EXPECT_EQ(next("3", of(1, what::reads, "lock+4")).after, 0u);
   next("3", of(1, what::spins, "lock+4"));
-  // 4: T3 takes number 2, reads a slot, then grant again, then watches the slot.
+  // 4: T3 takes number 2, reads a slot, reads grant again, and then watches the slot.
   EXPECT_EQ(next("4", of(2, what::modifies, "lock+0")).after, 6u);
   const entry& slot3 = next("4", of(2, what::reads, "array["));
   EXPECT_EQ(next("4: looks at grant again", of(2, what::reads, "lock+4")).after, 0u);
@@ -226,13 +226,14 @@ TEST_F(twa_hand_over, the_ten_steps) {
   EXPECT_EQ(next("5: looks at grant again", of(3, what::reads, "lock+4")).after, 0u);
   next("5", of(3, what::spins, slot4.place));
   EXPECT_NE(slot3.line / 2, slot4.line / 2) << "in one sector";
-  // 6: T1 releases: grant from 0 to 1. Nobody is told but T2.
+  // 6: T1 releases the lock: grant changes from 0 to 1. Only T2 is notified.
   next("6", of(0, what::leaves));
   const entry& store = next("6", of(0, what::writes, "lock+4"));
   EXPECT_EQ(store.before, 0u);
   EXPECT_EQ(store.after, 2u);
   EXPECT_EQ(store.to_others, std::vector<unsigned>{1});
-  // 7 and 8: T2 reads it and owns the lock; T1 increments the slot of number 2. Their order is not specified.
+  // 7 and 8: T2 reads the new value and owns the lock; T1 increments the slot of number 2. The order of the two is not
+  // specified.
   const std::size_t after_6 = from_;
   EXPECT_TRUE(next("7", of(1, what::looks, "lock+4")).goes_on);
   next("7", of(1, what::enters));
@@ -242,12 +243,12 @@ TEST_F(twa_hand_over, the_ten_steps) {
   EXPECT_EQ(told.after, told.before + 4);
   EXPECT_EQ(told.to_others, std::vector<unsigned>{2});
   const std::size_t after_8 = from_;
-  // 9: T3 sees that, looks at grant, and watches grant from now on.
+  // 9: T3 sees the increment, reads grant, and watches grant from then on.
   EXPECT_TRUE(next("9", of(2, what::looks, slot3.place)).goes_on);
   EXPECT_EQ(next("9", of(2, what::reads, "lock+4")).after, 2u);
   next("9", of(2, what::spins, "lock+4"));
-  // 10: T1 is out. T2 is the owner, T3 waits for grant, T4 still for its slot.
-  const std::size_t after_9 = std::exchange(from_, after_8);  // with which it competes
+  // 10: T1 has left. T2 is the owner, T3 watches grant, and T4 still watches its slot.
+  const std::size_t after_9 = std::exchange(from_, after_8);  // T1 runs concurrently with step 9
   next("10", of(0, what::ends));
   from_ = after_9;
   next("10", of(1, what::leaves));
@@ -258,8 +259,8 @@ TEST_F(twa_hand_over, in_every_one_of_a_run) {
   const machine m = read_machine(folder + "/x5-2.toml");
   run_point(m, mutexbench("twa-spin", 4), &trace_);
   struct {
-    bool to_store = false, to_tell = false;  // on its way out
-    std::string slot;                        // that it watches
+    bool to_store = false, to_tell = false;  // set while the thread leaves
+    std::string slot;                        // the slot that it watches
   } threads[4];
   unsigned handed_over = 0, brought_near = 0;
   for (const entry& e : trace_.entries()) {
@@ -276,7 +277,7 @@ TEST_F(twa_hand_over, in_every_one_of_a_run) {
       EXPECT_TRUE(t.to_tell || handed_over == 0) << "the array before grant, at " << e.time;
       t.to_tell = false;
     }
-    // Who watches a slot does not turn to grant before the slot has changed.
+    // A thread that watches a slot does not access grant before the slot has changed.
     if (e.does == what::spins && array) t.slot = e.place;
     if (e.does == what::looks && e.place == t.slot && e.goes_on) {
       EXPECT_NE(e.after, 0u);

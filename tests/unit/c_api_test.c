@@ -1,4 +1,4 @@
-/* The C interface, from C. */
+/* Tests the C interface from C. */
 #include <assert.h>
 #include <errno.h>
 #include <pthread.h>
@@ -62,7 +62,7 @@ static int one_lock(const char* name) {
   return 0;
 }
 
-/* Three threads pass a turn round: by a condition variable, then by semaphores. */
+/* Three threads pass a turn round, first by a condition variable, then by semaphores. */
 static usher_cond_t turned = USHER_COND_INITIALIZER;
 static usher_sem_t empty = USHER_SEM_INITIALIZER, full;
 static int turn;
@@ -125,7 +125,7 @@ static int waits(double append) {
   return 0;
 }
 
-/* Objects on the heap, as other languages have them. */
+/* Objects on the heap, as in other languages. */
 static int on_the_heap(void) {
   usher_mutex_t* m = usher_mutex_new(NULL);
   usher_cond_t* c = usher_cond_new(1);
@@ -150,7 +150,7 @@ static int on_the_heap(void) {
   return 0;
 }
 
-/* A condition variable is not freed while a thread waits that nobody has signalled. */
+/* A condition variable is not freed while a thread waits without a signal. */
 static usher_cond_t* waited_for;
 static int waits_now, signalled;
 static void* wait_once(void* unused) {
@@ -168,7 +168,7 @@ static int freed_while_waited_for(void) {
   waited_for = usher_cond_new(1);
   CHECK(waited_for != NULL && pthread_create(&waiter, NULL, wait_once, NULL) == 0);
   while (!seen) {
-    usher_mutex_lock(&shared); /* with it the thread waits, if it has begun to */
+    usher_mutex_lock(&shared); /* once locked, the thread waits if it has begun to */
     seen = waits_now;
     if (seen) CHECK(usher_cond_free(waited_for) == EBUSY);
     usher_mutex_unlock(&shared);
