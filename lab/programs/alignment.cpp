@@ -1,6 +1,6 @@
-// MutexBench with two threads ("TWA", section 4.2: a critical section of some PRNG steps, a random number of them outside) on a
-// mutex at each place that it can have in a cache line. A mutex of 40 bytes lies in two lines at four of the eight places; what a
-// hand-over writes should lie in one.
+// MutexBench with two threads ("TWA", section 4.2: a critical section of some PRNG steps, a random number of them
+// outside), on a mutex at each possible place in a cache line. A mutex of 40 bytes spans two lines at four of the eight
+// places; all writes of a hand-over should go to one line.
 #include <pthread.h>
 
 #include <algorithm>
@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::size_t line = 64, step = 8;
 
-/// With a pair of lines of its own on either side, so that no other data shares the lines of the mutex.
+/// Has its own pair of lines on each side, so that no other data shares the lines of the mutex.
 struct alignas(2 * line) room {
   unsigned char before[2 * line];
   unsigned char bytes[2 * line];
@@ -31,7 +31,7 @@ std::uint32_t next(std::uint32_t x) {
   return x ^ x << 5;
 }
 
-/// Acquisitions of both threads in a millisecond.
+/// The acquisitions of both threads in a millisecond.
 double run(pthread_mutex_t& mutex, long inside, long outside, double seconds) {
   std::atomic<bool> go{false}, over{false};
   std::atomic<std::uint64_t> all{0};
@@ -47,7 +47,7 @@ double run(pthread_mutex_t& mutex, long inside, long outside, double seconds) {
       done++;
       for (long i = outside == 0 ? 0 : long(x % std::uint32_t(outside)); i > 0; i--) x = next(x);
     }
-    all += done + (x == 0);  // xorshift is never 0: so the loops are not optimised away
+    all += done + (x == 0);  // xorshift is never 0; this use keeps the loops from being optimised away
   };
   std::thread a(thread, 1), b(thread, 2);
   const auto begin = std::chrono::steady_clock::now();

@@ -1,13 +1,13 @@
-// The arena's own program: plain pthread calls, measured under the C library's mutex and, with the preload, under other locks.
-// One run is one point: each thread locks one of several mutexes, works with it, and works without it
-// (lab/arena/__main__.py has the list of points, sets library and time limit, and compares). Prints one line of JSON.
+// The arena's own program: plain pthread calls, measured under the C library's mutex and, with the preload, under other
+// locks. One run is one point: each thread locks one of several mutexes, works with it, and works without it. Prints
+// one line of JSON. lab/arena/__main__.py has the list of points, sets library and time limit, and compares.
 //
-// Work is a number of steps, not a time: a section executes the same instructions under every lock, and a thread that is
-// preempted in one still has to finish it. `--what calibrate` prints the time of a step.
+// Work is a number of steps, not a time: a section executes the same instructions under every lock, and a thread that
+// is preempted in a section still has to finish it. `--what calibrate` prints the time of a step.
 //
 // The measurement costs the same under every lock: a thread reads the time-stamp counter once an operation, after the
-// unlock, and once more before the lock if there is work outside. A wait is the time between these: from
-// the call of lock to the return of unlock, the thread's own section included. No clock is read with the mutex held.
+// unlock, and once more before the lock if it works outside. A wait is the time between these readings: from the call
+// of lock to the return of unlock, including the thread's own section. No clock is read with the mutex held.
 #include <pthread.h>
 #include <sched.h>
 #include <sys/mman.h>
@@ -38,14 +38,15 @@ namespace {
 using workloads::fail;
 using clock_type = std::chrono::steady_clock;
 
-constexpr std::size_t line_pair = 128;  // the adjacent line is fetched with a line
+constexpr std::size_t line_pair = 128;  // the processor fetches the adjacent line, too
 constexpr std::size_t page = 4096;
 
 void check(int error, const char* what) {
   if (error != 0) fail(std::string(what) + ": " + std::strerror(error));
 }
 
-/// Steps of a xorshift64: each depends on the one before. Not in line, so that all callers run the same code.
+/// Steps of a xorshift64. Each depends on the one before. The function is not inlined, so that all callers run the same
+/// code.
 [[gnu::noinline]] std::uint64_t steps(std::uint64_t state, std::uint64_t count) {
   for (; count > 0; --count) {
     state ^= state << 13;
@@ -55,7 +56,7 @@ void check(int error, const char* what) {
   return state;
 }
 
-/// The cheapest clock; its unit follows from the duration of the run.
+/// The cheapest clock. Its unit is derived from the duration of the run.
 inline std::uint64_t ticks() {
 #if defined(__x86_64__)
   return __builtin_ia32_rdtsc();
@@ -86,7 +87,7 @@ struct plan {
   std::string kind = "normal";
 };
 
-/// The data that a mutex guards: every section writes it, and the counts show a failure of exclusion.
+/// The data that a mutex guards. Every section writes it, and the counts show a failure of exclusion.
 struct guarded {
   std::uint64_t state = 1, sections = 0, owner_changes = 0;
   long last_owner = -1;
@@ -107,13 +108,13 @@ struct alignas(line_pair) cell {
 
 enum phase : int { warming_up, measuring, over };
 
-/// The counts of one thread. It alone writes; the main thread reads.
+/// The counts of one thread. Only that thread writes them; the main thread reads them.
 struct alignas(line_pair) record {
   std::atomic<std::uint64_t> operations{0};
   std::atomic<std::uint64_t> longest{0};
 };
 
-/// Pages that have not been touched before: page faults in the critical section.
+/// Pages that have not been accessed before, for page faults in the critical section.
 class fresh_pages {
  public:
   explicit fresh_pages(bool wanted) {
@@ -125,7 +126,7 @@ class fresh_pages {
   void touch(long count) {
     for (; count > 0; --count, next_ += page) memory_[next_ % size] = 1;
   }
-  /// Outside the section.
+  /// Called outside the section.
   void renew(long count) {
     if (next_ + static_cast<std::size_t>(count) * page <= size) return;
     madvise(memory_, size, MADV_DONTNEED);
@@ -163,7 +164,7 @@ void work(const plan& p, std::vector<cell>& cells, const std::atomic<int>& now, 
     if (p.sleep_every > 0 && done % static_cast<std::uint64_t>(p.sleep_every) == 0) nanosleep(&nap, nullptr);
     if (const int error = pthread_mutex_unlock(c.mutex); error != 0) check(error, "pthread_mutex_unlock");
     const std::uint64_t end = ticks();
-    // Another CPU's counter may be behind: no wait then.
+    // Another CPU's counter may be behind. The difference is then not a wait.
     if (end - asked > longest && end > asked && now.load(std::memory_order_relaxed) != warming_up) {
       longest = end - asked;
       mine.longest.store(longest, std::memory_order_relaxed);
@@ -173,11 +174,11 @@ void work(const plan& p, std::vector<cell>& cells, const std::atomic<int>& now, 
     if (p.pages > 0) pages.renew(p.pages);
     if (p.outside > 0) own = steps(own, random.below(most_outside));
   }
-  if (own == 0) fail("xorshift came to 0");  // so that the work outside is not optimised away
+  if (own == 0) fail("xorshift came to 0");  // uses the result, so that the work outside is not optimised away
 }
 
 struct run_results {
-  std::vector<std::uint64_t> counts;  // of each thread, in the measured time
+  std::vector<std::uint64_t> counts;  // counts of each thread in the measured time
   usage before, after;
   double elapsed = 0, ticks = 0;
 };
@@ -202,7 +203,7 @@ run_results measure(const plan& p, const std::vector<record>& records, std::atom
   return out;
 }
 
-/// Checks that the mutexes excluded, and prints the run.
+/// Checks that the mutexes excluded, and prints the results of the run.
 void report(const std::vector<cell>& cells, const std::vector<record>& records, const run_results& run) {
   std::uint64_t sections = 0, changes = 0, done = 0, measured = 0, longest = 0;
   for (const cell& c : cells) {
@@ -257,10 +258,10 @@ int run_mutex(const plan& p) {
   const run_results run = measure(p, records, now);
   for (std::thread& t : team) t.join();
   report(cells, records, run);
-  std::_Exit(0);  // idle threads do not end
+  std::_Exit(0);  // idle threads never end
 }
 
-/// Not inlined, and one loop each, so that it contains the two calls only.
+/// Not inlined, and each function has its own loop, so that the loop contains only the two calls.
 [[gnu::noinline]] void lock_pairs(pthread_mutex_t& mutex, long count) {
   for (; count > 0; --count) {
     pthread_mutex_lock(&mutex);
@@ -274,7 +275,7 @@ int run_mutex(const plan& p) {
   }
 }
 
-/// Batches for the given time; the fastest is the cost of the calls, for noise only adds time.
+/// Runs batches for the given time. The fastest batch gives the cost of the calls, because noise only adds time.
 int run_pairs(const plan& p, bool alone) {
   constexpr long batch = 20000;
   cell c;
@@ -318,8 +319,8 @@ int calibrate() {
   return 0;
 }
 
-/// A neighbour: threads that compute without a mutex.
-/// Each round writes a volatile object: the compiler may assume that a loop without a side effect ends, and leave it out.
+/// Runs as a neighbour: threads that compute without a mutex. Each round writes a volatile object. Otherwise the
+/// compiler may assume that the loop ends and omit it.
 [[noreturn]] void be_busy(long threads) {
   const auto compute = [] {
     for (volatile std::uint64_t state = 1;;) state = steps(state, 1000000);

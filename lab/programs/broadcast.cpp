@@ -1,6 +1,7 @@
-// A broadcast to many waiters while other threads use the mutex all the time: how long until the last waiter has returned from
-// pthread_cond_wait() and unlocked, how often each waiter slept, and how many were runnable at once. The first rounds are timed. In the
-// others the states of the waiters are read as often as possible, which itself takes time (as in herd).
+// A broadcast to many waiters while other threads use the mutex all the time. Measures the time until the last waiter
+// has returned from pthread_cond_wait() and unlocked, how often each waiter slept, and how many were runnable at once.
+// The first rounds are timed. In the others the states of the waiters are read as often as possible, which itself takes
+// time (as in herd).
 #include <unistd.h>
 
 #include <limits>
@@ -38,13 +39,13 @@ struct settings {
 struct stage {
   alignas(line_pair) checked_mutex mutex;
   alignas(line_pair) checked_condition begun;
-  // Under the mutex:
+  // These are accessed under the mutex:
   long round = 0, waiting = 0;
-  // Between rounds the waiters sleep on an object that is no pthread object.
+  // Between rounds the waiters sleep on an object outside pthreads.
   alignas(line_pair) std::atomic<int> armed{0};
   alignas(line_pair) std::atomic<long> through{0}, voluntary{0}, involuntary{0};
   std::atomic<bool> over{false};
-  std::atomic<double> last{0};  // seconds since the epoch at which the latest waiter had unlocked
+  std::atomic<double> last{0};  // seconds since the epoch at which the last waiter had unlocked
 };
 
 using waiter_states = std::vector<std::unique_ptr<thread_state>>;
@@ -67,9 +68,9 @@ void wait_once(stage& s, thread_state& me, long number) {
   s.through.fetch_add(1);
 }
 
-/// Returns once all waiters sleep on the condition variable and all users wait for the mutex, which the caller holds then.
+/// Returns when all waiters sleep on the condition variable and all users wait for the mutex, with the mutex held.
 void gather(stage& s, traffic& users, const waiter_states& states, long number) {
-  // The users pause meanwhile: that is not measured.
+  // The users pause meanwhile. That time is not measured.
   s.armed.store(static_cast<int>(number));
   s.armed.notify_all();
   for (bool all = false; !all; sleep_seconds(0.0002)) {
@@ -86,7 +87,7 @@ struct results {
   long missing = 0;  // waiters of the last broadcast that had not returned in time
 };
 
-/// One broadcast, until all waiters are through or its time is over.
+/// One broadcast, until all waiters have returned or the time limit is reached.
 void broadcast(stage& s, const settings& set, traffic& users, const waiter_states& states, long number, results& out) {
   const bool looked_at = number > set.rounds;
   gather(s, users, states, number);
@@ -100,7 +101,7 @@ void broadcast(stage& s, const settings& set, traffic& users, const waiter_state
   s.begun.broadcast();
   s.mutex.unlock();
   long most = 0;
-  // Reading the states takes a CPU, which on a busy machine is what makes a broadcast long.
+  // Reading the states takes a CPU, and on a busy machine that makes a broadcast long.
   const double enough = looked_at ? 5 * set.patience : set.patience;
   while (s.through.load() < set.waiters && seconds_since(epoch) < start + enough) {
     if (looked_at)
@@ -111,7 +112,7 @@ void broadcast(stage& s, const settings& set, traffic& users, const waiter_state
   const std::uint64_t after = users.operations();
   out.missing = set.waiters - s.through.load();
   if (out.missing > 0) {
-    users.pause();  // then the waiters get the mutex; of their time only a lower bound is known
+    users.pause();  // the waiters then get the mutex; only a lower bound of their time is known
     for (int tries = 0; s.through.load() < set.waiters; sleep_seconds(0.001))
       if (++tries > 20000) fail("it hangs, and waits for " + std::to_string(out.missing));
     s.last.store(start + enough);

@@ -1,9 +1,10 @@
-// Threads share fewer buffers than there are threads (Malthusian Locks, §6.11). Each thread takes a buffer, perhaps waiting for one,
-// exchanges random places of it with a buffer of its own, returns it, and updates random places of its own buffer. The order of
-// wake-ups decides how many threads, and so how many private buffers, circulate through the caches.
+// Threads share fewer buffers than there are threads (Malthusian Locks, §6.11). Each thread takes a buffer, perhaps
+// after a wait, exchanges random places of it with a buffer of its own, returns it, and updates random places of its
+// own buffer. The order of wake-ups decides how many threads, and so how many private buffers, circulate through the
+// caches.
 //
-// Buffers are taken at the front of the deque and returned at its back, so all of them circulate, whatever the order of the
-// threads is: a difference comes from the threads alone.
+// Buffers are taken at the front of the deque and returned at its back, so all buffers circulate for any order of the
+// threads: a difference comes only from the threads.
 #include <deque>
 
 #include "tally.hpp"
@@ -36,7 +37,7 @@ struct settings {
 
 struct buffer {
   std::vector<std::uint32_t> words;
-  bool taken = false;  // plain on purpose, a witness: it is in one thread's hands at a time
+  bool taken = false;  // deliberately not atomic, to detect races: only one thread at a time has the buffer
 
   explicit buffer(std::size_t size) : words(size, 1) {}
 };
@@ -52,7 +53,7 @@ struct buffer_pool {
 
   bool over() const { return stop.load(std::memory_order_relaxed); }
 
-  /// Null when the run is over.
+  /// Returns null when the run is over.
   buffer* take(long thread, counter& waits) {
     if (with_semaphore) {
       wait_for(available);
@@ -84,7 +85,7 @@ struct buffer_pool {
     if (with_semaphore) post(available);
   }
 
-  /// Ends the run: a thread that has not seen `stop` waits already, and is woken.
+  /// Ends the run. A thread that has not seen `stop` is already waiting and is woken here.
   void finish(long threads) {
     stop.store(true, std::memory_order_relaxed);
     mutex.lock();
@@ -117,7 +118,7 @@ void work(buffer_pool& pool, long thread, buffer& own, long exchanges, long upda
 
 struct results {
   std::vector<record> records;
-  std::vector<std::uint64_t> iterations;  // of each thread, in the measured time
+  std::vector<std::uint64_t> iterations;  // counts of each thread in the measured time
   std::uint64_t waits = 0, total = 0;
   switches switched;
   double elapsed = 0;
@@ -153,7 +154,7 @@ void report(document& out, const settings& set, const buffer_pool& pool, const r
   out["seconds"] = measured.elapsed;
   out["iterations"] = measured.total;
   out["iterations_per_second"] = static_cast<double>(measured.total) / measured.elapsed;
-  // A semaphore does not tell whether a thread waited.
+  // A semaphore does not report whether a thread waited.
   if (!set.with_semaphore) out["waits_per_iteration"] = static_cast<double>(measured.waits) * each;
   out["window"] = set.window;
   out["distinct_threads"] = pool.order.distinct(static_cast<std::size_t>(set.window));

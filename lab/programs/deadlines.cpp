@@ -1,6 +1,6 @@
-// Threads that wait for a mutex with a deadline: their context switches and the CPU time of these. Either the mutex is held all the time
-// and every waiter times out; or it is held until the waiters sleep, other threads use it all the time from then on, and some or all
-// waiters acquire it.
+// Threads that wait for a mutex with a deadline: their context switches and CPU time. In one case the mutex is held all
+// the time, and every waiter times out. In the other it is held until the waiters sleep; then other threads use it all
+// the time, and some or all waiters acquire it.
 #include "traffic.hpp"
 
 namespace {
@@ -28,7 +28,7 @@ struct settings {
 
 struct alignas(line_pair) record {
   switches switched;
-  double late = 0;    // µs after the deadline at which it returned with ETIMEDOUT
+  double late = 0;    // µs from the deadline to the return with ETIMEDOUT
   double waited = 0;  // µs
   bool got = false;
 };
@@ -66,20 +66,20 @@ struct results {
   std::vector<record> records;
   switches process;
   double elapsed = 0, cpu_seconds = 0;
-  std::uint64_t used = 0;  // operations of the users
+  std::uint64_t used = 0;  // the users' operations
 };
 
-/// Lets the waiters begin, with the mutex held, and returns once all have returned from the call.
+/// Lets the waiters begin with the mutex held, and returns when all have returned from the call.
 void measure(checked_mutex& mutex, traffic& users, const settings& set, std::latch& begun, std::atomic<long>& through,
              results& out) {
-  // The threads are there already: what is counted is the waiting, and one switch each that begins it.
+  // The threads already exist, so only the wait is counted, and one switch of each thread that begins it.
   const switches before = switches::of(RUSAGE_SELF);
   const double cpu_before = process_cpu_seconds();
   const std::uint64_t used_before = users.operations();
   const clock_type::time_point start = clock_type::now();
   begun.count_down();
   if (set.users > 0) {
-    // The waiters wait already when the traffic begins.
+    // The waiters already wait when the traffic begins.
     sleep_seconds(set.seconds / 20);
     users.flow();
     sleep_seconds(0.002);
@@ -108,7 +108,7 @@ void report(document& out, const settings& set, const results& measured) {
   out["deadline_s"] = set.seconds;
   out["seconds"] = measured.elapsed;
   out["got"] = got;
-  out["voluntary_switches"] = theirs.voluntary;  // of the waiters, in the call
+  out["voluntary_switches"] = theirs.voluntary;  // the waiters' switches in the call
   out["involuntary_switches"] = theirs.involuntary;
   out["switches_per_waiter"] =
       static_cast<double>(theirs.voluntary + theirs.involuntary) / static_cast<double>(set.waiters);

@@ -1,6 +1,5 @@
-// What one uncontended lock and unlock costs where a lock is embedded in a program, beside other libraries'
-// locks. Rounds are interleaved and a ratio is that of the fastest rounds: noise on a shared machine only
-// ever adds time.
+// The cost of one uncontended lock and unlock when a lock is embedded in a program, beside other libraries' locks.
+// Rounds are interleaved, and a ratio is that of the fastest rounds, because noise on a shared machine only adds time.
 #include <tbb/queuing_mutex.h>
 #include <tbb/spin_mutex.h>
 
@@ -51,7 +50,7 @@ struct candidate {
   double best = std::numeric_limits<double>::infinity();  // ns a pair
 };
 
-/// A lock's plain form, and its spinning form, which compares with other libraries' spin locks.
+/// Adds a lock's plain form, and its spinning form for the comparison with other libraries' spin locks.
 template <template <class, class> class Lock>
 void add(std::vector<candidate>& all, const std::string& name) {
   using usher::waiting_kind;
@@ -60,7 +59,7 @@ void add(std::vector<candidate>& all, const std::string& name) {
     all.push_back({name + "-spin", &pairs<usher::mutex<Lock, waiting_kind::spin>>});
 }
 
-/// The lock of another library that each of ours is compared with, besides nsync_mu and std::mutex.
+/// The other library's lock with which each of our locks is compared, besides nsync_mu and std::mutex.
 constexpr std::pair<std::string_view, std::string_view> closest[] = {
     {"tas-spin", "ck_fas"},
     {"ttas-spin", "tbb::spin_mutex"},
@@ -93,9 +92,9 @@ group peers_of_ours() {
   };
 }
 
-/// The share of the CPU time that other processes had.
+/// Returns the share of the CPU time that other processes had.
 double measure(group& ours, group& peers, long rounds, long iterations) {
-  // The C library's mutex leaves out the atomics in a process that never had a second thread.
+  // The C library's mutex omits atomics in a process that never had a second thread.
   std::thread([] {}).join();
   const workloads::cpu_times start = workloads::cpu_times::now();
   using clock = std::chrono::steady_clock;
@@ -113,7 +112,7 @@ double measure(group& ours, group& peers, long rounds, long iterations) {
   return workloads::others_share(start, workloads::cpu_times::now(), workloads::process_cpu_seconds());
 }
 
-/// The table on standard output, and its rows in the document.
+/// Writes the table to standard output, and its rows to the document.
 void report(const group& ours, const group& peers, field results) {
   const double nsync = best_of(peers, "nsync_mu"), standard = best_of(peers, "std::mutex");
   std::printf("%-20s %9s %11s %13s  %s\n", "lock", "ns a pair", "/ nsync_mu", "/ std::mutex", "/ closest peer");

@@ -4,7 +4,7 @@
 #include <nsync.h>
 #include <stdalign.h>
 
-/* Keeps the compiler from looking from one pair into the next. */
+/* Keeps the compiler from optimising across pairs. */
 #define barrier() __asm__ volatile("" ::: "memory")
 
 void ck_fas_pairs(long n) {

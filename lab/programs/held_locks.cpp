@@ -1,5 +1,5 @@
-// What it costs to hold many mutexes at once, and what threads leave behind that end while they hold one. A lock whose owner keeps a
-// queue node for each mutex that it holds must find that node again.
+// The cost of holding many mutexes at once, and the effects of threads that end while they hold a mutex. A lock whose
+// owner keeps a queue node for each held mutex must find that node again.
 #include <sched.h>
 
 #include "traffic.hpp"
@@ -8,7 +8,7 @@ namespace {
 
 using namespace workloads;  // NOLINT(google-build-using-namespace): a program of one file
 
-/// Each has its own pair of lines, as objects of a program have.
+/// A mutex on its own pair of lines, like the mutexes of a program's objects.
 struct alignas(line_pair) own_line : checked_mutex {};
 
 using mutexes = std::vector<own_line>;
@@ -20,13 +20,13 @@ bool in_time() {
   return seconds_since(begun) < limit;
 }
 
-/// Locks all, then unlocks all in that order. False if the time did not suffice.
+/// Locks all mutexes, then unlocks all in the given order. Returns false if the time did not suffice.
 bool all_at_once(mutexes& m, const std::string& order, field out) {
   const std::size_t n = m.size();
   std::vector<std::size_t> way(n);
   for (std::size_t i = 0; i < n; ++i) way[i] = order == "reverse" ? n - 1 - i : i;
   if (order == "random") {
-    std::uint64_t state = 88172645463325252U;  // xorshift: the same everywhere
+    std::uint64_t state = 88172645463325252U;  // xorshift gives the same order everywhere
     for (std::size_t i = n; i > 1; --i) {
       state ^= state << 13;
       state ^= state >> 7;
@@ -49,7 +49,7 @@ bool all_at_once(mutexes& m, const std::string& order, field out) {
   return unlocked == n;
 }
 
-/// Hand over hand through a ring, while others are held: the best of ten batches.
+/// Locks hand over hand through a ring while others are held. Returns the best of ten batches.
 double ns_of_a_step(mutexes& others, long steps, long& done) {
   constexpr std::size_t length = 64;
   mutexes ring(length);
@@ -103,13 +103,13 @@ void* lock_unlock_and_end(void* mutex) {
   return nullptr;
 }
 
-/// Threads one after another, each with a mutex of its own. Returns how many the time sufficed for.
+/// Runs threads one after another, each with a mutex of its own. Returns how many threads ran within the time.
 std::size_t threads_that_end(mutexes& m, void* (*work)(void*)) {
   pthread_attr_t small;
   check(pthread_attr_init(&small), "pthread_attr_init");
   check(pthread_attr_setstacksize(&small, 64UL << 10), "pthread_attr_setstacksize");
   std::size_t done = 0;
-  // On one CPU: they run one after another, and the wake-up of another CPU is not measured.
+  // The threads run on one CPU, because they run one after another and the wake-up of another CPU must not be measured.
   cpu_set_t one;
   CPU_ZERO(&one);
   CPU_SET(sched_getcpu(), &one);
@@ -127,7 +127,7 @@ void run_all(mutexes& m, document& out) {
   bool complete = true;
   for (const char* order : {"forward", "reverse", "random"}) {
     complete = all_at_once(m, order, out[order]);
-    if (!complete) break;  // the rest stays locked
+    if (!complete) break;  // the other mutexes stay locked
   }
   out["complete"] = complete;
 }

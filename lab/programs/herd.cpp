@@ -1,7 +1,7 @@
-// A broadcast to many waiters while the broadcaster holds the mutex. Each waiter that is woken before it can acquire the mutex runs for
-// nothing and sleeps again. Rounds alternate: one is timed until all waiters are through; in the next the states of the waiters are read
-// as often as possible, which itself takes time. The number of runnable waiters is sampled, so it is a lower bound; context
-// switches are exact.
+// A broadcast to many waiters while the broadcaster holds the mutex. Each waiter that is woken before it can acquire
+// the mutex runs in vain and sleeps again. Rounds alternate: one is timed until all waiters have returned; in the next
+// the states of the waiters are read as often as possible, which itself takes time. The number of runnable waiters is
+// sampled, so it is a lower bound; context switches are exact.
 #include <unistd.h>
 
 #include <memory>
@@ -36,11 +36,11 @@ struct settings {
 struct stage {
   alignas(line_pair) checked_mutex mutex;
   alignas(line_pair) checked_condition begun;
-  // Under the mutex:
+  // These are accessed under the mutex:
   long round = 0, waiting = 0;
   long voluntary = 0, involuntary = 0, wakeups = 0;
   clock_type::time_point last;
-  // Between rounds the waiters sleep on an object that is no pthread object.
+  // Between rounds the waiters sleep on an object outside pthreads.
   alignas(line_pair) std::atomic<int> armed{0};
   std::atomic<long> reported{0};
 };
@@ -65,7 +65,7 @@ void wait_once(stage& s, thread_state& me, long number) {
   s.mutex.unlock();
 }
 
-/// Returns once all waiters sleep on the condition variable.
+/// Returns when all waiters sleep on the condition variable.
 void gather(stage& s, const waiter_states& states, long number) {
   s.armed.store(static_cast<int>(number));
   s.armed.notify_all();
@@ -101,7 +101,7 @@ void broadcast(stage& s, const settings& set, const waiter_states& states, long 
   s.mutex.unlock();
   if (set.after) s.begun.broadcast();
   while (looked_at && s.reported.load(std::memory_order_relaxed) < number * set.waiters) look();
-  // Not by way of the mutex, which only the waiters may use now.
+  // Does not use the mutex, which only the waiters may use now.
   while (s.reported.load() < number * set.waiters) sleep_seconds(0.0001);
 
   s.mutex.lock();
@@ -148,7 +148,7 @@ int main(int argc, char** argv) {
   out["after_unlock"] = set.after;
   measured.voluntary.write_spread(out["voluntary_per_waiter"]);
   measured.involuntary.write_spread(out["involuntary_per_waiter"]);
-  measured.wakeups.write_spread(out["returns_per_waiter"]);  // 1: no spurious wake-up
+  measured.wakeups.write_spread(out["returns_per_waiter"]);  // 1 means no spurious wake-up
   measured.drain.write_spread(out["us_until_through"]);
   measured.peak.write_spread(out["most_runnable"]);
   out["samples"] = measured.looks;

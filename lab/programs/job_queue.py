@@ -1,6 +1,6 @@
-"""Python threads that share a queue of jobs: take one, work on it without the interpreter's lock, count it under a
-lock, put it back. A threading.Lock is a semaphore, the interpreter's own lock a mutex and a condition variable, and
-a queue two conditions over one lock. Arguments: threads, seconds. The jobs are verified."""
+"""Python threads that share a queue of jobs. A thread takes a job, works on it without the interpreter's lock, counts it
+under a lock, and puts it back. A threading.Lock is a semaphore, the interpreter's own lock a mutex and a condition
+variable, and a queue two conditions over one lock. Arguments: threads, seconds. The jobs are verified."""
 
 import hashlib
 import queue
@@ -12,9 +12,9 @@ if len(sys.argv) != 3:
     sys.exit("usage: job_queue.py THREADS SECONDS")
 threads, seconds = int(sys.argv[1]), float(sys.argv[2])
 jobs, lock, barrier = queue.Queue(), threading.Lock(), threading.Barrier(threads + 1)
-block = bytes(range(256)) * 16  # 4 KiB: enough for hashlib to let go of the interpreter's lock
+block = bytes(range(256)) * 16  # 4 KiB: enough for hashlib to release the interpreter's lock
 expected = hashlib.sha256(block).digest()
-done = {number: 0 for number in range(threads)}  # by job
+done = {number: 0 for number in range(threads)}  # indexed by job
 total = 0
 wrong = []
 until = 0.0
@@ -22,8 +22,8 @@ until = 0.0
 
 def work():
     global total
-    barrier.wait()  # all are there
-    barrier.wait()  # and know until when
+    barrier.wait()  # all threads have begun
+    barrier.wait()  # and read the end of the run
     mine = 0
     while time.monotonic() < until:
         job = jobs.get()

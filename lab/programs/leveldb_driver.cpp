@@ -1,6 +1,6 @@
 // LevelDB under the three loads that the papers use (Debian has no db_bench): fill by one thread, readrandom,
-// readwhilewriting. A value is a function of its key and a version; every value that is read is verified, and
-// its version lies between what was finished before the read began and what had been started when it ended.
+// readwhilewriting. A value is a function of its key and a version. Every value that is read is verified: its version
+// must lie between the last version finished before the read began and the last version started before it ended.
 #include <leveldb/db.h>
 #include <leveldb/write_batch.h>
 
@@ -23,7 +23,7 @@ std::string key_of(long number) {
   return text;
 }
 
-/// The version in clear, then bytes that only this key and version give.
+/// The version in clear text, then bytes that depend on this key and version.
 std::string value_of(long number, std::uint32_t version) {
   char text[16];
   std::snprintf(text, sizeof text, "%010" PRIu32 ":", version);
@@ -58,7 +58,7 @@ class store {
 
   long keys() const { return keys_; }
 
-  /// One writer at a time.
+  /// Called by one writer at a time.
   void write(long number) {
     const std::uint32_t version = ++started_[static_cast<std::size_t>(number)];
     must(db_->Put({}, key_of(number), value_of(number, version)), "put");
@@ -74,7 +74,7 @@ class store {
       fail("key " + key_of(number) + " has a version that was not current during the read");
   }
 
-  /// Every key once, in order, with the version last written.
+  /// Reads every key once, in order. Each must have the version last written.
   void scan() const {
     std::unique_ptr<leveldb::Iterator> cursor(db_->NewIterator({}));
     long number = 0;

@@ -1,7 +1,6 @@
-// A checker for allocators, for running a preloaded allocator on top of our mutexes: threads fill blocks with
-// a pattern, pass them on through shared slots, and the thread that takes a block out verifies it, resizes it or
-// frees it. An allocator whose lock lets two threads in hands out overlapping blocks, and the patterns show
-// it.
+// A test of allocators that runs a preloaded allocator on top of our mutexes. Threads fill blocks with a pattern and
+// pass them on through shared slots; the thread that takes a block out verifies it, and resizes or frees it. If an
+// allocator's lock admits two threads, it hands out overlapping blocks, and the patterns show that.
 #include <cstdint>
 #include <cstring>
 #include <string>
@@ -15,8 +14,8 @@ namespace {
 using workloads::fail;
 
 struct block {
-  std::uint64_t size;   // of everything, this header included
-  std::uint64_t stamp;  // the fill of the rest
+  std::uint64_t size;   // of the whole block, including this header
+  std::uint64_t stamp;  // determines the contents of the rest
 };
 
 unsigned char fill_byte(std::uint64_t stamp, std::uint64_t place) {

@@ -1,6 +1,6 @@
-// mmicro, as in "Malthusian Locks" (§6.5): each thread allocates 1000 blocks of 1000 bytes and zeroes them, then frees
-// them all, again and again. Made for an allocator whose one lock is a pthread mutex: the C library's is not, a
-// preloaded jemalloc with one arena is. A block that two threads have shows when it is freed.
+// mmicro, as in "Malthusian Locks" (§6.5): each thread repeatedly allocates 1000 blocks of 1000 bytes, zeroes them, and
+// frees them all. It is made for an allocator with one lock that is a pthread mutex. The C library's allocator has no
+// such lock; a preloaded jemalloc with one arena has one. A block that two threads have is detected when it is freed.
 #include <cstdlib>
 #include <cstring>
 #include <string>
@@ -24,7 +24,7 @@ int main(int argc, char** argv) {
       workloads::run_team(threads, limit, [&](long index, workloads::allowance& mine) {
         std::vector<void*> held;
         held.reserve(static_cast<std::size_t>(blocks));
-        // Counted by the block, and stopped after any of them: under a slow lock a thousand take too long.
+        // Blocks are counted singly, and the loop may stop after any block: under a slow lock a thousand take too long.
         bool more = true;
         while (more) {
           while (held.size() < static_cast<std::size_t>(blocks) && (more = mine.another())) {

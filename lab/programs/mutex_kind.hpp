@@ -1,4 +1,4 @@
-// A mutex of a kind that is named on the command line.
+// Initialises a mutex of a kind that is named on the command line.
 #pragma once
 
 #include <pthread.h>
@@ -10,7 +10,7 @@
 
 namespace workloads {
 
-/// `mutex` is as PTHREAD_MUTEX_INITIALIZER leaves it, and stays so if the kind is "normal".
+/// `mutex` has the value of PTHREAD_MUTEX_INITIALIZER, and keeps it if the kind is "normal".
 inline void initialise(pthread_mutex_t& mutex, const std::string& kind) {
   if (kind == "normal") return;
   int type = PTHREAD_MUTEX_NORMAL;

@@ -1,4 +1,4 @@
-// Command lines and failure of the workload programs. Small on purpose: these programs run under an
+// Command lines and failures of the workload programs. The code is deliberately small: these programs run under an
 // instruction counter and a dozen times in a row, so their start must be short.
 #pragma once
 
@@ -15,15 +15,15 @@ namespace workloads {
 
 inline const char* program_name = "workload";
 
-/// Prints one line on stderr and ends the process. Not by exit(): other threads may still run, and destructors must not run under
-/// them.
+/// Prints one line on stderr and ends the process. It does not call exit(), because other threads may still run, and
+/// destructors must not run at the same time.
 [[noreturn]] inline void fail(const std::string& why, int status = 1) {
   std::fflush(stdout);
   std::fprintf(stderr, "%s: %s\n", program_name, why.c_str());
   std::_Exit(status);
 }
 
-/// `--name value` and `--name=value`, bound to variables; a mistake is one line and exit status 2.
+/// Options `--name value` and `--name=value`, bound to variables. A mistake is reported in one line with exit status 2.
 class options {
  public:
   options(const char* program, const char* purpose) : purpose_(purpose) { program_name = program; }

@@ -1,6 +1,5 @@
-// What one uncontended pair of pthread_mutex_lock, or trylock, and pthread_mutex_unlock costs: natively, under the
-// preload, and as the subject of an instruction counter (--quiet: then two runs differ in nothing but the
-// number of pairs).
+// The cost of one uncontended pair of pthread_mutex_lock, or trylock, and pthread_mutex_unlock: natively, under the
+// preload, and under an instruction counter (--quiet: then two runs differ only in the number of pairs).
 #include <pthread.h>
 
 #include <algorithm>

@@ -1,7 +1,7 @@
-// A bounded queue as most programs have it: one mutex, std::queue, two condition variables. How many times the mutex is
-// acquired for each message, which the program counts itself (Malthusian Locks, §6.7; the program measured there is COZ's).
-// A producer that finds the queue full waits on not_full and so acquires the mutex twice for one message; one that waits
-// for the mutex instead acquires it once.
+// A bounded queue as in most programs: one mutex, std::queue, two condition variables. The program counts how many
+// times the mutex is acquired for each message (Malthusian Locks, §6.7; the program measured in the paper is COZ's). A
+// producer that finds the queue full waits on not_full, and so acquires the mutex twice for one message; a producer
+// that waits for the mutex instead acquires it once.
 #include <queue>
 
 #include "tally.hpp"
@@ -35,20 +35,21 @@ struct bounded_queue {
   alignas(line_pair) std::queue<int> messages;
   std::size_t bound = 0;
   bool signal_after_unlock = false;
-  // Messages are numbered under the mutex and must come out in that order: the queue is its own witness.
+  // Messages are numbered under the mutex and must be consumed in that order, so the queue detects a failure of
+  // exclusion.
   unsigned produced = 0, consumed = 0;
   alignas(line_pair) std::atomic<bool> stop{false};
 };
 
-/// What one thread did.
+/// The counts of one thread.
 struct alignas(line_pair) record {
   counter messages;
-  counter acquisitions;  // each lock, and each return from a wait
+  counter acquisitions;  // counts each lock and each return from a wait
   counter waits;
-  counter futile;  // returns from a wait that found nothing changed
+  counter futile;  // counts returns from a wait after which the condition was still false
 };
 
-/// Waits until there is `room`; false when the run is over.
+/// Waits until `room` holds. Returns false when the run is over.
 template <class Room>
 bool wait_until(bounded_queue& q, checked_condition& condition, record& mine, Room room) {
   bool waited = false;
@@ -116,7 +117,7 @@ struct sums {
 };
 
 struct results {
-  sums first, last;  // before and after the measured time
+  sums first, last;  // counts before and after the measured time
   double elapsed;
   switches switched;
 };
@@ -131,7 +132,7 @@ results measure(const std::vector<record>& producing, const std::vector<record>&
   return {first, last, seconds_since(start), switches::of(RUSAGE_SELF) - before};
 }
 
-/// A thread that has not seen `stop` waits already, and is woken.
+/// A thread that has not seen `stop` is already waiting and is woken here.
 void finish(bounded_queue& q) {
   q.stop.store(true, std::memory_order_relaxed);
   q.mutex.lock();
@@ -170,8 +171,8 @@ int main(int argc, char** argv) {
   static bounded_queue q;
   q.bound = static_cast<std::size_t>(set.bound);
   q.signal_after_unlock = set.after;
-  // The queue begins full: under a slow lock, filling it would be most of what is measured. Consumers that are faster than producers
-  // empty it before the measured time.
+  // The queue begins full, because under a slow lock filling it would be most of the measured time. Consumers that are
+  // faster than producers empty it before the measured time.
   while (q.messages.size() < q.bound) q.messages.push(static_cast<int>(q.produced++));
   std::vector<record> producing(static_cast<std::size_t>(set.producers)),
       consuming(static_cast<std::size_t>(set.consumers));

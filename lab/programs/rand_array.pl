@@ -1,7 +1,7 @@
 # RandArray in perl, as in "Malthusian Locks" (§6.10): threads take random elements of an array of their own, 400 at a
-# time, and, under a lock, of a shared one, 100 at a time. A perl lock is a mutex and a condition variable, and whoever
-# finds the lock taken waits on the condition variable; so does every access to a shared variable, for a lock of perl's
-# own. Arguments: threads, seconds, elements (50000). The sum of what was read is verified.
+# time, and, under a lock, of a shared array, 100 at a time. A perl lock is a mutex and a condition variable; a thread
+# that finds the lock taken waits on the condition variable. Every access to a shared variable does the same with perl's
+# own lock. Arguments: threads, seconds, elements (50000). The sum of the values read is verified.
 use strict;
 use warnings;
 use threads;
@@ -13,7 +13,7 @@ die "usage: rand_array.pl THREADS SECONDS [ELEMENTS]\n" if !$seconds || $threads
 $elements ||= 50000;
 
 my @shared : shared = (1) x $elements;
-my $guard : shared  = 0;   # counts who was inside
+my $guard : shared  = 0;   # counts the threads inside
 my $end : shared    = 0;
 my $ready : shared  = 0;
 

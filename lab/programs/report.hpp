@@ -1,5 +1,5 @@
-// JSON output of these programs. Only report.cpp includes the JSON library: it takes the compiler longer than the rest of a
-// program.
+// JSON output of these programs. Only report.cpp includes the JSON library, because it compiles longer than the rest of
+// a program.
 #pragma once
 
 #include <concepts>
@@ -12,13 +12,13 @@
 
 namespace workloads {
 
-/// A place in a document: an assignment writes a value there, a key gives a place within it.
+/// A place in a document. An assignment writes a value to it; a key selects a place within it.
 class field {
  public:
   explicit field(nlohmann::json& place) : place_(place) {}
 
   field operator[](const char* key) const;
-  /// A new element at the end of an array.
+  /// Returns a new element at the end of an array.
   field append() const;
 
   template <std::integral Number>
@@ -45,21 +45,21 @@ class field {
 /// The result of one run, with its provenance: command, date, machine, compiler, commit.
 class document {
  public:
-  /// `kind`: the key under which the program's name stands.
+  /// `kind`: the key of the program's name.
   document(int argc, char** argv, const char* kind = "benchmark");
   ~document();
   document(const document&) = delete;
   document& operator=(const document&) = delete;
 
   field operator[](const char* key);
-  /// To the file, or, if its name is empty, to standard output and nothing else.
+  /// Writes to the file. If its name is empty, writes only the document to standard output.
   void write(const std::string& file) const;
 
  private:
   const std::unique_ptr<nlohmann::json> root_;
 };
 
-/// CPU time of this process so far.
+/// The CPU time of this process so far.
 double process_cpu_seconds();
 
 }  // namespace workloads

@@ -1,4 +1,4 @@
-// For the programs that measure the cost of uncontended calls.
+// For programs that measure the cost of uncontended calls.
 #pragma once
 
 #include <pthread.h>
@@ -7,8 +7,8 @@
 
 namespace workloads {
 
-/// Starts and joins a thread: the C library omits atomics in a process that never had a second thread, and a program whose locks matter
-/// has had one.
+/// Starts and joins a thread. The C library omits atomics in a process that never had a second thread, but a program
+/// whose locks matter has had one.
 inline void stop_being_alone() {
   pthread_t thread;
   const auto nothing = [](void*) -> void* { return nullptr; };

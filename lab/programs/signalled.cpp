@@ -1,6 +1,7 @@
-// The time from pthread_cond_signal() until the selected thread returns from pthread_cond_wait(), while other threads use the mutex all
-// the time. In the same run, for comparison: the time of a pthread_mutex_lock() that is called right after the signaller has unlocked
-// the mutex and a user has acquired it. In both cases all users wait for the mutex when the signaller unlocks it.
+// The time from pthread_cond_signal() until the selected thread returns from pthread_cond_wait(), while other threads
+// use the mutex all the time. For comparison the same run measures a pthread_mutex_lock() that is called just after the
+// signaller has unlocked the mutex and a user has acquired it. In both cases all users wait for the mutex when the
+// signaller unlocks it.
 #include "traffic.hpp"
 
 namespace {
@@ -33,15 +34,15 @@ struct settings {
 struct stage {
   alignas(line_pair) checked_mutex mutex;
   alignas(line_pair) checked_condition condition;
-  // Under the mutex:
+  // These are accessed under the mutex:
   bool told = false, over = false;
   clock_type::time_point called;
-  // The threads are started and counted by way of no pthread object.
-  alignas(line_pair) std::atomic<int> armed{0};     // the waiter waits, or holds the mutex and is about to
+  // Threads are started and counted without pthread objects.
+  alignas(line_pair) std::atomic<int> armed{0};     // the waiter waits, or holds the mutex and is about to wait
   alignas(line_pair) std::atomic<int> summoned{0};  // number of the turn
   alignas(line_pair) std::atomic<int> through{0};   // number of the turn
   alignas(line_pair) std::atomic<bool> stop{false}, no_more{false};
-  // For the main thread, which limits the waits: what is waited for, and since when.
+  // For the main thread, which limits the waits: the awaited event and the time at which that wait began.
   alignas(line_pair) std::atomic<int> open{nobody}, turn{0};
   std::atomic<double> open_since{0};
   std::atomic<int> relieved{0};  // the turn that ended only because the users paused
@@ -63,7 +64,7 @@ void announce(std::atomic<int>& number, int value) {
   number.notify_all();
 }
 
-/// The waiter. It keeps the mutex between two waits, so that its turns cost the other threads nothing.
+/// Runs the waiter. It keeps the mutex between two waits, so that its turns cost the other threads nothing.
 void wait_for_signals(stage& s) {
   s.mutex.lock();
   announce(s.armed, 1);
@@ -96,7 +97,7 @@ void waits(stage& s, int who) {
   s.open.store(who);
 }
 
-/// Of the time of this turn only a lower bound is known: the users paused.
+/// Records that only a lower bound of this turn's time is known, because the users paused.
 void make_bound(samples& of, long& relieved, double patience) {
   of.values.back() = patience * 1e6;
   ++relieved;
@@ -118,7 +119,7 @@ void signal(stage& s, traffic& users, long most, double patience) {
       }
       s.mutex.unlock();
       if (who == newcomer) {
-        users.await_a_holder();  // otherwise the mutex is free until the first user is awake
+        users.await_a_holder();  // otherwise the mutex stays free until the first user is awake
         announce(s.summoned, turn);
       }
       await(s.through, turn);
@@ -141,7 +142,7 @@ void signal(stage& s, traffic& users, long most, double patience) {
   waits(s, nobody);
 }
 
-/// Returns once the signaller has ended. A turn that takes longer than the patience is ended by a pause of the users.
+/// Returns when the signaller has ended. If a turn takes longer than the patience, a pause of the users ends it.
 void watch(stage& s, traffic& users_of, const std::atomic<bool>& done, const settings& set) {
   const clock_type::time_point start = clock_type::now();
   while (!done.load()) {
@@ -191,7 +192,7 @@ int main(int argc, char** argv) {
   waiter.join();
   coming.join();
   signalling.join();
-  // Turns that took longer than the patience count as that.
+  // Turns that took longer than the patience are recorded with the patience.
   out["patience_us"] = set.patience * 1e6;
   out["signalled_relieved"] = s.signals_relieved;
   out["newcomer_relieved"] = s.comings_relieved;

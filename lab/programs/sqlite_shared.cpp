@@ -1,8 +1,8 @@
-// One SQLite connection shared by N threads: a hot recursive mutex (the connection's) and several smaller
-// ones, as in any program that opens a database once and uses it everywhere.
+// One SQLite connection shared by N threads: a contended recursive mutex (the connection's) and several smaller
+// mutexes, as in any program that opens a database once and uses it everywhere.
 //
-// Every update is one statement that moves an amount between two accounts, so the sum never changes and each
-// update adds exactly two to the sum of the versions: a lost or torn update shows afterwards.
+// Every update is one statement that moves an amount between two accounts, so the sum never changes and each update
+// adds exactly two to the sum of the versions. The sums show a lost or torn update afterwards.
 #include <sqlite3.h>
 
 #include <atomic>
@@ -34,13 +34,13 @@ class statement {
     if (((sqlite3_bind_int64(handle_, ++place, values) != SQLITE_OK) || ...)) fail("cannot bind a parameter");
     return *this;
   }
-  /// Runs to the end of a statement without result.
+  /// Executes a statement without result to its end.
   void run() {
     const int status = sqlite3_step(handle_);
     if (status != SQLITE_DONE) fail(std::string("a statement failed: ") + sqlite3_errstr(status));
     sqlite3_reset(handle_);
   }
-  /// The first column of the first row, as a number; fails when there is no row.
+  /// Returns the first column of the first row as a number. Fails if the result has no row.
   sqlite3_int64 number(int column = 0) {
     const int status = sqlite3_step(handle_);
     if (status != SQLITE_ROW) fail(std::string("a query gave no row: ") + sqlite3_errstr(status));
@@ -91,14 +91,14 @@ struct settings {
   }
 };
 
-/// A new database with its accounts.
+/// Creates a database with its accounts.
 sqlite3* create(const std::string& file, long rows) {
   if (sqlite3_threadsafe() != 1) fail("this SQLite is not built for serialized use");
   if (file != ":memory:") std::remove(file.c_str());
   sqlite3* db = nullptr;
   const int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_FULLMUTEX;
   if (sqlite3_open_v2(file.c_str(), &db, flags, nullptr) != SQLITE_OK) fail("cannot open " + file);
-  // The disk is not what is measured.
+  // The disk must not be measured.
   execute(db, "PRAGMA journal_mode=MEMORY; PRAGMA synchronous=OFF;");
   execute(db,
           "CREATE TABLE account(id INTEGER PRIMARY KEY, balance INTEGER NOT NULL, version INTEGER NOT NULL);"
@@ -116,7 +116,7 @@ struct changes {
   std::atomic<long> moved{0}, inserted{0};
 };
 
-/// What one thread does.
+/// Runs one thread.
 void work(sqlite3* db, const settings& set, long index, workloads::allowance& mine, changes& done) {
   statement select(db, "SELECT balance, id FROM account WHERE id = ?");
   statement move(db,

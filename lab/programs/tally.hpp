@@ -1,6 +1,6 @@
-// What producer_consumer, buffer_pool, thread_pool, herd, signalled, held_locks, deadlines and broadcast have in common: pthread
-// objects, threads that start together, counters, and samples. The programs know nothing of Usher: one run is one process, and
-// lab/costs/measure_waits.py gives it a library and a time limit.
+// The common parts of producer_consumer, buffer_pool, thread_pool, herd, signalled, held_locks, deadlines and
+// broadcast: pthread objects, threads that start together, counters, and samples. The programs do not depend on Usher:
+// one run is one process, and lab/costs/measure_waits.py gives it a library and a time limit.
 #pragma once
 
 #include <pthread.h>
@@ -27,9 +27,9 @@ namespace workloads {
 
 using clock_type = std::chrono::steady_clock;
 
-inline constexpr std::size_t line_pair = 128;  // the adjacent line is fetched with a line
+inline constexpr std::size_t line_pair = 128;  // the processor fetches the adjacent line, too
 
-/// For the pthread calls, which return their error.
+/// Ends the program if a pthread call has returned an error.
 inline void check(int error, const char* what) {
   if (error != 0) fail(std::string(what) + ": " + std::strerror(error));
 }
@@ -59,7 +59,8 @@ inline void post(sem_t& semaphore) {
   if (sem_post(&semaphore) != 0) fail(std::string("sem_post: ") + std::strerror(errno));
 }
 
-/// One thread adds, any thread reads: without a locked instruction, so that counting costs next to nothing.
+/// A counter to which one thread adds and which any thread reads. It uses no locked instruction, so counting costs
+/// almost nothing.
 class counter {
  public:
   void add(std::uint64_t n = 1) { value_.store(get() + n, std::memory_order_relaxed); }
@@ -72,7 +73,7 @@ class counter {
 struct switches {
   long voluntary = 0, involuntary = 0;
 
-  /// Of RUSAGE_SELF, the process, or of RUSAGE_THREAD, the calling thread.
+  /// `whom`: RUSAGE_SELF, the process, or RUSAGE_THREAD, the calling thread.
   static switches of(int whom) {
     rusage usage{};
     getrusage(whom, &usage);
@@ -91,22 +92,23 @@ inline void sleep_seconds(double seconds) {
   std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
 }
 
-/// The time before the measured time.
+/// The warm-up before the measured time.
 inline double warm_up(double seconds) {
   return std::min(0.5, seconds / 10);
 }
 
-/// Threads that start together. The harness waits on no pthread object, so that only the program's own are measured.
+/// Threads that start together. The harness waits on no pthread object, so that only the program's own objects are
+/// measured.
 class starting_team {
  public:
   explicit starting_team(long threads) : ready_(threads + 1) {}
 
-  /// `body` prepares itself, then calls ready.arrive_and_wait(), then works.
+  /// `body` prepares itself, calls ready.arrive_and_wait(), and then works.
   template <class Body>
   void add(Body body) {
     team_.emplace_back([this, body = std::move(body)]() mutable { body(ready_); });
   }
-  /// Once the constructor's number of threads has been added.
+  /// Called after the constructor's number of threads has been added.
   void start() { ready_.arrive_and_wait(); }
   void join() {
     for (std::thread& t : team_) t.join();
@@ -117,8 +119,8 @@ class starting_team {
   std::vector<std::thread> team_;
 };
 
-/// The threads that were admitted, in order; written under the program's own mutex. Its pages are touched when it is made. What does not
-/// fit is not recorded: the first millions are as good as all.
+/// The admitted threads, in order. Written under the program's own mutex. The constructor touches the pages. Admissions
+/// beyond the capacity are not recorded, because the first millions are representative.
 class admissions {
  public:
   explicit admissions(std::size_t most) : threads_(most) {}
@@ -126,8 +128,8 @@ class admissions {
     if (used_ < threads_.size()) threads_[used_++] = static_cast<std::uint16_t>(thread);
   }
 
-  /// The lock working set size (LWSS, Malthusian Locks): how many different threads there are among `window` successive admissions,
-  /// on average over the windows that lie side by side. 0 if there is not one whole window.
+  /// The lock working set size (LWSS, Malthusian Locks): the number of different threads among `window` successive
+  /// admissions, averaged over adjacent windows. 0 if there is no complete window.
   double distinct(std::size_t window) const {
     return used_ < window ? 0 : usher::workloads::working_set({threads_.data(), used_}, window);
   }
@@ -137,7 +139,7 @@ class admissions {
   std::size_t used_ = 0;
 };
 
-/// The value below which that part of the sorted values lies.
+/// The value below which this fraction of the sorted values lies.
 template <class Number>
 double part(const std::vector<Number>& sorted, double fraction) {
   if (sorted.empty()) return 0;
@@ -145,7 +147,7 @@ double part(const std::vector<Number>& sorted, double fraction) {
   return static_cast<double>(sorted[static_cast<std::size_t>(fraction * last + 0.5)]);
 }
 
-/// The smallest and the largest of the counts relative to an equal part of all.
+/// Writes the smallest and the largest of the counts relative to an equal share.
 inline void write_shares(field to, const std::vector<std::uint64_t>& counts) {
   double total = 0;
   for (const std::uint64_t c : counts) total += static_cast<double>(c);

@@ -1,4 +1,4 @@
-// A team of threads that work for a time or for a number of operations, and are counted.
+// A team of threads that work for a time or for a number of operations, with counts of their operations.
 #pragma once
 
 #include <atomic>
@@ -10,7 +10,7 @@
 
 namespace workloads {
 
-/// How long a team works: until `operations` are done in all, or, when that is 0, for `seconds`.
+/// The limit of a team's work: `operations` in all, or, if that is 0, `seconds`.
 struct budget {
   long operations = 0;
   double seconds = 2;
@@ -40,8 +40,8 @@ class allowance {
   const std::atomic<bool>& stop_;
 };
 
-/// Runs `work(index, allowance)` in `threads` threads that start together. The harness waits on no
-/// pthread object, so that only the program's own locks are measured and tested.
+/// Runs `work(index, allowance)` in `threads` threads that start together. The harness waits on no pthread object, so
+/// that only the program's own locks are measured and tested.
 inline team_result run_team(long threads, const budget& limit,
                             const std::function<void(long index, allowance&)>& work) {
   using clock = std::chrono::steady_clock;
@@ -79,7 +79,7 @@ class random_source {
     state_ ^= state_ >> 27;
     return state_ * 0x2545f4914f6cdd1dUL;
   }
-  /// Uniform in [0, bound); the bias of a 32-bit bound is below one in four billion.
+  /// Uniform in [0, bound). The bias of a 32-bit bound is below one in four billion.
   unsigned long below(unsigned long bound) { return ((next() >> 32) * bound) >> 32; }
 
  private:

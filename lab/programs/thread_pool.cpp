@@ -1,5 +1,5 @@
-// A server's pool of workers: idle workers wait on a condition variable or a semaphore, a dispatcher submits jobs at a given rate. The
-// order of wake-ups decides whether all workers take turns or only as many run as the rate needs.
+// A server's pool of workers: idle workers wait on a condition variable or a semaphore, and a dispatcher submits jobs
+// at a given rate. The order of wake-ups decides whether all workers take turns or only as many run as the rate needs.
 #include <sys/prctl.h>
 
 #include <deque>
@@ -32,7 +32,7 @@ struct settings {
 
 struct job {
   clock_type::time_point submitted;
-  float waited, took;  // µs, until it was begun and until it was done
+  float waited, took;  // µs until the job was begun, and until it was done
 };
 
 struct worker_pool {
@@ -52,7 +52,7 @@ struct worker_pool {
     if (with_semaphore) post(submitted);
   }
 
-  /// Null when there will be no more.
+  /// Returns null when no more jobs will come.
   job* next(long worker) {
     if (with_semaphore) wait_for(submitted);
     mutex.lock();
@@ -94,7 +94,7 @@ void write_percentiles(field to, std::vector<float> values) {
   to["max"] = part(values, 1);
 }
 
-/// What one worker does; the number of its jobs.
+/// Runs one worker and returns the number of its jobs.
 std::uint64_t work_through(worker_pool& pool, long worker, long steps, std::mt19937& generator) {
   std::uint64_t done = 0;
   while (job* mine = pool.next(worker)) {
@@ -110,15 +110,15 @@ std::uint64_t work_through(worker_pool& pool, long worker, long steps, std::mt19
 
 struct results {
   std::vector<job> jobs;
-  std::vector<std::uint64_t> counts;  // of each worker
+  std::vector<std::uint64_t> counts;  // jobs of each worker
   switches switched;
   double elapsed = 0, cpu_seconds = 0;
 };
 
-/// The dispatcher: all jobs, each at its time.
+/// Runs the dispatcher: submits all jobs, each at its time.
 void dispatch(worker_pool& pool, const settings& set, results& out) {
   prctl(PR_SET_TIMERSLACK, 1);  // otherwise each sleep is up to 50 µs longer
-  sleep_seconds(0.02);          // the workers fall asleep
+  sleep_seconds(0.02);          // in this time the workers fall asleep
   const switches all_before = switches::of(RUSAGE_SELF), own_before = switches::of(RUSAGE_THREAD);
   const double cpu_before = process_cpu_seconds();
   const clock_type::time_point start = clock_type::now();
@@ -129,7 +129,7 @@ void dispatch(worker_pool& pool, const settings& set, results& out) {
     pool.submit(out.jobs[i]);
   }
   out.elapsed = seconds_since(start);
-  // Read before finish(): the switches of workers that wait until the end belong to no job.
+  // Read before finish(), because the switches of workers that wait until the end belong to no job.
   out.switched = (switches::of(RUSAGE_SELF) - all_before) - (switches::of(RUSAGE_THREAD) - own_before);
   out.cpu_seconds = process_cpu_seconds() - cpu_before;
 }

@@ -1,4 +1,4 @@
-// A thread's state in /proc: whether it is runnable.
+// Reads from /proc whether a thread is runnable.
 #pragma once
 
 #include <fcntl.h>
@@ -15,7 +15,7 @@ namespace workloads {
 
 class thread_state {
  public:
-  std::atomic<long> through{0};  ///< the last round in which it has acquired the mutex again
+  std::atomic<long> through{0};  ///< the last round in which the thread has acquired the mutex again
 
   explicit thread_state(pid_t thread) {
     const std::string path = "/proc/self/task/" + std::to_string(thread) + "/stat";
@@ -27,7 +27,7 @@ class thread_state {
   ~thread_state() { close(file_); }
 
   bool runnable() const {
-    char text[64];  // "tid (name) state ...", and a name has at most 15 characters
+    char text[64];  // "tid (name) state ..."; a name has at most 15 characters
     const ssize_t length = pread(file_, text, sizeof text - 1, 0);
     if (length <= 0) return false;
     text[length] = 0;
@@ -39,7 +39,7 @@ class thread_state {
   int file_;
 };
 
-/// The number of runnable threads among those that have not finished this round.
+/// Counts the runnable threads among those that have not finished this round.
 template <class States>
 long runnable(const States& states, long number) {
   return std::count_if(states.begin(), states.end(), [number](const auto& state) {

@@ -1,4 +1,4 @@
-// Threads that use a mutex again and again while something else is measured (signalled, broadcast, deadlines).
+// Threads that use a mutex repeatedly while a program measures something else (signalled, broadcast, deadlines).
 #pragma once
 
 #include <pthread.h>
@@ -7,7 +7,7 @@
 
 namespace workloads {
 
-/// A time that a thread computes or sleeps through, by the clock: its length does not depend on the lock.
+/// A time in which a thread computes or sleeps, measured by the clock. Its length does not depend on the lock.
 struct span {
   double microseconds = 0;
   bool asleep = false;
@@ -24,14 +24,15 @@ struct span {
   }
 };
 
-/// The meaning of the value of --hold and --pause: whether that time is slept. "auto" sleeps through 1 ms and more, so that threads which
-/// spin do not take the CPUs from what is measured.
+/// Evaluates --hold and --pause: returns whether the thread sleeps for that time. "auto" sleeps for times of 1 ms and
+/// more, so that spinning users do not take CPUs from the measured threads.
 inline bool is_asleep(const std::string& by, double microseconds) {
   if (by != "spin" && by != "sleep" && by != "auto") fail("'" + by + "' is not spin, sleep or auto", 2);
   return by == "sleep" || (by == "auto" && microseconds >= 1000);
 }
 
-/// Threads that hold the mutex for a time and leave it for a time, again and again until they are paused or stopped.
+/// Threads that repeatedly hold the mutex for a time and stay away from it for a time, until they are paused or
+/// stopped.
 class traffic {
  public:
   traffic(checked_mutex& mutex, long users, span hold, span outside)
@@ -47,8 +48,8 @@ class traffic {
     change(over);
     for (std::thread& t : team_) t.join();
   }
-  /// Locks the mutex when every user waits for it and has had the time to fall asleep. The users pause before: under a lock that any
-  /// running thread may take, the caller might never acquire it otherwise.
+  /// Locks the mutex and returns when every user waits for it and has had time to fall asleep. The users first pause:
+  /// under a lock that any running thread may take, the caller might otherwise never acquire it.
   void lock_before_all(checked_mutex& mutex) {
     change(paused);
     mutex.lock();
@@ -56,12 +57,12 @@ class traffic {
     for (count& c : counts_) {
       while (!c.asks.load()) {
         sleep_seconds(0.00002);
-        change(flowing);  // another thread may have paused the users meanwhile, for a turn that is over
+        change(flowing);  // another thread may have paused the users meanwhile for an earlier turn
       }
     }
     sleep_seconds(0.0002);
   }
-  /// Returns once one of the users has acquired the mutex after that.
+  /// Returns when one of the users has then acquired the mutex.
   void await_a_holder() {
     while (std::all_of(counts_.begin(), counts_.end(), [](const count& c) { return c.asks.load(); }))
       sleep_seconds(0.00002);
@@ -76,7 +77,7 @@ class traffic {
   enum : int { paused, flowing, over };
   struct alignas(line_pair) count {
     counter operations;
-    std::atomic<bool> asks{false};  ///< it is in pthread_mutex_lock()
+    std::atomic<bool> asks{false};  ///< the user is in pthread_mutex_lock()
   };
 
   void change(int state) {
@@ -105,7 +106,7 @@ class traffic {
   std::vector<std::thread> team_;
 };
 
-/// Ends a program whose threads may wait for ever: destructors must not run under them.
+/// Ends a program whose threads may wait for ever. Destructors must not run at the same time.
 [[noreturn]] inline void leave() {
   std::fflush(stdout);
   std::_Exit(0);

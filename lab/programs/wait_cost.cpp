@@ -1,6 +1,6 @@
-// What condition variables and semaphores cost: calls without a waiter, a turn from one thread to another
-// and back, and a semaphore that is used as a lock. Natively, under the preload, and, for calls without a waiter, under
-// an instruction counter (--quiet: then two runs differ in nothing but the number of operations).
+// The cost of condition variables and semaphores: calls without a waiter, a turn from one thread to another and back,
+// and a semaphore that is used as a lock. Measured natively, under the preload, and, for calls without a waiter, under
+// an instruction counter (--quiet: then two runs differ only in the number of operations).
 #include <pthread.h>
 #include <semaphore.h>
 
@@ -51,7 +51,7 @@ struct objects {
   }
 }
 
-/// A condition variable is used with its mutex: the cost for a program that signals inside the critical section.
+/// Signals with the mutex held: the cost for a program that signals inside the critical section.
 [[gnu::noinline]] void locked_signals(objects& o, long iterations) {
   for (long i = 0; i < iterations; ++i) {
     pthread_mutex_lock(&o.mutex);
@@ -84,7 +84,7 @@ double fastest(void (*loop)(objects&, long), objects& o, long iterations, long b
 
 // ---- with other threads -------------------------------------------------------------------------------------------
 
-/// One mutex, and a condition variable a thread.
+/// One mutex, and a condition variable for each thread.
 struct alignas(128) table_tennis {
   pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
   pthread_cond_t mine[2] = {PTHREAD_COND_INITIALIZER, PTHREAD_COND_INITIALIZER};
@@ -131,7 +131,7 @@ struct alignas(128) share {
 workloads::team_result semaphore_as_lock(double seconds, long threads, double& smallest) {
   static sem_t lock;
   std::vector<share> shares(static_cast<std::size_t>(threads));
-  alignas(128) static long count = 0;  // plain on purpose, a witness
+  alignas(128) static long count = 0;  // deliberately not atomic, to detect a failure of exclusion
   sem_init(&lock, 0, 1);
   const workloads::team_result result =
       workloads::run_team(threads, {0, seconds}, [&shares](long me, workloads::allowance& allowance) {
