@@ -345,7 +345,7 @@ void execution::admitted(const place& p) {
   overtaken_[me] = 0;
 }
 
-// ----  random draws -----------------------------------------------------------------------------------------------
+// ---- random draws -----------------------------------------------------------------------------------------------
 
 bool execution::bernoulli(std::uint32_t n, const place& p) {
   if (n == 0) return false;

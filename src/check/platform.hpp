@@ -546,7 +546,7 @@ class execution {
   std::uint32_t first_index() const { return first_index_; }
   void number_threads_from(std::uint32_t n) { first_index_ = n; }
 
-  // ----  random draws ----
+  // ---- random draws ----
 
   /// With adverse draws, each place in the source succeeds at every lots_-th draw and at no other.
   bool bernoulli(std::uint32_t n, const place& p);
