@@ -47,7 +47,7 @@ void scoped_pairs(long n) {
 struct candidate {
   std::string name;
   void (*run)(long n);
-  double best = std::numeric_limits<double>::infinity();  // ns a pair
+  double best = std::numeric_limits<double>::infinity();  // ns for a pair
 };
 
 /// Adds a lock's plain form, and its spinning form for the comparison with other libraries' spin locks.
@@ -101,7 +101,7 @@ double measure(group& ours, group& peers, long rounds, long iterations) {
   for (long round = 0; round < rounds; ++round) {
     for (group* all : {&ours, &peers}) {
       for (candidate& c : *all) {
-        c.run(iterations / 100 + 1);  // warm
+        c.run(iterations / 100 + 1);  // warm-up
         const clock::time_point before = clock::now();
         c.run(iterations);
         const double ns = std::chrono::duration<double, std::nano>(clock::now() - before).count();

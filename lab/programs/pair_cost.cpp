@@ -54,7 +54,7 @@ int main(int argc, char** argv) {
     return 0;
   }
   using clock = std::chrono::steady_clock;
-  run(mutex, iterations / 10 + 1);  // warm
+  run(mutex, iterations / 10 + 1);  // warm-up
   double best = std::numeric_limits<double>::infinity();
   for (long batch = 0; batch < batches; ++batch) {
     const clock::time_point start = clock::now();

@@ -45,7 +45,7 @@ struct stage {
   // For the main thread, which limits the waits: the awaited event and the time at which that wait began.
   alignas(line_pair) std::atomic<int> open{nobody}, turn{0};
   std::atomic<double> open_since{0};
-  std::atomic<int> relieved{0};  // the turn that ended only because the users paused
+  std::atomic<int> relieved{0};  // the last turn that ended only because the users paused
   samples by_signal, by_coming;
   long signals_relieved = 0, comings_relieved = 0;
 };

@@ -72,7 +72,7 @@ constexpr uncontended alone[] = {{"signal", signals},
 
 double fastest(void (*loop)(objects&, long), objects& o, long iterations, long batches) {
   using clock = std::chrono::steady_clock;
-  loop(o, iterations / 10 + 1);  // warm
+  loop(o, iterations / 10 + 1);  // warm-up
   double best = std::numeric_limits<double>::infinity();
   for (long batch = 0; batch < batches; ++batch) {
     const clock::time_point start = clock::now();

@@ -19,7 +19,7 @@ namespace usher::check {
 
 struct checked_lock {
   std::string name, family;
-  std::string mutation;  ///< what the mutant changes; empty: the shipped lock
+  std::string mutation;  ///< the mutant's change; empty for the shipped lock
   const lock_traits* traits;
   std::size_t size;
   void (*make)(void*);
@@ -27,14 +27,14 @@ struct checked_lock {
   void (*lock)(void*);
   bool (*try_lock)(void*);
   void (*unlock)(void*);
-  void (*lock_as_guest)(void*);          ///< null: the lock has no guests
+  void (*lock_as_guest)(void*);          ///< null if the lock has no guests
   bool (*has_certain_successor)(void*);  ///< null here and in the next two if the lock does not define the function
   bool (*unlock_is_due)(void*);
   bool (*urgent_wait)(void*);
   void (*lock_with_deadline)(void*);         ///< the deadline never comes; null if the lock does not define it
   void (*lock_without_deadline)(void*);      ///< null if the lock does not define it
-  void (*count_from)(void*, std::uint32_t);  ///< null: the lock does not count
-  bool is_had_when_freed;                    ///< check/timed_locks.hpp
+  void (*count_from)(void*, std::uint32_t);  ///< null if the lock does not count
+  bool is_had_when_freed;                    ///< see check/timed_locks.hpp
 };
 
 std::vector<checked_lock>& checked_locks();

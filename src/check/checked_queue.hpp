@@ -93,7 +93,7 @@ inline delivery_observer deliveries;
 constexpr std::uint64_t never = checked::never;
 constexpr unsigned without_end = ~0u;  ///< a number of looks that never runs out
 
-/// How a thread waits. `forks`: a signal handler that interrupts its sleep forks.
+/// The manner of a thread's wait. `forks`: a signal handler interrupts its sleep and forks.
 enum class manner { for_ever, timed, cancelled, forks };
 
 struct checked_queue {
@@ -103,14 +103,14 @@ struct checked_queue {
   void (*make)(void*);
   void (*end)(void*);
 
-  // the mutex
+  // operations of the mutex
   void (*lock)(mutex_bytes&, unsigned looks);  ///< with a deadline after this number of looks; 0: no deadline
-  bool (*lock_in_time)(mutex_bytes&);          ///< false: time has run out
+  bool (*lock_in_time)(mutex_bytes&);          ///< returns false if time has run out
   bool (*try_lock)(mutex_bytes&);
   void (*unlock)(mutex_bytes&);
   bool (*has_users)(mutex_bytes&);
 
-  // for a thread that waits, in this order
+  // operations of a thread that waits, in this order
   void (*make_waiter)(void*);
   void (*enter)(void* waiter, void* queue, mutex_bytes&, append_probability);
   bool (*await_grant)(void* waiter, manner, unsigned looks, bool& gave_up);
@@ -119,7 +119,7 @@ struct checked_queue {
   void (*end_waiter)(void*);
   void (*undo_enter)(void* waiter);
 
-  // for a thread that signals
+  // operations of a thread that signals
   void* (*select_one)(void* queue, bool armed);
   void* (*select_all)(void* queue);
   void (*deliver)(void* chain);
@@ -127,7 +127,7 @@ struct checked_queue {
   void (*broadcast)(void* queue);
   bool (*close)(void* queue);
 
-  // of a waiter
+  // properties of a waiter
   std::uint32_t (*state)(void* waiter);  ///< the newest value, which a thread may not see yet
   void* (*next)(void* waiter);           ///< the next waiter in its chain
 };
@@ -225,7 +225,7 @@ struct queue_adapter {
       mutex::take_over({at()});
       at()->held_by[rl::thread_index()] = true;
     }
-    // The count of users for which pthread_mutex_destroy() waits: preload/users.hpp.
+    // These update the count of users for which pthread_mutex_destroy() waits: preload/users.hpp.
     void entered() {
       mutex_bytes* const m = at();
       const std::uint32_t epoch = checked::fork_epoch();

@@ -41,7 +41,7 @@ inline unsigned acquisitions = 2;  ///< acquisitions of each thread, in scenario
 /// A lock, waiting list, condition variable or semaphore, with the scenarios that drive it.
 struct target {
   std::string name;
-  std::string mutation;     ///< what the mutant changes; empty: the shipped code
+  std::string mutation;     ///< the mutant's change; empty for the shipped code
   std::string_view header;  ///< headers whose memory orders are weakened, separated by spaces; empty: all
   std::size_t size;
   std::vector<const char*> scenarios;

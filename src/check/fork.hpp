@@ -9,9 +9,8 @@
 //
 //     before its generation   a thread is blocked
 //     vanished                it is blocked, too: relacy reports a deadlock if no living thread can run
-//     at the end              the last living thread that ends releases the others, one after the other. Those that
-//     have
-//                             not begun end at once. The others do not continue: they unwind by a longjmp
+//     at the end              the last living thread that ends releases the others, one after the other. Threads that
+//                             have not begun end at once. The others do not continue: they unwind by a longjmp
 #pragma once
 
 #include <setjmp.h>
@@ -48,13 +47,13 @@ class generations {
   unsigned forks() const { return forks_; }
   unsigned record_of(unsigned thread) const { return record_[thread]; }
 
-  // Called by each thread, in this order.
+  // Each thread calls these functions in this order.
   /// Waits for the thread's generation. Returns false if the execution has ended before it.
   bool begins();
   jmp_buf& way_out();
   void ends();
 
-  // Called by the thread that forks.
+  // The thread that forks calls these functions.
   /// Blocks the parent's threads for good, and returns which threads these are.
   std::array<bool, most_threads> vanish();
   void start_threads();

@@ -43,7 +43,7 @@ namespace usher::check {
 
 /// The kind of search and its present state. There is one search at a time.
 struct search {
-  // The parameters.
+  // The parameters of the search.
   bool bounded = false;
   unsigned differences = 2;    ///< bound: the most differences in an execution
   std::uint64_t programs = 0;  ///< bound: the search ends after this number of programs; 0: no limit
@@ -65,7 +65,7 @@ struct search {
   unsigned to_replay = 0;
   bool replays = false;
 
-  // Written by scenarios of fair schedules.
+  // Scenarios of fair schedules write these members.
   bool held = false;       ///< a thread other than `held_back` owns the lock
   unsigned held_back = 0;  ///< the thread that is held back
   /// The thread is on its way to a doorway from which others can keep it. It is not held back before it has passed that

@@ -57,7 +57,7 @@ TEST_F(one_lock, hand_over_and_overtaking) {
   seen.arrived(1, 11000);
   seen.arrived(2, 30000);
   seen.released(40000);
-  seen.admitted(2, 1, 40200);  // overtakes 1
+  seen.admitted(2, 1, 40200);  // thread 2 overtakes thread 1
   seen.released(41000);
   seen.admitted(1, 1, 41400);
   seen.released(42000);
@@ -117,7 +117,7 @@ TEST(metrics, mttr_counts_the_others) {
   EXPECT_EQ(workloads::working_set(std::span(paper).first(6), 6), 3);
 }
 
-// ---- overtakings,  counted by a scan of all waiters
+// ---- overtakings, counted by a scan of all waiters
 // ------------------------------------------------------------------------------
 
 /// An earlier, slower algorithm, whose results the meter must reproduce.

@@ -476,7 +476,7 @@ TEST(guest_unlock, waits_in_mcsg_for_a_regular_between_its_exchanges) {
   lock.unlock(n1);
 }
 
-/// §4.5: MCSg++ promises nothing to one of many guests.
+/// §4.5: MCSg++ gives no guarantee to a single one of many guests.
 TEST(mcsg_plus_plus, of_many_guests_one_may_starve) {
   mcsg_plus_with_node<scripted, by_script, leader_turns<scripted, by_script>> lock{};
   actor unlucky;
@@ -628,7 +628,7 @@ std::string admission_order(const std::string& who) {
         lock.unlock();
       });
       if (c == 'g' && std::is_same_v<Lock, mcsg<native, stp>>)
-        std::this_thread::sleep_for(milliseconds(15));  // it changes nothing, and may as well come later
+        std::this_thread::sleep_for(milliseconds(15));  // its arrival changes no word; a later arrival is also correct
       else
         await_arrival(lock, before);
     }
@@ -990,7 +990,7 @@ TEST(cohort, does_not_keep_the_global_lock_for_nobody) {
   EXPECT_TRUE(far.ended());
 }
 
-/// G14, §6.3: a guest uses the global lock only, and delays no local lock.
+/// G14, §6.3: a guest uses only the global lock, and delays no local lock.
 void guests_go_straight_to_the_global_lock(any_lock lock) {
   const auto* const begin = static_cast<const unsigned char*>(lock.address());
   const auto only_global = [&](const actor& a) {
@@ -1010,7 +1010,7 @@ void guests_go_straight_to_the_global_lock(any_lock lock) {
   near.start([&] { lock.lock(); });
   near.run();
   EXPECT_TRUE(near.waits());
-  lock.unlock();  // to near
+  lock.unlock();  // hands the lock to near
   near.run();
   EXPECT_TRUE(near.ended());
   EXPECT_FALSE(only_global(near));

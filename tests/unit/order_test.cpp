@@ -59,7 +59,7 @@ TEST(fifo, mcsg_among_regulars) {
 template <class Lock>
 void survives_the_wrap_of_its_counters() {
   Lock lock{};
-  set_word(lock, 0, 0u - 40);  // ticket and grant, 20 acquisitions before the wrap
+  set_word(lock, 0, 0u - 40);  // ticket and grant are 20 acquisitions before the wrap
   set_word(lock, 1, 0u - 40);
   EXPECT_TRUE(lock.try_lock());
   EXPECT_FALSE(lock.try_lock());

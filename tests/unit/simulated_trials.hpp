@@ -131,7 +131,7 @@ struct kind_of_noise {
   std::unique_ptr<machine_noise> (*make)();
 };
 
-/// For GoogleTest's messages.
+/// Prints the kind in GoogleTest's messages.
 inline void PrintTo(const kind_of_noise& kind, std::ostream* out) {
   *out << kind.name;
 }

@@ -515,7 +515,7 @@ TEST_P(counting, few_slots_do_not_matter) {
   EXPECT_EQ(counter, 2400);
 }
 
-// ---- large locks:  the tests of every_lock_test for these
+// ---- the tests of every_lock_test for large locks
 
 class large : public testing::TestWithParam<named_lock> {};
 INSTANTIATE_TEST_SUITE_P(large_locks, large,

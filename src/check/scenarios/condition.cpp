@@ -11,7 +11,6 @@
 // thread, and exactly one if any waits; notify_all() selects each thread that waits at that time. The threads of a
 // chain wake in its order, and only one of them at a time is awake without the mutex. A wait returns whether it was
 // notified. Waits that began before a fork are not checked.
-// fork.
 #include "check/checked_condition.hpp"
 #include "check/explore.hpp"
 #include "check/seen_waiters.hpp"
@@ -39,7 +38,7 @@ const checked_condition* the_condition;
 const scenario* the_scenario;
 
 constexpr std::uint64_t never = checked::never;
-constexpr unsigned without_end = ~0u;           // a number of looks
+constexpr unsigned without_end = ~0u;           // a number of looks that never runs out
 constexpr unsigned forks_at_the_end = ~0u - 1;  // time has run out, and a handler forks before the thread notices
 
 /// The lock below the mutex. A fork is allowed only in certain states of it.
@@ -327,9 +326,9 @@ struct program : rl::test_suite<program<Threads>, Threads> {
 
   /// The scenario's record of a waiter. relacy does not observe accesses to it.
   struct record {
-    enum { waiting, leaving, selected, granted, handed_over };  // wait_queue.hpp
+    enum { waiting, leaving, selected, granted, handed_over };  // as in wait_queue.hpp
 
-    const checked::atomic<std::uint32_t>* at = nullptr;  // its state
+    const checked::atomic<std::uint32_t>* at = nullptr;  // the waiter's state
     unsigned number = 0, chain = 0, place = 0;
     std::uint32_t priority = 0, state = waiting;
     bool listed = false, was_selected = false, is_awake = false, is_back = false;

@@ -25,7 +25,6 @@
 //
 // `ranks`, for locks that promise it: threads have priorities. Threads that sleep when the owner unlocks must be
 // admitted by priority.
-// admitted by priority.
 #include "check/checked_lock.hpp"
 #include "check/explore.hpp"
 #include "usher/core/timed_waiters.hpp"

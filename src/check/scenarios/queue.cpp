@@ -23,7 +23,6 @@
 // one if any waits. A broadcast selects each thread that waits at that time. The threads of a chain return in its
 // order, and only one of them at a time is awake without the mutex. A requeue keeps the order of both chains and loses
 // no waiter. An unlock leaves no waiter asleep beyond the limits of wait_morphing.hpp. The mutex counts its users.
-// wait_morphing.hpp; the mutex counts its users.
 #include <span>
 
 #include "check/checked_lock.hpp"
@@ -238,7 +237,7 @@ struct program : rl::test_suite<program<Threads>, Threads> {
   void be_woken() {
     lock();
     flag.set(1);
-    if (to_post.get() == 0) return leave_and_unlock();  // wake() is over
+    if (to_post.get() == 0) return leave_and_unlock();  // wake() has already ended
     wait(manner::for_ever);
     if (!the_queue->close(queue())) fail("close() says that threads wait, and there is none");
     world.end_of(the_queues_life);
@@ -338,7 +337,7 @@ struct program : rl::test_suite<program<Threads>, Threads> {
       for (const auto& p : places)
         if (p.at != nullptr && record_of(p.at).is_awake &&
             (record_of(p.at).state == record::handed_over || rl::rand(2) == 0)) {
-          next = p.thread;  // it may own the mutex
+          next = p.thread;  // the waiter may own the mutex
           if (record_of(p.at).state == record::handed_over) break;
         }
       turn.store(next, std::memory_order_release);
@@ -821,7 +820,7 @@ struct program : rl::test_suite<program<Threads>, Threads> {
 
   /// The scenario's record of a waiter. relacy does not observe accesses to it.
   struct record {
-    enum : std::uint32_t { waiting, leaving, selected, granted, handed_over };  // wait_queue.hpp
+    enum : std::uint32_t { waiting, leaving, selected, granted, handed_over };  // as in wait_queue.hpp
 
     void* at = nullptr;  // null if it has left
     unsigned number = 0;
