@@ -142,7 +142,7 @@ TEST_F(native_world, blocks_can_be_read_to_their_end) {
     EXPECT_EQ(place_of(b.begin) % (page >= mib ? 2 * mib : 4096), 0u);
     t.fetch(b, bytes - sizeof(std::uint64_t));
     t.fetch_at_random(b, 1000);
-    EXPECT_NE(b.begin[bytes - 1], 0) << "or all pages are one";
+    EXPECT_NE(b.begin[bytes - 1], 0) << "otherwise all pages may be the same page";
   }
 }
 
@@ -181,7 +181,7 @@ TEST_F(native_world, a_metered_lock_is_timed_while_that_is_measured) {
   w.measure();
   use(first);
   use(second);
-  EXPECT_EQ(t.waits().summary().count, 1u) << "the first is watched";
+  EXPECT_EQ(t.waits().summary().count, 1u) << "only the first lock is watched";
   EXPECT_EQ(t.holds().summary().count, 1u);
   EXPECT_FALSE(t.over());
   w.end();

@@ -66,8 +66,8 @@ TEST(caches, tells_who_displaces_whose_lines) {
   for (int i = 0; i < 2000; i++) c.load_at_random(mine, 100, 0, 0, chance);
   EXPECT_EQ(c.counted().others_displaced, 0u);
   for (int i = 0; i < 2000; i++) c.load_at_random(theirs, 100, 2, 0, chance);
-  EXPECT_GT(c.counted().others_displaced, 5000u) << "all that CPU 0 had";
-  EXPECT_GT(c.counted().own_displaced, 50000u) << "then its own";
+  EXPECT_GT(c.counted().others_displaced, 5000u) << "all lines of CPU 0 were displaced";
+  EXPECT_GT(c.counted().own_displaced, 50000u) << "then CPU 2's own lines were displaced";
 }
 
 TEST(caches, a_private_cache_answers_first) {
@@ -87,7 +87,7 @@ TEST(caches, a_private_cache_answers_first) {
 TEST(caches, a_miss_waits_for_memory_and_for_the_channels) {
   caches c(small());
   const auto b = c.make_block(8 * 8192, 8192);  // with small pages every load is simulated
-  EXPECT_EQ(c.load(b, 0, 0, 0).stall, 5u + 100u + 1000u) << "and the page was not in the TLB";
+  EXPECT_EQ(c.load(b, 0, 0, 0).stall, 5u + 100u + 1000u) << "the page was not in the TLB either";
   EXPECT_EQ(c.load(b, 0, 0, 0).stall, 5u);
   cycles last = 0;
   for (int i = 1; i < 8; i++) last = c.load(b, std::uint64_t(i) * 64, 0, 0).stall;
@@ -104,10 +104,10 @@ TEST(caches, a_tlb_has_so_many_pages_and_no_more) {
   };
   EXPECT_EQ(walk(8, 0), 8u);
   EXPECT_EQ(walk(8, 0), 0u);
-  EXPECT_EQ(walk(8, 1), 0u) << "hardware threads of a core share it";
-  EXPECT_EQ(walk(8, 2), 8u) << "another core";
+  EXPECT_EQ(walk(8, 1), 0u) << "hardware threads of a core share the TLB";
+  EXPECT_EQ(walk(8, 2), 8u) << "another core has its own TLB";
   walk(9, 0);
-  EXPECT_EQ(walk(9, 0), 9u) << "the oldest goes: a ring that does not fit is never there";
+  EXPECT_EQ(walk(9, 0), 9u) << "the oldest entry is replaced, so a ring that does not fit always misses";
 }
 
 TEST(caches, a_machine_without_caches_says_so) {

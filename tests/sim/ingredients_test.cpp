@@ -114,7 +114,7 @@ TEST(ingredients, without_a_store_buffer_mcs_pays_for_its_stores) {
   m.store_entries = 0;
   EXPECT_LT(throughput(m, "mcs-spin", 24), 0.9 * throughput(all, "mcs-spin", 24));
   EXPECT_NEAR(throughput(m, "twa-spin", 24), throughput(all, "twa-spin", 24), 0.15)
-      << "whose releases nobody waits for";
+      << "no thread waits for TWA's second store";
 }
 
 // In a hand-over, MCS writes two lines one after the other: the lock's holder, and the flag of the next thread. No
@@ -128,7 +128,7 @@ TEST(ingredients, where_stores_ask_ahead_mcs_passes_twa) {
   const double in_turn = ratio(ownership::in_turn), ahead = ratio(ownership::ahead);
   EXPECT_LT(in_turn, 0.95);
   EXPECT_GT(ahead, 1.03);
-  EXPECT_NEAR(ratio(ownership::ahead_until_a_hit), in_turn, 0.02) << "unlock() is called, which is a store that hits";
+  EXPECT_NEAR(ratio(ownership::ahead_until_a_hit), in_turn, 0.02) << "the call of unlock() is a store that hits";
 }
 
 TEST(ingredients, where_a_store_needs_no_journey_after_a_load_few_threads_unlock_as_fast_by_a_store_as_by_an_addition) {
@@ -140,7 +140,7 @@ TEST(ingredients, where_a_store_needs_no_journey_after_a_load_few_threads_unlock
   EXPECT_LT(ratio(16), 0.95);
   m.load_then_store_at_once = true;
   EXPECT_GT(ratio(3), 1.0);
-  EXPECT_LT(ratio(16), 0.95) << "waiters' copies come between";
+  EXPECT_LT(ratio(16), 0.95) << "waiters' copies arrive in between";
 }
 
 TEST(ingredients, where_hardware_threads_slow_only_what_programs_compute_more_of_them_cost_less) {
@@ -190,7 +190,8 @@ TEST(ingredients, cohorts_are_numa_nodes_and_not_complexes) {
   machine m = of_complexes();
   const double by_socket = throughput(m, "c-bo-mcs-spin", 128);
   m.nodes = 8;
-  EXPECT_GT(throughput(m, "c-bo-mcs-spin", 128), 1.3 * by_socket) << "which keep the lock in one last-level cache";
+  EXPECT_GT(throughput(m, "c-bo-mcs-spin", 128), 1.3 * by_socket)
+      << "these cohorts keep the lock in one last-level cache";
 }
 
 TEST(ingredients, where_retries_miss_loops_of_compare_and_swap_collapse) {
@@ -267,7 +268,7 @@ TEST(ingredients, by_departure_mcs_passes_twa) {
 TEST(ingredients, by_departure_unfairness_is_between_threads_and_not_between_nodes) {
   machine all = known_machine("numa-q");
   const setting two_a_quad{"quads", "ttas-spin", 4, 50000, {{"cs", 500}, {"ncs", 100}}, 6};
-  EXPECT_GT(run(all, two_a_quad).of_sockets[0], 0.9) << "the quad with the lock's memory";
+  EXPECT_GT(run(all, two_a_quad).of_sockets[0], 0.9) << "the quad with the lock's memory has most operations";
   EXPECT_GT(run(all, two_a_quad).working_set, 3);
   setting fair = two_a_quad;
   fair.lock = "fairlock-spin";
@@ -276,7 +277,7 @@ TEST(ingredients, by_departure_unfairness_is_between_threads_and_not_between_nod
   machine m = all;
   m.ordered_by_arrival = false;
   EXPECT_LT(run(m, two_a_quad).working_set, 2);
-  EXPECT_GT(run(m, two_a_quad).of_sockets[0], 0.99) << "not fewer, as one might think";
+  EXPECT_GT(run(m, two_a_quad).of_sockets[0], 0.99) << "the share does not fall";
 
   all.coherence = m.coherence = protocol::mesif;
   all.home.reset();
@@ -403,7 +404,8 @@ TEST(ingredients, without_time_slices_a_thread_too_many_does_no_harm) {
   machine m = all;
   m.os->slice = cycles{1} << 39;  // a spinning thread keeps its CPU
   const setting s{"mutexbench", "ticket-spin", 73, 10000, {}, 1};
-  EXPECT_LT(run(all, s).throughput, 0.2 * throughput(all, "ticket-spin", 72)) << "who comes next has no CPU";
+  EXPECT_LT(run(all, s).throughput, 0.2 * throughput(all, "ticket-spin", 72))
+      << "the next thread in the queue has no CPU";
   EXPECT_NEAR(run(m, s).throughput, throughput(m, "ticket-spin", 72), 0.1);
 }
 

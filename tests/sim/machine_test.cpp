@@ -61,12 +61,12 @@ TEST_F(machine_file, has_what_it_says) {
   EXPECT_EQ(m.cpus(), 72u);
   EXPECT_EQ(m.dirty[0], 120u);
   EXPECT_EQ(m.dirty[1], 280u);
-  EXPECT_EQ(m.dirty[2], 280u) << "the last of the list stands for those beyond";
+  EXPECT_EQ(m.dirty[2], 280u) << "the last entry holds for all greater distances";
   EXPECT_EQ(m.jitter, 307u);
   ASSERT_TRUE(m.os.has_value());
   EXPECT_EQ(m.os->slice, m.from_ns(3000000));
   EXPECT_FALSE(m.caches.has_value());
-  EXPECT_EQ(m.step, 9u * 1024) << "where a file does not say";
+  EXPECT_EQ(m.step, 9u * 1024) << "the default of a missing key";
   EXPECT_EQ(m.os->wake_queued, 0u);
   EXPECT_EQ(m.os->yields_after, 0u);
   EXPECT_EQ(m.fitted, (std::vector<std::string>{"coherence.per_sharer", "coherence.per_read"}));
@@ -156,7 +156,7 @@ TEST_F(machine_file, numbers_other_than_it_says) {
   EXPECT_EQ(m.coherence, protocol::moesi);
   EXPECT_EQ(m.home, 1u);
   EXPECT_FALSE(m.os->migrate);
-  EXPECT_EQ(m.fitted, std::vector<std::string>{"coherence.per_sharer"}) << "what was set by hand was not fitted";
+  EXPECT_EQ(m.fitted, std::vector<std::string>{"coherence.per_sharer"}) << "keys that were set by hand are not fitted";
   EXPECT_EQ(read_machine(file, {{"coherence.protocol", "\"MESI\""}}).coherence, protocol::mesi);
 }
 

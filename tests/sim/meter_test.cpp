@@ -40,7 +40,7 @@ TEST_F(one_lock, waits_holds_and_use) {
   EXPECT_EQ(seen.unlocks().mean, 5);
   EXPECT_DOUBLE_EQ(seen.utilisation(), 0.03);
   EXPECT_EQ(seen.found_free(), 2u);
-  EXPECT_EQ(seen.hand_overs().count, 0u) << "nobody waited";
+  EXPECT_EQ(seen.hand_overs().count, 0u) << "no thread waited";
 }
 
 TEST_F(one_lock, before_and_after_does_not_count) {
@@ -48,7 +48,7 @@ TEST_F(one_lock, before_and_after_does_not_count) {
   visit(1, 100500, 102000, 103000);
   EXPECT_TRUE(seen.history().empty());
   EXPECT_EQ(seen.waiting_at_end(anybody), 1u);
-  EXPECT_EQ(seen.waits(anybody).longest, 500u) << "so long at least";
+  EXPECT_EQ(seen.waits(anybody).longest, 500u) << "a lower bound of the wait";
 }
 
 TEST_F(one_lock, hand_over_and_overtaking) {

@@ -104,7 +104,7 @@ TEST(programs, leaders_that_come_too_late_are_seen) {
   };
   EXPECT_GT(late("mcsg+-node-spin"), 20u);
   EXPECT_LT(late("mcsg++-node-spin"), late("mcsg+-node-spin"));
-  EXPECT_EQ(late("mcsg-node-spin"), 0u) << "it does not count them";
+  EXPECT_EQ(late("mcsg-node-spin"), 0u) << "MCSg does not count late leaders";
 }
 
 TEST(programs, ringwalker_misses_the_tlb_once_two_rings_share_a_core) {
@@ -135,10 +135,10 @@ TEST(programs, lru_cache_misses_where_keys_are_more_than_elements) {
     return r.throughput * 3000 / double(r.admissions);
   };
   EXPECT_NEAR(counted(0, 500, 4), 1, 0.01);
-  EXPECT_LT(counted(1, 500, 4), 0.1) << "all keys fit; but for new ones";
+  EXPECT_LT(counted(1, 500, 4), 0.1) << "all keys fit, except new ones";
   EXPECT_GT(counted(1, 100, 4), 0.5);
-  EXPECT_GT(counted(2, 100, 4), 0.3) << "the others' keys";
-  EXPECT_EQ(counted(2, 50, 1), 0) << "there are no others";
+  EXPECT_GT(counted(2, 100, 4), 0.3) << "these accesses displace other threads' keys";
+  EXPECT_EQ(counted(2, 50, 1), 0) << "there are no other threads";
 }
 
 TEST(programs, other_processes_take_cpu_time) {
@@ -146,7 +146,7 @@ TEST(programs, other_processes_take_cpu_time) {
   const result alone = run("numa-q", "ideal", "null", 8, {}, 200000000);
   const result beside = run("numa-q", "ideal", "null", 8, {}, 200000000, 8);
   EXPECT_EQ(alone.involuntary, 0u);
-  EXPECT_GT(beside.voluntary, 50u) << "they sleep between";
+  EXPECT_GT(beside.voluntary, 50u) << "the threads sleep in between";
   EXPECT_LT(beside.throughput, 0.95 * alone.throughput);
   EXPECT_GT(beside.throughput, 0.6 * alone.throughput);
   EXPECT_EQ(beside.operations.size(), 8u);

@@ -157,7 +157,7 @@ TEST(start, what_is_measured_begins_after_the_last_has_come) {
   EXPECT_GT(usual_warm_up_ns(p), 20u * 20000);
   EXPECT_TRUE(run_point(known_machine("x5-2"), p).settled);
   p.warm_up_ns = 20u * 20000;
-  EXPECT_FALSE(run_point(known_machine("x5-2"), p).settled) << "threads still came";
+  EXPECT_FALSE(run_point(known_machine("x5-2"), p).settled) << "threads still arrived";
 }
 
 TEST(placement, fewer_cpus_than_threads) {
@@ -186,7 +186,7 @@ TEST(placement, fewer_cpus_than_threads) {
 
   p.pinned = false;
   p.run_ns = 2000000;
-  EXPECT_GT(run_point(m, p).cpus_used, 1.5) << "who finds the CPU busy takes an idle one";
+  EXPECT_GT(run_point(m, p).cpus_used, 1.5) << "a thread that finds the CPU busy takes an idle one";
 }
 
 TEST(placement, of_cpus_that_there_are_not) {

@@ -138,7 +138,7 @@ TEST(simulation, a_deadlock_is_found_and_says_who_waits) {
   s.add_thread(1, [&] { s.compute(10); });
   try {
     s.run();
-    FAIL() << "there was none";
+    FAIL() << "the expected exception was not thrown";
   } catch (const deadlock& d) {
     EXPECT_NE(std::string(d.what()).find("thread 0 spins on word"), std::string::npos) << d.what();
     EXPECT_EQ(std::string(d.what()).find("thread 1"), std::string::npos) << d.what();
@@ -206,7 +206,7 @@ TEST(simulation, who_is_woken_for_a_cpu_that_is_taken_is_in_its_queue_at_once) {
     s.run();
     EXPECT_EQ(waking, 50 + (queued != 0 ? queued : 20));
     if (queued != 0)
-      EXPECT_EQ(ran, woken + 100 + 100) << "as soon as the waker has ended, and a switch";
+      EXPECT_EQ(ran, woken + 100 + 100) << "the thread runs after the waker's end and one context switch";
     else
       EXPECT_GE(ran, woken + 4000);
   }
@@ -348,7 +348,7 @@ std::array<cycles, 2> retries(const machine& m) {
       const cycles failed = s.now();
       do {
         if (me == 0) {
-          EXPECT_EQ(w.load(relaxed), seen) << "what it has just found";
+          EXPECT_EQ(w.load(relaxed), seen) << "the load returns the value that the failed operation found";
         } else {
           w.load(relaxed);
         }
@@ -364,9 +364,10 @@ TEST(simulation, a_compare_and_swap_that_is_tried_again_at_once_hits) {
   machine m = plain();
   const auto [first, second] = retries(m);
   EXPECT_EQ(first, m.hit + m.modify);
-  EXPECT_EQ(second, 2 * (m.hit + m.modify)) << "compares with what was there when it arrived, then with what there is";
+  EXPECT_EQ(second, 2 * (m.hit + m.modify))
+      << "the first attempt compares with the word's value at its arrival, the second with the present value";
   m.keeps_for_retry = false;
-  EXPECT_GT(retries(m)[0], 200u) << "the other has the line by now";
+  EXPECT_GT(retries(m)[0], 200u) << "the other thread has the line by then";
 }
 
 /// Two hardware threads of a core own both words. One thread's compare-and-swap finds 1; the other then writes 2 and
@@ -509,7 +510,7 @@ TEST(simulation, with_directories_an_owner_is_asked_by_way_of_the_home) {
   };
   EXPECT_EQ(cost(m), 2000u);
   m.through_home = true;
-  EXPECT_EQ(cost(m), 2300u) << "a message's way more: half of an invalidation's 600";
+  EXPECT_EQ(cost(m), 2300u) << "one more message, half of an invalidation's 600";
   m.home = 1;
   EXPECT_EQ(cost(m), 2000u) << "the reader's own socket is the home";
 }
@@ -548,7 +549,7 @@ TEST(simulation, calls_come_at_their_time_and_see_how_long_cpus_were_used) {
   s.run();
   EXPECT_LE(at_1000, 2000u);
   EXPECT_GT(at_20000, 17000u);
-  EXPECT_LT(at_20000, 24000u) << "a sleeping thread uses none";
+  EXPECT_LT(at_20000, 24000u) << "a sleeping thread uses no CPU time";
 }
 
 }  // namespace

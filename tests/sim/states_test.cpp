@@ -109,7 +109,7 @@ TEST(fifo_that_parks, one_long_section_is_enough) {
   EXPECT_EQ(h.sleeps_an_operation(0, ms), 0);
   EXPECT_GT(h.rate(0, ms), 5);
   for (std::uint64_t from = 2 * ms; from < 30 * ms; from += 4 * ms) {
-    EXPECT_NEAR(h.sleeps_an_operation(from, from + 4 * ms), 1, 0.1) << "every hand-over is a wake-up, and stays one";
+    EXPECT_NEAR(h.sleeps_an_operation(from, from + 4 * ms), 1, 0.1) << "every hand-over is and stays a wake-up";
     EXPECT_LT(h.rate(from, from + 4 * ms), h.rate(0, ms) / 30);
   }
 }
@@ -147,7 +147,7 @@ TEST(fifo_that_parks, wakes_up_for_good_where_the_budget_covers_a_round_of_wake_
                                             {"scheduler.context_switch", "600"},
                                             {"scheduler.latency_least", "600"},
                                             {"scheduler.latency_mean", "1400"}});
-  EXPECT_LT(returns(6, 6 * us, quick), 2 * ms) << "or where waking takes little";
+  EXPECT_LT(returns(6, 6 * us, quick), 2 * ms) << "the same with quick wake-ups";
   EXPECT_GE(returns(6, 6 * us, m), 18 * ms);
 }
 
@@ -223,7 +223,7 @@ TEST(cohort, whoever_is_released_first_is_there_first) {
   EXPECT_LT(global.hand_overs, 100);
   EXPECT_NEAR(queue.most, 0.5, 0.02);
   EXPECT_NEAR(queue.hand_overs, 65, 2);
-  EXPECT_GT(global.operations, 0.9 * local.operations) << "little is gained by it";
+  EXPECT_GT(global.operations, 0.9 * local.operations) << "the gain is small";
 }
 
 TEST(cohort, no_chance_changes_it) {

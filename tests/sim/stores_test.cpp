@@ -39,7 +39,7 @@ cycles written_after(machine m, unsigned n, bool calls_between) {
       w->store(7, release);
       if (calls_between) s.stores_privately();
     }
-    EXPECT_LE(s.now() - begin, 2 * n) << "the thread goes on";
+    EXPECT_LE(s.now() - begin, 2 * n) << "the thread does not wait for its stores";
     own.fetch_add(1, relaxed);  // waits for the stores
     took = s.now() - begin;
     for (word* w : words) EXPECT_EQ(w->peek(), 7u);
@@ -50,13 +50,13 @@ cycles written_after(machine m, unsigned n, bool calls_between) {
 
 TEST(stores, overlap_where_the_machine_asks_ahead) {
   machine m = plain();
-  EXPECT_NEAR(written_after(m, 4, false), 4 * 200, 50) << "one after another";
+  EXPECT_NEAR(written_after(m, 4, false), 4 * 200, 50) << "the stores are written one after another";
   m.asks = ownership::ahead;
   EXPECT_NEAR(written_after(m, 4, false), 200, 50);
   EXPECT_NEAR(written_after(m, 4, true), 200, 50);
   m.asks = ownership::ahead_until_a_hit;
   EXPECT_NEAR(written_after(m, 4, false), 200, 50);
-  EXPECT_NEAR(written_after(m, 4, true), 4 * 200, 50) << "a store that hits ends it";
+  EXPECT_NEAR(written_after(m, 4, true), 4 * 200, 50) << "a store that hits ends the overlap";
 }
 
 TEST(stores, wait_where_the_buffer_is_full) {
@@ -78,7 +78,7 @@ TEST(stores, wait_where_the_buffer_is_full) {
   });
   s.run();
   EXPECT_LE(began[2] - began[0], 10u);
-  EXPECT_GE(began[3] - began[0], 190u) << "until the first is written";
+  EXPECT_GE(began[3] - began[0], 190u) << "the store waits until the first is written";
 }
 
 /// Other cores must see stores in program order, even if the line of a later store arrives first. The first store's
@@ -142,7 +142,7 @@ TEST(stores, a_line_that_came_ahead_can_be_lost_again) {
   s.run();
   EXPECT_EQ(s.counted().fetched_ahead, 1u);
   EXPECT_EQ(s.counted().lost_ahead, 1u);
-  EXPECT_GE(seen, 22000u) << "not before the store in front of it";
+  EXPECT_GE(seen, 22000u) << "the store is not visible before the one in front of it";
   EXPECT_GE(written, 22000u);
 }
 
@@ -165,7 +165,7 @@ TEST(stores, a_thread_that_waits_for_its_own_store_sees_it) {
         own, [](std::uint32_t v) { return v != 3; }, std::memory_order_acquire, look::polling);
   });
   s.run();
-  EXPECT_EQ(seen, 4u) << "and not the 9 from before";
+  EXPECT_EQ(seen, 4u) << "the load must not return the older 9";
 }
 
 TEST(stores, a_load_waits_for_a_store_to_a_part_of_its_word) {
@@ -184,7 +184,7 @@ TEST(stores, a_load_waits_for_a_store_to_a_part_of_its_word) {
   });
   s.run();
   EXPECT_EQ(seen, 0x700u);
-  EXPECT_GE(took, 190u) << "which cannot be forwarded";
+  EXPECT_GE(took, 190u) << "the load cannot be forwarded";
 }
 
 // ---- topology
@@ -217,8 +217,8 @@ TEST(topology, costs_go_by_complex_socket_and_hops) {
   m.invalidate = {10, 20, 30, 40, 50};
   m.memory = {100, 100, 100, 100, 100};
   EXPECT_EQ(m.farthest(), 3u);
-  EXPECT_EQ(read_by(m, 1), 100u) << "of the complex";
-  EXPECT_EQ(read_by(m, 2), 200u) << "of the other one of the socket";
+  EXPECT_EQ(read_by(m, 1), 100u) << "the line is in the same complex";
+  EXPECT_EQ(read_by(m, 2), 200u) << "the line is in the socket's other complex";
   EXPECT_EQ(read_by(m, 4), 300u);
   EXPECT_EQ(read_by(m, 8), 400u);
   EXPECT_EQ(m.node_of(2), 0u);

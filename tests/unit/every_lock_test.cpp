@@ -35,7 +35,7 @@ class every_lock : public testing::TestWithParam<const lock_table*> {
 
 TEST_P(every_lock, fits_into_what_a_pthread_mutex_leaves) {
   if (lock_.traits->native_only) {
-    EXPECT_EQ(lock_.size, lock_.traits->words * 4) << "measured beside ours, so not to be wrapped";
+    EXPECT_EQ(lock_.size, lock_.traits->words * 4) << "this lock is measured beside ours and must not be wrapped";
     return;
   }
   EXPECT_LE(lock_.size, 16u);
@@ -80,7 +80,7 @@ TEST_P(every_lock, excludes_with_try_lock_among_lock) {
     }
   });
   EXPECT_EQ(counter, tried + 2 * rounds());
-  EXPECT_TRUE(try_lock()) << "left locked";
+  EXPECT_TRUE(try_lock()) << "the lock was left locked";
   unlock();
 }
 
@@ -100,7 +100,7 @@ TEST_P(every_lock, wakes_waiters_that_sleep) {
 }
 
 TEST_P(every_lock, may_be_unlocked_by_another_thread) {
-  if (is_beyond_posix()) GTEST_SKIP() << "not one of ours";
+  if (is_beyond_posix()) GTEST_SKIP() << "this lock is not one of ours";
   for (int i = 0; i < 20; i++) {
     lock();
     std::jthread([&] { unlock(); }).join();
@@ -110,7 +110,7 @@ TEST_P(every_lock, may_be_unlocked_by_another_thread) {
 }
 
 TEST_P(every_lock, many_are_held_at_once_and_released_in_any_order) {
-  if (is_beyond_posix()) GTEST_SKIP() << "not one of ours";
+  if (is_beyond_posix()) GTEST_SKIP() << "this lock is not one of ours";
   constexpr std::size_t n = 1000;
   std::vector<storage> states(n);
   std::vector<std::size_t> order(n);
@@ -143,7 +143,7 @@ TEST_P(every_lock, hand_over_hand) {
 }
 
 TEST_P(every_lock, memory_may_be_reused_by_the_next_owner) {
-  if (is_beyond_posix()) GTEST_SKIP() << "not one of ours";
+  if (is_beyond_posix()) GTEST_SKIP() << "this lock is not one of ours";
   // The owner overwrites the lock with garbage. The thread that unlocked before must not read the lock any more. A
   // wrong lock fails this test only sometimes; the real evidence is the argument in each header.
   for (int i = 0; i < 200; i++) {

@@ -57,7 +57,7 @@ TEST(lifo, its_word) {
   lifo_cr<native, stp> l{};
   static_assert(sizeof l == 4);
   EXPECT_TRUE(l.try_lock());
-  EXPECT_EQ(word(l, 0), 1u) << "held, nobody waits";
+  EXPECT_EQ(word(l, 0), 1u) << "held, no waiters";
   EXPECT_FALSE(l.has_certain_successor());
   std::jthread waiter([&] {
     l.lock();
@@ -88,14 +88,14 @@ TEST(loiter_parts, deferred_unpark_leaves_the_standby_asleep_while_an_arrival_sp
   loiter_defer<native, stp> l{};
   set_outer(l, held | asleep | one_spins);
   l.unlock();
-  EXPECT_EQ(word(l, 0), asleep | one_spins) << "its mark stays in the free word";
+  EXPECT_EQ(word(l, 0), asleep | one_spins) << "the standby's mark stays in the free word";
   set_outer(l, held | asleep);
   l.unlock();
-  EXPECT_EQ(word(l, 0), 0u) << "nobody spins: it is woken";
+  EXPECT_EQ(word(l, 0), 0u) << "no thread spins, so the standby is woken";
   loiter<native, stp> plain{};
   set_outer(plain, held | asleep);
   plain.unlock();
-  EXPECT_EQ(word(plain, 0) & asleep, 0u) << "woken, whoever spins: nobody counts them";
+  EXPECT_EQ(word(plain, 0) & asleep, 0u) << "the standby is woken even if threads spin, because they are not counted";
 }
 
 /// The CPU time of a thread. It excludes the time that other processes take.
@@ -117,7 +117,7 @@ TEST(loiter_parts, the_cap_on_spinners_sends_arrivals_to_the_inner_lock) {
       l.unlock();
     });
     while (word(l, 1) == 0) std::this_thread::yield();
-    EXPECT_LT(cpu_time_of(third), milliseconds(500)) << "it would spin for a second";
+    EXPECT_LT(cpu_time_of(third), milliseconds(500)) << "otherwise the thread spins for a second";
     EXPECT_EQ(word(l, 0) / one_spins, 2u);
     __atomic_fetch_sub(reinterpret_cast<std::uint32_t*>(&l), 2 * one_spins, __ATOMIC_RELAXED);
     l.unlock();
@@ -209,13 +209,13 @@ TEST(mcscrn, prefers_threads_at_home_then_moves_home) {
   EXPECT_EQ(order_from(l, {0, 1, 0, 1}), (std::vector<unsigned>{1, 3, 0, 2})) << "home is node 1";
   EXPECT_EQ(home(l), 0u);
   EXPECT_EQ(word(l, 0), 0u);
-  EXPECT_EQ(word(l, 1), 0u) << "nobody passive";
-  EXPECT_EQ(word(l, 2), 0u) << "nobody remote";
+  EXPECT_EQ(word(l, 1), 0u) << "no thread is passive";
+  EXPECT_EQ(word(l, 2), 0u) << "no thread is remote";
 }
 
 TEST(mcscrn, sets_surplus_threads_at_home_aside) {
   mcscrn_with_node<scripted, scripted_spin> l{};
-  EXPECT_EQ(order_from(l, {0, 0, 0}), (std::vector<unsigned>{1, 2, 0})) << "as MCSCR";
+  EXPECT_EQ(order_from(l, {0, 0, 0}), (std::vector<unsigned>{1, 2, 0})) << "like MCSCR";
   // 4 is remote and last. The threads that were set aside precede it, because they are at home.
   EXPECT_EQ(order_from(l, {0, 0, 0, 0, 1}), (std::vector<unsigned>{1, 3, 2, 0, 4}));
   EXPECT_EQ(home(l), 1u);
@@ -228,7 +228,8 @@ struct fickle : scripted {
 
 TEST(mcscrn, home_changes_now_and_then_though_somebody_is_at_home) {
   mcscrn_with_node<fickle, waiting<fickle, waiting_kind::spin>, 1> l{};
-  EXPECT_EQ(order_from(l, {1, 0, 1, 0}), (std::vector<unsigned>{1, 0, 2, 3})) << "the eldest remote thread before 3";
+  EXPECT_EQ(order_from(l, {1, 0, 1, 0}), (std::vector<unsigned>{1, 0, 2, 3}))
+      << "the eldest remote thread is admitted before 3";
 }
 
 TEST(mcscrn, a_change_of_home_makes_passive_threads_remote) {

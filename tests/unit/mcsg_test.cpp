@@ -196,7 +196,7 @@ TEST(figure_2, mcsg_plus) {
   actor leaves;
   leaves.start([&] { s.lock.unlock(n2); });
   leaves.run();
-  EXPECT_TRUE(leaves.waits()) << "until the guest has taken note";
+  EXPECT_TRUE(leaves.waits()) << "the regular waits for the guest's acknowledgement";
   EXPECT_EQ(next_of(n2), gg);
   s.g2.run();
   EXPECT_TRUE(s.g2.ended());
@@ -210,16 +210,16 @@ TEST(figure_2, mcsg_plus_plus) {
   using lock_type = mcsg_plus_with_node<scripted, by_script, leader_turns<scripted, by_script>>;
   two_groups<lock_type> s;
   const auto next_ticket = word_of(s.lock, 1), served = word_of(s.lock, 2);
-  EXPECT_EQ(next_ticket(), 4u) << "one for each leader; a step is 2";
+  EXPECT_EQ(next_ticket(), 4u) << "each leader has a ticket, and numbers advance by 2";
   s.t3.run();
-  EXPECT_TRUE(s.t3.waits()) << "not its turn, though the lock is free";
+  EXPECT_TRUE(s.t3.waits()) << "it is not its turn, although the lock is free";
   EXPECT_EQ(s.tail(), no_node);
   EXPECT_EQ(served(), 0u);
 
   s.t1.run();
   EXPECT_TRUE(s.t1.ended());
   EXPECT_EQ(s.tail(), pi);
-  EXPECT_EQ(served(), 2u) << "passed on after the exchange has returned 0";
+  EXPECT_EQ(served(), 2u) << "the turn was passed on after the exchange returned 0";
   s.t3.run();  // its turn has come, but it finds π, joins behind it once more and keeps its ticket
   EXPECT_TRUE(s.t3.waits());
   EXPECT_EQ(s.tail(), n4);
@@ -258,7 +258,7 @@ TEST(figure_2, a_regular_that_comes_at_the_right_moment_overtakes_in_mcsg_plus_p
   s.t1.run();  // the unfavourable case
   EXPECT_TRUE(s.t1.waits());
   EXPECT_EQ(next_of(n5), n1);
-  EXPECT_EQ(served(), 2u) << "passed on though it has not got the lock";
+  EXPECT_EQ(served(), 2u) << "the turn was passed on although the thread does not have the lock";
   EXPECT_EQ(s.tail(), pi);
   s.t3.run();
   EXPECT_EQ(s.tail(), n4);
@@ -330,7 +330,7 @@ TEST(back_off, of_an_mcsg_regular_begins_after_its_first_two_exchanges) {
     const deeds d(&lock);
     t1.start([&] { lock.lock(n1); });
     t1.run();
-    EXPECT_EQ(d.of(t1), "m") << "who finds the lock free has not peeked at it";
+    EXPECT_EQ(d.of(t1), "m") << "a thread that finds the lock free does not load the tail first";
     lock.unlock(n1);
   }
   lock.lock();
@@ -339,7 +339,7 @@ TEST(back_off, of_an_mcsg_regular_begins_after_its_first_two_exchanges) {
   t2.run();
   t2.run();
   t2.run();
-  EXPECT_EQ(d.of(t2), "mmlll") << "two exchanges, then looks only, as long as π is there";
+  EXPECT_EQ(d.of(t2), "mmlll") << "after two exchanges the thread only loads while π is in the tail";
   lock.unlock();
   t2.run();
   EXPECT_TRUE(t2.ended());
@@ -389,7 +389,7 @@ TEST(tickets, are_drawn_by_leaders_only_and_once) {
     t1.run();
     EXPECT_TRUE(t1.waits());
     EXPECT_EQ(next_ticket(), 2u);
-    EXPECT_EQ(served(), 0u) << "not passed on before it has got through";
+    EXPECT_EQ(served(), 0u) << "the turn is not passed on before the leader has succeeded";
   }
   lock.unlock();
   t1.run();
@@ -404,7 +404,7 @@ TEST(tickets, are_awaited_before_each_attempt) {
   two_groups<mcsg_plus_with_node<scripted, by_script, leader_turns<scripted, by_script>>> s;
   const deeds tail_of(&s.lock);
   for (int i = 0; i < 3; i++) s.t3.run();
-  EXPECT_EQ(tail_of.of(s.t3), "") << "it looks at the turn, and leaves the tail alone";
+  EXPECT_EQ(tail_of.of(s.t3), "") << "the thread reads the turn and does not access the tail";
 }
 
 TEST(tickets, may_wrap) {
@@ -511,7 +511,7 @@ TEST(mcsg_plus_plus, who_sleeps_says_so_and_is_woken) {
   EXPECT_EQ(scripted::last_woken, &scripted::node(n1).next);
   g3.start([&] { lock.lock(); });
   g3.run();
-  EXPECT_EQ(tail(), 2u) << "somebody sleeps until the tail changes";
+  EXPECT_EQ(tail(), 2u) << "the tail shows that a thread sleeps until it changes";
   t1.run();
   EXPECT_TRUE(t1.waits());
   EXPECT_EQ(tail(), 2u);
@@ -520,7 +520,7 @@ TEST(mcsg_plus_plus, who_sleeps_says_so_and_is_woken) {
   EXPECT_EQ(scripted::last_woken, &lock);
   t1.run();
   EXPECT_TRUE(t1.ended());
-  EXPECT_EQ(tail(), pi) << "the mark was taken with the wake";
+  EXPECT_EQ(tail(), pi) << "the wake-up has cleared the mark";
 }
 
 class guests : public testing::TestWithParam<named_lock> {};
@@ -805,7 +805,7 @@ TEST(kept_nodes, wander_under_clh_tls) {
   });
   lock.unlock();
   other.join();
-  EXPECT_TRUE(theirs[0] == mine || theirs[1] == mine) << "the waiter goes away with its predecessor's node";
+  EXPECT_TRUE(theirs[0] == mine || theirs[1] == mine) << "the waiter leaves with its predecessor's node";
 }
 
 std::ptrdiff_t threads_of_this_process() {
@@ -823,7 +823,7 @@ TEST(kept_nodes, of_dead_threads_are_not_lost) {
   const auto records = usher_process_state.made.load();
   const auto nodes = usher_process_state.pool.made.load();
   for (int i = 0; i < 300; i++) std::jthread(pair).join();
-  EXPECT_TRUE(test::eventually([] { return threads_of_this_process() == 1; })) << "the detached ones have ended";
+  EXPECT_TRUE(test::eventually([] { return threads_of_this_process() == 1; })) << "the detached threads have ended";
   EXPECT_LE(usher_process_state.made.load() - records, 64u);
   EXPECT_LE(usher_process_state.pool.made.load() - nodes, 64u * 7);
 }
@@ -1026,7 +1026,7 @@ void guests_go_straight_to_the_global_lock(any_lock lock) {
   leaves.start([&] { lock.unlock(); });
   for (int i = 0; i < 3 && !leaves.ended(); i++) leaves.run();
   EXPECT_TRUE(leaves.ended());
-  EXPECT_TRUE(only_global(guest)) << "local locks are none of a guest's business";
+  EXPECT_TRUE(only_global(guest)) << "a guest does not access local locks";
   for (int i = 0; i < 3 && !regular.ended(); i++) regular.run();
   EXPECT_TRUE(regular.ended());
   lock.unlock();

@@ -86,7 +86,7 @@ TEST(lists, are_sorted_by_priority_and_else_as_they_always_were) {
   list.push_front(e[4]);
   list.push_front(e[6]);
   list.push_front(e[7]);
-  EXPECT_EQ(numbers(list), (std::vector<unsigned>{7, 4, 1, 3, 0, 5, 6, 2})) << "before their equals";
+  EXPECT_EQ(numbers(list), (std::vector<unsigned>{7, 4, 1, 3, 0, 5, 6, 2})) << "they precede waiters of equal priority";
   for (element& one : e) list.remove(one);
   EXPECT_EQ(list.front(), nullptr);
   list.push_front(e[2]);
@@ -98,7 +98,7 @@ using queue = wait_queue<ranked>;
 std::vector<queue::waiter*> chain_of(queue::waiter& first) {
   std::vector<queue::waiter*> all;
   for (queue::waiter* w = &first; w != nullptr; w = w->next.get()) all.push_back(w);
-  EXPECT_EQ(first.prev.get(), all.back()) << "a chain knows its last";
+  EXPECT_EQ(first.prev.get(), all.back()) << "a chain records its last waiter";
   return all;
 }
 
@@ -160,7 +160,7 @@ TEST(semaphores, a_thread_that_was_called_in_vain_is_the_first_of_its_equals) {
   ASSERT_FALSE(s.enter(b, {}));
   EXPECT_TRUE(s.release());
   ranked::rank = 7;
-  EXPECT_TRUE(s.try_acquire()) << "a barger";
+  EXPECT_TRUE(s.try_acquire()) << "a thread that arrives may take the credit";
   ASSERT_FALSE(s.enter(high, {}));
   ranked::rank = 0;
   ASSERT_EQ(a.state.load(), core::waiter::notified);
@@ -180,7 +180,7 @@ TEST(semaphores, impatience_counts_among_equals) {
   EXPECT_TRUE(s.release());
   EXPECT_TRUE(s.try_acquire());
   std::this_thread::sleep_for(3ms);
-  EXPECT_FALSE(s.arrive(a)) << "from now on it insists";
+  EXPECT_FALSE(s.arrive(a)) << "from now on the waiter wants a hand-off";
   ranked::rank = 7;
   ASSERT_FALSE(s.enter(high, {}));
   ranked::rank = 0;
@@ -189,7 +189,7 @@ TEST(semaphores, impatience_counts_among_equals) {
   EXPECT_EQ(high.state.load(), core::waiter::notified);
   EXPECT_TRUE(s.arrive(high));
   EXPECT_TRUE(s.release());
-  EXPECT_EQ(a.state.load(), core::waiter::granted) << "handed to it";
+  EXPECT_EQ(a.state.load(), core::waiter::granted) << "the credit is granted to the waiter";
   EXPECT_TRUE(s.arrive(a));
 }
 
@@ -274,7 +274,7 @@ TYPED_TEST(loiters, know_that_an_urgent_waiter_is_certain_to_come) {
   const std::jthread urgent = test::asleep_in([&] {
     ranked::rank = 1;
     l.lock();
-    EXPECT_FALSE(l.has_certain_successor()) << "nobody after it";
+    EXPECT_FALSE(l.has_certain_successor()) << "no thread is behind it";
     l.unlock();
   });
   EXPECT_TRUE(l.has_certain_successor());
@@ -295,7 +295,8 @@ TEST(native_priority, is_the_kernels) {
   }).join();
   std::jthread([] {
     const sched_param real_time{.sched_priority = 7};
-    if (sched_setscheduler(0, SCHED_FIFO, &real_time) != 0) GTEST_SKIP() << "no real-time priority is to be had";
+    if (sched_setscheduler(0, SCHED_FIFO, &real_time) != 0)
+      GTEST_SKIP() << "this process may not set a real-time priority";
     EXPECT_EQ(native::priority(), 7u);
     ASSERT_EQ(sched_setscheduler(0, SCHED_RR | SCHED_RESET_ON_FORK, &real_time), 0);
     EXPECT_EQ(native::priority(), 7u);

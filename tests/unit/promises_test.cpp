@@ -35,16 +35,16 @@ TEST(promises, agree_with_each_other) {
   for (const lock_table* l : catalog()) {
     const lock_traits& t = *l->traits;
     SCOPED_TRACE(l->name);
-    EXPECT_EQ(t.fifo, t.bypass == 0) << "first in, first out is: overtaken by nobody";
+    EXPECT_EQ(t.fifo, t.bypass == 0) << "a lock is FIFO exactly if no thread overtakes";
     EXPECT_GE(t.bypass, unbounded);
     if (t.fifo || t.bypass != unbounded) {
-      EXPECT_TRUE(t.starvation_free) << "who is overtaken so often at most gets in";
+      EXPECT_TRUE(t.starvation_free) << "a bound on bypass implies that no thread starves";
     }
     if (t.bounded_doorway) {
-      EXPECT_TRUE(t.starvation_free) << "a doorway to where nobody gets in";
+      EXPECT_TRUE(t.starvation_free) << "a bounded doorway implies that no thread starves";
     }
     if (!t.excludes || t.native_only) {
-      EXPECT_FALSE(t.starvation_free || t.fifo) << "promised by nobody";
+      EXPECT_FALSE(t.starvation_free || t.fifo) << "this lock can promise neither";
     }
     if (!t.native_only && l->size < t.words * 4) {
       EXPECT_FALSE(t.bounded_doorway) << "the inflatable form's doorway is reached by compare-and-swaps";
@@ -87,7 +87,7 @@ void doorway_is_as_promised() {
   if (Lock::traits.bounded_doorway)
     EXPECT_LT(n, 20u);
   else
-    EXPECT_EQ(n, many) << Lock::traits.summary << ": if so, it may be promised";
+    EXPECT_EQ(n, many) << Lock::traits.summary << ": the doorway is bounded, and the traits may promise that";
 }
 
 TEST(doorway, of_fetch_and_add_is_bounded) {
@@ -119,7 +119,7 @@ struct hours : scripted {
 
 template <class Lock>
 void standby_gets_the_lock() {
-  EXPECT_LT(operations_to_doorway<Lock>(), 40u) << "the standby cannot say that it is impatient";
+  EXPECT_LT(operations_to_doorway<Lock>(), 40u) << "the standby cannot mark itself impatient";
 }
 
 TEST(behind_the_doorway, loiters_standby_says_that_it_is_impatient) {
@@ -213,7 +213,7 @@ TEST(steady_bound, a_standby_is_passed_over_only_until_it_has_waited_for_4_ms) {
       EXPECT_LE(steps, 12u) << "seed " << seed;
       EXPECT_LE(b.admitted, 12u) << "seed " << seed;
     }
-  EXPECT_GT(due_ones, 10u) << "the others are not bad enough";
+  EXPECT_GT(due_ones, 10u) << "the schedule is not adverse enough";
 }
 
 TEST(steady_bound, who_holds_when_a_due_standby_has_said_so_is_the_last_before_it) {
@@ -234,7 +234,7 @@ TEST(steady_bound, who_holds_when_a_due_standby_has_said_so_is_the_last_before_i
     for (int i = 0; i < 20 && !b.standby.ended(); i++) b.standby.step();
     EXPECT_TRUE(b.standby.ended()) << "seed " << seed;
   }
-  EXPECT_GT(due_ones, 10u) << "the others are not bad enough";
+  EXPECT_GT(due_ones, 10u) << "the schedule is not adverse enough";
 }
 
 TEST(steady_bound, an_awake_standby_asks_after_1_ms) {
@@ -284,7 +284,7 @@ void leaves_the_array(Change change) {
   for (int i = 0; i < 40; i++) change(slot), second.step();
   l.unlock();
   for (int i = 0; i < 40 && !second.ended(); i++) change(slot), second.step();
-  EXPECT_TRUE(second.ended()) << "has the lock and does not look at it";
+  EXPECT_TRUE(second.ended()) << "the thread owns the lock but does not look at it";
 }
 
 TEST(behind_the_doorway, twas_waiters_look_at_the_lock_however_busy_their_slot_is) {

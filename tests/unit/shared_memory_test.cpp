@@ -187,7 +187,7 @@ TYPED_TEST(between_processes, excludes) {
   EXPECT_NE(s.at[2], s.at[0]);
   EXPECT_NE(s.at[3], s.at[0]);
   EXPECT_EQ(r->nodes_in_use(), 0u);
-  EXPECT_EQ(r->lost(), 0u) << "all have left";
+  EXPECT_EQ(r->lost(), 0u) << "all processes have left";
   EXPECT_TRUE(s.lock.try_lock());
   EXPECT_FALSE(s.lock.try_lock());
   s.lock.unlock();
@@ -202,7 +202,7 @@ TEST(nodes, of_a_child_are_its_own) {
   EXPECT_GE(node_handle(mine), 64u);
   auto& theirs = r.at<std::atomic<node_handle>>(0);
   ASSERT_EQ(end_of(start([&] { return (theirs = node_handle(shared_node<>{})) != 0; })), 0);
-  EXPECT_NE(theirs / 64, mine / 64) << "another share";
+  EXPECT_NE(theirs / 64, mine / 64) << "the node is in another share";
 }
 
 TEST(nodes, are_brought_by_who_has_them) {
@@ -249,7 +249,7 @@ TEST(nodes, may_run_out) {
               return true;
             })),
             0)
-      << "another process has some";
+      << "another process has free nodes";
   takes_guests.unlock();
   all.pop_back();
   takes_none.lock();
@@ -273,7 +273,7 @@ TEST(processes, may_be_many_one_after_the_other) {
               })),
               0)
         << i;
-  EXPECT_LE(r.nodes_in_use(), 400u) << "one each";
+  EXPECT_LE(r.nodes_in_use(), 400u) << "one node for each process";
   EXPECT_TRUE(lock.try_lock());
 }
 
@@ -293,7 +293,7 @@ TEST(processes, that_die_leave_what_they_held_locked_and_nothing_else) {
   kill(child, SIGKILL);
   EXPECT_TRUE(WIFSIGNALED(end_of(child)));
   EXPECT_EQ(r.lost(), 1u);
-  EXPECT_FALSE(held.try_lock()) << "for good: nobody is told";
+  EXPECT_FALSE(held.try_lock()) << "the lock stays held: no process is notified";
   EXPECT_EQ(r.nodes_in_use(), 1u);
   other.lock();
   other.unlock();
@@ -317,7 +317,7 @@ TEST(processes, may_be_killed_at_any_moment) {
     kill(child, SIGKILL);
     end_of(child);
   }
-  EXPECT_LE(r.nodes_in_use(), 60u) << "at the most the one that each had";
+  EXPECT_LE(r.nodes_in_use(), 60u) << "at most the one node that each process had";
   auto& lock = r.at<of_mcs>(0);
   lock.lock();
   lock.unlock();
@@ -340,7 +340,8 @@ TEST(errors, are_told_apart) {
   using second = shared_region<second_region>;
   const file f, garbage;
   EXPECT_EQ(error_of([&] { region::join(-1); }), std::errc::bad_file_descriptor);
-  EXPECT_EQ(error_of([&] { region::join(f.fd); }), std::errc::resource_unavailable_try_again) << "nothing there yet";
+  EXPECT_EQ(error_of([&] { region::join(f.fd); }), std::errc::resource_unavailable_try_again)
+      << "the region does not exist yet";
   const region r = region::create(f.fd, 1);
   EXPECT_EQ(r.size(), 4096u);
   EXPECT_EQ(error_of([&] { region::create(f.fd, 1); }), std::errc::file_exists);
@@ -352,7 +353,7 @@ TEST(errors, are_told_apart) {
   EXPECT_EQ(error_of([&] { second::join(garbage.fd); }), std::errc::resource_unavailable_try_again) << "not ready";
   ASSERT_EQ(pwrite(garbage.fd, "garbage", 7, 0), 7);
   EXPECT_EQ(error_of([&] { second::join(garbage.fd); }), std::errc::invalid_argument);
-  EXPECT_EQ(error_of([&] { second::join(f.fd); }), std::error_code()) << "what failed has left nothing behind";
+  EXPECT_EQ(error_of([&] { second::join(f.fd); }), std::error_code()) << "the failed calls have left no file behind";
 }
 
 TEST(region, is_prepared_before_others_join) {
@@ -411,7 +412,7 @@ TEST(region, loses_no_process_for_want_of_descriptors) {
   EXPECT_EQ(r.lost(), 0u);
   kill(child, SIGKILL);
   end_of(child);
-  EXPECT_EQ(r.lost(), 1u) << "that the process is gone needs no descriptor";
+  EXPECT_EQ(r.lost(), 1u) << "the end of a process is detected without a descriptor";
   setrlimit(RLIMIT_NOFILE, &before);
   close(pipe_of_child[0]);
   close(pipe_of_child[1]);

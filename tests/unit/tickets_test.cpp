@@ -157,7 +157,7 @@ TEST(twa, the_ten_steps) {
   const auto all_of_t1 = trace::of(1);
   const auto handed =
       std::find_if(all_of_t1.begin(), all_of_t1.end(), [&](const event& e) { return e.what == action::store; });
-  ASSERT_EQ(all_of_t1.end() - handed, 2) << "two writes end it";
+  ASSERT_EQ(all_of_t1.end() - handed, 2) << "the unlock ends with two writes";
   EXPECT_EQ(handed[0].word, grant);
   EXPECT_TRUE(handed[1].what == action::add && handed[1].word == at2);
   t2_may_leave.release();
