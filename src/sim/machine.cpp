@@ -216,63 +216,10 @@ T one_of(section& s, const char* key, std::initializer_list<std::pair<const char
   s.reject(key, "is none of " + list + ": " + asked);
 }
 
-struct renamed_key {
-  const char *section, *before, *now;
-};
-
-/// Names of 0.1, which 0.2 reads and 0.3 will not: docs/simulation.md, "Old names".
-constexpr renamed_key renamed_keys[] = {
-    {"machine", "strands", "hardware_threads"}, {"coherence", "look", "poll_period"},
-    {"coherence", "leave", "exit_penalty"},     {"scheduler", "change", "context_switch"},
-    {"scheduler", "call", "syscall"},           {"scheduler", "polite_from", "yields_after"},
-};
-constexpr const char *old_section = "strands", *section_of_threads = "hardware_threads";
-
-constexpr const char* sections[] = {"machine", "coherence", section_of_threads, "scheduler", "cache"};
+constexpr const char* sections[] = {"machine", "coherence", "hardware_threads", "scheduler", "cache"};
 
 bool is_section(std::string_view name) {
   return std::find(std::begin(sections), std::end(sections), name) != std::end(sections);
-}
-
-/// The present name of section.key.
-std::string present_name(const std::string& key) {
-  const std::size_t dot = key.find('.');
-  if (dot == std::string::npos) return key;
-  const std::string section = key.substr(0, dot), rest = key.substr(dot + 1);
-  if (section == old_section) return section_of_threads + ("." + rest);
-  for (const renamed_key& r : renamed_keys)
-    if (section == r.section && rest == r.before) return section + "." + r.now;
-  return key;
-}
-
-/// Moves the entry to its present name. `what`: section and key, as the file has them.
-void move_entry(toml::table& in, const char* before, const char* now, const std::string& file, const std::string& what,
-                std::vector<std::string>& old) {
-  if (in.contains(now)) throw bad_machine(file + ": " + what + " is the old name of " + now + ": give one of them");
-  in.insert(now, *in.get(before));
-  in.erase(before);
-  old.push_back(what + " (now " + now + ")");
-}
-
-/// Gives all sections and keys their present names, and adds those that had old ones to `old`.
-void rename_old_keys(toml::table& all, const std::string& file, std::vector<std::string>& old) {
-  if (all.contains(old_section)) move_entry(all, old_section, section_of_threads, file, old_section, old);
-  for (const renamed_key& r : renamed_keys)
-    if (toml::table* const section = all[r.section].as_table(); section != nullptr && section->contains(r.before))
-      move_entry(*section, r.before, r.now, file, std::string(r.section) + "." + r.before, old);
-}
-
-/// The same for requested changes.
-std::map<std::string, std::string> with_present_names(const std::map<std::string, std::string>& changes,
-                                                      const std::string& file, std::vector<std::string>& old) {
-  std::map<std::string, std::string> renamed;
-  for (const auto& [key, text] : changes) {
-    const std::string now = present_name(key);
-    if (now != key) old.push_back(key + " (now " + now + ")");
-    if (!renamed.emplace(now, text).second)
-      throw bad_machine(file + ": " + now + " is set twice, once by its old name");
-  }
-  return renamed;
 }
 
 /// A bare word gets quotes.
@@ -368,9 +315,7 @@ class machine_reader {
 
 machine_reader::machine_reader(toml::table all, const std::string& file,
                                const std::map<std::string, std::string>& changes)
-    : all_(std::move(all)), file_(file) {
-  rename_old_keys(all_, file, m_.old_keys);
-  changes_ = with_present_names(changes, file, m_.old_keys);
+    : all_(std::move(all)), file_(file), changes_(changes) {
   for (const auto& [key, text] : changes_) change(all_, file, key, text);
   for (const auto& [key, value] : all_)
     if (!is_section(key.str())) throw bad_machine(file + ": section [" + std::string(key.str()) + "] is not known");
@@ -450,14 +395,14 @@ void machine_reader::read_coherence() {
 
 void machine_reader::read_hardware_threads() {
   machine& m = m_;
-  const std::string name = section_of_threads;
+  const std::string name = "hardware_threads";
   if (m.hardware_threads == 1) {
     for (const auto& [key, text] : changes_)
       if (key.starts_with(name + "."))
         throw bad_machine(file_ + ": " + key + " has no effect: a core has one hardware thread (machine." + name + ")");
     return;
   }
-  section s = open(section_of_threads);
+  section s = open("hardware_threads");
   s.get("pipelines", m.pipelines, 1, m.hardware_threads);
   if (m.pipelines == 1) {
     s.get_in_1024("slowed_by_work", m.slowed_by_work, 1, 16);

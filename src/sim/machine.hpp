@@ -126,8 +126,7 @@ struct machine {
   /// Spinners load the word again at random moments of their loops; else all at once, in the order of their numbers.
   bool random_refetch = true;
 
-  std::vector<std::string> fitted;    ///< keys that were fitted to a figure of a paper
-  std::vector<std::string> old_keys;  ///< that were given by their names of 0.1: "coherence.look (now …)"
+  std::vector<std::string> fitted;  ///< keys that were fitted to a figure of a paper
 
   /// The machine's name in errors.
   const std::string& file_or_name() const { return file.empty() ? name : file; }

@@ -352,28 +352,6 @@ class Check(Refusals, unittest.TestCase):
             self.assert_refused(self.check("--show", file, "twa"), 2, "--show")
         self.assert_refused(self.check("--show", "/nowhere/results.json"), 2, "/nowhere/results.json")
 
-    # Deprecated names, for one release
-
-    def test_deprecated_options(self):
-        old = self.check("--bugs", MUTANT + "-spin", "--client", "plain", "--executions", "100", "--threads", "2")
-        self.assertEqual(old.returncode, 0, old)
-        self.assertEqual(re.findall(r"(\S+) is deprecated: it is called (\S+)", old.stderr),
-                         [("--bugs", "--mutants"), ("--client", "--scenario")])
-        new = self.check("--mutants", MUTANT + "-spin", "--scenario", "plain", "--executions", "100", "--threads", "2")
-        self.assertEqual((new.stdout, new.stderr), (old.stdout, ""))
-        self.assertNotRegex(self.check("--help").stdout, "--(client|bugs)")
-        self.assertIn("'wrong' is deprecated", self.check("wrong", "twa").stderr)
-
-    def test_deprecated_keys(self):
-        _, said = self.shown(MUTANT + "-spin", "--executions", "100", "--threads", "2", "--scenario", "plain")
-        part = said["parts"][0]
-        self.assertEqual((part["client"], part["by"]["client"]), (part["scenario"], part["by"]["scenario"]))
-        _, said = self.shown("--mutants", MUTANT + "-spin", "--executions", "100", "--threads", "2", "--scenario", "plain")
-        mutant, mistake = said["mutants"][0], said["mistakes"][0]
-        self.assertEqual((mistake["lock"], mistake["bug"]), (mutant["name"], mutant["mutation"]))
-        self.assertEqual({k: v for k, v in mistake.items() if k not in ("lock", "bug")},
-                         {k: v for k, v in mutant.items() if k not in ("name", "mutation")})
-
     # Refusals
 
     def test_unknown_locks(self):

@@ -75,12 +75,6 @@ class Sim(Refusals, unittest.TestCase):
         self.assertLess(slow["throughput"], 0.5 * usual["throughput"])
         self.assertNotIn("machine_settings", usual)
 
-    def test_an_old_name_of_a_number_is_accepted_with_a_line(self):
-        old, now = (sim("mutexbench", "--locks", self.lock, "--threads", "4", "--set-machine", f"scheduler.{key}=300", "--list-points")
-                    for key in ("call", "syscall"))
-        self.assertEqual((old.returncode, now.returncode, now.stderr), (0, 0, ""))
-        self.assertRegex(old.stderr, r"\Ausher: warning: \S*x5-2\.toml: old names, .*: scheduler\.call \(now scheduler\.syscall\)\n\Z")
-
     def test_a_sweep_over_a_number_of_the_machine(self):
         points = self.points("--seeds", "2", "--locks", self.lock, "--threads", "4", "--vary",
                              "coherence.dirty=[100,200],[1000,3000]", "--csv", self.file("out.csv"))

@@ -204,53 +204,6 @@ TEST_F(machine_file, complaints_about_changes) {
          "hardware_threads.alone has no effect: a core has one hardware thread");
 }
 
-/// Keys and sections with their names in version 0.1.
-TEST_F(machine_file, old_names_are_read) {
-  const machine now = read_machine(folder + "/x5-2.toml");
-  EXPECT_TRUE(now.old_keys.empty());
-  std::string text = text_of(folder + "/x5-2.toml");
-  for (const auto& [name, before] :
-       {std::pair{"\nhardware_threads =", "\nstrands ="},
-        {"[hardware_threads]", "[strands]"},
-        {"poll_period =", "look ="},
-        {"exit_penalty =", "leave ="},
-        {"context_switch =", "change ="},
-        {"syscall =", "call ="},
-        {"latency_least", "polite_from = { value = 32, source = \"x\" }\nlatency_least"}}) {
-    const std::size_t at = text.find(name);
-    ASSERT_NE(at, std::string::npos) << name;
-    text.replace(at, std::string(name).size(), before);
-  }
-  const machine m = read_machine_text(text, "old");
-  EXPECT_EQ(m.hardware_threads, now.hardware_threads);
-  EXPECT_EQ(m.slowed_by_work, now.slowed_by_work);
-  EXPECT_EQ(m.poll_period, now.poll_period);
-  EXPECT_EQ(m.exit_penalty, now.exit_penalty);
-  EXPECT_EQ(m.os->context_switch, now.os->context_switch);
-  EXPECT_EQ(m.os->syscall, now.os->syscall);
-  EXPECT_EQ(m.os->yields_after, 32u);
-  ASSERT_EQ(m.old_keys.size(), 7u);
-  EXPECT_EQ(m.old_keys.front(), "strands (now hardware_threads)");
-  EXPECT_EQ(m.old_keys.back(), "scheduler.polite_from (now yields_after)");
-}
-
-TEST_F(machine_file, old_names_in_changes) {
-  const machine m = read_machine(
-      folder + "/x5-2.toml", {{"scheduler.call", "300"}, {"coherence.look", "20"}, {"strands.slowed_by_work", "2.0"}});
-  EXPECT_EQ(m.os->syscall, 300u);
-  EXPECT_EQ(m.poll_period, 20u);
-  EXPECT_EQ(m.slowed_by_work, 2048u);
-  EXPECT_EQ(m.old_keys.size(), 3u);
-  EXPECT_THROW(read_machine(folder + "/x5-2.toml", {{"scheduler.call", "300"}, {"scheduler.syscall", "300"}}),
-               bad_machine);
-}
-
-TEST_F(machine_file, one_number_by_both_names) {
-  EXPECT_NE(complaint("hit = { value = 4,", "look = { value = 4, source = \"x\" }\nhit = { value = 4,")
-                .find("coherence.look is the old name of poll_period"),
-            std::string::npos);
-}
-
 TEST_F(machine_file, that_is_not_there) {
   EXPECT_THROW(read_machine(folder + "/nothing.toml"), bad_machine);
 }

@@ -34,10 +34,6 @@ using parking = waiting<native, waiting_kind::spin_then_park>;
 using roomy_lock = roomy<native, parking>;
 using small_form = inflatable<native, parking, roomy_lock>;
 static_assert(sizeof(small_form) == 8);
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
-static_assert(std::is_same_v<compact<native, parking, roomy_lock>, small_form>);  // deprecated
-#pragma GCC diagnostic pop
 static_assert(std::is_same_v<embeddable_or_inflatable<native, parking, roomy_lock>, small_form>);
 static_assert(
     std::is_same_v<embeddable_or_inflatable<native, parking, ticket<native, parking>>, ticket<native, parking>>);

@@ -219,10 +219,6 @@ class inflatable {
   typename P::template atomic<std::uint64_t> word_;
 };
 
-/// deprecated: the name in 0.1. It goes away with 0.3.
-template <platform_with_inflation P, class W, class Large>
-using compact [[deprecated("use inflatable")]] = inflatable<P, W, Large>;
-
 /// The lock itself if it fits into the free bytes of a pthread_mutex_t, otherwise its inflatable form. The C library's
 /// own locks are left as they are: they are here for comparison.
 template <platform P, class W, class Lock>

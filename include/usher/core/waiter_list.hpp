@@ -43,9 +43,6 @@ class append_probability {
   std::uint32_t threshold_ = 0;  ///< in units of 2⁻³²; 0: always
 };
 
-/// deprecated: the name in 0.1. It goes away with 0.3.
-using append_chance [[deprecated("use append_probability")]] = append_probability;
-
 /// The key by which a waiter is placed in a list or chain.
 template <platform_with_priorities P>
 struct waiter_rank {

@@ -23,11 +23,8 @@ ordered_json json_of_steps(const std::vector<step>& steps) {
   return all;
 }
 
-// Deprecated keys, written for one more release beside those that replace them: "client" is the scenario, "mistakes" are the
-// mutants, "bug" is the mutation.
-
 void add_failure(ordered_json& to, const failure& f) {
-  to["by"] = {{"lock", f.lock}, {"scenario", f.scenario}, {"client", f.scenario}, {"threads", f.threads}};
+  to["by"] = {{"lock", f.lock}, {"scenario", f.scenario}, {"threads", f.threads}};
   to["why"] = f.why;
   to["replay"] = f.replay;
   if (f.steps.empty()) return;
@@ -44,8 +41,8 @@ void add_outcome(ordered_json& to, const outcome& o, const char* key, bool if_fa
 }
 
 ordered_json json_of_part(const results& r, const part_result& p) {
-  ordered_json j = {{"lock", p.lock},       {"family", p.family},   {"scenario", p.scenario},
-                    {"client", p.scenario}, {"threads", p.threads}, {"seed", r.seed}};
+  ordered_json j = {
+      {"lock", p.lock}, {"family", p.family}, {"scenario", p.scenario}, {"threads", p.threads}, {"seed", r.seed}};
   if (!r.random()) j["programs"] = p.seen.programs;
   add_outcome(j, p.seen, "passed", false);
   return j;
@@ -53,12 +50,6 @@ ordered_json json_of_part(const results& r, const part_result& p) {
 
 ordered_json json_of_mutant(const mutant_result& m) {
   ordered_json j = {{"name", m.name}, {"mutation", m.mutation}, {"forms", m.forms}};
-  add_outcome(j, m.seen, "caught", true);
-  return j;
-}
-
-ordered_json json_of_mistake(const mutant_result& m) {
-  ordered_json j = {{"lock", m.name}, {"bug", m.mutation}, {"forms", m.forms}};
   add_outcome(j, m.seen, "caught", true);
   return j;
 }
@@ -137,11 +128,10 @@ ordered_json json_of(const results& r) {
   j["executions"] = r.executions;
   j["interrupted"] = r.interrupted;
   j["good"] = r.good;
-  for (const char* list : {"parts", "mutants", "orders", "mistakes"}) j[list] = ordered_json::array();
+  for (const char* list : {"parts", "mutants", "orders"}) j[list] = ordered_json::array();
   for (const part_result& p : r.parts) j["parts"].push_back(json_of_part(r, p));
   for (const mutant_result& m : r.mutants) j["mutants"].push_back(json_of_mutant(m));
   for (const order_result& o : r.orders) j["orders"].push_back(json_of_order(o));
-  for (const mutant_result& m : r.mutants) j["mistakes"].push_back(json_of_mistake(m));
   return j;
 }
 

@@ -45,10 +45,7 @@ std::string list_of(const std::vector<checking::target>& all, std::size_t width)
 
 /// The word `mutants` among the locks is --mutants without names. False after an error message.
 bool read_words(check_options& o) {
-  const auto is_word = [](const std::string& name) { return name == "mutants" || name == "wrong"; };
-  if (std::find(o.locks.begin(), o.locks.end(), "wrong") != o.locks.end())
-    warn("check: 'wrong' is deprecated: it is called 'mutants'");
-  const std::size_t words = std::erase_if(o.locks, is_word);
+  const std::size_t words = std::erase(o.locks, "mutants");
   if (words != 0 && !o.locks.empty()) {
     report_error("check: 'mutants' stands for all mutants: no names beside it");
     return false;
@@ -232,12 +229,6 @@ void add_targets(CLI::App& sub, check_options& o) {
       ->type_name("LOCK");
   sub.add_flag("--all", o.all, "All locks, waiting lists, condition variables and semaphores");
   sub.add_flag("--mutants", o.mutants, "The mutants named, or all: each must be caught");
-  sub.add_flag_callback("--bugs",
-                        [&o] {
-                          warn("check: --bugs is deprecated: it is called --mutants");
-                          o.mutants = true;
-                        })
-      ->group("");
   sub.add_flag("--list", o.list, "Show what can be checked, with its scenarios");
   sub.add_option("--forms", o.forms, "These forms alone: plain, spin, park")
       ->type_name("F,...")
@@ -245,12 +236,6 @@ void add_targets(CLI::App& sub, check_options& o) {
       ->allow_extra_args(false)
       ->check(CLI::IsMember({"plain", "spin", "park"}));
   sub.add_option("--scenario", o.scenario, "This scenario alone")->type_name("SCENARIO");
-  sub.add_option_function<std::string>("--client",
-                                       [&o](const std::string& name) {
-                                         warn("check: --client is deprecated: it is called --scenario");
-                                         o.scenario = name;
-                                       })
-      ->group("");
   sub.add_option("--threads", o.threads,
                  "2, 3, 4, or several of them (default: 4 for locks with lists of waiters, else 3; --mutants: 2,3,4)")
       ->type_name("N,...")

@@ -155,7 +155,6 @@ std::vector<planned_point> points_of(const sim_options& o) {
   for (const std::optional<varied_number>& v : varied) {
     p.varied = v;
     const sim::machine m = find_machine(o.machine, changes_of(p.settings, p.varied));
-    if (points.empty()) warn_of_old_keys(m);
     p.machine_hash = m.hash;
     const std::vector<std::string> locks = chosen_locks(o.locks, all_locks(m));
     for (const unsigned threads : o.threads.empty() ? default_counts(m.cpus()) : thread_counts(o.threads)) {

@@ -166,7 +166,6 @@ int carry_out(const validate_options& o, const find_machine_function& find) try 
   if (!json.open(o.json_file)) return cannot_start;
   const machine_changes changes = changes_of(c.settings, std::nullopt);
   const sim::machine m = o.machine.empty() ? calibrated(changes) : find(o.machine, changes);
-  warn_of_old_keys(m);
   c.machine = m.name;
   check_points(m, points);
 

@@ -89,9 +89,4 @@ machine_changes changes_of(const machine_settings& settings, const std::optional
   return changes;
 }
 
-void warn_of_old_keys(const sim::machine& m) {
-  if (m.old_keys.empty()) return;
-  warn("{}: old names, which the next release does not read: {}", m.file_or_name(), fmt::join(m.old_keys, ", "));
-}
-
 }  // namespace usher::cli

@@ -43,7 +43,4 @@ std::vector<varied_number> varied_numbers(const std::string& text);
 
 machine_changes changes_of(const machine_settings& settings, const std::optional<varied_number>& varied);
 
-/// One line where the machine's file or the changes have names of 0.1.
-void warn_of_old_keys(const sim::machine& m);
-
 }  // namespace usher::cli
