@@ -168,6 +168,8 @@ const char* code_name(int code);
 // ---- time ------------------------------------------------------------------------------------------------------------
 
 constexpr std::int64_t microsecond = 1000, millisecond = 1000 * microsecond, second = 1000 * millisecond;
+constexpr std::int64_t far_off =
+    24 * 3600 * second;  // a far deadline; the test traps.clock_steps sets the clock by an hour
 std::int64_t now(clockid_t clock = CLOCK_MONOTONIC);
 timespec to_timespec(std::int64_t t);
 /// Returns a deadline that is usually near and sometimes past.
