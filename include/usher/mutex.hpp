@@ -88,9 +88,9 @@ class mutex {
   lock_type lock_;
 };
 
-/// 24 bytes larger (requeue_words). A thread that waits with a deadline does not wait in the lock's queue, but beside
-/// it (core/timed_waiters.hpp). A thread that usher::condition_variable notifies while the mutex is held is woken only
-/// when the mutex is unlocked (core/wait_morphing.hpp).
+/// A timed_mutex is 24 bytes larger than a mutex (requeue_words). A thread that waits with a deadline does not wait in
+/// the lock's queue, but beside it (core/timed_waiters.hpp). A thread that usher::condition_variable notifies while the
+/// mutex is held is woken only when the mutex is unlocked (core/wait_morphing.hpp).
 template <template <class, class> class Lock = steady, waiting_kind Kind = waiting_kind::spin_then_park>
 class timed_mutex final : public requeue_mutex<native, included_lock<Lock, native, waiting<native, Kind>>> {
  public:

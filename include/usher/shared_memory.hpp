@@ -11,7 +11,7 @@
 // The region may be mapped at another address in each process: it contains no pointers. The program's data begins as
 // zero bytes, which are free locks; `create` takes a function that prepares the data before other processes may join.
 //
-// Which locks: those whose waiters wait in words of the lock and in queue nodes, in all forms: mcs, mcsg, mcsg+,
+// It takes the locks whose waiters wait in words of the lock and in queue nodes, in all forms: mcs, mcsg, mcsg+,
 // mcsg++, clh, k42 and their -tls forms, the cohorts; tas, ttas, ticket, futex and others. Locks with a process-wide
 // array (the TWA family) do not compile.
 //
@@ -35,8 +35,8 @@
 // not hold the locks that its parent holds. exec: the new program joins again.
 //
 // A process that dies, or ends by _exit or exec without leaving: its free nodes are given to processes that join later.
-// If one of its threads held a lock or waited for one, that lock stays locked for ever, as any mutex that is not
-// robust; no error is reported. lost() counts such processes; after such an end the only safe way is a new region. The
+// If one of its threads held a lock or waited for one, that lock stays locked for ever, as any mutex that is not robust
+// does; no error is reported. lost() counts such processes; after such an end the only safe way is a new region. The
 // nodes that the process had in use, one for each lock that a thread held, waited for or (-tls forms) had used, stay in
 // use. A process that can write to the region can break every lock in it.
 //
@@ -70,7 +70,7 @@ inline bool is_in_memory(int fd) {
   return fstatfs(fd, &s) == 0 && (std::uint32_t(s.f_type) == tmpfs || std::uint32_t(s.f_type) == ramfs);
 }
 
-/// Memory that can be had without swapping, and free swap space, in bytes; as much as can be if that is not known.
+/// The available memory and free swap space, in bytes; the largest number if they are not known.
 inline std::uint64_t available_memory() {
   char text[4096];
   if (read_proc("/proc/meminfo", text, sizeof text) <= 0) return ~std::uint64_t{0};
@@ -160,8 +160,8 @@ class shared_region {
     return *std::launder(reinterpret_cast<T*>(static_cast<char*>(data()) + offset));
   }
 
-  /// The number of processes that ended without leaving and whose places are still taken. A process of which this cannot
-  /// be found out now, for want of a descriptor, is not counted.
+  /// The number of processes that ended without leaving and whose places are still taken. A process is not counted if
+  /// its end cannot be determined now, for want of a descriptor.
   unsigned lost() const {
     const int saved = errno;
     unsigned n = 0;

@@ -84,7 +84,8 @@ void report_unknown_lock(std::string_view unknown) {
 }
 
 void report_measurements_only(std::string_view name) {
-  say(": \"", name, "\" (USHER_LOCK) excludes nobody: it is for measurements only. Running on the C library's locks.");
+  say(": \"", name,
+      "\" (USHER_LOCK) excludes no thread: it is for measurements only. Running on the C library's locks.");
 }
 
 constexpr const char* cond_variable = "USHER_COND_APPEND";

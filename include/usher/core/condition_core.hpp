@@ -3,10 +3,10 @@
 //
 // notify_all() wakes one thread, and each thread wakes the next when it has the lock. If the caller owns the mutex, and
 // the mutex has the words for it (timed_mutex), a notified thread is not woken but requeued to the mutex:
-// wait_morphing.hpp. Whether a wait ends by a grant, by time-out or because lock() or unlock() throws: the thread
-// leaves the list, and passes on the rest of a broadcast's chain or a grant that came too late. An unlock() that throws
-// must leave the mutex unlocked or to its owner: if this thread kept it, a thread notified before could not lock it,
-// and both would wait for ever.
+// wait_morphing.hpp. A thread whose wait ends, by a grant, by time-out or because lock() or unlock() throws, leaves the
+// list, and passes on the rest of a broadcast's chain or a grant that came too late. An unlock() that throws must leave
+// the mutex unlocked or to its owner: if this thread kept it, a thread notified before could not lock it, and both
+// would wait for ever.
 #pragma once
 
 #include <cstdint>
@@ -113,7 +113,7 @@ class basic_condition_variable {
    private:
     Mutex* const mutex_;
     typename P::template local<waiter> me_;
-    enum class by { unlock, lock, time, itself } ends_ = by::unlock;  ///< what throws if the block is left now
+    enum class by { unlock, lock, time, itself } ends_ = by::unlock;  ///< the step that throws if the block is left now
   };
 
   template <class Lock, class Sleep>

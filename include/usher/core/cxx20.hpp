@@ -1,5 +1,5 @@
-// Included first by every header that includes no other of ours first, so that an older language is refused in one
-// line, before any C++20. So every header also defines the release that it is of: USHER_VERSION.
+// Every header includes this one first, directly or through another header of Usher, so that a compiler for an older
+// language reports one line, before any C++20. So every header also defines its release: USHER_VERSION.
 #pragma once
 
 #if __cplusplus <= 201703L

@@ -47,7 +47,7 @@ void grant(node_handle h) {
   auto& flag = P::node(h).flag;
   if constexpr (W::parks) {
     const wake_key key = P::key_of(flag);
-    // (g2) release: what this thread did in the critical section; pairs with the acquire loads in wait_for_grant.
+    // (g2) release: this thread's writes in the critical section; pairs with the acquire loads in wait_for_grant.
     if (flag.exchange(flag_granted, std::memory_order_acq_rel) == flag_parked) P::wake(key, every_sleeper, 1);
   } else {
     flag.store(flag_granted, std::memory_order_release);

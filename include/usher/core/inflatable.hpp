@@ -21,7 +21,7 @@
 // that is not 0, under the generation that it read in the word: so it never enters a state that has meanwhile gone to
 // another lock.
 //
-//     ticket, held, nobody queued ──an arrival locks a new inflated state for the owner, too──► inflated, two users
+//     ticket, held, no waiter ──an arrival locks a new inflated state for the owner, too──► inflated, two users
 //     inflated, two or more users ──unlock: one user less, then the large lock's unlock──► inflated
 //     inflated, one user          ──unlock: users closed, word cleared──► free; the state is returned
 //

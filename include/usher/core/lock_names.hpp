@@ -11,7 +11,7 @@
 
 namespace usher::inline v1 {
 
-// What the aliases below stand for. Default arguments are at the definitions.
+// The templates behind the aliases below. Default arguments are at the definitions.
 template <platform P, class W, class Lock>
 class occasionally_fair;
 template <platform P, class W, unsigned Words, unsigned BitsAWord>

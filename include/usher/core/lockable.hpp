@@ -1,5 +1,5 @@
-// The contract of a lock, checked where one enters the catalogue, usher::mutex, the simulator or the checker. The part
-// that no compiler can check is in CONTRIBUTING.md.
+// The contract of a lock, checked where a lock enters the catalogue, usher::mutex, the simulator or the checker. The
+// part that no compiler can check is in CONTRIBUTING.md.
 //
 //   lock(), try_lock(), unlock()   on one object by any number of threads. try_lock() never waits.
 //   traits             its guarantees, as data: traits.hpp
@@ -75,9 +75,9 @@ concept lock_algorithm = lock_contract::algorithm<L>::looked_through;
 template <class L>
 concept lockable = lock_contract::zero_bytes<L>::looked_through;
 
-/// For a lock whose lock(), when free, changes one word from 0 to `held`, whose unlock() with no thread waiting changes
-/// it back, and which writes nothing else then. A thread that alone can use the lock may alter it by a load and a
-/// store.
+/// For a lock whose lock(), if the lock is free, changes one word from 0 to `held`, and whose unlock(), if no thread
+/// waits, changes it back; both write nothing else then. A thread that alone can use the lock may change the word by a
+/// load and a store.
 template <class Word, class Value>
 struct uncontended_word {
   Word& word;
@@ -86,12 +86,12 @@ struct uncontended_word {
 template <class Word, class Value>
 uncontended_word(Word&, Value) -> uncontended_word<Word, Value>;
 
-/// A question: false where uncontended() is missing.
+/// For conditions: false where uncontended() is missing.
 template <class L>
 concept has_uncontended_word =
     requires(L& l) { l.uncontended().word.store(l.uncontended().held, std::memory_order_relaxed); };
 
-/// A question: whether the lock fits into the free bytes of a pthread_mutex_t.
+/// For conditions: whether the lock fits into the free bytes of a pthread_mutex_t.
 template <class L>
 concept embeddable = sizeof(L) <= 16 && alignof(L) <= 8;
 

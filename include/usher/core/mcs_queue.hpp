@@ -50,8 +50,8 @@ template <platform P>
 /// Tells the predecessor its successor.
 template <platform P>
 [[gnu::always_inline]] inline void link_behind(node_handle previous, node_handle mine) {
-  // (q2) Release: what this thread has written to its node; pairs with the acquire loads of `next`, in
-  // successor_or_free() and in the locks that edit their queues.
+  // (q2) Release: this thread's writes to its node; pairs with the acquire loads of `next`, in successor_or_free() and
+  // in the locks that edit their queues.
   P::node(previous).next.store(mine, std::memory_order_release);
 }
 

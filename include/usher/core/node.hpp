@@ -1,7 +1,7 @@
 // The queue node that all queue locks share.
 //
 // Nodes are named by 32-bit handles, so that a lock with four links fits into the 16 bytes that a pthread_mutex_t
-// leaves. Their memory is type-stable: a thread may look at a node that has changed hands, it will find a node.
+// leaves. Their memory is type-stable: a thread that reads a node which has changed hands still finds a node there.
 // Natively there are less than 2^20 of them, and locks rely on less than 2^24.
 #pragma once
 

@@ -1,5 +1,5 @@
 // The common part of queue locks that take threads out of their queue and put them back: lists of queue nodes, each
-// named by one handle. And of locks that prefer the threads of one NUMA node, called home: the list of the remote
+// named by one handle. For locks that prefer the threads of one NUMA node, called home, also the list of the remote
 // threads.
 //
 // Source: Dice, "Malthusian Locks" (EuroSys 2017), §9.1, MCSCRN: "the identity of the currently preferred 'home' NUMA

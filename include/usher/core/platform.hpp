@@ -119,8 +119,9 @@ struct inflated_state {
 inline constexpr std::uint32_t every_sleeper = ~std::uint32_t{0};
 inline constexpr int all = 0x7fffffff;
 
-/// What a thread does between two loads of a word: the policies of await(). Without a limit await() returns the value;
-/// with one, `policy.within(ns)`, an optional. All of a policy but the nanoseconds is known at compile time.
+/// The actions of a thread between two loads of a word: the policies of await(). Without a limit await() returns the
+/// value; with one, `policy.within(ns)`, an optional. Everything in a policy is known at compile time, except the
+/// nanoseconds.
 namespace look {
 
 enum class by : std::uint8_t {
@@ -345,7 +346,7 @@ struct sample_lock {};
 
 }  // namespace platform_contract
 
-// Optional parts, as questions: false is no error.
+// Optional parts, for conditions: false is no error.
 
 template <class P>
 concept offers_tables = requires {

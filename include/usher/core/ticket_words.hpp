@@ -97,7 +97,7 @@ class front_end {
  protected:
   using word = typename P::template atomic<std::uint32_t>;
 
-  /// The doorway: takes a number. Relaxed: the number orders nothing; what the last holder wrote is ordered by grant.
+  /// The doorway: takes a number. Relaxed: the number orders nothing; grant orders the last holder's writes.
   std::uint32_t draw() { return ticket_.fetch_add(one, std::memory_order_relaxed); }
 
   /// Whether this number is served.

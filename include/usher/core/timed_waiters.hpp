@@ -16,7 +16,7 @@
 // The owner of the lock sets `requeued`, and deals with these threads before it calls unlock() of this class.
 //
 // If unlock() reads timed_waiters before a timed waiter increments it, unlock() releases the lock without a wake-up.
-// The waiter prevents that it sleeps on, in one of two ways:
+// The waiter makes sure that it does not sleep on, in one of two ways:
 //
 // - Beside the lock is an *owner tag*, non-zero from some point of the critical section on. unlock() clears it *before*
 //   it reads timed_waiters:

@@ -22,7 +22,7 @@ inline constexpr int unbounded = -1;
 /// or of nanoseconds, whatever other threads do. A compare-and-swap that is repeated until it succeeds is not bounded:
 /// its failure means that another thread has succeeded, so the lock makes progress, but this thread need not.
 ///
-/// An operation is one of the platform's. Both parts hold for threads that can have what the lock needs of the
+/// An operation is one of the platform's. Both parts hold for threads that can have the lock's resources of the
 /// platform: a queue node, a record. Nothing is guaranteed for `try_lock()` and for attempts with a deadline: they take
 /// part in no order.
 struct lock_traits {

@@ -117,7 +117,7 @@ class morphing_mutex {
   /// The last step of lock(), and the only one for a thread to which the mutex was handed over.
   static void take_over(Words w) { w.owner_tag().store(P::owner_tag(), std::memory_order_relaxed); }
 
-  /// Two undefined uses occur in programs and work with the C library, so they work here: to unlock a free mutex
+  /// Two undefined uses occur in programs and work with the C library, so they work here: an unlock of a free mutex
   /// changes nothing, and a thread may unlock a mutex that another thread has locked (or this thread, when it had no
   /// tag yet).
   static void unlock(Words w) {
@@ -199,12 +199,12 @@ class morphing_mutex {
   }
 
   enum class turn {
-    later,      ///< the waiter sleeps on: another is certain to lock the mutex, and unlock it
+    later,      ///< the waiter sleeps on: another thread is certain to lock the mutex, and unlock it
     as_others,  ///< it is woken, and competes as any thread that locks the mutex
     now         ///< it is handed the mutex
   };
 
-  /// What an unlock does with the first requeued thread. A lock that restricts concurrency keeps requeued threads
+  /// The treatment of the first requeued thread by an unlock. A lock that restricts concurrency keeps requeued threads
   /// asleep, too, for 1 ms: the last unlock that is expected within it wakes the thread. So the thread waits at most 1
   /// ms or one critical section longer than one that locks the mutex now. A thread with a real-time priority is woken
   /// at once.

@@ -165,7 +165,7 @@ class wait_queue {
   /// Grants the first waiter of a chain. Its node may be gone before the wake-up, which is then a stray one.
   static void grant(waiter& first) { wake_as(first, waiter::granted); }
 
-  /// The same by the owner of the mutex, which leaves it locked: the waiter owns it from here on.
+  /// As grant(), by the owner of the mutex, which leaves it locked: the waiter owns it from here on.
   static void hand_over(waiter& first) { wake_as(first, waiter::handed_over); }
 
   /// Of a waiter that has been granted: whether it owns the mutex.

@@ -73,8 +73,9 @@ struct waiting {
   }
 };
 
-/// The pause of an arriving thread between two looks at a word, of about so many nanoseconds. A way that gives its CPU away
-/// does so here, too: the thread that is to change the word may need this CPU. The pause then ends as soon as `pred` holds of the word.
+/// The pause of an arriving thread between two looks at a word, of about so many nanoseconds. A way of waiting that
+/// gives the CPU away does so here, too: the thread that is to change the word may need this CPU. The pause then ends
+/// as soon as `pred` holds of the word.
 template <platform P, class W, class Word, class Pred>
 void pause_between_looks(const Word& word, Pred pred, std::uint32_t ns) {
   if constexpr (way_of(W::kind).looks == look::by::yielding)
@@ -113,8 +114,8 @@ struct complete {
 
 }  // namespace waiting_contract
 
-/// The contract of a lock's second parameter. As the concepts of platforms: not for questions, a missing member is an
-/// error.
+/// The contract of a lock's second parameter. As the concepts of platforms: not for conditions, because a missing
+/// member is an error.
 template <class W>
 concept way_to_wait = waiting_contract::complete<W>::looked_through;
 

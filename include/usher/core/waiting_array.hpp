@@ -98,8 +98,7 @@ template <platform P, class Word>
 }
 
 /// Makes the watchers of a slot look at their lock again. Where threads park, the caller has written to the lock, or
-/// read it, by a sequentially consistent operation before this: a thread that marks the slot later sees what was
-/// written.
+/// read it, by a sequentially consistent operation before this: a thread that marks the slot later sees that write.
 template <platform P, class W, class Word>
 void notify(Word& slot) {
   if constexpr (!W::parks) {

@@ -3,7 +3,7 @@
 //
 //   kind         its name here; `usher list` shows it with hyphens. New lines go to the end: a line's place is its bit
 //   suffix       of the names of locks: "twa-park"
-//   looks by     what a waiter does between two loads of the word that it waits for: a policy of namespace look
+//   looks by     the waiter's action between two loads of the word that it waits for: a policy of namespace look
 //   limit        the wait_limits member that bounds looking; for look::by::sleeping, the time slept between two loads.
 //                none: no limit, or, if the way parks, a single load
 //   then parks   at the limit the waiter goes to sleep, and the hand-over wakes it
@@ -73,8 +73,8 @@ struct way_of_waiting {
   /// "spin-then-park"
   constexpr std::string_view name() const { return hyphenated.data(); }
 
-  /// Whether locks go through the same states with both: two such ways differ in what a waiter does meanwhile, and for
-  /// how long.
+  /// Whether locks go through the same states with both: two such ways differ only in a waiter's actions meanwhile, and
+  /// in their duration.
   constexpr bool has_states_of(const way_of_waiting& other) const {
     return parks == other.parks && (!parks || (limit == nullptr) == (other.limit == nullptr));
   }

@@ -3,7 +3,7 @@
 // not of sectors.
 //
 // Source: Ramalhete, "Ticket Lock – Array of Waiting Nodes" (2015), as TWA (extended version), §3, names it.
-// Guarantees: FIFO (doorway: the fetch-and-add); nobody is overtaken, nobody starves. Waiters are alone on a word as
+// Guarantees: FIFO (doorway: the fetch-and-add); no thread is overtaken or starves. Waiters are alone on a word as
 // long as 64 threads at most hold the lock or wait for it. Further ones wait at their place in the array until it is
 // free.
 // Cost: lock one fetch-and-add, unlock one exchange. A node is needed only while a thread waits.

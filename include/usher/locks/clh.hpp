@@ -3,7 +3,7 @@
 //
 // Source: Craig (1993), Magnusson, Landin & Hagersten (1994), as the MCSg paper describes it: §5.2, §6.1. `clh-tls` is
 // its CLH-TLS: the node that a thread keeps is in a thread-local variable and is the one that it brings next time.
-// Guarantees: FIFO (doorway: the exchange of tail); nobody is overtaken, nobody starves.
+// Guarantees: FIFO (doorway: the exchange of tail); no thread is overtaken or starves.
 // Cost: lock one exchange; unlock one compare-and-swap if no thread waits, else a store to the own node (parking: an
 // exchange). Without links, no unlock waits for one.
 // Layout: tail · holder's node: two 32-bit handles.
@@ -24,10 +24,10 @@
 // takes its node out and leaves zero: zero bytes are a free lock, and an idle one keeps no node. That costs a
 // compare-and-swap where the paper's unlock has a store.
 //
-// What becomes of a predecessor's node: `clh` gives it back to the record that it came from, a write to a line that the
-// thread has just read; so nodes return to their threads each time. `clh-tls` keeps it, and nodes wander as in both
-// of the paper's forms. In the paper CLH also takes its first node from an array that the program
-// prepares, and CLH-TLS from a pool; here nodes come from the platform in either.
+// The predecessor's node: `clh` gives it back to the record that it came from, a write to a line that the thread has
+// just read; so nodes return to their threads each time. `clh-tls` keeps it, and nodes wander as in both of the paper's
+// forms. In the paper CLH also takes its first node from an array that the program prepares, and CLH-TLS from a pool;
+// here nodes come from the platform in either.
 #pragma once
 
 #include "usher/core/hand_over.hpp"

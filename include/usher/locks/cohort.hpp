@@ -5,8 +5,8 @@
 // Source: Dice, Marathe & Shavit, "Lock Cohorting" (PPoPP 2012), as the MCSg paper describes and composes it: §5.5,
 // §6.3 ("MCSg in a Cohort Lock"; threshold 64), §7. The names are theirs: C-GLOBAL-LOCAL.
 // Guarantees: not FIFO. At most 64 hand-overs in a row within a node; then the waiters of the global lock have their
-// turn, in its order. The doorway is the local lock's. Nobody starves if neither lock lets a thread starve, and if the
-// way to the global lock's doorway is bounded, since that way lies behind the doorway of the whole.
+// turn, in its order. The doorway is the local lock's. No thread starves if neither lock lets a thread starve, and if
+// the way to the global lock's doorway is bounded, since that way lies behind the doorway of the whole.
 // Cost: as both locks together; within a node the local lock's and a look at whether another thread waits.
 // Layout: the global lock · the holder's node · for each NUMA node: local lock, turns. In 128-byte sectors of their
 // own: a large lock. The holder's node is `guest` if a guest has the global lock alone.
@@ -22,10 +22,10 @@
 //                               that thread
 //     1,1,n -> 1,1,0 -> 0,1,0 -> 0,0,0    unlock() else: first the local lock, then the global one
 //
-// What the two locks must be able to do: any thread may unlock the global one (as with every lock here), since the
-// thread that releases it need not be the one that took it; and the local one must know whether its holder
-// has_no_successor(). That answer is binding: if it says no, another thread of the node is certain to come, and finds
-// that the node has the global lock.
+// Requirements on the two locks: any thread may unlock the global one (as with every lock here), since the thread that
+// releases it need not be the one that took it; and the local one must know whether its holder has_no_successor(). That
+// answer is binding: if it says no, another thread of the node is certain to come, and finds that the node has the
+// global lock.
 //
 // unlock() releases the local lock first and the global one last. The other way round, the next holder could have
 // destroyed the lock before the local one is released. A thread that takes the local lock in between waits for the

@@ -6,9 +6,9 @@
 // In user space there are more threads than bits: a slot (a bit) belongs to a thread only while it waits, claimed by
 // the compare-and-swap that sets it. Waiters that find no slot queue up (an MCS lock) until one is free.
 // Guarantees: once its bit is set (doorway: the compare-and-swap that sets it), a waiter is overtaken at most 30 times:
-// nobody starves. trylock never overtakes a waiter. The way to the doorway is not bounded: the compare-and-swap fails
-// whenever another thread has changed the word, so that a thread may starve before it. Threads queued for a slot are
-// FIFO among each other. (A fetch-and-or would not do: it cannot see in the same operation whether the slot is
+// no waiter starves. trylock never overtakes a waiter. The way to the doorway is not bounded: the compare-and-swap
+// fails whenever another thread has changed the word, so that a thread may starve before it. Threads queued for a slot
+// are FIFO among each other. (A fetch-and-or would not do: it cannot see in the same operation whether the slot is
 // another's by then, or the holder's.)
 // Cost: lock and unlock one compare-and-swap each, also to hand over.
 // Layout: 64-bit word · tail of the overflow queue: 12 bytes, aligned to 8.

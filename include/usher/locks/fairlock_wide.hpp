@@ -5,18 +5,18 @@
 // 4–6, for more waiters than a word has bits. The paper has one word, and with it one compare-and-swap that both sees
 // that no thread waits and frees the lock. Here the word of the lock bit counts the waiters; how is below.
 // Guarantees: round-robin: once it is counted (doorway: the fetch-and-add), a waiter is overtaken at most once by each
-// other slot, so at most (slots - 1) times, and at most once by each thread that waits: nobody starves. trylock never
-// overtakes a waiter. As in the paper a slot is a thread's for good. (A thread that can have no record has no slot, and
-// waits without a place.)
+// other slot, so at most (slots - 1) times, and at most once by each thread that waits: no waiter starves. trylock
+// never overtakes a waiter. As in the paper a slot is a thread's for good. (A thread that can have no record has no
+// slot, and waits without a place.)
 // Cost: lock and unlock one compare-and-swap each. A waiter sets its bit, counts itself and takes itself off the count;
 // unlock searches one word for each 32 threads that have ever waited here, until it finds a bit, and clears that bit.
-// Layout: 64-bit word · how many words of bits are in use · the words of bits. 16 KiB, of which only what is in use is
-// touched: meant for the inflatable form.
+// Layout: 64-bit word · how many words of bits are in use · the words of bits. 16 KiB, of which only the words in use
+// are touched: meant for the inflatable form.
 //
 //     word
 //     LOCK     bit 0         set by the thread that takes the free lock; a hand-over leaves it set
-//     count    bits 1–31     how many wait. Changed by each waiter for itself: + 1 when its bit is set, − 1 when it has
-//                            the lock. Read by unlock: 0 lets it free the lock in the same operation
+//     count    bits 1–31     the number of waiters. Changed by each waiter for itself: + 1 when its bit is set, − 1
+//                            when it has the lock. Read by unlock: 0 lets it free the lock in the same operation
 //     slot     bits 32–63    the holder's slot, 0 if it did not wait. Written by the new holder, read by its unlock:
 //                            where the scan begins
 //

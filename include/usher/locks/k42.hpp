@@ -5,7 +5,7 @@
 // §6.1. `k42-tls` is its K42-TLS: the node is not on the stack but borrowed from a pool, and kept in a thread-local
 // variable for the next time, which makes the lock fit for use between processes.
 // Guarantees: FIFO (doorway: the compare-and-swap that puts the thread into the queue, or takes the free lock); in the
-// queue nobody is overtaken, nobody starves. The way to the doorway is not bounded: the compare-and-swap fails whenever
+// queue no thread is overtaken or starves. The way to the doorway is not bounded: the compare-and-swap fails whenever
 // another thread has changed the tail, and a thread may starve before it.
 // Cost: lock one compare-and-swap; unlock one if no thread waits, else a store into the next node (parking: an
 // exchange). A thread that has waited pays one more to take its node out of the queue.

@@ -24,7 +24,7 @@
 //     t stays       take_latest(), if a push came in between: the second on the stack is granted; take_eldest(): the
 //                   last
 //
-// Why the pop needs no version number: only the holder takes nodes off the stack, wherever they are. While it reads
+// The pop needs no version number, because only the holder takes nodes off the stack, wherever they are. While it reads
 // top.next and then swaps, the node that it saw on top can neither leave nor come back with another next. A push needs
 // none either: it puts its node above whatever node is on top.
 //

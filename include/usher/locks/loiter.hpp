@@ -3,7 +3,7 @@
 // becomes impatient, and the next unlock hands the lock to it.
 //
 // Source: Dice, "Malthusian Locks" (EuroSys 2017), appendix A.1.
-// Guarantees: not FIFO; arriving threads may overtake waiters. Work-conserving. Nobody starves: a thread spins for a
+// Guarantees: not FIFO; arriving threads may overtake waiters. Work-conserving. No thread starves: a thread spins for a
 // limited time, then joins the inner queue (FIFO; doorway: the exchange of its tail) and is at its head for at most
 // handoff_after (1 ms) and two holds, if no thread waits with a deadline and none with a real-time priority. Of the
 // threads that sleep, those with a real-time priority are served first: the highest priority, then the longest wait.
@@ -63,7 +63,7 @@
 // leaves the inner one first (finds its successor or frees the queue), then frees the outer one, and only then grants
 // its successor's node, which makes that thread the standby: no wake-up happens inside the critical section.
 //
-// loiter_variants.hpp has locks without one of the paper's parts, or with another, to see what each part is worth.
+// loiter_variants.hpp has locks without one of the paper's parts, or with another, to measure the worth of each part.
 #pragma once
 
 #include "usher/core/hand_over.hpp"
@@ -111,8 +111,8 @@ class basic_loiter : protected urgent_waiters<P, W> {
   }
 
   /// Asked by the holder: whether it is certain that another thread will have the lock after it. A thread at the inner
-  /// lock stays there until it has had both locks, and only a holder of both resets the tail; so what the tail says now
-  /// still holds at the unlock. An urgent waiter stays, too.
+  /// lock stays there until it has had both locks, and only a holder of both resets the tail; so the tail's present
+  /// value still holds at the unlock. An urgent waiter stays, too.
   bool has_certain_successor() const {
     if constexpr (Self::ranks)
       if (urgent_wait()) return true;

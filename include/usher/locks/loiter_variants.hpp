@@ -1,5 +1,5 @@
-// LOITER with one part changed, to see what each of the parts that the paper names is worth. loiter.hpp has the
-// algorithm; here is what differs from it.
+// LOITER with one part changed, to measure the worth of each part that the paper names. loiter.hpp has the algorithm;
+// this header has the differences from it.
 //
 // Source: Dice, "Malthusian Locks" (EuroSys 2017), appendix A.1 and footnote 39.
 // Guarantees, cost and layout: as loiter, except where the comment of the class says otherwise.

@@ -3,7 +3,7 @@
 //
 // Source: Mellor-Crummey & Scott (TOCS 1991) as the papers use it: MCSg §2 and Algorithm 1 without lines 7–10,
 // Malthusian §4 footnote 10.
-// Guarantees: FIFO (doorway: the exchange of tail); nobody is overtaken, nobody starves.
+// Guarantees: FIFO (doorway: the exchange of tail); no thread is overtaken or starves.
 // Cost: lock one exchange; unlock a compare-and-swap if no thread waits, else a store into the next node (parking: an
 // exchange).
 // Layout: one 32-bit word, the handle of the last node in the queue (0: free). The holder's node is first.

@@ -6,7 +6,7 @@
 // after He, Scherer & Scott, "Preemption Adaptivity in Time-Published Queue-Based Spin Locks" (HiPC 2005), for Linux
 // has no schedctl.
 // Guarantees: FIFO among threads that keep running (doorway: the first exchange of tail). A thread is evicted at most
-// three times an acquisition, then its place is firm: nobody starves. While it is out of the queue, any number of
+// three times an acquisition, then its place is firm: no thread starves. While it is out of the queue, any number of
 // others may overtake it.
 // Cost: lock one exchange; unlock a compare-and-swap if no thread waits, else a look at the clock and a store into the
 // next node (parking: an exchange), and one compare-and-swap for each waiter that is evicted.
@@ -22,7 +22,7 @@
 //     parked    set by its thread before it sleeps. Read by unlock: the thread must be woken, and is not evicted, since
 //               it gave up its CPU by itself.
 //     granted   set by unlock, read by its thread, which has the lock.
-//     evicted   set by unlock, read by its thread, which arrives anew. Not before may it write to its node.
+//     evicted   set by unlock, read by its thread, which arrives anew. It may not write to its node before.
 //
 //     waiting -> granted     grant(): the waiter was awake
 //     waiting -> parked      wait(), when its spin budget is used up

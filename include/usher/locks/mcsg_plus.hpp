@@ -53,8 +53,8 @@
 // guest arrives, NS if it unlocks. The leader follows the links to that mark, and enters for the whole group: by an
 // exchange of the tail for the group's last (after NS), or for π (after GW: the last is that guest).
 //
-// Why no thread waits for ever: call chain the holder and all threads that will have the lock from it by links. It ends
-// in the tail or in a guest; so either the tail is the chain's, or a guest of the chain will take the tail at its
+// No thread waits for ever. Proof: call chain the holder and all threads that will have the lock from it by links. It
+// ends in the tail or in a guest; so either the tail is the chain's, or a guest of the chain will take the tail at its
 // unlock and tell the group that it ends. No part of a chain waits for a ticket. So each group's leader comes to its
 // mark whatever the tickets are, and the leader that has the turn gets through once the tail is no longer π.
 #pragma once
@@ -283,7 +283,7 @@ class mcsg_plus_with_node {
     auto& next = P::node(mine).next;
     if constexpr (W::parks) {
       const wake_key key = P::key_of(next);
-      // (4) release: what this thread did in the critical section; pairs with the acquire loads in wait_behind().
+      // (4) release: this thread's writes in the critical section; pairs with the acquire loads in wait_behind().
       if (next.exchange(guest_granted, std::memory_order_release) == guest_sleeps) P::wake(key, every_sleeper, 1);
     } else {
       next.store(guest_granted, std::memory_order_release);  // (4)

@@ -16,7 +16,7 @@ template <platform P, class W>
 class null {
  public:
   static constexpr lock_traits traits{
-      .summary = "does nothing and excludes nobody: for measurements only",
+      .summary = "does nothing and excludes no thread: for measurements only",
       .paper = "Malthusian Locks, section 6.1",
       .words = 0,
       .kinds = static_cast<unsigned>(waiting_kind::spin_then_park),

@@ -1,9 +1,9 @@
-// Any unfair lock, plus an occasional direct hand-over to the waiter that has waited longest. Threads wait in the
-// manner of the lock; a thread that has waited so for long joins a queue, whose head asks the holder for the lock.
+// An unfair lock with an occasional direct hand-over to the waiter that has waited longest. Threads wait in the manner
+// of the lock; a thread that has waited so for long joins a queue, whose head asks the holder for the lock.
 //
 // Source: Dice, "Malthusian Locks" (EuroSys 2017), appendix A.2: "It is relatively simple to augment any given unfair
 // lock so that starving threads are periodically given a turn via direct handoff."
-// Guarantees: not FIFO. Nobody starves: a thread waits for the lock as others do for 1 ms, then in the queue (FIFO;
+// Guarantees: not FIFO. No thread starves: a thread waits for the lock as others do for 1 ms, then in the queue (FIFO;
 // doorway: the exchange of the queue's tail, which comes after that time at the latest); the head of the queue is
 // handed the lock 1 ms after it has become head, by the next unlock. So the eldest has at most one turn a millisecond;
 // all other admissions are the lock's.

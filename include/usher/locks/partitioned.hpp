@@ -4,7 +4,7 @@
 //
 // Source: TWA (extended version), §3, describes both: Dice, "A Partitioned Ticket Lock" (SPAA 2011); Anderson, "The
 // Performance of Spin Lock Alternatives" (IEEE TPDS 1990).
-// Guarantees: FIFO (doorway: the fetch-and-add); nobody is overtaken, nobody starves. Of `partitioned-ticket` every 8th
+// Guarantees: FIFO (doorway: the fetch-and-add); no thread is overtaken or starves. Of `partitioned-ticket` every 8th
 // waiter watches the same word. In `anderson` waiters are alone as long as 64 threads at most hold the lock or wait for
 // it; with more they share words, where Anderson's lock would break: his words are flags, ours have the number.
 // Cost: lock one fetch-and-add, unlock a store (spinning) or one exchange (parking).

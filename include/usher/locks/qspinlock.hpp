@@ -3,7 +3,7 @@
 // has it. The first thread that has to wait does so without the queue.
 //
 // Source: TWA (extended version), §4.9, describes it; written from that. The order of the steps is the kernel's.
-// Guarantees: for threads that can have queue nodes FIFO; past its doorway nobody is overtaken, nobody starves. The
+// Guarantees: for threads that can have queue nodes FIFO; past its doorway no thread is overtaken or starves. The
 // doorway is the first of
 //   - the compare-and-swap that takes the free word,
 //   - the fetch-and-or that sets `pending` in a word that has neither `pending` nor a tail,
@@ -122,7 +122,7 @@ class qspinlock {
 
   static constexpr node_handle tail(std::uint32_t w) { return w >> tail_shift; }
 
-  /// `seen`: what made the first attempt fail.
+  /// `seen`: the word that made the first attempt fail.
   [[gnu::cold, gnu::noinline]] void contend(std::uint32_t seen) {
     // If a thread is already pending or queued, `pending` would have to be taken back, and would delay the head.
     if ((seen & (pending | tail_mask)) == 0) {

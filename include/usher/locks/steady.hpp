@@ -16,16 +16,16 @@
 //   naps            A standby that was woken and finds the lock taken again sleeps for 50 µs, asleep unset. A wake-up
 //                   at each unlock would cost the running threads more than it gains. No naps where the kernel ends
 //                   them late (timer slack).
-//   looks           A pause is 16 times what the look took; for brief holds at least 1.5 times the pause before.
+//   looks           A pause is 16 times as long as the look; for brief holds at least 1.5 times the pause before.
 //
 // Guarantees: not FIFO; arriving threads may overtake waiters. An unlock that leaves the lock free wakes the standby,
-// or the standby looks by itself after its nap. Nobody starves: a thread polls for a limited time, then joins the queue
-// (doorway: the exchange of its tail). The head of the queue, the standby, has the lock after at most 4 ms, two holds
-// and two wake-ups, if no thread waits with a deadline, none with a real-time priority, and no condition variable has
-// requeued threads (up to seven of these may get it first). These, and the wake-up that made it standby, are one
-// turn, and the thread's timer slack comes on top. A thread with n before it waits for at most n + 1 turns; with two NUMA nodes a turn and 4 ms more, while the
-// other is home; with N > 2, N · (n + 1) times a turn and 4 ms: so long a node that becomes home stays home, and at
-// least its first waiter is served.
+// or the standby looks by itself after its nap. No thread starves: a thread polls for a limited time, then joins the
+// queue (doorway: the exchange of its tail). The head of the queue, the standby, has the lock after at most 4 ms, two
+// holds and two wake-ups, if no thread waits with a deadline, none with a real-time priority, and no condition variable
+// has requeued threads (up to seven of these may get it first). These, and the wake-up that made it standby, are one
+// turn, and the thread's timer slack comes on top. A thread with n before it waits for at most n + 1 turns; with two
+// NUMA nodes a turn and 4 ms more, while the other is home; with N > 2, N · (n + 1) times a turn and 4 ms: a node that
+// becomes home stays home for so long, and at least its first waiter is served.
 // Cost: lock and unlock one compare-and-swap each; a thread that came through the queue pays for it.
 // Layout: outer word · tail of the queue · memory: 12 bytes. A pthread mutex has the outer word at its beginning and
 // the other two farther behind (spread).
@@ -170,8 +170,8 @@ class basic_steady : private urgent_waiters<P, W> {
   }
 
   /// Asked by the holder: whether it is certain that another thread will have the lock after it. A thread in the queue
-  /// stays there until it has had the lock, and only a holder that came through the queue resets the tail; so what the
-  /// tail says now still holds at the unlock. An urgent waiter stays, too.
+  /// stays there until it has had the lock, and only a holder that came through the queue resets the tail; so the
+  /// tail's present value still holds at the unlock. An urgent waiter stays, too.
   bool has_certain_successor() const {
     if constexpr (ranks)
       if (urgent_wait()) return true;
@@ -202,7 +202,7 @@ class basic_steady : private urgent_waiters<P, W> {
  private:
   static constexpr std::uint32_t inner = 2, asleep = 4, impatient = 8, handed = 16;
 
-  // ns. Chosen; docs/default-lock.md has what other figures do.
+  // ns. Chosen; docs/default-lock.md has the effect of other figures.
   static constexpr std::uint64_t ask_after = 1000000, ask_for = 20000, nap_for = 50000, hand_off_after = 4000000;
   static constexpr std::uint32_t home_period = 4000000 >> 10;  // in 1.024 µs
 
@@ -258,9 +258,9 @@ class basic_steady : private urgent_waiters<P, W> {
     return holds >= brief || (P::numa_node() & homes) == home_in(seen);
   }
 
-  /// Bounded polling of the word. A look is one try_lock(); the pause after it is 8 to 24 times, at random, what it
-  /// took. A look takes long if the line is far away or wanted by many; then looks must be rare, since each delays the
-  /// holder as well.
+  /// Bounded polling of the word. A look is one try_lock(); the pause after it is 8 to 24 times as long, at random. A
+  /// look takes long if the line is far away or wanted by many; then looks must be rare, since each delays the holder
+  /// as well.
   bool poll() {
     const std::uint64_t spin_budget = W::parks ? W::spin_budget() : P::limits().spin;
     const bool of_brief = class_in(memory_.load(std::memory_order_relaxed)) < brief;

@@ -3,7 +3,7 @@
 //
 // Source: TWA (extended version), §6, 3-Stage; with TryFirst also its last paragraph: a thread that finds C free takes
 // it.
-// Guarantees: without TryFirst: FIFO (doorway: A's fetch-and-add); nobody is overtaken, nobody starves. With: no order,
+// Guarantees: without TryFirst: FIFO (doorway: A's fetch-and-add); no thread is overtaken or starves. With: no order,
 // no bound on bypass; the one thread at C may starve.
 // Cost without contention: A's (ticket.hpp); with TryFirst one compare-and-swap, and nothing of A. Release of C a
 // store (spinning) or an exchange (parking).

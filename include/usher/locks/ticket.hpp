@@ -2,7 +2,7 @@
 // waiters watch.
 //
 // Source: TWA (extended version), Listing 1, lines 7–16.
-// Guarantees: FIFO (doorway: the fetch-and-add); nobody is overtaken, nobody starves.
+// Guarantees: FIFO (doorway: the fetch-and-add); no thread is overtaken or starves.
 // Cost: lock one fetch-and-add, unlock a store (spinning) or one fetch-and-add (parking).
 // Layout: two 32-bit words in one line, ticket_words.hpp.
 //

@@ -1,7 +1,7 @@
 // A ticket lock in 32 bits: ticket and grant are fields of one word, as the papers have it in the Linux kernel.
 //
 // Source: TWA (extended version), §4.9; Listing 1, lines 7–16.
-// Guarantees: FIFO (doorway: the fetch-and-add); nobody is overtaken, nobody starves; as long as fewer than 2^16
+// Guarantees: FIFO (doorway: the fetch-and-add); no thread is overtaken or starves; as long as fewer than 2^16
 // threads wait (spinning) or 2^15 (parking).
 // Cost: lock one fetch-and-add, which also says whether the lock was free; unlock one fetch-and-add: neighbouring
 // fields of one word can't be stored to by themselves here. While a waiter sleeps, unlock is a compare-and-swap.
@@ -55,7 +55,7 @@ struct ticket32_word {
     return (mine - grant(w)) & (numbers - 1);
   }
   static constexpr std::uint32_t after(std::uint32_t number, std::uint32_t n) { return (number + n) & (numbers - 1); }
-  /// What the holder adds to the word so that the next number is granted, and no carry leaves the field.
+  /// The number that the holder adds to the word, so that the next number is granted, and no carry leaves the field.
   static constexpr std::uint32_t grant_step(std::uint32_t w) { return grant(w) == numbers - 1 ? 1 - numbers : 1; }
 
   template <class Word>

@@ -2,7 +2,7 @@
 // the number of threads ahead of it. Fewer looks, but every waiter still looks at one word.
 //
 // Source: Mellor-Crummey & Scott (TOCS 1991) as TWA (extended version), §3, describes it.
-// Guarantees: the ticket lock's: FIFO (doorway: the fetch-and-add); nobody is overtaken, nobody starves. A thread may
+// Guarantees: the ticket lock's: FIFO (doorway: the fetch-and-add); no thread is overtaken or starves. A thread may
 // notice its turn late: it is handed the lock while it backs off.
 // Cost: lock one fetch-and-add, unlock a store (spinning) or one fetch-and-add (parking).
 // Layout: two 32-bit words in one line, ticket_words.hpp.

@@ -2,7 +2,7 @@
 // others, each in a cache sector of its own.
 //
 // Source: TWA (extended version), §6, TKT-Dual.
-// Guarantees: FIFO (doorway: the fetch-and-add); nobody is overtaken, nobody starves.
+// Guarantees: FIFO (doorway: the fetch-and-add); no thread is overtaken or starves.
 // Cost: lock one fetch-and-add and a store (spinning) or two fetch-and-adds (parking); unlock a store (spinning) or one
 // exchange (parking).
 // Layout: three 32-bit words, each in 128 bytes: 384 bytes.
@@ -17,7 +17,7 @@
 //
 // In the paper the unlock advances grant and then the second word, after it has given the lock away: the next
 // owner may have unmapped it. In the other order, the word that many threads watch would be written before
-// the one that hands over. So here the new owner writes it, first thing in its critical section: the hand-over
+// the one that hands over. So here the new owner writes it, at the beginning of its critical section: the hand-over
 // remains one store to a word that one thread watches, and the wider word is written while the lock is held anyway.
 // Every owner writes it, since it cannot know whether another thread has drawn a number.
 //

@@ -2,7 +2,7 @@
 // that all locks of the process share, so that a hand-over disturbs one cache and not all.
 //
 // Source: Dice & Kogan, "TWA – Ticket Locks Augmented with a Waiting Array" (Euro-Par 2019), Listing 1, lines 20–71.
-// Guarantees: FIFO (doorway: the fetch-and-add); nobody is overtaken, nobody starves. As large as a ticket lock.
+// Guarantees: FIFO (doorway: the fetch-and-add); no thread is overtaken or starves. As large as a ticket lock.
 // Cost: lock one fetch-and-add. Unlock, spinning: a store, then one fetch-and-add on the array, after the hand-over.
 // Unlock, parking: one exchange, then a look at the array, and a compare-and-swap on it if a waiter watches there.
 // Layout: two 32-bit words in one line, ticket_words.hpp. The array: waiting_array.hpp.
@@ -37,7 +37,7 @@ namespace usher::inline v1 {
 template <platform_with_tables P, class W, class Array = shared_array<P>, std::uint32_t LongTermThreshold = 1>
 class basic_twa : protected ticket_words::front_end<P> {
   using base = ticket_words::front_end<P>;
-  static_assert(LongTermThreshold >= 1, "somebody must watch grant");
+  static_assert(LongTermThreshold >= 1, "a waiter must watch grant");
 
  public:
   static constexpr lock_traits traits{

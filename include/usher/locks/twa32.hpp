@@ -1,8 +1,8 @@
 // TWA in 32 bits: ticket and grant are fields of one word, and those further away than the next in line watch the
-// process-wide waiting array. What the paper ran in the Linux kernel against its qspinlock.
+// process-wide waiting array. The paper ran this form in the Linux kernel against its qspinlock.
 //
 // Source: TWA (extended version), §4.9; Listing 1, lines 20–71.
-// Guarantees: FIFO (doorway: the fetch-and-add); nobody is overtaken, nobody starves; as long as fewer than 2^16
+// Guarantees: FIFO (doorway: the fetch-and-add); no thread is overtaken or starves; as long as fewer than 2^16
 // threads wait (spinning) or 2^15 (parking).
 // Cost: lock one fetch-and-add; unlock one fetch-and-add for the hand-over, then, spinning, one on the array, and,
 // parking, a look at the array.

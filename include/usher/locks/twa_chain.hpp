@@ -2,7 +2,7 @@
 // that node alone. A notification takes the whole chain off and tells all its waiters to look at their lock again.
 //
 // Source: TWA (extended version), §6, last paragraph.
-// Guarantees: FIFO (doorway: the fetch-and-add); nobody is overtaken, nobody starves. As large as a ticket lock.
+// Guarantees: FIFO (doorway: the fetch-and-add); no thread is overtaken or starves. As large as a ticket lock.
 // Cost: lock one fetch-and-add, far waiters a compare-and-swap a turn. Unlock, spinning: a store, then one exchange on
 // the array, after the hand-over. Unlock, parking: one exchange, then a look at the array, and an exchange if a chain
 // is there.

@@ -2,7 +2,7 @@
 // unlock stores 0, without an atomic read-modify-write. Any change of the slot sends a waiter to watch grant.
 //
 // Source: TWA (extended version), §6, TWA-ID.
-// Guarantees: FIFO (doorway: the fetch-and-add); nobody is overtaken, nobody starves. As large as a ticket lock.
+// Guarantees: FIFO (doorway: the fetch-and-add); no thread is overtaken or starves. As large as a ticket lock.
 // Cost: lock one fetch-and-add, far waiters one exchange more. Unlock, spinning: two stores, the second to the array,
 // after the hand-over. Unlock, parking: one exchange, then a look at the array, and an exchange if a waiter is there.
 // Layout: two 32-bit words in one line, ticket_words.hpp.

@@ -2,7 +2,7 @@
 // when it moves up, tells the third to leave the waiting array. All that TWA adds is done by waiters.
 //
 // Source: TWA (extended version), §6, TWA-Staged. "2 or more elements away" (group A) must mean more than two.
-// Guarantees: FIFO (doorway: the fetch-and-add); nobody is overtaken, nobody starves. As large as a ticket lock.
+// Guarantees: FIFO (doorway: the fetch-and-add); no thread is overtaken or starves. As large as a ticket lock.
 // Cost: lock one fetch-and-add and, beyond the ticket lock's, a look at ticket, which it has just written. Unlock a
 // store (spinning) or one exchange (parking), never anything of the array.
 // Layout: two 32-bit words in one line, ticket_words.hpp. The array: waiting_array.hpp.
@@ -86,8 +86,8 @@ class twa_staged : ticket_words::front_end<P> {
 
   /// The caller has seen by a sequentially consistent load that at most one unlock remains until it is served. Either
   /// the next thread has drawn its number: then it is told. Or its draw comes after this load in the single order of
-  /// all these operations, and so does the look at grant in may_go_far(): it sees what the caller has seen. (The
-  /// spinning unlock's store is not itself in that order; then this holds by C++20, and not by C++11.)
+  /// all these operations, and so does the look at grant in may_go_far(): it reads the same grant as the caller, or a
+  /// later one. (The spinning unlock's store is not itself in that order; then this holds by C++20, and not by C++11.)
   void look_behind(std::uint32_t mine) {
     if (ticket_.load(std::memory_order_seq_cst) != mine + ticket_words::one) [[unlikely]]
       tell(mine + ticket_words::one);

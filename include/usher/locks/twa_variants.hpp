@@ -1,5 +1,5 @@
-// TWA with another array, or with another rule of when a waiter comes near. twa.hpp has the algorithm; here is what
-// differs from it.
+// TWA with another array, or with another rule of when a waiter comes near. twa.hpp has the algorithm; this header has
+// the differences from it.
 //
 // Source: Dice & Kogan, "TWA – Ticket Locks Augmented with a Waiting Array", extended version, §2, §4.1, §6.
 // Guarantees and cost: as TWA, except where the comment of the class says otherwise.

@@ -53,7 +53,7 @@ inline monitor_kind find_monitor() {
 #elif defined(__aarch64__)
 
 struct wfet {
-  /// An exclusive load: a write to what it has read ends the wait.
+  /// An exclusive load: a write to the loaded word ends the wait.
   static void arm(const volatile void* at) {
     std::uint32_t unused;
     __asm__ __volatile__("ldxrb %w0, [%1]" : "=r"(unused) : "r"(at) : "memory");

@@ -1,7 +1,7 @@
 // The hardware as a platform: std::atomic, PAUSE, futex, thread records. Each part has a header in native/, which also
 // explains its races. The parts include each other in one direction:
 //
-//     state       the one object of the process, the layouts of what it points to, wait limits, tables
+//     state       the one object of the process, the layouts of its parts, wait limits, tables
 //     futex       sleeping, waking, asymmetric fences, the clock
 //     fork        the fork epoch                                                        on state
 //     blocks      memory for records, nodes and inflated states                         on state

@@ -12,13 +12,13 @@
 //                   bits 0–5   which of the share's 64 nodes
 //                   bits 14–31 0, free for marks
 //
-// Each process takes nodes from its own shares, and each node is returned to its share, whichever process returns it. A
-// node itself has the flag that it is free. So there is no list that a dying process could break; and two processes may
-// take from one share, which happens after an exec or in a child.
+// Each process takes nodes from its own shares, and each node is returned to its share, whichever process returns it.
+// The flag that a node is free is in the node itself. So there is no list that a dying process could break. Two
+// processes may take from one share: after an exec, or in a child.
 //
 // Differences to the hardware's platform: sleepers are found by all processes (futexes that are not private); salt() is
-// an offset. Thread-local storage only for cached_node(): `k42-tls` and `clh-tls` have it in their names. Missing, so
-// that locks which need them do not compile: tables, inflated states, objects on stacks.
+// an offset. Only cached_node() has thread-local storage: `k42-tls` and `clh-tls` have it in their names. Tables,
+// inflated states and objects on stacks are missing, so locks that need them do not compile.
 //
 // A region is named by a type, `Name`: a process may join one region of each. All shared objects of the process that
 // use the region should see one definition of that type and export its instances; otherwise each must join, which is
@@ -114,7 +114,8 @@ inline std::uint64_t began(std::int32_t pid) {
   return unknown;
 }
 
-/// Identifies a process until the machine is restarted: its begin, 0 if that is unknown, and its id, which has 22 bits.
+/// Identifies a process until the machine is restarted: its start time, 0 if that is unknown, and its id, which has 22
+/// bits.
 inline constexpr unsigned pid_bits = 22;
 inline std::int32_t pid_of(std::uint64_t owner) {
   return std::int32_t(owner & ((1u << pid_bits) - 1));
@@ -249,7 +250,7 @@ struct shared_memory : native {
     for (std::uint32_t i = own_shares(); i-- > 0;) {
       auto& owner = base()->shares[here_.shares[i].exchange(0, std::memory_order_relaxed)].owner;
       std::uint64_t me = owner.load(std::memory_order_relaxed);
-      // By the id alone: the begin may be unknown now, or may have been then.
+      // By the id alone: the start time may be unknown now, or may have been then.
       if (shared_memory_detail::pid_of(me) == getpid())
         owner.compare_exchange_strong(me, 0, std::memory_order_release, std::memory_order_relaxed);
     }

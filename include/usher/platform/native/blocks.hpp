@@ -2,8 +2,8 @@
 //
 // No larger piece is reserved: a process that has locked its memory (mlockall with MCL_FUTURE) would get all of it
 // resident at once, in the middle of a lock call, or could not map it, because locked addresses count against
-// RLIMIT_MEMLOCK whether they may be accessed or not. Small blocks are also what a process gets that may commit no more
-// memory than there is (vm.overcommit_memory=2).
+// RLIMIT_MEMLOCK whether they may be accessed or not. A process that may commit no more memory than the machine has
+// (vm.overcommit_memory=2) gets small blocks, too.
 //
 // Any number of threads may map the same block: the first to write its address into the process's table decides, and
 // the others unmap theirs. So a signal handler may interrupt this anywhere, and a child that is forked in the middle of
@@ -12,11 +12,11 @@
 //     mapping thread      block = mmap();  table = block (b1);  load the table (b2);  the count, a handle (b3)
 //     another thread      finds the count or a handle;  loads the table, relaxed (b4);  accesses the block
 //
-// A thread that has a node by taking it, or by a list that it owns, is ordered after (b3) by what gave it the node, so
-// (b4) finds the address. Locks also follow handles that they have read by relaxed loads, in nodes that may have changed
-// hands. The address of (b4)'s load depends on the handle, and all processors but Alpha's order such loads. Those of Arm
-// order (b1) before (b3), because (b1) and (b2) are sequentially consistent. A fence would do, too, but thread sanitizers
-// do not know fences.
+// A thread that has a node by taking it, or by a list that it owns, is ordered after (b3) by the operation that gave it
+// the node, so (b4) finds the address. Locks also follow handles that they have read by relaxed loads, in nodes that
+// may have changed hands. The address of (b4)'s load depends on the handle, and all processors but Alpha's order such
+// loads. Those of Arm order (b1) before (b3), because (b1) and (b2) are sequentially consistent. A fence would do, too,
+// but thread sanitizers do not know fences.
 #pragma once
 
 #include <errno.h>

@@ -3,15 +3,16 @@
 // It is in `epoch_word`, on a page that is wiped in a child: the child's first access reads 0 and begins a new epoch.
 // The kernel wipes this page, on which are also the chains of waiting threads (MADV_WIPEONFORK); where it does not, a
 // fork handler does: forget_parent(). madvise() comes before the epoch word is written, so that no child inherits the word.
-// last_epoch is copied by fork and also written before the epoch word: a child of that very moment continues above it.
-// Of several threads that begin an epoch, the first to write the word decides; the others take its epoch.
+// last_epoch is copied by fork and also written before the epoch word: a child forked at that moment continues above
+// it. Of several threads that begin an epoch, the first to write the word decides; the others take its epoch.
 //
 // A thread's id is asked of the C library, which has it in the thread's own memory, so that no lock makes a system call
-// for it, and a filter of system calls does not make all threads look the same. The kernel's answer is another one
+// for it, and a filter of system calls does not make all threads look the same. The kernel's answer differs in two
+// cases:
 //
-// - in a child of vfork(). It uses the memory and the thread-local storage of a thread of the parent, which does not run
+// - a child of vfork(). It uses the memory and the thread-local storage of a thread of the parent, which does not run
 //   meanwhile. The id that is wanted is that thread's, as the C library says;
-// - in the thread that a raw clone() has copied, of which the C library does not know. The id that is wanted is the
+// - a thread that a raw clone() has copied, and that the C library does not know. The id that is wanted is the
 //   kernel's.
 //
 // Memory that is wiped tells these two apart: it is not wiped for a child of vfork(). So the C library's ids are right
@@ -122,7 +123,7 @@ struct forks {
       if (s.told_of_forks.exchange(1, std::memory_order_relaxed) == 0) pthread_atfork(nullptr, nullptr, forget_parent);
     }
     // An epoch that no ancestor has used: last_epoch is copied by fork. It is written before the epoch word, so that a
-    // child of this very moment continues above it.
+    // child forked at this moment continues above it.
     const std::uint32_t epoch = s.last_epoch.fetch_add(1, std::memory_order_relaxed) + 1;
     const std::int32_t pid = getpid(), tid = id_in_kernel(), id = id_in_libc();
     // Two different ids in a program that was just started: this is a child of vfork(), and the process is not known.

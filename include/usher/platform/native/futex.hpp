@@ -73,8 +73,9 @@ struct sleeping {
   }
 
   /// Whether short sleeps end in time. They do not with a large timer slack (systemd's TimerSlackNSec,
-  /// PR_SET_TIMERSLACK). Three naps in a row that ended 5 ms late or later, on any threads, answer the question with no for
-  /// a thousand times as long as the last one took, at most 100 s. A single late one may have waited for a CPU. Asking the kernel for the slack is a system call that a filter may kill for.
+  /// PR_SET_TIMERSLACK). After three naps in a row that ended 5 ms late or later, on any threads, the answer is no, for
+  /// a thousand times the last delay, at most 100 s. A single late nap may have waited for a CPU. To ask the kernel for
+  /// the slack is a system call for which a filter may kill the process.
   static bool naps_end_in_time() {
     const std::uint64_t until = no_naps_until.load(std::memory_order_relaxed);
     return until == 0 || now() >= until;
@@ -108,7 +109,7 @@ struct sleeping {
       if (late_naps.load(std::memory_order_relaxed) != 0) late_naps.store(0, std::memory_order_relaxed);
     } else if (late_naps.fetch_add(1, std::memory_order_relaxed) + 1 >= late_in_a_row) {
       late_naps.store(0, std::memory_order_relaxed);
-      // A process that was stopped meanwhile (SIGSTOP, a paused virtual machine) had a far later one.
+      // A process that was stopped meanwhile (SIGSTOP, a paused virtual machine) ended it far later.
       const std::uint64_t by = ended - end < most_late ? ended - end : most_late;
       no_naps_until.store(ended + by * off_for, std::memory_order_relaxed);
     }
@@ -148,7 +149,7 @@ struct fences {
     return done;
   }
 
-  /// Cheap while the process has one thread, milliseconds later: programs that need heavy fences should call it early.
+  /// Cheap while the process has one thread, later milliseconds: programs that need heavy fences should call it early.
   static bool prepare_heavy_fences() {
     const int saved = errno;
     const bool done = membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED);

@@ -1,9 +1,9 @@
 // Checks that a mutex is used as mutexes must be: USHER_DEBUG.
 //
-// A thread that locks a mutex which it holds would wait for itself; to unlock a free mutex frees it for another thread's
-// critical section; to destroy a mutex that is held leaves its owner nothing to unlock. Each ends the program with one
-// line and abort(). Any thread may unlock, so another thread's unlock is no error; but a thread that relies on it to
-// lock the same mutex twice is taken for one that waits for itself.
+// A thread that locks a mutex which it holds would wait for itself; an unlock of a free mutex may end another thread's
+// critical section; the destruction of a held mutex leaves its owner nothing to unlock. Each ends the program with one
+// line and abort(). Any thread may unlock, so another thread's unlock is no error; but a thread that relies on such an
+// unlock and locks the same mutex twice counts as one that waits for itself.
 #pragma once
 
 #include <stdlib.h>
@@ -54,7 +54,7 @@ struct tag_check {
   }
 };
 
-/// In a mutex without a tag of its own. Only the thread that holds the mutex writes to it.
+/// The owner, in a mutex without a tag of its own. Only the thread that holds the mutex writes to it.
 class checked_owner {
  public:
   constexpr checked_owner() = default;

@@ -7,10 +7,10 @@
 // two branches. Under a recording the operation is passed on, as functions that do it, and libusher.so calls these: it
 // records an embedded object as it does one of pthread (src/record/recorded_embedded.cpp).
 //
-// With the macro, classes are in the inline namespace `recorded`: other classes than without, because a mutex that one
-// source locks unseen and another unlocks would be recorded wrongly. So all sources of a program must have the macro,
-// or none, or else those that share no object. Objects are as large as without. Their destructors are not trivial: they
-// end the record of the object.
+// With the macro, classes are in the inline namespace `recorded`, and so differ from those without it. Otherwise a
+// mutex that one source locks unrecorded and another unlocks would be recorded wrongly. So all sources of a program
+// must have the macro, or none, or else those that share no object. The size of objects is the same. Their destructors
+// are not trivial: they end the record of the object.
 #pragma once
 
 #include <atomic>
@@ -34,9 +34,9 @@ namespace usher::inline v1::native_detail {
 /// As in record::kind.
 enum class recorded_kind : std::uint32_t { mutex = 1, condition = 2, semaphore = 3 };
 
-/// What libusher.so offers; the layout belongs to the name usher_record_v1. `object` is the address by which an object is
-/// known. The operations themselves are called with `context`; those that return a bool return false where they have
-/// not got what they wanted: the object was taken, or time ran out.
+/// The functions that libusher.so offers; the layout belongs to the name usher_record_v1. `object` is the address by
+/// which an object is known. The operations themselves are called with `context`; those that return a bool return false
+/// on failure: the object was taken, or time ran out.
 struct record_calls {
   using operation = bool (*)(void* context);
 
@@ -274,7 +274,8 @@ class recorded_semaphore : public Semaphore, public recorded_object<recorded_kin
 }  // namespace usher::inline v1::native_detail
 
 #ifdef USHER_RECORD
-// A note by which `usher stat` sees that a module's locks are recorded: state_definition.hpp says why it is made so.
+// A note from which `usher stat` learns that a module's locks are recorded: state_definition.hpp says why it is made
+// so.
 #ifdef __clang__
 #define USHER_RECORD_WEAK , gnu::weak
 #else

@@ -12,10 +12,11 @@
 //     (s3) top and free[] are read and written
 //     (s4) ready = the epoch
 //
-// A handler before (s2) has finished with the record when it returns, and (s3) reads what it has left. A handler
-// between (s2) and (s4) finds `busy`, takes its nodes from the pool, and gives them back there; the pool's operations
-// are compare-and-swaps, which any number of threads may interrupt. A handler after (s4) finds the operation complete.
-// A jump out of a handler leaves the record busy: it is not used any more as long as the thread lives. The order in
+// A handler before (s2) has finished with the record when it returns, and (s3) reads the state that it has left. A
+// handler between (s2) and (s4) finds `busy`, takes its nodes from the pool, and gives them back there; the pool's
+// operations are compare-and-swaps, which any number of threads may interrupt. A handler after (s4) finds the operation
+// complete. A jump out of a handler leaves the record busy: it is not used any more as long as the thread lives. The
+// order in
 // (s3) is such that a thread which ends there, in a handler, leaves no node in two places.
 //
 // Forks. In the child of a fork in a handler the epoch of (s4) is the parent's: the record's nodes are then of unknown

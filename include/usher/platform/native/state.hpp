@@ -18,11 +18,11 @@ namespace usher::inline v1 {
 
 namespace native_detail {
 
-/// What stands for the record of a thread that has none: never valid, never written. There may be one in each shared
-/// object, so it is told by its number, 0, and not by its address.
+/// The stand-in for the record of a thread that has none: never valid, never written. Each shared object may have one,
+/// so it is recognised by its number, 0, and not by its address.
 inline constinit thread_record no_record{{}, {}, thread_record::busy, {}, {}, {}, {}};
 
-/// Of the calling thread. All that is thread-local here.
+/// All thread-local data of the calling thread.
 struct thread_state {
   thread_record* record = &no_record;
   std::uint32_t owner_tag = 1;  ///< records::owner_tag()
@@ -35,7 +35,7 @@ inline node_slot& slot(node_handle h) {
   const std::uintptr_t block = usher_process_state.slot_block[wide / slots_a_block].load(std::memory_order_relaxed);
   return *reinterpret_cast<node_slot*>(block + wide * sizeof(node_slot));
 }
-/// Of a number, from 1 on, that `made` has reached, or whose block is mapped.
+/// The record with a number, from 1 on, that `made` has reached, or whose block is mapped.
 inline thread_record& record(std::uint32_t number) {
   auto& s = usher_process_state;
   const std::uint32_t i = number - 1;

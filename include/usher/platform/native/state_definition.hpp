@@ -125,8 +125,8 @@ struct [[gnu::visibility("hidden")]] state_check {
 #define USHER_STATE_PRIVATE "0\n"
 #endif
 
-// The symbol's version is the inline namespace's: both change when the layout of process_state, of what it points to,
-// or of a lock changes, so that objects built from different releases share neither state nor code.
+// The symbol's version is the inline namespace's: both change when the layout of process_state, of its parts, or of a
+// lock changes, so that objects built from different releases share neither state nor code.
 extern "C"[[ USHER_STATE_CALLED, gnu::visibility("hidden") USHER_STATE_WEAK ]] inline void
 usher_process_state_v1_definition() {
   __asm__ volatile(

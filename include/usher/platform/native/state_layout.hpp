@@ -1,4 +1,4 @@
-// The state of a process: one object, and the layouts of what it points to.
+// The state of a process: one object, and the layouts of its parts.
 //
 // All process-wide state is one object, `usher_process_state`, found under one name by everything in the process that
 // was built from this layout. Two shared objects loaded with RTLD_LOCAL must agree on the waiting array and on the
@@ -6,8 +6,8 @@
 // inline variable unique across shared objects, so the object is defined by an assembler directive, the same for both
 // compilers: state_definition.hpp.
 //
-// The operations on records, nodes and inflated states, and what may interrupt them, are in records.hpp, nodes.hpp and
-// inflation.hpp; the first page across a fork is explained in fork.hpp.
+// The operations on records, nodes and inflated states, and their possible interruptions, are in records.hpp, nodes.hpp
+// and inflation.hpp; the first page across a fork is explained in fork.hpp.
 #pragma once
 
 #include <atomic>
@@ -35,7 +35,7 @@ struct alignas(64) node_slot {
 struct alignas(64) thread_record {
   static constexpr std::uint32_t most = 14, batch = most / 2;
   static constexpr std::uint32_t busy = ~std::uint32_t{0};  ///< no epoch
-  std::atomic<std::uint64_t> owner;                         ///< fork epoch << 32 | thread id; 0: nobody's
+  std::atomic<std::uint64_t> owner;                         ///< fork epoch << 32 | thread id; 0: no owner
   /// Points into free[]: the elements after free[0] up to this one are the thread's free nodes. Null: never used yet.
   std::atomic<std::atomic<node_handle>*> top;
   std::atomic<std::uint32_t> ready;         ///< the epoch for which the nodes are valid, or busy
@@ -104,12 +104,12 @@ inline constexpr std::uint32_t most_inflated = 1024;
 #define USHER_TEXT_OF(number) #number
 #define USHER_TEXT(number) USHER_TEXT_OF(number)
 
-/// What is wiped in a child fills whole pages.
+/// The part that is wiped in a child fills whole pages.
 inline constexpr std::size_t largest_page = USHER_LARGEST_PAGE, wiped_variables = 2 * 128 + table_size * 4,
                              wiped_bytes = (wiped_variables + largest_page - 1) / largest_page * largest_page;
 
-/// All zero at first. Begins at a multiple of largest_page. What precedes last_epoch is wiped in a child: by the kernel
-/// (MADV_WIPEONFORK), or by forget_parent().
+/// All zero at first. Begins at a multiple of largest_page. The members before last_epoch are wiped in a child: by the
+/// kernel (MADV_WIPEONFORK), or by forget_parent().
 struct process_state {
   /// fork epoch << 32 | 4; 0 before the first use in this process. preload/layout.hpp explains the 4.
   alignas(128) std::atomic<std::uint64_t> epoch_word;
@@ -152,8 +152,8 @@ static_assert(sizeof(process_state) == USHER_STATE_BYTES && offsetof(process_sta
 
 }  // namespace native_detail
 
-// The symbol's version is the inline namespace's: both change when the layout of process_state, of what it points to,
-// or of a lock changes, so that objects built from different releases share neither state nor code.
+// The symbol's version is the inline namespace's: both change when the layout of process_state, of its parts, or of a
+// lock changes, so that objects built from different releases share neither state nor code.
 extern native_detail::process_state usher_process_state __asm__("usher_process_state_v1")
     __attribute__((visibility("default")));
 

@@ -1,5 +1,5 @@
-// Counts of what the calling thread has done while it waited for locks, for `usher stat`: only in libusher.so, which is
-// built with USHER_COUNT_WAITS. Elsewhere they are empty, and there is no thread-local storage.
+// Counts of the calling thread's actions while it waited for locks, for `usher stat`. They exist only in libusher.so,
+// which is built with USHER_COUNT_WAITS. Elsewhere the functions are empty and use no thread-local storage.
 #pragma once
 
 #include "usher/core/cxx20.hpp"
