@@ -1,4 +1,5 @@
-# The front door. `make demo` and `make test` work from a fresh clone on Debian 12; CMake does the building.
+# Short commands for common tasks. `make demo` and `make test` work from a fresh clone on Debian 12; CMake does the
+# building.
 BUILD ?= build/release
 JOBS ?= $(shell nproc)
 # Many tests sleep for much of their time.
@@ -21,7 +22,7 @@ build: deps ## use| build all; JOBS=N, BUILD=folder, here and below
 	@cmake -S . -B $(BUILD) -G Ninja -DCMAKE_BUILD_TYPE=Release > $(BUILD)/configure.log 2>&1 || { cat $(BUILD)/configure.log; echo "If this folder was moved or copied: make clean"; exit 1; }
 	@cmake --build $(BUILD) -j $(JOBS)
 
-# In a folder of its own: a few locks, no tests.
+# The demo's build has a folder of its own, with a few locks and no tests.
 DEMO ?= build/demo
 DEMO_PARTS = -DUSHER_LOCKS='steady;loiter;futex;mcscr;ttas;twa;pthread' -DBUILD_TESTING=OFF -DUSHER_BUILD_PROGRAMS=ON \
   -DUSHER_BUILD_SIMULATOR=OFF -DUSHER_BUILD_CHECKER=OFF -DUSHER_BUILD_EXAMPLES=OFF -DUSHER_INSTALL=OFF
@@ -61,7 +62,7 @@ test-all: build ## test| the tests, the long ones for every lock, too
 mutants: build
 	@cmake --build $(BUILD) --target usher_check_mutants -j $(JOBS)
 
-# What `make build` leaves out: mutants, the demo's build, programs that only tools run.
+# The targets that `make build` leaves out: mutants, the demo's build, programs that only tools run.
 rest: mutants demo-build
 	@cmake --build $(BUILD) -j $(JOBS) --target contest_power stat_dump_record
 
@@ -69,15 +70,15 @@ check: mutants ## test| relaxed-memory checker: locks, mutants (20 minutes)
 	@$(BUILD)/bin/usher check --all --executions 40000 --threads 3 --threads 4 --jobs $(JOBS)
 	@$(BUILD)/bin/usher check --mutants --executions 40000 --jobs $(JOBS)
 
-# A part of `make check` for continuous integration, in about two minutes: few executions of everything.
+# `make check` with few executions of everything, in about two minutes, for continuous integration.
 check-short: mutants
 	@python3 tests/check/short_run.py --build $(BUILD) --jobs $(JOBS)
 
-# All executions of two threads that differ from the plain one in at most three places.
+# Runs all executions of two threads that differ from the plain one in at most three places.
 check-exhaustive: build ## test| all executions of two threads, bounded (5 minutes)
 	@timeout 1800 $(BUILD)/bin/usher check --all --threads 2 --scheduler bound --differences 3 --programs 8 --executions 500000 --jobs $(JOBS)
 
-# Ten trials: usher try must find noise only.
+# Ten trials of a lock against itself: usher try must find noise only.
 check-aa: build
 	@python3 tests/cli/aa_trials.py --build $(BUILD)
 
@@ -91,8 +92,8 @@ SOAK_SECONDS ?= 600
 soak: build ## test| random traffic under every lock; SOAK_SECONDS=600
 	@python3 tests/soak/run.py --build $(BUILD) --seconds $(SOAK_SECONDS) $(if $(SECONDS_PER_LOCK),--seconds-per-lock $(SECONDS_PER_LOCK))
 
-# libFuzzer with AddressSanitizer and UBSan, each target of tests/fuzz for FUZZ_SECONDS; status 1 if one finds something. What it keeps
-# and finds is in build/fuzz/corpus and build/fuzz/found.
+# Runs each target of tests/fuzz for FUZZ_SECONDS under libFuzzer with AddressSanitizer and UBSan; status 1 if one finds an error. Kept
+# inputs are in build/fuzz/corpus, those with errors in build/fuzz/found.
 FUZZ_SECONDS ?= 60
 FUZZ_FLAGS = -fsanitize=fuzzer-no-link,address,undefined,float-cast-overflow -fno-sanitize-recover=undefined,float-cast-overflow -g1 -O1
 fuzz: deps
@@ -158,7 +159,7 @@ format: ## develop| clang-format of all sources; check-format only asks
 
 check-format:
 	@tools/deps.sh develop
-	@# Not by --dry-run, under which clang-format 16 reports each `}  // namespace usher::inline v1` that it would itself write.
+	@# --dry-run would report each `}  // namespace usher::inline v1`, which clang-format 16 itself writes.
 	@git ls-files '*.cpp' '*.hpp' '*.c' '*.h' | { status=0; while read -r file; do clang-format-16 "$$file" | cmp -s - "$$file" || \
 	  { echo "$$file: not as make format lays it out"; status=1; }; done; exit $$status; }
 

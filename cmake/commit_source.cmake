@@ -1,4 +1,5 @@
-# Results say which commit they were built from. In a file of its own, so that a commit does not compile anything large anew.
+# Results name the commit of the build. The name is in a source file of its own, so that a new commit compiles nothing large
+# again.
 set(commit_source ${PROJECT_BINARY_DIR}/generated/commit.cpp)
 add_custom_target(usher_commit_source BYPRODUCTS ${commit_source}
   COMMAND ${CMAKE_COMMAND} -DTREE=${PROJECT_SOURCE_DIR} -DOUT=${commit_source} -P ${PROJECT_SOURCE_DIR}/cmake/commit.cmake)

@@ -1,5 +1,6 @@
 # cmake -D FROM=TREE -D TO=FOLDER -D DOCS=DIR -D HEADERS=DIR -P installed_pages.cmake: the pages as they are installed. A link to a header
-# leads to the installed one (DOCS and HEADERS are where both will be); a link to what only the source has becomes its text.
+# leads to the installed one (DOCS and HEADERS are where both will be); a link to a file that only the source has becomes
+# its text.
 file(GLOB pages RELATIVE ${FROM} ${FROM}/README.md ${FROM}/CHANGELOG.md ${FROM}/docs/*.md ${FROM}/docs/schema/*)
 set(to_source "\\]\\((\\.\\./)*(lab|src|tests|tools|cmake|debian|CONTRIBUTING\\.md|Makefile|packages\\.txt)[^)]*\\)")
 file(REMOVE_RECURSE ${TO})

@@ -2,7 +2,7 @@
 # a line each.
 set(usher_missing)
 
-# usher_need(<component> <what> <Debian package> <whether it was found>)
+# usher_need(<component> <name> <Debian package> <whether it was found>)
 function(usher_need component what package found)
   if(NOT found)
     list(APPEND usher_missing
@@ -11,7 +11,7 @@ function(usher_need component what package found)
   endif()
 endfunction()
 
-# In all folders of the project that has Usher within it: usher::headers needs it there.
+# Threads::Threads is visible in all folders of the project that contains Usher: usher::headers needs it there.
 if(NOT TARGET Threads::Threads)
   set(THREADS_PREFER_PTHREAD_FLAG ON)
   find_package(Threads REQUIRED)
@@ -24,7 +24,7 @@ if(USHER_BUILD_COMMAND)
   usher_need(COMMAND fmt libfmt-dev "${fmt_FOUND}")
   find_package(nlohmann_json QUIET)
   usher_need(COMMAND nlohmann-json nlohmann-json3-dev "${nlohmann_json_FOUND}")
-  find_package(re2 QUIET)  # Debian 12 has no file of CMake's for it
+  find_package(re2 QUIET)  # Debian 12 has no CMake package for it
   if(NOT TARGET re2::re2)
     find_path(RE2_INCLUDE re2/re2.h)
     find_library(RE2_LIBRARY re2)
@@ -94,7 +94,7 @@ endforeach()
 
 if(usher_missing)
   foreach(line IN LISTS usher_missing)
-    message(NOTICE "${line}")  # as it is: an error's text would be broken into lines
+    message(NOTICE "${line}")  # not in the error, whose text CMake would break into lines
   endforeach()
   message(FATAL_ERROR "Usher: packages are missing: see above")
 endif()

@@ -1,5 +1,5 @@
-/* Threads that move money between two accounts: accounts [LOCK]. The lock is chosen by its name at run time; `usher list` has the
- * names. A semaphore lets at most two threads work at a time. */
+/* Threads that move money between two accounts: accounts [LOCK]. The lock is chosen by its name at run time; `usher
+ * list` has the names. A semaphore lets at most two threads work at a time. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -27,7 +27,7 @@ static void* work(void* unused) {
   return NULL;
 }
 
-/* Gives up after 10 ms. The mutex is held by the caller, so this has to fail. */
+/* Gives up after 10 ms. The main thread holds the mutex, so the attempt must fail. */
 static void* try_for_a_while(void* result) {
   struct timespec until;
   clock_gettime(CLOCK_MONOTONIC, &until);

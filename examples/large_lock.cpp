@@ -1,5 +1,5 @@
 // A large lock: a cohort lock, composed of two locks of Usher's, which has cache lines of its own for each NUMA node.
-// It is used as it is and, for objects of which there are many, in eight bytes.
+// It is used as it is and, for numerous objects, in eight bytes.
 //
 // libusher.so does the second by itself: a lock that does not fit into the 16 free bytes of a pthread_mutex_t is in its
 // inflatable form.
@@ -24,7 +24,7 @@ using inflatable_cohort = usher::inflatable<P, W, short_cohort<P, W>>;
 
 /// For the few locks that the whole program uses.
 usher::mutex<short_cohort> of_the_table;
-/// For those of which there are many: one a row.
+/// For numerous locks: one a row.
 struct row {
   usher::mutex<inflatable_cohort> mutex;
   long value = 0;
@@ -40,7 +40,7 @@ int main() {
     for (std::size_t i = 0; i < threads; i++)
       team.emplace_back([&rows, &changes, i] {
         for (std::size_t n = 0; n < each; n++) {
-          row& r = rows[n % 8 == 0 ? 0 : (i * each + n) % rows.size()];  // one of them is much asked for
+          row& r = rows[n % 8 == 0 ? 0 : (i * each + n) % rows.size()];  // row 0 is contended
           {
             const std::lock_guard guard(r.mutex);
             r.value++;

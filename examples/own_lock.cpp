@@ -1,10 +1,11 @@
-// An own lock algorithm, with a queue node for each waiter: the queue lock of Mellor-Crummey and Scott (TOCS 1991), written down
-// once more, without the parts that Usher has for it (core/thread_nodes.hpp).
+// An own lock algorithm, with a queue node for each waiter: the queue lock of Mellor-Crummey and Scott (TOCS 1991),
+// written without the parts that Usher has for it (core/thread_nodes.hpp).
 //
-// A lock is a template over a platform P, the machine, and a way of waiting W. Everything that it needs of the machine comes from P, so
+// A lock is a template over a platform P, the machine, and a way of waiting W. It uses the machine only through P, so
 // the same code runs on the hardware, in a simulator and under a checker of memory orders. The contract is in
-// usher/core/platform.hpp and usher/core/waiting.hpp; what no compiler can check is in CONTRIBUTING.md, "What a lock must keep to".
-// To have this lock in libusher.so, `usher try` and `usher sim`: CONTRIBUTING.md, "Add a lock in one header and one line".
+// usher/core/platform.hpp and usher/core/waiting.hpp; the rules that no compiler can check are in CONTRIBUTING.md,
+// "What a lock must keep to". CONTRIBUTING.md, "Add a lock in one header and one line", says how to have this lock in
+// libusher.so, `usher try` and `usher sim`.
 #include <usher/core/hand_over.hpp>
 #include <usher/core/node.hpp>
 #include <usher/core/waiting.hpp>
@@ -95,7 +96,7 @@ bool counts_right(const char* name, int each) {
 int main() {
   using enum usher::waiting_kind;
   const bool slept = counts_right<spin_then_park>("spin, then park", 2000);
-  // Few: with fewer CPUs than threads a lock that only spins waits for threads that have no CPU.
+  // Only 50, because with fewer CPUs than threads a lock that only spins waits for threads that have no CPU.
   const bool spun = counts_right<spin>("spin", 50);
   return slept && spun ? 0 : 1;
 }

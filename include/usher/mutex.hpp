@@ -18,8 +18,8 @@
 // free mutex and the destruction of a locked one end the program with one line (platform/native/owner_check.hpp). A
 // mutex is then larger, and its destructor not trivial.
 //
-// With the macro USHER_RECORD, likewise in all sources or none, `usher stat` sees the locks, as it does those of pthread
-// (platform/native/recorded.hpp). Destructors are then not trivial.
+// With the macro USHER_RECORD, likewise in all sources or none, `usher stat` sees the locks, as it does those of
+// pthread (platform/native/recorded.hpp). Destructors are then not trivial.
 #pragma once
 
 #include <cstdint>
@@ -45,7 +45,7 @@ namespace unrecorded {
 #endif
 
 #ifdef USHER_DEBUG
-inline namespace checked {  // other classes than without: functions on them are not merged
+inline namespace checked {  // other classes than without the macro, so that functions on them are not merged
 #endif
 
 template <template <class, class> class Lock = steady, waiting_kind Kind = waiting_kind::spin_then_park>
@@ -138,7 +138,7 @@ class timed_mutex final : public requeue_mutex<native, included_lock<Lock, nativ
 #ifdef USHER_RECORD
 }  // namespace unrecorded
 
-inline namespace recorded {  // other classes than without: functions on them are not merged
+inline namespace recorded {  // other classes than without the macro, so that functions on them are not merged
 
 template <template <class, class> class Lock = steady, waiting_kind Kind = waiting_kind::spin_then_park>
 class mutex : public native_detail::recorded_mutex<unrecorded::mutex<Lock, Kind>> {};

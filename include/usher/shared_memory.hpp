@@ -27,9 +27,9 @@
 //     no access fails later. If it throws, or `prepare` does, the file is empty again, and may be created.
 // The descriptor may be closed afterwards.
 //
-// Leaving: the destructor. At that time no thread of the process may hold a lock of the region, wait for one or try to
-// lock one. Other threads that have used a -tls lock should have ended: the region loses the node that each of them has
-// cached. The region itself is removed with its file.
+// A process leaves by the destructor. At that time no thread of the process may hold a lock of the region, wait for one
+// or try to lock one. Other threads that have used a -tls lock should have ended: the region loses the node that each
+// of them has cached. The region itself is removed with its file.
 //
 // fork: the child has joined, too, at the same address, and takes nodes of its own from its first lock() on. It does
 // not hold the locks that its parent holds. exec: the new program joins again.

@@ -1,14 +1,14 @@
-/* Usher's locks for C, chosen by name at run time, and condition variables and semaphores. Link with libusher_locks.a (pkg-config
- * usher), or with the shared library libusher-locks.so (pkg-config usher-locks), which has the functions of this file and no others.
+/* Usher's locks for C, chosen by name at run time, and condition variables and semaphores. Link with libusher_locks.a
+ * (pkg-config usher), or with the shared library libusher-locks.so (pkg-config usher-locks), which has the functions
+ * of this file and no others.
  *
  *     usher_mutex_t m = USHER_MUTEX_INITIALIZER;            // the default lock
  *     usher_mutex_t t;
  *     if (usher_mutex_init(&t, "twa") != 0) …               // by name: `usher list`
  *     usher_mutex_lock(&t);  …  usher_mutex_unlock(&t);
  *
- * `usher stat` records these objects.
- * Functions return 0 or an error number, as pthread's do; they leave errno alone. Any thread may unlock. Zero bytes are a
- * valid, free mutex of the default lock. */
+ * `usher stat` records these objects. Functions return 0 or an error number, as pthread's do; they leave errno alone.
+ * Any thread may unlock. Zero bytes are a valid, free mutex of the default lock. */
 #ifndef USHER_USHER_H
 #define USHER_USHER_H
 
@@ -22,10 +22,10 @@
 extern "C" {
 #endif
 
-struct timespec; /* which <time.h> has since C11, and before that not with -std=c99 */
+struct timespec; /* <time.h> declares it since C11; before, not with -std=c99 */
 
 typedef struct usher_mutex {
-  const void* usher_table; /* which lock; null: the default */
+  const void* usher_table; /* the lock; null: the default */
   uint32_t usher_tag;      /* the owner */
   uint32_t usher_timed;    /* the number of waiters with a deadline, and more: core/timed_waiters.hpp */
   void* usher_requeued;    /* notified threads that unlock() wakes */
@@ -52,8 +52,8 @@ int usher_mutex_unlock(usher_mutex_t* mutex);
 /* Destroying a mutex is optional; afterwards it is as USHER_MUTEX_INITIALIZER. EBUSY: it is locked. */
 int usher_mutex_destroy(usher_mutex_t* mutex);
 
-/* With USHER_DEBUG, to lock a mutex that the calling thread holds, to unlock a free one and to destroy a locked one end the
- * program with one line and abort(). Sources with and without it may be mixed. */
+/* With USHER_DEBUG, to lock a mutex that the calling thread holds, to unlock a free one and to destroy a locked one
+ * end the program with one line and abort(). Sources with and without it may be mixed. */
 int usher_debug_mutex_lock(usher_mutex_t* mutex);
 int usher_debug_mutex_timedlock(usher_mutex_t* mutex, const struct timespec* until);
 int usher_debug_mutex_unlock(usher_mutex_t* mutex);
@@ -65,8 +65,8 @@ int usher_debug_mutex_destroy(usher_mutex_t* mutex);
 #define usher_mutex_destroy usher_debug_mutex_destroy
 #endif
 
-/* Condition variables for usher_mutex_t. `append` is the probability, above 0 and up to 1, with which a waiter is appended
- * at the tail of the list and not at its head: 1 is first in, first out, 0.001 mostly last in, first out.
+/* Condition variables for usher_mutex_t. `append` is the probability, above 0 and up to 1, with which a waiter is
+ * appended at the tail of the list and not at its head: 1 is first in, first out, 0.001 mostly last in, first out.
  * Zero bytes are a valid variable with 1. EINVAL: not such a probability. */
 typedef struct usher_cond {
   uint64_t usher_state[7];
@@ -113,9 +113,10 @@ const char* usher_lock_name(unsigned index);
 /* The release of the library; that of this header is USHER_VERSION. */
 const char* usher_version(void);
 
-/* For languages that do not read this header (ctypes, LuaJIT, Panama …), and that may move their own objects. _new() creates an
- * object on the heap, alone in its cache lines, at a fixed address. It returns null where _init() returns EINVAL, or if there is no
- * memory. _free() takes a pointer from _new(), or null; its preconditions are those of _destroy(). */
+/* For languages that do not read this header (ctypes, LuaJIT, Panama …), and that may move their own objects. _new()
+ * creates an object on the heap, alone in its cache lines, at a fixed address. It returns null where _init() returns
+ * EINVAL, or if there is no memory. _free() takes a pointer from _new(), or null; its preconditions are those of
+ * _destroy(). */
 usher_mutex_t* usher_mutex_new(const char* name);
 /* EBUSY: it is locked; nothing is freed then. */
 int usher_mutex_free(usher_mutex_t* mutex);

@@ -1,4 +1,4 @@
-/* The release that these headers are of: the one place where it is written. CMake, the packages and the command read it here. */
+/* The release of these headers. It is written only here: CMake, the packages and the command read this file. */
 #ifndef USHER_VERSION_H
 #define USHER_VERSION_H
 

@@ -1,6 +1,6 @@
 #undef USHER_DEBUG  // both forms of the functions are defined here
 #ifndef USHER_RECORD
-#define USHER_RECORD  // always: programs are not built anew
+#define USHER_RECORD  // always, so that programs need no second build
 #endif
 
 #include <unistd.h>

@@ -11,8 +11,8 @@ namespace usher::inline v1 {
 
 namespace {
 
-// No heap, and nothing to destroy at exit: the C interface uses this list, perhaps in an allocator or during exit. No
-// local static variable, which would need the C++ library: libusher-locks.so has none.
+// This list uses no heap and has nothing to destroy at exit, because the C interface may use it in an allocator or
+// during exit. It is not a local static variable, which would need the C++ library: libusher-locks.so does not load it.
 struct list {
   std::array<const lock_table*, most_families * ways_of_waiting.size()> entries;
   std::size_t count;

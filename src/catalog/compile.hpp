@@ -1,5 +1,5 @@
-// Compiles one lock for the hardware, as tables. For the translation units, one a lock, that the build makes from
-// src/catalog/catalog.list.
+// Compiles one lock for the hardware, as tables. The build makes a translation unit for each lock of
+// src/catalog/catalog.list; each of them includes this header.
 #pragma once
 
 #include "catalog/family.hpp"

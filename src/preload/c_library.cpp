@@ -30,7 +30,7 @@ __asm__(".symver usher_libc_lock, __pthread_mutex_lock@" USHER_FIRST_GLIBC);
 __asm__(".symver usher_libc_trylock, __pthread_mutex_trylock@" USHER_FIRST_GLIBC);
 __asm__(".symver usher_libc_unlock, __pthread_mutex_unlock@" USHER_FIRST_GLIBC);
 #endif
-// What pthread_atfork() calls. Its handlers are never removed: the library is never unloaded.
+// The function that pthread_atfork() calls. Its handlers are never removed: the library is never unloaded.
 [[gnu::weak]] int __register_atfork(void (*)(), void (*)(), void (*)(), void*);  // NOLINT(bugprone-reserved-identifier)
 [[gnu::weak]] const char* gnu_get_libc_version(void);
 [[gnu::weak]] void* dlvsym(void*, const char*, const char*);

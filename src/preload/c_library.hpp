@@ -13,8 +13,8 @@ int mutex_lock(pthread_mutex_t*);
 int mutex_trylock(pthread_mutex_t*);
 int mutex_unlock(pthread_mutex_t*);
 
-/// For mutex_lock, mutex_trylock and mutex_unlock, which check whether they are linked to the C library's functions: that
-/// function, if so. Any other function is returned as it is.
+/// mutex_lock, mutex_trylock and mutex_unlock check at each call whether they are linked to the C library's functions.
+/// If they are, this returns the C library's function in their place. Any other function is returned as it is.
 int (*without_check(int (*)(pthread_mutex_t*)))(pthread_mutex_t*);
 
 int mutex_timedlock(pthread_mutex_t*, const timespec*);

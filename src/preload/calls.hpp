@@ -1,5 +1,5 @@
-// The functions behind the exported ones. Each exported function jumps through its pointer in `current_calls`; connect()
-// (selection.hpp) sets all pointers together, to:
+// The functions behind the exported ones. Each exported function jumps through its pointer in `current_calls`;
+// connect() (selection.hpp) sets all pointers together, to:
 //
 //     at first         first_calls, each of which calls connect() and then jumps again. `current_calls` is
 //                      constant-initialised to these, so it works before any constructor has run, ours included
@@ -56,7 +56,7 @@ struct calls {
 #undef USHER_CALL_MEMBER
 
 /// A pointer to a function, which may be changed while other threads call through it. Relaxed, so that an exported
-/// function is one jump: a function that needs what was written before it was set acquires that itself.
+/// function is one jump: a function that depends on writes before the pointer was set acquires them itself.
 template <class F>
 class call_pointer;
 template <class... Args>

@@ -18,8 +18,8 @@
 // A broadcast takes all nodes off the queue as one chain, and requeues it or wakes its first waiter. A waiter of the
 // chain that has the mutex requeues the rest, so that one thread of a broadcast at a time is awake without the mutex.
 //
-// The queue's word contains the fork epoch: in the child of a fork the queue counts as empty, because the waiters do not
-// exist there. A waiter whose signal handler has forked leaves the wait in the child: own_sleep.hpp.
+// The queue's word contains the fork epoch: in the child of a fork the queue counts as empty, because the waiters do
+// not exist there. A waiter whose signal handler has forked leaves the wait in the child: own_sleep.hpp.
 #include <atomic>
 #include <cerrno>
 #include <cstddef>
@@ -42,7 +42,7 @@ namespace {
 /// The mutex of a waiter: ours or the C library's. Other threads use it to deliver a signal to the waiter.
 struct waited_mutex {
   pthread_mutex_t* mutex = nullptr;
-  std::uint32_t counted = 0;  ///< what enter_users() has returned
+  std::uint32_t counted = 0;  ///< the result of enter_users()
 
   bool requeue(requeued_waiter<native>& chain) const { return selected().requeue(mutex, chain); }
   void take_over() const { selected().take_over(mutex); }
@@ -112,8 +112,8 @@ int check_and_wait(pthread_cond_t* cond, pthread_mutex_t* mutex, clockid_t clock
   return wait(cond, mutex, clock == CLOCK_REALTIME, not_before_1970(until));
 }
 
-/// Whether the C library's wait may unlock the mutex by its own code. Else a process-shared condition variable, which is
-/// the C library's, waits with a helper mutex: mixed_wait.hpp.
+/// Whether the C library's wait may unlock the mutex by its own code. Else a process-shared condition variable, which
+/// is the C library's, waits with a helper mutex: mixed_wait.hpp.
 bool is_c_librarys(pthread_mutex_t* m) {
   return !is_ours(kind_of(kind_and_epoch(m).load(std::memory_order_relaxed)));
 }

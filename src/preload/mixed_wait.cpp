@@ -39,7 +39,7 @@ int sleep(void* argument) {
   return c_library::cond_clockwait(w.condition, w.helper, w.clock, w.until);
 }
 
-/// Returns what locking the program's mutex returns.
+/// Returns the result of locking the program's mutex.
 int come_back(waiting& w) {
   c_library::mutex_unlock(w.helper);
   const int error = pthread_mutex_lock(w.mutex);

@@ -251,8 +251,8 @@ class mutex_operations {
     return 0;
   }
 
-  // For lock(), trylock() and unlock(). lock_single() … have lock_kind<true>() in line, and functions for what needs a
-  // stack frame.
+  // For lock(), trylock() and unlock(). lock_single() … have lock_kind<true>() in line, and functions for the parts
+  // that need a stack frame.
   [[gnu::noinline]] static int lock_other(pthread_mutex_t* m, validity v) { return lock_kind<false>(m, v); }
   [[gnu::noinline]] static int trylock_other(pthread_mutex_t* m, validity v) { return trylock_kind<false>(m, v); }
   [[gnu::noinline]] static int unlock_other(pthread_mutex_t* m, validity v) { return unlock_kind<false>(m, v); }

@@ -27,7 +27,7 @@
 //   is that of this library's namespace. Threads made by an inner one that use mutexes outside of it break the C
 //   library's, too.
 // - By its definition the flag may become 1 again when a thread knows that no other is left; glibc 2.36 never sets it
-//   again. What the ended threads have written is then visible to the remaining one.
+//   again. The ended threads' writes are then visible to the remaining one.
 // - Process-shared mutexes are the C library's.
 // - Other C libraries have no such flag: (1) is never done.
 #pragma once

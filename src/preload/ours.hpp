@@ -1,5 +1,6 @@
 // Usher's own functions behind the exported ones, for all locks but the mutex functions that mutex_operations.hpp has.
-// They also serve what stays the C library's where Usher's locks are selected: process-shared objects and other kinds.
+// They also serve the objects that stay the C library's where Usher's locks are selected: process-shared objects and
+// other kinds.
 #pragma once
 
 #include <pthread.h>

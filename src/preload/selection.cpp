@@ -57,7 +57,7 @@ constexpr mutex_table adaptive_table{"pthread-adaptive", true, adaptive_lock, ad
 
 // ---- the calls of a table ----------------------------------------------------------------------------------
 
-/// In the process as it is now, and not recorded.
+/// The calls for the present number of threads, without a recording.
 calls calls_of(const mutex_table& t) {
   calls c = t.passes_through ? c_library_calls : our_calls;
   // The process may begin to have threads after this line: the lock_single() functions check again.
@@ -144,8 +144,9 @@ outcome outcome_of(std::string_view name, const mutex_table* found) {
   return found->passes_through ? outcome::c_library : outcome::ours;
 }
 
-/// Makes the calling thread's record before it locks, so that its first recursive lock makes no system call: it may be in a
-/// sandbox by then. And a child that a child of vfork() begins would have that one's id.
+/// Makes the calling thread's record before it locks, so that its first recursive lock makes no system call: the thread
+/// may be in a sandbox by then. It also begins the fork epoch: a child of vfork() that began it would leave its own id
+/// there.
 void begin_process() {
   const mutex_table* const table = selected_table.load(std::memory_order_acquire);
   if (table != nullptr && !table->passes_through) native::self();
@@ -239,8 +240,8 @@ const mutex_table& select_table() {
 // reads current_recording again after it has set the pointers, and repeats if that has changed:
 //
 // - A thread that has changed current_recording calls connect() next. Let T be the last, and W another thread that sets
-//   the pointers by an older value. If W's second fence precedes T's first one, all that W writes precedes what T writes.
-//   Else W's last load finds T's value, and W sets the pointers again.
+//   the pointers by an older value. If W's second fence precedes T's first one, all of W's writes precede T's. Else W's
+//   last load finds T's value, and W sets the pointers again.
 // - The observer writes its request and the pointers while W does not run. If that is before W's last call of
 //   has_request(), W begins the recording, or another thread does and sets the pointers again. Else W has set all
 //   pointers before, so that the next call of any function comes here.

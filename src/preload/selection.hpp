@@ -10,7 +10,7 @@
 
 namespace usher::preload {
 
-/// What a recorded call needs is on one cache line.
+/// All data that a recorded call needs are on one cache line.
 struct alignas(64) behind_recorded_calls {
   std::atomic<std::uint64_t> recording{0};  ///< current_recording (record/recorder.hpp)
   call_pointers selected{};

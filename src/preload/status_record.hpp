@@ -10,7 +10,7 @@
 
 namespace usher::preload {
 
-/// What USHER_LOCK has selected.
+/// The selection by USHER_LOCK.
 enum class outcome : std::uint32_t {
   undecided,
   ours,               ///< a lock of Usher's

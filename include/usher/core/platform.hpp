@@ -55,8 +55,8 @@
 //                      of the words.
 //   platform_with_inflation
 //   take_inflated<T>() an inflated state, with room for a large lock T, from a pool: a handle of at most 31 bits, or 0
-//                      if none is left. inflated<T>(h).lock is unlocked, inflated<T>(h).users is as its last use left it.
-//                      The memory is never unmapped. give_inflated<T>(h) may be called by any thread, with the lock
+//                      if none is left. inflated<T>(h).lock is unlocked, inflated<T>(h).users is as its last use left
+//                      it. The memory is never unmapped. give_inflated<T>(h) may be called by any thread, with the lock
 //                      unlocked.
 //   platform_with_priorities
 //   thread_id()        names the calling thread to priority(id), as long as it lives; not 0.

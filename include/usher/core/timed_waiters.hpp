@@ -121,8 +121,8 @@ class timed_waiter_count {
     return (timed_waiters.load(std::memory_order_relaxed) & users) != 0;
   }
 
-  /// Waits for `lock` until `remaining()` (nanoseconds) is 0. True if the caller now holds it. If `remaining` is a deadline
-  /// by which the platform can sleep, a step of its clock is noticed at once.
+  /// Waits for `lock` until `remaining()` (nanoseconds) is 0. True if the caller now holds it. If `remaining` is a
+  /// deadline by which the platform can sleep, a step of its clock is noticed at once.
   template <class Lock, class Remaining>
   static bool lock(Lock& lock, word& timed_waiters, Remaining remaining, const word* tag = nullptr) {
     if (!join(timed_waiters)) return look_now_and_then(lock, remaining);

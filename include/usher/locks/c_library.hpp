@@ -1,5 +1,5 @@
-// The C library's own mutex as a catalogue entry, for measurements beside it. Not one of our locks: it runs on the
-// hardware only, and libusher.so passes every call through to the C library when it is selected.
+// The C library's own mutex as a catalogue entry, for comparison in measurements. It is not one of our locks: it runs
+// on the hardware only, and libusher.so passes every call through to the C library when it is selected.
 #pragma once
 
 #include <pthread.h>

@@ -250,7 +250,7 @@ class basic_loiter : protected urgent_waiters<P, W> {
       outer_.store(held | inner, std::memory_order_relaxed);
   }
 
-  // Two steps that ablations have otherwise.
+  // Two steps that ablations redefine.
   static constexpr std::uint32_t taken_by_standby(std::uint32_t) { return held | inner; }
   static constexpr bool polls_before_it_sleeps(std::uint32_t, std::uint64_t) { return false; }
 

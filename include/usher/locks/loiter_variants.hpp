@@ -98,7 +98,8 @@ class loiter_cull : public basic_loiter<P, W, loiter_cull<P, W>> {
 ///     n,1,1 -> n,0,0      release(), otherwise: the standby is woken
 ///     1,0,1 -> 0,0,1      give_up(), by the last arrival that spins: it finds the lock free, and takes it
 ///
-/// So while the lock is free and the standby sleeps, the count is above 0, or the last of those counted is about to look.
+/// So while the lock is free and the standby sleeps, the count is above 0, or the last counted arrival is about to
+/// look.
 template <platform_with_priorities P, class W, unsigned MostSpinners, bool DeferWake>
 class loiter_with_count : public basic_loiter<P, W, loiter_with_count<P, W, MostSpinners, DeferWake>> {
   using base = basic_loiter<P, W, loiter_with_count>;

@@ -2,9 +2,9 @@
 //
 // It is in `epoch_word`, on a page that is wiped in a child: the child's first access reads 0 and begins a new epoch.
 // The kernel wipes this page, on which are also the chains of waiting threads (MADV_WIPEONFORK); where it does not, a
-// fork handler does: forget_parent(). madvise() comes before the epoch word is written, so that no child inherits the word.
-// last_epoch is copied by fork and also written before the epoch word: a child forked at that moment continues above
-// it. Of several threads that begin an epoch, the first to write the word decides; the others take its epoch.
+// fork handler does: forget_parent(). madvise() comes before the epoch word is written, so that no child inherits the
+// word. last_epoch is copied by fork and also written before the epoch word: a child forked at that moment continues
+// above it. Of several threads that begin an epoch, the first to write the word decides; the others take its epoch.
 //
 // A thread's id is asked of the C library, which has it in the thread's own memory, so that no lock makes a system call
 // for it, and a filter of system calls does not make all threads look the same. The kernel's answer differs in two
@@ -35,8 +35,8 @@
 
 namespace usher::inline v1::native_detail {
 
-/// No function of the C library gives this directly. The clock's id is the kernel's interface: the thread's id, inverted,
-/// above three other bits.
+/// No function of the C library gives this directly. The clock's id is the kernel's interface: the thread's id,
+/// inverted, above three other bits.
 inline std::int32_t id_in_libc() {
   clockid_t clock = 0;
   return pthread_getcpuclockid(pthread_self(), &clock) == 0 ? ~(clock >> 3) : 0;

@@ -30,8 +30,8 @@ inline std::uint64_t now() {
   return std::uint64_t(t.tv_sec) * 1000000000u + std::uint64_t(t.tv_nsec);
 }
 
-/// The time left until a point of a clock, for timed_waiters.hpp. A sleep until then follows steps of the clock, and time
-/// in which the machine was suspended.
+/// The time left until a point of a clock, for timed_waiters.hpp. A sleep until then follows steps of the clock, and
+/// time in which the machine was suspended.
 struct clock_deadline {
   clockid_t clock;  ///< CLOCK_REALTIME or CLOCK_MONOTONIC
   timespec until;

@@ -1,8 +1,8 @@
 // Thread records, and a thread's values in its record: its id, a small number, random bits.
 //
-// Thread records and queue nodes lie in memory that is never unmapped (blocks.hpp). A record is owned by a living thread
-// id in one fork epoch; there is no destructor and no key: a thread that needs a record takes over one whose owner no
-// longer exists. Thread-local storage has one pointer.
+// Thread records and queue nodes lie in memory that is never unmapped (blocks.hpp). A record is owned by a living
+// thread id in one fork epoch. Records have no destructor and no pthread key: a thread that needs a record takes over
+// one whose owner no longer exists. Thread-local storage has one pointer.
 //
 // Signal handlers may lock, too, at any point of an operation on free[] and top, and may return while they hold the
 // lock. So the owner announces the operation in `ready`:
@@ -158,7 +158,8 @@ struct records {
     if (made >= reserved_records)
       if (thread_record* const r = find_dead(4)) return r;
     while (made < most_records && blocks::has_record(made + 1)) {
-      // Before the count, from which on others may take the record. Several threads may write it, all the same number.
+      // Written before the count, after which other threads may take the record. Several threads may write it, all the
+      // same number.
       record(made + 1).number.store(made + 1, std::memory_order_relaxed);
       // Before take_over another thread may find the new record without an owner, and take it.
       if (s.made.compare_exchange_weak(made, made + 1, std::memory_order_acq_rel, std::memory_order_acquire)) {

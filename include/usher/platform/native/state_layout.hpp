@@ -66,9 +66,9 @@ enum numa_source : std::uint32_t {
   numa_fake = 16,   ///< + n: USHER_FAKE_NODES=n divides the CPUs among n nodes that the machine does not have
 };
 
-/// The first records and nodes lie in the object of the process. All others lie in blocks, of records or of nodes, which
-/// are mapped one at a time when one is needed (blocks.hpp): in a process that locks its memory (mlockall) every mapped
-/// page is resident at once, and counts against its limit, also a page without access.
+/// The first records and nodes lie in the object of the process. All others lie in blocks, of records or of nodes,
+/// which are mapped one at a time when one is needed (blocks.hpp): in a process that locks its memory (mlockall) every
+/// mapped page is resident at once, and counts against its limit, also a page without access.
 inline constexpr std::size_t block_bytes = 65536;
 inline constexpr std::uint32_t records_a_block = block_bytes / sizeof(thread_record),
                                slots_a_block = block_bytes / sizeof(node_slot);
@@ -143,8 +143,8 @@ struct process_state {
   node_slot reserved_slot[reserved_slots];  ///< those with handles below first_node are not used
   // Written once, when the block is mapped; null before.
   std::atomic<thread_record*> record_block[record_blocks];
-  /// Less the handle of the block's first node, in bytes: a node's address is this + its handle * sizeof(node_slot). The
-  /// first block is reserved_slot.
+  /// The block's address less the offset of its first node's handle: a node's address is this + its handle *
+  /// sizeof(node_slot). The first block is reserved_slot.
   std::atomic<std::uintptr_t> slot_block[slot_blocks];
   std::atomic<inflated_slot*> inflated[most_inflated];  ///< slot 0 is not used
 };
