@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Usher's locks in Python: the shared library of the C interface, by ctypes. ctypes lets other Python threads run while a call waits,
-so a thread that waits for a lock keeps nobody from running. (Python's own threading.Lock needs no such module: `usher run -- python3 …`.)
+"""Usher's locks in Python: the shared library of the C interface, by ctypes. ctypes lets other Python threads run while a call waits, so
+a thread that waits for a lock does not block other threads. (Python's own threading.Lock needs no such module: `usher run -- python3 …`.)
 
 usage: ctypes_locks.py [LIBRARY]"""
 
@@ -17,12 +17,12 @@ class Timespec(ctypes.Structure):
 
     @classmethod
     def after(cls, seconds):
-        """The time of CLOCK_MONOTONIC at which so much has passed."""
+        """Returns the time of CLOCK_MONOTONIC that is so many seconds from now."""
         return cls(*divmod(time.clock_gettime_ns(time.CLOCK_MONOTONIC) + int(seconds * 1e9), 10**9))
 
 
 def load(path="libusher-locks.so.0"):
-    """The library, with the types of its functions: without them ctypes would cut pointers to 32 bits."""
+    """Returns the library, with the types of its functions: without them ctypes would cut pointers to 32 bits."""
     library = ctypes.CDLL(path)
     pointer, number, text, until = ctypes.c_void_p, ctypes.c_int, ctypes.c_char_p, ctypes.POINTER(Timespec)
     types = {
@@ -41,7 +41,7 @@ def load(path="libusher-locks.so.0"):
 
 
 class Mutex:
-    """with mutex: …"""
+    """A lock for `with mutex: …`."""
 
     def __init__(self, library, name=None):
         self.library, self.address = library, library.usher_mutex_new(name and name.encode())
@@ -53,7 +53,7 @@ class Mutex:
             self.library.usher_mutex_free(self.address)
 
     def acquire(self, timeout=None):
-        """False: it was not to be had within so many seconds."""
+        """Locks the mutex. Returns False if it could not be locked within `timeout` seconds."""
         if timeout is None:
             error = self.library.usher_mutex_lock(self.address)
         else:
@@ -74,12 +74,13 @@ class Mutex:
 
 
 class Condition:
-    """For threads that hold the mutex. `append`: the chance to be put at the tail of the list of waiters."""
+    """A condition variable for threads that hold the mutex. `append` is the probability that a waiter is put at the tail
+    of the list."""
 
     def __init__(self, library, mutex, append=1.0):
         self.library, self.mutex, self.address = library, mutex, library.usher_cond_new(append)
         if self.address is None:
-            raise ValueError(f"{append} is not a chance")
+            raise ValueError(f"{append} is not a probability")
 
     def __del__(self):
         if self.address is not None:

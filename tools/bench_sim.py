@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""How fast the simulator is: CPU time of whole figures against their limits, events a second, instructions an event. The last is
-exact to a per cent or so whatever the other load, so that a test can compare it with the record (--instructions)."""
+"""Measures the simulator's speed: CPU time of whole figures against their limits, events a second, instructions an event.
+Instructions are exact to about a per cent under any other load, so that a test can compare them with the record
+(--instructions)."""
 
 import argparse
 import json
@@ -17,14 +18,15 @@ MACHINES = TREE / "src" / "sim" / "machines"
 RECORD = TREE / "tests" / "cost" / "simulator.json"
 BAND = 0.03  # between processors: the C library's functions for moving memory differ
 
-# Seconds of CPU: the limit, and the goal. By figure, or by each lock of one.
+# Seconds of CPU time, the limit and the goal: of a figure, or (last column) of each lock of a figure.
 GROUPS = [
     ("figure-3", "MutexBench, x5-2, 17 thread counts × 4 locks × 5 seeds × 2 ms", 8, 4, False),
     ("sixteen-sockets", "mcsg-loop, e7-4890, 224 threads, 8 ms", 1, 0.25, True),
     ("randarray", "RandArray, t5, 17 thread counts × 5 locks × 20 ms", 90, None, False),
 ]
 
-# Each at two lengths (µs): the difference of instructions, divided by the difference of events, is the cost of an event.
+# Each run has two lengths (µs): the difference of instructions, divided by the difference of events, is the cost of an
+# event.
 COUNTED = [
     ("x5-2", "mutexbench", "ticket-spin", 72, 100, 200),
     ("x5-2", "mutexbench", "mcs-spin", 72, 100, 300),
@@ -33,7 +35,7 @@ COUNTED = [
 
 
 def points(program, arguments, limit):
-    """Rows: group, lock, threads, seed, seconds, events, looks."""
+    """Returns rows: group, lock, threads, seed, seconds, events, looks."""
     outcome = harness.run([program, MACHINES, *arguments], limit=limit)
     if not outcome.ok:
         die(f"sim_speed: {outcome.trouble()}", 1)
@@ -45,7 +47,7 @@ def points(program, arguments, limit):
 
 
 def measure_groups(program, rounds):
-    """The fastest of several rounds: other load only adds."""
+    """Returns the fastest of several rounds, because other load only adds time."""
     figures = []
     for group, what, limit, aim, by_lock in GROUPS:
         best = {}

@@ -24,7 +24,7 @@ class Lock:
 
     @property
     def excludes(self):
-        """False: no lock, there to be measured beside; libusher.so refuses it."""
+        """False for the entry that is no lock, for comparison in measurements; libusher.so refuses it."""
         return self.header != "null.hpp"
 
 
@@ -55,7 +55,7 @@ class Way:
 
     @property
     def name(self):
-        """As `usher list` has it: "spin-then-park"."""
+        """The name as `usher list` shows it: "spin-then-park"."""
         return self.kind.replace("_", "-")
 
     @property
@@ -65,7 +65,7 @@ class Way:
 
 
 def ways(tree=TREE):
-    """In the table's order."""
+    """Returns the ways of waiting in the table's order."""
     field, text, yes = r"\s*(\w+)\s*,", r'\s*"([^"]*)"', r"\s*(true|false)\s*,"
     row = re.compile(r"^\s*way\(" + field + text + r"\s*," + field * 2 + yes * 3 + text + r"\s*\)\s*\\$", re.M)
     found = [Way(*fields[:4], *(f == "true" for f in fields[4:7]), fields[7])
@@ -76,14 +76,14 @@ def ways(tree=TREE):
 
 
 def way_of(name, tree=TREE):
-    """The way of waiting of a form of a lock. Without a suffix it is spin_then_park."""
+    """Returns the way of waiting of a form of a lock. A form without a suffix is spin_then_park."""
     all_ways = ways(tree)
     named = [way for way in all_ways if way.suffix and name.endswith(way.suffix) and name != way.suffix]
     return named[0] if named else next(way for way in all_ways if not way.suffix)
 
 
 def family(name, tree=TREE):
-    """The plain name of a form of a lock."""
+    """Returns the plain name of a form of a lock."""
     for suffix in [FULL_SUFFIX] + [way.suffix for way in ways(tree) if way.suffix]:
         if name.endswith(suffix) and name != suffix:
             return name.removesuffix(suffix)

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Unmodified programs give right answers under every lock. Each program runs under `usher run --lock L` at 2 and 16
-threads, three of them also at 48, under a time limit and in a process group of its own, and its result is verified. A
-run has at most 100,000 contended acquisitions: where threads outnumber CPUs, a lock that hands over in order pays a context
-switch for each.
+"""Checks that unmodified programs give right answers under every lock. Each program runs under `usher run --lock L` at 2
+and 16 threads, three of them also at 48, under a time limit and in a process group of its own, and its result is verified.
+A run has at most 100,000 contended acquisitions: if threads outnumber CPUs, a lock that hands over in order pays a
+context switch for each.
 
 The lock `none` runs a program without the library: it distinguishes a broken test from a broken lock."""
 
@@ -41,7 +41,7 @@ class Skipped(Exception):
 
 
 class Setting:
-    """One run of one program: under which lock, how many threads, how large."""
+    """One run of one program: its lock, its number of threads, its size."""
 
     def __init__(self, build, lock, threads, quick, limit, folder, bindings):
         self.build, self.lock, self.threads, self.quick, self.limit = build, lock, threads, quick, limit
@@ -61,7 +61,7 @@ class Setting:
         return env
 
     def run(self, command, env=None):
-        """Runs it to its end; returns its output."""
+        """Runs the program to its end and returns its output."""
         outcome = harness.run(self.under(command), self.limit, self.environment(env), self.folder)
         if not outcome.ok:
             raise Failed(outcome.trouble(), report(outcome))
@@ -117,7 +117,7 @@ def sqlite(s):
     said = s.run([s.build.program("sqlite_shared"), "--threads", s.threads, "--operations", s.size(20000, 4000),
                   "--file", file, "--check"])
     expect("checked:" in said, "sqlite_shared did not check")
-    # Once more from outside, without the library.
+    # The file is checked again by another program, without the library.
     with contextlib.closing(sqlite3.connect(file)) as db:
         expect(db.execute("PRAGMA integrity_check").fetchall() == [("ok",)], "integrity_check of the file fails")
         expect(db.execute("SELECT count(*), sum(balance) FROM account").fetchall() == [(1000, 1000000)],
@@ -158,7 +158,7 @@ def ruby(s):
 
 @functools.cache
 def java_classes():
-    """Where Contention.java lies compiled; None: there is no compiler."""
+    """Returns the folder of the compiled Contention.java, or None without a compiler."""
     if not shutil.which("javac"):
         return None
     folder = tempfile.TemporaryDirectory(prefix="usher-java-")
@@ -168,7 +168,7 @@ def java_classes():
 
 
 def java(s):
-    # In full runs the compiler, too, runs under the lock; that takes longer than all else.
+    # In full runs the compiler also runs under the lock, which takes longer than all other steps.
     classes = java_classes() if s.quick else None
     program = ["-cp", classes, "Contention"] if classes else [SCRIPTS / "Contention.java"]
     expect(s.run(["java", "-Xmx256m"] + program + [s.threads, s.size(20000, 5000)]) == "ok\n", "no final ok")
@@ -204,7 +204,7 @@ def await_port(process, port, limit):
 
 
 def clients(number, port, limit, work):
-    """`work(index, file)` in as many threads, each with a connection; the first failure is raised here."""
+    """Calls `work(index, file)` in `number` threads, each with a connection, and raises the first failure."""
     failures = []
 
     def one(index):
@@ -248,7 +248,7 @@ def redis_reply(file):
 
 def redis(s):
     port, rounds = free_port(), s.size(50, 20)
-    number = max(8, 2 * s.threads)  # it wakes its threads when there are two clients for each
+    number = max(8, 2 * s.threads)  # redis wakes its threads if it has two clients for each
 
     def work(index, file):
         for r in range(rounds):
@@ -294,7 +294,7 @@ def memcached(s):
             expect(memcached_command(file, "incr counter 1").isdigit(), "incr failed")
             expect(memcached_get(file, key) == value, f"memcached gave a wrong value of {key}")
 
-    user = ["-u", "root"] if os.geteuid() == 0 else []  # it refuses to run as root unasked
+    user = ["-u", "root"] if os.geteuid() == 0 else []  # memcached refuses to run as root without an option
     with s.server(["memcached", "-l", "127.0.0.1", "-p", port, "-t", s.threads, "-m", "64"] + user, port):
         with connect(port, s.limit) as link, link.makefile("rwb") as file:
             expect(memcached_command(file, "set counter 0 0 1", b"0") == b"STORED", "set failed")
@@ -303,7 +303,7 @@ def memcached(s):
             expect(int(memcached_get(file, "counter")) == number * rounds, "memcached lost increments")
 
 
-# ---- which program needs what ------------------------------------------------------------------------------------------
+# ---- requirements of the programs --------------------------------------------------------------------------------------
 
 def has_library(name):
     tool = shutil.which("ldconfig") or shutil.which("ldconfig", path="/sbin:/usr/sbin")
@@ -328,12 +328,12 @@ PROGRAMS = {
     "jemalloc": (jemalloc, [], ["malloc_check"], ["libjemalloc.so.2"]),
 }
 
-# Also with more threads than the bits or slots that a lock may have for its waiters.
+# These also run with more threads than the bits or slots that a lock may have for its waiters.
 CROWD, CROWDED = 48, ("sysbench", "sqlite", "jemalloc")
 
 
 def missing(name, build):
-    """What keeps a program from being run here, or None."""
+    """Returns the reason why a program cannot be run here, or None."""
     _, executables, drivers, libraries = PROGRAMS[name]
     for executable in executables:
         if not shutil.which(executable):
@@ -352,7 +352,7 @@ def missing(name, build):
 
 
 def bound_objects(folder):
-    """Which objects were bound to libusher.so's pthread_mutex_lock or trylock, from the loader's own record."""
+    """Returns the objects that the loader bound to libusher.so's pthread_mutex_lock or trylock, from the loader's own record."""
     objects = set()
     form = re.compile(r"binding file (\S+) \[\d+\] to \S*libusher\.so\S* \[\d+\]: normal symbol "
                       r"`pthread_mutex_(?:try)?lock'")
@@ -372,7 +372,7 @@ def one_run(name, build, lock, threads, quick, limit, bindings):
 
 
 def check_preload(build, locks):
-    """A library that does not load would pass every test: see that it is mapped."""
+    """Checks that the library is mapped: a library that does not load would pass every test."""
     for lock in locks:
         if lock == "none":
             continue
@@ -412,7 +412,7 @@ def parse_options():
 
 
 class Results:
-    """Of all runs: a cell for each program under each lock, and the messages about failures."""
+    """The results of all runs: a cell for each program under each lock, and the messages about failures."""
 
     def __init__(self, build, options):
         self.build, self.options = build, options
@@ -421,8 +421,8 @@ class Results:
         self.passed = self.failed = self.skipped = 0
 
     def run(self, name, lock, threads):
-        """One run; False if it failed, which is written to a log. The first run of a program under a lock is watched: some object must
-        be bound to libusher.so, or the program tests nothing."""
+        """One run; returns False if it failed, and writes the failure to a log. The first run of a program under a lock
+        also checks that some object is bound to libusher.so; otherwise the program would test nothing."""
         watch = lock != "none" and name not in self.reached
         log = self.logs / f"{name}-{lock}-{threads}.txt"
         log.unlink(missing_ok=True)  # of an earlier run
@@ -444,7 +444,7 @@ class Results:
                 return False
 
     def run_program(self, name, locks):
-        """Under all locks, at all thread counts."""
+        """Runs a program under all locks, at all thread counts."""
         counts = self.options.threads + ([CROWD] if name in self.options.crowded else [])
         why_not = missing(name, self.build)
         if why_not:

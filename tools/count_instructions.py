@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Instructions and locked operations of an uncontended pthread_mutex_lock and unlock through the preload: exact numbers, the
-same on every run, so that a test can compare them with what is recorded.
+same on every run, so that a test can compare them with the record.
 
-pair_cost runs under callgrind at two iteration counts; what grew between them, divided by the difference, is the pair's.
-Counted is everything outside pair_cost itself: libusher.so and what it calls. The instructions that grew are then looked
-up in the disassembly, to see which of them are locked."""
+pair_cost runs under callgrind at two iteration counts; the difference of the two profiles, divided by that of the
+counts, is the cost of a pair. Everything outside pair_cost itself counts: libusher.so and the functions that it calls.
+The disassembly shows which of the executed instructions are locked."""
 
 import argparse
 import collections
@@ -27,8 +27,9 @@ RECORD = TREE / "tests" / "cost" / "expected.json"
 
 
 def executions(file):
-    """How often each instruction ran: {(object, address): count}. From callgrind's text format with full names and
-    positions. The line after `calls=` is skipped: it has the sum of a call, whose instructions have lines of their own."""
+    """Returns the number of executions of each instruction, {(object, address): count}, from callgrind's text format with
+    full names and positions. The line after `calls=` is skipped: it has the sum of a call, whose instructions have lines
+    of their own."""
     counts = collections.Counter()
     owner, skip = "", False
     for line in Path(file).read_text().splitlines():
@@ -45,20 +46,20 @@ def executions(file):
 
 
 def profile(command, out, env):
-    """(executions of the command, None), or (None, why not)."""
-    # Bound at start: otherwise the first call of each function includes the symbol's look-up.
+    """Returns (executions of the command, None), or (None, the reason of the failure)."""
+    # Symbols are bound at start: otherwise the first call of each function includes the symbol's look-up.
     outcome = harness.run(["valgrind", "--tool=callgrind", "-q", f"--callgrind-out-file={out}", "--dump-instr=yes",
                            "--compress-strings=no", "--compress-pos=no", *command], limit=60, env=env | {"LD_BIND_NOW": "1"})
     return (executions(out), None) if outcome.ok else (None, outcome.trouble())
 
 
 def locked(owner, addresses):
-    """Those of the addresses that hold a locked instruction."""
+    """Returns the addresses that hold a locked instruction."""
     found = set()
     addresses = sorted(addresses)
     start = 0
     while start < len(addresses):
-        end = start  # one stretch of code, without the gap between distant functions
+        end = start  # one contiguous part of the code, without the gap between distant functions
         while end + 1 < len(addresses) and addresses[end + 1] - addresses[end] < 4096:
             end += 1
         listing = subprocess.run(["objdump", "-d", "--no-show-raw-insn", f"--start-address={addresses[start]:#x}",
@@ -76,8 +77,8 @@ def locked(owner, addresses):
 
 
 def per_operation(few, many, operations, program):
-    """{"instructions": n, "locked": n} of one operation: what grew between two profiles whose lengths differ by that many, outside
-    the program itself."""
+    """Returns {"instructions": n, "locked": n} of one operation: the difference of two profiles outside of the program
+    itself, divided by the difference of their numbers of operations."""
     grown = collections.defaultdict(dict)
     for (owner, address), count in many.items():
         times = (count - few.get((owner, address), 0)) / operations
@@ -96,7 +97,7 @@ def per_operation(few, many, operations, program):
 
 
 def pair(build, lock, kind, folder):
-    """What per_operation() gives of one lock and unlock."""
+    """Returns the result of per_operation() for one lock and unlock."""
     env = clean_environment({} if lock == NATIVE else {"LD_PRELOAD": str(build.library), "USHER_LOCK": lock})
     profiles = []
     for iterations in (FEW, MANY):
@@ -110,7 +111,7 @@ def pair(build, lock, kind, folder):
 
 
 def compare(measured, recorded):
-    """Lines for the counts that have grown, and for those that have shrunk."""
+    """Returns lines for the counts that have grown, and for those that have shrunk."""
     worse, better = [], []
     for kind, locks in measured.items():
         for lock, now in locks.items():
@@ -128,7 +129,7 @@ def compare(measured, recorded):
 
 
 def read_record(file):
-    """{kind: {lock: {"instructions": n, "locked": n}}}, and the compiler's name or None."""
+    """Returns {kind: {lock: {"instructions": n, "locked": n}}}, and the compiler's name or None."""
     if not file.is_file():
         return {}, None
     try:
@@ -143,7 +144,7 @@ def read_record(file):
 
 
 def write_record(file, recorded, compiler):
-    """One line a lock, so that a change of one lock is a change of one line."""
+    """Writes one line for each lock, so that a change of one lock changes one line."""
     by_lock = {}
     for kind, locks in recorded.items():
         for lock, now in locks.items():
@@ -156,7 +157,7 @@ def write_record(file, recorded, compiler):
 
 
 def count(build, locks, kinds):
-    """{(kind, lock): what pair() returns}, with the C library's as a lock of its own."""
+    """Returns {(kind, lock): result of pair()}, with the C library's mutex as a lock of its own."""
     jobs = [(kind, lock) for kind in kinds for lock in [NATIVE] + locks]
     with tempfile.TemporaryDirectory(prefix="usher-count-") as folder, \
             concurrent.futures.ThreadPoolExecutor(2) as pool:

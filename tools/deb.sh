@@ -10,7 +10,7 @@ out=$(cd "$1" && pwd)
 # dpkg-buildpackage writes into the tree that it runs in, and beside it. So it gets a tree of links with its own debian/.
 work=$(mktemp -d "$out/tree.XXXXXX")
 trap 'rm -rf "$work"' EXIT
-trap 'exit 1' HUP INT TERM  # or the shell ends without the line above
+trap 'exit 1' HUP INT TERM  # otherwise the shell ends without the trap above
 ln -s "$tree"/* "$work"
 rm "$work/debian"
 cp -R -P "$tree/debian" "$work"

@@ -1,12 +1,12 @@
 #!/bin/sh
-# The demonstration of `make demo`: `usher try` on three real programs, two locks beside the C library's. Half a minute at most for each.
+# The demonstration of `make demo`: `usher try` on three real programs, with two locks and the C library's, half a minute each.
 set -eu
 build=${1:-build/release}
 [ -x "$build/bin/usher" ] || { echo "demo: $build/bin/usher is not there: make demo" >&2; exit 1; }
 [ -x "$build/lab/programs/sqlite_shared" ] || { echo "demo: sqlite_shared was not built: install libsqlite3-dev and run make demo again" >&2; exit 1; }
 programs=$(dirname "$0")/../lab/programs
 [ "$programs" != tools/../lab/programs ] || programs=lab/programs
-PATH=/usr/bin:$PATH # Debian's programs before others of their names
+PATH=/usr/bin:$PATH # Debian's programs come before others of the same names
 said=$(mktemp)
 trap 'rm -f "$said"' EXIT
 colours=never

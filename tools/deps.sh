@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs the Debian packages of packages.txt that are missing, with apt-get, as root or with sudo, and prints them with the
-# reason. Sections of packages.txt begin with `# -- NAME`; with arguments, installs those whose NAME contains one of them,
-# without, the sections `to build`, `to test and measure`, `package` (tested, too) and `the demo`.
+# reason. Sections of packages.txt begin with `# -- NAME`; with arguments, installs those whose NAME contains one of the
+# arguments; without, the sections `to build`, `to test and measure`, `package` (tested, too) and `the demo`.
 set -eu
 cd "$(dirname "$0")/.."
 [ $# -gt 0 ] || set -- build test demo package

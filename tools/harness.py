@@ -1,5 +1,5 @@
-"""For the demo, the compatibility tests and the measurements: running a program under an outside time limit in a
-process group of its own, and the provenance of a measurement."""
+"""The common parts of the demo, the compatibility tests and the measurements: they run a program under an outside time
+limit in a process group of its own, and describe the origin of a measurement."""
 
 import datetime
 import os
@@ -22,13 +22,13 @@ TREE = Path(__file__).resolve().parent.parent
 
 
 def script():
-    """The name of the script that runs."""
+    """Returns the name of the running script."""
     file = Path(sys.argv[0])
     return file.parent.name if file.stem == "__main__" else file.stem
 
 
 def call():
-    """How the script that runs is called from the tree's root."""
+    """Returns the command of the running script, from the tree's root."""
     file = Path(sys.argv[0]).resolve()
     if not file.is_relative_to(TREE):
         return file.name
@@ -54,7 +54,7 @@ class Build:
         self.programs = self.folder / "lab" / "programs"
 
     def program(self, name):
-        """A workload program, or None where its libraries were missing at build time."""
+        """Returns the path of a workload program, or None if its libraries were missing at build time."""
         for folder in (self.programs, self.folder / "bin"):
             if (folder / name).is_file():
                 return str(folder / name)
@@ -67,17 +67,17 @@ class Build:
 
 
 def plain_locks():
-    """The plain names in the catalogue, so that a new lock is tested without an edit here."""
+    """Returns the plain names in the catalogue, so that a new lock is tested without an edit here."""
     return [lock.name for lock in catalog.locks() if lock.excludes and not lock.is_the_c_librarys]
 
 
 def pass_through():
-    """The C library's own mutexes as names of the catalogue: libusher.so forwards every call."""
+    """Returns the C library's own mutexes as names of the catalogue: libusher.so forwards every call."""
     return [lock.name for lock in catalog.locks() if lock.is_the_c_librarys]
 
 
 def clean_environment(extra=None):
-    """This environment without the variables that select a lock."""
+    """Returns this environment without the variables that select a lock."""
     env = {k: v for k, v in os.environ.items() if not k.startswith("USHER_") and k != "LD_PRELOAD"}
     env["LC_ALL"] = "C"
     env.update(extra or {})
@@ -87,7 +87,7 @@ def clean_environment(extra=None):
 @dataclass
 class Outcome:
     command: list
-    status: int = 0  # as subprocess has it: negative is a signal
+    status: int = 0  # as in subprocess: a negative status is a signal
     timed_out: bool = False
     seconds: float = 0.0
     stdout: str = ""
@@ -102,7 +102,7 @@ class Outcome:
         return self.status == 0 and not self.timed_out
 
     def trouble(self):
-        """Why it is not ok, in a few words."""
+        """Returns the kind of failure in a few words."""
         if self.timed_out:
             return f"hung: killed after {self.seconds:.0f} s"
         if self.status < 0:
@@ -117,7 +117,7 @@ class Outcome:
 
 
 def backtraces(pid):
-    """All threads' stacks, when there is a debugger that may look."""
+    """Returns all threads' stacks, if a debugger is installed and permitted."""
     if not shutil.which("gdb"):
         return ""
     command = ["gdb", "-p", str(pid), "-batch", "-nx", "-ex", "set pagination off",
@@ -132,7 +132,8 @@ def backtraces(pid):
 
 class Process:
     """A program in a process group of its own, with its output in files, so that no full pipe ever stops it. With
-    `own_session`, Linux' scheduler has a group for it, too (autogroup): it shares the CPUs as a whole with what runs beside it."""
+    `own_session`, Linux' scheduler has a group for it, too (autogroup): the program as a whole shares the CPUs with the
+    programs beside it."""
 
     def __init__(self, command, env=None, cwd=None, preexec=None, own_session=True):
         self.command = [str(word) for word in command]
@@ -156,7 +157,7 @@ class Process:
             pass
 
     def finish(self, limit, backtrace=True):
-        """Waits until it ends, or kills it at the limit, or where an exception interrupts the wait."""
+        """Waits until the program ends. Kills it at the limit, and if an exception interrupts the wait."""
         outcome = Outcome(self.command)
         try:
             outcome.timed_out = not self.ended_within(limit)
@@ -186,13 +187,13 @@ def run(command, limit, env=None, cwd=None, backtrace=True):
     return Process(command, env, cwd).finish(limit, backtrace)
 
 
-# ---- where a measurement was taken ----------------------------------------------------------------------------------
+# ---- the origin of a measurement --------------------------------------------------------------------------------------
 
 MUTEX_KINDS = ["normal", "recursive", "errorcheck", "adaptive"]
 
 
 def pair_options(kind):
-    """pair_cost's options for a kind of mutex, which "alone" and "trylock" may follow."""
+    """Returns pair_cost's options for a kind of mutex, which "alone" and "trylock" may follow."""
     name, *words = kind.split()
     if name not in MUTEX_KINDS or set(words) - {"alone", "trylock"}:
         die(f"unknown kind '{kind}': {', '.join(MUTEX_KINDS)}; then alone, trylock or both")
@@ -207,7 +208,7 @@ def first_line(command):
 
 
 def commit():
-    """Of the measured code: changes of pages and results do not count."""
+    """Returns the commit of the measured code: changes of pages and results do not count."""
     name = first_line(["git", "describe", "--always", "--abbrev=12"])
     status = subprocess.run(["git", "status", "--porcelain", "--untracked-files=no", "--", ".", ":!docs", ":!lab/results", ":!lab/pages"], capture_output=True,
                             timeout=20, cwd=TREE)
@@ -215,7 +216,7 @@ def commit():
 
 
 def compiler(build):
-    """The compiler that the build folder was configured with."""
+    """Returns the compiler for which the build folder was configured."""
     try:
         cache = (build.folder / "CMakeCache.txt").read_text()
         path = re.search(r"^CMAKE_CXX_COMPILER:\w+=(.+)$", cache, re.M).group(1)
@@ -235,7 +236,7 @@ def machine():
 
 
 def today():
-    """With the time, in UTC: "2031-01-02T03:04:05Z"."""
+    """Returns date and time, in UTC: "2031-01-02T03:04:05Z"."""
     return datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
@@ -244,7 +245,7 @@ def day():
 
 
 class OthersShare:
-    """The share of all CPU time, since this was made, that neither was idle nor went to us and our children."""
+    """The share of all CPU time since its creation that was neither idle nor used by this process and its children."""
 
     def __init__(self):
         self.start = self._read()
@@ -283,7 +284,7 @@ def median_range(values, form="{:.2f}"):
 
 
 def counted(counts, most=6):
-    """{name: count} in words, the most frequent first."""
+    """Returns {name: count} in words, the most frequent first."""
     names = sorted(counts, key=lambda name: -counts[name])
     words = [name + (f" {counts[name]} times" if counts[name] > 1 else "") for name in names[:most]]
     rest = sum(counts[name] for name in names[most:])
@@ -291,7 +292,7 @@ def counted(counts, most=6):
 
 
 def table(rows, heading, right=()):
-    """Rows of strings as an aligned text table; columns in `right` are set flush right."""
+    """Returns rows of strings as an aligned text table; columns in `right` are set flush right."""
     everything = [heading] + rows
     widths = [max(len(row[i]) for row in everything) for i in range(len(heading))]
 
@@ -308,7 +309,7 @@ def markdown(rows, heading):
 
 
 def between_markers(text, name, content):
-    """`text`, a page, with new content between the markers of that name."""
+    """Returns `text`, a page, with new content between the markers of that name."""
     begin, end = f"<!-- {name} -->", f"<!-- /{name} -->"
     if text.count(begin) != 1 or text.count(end) != 1 or text.index(begin) > text.index(end):
         die(f"the page must have one {begin} and, after it, one {end}", 1)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The checker's mutants: headers with one mistake each, as patches in tests/mutants/ (README.md there describes a patch).
 
-  tools/mutants.py check [NAME...]       every patch applies: its text occurs exactly once, line numbers may be off
+  tools/mutants.py check [NAME...]       checks that every patch applies: its text occurs exactly once, at any line
   tools/mutants.py refresh [NAME...]     rewrites patches, after the code that they change has moved or was laid out differently
   tools/mutants.py apply --to FOLDER     writes one header and one source file a mutant, which the build compiles
 
@@ -24,11 +24,11 @@ CATEGORIES = ("order-of-memory", "order-of-statements", "wrong-bit", "wake-or-gr
               "numa", "condition-variables", "semaphores", "timed-waiting")
 CONTEXT = 3  # lines, as `git diff` has them
 MOST_CONTEXT = 12
-LEAST = 16  # characters without which a place is not recognized (chosen, not measured)
+LEAST = 16  # characters of context that a place needs to be recognised (chosen, not measured)
 
 
 class Problem(Exception):
-    """One line: the mutant, the file, and the remedy."""
+    """An error in one line: the mutant, the file, and the remedy."""
 
 
 @dataclass
@@ -47,7 +47,7 @@ class Hunk:
         return [text for sign, text in self.lines if sign == "-"]
 
     def changes(self):
-        """Its runs of changed lines: context before, removed, added, context after."""
+        """Returns the hunk's runs of changed lines: context before, removed, added, context after."""
         found, before, i = [], [], 0
         while i < len(self.lines):
             if self.lines[i][0] == " ":
@@ -86,15 +86,16 @@ class Tree:
         return [path for path in paths if path in self.text]
 
     def declares(self, type_name):
-        """The headers that define the class or alias. Those of all locks are named in lock_names.hpp, too, for an error message."""
+        """Returns the headers that define the class or alias, except lock_names.hpp, which declares all locks for an
+        error message."""
         name = re.escape(type_name.split("::")[-1])
         pattern = re.compile(rf"^(?:template\s*<.*>\s*)?(?:(?:class|struct)\s+(?:alignas\([^)]*\)\s+)?{name}\b(?!\s*[;<])"
                              rf"|using\s+{name}\s*=)", re.M)
         return [path for path, text in self.text.items() if pattern.search(text) and Path(path).name != "lock_names.hpp"]
 
     def between(self, top, changed):
-        """`top`, the `changed` headers, and all headers on the include paths between them, each behind those that it includes. These
-        headers may name changed code."""
+        """Returns `top`, the `changed` headers, and all headers on the include paths between them, each behind those that
+        it includes. These headers may name changed code."""
         order, leads = [], {}
 
         def visit(path):
@@ -115,7 +116,7 @@ class Mutant:
     def __init__(self, file, strict=True):
         self.name = file.name[:-len(".patch")]
         self.shown = (PATCHES / file.name).as_posix()
-        self.id = re.sub(r"^(?=\d)", "_", re.sub(r"\W", "_", self.name, flags=re.A))  # as CMake's MAKE_C_IDENTIFIER
+        self.id = re.sub(r"^(?=\d)", "_", re.sub(r"\W", "_", self.name, flags=re.A))  # as CMake's MAKE_C_IDENTIFIER does
         self.hunks = []
         lines = file.read_text().split("\n")
         start = next((i for i, line in enumerate(lines) if line.startswith(("--- ", "diff --git "))), len(lines))
@@ -182,19 +183,19 @@ class Mutant:
             raise self.problem(f"{self.shown} has no diff")
 
     def mistake(self):
-        """The changed lines without their places: two mutants of one kind with the same changes are one."""
+        """Returns the changed lines without their places: two mutants of one kind with the same changes are one."""
         changes = tuple((hunk.file, sign, squeezed([text])) for hunk in self.hunks for sign, text in hunk.lines if sign != " ")
         return self.facts["Kind"], self.facts["Type"], changes
 
     def told(self):
-        """The text that `usher check` shows; src/cli/checking/results.hpp looks for its end."""
+        """Returns the text that `usher check` shows; src/cli/checking/results.hpp searches for its end."""
         return self.summary + (" (known to escape)" if self.facts["Expect"] == "escapes" else "")
 
     def files(self):
         return list(dict.fromkeys(hunk.file for hunk in self.hunks))
 
     def apply(self, tree):
-        """The changed texts, by file."""
+        """Returns the changed texts, by file."""
         changed = {}
         for file in self.files():
             if file not in tree.lines:
@@ -237,7 +238,7 @@ class Mutant:
         return f"mend: tools/mutants.py refresh {self.name}"
 
     def headers(self, tree):
-        """The headers whose text goes into the mutant's namespace, in order."""
+        """Returns the headers whose text goes into the mutant's namespace, in order."""
         declares = tree.declares(self.facts["Type"])
         if len(declares) != 1:
             raise self.problem(f"{self.shown}: `Type: {self.facts['Type']}` is defined by "
@@ -267,7 +268,8 @@ class Mutant:
         return f"{MADE}: {self.shown}\n" + re.sub(r"@(\w+)@", lambda m: values[m.group(1)], template)
 
     def retarget(self, tree):
-        """By file, its changes as (begin, end, new lines); and notes on changes that were not found by their whole context."""
+        """Returns the changes of each file as (begin, end, new lines), and notes on changes that were not found by their
+        whole context."""
         changes, notes = {}, []
         for hunk in self.hunks:
             for before, removed, added, after in hunk.changes():
@@ -282,8 +284,9 @@ class Mutant:
         return changes, notes
 
     def find(self, tree, hunk, before, removed, added, after):
-        """The present place of a run of changed lines: by as many lines of context as possible, ignoring white space if need be;
-        in the file that the patch names or, if enough of the context has moved along, in another."""
+        """Returns the present place of a run of changed lines. It is found by as many lines of context as possible,
+        without white space if need be; in the file that the patch names or, if enough of the context has moved with it,
+        in another."""
         others = [path for path in tree.lines if path != hunk.file]
         most = len(before) + len(after)
         for total in range(most, -1 if removed else 0, -1):
@@ -327,7 +330,7 @@ def occurrences(lines, block):
 
 
 def replaced(lines, spans):
-    """The lines with each span replaced; the spans are in order."""
+    """Returns the lines with each span replaced; the spans are in order."""
     result, done = [], 0
     for begin, end, instead in spans:
         result += lines[done:begin] + list(instead)
@@ -345,7 +348,7 @@ def exact_spans(lines, before, removed, added, after):
 
 
 def squeezed_spans(lines, before, removed, added, after):
-    """As exact_spans, ignoring white space: whole lines, with the rest of their text."""
+    """As exact_spans, but ignores white space: whole lines, with the rest of their text."""
     text, at = "", []  # at: line and column of each character of the text
     for number, line in enumerate(lines):
         for column, c in enumerate(line):
@@ -356,7 +359,7 @@ def squeezed_spans(lines, before, removed, added, after):
     start = text.find(block) if block else -1
     while start != -1:
         first, last = start + skip, start + skip + length - 1
-        if length == 0:  # only adds: at the end of a line
+        if length == 0:  # the hunk only adds lines: at the end of a line
             line = at[first - 1][0] + 1 if first > 0 else 0
             if first >= len(at) or at[first][0] >= line:
                 yield line, line, added
@@ -368,7 +371,7 @@ def squeezed_spans(lines, before, removed, added, after):
 
 
 def diff(file, lines, spans):
-    """A unified diff whose hunks each have a text that occurs once."""
+    """Returns a unified diff whose hunks each have a text that occurs once."""
     for context in range(CONTEXT, MOST_CONTEXT + 1):
         groups = []
         for span in spans:
@@ -397,7 +400,7 @@ def diff(file, lines, spans):
 
 
 def write_if_other(file, text):
-    """Keeps the time of a file whose text does not change, so that its dependents are not built again."""
+    """Writes a file only if its text changes; otherwise the file keeps its time, so that its dependents are not built again."""
     if not file.is_file() or file.read_text() != text:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
@@ -414,7 +417,7 @@ def patches(options):
 
 
 def for_each(options, act, strict=True):
-    """The number of mutants, and the problems."""
+    """Returns the number of mutants, and the problems."""
     tree, problems, ids, mistakes = Tree(options.tree), [], {}, {}
     files = patches(options)
     for file in files:
@@ -468,7 +471,7 @@ def refresh(options):
             file.write_text(text)
             written.append(mutant.name)
             print(f"{mutant.name}: written anew" + (f"; look at {', '.join(notes)}" if notes else ""))
-        Mutant(file).header(tree)  # raises Problem if it still does not apply
+        Mutant(file).header(tree)  # raises Problem if the patch still does not apply
 
     number, problems = for_each(options, act, strict=False)
     print(f"{number} mutants: {len(written)} written anew, {len(problems)} to be changed by hand")

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Whether two builds are the same, wherever their sources lie: for commits that move and rename.
+"""Checks whether two builds are the same, independent of the place of their sources: for commits that move and rename
+files.
 
-  tools/same_build.py --build build/release --record before.json     what a build is, exactly
-  tools/same_build.py --build build/release --compare before.json    the same, or what differs
+  tools/same_build.py --build build/release --record before.json     records a build exactly
+  tools/same_build.py --build build/release --compare before.json    compares a build with the record
 
 Three gates, all exact: instructions and locked operations of an uncontended pair under each lock (as in count_instructions.py),
 simulated runs (every lock; every benchmark program) to the last digit, and the symbols that the libraries export."""
@@ -22,7 +23,7 @@ SIMULATED = [
     ["mutexbench", "--machine", "t5", "--locks", "all", "--threads", "2,150", "--ms", "0.3", "--seeds", "1"],
 ]
 PROGRAM_LOCKS = "ticket-spin,twa-spin,mcs-spin,mcsg,mcscr,loiter,fairlock,ttas-spin"
-TIMES = ("cpu_s", "wall_s", "commit", "date", "version", "command")  # not the machine's that is simulated
+TIMES = ("cpu_s", "wall_s", "commit", "date", "version", "command")  # of the host and the build, not of the simulated machine
 
 
 def instructions(build):
@@ -60,7 +61,7 @@ def simulated_runs(build):
 
 
 def symbols(build):
-    """The exported definitions by `nm`, without addresses."""
+    """Returns the exported definitions from `nm`, without addresses."""
     found = {}
     for path, *options in ((build.library, "-D"), (build.folder / "lib" / "libusher_locks.a", "-g")):
         out = subprocess.run(["nm", "--defined-only", *options, path], timeout=60, check=True, capture_output=True, text=True).stdout
@@ -69,7 +70,7 @@ def symbols(build):
 
 
 def differences(before, now, at=""):
-    """Paths at which two JSON values differ."""
+    """Returns the paths at which two JSON values differ."""
     if isinstance(before, dict) and isinstance(now, dict):
         for key in sorted(before.keys() | now.keys()):
             yield from differences(before.get(key), now.get(key), f"{at}/{key}")

@@ -1,7 +1,7 @@
 // Java threads under contention: synchronized with wait and notify, ReentrantLock with conditions, Semaphore, executors,
 // parallel streams, ConcurrentHashMap, a blocking queue, waits with time limits and interrupts, and garbage collections
-// meanwhile. Java's own locks are made in the virtual machine, which parks threads on pthread mutexes
-// and condition variables, as do its compiler and collector threads. Arguments: threads, operations in all. Prints "ok".
+// meanwhile. The virtual machine implements Java's own locks and parks threads on pthread mutexes and condition
+// variables, as do its compiler and collector threads. Arguments: threads, operations in all. Prints "ok".
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.ArrayBlockingQueue;

@@ -49,7 +49,7 @@ def work(me):
                 state["turn"] += 1
                 condition.notify_all()
         barrier.wait()
-    except Exception as error:  # a thread's exception must fail the program
+    except Exception as error:  # an exception in a thread must fail the program
         failures.append(repr(error))
 
 
@@ -106,7 +106,7 @@ with concurrent.futures.ThreadPoolExecutor(threads) as pool:
     jobs = min(each, 200)
     squares = sum(f.result(30) for f in concurrent.futures.as_completed([pool.submit(pow, n, 2) for n in range(jobs)]))
     mapped = list(pool.map(lambda n: len(zlib.compress(block)) + n, range(20)))
-    # A waiting job occupies a thread of the pool: so it waits only if another thread runs the job that it waits for.
+    # A waiting job occupies a thread of the pool, so it waits only if another thread runs the awaited job.
     chained = pool.submit(lambda: pool.submit(lambda: 41).result(30) + 1).result(30) if threads > 1 else 42
 
 checks = {

@@ -3,7 +3,7 @@
 # operations in all. Prints "ok".
 require "monitor"
 require "timeout"
-require "digest/sha2" # all of it now: threads that load it at the same moment find it half done
+require "digest/sha2" # loaded here, because threads that load it at the same moment find it incomplete
 
 threads, operations = ARGV.map(&:to_i)
 each = operations / threads

@@ -11,11 +11,11 @@ import threading
 threads, operations = int(sys.argv[1]), int(sys.argv[2])
 processes = max(2, min(4, threads))
 each = operations // processes
-LIMIT = 60  # seconds, for what must not take any
+LIMIT = 60  # seconds, for steps that must take almost no time
 
 
 def work(me, lock, semaphore, counter, inside, crowded, barrier, mail, condition, turn):
-    # Threads of its own, too, which take the same locks.
+    # The process also has threads of its own, which take the same locks.
     def add(count):
         for _ in range(count):
             with lock:
@@ -49,7 +49,8 @@ def square(n):
 
 
 def fork_among_threads(number):
-    """Children of a process whose threads hold and await locks all the time; each makes threads of its own, and a child."""
+    """Forks children of a process whose threads hold and await locks all the time; each child makes threads of its own,
+    and a child."""
     lock, condition, over = threading.Lock(), threading.Condition(), threading.Event()
     served = [0]
 
@@ -89,7 +90,7 @@ def fork_among_threads(number):
         t.start()
     statuses = []
     for _ in range(number):
-        with lock:  # the child has this one, and no other thread
+        with lock:  # the child has only this thread
             pid = os.fork()
             if pid == 0:
                 lock.release()
@@ -121,7 +122,7 @@ def main():
         squares = list(pool.map(square, range(50), chunksize=5))
     with context.Pool(processes) as pool:
         pooled = pool.map(square, range(50))
-    # A process that begins afresh finds the same semaphores by their names.
+    # A new process, which is not forked, finds the same semaphores by their names.
     afresh = multiprocessing.get_context("spawn").Pool(1)
     spawned = afresh.map(square, range(5))
     afresh.close()
