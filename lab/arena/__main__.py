@@ -1,12 +1,14 @@
-"""The arena: locks against the C library's mutex, in paired rounds, at some eighty chosen points. How a default is judged.
+"""The arena compares locks with the C library's mutex, in paired rounds, at some eighty chosen points. A default lock is
+judged by it.
 
-  python3 -m lab.arena list                                   the points, why they are there, what is missing for them
-  python3 -m lab.arena run --locks steady --minutes 30        run; what is in the results already counts, so a run can be resumed
-  python3 -m lab.arena run --points '^50-|queue' --rounds 12  some points, so many rounds of each at most
+  python3 -m lab.arena list                                   the points, the reason for each, and missing programs
+  python3 -m lab.arena run --locks steady --minutes 30        runs; results that exist already count, so a run can be resumed
+  python3 -m lab.arena run --points '^50-|queue' --rounds 12  some points, at most so many rounds of each
   python3 -m lab.arena run --chroot DIR                       the points that also face the C library of another release of Debian
   python3 -m lab.arena judge                                  verdicts from the results, as text
   python3 -m lab.arena report                                 the page lab/pages/arena.md, and a heat map a lock
-  python3 -m lab.arena pack DIR                               a folder to be carried to another machine: see what it prints
+  python3 -m lab.arena pack DIR                               a folder for another machine; the command prints how to use
+                                                              it
 
 A round of a point runs the C library (libc), each lock, and the C library again (libc-again, the control), each in a process
 of its own under a time limit. All points get as many rounds as an interval needs (12 for 60 points); after that,
@@ -31,7 +33,7 @@ from harness import TREE, die
 
 RESULTS = TREE / "lab" / "results" / "arena"
 PAGE = TREE / "lab" / "pages" / "arena.md"
-OTHERS = 0.15  # of all CPU time
+OTHERS = 0.15  # part of all CPU time
 
 
 # ---- results ----------------------------------------------------------------------------------------------------------
@@ -46,7 +48,7 @@ class Results:
                 try:
                     entry = json.loads(line)
                 except ValueError:
-                    # The last line of an interrupted run; anything else would show as missing runs.
+                    # This is the last line of an interrupted run; another broken line would show as missing runs.
                     print(f"arena: {file}:{number} is not whole and left out", file=sys.stderr)
                     continue
                 if "machine" in entry:
@@ -68,7 +70,7 @@ def place_of(session):
 
 
 class Arena:
-    """The results of one place. Of each lock, those of the library that it was run with last."""
+    """The results of one machine and C library. For each lock, those of the library with which it was run last."""
 
     def __init__(self, place, sessions, all_runs, most_others=OTHERS):
         self.place, self.sessions, self.most_others = place, sessions, most_others
@@ -78,7 +80,7 @@ class Arena:
             if r["candidate"] not in (BASE, CONTROL):
                 self.digest[r["candidate"]] = sessions[r["session"]]["library"]
         self.locks = list(self.digest)
-        self.rounds = {}  # by point and round, as a dictionary by candidate
+        self.rounds = {}  # {point: {round: {candidate: run}}}
         for r in mine:
             lock = r["candidate"]
             if lock in self.digest and sessions[r["session"]]["library"] != self.digest[lock]:
@@ -89,7 +91,7 @@ class Arena:
         return list(self.rounds.get(point, {}).values())
 
     def points(self):
-        """Those that have results, in the order of the list."""
+        """Returns the points that have results, in the order of the list."""
         return [p for p in POINTS if p.name in self.rounds]
 
     def last_round(self, point):
@@ -107,7 +109,7 @@ class Arena:
 
 def session_of(place, build, points, name):
     carried = runs.packed(build)
-    command = re.sub(r"(?<![\w.])/[\w./-]+", "DIR", " ".join(sys.argv[1:]))  # where it lies here says nothing elsewhere
+    command = re.sub(r"(?<![\w.])/[\w./-]+", "DIR", " ".join(sys.argv[1:]))  # paths of this machine mean nothing elsewhere
     return {"session": name, "date": harness.today(), "machine": harness.machine(), "libc": place.libc,
             "commit": carried.get("commit") or harness.commit(), "compiler": carried.get("compiler") or harness.compiler(build),
             "library": runs.library_digest(build), "command": f"{harness.call()} {command}",
@@ -183,7 +185,7 @@ def run_in(place, build, options):
         earlier, sessions = so_far.runs, so_far.of(place_of(header)).sessions
         least = options.least or judge.rounds_needed(len(points))
         error = judge.FAMILY_ERROR / len(points)
-        took = {p.name: (len(options.locks) + 2) * (1.2 * runs.duration(p, options.seconds) + 0.2) for p in points}  # seconds a round
+        took = {p.name: (len(options.locks) + 2) * (1.2 * runs.duration(p, options.seconds) + 0.2) for p in points}  # seconds of a round
         while True:
             arena = Arena(place_of(header), sessions, earlier + session_runs, options.others)
             state = []
@@ -224,7 +226,7 @@ def run_in(place, build, options):
 
 
 def calibration(out, header):
-    """What a step took at this place in an earlier session, so that sections stay the same."""
+    """Returns the time of a step at this place in an earlier session, so that sections stay the same."""
     if not out.is_file():
         return None
     for session in reversed(Results([out]).sessions.values()):

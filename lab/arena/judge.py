@@ -1,17 +1,18 @@
-"""How the arena judges: a lock against the C library, from the runs of paired rounds. Nothing here runs anything.
+"""The arena's judgement: a lock against the C library, from the runs of paired rounds. This module runs no program.
 
-A round runs the C library, each lock, and the C library again, in rotating order, so what else the machine does falls on all
-alike. Judged is the ratio of a lock's throughput to the C library's **of the same round**. Of the rounds' ratios:
+A round runs the C library, each lock, and the C library again, in rotating order, so other load affects all alike. The ratio
+of a lock's throughput to the C library's **of the same round** is judged. From the rounds' ratios:
 
 - the estimate is the Hodges–Lehmann one, the median of the means of all pairs (of logarithms);
-- the interval is the one that belongs to it, from the exact distribution of Wilcoxon's signed ranks. It asks no
-  normality: were a lock the same as the C library, each round's ratio would be as likely above 1 as below by as much;
-- corrected for the number of points by Bonferroni: with p points each interval is made for an error of 0.05 / p, so
-  that, of all intervals of a lock, one that misses its point's true ratio is to be expected in one arena of twenty; a little
-  oftener, since undecided points are looked at after each round and given more, and throughput and CPU time are two figures.
+- the interval is the one that belongs to it, from the exact distribution of Wilcoxon's signed ranks. It assumes no
+  normality: if a lock were the same as the C library, each round's ratio would be as likely above 1 as below by as
+  much;
+- the interval is corrected for the number of points by Bonferroni: with p points each interval is made for an error of
+  0.05 / p, so that in one arena of twenty one of a lock's intervals misses its point's true ratio; in slightly more, since
+  undecided points are judged after each round and get more rounds, and throughput and CPU time are two figures.
 
-Below that error an interval needs a number of rounds (12 for 60 points); with fewer there is none, and the point is
-undecided. The C library against itself is judged like a lock: what is outside the noise there is false."""
+Below that error an interval needs a number of rounds (12 for 60 points); with fewer rounds the point has no interval
+and is undecided. The C library against itself is judged like a lock: a verdict outside the noise there is false."""
 
 import functools
 import math
@@ -21,7 +22,7 @@ from dataclasses import dataclass, field
 
 BASE, CONTROL = "libc", "libc-again"
 FAMILY_ERROR = 0.05
-LOSS, CAUSE = 0.95, 0.97  # an interval below the first is a loss; one below the second wants a cause
+LOSS, CAUSE = 0.95, 0.97  # an interval below the first is a loss; one below the second needs an explanation
 WIDE = 0.10               # an interval wider than that leaves a point undecided, unless it lies on one side
 CPU_LIMIT = 1.10
 
@@ -30,8 +31,9 @@ CPU_LIMIT = 1.10
 
 @functools.lru_cache(maxsize=None)
 def rank_to_cut(rounds, error):
-    """How many of the sorted means of pairs lie outside the interval on each side, plus one; 0: there is no interval with so few."""
-    ways = [1]  # in how many of 2^rounds choices of signs the ranks with a plus have this sum
+    """Returns one more than the number of sorted means of pairs that lie outside the interval on each side; 0: no
+    interval exists with so few rounds."""
+    ways = [1]  # the number of the 2^rounds choices of signs in which the positive ranks have this sum
     for rank in range(1, rounds + 1):
         longer = ways + [0] * rank
         for total, count in enumerate(ways):
@@ -47,7 +49,7 @@ def rank_to_cut(rounds, error):
 
 
 def rounds_needed(points, family_error=FAMILY_ERROR):
-    """Fewest rounds with which an interval exists."""
+    """Returns the smallest number of rounds with which an interval exists."""
     rounds = 1
     while rank_to_cut(rounds, family_error / points) == 0:
         rounds += 1
@@ -57,7 +59,7 @@ def rounds_needed(points, family_error=FAMILY_ERROR):
 @dataclass(frozen=True)
 class Estimate:
     value: float
-    low: float   # 0 and infinity where there are too few rounds
+    low: float   # 0 and infinity if the rounds are too few
     high: float
 
     @property
@@ -66,7 +68,7 @@ class Estimate:
 
 
 def estimate(ratios, error):
-    """Of positive ratios, one a round."""
+    """Returns the estimate and the interval from positive ratios, one for each round."""
     logs = sorted(math.log(r) for r in ratios)
     means = sorted((a + b) / 2 for i, a in enumerate(logs) for b in logs[i:])
     cut = rank_to_cut(len(logs), error)
@@ -75,7 +77,7 @@ def estimate(ratios, error):
 
 
 def verdict(e):
-    """Of throughput, in a word."""
+    """Returns the verdict on throughput, in a word."""
     if e.high < LOSS:
         return "lost"
     if e.low > 1:
@@ -86,7 +88,7 @@ def verdict(e):
 
 
 def settled(e):
-    """Whether more rounds would change nothing that is asked."""
+    """Whether the point is decided, so that it needs no further rounds."""
     return verdict(e) != "undecided"
 
 
@@ -99,14 +101,14 @@ class Comparison:
     rounds: int = 0
     throughput: Estimate = None
     cpu: Estimate = None              # CPU seconds for the same work
-    ratio_of_minima: float = 0        # of the fastest run of each, by which uncontended calls are judged
-    switches: tuple = ()              # of operations, or a second: C library, lock; medians
+    ratio_of_minima: float = 0        # of the fastest runs; uncontended calls are judged by it
+    switches: tuple = ()              # an operation, or a second: C library, lock; medians
     longest: tuple = ()               # seconds; the median over rounds of the longest wait of a run
     longest_ever: tuple = ()
-    share: tuple = ()                 # the smallest, of the fair one; medians
+    share: tuple = ()                 # the smallest share, relative to a fair one; medians
     owner_changes: tuple = ()         # of an operation; medians
     failures: list = field(default_factory=list)
-    left_out: int = 0                 # rounds in which others took too much of the CPUs
+    left_out: int = 0                 # rounds in which other programs took too much of the CPUs
 
     @property
     def verdict(self):
@@ -114,13 +116,13 @@ class Comparison:
 
 
 def switches_of(run):
-    """Switches for the same work."""
+    """Returns the number of switches for the same work."""
     work = run.get("work")
     return (run["voluntary"] + run["involuntary"]) / work if work else None
 
 
 def medians(bases, others, figure):
-    """A figure of the C library and of a lock, over the rounds that have both."""
+    """Returns a figure's medians for the C library and for a lock, over the rounds that have both."""
     pairs = [(figure(b), figure(o)) for b, o in zip(bases, others)]
     pairs = [(b, o) for b, o in pairs if b is not None and o is not None]
     if not pairs:
@@ -134,8 +136,8 @@ def largest(bases, others, key):
 
 
 def compare(point, lock, rounds, error, most_others=1.0):
-    """`rounds` is a list of {candidate: run}. A run that failed, or one in which others took more than `most_others` of
-    the CPUs, takes its round with it."""
+    """Compares a lock with the C library. `rounds` is a list of {candidate: run}. A run that failed, or one in which
+    other programs took more than `most_others` of the CPUs, excludes its round."""
     result = Comparison(point, lock)
     pairs = []
     for r in rounds:
@@ -175,8 +177,8 @@ def geometric_mean(values):
 
 
 def mean_with_interval(lists, seed=1, draws=400):
-    """The geometric mean over points of the medians of their ratios, with a 95 % interval by the bootstrap: rounds drawn
-    again within each point."""
+    """Returns the geometric mean over points of the medians of their ratios, with a 95 % interval by the bootstrap:
+    rounds are drawn again within each point."""
     logs = [[math.log(v) for v in values] for values in lists if values]
     if not logs:
         return None
@@ -188,7 +190,7 @@ def mean_with_interval(lists, seed=1, draws=400):
 
 
 def ratios(rounds, lock, key, most_others=1.0):
-    """One a round, of those that count."""
+    """Returns one ratio for each round that counts."""
     found = []
     for r in rounds:
         base, other = r.get(BASE), r.get(lock)
@@ -200,8 +202,8 @@ def ratios(rounds, lock, key, most_others=1.0):
 
 
 def next_points(points, least, most):
-    """The points that get the next round, those that need it most first. `points` is a list of (name, rounds, estimates
-    of all locks); all get `least` rounds first, and none more than `most`."""
+    """Returns the points that get the next round, the neediest first. `points` is a list of (name, rounds, estimates of
+    all locks); all get `least` rounds first, and none gets more than `most`."""
     fewest = [name for name, rounds, _ in points if rounds < least]
     if fewest:
         low = min(rounds for _, rounds, _ in points if rounds < least)

@@ -1,5 +1,5 @@
-"""The arena's page: a summary of the results, between the markers of lab/pages/arena.md; a heat map a lock, and README's picture. All of
-the results are in lab/results/arena/*.jsonl, and `python3 -m lab.arena judge` prints them by point."""
+"""The arena's page: a summary of the results, between the markers of lab/pages/arena.md; a heat map for each lock, and the picture of
+README.md. All results are in lab/results/arena/*.jsonl, and `python3 -m lab.arena judge` prints them by point."""
 
 import math
 import os
@@ -19,7 +19,7 @@ MARKER = "arena: results"
 WIDTH = 148  # of a line
 NAMED = 10   # undecided points are named up to this number
 LONG_WAIT, MUCH_LONGER = 0.002, 2  # seconds, times: a longest wait is notable if the longer of two is so long, and so many times the other
-SHARE_APART = 0.2                  # a smallest share is notable if it is so far from the C library's
+SHARE_APART = 0.2                  # a smallest share is notable if it differs so much from the C library's
 
 
 def interval_text(e, decimals=2):
@@ -39,7 +39,7 @@ def short(pair, form="{:.2g}"):
 
 
 class Judged:
-    """All comparisons of one place."""
+    """All comparisons of one machine and C library."""
 
     def __init__(self, arena):
         self.arena, self.points = arena, arena.points()
@@ -49,7 +49,7 @@ class Judged:
         return judge.mean_with_interval([self.arena.ratios(p.name, lock, key) for p in self.points if not groups or p.group in groups])
 
     def run(self, lock, *groups):
-        """Comparisons that have a round, or a run that failed."""
+        """Returns the comparisons that have a round, or a run that failed."""
         mine = [self.comparisons[lock][p.name] for p in self.points if not groups or p.group in groups]
         return [c for c in mine if c.rounds or c.failures]
 
@@ -82,13 +82,13 @@ def place_line(arena):
 
 
 def time_ratio(judged, lock, name):
-    """Times of uncontended calls, of the fastest run of each."""
+    """Returns the ratio of the times of uncontended calls, from the fastest run of each."""
     c = judged.comparisons[lock].get(name)
     return f"{1 / c.ratio_of_minima:.2f}" if c and c.ratio_of_minima else "–"
 
 
 def bars(judged):
-    """What is asked of a default, and where each lock stands."""
+    """Returns a table of the criteria for a default lock, and each lock's result."""
     names = {p.name for p in judged.points}
     rows = []
 
@@ -122,7 +122,7 @@ def bars(judged):
 
 
 def brief(e):
-    """Without an interval if there were too few rounds for one."""
+    """Returns the estimate as text, without an interval if the rounds were too few."""
     return f"{e.value:.2f}" if e.low == 0 else interval_text(e)
 
 
@@ -155,7 +155,7 @@ def undecided_text(judged, lock):
 
 
 def wait_lines(run):
-    """Longest waits and smallest shares that are much worse or much better than the C library's."""
+    """Returns the longest waits and smallest shares that are much worse or much better than the C library's."""
     far = [c for c in run if c.longest and max(c.longest) >= LONG_WAIT and max(c.longest) >= MUCH_LONGER * min(c.longest)]
     far.sort(key=lambda c: -max(c.longest) / max(min(c.longest), 1e-9))
     apart = [c for c in run if c.share and abs(c.share[1] - c.share[0]) >= SHARE_APART]
@@ -194,7 +194,7 @@ def lock_lines(judged, lock):
 
 
 def wrapped(text, indent=""):
-    """In lines of at most WIDTH columns; a point stays on the line of its figures."""
+    """Returns the text in lines of at most WIDTH columns; a point stays on the line of its figures."""
     for end in ("` ", " (", " → "):
         text = text.replace(end, end.replace(" ", "\u00a0"))
     return textwrap.fill(text, WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False).replace("\u00a0", " ")
@@ -205,7 +205,7 @@ def place_name(place):
 
 
 def file_name(kind, lock, place, places):
-    """With processor, number of CPUs and C library if there are several places."""
+    """The name has the processor, the number of CPUs and the C library if the results have several places."""
     if len(places) == 1:
         return f"{kind}-{lock}.svg"
     processor = "-".join(re.findall(r"[a-z0-9]+", re.sub(r"\(\w+\)|\b(processor|cpu)\b|@.*", "", place[0].lower())))
@@ -213,7 +213,7 @@ def file_name(kind, lock, place, places):
 
 
 def picture_of_programs(judged, lock, folder, places):
-    """README's, where enough programs have been run."""
+    """Draws the picture of README.md if enough programs have been run."""
     day = max(s["date"][:10] for s in judged.arena.sessions.values())
     text = arena_picture.programs(judged.arena, lock, place_name(judged.arena.place), day)
     if text:
@@ -221,7 +221,7 @@ def picture_of_programs(judged, lock, folder, places):
 
 
 def two_libraries(all_judged):
-    """Points that were run against more than one C library on one machine, side by side."""
+    """Compares points that were run against more than one C library on one machine."""
     blocks = []
     for machine in dict.fromkeys(j.arena.place[:2] for j in all_judged):
         there = [j for j in all_judged if j.arena.place[:2] == machine]
@@ -271,7 +271,7 @@ CELL, HIGH, LEFT, ACROSS = 92, 40, 150, 8  # pixels; cells in a row
 
 
 def colour(ratio):
-    """Blue above 1, orange below; full at half and twice."""
+    """Returns blue above 1 and orange below; the colour is full at half and at twice."""
     x = max(-1.0, min(1.0, math.log2(ratio)))
     full = (61, 133, 198) if x > 0 else (222, 110, 45)
     return "#" + "".join(f"{round(255 + (c - 255) * abs(x)):02x}" for c in full)
@@ -299,7 +299,8 @@ def duration_text(ns):
 
 
 def heat_map(judged, lock):
-    """MutexBench as section and work outside by threads; the other points in rows, group by group."""
+    """Draws MutexBench with section and work outside as rows and threads as columns; the other points follow in rows, by
+    group."""
     comparisons = judged.comparisons[lock]
     parts, y = [], 30
     grid = [p for p in judged.points if p.group == "mutexbench"]

@@ -1,4 +1,5 @@
-"""README's picture: real programs with eight threads under a lock, and under the C library once more, from the arena's results."""
+"""The picture of README.md: real programs with eight threads under a lock, and under the C library once more, from the arena's
+results."""
 
 import math
 from xml.sax.saxutils import escape
@@ -8,14 +9,14 @@ from lab.arena.judge import CONTROL
 THREADS = 8
 FEWEST = 8             # programs
 ERROR = 0.05           # of each interval, as usual for error bars; the page's verdicts are corrected for their number
-WIDTH, LEFT, RIGHT, ROW, TOP, FOOT = 560, 166, 66, 34, 74, 98  # pixels; read at half of the size, too
+WIDTH, LEFT, RIGHT, ROW, TOP, FOOT = 560, 166, 66, 34, 74, 98  # pixels; legible at half of the size, too
 TICKS = (0.5, 0.7, 1, 1.5, 2, 3, 4, 6)
 LEVEL, GAIN, LOSS, NOISE = "#555555", "#0072b2", "#d55e00", "#b8b8b8"
 
 
 def rows_of(arena, lock):
-    """(title, the lock's interval, the control's) of each program, the largest gain first. A program that has no point with
-    eight threads (redis) is there with its first one."""
+    """Returns (title, the lock's interval, the control's) of each program, the largest gain first. A program without a
+    point with eight threads (redis) is represented by its first point."""
     chosen = {}
     for p in arena.points():
         if p.group == "programs" and (p.program not in chosen or p.threads == THREADS):
@@ -30,7 +31,7 @@ def rows_of(arena, lock):
 
 
 def scale(rows):
-    """From a ratio to a place: logarithmic, wide enough for all intervals."""
+    """Returns a function from a ratio to a coordinate: logarithmic, wide enough for all intervals."""
     ends = [v for _, seen, again in rows for e in (seen, again) if e for v in (e.low, e.high)]
     low, high = min(ends + [0.8]) / 1.04, max(ends + [1.25]) * 1.04
     room = (WIDTH - LEFT - RIGHT) / math.log(high / low)

@@ -1,7 +1,7 @@
 """The points of the arena: the runs and their reasons. A chosen list, not the product of all settings.
 
-Sections and work outside are in nanoseconds here; `arena --what calibrate` says how many steps of work that is on the machine at
-hand. Real programs are the cases of lab/run/case.py."""
+Sections and work outside are in nanoseconds here; `arena --what calibrate` converts them to steps of work on the present
+machine. Real programs are the cases of lab/run/case.py."""
 
 import dataclasses
 import json
@@ -30,21 +30,21 @@ class Point:
     group: str
     reason: str
     program: str = "arena"      # one of lab/programs/, or a case
-    arguments: tuple = ()       # of a program of ours; {seconds} is how long
+    arguments: tuple = ()       # of a program of ours; {seconds} is the length of a run
     section: float = 0          # ns
     outside: float = 0          # ns, on average
-    seconds: float = 0          # at least so long
-    key: str = ""               # of the JSON that it writes: the figure that counts
-    pattern: str = ""           # or of its text
+    seconds: float = 0          # the least length of a run
+    key: str = ""               # of the figure that counts, in the program's JSON
+    pattern: str = ""           # or of the figure in its text
     lower: bool = False         # less is better
     work: bool = True           # the figure is operations a second (or seconds for a fixed amount)
-    neighbours: float = 0       # busy threads of a process beside it, as a part of the CPUs
-    same_group: bool = False    # the scheduler weighs them against its threads one by one, not group against group
+    neighbours: float = 0       # busy threads of another process, as a part of the CPUs
+    same_group: bool = False    # the scheduler weighs them against the point's threads one by one, not by group
     niced: int = 0              # their nice value
-    quota: float = 0            # CPU time that it may have, as a part of the CPUs
+    quota: float = 0            # the permitted CPU time, as a part of the CPUs
     case: object = None         # a real program
-    threads: int = 0            # of it
-    two_libraries: bool = False  # also against the C library of another release
+    threads: int = 0            # of the real program
+    two_libraries: bool = False  # runs also against the C library of another release
     facts: object = None        # more figures: a function of its standard error
 
 
@@ -72,7 +72,7 @@ CASES["jemalloc"] = dataclasses.replace(CASES["jemalloc"], environment=CASES["je
 
 
 def jemalloc_facts(text):
-    """Of all its mutexes: how often another thread took it than the one before, of all times."""
+    """Returns the share of all acquisitions of jemalloc's mutexes by a thread other than the previous owner."""
     total = {}
     for name, number in re.findall(r'"(num_owner_switch|num_ops)":\s*(\d+)', text):
         total[name] = total.get(name, 0) + int(number)
@@ -90,14 +90,15 @@ US = 1000
 
 
 def beside(name, threads, reason, **more):
-    """Holders that give their CPU away where others take it: as many busy threads as CPUs, and twice as many; niced, too."""
+    """Returns points whose holders lose their CPU to other programs: as many busy threads as CPUs, and twice as many;
+    niced, too."""
     return [bench(f"{name}-beside-{part}x{'-niced' if niced else ''}", threads, f"{reason}; {part} busy threads a CPU beside it"
                   f"{', at nice 10' if niced else ''}", group="crowd", neighbours=part, same_group=True, niced=niced, **more)
             for part in (1, 2) for niced in (0, 10)]
 
 
 POINTS = [
-    # What most mutexes of most programs do.
+    # The use of most mutexes in most programs.
     pairs("alone-pair", "the commonest call of all; the C library leaves out its atomics", "--alone"),
     pairs("alone-try", "the same by trylock", "--alone", "--try-first"),
     pairs("alone-recursive", "the same of a mutex that counts", "--alone", "--kind", "recursive"),
@@ -220,7 +221,7 @@ def number_at(document, path):
 
 
 def figure(point, text):
-    """From a run's standard output: the figure that counts, and all figures if it is JSON."""
+    """Returns, from a run's standard output, the figure that counts, and all figures if the output is JSON."""
     if point.case or point.pattern:
         return number_in(point.case.metric if point.case else point.pattern, text), {}
     try:

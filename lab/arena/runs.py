@@ -1,5 +1,5 @@
-"""How the arena runs a point: where programs and libraries are (the build, a carried folder, a root of another release of
-Debian), CPU quotas, busy neighbours, servers, and what a run says of itself."""
+"""Runs the arena's points: the places of programs and libraries (the build, a carried folder, a root of another release
+of Debian), CPU quotas, busy neighbours, servers, and the results of a run."""
 
 import contextlib
 import glob
@@ -28,7 +28,7 @@ SCRIPTS = ["job_queue.py", "rand_array.pl"]  # of lab/programs/
 CARRIED = "PACKED.json"                      # in a carried folder: its origin
 CARRIED_LIBRARIES = "carried"                # of its lib/: libraries that programs of other packages need
 NOT_CARRIED = r"(ld-linux.*|lib(c|m|dl|rt|pthread|resolv|util|nsl|anl))\.so\..*"  # the C library's own, and its loader
-TOO_LARGE = {"mariadbd"}                     # not one file: it needs its messages and tables, too
+TOO_LARGE = {"mariadbd"}                     # these programs are more than one file: they need messages and tables, too
 ROOM = "opt/usher-arena"                     # in a root of another release
 DUTY_PERIOD = 0.1                            # seconds; the period of a CPU quota, too
 
@@ -51,7 +51,7 @@ def library_digest(build):
 
 
 def copy_programs(build, folder):
-    """The library, and our programs and scripts, as in a build folder."""
+    """Copies the library, and our programs and scripts, as in a build folder."""
     for part in ("lib", "lab/programs"):
         (folder / part).mkdir(parents=True, exist_ok=True)
     shutil.copy2(build.library, folder / "lib" / "libusher.so")
@@ -62,7 +62,7 @@ def copy_programs(build, folder):
 # ---- where ----------------------------------------------------------------------------------------------------------
 
 class Place(runner.Place):
-    """Here, or in the root of another release, with the same library and the same programs; with a scratch folder."""
+    """This system, or the root of another release, with the same library and the same programs, and a scratch folder."""
 
     def __init__(self, build, root=None):
         inside = Path("/", ROOM)
@@ -101,7 +101,7 @@ class Place(runner.Place):
         return super().environment(None if candidate in (BASE, CONTROL, None) else candidate, extra)
 
     def missing(self, point):
-        """What keeps a point from being run here, or None."""
+        """Returns the reason why a point cannot be run here, or None."""
         if point.case:
             return self.lacks(point.case)
         return None if self.find(point.program) else f"{point.program} was not built"
@@ -113,7 +113,8 @@ class Place(runner.Place):
 # ---- CPU quotas -------------------------------------------------------------------------------------------------------
 
 class Quota:
-    """CPU time for a process group: by a control group if one can be made, else by stopping and continuing it."""
+    """Limits the CPU time of a process group: by a control group if one can be made, else by stopping and continuing the
+    group."""
 
     def __init__(self, cpus):
         self.cpus, self.folder, self.how = cpus, None, "stopped and continued"
@@ -156,7 +157,7 @@ class Quota:
         return (self.enter,) if self.folder else ()
 
     def wait(self, process, limit):
-        """Until the process has ended, or so many seconds are over."""
+        """Waits until the process has ended, or so many seconds are over."""
         if self.folder:
             process.ended_within(limit)
             return
@@ -194,7 +195,7 @@ def duration(point, seconds):
 
 
 def prepared(place, case):
-    """A scratch folder in which the program's data are, made once."""
+    """Returns a scratch folder with the program's data, which is made once."""
     folder = place.scratch / case.name
     if case.name not in place.prepared:
         place.prepared[case.name] = False
@@ -213,7 +214,7 @@ def start_neighbour(place, point):
 
 
 def run_once(place, point, candidate, seconds, step_ns, quota=None):
-    """One run of one point: its figures, or why it failed."""
+    """Runs a point once. Returns its figures, or the reason of the failure."""
     length = duration(point, seconds)
     began, others = time.monotonic(), harness.OthersShare()
     neighbour, beside = None, {}
@@ -229,7 +230,7 @@ def run_once(place, point, candidate, seconds, step_ns, quota=None):
                                         own_session=not point.same_group)
         if neighbour:
             ended, neighbour = neighbour.finish(0, backtrace=False), None
-            if not ended.timed_out:  # it is killed here, at the limit of 0 s
+            if not ended.timed_out:  # finish() kills it here, at the limit of 0 s
                 raise Failed(f"the busy neighbour did not stay: {ended.trouble()}")
             beside["neighbour_cpu"] = ended.cpu_seconds
         value, document = figure(point, text)
@@ -245,8 +246,8 @@ def run_once(place, point, candidate, seconds, step_ns, quota=None):
 
 
 def told(point, value, document, outcome, length):
-    """A run in the arena's words: `rate` is better the higher it is, `cost` is CPU seconds for the same work, `work` what
-    the switches are of."""
+    """Returns a run in the arena's terms: `rate` is better the higher it is, `cost` is CPU seconds for the same work,
+    `work` is the amount of work to which the switches belong."""
     said = {"rate": 1 / value if point.lower else value, "cpu": outcome.cpu_seconds, "voluntary": outcome.voluntary,
             "involuntary": outcome.involuntary}
     if "operations" in document:  # the program arena: of the measured time alone
@@ -266,7 +267,7 @@ def told(point, value, document, outcome, length):
 
 
 def run_round(place, point, locks, number, seconds, step_ns):
-    """The C library, the locks, and the C library again, in an order that changes from round to round."""
+    """Runs the C library, the locks, and the C library again, in an order that changes from round to round."""
     quota = Quota(point.quota * (os.cpu_count() or 1)) if point.quota else None
     found = []
     try:
@@ -290,14 +291,14 @@ def calibrate(place):
 
 
 def libraries_of(file):
-    """Paths of the shared libraries that a program or library is linked with, without the C library's."""
+    """Returns the paths of the shared libraries with which a program or library is linked, without the C library's."""
     listing = subprocess.run(["ldd", file], capture_output=True, text=True, timeout=20).stdout
     found = [line.split("=> ")[1].split(" ")[0] for line in listing.splitlines() if "=> /" in line]
     return [path for path in found if not re.fullmatch(NOT_CARRIED, os.path.basename(path))]
 
 
 def pack_programs(place, target):
-    """The real programs that are one file and their libraries; interpreters are taken from the machine that it is carried to."""
+    """Packs the real programs that are one file, and their libraries; interpreters are those of the target machine."""
     folder = target / "lib" / CARRIED_LIBRARIES
     folder.mkdir(exist_ok=True)
     for case in {p.case.name: p.case for p in POINTS if p.case}.values():
@@ -314,7 +315,7 @@ def pack_programs(place, target):
 
 
 def pack(build, target, programs):
-    """A folder that can be moved to another machine: library, programs, scripts. It is a build folder for --build."""
+    """Makes a folder that can be moved to another machine: library, programs, scripts. It is a build folder for --build."""
     target = Path(target)
     copy_programs(build, target)
     for part in ("bin", "tools", "lab/arena", "lab/run"):

@@ -1,19 +1,19 @@
 #!/usr/bin/env python3
-"""The arena on machines that are not there: how far the default lock is behind the best lock of each point.
+"""The arena on simulated machines: the distance of the default lock from the best lock of each point.
 
 A point is a machine, a program with its parameters, a number of threads and a budget for spinning. All locks whose waiters sleep run
 there, in these steps:
 
-  sift     every lock at some of the points, one seed: who is nowhere among the fastest is left out
+  sift     every lock at some of the points, one seed: a lock that is never among the fastest is left out
   screen   the others at all points, one seed
   confirm  two more seeds: the default, and the best of that step
   waits    where the default is behind: one long run of the default and of the faster locks, fastest first, until one keeps the bound on
            the longest wait: a millisecond for each thread, as loiter promises, or the default's own longest wait, if that is
            longer. That lock is the best one of the point.
 
-Each run is a line of JSON (--runs); what is there is not run again, so a call that was ended goes on where it was. A run is the same on
-every computer, so the runs are not kept in the tree: lab/results/arena/simulated.json has the points. In another folder, or on another computer, it
-takes this file and lab/__init__.py, `usher` and `usher_bench` side by side (--usher names the first) and src/sim/machines/.
+Each run is a line of JSON (--runs); existing runs are not repeated, so an interrupted call can be resumed. A run is the same on every
+computer, so the runs are not kept in the tree: lab/results/arena/simulated.json has the points. In another folder, or on another computer,
+it takes this file and lab/__init__.py, `usher` and `usher_bench` side by side (--usher names the first) and src/sim/machines/.
 """
 
 import argparse
@@ -41,7 +41,7 @@ SHOWN = {"epyc-7003": 256, "graviton3": 64, "epyc-zen4-vm-2": 2, "x5-2": 72, "t7
 CPUS = DECIDING | SHOWN
 WITH_CACHE = ["t5", "epyc-zen4-vm-2"]  # the machine files that have the cache sizes, which RandArray needs
 
-# A step is 9 cycles: 3 ns. Programs, their parameters, why, and whether machines that are only shown run it.
+# A step is 9 cycles: 3 ns. Programs, their parameters, the reason, and whether machines that are only shown run it.
 PROGRAMS = [
     ("mutexbench", {"cs": 1, "ncs": 0}, "nothing but the lock", True),
     ("mutexbench", {"cs": 4, "ncs": 200}, "as the TWA papers have it: 12 ns inside, 300 outside", True),
@@ -62,14 +62,14 @@ THREADS = [1, 2, 4, 8, 16, 32, 64, 128]  # and half of the CPUs, all, and twice 
 THREADS_SHOWN = [2, 8]                   # and all, and twice as many
 SPINS = [5000, 20000]                    # ns; the longer one with 4, 32 and as many threads as CPUs, on machines that decide
 SEEDS = [1, 2, 3]
-NEAR = 1.03           # if the default is no further behind, waits are not simulated: any lock ahead counts
+NEAR = 1.03           # if the default is no further behind, waits are not simulated, and any faster lock counts
 FASTEST = 6
 SIFTED_THREADS = [4, 32]  # all locks run with so many threads, and as many as there are CPUs
-CONTENDERS = 4        # how many are confirmed, besides the default
+CONTENDERS = 4        # the number of locks that are confirmed, besides the default
 SETTLE = 4            # a run that has not settled is made again, so much longer
 MS_A_THREAD = 1       # the bound on waiting (impatience of include/usher/locks/loiter.hpp)
-BOUND_MS = (10, 200)  # its least and its most: a wait shows in runs that are a quarter longer
-LIMIT_S = 300         # of one run, by the clock on the wall
+BOUND_MS = (10, 200)  # the limits of the bound: a wait shows in runs that are a quarter longer
+LIMIT_S = 300         # of one run, in elapsed time
 KEPT = ["throughput", "settled", "smallest_share", "voluntary_switches", "admissions", "cpus_used", "lwss", "cpu_s"]
 
 
@@ -95,7 +95,7 @@ def threads_of(machine, spin):
 
 
 def cases(machines, programs):
-    """All points, but for the lock."""
+    """Yields all points, without the lock."""
     for machine in machines:
         for name, settings, _, shown in programs:
             if (machine not in DECIDING and not shown) or (name == "randarray" and machine not in WITH_CACHE):
@@ -119,14 +119,14 @@ def crowded(case):
 
 
 def usual_ms(case):
-    return 150 if crowded(case) else 4  # where threads share CPUs, 25 slices of 3 ms for each that a CPU has
+    return 150 if crowded(case) else 4  # if threads share CPUs, 25 slices of 3 ms for each thread of a CPU
 
 
 # ---- runs ----------------------------------------------------------------------------------------------------------------------
 
 
 class Runs:
-    """What was made, as it is in the file."""
+    """The runs in the file."""
 
     def __init__(self, file):
         self.file, self.found, self.builds, self.lock, self.torn = file, {}, [], threading.Lock(), False
@@ -138,7 +138,7 @@ class Runs:
             try:
                 entry = json.loads(line)
             except ValueError:
-                continue  # the last line of a call that was ended
+                continue  # the last line of an interrupted call
             if "build" in entry:
                 self.builds.append(entry["build"])
             elif "point" in entry:
@@ -158,7 +158,7 @@ class Runs:
             self.torn = False
 
     def drop(self, locks):
-        """The runs of these locks are made again."""
+        """Removes the runs of these locks, so that they are made again."""
         self.found = {k: e for k, e in self.found.items() if e["point"]["lock"] not in locks}
         if self.file.is_file():
             lines = [{"build": b} for b in self.builds] + list(self.found.values())
@@ -175,14 +175,14 @@ class Arena:
 
     @staticmethod
     def point(case, lock, seed, ms):
-        """As usher sim --point takes it."""
+        """Returns a point in the format of usher sim --point."""
         asked = {k: v for k, v in case.items() if v != {}} | {"lock": lock, "seed": seed, "run_ns": int(ms * 1e6)}
         if lock.endswith("-park"):
-            del asked["spin_ns"]  # sleeps at once: the same with every budget
+            del asked["spin_ns"]  # the lock sleeps at once: every budget gives the same run
         return asked
 
     def run(self, case, lock, seed, ms):
-        """None, if it cannot be had (any more)."""
+        """Returns a run, or None if it failed or the time is over."""
         point = self.point(case, lock, seed, ms)
         key = key_of(point)
         if key in self.runs.found:
@@ -210,7 +210,7 @@ class Arena:
         return entry
 
     def settled(self, case, lock, seed):
-        """A run; if it has not settled, a longer one."""
+        """Returns a run; if it has not settled, a longer one."""
         entry = self.run(case, lock, seed, usual_ms(case))
         if entry and not entry["settled"]:
             entry = self.run(case, lock, seed, SETTLE * usual_ms(case)) or entry
@@ -226,7 +226,7 @@ class Arena:
     # ---- results of a point ----
 
     def keeps_bound(self, case, default):
-        """A function: whether the longest wait of a lock is within the bound; None if that is not known."""
+        """Returns a function that says whether the longest wait of a lock is within the bound; None if that is unknown."""
         ms = min(max(BOUND_MS[0], case["threads"] * MS_A_THREAD), BOUND_MS[1])
         own = self.run(case, default, SEEDS[0], 1.25 * ms)
         if own is None:
@@ -241,7 +241,7 @@ class Arena:
         return asked
 
     def judge(self, case, locks, default):
-        """Which lock is the best of this point, and by what factor; None if runs are missing."""
+        """Returns the best lock of this point, and its factor; None if runs are missing."""
         first = {lock: entry["throughput"] for lock in locks if (entry := self.screen(case, lock))}
         own = self.throughput(case, default)
         if not own:
@@ -282,7 +282,7 @@ class Arena:
                 print(f"{step}: {total - len(work)} of {total} runs, {shown - began:.0f} s", file=sys.stderr)
 
     def sift(self, pool, wanted, locks, defaults):
-        """Those that are among the fastest, and faster than a default, at some of the points."""
+        """Returns the locks that are among the fastest, and faster than a default, at some of the points."""
         sample = [c for c in wanted if c["threads"] in SIFTED_THREADS + [CPUS[c["machine"]]] and c["spin_ns"] == SPINS[0]] or wanted
         self.screen_all(pool, sample, locks, "sift")
         kept = set(defaults)
@@ -293,14 +293,14 @@ class Arena:
         return [lock for lock in locks if lock in kept]
 
     def all(self, wanted, locks, defaults):
-        """All screens before the rest, so that a call that was ended has seen all machines."""
+        """Runs all screens before the other steps, so that an interrupted call has results of all machines."""
         with concurrent.futures.ThreadPoolExecutor(self.jobs) as pool:
             kept = self.sift(pool, wanted, locks, defaults)
             self.screen_all(pool, wanted, kept, "screen")
             return {d: [v for v in pool.map(lambda case, d=d: self.judge(case, kept, d), wanted) if v] for d in defaults}
 
 
-# ---- what came of it -----------------------------------------------------------------------------------------------------------
+# ---- results -------------------------------------------------------------------------------------------------------------------
 
 
 def geometric(values):
@@ -319,7 +319,7 @@ def table(rows, head):
 
 
 def figures(verdicts):
-    """Geometric means of best / default by number of threads, and the worst point."""
+    """Returns geometric means of best / default by number of threads, and the worst point."""
     groups = [[v for v in verdicts if chosen(v["case"])] for chosen in (
         lambda c: c["threads"] <= 8 and not crowded(c), lambda c: c["threads"] > 8 and not crowded(c), crowded, lambda c: True)]
     worst = max(verdicts, key=lambda v: v["ratio"])
@@ -347,7 +347,7 @@ def losses(verdicts, most):
 
 
 def kinds_of_points(verdicts):
-    """Where it is behind, by program."""
+    """Returns the losses of the default by program."""
     of = collections.defaultdict(list)
     for v in verdicts:
         if v["case"]["machine"] in DECIDING:
@@ -356,7 +356,7 @@ def kinds_of_points(verdicts):
 
 
 def report(verdicts, most):
-    """Text in Markdown, for each default that was judged."""
+    """Returns the text in Markdown, for each default that was judged."""
     parts = []
     for default, of in verdicts.items():
         if not of:

@@ -1,12 +1,12 @@
 """Programs that Usher cannot help: the table of docs/production.md. Builds those of lab/programs/cannot_help/, runs each, and two servers,
-under `usher stat --lock steady`, and sets the number of calls that libusher.so saw beside the number of lock operations that the
-program did.
+under `usher stat --lock steady`, and compares the number of calls in libusher.so with the number of the program's lock operations.
 
-  python3 -m lab.cases.cannot_help --list                  the programs, and what is missing for them
+  python3 -m lab.cases.cannot_help --list                  the programs, and missing packages
   python3 -m lab.cases.cannot_help [--only go,rust]        run them: about a minute
   python3 -m lab.cases.cannot_help --write-doc             set the results into docs/production.md; runs nothing
 
-The Debian packages that a program takes are in --list; packages.txt does not have them, for nothing else needs them."""
+The Debian packages that a program takes are in --list; packages.txt does not have them, because no other target needs
+them."""
 
 import json
 import os
@@ -29,11 +29,12 @@ KINDS = ("mutex", "condition", "semaphore")
 
 @dataclass(eq=False)
 class Program(Case):
-    """In its texts, {each} is EACH, {src} the folder of the sources, {nobody} a prefix that changes the user."""
+    """A case whose texts have more fields: {each} is EACH, {src} the folder of the sources, {nobody} a prefix that
+    changes the user."""
 
     why: str = ""
     instead: str = ""
-    version: str = ""  # prints the number of its version first
+    version: str = ""  # prints the version number first
 
     def values(self, threads, seconds):
         # PostgreSQL refuses to be run by root.
@@ -42,8 +43,8 @@ class Program(Case):
 
 
 def program(name, title, run, why, instead, build="", needs=(), version="", load="", unit=""):
-    """`run` is a command in the scratch folder in which `build` was run, `load` the command that loads a server. The last word
-    that is printed is the number of operations, in `unit` where they are no lock operations."""
+    """Makes a case. `run` is a command in the scratch folder in which `build` was run, `load` the command that loads a
+    server. The last word of the output is the number of operations, in `unit` if they are no lock operations."""
     return Program(name, title, title, run, r"(\d+)\s*\Z", unit, needs=list(needs), until=load,
                    prepare=["chmod 777 .", *([build] if build else [])],  # for programs that run as another user
                    why=why, instead=instead, version=version)
@@ -171,7 +172,7 @@ def write_doc(page):
 # ---- all -------------------------------------------------------------------------------------------------------------
 
 def run_all(cases, build):
-    """Results of an earlier run stay, but for those of the programs that are run now."""
+    """Runs the programs. Results of other programs from an earlier run stay."""
     build.need(build.usher, build.library)
     others, place, report, fresh = harness.OthersShare(), place_of(build), script.Report(), []
 

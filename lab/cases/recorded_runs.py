@@ -11,7 +11,7 @@ SOURCES = ["lab/results/arena/native-2.jsonl", "lab/results/arena/native-16.json
 
 
 def series_of(source):
-    """By point and session, seconds for the same amount of work, in the order of the runs."""
+    """Returns, by point and session, the seconds for the same amount of work, in the order of the runs."""
     series = {}
     for line in (TREE / source).read_text().splitlines():
         run = json.loads(line)

@@ -1,12 +1,13 @@
-"""Do other tools find the same hottest mutex as `usher stat`? Writes lab/results/stat/agreement.json and the table of lab/pages/stat.md.
+"""Checks whether other tools find the same hottest mutex as `usher stat`. Writes lab/results/stat/agreement.json and the table of
+lab/pages/stat.md.
 
   strace      time spent in futex waits of mutexes, by address, with stacks
-  gdb         stops the program some hundred times and looks on which mutex its threads sleep
-  valgrind    drd counts holds that are long (it runs one thread at a time: nobody's waiting can be measured)
+  gdb         stops the program some hundred times and records the mutexes on which its threads sleep
+  valgrind    drd counts holds that are long (it runs one thread at a time, so waits cannot be measured)
 
 None of them knows the library. Each runs the program without it, without address randomisation, under an outside limit.
 
-  python3 -m lab.cases.stat_agrees                        all programs that are there
+  python3 -m lab.cases.stat_agrees                        all installed programs
   python3 -m lab.cases.stat_agrees --only sysbench        some; the others' results stay
   python3 -m lab.cases.stat_agrees --write-doc            set the results into lab/pages/stat.md"""
 
@@ -30,11 +31,11 @@ RESULT = TREE / "lab/results/stat/agreement.json"
 PAGE = TREE / "lab/pages/stat.md"
 LIMIT = 180
 SAMPLES = 150
-# Frames of these lie between the program and the wait: they are no place of the program.
+# Frames of these lie between the program and the wait, so they are no place in the program.
 BETWEEN = re.compile(r"^(libc|libstdc\+\+|libpthread|ld-linux|libusher|vgpreload|\[vdso)")
-# The C++ library's, in line.
+# The C++ library's functions in line.
 WRAPPERS = re.compile(r"(gthr-default|std_mutex|unique_lock|mutex|invoke)(\.h)?:")
-# How a mutex of the C library waits: FUTEX_WAIT for a word that is 2, in its first four bytes. Condition variables, joins and
+# A mutex of the C library waits by FUTEX_WAIT for a word that is 2, in its first four bytes. Condition variables, joins and
 # semaphores use FUTEX_WAIT_BITSET.
 CONTENDED = 2
 
@@ -61,13 +62,13 @@ PROGRAMS = [
 
 @dataclass
 class Found:
-    """The hottest mutex as a tool has it: its address, where it is waited for (or locked), and its part of all."""
+    """A tool's hottest mutex: its address, the place where threads wait for it (or lock it), and its share of the total."""
     address: int = 0
     module: str = ""
     offset: int = 0
     function: str = ""
     line: str = ""
-    symbol: str = ""  # of a static one, as the row's name has it
+    symbol: str = ""  # of a static mutex, as in the row's name
     share: float = 0
     of: str = ""
 
@@ -76,13 +77,13 @@ class Found:
 
 
 def short(function):
-    """Without arguments and namespaces, which each tool writes in its own way."""
+    """Returns the function's name without arguments and namespaces, which each tool writes in its own way."""
     function = re.sub(r"\(anonymous namespace\)|<lambda[^>]*>|\{lambda[^}]*\}\S*", "", function or "")
     return re.sub(r"[(\[<].*", "", function).split("::")[-1].strip()
 
 
 def hottest(sums, of):
-    """Of {address: (amount, {place: amount})}: the greatest, and its commonest place."""
+    """Returns the greatest entry of {address: (amount, {place: amount})}, and its commonest place."""
     if not sums:
         return None
     total = sum(amount for amount, _ in sums.values())
@@ -102,7 +103,7 @@ class Tool:
         self.here, self.folder = place, folder
 
     def run(self, words, program):
-        # The program by its path: some look for their files beside it.
+        # The program is called by its path, because some search for their files beside it.
         first = shlex.split(program.command)[0]
         words = [self.here.find(word) if word == first else word for word in words]
         outcome = self.here.run(words, self.here.environment(), self.folder, LIMIT)
@@ -270,7 +271,7 @@ class Gdb(Tool):
 
 class Drd(Tool):
     name, measures = "valgrind", "number of long holds"
-    BASE = 0x108000  # of a program that may lie anywhere
+    BASE = 0x108000  # of a position-independent program
 
     def words(self, program):
         return ["valgrind", "--tool=drd", "--check-stack-var=no", "--show-confl-seg=no", "--error-limit=no", "-s",
@@ -317,7 +318,8 @@ class Drd(Tool):
 
 
 def agrees(found, usher, row):
-    """The identity of a mutex in findings: its address, or the place at which threads wait for it."""
+    """Returns the properties in which two findings agree: the mutex's address or name, or the place at which threads wait
+    for it."""
     by = []
     if usher.address and found.address == usher.address:
         by.append("address")
@@ -326,7 +328,7 @@ def agrees(found, usher, row):
     frames = [frame for stack in row["waiters"] for frame in stack["frames"]]
     for frame in frames:
         module = os.path.basename(frame["module"] or "")
-        near = abs(int(frame["offset"] or "0", 16) - found.offset) <= 1  # the call, or where it returns to
+        near = abs(int(frame["offset"] or "0", 16) - found.offset) <= 1  # the call or its return address
         if found.offset and found.module == module and near:
             by.append("call")
             break

@@ -1,11 +1,11 @@
-"""`usher stat` on real programs, and what the recording costs them: the figures of lab/pages/stat.md. The programs are those of
-`usher try` (lab/run/case.py) and three more; each result is the JSON and the table of one `usher stat` with the machine and the
+"""`usher stat` on real programs, and the cost of recording: the figures of lab/pages/stat.md. The programs are those of `usher
+try` (lab/run/case.py) and three more; each result is the JSON and the table of one `usher stat` with the machine and the
 command.
 
-  python3 -m lab.cases.stat_cases --list                        the cases, and what is missing for them
+  python3 -m lab.cases.stat_cases --list                        the cases, and missing programs
   python3 -m lab.cases.stat_cases [--only redis,node]           record each once: a minute or two
-  python3 -m lab.cases.stat_cases --cost [--only redis]         what the recording costs them: interleaved rounds, some ten minutes
-  python3 -m lab.cases.stat_cases --pairs                       what it costs an uncontended lock and unlock
+  python3 -m lab.cases.stat_cases --cost [--only redis]         the cost of recording: interleaved rounds, some ten minutes
+  python3 -m lab.cases.stat_cases --pairs                       the cost for an uncontended lock and unlock
   python3 -m lab.cases.stat_cases --write-doc                   set the figures into lab/pages/stat.md
 
 The programs run in a scratch folder, with the build's programs and Debian's in PATH."""
@@ -25,7 +25,7 @@ from lab.run import rounds, runner, script
 from lab.run.case import MORE, TRIED, chosen
 from lab.run.runner import Failed
 
-# perl-lifo differs from perl under locks of ours only.
+# perl-lifo differs from perl only under our locks.
 COSTED = [case for case in TRIED if case.name != "perl-lifo"]
 CASES = COSTED + MORE
 LIBRARY, RECORDED = ["run", "--lock", "pthread", "--"], ["stat", "-o", "/dev/null", "--"]
@@ -43,8 +43,8 @@ def cpu_seconds(text):
 
 
 def run_once(case, prefix, place, folder, options):
-    """The program behind the words of `prefix` once, a server with its load. Its figure, or the seconds that it took where
-    it prints none; and its standard error."""
+    """Runs the program once behind the words of `prefix`, a server with its load. Returns its figure, or its seconds if
+    it prints none, and its standard error."""
     text, outcome = runner.run_case(place, case, folder, 30 + 10 * options.seconds, prefix)
     if not outcome.ok:
         raise Failed(outcome.trouble())
@@ -52,12 +52,13 @@ def run_once(case, prefix, place, folder, options):
 
 
 def without_folder(text, folder):
-    """A result without the paths of the scratch folder and of the tree."""
+    """Returns a result without the paths of the scratch folder and of the tree."""
     return text.replace(str(folder) + "/", "").replace(str(TREE) + "/", "")
 
 
 def shortened(result):
-    """The first rows of a result, and of each row the parts that count: Java's has two megabytes otherwise."""
+    """Returns the first rows of a result, and the necessary parts of each row: Java's result would have two megabytes
+    otherwise."""
     for row in result["rows"]:
         for key, most in (("each", 5), ("waiters", 3), ("holders", 3), ("threads", 10)):
             if isinstance(row.get(key), list):
@@ -70,7 +71,7 @@ def shortened(result):
 # ---- a record of each ------------------------------------------------------------------------------------------------
 
 def record(case, place, folder, options):
-    """One `usher stat`; its result is in the output folder afterwards."""
+    """Runs one `usher stat`; its result is in the output folder afterwards."""
     others = harness.OthersShare()
     with tempfile.TemporaryDirectory(prefix="usher-stat-") as output:
         raw, table = Path(output) / "result.json", Path(output) / "table"
@@ -94,7 +95,7 @@ def prefix_of(words, build):
 
 
 def measure_costs(case, place, folder, options):
-    """Interleaved rounds of all ways, after one round that does not count. The CPU time of a server is 0: not known."""
+    """Runs interleaved rounds of all ways, after one round that does not count. The CPU time of a server is 0: unknown."""
     others = harness.OthersShare()
     timed = [] if case.until else TIMED
     found = rounds.sampled(WAYS, options.rounds, lambda way: run_once(
@@ -106,7 +107,7 @@ def measure_costs(case, place, folder, options):
 
 
 def ratio(row, way, base="without"):
-    """Throughput of a way over that of another: of the medians, and from the least to the most of the rounds' own, but for
+    """Returns the throughput of a way over that of another: of the medians, and the range of the rounds' ratios without
     the tenth at either end."""
     above, below = row["figures"][way], row["figures"][base]
     if row["lower"]:
@@ -117,7 +118,8 @@ def ratio(row, way, base="without"):
 
 
 def cpu_ratio(row, way, base="without"):
-    """Work for a second of CPU time, of the medians: independent of the CPU time of other processes."""
+    """Returns the ratio of the work for a second of CPU time, from the medians: independent of the CPU time of other
+    processes."""
     def per_second(which):
         pairs = zip(row["figures"][which], row.get("cpu_seconds", {}).get(which, []))
         each = [(1 if row["lower"] else figure) / seconds for figure, seconds in pairs if seconds > 0]
@@ -148,7 +150,7 @@ PAIR_WAYS = {"C library": [], "library, not recorded": LIBRARY, "recorded": RECO
 
 
 def measure_pairs(build, options):
-    """Nanoseconds of an uncontended lock and unlock, each round's fastest batch."""
+    """Returns the nanoseconds of an uncontended lock and unlock, of each round's fastest batch."""
     others, results = harness.OthersShare(), []
     for kind in ("normal", "recursive"):
         samples = rounds.sampled(PAIR_WAYS, max(15, options.rounds), lambda way: runner.pair_ns(
@@ -171,7 +173,7 @@ PAIR_HEADING = ["kind", "way", "fastest ns", "more than the C library", "median 
 # ---- all cases -------------------------------------------------------------------------------------------------------
 
 def measure_all(cases, build, options):
-    """Records each case, or measures what the recording costs it."""
+    """Records each case, or measures the cost of recording it."""
     build.need(build.usher, build.library)
     place, report = runner.Place(build), script.Report()
     target = options.out / "cost.json"
@@ -195,7 +197,7 @@ def measure_all(cases, build, options):
 # ---- the pages -------------------------------------------------------------------------------------------------------
 
 def place_lines(documents):
-    """Where documents were measured, each place once."""
+    """Returns a line for each place in which documents were measured."""
     found = []
     for d in documents:
         line = f"{rounds.machine_text(d['machine'])}; {d['compiler']}; commit {d['commit']}; {d['date'][:10]}"

@@ -2,9 +2,9 @@
 under the C library's mutex and the locks that `usher try` takes by itself; each result is the JSON of one `usher try` with the machine
 and the command. A result that is there already is not measured again, so that an interrupted table can be completed.
 
-  python3 -m lab.cases.try_cases --list                                     the cases, and what is missing for them
-  python3 -m lab.cases.try_cases                                            measure what is not there yet; an hour, or less
-  python3 -m lab.cases.try_cases --only leveldb,redis --threads 8 --again   some of it once more
+  python3 -m lab.cases.try_cases --list                                     the cases, and missing programs
+  python3 -m lab.cases.try_cases                                            measure missing results; an hour, or less
+  python3 -m lab.cases.try_cases --only leveldb,redis --threads 8 --again   measure some results once more
   python3 -m lab.cases.try_cases --write-doc                                set the results into lab/pages/try.md
 
 The programs run in a scratch folder, with the build's programs and Debian's in PATH."""
@@ -27,7 +27,7 @@ from lab.run.runner import Failed
 
 C_LIBRARY = "pthread"
 MOST_CANDIDATES = 4  # of usher try without --locks
-FORMAT = 2  # of usher try --json; results of another one count as not there
+FORMAT = 2  # of usher try --json; results in another format count as missing
 CHART_THREADS = 8  # one chart a case
 CHARTS = ["svg", "png"]
 HINT = " (tools/deps.sh try installs what these cases need)"
@@ -36,7 +36,7 @@ HINT = " (tools/deps.sh try installs what these cases need)"
 # ---- measuring -------------------------------------------------------------------------------------------------------
 
 def trial(case, options):
-    """The words of `usher try` for a case whose texts are filled in, without the names of output files."""
+    """Returns the words of `usher try` for a case whose texts are filled in, without the names of output files."""
     words = ["usher", "try"] + (["--locks", options.locks] if options.locks else [])
     words += ["--rounds", str(options.rounds)] if options.rounds else ["--budget", options.budget]
     if options.warmup != 1:
@@ -49,7 +49,8 @@ def trial(case, options):
 
 
 def guarded(place, words, limit, env, folder):
-    """Runs `usher try`. At the limit it is asked to stop, so that it cleans up, and then killed with all it started."""
+    """Runs `usher try`. At the limit it is asked to stop, so that it cleans up, and then killed with all processes that
+    it started."""
     with runner.ended(place.start(words, env, folder), patience=30) as process:
         late = not process.ended_within(limit)
         if late:
@@ -59,7 +60,7 @@ def guarded(place, words, limit, env, folder):
 
 
 def seconds_of(text):
-    """As --budget of usher try: 90s, 2m, 1h30m, or seconds."""
+    """Reads a duration as --budget of usher try does: 90s, 2m, 1h30m, or seconds."""
     found = re.fullmatch(r"(?:([0-9.]+)h)?(?:([0-9.]+)m)?(?:([0-9.]+)s?)?", text)
     if not text or not found:
         raise ValueError(f"--budget {text}: no duration, as 90s, 2m or 1h30m")
@@ -68,8 +69,9 @@ def seconds_of(text):
 
 
 def outside_limit(options):
-    """For one `usher try`, in seconds. Most runs take little more than --seconds; a lock that hands over to threads
-    without a CPU may take ten times as long for the same work, which the budget, once begun, cannot cut short."""
+    """Returns the time limit of one `usher try`, in seconds. Most runs take little more than --seconds; a lock that hands
+    over to threads without a CPU may take ten times as long for the same work, and the budget does not shorten a run that
+    has begun."""
     candidates = len(options.locks.split(",")) + 1 if options.locks else MOST_CANDIDATES + 1
     if options.rounds:
         return options.limit or 60 + (options.rounds + options.warmup) * candidates * max(10, 5 * options.seconds)
@@ -77,7 +79,7 @@ def outside_limit(options):
 
 
 def measure(case, threads, place, folder, options):
-    """One `usher try`; its result is in the output folder afterwards."""
+    """Runs one `usher try`; its result is in the output folder afterwards."""
     case = case.at(threads, options.seconds)
     words = trial(case, options)
     raw, chart = folder / "result.json", folder / f"chart.{options.charts}"
@@ -136,7 +138,7 @@ def measure_all(cases, thread_counts, build, options):
 # ---- the page --------------------------------------------------------------------------------------------------------
 
 def load(case, folder):
-    """The results of a case by number of threads."""
+    """Returns the results of a case by number of threads."""
     found = {}
     for file in folder.glob(f"{case.name}-*.json"):
         number = file.stem[len(case.name) + 1:]
@@ -170,7 +172,7 @@ def ratio_text(value):
 
 
 def limits_text(between):
-    """As `usher try` writes them: one of them, or both, may not be known yet."""
+    """Returns the limits as `usher try` writes them: one of them, or both, may be unknown yet."""
     low, high = between or (None, None)
     if low is not None and high is not None:
         return f" ({ratio_text(low)}–{ratio_text(high)})"
@@ -188,7 +190,7 @@ def cell(candidate):
 
 
 def short_cell(candidate):
-    """Without the interval; what is not certain is in brackets."""
+    """Returns the speed-up without the interval; an uncertain one is in brackets."""
     if candidate is None or candidate["speed_up"] is None:
         return "failed" if candidate and troubles(candidate) else "–"
     text = ratio_text(candidate["speed_up"])
@@ -196,7 +198,7 @@ def short_cell(candidate):
 
 
 def calls_of(document):
-    """The C library's own calls, counted in the warm-up run; None where they were not."""
+    """Returns the C library's own calls, counted in the warm-up run; None if they were not counted."""
     return document["result"]["candidates"][0]["calls"]
 
 
@@ -206,13 +208,13 @@ def contention(calls):
 
 
 def waiting(document):
-    """The share of all threads' time that they waited for mutexes under the C library."""
+    """Returns the share of all threads' time in which they waited for mutexes under the C library."""
     share = (calls_of(document) or {}).get("waiting_share")
     return "–" if share is None else f"{100 * share:.0f} %" if share >= 0.095 else f"{100 * share:.1f} %"
 
 
 def names(documents):
-    """All candidates but the C library's own, in the order in which they were given."""
+    """Returns all candidates except the C library's own, in the given order."""
     return list(dict.fromkeys(c["name"] for d in documents for c in d["result"]["candidates"][1:]))
 
 
@@ -231,7 +233,7 @@ def others_text(documents):
 
 
 def figures_table(rows, heading):
-    """With all columns but the first flush right."""
+    """Returns the table with all columns except the first flush right."""
     return harness.markdown(rows, heading).replace("---|" * len(heading), "---|" + "---:|" * (len(heading) - 1), 1)
 
 
@@ -258,7 +260,7 @@ def case_table(case, by_threads):
 
 
 def wrapped(text, width=100):
-    """A shell command over several lines, cut between words, never inside quotes or between an option and its value."""
+    """Returns a shell command over several lines, cut between words, never inside quotes or between an option and its value."""
     word = r"(?:'[^']*'|\"[^\"]*\"|\\.|[^\s'\"\\])+"
     done = []
     for command in text.split("\n"):
@@ -296,7 +298,7 @@ def anchor(heading):
 
 
 def overview(folder):
-    """All cases at the thread count that the charts have."""
+    """Returns a table of all cases at the thread count of the charts."""
     results = [(case, d) for case in TRIED if (d := load(case, folder).get(CHART_THREADS))]
     if not results:
         return "Not measured yet."
@@ -307,7 +309,8 @@ def overview(folder):
 
 
 def elsewhere(folder, other):
-    """Cases that were also run with another C library: speed-ups here and there, at the thread count that the charts have."""
+    """Returns a table of the cases that were also run with another C library: both speed-ups, at the thread count of the
+    charts."""
     results = []
     for case in TRIED:
         both = [load(case, place).get(CHART_THREADS) for place in (folder, other)]
@@ -325,7 +328,7 @@ def machine_line(folder):
     documents = [d for case in TRIED for d in load(case, folder).values()]
     if not documents:
         return "Not measured yet."
-    commits = {}  # by the other provenance of a result
+    commits = {}  # {rest of the provenance: commits}
     for d in documents:
         length = f"{d['rounds']} rounds" if d["rounds"] else f"a budget of {d['budget']}"
         compiler = "" if d["compiler"] == "unknown" else f"{d['compiler']}; "

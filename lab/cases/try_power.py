@@ -25,7 +25,7 @@ def options():
 
 
 def simulate(folder):
-    """The rows that the simulation prints."""
+    """Returns the rows that the simulation prints."""
     build = Build(folder)
     done = subprocess.run(["cmake", "--build", build.folder, "--target", "contest_power"], capture_output=True, text=True)
     if done.returncode != 0:
@@ -36,8 +36,8 @@ def simulate(folder):
 
 
 def share_table(rows, by, across, count, decimals=1, unit="", form="{}"):
-    """A line for each pair of values of the fields `by`, a column for each value of `across`: the trials that `count` says, in
-    per cent."""
+    """Returns a table with a line for each pair of values of the fields `by` and a column for each value of `across`: the
+    trials that `count` selects, in per cent."""
     columns = sorted({r[across] for r in rows})
     heads = {"noise": ("noise", "---"), "candidates": ("candidates", "--:"), "budget": ("rounds", "--:")}
     lines = ["| " + " | ".join([*(heads[name][0] for name in by), *(form.format(c) for c in columns)]) + " |",
@@ -50,14 +50,14 @@ def share_table(rows, by, across, count, decimals=1, unit="", form="{}"):
 
 
 def power_table(rows):
-    """The chance of each gain to be found."""
+    """Returns a table of the chance that each gain is found."""
     return share_table(rows, ("noise", "budget"), "gain", "found", 0, form="{:g} ×")
 
 
 def panel(rows, title, left, top, legend):
-    """The chance of a winner by the gain, a line a budget."""
+    """Draws the chance of a winner by the gain, with a line for each budget."""
     gains, budgets = sorted({r["gain"] for r in rows}), sorted({r["budget"] for r in rows})
-    across = [left + WIDE * i / (len(gains) - 1) for i in range(len(gains))]  # as they follow each other
+    across = [left + WIDE * i / (len(gains) - 1) for i in range(len(gains))]  # at equal distances, in their order
     parts = [f'<text x="{left}" y="{top - 8}" class="left bold">{escape(title)}</text>']
     for share in range(0, 101, 25):
         y = top + HIGH * (1 - share / 100)
@@ -81,7 +81,7 @@ def panel(rows, title, left, top, legend):
 
 
 def chart(rows):
-    """Four panels, one a noise."""
+    """Draws four panels, one for each noise."""
     parts = []
     for i, noise in enumerate(NOISES):
         left, top = LEFT + i % 2 * (WIDE + LEFT + 20), TOP + i // 2 * (HIGH + GAP)

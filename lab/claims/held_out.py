@@ -1,7 +1,7 @@
 """Published numbers that were used for no calibration, and their simulation: lab/pages/held-out.md.
 
-Runs `usher sim` (a few minutes), writes lab/results/held-out.json with a digest of each machine file, and with --write-doc the page. A page is
-not written, and --check fails, where a machine's file is another than what was measured: measure again (make held-out).
+Runs `usher sim` (a few minutes), writes lab/results/held-out.json with a digest of each machine file, and with --write-doc the page. If a
+machine's file differs from the measured one, the page is not written and --check fails: measure again (make held-out).
 """
 
 import argparse
@@ -24,7 +24,7 @@ from lab.claims.held_out_numbers import CURVES, LIBSLOCK, OVERTAKES, RUNS, SENTE
 RESULT = harness.TREE / "lab" / "results" / "held-out.json"
 DOC = harness.TREE / "lab" / "pages" / "held-out.md"
 MACHINES = harness.TREE / "src" / "sim" / "machines"
-STEP = 9  # cycles of a step of the PRNG, where a machine's file says nothing
+STEP = 9  # cycles of a step of the PRNG, if a machine's file has no value
 TRIALS = ("A", "B", "C")  # see trials_of
 TRIAL_SEEDS = 2
 GUESS = 100  # steps of a curve's critical section, before the first number is used
@@ -47,7 +47,7 @@ class Points:
 
 
 class Settling:
-    """How many runs there were, and of which how many had not settled."""
+    """Counts the runs, and those that had not settled."""
 
     def __init__(self):
         self.runs, self.unsettled = 0, {}
@@ -81,7 +81,7 @@ def shown(run):
 
 
 def points_of(usher, run, settling):
-    """Of each seed its points."""
+    """Returns the points of each seed."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "points.json"
         words = [str(usher)] + command_of(run) + ["--quiet", "--json", str(out)]
@@ -104,7 +104,7 @@ def values_of(seeds, of):
 
 
 def runs_of(curve, cs, settings=None, seeds=3):
-    """One for each set of counts: locks that were not run with all of them are in a run of their own."""
+    """Returns one run for each set of thread counts: locks that were not run with all counts are in a run of their own."""
     by_counts = {}
     for name, published in curve.published.items():
         by_counts.setdefault(tuple(published), []).append(LIBSLOCK[name])
@@ -117,13 +117,13 @@ def anchor_of(curve):
 
 
 def set_by(curve):
-    """The one number that the critical section rests on."""
+    """Returns the one published number on which the critical section rests."""
     name, threads = anchor_of(curve)
     return [name, threads, curve.published[name][threads]]
 
 
 def set_section(usher, curve, machines, settling):
-    """The steps of the critical section with which MCS with the fewest threads is as fast as it was."""
+    """Returns the steps of the critical section with which MCS with the fewest threads is as fast as published."""
     name, threads = anchor_of(curve)
     lock = LIBSLOCK[name]
     run = Run("mutexbench", curve.machine, [lock], [threads], {"cs": GUESS, "ncs": 0}, curve.ms, placement="compact")
@@ -134,8 +134,9 @@ def set_section(usher, curve, machines, settling):
 
 
 def trials_of(machine, machines):
-    """Rules, not fits: A, a line's home takes no other request for it while one is on its way, for about as long as the longest journey;
-    B, a last-level cache answers requests for one line one after the other, each as long as one takes; C, both."""
+    """Returns trials that are rules and not fits: A, a line's home takes no other request for the line while one is on
+    its way, for about as long as the longest journey; B, a last-level cache answers requests for one line one after the
+    other, each as long as one takes; C, both."""
     file = tomllib.loads((machines / f"{machine}.toml").read_text())["coherence"]
     home, reads = {"coherence.directory": max(file["dirty"]["value"])}, {"coherence.per_read": file["clean"]["value"][0]}
     return {"A": home, "B": reads, "C": home | reads}
@@ -146,7 +147,7 @@ def trial_of(curve, cs, name, machines):
 
 
 def overtakes_of(machines):
-    """The run that counts when MCS surpasses ticket, as the file is and in the trials."""
+    """Returns the runs that show when MCS surpasses ticket, with the file as it is and in the trials."""
     return {name: dataclasses.replace(OVERTAKES, machine_settings=settings)
             for name, settings in [("", {}), *trials_of(OVERTAKES.machine, machines).items()]}
 
@@ -161,7 +162,7 @@ def measure_curve(usher, curve, runs, cs, settling):
     return {"cs": cs, "set_by": set_by(curve), "commands": [shown(r) for r in runs], "values": values}
 
 
-# ---- what was measured, and of which machines ----
+# ---- the stored results, and their machines ----
 
 
 def machines_used():
@@ -196,7 +197,8 @@ def measure(usher, machines):
 
 
 def same_curve(curve, written, trial, machines):
-    """Of the runs that are asked for now, of all published numbers, and with a critical section that the same number set."""
+    """Whether stored results are of the present runs and published numbers, and of a critical section that the same
+    number set."""
     if written.get("set_by") != set_by(curve):
         return False
     runs = trial_of(curve, written["cs"], trial, machines) if trial else runs_of(curve, written["cs"])
@@ -217,7 +219,7 @@ def same(result, machines):
 
 
 def measured(machines):
-    """What was written down, if the machines and the runs are still those."""
+    """Returns the stored results, if the machines and the runs are still the same."""
     if not RESULT.is_file():
         harness.die(f"{RESULT.relative_to(harness.TREE)} is missing: make held-out", 1)
     result = json.loads(RESULT.read_text())
@@ -233,7 +235,7 @@ def measured(machines):
 
 
 def fitted_keys(machines, name):
-    """As a machine's file marks them."""
+    """Returns the keys that a machine's file marks as fitted."""
     keys = set()
     for section, values in tomllib.loads((machines / f"{name}.toml").read_text()).items():
         keys |= {f"{section}.{key}" for key, value in values.items() if isinstance(value, dict) and value.get("fitted")}
@@ -241,13 +243,13 @@ def fitted_keys(machines, name):
 
 
 def median(values):
-    """None, where most runs saw none."""
+    """Returns the median of the values; None if most runs have no value."""
     seen = [v for v in values if v is not None]
     return statistics.median(seen) if 2 * len(seen) > len(values) else None
 
 
 def factor(published, seen):
-    """How far apart they are: 1 is equal. None where one of them is 0."""
+    """Returns the factor between two numbers: 1 is equal. None if one of them is 0."""
     if seen is None:
         return float("inf")
     if published == 0 or seen == 0:
@@ -272,7 +274,7 @@ def ratio_text(published, seen):
 
 
 def shares(factors):
-    """| numbers | median | within 1.25 | 1.5 | 2 |"""
+    """Returns the cells of the columns numbers, median, within 1.25, 1.5 and 2."""
     if not factors:
         return "0 | – | – | – | –"
     middle = statistics.median(factors)
@@ -281,7 +283,7 @@ def shares(factors):
 
 
 def judged_numbers(result, machines):
-    """Of each source the numbers held out, and the others with the reason."""
+    """Returns, for each source, the held-out numbers, and the others with the reason."""
     judged = []
     for source in SOURCES:
         kept, others = [], []
@@ -295,7 +297,8 @@ def judged_numbers(result, machines):
 
 
 def order_right(curve, measured_curve):
-    """Of pairs of locks with as many threads that are at least 10 % apart: how many are in the order that they were in."""
+    """Returns (the pairs in their published order, all pairs), as numbers, of the pairs of locks that are at least 10 %
+    apart with the same number of threads."""
     pairs = right = 0
     values = measured_curve["values"]
     names = list(curve.published)
@@ -310,7 +313,8 @@ def order_right(curve, measured_curve):
 
 
 def crossing(a, b, least):
-    """Between which numbers of threads `a`, that was ahead by at least so much, falls behind `b` by as much. None if it does not."""
+    """Returns the numbers of threads between which `a`, which was ahead by at least `least`, falls behind `b` by as much.
+    None if it does not."""
     ahead = None
     for t in sorted(set(a) & set(b)):
         if a[t] >= b[t] * least:
@@ -321,7 +325,7 @@ def crossing(a, b, least):
 
 
 def crossings(curve, measured_curve):
-    """Sentences on locks that overtake each other by 10 %, as published, and where they do that when simulated."""
+    """Returns sentences on locks that overtake each other by 10 % as published, with the place of the same in the simulation."""
     seen = {name: {int(t): median(v) for t, v in row.items()} for name, row in measured_curve["values"].items()}
     found = []
     for a in curve.published:
@@ -336,7 +340,7 @@ def crossings(curve, measured_curve):
 
 
 def curve_numbers(curve, measured_curve):
-    """(lock, threads, published, seen) of all but the number that the program was set by."""
+    """Returns (lock, threads, published, seen) of all numbers except the one by which the program was set."""
     values = measured_curve["values"]
     return [(name, t, published, median(values[name][str(t)])) for name, row in curve.published.items() for t, published in row.items()
             if (name, t) != anchor_of(curve)]
@@ -397,13 +401,14 @@ def page(result, machines):
 
 
 def share_texts(factors):
-    """As shares(), in one cell."""
+    """Returns shares() in one cell."""
     numbers, middle, *within = shares(factors).split(" | ")
     return f"{middle} ({', '.join(w.removesuffix(' %') for w in within)})"
 
 
 def trial_tables(result):
-    """The curves' errors with the machines as they are and in the trials: by lock, by machine, and of the order of locks."""
+    """Returns the curves' errors with the machines as they are and in the trials: by lock, by machine, and of the order
+    of locks."""
     kinds = {"as the files are": result["curves"], **{name: result["trials"][name] for name in TRIALS}}
     head, line = " | ".join(kinds), "---|" * (len(kinds) + 2)
     lines = ["mctop's curves by lock and by machine, as the files are and in the trials: median factor (% within 1.25, 1.5 and 2).", "",
@@ -427,7 +432,7 @@ def trial_tables(result):
 
 
 def curve_text(curve, result):
-    """A table of threads by locks: published → simulated."""
+    """Returns a table of threads by locks: published → simulated."""
     right, pairs = order_right(curve, result["curves"][curve.id])
     counts = sorted({t for row in curve.published.values() for t in row})
     crossed = crossings(curve, result["curves"][curve.id])

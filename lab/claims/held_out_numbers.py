@@ -31,7 +31,7 @@ class Number:
     id: str
     what: str
     published: float
-    of: object  # of the points of its run, under one seed
+    of: object  # a function of the points of its run, under one seed
     run: str
     unit: str = ""
     fitted: tuple = ()  # keys of the run's machine that were set for it, as the machine's file says
@@ -43,14 +43,14 @@ class Sentence:
     id: str
     what: str
     run: str
-    of: object  # what is seen …
-    holds: object  # … and whether it is as the sentence says
+    of: object  # the result …
+    holds: object  # … and a test whether it agrees with the sentence
     wanted: str
 
 
 @dataclass
 class Curve:
-    """Throughput of locks over threads, M/s, of a program whose critical section is known but for the length of its unit."""
+    """Throughput of locks over threads, M/s, of a program whose critical section is known except for the length of its unit."""
 
     id: str
     machine: str
@@ -79,7 +79,7 @@ def ratio(a, b, threads, key="throughput"):
 
 
 def skew(lock, threads):
-    """How many acquisitions the first node had for one of the second."""
+    """Returns the number of acquisitions of the first node for one of the second."""
 
     def value(p):
         nodes = {}
@@ -91,7 +91,7 @@ def skew(lock, threads):
 
 
 def best_up_to(lock, others):
-    """The number of threads up to which `lock` is the best."""
+    """Returns the number of threads up to which `lock` is the best."""
 
     def value(p):
         last = 0
@@ -105,7 +105,7 @@ def best_up_to(lock, others):
 
 
 def stays_below_from(a, b):
-    """The number of threads from which on `a` is below `b`; none if it never is."""
+    """Returns the number of threads from which on `a` is below `b`; none if it never is."""
 
     def value(p):
         below = None
@@ -119,7 +119,7 @@ def stays_below_from(a, b):
 
 
 def drop_from(locks, limit=0.8):
-    """The number of threads above which even the best lock has less than this share of its throughput at half as many."""
+    """Returns the number of threads above which even the best lock has less than this share of its throughput at half as many."""
 
     def value(p):
         for t in p.counts():
@@ -135,17 +135,17 @@ def peak_at(lock):
 
 
 def wait_if_any(p, lock):
-    """Lockmeter's mean wait is over the waiters."""
+    """Returns Lockmeter's mean wait, which is over the waiters."""
     return p(lock, 8, "wait_ns.mean") / (1 - p(lock, 8, "found_free") / p(lock, 8, "admissions"))
 
 
 def misses(lock, seconds=10):
-    """In as many seconds."""
+    """Returns the misses in so many seconds."""
     return lambda p: p(lock, 32, "misses") / (p(lock, 32, "run_ns") * 1e-9) * seconds
 
 
 SPINLOCK = "ttas-linux-spin"  # Fairlocks'
-# What libslock's names are here. Callers keep the queue nodes there.
+# Our names of libslock's locks. In libslock callers keep the queue nodes.
 LIBSLOCK = {"TAS": "tas-spin", "TTAS": "ttas-spin", "TICKET": "ticket-spin", "MCS": "mcs-node-spin", "CLH": "clh-node-spin"}
 CR = {"MCS-S": "mcs-spin", "MCS-STP": "mcs", "MCSCR-S": "mcscr-spin", "MCSCR-STP": "mcscr"}
 FEW = ["ticket-spin", "twa-spin", "mcs-spin"]
@@ -173,12 +173,13 @@ RUNS = {
                             {"cs": 1, "ncs": 50, "shared": 1}),
 }
 
-# What the rules of held_out.py's trials would do to the number that x5-2's per_read was set for.
+# The effect of the rules of held_out.py's trials on the number for which x5-2's per_read was set.
 OVERTAKES = Run("mutexbench", "x5-2", ["ticket-spin", "mcs-spin"], RUNS["x5-2"].threads, seeds=2)
 
 
 def figure_4():
-    """Malthusian Locks' table: of the nine rows all but the watts. Spinning waiters never sleep, and all threads of a FIFO lock take turns."""
+    """Returns the numbers of the table of Malthusian Locks: of the nine rows all except the watts. Spinning waiters never
+    sleep, and all threads of a FIFO lock take turns."""
     rows = [
         ("throughput, M/s", "throughput", 1, (0.7, 0.1, 1.3, 1.6)),
         ("LWSS, threads", "lwss", 1, (32, 32, 5.3, 5.1)),
@@ -189,8 +190,8 @@ def figure_4():
         ("CPUs", "cpus_used", 1, (32, 16.8, 32, 5.2)),
         ("misses in 10 s", None, 1, (11e6, 10e6, 152e3, 172e3)),
     ]
-    # As the machine's file says, `miss` was set so that MCSCR's threads fit into the cache. Of as many as take turns follows how many
-    # come between two of one thread.
+    # As the machine's file says, `miss` was set so that MCSCR's threads fit into the cache. The number of threads that take turns
+    # determines the number of admissions between two of one thread.
     served = {("throughput, M/s", "MCSCR-S"): ("cache.miss",),
               ("LWSS, threads", "MCSCR-S"): ("cache.miss",), ("LWSS, threads", "MCSCR-STP"): ("cache.miss",),
               ("MTTR, threads", "MCSCR-S"): ("cache.miss",), ("MTTR, threads", "MCSCR-STP"): ("cache.miss",),
@@ -210,7 +211,8 @@ def figure_4():
 
 
 def table_4(form):
-    """Fairlocks' Reflex under both lengths of a system call with which the spin lock is found free as often as there."""
+    """Returns the numbers of Fairlocks' Reflex under both lengths of a system call with which the spin lock is found free
+    as often as there."""
     fair, run = "fairlock-spin", f"reflex, {form}"
     free = lambda lock: lambda p: p(lock, 8, "found_free") / p(lock, 8, "admissions")
     rows = [

@@ -1,7 +1,7 @@
-"""lab/pages/claims.md from lab/results/claims.json: a row for each result of the papers, with what is claimed and what was seen here.
+"""lab/pages/claims.md from lab/results/claims.json: a row for each result of the papers, with the claim and our result.
 
-Verdicts of the simulated machine stand in the same file, by row; python3 -m lab.claims.simulated --write-doc writes them. All else in it is
-written by hand. Without an option: says whether the page agrees."""
+Verdicts of the simulated machine stand in the same file, by row; python3 -m lab.claims.simulated --write-doc writes them. The rest of the
+file is written by hand. Without an option, the script says whether the page agrees."""
 
 import argparse
 import json
@@ -25,7 +25,7 @@ def write(ledger):
 
 
 def rows_named(cell):
-    """The rows that a first cell names: "T3, T4", "G1, G2, G4–G7"."""
+    """Returns the rows that a first cell names: "T3, T4", "G1, G2, G4–G7"."""
     names = []
     for part in cell.replace(" ", "").split(","):
         first, _, last = part.partition("–")
@@ -34,7 +34,7 @@ def rows_named(cell):
 
 
 def verdict_of(row, simulated):
-    """The verdict in the row, then those of the simulated machine."""
+    """Returns the verdict in the row, then those of the simulated machine."""
     names = rows_named(row["row"])
     shown = [(f"{name} " if len(names) > 1 else "") + simulated[name] for name in names if name in simulated]
     parts = [row["verdict"]] if "verdict" in row else []

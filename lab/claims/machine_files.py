@@ -1,4 +1,5 @@
-"""Which machine a result was simulated on: a digest of the values in its machine file. Sources, comments and layout do not count."""
+"""The identity of a result's simulated machine: a digest of the values in its machine file. Sources, comments and layout do not
+count."""
 
 import hashlib
 import json

@@ -1,10 +1,11 @@
 """The rows of the claims ledger on the simulated machine: their runs and the wanted figures. Used by simulated.py.
 
 A figure is a number of one run (one seed, one jitter) over all points of the row; `holds` judges its median. A figure without it
-is reported and not judged; so is one that a number of the machine was set for. "As good as" is within 10 %, as in the ledger.
+is reported and not judged; so is a figure to which a number of the machine was fitted. "As good as" is within 10 %, as in the
+ledger.
 
 If a property of a machine is not known, or a program's waiters may spin for longer or shorter, a row has several *forms*. Each form
-runs everything and is judged by itself.
+runs all sweeps and is judged by itself.
 """
 
 from dataclasses import dataclass, field
@@ -17,12 +18,12 @@ class Sweep:
     locks: list
     threads: list
     settings: dict = field(default_factory=dict)
-    ms: float | None = 2  # if None, the usual length: with more threads than CPUs, until all have had several turns of them
+    ms: float | None = 2  # if None, the usual length: with more threads than CPUs, until all have run several times
     seeds: int = 5
     pinned: bool = False
     others: int = 0
     placement: str = ""  # compact, scattered, even, or a list of CPUs; if empty, the program's
-    spin: int | None = None  # how long waiters spin that will sleep, in ns; if None, the machine's
+    spin: int | None = None  # the spin budget of waiters that then sleep, in ns; if None, the machine's
     machine_settings: dict = field(default_factory=dict)  # section.key: value, as in the machine's file
 
 
@@ -38,7 +39,7 @@ class Form:
 
 @dataclass
 class Forms:
-    what: str = ""  # they are forms of
+    what: str = ""  # the subject of the forms
     all: list = field(default_factory=lambda: [Form()])
     jitters: tuple = (0.5, 1, 2)  # of the machine's, the usual one in the middle
 
@@ -49,9 +50,9 @@ class Figure:
     of: object
     wanted: str = ""
     holds: object = None
-    fitted: bool = False  # a number of the machine was set for it: shown, and no evidence
-    alone: str = ""  # its name on the page, where figures that `what` refers to do not precede it
-    told: bool = False  # stands on the page, though not judged
+    fitted: bool = False  # a number of the machine was fitted to it: shown, but no evidence
+    alone: str = ""  # its name on a page without the preceding figures, to which `what` refers
+    told: bool = False  # is on the page, though not judged
 
 
 @dataclass
@@ -64,7 +65,7 @@ class Row:
     fitted: str = ""
     forms: Forms = field(default_factory=Forms)
     unanswerable: str = ""  # a part of the claim: "what: because …"
-    why: str = ""  # why a figure is not as wanted, or what decides the verdict
+    why: str = ""  # the reason why a figure is not as wanted, or the cause of the verdict
 
 
 def at_least(limit):
@@ -76,7 +77,7 @@ def at_most(limit):
 
 
 def above(limit):
-    """What does nothing is exactly as without it: that is not more."""
+    """Returns a test for a value above the limit. A part without an effect gives exactly the limit, which is not above it."""
     return lambda v: v > limit
 
 
@@ -105,7 +106,7 @@ def largest_ratio(a, b, least=1, most=10**6, sweep=0):
 
 
 def falls_below(a, b, sweep=0):
-    """The number of threads from which on `a` stays below `b`; one more than the most if it never does."""
+    """Returns the number of threads from which on `a` stays below `b`; one more than the largest number if it never does."""
 
     def of(p):
         below = p.counts(sweep)[-1] + 1
@@ -127,7 +128,7 @@ def peak(lock, p, sweep=0):
 
 
 def skew(p, lock, threads, sweep=0):
-    """How many acquisitions the first node had for one of the second."""
+    """Returns the number of acquisitions of the first node for one of the second."""
     nodes = {}
     for operations, socket in zip(p(lock, threads, "operations", sweep), p(lock, threads, "sockets", sweep)):
         nodes[socket] = nodes.get(socket, 0) + operations
@@ -150,7 +151,7 @@ PARTS = [f"loiter-{part}" for part in ("eager", "cap", "cull", "defer", "numa", 
 
 
 def part(name, of="throughput", sweep=0, threads=None):
-    """LOITER with one part changed, of LOITER."""
+    """Returns the figure of a LOITER with one part changed, relative to LOITER's."""
     return lambda p: p("loiter-" + name, threads or p.counts(sweep)[0], of, sweep) / p("loiter", threads or p.counts(sweep)[0], of, sweep)
 
 
@@ -163,7 +164,7 @@ def free(p, lock):
 
 
 def waits_if_any(p, lock):
-    """Lockmeter's mean wait is over the waiters."""
+    """Returns Lockmeter's mean wait, which is over the waiters."""
     return p(lock, 8, "wait_ns.mean") / (1 - free(p, lock))
 
 
@@ -172,7 +173,7 @@ def hand_over(lock, of, threads=32, sweep=0):
 
 
 def looks_ratio(a, b, threads, sweep):
-    """Polls of waiters, an operation."""
+    """Returns the ratio of the waiters' polls an operation."""
     return lambda p: (p(a, threads, "looks", sweep) / p(a, threads, sweep=sweep)) / (p(b, threads, "looks", sweep) / p(b, threads, sweep=sweep))
 
 
@@ -195,9 +196,10 @@ STORES = Forms("forms of stores", [
 
 
 def coherence_of(per_read, directory):
-    """Of a machine whose file has stores that ask ahead until a hit. Besides forms of stores: a store of a line that the core has just read
-    may need no journey of its own; a cache may answer requests for a line one after the other, each in its whole latency; a line's
-    home may be busy for as long as the longest journey (the trials of lab/pages/held-out.md)."""
+    """Returns the forms of a machine whose file has stores that ask ahead until a hit. Besides forms of stores: a store
+    of a line that the core has just read may need no journey of its own; a cache may answer requests for a line one after
+    the other, each in its whole latency; a line's home may be busy for as long as the longest journey (the trials of
+    lab/pages/held-out.md)."""
     return Forms("forms of coherence", STORES.all + [
         Form("one trip", {"coherence.load_then_store": "one trip"}),
         Form("a refetch at a time", {"coherence.per_read": str(per_read)}),
@@ -207,10 +209,10 @@ def coherence_of(per_read, directory):
 
 OF_X5_2, OF_E7 = coherence_of(50, 280), coherence_of(55, 640)
 # The two lengths of a system call outside of the lock under which test-and-set finds it free 35.3 times in a hundred (F5):
-# From `python3 -m lab.claims.simulated --fit-reflex`, which must run again when the NUMA-Q's file changes.
+# `python3 -m lab.claims.simulated --fit-reflex` finds them, and must run again when the NUMA-Q's file changes.
 REFLEX = Forms("lengths of a system call", [Form("short calls", settings={"work": 20000}), Form("long calls", settings={"work": 88000})])
-# How long a waiter spins that will sleep. The paper's 20000 cycles are 5555 ns on the T5; a round trip of a context switch, which it also
-# names as the limit, is longer.
+# The spin budgets of waiters that then sleep. The paper's 20000 cycles are 5555 ns on the T5; a round trip of a context switch, which it
+# also names as the limit, is longer.
 BUDGETS = Forms("spin budgets", [Form(f"{us:g} µs", spin=round(us * 1000)) for us in (5.555, 10, 20, 40, 140)], jitters=(1,))
 
 ROWS = [

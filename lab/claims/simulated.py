@@ -1,10 +1,10 @@
 """The rows of the claims ledger that the simulated machine can show.
 
 Each row runs `usher sim` with up to five seeds and three jitters (the machine's, half and twice of it), computes its figures for each
-seed and jitter, and says whether the medians are as the paper says. A row with several forms does so for each of them. Written down
-are a JSON file a row under lab/results/simulated/ and, with --write-doc, lab/pages/simulated-claims.md and the verdicts in
-lab/results/claims.json, with the page that is made of it. --charts draws the charts of lab/pages/simulated-claims.md. With --no-run
-the figures come from the JSON files: alone it prints them, with --write-doc it writes the pages.
+seed and jitter, and says whether the medians are as the paper says. A row with several forms does so for each of them. It writes a
+JSON file a row under lab/results/simulated/ and, with --write-doc, lab/pages/simulated-claims.md and the verdicts in
+lab/results/claims.json, and the page that is made of it. --charts draws the charts of lab/pages/simulated-claims.md. With --no-run
+the figures come from the JSON files: alone, the option prints them; with --write-doc it writes the pages.
 """
 
 import argparse
@@ -45,7 +45,7 @@ class Points:
 
     def __init__(self, points):
         self.points = points
-        self.settled = True  # all that was asked for
+        self.settled = True  # all wanted points
 
     def __call__(self, lock, threads, of="throughput", sweep=0):
         point = self.points[sweep][(lock, threads)]
@@ -59,7 +59,7 @@ class Points:
 
 
 def options_of(form):
-    """What a form adds to a command."""
+    """Returns the options that a form adds to a command."""
     words = ["--spin", str(form.spin)] if form.spin is not None else []
     for name, value in form.machine_settings.items():
         words += ["--set-machine", f"{name}={value}"]
@@ -89,7 +89,7 @@ def commands_of(row):
 
 
 def forms_of(row):
-    """The names of the forms, and their additions to the commands."""
+    """Returns the names of the forms, and their additions to the commands."""
     return [{"name": f.name, "options": shlex.join(options_of(f))} for f in row.forms.all]
 
 
@@ -100,12 +100,12 @@ def in_form(sweep, form):
 
 
 def has_no_budget(lock):
-    """Its waiters read no spin budget: they poll, yield or sleep all the time, or park at once."""
+    """Whether the lock's waiters read no spin budget: they poll, yield or sleep all the time, or park at once."""
     return lock == "null" or catalog.way_of(lock).limit != "spin"
 
 
 def parts_of(sweep):
-    """Locks whose waiters do not ask for a budget need not run once for each."""
+    """Splits a sweep: locks whose waiters read no budget need only one run for all budgets."""
     if sweep.spin is None:
         return [sweep]
     without = [lock for lock in sweep.locks if has_no_budget(lock)]
@@ -120,7 +120,7 @@ class Runner:
         self.done = {}
 
     def points(self, sweep, jitters):
-        """{(seed, place of the jitter): {(lock, threads): point}}"""
+        """Returns {(seed, place of the jitter): {(lock, threads): point}}."""
         found = {}
         for part in parts_of(sweep):
             for key, points in self.run(part, jitters).items():
@@ -150,7 +150,7 @@ class Runner:
 
 
 def unsettled_of(sweeps):
-    """How many runs there were, and of which lock with how many threads how many had not settled."""
+    """Returns the number of runs, and of those that had not settled by lock and number of threads."""
     runs, unsettled = 0, {}
     for sweep in sweeps:
         for points in sweep.values():
@@ -163,7 +163,7 @@ def unsettled_of(sweeps):
 
 
 def hashes(row):
-    """Of the files of its machines."""
+    """Returns the digests of the files of a row's machines."""
     names = sorted({sweep.machine for sweep in row.sweeps})
     return {name: digest(MACHINES / f"{name}.toml") for name in names}
 
@@ -189,7 +189,7 @@ def measure(usher, row):
 
 
 def measured(row):
-    """What was written down of the row; None if nothing was."""
+    """Returns the stored result of the row; None if there is none."""
     file = FOLDER / f"{row.id}.json"
     if not file.is_file():
         return None
@@ -209,7 +209,7 @@ def measured(row):
 
 
 def judge(row, result):
-    """For each form, of each figure its values and whether they are as wanted, by the present row."""
+    """Returns, for each form, the values of each figure, and whether they are as wanted by the present row."""
     judged = []
     for form in result["forms"]:
         figures = []
@@ -241,7 +241,7 @@ def listed(names):
 
 
 def verdict_of(row, forms):
-    """One verdict if all forms agree. Otherwise the verdicts with their forms, the best first."""
+    """Returns one verdict if all forms agree; otherwise the verdicts with their forms, the best first."""
     by_verdict = {}
     for form in forms:
         by_verdict.setdefault(verdict_of_form(form["figures"]), []).append(form["name"])
@@ -289,7 +289,7 @@ def seen(figure):
 
 
 def settling_of(forms):
-    """What of a row has not settled, as a sentence; empty if all has settled."""
+    """Returns a sentence on the runs of a row that have not settled; empty if all have settled."""
     told = []
     for form in forms:
         if form["unsettled"]:
@@ -299,8 +299,8 @@ def settling_of(forms):
 
 
 def listed_figures(row, forms):
-    """Of each figure that is on the page the name, the required value, and what was seen: figures that decide the verdict, those that are
-    told, and all of a row that judges none."""
+    """Returns the name, the required value and the result of each figure on the page: figures that decide the verdict,
+    reported figures, and all figures of a row that judges none."""
     names, verdicts = [form["name"] for form in forms], [verdict_of_form(form["figures"]) for form in forms]
     for i, figure in enumerate(forms[0]["figures"]):
         same = [form["figures"][i] for form in forms]
@@ -313,7 +313,7 @@ def listed_figures(row, forms):
 
 
 def telling(value, holds):
-    """A number with as many digits as show on which side of its bound it lies."""
+    """Returns a number with enough digits to show on which side of its bound it lies."""
     for text in [number(value)] + [f"{value:.{digits}g}" for digits in (4, 5, 6)]:
         if bool(holds(float(text))) == bool(holds(value)):
             break
@@ -326,8 +326,8 @@ def span(ends, holds):
 
 
 def missed_text(missed, forms):
-    """The medians of the forms whose medians are not as wanted. Of a row with one form also the range over the seeds, and that over the
-    jitters, if one of its ends is judged otherwise than the median."""
+    """Returns the medians of the forms whose medians are not as wanted. For a row with one form also the range over the
+    seeds, and that over the jitters, if one of its ends is judged otherwise than the median."""
     holds = missed[0][0]["test"]
     star = "*" * any(f["unsettled"] for f, _ in missed)
     text = span([f["median"] for f, _ in missed], holds) + star
@@ -346,7 +346,7 @@ def named(some, forms):
 
 
 def told_text(figures, forms):
-    """The medians of the forms; those within 10 % of each other as one range."""
+    """Returns the medians of the forms; those within 10 % of each other are one range."""
     groups = []
     for figure, name in sorted(zip(figures, forms), key=lambda pair: pair[0]["median"]):
         if not groups or figure["median"] > 1.1 * groups[-1][0][0]["median"]:
@@ -362,7 +362,7 @@ def told_text(figures, forms):
 
 
 def is_plain(row, forms):
-    """Reproduced without a restriction."""
+    """Whether a row is reproduced without a restriction."""
     return not row.unanswerable and all(verdict_of_form(form["figures"]) == "reproduced" for form in forms)
 
 
@@ -371,13 +371,14 @@ def figures_file(row):
 
 
 def lines_of(text, indent=""):
-    """A paragraph in lines of at most 148 columns. A sign stays with its number: a line that begins with > is a quotation."""
+    """Returns a paragraph in lines of at most 148 columns. A sign stays with its number: a line that begins with > is a
+    quotation."""
     bound = re.sub(r"([<>≤≥]) ", "\\1\u00a0", re.sub(r" ([<>])", "\u00a0\\1", text))
     return textwrap.fill(bound, 148, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False).replace("\u00a0", " ")
 
 
 def words_of(row):
-    """What is to be known of a row besides its figures."""
+    """Returns the remarks on a row."""
     parts = [row.why, row.remark]
     parts += [f"Not answerable here: {row.unanswerable}."] if row.unanswerable else []
     parts += [f"Fitted: {row.fitted}."] if row.fitted else []
@@ -385,14 +386,15 @@ def words_of(row):
 
 
 def entry_of(row, forms):
-    """Of a row that is not plainly reproduced: what was seen, and why."""
+    """Returns the entry of a row that is not plainly reproduced: the results, and the reason."""
     judged = any(f["holds"] is not None for form in forms for f in form["figures"])
     words = words_of(row) + ("" if row.why or row.unanswerable or not judged else " Not explained.")
     return lines_of(f'- <a id="{row.id.lower()}"></a>**{row.id}, {row.title}** ([figures]({figures_file(row)})). {words.strip()}', "  ")
 
 
 def section_of(title, rows):
-    """A paper's rows that are not plainly reproduced: their words, and the figures that decide. Of the others what is to be known."""
+    """Returns a paper's section: its rows that are not plainly reproduced, with remarks and deciding figures, and the
+    remarks on the other rows."""
     plain = [row for row, forms in rows if is_plain(row, forms)]
     parts = [f"## {title}"]
     others = [(row, forms) for row, forms in rows if not is_plain(row, forms)]
@@ -408,13 +410,13 @@ def section_of(title, rows):
 
 
 def papers_of(ledger):
-    """Of each paper its title and, by row, the place in it."""
+    """Returns each paper's title and, by row, the place in the paper."""
     return [(paper["title"], {name: row["source"] for row in paper["rows"] for name in claims.rows_named(row["row"])})
             for paper in ledger["papers"]]
 
 
 def table_of(rows, places):
-    """`rows`: with the judged forms of each, or None. `places`: of each row its place in the paper."""
+    """Returns a table of the rows. `rows` has the judged forms of each, or None; `places` has each row's place in the paper."""
     cells = []
     for row, forms in rows:
         if forms is None:
@@ -426,7 +428,7 @@ def table_of(rows, places):
 
 
 def page_of(page, rows, ledger):
-    """The page with new content between its markers."""
+    """Returns the page with new content between its markers."""
     papers = papers_of(ledger)
     places = {name: place for _, of_paper in papers for name, place in of_paper.items()}
     page = harness.between_markers(page, "verdicts", table_of(rows, places))
@@ -437,7 +439,7 @@ def page_of(page, rows, ledger):
 
 
 def charts_of(page):
-    """Of each chart on the page the file, and the arguments of the command that draws it."""
+    """Returns, for each chart on the page, the file, and the arguments of the command that draws it."""
     files = [f"lab/{name}" for name in re.findall(r"\]\(\.\./(results/simulated/\w+\.svg)\)", page)]
     commands = [shlex.split(line)[1:] for line in re.findall(r"^    (usher sim .+)$", page, re.M)]
     if len(files) != len(commands):
@@ -455,7 +457,8 @@ def draw(usher):
 
 
 def fit_reflex(usher):
-    """Of both branches the length of a system call under which test-and-set is found free as often as in Fairlocks, Table 4."""
+    """Finds, for both branches, the length of a system call under which test-and-set is found free as often as in
+    Fairlocks, Table 4."""
     asked = 0.353
     row = next(r for r in ROWS if r.id == "F5")
     sweep = dataclasses.replace(row.sweeps[0], locks=row.sweeps[0].locks[:1])
@@ -489,7 +492,7 @@ def print_row(row, result):
 
 
 def run_rows(usher, rows):
-    """Measured, written down, and printed."""
+    """Measures the rows, writes and prints the results."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     for row in rows:
         result = measure(usher, row)
@@ -498,7 +501,7 @@ def run_rows(usher, rows):
 
 
 def judged_rows():
-    """All rows, with the judged forms of each; None for those without figures."""
+    """Returns all rows, with the judged forms of each; None for rows without figures."""
     return [(row, judge(row, result) if (result := measured(row)) else None) for row in ROWS]
 
 

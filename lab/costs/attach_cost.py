@@ -1,11 +1,11 @@
-"""What `usher stat -p` costs the process that it attaches to, at worst: the table of docs/security.md.
+"""The greatest cost of `usher stat -p` for the process to which it attaches: the table of docs/security.md.
 
   python3 -m lab.costs.attach_cost               measures, and writes lab/results/attach-cost.json: about a minute
   python3 -m lab.costs.attach_cost --write-doc   sets the result into the page; measures nothing
 
 The program is tests/stat/programs/attached.c: two threads lock a mutex, one never waits and notes the longest time between two
-readings of its clock. That time contains what other threads and programs take of its CPU, so it stands beside the same without an
-observer. The stop itself is measured by the observer, from the first thread's stop until the last one went on."""
+readings of its clock. That time contains the CPU time of other threads and programs, so the same time without an observer is
+beside it. The stop itself is measured by the observer, from the first thread's stop until the last one runs again."""
 
 import json
 import os
@@ -21,7 +21,7 @@ from lab.run.runner import Resident, kib, preloaded
 
 RESULT = TREE / "lab/results/attach-cost.json"
 PAGE = TREE / "docs/security.md"
-LIMIT = 60  # seconds, for anything that is started
+LIMIT = 60  # seconds, for every started program
 SITUATIONS = {"4 threads": ["threads", "0"], "300 threads, most asleep": ["threads", "296"],
               "2,000 threads, most asleep": ["threads", "1996"], "a thread in `vfork`": ["vfork"]}
 
@@ -34,7 +34,7 @@ class Program(Resident):
         self.longest_gap()
 
     def longest_gap(self):
-        """Since the last call, in milliseconds."""
+        """Returns the longest gap since the last call, in milliseconds."""
         return int(self.ask()) / 1000
 
     def state(self):
@@ -44,7 +44,7 @@ class Program(Resident):
 
 
 def attach(build, program, folder, seconds):
-    """The report, and the process's state in the middle of the recording."""
+    """Returns the report, and the process's state in the middle of the recording."""
     file = Path(folder) / "report.json"
     observer = subprocess.Popen([build.usher, "stat", "-p", str(program.pid), "--duration", str(seconds), "--json", file],
                                 stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=clean_environment())

@@ -1,8 +1,8 @@
-"""How many paths and decisions there are in lock() and unlock(): N-Path (Nejmeh 1988) and cyclomatic complexity (McCabe 1976),
-the figures of TWA (extended version), Table 1, for the locks of the catalogue.
+"""Counts the paths and decisions in lock() and unlock(): N-Path (Nejmeh 1988) and cyclomatic complexity (McCabe 1976), the
+figures of TWA (extended version), Table 1, for the locks of the catalogue.
 
-The code is what clang makes of the templates for one way of waiting: what `if constexpr` leaves out is not there. Helpers
-count where they are called. The rules:
+The code is that of the templates as clang instantiates them for one way of waiting, without branches that `if constexpr`
+removes. Helpers count where they are called. The rules:
 
   N-Path      the product over the statements of a sequence. if: condition + then + else (1 if there is none).
               while, do: condition + body + 1. for: the same + its init, which is a statement, + its step.
@@ -15,7 +15,7 @@ count where they are called. The rules:
               paper's atomic operations and Pause. But a wait of the platform's is `while (…) Pause()`.
               With --platform nothing of the platform's is a leaf.
 
-`folded`: a spinning form's poll() returns only with what was waited for, so `if (poll(…))` is no decision there.
+`folded`: a spinning form's poll() returns only with the awaited value, so `if (poll(…))` is no decision there.
 `pmccabe` (Debian) counts the decisions of the same code again, written out as one C function without expressions; it
 takes `for (;;)` for a decision, which is taken off here."""
 
@@ -38,10 +38,10 @@ WAITS = {"await"}
 LOOPS = {"WhileStmt", "DoStmt", "ForStmt", "CXXForRangeStmt"}
 
 
-# ---- what clang says ------------------------------------------------------------------------------------------------
+# ---- clang's syntax tree --------------------------------------------------------------------------------------------
 
 class Tree:
-    """The functions of a translation unit by clang's ids: their bodies and in which class they are."""
+    """The functions of a translation unit by clang's ids: their bodies and their classes."""
 
     def __init__(self, source, name, flags=()):
         with tempfile.TemporaryDirectory(prefix="usher-complexity-") as folder:
@@ -80,7 +80,7 @@ class Tree:
 
 
 def callee(call):
-    """The id of the function that is called."""
+    """Returns the id of the called function."""
     todo = call.get("inner", [])[:1]
     while todo:
         node = todo.pop(0)
@@ -96,10 +96,10 @@ def callee(call):
 # ---- counting -------------------------------------------------------------------------------------------------------
 
 class Value:
-    """Of an expression: its operators, and the N-Path, decisions and text of the helpers that it calls."""
+    """The counts of an expression: its operators, and the N-Path, decisions and text of the helpers that it calls."""
 
     def __init__(self):
-        self.operators = 0  # as N-Path counts
+        self.operators = 0  # as N-Path counts them
         self.decisions = 0
         self.before = 1
         self.helpers = 0    # their decisions
@@ -115,12 +115,12 @@ class Value:
         self.tokens += other.tokens
 
     def condition(self):
-        """C with as many decisions."""
+        """Returns C with as many decisions."""
         return "".join(["c"] + self.tokens)
 
 
 class Counted:
-    """Of a statement. `ends`: control does not go on behind it."""
+    """The counts of a statement. `ends`: control does not go on behind it."""
 
     def __init__(self, paths=1, decisions=0, text=(), ends=False):
         self.paths, self.decisions, self.text, self.ends = paths, decisions, list(text), ends
@@ -141,7 +141,7 @@ class Counter:
         kind = node.get("kind", "")
         inner = node.get("inner", [])
         if kind == "LambdaExpr" or kind.endswith("Attr"):
-            return v  # it counts where it is called
+            return v  # the function counts where it is called
         if kind == "ConstantExpr":
             return v
         for child in inner:
@@ -180,7 +180,7 @@ class Counter:
         return v
 
     def says_nothing(self, node):
-        """A declaration without code, or an `if constexpr` whose branch is empty."""
+        """Whether the node is a declaration without code, or an `if constexpr` whose branch is empty."""
         kind = node.get("kind")
         if kind == "NullStmt":
             return True
@@ -195,7 +195,7 @@ class Counter:
 
     @staticmethod
     def taken(node):
-        """What an `if constexpr` leaves."""
+        """Returns the branch that an `if constexpr` leaves."""
         inner = [c for c in node.get("inner", [])]
         condition = next(i for i, c in enumerate(inner) if c.get("kind") == "ConstantExpr")
         truth = inner[condition].get("value") == "true"
@@ -205,7 +205,8 @@ class Counter:
         return branches[1] if len(branches) > 1 else None
 
     def polls(self, node):
-        """True: a condition that holds once a spinning form is there; False: its contrary; None: another."""
+        """True for a condition that holds after the wait of a spinning form; False for its contrary; None for another
+        condition."""
         kind, inner = node.get("kind", ""), node.get("inner", [])
         if kind == "UnaryOperator" and node.get("opcode") == "!":
             known = self.polls(inner[0])
@@ -351,7 +352,7 @@ class Counter:
 
 
 def pmccabe(functions):
-    """{name: cyclomatic complexity} by pmccabe, of {name: lines of C}; None without it."""
+    """Returns {name: cyclomatic complexity} from pmccabe, for {name: lines of C}; None without pmccabe."""
     if not shutil.which("pmccabe"):
         return None
     with tempfile.TemporaryDirectory(prefix="usher-complexity-") as folder:
@@ -368,7 +369,7 @@ def pmccabe(functions):
 
 
 def count(tree, function, **how):
-    """N-Path, cyclomatic complexity and the code written out of a function."""
+    """Returns N-Path, cyclomatic complexity and the code of a function, written out."""
     whole = Counter(tree, **how).statement(tree.bodies[function])
     return whole.paths, 1 + whole.decisions, whole.text
 
@@ -380,7 +381,7 @@ def catalogue():
 
 
 def driver(locks, kind):
-    """A translation unit with a function for each lock's lock() and unlock()."""
+    """Returns a translation unit with a function for each lock's lock() and unlock()."""
     text = ['#include "usher/platform/native.hpp"', '#include "usher/core/waiting.hpp"']
     known = catalogue()
     text += sorted({f'#include "usher/locks/{known[name][0]}"' for name in locks})
@@ -393,7 +394,7 @@ def driver(locks, kind):
 
 
 def measure(locks, kind, with_platform=False):
-    """{(lock, operation): {…}}"""
+    """Returns {(lock, operation): {…}}."""
     tree = Tree(driver(locks, KINDS[kind]), "usher::", [f"-I{TREE / 'include'}"])
     results, texts = {}, {}
     for i, name in enumerate(locks):

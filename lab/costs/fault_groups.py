@@ -7,7 +7,7 @@ from lab.costs.summaries import Column, at, by_name, code, figure, listed, names
 GROUPS = ["signalled", "held", "deadlines", "broadcast"]
 FILE = "faults"
 TITLE = "Waits that were too long"
-# Where a point takes long: these and no others unless locks are named.
+# The locks of points that take long, unless locks are named.
 NOTABLE = ["loiter", "mcs", "mcscr", "ticket", "twa", "fairlock", "clh"]
 LIMIT = 60  # seconds, for runs that may not end
 
@@ -19,7 +19,7 @@ def rounds_of(options, otherwise):
 
 
 def document_of(runner):
-    """Reads a program's JSON without its provenance."""
+    """Returns a reader of a program's JSON, without its provenance."""
     def read(text):
         found = runner.document(text)
         if found is not None:
@@ -39,7 +39,7 @@ def measure(runner, where, rounds, program, arguments, limit, jobs=1, candidates
 
 # ---- signalled -------------------------------------------------------------------------------------------------------
 
-# hold in µs, how, seconds of a run, patience, rounds, candidates at once
+# hold in µs, kind of hold, seconds of a run, patience, rounds, candidates at once
 SIGNALLED = [(10, "spin", 0.3, 1, 1, 1), (100, "spin", 0.3, 1, 1, 1), (1000, "sleep", 0.4, 2, 2, 4),
              (20000, "sleep", 1, 2, 2, 8), (200000, "sleep", 2, 3, 2, 14)]
 
@@ -66,7 +66,7 @@ def length_of(hold):
 
 
 def kinds_of_traffic(points):
-    """[(hold in µs, how, µs between two uses)]"""
+    """Returns [(hold in µs, kind of hold, µs between two uses)]."""
     return list(dict.fromkeys((p["hold_us"], p["hold"], p.get("outside_us", 0)) for p in points))
 
 
@@ -79,7 +79,7 @@ def pause(outside):
 
 
 def mean_wait(point, who):
-    """Over all rounds, in ms: (mean, whether it is a lower bound, because turns were ended by force)."""
+    """Returns, over all rounds, (mean in ms, whether it is a lower bound, because turns were ended by force)."""
     total = sum(r[who + "_us"]["mean"] * r[who + "_us"]["n"] for r in point["rounds"])
     n = sum(r[who + "_us"]["n"] for r in point["rounds"])
     return (total / n / 1000 if n else None), any(r[who + "_relieved"] for r in point["rounds"])
@@ -95,7 +95,8 @@ def wait_figure(points, who):
 
 
 def excess(point):
-    """By how many ms the signalled thread waits longer than the newcomer, and its sign in words: either wait can be a lower bound."""
+    """Returns the milliseconds by which the signalled thread waits longer than the newcomer, and the sign in words:
+    either wait can be a lower bound."""
     (signal, bound), (coming, other) = mean_wait(point, "signalled"), mean_wait(point, "newcomer")
     if signal is None or coming is None:
         return None, ""
@@ -103,7 +104,7 @@ def excess(point):
 
 
 def over_the_limit(points, hold_us):
-    """In words: the candidates whose signalled threads wait too long."""
+    """Returns in words the candidates whose signalled threads wait too long."""
     found = []
     for name, point in points.items():
         value, sign = excess(point)
@@ -165,7 +166,7 @@ def slowest_order(r):
 
 
 def best(points, get):
-    """The minimum over the rounds: without contention, noise only adds. `>`: the time did not suffice for all."""
+    """Returns the minimum over the rounds: without contention, noise only adds. `>`: the time did not suffice for all."""
     def of_name(name):
         if name not in points:
             return None
@@ -260,7 +261,7 @@ def deadlines_tables(group):
 
 # ---- broadcast -------------------------------------------------------------------------------------------------------
 
-# hold in µs, how, broadcasts that are timed, and looked at, candidates at once
+# hold in µs, kind of hold, broadcasts that are timed, and inspected, candidates at once
 BROADCAST = [(10, "spin", 5, 2, 1), (1000, "sleep", 4, 2, 5), (1000, "spin", 2, 1, 1)]
 
 
@@ -279,12 +280,12 @@ def missing_of(point):
 
 
 def until_through(points):
-    """The median; the first broadcast that took longer than the patience is the last."""
+    """Returns the median; the first broadcast that took longer than the time limit is the last."""
     def of_name(name):
         point = points.get(name)
         if point is not None and missing_of(point):
             longest = max(r["us_until_through"]["max"] for r in point["rounds"]) / 1000
-            return 1e9 + missing_of(point), "> " + three_digits(longest)  # the more are missing, the worse
+            return 1e9 + missing_of(point), "> " + three_digits(longest)  # more missing waiters are worse
         return figure(point, of("us_until_through", "median", scale=1e-3))
     return of_name
 

@@ -25,7 +25,7 @@ def main():
     locks = options.locks.split(",")
 
     def medians(candidate):
-        """One run: {place: acquisitions a millisecond}."""
+        """Returns {place: median of the acquisitions a millisecond} of one run."""
         lock, which = candidate
         outcome = harness.run([build.program("alignment"), "--rounds", "1", "--seconds", str(options.seconds)], limit=60,
                               env=preloaded(libraries[which], lock))

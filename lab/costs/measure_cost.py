@@ -23,7 +23,7 @@ def environment(build, lock):
 
 
 def measure(build, locks, kind, options):
-    """Fastest and middle nanoseconds a pair of each lock; interleaved, each round in another order."""
+    """Returns the fastest and median nanoseconds a pair of each lock, from interleaved rounds, each in another order."""
     samples = rounds.sampled(locks, options.rounds, lambda lock: pair_ns(
         build, kind, options.iterations, options.batches, environment(build, lock)))
     base = min(samples[NATIVE])

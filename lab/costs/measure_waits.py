@@ -1,6 +1,6 @@
-"""What condition variables and semaphores cost through the preload, and what waking the latest waiter first gains: beside the
-C library's own, in interleaved rounds, so that noise affects all alike. Every run is a process of its own with a time limit from
-outside; a killed run is reported with the backtraces of its threads.
+"""Measures the cost of condition variables and semaphores through the preload, and the gain of waking the latest waiter first,
+in comparison with the C library's own, in interleaved rounds, so that noise affects all alike. Every run is a process of its own
+with a time limit from outside; a killed run is reported with the backtraces of its threads.
 
 Groups: costs, instructions, turns, lock, herd (written to waits.md and waits.json); queue, pool, workers (written to
 condition-variables.md and condition-variables.json), which are claims M8, M12 and M26; signalled, held, deadlines, broadcast
@@ -56,7 +56,7 @@ UNSELECTED = Candidate("library, no lock", "")
 
 @dataclass
 class Point:
-    """What one candidate did in one place, round after round."""
+    """The results of one candidate in one place, round after round."""
     candidate: Candidate
     where: dict
     results: list = field(default_factory=list)
@@ -71,7 +71,7 @@ class Runner:
         self.build, self.options = build, options
 
     def once(self, candidate, program, arguments, limit, read, prefix=()):
-        """(its figures, None) or (None, why there are none)."""
+        """Returns (its figures, None) or (None, the reason of the failure)."""
         command = [*prefix, self.build.program(program), *arguments, *candidate.arguments]
         outcome = harness.run(command, limit=limit, env=candidate.environment(self.build))
         if outcome.ok:
@@ -87,16 +87,16 @@ class Runner:
     document = staticmethod(lambda text: document(text))
 
     def catalog(self):
-        """The C library's, and ours under each of the locks that are asked for."""
+        """Returns the C library's candidate, and ours under each of the wanted locks."""
         return [NATIVE] + [Candidate(lock, lock) for lock in self.options.locks]
 
     def point(self, candidates, where, rounds, program, arguments, limit, read, prefix=(), jobs=1):
-        """One place: all candidates, interleaved, each round in another order; `jobs` of them at once, which is for programs
-        that sleep nearly all the time."""
+        """Measures one place: all candidates, interleaved, each round in another order; `jobs` of them at once, for
+        programs that sleep nearly all the time."""
         points = [Point(c, where) for c in candidates]
         for number in range(rounds):
             first = number % len(points)
-            # After two failures it does not get better, and each costs the whole time limit.
+            # After two failures further rounds fail, too, and each costs the whole time limit.
             due = [p for p in points[first:] + points[:first] if len(p.failures) < 2]
             with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
                 outcomes = pool.map(lambda p: self.once(p.candidate, program, arguments, limit, read, prefix), due)
@@ -126,8 +126,8 @@ def document(text):
     return found
 
 
-# Each group has a function that measures, {"points": [...]}, and one that makes the tables of a page from what the first returned.
-# "run" is what a round did, where the rounds do not say it.
+# Each group has a function that measures, {"points": [...]}, and one that makes the tables of a page from the first one's result.
+# "run" describes a round, if the rounds do not.
 
 def measured(points, **more):
     return {**more, "points": [p.as_json() for p in points]}
@@ -142,7 +142,7 @@ def seconds_in(points):
 
 
 def ranges(points, get, form="{:.2f}"):
-    """A column's text: the median over the rounds, with the range."""
+    """Returns a column's text: the median over the rounds, with the range."""
     points = by_name(points)
     return lambda name: (median(points[name], get), with_range(points[name], get, form)) if name in points else None
 
@@ -170,7 +170,7 @@ def costs(runner):
 
 
 def ratio_of_minima(points):
-    """To the C library's, which has its minimum in ns."""
+    """Returns the ratio to the C library's minimum; for the C library its minimum in ns."""
     points = by_name(points)
 
     def of_name(name):
@@ -197,7 +197,7 @@ FEW, MANY = 1000, 3000
 
 
 def instructions_of(build, candidate, what, folder):
-    """Instructions and locked ones of one operation."""
+    """Returns the instructions and the locked instructions of one operation."""
     profiles = []
     for iterations in (FEW, MANY):
         out = Path(folder) / f"{candidate.name.replace(' ', '-')}-{what}-{iterations}"
@@ -243,7 +243,7 @@ def instructions_tables(group):
 
 
 def contended_candidates(runner):
-    """The C library's, and ours with the locks that stand for the others."""
+    """Returns the C library's candidate, and ours with the locks that represent the others."""
     chosen = [lock for lock in ("loiter", "futex", "mcs", "mcscr") if lock in runner.options.locks]
     return [NATIVE, Candidate("pthread", "pthread")] + [Candidate(lock, lock) for lock in chosen]
 
@@ -364,7 +364,7 @@ def herd_tables(group):
 # ---- the second file: which waiter a signal wakes ---------------------------------------------------------------------------
 
 def queue(runner):
-    """M8."""
+    """Claim M8."""
     o = runner.options
     seconds, rounds = (0.3, 1) if o.quick else (o.seconds, o.rounds)
     candidates, points = [NATIVE], []
@@ -406,7 +406,7 @@ APPENDS = (FIFO, "0.5", "0.1", "0.01", MOSTLY_LIFO)
 
 
 def pool(runner):
-    """M12."""
+    """Claim M12."""
     o = runner.options
     seconds, rounds = (0.3, 1) if o.quick else (o.pool_seconds, o.rounds)
     appends = (FIFO, MOSTLY_LIFO) if o.quick else APPENDS
@@ -456,7 +456,7 @@ def pool_tables(group):
 
 
 def workers(runner):
-    """M26."""
+    """Claim M26."""
     o = runner.options
     seconds, rounds = (0.3, 1) if o.quick else (o.pool_seconds, o.rounds)
     semaphore = ("--semaphore",)
@@ -541,7 +541,7 @@ def write_page(folder, name, groups):
 
 
 def write(folder, group, content):
-    """The JSON of the group's file and its page. Groups that are not measured now stay as they were."""
+    """Writes the JSON of the group's file and its page. Groups that are not measured now stay unchanged."""
     name = next(name for name, groups in FILES.items() if group in groups)
     file = (RESULTS if Path(folder).resolve() == PAGES.resolve() else Path(folder)) / (name + ".json")
     groups = {**groups_in(file), group: content}
@@ -575,7 +575,7 @@ def parse_options():
                         "they sleep (as many as the point bears)")
     parser.add_argument("--note", metavar="TEXT", help="to be said under the tables, with what was measured")
     options = parser.parse_args()
-    options.given_rounds = options.rounds  # the groups of faults have numbers of their own
+    options.given_rounds = options.rounds  # the groups of faults have their own numbers of rounds
     if options.rounds is None:
         options.rounds = 7
     if options.rounds < 1 or options.seconds < 0.01 or options.pool_seconds < 0.01:
@@ -586,7 +586,7 @@ def parse_options():
 
 
 def groups_wanted(options):
-    """In the order in which they run."""
+    """Returns the groups in the order in which they run."""
     named = list(GROUPS) if not options.only else [
         group for name in options.only.split(",")
         for group in (fault_groups.GROUPS if name == "faults" else [name])]
@@ -624,8 +624,8 @@ def remarks_on(options, build):
 
 
 def run_group(group, runner, remarks):
-    """Measures, prints and writes one group; false if a run of it failed. Each group is written at its end, so that an interrupted run
-    keeps the groups before."""
+    """Measures, prints and writes one group; returns False if a run of it failed. Each group is written at its end, so
+    that an interrupted run keeps the groups before."""
     others = harness.OthersShare()
     found = GROUPS[group](runner)
     content = {**harness.provenance(runner.build, others), "remarks": remarks, **found}

@@ -1,12 +1,12 @@
-"""What Usher costs a server that does not wait for locks: memory, time to start, instructions of an uncontended lock and unlock.
-The tables of docs/production.md.
+"""Measures the cost of Usher for a server that does not wait for locks: memory, time to start, instructions of an uncontended
+lock and unlock. The tables of docs/production.md.
 
   python3 -m lab.costs.production_cost                 measures, and writes lab/results/production-cost.json: about half a minute
   python3 -m lab.costs.production_cost --write-doc     sets the result into the page; measures nothing
 
 Memory is the process's proportional share (PSS, /proc/PID/smaps_rollup) beside that of the same program without the library. Time to
-start is that of /bin/true, ways interleaved: the fastest and the CPU time, which other programs change least. Instructions are counted
-by valgrind and do not depend on the machine's load."""
+start is that of /bin/true, ways interleaved: the fastest start and the CPU time, which other programs change least. Instructions are
+counted by valgrind and do not depend on the machine's load."""
 
 import json
 import os
@@ -27,16 +27,16 @@ from lab.run.runner import Resident, kib, preloaded
 SOURCE = TREE / "tests/production/memory.c"
 RESULT = TREE / "lab/results/production-cost.json"
 PAGE = TREE / "docs/production.md"
-LIMIT = 60       # seconds, for anything that is started
+LIMIT = 60       # seconds, for every started program
 MUTEXES, THREADS = 100_000, 1_000
-# How a program is started: without the library, or with it and a lock or none.
+# The ways to start a program: without the library, or with it and a lock or none.
 WAYS = {"without": None, "no lock selected": "", "steady": "steady", "mcscr": "mcscr"}
 
 
 # ---- memory ----------------------------------------------------------------------------------------------------------
 
 def of_library(smaps):
-    """PSS of the library's file and the zeros behind it, KiB."""
+    """Returns the PSS of the library's file and of the zeros behind it, in KiB."""
     total, ours = 0, False
     for line in smaps.splitlines():
         if re.match(r"[0-9a-f]+-[0-9a-f]+ ", line):
@@ -47,7 +47,7 @@ def of_library(smaps):
 
 
 def settled(process):
-    """The rolled-up map when it has not changed for 0.1 s: threads have gone to sleep, and their stacks are touched."""
+    """Returns the rolled-up map when it has not changed for 0.1 s: threads have gone to sleep, and their stacks are touched."""
     last, deadline = "", time.monotonic() + LIMIT
     while time.monotonic() < deadline:
         text = process.proc("smaps_rollup")
@@ -74,7 +74,7 @@ def measure_memory(build, folder):
 # ---- start -----------------------------------------------------------------------------------------------------------
 
 def start_once(command, env):
-    """Seconds by the clock, and of CPU time."""
+    """Returns elapsed seconds and seconds of CPU time."""
     before = time.perf_counter()
     pid = os.posix_spawn(command[0], command, env)
     _, status, usage = os.wait4(pid, 0)

@@ -13,7 +13,7 @@ import catalog
 import harness
 
 DEFAULT = "steady"
-BY_NAME = 10  # a table of at most so many candidates names each
+BY_NAME = 10  # a table of at most so many candidates has a row for each
 WIDTH = 130
 
 CELLS = ("A row with a number in parentheses is a family of locks (a heading of [the catalogue](../../src/catalog/catalog.list)); "
@@ -36,7 +36,7 @@ def whole(value):
 
 
 def why_empty(point):
-    """Of a point without a result."""
+    """Returns the text of a point without a result."""
     if not point["failures"]:
         return "–"
     why = point["failures"][0]
@@ -44,7 +44,7 @@ def why_empty(point):
 
 
 def of(*path, scale=1.0):
-    """Gets a figure out of a round's JSON."""
+    """Returns a reader of a figure in a round's JSON."""
     def get(result):
         for key in path:
             result = result[key]
@@ -62,7 +62,7 @@ def median(point, get=itself):
 
 
 def figure(point, get=itself, show=three_digits):
-    """The median over the rounds and its text; None of no point, a value of None where there is no result."""
+    """Returns the median over the rounds and its text; None without a point, a value of None without a result."""
     if point is None:
         return None
     value = median(point, get)
@@ -72,7 +72,7 @@ def figure(point, get=itself, show=three_digits):
 
 
 def with_range(point, get=itself, form="{:.2f}"):
-    """The median over the rounds, and the range."""
+    """Returns the median over the rounds, and the range."""
     failed = len(point["failures"])
     return harness.median_range([get(r) for r in point["rounds"]], form) + (f", **{failed} failed**" if failed else "")
 
@@ -93,15 +93,15 @@ def names_in(points):
 
 @dataclass(frozen=True)
 class Column:
-    """`figure`: of a candidate's name: (value, text), or None. `least`: the smallest value is the worst one. `brief`: without the
-    worst lock of a family."""
+    """A column of a table. `figure` returns (value, text) for a candidate's name, or None. `least`: the smallest value is
+    the worst one. `brief`: without the worst lock of a family."""
     heading: str
     figure: Callable
     least: bool = False
     brief: bool = False
 
     def ordered(self, names):
-        """[(value, text, name)], the best one first; a candidate without a result is the worst one."""
+        """Returns [(value, text, name)], the best one first; a candidate without a result is the worst one."""
         found = [(*f, name) for name in names if (f := self.figure(name)) is not None]
         return sorted(found, key=lambda f: (f[0] is None, 0 if f[0] is None else -f[0] if self.least else f[0]))
 
@@ -109,7 +109,7 @@ class Column:
         ordered = self.ordered(names)
         if not ordered:
             return "–"
-        # Of two in the middle the one with the lower value.
+        # Of the two middle values the lower one.
         middle = ordered[len(ordered) // 2 if self.least else (len(ordered) - 1) // 2][1]
         _, worst, name = ordered[-1]
         return middle if self.brief or worst == middle else f"{middle}; {worst} {code(name)}"
@@ -124,7 +124,7 @@ def listed(names):
 
 
 def families(names):
-    """{the row's name: its locks}"""
+    """Returns {the row's name: its locks}."""
     if len(names) <= BY_NAME:
         return {code(name): [name] for name in names}
     ours = {lock.name: re.split("[:,]", lock.heading)[0] for lock in catalog.locks() if not lock.is_the_c_librarys}
@@ -139,13 +139,13 @@ def families(names):
 
 
 def table(names, columns, first="lock"):
-    """The heading and the rows."""
+    """Returns the heading and the rows."""
     return ([first] + [c.heading for c in columns],
             [[row] + [c.cell(those) for c in columns] for row, those in families(names).items()])
 
 
 def extremes(column, names, unit=""):
-    """In words, without ranges: the best and the worst."""
+    """Returns in words, without ranges, the best and the worst."""
     ordered = [f for f in column.ordered(names) if f[0] is not None]
     if not ordered:
         return "no result"
@@ -164,12 +164,12 @@ def without_default(names):
 
 
 def measuring(command):
-    """The command without the options that name files, except for the build."""
+    """Returns the command without the options that name files, except for the build."""
     return re.sub(r" --(?!build )[a-z-]+ \S*/\S*", "", command)
 
 
 def provenance(groups):
-    """One line for each machine, commit and command."""
+    """Returns one line for each machine, commit and command."""
     alike = {}
     for name, group in groups.items():
         alike.setdefault(harness.provenance_line({**group, "date": group["date"][:10], "command": measuring(group["command"]),
@@ -186,7 +186,8 @@ def rounds_of(group):
 
 
 def page(title, introduction, groups, tables, raw):
-    """`tables`: of a group's name: [(title, text, heading, rows)]; a text's lines that begin with a hyphen are a list."""
+    """Returns a page. `tables` has, by a group's name, [(title, text, heading, rows)]; a text's lines that begin with a
+    hyphen are a list."""
     text = [f"# {title}\n"] + ([filled(introduction) + "\n"] if introduction else [])
     for name, group in groups.items():
         for heading, explanation, head, rows in tables(name):
@@ -200,7 +201,7 @@ def page(title, introduction, groups, tables, raw):
 
 
 def compact(name, groups):
-    """JSON with one point a line, so that a diff shows the changed points."""
+    """Returns JSON with one point a line, so that a diff shows the changed points."""
     def short(value):
         return json.dumps(value, separators=(",", ":"))
 

@@ -11,8 +11,8 @@ from harness import die
 
 @dataclass(eq=False)
 class Case:
-    """A program and how it is run. In the texts, {threads} and {seconds} are what was asked for, {count} is the work
-    in all that takes about that long, {each} a thread's part of it, {clients} as many as redis needs for its threads,
+    """A program and its commands. In the texts, {threads} and {seconds} are the requested values, {count} is the total
+    work that takes about that long, {each} a thread's part of it, {clients} the number that redis needs for its threads,
     {user} the user of this process. at() fills them in."""
 
     name: str
@@ -40,7 +40,7 @@ class Case:
                 "user": pwd.getpwuid(os.geteuid()).pw_name}
 
     def at(self, threads, seconds):
-        """The case with its texts filled in."""
+        """Returns the case with its texts filled in."""
         v = self.values(threads, seconds)
         texts = {name: getattr(self, name).format(**v) for name in ("command", "before", "ready", "until")}
         return dataclasses.replace(self, **texts, prepare=[text.format(**v) for text in self.prepare])
@@ -49,7 +49,7 @@ class Case:
         return shlex.split(self.command)
 
     def line(self, *prefix):
-        """A line for a shell: the command after the words of `prefix`."""
+        """Returns a line for a shell: the command after the words of `prefix`."""
         return " ".join([f"{k}={shlex.quote(v)}" for k, v in self.environment.items()] +
                         [shlex.quote(w) for w in [*prefix, *self.words()]])
 
@@ -58,7 +58,7 @@ class Case:
 
 
 def chosen(cases, only):
-    """Those that a list of names with commas selects; all without it."""
+    """Returns the cases that a list of names with commas selects; all without it."""
     known = {case.name: case for case in cases}
     names = [name for name in (only or "").split(",") if name]
     for name in names:
@@ -70,13 +70,13 @@ def chosen(cases, only):
 # The TWA paper's options (extended version, figure 10); 100,000 keys as in its LevelDB test.
 ROCKSDB = ("--num=100000 --cache_size=100000 --cache_numshardbits=0 --compression_type=none --mmap_read=true "
            "--mmap_write=true --sync=false --verify_checksum=false --seed=1")
-# No disk in the measured part, no login, and reachable only through the scratch folder.
+# The server uses no disk in the measured part and no login, and is reachable only through the scratch folder.
 MARIADB = ("--no-defaults --user={user} --skip-networking --skip-grant-tables --innodb-log-file-size=16M "
            "--innodb-flush-log-at-trx-commit=0")
 PERL_THREADS = ("perl -Mthreads -Mthreads::shared -MTime::HiRes -e 1", "this perl has no threads", "perl")
 OLTP = "sysbench oltp_read_write --mysql-user=root --table-size=10000"
 
-# `usher try` runs these.
+# The programs that `usher try` runs.
 TRIED = [
     Case("sysbench-threads", "sysbench threads",
          "one lock, held while the thread gives its CPU away",
@@ -154,11 +154,11 @@ TRIED = [
          needs=[("redis-server", "redis-server"), ("redis-benchmark", "redis-tools"), ("redis-cli", "redis-tools")],
          ready="redis-cli -s redis.sock ping",
          until="redis-benchmark -s redis.sock --csv -t set -c {clients} -n {count}",
-         # Its threads spin: with more of them than CPUs there are some hundred requests a second.
+         # Its threads spin: with more of them than CPUs, redis answers only some hundred requests a second.
          count=lambda threads: max(250, 4 * threads + 16, 16000 // threads**2)),
 ]
 
-# Others that `usher stat` and the arena run.
+# Further programs that `usher stat` and the arena run.
 MORE = [
     Case("memcached", "memcached",
          "threads that share a table of items, under many small mutexes",

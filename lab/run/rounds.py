@@ -11,7 +11,7 @@ from lab.run.runner import Failed
 
 
 def turned(candidates, number):
-    """The order of round `number`: another first candidate in each, reversed once all have been first."""
+    """Returns the order of round `number`: another first candidate in each, reversed once all have been first."""
     candidates = list(candidates)
     if number // len(candidates) % 2:
         candidates.reverse()
@@ -20,7 +20,7 @@ def turned(candidates, number):
 
 
 def sampled(candidates, rounds, measure, warm_up=0):
-    """{candidate: its measure(candidate) of each round}, of interleaved rounds; those of `warm_up` do not count."""
+    """Returns {candidate: its measure(candidate) of each round}, from interleaved rounds; those of `warm_up` do not count."""
     samples = {candidate: [] for candidate in candidates}
     for number in range(warm_up + rounds):
         for candidate in turned(candidates, number):
@@ -40,7 +40,8 @@ def put(target, document):
 
 
 def merged(file, rows, fresh, key, order):
-    """The rows of a stored result after `fresh` have replaced those of the same `key`; in the order of the names `order`."""
+    """Returns the rows of a stored result after `fresh` have replaced those of the same `key`, in the order of the names
+    `order`."""
     stored = json.loads(file.read_text())[rows] if file.is_file() else []
     by_name = {row[key]: row for row in [*stored, *fresh]}
     return [by_name[name] for name in order if name in by_name]
@@ -54,7 +55,7 @@ def machine():
 
 
 def origin(build):
-    """Of a result: machine, compiler, commit, time."""
+    """Returns the origin of a result: machine, compiler, commit, time."""
     return {"machine": machine(), "compiler": harness.compiler(build), "commit": harness.commit(), "date": harness.today()}
 
 

@@ -25,7 +25,7 @@ class Failed(Exception):
 
 
 def preloaded(library, lock, extra=None):
-    """The environment of a program. Lock None: without the library; "": with it, no lock selected."""
+    """Returns the environment of a program. Lock None: without the library; "": with the library, no lock selected."""
     env = clean_environment(extra)
     if lock is not None:
         env["LD_PRELOAD"] = ":".join(filter(None, [str(library), env.get("LD_PRELOAD")]))
@@ -35,7 +35,7 @@ def preloaded(library, lock, extra=None):
 
 
 def figure(pattern, text):
-    """The number that a pattern finds in an output."""
+    """Returns the number that a pattern finds in an output."""
     found = re.search(pattern, text, re.M)
     if not found:
         raise Failed("no figure in its output")
@@ -43,7 +43,7 @@ def figure(pattern, text):
 
 
 def pair_ns(build, kind, iterations, batches, env, prefix=()):
-    """Nanoseconds of an uncontended lock and unlock, of the fastest batch."""
+    """Returns the nanoseconds of an uncontended lock and unlock, of the fastest batch."""
     outcome = harness.run([*prefix, build.program("pair_cost"), *harness.pair_options(kind), "--iterations", str(iterations),
                            "--batches", str(batches)], 30, env, backtrace=False)
     if not outcome.ok:
@@ -54,11 +54,12 @@ def pair_ns(build, kind, iterations, batches, env, prefix=()):
 # ---- where programs run ----------------------------------------------------------------------------------------------
 
 class Place:
-    """This system; or with `root`, another release of Debian in that folder. `folders` of programs and `library` are paths inside it."""
+    """This system; or with `root`, another release of Debian in that folder. `folders` of programs and `library` are
+    paths inside it."""
 
     def __init__(self, build, folders=None, root=None, library=None):
         self.build, self.root, self.library = build, root, library or build.library
-        # Debian's programs before others of the same name that the user has installed.
+        # Debian's programs come before others of the same name that the user has installed.
         self.path = ":".join(map(str, folders or [build.folder / "bin", build.programs, *SYSTEM,
                                                   *filter(None, [os.environ.get("PATH")])]))
         self.programs = TREE / "lab" / "programs"
@@ -68,7 +69,7 @@ class Place:
         return os.path.join(self.root, str(path).lstrip("/")) if self.root else str(path)
 
     def find(self, program):
-        """As it is called inside; None if it is not there. Relative paths are not checked."""
+        """Returns the program's path inside the place; None if it is missing. Relative paths are not checked."""
         if "/" in program:
             return program if not program.startswith("/") or os.path.isfile(self.outside(program)) else None
         for folder in self.path.split(":"):
@@ -83,7 +84,7 @@ class Place:
         return any(glob.glob(self.outside(f"{folder}/{name}")) for folder in ("/usr/lib/*", "/usr/lib", "/usr/local/lib"))
 
     def lacks(self, case, hint=""):
-        """The first part of a case that is missing here, in words with its package; None if none is."""
+        """Returns the first missing part of a case, in words with its package; None if none is missing."""
         for program, package in case.needs:
             if not self.find(program):
                 return f"there is no {program}: install the package {package}{hint}"
@@ -98,7 +99,7 @@ class Place:
         return None
 
     def versions(self, packages):
-        """Debian's versions of those that are installed."""
+        """Returns Debian's versions of the installed packages."""
         found = {}
         words = ["dpkg-query"] + ([f"--admindir={self.root}/var/lib/dpkg"] if self.root else [])
         for package in packages:
@@ -115,7 +116,7 @@ class Place:
         return env
 
     def enter(self):
-        """In the child, between fork and exec; its working directory is in the root already."""
+        """Enters the root, in the child between fork and exec; its working directory is in the root already."""
         if self.root:
             here = os.getcwd()
             os.chroot(self.root)
@@ -137,7 +138,7 @@ class Place:
         return self.start(words, env, cwd).finish(limit, backtrace=False)
 
     def shell(self, text, folder, limit):
-        """The standard output of a shell command."""
+        """Returns the standard output of a shell command."""
         outcome = self.run(["sh", "-c", text], self.environment(), folder, limit)
         if not outcome.ok:
             raise Failed(f"`{text}`: {outcome.trouble()}")
@@ -161,14 +162,15 @@ def prepare(place, case, folder):
 
 @contextlib.contextmanager
 def prepared(place, case, prefix):
-    """A scratch folder with the data of a case."""
+    """Yields a scratch folder with the data of a case."""
     with tempfile.TemporaryDirectory(prefix=prefix, ignore_cleanup_errors=True) as scratch:
         prepare(place, case, Path(scratch))
         yield Path(scratch)
 
 
 def kill_session(leader):
-    """`usher stat` and `usher try` start their programs in process groups of their own, but in their session."""
+    """Kills the processes of a session. `usher stat` and `usher try` start their programs in process groups of their own,
+    but in their session."""
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError, IndexError, ValueError):
             fields = stat.read_text().rpartition(")")[2].split()
@@ -178,7 +180,8 @@ def kill_session(leader):
 
 @contextlib.contextmanager
 def ended(process, patience=0):
-    """At the end of the block nothing of its session runs. With `patience`, an exception asks it to stop so long before."""
+    """Ends all processes of the program's session at the end of the block. With `patience`, a program that still runs is
+    first asked to stop, and has so many seconds for that."""
     try:
         yield process
     finally:
@@ -199,9 +202,9 @@ def await_ready(place, case, folder, process):
 
 
 def run_case(place, case, folder, limit, prefix=(), env=None, wait=None, **start):
-    """One run of a case whose texts are filled in, after the words of `prefix`: the output that has the figure (of a server its
-    load's), and the outcome of the program. A server's own exit status is left to the caller. `wait` waits in the
-    place of Process.finish."""
+    """Runs a case whose texts are filled in once, after the words of `prefix`. Returns the output that has the figure (of
+    a server its load's), and the outcome of the program. A server's own exit status is left to the caller. `wait`
+    replaces Process.finish."""
     if case.before:
         place.shell(case.before, folder, 60)
     with ended(place.start([*prefix, *case.words()], env or place.environment(None, case.environment), folder, **start)) as process:
@@ -209,7 +212,7 @@ def run_case(place, case, folder, limit, prefix=(), env=None, wait=None, **start
             if case.ready:
                 await_ready(place, case, folder, process)
             printed = place.shell(case.until, folder, limit)
-            os.kill(process.popen.pid, signal.SIGTERM)  # not its group: `usher stat` passes it on
+            os.kill(process.popen.pid, signal.SIGTERM)  # not to its group: `usher stat` passes the signal on
             return printed, process.finish(END_WITHIN, backtrace=False)
         if wait:
             wait(process, limit)
@@ -246,5 +249,5 @@ class Resident:
 
 
 def kib(text, field):
-    """A field of one of its files in /proc."""
+    """Returns a field, in KiB, of the text of one of a process's files in /proc."""
     return int(re.search(rf"^{field}:\s+(\d+) kB", text, re.M).group(1))

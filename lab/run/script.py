@@ -12,7 +12,7 @@ from lab.run.runner import Failed, prepared
 
 
 def parser(doc, page=None):
-    """With `page`, the options that a script about cases has."""
+    """Returns an option parser; with `page` it has the options of a script about cases."""
     made = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     made.add_argument("--build", default="build/release", metavar="DIR")
     if page:
@@ -43,14 +43,14 @@ class Report:
 
     @contextlib.contextmanager
     def failures(self, name):
-        """A block that may raise Failed."""
+        """A block in which Failed may be raised."""
         try:
             yield
         except Failed as error:
             self.add(self.failed, f"{name}: {error}")
 
     def each_case(self, cases, place, work, prefix, hint=""):
-        """`work(case, folder)` of each case that is not missing, in a scratch folder with its data."""
+        """Calls `work(case, folder)` for each case that is not missing, in a scratch folder with its data."""
         for case in cases:
             if why := place.lacks(case, hint):
                 self.add(self.skipped, f"{case.name}: {why}")
@@ -59,7 +59,7 @@ class Report:
                 work(case, folder)
 
     def end(self):
-        """The exit status."""
+        """Returns the exit status."""
         for text in self.failed:
             print(f"FAILED: {text}")
         for text in self.skipped:

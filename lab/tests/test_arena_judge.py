@@ -1,4 +1,4 @@
-"""The arena's judgement, with made-up runs: nothing is measured."""
+"""Tests the arena's judgement with made-up runs. Nothing is measured."""
 
 import itertools
 import math
@@ -24,7 +24,7 @@ from lab.arena.judge import BASE, CONTROL  # noqa: E402
 
 
 def made_up(seed, count, ratio, spread, lock="lock", **more):
-    """Rounds in which the lock has `ratio` times the C library's throughput, each run with its own noise."""
+    """Returns rounds in which the lock has `ratio` times the C library's throughput, each run with its own noise."""
     draw = random.Random(seed)
 
     def run(rate):
@@ -40,7 +40,7 @@ class Intervals(unittest.TestCase):
                           for signs in itertools.product([False, True], repeat=rounds))
             for error in (0.5, 0.2, 0.05, 0.01):
                 cut = judge.rank_to_cut(rounds, error)
-                # Of the sums below the cut, as many as the error allows on one side; with one more, more than that.
+                # The sums below the cut are as many as the error allows on one side; with one more, they are too many.
                 self.assertLessEqual(sum(s < cut for s in sums), error / 2 * len(sums))
                 self.assertGreater(sum(s <= cut for s in sums), error / 2 * len(sums))
 
@@ -165,7 +165,7 @@ class Runs(unittest.TestCase):
 
 
 class Pages(unittest.TestCase):
-    """From lines of JSON to the page."""
+    """The way from lines of JSON to the page."""
 
     def written(self, files):
         with tempfile.TemporaryDirectory() as folder:

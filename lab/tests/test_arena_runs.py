@@ -1,5 +1,5 @@
-"""The arena from outside: three short points, resumed; refused options; a packed folder. The figures of so
-short a time are not used. Argument: the build folder."""
+"""Tests the arena as a command: three short points, resumed; refused options; a packed folder. The figures of so short
+a time are not used. Argument: the build folder."""
 
 import json
 import subprocess

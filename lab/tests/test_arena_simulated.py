@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""The arena on simulated machines: the runs, results that are not run again, and the best lock of a point."""
+"""Tests the arena on simulated machines: the runs, stored results that are not run again, and the best lock of a
+point."""
 
 import argparse
 import json
@@ -98,7 +99,7 @@ class Command(unittest.TestCase):
             made = [json.loads(line) for line in lines]
             self.assertIn("build", made[0])
             self.assertEqual({e["point"]["lock"] for e in made[1:]}, {"loiter", "mcs", "futex"})
-            file.write_text("\n".join(lines[:-1] + [lines[-1][:20]]))  # as one that was killed leaves it
+            file.write_text("\n".join(lines[:-1] + [lines[-1][:20]]))  # as after a killed call
             again = self.call(folder, "--locks", "mcs,futex", "--default", "loiter")
             self.assertIn("; 1 runs now.", again.stdout)
             self.assertEqual(again.stdout.split("loiter: 1 of")[0], done.stdout.split("loiter: 1 of")[0])

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What lab/claims/simulated.py makes of figures: verdicts over forms, commands, the tables. And that lab/pages/claims.md agrees with
+"""Tests lab/claims/simulated.py: verdicts over forms, commands, the tables. Tests also that lab/pages/claims.md agrees with
 lab/results/claims.json."""
 
 import contextlib
@@ -21,7 +21,8 @@ from lab.claims.rows import BUDGETS, ROWS, Figure, Form, Forms, Row, Sweep, abov
 
 
 def made_up(values, forms=None, **more):
-    """A row of one figure per column of `values`, wanted ≥ 1; `values`: of each form the figures, of each the medians by jitter."""
+    """Returns a row of one figure for each column of `values`, wanted ≥ 1; `values` has, for each form and figure, the
+    medians by jitter."""
     forms = forms or Forms()
     row = Row("X1", "Made up", [Sweep("ideal", "x5-2", ["null"], [1])],
               [Figure(f"figure {i}", None, "≥ 1", at_least(1)) for i in range(len(values[0]))], forms=forms, **more)
@@ -63,7 +64,8 @@ def on_the_page(values, forms=None, **more):
 
 
 def sections():
-    """Of a row that is not plainly reproduced its words and the figures that decide; of another what is to be known."""
+    """A section has the remarks and deciding figures of rows that are not plainly reproduced, and the remarks on the
+    other rows."""
     forms = Forms("forms", [Form("this"), Form("that"), Form("another"), Form("the last")])
     good, bad = [[1, 2, 1]], [[0, 0.5, 0]]
     _, _, text = on_the_page([good, bad, good, good], forms, why="A reason.", remark="A remark.", unanswerable="speed, because it is")
@@ -74,7 +76,7 @@ def sections():
     assert "Not explained." in on_the_page([bad])[2]
     row, judged, text = on_the_page([good], remark="A remark.")
     assert claims.is_plain(row, judged) and "figure 0" not in text and "X1: A remark." in text
-    # The ranges only where they are judged otherwise, with digits that show on which side of the bound they are.
+    # Ranges are shown only if they are judged otherwise, with digits that show on which side of the bound they are.
     assert "| 0.5 [0.5–1] |" in on_the_page([[[1, 0.5, 0.5]]])[2]
     assert "| 0.5 |" in on_the_page([[[0.4, 0.5, 0.6]]])[2]
     assert "| 2 [0.9999–2] |" in on_the_page([[[0.9999, 2, 2]]])[2]
@@ -103,7 +105,7 @@ def the_table():
 def bounds():
     assert [above(1)(v) for v in (0.999, 1, 1.001)] == [False, False, True]
     assert [below(1)(v) for v in (0.999, 1, 1.001)] == [True, False, False]
-    # What a figure says is wanted is what judges it: > and < are strict.
+    # A figure's text of the wanted value agrees with its test: > and < are strict.
     for row in ROWS:
         for figure in row.figures:
             found = re.search(r"([<>≤≥]) ([\d.]+)$", figure.wanted)
@@ -116,7 +118,7 @@ def bounds():
 
 
 def what_has_not_settled(usher):
-    """Counted by form and by figure, marked on the page, and listed where a row is printed."""
+    """Unsettled runs are counted by form and by figure, marked on the page, and listed where a row is printed."""
     row, forms, text = on_the_page([[[1, 2, 1], [0, 0, 0]]])
     assert "| 0 |" in text and not claims.settling_of(forms)
     forms[0]["unsettled"] = {"mcs with 160 threads": 2}
@@ -138,7 +140,7 @@ def what_has_not_settled(usher):
 
 
 def machine_files():
-    """Figures of another machine's file are not taken, as those of another command are not."""
+    """Figures of another machine's file are not taken; neither are those of another command."""
     row, _ = made_up([[[1, 1, 1]]])
     result = {"commands": claims.commands_of(row), "machines": claims.hashes(row),
               "forms": [{"name": "", "options": "", "runs": 1, "unsettled": {}, "figures": [{"what": "figure 0", "values": [[1]], "unsettled": 0}]}]}
@@ -161,13 +163,13 @@ def machine_files():
 
 
 def thread_counts(text):
-    """1,2,4 or 1..8"""
+    """Reads 1,2,4 or 1..8."""
     first, dots, last = text.partition("..")
     return range(int(first), int(last) + 1) if dots else [int(t) for t in text.split(",")]
 
 
 def charts():
-    """Each has all locks of the command that is said to draw it."""
+    """Each chart has all locks of the command that is said to draw it."""
     drawn = claims.charts_of(claims.DOC.read_text())
     assert drawn
     for file, words in drawn:
@@ -187,16 +189,16 @@ def commands():
     parts = [claims.parts_of(claims.in_form(sweep, f)) for f in BUDGETS.all]
     assert len({tuple(claims.command_of(p[0])) for p in parts}) == 1 and parts[0][0].locks == ["mcs-spin"]
     assert len({tuple(claims.command_of(p[1])) for p in parts}) == len(BUDGETS.all)
-    # Without a length it is the usual one.
+    # A run without a length has the usual one.
     assert "--ms" not in claims.command_of(Sweep("mutexbench", "t5", ["mcs"], [160], ms=None))
-    # What a sweep says itself counts more than a form.
+    # A sweep's own settings take precedence over a form's.
     own = Sweep("mutexbench", "x5-2", ["mcs"], [2], machine_settings={"coherence.store_entries": "9"}, spin=1)
     assert claims.in_form(own, Form("x", {"coherence.store_entries": "1"})).machine_settings == {"coherence.store_entries": "9"}
     assert claims.in_form(own, BUDGETS.all[0]).spin == 1
 
 
 def every_row_is_accepted(usher):
-    """Without running: `--list-points` refuses what the command does not know."""
+    """The command accepts every row. Nothing runs: `--list-points` refuses arguments that the command does not know."""
     seen = set()
     for row in ROWS:
         for form in row.forms.all:
@@ -222,7 +224,7 @@ def the_page():
     assert ledger.PAGE.read_text() == ledger.page_of(written), "lab/claims/ledger.py --write"
     assert all(row.title for row in ROWS)
     rows = claims.judged_rows()
-    if all(forms for _, forms in rows):  # a machine's file may have changed, and its rows not be measured yet
+    if all(forms for _, forms in rows):  # a machine's file may have changed before its rows are measured again
         text = claims.DOC.read_text()
         assert text == claims.page_of(text, rows, written), "python3 -m lab.claims.simulated --no-run --write-doc"
         assert written["simulated"] == {row.id: claims.verdict_of(row, forms) for row, forms in rows}

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""lab/costs/complexity.py on code whose figures are known: the rules one by one, the listings of the TWA paper with what its
-Table 1 says of them, and that it sees our locks as clang makes them. pmccabe must agree, where it is installed."""
+"""lab/costs/complexity.py on code whose figures are known: the rules one by one, the listings of the TWA paper with the
+figures of its Table 1, and our locks as clang instantiates them. pmccabe must agree, if it is installed."""
 
 import shutil
 import sys
@@ -29,7 +29,7 @@ STATEMENTS = [
     ("for (;;) { if (a) break; }", 4, 2),
     ("if (a ? b : a) g();", 4, 3),
     ("switch (a) { case 1: g(); break; case 2: if (b) h(); break; default: break; }", 4, 4),
-    ("g(); return; if (a) h();", 1, 1),  # nothing comes there
+    ("g(); return; if (a) h();", 1, 1),  # unreachable
     ("a = b && a;", 1, 2),
     ("a = b && a && b;", 2, 3),
     ("if constexpr (sizeof(int) == 4) { if (a) g(); } else { while (a) while (b) g(); }", 2, 2),
@@ -88,7 +88,7 @@ TABLE_1 = {"TicketAcquire": (2, 2), "TicketRelease": (1, 1), "TWAAcquire": (28, 
 
 class Complexity(unittest.TestCase):
     def measured(self, source, names):
-        """{name: (N-Path, cyclomatic)}, which pmccabe has agreed to."""
+        """Returns {name: (N-Path, cyclomatic)}, with which pmccabe has agreed."""
         tree = complexity.Tree(source, "example::")
         found, texts = {}, {}
         for name in names:
@@ -113,7 +113,7 @@ class Complexity(unittest.TestCase):
 
     def test_locks(self):
         spin, parking = complexity.measure(["ticket", "twa"], "spin"), complexity.measure(["ticket", "twa"], "stp")
-        # One more than the listing's loop: the look that comes before the slow path.
+        # The lock has one look more than the listing's loop: before the slow path.
         self.assertEqual((spin["ticket", "lock"]["folded npath"], spin["ticket", "lock"]["folded cyclomatic"]), (3, 3))
         self.assertEqual((spin["ticket", "unlock"]["npath"], spin["ticket", "unlock"]["cyclomatic"]), (1, 1))
         for key, figures in spin.items():

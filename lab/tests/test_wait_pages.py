@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The pages of waits and of MutexBench: they are what the scripts write from the stored JSON, and are short; a family's cell, a
-candidate without a result. Nothing is measured."""
+"""Tests the pages of waits and of MutexBench: the scripts write the same pages from the stored JSON, and the pages are short.
+Tests also a family's cell, and a candidate without a result. Nothing is measured."""
 
 import json
 import re
