@@ -110,9 +110,9 @@ def check_instructions(measured, update, build):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", default="build/release", metavar="DIR")
-    parser.add_argument("--rounds", type=int, default=3, help="of which the fastest counts (3)")
+    parser.add_argument("--rounds", type=int, default=3, help="rounds, of which the fastest counts (3)")
     parser.add_argument("--instructions", action="store_true", help="only count instructions, and compare with the record")
-    parser.add_argument("--update", action="store_true", help="record what is counted now")
+    parser.add_argument("--update", action="store_true", help="record the present counts")
     parser.add_argument("--json", type=Path, metavar="FILE")
     parser.add_argument("--markdown", type=Path, metavar="FILE")
     options = parser.parse_args()

@@ -180,7 +180,7 @@ def main():
     parser.add_argument("--kinds", default=",".join(RECORDED),
                         help=f"mutex kinds, as lab/costs/measure_cost.py names them ({','.join(RECORDED)})")
     parser.add_argument("--record", default=RECORD, type=Path, metavar="FILE", help="tests/cost/expected.json")
-    parser.add_argument("--update", action="store_true", help="record what is measured now")
+    parser.add_argument("--update", action="store_true", help="record the present figures")
     options = parser.parse_args()
     for tool in ("valgrind", "objdump"):
         if not shutil.which(tool):

@@ -218,13 +218,13 @@ class Mutant:
         where = f"{hunk.file} ({self.shown}:{hunk.at})"
         lines, removed = tree.lines[hunk.file], hunk.removed()
         if places:
-            return self.problem(f"what it changes occurs {len(places)} times in {where}, at lines "
+            return self.problem(f"the changed text occurs {len(places)} times in {where}, at lines "
                                 f"{', '.join(str(p + 1) for p in places)}; mend: give the hunk more lines of context")
         mend = self.what_mends(tree)
         if not removed:
             return self.problem(f"the lines between which it adds some are not in {where}; {mend}")
         if at := occurrences(lines, removed):
-            return self.problem(f"the lines around what it changes are others in {where}, at line {at[0] + 1}; {mend}")
+            return self.problem(f"the lines around the change differ in {where}, at line {at[0] + 1}; {mend}")
         longest = max(removed, key=lambda text: len(text.strip()))
         nearest = difflib.get_close_matches(longest, lines, 1, 0.6)
         hint = f"; most like it: line {lines.index(nearest[0]) + 1}: {nearest[0].strip()}" if nearest else ""
@@ -304,7 +304,7 @@ class Mutant:
                                 found[file, span[0], span[1]] = span
                     if len(found) > 1:
                         places = ", ".join(f"{file}:{begin + 1}" for file, begin, _ in list(found)[:4])
-                        raise self.problem(f"what it changes ({self.shown}:{hunk.at}) may be at any of {places}")
+                        raise self.problem(f"the changed text ({self.shown}:{hunk.at}) may be at any of {places}")
                     if found:
                         (file, begin, _), span = found.popitem()
                         how = [] if file == hunk.file else ["moved"]
@@ -313,7 +313,7 @@ class Mutant:
                         if search is squeezed_spans:
                             how.append("other white space")
                         return file, span, f"{file}:{begin + 1} ({', '.join(how)})" if how else ""
-        raise self.problem(f"what it changes in {hunk.file} ({self.shown}:{hunk.at}) is nowhere to be found")
+        raise self.problem(f"the changed text of {hunk.file} ({self.shown}:{hunk.at}) was not found")
 
     def refreshed(self, tree):
         changes, notes = self.retarget(tree)

@@ -102,7 +102,7 @@ POINTS = [
     pairs("alone-pair", "the commonest call of all; the C library leaves out its atomics", "--alone"),
     pairs("alone-try", "the same by trylock", "--alone", "--try-first"),
     pairs("alone-recursive", "the same of a mutex that counts", "--alone", "--kind", "recursive"),
-    pairs("calm-pair", "what a mutex costs that nobody else wants"),
+    pairs("calm-pair", "the cost of an uncontended mutex"),
     pairs("calm-try", "the same by trylock, as allocators do", "--try-first"),
     pairs("calm-recursive", "the same of a mutex that counts, as databases and runtimes do", "--kind", "recursive"),
 

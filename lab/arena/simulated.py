@@ -408,7 +408,7 @@ def options_of(arguments):
     parser.add_argument("--same", action="store_true", help="another build made the runs, but these locks are the same")
     parser.add_argument("--runs", type=Path, help="lines of JSON (default: arena-simulated.jsonl in the build folder)")
     parser.add_argument("--most", type=int, default=20, help="how many points the table of losses has")
-    parser.add_argument("--only-show", action="store_true", help="what the runs that are there say")
+    parser.add_argument("--only-show", action="store_true", help="show the results of the existing runs")
     parser.add_argument("--write-doc", action="store_true", help=f"into {DOC.relative_to(TREE)} and {POINTS.relative_to(TREE)}")
     parser.add_argument("--list", action="store_true", help="the programs, how many points, and how long that takes")
     return parser.parse_args(arguments)

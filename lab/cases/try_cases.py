@@ -372,7 +372,7 @@ def parsed():
                         help="one `usher try` may take so long (as its number of runs demands)")
     parser.add_argument("--charts", choices=CHARTS + ["none"], default="svg",
                         help=f"a chart a case, at {CHART_THREADS} threads (svg)")
-    parser.add_argument("--again", action="store_true", help="measure also what is there already")
+    parser.add_argument("--again", action="store_true", help="measure existing results again")
     parser.add_argument("--out", type=Path, default=TREE / "lab/results/try", metavar="DIR",
                         help="where results go (lab/results/try)")
     options = parser.parse_args()

@@ -20,7 +20,7 @@ WIDE, HIGH, LEFT, TOP, GAP = 320, 200, 56, 58, 74  # of one panel, and around it
 def options():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--build", default="build/release", help="build folder (build/release)")
-    parser.add_argument("--again", action="store_true", help="only draw and write what lab/results/try-power.jsonl says")
+    parser.add_argument("--again", action="store_true", help="only draw and write the results in lab/results/try-power.jsonl")
     return parser.parse_args()
 
 

@@ -459,7 +459,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", default=harness.TREE / "build" / "release", type=Path)
     parser.add_argument("--write-doc", action="store_true", help="lab/pages/held-out.md")
-    parser.add_argument("--no-run", action="store_true", help="with --write-doc: from what was written down")
+    parser.add_argument("--no-run", action="store_true", help="with --write-doc: from the stored results")
     parser.add_argument("--check", action="store_true", help="only whether page, results and machine files belong together")
     parser.add_argument("--machines", default=MACHINES, type=Path, help=argparse.SUPPRESS)  # for the test
     options = parser.parse_args()

@@ -519,9 +519,9 @@ def main():
     parser.add_argument("--build", default=harness.TREE / "build" / "release", type=Path)
     parser.add_argument("--write-doc", action="store_true",
                         help="lab/pages/simulated-claims.md, the verdicts in lab/results/claims.json and lab/pages/claims.md")
-    parser.add_argument("--no-run", action="store_true", help="measure nothing: print or, with --write-doc, write what was written down")
+    parser.add_argument("--no-run", action="store_true", help="measure nothing: print or, with --write-doc, write the stored results")
     parser.add_argument("--charts", action="store_true", help="draw the charts of lab/pages/simulated-claims.md, by its commands")
-    parser.add_argument("--fit-reflex", action="store_true", help="say what `work` is to be in F5 and F6")
+    parser.add_argument("--fit-reflex", action="store_true", help="print the values of `work` for F5 and F6")
     options = parser.parse_args()
     known = {row.id for row in ROWS}
     for name in options.rows:

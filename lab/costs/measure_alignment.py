@@ -13,7 +13,7 @@ PLACES = list(range(0, 64, 8))
 def main():
     parser = script.parser(__doc__)
     parser.add_argument("--before", required=True, metavar="LIBRARY", help="another libusher.so, to compare with")
-    parser.add_argument("--before-is", required=True, metavar="TEXT", help="which that is: a commit")
+    parser.add_argument("--before-is", required=True, metavar="TEXT", help="the commit of that library")
     parser.add_argument("--locks", default="tas,ttas,futex,ticket32,lifo,lifo-cr,qspinlock,twa32,loiter")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--seconds", type=float, default=0.1, help="of a run")

@@ -569,11 +569,11 @@ def parse_options():
                         "lab/results. Groups that are there and not measured now stay (nowhere)")
     parser.add_argument("--hold", choices=("auto", "spin", "sleep"), default="auto", help="group signalled: how the mutex is "
                         "held (auto: awake below 1 ms, asleep from there on)")
-    parser.add_argument("--outside-us", type=int, default=0, metavar="N", help="groups signalled and broadcast: what those who "
-                        "use the mutex leave between two uses (0)")
+    parser.add_argument("--outside-us", type=int, default=0, metavar="N", help="groups signalled and broadcast: the time "
+                        "between two uses of the mutex by a user's thread (0)")
     parser.add_argument("--jobs", type=int, default=0, metavar="N", help="faults: at most so many processes at once, where "
                         "they sleep (as many as the point bears)")
-    parser.add_argument("--note", metavar="TEXT", help="to be said under the tables, with what was measured")
+    parser.add_argument("--note", metavar="TEXT", help="a remark under the tables of the measured groups")
     options = parser.parse_args()
     options.given_rounds = options.rounds  # the groups of faults have their own numbers of rounds
     if options.rounds is None:

@@ -16,7 +16,7 @@ def parser(doc, page=None):
     made = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     made.add_argument("--build", default="build/release", metavar="DIR")
     if page:
-        made.add_argument("--list", action="store_true", help="the cases, and what is missing for them")
+        made.add_argument("--list", action="store_true", help="list the cases, and missing programs")
         made.add_argument("--only", metavar="NAMES", help="comma-separated (all)")
         made.add_argument("--write-doc", action="store_true", help="set the results into the page; measures nothing")
         made.add_argument("--doc", type=Path, default=harness.TREE / page, metavar="FILE", help=f"the page ({page})")
