@@ -1,5 +1,5 @@
-"""The laboratory: what measures and judges Usher. Its scripts run from the tree's root, `python3 -m lab.arena list`; they
-import the modules of tools/ by name."""
+"""The laboratory, which measures and judges Usher. Its scripts run from the tree's root, `python3 -m lab.arena list`;
+they import the modules of tools/ by name."""
 
 import sys
 from pathlib import Path

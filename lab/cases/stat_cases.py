@@ -85,7 +85,7 @@ def record(case, place, folder, options):
     return result.get("verdict", "recorded")
 
 
-# ---- what it costs ---------------------------------------------------------------------------------------------------
+# ---- the cost --------------------------------------------------------------------------------------------------------
 
 WAYS = {"without": [], "library": LIBRARY, "recorded": RECORDED}
 

@@ -152,7 +152,7 @@ def medians(points, get, form="{:.2f}"):
     return lambda name: figure(points.get(name), get, lambda value: number(value, form))
 
 
-# ---- the first file: what calls cost --------------------------------------------------------------------------------
+# ---- the first file: the cost of calls ------------------------------------------------------------------------------
 
 UNCONTENDED = {"signal": "signal", "broadcast": "broadcast", "locked-signal": "lock, signal, unlock",
                "sem": "`sem_wait`, `sem_post`", "sem-try": "`sem_trywait`, `sem_post`"}

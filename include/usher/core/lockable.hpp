@@ -25,7 +25,7 @@ namespace usher::inline v1 {
 
 namespace lock_contract {
 
-/// Its instantiation reports what is missing.
+/// Its instantiation reports the missing members.
 template <class L>
 struct algorithm {
   static_assert(

@@ -9,7 +9,7 @@
 //                      load, use sequentially consistent operations or a read-modify-write, never a fence.
 //   plain<T>           data that the lock protects: get() and set(). Race-checked by a checker, free natively.
 //   await(w, pred, o, policy)   the only way to spin on a word: returns the first value loaded with order o that
-//                      satisfies pred. The policy, one of namespace `look` below, says what the thread does between two
+//                      satisfies pred. The policy, one of namespace `look` below, is the thread's action between two
 //                      loads. With a limit, `look::polling.within(ns)`, it gives up after about ns nanoseconds:
 //                      nullopt.
 //   backoff(ns)        a bounded pause in a retry loop around a read-modify-write. Every such loop contains it, or
@@ -67,9 +67,9 @@
 //   local<T>           an object that a thread puts on its stack and other threads access while it waits: *x, x->.
 //   platform_with_asymmetric_fences
 //   fence_light(), fence_heavy()   a pair of asymmetric fences. Of two threads that each write, then call one of them,
-//                      then read what the other writes, at least one sees the other's write if one of them called the
-//                      heavy fence. The light fence costs (next to) nothing, the heavy one microseconds; it returns
-//                      false where the system has none, and nothing is ordered then. Not for locks.
+//                      then read the other's word, at least one sees the other's write if one of them called the heavy
+//                      fence. The light fence costs (next to) nothing, the heavy one microseconds; it returns false
+//                      where the system has none, and nothing is ordered then. Not for locks.
 //   platform_with_owner_tags: priorities and asymmetric fences, and
 //   owner_tag()        distinguishes the calling thread from all others that live: odd, above 2; 1 if it has none
 //                      (yet). Called in fast paths. ensure_owner_tag(): gives the thread a tag from now on, if
@@ -332,7 +332,7 @@ struct words<P, true> {
       }, "a platform needs admitted(lock)");
 };
 
-/// Its instantiation reports what is missing.
+/// Its instantiation reports the missing operations.
 template <class P>
 struct complete : words<P> {
   static constexpr bool looked_through = true;

@@ -86,7 +86,7 @@ void pause_between_looks(const Word& word, Pred pred, std::uint32_t ns) {
 
 namespace waiting_contract {
 
-/// Its instantiation reports what is missing.
+/// Its instantiation reports the missing members.
 template <class W>
 struct complete {
   using word = typename W::platform_type::template atomic<std::uint32_t>;

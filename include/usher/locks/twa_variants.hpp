@@ -70,7 +70,7 @@ using twa_private = basic_twa_private<P, W, private_array<P>>;
 /// Numbers form gangs of Gang: g·Gang to (g + 1)·Gang − 1. A gang has one slot, and comes near as a whole, when its
 /// first number does.
 ///
-///     distance of the gang's first number   what its threads watch
+///     distance of the gang's first number   watched by its threads
 ///     1 at most                             grant
 ///     above 1                               the gang's slot
 template <platform_with_tables P, class W, std::uint32_t Gang>
