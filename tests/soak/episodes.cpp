@@ -287,7 +287,7 @@ void take_one(self& who, semaphore_scene& s) {
   s.waiting.fetch_add(1);
   s.arrived.fetch_add(1);
   leaving l{s.waiting};
-  REQUIRE(take_unit(who, s.sem, p, strict), "a wait for a unit timed out a day early: was the clock set?");
+  REQUIRE(take_unit(who, s.sem, p, strict), "a wait with a deadline in a day has timed out: was the clock set?");
   s.taken.fetch_add(1);
 }
 

@@ -379,7 +379,7 @@ bool wait_on(self& me, pthread_cond_t* cond, clockid_t clock, guarded& lock, pat
   const bool by_clockwait = with_deadline && me.random.percent(50);
   const clockid_t deadline_clock = !by_clockwait ? clock : me.random.percent(50) ? CLOCK_MONOTONIC : CLOCK_REALTIME;
   const std::int64_t deadline =
-      p == patience_of_wait::near ? some_deadline(me, deadline_clock) : now(deadline_clock) + 3600 * second;
+      p == patience_of_wait::near ? some_deadline(me, deadline_clock) : now(deadline_clock) + far_off;
   const timespec t = to_timespec(deadline);
   const char* call = !with_deadline ? "pthread_cond_wait"
                      : by_clockwait ? "pthread_cond_clockwait"
@@ -408,7 +408,7 @@ bool take_unit(self& me, sem_t* sem, patience_of_wait p, strictness s) {
   const bool with_deadline = p != patience_of_wait::endless;
   const bool by_clockwait = with_deadline && me.random.percent(50);
   const clockid_t clock = by_clockwait && me.random.percent(50) ? CLOCK_MONOTONIC : CLOCK_REALTIME;
-  const std::int64_t deadline = p == patience_of_wait::near ? some_deadline(me, clock) : now(clock) + 3600 * second;
+  const std::int64_t deadline = p == patience_of_wait::near ? some_deadline(me, clock) : now(clock) + far_off;
   const timespec t = to_timespec(deadline);
   const char* call = !with_deadline ? "sem_wait" : by_clockwait ? "sem_clockwait" : "sem_timedwait";
   waiting w(me, call, sem, s);
