@@ -63,7 +63,7 @@ class semaphore {
     if (core_.try_acquire()) return;
     wait([](waiter& me) {
       native::park(me.state, waiter::waiting, every_sleeper);
-      return true;
+      return core::wait_end::look;
     });
   }
 
@@ -82,8 +82,9 @@ class semaphore {
   bool acquire_while_time(Remaining remaining) {
     return core_.try_acquire() || wait([&](waiter& me) {
              const std::uint64_t left = remaining();
-             if (left != 0) native::park_for(me.state, waiter::waiting, every_sleeper, left);
-             return left != 0;
+             if (left == 0) return core::wait_end::leave;
+             native::park_for(me.state, waiter::waiting, every_sleeper, left);
+             return core::wait_end::look;
            });
   }
 
@@ -94,18 +95,11 @@ class semaphore {
     return n < 0 ? 0 : n < max() ? std::uint32_t(n) : core::max;
   }
 
-  /// `sleep(waiter)` returns false when no time is left.
+  /// `sleep(waiter)`: as in semaphore_core::wait().
   template <class Sleep>
   [[gnu::cold]] bool wait(Sleep sleep) {
     waiter me;
-    if (core_.enter(me, probability_)) return true;
-    for (;;) {
-      if (me.state.load(std::memory_order_acquire) != waiter::waiting) {
-        if (core_.arrive(me)) return true;
-      } else if (!sleep(me)) {
-        return core_.leave(me);
-      }
-    }
+    return core_.wait(me, probability_, [&] { return sleep(me); });
   }
 
   core core_;

@@ -44,11 +44,10 @@ struct waiting_thread : core::waiter {
   core* semaphore;
 };
 
-/// A cancelled waiter gives back the credit that it was just given.
 void on_cancel(void* argument) {
   auto& me = *static_cast<waiting_thread*>(argument);
   current_sleep = {};
-  if (me.semaphore->leave(me)) me.semaphore->release();
+  me.semaphore->withdraw(me);
 }
 
 [[gnu::cold, gnu::noinline]] int wait(core& s, bool realtime, const timespec* until) {
@@ -59,18 +58,12 @@ void on_cancel(void* argument) {
   me.semaphore = &s;
   current_sleep = {&me.state, waiting_thread::notified};
   int error = 0;
-  for (bool acquired = s.enter(me, sem_append()); !acquired;) {
-    if (me.state.load(std::memory_order_acquire) != waiting_thread::waiting) {
-      acquired = s.arrive(me);
-      continue;
-    }
-    const int result = usher_cancellable_wait(reinterpret_cast<std::uint32_t*>(&me.state), waiting_thread::waiting,
-                                              until, realtime, on_cancel, &me);
-    if (result != EINTR && result != ETIMEDOUT) continue;
-    acquired = s.leave(me);
-    if (!acquired) error = result;
-    break;
-  }
+  const bool acquired = s.wait(me, sem_append(), [&] {
+    error = usher_cancellable_wait(reinterpret_cast<std::uint32_t*>(&me.state), waiting_thread::waiting, until,
+                                   realtime, on_cancel, &me);
+    return error == EINTR || error == ETIMEDOUT ? core::wait_end::leave : core::wait_end::look;
+  });
+  if (acquired) error = 0;
   current_sleep = {};
   USHER_PROBE2(sem_wait_end, &s, error);
   usher_restore_cancellation(type);

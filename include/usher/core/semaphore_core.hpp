@@ -1,5 +1,6 @@
 // A counting semaphore for any platform, whose waiters are served first in, first out, or mostly last in, first out.
-// The way of sleeping is the platform's semaphore's: usher/semaphore.hpp.
+// wait() is the loop of a waiting thread for libusher.so, usher/semaphore.hpp and the checker; the caller provides the
+// sleep.
 //
 // Source: Dice, "Malthusian Locks" (EuroSys 2017), §6.11 (an explicit list, the probability to append).
 // Guarantees: credits are neither lost nor made. release() never waits for another thread and takes no node, so it may
@@ -25,6 +26,18 @@
 //
 // A release holds the list's lock only while there is a waiter in the list, or off it and not yet woken: a thread
 // inside acquire(), because of which the semaphore must not be destroyed.
+//
+// A waiter may leave by time-out, signal handler or cancellation while a release is notifying it. Its state at that
+// moment decides which thread takes the credit:
+//
+//     in the list           none has been assigned; leave() takes the waiter off, and dispatches for a credit that was
+//                           added while it had the list's lock
+//     off it, not yet told  leave() waits for the state, which the dispatching thread is about to write
+//     notified              the waiter takes a free credit if there is one, and the wait succeeds; else it subtracts
+//                           itself from "coming" and dispatches: a credit added meanwhile notifies the next waiter
+//     granted               the waiter has the credit, and the wait succeeds
+//
+// A cancelled thread releases the credit that leave() has given it; the release notifies the next waiter.
 #pragma once
 
 #include <atomic>
@@ -117,6 +130,44 @@ class semaphore_core {
   }
 
   // ---- waiting ----------------------------------------------------------------------------------------------
+
+  /// Why a waiting thread's sleep has ended.
+  enum class wait_end {
+    look,   ///< woken, perhaps spuriously
+    leave,  ///< the thread gives up: its time has run out, or a signal handler has interrupted the sleep
+    cancel  ///< the thread is cancelled: it must not keep a credit
+  };
+
+  /// Waits for a credit, after try_acquire() has failed. True: it has one. `sleep()` sleeps while `me.state` is
+  /// `waiting`, and returns the reason for which it returned. Where a cancellation does not return from it, the clean-up
+  /// handler calls withdraw().
+  template <class Sleep>
+  bool wait(waiter& me, append_probability probability, Sleep sleep) {
+    if (enter(me, probability)) return true;
+    for (;;) {
+      // (10) acquire: pairs with (3). The thread that granted a credit has acquired it by (8), (2) or (9).
+      if (me.state.load(order::acquire) != waiter::waiting) {
+        if (arrive(me)) return true;
+        continue;  // in the list again; the waiter may have been notified since
+      }
+      switch (sleep()) {
+        case wait_end::look:
+          break;
+        case wait_end::leave:
+          return leave(me);
+        case wait_end::cancel:
+          withdraw(me);
+          return false;
+      }
+    }
+  }
+
+  /// Ends a cancelled thread's wait: a credit that it got meanwhile goes back, to the next waiter if there is one.
+  void withdraw(waiter& w) {
+    if (leave(w)) release();
+  }
+
+  // The steps of wait().
 
   /// True: took a credit. False: the waiter is in the list, and sleeps while its state is waiting.
   bool enter(waiter& w, append_probability probability) {
@@ -282,7 +333,7 @@ class semaphore_core {
       waiter& w = *first;
       first = w.next.get();
       const wake_key key = P::key_of(w.state);
-      w.state.store(w.becomes.get(), order::release);  // (3) release: pairs with (5) and the waiter's own look
+      w.state.store(w.becomes.get(), order::release);  // (3) release: pairs with (5) and (10)
       P::wake(key, every_sleeper, 1);
     }
   }

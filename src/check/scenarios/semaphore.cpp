@@ -1,4 +1,5 @@
-// The scenarios of semaphores. Threads wait as in preload/semaphore.cpp.
+// The scenarios of semaphores. Threads wait by semaphore_core::wait(), as in libusher.so. Instead, *in-turn* and half of
+// the executions of *progress* take the steps of wait() one by one.
 //
 // - Mutex: the semaphore has one credit. Each thread acquires it twice, in any manner, and adds one to a plain counter.
 //   The thread with the last acquisition ends the semaphore's life at once, although others may still be inside
@@ -53,6 +54,7 @@ const checked_semaphore* the_semaphore;
 const scenario* the_scenario;
 
 enum class manner { for_ever, timed, cancelled, forks };
+using wait_end = checked_semaphore::wait_end;
 
 template <rl::thread_id_t Threads>
 struct program : rl::test_suite<program<Threads>, Threads> {
@@ -250,21 +252,16 @@ struct program : rl::test_suite<program<Threads>, Threads> {
     world.start_threads();
   }
 
-  /// A thread forks in its wait. The child's list does not contain the thread, but the thread keeps a credit that it
-  /// was granted before the fork.
-  bool fork_in_handler(void* w) {
+  /// A handler forks in a thread's sleep: the child's list does not contain the thread. It keeps a credit that it was
+  /// granted before the fork. The sleep is interrupted, or is begun again and ends because a handler of fork() wrote
+  /// the waiter's state.
+  wait_end fork_in_handler(void* w, bool& had_one) {
     world.fork(node_pool::anew);
-    const bool had_one = the_semaphore->has_credit(w);
+    had_one = the_semaphore->has_credit(w);
     if (had_one) expected++;  // the thread will release it again
+    if (rl::rand(2) == 0) the_semaphore->wake_in_child(w);
     begin_child();
-    bool has_one = false;
-    // The signal handler ended the sleep, or the sleep had ended before.
-    if (the_semaphore->waits(w) || rl::rand(2) == 0)
-      has_one = the_semaphore->leave(semaphore(), w);
-    else if (!(has_one = the_semaphore->arrive(semaphore(), w)))
-      has_one = wait_in_list(w, manner::timed);
-    if (had_one && !has_one) fail("a thread that was granted a credit has none in the child");
-    return has_one;
+    return the_semaphore->waits(w) || rl::rand(2) == 0 ? wait_end::leave : wait_end::look;
   }
 
   // ---- in turn ----------------------------------------------------------------------------------------------
@@ -437,19 +434,36 @@ struct program : rl::test_suite<program<Threads>, Threads> {
     if (the_semaphore->try_acquire(semaphore())) return over();
     void* const w = world.begin_local(the_semaphore->waiter_size, place::current());
     the_semaphore->make_waiter(w);
-    bool done = the_semaphore->enter(semaphore(), w, append_probability(rl::rand(2) == 0 ? 1.0 : 0x1p-32));
-    const std::uint64_t since = world.clock();  // a lower bound
-    while (!done) {
-      the_semaphore->park(w, rl::rand(2) == 0 ? 0 : never);
-      if (the_semaphore->waits(w)) continue;
-      const std::uint64_t before = world.clock();  // an upper bound
-      done = the_semaphore->arrive(semaphore(), w);
-      wants_handoff = !done && before > since + handoff_after;
-    }
+    const append_probability chance(rl::rand(2) == 0 ? 1.0 : 0x1p-32);
+    rl::rand(2) == 0 ? wait_in_sleeps(w, chance) : wait_in_steps(w, chance);
     wants_handoff = false;
     world.end_local(w, place::current());
     the_semaphore->end_waiter(w);
     over();
+  }
+  /// By wait(): the thread learns at its next sleep that it has gone back to the list.
+  void wait_in_sleeps(void* w, append_probability chance) {
+    std::uint64_t since = 0;   // at or after the time at which enter() read the clock
+    std::uint64_t before = 0;  // at or before the time at which arrive() read it
+    wait(w, chance, [&] {
+      if (since == 0) since = world.clock();
+      wants_handoff = before > since + handoff_after;
+      the_semaphore->park(w, rl::rand(2) == 0 ? 0 : never);
+      if (!the_semaphore->waits(w)) before = world.clock();
+      return wait_end::look;
+    });
+  }
+  /// By the steps of wait(): the thread learns it at once, so that more schedules show a missing hand-over.
+  void wait_in_steps(void* w, append_probability chance) {
+    bool done = the_semaphore->enter(semaphore(), w, chance);
+    const std::uint64_t since = world.clock();  // as above
+    while (!done) {
+      the_semaphore->park(w, rl::rand(2) == 0 ? 0 : never);
+      if (the_semaphore->waits(w)) continue;
+      const std::uint64_t before = world.clock();  // as above
+      done = the_semaphore->arrive(semaphore(), w);
+      wants_handoff = !done && before > since + handoff_after;
+    }
   }
   void over() {
     is_in = true;
@@ -480,7 +494,7 @@ struct program : rl::test_suite<program<Threads>, Threads> {
     within = true;
   }
 
-  // ---- preload/semaphore.cpp --------------------------------------------------------------------------------
+  // ---- waiting ----------------------------------------------------------------------------------------------
 
   void release() {
     if (!the_semaphore->release(semaphore())) fail("a credit is refused");
@@ -498,30 +512,33 @@ struct program : rl::test_suite<program<Threads>, Threads> {
 
   bool wait(void* w, manner how) {
     const append_probability chance(the_scenario->lifo ? (rl::rand(2) == 0 ? 0x1p-17 : 0x1p-32) : 1.0);
-    return the_semaphore->enter(semaphore(), w, chance) || wait_in_list(w, how);
-  }
-
-  bool wait_in_list(void* w, manner how) {
     unsigned looks = rl::rand(how == manner::forks ? 4 : 2);
-    for (bool done = false; !done;) {
-      if (!the_semaphore->waits(w)) {
-        if (how == manner::forks && rl::rand(2) == 0) return fork_in_handler(w);
-        done = the_semaphore->arrive(semaphore(), w);
-      } else if (how == manner::for_ever) {
+    bool had_one = false;
+    const bool has_one = wait(w, chance, [&] {
+      if (how == manner::for_ever) {
         the_semaphore->park(w, the_scenario->runs != task::ranks && rl::rand(2) == 0 ? never : 0);
-      } else if (looks != 0) {
+        return wait_end::look;
+      }
+      if (looks != 0) {
         looks--;
         the_semaphore->park(w, 1);
-      } else if (how == manner::forks) {
-        return fork_in_handler(w);
-      } else {
-        const bool got_one = the_semaphore->leave(semaphore(), w);
-        if (!got_one || how == manner::timed) return got_one;
-        release();
-        return false;
+        // A handler may fork after the wake-up, too; it does so wherever the thread has been granted a credit.
+        if (how != manner::forks || the_semaphore->waits(w)) return wait_end::look;
+        if (!the_semaphore->has_credit(w) && rl::rand(2) == 0) return wait_end::look;
       }
-    }
-    return true;
+      if (how != manner::forks) return how == manner::timed ? wait_end::leave : wait_end::cancel;
+      how = manner::timed;
+      looks = rl::rand(2);
+      return fork_in_handler(w, had_one);
+    });
+    if (had_one && !has_one) fail("a thread that was granted a credit has none in the child");
+    return has_one;
+  }
+
+  template <class Sleep>
+  bool wait(void* w, append_probability chance, Sleep sleep) {
+    return the_semaphore->wait(
+        semaphore(), w, chance, [](void* s) { return (*static_cast<Sleep*>(s))(); }, &sleep);
   }
 
   void* semaphore() { return bytes.data(); }
