@@ -246,7 +246,6 @@ class simulation {
     give_way_to(next(events_.exchange(event_of(me_->now, event_kind::resume, *me_))));
   }
   fiber end_of_thread();
-  void switch_to_main();
 
   // memory
   void drain() {
