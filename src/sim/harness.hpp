@@ -13,24 +13,18 @@
 #include "bench/programs/program.hpp"
 #include "sim/machine.hpp"
 #include "sim/meter.hpp"
+#include "sim/settings.hpp"
 #include "sim/trace.hpp"
 
 namespace usher::sim {
 
-struct point {
+struct point : settings {
   std::string workload, lock;
   unsigned threads = 1;
   std::uint64_t seed = 1;
   std::map<std::string, long> parameters;
   std::uint64_t run_ns = 2000000;
-  bool pinned = false;  ///< threads stay on their CPUs
-  /// Threads of other processes. Each wants a CPU for a quarter of the time, in pieces of 2 ms.
-  unsigned others = 0;
-  bool watch = true;                     ///< also measure the lock: waits, holds, short-term fairness
-  std::optional<std::uint64_t> spin_ns;  ///< how long waiters poll before they park; else as the machine says
-  std::string placement;  ///< where threads begin, as read_placement() takes it; empty: the program's placement
-  bool together = false;  ///< all threads begin at once, as from a barrier; else one after another, as they are created
-  std::optional<std::uint64_t> warm_up_ns;  ///< the time before the measured time; else usual_warm_up_ns()
+  bool watch = true;  ///< also measure the lock: waits, holds, short-term fairness
 };
 
 /// Results of the threads of one kind.

@@ -21,6 +21,7 @@
 #include "cli/process/process.hpp"
 #include "cli/process/this_computer.hpp"
 #include "cli/sweep/figure_files.hpp"
+#include "cli/sweep/measured_json.hpp"
 #include "cli/sweep/options.hpp"
 #include "cli/sweep/point_json.hpp"
 #include "cli/sweep/run_points.hpp"
@@ -53,8 +54,10 @@ bench::point measured(const sweep_point& p) {
   return {p.workload, p.lock, p.threads, p.round.value_or(1), p.parameters, p.run_ns, p.pinned};
 }
 
-ordered_json to_json(const bench::result& r) {
-  ordered_json j;
+/// Measures one point, in a process of its own. Prints the point and its result as a line of JSON.
+int measure(const std::string& point) {
+  const bench::result r = bench::run_point(measured(point_from_text(point)));
+  ordered_json j = begun_result(point, workloads_commit);
   j["machine"] = cpu_name();  // the computer that ran the point, not the one that listed it
   j["lock"] = r.lock;
   j["seconds"] = r.seconds;
@@ -71,12 +74,7 @@ ordered_json to_json(const bench::result& r) {
   j["cpus_used"] = r.cpus_used;
   j["others_cpu_share"] = r.others;
   j["cpu_s"] = r.cpu_seconds;
-  return j;
-}
-
-/// Measures one point, in a process of its own.
-int measure(const bench_options& o) {
-  print_result(o.one_point, workloads_commit, to_json(bench::run_point(measured(point_from_text(o.one_point)))));
+  fmt::print("{}\n", j.dump());
   return 0;
 }
 
@@ -95,12 +93,9 @@ std::vector<planned_point> points_of(const bench_options& o) {
     counts = default_counts(cpus);
     for (const unsigned more : {2 * cpus, 4 * cpus}) counts.push_back(more);
   }
-  sweep_point p;
-  p.workload = o.workload;
+  sweep_point p = common_point(o);
   p.machine = cpu_name();
-  p.parameters = parameters_of(o.settings);
   p.run_ns = static_cast<std::uint64_t>(o.seconds * 1e9);
-  p.pinned = o.pinned;
   const std::vector<std::string> locks = chosen_locks(o.locks, all_locks());
   for (const unsigned threads : counts)
     for (const std::string& lock : locks)
@@ -134,7 +129,7 @@ int carry_out(bench_options& o) try {
     fmt::print("\nThis computer: {}, {} CPUs\n", cpu_name(), std::thread::hardware_concurrency());
     return 0;
   }
-  if (!o.one_point.empty()) return measure(o);
+  if (!o.one_point.empty()) return measure(o.one_point);
   if (!o.merge.empty()) return merge(o);
   if (o.workload.empty()) {
     report_error("bench: which workload? usher bench --list shows them");
@@ -142,9 +137,8 @@ int carry_out(bench_options& o) try {
   }
   std::vector<planned_point> points = points_of(o);
   if (o.list_points) return list_points(bench_figures, points);
-  check_chart_metric(o, bench::programs());
   figure_outputs to;
-  if (const int status = to.open(o); status != 0) return status;
+  if (const int status = to.open(o, bench::programs()); status != 0) return status;
   if (o.limit == 0) o.limit = 3 * o.seconds + 10;
   std::vector<std::size_t> order(points.size());
   std::iota(order.begin(), order.end(), 0);
@@ -190,8 +184,7 @@ subcommand bench_command(CLI::App& app) {
   sub->add_option("--seconds", o->seconds, "Measured duration of a run (default: 1)")
       ->type_name("S")
       ->check(CLI::Range(0.001, 3600.0));
-  add_figure_options(*sub, *o, "three times --seconds, plus 10");
-  keep_apart(*sub, {"--merge", "--point"}, {"--rounds", "--seconds"});
+  add_figure_options(*sub, *o, "three times --seconds, plus 10", {"--rounds", "--seconds"});
   sub->formatter(std::make_shared<help>("usher bench [OPTIONS] WORKLOAD"));
   sub->footer(bench_notes);
   return {sub, [o](char**) { return carry_out(*o); }};

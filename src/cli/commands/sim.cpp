@@ -12,24 +12,30 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <system_error>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "bench/native/host.hpp"
 #include "cli/commands/calibrate.hpp"
 #include "cli/commands/subcommand.hpp"
 #include "cli/commands/validate.hpp"
+#include "cli/process/files.hpp"
+#include "cli/process/near.hpp"
 #include "cli/sweep/figure_files.hpp"
 #include "cli/sweep/machine_settings.hpp"
+#include "cli/sweep/measured_json.hpp"
 #include "cli/sweep/options.hpp"
 #include "cli/sweep/point_json.hpp"
 #include "cli/sweep/run_points.hpp"
-#include "cli/sweep/simulated_point.hpp"
+#include "cli/sweep/settings.hpp"
 #include "cli/sweep/trace.hpp"
 #include "cli/text/help.hpp"
 #include "cli/text/input_file.hpp"
 #include "cli/text/messages.hpp"
 #include "cli/text/utf8.hpp"
+#include "cli/text/words.hpp"
 #include "sim/harness.hpp"
 #include "sim/simulated_lock.hpp"
 
@@ -48,29 +54,137 @@ struct sim_options : figure_options {
   }
   std::string machine = "x5-2";
   std::vector<double> jitters;
-  unsigned seeds = 5, jobs = 0, others = 0;
-  double ms = 0;        ///< 0: sim::usual_run_ns()
-  double warm_up = -1;  ///< in ms; below 0: sim::usual_warm_up_ns()
-  std::string spin, placement, vary;
+  unsigned seeds = 5, jobs = 0;
+  double ms = 0;  ///< 0: sim::usual_run_ns()
+  std::string vary;
   std::vector<std::string> machine_settings;
-  bool together = false;
   trace_options trace;
 };
 
+// ---- machines --------------------------------------------------------------------------------------------------------
+
+/// Folders with machine files; the first that has a machine decides.
+std::vector<fs::path> machine_folders() {
+  std::vector<fs::path> folders;
+  if (const std::string own = environment("USHER_MACHINES"); !own.empty()) folders.emplace_back(own);
+  const fs::path tree = own_tree();
+  folders.push_back(tree / "share" / "usher" / "machines");
+  folders.push_back(tree / USHER_DATADIR / "usher" / "machines");
+  return folders;
+}
+
+/// A machine by its name, or by the path of its file. Throws sim::bad_machine.
+sim::machine find_machine(const std::string& name, const machine_changes& changes) {
+  if (name.find('/') != std::string::npos || fs::path(name).extension() == ".toml") {
+    if (!is_file(name)) throw sim::bad_machine("there is no machine file " + name);
+    return sim::read_machine(name, changes);
+  }
+  std::set<std::string> known;
+  for (const fs::path& folder : machine_folders()) {
+    if (const fs::path file = folder / (name + ".toml"); is_file(file)) return sim::read_machine(file, changes);
+    std::error_code error;
+    for (const auto& entry : fs::directory_iterator(folder, error))
+      if (entry.path().extension() == ".toml") known.insert(entry.path().stem());
+  }
+  std::string list;
+  for (const std::string& k : known) list += (list.empty() ? "" : ", ") + k;
+  throw sim::bad_machine("unknown machine '" + name + "': " +
+                         (list.empty() ? "no machine files were found; USHER_MACHINES may name their folder" : list));
+}
+
+/// Throws std::runtime_error for a number out of its range that reading lets pass: results of older versions may have it.
+void check_numbers(const sweep_point& p) {
+  for (const point_key& k : point_keys) {
+    const auto* const member = std::get_if<std::optional<double> sweep_point::*>(&k.member);
+    if (member == nullptr || !(p.*(*member))) continue;
+    const double value = *(p.*(*member));
+    if (!(value >= static_cast<double>(k.least) && value <= static_cast<double>(k.most)))
+      throw std::runtime_error(fmt::format("the point's {} is {}", k.key, value));
+  }
+}
+
+/// The machine that the point runs on, with its settings and jitter. Throws std::runtime_error and sim::bad_machine.
+sim::machine machine_of(const sweep_point& p) {
+  machine_changes changes;
+  for (const auto& [key, value] : p.settings) changes[key] = value.text;
+  if (p.varied) changes[p.varied->key] = p.varied->value.text;
+  sim::machine m = find_machine(p.machine, changes);
+  check_numbers(p);
+  if (p.jitter) m.jitter = static_cast<unsigned>(std::lround(*p.jitter * 1024));
+  return m;
+}
+
 // ---- points ----------------------------------------------------------------------------------------------------------
 
+/// The point as the simulator takes it.
+sim::point simulated(const sweep_point& p) {
+  sim::point to;
+  static_cast<sim::settings&>(to) = p;
+  to.workload = p.workload;
+  to.lock = p.lock;
+  to.threads = p.threads;
+  to.seed = p.seed.value_or(1);
+  to.parameters = p.parameters;
+  to.run_ns = p.run_ns;
+  return to;
+}
+
+/// Prints the point and its result as a line of JSON.
+void print_result(const std::string& point, const sim::machine& m, const sim::result& r) {
+  ordered_json j = begun_result(point, workloads_commit);
+  j["machine_hash"] = m.hash;
+  add_operations(j, r.throughput, r.operations);
+  j["first_half"] = r.first_half;
+  j["second_half"] = r.second_half;
+  j["settled"] = r.settled;
+  j["sockets"] = r.sockets;
+  if (!r.groups.empty()) {
+    j["admissions"] = r.admissions;
+    j["found_free"] = r.found_free;
+    j["lwss"] = r.working_set;
+    j["mttr"] = r.reacquire;
+    j["between_sockets"] = r.between_sockets;
+    j["bypasses"] = r.bypasses;
+    j["leaders_too_late"] = r.leaders_too_late;
+    j["utilisation"] = r.utilisation;
+    j["hold_ns"] = durations_to_json(r.holds);
+    j["unlock_ns"] = durations_to_json(r.unlocks);
+    j["hand_over_ns"] = durations_to_json(r.hand_overs);
+  }
+  for (const sim::group& g : r.groups) {
+    ordered_json& to = add_group(j, g, true);
+    if (!g.name.empty()) to["bypasses"] = g.bypasses;
+  }
+  j["voluntary_switches"] = r.voluntary;
+  j["involuntary_switches"] = r.involuntary;
+  j["migrations"] = r.migrations;
+  j["cpus_used"] = r.cpus_used;
+  j["cpus_without_pipeline"] = r.cpus_without_pipeline;
+  if (r.loads != 0) {
+    j["loads"] = r.loads;
+    j["private_hits"] = r.private_hits;
+    j["misses"] = r.misses;
+    j["displaced_own"] = r.own_displaced;
+    j["displaced_others"] = r.others_displaced;
+    j["tlb_misses"] = r.tlb_misses;
+  }
+  j["measured_after_ns"] = r.warm_up_ns;
+  j["events"] = r.events;
+  j["looks"] = r.looks;
+  j["cpu_s"] = r.cpu_seconds;
+  fmt::print("{}\n", j.dump());
+}
+
 /// Simulates one point, in a process of its own.
-int simulate(const sim_options& o) {
-  const sweep_point p = point_from_text(o.one_point);
+int simulate(const std::string& point) {
+  const sweep_point p = point_from_text(point);
   const sim::machine m = machine_of(p);
   if (!p.machine_hash.empty() && p.machine_hash != m.hash)
     throw std::runtime_error(
         fmt::format("the machine {} is not the one that the point was made for: its file has changed, "
                     "or is another of that name (hash {}, not {})",
                     p.machine, m.hash, p.machine_hash));
-  ordered_json result{{"machine_hash", m.hash}};
-  result.update(to_json(sim::run_point(m, simulated(p))));
-  print_result(o.one_point, workloads_commit, result);
+  print_result(point, m, sim::run_point(m, simulated(p)));
   return 0;
 }
 
@@ -81,16 +195,6 @@ std::vector<std::string> all_locks(const sim::machine& m) {
     if (l->traits->excludes && l->kind == (m.os ? waiting_kind::spin_then_park : waiting_kind::spin))
       names.emplace_back(l->name);
   return names;
-}
-
-/// The value of --spin; absent: the machine's.
-std::optional<std::uint64_t> spin_ns(const std::string& text) {
-  if (text.empty() || text == "auto") return std::nullopt;
-  const bool digits = text.size() <= 10 && text.find_first_not_of("0123456789") == std::string::npos;
-  if (!digits || std::stoull(text) > most_spin_ns)
-    throw std::runtime_error(
-        fmt::format("--spin: '{}' is neither nanoseconds, 0 to {}, nor auto, the machine's", text, most_spin_ns));
-  return std::stoull(text);
 }
 
 /// The values of --vary; one absent value without it.
@@ -104,9 +208,7 @@ std::vector<std::optional<varied_number>> varied_by(const sim_options& o, const 
 }
 
 /// Throws std::runtime_error for numbers that the parser's ranges let pass, and for two options that set the jitter.
-void check_numbers(const sim_options& o, const machine_settings& settings, const std::optional<varied_number>& varied) {
-  for (const auto& [option, value] : {std::pair{"--ms", o.ms}, {"--warm-up", o.warm_up}})
-    if (std::isnan(value)) throw std::runtime_error(std::string(option) + ": nan is no time");
+void check_jitters(const sim_options& o, const machine_settings& settings, const std::optional<varied_number>& varied) {
   for (const double jitter : o.jitters)
     if (std::isnan(jitter)) throw std::runtime_error("--jitter: nan is no number");
   if (o.jitters.empty()) return;
@@ -115,55 +217,47 @@ void check_numbers(const sim_options& o, const machine_settings& settings, const
   if (other != nullptr) throw std::runtime_error(std::string("--jitter and ") + other + " both set " + key);
 }
 
-/// The common settings of all points of a sweep.
-sweep_point common_point(const sim_options& o) {
-  sweep_point p;
-  p.workload = o.workload;
-  p.machine = o.machine;
-  p.parameters = parameters_of(o.settings);
-  p.settings = machine_settings_of(o.machine_settings);
-  p.pinned = o.pinned;
-  p.others = o.others;
-  p.spin_ns = spin_ns(o.spin);
-  p.placement = o.placement;
-  p.together = o.together;
-  if (o.warm_up >= 0) p.warm_up_ns = static_cast<std::uint64_t>(std::llround(o.warm_up * 1e6));
-  return p;
-}
+struct sweep {
+  sweep_point common;                   ///< the settings of all points
+  std::optional<sim::machine> machine;  ///< of all points; absent with --vary
+  std::vector<planned_point> points;
+};
 
-/// The point with each lock, jitter and seed.
-void add_repetitions(std::vector<planned_point>& to, sweep_point p, const sim_options& o, const sim::machine& m,
-                     const std::vector<std::string>& locks) {
+/// Adds the point with each number of threads, lock, jitter and seed.
+void add_points(sweep& to, sweep_point p, const sim_options& o, const sim::machine& m) {
   std::vector<std::optional<double>> jitters(o.jitters.begin(), o.jitters.end());
   if (jitters.empty()) jitters = {std::nullopt};
-  for (const std::string& lock : locks)
-    for (const std::optional<double>& jitter : jitters)
-      for (unsigned seed = 1; seed <= o.seeds; seed++) {
-        p.lock = lock;
-        p.seed = seed;
-        p.jitter = jitter;
-        sim::check_point(m, simulated(p));  // before hours of work
-        to.push_back({p, {}, {}});
-      }
+  const std::vector<std::string> locks = chosen_locks(o.locks, all_locks(m));
+  for (const unsigned threads : o.threads.empty() ? default_counts(m.cpus()) : thread_counts(o.threads)) {
+    p.threads = threads;
+    p.run_ns = o.ms > 0 ? static_cast<std::uint64_t>(o.ms * 1e6) : sim::usual_run_ns(m, simulated(p));
+    for (const std::string& lock : locks)
+      for (const std::optional<double>& jitter : jitters)
+        for (unsigned seed = 1; seed <= o.seeds; seed++) {
+          p.lock = lock;
+          p.seed = seed;
+          p.jitter = jitter;
+          sim::check_point(m, simulated(p));  // before hours of work
+          to.points.push_back({p, {}, {}});
+        }
+  }
 }
 
-std::vector<planned_point> points_of(const sim_options& o) {
-  std::vector<planned_point> points;
-  sweep_point p = common_point(o);
-  const std::vector<std::optional<varied_number>> varied = varied_by(o, p.settings);
-  check_numbers(o, p.settings, varied.front());
+sweep sweep_of(const sim_options& o) {
+  if (std::isnan(o.ms)) throw std::runtime_error("--ms: nan is no time");
+  sweep s{common_point(o, o.machine_settings), {}, {}};
+  s.common.machine = o.machine;
+  const std::vector<std::optional<varied_number>> varied = varied_by(o, s.common.settings);
+  check_jitters(o, s.common.settings, varied.front());
   for (const std::optional<varied_number>& v : varied) {
+    sweep_point p = s.common;
     p.varied = v;
-    const sim::machine m = find_machine(o.machine, changes_of(p.settings, p.varied));
+    const sim::machine m = machine_of(p);
+    if (!v) s.machine = m;
     p.machine_hash = m.hash;
-    const std::vector<std::string> locks = chosen_locks(o.locks, all_locks(m));
-    for (const unsigned threads : o.threads.empty() ? default_counts(m.cpus()) : thread_counts(o.threads)) {
-      p.threads = threads;
-      p.run_ns = o.ms > 0 ? static_cast<std::uint64_t>(o.ms * 1e6) : sim::usual_run_ns(m, simulated(p));
-      add_repetitions(points, p, o, m, locks);
-    }
+    add_points(s, p, o, m);
   }
-  return points;
+  return s;
 }
 
 int list_all() {
@@ -198,8 +292,8 @@ int trace_of(const std::vector<planned_point>& points, const trace_options& o) {
 }
 
 /// The header of result files. It has neither date nor host, so that the same command writes the same file on every computer.
-ordered_json about_this_run(const sim_options& o) {
-  const sim::machine m = find_machine(o.machine, changes_of(machine_settings_of(o.machine_settings), std::nullopt));
+ordered_json about_this_run(const sweep& s) {
+  const sim::machine m = s.machine ? *s.machine : machine_of(s.common);
   return {{"usher", USHER_VERSION},
           {"commit", workloads_commit},
           {"simulated_machine", {{"name", m.name}, {"hash", m.hash}, {"title", m.title}, {"cpus", m.cpus()}}}};
@@ -207,25 +301,25 @@ ordered_json about_this_run(const sim_options& o) {
 
 int carry_out(const sim_options& o) try {
   if (o.list) return list_all();
-  if (!o.one_point.empty()) return simulate(o);
+  if (!o.one_point.empty()) return simulate(o.one_point);
   if (!o.merge.empty()) return merge(o);
   if (o.workload.empty()) {
     report_error("sim: which workload? usher sim --list shows them");
     return bad_usage;
   }
-  std::vector<planned_point> points = points_of(o);
+  sweep s = sweep_of(o);
+  std::vector<planned_point>& points = s.points;
   if (o.list_points) return list_points(sim_figures, points);
   if (o.trace.us > 0) return trace_of(points, o.trace);
-  check_chart_metric(o, sim::programs(), true);
   figure_outputs to;
-  if (const int status = to.open(o); status != 0) return status;
+  if (const int status = to.open(o, sim::programs(), true); status != 0) return status;
   // The longest points first, so that none of them runs alone at the end.
   std::vector<std::size_t> order(points.size());
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(),
                    [&](std::size_t a, std::size_t b) { return points[a].point.threads > points[b].point.threads; });
   const bool all_well = run_points(sim_figures, o, o.jobs, order, points);
-  return show(to, o, about_this_run(o), results_of(points), all_well);
+  return show(to, o, about_this_run(s), results_of(points), all_well);
 } catch (const sim::bad_machine& e) {
   report_error("{}", e.what());
   return bad_usage;
@@ -262,37 +356,23 @@ void add_time_options(CLI::App& sub, sim_options& o) {
       ->type_name("J,...")
       ->delimiter(',')
       ->allow_extra_args(false)
-      ->check(CLI::Range(0.0, most_jitter));
+      ->check(CLI::Range(0.0, static_cast<double>(key_of(&sweep_point::jitter).most)));
   sub.add_option("--ms", o.ms,
                  "Simulated milliseconds that are measured (default: 2; several time slices if threads share CPUs)")
       ->type_name("T")
       ->check(CLI::Range(0.001, 100000.0));
-  sub.add_option(
-         "--warm-up", o.warm_up,
-         "Simulated milliseconds before the measured time (default: a fifth of that, plus 0.02 for each thread)")
-      ->type_name("T")
-      ->check(CLI::Range(0.0, most_warm_up_ms));
+  add_settings(sub, o, option_part::times);
 }
 
 /// Waiting, threads, variation of the machine, and processes.
 void add_thread_options(CLI::App& sub, sim_options& o) {
-  sub.add_option(
-         "--spin", o.spin,
-         "Time in ns for which waiters spin before they park (default: auto, the machine file's value, or 5555)")
-      ->type_name("NS");
-  sub.add_option("--placement", o.placement,
-                 "Where threads begin: compact, scattered, even, or CPUs as 0,18,1..3 (default: the workload's)")
-      ->type_name("P");
-  sub.add_flag("--together", o.together,
-               "All threads begin at once, as from a barrier, not one after another as they are created");
+  add_settings(sub, o, option_part::threads);
   sub.add_option("--set-machine", o.machine_settings, "Replace a number of the machine, as coherence.per_read=0")
       ->type_name("SECTION.KEY=V")
       ->allow_extra_args(false);
   sub.add_option("--vary", o.vary, "A sweep over a number of the machine, as coherence.per_read=0,6,12")
       ->type_name("SECTION.KEY=V,...");
-  sub.add_option("--others", o.others, "Threads of other processes, each of which uses a CPU for a quarter of the time")
-      ->type_name("N")
-      ->check(CLI::Range(0u, most_others));
+  add_settings(sub, o, option_part::load);
   sub.add_option("--jobs", o.jobs, "Processes in parallel (default: one for each CPU)")
       ->type_name("N")
       ->check(CLI::Range(1u, 1024u));
@@ -305,11 +385,9 @@ subcommand sim_command(CLI::App& app) {
   auto o = std::make_shared<sim_options>();
   add_time_options(*sub, *o);
   add_thread_options(*sub, *o);
-  add_figure_options(*sub, *o, "600");
+  add_figure_options(*sub, *o, "600",
+                     {"--machine", "--seeds", "--jitter", "--ms", "--set-machine", "--vary", "--jobs"});
   add_trace_options(*sub, o->trace);
-  keep_apart(*sub, {"--merge", "--point"},
-             {"--machine", "--seeds", "--jitter", "--ms", "--warm-up", "--spin", "--placement", "--together",
-              "--set-machine", "--vary", "--others", "--jobs"});
   sub->formatter(std::make_shared<help>("usher sim [OPTIONS] WORKLOAD"));
   sub->footer(sim_notes);
   const subcommand parts[] = {calibrate_command(*sub), validate_command(*sub, find_machine)};

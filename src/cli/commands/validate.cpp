@@ -164,7 +164,8 @@ int carry_out(const validate_options& o, const find_machine_function& find) try 
   circumstances c{calibrate::look_around(), {}, machine_settings_of(o.machine_settings), 0};
   std::vector<compared_point> points = points_of(o.what, static_cast<unsigned>(c.here.cpus.size()));
   if (!json.open(o.json_file)) return cannot_start;
-  const machine_changes changes = changes_of(c.settings, std::nullopt);
+  machine_changes changes;
+  for (const auto& [key, value] : c.settings) changes[key] = value.text;
   const sim::machine m = o.machine.empty() ? calibrated(changes) : find(o.machine, changes);
   c.machine = m.name;
   check_points(m, points);

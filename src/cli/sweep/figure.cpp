@@ -3,19 +3,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
+#include <concepts>
+#include <variant>
+
+#include "cli/sweep/settings.hpp"
 
 namespace usher::cli {
 namespace {
 
-/// Indices in settings_in_words of the settings that a figure does not show like the others.
-namespace place_of {
-constexpr std::size_t workload = 0, machine = 1, varied = 4;
-}
-
-/// Empty where the point does not have the setting.
-using settings_in_words = std::array<std::string, 12>;
+/// The words of each key that has some; empty where the point has the default.
+using settings_in_words = std::vector<std::string>;
 
 /// "0.5", and "1.0" for a whole number.
 std::string decimal(double v) {
@@ -30,24 +28,37 @@ std::string listed(const Pairs& pairs, Text text) {
   return all;
 }
 
-template <class T>
-std::string named(const char* name, const std::optional<T>& value) {
-  return value ? fmt::format("{} {}", name, *value) : "";
-}
+/// Empty for the default.
+struct value_in_words {
+  std::string operator()(bool value) const { return value ? "yes" : ""; }
+  template <std::unsigned_integral T>
+  std::string operator()(T value) const {
+    return value != 0 ? fmt::format("{}", value) : "";
+  }
+  std::string operator()(const std::string& value) const { return value; }
+  std::string operator()(const std::optional<std::uint64_t>& value) const {
+    return value ? fmt::format("{}", *value) : "";
+  }
+  std::string operator()(const std::optional<double>& value) const { return value ? decimal(*value) : ""; }
+  std::string operator()(const std::map<std::string, long>& values) const {
+    return listed(values, [](long value) { return fmt::format("{}", value); });
+  }
+  std::string operator()(const machine_settings& settings) const {
+    return listed(settings, [](const machine_value& v) { return v.is_text ? '"' + v.text + '"' : v.text; });
+  }
+  std::string operator()(const std::optional<varied_number>& v) const { return v ? v->key + "=" + v->value.text : ""; }
+};
 
-settings_in_words words_of(const sweep_point& p) {
-  return {p.workload,
-          p.machine,
-          listed(p.parameters, [](long value) { return fmt::format("{}", value); }),
-          listed(p.settings, [](const machine_value& v) { return v.is_text ? '"' + v.text + '"' : v.text; }),
-          p.varied ? p.varied->key + "=" + p.varied->value.text : "",
-          p.jitter ? "jitter " + decimal(*p.jitter) : "",
-          p.pinned ? "pinned" : "",
-          p.others != 0 ? fmt::format("others {}", p.others) : "",
-          named("spin_ns", p.spin_ns),
-          p.placement.empty() ? "" : "placement " + p.placement,
-          p.together ? "together" : "",
-          named("warm_up_ns", p.warm_up_ns)};
+settings_in_words words_of(const sweep_point& p, const std::vector<const point_key*>& keys) {
+  settings_in_words all;
+  for (const point_key* k : keys) {
+    const std::string value = std::visit([&p](auto member) { return value_in_words()(p.*member); }, k->member);
+    if (value.empty() || k->said == words::value)
+      all.push_back(value);
+    else
+      all.push_back(std::holds_alternative<bool sweep_point::*>(k->member) ? k->key : k->key + (" " + value));
+  }
+  return all;
 }
 
 /// The key of the machine that is varied if nothing else is; its values are the horizontal axis then. Empty: the axis
@@ -67,18 +78,19 @@ std::string varied_alone(const std::vector<point_result>& results) {
 }
 
 /// The settings that differ among the points. Adds the words of the others to the figure's heading.
-std::vector<std::size_t> telling_settings(figure& f, const std::vector<settings_in_words>& words) {
+std::vector<std::size_t> telling_settings(figure& f, const std::vector<const point_key*>& keys,
+                                          const std::vector<settings_in_words>& words) {
   std::vector<std::size_t> telling;
-  for (std::size_t s = 0; s < settings_in_words().size(); ++s) {
-    if (!f.is_by_threads() && s == place_of::varied) continue;
+  for (std::size_t s = 0; s < keys.size(); ++s) {
+    if (!f.is_by_threads() && keys[s] == &key_of(&sweep_point::varied)) continue;
     std::set<std::string> different;
     for (const settings_in_words& w : words) different.insert(w[s]);
     if (different.size() > 1) telling.push_back(s);
     if (different.size() != 1 || different.begin()->empty()) continue;
     const std::string& word = *different.begin();
-    if (s == place_of::workload)
+    if (keys[s] == &key_of(&sweep_point::workload))
       f.workload = word;
-    else if (s == place_of::machine)
+    else if (keys[s] == &key_of(&sweep_point::machine))
       f.machine = word;
     else
       f.same += (f.same.empty() ? "" : ", ") + word;
@@ -94,10 +106,11 @@ figure figure_of(const std::vector<point_result>& results) {
     f.x = key;
     f.same = fmt::format("{} threads", results.front().point.threads);
   }
+  const std::vector<const point_key*> keys = shown_keys(false);
   std::vector<settings_in_words> words;
   words.reserve(results.size());
-  for (const point_result& r : results) words.push_back(words_of(r.point));
-  const std::vector<std::size_t> telling = telling_settings(f, words);
+  for (const point_result& r : results) words.push_back(words_of(r.point, keys));
+  const std::vector<std::size_t> telling = telling_settings(f, keys, words);
   for (std::size_t i = 0; i < results.size(); ++i) {
     const sweep_point& p = results[i].point;
     std::string name = p.lock;

@@ -19,6 +19,7 @@
 #include "cli/sweep/figure_chart.hpp"
 #include "cli/sweep/figure_text.hpp"
 #include "cli/sweep/point_json.hpp"
+#include "cli/sweep/settings.hpp"
 #include "cli/text/input_file.hpp"
 #include "cli/text/messages.hpp"
 #include "cli/text/printable_json.hpp"
@@ -54,43 +55,23 @@ std::string csv_cell(const ordered_json& point, const char* key) {
 }
 
 std::string csv_of_points(const std::vector<ordered_json>& points) {
-  static constexpr std::pair<const char*, const char*> columns[]{{"workload", "workload"},
-                                                                 {"machine", "machine"},
-                                                                 {"lock", "lock"},
-                                                                 {"threads", "threads"},
-                                                                 {"seed", "seed"},
-                                                                 {"round", "round"},
-                                                                 {"run_ns", "run_ns"},
-                                                                 {"parameters", "parameters"},
-                                                                 {"machine_settings", "machine_settings"},
-                                                                 {"vary", "vary"},
-                                                                 {"jitter", "jitter"},
-                                                                 {"pinned", "pinned"},
-                                                                 {"others", "others"},
-                                                                 {"spin_ns", "spin_ns"},
-                                                                 {"placement", "placement"},
-                                                                 {"warm_up_ns", "warm_up_ns"},
-                                                                 {"together", "together"},
-                                                                 {"throughput", "throughput"},
-                                                                 {"first_half", "first_half"},
-                                                                 {"second_half", "second_half"},
-                                                                 {"settled", "settled"},
-                                                                 {"gini", "gini"},
-                                                                 {"smallest_share", "smallest_share"},
-                                                                 {"lwss", "lwss"},
-                                                                 {"mttr", "mttr"},
-                                                                 {"voluntary", "voluntary_switches"},
-                                                                 {"involuntary", "involuntary_switches"},
-                                                                 {"machine_hash", "machine_hash"}};
+  std::vector<std::pair<const char*, const char*>> columns;
+  for (const point_key* k : shown_keys(true)) columns.emplace_back(k->key, k->key);
+  for (const char* const measured :
+       {"throughput", "first_half", "second_half", "settled", "gini", "smallest_share", "lwss", "mttr"})
+    columns.emplace_back(measured, measured);
+  columns.insert(
+      columns.end(),
+      {{"voluntary", "voluntary_switches"}, {"involuntary", "involuntary_switches"}, {"machine_hash", "machine_hash"}});
   static constexpr std::pair<const char*, const char*> durations[]{{"wait", "wait_ns"}, {"hand_over", "hand_over_ns"}};
   static constexpr const char* parts[]{"mean", "median", "p99", "longest"};
   std::string text;
-  for (const auto& c : columns) text += fmt::format("{}{}", &c == columns ? "" : ",", c.first);
+  for (const auto& c : columns) text += fmt::format("{}{}", &c == columns.data() ? "" : ",", c.first);
   for (const auto& d : durations)
     for (const char* const part : parts) text += fmt::format(",{}_{}_ns", d.first, part);
   text += "\n";
   for (const ordered_json& p : points) {
-    for (const auto& c : columns) text += (&c == columns ? "" : ",") + csv_cell(p, c.second);
+    for (const auto& c : columns) text += (&c == columns.data() ? "" : ",") + csv_cell(p, c.second);
     for (const auto& d : durations) {
       const auto at = p.find(d.second);
       for (const char* const part : parts) text += "," + (at == p.end() ? "" : csv_cell(*at, part));
@@ -273,7 +254,8 @@ ordered_json about(const merged_results& merged) {
   return all;
 }
 
-int figure_outputs::open(const figure_options& o) {
+int figure_outputs::open(const figure_options& o, std::span<const workloads::description> programs, bool simulated) {
+  if (!programs.empty()) check_metric(figure_metric_named(o.chart_metric), o.workload, programs, simulated);
   if (!is_chart_name(o.chart_file)) return bad_usage;
   format_ = image_format_of(o.chart_file);
   metric_ = figure_metric_named(o.chart_metric);

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <stdexcept>
 
 #include "catalog/names.hpp"
@@ -81,6 +82,26 @@ figure_metric figure_metric_named(const std::string& name) {
   if (!near.empty() && !group.empty()) near = group + "." + near;
   throw std::runtime_error(
       fmt::format("--chart-metric: unknown '{}'{} (there are {})", name, did_you_mean(near), figure_metric_names()));
+}
+
+void check_metric(const figure_metric& metric, const std::string& workload,
+                  std::span<const workloads::description> programs, bool simulated) {
+  const std::string& group = metric.group;
+  const auto has = [&](const workloads::description& w) {
+    return (w.some != nullptr && w.some == group) || (w.others != nullptr && w.others == group);
+  };
+  const auto asked = std::find_if(programs.begin(), programs.end(), [&](const auto& w) { return w.name == workload; });
+  if (asked == programs.end()) return;
+  if (simulated && metric.of_one_lock && !asked->one_lock)
+    throw std::runtime_error(
+        fmt::format("--chart-metric {}: {} has no one lock whose admissions are seen", metric.name, workload));
+  if (simulated && metric.of_arrays && !asked->arrays)
+    throw std::runtime_error(
+        fmt::format("--chart-metric {}: {} reads no arrays that caches matter for", metric.name, workload));
+  if (group.empty() || has(*asked)) return;
+  throw std::runtime_error(
+      fmt::format("--chart-metric {}: {} has no threads that are called {}{}", metric.name, workload, group,
+                  asked->some == nullptr ? "" : fmt::format(", but {} and {}", asked->some, asked->others)));
 }
 
 std::string figure_metric_names() {

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 
+#include "bench/programs/program.hpp"
 #include "cli/sweep/point.hpp"
 
 namespace usher::cli {
@@ -22,6 +24,10 @@ struct figure_metric {
 
 /// "throughput", "latency", …, and of one group of threads "guests.latency". Throws std::runtime_error.
 figure_metric figure_metric_named(const std::string& name);
+
+/// Throws std::runtime_error if the workload, one of the programs, does not have the metric.
+void check_metric(const figure_metric& m, const std::string& workload, std::span<const workloads::description> programs,
+                  bool simulated);
 
 /// The names, for help texts and error messages.
 std::string figure_metric_names();

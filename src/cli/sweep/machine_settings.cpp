@@ -1,14 +1,11 @@
 #include "cli/sweep/machine_settings.hpp"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <utility>
-
-#include "cli/text/messages.hpp"
 
 namespace usher::cli {
 
@@ -80,13 +77,6 @@ std::vector<varied_number> varied_numbers(const std::string& text) {
       if (all[i].value == all.back().value) throw std::runtime_error("--vary: '" + text + "' has " + v + " twice");
   }
   return all;
-}
-
-machine_changes changes_of(const machine_settings& settings, const std::optional<varied_number>& varied) {
-  machine_changes changes;
-  for (const auto& [key, value] : settings) changes[key] = value.text;
-  if (varied) changes[varied->key] = varied->value.text;
-  return changes;
 }
 
 }  // namespace usher::cli

@@ -41,6 +41,4 @@ machine_settings machine_settings_of(const std::vector<std::string>& texts);
 /// SECTION.KEY=V1,V2,…; a comma within brackets or quotes separates nothing. Throws std::runtime_error.
 std::vector<varied_number> varied_numbers(const std::string& text);
 
-machine_changes changes_of(const machine_settings& settings, const std::optional<varied_number>& varied);
-
 }  // namespace usher::cli

@@ -3,20 +3,66 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
-#include <cstdlib>
-#include <stdexcept>
+#include <optional>
+#include <type_traits>
+#include <variant>
+#include <vector>
 
 #include "cli/sweep/figure_metric.hpp"
 
 namespace usher::cli {
 
-void keep_apart(CLI::App& app, std::initializer_list<const char*> these, std::initializer_list<const char*> those) {
+namespace {
+
+/// The parser refuses any of `these` together with any of `those`.
+template <class These, class Those>
+void keep_apart(CLI::App& app, const These& these, const Those& those) {
   for (const char* one : these)
     for (const char* other : those) app.get_option(one)->excludes(app.get_option(other));
 }
 
-void add_figure_options(CLI::App& to, figure_options& o, const std::string& default_limit) {
+using names = std::initializer_list<const char*>;
+
+/// Adds the option of a key to the parser.
+struct option_adder {
+  CLI::App& to;
+  const point_key& k;
+
+  void operator()(bool& set) const { to.add_flag(k.option.name, set, k.option.help); }
+  void operator()(unsigned& set) const {
+    to.add_option(k.option.name, set, k.option.help)
+        ->type_name(k.option.type)
+        ->check(CLI::Range(static_cast<unsigned>(k.least), static_cast<unsigned>(k.most)));
+  }
+  void operator()(std::string& set) const {
+    to.add_option(k.option.name, set, k.option.help)->type_name(k.option.type);
+  }
+  /// A duration, which duration_of() reads.
+  void operator()(std::optional<std::uint64_t>&) const {
+    auto* const added = to.add_option(k.option.name, k.option.help)->type_name(k.option.type);
+    if (k.option.unit_ns == 1) return;
+    added->check(
+        CLI::Range(static_cast<double>(k.least) / k.option.unit_ns, static_cast<double>(k.most) / k.option.unit_ns));
+  }
+  template <class T>
+  void operator()(T&) const = delete;
+};
+
+}  // namespace
+
+void add_settings(CLI::App& to, figure_options& o, option_part part) {
+  for (const point_key& k : point_keys)
+    if (k.option.name != nullptr && k.option.part == part)
+      std::visit(
+          [&](auto member) {
+            if constexpr (std::is_invocable_v<option_adder, decltype((o.point.*member))>)
+              option_adder{to, k}(o.point.*member);
+          },
+          k.member);
+}
+
+void add_figure_options(CLI::App& to, figure_options& o, const std::string& default_limit, names own) {
+  o.parser = &to;
   to.add_option("workload", o.workload, "The workload; --list shows all")->type_name("WORKLOAD");
   std::string locks;
   for (const std::string& l : o.locks) locks += (locks.empty() ? "" : ",") + l;
@@ -28,7 +74,7 @@ void add_figure_options(CLI::App& to, figure_options& o, const std::string& defa
       ->type_name("N,A..B")
       ->delimiter(',')
       ->allow_extra_args(false);
-  to.add_flag("--pinned", o.pinned, "Threads stay on the CPUs that they begin on");
+  add_settings(to, o, option_part::both);
   to.add_option("--set", o.settings, "A parameter of the workload")->type_name("NAME=N");
   to.add_option("--json", o.json_file, "Write all points to this file")->type_name("F");
   to.add_option("--csv", o.csv_file, "Write all points to this file as comma-separated values")->type_name("F");
@@ -51,88 +97,18 @@ void add_figure_options(CLI::App& to, figure_options& o, const std::string& defa
   to.add_option("--point", o.one_point, "Run one point, as --list-points prints it; its result is a line of JSON")
       ->type_name("JSON");
   to.add_option("--merge", o.merge, "Show results of other runs")->type_name("F")->expected(1, -1);
-  keep_apart(to, {"--merge", "--point"},
-             {"workload", "--locks", "--threads", "--pinned", "--set", "--timeout", "--list-points"});
-  keep_apart(to, {"--merge"}, {"--point"});
-  keep_apart(to, {"--log"}, {"--log-x", "--log-y"});
-  keep_apart(to, {"--point", "--list-points"},
-             {"--json", "--csv", "--chart", "--chart-metric", "--title", "--size", "--log", "--log-x", "--log-y",
-              "--details"});
+  std::vector<const char*> of_points{"workload", "--locks", "--threads", "--set", "--timeout", "--list-points"};
+  of_points.insert(of_points.end(), own);
+  for (const point_key& k : point_keys)
+    if (k.option.name != nullptr && to.get_option_no_throw(k.option.name) != nullptr)
+      of_points.push_back(k.option.name);
+  keep_apart(to, names{"--merge", "--point"}, of_points);
+  keep_apart(to, names{"--merge"}, names{"--point"});
+  keep_apart(to, names{"--log"}, names{"--log-x", "--log-y"});
+  keep_apart(to, names{"--point", "--list-points"},
+             names{"--json", "--csv", "--chart", "--chart-metric", "--title", "--size", "--log", "--log-x", "--log-y",
+                   "--details"});
   to.add_flag("--quiet", o.quiet, "No progress bar");
-}
-
-std::vector<unsigned> thread_counts(const std::vector<std::string>& texts) {
-  std::vector<unsigned> counts;
-  const auto number = [](const std::string& text) {
-    if (text.empty() || text.find_first_not_of("0123456789") != std::string::npos || text.size() > 4 ||
-        std::stoul(text) == 0)
-      throw std::runtime_error("--threads: '" + text + "' is not a number of threads from 1 to 9999");
-    return static_cast<unsigned>(std::stoul(text));
-  };
-  for (const std::string& text : texts) {
-    const std::size_t dots = text.find("..");
-    if (dots == std::string::npos) {
-      counts.push_back(number(text));
-      continue;
-    }
-    const unsigned from = number(text.substr(0, dots)), to = number(text.substr(dots + 2));
-    if (from > to) throw std::runtime_error("--threads: " + text + " goes backwards");
-    for (unsigned n = from; n <= to; n++) counts.push_back(n);
-  }
-  return counts;
-}
-
-std::vector<unsigned> default_counts(unsigned cpus) {
-  std::vector<unsigned> counts;
-  for (const unsigned n :
-       {1u, 2u, 3u, 4u, 5u, 6u, 8u, 10u, 12u, 16u, 20u, 24u, 28u, 36u, 48u, 60u, 72u, 96u, 128u, 192u, 256u})
-    if (n < cpus) counts.push_back(n);
-  counts.push_back(cpus);
-  return counts;
-}
-
-std::map<std::string, long> parameters_of(const std::vector<std::string>& settings) {
-  std::map<std::string, long> parameters;
-  for (const std::string& s : settings) {
-    const std::size_t at = s.find('=');
-    char* end = nullptr;
-    const long value = at == std::string::npos ? 0 : std::strtol(s.c_str() + at + 1, &end, 10);
-    if (at == std::string::npos || at + 1 == s.size() || *end != '\0')
-      throw std::runtime_error("--set: '" + s + "' is not NAME=NUMBER");
-    parameters[s.substr(0, at)] = value;
-  }
-  return parameters;
-}
-
-std::vector<std::string> chosen_locks(const std::vector<std::string>& names, const std::vector<std::string>& all) {
-  std::vector<std::string> chosen;
-  for (const std::string& name : names)
-    if (name == "all")
-      chosen.insert(chosen.end(), all.begin(), all.end());
-    else
-      chosen.push_back(name);
-  return chosen;
-}
-
-void check_chart_metric(const figure_options& o, std::span<const workloads::description> programs, bool simulated) {
-  const figure_metric metric = figure_metric_named(o.chart_metric);
-  const std::string& group = metric.group;
-  const auto has = [&](const workloads::description& w) {
-    return (w.some != nullptr && w.some == group) || (w.others != nullptr && w.others == group);
-  };
-  const auto asked =
-      std::find_if(programs.begin(), programs.end(), [&](const auto& w) { return w.name == o.workload; });
-  if (asked == programs.end()) return;
-  if (simulated && metric.of_one_lock && !asked->one_lock)
-    throw std::runtime_error(
-        fmt::format("--chart-metric {}: {} has no one lock whose admissions are seen", o.chart_metric, o.workload));
-  if (simulated && metric.of_arrays && !asked->arrays)
-    throw std::runtime_error(
-        fmt::format("--chart-metric {}: {} reads no arrays that caches matter for", o.chart_metric, o.workload));
-  if (group.empty() || has(*asked)) return;
-  throw std::runtime_error(
-      fmt::format("--chart-metric {}: {} has no threads that are called {}{}", o.chart_metric, o.workload, group,
-                  asked->some == nullptr ? "" : fmt::format(", but {} and {}", asked->some, asked->others)));
 }
 
 void list_workloads(std::span<const workloads::description> programs) {

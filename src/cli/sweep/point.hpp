@@ -10,36 +10,25 @@
 
 #include "bench/metrics.hpp"
 #include "cli/sweep/machine_settings.hpp"
+#include "sim/settings.hpp"
 
 namespace usher::cli {
 
-// Limits of the options and of the keys of a point.
-inline constexpr std::uint64_t most_threads = 9999, longest_run_ns = 100'000'000'000'000;
-inline constexpr double most_jitter = 10;
-inline constexpr std::uint64_t most_spin_ns = 1'000'000'000;
-inline constexpr double most_warm_up_ms = 100000;
-inline constexpr unsigned most_others = 1000;
-
-/// The parameters of a run.
-struct sweep_point {
+/// What is run. Each member is a row of the table in cli/sweep/settings.hpp. The settings of sim::settings are of simulated points, but
+/// for `pinned`.
+struct sweep_point : sim::settings {
   std::string workload, machine, lock;
-  std::string
-      machine_hash;  ///< of the simulated machine's file, which another of that name does not have; empty: unknown
+  /// Of the simulated machine's file: another file of that name has another hash. Empty: unknown.
+  std::string machine_hash;
   unsigned threads = 1;
   /// The number of the repetition: a simulated point has a seed, a measured one a round.
   std::optional<std::uint64_t> seed, round;
   std::uint64_t run_ns = 0;
-  bool pinned = false;
   std::map<std::string, long> parameters;
   // Of the simulated machine.
   std::optional<double> jitter;  ///< instead of the machine's
   machine_settings settings;
   std::optional<varied_number> varied;
-  unsigned others = 0;
-  std::optional<std::uint64_t> spin_ns;
-  std::string placement;
-  bool together = false;
-  std::optional<std::uint64_t> warm_up_ns;
 };
 
 /// Measurements of all threads, or of a group of them.

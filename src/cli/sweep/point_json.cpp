@@ -3,11 +3,14 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <limits>
+#include <concepts>
+#include <map>
 #include <numeric>
 #include <stdexcept>
 #include <utility>
+#include <variant>
 
+#include "cli/sweep/settings.hpp"
 #include "cli/text/input_file.hpp"
 
 namespace usher::cli {
@@ -16,26 +19,23 @@ using nlohmann::ordered_json;
 
 namespace {
 
-constexpr std::uint64_t unlimited = std::numeric_limits<std::uint64_t>::max();
-
 // ---- values ----------------------------------------------------------------------------------------------------------
 
 ordered_json to_json(const machine_value& v) {
   return v.is_text ? ordered_json(v.text) : ordered_json::parse(v.text);
 }
 
-machine_value value_from_json(const ordered_json& j) {
+machine_value value_of(const ordered_json& j) {
   return j.is_string() ? machine_value{j.get<std::string>(), true} : machine_value{j.dump(), false};
 }
 
-/// Absent if there is no such key. Throws for anything but an integer in this range.
-std::optional<std::uint64_t> integer(const ordered_json& j, const char* key, std::uint64_t least = 0,
-                                     std::uint64_t most = unlimited) {
-  const auto at = j.find(key);
+/// Absent if there is no such key. Throws for anything but an integer in the key's range.
+std::optional<std::uint64_t> integer(const ordered_json& j, const point_key& k) {
+  const auto at = j.find(k.key);
   if (at == j.end()) return std::nullopt;
-  if (!at->is_number_unsigned() || at->get<std::uint64_t>() < least || at->get<std::uint64_t>() > most)
+  if (!at->is_number_unsigned() || at->get<std::uint64_t>() < k.least || at->get<std::uint64_t>() > k.most)
     throw std::runtime_error(
-        fmt::format("the point's {} is {}, no whole number from {} to {}", key, at->dump(), least, most));
+        fmt::format("the point's {} is {}, no whole number from {} to {}", k.key, at->dump(), k.least, k.most));
   return at->get<std::uint64_t>();
 }
 
@@ -76,58 +76,78 @@ ordered_json to_json(const machine_settings& settings) {
 
 namespace {
 
+/// Writes the value of a key, unless the value is the default and the key is not needed.
+struct value_to_json {
+  ordered_json& to;
+  const point_key& k;
+
+  void operator()(bool value) const {
+    if (value) to[k.key] = true;
+  }
+  template <std::unsigned_integral T>
+  void operator()(T value) const {
+    if (value != 0 || k.need != needed::no) to[k.key] = value;
+  }
+  void operator()(const std::string& value) const {
+    if (!value.empty() || k.need != needed::no) to[k.key] = value;
+  }
+  template <class T>
+  void operator()(const std::optional<T>& value) const {
+    if (value) to[k.key] = *value;
+  }
+  void operator()(const std::map<std::string, long>& values) const {
+    for (const auto& [name, value] : values) to[k.key][name] = value;
+  }
+  void operator()(const machine_settings& settings) const {
+    if (!settings.empty()) to[k.key] = to_json(settings);
+  }
+  void operator()(const std::optional<varied_number>& v) const {
+    if (v) to[k.key] = {{"key", v->key}, {"value", to_json(v->value)}};
+  }
+};
+
+/// Reads the value of a key. Without the key the value stays as it is.
+struct value_from_json {
+  const ordered_json& from;
+  const point_key& k;
+
+  void operator()(bool& to) const { to = from.value(k.key, to); }
+  template <std::unsigned_integral T>
+  void operator()(T& to) const {
+    to = static_cast<T>(integer(from, k).value_or(to));
+  }
+  void operator()(std::string& to) const {
+    to = k.need == needed::in_results ? from.at(k.key).get<std::string>() : from.value(k.key, to);
+  }
+  void operator()(std::optional<std::uint64_t>& to) const { to = integer(from, k); }
+  void operator()(std::optional<double>& to) const {
+    if (const auto at = from.find(k.key); at != from.end()) to = at->get<double>();
+  }
+  void operator()(std::map<std::string, long>& to) const {
+    if (const auto at = from.find(k.key); at != from.end())
+      for (const auto& [name, value] : at->items()) to[name] = whole(value);
+  }
+  void operator()(machine_settings& to) const {
+    const auto at = from.find(k.key);
+    if (at == from.end()) return;
+    if (!at->is_object()) throw std::runtime_error(fmt::format("the point's {} are no object", k.key));
+    for (const auto& [key, value] : at->items()) to.emplace_back(key, value_of(value));
+  }
+  void operator()(std::optional<varied_number>& to) const {
+    if (const auto at = from.find(k.key); at != from.end())
+      to = varied_number{at->at("key").get<std::string>(), value_of(at->at("value"))};
+  }
+};
+
 ordered_json to_json(const sweep_point& p) {
   ordered_json j;
-  j["workload"] = p.workload;
-  j["machine"] = p.machine;
-  if (!p.machine_hash.empty()) j["machine_hash"] = p.machine_hash;
-  j["lock"] = p.lock;
-  j["threads"] = p.threads;
-  if (p.seed) j["seed"] = *p.seed;
-  if (p.round) j["round"] = *p.round;
-  j["run_ns"] = p.run_ns;
-  if (p.pinned) j["pinned"] = true;
-  for (const auto& [name, value] : p.parameters) j["parameters"][name] = value;
-  if (p.jitter) j["jitter"] = *p.jitter;
-  if (!p.settings.empty()) j["machine_settings"] = to_json(p.settings);
-  if (p.varied) j["vary"] = {{"key", p.varied->key}, {"value", to_json(p.varied->value)}};
-  if (p.others != 0) j["others"] = p.others;
-  if (p.spin_ns) j["spin_ns"] = *p.spin_ns;
-  if (!p.placement.empty()) j["placement"] = p.placement;
-  if (p.together) j["together"] = true;
-  if (p.warm_up_ns) j["warm_up_ns"] = *p.warm_up_ns;
+  for (const point_key& k : point_keys) std::visit([&](auto member) { value_to_json{j, k}(p.*member); }, k.member);
   return j;
-}
-
-void read_simulated(sweep_point& p, const ordered_json& j) {
-  if (const auto jitter = j.find("jitter"); jitter != j.end()) p.jitter = jitter->get<double>();
-  if (const auto settings = j.find("machine_settings"); settings != j.end()) {
-    if (!settings->is_object()) throw std::runtime_error("the point's machine_settings are no object");
-    for (const auto& [key, value] : settings->items()) p.settings.emplace_back(key, value_from_json(value));
-  }
-  if (const auto v = j.find("vary"); v != j.end())
-    p.varied = varied_number{v->at("key").get<std::string>(), value_from_json(v->at("value"))};
-  p.others = static_cast<unsigned>(integer(j, "others", 0, most_others).value_or(0));
-  p.spin_ns = integer(j, "spin_ns", 0, most_spin_ns);
-  p.placement = j.value("placement", "");
-  p.together = j.value("together", false);
-  p.warm_up_ns = integer(j, "warm_up_ns", 0, static_cast<std::uint64_t>(most_warm_up_ms * 1e6));
 }
 
 sweep_point point_from_json(const ordered_json& j) {
   sweep_point p;
-  p.workload = j.value("workload", "");
-  p.machine = j.value("machine", "");
-  p.machine_hash = j.value("machine_hash", "");
-  p.lock = j.at("lock").get<std::string>();
-  p.threads = static_cast<unsigned>(integer(j, "threads", 1, most_threads).value_or(1));
-  p.seed = integer(j, "seed");
-  p.round = integer(j, "round");
-  p.run_ns = integer(j, "run_ns", 1, longest_run_ns).value_or(0);
-  p.pinned = j.value("pinned", false);
-  if (const auto parameters = j.find("parameters"); parameters != j.end())
-    for (const auto& [name, value] : parameters->items()) p.parameters[name] = whole(value);
-  read_simulated(p, j);
+  for (const point_key& k : point_keys) std::visit([&](auto member) { value_from_json{j, k}(p.*member); }, k.member);
   return p;
 }
 
@@ -149,7 +169,8 @@ sweep_point point_from_text(const std::string& text) {
       throw bad_input(std::string("--point: ") + e.what());
     }
   }();
-  for (const char* key : {"workload", "machine", "lock", "threads", "run_ns"}) static_cast<void>(j.at(key));
+  for (const point_key& k : point_keys)
+    if (k.need != needed::no) static_cast<void>(j.at(k.key));
   sweep_point p = point_from_json(j);
   if (!p.seed && !p.round) throw std::runtime_error("the point has neither a seed nor a round");
   return p;
@@ -183,41 +204,6 @@ point_result result_from_json(const ordered_json& j) {
   }
   r.json = kept.dump();
   return r;
-}
-
-void print_result(const std::string& point, const std::string& commit, const ordered_json& measured) {
-  ordered_json all = ordered_json::parse(point);
-  all["usher"] = USHER_VERSION;
-  all["commit"] = commit;
-  all.update(measured);
-  fmt::print("{}\n", all.dump());
-}
-
-// ---- measurements ----------------------------------------------------------------------------------------------------
-
-ordered_json durations_to_json(const workloads::durations& d) {
-  return {{"mean", d.mean}, {"median", d.median}, {"p99", d.p99}, {"longest", d.longest}};
-}
-
-void add_operations(ordered_json& to, double throughput, const std::vector<std::uint64_t>& operations) {
-  to["throughput"] = throughput;
-  to["operations"] = operations;
-  to["gini"] = workloads::gini(operations);
-  to["relative_deviation"] = workloads::relative_deviation(operations);
-  to["smallest_share"] = workloads::smallest_share(operations);
-}
-
-ordered_json& add_group(ordered_json& to, const workloads::group& g, bool waits) {
-  ordered_json& here = g.name.empty() ? to : to["groups"][g.name];
-  if (!g.name.empty()) {
-    here["threads"] = g.threads;
-    here["throughput"] = g.throughput;
-  }
-  if (waits) {
-    here["wait_ns"] = durations_to_json(g.waits);
-    here["waiting_at_end"] = g.waiting_at_end;
-  }
-  return here;
 }
 
 }  // namespace usher::cli

@@ -6,8 +6,6 @@
 #include <cmath>
 #include <stdexcept>
 
-#include "cli/sweep/options.hpp"
-
 namespace usher::cli {
 
 void add_trace_options(CLI::App& to, trace_options& o) {
@@ -18,9 +16,9 @@ void add_trace_options(CLI::App& to, trace_options& o) {
       ->type_name("N")
       ->check(CLI::Range(1u, 1u << 31))
       ->needs(trace);
-  keep_apart(to, {"--trace"},
-             {"--json", "--csv", "--chart", "--details", "--merge", "--list-points", "--point", "--seeds", "--jobs",
-              "--timeout"});
+  for (const char* other : {"--json", "--csv", "--chart", "--details", "--merge", "--list-points", "--point", "--seeds",
+                            "--jobs", "--timeout"})
+    trace->excludes(to.get_option(other));
 }
 
 int show_trace(const sim::machine& m, std::vector<sim::point> points, const trace_options& o) {

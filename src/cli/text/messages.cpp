@@ -1,5 +1,7 @@
 #include "cli/text/messages.hpp"
 
+#include <fmt/ranges.h>
+
 #include <unistd.h>
 
 #include <cstdio>
@@ -27,6 +29,11 @@ void print_note(const std::string& sentence) {
     text += line + "\n";
   }
   std::fputs(text.c_str(), stderr);
+}
+
+void warn_of_old_names(const std::string& file, const std::vector<std::string>& names) {
+  if (names.empty()) return;
+  warn("{}: old names, which the next release does not read: {}", file, fmt::join(names, ", "));
 }
 
 }  // namespace usher::cli

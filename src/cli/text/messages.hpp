@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 namespace usher::cli {
 
@@ -33,5 +34,8 @@ template <class... Args>
 void warn(fmt::format_string<Args...> format, Args&&... args) {
   print_message("warning: ", fmt::format(format, std::forward<Args>(args)...));
 }
+
+/// One line if a file has old names of keys.
+void warn_of_old_names(const std::string& file, const std::vector<std::string>& names);
 
 }  // namespace usher::cli
