@@ -12,10 +12,16 @@ import sys
 import tempfile
 import unittest
 
+try:
+    import jsonschema
+except ImportError:
+    jsonschema = None
+
 from refusals import EVIL, Refusals, needs_charts, with_evil
 
 USHER = os.environ["USHER_BIN"]
 LIMIT = 100
+SCHEMA = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "docs", "schema", "sim.json")
 
 
 def sim(*arguments):
@@ -141,6 +147,24 @@ class Sim(Refusals, unittest.TestCase):
         self.assertEqual(here.stdout, merged.stdout)
         with open(self.file("here.csv")) as a, open(self.file("merged.csv")) as b:
             self.assertEqual(sorted(a.read().splitlines()), sorted(b.read().splitlines()))
+
+    @unittest.skipUnless(jsonschema, "no jsonschema")
+    def test_results_are_as_the_schema_says(self):
+        with open(SCHEMA) as file:
+            schema = json.load(file)
+        settings = ("--pinned", "--others", "2", "--spin", "900", "--placement", "even", "--together", "--warm-up", "0.1", "--jitter", "1",
+                    "--set", "ncs=100", "--set-machine", "coherence.protocol=MOESI", "--vary", "coherence.dirty=[100,200],[1000,3000]")
+        (plain,) = self.points("--seeds", "1", "--locks", self.parking, "--threads", "4")
+        os.rename(self.file("out.json"), self.file("plain.json"))
+        every = self.points("--seeds", "1", "--locks", self.parking, "--threads", "4", *settings)[0]
+        os.rename(self.file("out.json"), self.file("every.json"))
+        sim("--merge", self.file("plain.json"), self.file("every.json"), "--json", self.file("merged.json"))
+        for name in ("plain", "every", "merged"):
+            with open(self.file(f"{name}.json")) as file:
+                jsonschema.validate(json.load(file), schema, jsonschema.Draft202012Validator)
+        described = schema["$defs"]["point"]["properties"]
+        self.assertEqual(sorted(every.keys() - plain.keys()), sorted(key for key in described if key in every and key not in plain))
+        self.assertIn("warm_up_ns", every)
 
     def test_a_trace_has_them(self):
         asked = ("mutexbench", "--locks", self.lock, "--threads", "2", "--trace", "1")

@@ -632,6 +632,9 @@ class Run(Usher):
             options = set(re.findall(r"^  +(?:-[a-z],)?(--[a-z-]+)", said, re.M)) - {"--help"}
             self.assertGreater(len(options), 0, said)
             for name, page in pages.items():
+                if subcommand == "sim" and name != "the manual":  # its options are completed from --help
+                    self.assertIn("usher sim --help" if name == "zsh" else "_usher_options sim", page)
+                    continue
                 for option in options:
                     self.assertRegex(page, re.escape(option) + r"(?![a-z-])", f"{option} of {subcommand} in {name}")
 
@@ -664,6 +667,9 @@ class Run(Usher):
         self.assertEqual(completed("sim", "cal"), ["calibrate"])
         self.assertIn("mutexbench", completed("sim", ""))
         self.assertEqual(completed("sim", "--tr"), ["--trace"])
+        self.assertEqual(completed("sim", "--warm"), ["--warm-up"])
+        self.assertEqual(completed("sim", "--warm-up", ""), [])
+        self.assertEqual(completed("sim", "--placement", "com"), ["compact"])
         self.assertEqual(completed("sim", "validate", "--ro"), ["--rounds"])
         self.assertEqual(completed("run", "--lock", "=", "mcscr-s"), ["mcscr-spin", "mcscr-sleep"])
 

@@ -1,4 +1,7 @@
 # Completion of the usher command, for bash.
+_usher_options() {
+  usher "$1" --help 2> /dev/null | sed -n 's/^  \(--[a-z-]*\).*/\1/p'
+}
 _usher() {
   local word=${COMP_WORDS[COMP_CWORD]} i
   COMPREPLY=()
@@ -42,13 +45,14 @@ _usher() {
     --chart-metric)
       mapfile -t COMPREPLY < <(compgen -W "throughput latency latency-p99 latency-longest hand-over lwss mttr utilisation gini cpus switches misses" -- "$word")
       return ;;
-    --seeds | --jitter | --others | --ms | --warm-up | --seconds | --set | --set-machine | --vary | --point | --trace) return ;;
+    --seeds | --jitter | --ms | --seconds | --set | --set-machine | --vary | --point | --trace) return ;;
     --threads) mapfile -t COMPREPLY < <(compgen -W "2 3 4" -- "$word"); return ;;
     --executions | --seed | --scenario | --replay | --differences | --programs | --acquisitions | --weaken-at | --jobs) return ;;
     -p | --pid) mapfile -t COMPREPLY < <(compgen -W "$(pgrep -u "$EUID" 2> /dev/null)" -- "$word"); return ;;
     --top | --duration | --objects) return ;;
     --before | --until | --ready | --metric | --budget | --rounds | --warmup | --seed | --timeout | --cond-append | --sem-append) return ;;
   esac
+  [[ ${COMP_WORDS[1]} == sim && $before == --* ]] && usher sim --help 2> /dev/null | grep -q "^  $before [A-Z]" && return
   local options
   case ${COMP_WORDS[1]} in
     list)
@@ -67,7 +71,7 @@ _usher() {
       options="--all --mutants --list --threads --executions --seed --scenario --forms --replay --scheduler --differences --programs --acquisitions --weaken --weaken-at --jobs --json --show --quiet --help"
       [[ $word == -* ]] || options="mutants $(usher list --json 2> /dev/null | sed -n 's/.*"name": "\(.*\)",/\1/p')" ;;
     sim)
-      options="--machine --set-machine --vary --locks --threads --seeds --jitter --pinned --placement --together --others --spin --ms --warm-up --set --json --csv --chart --chart-metric --title --size --log --log-x --log-y --details --jobs --timeout --list --list-points --point --merge --trace --seed --quiet --help"
+      options="$(_usher_options sim) --help"
       if ((COMP_CWORD > 2)) && [[ ${COMP_WORDS[2]} == calibrate ]]; then
         options="--output --help"
       elif ((COMP_CWORD > 2)) && [[ ${COMP_WORDS[2]} == validate ]]; then
