@@ -92,7 +92,7 @@ sim::machine find_machine(const std::string& name, const machine_changes& change
                          (list.empty() ? "no machine files were found; USHER_MACHINES may name their folder" : list));
 }
 
-/// Throws std::runtime_error for a number out of its range that reading lets pass: results of older versions may have it.
+/// Throws std::runtime_error for a fraction out of its range, which results of older versions may have.
 void check_numbers(const sweep_point& p) {
   for (const point_key& k : point_keys) {
     const auto* const member = std::get_if<std::optional<double> sweep_point::*>(&k.member);

@@ -21,8 +21,8 @@ namespace usher::cli {
 /// The files. They are opened before the points are run: a file that cannot be written is an error at once, not after hours.
 class figure_outputs {
  public:
-  /// 0, or an exit status after an error message. Throws std::runtime_error for an unknown metric, or one that the workload, a program
-  /// of these, does not have.
+  /// 0, or an exit status after an error message. Throws std::runtime_error for an unknown metric, or one that the
+  /// workload, a program of these, does not have.
   int open(const figure_options& o, std::span<const workloads::description> programs = {}, bool simulated = false);
   /// `about`: the keys of the JSON file before its points. False after an error message.
   bool write(const figure& f, const std::vector<point_result>& results, const nlohmann::ordered_json& about);

@@ -33,8 +33,8 @@ struct figure_options {
 /// The settings of the table that belong to this part.
 void add_settings(CLI::App& to, figure_options& o, option_part part);
 
-/// `default_limit`: the time limit of a point without --timeout, for the help text. `own`: the subcommand's options, which the parser
-/// refuses together with --merge and --point; the settings among them need not be named.
+/// `default_limit`: the time limit of a point without --timeout, for the help text. `own`: the subcommand's options that
+/// the parser refuses together with --merge and --point; the settings of the table are added to them.
 void add_figure_options(CLI::App& to, figure_options& o, const std::string& default_limit,
                         std::initializer_list<const char*> own);
 

@@ -14,8 +14,8 @@
 
 namespace usher::cli {
 
-/// What is run. Each member is a row of the table in cli/sweep/settings.hpp. The settings of sim::settings are of simulated points, but
-/// for `pinned`.
+/// What is run. Each member has a row in the table of cli/sweep/settings.hpp. A measured point has of sim::settings only
+/// `pinned`.
 struct sweep_point : sim::settings {
   std::string workload, machine, lock;
   /// Of the simulated machine's file: another file of that name has another hash. Empty: unknown.

@@ -1,5 +1,5 @@
-// The keys of a point, in one table. Options, JSON, the columns of CSV files, the words of figures and the checks of a point's numbers
-// are made from it.
+// The keys of a point, in one table. Options, JSON, the columns of CSV files, the words of figures and the checks of a
+// point's numbers are made from it.
 #pragma once
 
 #include <algorithm>
@@ -12,6 +12,7 @@
 #include <optional>
 #include <string>
 #include <variant>
+#include <vector>
 
 #include "cli/sweep/point.hpp"
 
