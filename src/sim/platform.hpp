@@ -9,7 +9,7 @@
 #include <optional>
 #include <type_traits>
 
-#include "sim/engine.hpp"
+#include "sim/simulation.hpp"
 #include "usher/core/node.hpp"
 #include "usher/core/platform.hpp"
 

@@ -6,12 +6,12 @@
 #include <vector>
 
 #include "bench/programs/program.hpp"
-#include "sim/engine.hpp"
 #include "sim/meter.hpp"
 #include "sim/platform.hpp"
 #include "sim/runtime.hpp"
 #include "sim/settling.hpp"
 #include "sim/simulated_lock.hpp"
+#include "sim/simulation.hpp"
 
 namespace usher::sim {
 

@@ -1,8 +1,8 @@
 // A machine so simple that a program's cost on it is known, and a word that its threads share.
 #pragma once
 
-#include "sim/engine.hpp"
 #include "sim/platform.hpp"
+#include "sim/simulation.hpp"
 
 namespace usher::sim {
 

@@ -1,5 +1,5 @@
 // The parts of the machine, tested by programs so small that their costs are known.
-#include "sim/engine.hpp"
+#include "sim/simulation.hpp"
 
 #include <gtest/gtest.h>
 

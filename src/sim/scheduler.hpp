@@ -1,0 +1,87 @@
+// The simulated operating system's scheduler determines which thread runs on which hardware thread, and when.
+//
+// With a section [scheduler] in the machine's file, threads share CPUs: time slices, run queues, sleeping, wake-ups
+// with a random latency, migration to idle CPUs. Without it, each thread has a CPU of its own and may not sleep.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <vector>
+
+#include "sim/access.hpp"
+#include "sim/engine.hpp"
+#include "sim/machine.hpp"
+#include "sim/pipelines.hpp"
+#include "sim/thread.hpp"
+
+namespace usher::sim {
+
+class trace;
+
+class scheduler {
+ public:
+  scheduler(const machine& m, engine& e, access& a, pipelines& p)
+      : machine_(m), engine_(e), access_(a), pipelines_(p), cpus_(m.cpus()), idle_cpus_(m.cpus()) {}
+
+  void set_trace(trace* t) { trace_ = t; }
+
+  /// Throws bad_machine if no thread can be added on this CPU.
+  void check(unsigned cpu) const;
+  /// Puts a new thread on a CPU, see simulation::add_thread().
+  void place(simulated_thread& t, unsigned cpu, bool urgent, cycles begin);
+
+  // ---- by the running thread; simulation.hpp describes them ----
+
+  void sleep(const condition& c, std::uint32_t mask, cycles limit);
+  void wake(const void* key, std::uint32_t mask, int most);
+  void nap(cycles n);
+  void yield();
+
+  // ---- at events ----
+
+  /// A new or woken thread may run.
+  void make_ready(simulated_thread& t, cycles at);
+  /// A sleeping thread's time limit is over.
+  void time_out(simulated_thread& t, cycles at);
+  void end_slice(unsigned cpu, cycles at);
+  /// The running thread has ended.
+  void end(simulated_thread& t);
+
+  struct counts {
+    std::uint64_t voluntary = 0, involuntary = 0, migrations = 0;
+  };
+  const counts& counted() const { return counts_; }
+  cycles cpu_time(cycles now) const;
+
+ private:
+  struct processor {
+    simulated_thread* runs = nullptr;
+    std::deque<simulated_thread*> queue;
+    bool slice_ends = false;  ///< the event for the slice's end is queued
+    cycles slice_end = 0;
+    cycles idle_since = 0;
+  };
+
+  void start(processor& p, simulated_thread& t, cycles at);
+  void stop(simulated_thread& t, cycles at);
+  void release_cpu(simulated_thread& t, cycles at);
+  void put_on(simulated_thread& t, unsigned cpu) const;
+  void move(simulated_thread& t, unsigned cpu);
+  void preempt(processor& p, cycles at);
+  void watch_slice(unsigned cpu);
+  processor* idle_for(const simulated_thread& t);
+  cycles to_awake(const simulated_thread& t, cycles now);
+
+  const machine& machine_;
+  engine& engine_;
+  access& access_;
+  pipelines& pipelines_;
+  std::vector<processor> cpus_;
+  unsigned idle_cpus_;
+  std::vector<simulated_thread*> sleepers_;  // woken in this order
+  cycles cpu_time_ = 0;
+  trace* trace_ = nullptr;
+  counts counts_;
+};
+
+}  // namespace usher::sim
