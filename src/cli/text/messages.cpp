@@ -31,9 +31,4 @@ void print_note(const std::string& sentence) {
   std::fputs(text.c_str(), stderr);
 }
 
-void warn_of_old_names(const std::string& file, const std::vector<std::string>& names) {
-  if (names.empty()) return;
-  warn("{}: old names, which the next release does not read: {}", file, fmt::join(names, ", "));
-}
-
 }  // namespace usher::cli

@@ -35,7 +35,4 @@ void warn(fmt::format_string<Args...> format, Args&&... args) {
   print_message("warning: ", fmt::format(format, std::forward<Args>(args)...));
 }
 
-/// One line if a file has old names of keys.
-void warn_of_old_names(const std::string& file, const std::vector<std::string>& names);
-
 }  // namespace usher::cli
