@@ -397,8 +397,9 @@ CASE(priority_is_inherited) {
   pthread_t waiter = start_thread(high_waiter, &scene);
   await_flag(&scene.waiter_id, 1);
   await_asleep(scene.waiter_id);
-  sleep_ms(2);
-  const int boosted = kernel_priority(scene.owner_id);
+  int boosted = own;
+  const double limit = seconds() + 2;
+  while ((boosted = kernel_priority(scene.owner_id)) == own && seconds() < limit) usleep(100);
   flag_set(&scene.let_go, 1);
   join_thread(owner);
   join_thread(waiter);

@@ -254,7 +254,7 @@ CASE_FOR(disabled, struct waiting, wait, waits) {
       await_asleep(scene.thread_id);
       CHECK_OK(pthread_cancel(thread));
     }
-    sleep_ms(2);
+    sleep_ms(2);  // a wait that the request had ended would return within this time
     CHECK_NUMBER(flag_get(&scene.woken), 0);
     CHECK_OK(pthread_mutex_lock(&scene.mutex));
     scene.tokens = 1;
@@ -374,9 +374,9 @@ CASE_FOR(handlers_that_wait, struct waiting, wait, waits) {
   await_entered(&scene);
   CHECK_OK(pthread_cancel(thread));
   CHECK(flag_comes(&scene.handlers, 1));
-  sleep_ms(2);
+  await_asleep(scene.thread_id);
   CHECK_SUCCESS(sem_post(&scene.semaphore));
-  sleep_ms(2);
+  sleep_ms(2);  // a second wait that the request had ended would return within this time
   CHECK_NUMBER(flag_get(&scene.handlers), 1);
   CHECK_OK(pthread_mutex_lock(&scene.mutex));
   scene.tokens = 1;
@@ -463,6 +463,7 @@ CASE_FOR(wake_survives_cancellation, struct waiting, wait, waits) {
       // The threads begin to wait in this order, so that the victim is first in the queue in some rounds only.
       CHECK(flag_comes(&lottery.waiting, i + 1));
     }
+    // In these rounds some of the waiters are asleep, and some may be on their way.
     if (round % 2) usleep((useconds_t)(20 + round % 7 * 10));
     const unsigned pause = (unsigned)(round * 37 % 400 * (round % 4 == 3 ? 20 : 2));
     if (round / 7 % 2) {
@@ -509,7 +510,7 @@ CASE_FOR(crowd_is_cancelled, struct waiting, wait, waits) {
     pthread_t threads[16];
     for (int i = 0; i < 16; ++i) threads[i] = start_thread(draw_in_crowd, &lottery);
     if (round % 3) CHECK(flag_comes(&lottery.waiting, 16));
-    if (round % 3 == 2) sleep_ms(1);
+    if (round % 3 == 2) await_sleepers(16);
     for (int i = 0; i < 16; i += 2) {
       CHECK_OK(pthread_cancel(threads[i]));
       hand_out(&lottery.scene, 1, i % 4 == 0);

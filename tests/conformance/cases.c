@@ -1,5 +1,6 @@
 #include "cases.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <stdarg.h>
 #include <sys/prctl.h>
@@ -132,22 +133,59 @@ void run_threads(int count, thread_body body, void* arguments, size_t size) {
   for (int i = 0; i < count; ++i) join_thread(threads[i]);
 }
 
-bool await_asleep(pid_t thread_id) {
+// `name` is a path below /proc. Returns 'S' for a thread that sleeps, and 0 if the thread does not exist.
+static char state_of(const char* name) {
   char path[64], line[256];
-  snprintf(path, sizeof path, "/proc/self/task/%d/stat", (int)thread_id);
+  snprintf(path, sizeof path, "/proc/%s/stat", name);
+  const int fd = open(path, O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return 0;
+  const ssize_t length = read(fd, line, sizeof line - 1);
+  close(fd);
+  if (length <= 0) return 0;
+  line[length] = 0;
+  const char* state = strrchr(line, ')');
+  return state && state[1] == ' ' ? state[2] : 0;
+}
+
+bool await_asleep(pid_t thread_id) {
+  char name[32];
+  snprintf(name, sizeof name, "%d", (int)thread_id);
   for (int round = 0; round < 100; ++round) {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return false;
-    ssize_t length = read(fd, line, sizeof line - 1);
-    close(fd);
-    if (length > 0) {
-      line[length] = 0;
-      const char* state = strrchr(line, ')');
-      if (state && state[1] == ' ' && state[2] == 'S') return true;
-    }
+    const char state = state_of(name);
+    if (state == 0) return false;
+    if (state == 'S') return true;
     usleep(500);
   }
   return false;
+}
+
+// Allocates no memory: some cases count what the process allocates.
+static int sleepers(void) {
+  const int folder = open("/proc/self/task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (folder < 0) return 0;
+  const int self = (int)gettid();
+  int count = 0;
+  _Alignas(struct dirent64) char entries[2048];
+  for (ssize_t size; (size = getdents64(folder, entries, sizeof entries)) > 0;) {
+    for (ssize_t at = 0; at < size;) {
+      const struct dirent64* entry = (const struct dirent64*)(entries + at);
+      at += entry->d_reclen;
+      char name[32];
+      snprintf(name, sizeof name, "%.20s", entry->d_name);
+      if (atoi(name) > 0 && atoi(name) != self && state_of(name) == 'S') ++count;
+    }
+  }
+  close(folder);
+  return count;
+}
+
+bool await_sleepers(int count) {
+  const double limit = seconds() + 0.02;
+  for (;;) {
+    if (sleepers() >= count) return true;
+    if (seconds() > limit) return false;
+    usleep(100);
+  }
 }
 
 void await_flag(const int* flag, int at_least) {

@@ -119,7 +119,7 @@ static void await_waiting(struct gate* gate, int count) {
     const int waiting = gate->waiting;
     unlock_gate(gate);
     if (waiting >= count) return;
-    usleep(200);
+    usleep(200);  // until the next look; the case has a time limit
   }
 }
 
@@ -327,7 +327,7 @@ CASE(two_conditions_one_mutex) {
     if (round == 2) CHECK_OK(pthread_cond_signal(&gate.condition));
     unlock_gate(&gate);
     if (round == 2) break;
-    sleep_ms(3);
+    sleep_ms(3);  // a thread that the other condition had woken would be through within this time
     CHECK_NUMBER(flag_get(&gate.through), 0);
   }
   join_thread(thread);
@@ -502,7 +502,7 @@ CASE_FOR(reacquires_after_the_deadline, struct wait_call, wait, timed_waits) {
     // On a busy machine this point may be reached too late: then the wait has already ended, and the test checks
     // nothing.
     gate.in_time = before(now(wait->clock), gate.deadline);
-    sleep_ms(30);
+    sleep_ms(30);  // the deadline, after 10 ms, passes while the mutex is held
     gate.open = 1;
     unlock_gate(&gate);
     join_thread(thread);
@@ -521,7 +521,7 @@ CASE_FOR(broadcast_wakes_all, struct mutex_kind, kind, all_kinds) {
     lock_gate(&gate);
     gate.open = 8;
     CHECK_OK(pthread_cond_broadcast(&gate.condition));
-    if (round % 2) sleep_ms(2);
+    if (round % 2) sleep_ms(2);  // threads that the broadcast woke find the mutex held
     unlock_gate(&gate);
     for (int i = 0; i < 8; ++i) join_thread(threads[i]);
   }
@@ -606,7 +606,7 @@ CASE_FOR(first_in_first_out, struct wait_call, wait, wait_calls) {
       numbers[i] = (struct in_line){&line, i};
       threads[i] = start_thread(stand_in_line, &numbers[i]);
       await_flag(&line.waiting, i + 1);
-      if (i % 3 == round % 3) sleep_ms(1);
+      if (i % 3 == round % 3) await_sleepers(i + 1);
     }
     for (int i = 0; i < 8; ++i) {
       const bool with_mutex = (i + round) % 2;
@@ -615,7 +615,7 @@ CASE_FOR(first_in_first_out, struct wait_call, wait, wait_calls) {
       CHECK_OK(pthread_cond_signal(&line.condition));
       if (with_mutex) CHECK_OK(pthread_mutex_unlock(&line.mutex));
       CHECK(flag_comes(&line.out, i + 1));
-      if (i % 4 == 0) sleep_ms(1);
+      if (i % 4 == 0) sleep_ms(1);  // a second thread that the signal woke would be out within this time
       CHECK_NUMBER(flag_get(&line.out), i + 1);
     }
     for (int i = 0; i < 8; ++i) {
@@ -653,11 +653,11 @@ CASE_FOR(broadcast_is_no_stampede, struct mutex_kind, kind, main_kinds) {
     pthread_t threads[64];
     for (int i = 0; i < 64; ++i) threads[i] = start_thread(stand_in_crowd, &line);
     await_flag(&line.waiting, 64);
-    sleep_ms(2);
+    await_sleepers(64);
     CHECK_OK(pthread_mutex_lock(&line.mutex));
     line.switches = context_switches();
     CHECK_OK(pthread_cond_broadcast(&line.condition));
-    sleep_ms(2);
+    sleep_ms(2);  // woken threads would find the mutex held, and go to sleep again
     CHECK_NUMBER(flag_get(&line.out), 0);
     CHECK_OK(pthread_mutex_unlock(&line.mutex));
     for (int i = 0; i < 64; ++i) join_thread(threads[i]);
@@ -853,6 +853,7 @@ CASE(signal_at_the_deadline) {
     await_flag(&scene.waiting, 1);
     pthread_t second = start_thread(round % 2 ? near_miss_patient : near_miss_timed, &scene);
     await_flag(&scene.waiting, 2);
+    // From 0.4 ms before the deadline to 0.3 ms after it.
     usleep((useconds_t)(600 + round % 50 * 14));
     CHECK_OK(pthread_mutex_lock(&scene.mutex));  // both have released the mutex in their waits
     CHECK_OK(pthread_cond_signal(&scene.condition));
@@ -945,6 +946,7 @@ CASE(broadcast_at_the_deadline) {
     pthread_t threads[4];
     for (int i = 0; i < 4; ++i) threads[i] = start_thread(wait_until_over, &over);
     await_flag(&over.waiting, 4);
+    // From 0.5 ms before the deadlines to 0.1 ms after them.
     usleep((useconds_t)(500 + round % 30 * 20));
     lock_gate(&gate);
     gate.open = 1;
@@ -1070,7 +1072,7 @@ CASE(timed_and_untimed_together) {
     ++gate.open;
     CHECK_OK(pthread_cond_signal(&gate.condition));
     unlock_gate(&gate);
-    if (i % 4 == 0) usleep(300);
+    if (i % 4 == 0) usleep(300);  // waits time out between the signals, too
   }
   for (int i = 0; i < 5; ++i) join_thread(threads[i]);
   CHECK_NUMBER(gate.through, 100);
@@ -1130,7 +1132,7 @@ CASE_FOR(destroyed_after_broadcast, struct destruction, way, destructions) {
       CHECK_OK(pthread_mutex_lock(&mutex));
       if (doomed.waiting == way->waiters) break;
       CHECK_OK(pthread_mutex_unlock(&mutex));
-      usleep(100);
+      usleep(100);  // until the next look; the case has a time limit
     }
     doomed.open = 1;
     CHECK_OK(way->waiters == 1 ? pthread_cond_signal(condition) : pthread_cond_broadcast(condition));
@@ -1262,7 +1264,7 @@ CASE_FOR(cancelled_waiter_waits_for_the_mutex, struct wait_call, wait, wait_call
   await_flag(&scene.waiting, 1);
   CHECK_OK(pthread_mutex_lock(&scene.mutex));
   CHECK_OK(pthread_cancel(thread));
-  sleep_ms(10);
+  sleep_ms(10);  // a thread that does not wait for the mutex would be in its handler within this time
   CHECK(flag_get(&scene.in_handler) == 0);
   CHECK_OK(pthread_mutex_unlock(&scene.mutex));
   CHECK(join_thread(thread) == PTHREAD_CANCELED);
@@ -1294,7 +1296,7 @@ CASE_FOR(cancellation_disabled, struct wait_call, wait, wait_calls) {
   CHECK_OK(pthread_mutex_lock(&scene.mutex));
   CHECK_OK(pthread_mutex_unlock(&scene.mutex));
   CHECK_OK(pthread_cancel(thread));
-  sleep_ms(10);
+  sleep_ms(10);  // a wait that the request had ended would return within this time
   CHECK(flag_get(&scene.woken) == 0 && flag_get(&scene.in_handler) == 0);
   CHECK_OK(pthread_mutex_lock(&scene.mutex));
   scene.open = 1;
@@ -1427,7 +1429,7 @@ CASE_FOR(wait_is_never_interrupted, struct wait_call, wait, wait_calls) {
   await_flag(&gate.waiting, 1);
   for (int i = 0; i < 30; ++i) {
     pthread_kill(thread, SIGUSR1);
-    usleep(500);
+    usleep(500);  // the thread waits again when the next signal arrives
   }
   lock_gate(&gate);
   gate.open = 1;
@@ -1697,7 +1699,7 @@ CASE_FOR(shared_condition_with_private_mutex, struct wait_call, wait, wait_calls
     gate.open = 1;
     CHECK_OK(pthread_cond_signal(&gate.condition));
     unlock_gate(&gate);
-    while (flag_get(&gate.through) < 1) sleep_ms(1);
+    await_flag(&gate.through, 1);
     lock_gate(&gate);
     gate.open = 2;
     CHECK_OK(pthread_cond_broadcast(&gate.condition));
@@ -1764,7 +1766,7 @@ static void mutex_is_in_use(struct gate* gate) {
   gate->open = 1;
   CHECK_OK(pthread_cond_signal(&gate->condition));
   unlock_gate(gate);
-  while (flag_get(&gate->through) < 1) sleep_ms(1);
+  await_flag(&gate->through, 1);
   lock_gate(gate);
   unlock_gate(gate);
   CHECK_CODE(pthread_mutex_destroy(&gate->mutex), EBUSY);

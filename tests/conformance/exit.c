@@ -142,7 +142,7 @@ static void end_world(const struct end* end, const struct mutex_kind* kind, int 
         start_thread(body, argument);
     }
     CHECK(flag_comes(&world.waiting, waiters));
-    if (waiters % 2) usleep(500);
+    if (waiters % 2) await_sleepers(waiters);
     end->leave(17);
   }
   CHECK_CHILD(child, 17);
@@ -165,7 +165,7 @@ CASE_FOR(ends_among_both, struct end, end, ends) {
 static void* exit_from_here(void* argument) {
   (void)argument;
   CHECK(flag_comes(&world.waiting, 1));
-  usleep(500);
+  await_asleep(getpid());
   exit(18);
 }
 
@@ -403,7 +403,7 @@ CASE(data_destructors_of_cancelled) {
     // In one half of the rounds both threads wait on the condition, in the other half on the semaphore.
     for (int i = 0; i < 2; ++i) threads[i] = start_thread(be_cancelled, round % 2 ? &world : NULL);
     CHECK(flag_comes(&world.stop, 2 * round));
-    if (round % 3) usleep(300);
+    if (round % 3) await_sleepers(2);
     for (int i = 0; i < 2; ++i) CHECK_OK(pthread_cancel(threads[i]));
     for (int i = 0; i < 2; ++i) CHECK(join_thread(threads[i]) == PTHREAD_CANCELED);
     CHECK_NUMBER(destroyed, 2 * round);
@@ -415,7 +415,7 @@ CASE(data_destructors_of_cancelled) {
 static void* die_holding(void* argument) {
   CHECK_OK(pthread_mutex_lock(&world.mutex));
   CHECK_SUCCESS(sem_wait(&world.semaphore));
-  flag_set(argument, 1);
+  flag_set(argument, (int)gettid());
   return NULL;
 }
 
@@ -426,13 +426,13 @@ CASE(threads_end_while_they_hold) {
     int held = 0;
     start_detached(die_holding, &held);
     await_flag(&held, 1);
-    usleep(300);
+    while (tgkill(getpid(), held, 0) == 0) usleep(100);  // until the thread has ended; the case has a time limit
     CHECK_CODE(pthread_mutex_trylock(&world.mutex), EBUSY);
     const struct timespec soon = later(now(CLOCK_REALTIME), 2);
     CHECK_CODE(pthread_mutex_timedlock(&world.mutex, &soon), ETIMEDOUT);
     CHECK_ERROR(sem_timedwait(&world.semaphore, &soon), ETIMEDOUT);
     pthread_t waiter = start_thread(thread_lock_unlock, &world.mutex);
-    usleep(300);
+    await_sleepers(1);
     // This is undefined for the mutex, but programs do it.
     CHECK_OK(pthread_mutex_unlock(&world.mutex));
     CHECK_SUCCESS(sem_post(&world.semaphore));

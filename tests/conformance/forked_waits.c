@@ -61,7 +61,7 @@ static void use_semaphore(struct place* place, bool threads) {
   pthread_t own[3];
   for (int i = 0; i < 3; ++i) own[i] = start_thread(go_through, place);
   CHECK(flag_comes(&place->waiting, 3));
-  usleep(500);
+  await_sleepers(3);
   for (int i = 1; i <= 3; ++i) {
     CHECK_SUCCESS(sem_post(&place->semaphore));
     CHECK(flag_comes(&place->through, i));
@@ -105,7 +105,7 @@ static void semaphore_generations(struct place* place, const struct fork_way* wa
     if (way->threads) {
       own = start_thread(go_through, place);
       CHECK(flag_comes(&place->waiting, 1));
-      usleep(300);
+      await_sleepers(1);
     }
     semaphore_generations(place, way, generations - 1);
     if (way->threads) {
@@ -129,7 +129,7 @@ CASE_FOR(semaphore_with_ghosts, struct fork_way, way, fork_ways) {
     pthread_t threads[4];
     for (int i = 0; i < count; ++i) threads[i] = start_thread(go_through, &place);
     CHECK(flag_comes(&place.waiting, count));
-    if (round % 3) usleep(1500);  // the waiters are asleep; otherwise perhaps on their way
+    if (round % 3) await_sleepers(count);  // in the other rounds the waiters may be on their way
     semaphore_generations(&place, way, 1 + round % 3);
     for (int i = 1; i <= count; ++i) {
       CHECK_SUCCESS(sem_post(&place.semaphore));
@@ -168,7 +168,7 @@ CASE_FOR(semaphore_under_load, struct fork_way, way, fork_ways) {
       _exit(0);
     }
     CHECK_CHILD(child, 0);
-    usleep(200);
+    usleep(200);  // the threads use the semaphore between two forks
   }
   flag_set(&place.stop, 1);
   for (int i = 0; i < 4; ++i) join_thread(threads[i]);
@@ -320,7 +320,7 @@ static void fork_condition(const struct fork_way* way, bool ours) {
     pthread_t threads[4];
     for (int i = 0; i < count; ++i) threads[i] = start_thread(be_served, &shop);
     CHECK(flag_comes(&shop.waiting, count));
-    if (round % 3) usleep(1500);
+    if (round % 3) await_sleepers(count);
     condition_generations(&shop, way, 1 + round % 3, ours);
     CHECK_OK(pthread_mutex_lock(&shop.mutex));
     shop.tokens = count;
@@ -386,7 +386,7 @@ CASE_FOR(condition_under_load, struct fork_way, way, fork_ways) {
     }
     CHECK_OK(pthread_mutex_unlock(&market.shop.mutex));
     CHECK_CHILD(child, 0);
-    usleep(200);
+    usleep(200);  // the threads use the condition between two forks
   }
   flag_set(&market.stop, 1);
   for (int i = 0; i < 4; ++i) join_thread(threads[i]);
@@ -413,7 +413,7 @@ static void* fork_with_everything(void* argument) {
   struct everything* all = argument;
   await_flag(&all->ready, 1);
   CHECK_OK(pthread_mutex_lock(&all->shop.mutex));  // this shows that the first thread is in its wait
-  usleep(1000);
+  await_sleepers(1);
   const pid_t child = fork();
   if (child == 0) {
     alarm(20);  // this thread is the parent here: its end does not end the process
@@ -513,7 +513,7 @@ static void fork_in_wait(const struct semaphore_wait* wait, int flags) {
     if (round % 3) await_asleep(scene.thread_id);
     CHECK_OK(pthread_kill(thread, SIGUSR1));
     CHECK(flag_comes(&fork_handled, 1));
-    usleep(500);
+    usleep(500);  // a wait that the handler's fork had ended would return within this time
     CHECK_NUMBER(flag_get(&scene.done), 0);
     CHECK_SUCCESS(sem_post(&handlers_semaphore));
     CHECK(flag_comes(&scene.done, 1));
@@ -609,7 +609,7 @@ static void fork_when_told(int number) {
   (void)number;
   const int saved = errno;
   flag_set(&the_signalled->in_handler, 1);
-  while (!flag_get(&the_signalled->may_fork)) sleep_ms(1);
+  await_flag(&the_signalled->may_fork, 1);
   const pid_t child = fork();
   if (child == 0) {
     alarm(10);

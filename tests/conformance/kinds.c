@@ -112,7 +112,7 @@ static void* holder_body(void* argument) {
   CHECK_OK(pthread_mutex_lock(holder->mutex));
   flag_set(&holder->held, 1);
   if (holder->milliseconds > 0)
-    sleep_ms(holder->milliseconds);
+    sleep_ms(holder->milliseconds);  // the length of the hold is what hold_for() promises
   else
     await_flag(&holder->let_go, 1);
   CHECK_OK(pthread_mutex_unlock(holder->mutex));

@@ -36,7 +36,7 @@ static void* pass_through(void* argument) {
   struct scene* s = argument;
   flag_add(&s->queued, 1);
   CHECK_OK(pthread_mutex_lock(&s->mutex));
-  sleep_ms(1);
+  sleep_ms(1);  // the length of the hold: the next threads of the queue are asleep at the unlock
   CHECK_OK(pthread_mutex_unlock(&s->mutex));
   return NULL;
 }
@@ -65,7 +65,7 @@ CASE(signal_by_a_thread_with_a_deadline) {
     for (int i = 0; i < 3; ++i) {
       others[i] = start_thread(i < 2 ? pass_through : signal_after_a_timed_lock, &s);
       await_flag(&s.queued, i + 1);
-      sleep_ms(5);
+      sleep_ms(5);  // the thread queues before the next one, and long enough (4 ms) to be handed the mutex
     }
     CHECK_OK(pthread_mutex_unlock(&s.mutex));
     for (int i = 0; i < 3; ++i) join_thread(others[i]);
@@ -79,7 +79,7 @@ static void* hold_again_and_again(void* argument) {
   while (!flag_get(&s->stop)) {
     CHECK_OK(pthread_mutex_lock(&s->mutex));
     ++s->held;
-    sleep_ms(1);
+    sleep_ms(1);  // the length of the hold: the other threads queue
     CHECK_OK(pthread_mutex_unlock(&s->mutex));
   }
   return NULL;
@@ -93,7 +93,7 @@ CASE(signalled_among_threads_that_keep_the_mutex_busy) {
   for (int i = 0; i < 3; ++i) waiters[i] = start_thread(wait_for_go, &s);
   await_flag(&s.waiting, 3);
   for (int i = 0; i < 3; ++i) busy[i] = start_thread(hold_again_and_again, &s);
-  sleep_ms(20);
+  sleep_ms(20);  // about 20 holds: the busy threads hand the mutex to each other
   become_known();
   CHECK_OK(pthread_mutex_lock(&s.mutex));
   s.go = 1;
@@ -101,7 +101,7 @@ CASE(signalled_among_threads_that_keep_the_mutex_busy) {
   CHECK_OK(pthread_cond_broadcast(&s.condition));
   CHECK_OK(pthread_mutex_unlock(&s.mutex));
   const double start = seconds();
-  while (flag_get(&s.done) < 3 && seconds() - start < 15) sleep_ms(1);
+  while (flag_get(&s.done) < 3 && seconds() - start < 15) sleep_ms(1);  // polls
   flag_set(&s.stop, 1);
   CHECK_NUMBER(flag_get(&s.done), 3);
   for (int i = 0; i < 3; ++i) join_thread(waiters[i]);

@@ -57,7 +57,7 @@ CASE_FOR(trylock_with_waiters, struct mutex_kind, kind, main_kinds) {
   CHECK_OK(pthread_mutex_lock(&mutex));
   pthread_t waiters[4];
   for (int i = 0; i < 4; ++i) waiters[i] = start_thread(thread_lock_unlock, &mutex);
-  sleep_ms(10);
+  await_sleepers(4);
   CHECK_CODE(elsewhere(thread_trylock, &mutex), EBUSY);
   CHECK_OK(pthread_mutex_unlock(&mutex));
   for (int i = 0; i < 4; ++i) CHECK_OK((int)(intptr_t)join_thread(waiters[i]));
@@ -116,7 +116,7 @@ CASE_WHERE(self_deadlock, struct mutex_kind, kind, all_kinds, !kind->checks) {
   pthread_t thread = start_thread(relock, &relocker);
   await_flag(&relocker.thread_id, 1);
   await_asleep(relocker.thread_id);
-  sleep_ms(5);
+  sleep_ms(5);  // a thread that has not deadlocked would set the flag within this time
   CHECK(flag_get(&relocker.second) == 0);
   CHECK_OK(pthread_mutex_unlock(&relocker.mutex));
   join_thread(thread);
@@ -173,7 +173,7 @@ CASE_FOR(unlock_free, struct mutex_kind, kind, all_kinds) {
     CHECK_OK(pthread_mutex_lock(&mutex));
     CHECK_CODE(elsewhere(thread_trylock, &mutex), EBUSY);
     pthread_t waiter = start_thread(thread_lock_unlock, &mutex);
-    sleep_ms(2);
+    await_sleepers(1);
     CHECK_CODE(elsewhere(thread_trylock, &mutex), EBUSY);
     CHECK_OK(pthread_mutex_unlock(&mutex));
     CHECK_OK((int)(intptr_t)join_thread(waiter));
@@ -425,7 +425,7 @@ CASE_FOR(errno_untouched, struct mutex_kind, kind, all_kinds) {
     CHECK_QUIET(pthread_mutex_lock(&mutex), 0);
     join_thread(holder.thread);
     pthread_t waiter = start_thread(thread_lock_unlock, &mutex);
-    sleep_ms(5);
+    await_sleepers(1);
     CHECK_QUIET(pthread_mutex_unlock(&mutex), 0);
     join_thread(waiter);
     for (int i = 0; i < 3; ++i) {
@@ -513,7 +513,7 @@ CASE_FOR(neighbours_untouched, struct mutex_kind, kind, all_kinds) {
   for (int round = 0; round < 3; ++round) {
     CHECK_OK(pthread_mutex_lock(&all.mutex));
     waiter = start_thread(thread_lock_unlock, &all.mutex);
-    sleep_ms(3);
+    await_sleepers(1);
     CHECK_OK(pthread_mutex_unlock(&all.mutex));
     join_thread(waiter);
   }

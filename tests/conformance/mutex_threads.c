@@ -224,7 +224,10 @@ CASE_FOR(nobody_forgotten, struct mutex_kind, kind, main_kinds) {
     pthread_t threads[10];
     CHECK_OK(pthread_mutex_lock(&guarded.mutex));
     for (int i = 0; i < 10; ++i) threads[i] = start_thread(lock_once, &workers[i]);
-    sleep_ms(round % 3 == 0 ? 5 : 1);
+    if (round % 3 == 0)
+      sleep_ms(5);  // a lock may hand over to a waiter of more than 4 ms
+    else
+      await_sleepers(10);
     CHECK_NUMBER(guarded.count, (round - 1) * 10);
     CHECK_OK(pthread_mutex_unlock(&guarded.mutex));
     for (int i = 0; i < 10; ++i) join_thread(threads[i]);
@@ -257,7 +260,7 @@ CASE_FOR(timed_lock_gets_through, struct timed_call, timed, timed_calls) {
     threads[i] = start_thread(hammer, &workers[i]);
   }
   for (int i = 0; i < 3; ++i) {
-    sleep_ms(10);
+    sleep_ms(10);  // between the timed calls the eight threads have the mutex to themselves
     const struct timespec deadline = later(now(timed->clock), 1000);
     CHECK_OK(timed->call(&guarded.mutex, &deadline));
     critical_section(&guarded);
@@ -307,6 +310,7 @@ CASE(released_at_the_deadline) {
   for (int round = 0; round < 100; ++round) {
     CHECK_OK(pthread_mutex_lock(&mutex));
     pthread_t first = start_thread(just_in_time, &mutex), second = start_thread(just_in_time, &mutex);
+    // From 0.5 ms before the deadlines to 0.5 ms after them.
     usleep((useconds_t)(1500 + round * 10));
     CHECK_OK(pthread_mutex_unlock(&mutex));
     const int a = (int)(intptr_t)join_thread(first), b = (int)(intptr_t)join_thread(second);
@@ -370,7 +374,7 @@ static void* dine(void* argument) {
       CHECK_OK(pthread_mutex_lock(&me->table->forks[left]));
       if (pthread_mutex_trylock(&me->table->forks[right]) == 0) break;
       CHECK_OK(pthread_mutex_unlock(&me->table->forks[left]));
-      usleep(100);
+      usleep(100);  // the neighbour can take its second fork meanwhile
     }
     CHECK_NUMBER(++me->table->taken[left], 1);
     CHECK_NUMBER(++me->table->taken[right], 1);
@@ -435,7 +439,7 @@ CASE_FOR(foreign_unlock_with_queue, struct mutex_kind, kind, careless_kinds) {
     CHECK_OK(pthread_mutex_lock(&mutex));
     pthread_t waiters[4];
     for (int i = 0; i < 4; ++i) waiters[i] = start_thread(thread_lock_unlock, &mutex);
-    if (round % 2) sleep_ms(3);
+    if (round % 2) await_sleepers(4);
     CHECK_OK(elsewhere(thread_unlock, &mutex));
     for (int i = 0; i < 4; ++i) CHECK_OK((int)(intptr_t)join_thread(waiters[i]));
     CHECK_OK(try_elsewhere(&mutex));
@@ -495,7 +499,7 @@ CASE_FOR(thread_exits_holding_with_queue, struct mutex_kind, kind, careless_kind
     CHECK_OK(elsewhere(thread_lock, &mutex));
     pthread_t waiters[4];
     for (int i = 0; i < 4; ++i) waiters[i] = start_thread(thread_lock_unlock, &mutex);
-    sleep_ms(2);
+    await_sleepers(4);
     CHECK_CODE(pthread_mutex_trylock(&mutex), EBUSY);
     CHECK_OK(pthread_mutex_unlock(&mutex));
     for (int i = 0; i < 4; ++i) CHECK_OK((int)(intptr_t)join_thread(waiters[i]));
@@ -638,14 +642,14 @@ CASE(detached_threads) {
   for (int i = 0; i < 200; ++i) {
     pthread_t thread;
     CHECK_OK(pthread_create(&thread, &attribute, lock_detached, &guarded));
-    if (i % 10 == 0) usleep(500);
+    if (i % 10 == 0) usleep(500);  // the threads end meanwhile, and the next ones reuse their stacks
   }
   for (;;) {
     CHECK_OK(pthread_mutex_lock(&guarded.mutex));
     const long count = guarded.count;
     CHECK_OK(pthread_mutex_unlock(&guarded.mutex));
     if (count == 200) break;
-    usleep(1000);
+    usleep(1000);  // until the next look; the case has a time limit
   }
 }
 
@@ -697,7 +701,7 @@ CASE_FOR(lock_is_no_cancellation_point, struct mutex_kind, kind, main_kinds) {
     await_flag(&cancelled.thread_id, 1);
     if (round > 0) await_asleep(cancelled.thread_id);
     CHECK_OK(pthread_cancel(thread));
-    sleep_ms(2);
+    sleep_ms(2);  // a thread that the request ended would end within this time
     CHECK(flag_get(&cancelled.got_it) == 0);
     CHECK_OK(pthread_mutex_unlock(&mutex));
     CHECK(join_thread(thread) == PTHREAD_CANCELED);
@@ -759,7 +763,7 @@ CASE_FOR(signals_while_waiting, struct mutex_kind, kind, main_kinds) {
   const int before_the_storm = flag_get(&handled);
   for (int round = 0; round < 50; ++round) {
     for (int i = 0; i < (round < 10 ? 7 : 4); ++i) pthread_kill(threads[i], SIGUSR1);
-    usleep(500);
+    usleep(500);  // the threads wait again when the next signals arrive
   }
   for (int i = 4; i < 7; ++i) join_thread(threads[i]);
   CHECK(flag_get(&handled) > before_the_storm);
@@ -779,7 +783,7 @@ static void* send_signals(void* argument) {
   struct storm* storm = argument;
   while (!flag_get(storm->stop)) {
     for (int i = 0; i < storm->count; ++i) pthread_kill(storm->threads[i], SIGUSR1);
-    usleep(300);
+    usleep(300);  // the period of the signals; the threads use the mutex in between
   }
   return NULL;
 }
@@ -804,7 +808,7 @@ CASE_FOR(exclusion_under_signals, struct mutex_kind, kind, main_kinds) {
     const long count = guarded.count;
     CHECK_OK(pthread_mutex_unlock(&guarded.mutex));
     if (count == 4 * 300) break;
-    sleep_ms(1);
+    sleep_ms(1);  // until the next look; the case has a time limit
   }
   flag_set(&stop, 1);
   join_thread(sender);

@@ -181,7 +181,7 @@ static void fork_with_queue(struct arena* arena, int rounds, int generations) {
     const int count = 1 + round % 4;
     CHECK_OK(pthread_mutex_lock(&arena->mutex));
     for (int i = 0; i < count; ++i) waiters[i] = start_thread(thread_lock_unlock, &arena->mutex);
-    if (round % 3) sleep_ms(2);  // the waiters are parked; otherwise perhaps on their way
+    if (round % 3) await_sleepers(count);  // in the other rounds the waiters may be on their way
     const pid_t child = arena->fork();
     CHECK(child >= 0);
     if (child == 0) {
@@ -235,7 +235,7 @@ static void descend(struct arena* arena, int generations) {
   pthread_t waiters[3];
   CHECK_OK(pthread_mutex_lock(&arena->mutex));
   for (int i = 0; i < 3; ++i) waiters[i] = start_thread(thread_lock_unlock, &arena->mutex);
-  sleep_ms(2);
+  await_sleepers(3);
   const pid_t child = generations > 0 ? fork() : -1;
   if (child == 0) {
     be_a_child();
@@ -423,13 +423,18 @@ static void* wait_for_bell(void* argument) {
   return NULL;
 }
 
-static void ring(struct shop* shop, int waiting) {
+// Locks the mutex when that many threads wait.
+static void lock_when_waiting(struct shop* shop, int waiting) {
   for (;;) {
     CHECK_OK(pthread_mutex_lock(&shop->mutex));
-    if (shop->waiting == waiting) break;
+    if (shop->waiting == waiting) return;
     CHECK_OK(pthread_mutex_unlock(&shop->mutex));
-    usleep(200);
+    usleep(200);  // until the next look; the case has a time limit
   }
+}
+
+static void ring(struct shop* shop, int waiting) {
+  lock_when_waiting(shop, waiting);
   shop->open = 1;
   CHECK_OK(pthread_cond_broadcast(&shop->bell));
   CHECK_OK(pthread_mutex_unlock(&shop->mutex));
@@ -440,12 +445,7 @@ CASE(condition_after_fork) {
   static struct shop shop = {.mutex = PTHREAD_MUTEX_INITIALIZER, .bell = PTHREAD_COND_INITIALIZER};
   pthread_t ghosts[3], threads[3];
   for (int i = 0; i < 3; ++i) ghosts[i] = start_thread(wait_for_bell, &shop);
-  for (;;) {
-    CHECK_OK(pthread_mutex_lock(&shop.mutex));
-    if (shop.waiting == 3) break;
-    CHECK_OK(pthread_mutex_unlock(&shop.mutex));
-    usleep(200);
-  }
+  lock_when_waiting(&shop, 3);
   for (int round = 0; round < 5; ++round) {
     const pid_t child = fork();  // the mutex is held, so that no waiter is in its critical section at the fork
     if (child == 0) {
@@ -562,7 +562,7 @@ CASE(exec_under_load) {
       be_a_child();
       struct crowd crowd;
       start_crowd(&crowd, 3, &arena);
-      sleep_ms(2);
+      sleep_ms(2);  // the crowd is in the middle of its work when the new program starts
       execv(true_program, true_arguments);
       _exit(127);
     }

@@ -308,7 +308,7 @@ CASE_FOR(far_deadlines, struct semaphore_wait, wait, semaphore_waits) {
   pthread_t thread = start_thread(wait_for_ages, &place);
   for (int i = 1; i <= 4; ++i) {
     await_flag(&place.waiting, i);
-    sleep_ms(2);
+    sleep_ms(2);  // a wait that takes the far deadline for a past one would return within this time
     CHECK_NUMBER(flag_get(&place.through), i - 1);
     CHECK_SUCCESS(sem_post(&place.semaphore));
     CHECK(flag_comes(&place.through, i));
@@ -328,7 +328,7 @@ CASE_FOR(each_post_wakes_one, struct semaphore_wait, wait, semaphore_waits) {
   for (int i = 1; i <= 8; ++i) {
     CHECK_SUCCESS(sem_post(&place.semaphore));
     CHECK(flag_comes(&place.through, i));
-    if (i % 4 == 1) sleep_ms(2);
+    if (i % 4 == 1) sleep_ms(2);  // a second thread that the post woke would be through within this time
     CHECK_NUMBER(flag_get(&place.through), i);
     CHECK_NUMBER(value_of(&place.semaphore), 0);
   }
@@ -403,7 +403,7 @@ CASE(posts_at_the_same_moment) {
   for (int i = 0; i < 6; ++i) threads[i] = start_thread(i < 4 ? sleep_each_round : post_each_round, &volley);
   for (int round = 1; round <= volley.rounds; ++round) {
     CHECK(flag_comes(&volley.asleep, 4 * round));
-    usleep(round % 4 == 0 ? 60 : 10);
+    usleep(round % 4 == 0 ? 60 : 10);  // the four are asleep in some rounds, and on their way in others
     flag_set(&volley.round, round);
     CHECK(flag_comes(&volley.through, 4 * round));
   }
@@ -806,7 +806,7 @@ CASE_FOR(handler_interrupts, struct semaphore_wait, wait, semaphore_waits) {
     // A signal that arrives before the sleep does not interrupt the wait.
     for (int i = 0; i < 2000 && !flag_get(&place.interrupted); ++i) {
       pthread_kill(thread, SIGUSR1);
-      usleep(i < 5 ? 100 : 1000);
+      usleep(i < 5 ? 100 : 1000);  // until the next attempt; the limit is 2 s
     }
     CHECK_NUMBER(flag_get(&place.interrupted), 1);
     // Interrupted waits leave no waiter behind that could consume a post.
@@ -874,7 +874,7 @@ CASE_WHERE(times_out_among_signals, struct semaphore_wait, wait, semaphore_waits
     await_flag(&place.waiting, 1);
     while (!flag_get(&place.through)) {
       pthread_kill(thread, SIGUSR1);
-      usleep(1000);
+      usleep(1000);  // the thread waits again when the next signal arrives
     }
     join_thread(thread);
   }
@@ -978,7 +978,7 @@ CASE_FOR(storm_of_posting_handlers, struct storm_way, way, storm_ways) {
   for (unsigned i = 0; seconds() < until; ++i) {
     CHECK_OK(pthread_kill(threads[i % (unsigned)way->threads], SIGUSR1));
     compute(i % 61 * 30);
-    if (i % 64 == 0) usleep(500);
+    if (i % 64 == 0) usleep(500);  // the threads go to sleep between two bursts of signals
   }
   flag_set(&storm.stop, 1);
   for (int i = 0; i < way->threads; ++i) CHECK_SUCCESS(sem_post(&storm.semaphore));
@@ -1016,7 +1016,7 @@ CASE(storm_of_a_timer) {
     }
   }
   CHECK(timer_settime(timer, 0, &never, NULL) == 0);
-  usleep(1000);
+  usleep(1000);  // the handler of a signal that is still on its way runs within this time
   CHECK_NUMBER(handler_errors, 0);
   CHECK(flag_get(&handled) > 10);
   CHECK_NUMBER(value_of(&place.semaphore), flag_get(&handled) + posts - waits);
@@ -1053,7 +1053,7 @@ CASE_FOR(shared_between_processes, struct semaphore_wait, wait, semaphore_waits)
   for (int i = 0; i < 3; ++i) children[i] = start_child(child_goes_through, place);
   pthread_t thread = start_thread(go_through, place);
   await_flag(&place->waiting, 4);
-  sleep_ms(3);
+  sleep_ms(3);  // the waiters fall asleep; a wait without a unit would return within this time
   CHECK_NUMBER(flag_get(&place->through), 0);
   for (int i = 1; i <= 4; ++i) {
     CHECK_SUCCESS(sem_post(&place->semaphore));
@@ -1088,6 +1088,7 @@ static void child_at_another_address(void* argument) {
   struct place* place = argument;
   struct place* moved = mremap(place, 4096, 4096, MREMAP_MAYMOVE | MREMAP_FIXED, new_page());
   CHECK(moved != MAP_FAILED && moved != place);
+  flag_set(&moved->waiting, 1);
   CHECK_SUCCESS(wait_long(moved->wait, &moved->semaphore));
   CHECK_SUCCESS(sem_post(&moved->semaphore));
   flag_set(&moved->through, 1);
@@ -1098,7 +1099,8 @@ CASE(shared_at_two_addresses) {
   CHECK_SUCCESS(sem_init(&place->semaphore, 1, 0));
   place->wait = &semaphore_waits[0];
   const pid_t child = start_child(child_at_another_address, place);
-  sleep_ms(5);
+  CHECK(flag_comes(&place->waiting, 1));
+  await_asleep(child);
   CHECK_SUCCESS(sem_post(&place->semaphore));
   CHECK(flag_comes(&place->through, 1));
   CHECK_CHILD(child, 0);
@@ -1139,7 +1141,7 @@ CASE(named) {
 
   pthread_t thread = start_thread(go_through_named, semaphore);
   for (int i = 0; i < 4; ++i) {
-    usleep(500);
+    usleep(500);  // the thread has returned from its last wait and usually sleeps in the next one
     CHECK_SUCCESS(sem_post(again));
   }
   join_thread(thread);
@@ -1156,7 +1158,7 @@ CASE(named) {
     _exit(0);
   }
   for (int i = 0; i < 5; ++i) {
-    usleep(500);
+    usleep(500);  // as above, in the child
     CHECK_SUCCESS(sem_post(semaphore));
   }
   CHECK_CHILD(child, 0);

@@ -114,7 +114,7 @@ CASE(std_mutex_in_reused_memory) {
     auto* mutex = new (memory) std::mutex;
     mutex->lock();
     std::thread waiter([&] { std::lock_guard guard(*mutex); });
-    if (round % 10 == 0) std::this_thread::sleep_for(1ms);
+    if (round % 10 == 0) await_sleepers(1);
     mutex->unlock();
     waiter.join();
     CHECK(mutex->try_lock());
@@ -141,7 +141,7 @@ CASE(std_timed_calls) {
     CHECK(mutex.try_lock_for(10s));
     mutex.unlock();
   });
-  std::this_thread::sleep_for(5ms);
+  await_sleepers(1);
   mutex.unlock();
   patient.join();
 }
@@ -317,7 +317,7 @@ CASE(std_stop_token) {
           CHECK(lock.owns_lock());
         });
       if (round % 2) await_flag(&waiting, 3);
-      if (round % 4 == 3) std::this_thread::sleep_for(500us);
+      if (round % 4 == 3) await_sleepers(3);
       // The destructors stop and join the threads one after the other; in some rounds all are asked to stop first.
       if (round % 3 == 0)
         for (std::jthread& thread : threads) thread.request_stop();
@@ -537,7 +537,7 @@ CASE(cancellation_runs_destructors) {
     at.way = round % 3;
     pthread_t thread = start_thread(wait_in_cxx, &at);
     await_flag(&at.waiting, 1);
-    if (round % 2) sleep_ms(2);
+    if (round % 2) await_sleepers(1);
     CHECK_OK(pthread_cancel(thread));
     CHECK(join_thread(thread) == PTHREAD_CANCELED);
     CHECK_NUMBER(at.caught, 1);
@@ -625,7 +625,7 @@ CASE(cancellation_runs_destructors_in_every_wait) {
     CHECK(sem_init(&at.semaphore, 0, 0) == 0);
     pthread_t thread = start_thread(wait_with_guards, &at);
     if (round >= 6) await_flag(&at.waiting, 1);
-    if (round >= 12) sleep_ms(1);
+    if (round >= 12) await_sleepers(1);
     CHECK_OK(pthread_cancel(thread));
     CHECK(join_thread(thread) == PTHREAD_CANCELED);
     if (at.waiting == 0) continue;  // the request took effect before the wait
@@ -655,7 +655,7 @@ CASE(cancellation_through_catch_all) {
     stage at;
     pthread_t thread = start_thread(catch_all, &at);
     await_flag(&at.waiting, 1);
-    if (round % 2) sleep_ms(1);
+    if (round % 2) await_sleepers(1);
     CHECK_OK(pthread_cancel(thread));
     CHECK(join_thread(thread) == PTHREAD_CANCELED);
     CHECK_NUMBER(at.caught, 1);
@@ -727,6 +727,7 @@ CASE(static_destructors_among_threads) {
         std::unique_lock lock(static_one.own_mutex);
         static_one.own_condition.wait_for(lock, 1ms);
       });
+      // In these rounds the threads are in the middle of their work when the process ends.
       if (round % 2) std::this_thread::sleep_for(500us);
       waiter.join();
       std::exit(21);

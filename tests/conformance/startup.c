@@ -64,7 +64,7 @@ CASE(locks_in_constructor) {
 CASE(locked_by_constructor_released_by_main) {
   CHECK_CODE(elsewhere(thread_trylock, &locked_by_constructor), EBUSY);
   pthread_t waiter = start_thread(thread_lock_unlock, &locked_by_constructor);
-  sleep_ms(2);
+  await_sleepers(1);
   CHECK_OK(pthread_mutex_unlock(&locked_by_constructor));
   CHECK_OK((int)(intptr_t)join_thread(waiter));
   CHECK_OK(try_elsewhere(&locked_by_constructor));

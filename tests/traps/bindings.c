@@ -130,7 +130,7 @@ CASE_FOR(versions_share_semaphores, struct semaphore_calls, calls, semaphore_cal
   struct awaited awaited = {.wait = calls->wait};
   CHECK_SUCCESS(sem_init(&awaited.semaphore, 0, 0));
   pthread_t thread = start_thread(wait_there, &awaited);
-  sleep_ms(3);
+  await_sleepers(1);
   CHECK_SUCCESS(call_semaphore_function(calls->post, &awaited.semaphore));
   CHECK(flag_comes(&awaited.through, 1));
   join_thread(thread);

@@ -78,7 +78,7 @@ static bool sleeps_in(pid_t thread, unsigned long call[7]) {
                               &call[5], &call[6]) == 7;
 }
 
-// The first sleeps of a waiter may be short.
+// The first sleeps of a waiter may be short, so the loop looks every 2 ms for one until the deadline; its limit is 4 s.
 CASE_FOR(sleeps_until_the_time_of_its_clock, struct wait, wait, waits) {
   begin_to_wait(wait, 60000);
   unsigned long call[7] = {0};
@@ -96,10 +96,10 @@ CASE_FOR(sleeps_until_the_time_of_its_clock, struct wait, wait, waits) {
 CASE_WHERE(a_step_of_the_clock_ends_the_wait, struct wait, wait, waits, wait->clock == CLOCK_REALTIME) {
   if (getenv("USHER_SET_CLOCK") == NULL) skip_case("would set the machine's clock");
   const pthread_t thread = begin_to_wait(wait, 6000);
-  sleep_ms(1000);
+  sleep_ms(1000);  // the short sleeps of the waiter are over
   const struct timespec begin = now(CLOCK_MONOTONIC), an_hour_later = later(now(CLOCK_REALTIME), 3600000);
   if (clock_settime(CLOCK_REALTIME, &an_hour_later) != 0) skip_case("may not set the clock: %s", strerror(errno));
-  for (int i = 0; i < 200 && flag_get(&outcome) < 0; ++i) sleep_ms(10);
+  for (int i = 0; i < 200 && flag_get(&outcome) < 0; ++i) sleep_ms(10);  // the limit is 2 s
   const int then = flag_get(&outcome);
   const struct timespec end = now(CLOCK_MONOTONIC);
   struct timespec back = later(now(CLOCK_REALTIME), -3600000);

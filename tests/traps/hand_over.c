@@ -166,8 +166,10 @@ static void haunt(const struct way_to_fork* way, int generations) {
   // ancestors.
   const bool threads = way->fork == fork || generations == way->generations;
   for (int i = 0; threads && i < 4; ++i) ghosts[i] = start_thread(i % 2 ? ghost_timed : ghost_untimed, &house);
-  if (threads) await_flag(&house.arrived, 4);
-  sleep_ms(2);
+  if (threads) {
+    await_flag(&house.arrived, 4);
+    await_sleepers(4);
+  }
   const pid_t child = way->fork();
   CHECK(child >= 0);
   if (child == 0) {
@@ -365,7 +367,7 @@ CASE(handlers_that_lock_another) {
   for (int i = 0; i < 4; ++i) threads[i] = start_thread(rush_under_signals, &rush);
   while (flag_get(&handler_runs) < 400) {
     for (int i = 0; i < 4; ++i) pthread_kill(threads[i], SIGUSR1);
-    usleep(200);
+    usleep(200);  // the threads use the mutex between two signals
   }
   flag_set(&rush.stop, 1);
   long rounds = 0;

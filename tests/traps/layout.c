@@ -157,7 +157,7 @@ CASE_FOR(kind_stays, struct mutex_kind, kind, all_kinds) {
   for (int round = 0; round < 3; ++round) {
     CHECK_OK(pthread_mutex_lock(&mutex));
     pthread_t waiter = start_thread(thread_lock_unlock, &mutex);
-    sleep_ms(2);
+    await_sleepers(1);
     CHECK_NUMBER(mutex.__data.__kind, before);
     CHECK_OK(pthread_mutex_unlock(&mutex));
     join_thread(waiter);
@@ -215,7 +215,7 @@ CASE_FOR(found_busy_by_the_c_library, struct back_door, door, back_doors) {
       // The same holds after a hand-over with other threads in the queue.
       pthread_t waiters[3];
       for (int j = 0; j < 3; ++j) waiters[j] = start_thread(thread_lock_unlock, &mutex);
-      sleep_ms(1);
+      await_sleepers(3);
       CHECK_CODE(elsewhere(trylock_behind_our_back, &mutex), EBUSY);
       CHECK_OK(pthread_mutex_unlock(&mutex));
       for (int j = 0; j < 3; ++j) join_thread(waiters[j]);
@@ -273,7 +273,7 @@ CASE(locked_before_our_constructor) {
   CHECK(!is_the_c_librarys(&early_mutex));
   CHECK_CODE(elsewhere(thread_trylock, &early_mutex), EBUSY);
   pthread_t waiter = start_thread(thread_lock_unlock, &early_mutex);
-  sleep_ms(2);
+  await_sleepers(1);
   CHECK_OK(pthread_mutex_unlock(&early_mutex));
   CHECK_OK((int)(intptr_t)join_thread(waiter));
   CHECK_OK(try_elsewhere(&early_mutex));

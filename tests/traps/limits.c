@@ -181,7 +181,7 @@ CASE_FOR(locked_memory_is_taken_little_by_little, struct crew, crew, crews) {
   CHECK_OK(pthread_mutex_lock(&work.contended));
   flag_set(&work.go, 1);
   await_flag(&work.waiting, crew->threads);
-  sleep_ms(20);
+  await_sleepers(crew->threads);
   const long growth = locked_kib() - before;
   CHECK_OK(pthread_mutex_unlock(&work.contended));
   for (int i = 0; i < crew->threads; ++i) join_thread(all[i]);
@@ -311,7 +311,7 @@ CASE(a_thousand_threads_in_one_queue) {
     CHECK_OK(pthread_mutex_lock(&mass.mutex));
     for (int i = 0; i < 1000; ++i) threads[i] = start_small_thread(join_the_queue, &mass, 64 << 10);
     await_flag(&mass.waiting, 1000);
-    sleep_ms(5);
+    await_sleepers(1000);
     CHECK_OK(pthread_mutex_unlock(&mass.mutex));
     for (int i = 0; i < 1000; ++i) join_thread(threads[i]);
     CHECK_NUMBER(mass.count, 1000);

@@ -25,7 +25,7 @@ static long my_switches(void) {
   return r.ru_nvcsw;
 }
 
-/// The thread sleeps while it holds the mutex, so that the library decides the next owner and not the machine's timing.
+/// The thread sleeps for 2 ms while it holds the mutex, so that the library decides the next owner and not the machine's timing.
 static void* use_again_and_again(void* argument) {
   struct scene* s = argument;
   for (bool over = false; !over;) {
@@ -117,7 +117,7 @@ static void* take_turns(void* argument) {
     t->turn = 1 - p->side;
     CHECK_OK(pthread_cond_signal(&t->condition[1 - p->side]));
     if (++t->sections == 20) flag_set(&t->begun, 1);
-    sleep_ms(2);
+    sleep_ms(2);  // the length of the hold: the signalled thread cannot run before the next wait
   }
   CHECK_OK(pthread_cond_broadcast(&t->condition[1 - p->side]));
   CHECK_OK(pthread_mutex_unlock(&t->mutex));
@@ -182,7 +182,7 @@ static void* get_in(void* argument) {
   for (int i = 0; i < 20; ++i) {
     const struct timespec until = later(now(CLOCK_MONOTONIC), 10000);
     CHECK_OK(pthread_mutex_clocklock(&c->mutex, CLOCK_MONOTONIC, &until));
-    sleep_ms(1);
+    sleep_ms(1);  // the length of the hold: the other threads are asleep at the unlock
     CHECK_OK(pthread_mutex_unlock(&c->mutex));
   }
   __atomic_add_fetch(&c->switches, my_switches() - before, __ATOMIC_SEQ_CST);

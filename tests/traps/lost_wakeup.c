@@ -187,7 +187,7 @@ static bool stops(double within) {
     }
     CHECK(pid == 0);
     if (seconds() > limit) return false;
-    if (looks > 100) usleep(20);
+    if (looks > 100) usleep(20);  // until the next look
   }
 }
 
@@ -248,7 +248,7 @@ static enum outcome play(const struct schedule* schedule, int instructions, char
     const int put = post(put_item);
     while (flag_get(&queue->done) < put) {
       step();
-      usleep(20);
+      usleep(20);  // the producer and the other workers run between two steps
     }
   } else {
     CHECK(wait_for_next(held));

@@ -110,7 +110,7 @@ void share(const combination& which, int flags) {
     at.functions[round % 2]->lock(at.memory);
     for (int i = 0; i < 8; ++i) threads[i] = start_thread(work, &workers[i]);
     await_flag(&at.waiting, 8);
-    sleep_ms(10);
+    await_sleepers(8);
     at.functions[round % 2]->unlock(at.memory);
     for (pthread_t thread : threads) join_thread(thread);
   }

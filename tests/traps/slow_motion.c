@@ -79,7 +79,7 @@ static void look_again(int number, siginfo_t* info, void* context) {
     return;
   }
   const struct timespec moment = {0, 100000};
-  nanosleep(&moment, NULL);
+  nanosleep(&moment, NULL);  // the traced thread goes on meanwhile and makes the page accessible again
 }
 
 static void unlock_under_trace(const struct comers* comers, const struct mutex_kind* kind) {
@@ -103,7 +103,7 @@ static void unlock_under_trace(const struct comers* comers, const struct mutex_k
   for (int i = 0; i < comers->timed; ++i) threads[count++] = start_thread(come_by_deadline, NULL);
   for (int i = 0; i < comers->trylock; ++i) threads[count++] = start_thread(come_by_trylock, NULL);
   await_flag(&stage->waiting, count);
-  sleep_ms(2);
+  await_sleepers(comers->lock + comers->timed);
 
   __asm__ __volatile__("int3" ::: "memory");
   const int code = pthread_mutex_unlock(mutex);
