@@ -52,7 +52,7 @@ double run(pthread_mutex_t& mutex, long inside, long outside, double seconds) {
   std::thread a(thread, 1), b(thread, 2);
   const auto begin = std::chrono::steady_clock::now();
   go.store(true, std::memory_order_release);
-  std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+  std::this_thread::sleep_for(std::chrono::duration<double>(seconds));  // the measured time
   over.store(true, std::memory_order_relaxed);
   const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - begin;
   a.join();

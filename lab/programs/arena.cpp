@@ -161,6 +161,7 @@ void work(const plan& p, std::vector<cell>& cells, const std::atomic<int>& now, 
     ++d.sections;
     for (long i = 0; i < p.yields; ++i) sched_yield();
     if (p.pages > 0) pages.touch(p.pages);
+    // --sleep-us: the length of the hold is a parameter.
     if (p.sleep_every > 0 && done % static_cast<std::uint64_t>(p.sleep_every) == 0) nanosleep(&nap, nullptr);
     if (const int error = pthread_mutex_unlock(c.mutex); error != 0) check(error, "pthread_mutex_unlock");
     const std::uint64_t end = ticks();
@@ -184,6 +185,7 @@ struct run_results {
 };
 
 run_results measure(const plan& p, const std::vector<record>& records, std::atomic<int>& now) {
+  // The warm-up and the measured time.
   const auto pass = [](double seconds) { std::this_thread::sleep_for(std::chrono::duration<double>(seconds)); };
   pass(std::min(0.1, p.seconds / 5));
   run_results out;

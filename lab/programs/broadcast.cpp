@@ -73,6 +73,7 @@ void gather(stage& s, traffic& users, const waiter_states& states, long number) 
   // The users pause meanwhile. That time is not measured.
   s.armed.store(static_cast<int>(number));
   s.armed.notify_all();
+  // Both loops poll every 0.2 ms. The second ends after 0.2 s, since waiters may also poll.
   for (bool all = false; !all; sleep_seconds(0.0002)) {
     s.mutex.lock();
     all = s.waiting == static_cast<long>(states.size());
@@ -107,7 +108,7 @@ void broadcast(stage& s, const settings& set, traffic& users, const waiter_state
     if (looked_at)
       most = std::max(most, runnable(states, number));
     else
-      sleep_seconds(0.0002);
+      sleep_seconds(0.0002);  // until the next look
   }
   const std::uint64_t after = users.operations();
   out.missing = set.waiters - s.through.load();

@@ -133,7 +133,7 @@ void measure(buffer_pool& pool, double seconds, results& out) {
   const switches before = switches::of(RUSAGE_SELF);
   pool.measuring.store(true, std::memory_order_relaxed);
   const clock_type::time_point start = clock_type::now();
-  sleep_seconds(seconds);
+  sleep_seconds(seconds);  // the measured time
   pool.measuring.store(false, std::memory_order_relaxed);
   for (std::size_t i = 0; i < out.records.size(); ++i) {
     out.iterations[i] = out.records[i].iterations.get() - out.iterations[i];

@@ -82,7 +82,7 @@ void measure(checked_mutex& mutex, traffic& users, const settings& set, std::lat
     // The waiters already wait when the traffic begins.
     sleep_seconds(set.seconds / 20);
     users.flow();
-    sleep_seconds(0.002);
+    sleep_seconds(0.002);  // the users have joined the queue
     mutex.unlock();
   }
   for (long seen = 0; (seen = through.load()) < set.waiters;) through.wait(seen);

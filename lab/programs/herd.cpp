@@ -69,6 +69,7 @@ void wait_once(stage& s, thread_state& me, long number) {
 void gather(stage& s, const waiter_states& states, long number) {
   s.armed.store(static_cast<int>(number));
   s.armed.notify_all();
+  // Both loops poll every 0.2 ms. The second ends after 0.2 s, since waiters may also poll.
   for (;; sleep_seconds(0.0002)) {
     s.mutex.lock();
     const bool all = s.waiting == static_cast<long>(states.size());
@@ -95,7 +96,7 @@ void broadcast(stage& s, const settings& set, const waiter_states& states, long 
   s.round = number;
   if (!set.after) s.begun.broadcast();
   const clock_type::time_point held = clock_type::now();
-  if (!looked_at) sleep_seconds(set.hold * 1e-6);
+  if (!looked_at) sleep_seconds(set.hold * 1e-6);  // the length of the hold is a parameter
   while (looked_at && seconds_since(held) < set.hold * 1e-6) look();
   const clock_type::time_point start = clock_type::now();
   s.mutex.unlock();

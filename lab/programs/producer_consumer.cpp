@@ -127,7 +127,7 @@ results measure(const std::vector<record>& producing, const std::vector<record>&
   const sums first(producing, consuming);
   const switches before = switches::of(RUSAGE_SELF);
   const clock_type::time_point start = clock_type::now();
-  sleep_seconds(seconds);
+  sleep_seconds(seconds);  // the measured time
   const sums last(producing, consuming);
   return {first, last, seconds_since(start), switches::of(RUSAGE_SELF) - before};
 }

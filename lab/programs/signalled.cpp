@@ -157,7 +157,7 @@ void watch(stage& s, traffic& users_of, const std::atomic<bool>& done, const set
     if (age > set.patience + set.hold * 2e-6 * static_cast<double>(set.users) + 10 && turn == s.turn.load() &&
         open == s.open.load())
       fail(std::string("it hangs, waiting for: ") + names[open]);
-    sleep_seconds(0.001);
+    sleep_seconds(0.001);  // until the next look
   }
 }
 
@@ -172,7 +172,7 @@ int main(int argc, char** argv) {
   std::thread coming([] { come(s); });
   await(s.armed, 1);
   users_of.flow();
-  sleep_seconds(std::min(0.02, set.seconds / 10));
+  sleep_seconds(std::min(0.02, set.seconds / 10));  // the warm-up
   const clock_type::time_point start = clock_type::now();
   std::atomic<bool> done{false};
   std::thread signalling([&] {

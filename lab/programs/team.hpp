@@ -62,7 +62,7 @@ inline team_result run_team(long threads, const budget& limit,
   ready.arrive_and_wait();
   const clock::time_point start = clock::now();
   if (limit.operations == 0) {
-    std::this_thread::sleep_for(std::chrono::duration<double>(limit.seconds));
+    std::this_thread::sleep_for(std::chrono::duration<double>(limit.seconds));  // the measured time
     stop.store(true, std::memory_order_relaxed);
   }
   for (std::thread& t : team) t.join();

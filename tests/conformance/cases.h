@@ -116,12 +116,12 @@ void* in_new_thread(thread_body body, void* argument);
 /// moment: the start of a thread takes longer than hundreds of its rounds.
 void run_threads(int count, thread_body body, void* arguments, size_t size);
 
-/// Waits until that thread, or a process with one thread, sleeps in the kernel. Returns false after some time without sleep, since a waiter may also
-/// spin.
+/// Waits until that thread, or the process of that number, sleeps in the kernel. Returns false after some time without
+/// sleep, since a waiter may also spin.
 bool await_asleep(pid_t thread_id);
 
-/// Waits until that many threads of the process sleep in the kernel, the calling thread not counted. Returns false after
-/// 20 ms, since waiters may also poll. For threads that only wait: a case that starts them knows their number.
+/// Waits until that many threads of the process sleep in the kernel, without the calling thread. Returns false after
+/// 20 ms, since waiters may also spin. It is for processes whose other threads only wait.
 bool await_sleepers(int count);
 
 // Flags between threads. C and C++ have different atomics; the compiler's builtins are the same in both.

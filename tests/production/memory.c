@@ -31,6 +31,7 @@ int main(int argc, char** argv) {
   pthread_t thread;
   for (int i = 0; i < threads; i++)
     if (pthread_create(&thread, &attributes, work, NULL) != 0) return 1;
+  /* Polls every ms; the script that runs this program has a time limit. */
   while (atomic_load(&arrived) < threads) nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
   puts("ready");
   fflush(stdout);

@@ -382,7 +382,7 @@ void cancel_asynchronously(self& me) {
     s.lock.leave(me);
     for (int times = 0; times < 2; ++times) {
       await(me, "a helper that is to sleep", s.cond(), sizeof(pthread_cond_t), [&] { return asleep(waiters.tid(i)); });
-      nap(50 * microsecond);
+      nap(50 * microsecond);  // a first sleep may be one before the wait itself
     }
     waiters.cancel(i);
     REQUIRE(waiters.join(i), "a waiter that was cancelled asynchronously returned");

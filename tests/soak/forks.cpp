@@ -100,6 +100,7 @@ void new_threads_take(self& me, counted_semaphore& s) {
   team takers(me);
   for (int i = 0; i < number; ++i)
     takers.start([&s](self& who) { take_unit(who, s.sem.get(), patience_of_wait::endless, strict); });
+  // The takers are at different places at the posts, as the waiters at the fork below.
   if (me.random.percent(50)) nap(me.random.below(500) * microsecond);
   for (int i = 0; i < number; ++i) MUST(sem_post(s.sem.get()) == 0 ? 0 : errno);
   takers.join_all();

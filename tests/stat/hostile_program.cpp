@@ -9,7 +9,7 @@ pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 
 void* lock() {
   pthread_mutex_lock(&mutex);
-  usleep(1000);
+  usleep(1000);  // the length of the hold: the other threads wait
   pthread_mutex_unlock(&mutex);
   return nullptr;
 }

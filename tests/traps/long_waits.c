@@ -25,13 +25,13 @@ static long my_switches(void) {
   return r.ru_nvcsw;
 }
 
-/// The thread sleeps for 2 ms while it holds the mutex, so that the library decides the next owner and not the machine's timing.
+/// The thread sleeps while it holds the mutex, so that the library decides the next owner and not the machine's timing.
 static void* use_again_and_again(void* argument) {
   struct scene* s = argument;
   for (bool over = false; !over;) {
     CHECK_OK(pthread_mutex_lock(&s->mutex));
     ++s->sections;
-    sleep_ms(2);
+    sleep_ms(2);  // the length of the hold: the other threads are asleep at the unlock
     over = s->stop;
     CHECK_OK(pthread_mutex_unlock(&s->mutex));
   }

@@ -369,7 +369,7 @@ TEST_F(monitor, natively_with_what_the_processor_has) {
   EXPECT_EQ(native::await(word_, is_one, std::memory_order_acquire, look::monitoring.within(100000)), std::nullopt);
   EXPECT_EQ(usher_process_state.monitor.load(), std::uint32_t(native_detail::find_monitor()));
   std::jthread writer([this] {
-    std::this_thread::sleep_for(milliseconds(5));
+    std::this_thread::sleep_for(milliseconds(5));  // the wait has begun; no state shows a wait without a system call
     word_ = 1;
   });
   EXPECT_EQ(native::await(word_, is_one, std::memory_order_acquire, look::monitoring.within(20000000000)), 1u);

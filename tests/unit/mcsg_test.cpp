@@ -589,13 +589,12 @@ TEST_P(guests, sleep_while_others_hold_the_lock) {
     holder_is_guest ? lock.lock_as_guest() : lock.lock();
     std::vector<std::jthread> team;
     for (int i = 0; i < 6; i++) {
-      team.emplace_back([&, i] {
+      team.push_back(test::asleep_in([&, i] {
         i % 3 ? lock.lock() : lock.lock_as_guest();
         entered++;
-        std::this_thread::sleep_for(milliseconds(2));
+        std::this_thread::sleep_for(milliseconds(2));  // so long a hold that the next waiter sleeps again
         lock.unlock();
-      });
-      std::this_thread::sleep_for(milliseconds(3));
+      }));
     }
     lock.unlock();
   }
@@ -869,6 +868,7 @@ TEST_P(cohorts, exclude) {
         lock.lock();
       }
       counter++;
+      // Some holds are so long that the other threads sleep.
       if (i % 64 == 0) std::this_thread::sleep_for(std::chrono::microseconds(100));
       lock.unlock();
     }

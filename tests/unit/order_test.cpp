@@ -69,6 +69,7 @@ void survives_the_wrap_of_its_counters() {
     for (int i = 0; i < 500; i++) {
       lock.lock();
       counter++;
+      // Some holds are so long that the other threads sleep.
       if (i % 100 == 0) std::this_thread::sleep_for(std::chrono::microseconds(200));
       lock.unlock();
     }
@@ -305,7 +306,7 @@ void an_impatient_standby_is_handed_the_lock() {
         while (!stop) {
           lock.lock();
           turns++;
-          std::this_thread::sleep_for(std::chrono::microseconds(100));
+          std::this_thread::sleep_for(std::chrono::microseconds(100));  // so long a hold that the other thread waits
           lock.unlock();
         }
       });

@@ -179,7 +179,7 @@ TEST(semaphores, impatience_counts_among_equals) {
   ASSERT_FALSE(s.enter(a, {}));
   EXPECT_TRUE(s.release());
   EXPECT_TRUE(s.try_acquire());
-  std::this_thread::sleep_for(3ms);
+  std::this_thread::sleep_for(3ms);  // longer than core::handoff_after
   EXPECT_FALSE(s.arrive(a)) << "from now on the waiter wants a hand-off";
   ranked::rank = 7;
   ASSERT_FALSE(s.enter(high, {}));

@@ -25,6 +25,7 @@
 #include "usher/locks/mcsg_plus.hpp"
 #include "usher/locks/ticket.hpp"
 #include "usher/shared_memory.hpp"
+#include "waiters.hpp"
 
 namespace usher {
 namespace {
@@ -56,7 +57,7 @@ int end_of(pid_t child) {
   for (const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(limit_s);;) {
     if (waitpid(child, &status, WNOHANG) == child) return status;
     if (std::chrono::steady_clock::now() > end) kill(child, SIGKILL);
-    std::this_thread::sleep_for(1ms);
+    std::this_thread::sleep_for(1ms);  // until the next look
   }
 }
 
@@ -77,7 +78,7 @@ void work(const region& r, unsigned me) {
   auto& s = r.at<shared_state<Mutex>>(0);
   s.at[me] = reinterpret_cast<std::uintptr_t>(r.data());
   s.arrived.fetch_add(1);
-  for (unsigned i = 0; i < 10000 && s.arrived < processes; i++) std::this_thread::sleep_for(1ms);
+  test::eventually([&] { return s.arrived >= processes; });
   test::in_threads(2, [&](unsigned thread) {
     for (unsigned i = 0; i < rounds; i++) {
       if constexpr (requires { s.lock.lock_as_guest(); })
@@ -85,7 +86,7 @@ void work(const region& r, unsigned me) {
       else
         s.lock.lock();
       s.first++;
-      if (i % 32 == 0) std::this_thread::sleep_for(100us);
+      if (i % 32 == 0) std::this_thread::sleep_for(100us);  // so long a hold that the other threads sleep
       s.second++;
       s.lock.unlock();
     }
@@ -288,7 +289,7 @@ TEST(processes, that_die_leave_what_they_held_locked_and_nothing_else) {
     ready = true;
     for (;;) pause();
   });
-  for (int i = 0; i < 10000 && !ready; i++) std::this_thread::sleep_for(1ms);
+  EXPECT_TRUE(test::eventually([&] { return ready.load(); }));
   EXPECT_EQ(r.lost(), 0u);
   kill(child, SIGKILL);
   EXPECT_TRUE(WIFSIGNALED(end_of(child)));
@@ -313,6 +314,7 @@ TEST(processes, may_be_killed_at_any_moment) {
     const pid_t child = start([]() -> bool {
       for (;;) shared_memory<void>::give_node(shared_memory<void>::take_node());
     });
+    // The process dies after a time that differs from round to round, so that it is at different places.
     std::this_thread::sleep_for(std::chrono::microseconds(1500 + 37 * i));
     kill(child, SIGKILL);
     end_of(child);

@@ -484,6 +484,7 @@ void goes_on(any_lock lock, int rounds) {
     for (int i = 0; i < rounds; i++) {
       lock.lock();
       counter++;
+      // Some holds are so long that the other threads sleep.
       if (i % 100 == 0) std::this_thread::sleep_for(std::chrono::microseconds(200));
       lock.unlock();
     }

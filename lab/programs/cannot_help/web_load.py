@@ -18,7 +18,7 @@ def connected(deadline):
         except ConnectionRefusedError:
             if time.monotonic() > deadline:
                 raise
-            time.sleep(0.05)
+            time.sleep(0.05)  # until the next attempt; the limit is the deadline
 
 
 def work(number):

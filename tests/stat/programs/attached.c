@@ -46,7 +46,7 @@ static void* locks(void* unused) {
     pthread_mutex_lock(&shared_mutex);
     for (int i = 0; i < 2000; i++) counter++;
     pthread_mutex_unlock(&shared_mutex);
-    usleep(100);
+    usleep(100); /* the other thread takes the mutex */
   }
   return unused;
 }
@@ -125,7 +125,7 @@ static int find_record(uint64_t** begin, size_t* size) {
 static void* scribbles(void* forge) {
   uint64_t *record = NULL, random = 88172645463325252u;
   size_t size = 0;
-  while (!ended && !find_record(&record, &size)) usleep(500);
+  while (!ended && !find_record(&record, &size)) usleep(500); /* until the next look */
   while (!ended && forge == NULL) {
     random ^= random << 13, random ^= random >> 7, random ^= random << 17;
     /* Most writes are small numbers in the header and in small tables. */
@@ -153,6 +153,7 @@ int main(int argc, char** argv) {
   setvbuf(stdout, NULL, _IOLBF, 0);
   for (long i = 0; i < sleepers; i++)
     if (pthread_create(&thread, &small, sleeps, NULL) != 0) return 1;
+  /* These loops poll; the test has a time limit. */
   while (begun < sleepers) usleep(1000);
   if (strcmp(what, "vfork") == 0) {
     pthread_create(&thread, NULL, is_in_vfork, NULL);

@@ -78,7 +78,7 @@ void no_deadlock() {
     pthread_mutex_lock(&left);
     if (self == 0) {
       both_have_first(2);
-      sleep_for(1800 * ms);
+      sleep_for(1800 * ms);  // the observer samples the locks many times meanwhile
     }
     pthread_mutex_unlock(&left);
   });

@@ -71,7 +71,7 @@ void mutexes() {
     plain.lock();
     if (plain.try_lock()) plain.unlock();
     while_waiting(wait_for_plain, [] {
-      usleep(2000);
+      usleep(2000);  // the length of the wait that is recorded
       plain.unlock();
     });
   }

@@ -102,7 +102,7 @@ int main(int count, char** arguments) {
     if (what == "all") forge_all(memory, size);
     if (what == "circles") forge_circles(record);
     if (what == "ids") forge_ids(record);
-    pause_for(what == "circles" ? 25 : 2);
+    pause_for(what == "circles" ? 25 : 2);  // the observer reads each forged state
   }
   _exit(7);
 }

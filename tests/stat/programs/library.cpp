@@ -23,7 +23,7 @@ extern "C" void library_work(const library_figures* figures, int rounds) {
     auto called = figures->now();
     pthread_mutex_lock(&library_mutex);  // mark: library waits
     auto returned = figures->now();
-    usleep(2000);
+    usleep(2000);  // the length of the hold
     auto released = figures->now();
     pthread_mutex_unlock(&library_mutex);  // mark: library released
     figures->took(true, called, returned, released);
@@ -31,7 +31,7 @@ extern "C" void library_work(const library_figures* figures, int rounds) {
     called = figures->now();
     pthread_mutex_lock(library_heap_mutex);  // mark: library's heap mutex waits
     returned = figures->now();
-    usleep(1000);
+    usleep(1000);  // the length of the hold
     released = figures->now();
     pthread_mutex_unlock(library_heap_mutex);
     figures->took(false, called, returned, released);

@@ -90,7 +90,7 @@ std::mutex ledger;
 tally ledger_figures("ledger");
 
 [[gnu::noinline]] void write_to_disk() {
-  usleep(5000);
+  usleep(5000);  // the length of the hold, which the report must show as slept
 }
 
 [[gnu::noinline]] void update_ledger() {
@@ -108,7 +108,7 @@ void held_over_sleep() {
   in_threads(3, [](int) {
     for (int i = 0; i < 12; ++i) {
       update_ledger();
-      usleep(2000);
+      usleep(2000);  // the mutex is free for other threads between two holds
     }
   });
 }
@@ -131,7 +131,7 @@ tally reused_figures("reused");
   const auto called = now();
   std::unique_lock guard(b->mutex);  // mark: the new one
   const auto returned = now();
-  sleep_for(2 * ms);
+  sleep_for(2 * ms);  // the length of the hold: the other threads wait
   const auto released = now();
   guard.unlock();
   reused_figures.round(called, returned, released);
@@ -190,7 +190,7 @@ std::atomic<int> holds{0};
     pthread_mutex_unlock(&greedy_mutex);
     greedy_figures.round(called, returned, returned);
     starved_figures.took(called, returned);
-    sleep_for(1 * ms);
+    sleep_for(1 * ms);  // other threads take the mutex before the next attempt
   }
   has_starved = true;
   starved_figures.say("thread", static_cast<std::uint64_t>(thread_id()));
@@ -220,6 +220,7 @@ tally table_figures("table"), heap_figures("heap");
 /// Each 32nd insertion has to grow the bucket, which takes longer.
 void add_entry(long& entries, bool grows) {
   ++entries;
+  // The lengths of the holds are in the figures.
   grows ? sleep_for(100 * us) : busy(2 * us);
 }
 
@@ -391,11 +392,13 @@ void uncontended() {
 
 void lock_often(pthread_mutex_t& mutex) {
   pthread_mutex_lock(&mutex);  // one acquisition has a waiter
-  std::thread waiter([&mutex] {
+  std::atomic<pid_t> id{0};
+  std::thread waiter([&mutex, &id] {
+    id = thread_id();
     pthread_mutex_lock(&mutex);
     pthread_mutex_unlock(&mutex);
   });
-  sleep_for(20 * ms);
+  await_asleep(id);
   pthread_mutex_unlock(&mutex);
   waiter.join();
   for (int i = 0; i < 100'000; ++i) {

@@ -268,7 +268,7 @@ void handler_forks() {
       } else {
         await_asleep(waiter);
         syscall(SYS_tgkill, parent, waiter.load(), SIGUSR1);
-        sleep_for(2 * ms);
+        sleep_for(2 * ms);  // the handler forks meanwhile, and usually the child ends
         sem_post(&between);
       }
     });

@@ -56,7 +56,7 @@ void gives_up() {
     });
     while (ready != 2) sched_yield();
     hasty.join();
-    sleep_for(4 * ms);
+    sleep_for(4 * ms);  // the patient thread waits for this much longer than the hasty one
     release_given_up();
     patient.join();
   }
@@ -98,7 +98,7 @@ void late_signal() {
     turn = i;
     signalled_at = now();
     pthread_cond_signal(&late);
-    sleep_for(3 * ms);
+    sleep_for(3 * ms);  // the length of the hold after the signal: the signalled thread waits for the mutex
     pthread_mutex_unlock(&late_mutex);
   };
   for (int i = 0; i <= rounds; ++i) signal(i);
@@ -138,7 +138,7 @@ void between_processes() {
     } else {
       pthread_mutex_lock(&both.mutex);
       both.phase = 2 * i - 1;
-      sleep_for(10 * ms);
+      sleep_for(10 * ms);  // the length of the hold, for which the other process waits
       pthread_mutex_unlock(&both.mutex);
       while (both.phase < 2 * i) sched_yield();
     }
@@ -208,7 +208,7 @@ void held_until_a_wait() {
       pthread_mutex_unlock(&parted);
     });
     await_asleep(waiter);
-    sleep_for(5 * ms);
+    sleep_for(5 * ms);  // the length of the wait, which the figures contain
     part_with_it();
     pthread_mutex_unlock(&parted);
     other.join();
@@ -233,7 +233,7 @@ void long_and_short() {
       const auto returned = now();
       if (self == 0) {
         held = i;
-        sleep_for(2 * ms);
+        sleep_for(2 * ms);  // the length of the hold: the other thread waits
       }
       const auto released = now();
       pthread_mutex_unlock(&by_turns);

@@ -18,7 +18,7 @@ void credits() {
       while (sem_wait(&connections) != 0) {  // mark: connection waits
       }
       const auto returned = now();
-      sleep_for(5 * ms);
+      sleep_for(5 * ms);  // the length of the use, which the figures contain
       connection_figures.round(called, returned, now());
       sem_post(&connections);  // mark: connection released
     }
