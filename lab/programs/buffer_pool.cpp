@@ -125,7 +125,7 @@ struct results {
 };
 
 void measure(buffer_pool& pool, double seconds, results& out) {
-  sleep_seconds(warm_up(seconds));
+  sleep_seconds(warm_up(seconds));  // before the measured time
   for (const record& r : out.records) {
     out.iterations.push_back(r.iterations.get());
     out.waits -= r.waits.get();

@@ -123,7 +123,7 @@ struct results {
 };
 
 results measure(const std::vector<record>& producing, const std::vector<record>& consuming, double seconds) {
-  sleep_seconds(warm_up(seconds));
+  sleep_seconds(warm_up(seconds));  // before the measured time
   const sums first(producing, consuming);
   const switches before = switches::of(RUSAGE_SELF);
   const clock_type::time_point start = clock_type::now();

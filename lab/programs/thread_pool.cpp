@@ -123,7 +123,7 @@ void dispatch(worker_pool& pool, const settings& set, results& out) {
   const double cpu_before = process_cpu_seconds();
   const clock_type::time_point start = clock_type::now();
   for (std::size_t i = 0; i < out.jobs.size(); ++i) {
-    if (i % static_cast<std::size_t>(set.burst) == 0)
+    if (i % static_cast<std::size_t>(set.burst) == 0)  // until the time at which the next jobs arrive
       std::this_thread::sleep_until(start + std::chrono::duration_cast<clock_type::duration>(
                                                 std::chrono::duration<double>(static_cast<double>(i) / set.rate)));
     pool.submit(out.jobs[i]);

@@ -56,16 +56,16 @@ class traffic {
     change(flowing);
     for (count& c : counts_) {
       while (!c.asks.load()) {
-        sleep_seconds(0.00002);
-        change(flowing);  // another thread may have paused the users meanwhile for an earlier turn
+        sleep_seconds(0.00002);  // until the next look
+        change(flowing);         // another thread may have paused the users meanwhile for an earlier turn
       }
     }
-    sleep_seconds(0.0002);
+    sleep_seconds(0.0002);  // the users fall asleep; under some locks they spin, so their state is not awaited
   }
   /// Returns when one of the users has then acquired the mutex.
   void await_a_holder() {
     while (std::all_of(counts_.begin(), counts_.end(), [](const count& c) { return c.asks.load(); }))
-      sleep_seconds(0.00002);
+      sleep_seconds(0.00002);  // until the next look
   }
   std::uint64_t operations() const {
     std::uint64_t sum = 0;

@@ -1,6 +1,7 @@
-"""Helpers for tests of the command: assertions about refused usage, and the parts of a build that some tests need."""
+"""Helpers for tests of the command: assertions about refused usage, waits for a state, and the parts of a build that some tests need."""
 
 import os
+import time
 import unittest
 
 _usher = os.path.realpath(os.environ["USHER_BIN"])
@@ -10,6 +11,25 @@ needs_charts = unittest.skipUnless(
 needs_simulator = unittest.skipUnless(os.path.exists(os.path.join(os.path.dirname(_usher), "usher_bench")),
                                       "there is no usher_bench: USHER_BUILD_SIMULATOR=OFF")
 has_stat = os.path.exists(os.path.join(os.path.dirname(_usher), "usher_stat"))
+
+
+def wait_for(condition, seconds=20):
+    """Polls every 20 ms until the condition is true; raises AssertionError if it is not true after this time."""
+    end = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > end:
+            raise AssertionError(f"not true after {seconds} s")
+        time.sleep(0.02)
+
+
+def fields_of(pid):
+    """Returns the fields of /proc/PID/stat after the name: the first is the state, 11 and 12 are the CPU times in ticks."""
+    with open(f"/proc/{pid}/stat") as file:
+        return file.read().rsplit(")", 1)[1].split()
+
+
+def cpu_seconds(pid):
+    return sum(map(int, fields_of(pid)[11:13])) / os.sysconf("SC_CLK_TCK")
 
 
 EVIL = "\033]0;title\a\033[2J\u009b1m\u202e\rx\nForged"

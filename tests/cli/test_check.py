@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 import unittest
 from pathlib import Path
 
@@ -18,7 +17,7 @@ try:
 except ImportError:
     jsonschema = None
 
-from refusals import Refusals, with_evil
+from refusals import Refusals, wait_for, with_evil
 
 USHER = os.environ["USHER_BIN"]
 CHECKER = os.path.join(os.path.dirname(os.path.realpath(USHER)), "usher_check")
@@ -51,11 +50,7 @@ def runs_of(pid):
 
 
 def wait_for_a_run(pid):
-    end = time.monotonic() + LIMIT
-    while not runs_of(pid):
-        if time.monotonic() > end:
-            raise TimeoutError("no run of the checker has started")
-        time.sleep(0.01)
+    wait_for(lambda: runs_of(pid), LIMIT)
 
 
 class Check(Refusals, unittest.TestCase):
@@ -191,13 +186,11 @@ class Check(Refusals, unittest.TestCase):
                                         "--threads", "2", "--forms", "spin"], stdin=subprocess.DEVNULL, stdout=file,
                                        stderr=subprocess.PIPE, text=True)
             try:
-                end = time.monotonic() + LIMIT
-                text = ""
-                while text.count("\n") < 2 and time.monotonic() < end:
-                    self.assertIsNone(process.poll(), text)
-                    time.sleep(0.02)
-                    text = os.pread(file.fileno(), 10000, 0).decode()
-                self.assertRegex(text, r"^lock .*\ntas-spin +2  plain +pass +1000000 .*\n$")
+                def text():
+                    self.assertIsNone(process.poll())
+                    return os.pread(file.fileno(), 10000, 0).decode()
+                wait_for(lambda: text().count("\n") >= 2, LIMIT)
+                self.assertRegex(text(), r"^lock .*\ntas-spin +2  plain +pass +1000000 .*\n$")
             finally:
                 process.kill()
                 process.communicate()

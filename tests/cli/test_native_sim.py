@@ -9,10 +9,9 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 import unittest
 
-from refusals import Refusals
+from refusals import Refusals, cpu_seconds, wait_for
 
 USHER = os.environ["USHER_BIN"]
 LIMIT = 100
@@ -136,23 +135,13 @@ class NativeSim(Refusals, unittest.TestCase):
         if pairs:
             self.assertIn(f"In the native order: {in_order} of 1 pairs of locks whose native runs do not overlap.", done.stdout)
 
-    def await_cpu_time(self, process, seconds):
-        """Waits until the process has used that much CPU time: then it is at work, however busy the machine is."""
-        end = time.monotonic() + LIMIT
-        while process.poll() is None and time.monotonic() < end:
-            with open(f"/proc/{process.pid}/stat") as file:
-                user, system = map(int, file.read().rsplit(")", 1)[1].split()[11:13])
-            if (user + system) / os.sysconf("SC_CLK_TCK") >= seconds:
-                return
-            time.sleep(0.01)
-        self.fail(f"the process ended, or did not use {seconds} s of a CPU")
-
     def test_an_interrupted_calibration_leaves_no_file(self):
         to = os.path.join(self.folder.name, "interrupted.toml")
         # SIGINT may be ignored here, since a shell ignores it in background programs.
         running = subprocess.Popen([USHER, "sim", "calibrate", "-o", to], stdin=subprocess.DEVNULL,
                                    preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
-        self.await_cpu_time(running, 0.1)
+        wait_for(lambda: cpu_seconds(running.pid) >= 0.1, LIMIT)  # then it is at work, however busy the machine is
+        self.assertIsNone(running.poll())
         running.send_signal(signal.SIGINT)
         self.assertNotEqual(running.wait(timeout=LIMIT), 0)
         self.assertFalse(os.path.exists(to))

@@ -20,7 +20,7 @@ import threading
 import time
 import unittest
 
-from refusals import Refusals
+from refusals import Refusals, fields_of, wait_for
 
 USHER = os.environ["USHER_BIN"]
 LIBRARY = os.environ["USHER_LIB"]
@@ -64,7 +64,7 @@ int main(int argc, char **argv) {
   if (!strcmp(then, "kill")) kill(getpid(), SIGKILL);
   if (!strcmp(then, "exit")) exit(3);
   if (!strcmp(then, "daemon") && daemon(1, 1) == 0) pause();
-  if (!strcmp(then, "on")) for (;;) count(0), usleep(1000);
+  if (!strcmp(then, "on")) for (;;) count(0), usleep(1000);  // a record that grows slowly
   if (!strcmp(then, "deadlock")) {
     pthread_barrier_init(&both, 0, 2);
     for (int i = 0; i < 2; i++) pthread_create(&threads[i], 0, cross, i ? &other : 0);
@@ -278,6 +278,7 @@ class Stat(Refusals, unittest.TestCase):
         def own_terminal():
             os.setsid()
             fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+        # Here and below, a loop of short sleeps lets the shell run the trap.
         script = 'trap "echo interrupted; exit 5" INT; test -t 0 && test -t 1 && read line && echo got $line; while :; do sleep 0.1; done'
         process = subprocess.Popen([USHER, "stat", "--", "sh", "-c", script], env=self.environment(), stdin=end, stdout=end,
                                    stderr=end, preexec_fn=own_terminal)
@@ -302,21 +303,12 @@ class Stat(Refusals, unittest.TestCase):
 
     def test_stopped_and_continued(self):
         process, program = self.waiting()
-
-        def wait_for(pid, states):
-            deadline = time.monotonic() + LIMIT
-            while True:
-                with open(f"/proc/{pid}/stat") as file:
-                    if file.read().rsplit(")", 1)[1].split()[0] in states:
-                        return
-                self.assertLess(time.monotonic(), deadline)
-                time.sleep(0.01)
         os.killpg(process.pid, signal.SIGSTOP)  # ^Z needs a terminal
         for pid in (process.pid, program):
-            wait_for(pid, "T")
+            wait_for(lambda pid=pid: fields_of(pid)[0] == "T", LIMIT)
         os.killpg(process.pid, signal.SIGCONT)
         for pid in (process.pid, program):
-            wait_for(pid, "SR")
+            wait_for(lambda pid=pid: fields_of(pid)[0] in "SR", LIMIT)
         process.send_signal(signal.SIGTERM)
         self.assertEqual(self.finished(process).returncode, 143)
 
@@ -417,8 +409,9 @@ class Stat(Refusals, unittest.TestCase):
             self.assertIn("nothing was recorded", file.read())
 
     def test_a_program_that_goes_into_the_background(self):
-        done = self.stat("--", "sh", "-c", f"{self.locking()} 1000 wait > /dev/null 2>&1 & echo $!; "
-                         "while ! grep -q libusher /proc/$!/maps; do :; done; sleep 0.5")
+        out = os.path.join(self.folder, "background")
+        done = self.stat("--", "sh", "-c", f"{self.locking()} 1000 wait > {out} 2>&1 & echo $!; "
+                         f"while ! grep -q counted {out}; do sleep 0.02; done")
         pid = int(done.stdout)
         self.addCleanup(os.kill, pid, signal.SIGKILL)
         self.assertEqual(done.returncode, 0)

@@ -18,7 +18,7 @@ import time
 import unittest
 import xml.etree.ElementTree
 
-from refusals import Refusals, has_stat, needs_charts, with_evil
+from refusals import Refusals, cpu_seconds, has_stat, needs_charts, wait_for, with_evil
 
 try:
     import jsonschema
@@ -290,7 +290,7 @@ class Try(Refusals, unittest.TestCase):
         file = os.path.join(self.folder, "unconfirmed.json")
         process = self.start(USHER, "try", "--quiet", "--locks", "mcs,ttas", "--json", file, "--metric", "rate (.*)", "--", program)
         try:
-            self.wait_for(lambda: os.path.exists(mark))
+            wait_for(lambda: os.path.exists(mark))
             process.send_signal(signal.SIGINT)
             out, err = process.communicate(timeout=LIMIT)
         finally:
@@ -345,6 +345,7 @@ class Try(Refusals, unittest.TestCase):
         self.assertNotIn("--timeout", data["conclusion"]["command"])
 
     def test_a_budget_without_room_for_an_answer(self):
+        # One run takes half of the budget.
         done, data = self.with_json("--locks", "mcs", "--budget", "0.1s", "--metric", "rate (.*)", "--", self.script(
             'sleep 0.05; test "$USHER_LOCK" = mcs && echo rate 3 || echo rate 1'))
         self.assertRegex(done.stderr, r"^usher: a run takes [0-9.]+ s, too long for an answer in 0\.10 s: "
@@ -431,7 +432,7 @@ class Try(Refusals, unittest.TestCase):
     static void *run(void *unused) {
       for (int i = 0; i < 10; i++) {
         pthread_mutex_lock(&mutex);
-        usleep(500);
+        usleep(500);  // the length of the hold, for which other threads wait
         pthread_mutex_unlock(&mutex);
       }
       for (int i = 0; i < 100; i++) pthread_mutex_lock(&mutex), pthread_mutex_unlock(&mutex);
@@ -489,7 +490,7 @@ class Try(Refusals, unittest.TestCase):
                                    env=self.environment() | (env or {}), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                                    stderr=subprocess.DEVNULL)
         try:
-            self.wait_for(lambda: os.path.exists(asked))
+            wait_for(lambda: os.path.exists(asked))
             process.send_signal(kind)
             process.communicate(timeout=LIMIT)
         finally:
@@ -579,6 +580,7 @@ class Try(Refusals, unittest.TestCase):
 
     def test_a_server_and_its_load(self):
         socket = os.path.join(self.folder, "up")
+        # The server is not ready at once. Its loop of short sleeps lets the shell run the trap.
         server = self.script(f"""
             trap 'echo bye; rm -f {socket}; exit 0' TERM
             sleep 0.1; echo $USHER_LOCK > {socket}
@@ -590,6 +592,7 @@ class Try(Refusals, unittest.TestCase):
         self.assertEqual(done.returncode, 0, done)
         self.assertEqual([[r["metric"] for r in c["runs"]] for c in data["candidates"]], [[10, 10], [20, 20]])
         self.assertFalse(os.path.exists(socket))  # the server was terminated, not killed
+        # The server ends at once, and the load ends after it. The loads below last 0.3 s and 1 s for the same reason.
         early = self.run_try("--locks", "mcs", "--until", "sleep 0.3", "--", self.script('test "$USHER_LOCK" != mcs && sleep 9'))
         self.assertIn("the server ended early", self.note(early, "mcs"))
         self.assertIn("failed: see below; ", self.row(early, "mcs") + "; ")
@@ -757,8 +760,9 @@ class Try(Refusals, unittest.TestCase):
                                    env=self.environment() | {"USHER_TEST_DONE": mark}, stdin=subprocess.DEVNULL,
                                    stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         try:
-            self.wait_for(lambda: os.path.exists(mark))
-            time.sleep(0.5)
+            wait_for(lambda: os.path.exists(mark))
+            before = cpu_seconds(process.pid)
+            wait_for(lambda: cpu_seconds(process.pid) > before + 0.3)  # more than the end of the run takes: the search has begun
             process.send_signal(signal.SIGTERM)
             self.assertEqual(process.wait(20), 143, process.stderr.read())
         finally:
@@ -824,9 +828,7 @@ class Try(Refusals, unittest.TestCase):
                                    env=self.environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                    stderr=subprocess.PIPE, text=True)
         try:
-            end = time.monotonic() + 20
-            while not self.left_behind(f"sleep {mark}") and time.monotonic() < end:
-                time.sleep(0.05)
+            wait_for(lambda: self.left_behind(f"sleep {mark}"))
             process.send_signal(signal.SIGINT)
             out, err = process.communicate(timeout=20)
         finally:
@@ -845,15 +847,9 @@ class Try(Refusals, unittest.TestCase):
         return subprocess.Popen(words, env=self.environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                 stderr=subprocess.PIPE, text=True)
 
-    def wait_for(self, condition, seconds=20):
-        end = time.monotonic() + seconds
-        while not condition():
-            self.assertLess(time.monotonic(), end)
-            time.sleep(0.02)
-
     def test_children_from_before_are_left_alone(self):
         mark = f"7{os.getpid()}.25"
-        # The parent of the second process ends meanwhile.
+        # The parent of the second process ends meanwhile: its 0.3 s are within the trial, in which each run takes 0.5 s.
         text = f'sleep {mark} & (sleep 0.2; sleep {mark} & sleep 0.1) & exec "$0" try --locks mcs --rounds 1 -- sleep 0.5'
         process = self.start("sh", "-c", text, USHER)
         try:
@@ -868,7 +864,7 @@ class Try(Refusals, unittest.TestCase):
     def test_a_storm_of_signals(self):
         mark = f"6{os.getpid()}.25"
         process = self.start(USHER, "try", "--locks", "mcs", "--until", f"sleep {mark}", "--", "sleep", mark)
-        self.wait_for(lambda: len(self.left_behind(f"^sleep {mark}")) == 2)
+        wait_for(lambda: len(self.left_behind(f"^sleep {mark}")) == 2)
         while process.poll() is None:
             process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=LIMIT)
@@ -898,11 +894,11 @@ class Try(Refusals, unittest.TestCase):
             mark = f"5{os.getpid()}.{int(number)}"
             process = self.start(USHER, "try", "--locks", "mcs", "--before", f"setsid sleep {mark} &", "--",
                                  "sh", "-c", f"trap '' TERM; setsid sleep {mark} & sleep {mark}; true")
-            self.wait_for(lambda: len(self.left_behind(f"^sleep {mark}")) == 3)
+            wait_for(lambda: len(self.left_behind(f"^sleep {mark}")) == 3)
             process.send_signal(number)
             process.communicate(timeout=LIMIT)
             self.assertEqual(process.returncode, status)
-            self.wait_for(lambda: not self.left_behind(f"^sleep {mark}"))
+            wait_for(lambda: not self.left_behind(f"^sleep {mark}"))
 
     def test_helpers_live_as_long_as_what_started_them(self):
         mark, other = f"4{os.getpid()}.25", f"4{os.getpid()}.75"
@@ -940,17 +936,17 @@ class Try(Refusals, unittest.TestCase):
         self.assertIn("stopped: it wants the terminal", self.one_bad("kill -TTOU $$"))
         self.assertIn("stopped by signal 19", self.one_bad("kill -STOP $$"))
         self.assertLess(time.monotonic() - begin, 20)
-        # A run that is continued does not fail.
+        # A run that is continued does not fail. After 0.2 s the trial has noticed the stop.
         done = self.run_try("--locks", "mcs", "--rounds", "1", "--", "sh", "-c", "(sleep 0.2; kill -CONT $$) & kill -STOP $$; wait")
         self.assertEqual(done.returncode, 0, done)
 
     def test_a_run_during_which_usher_was_stopped_is_repeated(self):
         runs = os.path.join(self.folder, "runs")
         process = self.start(USHER, "try", "--locks", "mcs", "--rounds", "1", "--warmup", "0", "--timeout", "1", "--", "sh", "-c",
-                             f"echo >> {runs}; sleep 0.4")
-        self.wait_for(lambda: os.path.exists(runs))
+                             f"echo >> {runs}; sleep 0.4")  # each run is so long that it still runs at the stop
+        wait_for(lambda: os.path.exists(runs))
         process.send_signal(signal.SIGSTOP)
-        time.sleep(1.5)
+        time.sleep(1.5)  # longer than the timeout of a run
         process.send_signal(signal.SIGCONT)
         out, err = process.communicate(timeout=LIMIT)
         self.assertEqual(process.returncode, 0, (out, err))
@@ -977,6 +973,7 @@ class Try(Refusals, unittest.TestCase):
         self.assertRegex(self.note(done, "mcs"), "the server ended early: exit status 3: listening")
 
     def test_a_server_that_goes_into_the_background(self):
+        # The load ends after the server's first process.
         done = self.run_try("--locks", "mcs", "--until", "sleep 0.1", "--", "sh", "-c", "sleep 60 &")
         self.assert_refused(done, 1, "the server ended early: exit status 0 (if it goes into the background by itself")
 
@@ -1099,6 +1096,7 @@ class Try(Refusals, unittest.TestCase):
         self.assertFalse(self.differs(f"echo >> {state}; cat {state}; echo end", "echo another"))
 
     def test_much_output(self):
+        # The last line comes after a pause, when all output before it was read.
         done = self.run_try("--locks", "mcs", "--rounds", "1", "--warmup", "0", "--metric", "rate ([0-9]+)", "--", "sh", "-c",
                             "echo rate 1; head -c 200000000 /dev/zero | tr '\\0' '\\n'; sleep 0.3; echo rate 2")
         self.assertEqual(done.returncode, 0, done)

@@ -398,7 +398,7 @@ CASE(priority_is_inherited) {
   await_flag(&scene.waiter_id, 1);
   await_asleep(scene.waiter_id);
   int boosted = own;
-  const double limit = seconds() + 2;
+  const double limit = seconds() + 2;  // for the kernel to raise the priority
   while ((boosted = kernel_priority(scene.owner_id)) == own && seconds() < limit) usleep(100);
   flag_set(&scene.let_go, 1);
   join_thread(owner);

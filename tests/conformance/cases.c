@@ -154,7 +154,7 @@ bool await_asleep(pid_t thread_id) {
     const char state = state_of(name);
     if (state == 0) return false;
     if (state == 'S') return true;
-    usleep(500);
+    usleep(500);  // until the next look
   }
   return false;
 }
@@ -184,12 +184,12 @@ bool await_sleepers(int count) {
   for (;;) {
     if (sleepers() >= count) return true;
     if (seconds() > limit) return false;
-    usleep(100);
+    usleep(100);  // until the next look
   }
 }
 
 void await_flag(const int* flag, int at_least) {
-  while (flag_get(flag) < at_least) usleep(200);
+  while (flag_get(flag) < at_least) usleep(200);  // the case has a time limit
 }
 
 bool flag_comes(const int* flag, int at_least) {
@@ -199,7 +199,7 @@ bool flag_comes(const int* flag, int at_least) {
       sched_yield();
     } else {
       if (seconds() > limit) return false;
-      usleep(100);
+      usleep(100);  // until the next look
     }
   }
   return true;

@@ -15,6 +15,7 @@ clockid_t some_clock(self& me) {
   return me.random.percent(50) ? CLOCK_MONOTONIC : CLOCK_REALTIME;
 }
 
+/// A random pause, so that the threads meet at different places.
 void pause_a_little(self& me) {
   const int way = me.random.below(10);
   if (way < 4) return;

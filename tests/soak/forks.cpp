@@ -75,7 +75,7 @@ void new_threads_wait(self& me, box& b) {
       b.lock.leave(who);
     });
   if (me.random.percent(70))
-    for (bool all = false; !all; nap(50 * microsecond)) {
+    for (bool all = false; !all; nap(50 * microsecond)) {  // polls
       b.lock.enter(me, strict);
       all = b.waiters.load() == number;
       b.lock.leave(me);
@@ -100,7 +100,7 @@ void new_threads_take(self& me, counted_semaphore& s) {
   team takers(me);
   for (int i = 0; i < number; ++i)
     takers.start([&s](self& who) { take_unit(who, s.sem.get(), patience_of_wait::endless, strict); });
-  // The takers are at different places at the posts, as the waiters at the fork below.
+  // A random time: the takers are at different places at the posts.
   if (me.random.percent(50)) nap(me.random.below(500) * microsecond);
   for (int i = 0; i < number; ++i) MUST(sem_post(s.sem.get()) == 0 ? 0 : errno);
   takers.join_all();
@@ -172,7 +172,7 @@ void fork_again(self& me, shared_objects& shared, box& own) {
       own.lock.leave(who);
     });
   MUST(sem_post(s.sem.get()) == 0 ? 0 : errno);
-  nap(me.random.below(500) * microsecond);
+  nap(me.random.below(500) * microsecond);  // a random time: the waiters are at different places at the fork
   const int status = fork_here(me, shared, holds);
   REQUIRE(status == 0, "a grandchild ended with status %#x while at: %s", status, note()->phase[1].load());
   MUST(sem_post(s.sem.get()) == 0 ? 0 : errno);

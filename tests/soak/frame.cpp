@@ -184,7 +184,7 @@ void fail(const char* file, int line, const char* format, ...) {
           in_child.load() ? ", in a child" : "", getpid(), kernel_thread_id(), name ? name + 1 : file, line, text);
   print_watched(at);
   if (set.stay)
-    for (;;) nap(second);
+    for (;;) nap(second);  // the process stays for a debugger
   if (in_child.load() != 0) _exit(3);
   signal(SIGABRT, SIG_DFL);
   abort();

@@ -340,7 +340,7 @@ void one_round(std::uint64_t seed, std::int64_t length) {
   std::int64_t owed_since = 0;
   const void* owed_object = nullptr;
   long owed_units = 0;
-  for (int running; (running = reap(me, workers, false)) > 0; nap(millisecond)) {
+  for (int running; (running = reap(me, workers, false)) > 0; nap(millisecond)) {  // polls
     const standing s = look_at(*shared);
     if (s.owed == nullptr || s.object != owed_object || s.units != owed_units) {
       owed_since = now();

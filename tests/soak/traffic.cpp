@@ -9,7 +9,7 @@ namespace soak {
 
 namespace {
 
-/// The work in the critical section of a mutex: mostly none.
+/// The work in the critical section of a mutex: mostly none, otherwise of random length.
 void dwell(self& me) {
   const int way = me.random.below(100);
   if (way < 70) return;

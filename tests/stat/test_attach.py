@@ -194,7 +194,7 @@ class Repeated(Attach):
             end = time.monotonic() + LIMIT
             while self.is_recorded(program):
                 self.assertLess(time.monotonic(), end)
-                time.sleep(0.1)
+                time.sleep(0.1)  # until the next look
             self.assertLess(int(program.status("RssShmem").split()[0]), 256)
             observer.send_signal(signal.SIGCONT)
             out, error = observer.communicate(timeout=LIMIT)

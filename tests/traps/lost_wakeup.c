@@ -123,7 +123,7 @@ static bool comes(const int* flag, int at_least, pid_t thread) {
   const double limit = seconds() + (is_held ? 0.15 : 5);
   double awake = seconds();
   while (flag_get(flag) < at_least) {
-    usleep(50);
+    usleep(50);  // until the next look
     if (!is_held || !is_asleep(thread)) awake = seconds();
     if (seconds() > limit || seconds() > awake + 0.02) return false;
   }
@@ -139,7 +139,7 @@ static bool all_asleep(void) {
   }
   return true;
 }
-/// Waits until all_asleep(), for at most 1 s, since the workers may also poll.
+/// Waits until all_asleep() at five looks in a row, for at most 1 s, since the workers may also poll.
 static void settle(void) {
   const double limit = seconds() + 1;
   for (int quiet = 0; quiet < 5 && seconds() < limit; usleep(50)) quiet = all_asleep() ? quiet + 1 : 0;
@@ -149,7 +149,7 @@ static bool is_emptied(void) {
   const double limit = seconds() + 10;
   double awake = seconds();
   while (flag_get(&queue->items) > 0) {
-    usleep(50);
+    usleep(50);  // until the next look
     if (!all_asleep()) awake = seconds();
     if (seconds() > limit || seconds() > awake + 1) return false;
   }

@@ -92,7 +92,7 @@ TEST_P(every_lock, wakes_waiters_that_sleep) {
     for (int i = 0; i < turns; i++) {
       lock();
       entered++;
-      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));  // the length of the hold
       unlock();
     }
   });

@@ -43,7 +43,7 @@ bool eventually(F holds) {
   using std::chrono::steady_clock;
   for (const auto end = steady_clock::now() + std::chrono::seconds(20); steady_clock::now() < end;) {
     if (holds()) return true;
-    std::this_thread::sleep_for(std::chrono::microseconds(100));
+    std::this_thread::sleep_for(std::chrono::microseconds(100));  // until the next look
   }
   return false;
 }
@@ -107,7 +107,7 @@ void lets_a_crowd_in(Lock& lock, unsigned n) {
     int waited = 0;
     for (const std::atomic<pid_t>& thread : begun)
       while (thread == 0 || (!sleeps(thread) && waited++ < 100))
-        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));  // at most 100 times, since waiters may also poll
     lock.unlock();
   }
   EXPECT_EQ(entered, n * times);

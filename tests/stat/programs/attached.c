@@ -157,7 +157,7 @@ int main(int argc, char** argv) {
   while (begun < sleepers) usleep(1000);
   if (strcmp(what, "vfork") == 0) {
     pthread_create(&thread, NULL, is_in_vfork, NULL);
-    while (begun == 0) usleep(1000);
+    while (begun == 0) usleep(1000); /* polls */
   }
   if (strcmp(what, "scribbles") == 0) pthread_create(&thread, NULL, scribbles, NULL);
   if (strcmp(what, "forges") == 0) pthread_create(&thread, NULL, scribbles, &thread);
@@ -166,7 +166,7 @@ int main(int argc, char** argv) {
   pthread_barrier_wait(&all_there);
   if (strcmp(what, "strict-thread") == 0) {
     pthread_create(&thread, NULL, is_strict, NULL);
-    while (begun == 0) usleep(1000);
+    while (begun == 0) usleep(1000); /* polls */
   }
   puts("ready");
   if (strcmp(what, "no-openat") == 0) kill_for(SYS_openat);

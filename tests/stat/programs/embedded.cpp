@@ -7,8 +7,6 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
-#include <cstdio>
-#include <cstring>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -17,6 +15,8 @@
 #include <usher/locks/ticket.hpp>
 #include <usher/mutex.hpp>
 #include <usher/semaphore.hpp>
+
+#include "asleep.hpp"
 
 using namespace std::chrono_literals;
 
@@ -32,19 +32,6 @@ usher_mutex_t of_c = USHER_MUTEX_INITIALIZER, handed_of_c = USHER_MUTEX_INITIALI
 usher_cond_t turn_of_c = USHER_COND_INITIALIZER;
 usher_sem_t credits_of_c = USHER_SEM_INITIALIZER;
 
-/// Waits until the thread sleeps in the kernel.
-void await_asleep(const std::atomic<pid_t>& thread) {
-  for (;; usleep(100)) {
-    if (thread == 0) continue;
-    char path[64], line[256] = "";
-    std::snprintf(path, sizeof path, "/proc/self/task/%d/stat", int(thread));
-    const std::unique_ptr<FILE, int (*)(FILE*)> f(std::fopen(path, "r"), std::fclose);
-    if (f == nullptr || std::fgets(line, sizeof line, f.get()) == nullptr) return;  // the thread has ended
-    const char* const after_name = std::strrchr(line, ')');
-    if (after_name != nullptr && after_name[2] == 'S') return;
-  }
-}
-
 /// Runs `waits` in a thread, and runs `ends` when that thread sleeps.
 template <class Waits, class Ends>
 void while_waiting(Waits waits, Ends ends) {
@@ -53,7 +40,7 @@ void while_waiting(Waits waits, Ends ends) {
     id = gettid();
     waits();
   });
-  await_asleep(id);
+  planted::await_asleep(id, 20s);
   ends();
   other.join();
 }

@@ -1,6 +1,5 @@
 #include "planted.hpp"
 
-#include <fcntl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -11,6 +10,8 @@
 #include <ctime>
 #include <thread>
 #include <vector>
+
+#include "asleep.hpp"
 
 namespace planted {
 
@@ -116,18 +117,7 @@ pid_t thread_id() {
 }
 
 void await_asleep(const std::atomic<pid_t>& thread) {
-  while (thread == 0) sched_yield();
-  char path[64], line[512];
-  std::snprintf(path, sizeof path, "/proc/self/task/%d/stat", thread.load());
-  for (const std::int64_t end = now() + 20 * ms; now() < end; sleep_for(100 * us)) {
-    const int file = open(path, O_RDONLY | O_CLOEXEC);
-    const ssize_t size = file < 0 ? -1 : read(file, line, sizeof line - 1);
-    if (file >= 0) close(file);
-    if (size <= 0) return;
-    line[size] = 0;
-    const char* name_ends = std::strrchr(line, ')');
-    if (name_ends && name_ends[2] == 'S') return;
-  }
+  await_asleep(thread, std::chrono::milliseconds(20));
 }
 
 void use(void* pointer) {

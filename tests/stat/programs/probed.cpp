@@ -1,7 +1,6 @@
 // Makes one wait of each kind that the library has probes for, and prints the addresses of the objects, for
 // test_probes.py.
 #include <pthread.h>
-#include <sched.h>
 #include <semaphore.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -10,9 +9,10 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <ctime>
 #include <thread>
+
+#include "asleep.hpp"
 
 namespace {
 pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -34,21 +34,9 @@ timespec soon() {
   return until;
 }
 
-/// Waits until the announced waiter sleeps in the kernel, which a debugger may delay. Gives up after a time, since the
-/// waiter may poll.
+/// Waits until the announced waiter sleeps in the kernel, which a debugger may delay: the limit is therefore long.
 void await_sleeper() {
-  while (waiter == 0) sched_yield();
-  char path[64], line[512];
-  std::snprintf(path, sizeof path, "/proc/self/task/%d/stat", waiter.load());
-  const timespec moment{0, 100000};
-  for (int looks = 0; looks < 20000; ++looks, nanosleep(&moment, nullptr)) {
-    std::FILE* file = std::fopen(path, "r");
-    check(file != nullptr);
-    const bool any = std::fgets(line, sizeof line, file) != nullptr;
-    std::fclose(file);
-    const char* name_ends = any ? std::strrchr(line, ')') : nullptr;
-    if (name_ends != nullptr && name_ends[2] == 'S') break;
-  }
+  planted::await_asleep(waiter, std::chrono::seconds(2));
   waiter = 0;
 }
 
