@@ -1,6 +1,5 @@
 #include "cli/text/messages.hpp"
 
-#include <fmt/ranges.h>
 
 #include <unistd.h>
 
