@@ -62,7 +62,7 @@ class Arena(unittest.TestCase):
             self.assertEqual(len(runs), 3)
             for one in runs:
                 self.assertNotIn("failed", one)
-                self.assertGreater(one["neighbour_cpu"], 0.05, one)
+                self.assertGreater(one["neighbour_cpu"], 0.005, one)
 
     def test_a_packed_folder(self):
         packed = self.folder / "packed"
