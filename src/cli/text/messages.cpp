@@ -1,6 +1,5 @@
 #include "cli/text/messages.hpp"
 
-
 #include <unistd.h>
 
 #include <cstdio>
