@@ -22,7 +22,7 @@ def series_of(source):
 
 def main():
     lines = ["# Run times of the C library's mutex against itself, in the order of the runs, as shares of each series' median.",
-             f"# Written by lab/cases/recorded_runs.py from {' and '.join(SOURCES)}."]
+             f"# Written by python3 -m lab.cases.recorded_runs from {' and '.join(SOURCES)}."]
     for source in SOURCES:
         for (point, _), values in series_of(source).items():
             middle = statistics.median(values)

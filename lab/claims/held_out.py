@@ -7,7 +7,6 @@ machine's file differs from the measured one, the page is not written and --chec
 import argparse
 import dataclasses
 import json
-import os
 import statistics
 import subprocess
 import sys

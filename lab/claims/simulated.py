@@ -9,7 +9,6 @@ the figures come from the JSON files: alone, the option prints them; with --writ
 
 import argparse
 import dataclasses
-import hashlib
 import json
 import re
 import shlex

@@ -21,7 +21,6 @@ takes `for (;;)` for a decision, which is taken off here."""
 
 import argparse
 import json
-import re
 import shutil
 import subprocess
 import sys

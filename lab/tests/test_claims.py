@@ -7,7 +7,6 @@ import copy
 import io
 import json
 import re
-import shlex
 import subprocess
 import sys
 import tempfile
@@ -169,7 +168,7 @@ def thread_counts(text):
 
 
 def charts():
-    """Each chart has all locks of the command that is said to draw it."""
+    """Each chart has all locks of the command that the page gives for it."""
     drawn = claims.charts_of(claims.DOC.read_text())
     assert drawn
     for file, words in drawn:
