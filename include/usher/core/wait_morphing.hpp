@@ -89,7 +89,7 @@ class morphing_mutex {
   using timed_waiters = timed_waiter_count<P>;
   using tags = owner_tags<P>;
   using queue = wait_queue<P>;
-  // Of requeued threads; ns, chosen: lab/pages/faults.md.
+  // Times of requeued threads in ns. They are chosen; lab/pages/faults.md has the measurements.
   static constexpr std::uint64_t stays_asleep = 1000000;   // while another thread is certain to lock and unlock
   static constexpr std::uint64_t waits_in_turn = 4000000;  // after that it is handed the mutex
   static constexpr std::uint64_t long_hold = 100000;       // from here a hold is much longer than a wake-up

@@ -18,14 +18,14 @@ namespace usher::cli {
 /// `pinned`.
 struct sweep_point : sim::settings {
   std::string workload, machine, lock;
-  /// Of the simulated machine's file: another file of that name has another hash. Empty: unknown.
+  /// The hash of the simulated machine's file, which identifies it among files of one name. Empty: unknown.
   std::string machine_hash;
   unsigned threads = 1;
   /// The number of the repetition: a simulated point has a seed, a measured one a round.
   std::optional<std::uint64_t> seed, round;
   std::uint64_t run_ns = 0;
   std::map<std::string, long> parameters;
-  // Of the simulated machine.
+  // The next three belong to the simulated machine.
   std::optional<double> jitter;  ///< instead of the machine's
   machine_settings settings;
   std::optional<varied_number> varied;
