@@ -127,7 +127,10 @@ class inflatable {
                                           std::memory_order_relaxed))  // (1)
           return admit();
       } else if (const std::uint32_t h = nobody_queued(seen) ? P::template take_inflated<Large>() : 0) {
-        if (inflate(h, seen)) return;
+        if (h == retake_inflated)  // another thread may have inflated the lock meanwhile
+          seen = word_.load(std::memory_order_relaxed);
+        else if (inflate(h, seen))
+          return;
       } else if (queue_up(seen)) {
         return;
       }

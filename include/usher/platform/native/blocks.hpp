@@ -5,9 +5,12 @@
 // RLIMIT_MEMLOCK whether they may be accessed or not. A process that may commit no more memory than the machine has
 // (vm.overcommit_memory=2) gets small blocks, too.
 //
-// Any number of threads may map the same block: the first to write its address into the process's table decides, and
-// the others unmap theirs. So a signal handler may interrupt this anywhere, and a child that is forked in the middle of
-// it finds the table with or without the address; without it, the child loses the addresses of one block.
+// One thread maps a block: it claims the entry of the process's table, and the others wait for the address, so that many
+// threads that need the same block do not have as many mapped for a moment. The wait is bounded: the claim may belong to
+// the function that this thread's signal handler interrupted, or to a thread that a fork did not copy. After it any
+// thread may map the block: the first to write its address decides, and the others unmap theirs. A child that is forked
+// in the middle of it finds the table with or without the address; without it, the child loses the addresses of one
+// block.
 //
 //     mapping thread      block = mmap();  table = block (b1);  load the table (b2);  the count, a handle (b3)
 //     another thread      finds the count or a handle;  loads the table, relaxed (b4);  accesses the block
@@ -20,6 +23,7 @@
 #pragma once
 
 #include <errno.h>
+#include <sched.h>
 #include <sys/mman.h>
 
 #include <atomic>
@@ -49,24 +53,45 @@ struct blocks {
     return true;
   }
 
-  static bool has_inflated(std::uint32_t h) { return has(usher_process_state.inflated[h], 0); }
+  static bool has_inflated(std::uint32_t block) { return has(usher_process_state.inflated_block[block], 0); }
+  static bool inflated_is_mapped(std::uint32_t block) {
+    return is_address(usher_process_state.inflated_block[block].load(std::memory_order_acquire));
+  }
 
  private:
+  static constexpr std::uintptr_t claimed = 1;  ///< in place of an address: a thread is mapping the block
+  static constexpr unsigned most_yields = 100;  ///< to the thread that maps. Chosen, not measured
+
+  template <class Address>
+  static bool is_address(Address a) {
+    return a != Address{} && a != (Address)claimed;
+  }
+
   /// `less` is subtracted from the address.
   template <class Address>
   [[gnu::cold]] static bool has(std::atomic<Address>& entry, std::uintptr_t less) {
-    Address none{};
-    if (entry.load(std::memory_order_acquire) != none) return true;
+    Address seen = entry.load(std::memory_order_acquire);
+    if (is_address(seen)) return true;
     const int saved = errno;
-    void* const fresh = mmap(nullptr, block_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (fresh != MAP_FAILED) {
-      madvise(fresh, block_bytes, MADV_NOHUGEPAGE);  // the neighbours may become one large page with it
-      const auto mine = (Address)(reinterpret_cast<std::uintptr_t>(fresh) - less);
-      if (!entry.compare_exchange_strong(none, mine, std::memory_order_seq_cst, std::memory_order_acquire))  // (b1)
-        munmap(fresh, block_bytes);
+    if (seen != Address{} || !entry.compare_exchange_strong(seen, (Address)claimed, std::memory_order_relaxed))
+      for (unsigned i = 0; i < most_yields && entry.load(std::memory_order_relaxed) == (Address)claimed; i++)
+        sched_yield();
+    seen = entry.load(std::memory_order_acquire);
+    if (!is_address(seen)) {
+      void* const fresh = mmap(nullptr, block_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+      if (fresh != MAP_FAILED) {
+        madvise(fresh, block_bytes, MADV_NOHUGEPAGE);  // the neighbours may become one large page with it
+        const auto mine = (Address)(reinterpret_cast<std::uintptr_t>(fresh) - less);
+        while (!is_address(seen) && !entry.compare_exchange_weak(seen, mine, std::memory_order_seq_cst,
+                                                                 std::memory_order_acquire)) {  // (b1)
+        }
+        if (is_address(seen)) munmap(fresh, block_bytes);
+      } else if (seen == (Address)claimed) {
+        entry.compare_exchange_strong(seen, Address{}, std::memory_order_relaxed);
+      }
     }
     errno = saved;
-    return entry.load(std::memory_order_seq_cst) != Address{};  // (b2)
+    return is_address(entry.load(std::memory_order_seq_cst));  // (b2)
   }
 };
 

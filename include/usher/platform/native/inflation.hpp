@@ -1,5 +1,6 @@
-// The pool of inflated states (core/inflatable.hpp), never unmapped: a list of states that were in use, and those that
-// have not been. The upper half of the list's word counts changes, so that equal words mean an equal list (no ABA).
+// The pool of inflated states (core/inflatable.hpp), never unmapped. States are kept by size: for each size a list of
+// states that were in use, and those that have not been. The upper half of the list's word counts changes, so that
+// equal words mean an equal list (no ABA).
 //
 // In the child of a fork the states in use at that moment are lost, for their threads do not exist there. The parent
 // loses none.
@@ -20,13 +21,12 @@ namespace usher::inline v1::native_detail {
 struct inflation {
   template <class T>
   static std::uint32_t take_inflated() {
-    static_assert(sizeof(inflated_state<native, T>) <= inflated_slot::room);
-    const std::uint32_t h = take_inflated_slot();
-    if (h == 0) return 0;
-    auto& slot = slot_of(h);
+    const std::uint32_t h = take_slot(class_of<T>);
+    if (h == 0 || h == retake_inflated) return h;
+    auto& slot = slot_of(class_of<T>, h);
     // Two shared objects may have different tags for the same type: then the bytes are cleared once too often.
-    if (slot.type.load(std::memory_order_relaxed) != &type_tag<T>) {
-      std::memset(static_cast<void*>(&inflated<T>(h).lock), 0, sizeof(T));
+    if (const void* const type = slot.type.load(std::memory_order_relaxed); type != &type_tag<T>) {
+      if (type != nullptr) std::memset(static_cast<void*>(&inflated<T>(h).lock), 0, sizeof(T));
       slot.type.store(&type_tag<T>, std::memory_order_relaxed);
     }
     return h;
@@ -34,13 +34,13 @@ struct inflation {
 
   template <class T>
   static void give_inflated(std::uint32_t h) {
-    auto& s = usher_process_state;
-    std::uint64_t head = s.free_inflated.load(std::memory_order_relaxed);
+    auto& free = usher_process_state.inflated[class_of<T>].free;
+    std::uint64_t head = free.load(std::memory_order_relaxed);
     for (;;) {
-      slot_of(h).next_free.store(std::uint32_t(head), std::memory_order_relaxed);
+      slot_of(class_of<T>, h).next_free.store(std::uint32_t(head), std::memory_order_relaxed);
       // (a2) release: pairs with (a1), the state as it was left.
-      if (s.free_inflated.compare_exchange_weak(head, ((head >> 32) + 1) << 32 | h, std::memory_order_release,
-                                                std::memory_order_relaxed))
+      if (free.compare_exchange_weak(head, ((head >> 32) + 1) << 32 | h, std::memory_order_release,
+                                     std::memory_order_relaxed))
         return;
       polling::pause();
     }
@@ -48,32 +48,49 @@ struct inflation {
 
   template <class T>
   static inflated_state<native, T>& inflated(std::uint32_t h) {
-    return *std::launder(reinterpret_cast<inflated_state<native, T>*>(slot_of(h).bytes));
+    return *std::launder(reinterpret_cast<inflated_state<native, T>*>(&slot_of(class_of<T>, h) + 1));
   }
 
  private:
   template <class T>
   static inline constexpr char type_tag = 0;
+  template <class T>
+  static inline constexpr std::size_t class_of = [] {
+    constexpr std::size_t c = inflated_class::of(sizeof(inflated_state<native, T>));
+    static_assert(c < inflated_class::classes);
+    return c;
+  }();
 
-  static inflated_slot& slot_of(std::uint32_t h) {
-    return *usher_process_state.inflated[h].load(std::memory_order_relaxed);
+  static std::uint32_t block_of(std::size_t c, std::uint32_t h) {
+    return inflated_class::first_block(c) + h / inflated_class::slots_a_block(c);
+  }
+  static inflated_slot& slot_of(std::size_t c, std::uint32_t h) {
+    unsigned char* const block = usher_process_state.inflated_block[block_of(c, h)].load(std::memory_order_relaxed);
+    return *reinterpret_cast<inflated_slot*>(block +
+                                             h % inflated_class::slots_a_block(c) * inflated_class::slot_bytes(c));
   }
 
-  static std::uint32_t take_inflated_slot() {
-    auto& s = usher_process_state;
+  static std::uint32_t take_slot(std::size_t c) {
+    auto& s = usher_process_state.inflated[c];
     // (a1) acquire: pairs with (a2). The upper half counts changes: equal words mean an equal list.
-    std::uint64_t head = s.free_inflated.load(std::memory_order_acquire);
+    std::uint64_t head = s.free.load(std::memory_order_acquire);
     while (std::uint32_t(head) != 0) {
-      const std::uint32_t next = slot_of(std::uint32_t(head)).next_free.load(std::memory_order_relaxed);
-      if (s.free_inflated.compare_exchange_weak(head, ((head >> 32) + 1) << 32 | next, std::memory_order_acquire,
-                                                std::memory_order_acquire))
+      const std::uint32_t next = slot_of(c, std::uint32_t(head)).next_free.load(std::memory_order_relaxed);
+      if (s.free.compare_exchange_weak(head, ((head >> 32) + 1) << 32 | next, std::memory_order_acquire,
+                                       std::memory_order_acquire))
         return std::uint32_t(head);
       polling::pause();
     }
-    std::uint32_t made = s.inflated_made.load(std::memory_order_acquire);
-    while (made + 1 < most_inflated && blocks::has_inflated(made + 1))
-      if (s.inflated_made.compare_exchange_weak(made, made + 1, std::memory_order_acq_rel, std::memory_order_acquire))
+    // To map a block takes long, above all in a process that has locked its memory. Many threads that contend for one
+    // lock would each map one, and keep what they took. So a thread that has mapped a block takes nothing from it
+    // before it has looked whether the lock has been inflated meanwhile.
+    std::uint32_t made = s.made.load(std::memory_order_acquire);
+    while (made + 1 < inflated_class::most) {
+      const std::uint32_t block = block_of(c, made + 1);
+      if (!blocks::inflated_is_mapped(block)) return blocks::has_inflated(block) ? retake_inflated : 0;
+      if (s.made.compare_exchange_weak(made, made + 1, std::memory_order_acq_rel, std::memory_order_acquire))
         return made + 1;
+    }
     return 0;
   }
 };

@@ -82,24 +82,43 @@ inline constexpr std::uint32_t most_records = reserved_records + 127 * records_a
 static_assert(most_records < 65536);
 inline constexpr std::uint32_t table_size = 4096;
 
-/// One place of the pool of inflated states, a block. Its content stays, for the next lock of the same type.
-struct inflated_slot {
-  static constexpr std::size_t size = block_bytes, room = size - 128;
+/// Stands before each inflated state. The state's content stays, for the next lock of the same type.
+struct alignas(128) inflated_slot {
   std::atomic<std::uint32_t> next_free;
-  std::atomic<const void*> type;  ///< of the object in `bytes`; null: zeros
-  alignas(128) unsigned char bytes[room];
+  std::atomic<const void*> type;  ///< of the state's lock; null: zeros
 };
-static_assert(sizeof(inflated_slot) == inflated_slot::size);
-inline constexpr std::uint32_t most_inflated = 1024;
+
+/// The slots of one size: each is twice as large as those of the class before it, and they fill blocks.
+struct inflated_class {
+  static constexpr std::size_t least = 2048, classes = 6;
+  static constexpr std::uint32_t most = 1024;  ///< slots of a class; slot 0 is not used
+
+  static constexpr std::size_t slot_bytes(std::size_t c) { return least << c; }
+  static constexpr std::size_t room(std::size_t c) { return slot_bytes(c) - sizeof(inflated_slot); }
+  static constexpr std::uint32_t slots_a_block(std::size_t c) { return std::uint32_t(block_bytes / slot_bytes(c)); }
+  /// Where the class's blocks begin in the table of blocks; for `classes`, the size of that table.
+  static constexpr std::uint32_t first_block(std::size_t c) {
+    return c == 0 ? 0 : first_block(c - 1) + most / slots_a_block(c - 1);
+  }
+  static constexpr std::size_t of(std::size_t bytes) {
+    std::size_t c = 0;
+    while (c < classes && room(c) < bytes) c++;
+    return c;
+  }
+
+  std::atomic<std::uint64_t> free;  ///< changes << 32 | first of a list, 0: none
+  std::atomic<std::uint32_t> made;  ///< slots 1 … made have been handed out at least once
+};
+static_assert(inflated_class::slot_bytes(inflated_class::classes - 1) == block_bytes);
 
 // The largest page that Linux may use on this architecture, and the size of process_state, for the assembler. A larger
 // alignment than the linker's page size would give shared objects a segment that valgrind does not understand.
 #if defined(__x86_64__) && !defined(USHER_TEST_LARGE_PAGES)
 #define USHER_LARGEST_PAGE 4096
-#define USHER_STATE_BYTES 102400
+#define USHER_STATE_BYTES 110592
 #else
 #define USHER_LARGEST_PAGE 65536
-#define USHER_STATE_BYTES 147456
+#define USHER_STATE_BYTES 155648
 #endif
 #define USHER_TEXT_OF(number) #number
 #define USHER_TEXT(number) USHER_TEXT_OF(number)
@@ -129,8 +148,6 @@ struct process_state {
   /// 1: locks that were held or had waiters across a fork are reset (libusher.so does). Nodes of orphaned threads,
   /// those that a fork did not copy, are free then.
   std::atomic<std::uint32_t> orphaned_are_free;
-  std::atomic<std::uint64_t> free_inflated;  ///< changes << 32 | first of a list, 0: none
-  std::atomic<std::uint32_t> inflated_made;  ///< slots 1 … made have been handed out at least once
   std::atomic<std::uint32_t> unwiped;        ///< 1: the kernel does not wipe in children; forget_parent() does
   std::atomic<std::uint32_t> told_of_forks;  ///< 1: a fork handler calls forget_parent()
   std::atomic<std::uint32_t> nice_ranks;     ///< 1: priority() is derived from niceness: set_priorities_by_nice()
@@ -146,7 +163,8 @@ struct process_state {
   /// The block's address less the offset of its first node's handle: a node's address is this + its handle *
   /// sizeof(node_slot). The first block is reserved_slot.
   std::atomic<std::uintptr_t> slot_block[slot_blocks];
-  std::atomic<inflated_slot*> inflated[most_inflated];  ///< slot 0 is not used
+  std::atomic<unsigned char*> inflated_block[inflated_class::first_block(inflated_class::classes)];
+  inflated_class inflated[inflated_class::classes];
 };
 static_assert(sizeof(process_state) == USHER_STATE_BYTES && offsetof(process_state, last_epoch) == wiped_bytes);
 
