@@ -14,8 +14,8 @@
 #include "catalog/names.hpp"
 #include "catalog/suggestion.hpp"
 #include "cli/commands/subcommand.hpp"
-#include "cli/text/help.hpp"
-#include "cli/text/messages.hpp"
+#include "support/text/help.hpp"
+#include "support/text/messages.hpp"
 
 namespace usher::cli {
 namespace {

@@ -3,7 +3,7 @@
 // The attacker is the recorded program: it may write anything into the file at any time, even between two reads of
 // one word, and the observer may be root. So the capacities are a copy that was checked once, an index that comes
 // from the file is compared with them at each use, a word is read once before it is used, and only atomic words are
-// read. All other data are read from a private copy (cli/process/shared_record.hpp).
+// read. All other data are read from a private copy (support/process/shared_record.hpp).
 #pragma once
 
 #include <algorithm>

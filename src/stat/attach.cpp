@@ -21,7 +21,6 @@
 #include <thread>
 #include <vector>
 
-#include "cli/process/running_process.hpp"
 #include "preload/status_record.hpp"
 #include "record/attach_point.hpp"
 #include "record/format.hpp"
@@ -29,6 +28,7 @@
 #include "stat/stopped_process.hpp"
 #include "stat/system_call_filter.hpp"
 #include "stat/target_memory.hpp"
+#include "support/process/running_process.hpp"
 
 #ifndef SYS_pidfd_getfd
 #define SYS_pidfd_getfd 438

@@ -15,8 +15,8 @@
 #include <optional>
 #include <string>
 
-#include "cli/process/record_file.hpp"
 #include "stat/target_memory.hpp"
+#include "support/process/record_file.hpp"
 
 namespace usher::cli::stat {
 

@@ -10,8 +10,8 @@
 #include <cstring>
 #include <stdexcept>
 
-#include "cli/process/launch.hpp"
-#include "cli/text/messages.hpp"
+#include "support/process/launch.hpp"
+#include "support/text/messages.hpp"
 
 namespace usher::cli::stat {
 namespace {

@@ -3,9 +3,9 @@
 
 #include <cstdint>
 
-#include "cli/process/census.hpp"
 #include "record/format.hpp"
 #include "stat/report.hpp"
+#include "support/process/census.hpp"
 
 namespace usher::cli::stat {
 

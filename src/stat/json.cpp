@@ -2,9 +2,9 @@
 
 #include <string_view>
 
-#include "cli/text/utf8.hpp"
 #include "record/format.hpp"
 #include "stat/quantities.hpp"
+#include "support/text/utf8.hpp"
 
 namespace usher::cli::stat {
 namespace {

@@ -14,8 +14,8 @@
 #include <tuple>
 #include <vector>
 
-#include "cli/process/files.hpp"
-#include "cli/text/utf8.hpp"
+#include "support/process/files.hpp"
+#include "support/text/utf8.hpp"
 
 namespace usher::cli::stat {
 namespace {

@@ -6,8 +6,8 @@
 #include <cctype>
 #include <cmath>
 
-#include "cli/text/utf8.hpp"
-#include "cli/text/words.hpp"
+#include "support/text/utf8.hpp"
+#include "support/text/words.hpp"
 
 namespace usher::cli::stat {
 namespace {

@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
-#include "cli/process/files.hpp"
-#include "cli/text/words.hpp"
+#include "support/process/files.hpp"
+#include "support/text/words.hpp"
 
 namespace usher::cli::stat {
 

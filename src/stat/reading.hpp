@@ -4,11 +4,11 @@
 #include <cstdint>
 #include <vector>
 
-#include "cli/process/census.hpp"
 #include "record/format.hpp"
 #include "record/live.hpp"
 #include "stat/report.hpp"
 #include "stat/symbols.hpp"
+#include "support/process/census.hpp"
 
 namespace usher::cli::stat {
 

@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "catalog/names.hpp"
-#include "cli/text/words.hpp"
 #include "stat/quantities.hpp"
+#include "support/text/words.hpp"
 
 namespace usher::cli::stat {
 namespace {

@@ -17,10 +17,10 @@
 #include <sstream>
 #include <system_error>
 
-#include "cli/process/files.hpp"
-#include "cli/process/running_process.hpp"
-#include "cli/text/words.hpp"
 #include "stat/in_child.hpp"
+#include "support/process/files.hpp"
+#include "support/process/running_process.hpp"
+#include "support/text/words.hpp"
 
 namespace usher::cli::stat {
 namespace {

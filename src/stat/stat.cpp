@@ -23,16 +23,6 @@
 #include <vector>
 
 #include "cli/commands/subcommand.hpp"
-#include "cli/process/files.hpp"
-#include "cli/process/foreign_cpu.hpp"
-#include "cli/process/launch.hpp"
-#include "cli/process/preload.hpp"
-#include "cli/process/record_file.hpp"
-#include "cli/process/target.hpp"
-#include "cli/text/help.hpp"
-#include "cli/text/messages.hpp"
-#include "cli/text/output_file.hpp"
-#include "cli/text/words.hpp"
 #include "stat/attach.hpp"
 #include "stat/foreground.hpp"
 #include "stat/json.hpp"
@@ -44,6 +34,16 @@
 #include "stat/symbols.hpp"
 #include "stat/text.hpp"
 #include "stat/watch.hpp"
+#include "support/process/files.hpp"
+#include "support/process/foreign_cpu.hpp"
+#include "support/process/launch.hpp"
+#include "support/process/preload.hpp"
+#include "support/process/record_file.hpp"
+#include "support/process/target.hpp"
+#include "support/text/help.hpp"
+#include "support/text/messages.hpp"
+#include "support/text/output_file.hpp"
+#include "support/text/words.hpp"
 
 namespace usher::cli {
 namespace {

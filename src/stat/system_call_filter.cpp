@@ -13,7 +13,7 @@
 #include <cstring>
 #include <filesystem>
 
-#include "cli/process/running_process.hpp"
+#include "support/process/running_process.hpp"
 
 #ifndef PTRACE_SECCOMP_GET_FILTER
 #define PTRACE_SECCOMP_GET_FILTER 0x420c

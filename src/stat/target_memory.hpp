@@ -12,8 +12,8 @@
 #include <cstdint>
 #include <optional>
 
-#include "cli/process/owned_descriptor.hpp"
-#include "cli/process/running_process.hpp"
+#include "support/process/owned_descriptor.hpp"
+#include "support/process/running_process.hpp"
 
 namespace usher::cli::stat {
 

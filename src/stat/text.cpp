@@ -8,13 +8,13 @@
 #include <string_view>
 #include <vector>
 
-#include "cli/text/table.hpp"
-#include "cli/text/utf8.hpp"
-#include "cli/text/words.hpp"
-#include "cli/text/wrap.hpp"
 #include "record/format.hpp"
 #include "stat/quantities.hpp"
 #include "stat/rules.hpp"
+#include "support/text/table.hpp"
+#include "support/text/utf8.hpp"
+#include "support/text/words.hpp"
+#include "support/text/wrap.hpp"
 
 namespace usher::cli::stat {
 namespace {

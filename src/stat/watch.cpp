@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "cli/text/messages.hpp"
 #include "stat/text.hpp"
+#include "support/text/messages.hpp"
 
 namespace usher::cli::stat {
 namespace {

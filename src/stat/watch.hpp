@@ -6,10 +6,10 @@
 #include <memory>
 #include <vector>
 
-#include "cli/process/census.hpp"
-#include "cli/process/record_file.hpp"
 #include "stat/reading.hpp"
 #include "stat/symbols.hpp"
+#include "support/process/census.hpp"
+#include "support/process/record_file.hpp"
 
 namespace usher::cli::stat {
 

@@ -1,5 +1,5 @@
 // Samples of a record whose program forges the record between the samples and while it is read.
-#include "cli/process/census.hpp"
+#include "support/process/census.hpp"
 
 #include "record_patches.hpp"
 #include "stat/reading.hpp"

@@ -1,8 +1,8 @@
 // The input of `usher check --show`, and all output that it makes of it.
 #include "cli/checking/json.hpp"
 #include "cli/checking/report.hpp"
-#include "cli/text/input_file.hpp"
 #include "fuzz.hpp"
+#include "support/text/input_file.hpp"
 
 USHER_FUZZ_TARGET(check_show) {
   using namespace cli::checking;

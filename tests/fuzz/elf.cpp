@@ -1,5 +1,5 @@
 // The parts of an ELF file that decide whether a preload works.
-#include "cli/elf/elf.hpp"
+#include "support/elf/elf.hpp"
 
 #include "fuzz.hpp"
 

@@ -5,7 +5,7 @@
 #include <limits>
 #include <string>
 
-#include "cli/text/input_file.hpp"
+#include "support/text/input_file.hpp"
 
 namespace usher::cli {
 namespace {

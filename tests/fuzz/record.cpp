@@ -1,12 +1,12 @@
 // The report of a record that its program has forged, made from a copy as by record_copy.
-#include "cli/process/census.hpp"
-#include "cli/process/shared_record.hpp"
 #include "record_patches.hpp"
 #include "stat/json.hpp"
 #include "stat/profile.hpp"
 #include "stat/reading.hpp"
 #include "stat/rules.hpp"
 #include "stat/text.hpp"
+#include "support/process/census.hpp"
+#include "support/process/shared_record.hpp"
 
 USHER_FUZZ_TARGET(record) {
   using namespace cli::stat;

@@ -1,8 +1,8 @@
 // The input of `usher try --show`, and all output that it makes of it.
-#include "cli/text/input_file.hpp"
 #include "cli/trial/json.hpp"
 #include "cli/trial/report.hpp"
 #include "fuzz.hpp"
+#include "support/text/input_file.hpp"
 
 USHER_FUZZ_TARGET(try_show) {
   using namespace cli::trial;

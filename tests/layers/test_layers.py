@@ -19,8 +19,8 @@ HEADER = re.compile(r"[\w/]+\.hpp")  # a header's name in CMake's files
 SOURCES = {".h", ".hpp", ".c", ".cpp", ".in"}
 
 
-def below(*folders):
-    return lambda file: file.startswith(folders)
+def below(*folders, but=()):
+    return lambda file: file.startswith(folders) and not file.startswith(but)
 
 
 # The files to which a rule applies, the files that they must not reach, and the rule in words.
@@ -30,9 +30,13 @@ RULES = [
     (below("include/usher/core/", "include/usher/locks/"), below("include/usher/platform/"),
      "locks and their parts know no platform"),
     (below("include/"), below("src/"), "what is installed includes nothing of src/"),
-    (below("src/sim/", "src/bench/"), below("src/calibrate/", "src/cli/"),
+    (below("src/sim/", "src/bench/"), below("src/calibrate/", "src/cli/", "src/support/"),
      "simulator and benchmarks include neither the calibration nor the command line"),
-    (below("src/calibrate/"), below("src/cli/"), "the calibration includes nothing of the command line"),
+    (below("src/calibrate/"), below("src/cli/", "src/support/"), "the calibration includes nothing of the command line"),
+    (below("src/support/"), below("src/", but=("src/support/", "src/catalog/", "src/record/format.hpp", "src/record/live.hpp")),
+     "support includes only the catalogue and the format of records"),
+    (below("src/stat/"), below("src/cli/", but="src/cli/commands/subcommand.hpp"),
+     "of the command, usher stat includes only the declaration of subcommands"),
 ]
 NO_CYCLES = below("include/")
 
@@ -170,8 +174,14 @@ class Layers(unittest.TestCase):
                    f"include/usher/platform/native/state.hpp: {RULES[1][2]}")
         self.check({"include/usher/catalog.hpp": '#include "catalog/names.hpp"\n', "src/catalog/names.hpp": ""},
                    f"include/usher/catalog.hpp -> src/catalog/names.hpp: {RULES[2][2]}")
-        self.check({"src/calibrate/costs.cpp": '#include "cli/text/help.hpp"\n', "src/cli/text/help.hpp": ""},
-                   f"src/calibrate/costs.cpp -> src/cli/text/help.hpp: {RULES[4][2]}")
+        self.check({"src/calibrate/costs.cpp": '#include "support/text/help.hpp"\n', "src/support/text/help.hpp": ""},
+                   f"src/calibrate/costs.cpp -> src/support/text/help.hpp: {RULES[4][2]}")
+        self.check({"src/support/text/help.cpp": '#include "cli/main.hpp"\n#include "record/live.hpp"\n',
+                    "src/cli/main.hpp": "", "src/record/live.hpp": ""},
+                   f"src/support/text/help.cpp -> src/cli/main.hpp: {RULES[5][2]}")
+        self.check({"src/stat/stat.cpp": '#include "cli/main.hpp"\n#include "cli/commands/subcommand.hpp"\n',
+                    "src/cli/main.hpp": "", "src/cli/commands/subcommand.hpp": ""},
+                   f"src/stat/stat.cpp -> src/cli/main.hpp: {RULES[6][2]}")
         self.check({"src/sim/machine.cpp": '#include "calibrate/costs.hpp"\n', "src/calibrate/costs.hpp": ""},
                    f"src/sim/machine.cpp -> src/calibrate/costs.hpp: {RULES[3][2]}")
         self.check({"include/usher/a.hpp": '#include "usher/b.hpp"\n', "include/usher/b.hpp": '#include "usher/c.hpp"\n',

@@ -1,5 +1,5 @@
 // Tests the observer's side of a record against a program that forges the record, truncates it, or passes another file.
-#include "cli/process/shared_record.hpp"
+#include "support/process/shared_record.hpp"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -14,10 +14,10 @@
 #include <random>
 #include <string>
 
-#include "cli/process/census.hpp"
-#include "cli/process/record_file.hpp"
 #include "stat/reading.hpp"
 #include "stat/symbols.hpp"
+#include "support/process/census.hpp"
+#include "support/process/record_file.hpp"
 
 namespace usher::cli {
 namespace {

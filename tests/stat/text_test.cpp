@@ -5,12 +5,12 @@
 
 #include <sstream>
 
-#include "cli/text/utf8.hpp"
-#include "cli/text/words.hpp"
-#include "cli/text/wrap.hpp"
 #include "stat/json.hpp"
 #include "stat/quantities.hpp"
 #include "stat/rules.hpp"
+#include "support/text/utf8.hpp"
+#include "support/text/words.hpp"
+#include "support/text/wrap.hpp"
 #include "synthetic.hpp"
 
 namespace usher::cli::stat {

@@ -13,8 +13,8 @@
 #include <stdexcept>
 
 #include "cli/commands/components.hpp"
-#include "cli/process/near.hpp"
-#include "cli/text/words.hpp"
+#include "support/process/near.hpp"
+#include "support/text/words.hpp"
 
 namespace usher::cli::checking {
 namespace {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "cli/checking/results.hpp"
-#include "cli/process/side_by_side.hpp"
+#include "support/process/side_by_side.hpp"
 
 namespace usher::cli::checking {
 

@@ -5,7 +5,7 @@
 #include <array>
 #include <utility>
 
-#include "cli/text/input_file.hpp"
+#include "support/text/input_file.hpp"
 
 namespace usher::cli::checking {
 namespace {

@@ -9,11 +9,11 @@
 #include <tuple>
 
 #include "cli/commands/lock_facts.hpp"
-#include "cli/commands/locks.hpp"
-#include "cli/process/process.hpp"
-#include "cli/process/side_by_side.hpp"
-#include "cli/text/messages.hpp"
-#include "cli/text/progress.hpp"
+#include "support/locks.hpp"
+#include "support/process/process.hpp"
+#include "support/process/side_by_side.hpp"
+#include "support/text/messages.hpp"
+#include "support/text/progress.hpp"
 
 namespace usher::cli::checking {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "cli/checking/interleaving.hpp"
 #include "cli/checking/options.hpp"
-#include "cli/text/table.hpp"
+#include "support/text/table.hpp"
 
 namespace usher::cli::checking {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "cli/checking/results.hpp"
-#include "cli/text/table.hpp"
+#include "support/text/table.hpp"
 
 namespace usher::cli::checking {
 

@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <utility>
 
-#include "cli/process/process.hpp"
-#include "cli/process/side_by_side.hpp"
-#include "cli/text/messages.hpp"
-#include "cli/text/progress.hpp"
+#include "support/process/process.hpp"
+#include "support/process/side_by_side.hpp"
+#include "support/text/messages.hpp"
+#include "support/text/progress.hpp"
 
 namespace usher::cli::checking {
 namespace {

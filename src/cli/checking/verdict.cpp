@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "cli/checking/run.hpp"
-#include "cli/process/process.hpp"
-#include "cli/text/provenance.hpp"
+#include "cli/commands/provenance.hpp"
+#include "support/process/process.hpp"
 
 namespace usher::cli::checking {
 namespace {

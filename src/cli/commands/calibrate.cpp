@@ -9,13 +9,13 @@
 
 #include "calibrate/machine_file.hpp"
 #include "calibrate/native_machine.hpp"
-#include "cli/process/foreign_cpu.hpp"
-#include "cli/process/process.hpp"
-#include "cli/process/this_computer.hpp"
-#include "cli/text/help.hpp"
-#include "cli/text/messages.hpp"
-#include "cli/text/output_file.hpp"
 #include "sim/machine.hpp"
+#include "support/process/foreign_cpu.hpp"
+#include "support/process/process.hpp"
+#include "support/process/this_computer.hpp"
+#include "support/text/help.hpp"
+#include "support/text/messages.hpp"
+#include "support/text/output_file.hpp"
 
 namespace usher::cli {
 

@@ -20,13 +20,13 @@
 #include "cli/checking/run.hpp"
 #include "cli/checking/verdict.hpp"
 #include "cli/commands/subcommand.hpp"
-#include "cli/process/process.hpp"
-#include "cli/text/help.hpp"
-#include "cli/text/input_file.hpp"
-#include "cli/text/messages.hpp"
-#include "cli/text/output_file.hpp"
-#include "cli/text/printable_json.hpp"
-#include "cli/text/table.hpp"
+#include "support/process/process.hpp"
+#include "support/text/help.hpp"
+#include "support/text/input_file.hpp"
+#include "support/text/messages.hpp"
+#include "support/text/output_file.hpp"
+#include "support/text/printable_json.hpp"
+#include "support/text/table.hpp"
 
 namespace usher::cli {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "cli/process/near.hpp"
+#include "support/process/near.hpp"
 
 namespace usher::cli {
 

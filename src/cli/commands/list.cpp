@@ -10,13 +10,13 @@
 #include <vector>
 
 #include "cli/commands/lock_facts.hpp"
-#include "cli/commands/locks.hpp"
 #include "cli/commands/subcommand.hpp"
-#include "cli/process/near.hpp"
-#include "cli/text/help.hpp"
-#include "cli/text/messages.hpp"
-#include "cli/text/table.hpp"
-#include "cli/text/wrap.hpp"
+#include "support/locks.hpp"
+#include "support/process/near.hpp"
+#include "support/text/help.hpp"
+#include "support/text/messages.hpp"
+#include "support/text/table.hpp"
+#include "support/text/wrap.hpp"
 
 namespace usher::cli {
 namespace {

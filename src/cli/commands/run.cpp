@@ -10,11 +10,11 @@
 #include "catalog/names.hpp"
 #include "catalog/probability.hpp"
 #include "cli/commands/subcommand.hpp"
-#include "cli/process/launch.hpp"
-#include "cli/process/preload.hpp"
-#include "cli/text/help.hpp"
-#include "cli/text/messages.hpp"
-#include "cli/text/words.hpp"
+#include "support/process/launch.hpp"
+#include "support/process/preload.hpp"
+#include "support/text/help.hpp"
+#include "support/text/messages.hpp"
+#include "support/text/words.hpp"
 
 namespace usher::cli {
 namespace {

@@ -15,15 +15,15 @@
 #include <string>
 #include <vector>
 
-#include "cli/commands/locks.hpp"
 #include "cli/commands/subcommand.hpp"
-#include "cli/process/near.hpp"
-#include "cli/process/running_process.hpp"
-#include "cli/process/target.hpp"
-#include "cli/text/help.hpp"
-#include "cli/text/messages.hpp"
-#include "cli/text/utf8.hpp"
 #include "preload/status_record.hpp"
+#include "support/locks.hpp"
+#include "support/process/near.hpp"
+#include "support/process/running_process.hpp"
+#include "support/process/target.hpp"
+#include "support/text/help.hpp"
+#include "support/text/messages.hpp"
+#include "support/text/utf8.hpp"
 
 namespace usher::cli {
 namespace {

@@ -8,8 +8,8 @@
 
 #include "cli/commands/components.hpp"
 #include "cli/commands/subcommand.hpp"
-#include "cli/process/near.hpp"
-#include "cli/text/messages.hpp"
+#include "support/process/near.hpp"
+#include "support/text/messages.hpp"
 
 namespace usher::cli {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "cli/draw/png_canvas.hpp"
 #include "cli/draw/svg_canvas.hpp"
-#include "cli/text/utf8.hpp"
+#include "support/text/utf8.hpp"
 
 namespace usher::cli {
 namespace {

@@ -6,8 +6,8 @@
 
 #include "cli/draw/drawing.hpp"
 #include "cli/draw/image_format.hpp"
-#include "cli/text/messages.hpp"
-#include "cli/text/output_file.hpp"
+#include "support/text/messages.hpp"
+#include "support/text/output_file.hpp"
 
 namespace usher::cli {
 

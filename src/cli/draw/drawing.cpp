@@ -6,7 +6,7 @@
 #include <stdexcept>
 #include <string_view>
 
-#include "cli/process/near.hpp"
+#include "support/process/near.hpp"
 
 namespace usher::cli {
 namespace {

@@ -3,7 +3,7 @@
 #include <numbers>
 #include <stdexcept>
 
-#include "cli/text/utf8.hpp"
+#include "support/text/utf8.hpp"
 
 namespace usher::cli {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "cli/text/utf8.hpp"
+#include "support/text/utf8.hpp"
 
 namespace usher::cli {
 namespace {

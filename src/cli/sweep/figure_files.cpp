@@ -13,17 +13,17 @@
 #include <utility>
 
 #include "cli/draw/chart_file.hpp"
-#include "cli/process/files.hpp"
-#include "cli/process/process.hpp"
 #include "cli/sweep/figure.hpp"
 #include "cli/sweep/figure_chart.hpp"
 #include "cli/sweep/figure_text.hpp"
 #include "cli/sweep/point_json.hpp"
 #include "cli/sweep/settings.hpp"
-#include "cli/text/input_file.hpp"
-#include "cli/text/messages.hpp"
-#include "cli/text/printable_json.hpp"
-#include "cli/text/table.hpp"
+#include "support/process/files.hpp"
+#include "support/process/process.hpp"
+#include "support/text/input_file.hpp"
+#include "support/text/messages.hpp"
+#include "support/text/printable_json.hpp"
+#include "support/text/table.hpp"
 
 namespace usher::cli {
 

@@ -14,7 +14,7 @@
 #include "cli/sweep/figure_metric.hpp"
 #include "cli/sweep/options.hpp"
 #include "cli/sweep/point.hpp"
-#include "cli/text/output_file.hpp"
+#include "support/text/output_file.hpp"
 
 namespace usher::cli {
 

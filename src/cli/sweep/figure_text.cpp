@@ -8,9 +8,9 @@
 #include <set>
 #include <vector>
 
-#include "cli/text/messages.hpp"
-#include "cli/text/table.hpp"
 #include "cli/trial/statistics.hpp"
+#include "support/text/messages.hpp"
+#include "support/text/table.hpp"
 
 namespace usher::cli {
 namespace {

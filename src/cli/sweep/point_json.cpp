@@ -11,7 +11,7 @@
 #include <variant>
 
 #include "cli/sweep/settings.hpp"
-#include "cli/text/input_file.hpp"
+#include "support/text/input_file.hpp"
 
 namespace usher::cli {
 

@@ -8,14 +8,14 @@
 #include <optional>
 #include <stdexcept>
 
-#include "cli/process/files.hpp"
-#include "cli/process/near.hpp"
-#include "cli/process/process.hpp"
-#include "cli/process/side_by_side.hpp"
 #include "cli/sweep/point_json.hpp"
-#include "cli/text/messages.hpp"
-#include "cli/text/progress.hpp"
-#include "cli/text/words.hpp"
+#include "support/process/files.hpp"
+#include "support/process/near.hpp"
+#include "support/process/process.hpp"
+#include "support/process/side_by_side.hpp"
+#include "support/text/messages.hpp"
+#include "support/text/progress.hpp"
+#include "support/text/words.hpp"
 
 namespace usher::cli {
 namespace {

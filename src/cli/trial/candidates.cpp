@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "cli/commands/locks.hpp"
-#include "cli/text/messages.hpp"
-#include "cli/text/words.hpp"
+#include "support/locks.hpp"
+#include "support/text/messages.hpp"
+#include "support/text/words.hpp"
 
 namespace usher::cli::trial {
 namespace {

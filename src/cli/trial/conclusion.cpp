@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <cmath>
 
-#include "cli/text/duration.hpp"
-#include "cli/text/words.hpp"
 #include "cli/trial/contest.hpp"
 #include "cli/trial/options.hpp"
 #include "cli/trial/quantities.hpp"
+#include "support/text/duration.hpp"
+#include "support/text/words.hpp"
 #include "usher/catalog.hpp"
 
 namespace usher::cli::trial {

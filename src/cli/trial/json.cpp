@@ -6,7 +6,7 @@
 #include <array>
 #include <utility>
 
-#include "cli/text/input_file.hpp"
+#include "support/text/input_file.hpp"
 
 namespace usher::cli::trial {
 namespace {

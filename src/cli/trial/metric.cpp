@@ -6,7 +6,7 @@
 
 #include <re2/re2.h>
 
-#include "cli/process/process.hpp"
+#include "support/process/process.hpp"
 
 namespace usher::cli {
 

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "cli/draw/chart_options.hpp"
-#include "cli/text/colour.hpp"
+#include "support/text/colour.hpp"
 
 namespace usher::cli::trial {
 

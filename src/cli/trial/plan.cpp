@@ -6,12 +6,12 @@
 #include <string>
 #include <vector>
 
-#include "cli/text/duration.hpp"
-#include "cli/text/messages.hpp"
 #include "cli/trial/conclusion.hpp"
 #include "cli/trial/quantities.hpp"
 #include "cli/trial/statistics.hpp"
 #include "cli/trial/trial.hpp"
+#include "support/text/duration.hpp"
+#include "support/text/messages.hpp"
 
 namespace usher::cli::trial {
 

@@ -7,16 +7,16 @@
 #include <cmath>
 #include <sstream>
 
-#include "cli/process/process.hpp"
-#include "cli/text/colour.hpp"
-#include "cli/text/duration.hpp"
-#include "cli/text/table.hpp"
-#include "cli/text/utf8.hpp"
-#include "cli/text/words.hpp"
-#include "cli/text/wrap.hpp"
 #include "cli/trial/conclusion.hpp"
 #include "cli/trial/quantities.hpp"
 #include "cli/trial/statistics.hpp"
+#include "support/process/process.hpp"
+#include "support/text/colour.hpp"
+#include "support/text/duration.hpp"
+#include "support/text/table.hpp"
+#include "support/text/utf8.hpp"
+#include "support/text/words.hpp"
+#include "support/text/wrap.hpp"
 
 namespace usher::cli::trial {
 namespace {

@@ -12,11 +12,11 @@
 #include <thread>
 #include <utility>
 
-#include "cli/process/census.hpp"
-#include "cli/text/messages.hpp"
-#include "cli/text/utf8.hpp"
-#include "cli/text/words.hpp"
 #include "cli/trial/quantities.hpp"
+#include "support/process/census.hpp"
+#include "support/text/messages.hpp"
+#include "support/text/utf8.hpp"
+#include "support/text/words.hpp"
 
 namespace usher::cli::trial {
 namespace {

@@ -6,13 +6,13 @@
 #include <string>
 #include <vector>
 
-#include "cli/process/preload.hpp"
-#include "cli/process/process.hpp"
-#include "cli/process/record_file.hpp"
 #include "cli/trial/metric.hpp"
 #include "cli/trial/options.hpp"
 #include "cli/trial/output_pattern.hpp"
 #include "cli/trial/results.hpp"
+#include "support/process/preload.hpp"
+#include "support/process/process.hpp"
+#include "support/process/record_file.hpp"
 #include "usher/catalog.hpp"
 
 namespace usher::cli::trial {

@@ -5,9 +5,9 @@
 
 #include <nlohmann/json.hpp>
 
-#include "cli/process/near.hpp"
-#include "cli/process/scratch_file.hpp"
-#include "cli/text/input_file.hpp"
+#include "support/process/near.hpp"
+#include "support/process/scratch_file.hpp"
+#include "support/text/input_file.hpp"
 
 namespace usher::cli::trial {
 

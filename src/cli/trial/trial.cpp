@@ -7,10 +7,10 @@
 #include <memory>
 #include <utility>
 
-#include "cli/text/duration.hpp"
-#include "cli/text/messages.hpp"
-#include "cli/text/provenance.hpp"
+#include "cli/commands/provenance.hpp"
 #include "cli/trial/statistics.hpp"
+#include "support/text/duration.hpp"
+#include "support/text/messages.hpp"
 
 namespace usher::cli::trial {
 namespace {

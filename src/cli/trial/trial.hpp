@@ -8,10 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "cli/process/foreign_cpu.hpp"
-#include "cli/process/preload.hpp"
-#include "cli/process/process.hpp"
-#include "cli/text/progress.hpp"
 #include "cli/trial/candidates.hpp"
 #include "cli/trial/contest.hpp"
 #include "cli/trial/metric.hpp"
@@ -19,6 +15,10 @@
 #include "cli/trial/output_pattern.hpp"
 #include "cli/trial/results.hpp"
 #include "cli/trial/runner.hpp"
+#include "support/process/foreign_cpu.hpp"
+#include "support/process/preload.hpp"
+#include "support/process/process.hpp"
+#include "support/text/progress.hpp"
 
 namespace usher::cli::trial {
 

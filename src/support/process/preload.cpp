@@ -1,0 +1,98 @@
+#include "support/process/preload.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <system_error>
+#include <vector>
+
+#include "support/process/near.hpp"
+#include "support/text/words.hpp"
+
+namespace usher::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* library_name = "libusher.so";
+
+/// Whether an entry of LD_PRELOAD is Usher's library, this one or another copy. Two copies must not be loaded, since
+/// the first would use the functions of the second as the C library's.
+bool is_ours(std::string_view entry, const std::string& library) {
+  const std::string_view name = file_name(entry);
+  if (name == library_name || name.starts_with("libusher.so.")) return true;
+  std::error_code none;
+  return entry == library || fs::equivalent(fs::path(entry), library, none);
+}
+
+/// The entries of LD_PRELOAD.
+std::vector<std::string_view> entries(std::string_view list) {
+  return parts_of(list, " :");
+}
+
+}  // namespace
+
+bool is_sanitizer_runtime(std::string_view path) {
+  static constexpr std::array prefixes = {"libasan.so",   "libtsan.so", "liblsan.so",  "libubsan.so",
+                                          "libhwasan.so", "libmsan.so", "libclang_rt."};
+  const std::string_view name = file_name(path);
+  return std::any_of(prefixes.begin(), prefixes.end(), [&](const char* p) { return name.starts_with(p); });
+}
+
+std::variant<preload_library, no_library> find_library() {
+  fs::path found;
+  if (const std::string named = environment("USHER_LIBRARY"); !named.empty()) {
+    // Absolute, because the program may change its directory. Symbolic links are not resolved, so that a link can give the library a path
+    // without spaces.
+    found = fs::absolute(named);
+    if (!is_file(found)) return no_library{fmt::format("USHER_LIBRARY names no file: {}", named)};
+  } else {
+    const fs::path self = own_path();
+    if (self.empty())
+      return no_library{"cannot tell where this program is, to find libusher.so: name it in USHER_LIBRARY"};
+    found = library_near_us(library_name);
+    if (found.empty())
+      return no_library{fmt::format("cannot find libusher.so near {}: name it in USHER_LIBRARY", self.native())};
+  }
+
+  const std::string path = found.native();
+  // The loader splits LD_PRELOAD at spaces and colons and expands $LIB and the like; there is no quoting.
+  if (path.find_first_of(" :$") != std::string::npos)
+    return no_library{
+        fmt::format("LD_PRELOAD cannot hold a path with a space, a colon or a dollar sign: move {} to a path "
+                    "without, or name a link to it in USHER_LIBRARY",
+                    path)};
+  const auto elf = read_elf(path);
+  if (!elf) return no_library{fmt::format("{} cannot be read or is no library", path)};
+  return preload_library{path, elf->target};
+}
+
+bool has_usher(std::string_view preload, const std::string& library) {
+  const auto all = entries(preload);
+  return std::any_of(all.begin(), all.end(), [&](std::string_view e) { return is_ours(e, library); });
+}
+
+std::string without_usher(std::string_view existing, const std::string& library) {
+  std::string list;
+  for (const auto& entry : entries(existing))
+    if (!is_ours(entry, library)) list.append(list.empty() ? "" : ":").append(entry);
+  return list;
+}
+
+std::string preload_list(std::string_view existing, const std::string& library) {
+  std::vector<std::string_view> sanitizers;
+  std::vector<std::string_view> others;
+  for (const auto& entry : entries(existing)) {
+    if (is_ours(entry, library)) continue;
+    (is_sanitizer_runtime(entry) ? sanitizers : others).push_back(entry);
+  }
+  std::string list;
+  for (const auto& entry : sanitizers) list.append(entry).append(":");
+  list += library;
+  for (const auto& entry : others) list.append(":").append(entry);
+  return list;
+}
+
+}  // namespace usher::cli

@@ -1,0 +1,36 @@
+// Finds libusher.so and makes the value of LD_PRELOAD that loads it.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <variant>
+
+#include "support/elf/elf.hpp"
+
+namespace usher::cli {
+
+struct preload_library {
+  std::string path;  ///< absolute
+  elf_target target;
+};
+
+/// The library cannot be used. The text is an error message of one line.
+struct no_library {
+  std::string reason;
+};
+
+/// The library that USHER_LIBRARY names, else the one near this program.
+std::variant<preload_library, no_library> find_library();
+
+/// The value of LD_PRELOAD with `library`: before all other entries of `existing`, but after the runtimes of sanitizers.
+std::string preload_list(std::string_view existing, const std::string& library);
+
+bool has_usher(std::string_view preload, const std::string& library);
+
+/// The value of LD_PRELOAD without any copy of Usher's library.
+std::string without_usher(std::string_view existing, const std::string& library);
+
+/// Whether a library of that name or path is a sanitizer's runtime, which must be loaded first.
+bool is_sanitizer_runtime(std::string_view name);
+
+}  // namespace usher::cli

@@ -1,0 +1,27 @@
+// The program to be started: its file, and whether Usher's library will be loaded into it.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "support/elf/elf.hpp"
+
+namespace usher::cli {
+
+/// The file that execvp would start: `command` itself if it has a slash in it, else the first in PATH.
+std::optional<std::string> find_program(const std::string& command);
+
+/// The same, also if the file cannot be executed.
+std::optional<std::string> find_file(const std::string& command);
+
+/// The reasons why the library will not be loaded into the program or will not work there, one sentence each.
+std::vector<std::string> hindrances(const std::string& program, const elf_target& library);
+
+/// The same, with another name for the program in the sentences.
+std::vector<std::string> hindrances(const std::string& program, const std::string& called, const elf_target& library);
+
+/// The missing file that keeps an existing program from starting: its loader, or the interpreter of a script.
+std::optional<std::string> missing_interpreter(const std::string& program);
+
+}  // namespace usher::cli

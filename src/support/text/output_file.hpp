@@ -1,0 +1,48 @@
+// A file that is written at the end of the work and tried at its beginning, so that a file that cannot be written is an error at once
+// and not after hours.
+//
+// A result is written into a new file in the same folder, which then takes the name: a full disk or a killed command
+// leaves the old file unchanged, and a link that another user has planted under the name is replaced and not followed
+// (output_place.hpp has the attacker). A place that is no regular file is opened: devices, /dev/stdout, and FIFOs if
+// they are ours. So is a file in a folder that we may not write.
+#pragma once
+
+#include <sys/stat.h>
+
+#include <optional>
+#include <string>
+
+#include "support/process/owned_descriptor.hpp"
+#include "support/text/output_place.hpp"
+
+namespace usher::cli {
+
+class output_file {
+ public:
+  /// Whether the file can be written; false after an error message. Its content does not change, and no new file is created, before
+  /// write(): an interrupted command leaves no empty file. Succeeds with an empty name, for no file.
+  bool open(const std::string& name);
+  bool wanted() const { return !name_.empty(); }
+  /// Replaces the content of the file. If another command has written a file of that name since open(), both are kept: ours gets a
+  /// number, and a warning says so. False after an error message.
+  bool write(const std::string& content);
+
+ private:
+  std::optional<struct stat> named() const;
+  bool can_be_replaced(const std::optional<struct stat>& old);
+  bool open_in_place();
+  owned_descriptor own_descriptor() const;
+  bool write_in_place(const std::string& content);
+  bool write_beside(const std::string& content);
+  bool publish(const std::string& temporary);
+  bool publish_with_number(const std::string& temporary);
+  bool failed(const std::string& reason) const;
+
+  std::string name_;
+  output_place place_;
+  std::optional<struct stat> before_;  ///< the file that had the name at open()
+  owned_descriptor in_place_;
+  bool is_duplicate_ = false;  ///< in_place_, of a descriptor that we were started with
+};
+
+}  // namespace usher::cli
