@@ -188,7 +188,7 @@ class Mutant:
         return self.facts["Kind"], self.facts["Type"], changes
 
     def told(self):
-        """Returns the text that `usher check` shows; src/cli/checking/results.hpp searches for its end."""
+        """Returns the text that `usher check` shows; src/cli/checking/check_results.hpp searches for its end."""
         return self.summary + (" (known to escape)" if self.facts["Expect"] == "escapes" else "")
 
     def files(self):

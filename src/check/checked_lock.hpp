@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "check/platform.hpp"
+#include "check/checked_platform.hpp"
 #include "usher/core/lockable.hpp"
 #include "usher/core/traits.hpp"
 #include "usher/core/waiting.hpp"

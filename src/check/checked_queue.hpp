@@ -13,8 +13,8 @@
 
 #include "check/any_probability.hpp"
 #include "check/checked_lock.hpp"
+#include "check/checked_platform.hpp"
 #include "check/explore.hpp"
-#include "check/platform.hpp"
 #include "usher/core/condition_wait.hpp"
 
 namespace usher::check {

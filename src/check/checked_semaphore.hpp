@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "check/any_probability.hpp"
-#include "check/platform.hpp"
+#include "check/checked_platform.hpp"
 #include "usher/core/semaphore_core.hpp"
 
 namespace usher::check {

@@ -2,7 +2,7 @@
 // is a failure. An acquisition of the global lock begins a new row.
 #pragma once
 
-#include "check/platform.hpp"
+#include "check/checked_platform.hpp"
 #include "usher/locks/ticket.hpp"
 
 namespace usher::check {

@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
-#include "check/platform.hpp"
-#include "check/scheduler.hpp"
+#include "check/checked_platform.hpp"
+#include "check/checker_scheduler.hpp"
 
 namespace usher::check {
 

@@ -25,7 +25,7 @@
 #include <cstddef>
 #include <cstring>
 
-#include "preload/c_library.hpp"
+#include "preload/c_library_functions.hpp"
 #include "preload/cancellable_wait.h"
 #include "preload/layout.hpp"
 #include "preload/mixed_wait.hpp"

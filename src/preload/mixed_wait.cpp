@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "preload/c_library.hpp"
+#include "preload/c_library_functions.hpp"
 #include "preload/cancellable_wait.h"
 #include "preload/users.hpp"
 

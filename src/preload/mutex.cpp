@@ -1,7 +1,7 @@
 // The functions of mutexes that are the same for all locks. Those of a lock are in mutex_operations.hpp.
 #include <cerrno>
 
-#include "preload/c_library.hpp"
+#include "preload/c_library_functions.hpp"
 #include "preload/layout.hpp"
 #include "preload/ours.hpp"
 #include "preload/selection.hpp"

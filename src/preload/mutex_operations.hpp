@@ -22,7 +22,7 @@
 #include <cstring>
 #include <new>
 
-#include "preload/c_library.hpp"
+#include "preload/c_library_functions.hpp"
 #include "preload/layout.hpp"
 #include "preload/mutex_table.hpp"
 #include "preload/one_thread.hpp"

@@ -11,7 +11,7 @@
 #include <cerrno>
 #include <new>
 
-#include "preload/c_library.hpp"
+#include "preload/c_library_functions.hpp"
 #include "preload/cancellable_wait.h"
 #include "preload/ours.hpp"
 #include "preload/own_sleep.hpp"

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "sim/platform.hpp"
+#include "sim/simulated_platform.hpp"
 
 namespace usher::sim {
 

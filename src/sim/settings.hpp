@@ -7,7 +7,7 @@
 
 namespace usher::sim {
 
-/// A new one is a member here with the code that uses it, and a row of the table in src/cli/sweep/settings.hpp.
+/// A new one is a member here with the code that uses it, and a row of the table in src/cli/sweep/point_settings.hpp.
 struct settings {
   bool pinned = false;  ///< threads stay on their CPUs
   /// Threads of other processes. Each wants a CPU for a quarter of the time, in pieces of 2 ms.

@@ -6,8 +6,8 @@
 #include <span>
 
 #include "catalog/family.hpp"
-#include "sim/platform.hpp"
 #include "sim/simulated_lock.hpp"
+#include "sim/simulated_platform.hpp"
 #include "usher/core/waiting.hpp"
 
 namespace usher::sim {

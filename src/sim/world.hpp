@@ -7,10 +7,10 @@
 
 #include "bench/programs/program.hpp"
 #include "sim/meter.hpp"
-#include "sim/platform.hpp"
 #include "sim/runtime.hpp"
 #include "sim/settling.hpp"
 #include "sim/simulated_lock.hpp"
+#include "sim/simulated_platform.hpp"
 #include "sim/simulation.hpp"
 
 namespace usher::sim {

@@ -2,8 +2,8 @@
 
 #include "stat/id_names.hpp"
 #include "stat/naming.hpp"
-#include "stat/quantities.hpp"
 #include "stat/reading.hpp"
+#include "stat/stat_quantities.hpp"
 
 namespace usher::cli::stat {
 namespace {

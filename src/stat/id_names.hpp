@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "record/format.hpp"
-#include "stat/report.hpp"
+#include "stat/stat_report.hpp"
 #include "support/process/census.hpp"
 
 namespace usher::cli::stat {

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "stat/quantities.hpp"
+#include "stat/stat_quantities.hpp"
 
 namespace usher::cli::stat {
 

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "stat/report.hpp"
+#include "stat/stat_report.hpp"
 
 namespace usher::cli::stat {
 

@@ -13,7 +13,7 @@
 #include "bench/metrics.hpp"
 #include "stat/id_names.hpp"
 #include "stat/naming.hpp"
-#include "stat/quantities.hpp"
+#include "stat/stat_quantities.hpp"
 
 namespace usher::cli::stat {
 namespace {

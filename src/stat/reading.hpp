@@ -6,7 +6,7 @@
 
 #include "record/format.hpp"
 #include "record/live.hpp"
-#include "stat/report.hpp"
+#include "stat/stat_report.hpp"
 #include "stat/symbols.hpp"
 #include "support/process/census.hpp"
 

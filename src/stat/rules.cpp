@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "catalog/names.hpp"
-#include "stat/quantities.hpp"
+#include "stat/stat_quantities.hpp"
 #include "support/text/words.hpp"
 
 namespace usher::cli::stat {

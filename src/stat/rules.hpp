@@ -4,7 +4,7 @@
 #include <span>
 #include <string>
 
-#include "stat/report.hpp"
+#include "stat/stat_report.hpp"
 
 namespace usher::cli::stat {
 

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "record/format.hpp"
-#include "stat/report.hpp"
+#include "stat/stat_report.hpp"
 
 namespace usher::cli::stat {
 

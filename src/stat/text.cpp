@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "record/format.hpp"
-#include "stat/quantities.hpp"
 #include "stat/rules.hpp"
+#include "stat/stat_quantities.hpp"
 #include "support/text/table.hpp"
 #include "support/text/utf8.hpp"
 #include "support/text/words.hpp"

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <string>
 
-#include "stat/report.hpp"
+#include "stat/stat_report.hpp"
 
 namespace usher::cli::stat {
 

@@ -5,9 +5,9 @@
 #include <fstream>
 #include <numeric>
 
-#include "bench/native/point.hpp"
+#include "bench/native/native_point.hpp"
+#include "bench/native/native_world.hpp"
 #include "bench/native/topology.hpp"
-#include "bench/native/world.hpp"
 #include "usher/catalog.hpp"
 
 namespace usher::bench {

@@ -1,6 +1,6 @@
 // The input of `usher check --show`, and all output that it makes of it.
-#include "cli/checking/json.hpp"
-#include "cli/checking/report.hpp"
+#include "cli/checking/check_json.hpp"
+#include "cli/checking/check_report.hpp"
 #include "fuzz.hpp"
 #include "support/text/input_file.hpp"
 

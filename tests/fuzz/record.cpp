@@ -1,9 +1,9 @@
 // The report of a record that its program has forged, made from a copy as by record_copy.
 #include "record_patches.hpp"
-#include "stat/json.hpp"
 #include "stat/profile.hpp"
 #include "stat/reading.hpp"
 #include "stat/rules.hpp"
+#include "stat/stat_json.hpp"
 #include "stat/text.hpp"
 #include "support/process/census.hpp"
 #include "support/process/shared_record.hpp"

@@ -6,8 +6,8 @@
 
 #include "known_machine.hpp"
 #include "sim/harness.hpp"
-#include "sim/platform.hpp"
 #include "sim/runtime.hpp"
+#include "sim/simulated_platform.hpp"
 #include "usher/core/condition_core.hpp"
 #include "usher/locks/steady.hpp"
 

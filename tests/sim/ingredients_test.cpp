@@ -7,9 +7,9 @@
 
 #include "known_machine.hpp"
 #include "sim/harness.hpp"
-#include "sim/platform.hpp"
 #include "sim/runtime.hpp"
 #include "sim/simulated_lock.hpp"
+#include "sim/simulated_platform.hpp"
 
 namespace usher::sim {
 namespace {

@@ -1,7 +1,7 @@
 // A machine so simple that a program's cost on it is known, and a word that its threads share.
 #pragma once
 
-#include "sim/platform.hpp"
+#include "sim/simulated_platform.hpp"
 #include "sim/simulation.hpp"
 
 namespace usher::sim {

@@ -4,7 +4,7 @@
 #include <numeric>
 
 #include "stat/naming.hpp"
-#include "stat/quantities.hpp"
+#include "stat/stat_quantities.hpp"
 #include "synthetic.hpp"
 
 namespace usher::cli::stat {

@@ -5,9 +5,9 @@
 
 #include <sstream>
 
-#include "stat/json.hpp"
-#include "stat/quantities.hpp"
 #include "stat/rules.hpp"
+#include "stat/stat_json.hpp"
+#include "stat/stat_quantities.hpp"
 #include "support/text/utf8.hpp"
 #include "support/text/words.hpp"
 #include "support/text/wrap.hpp"

@@ -9,7 +9,7 @@
 #include <variant>
 #include <vector>
 
-#include "cli/checking/results.hpp"
+#include "cli/checking/check_results.hpp"
 #include "support/process/side_by_side.hpp"
 
 namespace usher::cli::checking {

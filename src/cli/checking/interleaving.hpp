@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/checking/results.hpp"
+#include "cli/checking/check_results.hpp"
 
 namespace usher::cli::checking {
 

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "cli/checking/check_options.hpp"
 #include "cli/checking/checker.hpp"
-#include "cli/checking/options.hpp"
 #include "cli/checking/order_site.hpp"
 
 namespace usher::cli::checking {

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "cli/checking/check_results.hpp"
 #include "cli/checking/plan.hpp"
-#include "cli/checking/results.hpp"
 
 namespace usher::cli::checking {
 

@@ -15,13 +15,13 @@
 #include <vector>
 
 #include "bench/native/host.hpp"
-#include "bench/native/point.hpp"
+#include "bench/native/native_point.hpp"
 #include "cli/commands/subcommand.hpp"
 #include "cli/sweep/figure_files.hpp"
 #include "cli/sweep/measured_json.hpp"
-#include "cli/sweep/options.hpp"
 #include "cli/sweep/point_json.hpp"
 #include "cli/sweep/run_points.hpp"
+#include "cli/sweep/sweep_options.hpp"
 #include "support/process/foreign_cpu.hpp"
 #include "support/process/process.hpp"
 #include "support/process/this_computer.hpp"

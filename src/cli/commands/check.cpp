@@ -11,12 +11,12 @@
 #include <variant>
 #include <vector>
 
+#include "cli/checking/check_json.hpp"
+#include "cli/checking/check_options.hpp"
+#include "cli/checking/check_report.hpp"
 #include "cli/checking/checker.hpp"
 #include "cli/checking/interleaving.hpp"
-#include "cli/checking/json.hpp"
-#include "cli/checking/options.hpp"
 #include "cli/checking/plan.hpp"
-#include "cli/checking/report.hpp"
 #include "cli/checking/run.hpp"
 #include "cli/checking/verdict.hpp"
 #include "cli/commands/subcommand.hpp"

@@ -7,7 +7,7 @@
 #include <concepts>
 #include <variant>
 
-#include "cli/sweep/settings.hpp"
+#include "cli/sweep/point_settings.hpp"
 
 namespace usher::cli {
 namespace {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/sweep/point.hpp"
+#include "cli/sweep/sweep_point.hpp"
 
 namespace usher::cli {
 

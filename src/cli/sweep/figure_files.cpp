@@ -17,7 +17,7 @@
 #include "cli/sweep/figure_chart.hpp"
 #include "cli/sweep/figure_text.hpp"
 #include "cli/sweep/point_json.hpp"
-#include "cli/sweep/settings.hpp"
+#include "cli/sweep/point_settings.hpp"
 #include "support/process/files.hpp"
 #include "support/process/process.hpp"
 #include "support/text/input_file.hpp"

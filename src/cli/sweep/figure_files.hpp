@@ -12,8 +12,8 @@
 #include "cli/draw/image_format.hpp"
 #include "cli/sweep/figure.hpp"
 #include "cli/sweep/figure_metric.hpp"
-#include "cli/sweep/options.hpp"
-#include "cli/sweep/point.hpp"
+#include "cli/sweep/sweep_options.hpp"
+#include "cli/sweep/sweep_point.hpp"
 #include "support/text/output_file.hpp"
 
 namespace usher::cli {

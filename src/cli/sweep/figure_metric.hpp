@@ -6,7 +6,7 @@
 #include <string>
 
 #include "bench/programs/program.hpp"
-#include "cli/sweep/point.hpp"
+#include "cli/sweep/sweep_point.hpp"
 
 namespace usher::cli {
 

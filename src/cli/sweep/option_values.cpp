@@ -8,7 +8,7 @@
 #include <stdexcept>
 #include <variant>
 
-#include "cli/sweep/options.hpp"
+#include "cli/sweep/sweep_options.hpp"
 
 namespace usher::cli {
 namespace {

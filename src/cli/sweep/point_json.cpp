@@ -10,7 +10,7 @@
 #include <utility>
 #include <variant>
 
-#include "cli/sweep/settings.hpp"
+#include "cli/sweep/point_settings.hpp"
 #include "support/text/input_file.hpp"
 
 namespace usher::cli {

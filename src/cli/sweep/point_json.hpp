@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "cli/sweep/point.hpp"
+#include "cli/sweep/sweep_point.hpp"
 
 namespace usher::cli {
 

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "cli/sweep/options.hpp"
-#include "cli/sweep/point.hpp"
+#include "cli/sweep/sweep_options.hpp"
+#include "cli/sweep/sweep_point.hpp"
 
 namespace usher::cli {
 

@@ -1,9 +1,9 @@
-#include "stat/json.hpp"
+#include "stat/stat_json.hpp"
 
 #include <string_view>
 
 #include "record/format.hpp"
-#include "stat/quantities.hpp"
+#include "stat/stat_quantities.hpp"
 #include "support/text/utf8.hpp"
 
 namespace usher::cli::stat {

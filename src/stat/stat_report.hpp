@@ -1,5 +1,5 @@
 // The content of a record for users: rows of objects that belong together, with names, stacks and a verdict. reading.hpp makes it from
-// the file with names of symbols.hpp; text.hpp, json.hpp and profile.hpp write it.
+// the file with names of symbols.hpp; text.hpp, stat_json.hpp and profile.hpp write it.
 #pragma once
 
 #include <compare>

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
-#include "cli/checking/results.hpp"
+#include "cli/checking/check_results.hpp"
 
 namespace usher::cli::checking {
 

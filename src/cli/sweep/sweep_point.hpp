@@ -14,8 +14,8 @@
 
 namespace usher::cli {
 
-/// What is run. Each member has a row in the table of cli/sweep/settings.hpp. A measured point has of sim::settings only
-/// `pinned`.
+/// What is run. Each member has a row in the table of cli/sweep/point_settings.hpp. A measured point has of
+/// sim::settings only `pinned`.
 struct sweep_point : sim::settings {
   std::string workload, machine, lock;
   /// The hash of the simulated machine's file, which identifies it among files of one name. Empty: unknown.

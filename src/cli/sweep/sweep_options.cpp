@@ -1,4 +1,4 @@
-#include "cli/sweep/options.hpp"
+#include "cli/sweep/sweep_options.hpp"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "bench/native/world.hpp"
+#include "bench/native/native_world.hpp"
 
 #include <sys/mman.h>
 

@@ -1,4 +1,4 @@
-#include "cli/sweep/trace.hpp"
+#include "cli/sweep/point_trace.hpp"
 
 #include <fmt/format.h>
 

@@ -14,7 +14,7 @@
 #include <variant>
 #include <vector>
 
-#include "cli/sweep/point.hpp"
+#include "cli/sweep/sweep_point.hpp"
 
 namespace usher::cli {
 

@@ -1,4 +1,4 @@
-#include "cli/checking/report.hpp"
+#include "cli/checking/check_report.hpp"
 
 #include <fmt/format.h>
 
@@ -7,8 +7,8 @@
 #include <set>
 #include <vector>
 
+#include "cli/checking/check_options.hpp"
 #include "cli/checking/interleaving.hpp"
-#include "cli/checking/options.hpp"
 #include "support/text/table.hpp"
 
 namespace usher::cli::checking {

@@ -1,4 +1,4 @@
-// The results of a check: the border between running and reporting. JSON is made from them and read into them (json.hpp).
+// The results of a check: the border between running and reporting. check_json.hpp converts them to JSON and back.
 #pragma once
 
 #include <cstddef>

@@ -73,7 +73,7 @@
 #include "usher/core/platform.hpp"
 #include "usher/core/traits.hpp"
 
-#include "check/fork.hpp"
+#include "check/checked_fork.hpp"
 
 namespace usher::check {
 
@@ -84,7 +84,8 @@ inline rl::debug_info info(const place& p) {
   return {"", rl::ctx().collecting_history() ? p.file_name() : "", p.line()};
 }
 
-// Longer functions that are not templates are in platform.cpp, so that they are compiled once and not for each lock.
+// Longer functions that are not templates are in checked_platform.cpp, so that they are compiled once and not for each
+// lock.
 
 [[noreturn]] void fail(const char* why, rl::test_result_e kind, const place& p);
 inline const char* last_reason = nullptr;  ///< the reason of the last fail()
@@ -176,7 +177,7 @@ struct watched {
 void before_access(const void* word, const place& p);
 void after_write(const void* word, const place& p);
 /// Called before and after a compare-and-swap, for the adversary that makes the compare-and-swaps of one thread fail:
-/// scheduler.hpp.
+/// checker_scheduler.hpp.
 void begin_attempt(const void* word, bool (*succeeds)(const void*, std::uint64_t), std::uint64_t expected,
                    const place&);
 void end_attempt();
@@ -194,8 +195,8 @@ inline void note_construction(const void* word) {
     constructed.at[constructed.count++] = word;
 }
 
-// Operations are defined outside their classes and so are not inline: they are compiled once (platform.cpp), not for
-// each lock.
+// Operations are defined outside their classes and so are not inline: they are compiled once (checked_platform.cpp),
+// not for each lock.
 template <class T>
 class checked_atomic {
   static_assert(sizeof(T) == 4 || sizeof(T) == 8);
@@ -458,7 +459,7 @@ class execution {
   std::uint32_t owner_tag() const { return tagged_[record()] ? 2 * record() + 3 : 1; }
   void ensure_owner_tag() { tagged_[record()] = true; }
 
-  // Forks: see fork.hpp. The execution continues in the child.
+  // Forks: see checked_fork.hpp. The execution continues in the child.
 
   /// Runs a thread's program from the start of its generation on. A fork ends it at any point. In scenarios with forks
   /// all threads run by this function.

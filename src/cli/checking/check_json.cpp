@@ -1,4 +1,4 @@
-#include "cli/checking/json.hpp"
+#include "cli/checking/check_json.hpp"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "preload/c_library.hpp"
+#include "preload/c_library_functions.hpp"
 
 #include <dlfcn.h>
 

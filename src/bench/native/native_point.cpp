@@ -1,4 +1,4 @@
-#include "bench/native/point.hpp"
+#include "bench/native/native_point.hpp"
 
 #include <dlfcn.h>
 #include <pthread.h>
@@ -19,8 +19,8 @@
 #include <thread>
 
 #include "bench/native/host.hpp"
+#include "bench/native/native_world.hpp"
 #include "bench/native/topology.hpp"
-#include "bench/native/world.hpp"
 #include "bench/programs/all.hpp"
 #include "catalog/suggestion.hpp"
 #include "usher/catalog.hpp"

@@ -3,7 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "stat/report.hpp"
+#include "stat/stat_report.hpp"
 
 namespace usher::cli::stat {
 

@@ -1,4 +1,4 @@
-#include "stat/quantities.hpp"
+#include "stat/stat_quantities.hpp"
 
 #include <fmt/format.h>
 

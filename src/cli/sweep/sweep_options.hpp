@@ -8,8 +8,8 @@
 
 #include "bench/programs/program.hpp"
 #include "cli/draw/chart_options.hpp"
-#include "cli/sweep/point.hpp"
-#include "cli/sweep/settings.hpp"
+#include "cli/sweep/point_settings.hpp"
+#include "cli/sweep/sweep_point.hpp"
 
 namespace CLI {
 class App;
@@ -19,7 +19,7 @@ namespace usher::cli {
 
 struct figure_options {
   const CLI::App* parser = nullptr;
-  sweep_point point;  ///< its settings, by the options of the table in cli/sweep/settings.hpp
+  sweep_point point;  ///< its settings, by the options of the table in cli/sweep/point_settings.hpp
   std::string workload;
   std::vector<std::string> locks, threads, settings, merge;
   double limit = 0;  ///< of a point, in seconds

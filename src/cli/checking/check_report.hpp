@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <string>
 
-#include "cli/checking/results.hpp"
+#include "cli/checking/check_results.hpp"
 #include "support/text/table.hpp"
 
 namespace usher::cli::checking {

@@ -37,7 +37,7 @@
 // Both give way after some hundred steps of the others, or when none of the others can run.
 #pragma once
 
-#include "check/platform.hpp"
+#include "check/checked_platform.hpp"
 
 namespace usher::check {
 

@@ -1,8 +1,8 @@
-// Implements the forks of fork.hpp.
-#include "check/fork.hpp"
+// Implements the forks of checked_fork.hpp.
+#include "check/checked_fork.hpp"
 
-#include "check/platform.hpp"
-#include "check/scheduler.hpp"
+#include "check/checked_platform.hpp"
+#include "check/checker_scheduler.hpp"
 
 namespace usher::check {
 

@@ -1,8 +1,8 @@
 // The part of the checked platform that is compiled once for all locks.
-#include "check/platform.hpp"
+#include "check/checked_platform.hpp"
 
 #include "check/checked_lock.hpp"
-#include "check/scheduler.hpp"
+#include "check/checker_scheduler.hpp"
 
 namespace usher::check {
 
