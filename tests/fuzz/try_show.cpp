@@ -1,6 +1,6 @@
 // The input of `usher try --show`, and all output that it makes of it.
-#include "cli/trial/json.hpp"
-#include "cli/trial/report.hpp"
+#include "cli/trial/trial_json.hpp"
+#include "cli/trial/trial_report.hpp"
 #include "fuzz.hpp"
 #include "support/text/input_file.hpp"
 

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "cli/trial/options.hpp"
-#include "cli/trial/results.hpp"
+#include "cli/trial/trial_options.hpp"
+#include "cli/trial/trial_results.hpp"
 #include "usher/catalog.hpp"
 
 namespace usher::cli::trial {

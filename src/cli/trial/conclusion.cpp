@@ -6,8 +6,8 @@
 #include <cmath>
 
 #include "cli/trial/contest.hpp"
-#include "cli/trial/options.hpp"
 #include "cli/trial/quantities.hpp"
+#include "cli/trial/trial_options.hpp"
 #include "support/text/duration.hpp"
 #include "support/text/words.hpp"
 #include "usher/catalog.hpp"

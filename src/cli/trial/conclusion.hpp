@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/trial/results.hpp"
+#include "cli/trial/trial_results.hpp"
 
 namespace usher::cli::trial {
 

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "cli/trial/metric.hpp"
-#include "cli/trial/options.hpp"
 #include "cli/trial/output_pattern.hpp"
-#include "cli/trial/results.hpp"
+#include "cli/trial/trial_options.hpp"
+#include "cli/trial/trial_results.hpp"
 #include "support/process/preload.hpp"
 #include "support/process/process.hpp"
 #include "support/process/record_file.hpp"

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "cli/draw/chart.hpp"
-#include "cli/trial/results.hpp"
+#include "cli/trial/trial_results.hpp"
 
 namespace usher::cli::trial {
 

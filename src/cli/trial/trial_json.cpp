@@ -1,4 +1,4 @@
-#include "cli/trial/json.hpp"
+#include "cli/trial/trial_json.hpp"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-// The results of a trial: runs fill them, reports read them, and json.hpp converts them to JSON and back.
+// The results of a trial: runs fill them, reports read them, and trial_json.hpp converts them to JSON and back.
 #pragma once
 
 #include <cmath>

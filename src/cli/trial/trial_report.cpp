@@ -1,4 +1,4 @@
-#include "cli/trial/report.hpp"
+#include "cli/trial/trial_report.hpp"
 
 #include <fmt/format.h>
 #include <re2/re2.h>
