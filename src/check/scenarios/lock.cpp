@@ -2,13 +2,13 @@
 // one to a plain counter. The thread with the last acquisition ends the lock's life after its unlock has returned.
 //
 // `progress`, for locks without starvation: one thread acquires the lock once, and the others acquire it repeatedly
-// until that thread has it. The schedule is as unfavourable to that thread as fairness allows (scheduler.hpp). If other
-// threads can keep a thread from the lock's doorway, the schedule is unfavourable only after the doorway. An owner
-// unlocks only when others wait, the clock may leap or creep, and random draws are unfavourable to the thread. No
+// until that thread has it. The schedule is as unfavourable to that thread as fairness allows (checker_scheduler.hpp).
+// If other threads can keep a thread from the lock's doorway, the schedule is unfavourable only after the doorway. An
+// owner unlocks only when others wait, the clock may leap or creep, and random draws are unfavourable to the thread. No
 // wake-up is spurious. All scenarios check the bounds on bypass; in this one a waiter can be overtaken often.
 //
 // `outrun`: `progress` against an adversary. The thread loses every race that it can lose (`beats`), or runs only while
-// others hold the lock and wait for it (`late`), so that luck cannot end its wait (scheduler.hpp).
+// others hold the lock and wait for it (`late`), so that luck cannot end its wait (checker_scheduler.hpp).
 //
 // `due`, for locks with unlock_is_due(): an owner keeps the lock while others wait, until the lock says that an unlock
 // is due. Requeued threads that hand the mutex to each other behave like such an owner.
