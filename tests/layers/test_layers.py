@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Checks by the text of the tree which files may include which; each violation is one line, file -> file -> file. Checks that
-nothing outside lab/ uses the laboratory, that `make help` fits a terminal, and that the commands of all make targets exist."""
+each header has a file name of its own, that nothing outside lab/ uses the laboratory, that `make help` fits a terminal, and that the commands of
+all make targets exist."""
 
 import argparse
 import re
@@ -9,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
-from collections import deque
+from collections import defaultdict, deque
 from pathlib import Path
 
 TREE = Path(__file__).resolve().parents[2]
@@ -126,6 +127,20 @@ def violations(tree):
     return lines
 
 
+# Installed headers may share a file name with another installed header: their paths are an interface.
+TWICE_IN_INCLUDE = {"futex.hpp", "shared_memory.hpp"}
+
+
+def shared_names(tree):
+    """The headers of include/, src/ and lab/ whose file name another of them has, as {file name: paths}."""
+    paths = defaultdict(list)
+    for top in ("include", "src", "lab"):
+        for path in sorted((Path(tree) / top).rglob("*.h*")):
+            paths[path.name].append(str(path.relative_to(tree)))
+    return {name: found for name, found in paths.items()
+            if len(found) > 1 and not (name in TWICE_IN_INCLUDE and all(p.startswith("include/") for p in found))}
+
+
 # The product and its tests do not use the laboratory: they do not import or include files of lab/, nor read its results. Except:
 # the build and the Makefile, which build and run it; README, which shows a picture; the demo, which runs two of its programs.
 USES_LAB = re.compile(r"""^\s*(from|import)\s+lab\b | ^\s*\#\s*include.*\blab/ | ["']lab["'/] | \blab/results/""", re.MULTILINE | re.VERBOSE)
@@ -211,6 +226,15 @@ class Layers(unittest.TestCase):
                                                    '/*\n#include "usher/platform/native.hpp"\n*/\n',
                     "src/preload/mutex.cpp": '#include "usher/platform/native.hpp"\n',
                     "src/sim/engine.cpp": '#include "usher/core/part.hpp"\n#include "sim/generated.inc"\n'})
+
+    def test_a_header_has_a_name_of_its_own(self):
+        with tempfile.TemporaryDirectory(prefix="usher-layers-") as folder:
+            for name in ("include/usher/locks/futex.hpp", "include/usher/platform/futex.hpp", "src/a/json.hpp", "lab/json.hpp",
+                         "src/a/point.hpp", "src/a/point.cpp"):
+                (Path(folder) / name).parent.mkdir(parents=True, exist_ok=True)
+                (Path(folder) / name).touch()
+            self.assertEqual(shared_names(folder), {"json.hpp": ["src/a/json.hpp", "lab/json.hpp"]})
+        self.assertEqual(shared_names(TREE), {})
 
     def test_users_of_the_laboratory_are_seen(self):
         texts = {"tests/a.py": "from lab.arena import judge\n", "tools/b.py": 'OUT = TREE / "lab" / "results"\n',
