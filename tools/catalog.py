@@ -46,7 +46,7 @@ def locks(tree=TREE):
 class Way:
     kind: str  # "spin_then_park"
     suffix: str
-    looks: str
+    pace: str
     limit: str
     parks: bool
     usual: bool

@@ -63,7 +63,7 @@ class semaphore {
     if (core_.try_acquire()) return;
     wait([](waiter& me) {
       native::park(me.state, waiter::waiting, every_sleeper);
-      return core::wait_end::look;
+      return core::wait_end::woken;
     });
   }
 
@@ -84,7 +84,7 @@ class semaphore {
              const std::uint64_t left = remaining();
              if (left == 0) return core::wait_end::leave;
              native::park_for(me.state, waiter::waiting, every_sleeper, left);
-             return core::wait_end::look;
+             return core::wait_end::woken;
            });
   }
 

@@ -107,7 +107,7 @@ void execution::forget_thread(unsigned t) {
   }
   arrived_[t] = door_[t] = waits_[t] = 0;
   overtaken_[t] = 0;
-  wants_[t] = looked_[t] = false;
+  wants_[t] = waited_[t] = false;
   gone_home_[t] = true;
   gathers_[t] = {};
   naps_[t] = {};

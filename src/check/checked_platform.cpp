@@ -310,7 +310,7 @@ void execution::pass_doorway() {
 }
 
 void execution::waits() {
-  looks_in_vain();
+  waits_in_vain();
   const unsigned me = rl::thread_index();
   if (arrived_[me] == 0 || waits_[me] != 0) return;
   waits_[me] = ++arrivals_;
@@ -367,7 +367,7 @@ bool execution::has_gathered(unsigned thread) const {
   for (unsigned t = 0; t < threads_; t++) {
     if (t == thread || t == gathers_[thread].but) continue;
     may_come += gone_home_[t] ? 0 : 1;
-    there += wants_[t] && looked_[t] ? 1 : 0;
+    there += wants_[t] && waited_[t] ? 1 : 0;
   }
   return there >= std::min(gathers_[thread].most, may_come);
 }

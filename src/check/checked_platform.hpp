@@ -515,7 +515,7 @@ class execution {
   /// The calling thread begins or ends an acquisition.
   void wants(bool lock) {
     wants_[rl::thread_index()] = lock;
-    looked_[rl::thread_index()] = false;
+    waited_[rl::thread_index()] = false;
     sleeps_[rl::thread_index()] = 0;
   }
   /// Returns how often the thread has fallen asleep since wants(true).
@@ -523,17 +523,17 @@ class execution {
   /// The calling thread makes no more acquisitions.
   void goes_home();
   /// Called by a thread that polls, sleeps or backs off.
-  void looks_in_vain() {
+  void waits_in_vain() {
     const unsigned me = rl::thread_index();
-    if (!wants_[me] || looked_[me]) return;
-    looked_[me] = true;
+    if (!wants_[me] || waited_[me]) return;
+    waited_[me] = true;
     rouse_gathered();
   }
   /// Called by the owner. Waits until `most` other threads wait for the lock, or all that still make acquisitions. A
   /// thread waits if it has polled or slept since wants(true). The thread `but` does not count.
   void gather(unsigned most, unsigned but, place p = place::current());
   /// Returns whether the thread wants the lock and has since polled or slept.
-  bool is_waiting(unsigned thread) const { return wants_[thread] && looked_[thread]; }
+  bool is_waiting(unsigned thread) const { return wants_[thread] && waited_[thread]; }
 
   // ---- NUMA nodes and numbers of threads ----
 
@@ -769,7 +769,7 @@ class execution {
   std::array<unsigned, most_threads> waits_{};    ///< the arrivals_ value when it first polled or slept
   std::array<int, most_threads> overtaken_{};
   unsigned arrivals_ = 0;
-  std::array<bool, most_threads> wants_{}, looked_{}, gone_home_{};
+  std::array<bool, most_threads> wants_{}, waited_{}, gone_home_{};
   std::array<unsigned, most_threads> sleeps_{};
   struct gathering {
     unsigned most = 0, but = 0;  ///< most is 0 if the owner does not wait
@@ -813,7 +813,7 @@ struct checked : checked_words {
   // ---- polling ----
 
   template <class T, class Pred>
-  static T await(const atomic<T>& w, Pred pred, std::memory_order o, look::endless<look::by::polling>,
+  static T await(const atomic<T>& w, Pred pred, std::memory_order o, pacing::endless<pacing::by::polling>,
                  place p = place::current()) {
     for (;;) {
       const T v = w.load(o, p);
@@ -826,41 +826,41 @@ struct checked : checked_words {
     }
   }
   template <class T, class Pred>
-  static T await(const atomic<T>& w, Pred pred, std::memory_order o, look::endless<look::by::polling_then_yielding>,
+  static T await(const atomic<T>& w, Pred pred, std::memory_order o, pacing::endless<pacing::by::polling_then_yielding>,
                  place p = place::current()) {
-    return await(w, pred, o, look::polling, p);
+    return await(w, pred, o, pacing::polling, p);
   }
 
   template <class T, class Pred>
   static std::optional<T> await(const atomic<T>& w, Pred pred, std::memory_order o,
-                                look::within<look::by::polling> limit, place p = place::current()) {
-    static constexpr std::array<unsigned, 4> looks{1, 2, 4, 0};
-    unsigned most = limit.ns == 0 ? 1 : looks[rl::rand(looks.size())];
+                                pacing::within<pacing::by::polling> limit, place p = place::current()) {
+    static constexpr std::array<unsigned, 4> loads{1, 2, 4, 0};
+    unsigned most = limit.ns == 0 ? 1 : loads[rl::rand(loads.size())];
     if (most == 0 && execution::current().has_timers()) most = 8;
-    if (most == 0) return await(w, pred, o, look::polling, p);
+    if (most == 0) return await(w, pred, o, pacing::polling, p);
     for (unsigned i = 1;; i++) {
       const T v = w.load(o, p);
       if (pred(v)) return v;
-      execution::current().looks_in_vain();
+      execution::current().waits_in_vain();
       if (i == most) return std::nullopt;
       rl::yield(1, info(p));
     }
   }
   template <class T, class Pred>
   static std::optional<T> await(const atomic<T>& w, Pred pred, std::memory_order o,
-                                look::within<look::by::yielding> limit, place p = place::current()) {
-    return await(w, pred, o, look::polling.within(limit.ns), p);
+                                pacing::within<pacing::by::yielding> limit, place p = place::current()) {
+    return await(w, pred, o, pacing::polling.within(limit.ns), p);
   }
 
   template <class T, class Pred>
   static std::optional<T> await(const atomic<T>& w, Pred pred, std::memory_order o,
-                                look::within<look::by::monitoring> limit, place p = place::current()) {
-    return await(w, pred, o, look::polling.within(limit.ns), p);
+                                pacing::within<pacing::by::monitoring> limit, place p = place::current()) {
+    return await(w, pred, o, pacing::polling.within(limit.ns), p);
   }
   template <class T, class Pred>
-  static T await(const atomic<T>& w, Pred pred, std::memory_order o, look::endless<look::by::sleeping>,
+  static T await(const atomic<T>& w, Pred pred, std::memory_order o, pacing::endless<pacing::by::sleeping>,
                  place p = place::current()) {
-    return await(w, pred, o, look::polling, p);
+    return await(w, pred, o, pacing::polling, p);
   }
 
   /// No thread wakes a thread that pauses or naps, so both are short in all locks.
@@ -868,7 +868,7 @@ struct checked : checked_words {
 
   static void backoff(std::uint64_t ns, place p = place::current()) {
     if (ns > longest_pause) fail("a pause is longer than 10 ms", rl::test_result_user_assert_failed, p);
-    execution::current().looks_in_vain();
+    execution::current().waits_in_vain();
     rl::yield(1, info(p));
   }
 

@@ -91,7 +91,7 @@ struct delivery_observer {
 inline delivery_observer deliveries;
 
 constexpr std::uint64_t never = checked::never;
-constexpr unsigned without_end = ~0u;  ///< a number of looks that never runs out
+constexpr unsigned without_end = ~0u;  ///< a number of rounds that never runs out
 
 /// The manner of a thread's wait. `forks`: a signal handler interrupts its sleep and forks.
 enum class manner { for_ever, timed, cancelled, forks };
@@ -104,8 +104,8 @@ struct checked_queue {
   void (*end)(void*);
 
   // operations of the mutex
-  void (*lock)(mutex_bytes&, unsigned looks);  ///< with a deadline after this number of looks; 0: no deadline
-  bool (*lock_in_time)(mutex_bytes&);          ///< returns false if time has run out
+  void (*lock)(mutex_bytes&, unsigned rounds);  ///< with a deadline after this number of rounds; 0: no deadline
+  bool (*lock_in_time)(mutex_bytes&);           ///< returns false if time has run out
   bool (*try_lock)(mutex_bytes&);
   void (*unlock)(mutex_bytes&);
   bool (*has_users)(mutex_bytes&);
@@ -113,9 +113,9 @@ struct checked_queue {
   // operations of a thread that waits, in this order
   void (*make_waiter)(void*);
   void (*enter)(void* waiter, void* queue, mutex_bytes&, append_probability);
-  bool (*await_grant)(void* waiter, manner, unsigned looks, bool& gave_up);
+  bool (*await_grant)(void* waiter, manner, unsigned rounds, bool& gave_up);
   bool (*was_handed_over)(void* waiter);
-  void (*come_back)(void* waiter, bool granted, unsigned looks);
+  void (*come_back)(void* waiter, bool granted, unsigned rounds);
   void (*end_waiter)(void*);
   void (*undo_enter)(void* waiter);
 
@@ -289,23 +289,23 @@ struct queue_adapter {
     mutex::unlock({&m});
   }
 
-  static bool await_grant(waiter& me, manner how, unsigned looks, bool& gave_up) {
+  static bool await_grant(waiter& me, manner how, unsigned rounds, bool& gave_up) {
     gave_up = false;
     return wait::await_grant(me, [&](std::uint32_t state, bool selected) {
       if (how == manner::for_ever || (how == manner::timed && selected)) {
         checked::park(me.state, state, every_sleeper);
-      } else if (looks != 0) {
-        if (looks != without_end) looks--;
-        checked::park_for(me.state, state, every_sleeper, looks == without_end ? never : 1);
+      } else if (rounds != 0) {
+        if (rounds != without_end) rounds--;
+        checked::park_for(me.state, state, every_sleeper, rounds == without_end ? never : 1);
       } else if (how == manner::forks) {
         forks_in_wait.fork(forks_in_wait.context, &me);
-        if (!queue::awake(me) && rl::rand(2) == 0) return wait_end::look;  // the handler began after the sleep
+        if (!queue::awake(me) && rl::rand(2) == 0) return wait_end::woken;  // the handler began after the sleep
         return std::array{wait_end::abandoned, wait_end::time, wait_end::cancel}[rl::rand(3)];
       } else {
         gave_up = how == manner::cancelled;
         return gave_up ? wait_end::cancel : wait_end::time;
       }
-      return wait_end::look;
+      return wait_end::woken;
     });
   }
 };
@@ -329,13 +329,13 @@ bool add_queue(std::string name, std::string mutation) {
       .make_waiter = [](void* at) { construct_at_once<typename a::waiter>(at); },
       .enter = [](void* me, void* p, mutex_bytes& m,
                   append_probability chance) { a::wait::enter(a::w(me), a::q(p), {&m}, any_probability{chance}); },
-      .await_grant = [](void* me, manner how, unsigned looks,
-                        bool& gave_up) { return a::await_grant(a::w(me), how, looks, gave_up); },
+      .await_grant = [](void* me, manner how, unsigned rounds,
+                        bool& gave_up) { return a::await_grant(a::w(me), how, rounds, gave_up); },
       .was_handed_over = [](void* me) { return a::queue::was_handed_over(a::w(me)); },
       .come_back =
-          [](void* me, bool granted, unsigned looks) {
+          [](void* me, bool granted, unsigned rounds) {
             a::wait::come_back(a::w(me), granted, [&] {
-              a::lock(*a::w(me).target.at(), looks);
+              a::lock(*a::w(me).target.at(), rounds);
               deliveries.locked(deliveries.context, me);
             });
           },

@@ -16,7 +16,7 @@ namespace usher::check {
 
 struct checked_semaphore {
   enum waiter_state { waiting, notified, granted };
-  enum class wait_end { look, leave, cancel };  ///< as in the header
+  enum class wait_end { woken, leave, cancel };  ///< as in the header
 
   std::string name;
   std::string mutation;
@@ -73,7 +73,7 @@ bool add_semaphore(std::string name, std::string mutation) {
                 case wait_end::cancel:
                   return theirs::cancel;
                 default:
-                  return theirs::look;
+                  return theirs::woken;
               }
             });
           },

@@ -98,7 +98,7 @@ int wait(pthread_cond_t* cond, pthread_mutex_t* mutex, bool realtime, const time
                                     realtime, on_cancel, &me);
     // A signal handler has forked and this is the child: the queue is not valid here, and the wait ends spuriously.
     if (result == EINTR && pthread_queue::left_by_fork(me)) return wait_on::wait_end::abandoned;
-    return result == ETIMEDOUT ? wait_on::wait_end::time : wait_on::wait_end::look;
+    return result == ETIMEDOUT ? wait_on::wait_end::time : wait_on::wait_end::woken;
   });
   current_sleep = {};
   const int error = relock(me, granted);

@@ -61,7 +61,7 @@ void on_cancel(void* argument) {
   const bool acquired = s.wait(me, sem_append(), [&] {
     error = usher_cancellable_wait(reinterpret_cast<std::uint32_t*>(&me.state), waiting_thread::waiting, until,
                                    realtime, on_cancel, &me);
-    return error == EINTR || error == ETIMEDOUT ? core::wait_end::leave : core::wait_end::look;
+    return error == EINTR || error == ETIMEDOUT ? core::wait_end::leave : core::wait_end::woken;
   });
   if (acquired) error = 0;
   current_sleep = {};

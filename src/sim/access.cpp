@@ -329,8 +329,8 @@ void access::announce(line& l, cycles visible) {
   if (!machine_.random_refetch) {
     for (const std::uint32_t id : w) {
       simulated_thread& t = engine_.thread(id);
-      const cycles when = std::max(visible, t.last_look) + noisy(travel(l, t.core, false).there);
-      engine_.push({when, id << 16, t.epoch, id, event_kind::look});
+      const cycles when = std::max(visible, t.last_poll) + noisy(travel(l, t.core, false).there);
+      engine_.push({when, id << 16, t.epoch, id, event_kind::poll});
     }
     w.clear();
     return;
@@ -339,23 +339,23 @@ void access::announce(line& l, cycles visible) {
   for (const std::uint32_t id : w) {
     simulated_thread& t = engine_.thread(id);
     const cycles period = pipelines_.paced_spinning(t.core, machine_.poll_period);
-    const cycles when = std::max(visible, t.last_look) + engine_.chance().below(std::uint32_t(period + 1));
-    engine_.push(when + noisy(travel(l, t.core, false).there), event_kind::look, t);
+    const cycles when = std::max(visible, t.last_poll) + engine_.chance().below(std::uint32_t(period + 1));
+    engine_.push(when + noisy(travel(l, t.core, false).there), event_kind::poll, t);
   }
   w.clear();
 }
 
 template <bool Traced>
-void access::look_as(simulated_thread& t, cycles at) {
-  counts_.looks++;
+void access::poll_as(simulated_thread& t, cycles at) {
+  counts_.polls++;
   line& l = *t.watched;
   const auto [there, late] = coherence::has(l, t.core) ? journey{0, 0} : travel(l, t.core, false);
   const cycles departed = at - std::min(at, there);
   if constexpr (Traced) trace_->at_line(l, t.core, at);
   const cycles done = std::max(at, coherence_.read(l, t.core, departed) + late);
-  t.last_look = done;
+  t.last_poll = done;
   const bool goes_on = t.waits_for.holds(t.waits_for.context, t.waits_for.word);
-  if constexpr (Traced) trace_->looks({t.id, t.waits_for.word, t.waits_for.size, done - departed}, goes_on);
+  if constexpr (Traced) trace_->polls({t.id, t.waits_for.word, t.waits_for.size, done - departed}, goes_on);
   if (!goes_on) {
     l.watchers.push_back(t.id);
     return;
@@ -400,13 +400,13 @@ bool access::spin(const condition& c, cycles limit) {
   engine_.sync();  // another thread may change the word at an earlier time
   t.timed_out = false;
   t.waits_for = c;
-  t.last_look = t.now;
+  t.last_poll = t.now;
   line& l = coherence_.at(c.word);
   const bool has = coherence::has(l, t.core);
   if (has && c.holds(c.context, c.word)) {
     if (trace_ != nullptr) [[unlikely]] {
       trace_->at_line(l, t.core, t.now);
-      trace_->looks({t.id, c.word, c.size, machine_.hit}, true);
+      trace_->polls({t.id, c.word, c.size, machine_.hit}, true);
     }
     t.now += pipelines_.paced(t.core, machine_.hit);
     return true;
@@ -418,7 +418,7 @@ bool access::spin(const condition& c, cycles limit) {
   if (has)
     l.watchers.push_back(t.id);
   else
-    engine_.push(t.now + machine_.poll_period, event_kind::look, t);
+    engine_.push(t.now + machine_.poll_period, event_kind::poll, t);
   if (limit != 0) {
     t.deadline = t.now + limit;
     engine_.push(t.deadline, event_kind::expire, t);
@@ -441,8 +441,8 @@ void access::modify(const void* word, unsigned size) {
 void access::commit(simulated_thread& t, std::uint32_t number, cycles at) {
   trace_ == nullptr ? commit_as<false>(t, number, at) : commit_as<true>(t, number, at);
 }
-void access::look(simulated_thread& t, cycles at) {
-  trace_ == nullptr ? look_as<false>(t, at) : look_as<true>(t, at);
+void access::poll(simulated_thread& t, cycles at) {
+  trace_ == nullptr ? poll_as<false>(t, at) : poll_as<true>(t, at);
 }
 
 }  // namespace usher::sim

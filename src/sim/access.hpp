@@ -51,14 +51,14 @@ class access {
   /// The event `commit` of the thread's store with this number.
   void commit(simulated_thread& t, std::uint32_t number, cycles at);
   /// A spinning thread loads its word again.
-  void look(simulated_thread& t, cycles at);
+  void poll(simulated_thread& t, cycles at);
   /// A spinning thread's time limit is over.
   void give_up(simulated_thread& t, cycles at);
   /// A spinning thread loses its CPU.
   void stop_watching(simulated_thread& t);
 
   struct counts {
-    std::uint64_t accesses = 0, looks = 0;
+    std::uint64_t accesses = 0, polls = 0;
     std::uint64_t fetched_ahead = 0, lost_ahead = 0;
   };
   const counts& counted() const { return counts_; }
@@ -95,7 +95,7 @@ class access {
   template <bool Traced>
   void commit_as(simulated_thread& t, std::uint32_t number, cycles at);
   template <bool Traced>
-  void look_as(simulated_thread& t, cycles at);
+  void poll_as(simulated_thread& t, cycles at);
 
   bool was_asked_for_with_load(const simulated_thread& t, const line& l) const;
   bool keeps_for_retry(const simulated_thread& t, const void* word, const line& l) const;

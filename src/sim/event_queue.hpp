@@ -12,7 +12,7 @@ namespace usher::sim {
 
 enum class event_kind : std::uint8_t {
   resume,  ///< a thread continues
-  look,    ///< a spinning thread loads its word again
+  poll,    ///< a spinning thread loads its word again
   expire,  ///< a thread's time limit for spinning or sleeping ends
   commit,  ///< a buffered store's request arrives, or the store is written
   ready,   ///< a woken thread may run

@@ -218,7 +218,7 @@ void note_totals(result& r, const world& w, const totals& first, const totals& l
   r.others_displaced = last.c.others_displaced - first.c.others_displaced;
   r.tlb_misses = last.c.tlb_misses - first.c.tlb_misses;
   r.events = w.sim().counted().events;
-  r.looks = w.sim().counted().looks;
+  r.polls = w.sim().counted().polls;
 }
 
 void note_locks(result& r, world& w, const program& program) {

@@ -53,7 +53,7 @@ struct result {
   std::uint64_t loads = 0, private_hits = 0, misses = 0, own_displaced = 0, others_displaced = 0, tlb_misses = 0;
   // of the simulation
   std::uint64_t warm_up_ns = 0;  ///< before the measured time
-  std::uint64_t events = 0, looks = 0;
+  std::uint64_t events = 0, polls = 0;
   double cpu_seconds = 0;
 };
 

@@ -86,7 +86,7 @@ void scheduler::start(processor& p, simulated_thread& t, cycles at) {
   }
   pipelines_.add(t.core, spins(t));
   if (spins(t)) {
-    engine_.push(t.now, event_kind::look, t);
+    engine_.push(t.now, event_kind::poll, t);
     if (t.deadline != 0) engine_.push(t.deadline, event_kind::expire, t);
   } else {
     engine_.push(t.now, event_kind::resume, t);

@@ -14,7 +14,7 @@ struct simulated_lock : lock_table {
   void (*make)(void* at);
 
   /// Whether waiters park, or give their CPU away in another manner: both need a scheduler.
-  bool parks() const { return way_of(kind).parks || way_of(kind).looks != look::by::polling; }
+  bool parks() const { return way_of(kind).parks || way_of(kind).pace != pacing::by::polling; }
 };
 
 std::span<const simulated_lock* const> simulated_locks();

@@ -134,7 +134,7 @@ struct simulated {
   // ---- polling ----
 
   template <class T, class Pred>
-  static T await(const atomic<T>& w, Pred pred, std::memory_order o, look::endless<look::by::polling>) {
+  static T await(const atomic<T>& w, Pred pred, std::memory_order o, pacing::endless<pacing::by::polling>) {
     const T v = w.load(o);
     if (pred(v)) return v;
     awaited<T, Pred> a{pred, v};
@@ -142,7 +142,8 @@ struct simulated {
     return a.seen;
   }
   template <class T, class Pred>
-  static std::optional<T> await(const atomic<T>& w, Pred pred, std::memory_order o, look::within<look::by::polling> l) {
+  static std::optional<T> await(const atomic<T>& w, Pred pred, std::memory_order o,
+                                pacing::within<pacing::by::polling> l) {
     const T v = w.load(o);
     if (pred(v)) return v;
     if (l.ns == 0) return std::nullopt;
@@ -157,25 +158,26 @@ struct simulated {
   }
   /// Polls for about a microsecond, then yields between polls.
   template <class T, class Pred>
-  static T await(const atomic<T>& w, Pred pred, std::memory_order o, look::endless<look::by::polling_then_yielding>) {
+  static T await(const atomic<T>& w, Pred pred, std::memory_order o,
+                 pacing::endless<pacing::by::polling_then_yielding>) {
     for (;;) {
-      if (const auto v = await(w, pred, o, look::polling.within(1000))) return *v;
+      if (const auto v = await(w, pred, o, pacing::polling.within(1000))) return *v;
       simulation::current().yield();
     }
   }
   template <class T, class Pred>
   static std::optional<T> await(const atomic<T>& w, Pred pred, std::memory_order o,
-                                look::within<look::by::yielding> l) {
+                                pacing::within<pacing::by::yielding> l) {
     const std::uint64_t end = now() + l.ns;
     for (;;) {
-      if (const auto v = await(w, pred, o, look::polling.within(1000))) return *v;
+      if (const auto v = await(w, pred, o, pacing::polling.within(1000))) return *v;
       if (now() >= end) return std::nullopt;
       simulation::current().yield();
     }
   }
   /// Sleeps for the policy's period between two polls.
   template <class T, class Pred>
-  static T await(const atomic<T>& w, Pred pred, std::memory_order o, look::endless<look::by::sleeping> policy) {
+  static T await(const atomic<T>& w, Pred pred, std::memory_order o, pacing::endless<pacing::by::sleeping> policy) {
     auto& s = simulation::current();
     for (;; s.nap(s.on().from_ns(policy.period))) {
       const T v = w.load(o);
@@ -186,8 +188,8 @@ struct simulated {
   /// too. That it slows other hardware threads of the core less is not modelled.
   template <class T, class Pred>
   static std::optional<T> await(const atomic<T>& w, Pred pred, std::memory_order o,
-                                look::within<look::by::monitoring> l) {
-    return await(w, pred, o, look::polling.within(l.ns));
+                                pacing::within<pacing::by::monitoring> l) {
+    return await(w, pred, o, pacing::polling.within(l.ns));
   }
   static void backoff(std::uint64_t ns) {
     auto& s = simulation::current();

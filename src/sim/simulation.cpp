@@ -44,8 +44,8 @@ void simulation::happens(const event& e) {
   if (e.kind == event_kind::slice) return scheduler_.end_slice(e.of, e.time);
   simulated_thread& t = engine_.thread(e.of);
   switch (e.kind) {
-    case event_kind::look:
-      access_.look(t, e.time);
+    case event_kind::poll:
+      access_.poll(t, e.time);
       break;
     case event_kind::commit:
       access_.commit(t, e.epoch, e.time);
@@ -70,7 +70,7 @@ simulation::counts simulation::counted() const {
   const engine::counts& e = engine_.counted();
   const access::counts& a = access_.counted();
   const scheduler::counts& s = scheduler_.counted();
-  return {e.events + a.accesses, e.fiber_switches, a.looks,
+  return {e.events + a.accesses, e.fiber_switches, a.polls,
           s.voluntary,           s.involuntary,    s.migrations,
           a.fetched_ahead,       a.lost_ahead,     work_.without_pipeline()};
 }

@@ -115,7 +115,7 @@ class simulation final : private engine::handler {
   // ---- counts ----
 
   struct counts {
-    std::uint64_t events = 0, fiber_switches = 0, looks = 0;
+    std::uint64_t events = 0, fiber_switches = 0, polls = 0;
     std::uint64_t voluntary = 0, involuntary = 0, migrations = 0;
     /// Lines fetched for buffered stores; of those, lines lost before the store was written.
     std::uint64_t fetched_ahead = 0, lost_ahead = 0;

@@ -54,7 +54,7 @@ void run(const char* group, const machine& m, const char* workload, const char* 
   p.run_ns = us * 1000;
   const result r = run_point(m, p);
   std::printf("%s %s %u %llu %.6f %llu %llu\n", group, lock, threads, static_cast<unsigned long long>(seed),
-              r.cpu_seconds, static_cast<unsigned long long>(r.events), static_cast<unsigned long long>(r.looks));
+              r.cpu_seconds, static_cast<unsigned long long>(r.events), static_cast<unsigned long long>(r.polls));
   std::fflush(stdout);
 }
 

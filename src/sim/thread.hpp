@@ -57,7 +57,7 @@ struct simulated_thread {
   line* watched = nullptr;
 
   // ---- access ----
-  cycles last_look = 0;
+  cycles last_poll = 0;
   store_queue stores;
   retry again;
   const line* fetched = nullptr;  ///< the line of its last load that missed

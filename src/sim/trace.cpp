@@ -181,8 +181,8 @@ void trace::fetches_ahead(const access& a) {
   e->to_others.assign(line_->watchers.begin(), line_->watchers.end());
 }
 
-void trace::looks(const access& a, bool goes_on) {
-  entry* const e = add(what::looks, a, time_);
+void trace::polls(const access& a, bool goes_on) {
+  entry* const e = add(what::polls, a, time_);
   if (e == nullptr) return;
   e->from = from_;
   e->goes_on = goes_on;
@@ -231,7 +231,7 @@ std::string trace::entry::text(const machine& m) const {
       break;
     case what::spins:
       return "spins on " + place;
-    case what::looks:
+    case what::polls:
       s = "looks at " + place + value() + (goes_on ? ", and goes on" : ", and spins on");
       break;
     case what::gives_up:

@@ -32,7 +32,7 @@ class trace {
     fetches,   ///< the line of such a store arrives before the store's turn to be written
     modifies,  ///< a read-modify-write, even one that changes nothing
     spins,     ///< begins to watch the word
-    looks,     ///< loads a word that it watches
+    polls,     ///< loads a word that it watches
     gives_up,  ///< its time limit for watching is over
     // threads and CPUs
     sleeps,
@@ -70,7 +70,7 @@ class trace {
     std::uint64_t before = 0, after = 0;
     cycles took = 0;
     supply from;
-    bool goes_on = false;             ///< for looks: the condition holds
+    bool goes_on = false;             ///< for polls: the condition holds
     unsigned cpu = 0;                 ///< for gets_cpu, loses_cpu, moves
     std::vector<unsigned> to_others;  ///< the threads that watch the written line, or that are woken
 
@@ -117,7 +117,7 @@ class trace {
   void buffers(const access& a, cycles time, std::uint64_t value);
   /// A store's line arrives while an older store is not written yet.
   void fetches_ahead(const access& a);
-  void looks(const access& a, bool goes_on);
+  void polls(const access& a, bool goes_on);
   /// The `wakes` that was noted last wakes this thread, too.
   void wakes(unsigned other);
 

@@ -117,7 +117,7 @@ class holder {
     for (unsigned turn = 0;; turn++) {
       bool all = true;
       for (thread& t : threads_)
-        if (t.is == running) all = look(t, turn) && all;
+        if (t.is == running) all = has_stopped(t, turn) && all;
       if (all) return true;
       if (clock::now() >= deadline) return false;
       const timespec pause{0, turn < 20 ? 50'000 : 500'000};
@@ -126,7 +126,7 @@ class holder {
   }
 
   /// Whether the thread runs no more of the program's code.
-  bool look(thread& t, unsigned turn) {
+  bool has_stopped(thread& t, unsigned turn) {
     int status = 0;
     const pid_t who = waitpid(t.tid, &status, __WALL | WNOHANG);
     if (who == t.tid && WIFSTOPPED(status)) {

@@ -47,37 +47,38 @@ struct platform {
 
 #ifndef WITHOUT_POLLING
   template <class W, class P>
-  static u32 await(const W&, P, std::memory_order, usher::look::endless<usher::look::by::polling>) {
+  static u32 await(const W&, P, std::memory_order, usher::pacing::endless<usher::pacing::by::polling>) {
     return 0;
   }
 #endif
 #ifndef WITHOUT_POLLING_WITHIN
   template <class W, class P>
-  static std::optional<u32> await(const W&, P, std::memory_order, usher::look::within<usher::look::by::polling>) {
+  static std::optional<u32> await(const W&, P, std::memory_order, usher::pacing::within<usher::pacing::by::polling>) {
     return 0;
   }
 #endif
 #ifndef WITHOUT_YIELDING_WITHIN
   template <class W, class P>
-  static std::optional<u32> await(const W&, P, std::memory_order, usher::look::within<usher::look::by::yielding>) {
+  static std::optional<u32> await(const W&, P, std::memory_order, usher::pacing::within<usher::pacing::by::yielding>) {
     return 0;
   }
 #endif
 #ifndef WITHOUT_POLLING_THEN_YIELDING
   template <class W, class P>
-  static u32 await(const W&, P, std::memory_order, usher::look::endless<usher::look::by::polling_then_yielding>) {
+  static u32 await(const W&, P, std::memory_order, usher::pacing::endless<usher::pacing::by::polling_then_yielding>) {
     return 0;
   }
 #endif
 #ifndef WITHOUT_SLEEPING
   template <class W, class P>
-  static u32 await(const W&, P, std::memory_order, usher::look::endless<usher::look::by::sleeping>) {
+  static u32 await(const W&, P, std::memory_order, usher::pacing::endless<usher::pacing::by::sleeping>) {
     return 0;
   }
 #endif
 #ifndef WITHOUT_MONITORING_WITHIN
   template <class W, class P>
-  static std::optional<u32> await(const W&, P, std::memory_order, usher::look::within<usher::look::by::monitoring>) {
+  static std::optional<u32> await(const W&, P, std::memory_order,
+                                  usher::pacing::within<usher::pacing::by::monitoring>) {
     return 0;
   }
 #endif

@@ -78,7 +78,7 @@ void print(unsigned number, const named_point& n, const std::string& folder) {
   std::printf("%u %s %s %s %u:", number, n.machine, n.p.workload.c_str(), n.p.lock.c_str(), n.p.threads);
   for (const std::uint64_t operations : r.operations) std::printf(" %llu", static_cast<unsigned long long>(operations));
   for (const auto& [what, value] : std::vector<std::pair<const char*, std::uint64_t>>{{"events", r.events},
-                                                                                      {"looks", r.looks},
+                                                                                      {"looks", r.polls},
                                                                                       {"admissions", r.admissions},
                                                                                       {"bypasses", r.bypasses},
                                                                                       {"free", r.found_free},

@@ -303,7 +303,7 @@ std::vector<std::uint64_t> race(const machine& m) {
           std::uint32_t free = 0;
           while (!word.compare_exchange_strong(free, 1, std::memory_order_acquire, std::memory_order_relaxed)) {
             simulated::await(
-                word, [](std::uint32_t v) { return v == 0; }, std::memory_order_relaxed, look::polling);
+                word, [](std::uint32_t v) { return v == 0; }, std::memory_order_relaxed, pacing::polling);
             free = 0;
           }
           won[t]++;

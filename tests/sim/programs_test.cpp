@@ -84,16 +84,16 @@ TEST(programs, a_bare_pair_costs_no_more_than_its_loop) {
 }
 
 TEST(programs, entrained_locks_meet_in_the_array_unless_they_are_in_the_hash) {
-  const auto more_looks = [](long entrained) {
-    const auto looks = [entrained](const char* lock) {
+  const auto more_polls = [](long entrained) {
+    const auto polls = [entrained](const char* lock) {
       const result r =
           run("x5-2", "interlock", lock, 64, {{"locks", 4}, {"cs", 4}, {"ncs", 4}, {"entrained", entrained}}, 1000000);
-      return double(r.looks) / r.throughput;
+      return double(r.polls) / r.throughput;
     };
-    return looks("twa-unsalted-spin") / looks("twa-spin");
+    return polls("twa-unsalted-spin") / polls("twa-spin");
   };
-  EXPECT_GT(more_looks(1), 1.2);
-  EXPECT_GT(more_looks(1), 1.1 * more_looks(0));
+  EXPECT_GT(more_polls(1), 1.2);
+  EXPECT_GT(more_polls(1), 1.1 * more_polls(0));
 }
 
 TEST(programs, leaders_that_come_too_late_are_seen) {

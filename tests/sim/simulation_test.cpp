@@ -105,7 +105,7 @@ TEST(simulation, a_spinner_sees_the_write_and_costs_no_events_meanwhile) {
   });
   s.add_thread(1, [&] {
     EXPECT_EQ(simulated::await(
-                  w, [](std::uint32_t v) { return v == 1; }, acquire, look::polling),
+                  w, [](std::uint32_t v) { return v == 1; }, acquire, pacing::polling),
               1u);
     seen = s.now();
   });
@@ -121,7 +121,7 @@ TEST(simulation, a_limit_of_spinning_is_kept) {
   s.add_thread(0, [&] {
     const cycles begin = s.now();
     EXPECT_FALSE(simulated::await(
-                     w, [](std::uint32_t v) { return v == 1; }, acquire, look::polling.within(5000))
+                     w, [](std::uint32_t v) { return v == 1; }, acquire, pacing::polling.within(5000))
                      .has_value());
     EXPECT_NEAR(double(s.now() - begin), 5300, 10);  // the first look is a miss
   });
@@ -133,7 +133,7 @@ TEST(simulation, a_deadlock_is_found_and_says_who_waits) {
   word& w = shared_word(s);
   s.add_thread(0, [&] {
     simulated::await(
-        w, [](std::uint32_t v) { return v == 7; }, acquire, look::polling);
+        w, [](std::uint32_t v) { return v == 7; }, acquire, pacing::polling);
   });
   s.add_thread(1, [&] { s.compute(10); });
   try {
@@ -222,7 +222,7 @@ TEST(simulation, a_polite_waiter_lets_others_run) {
     cycles seen = 0;
     s.add_thread(0, [&] {
       EXPECT_TRUE(simulated::await(
-                      w, [](std::uint32_t v) { return v == 1; }, acquire, look::polling.within(100000))
+                      w, [](std::uint32_t v) { return v == 1; }, acquire, pacing::polling.within(100000))
                       .has_value());
       seen = s.now();
     });
@@ -428,7 +428,7 @@ TEST(events, come_in_the_order_of_time_and_then_of_their_ties) {
     return first;
   };
   const auto make = [&](std::uint32_t n) {
-    const event e{chance.below(50), n << 9, n, n, event_kind::look};
+    const event e{chance.below(50), n << 9, n, n, event_kind::poll};
     waiting.emplace_back(e.time, e.tie);
     return e;
   };
@@ -437,7 +437,7 @@ TEST(events, come_in_the_order_of_time_and_then_of_their_ties) {
     EXPECT_EQ(e.time, time);
     EXPECT_EQ(e.of << 9, tie);
     EXPECT_EQ(e.epoch, e.of);
-    EXPECT_EQ(e.kind, event_kind::look);
+    EXPECT_EQ(e.kind, event_kind::poll);
   };
   event e;
   EXPECT_FALSE(q.pop(e));
@@ -455,7 +455,7 @@ TEST(events, come_in_the_order_of_time_and_then_of_their_ties) {
   }
   while (q.pop(e)) expect_first(e);
   EXPECT_TRUE(waiting.empty());
-  EXPECT_THROW(q.push({cycles{1} << 40, 0, 0, 0, event_kind::look}), std::length_error);
+  EXPECT_THROW(q.push({cycles{1} << 40, 0, 0, 0, event_kind::poll}), std::length_error);
 }
 
 TEST(chance, exponential_has_its_mean) {
@@ -476,7 +476,7 @@ TEST(simulation, a_waiter_is_given_the_value_that_it_waited_for) {
   std::uint32_t seen = 0;
   s.add_thread(0, [&] {
     seen = simulated::await(
-        w, [](std::uint32_t v) { return v == 1; }, acquire, look::polling);
+        w, [](std::uint32_t v) { return v == 1; }, acquire, pacing::polling);
   });
   s.add_thread(1, [&] {
     s.compute(5000);

@@ -128,7 +128,7 @@ TEST(stores, a_line_that_came_ahead_can_be_lost_again) {
     s.compute(10000);
     flag.load(relaxed);
     simulated::await(
-        flag, [](std::uint32_t v) { return v == 1; }, std::memory_order_acquire, look::polling);
+        flag, [](std::uint32_t v) { return v == 1; }, std::memory_order_acquire, pacing::polling);
     seen = s.now();
   });
   s.add_thread(0, [&] {
@@ -162,7 +162,7 @@ TEST(stores, a_thread_that_waits_for_its_own_store_sees_it) {
     own.store(3, release);
     EXPECT_EQ(own.load(relaxed), 3u);
     seen = simulated::await(
-        own, [](std::uint32_t v) { return v != 3; }, std::memory_order_acquire, look::polling);
+        own, [](std::uint32_t v) { return v != 3; }, std::memory_order_acquire, pacing::polling);
   });
   s.run();
   EXPECT_EQ(seen, 4u) << "the load must not return the older 9";

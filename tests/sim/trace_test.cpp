@@ -235,7 +235,7 @@ TEST_F(twa_hand_over, the_ten_steps) {
   // 7 and 8: T2 reads the new value and owns the lock; T1 increments the slot of number 2. The order of the two is not
   // specified.
   const std::size_t after_6 = from_;
-  EXPECT_TRUE(next("7", of(1, what::looks, "lock+4")).goes_on);
+  EXPECT_TRUE(next("7", of(1, what::polls, "lock+4")).goes_on);
   next("7", of(1, what::enters));
   from_ = after_6;
   const entry& told = next("8", of(0, what::modifies, "array["));
@@ -244,7 +244,7 @@ TEST_F(twa_hand_over, the_ten_steps) {
   EXPECT_EQ(told.to_others, std::vector<unsigned>{2});
   const std::size_t after_8 = from_;
   // 9: T3 sees the increment, reads grant, and watches grant from then on.
-  EXPECT_TRUE(next("9", of(2, what::looks, slot3.place)).goes_on);
+  EXPECT_TRUE(next("9", of(2, what::polls, slot3.place)).goes_on);
   EXPECT_EQ(next("9", of(2, what::reads, "lock+4")).after, 2u);
   next("9", of(2, what::spins, "lock+4"));
   // 10: T1 has left. T2 is the owner, T3 watches grant, and T4 still watches its slot.
@@ -252,7 +252,7 @@ TEST_F(twa_hand_over, the_ten_steps) {
   next("10", of(0, what::ends));
   from_ = after_9;
   next("10", of(1, what::leaves));
-  for (std::size_t i = 0; i < from_; i++) EXPECT_FALSE(of(3, what::looks)(trace_.entries()[i])) << i;
+  for (std::size_t i = 0; i < from_; i++) EXPECT_FALSE(of(3, what::polls)(trace_.entries()[i])) << i;
 }
 
 TEST_F(twa_hand_over, in_every_one_of_a_run) {
@@ -279,12 +279,12 @@ TEST_F(twa_hand_over, in_every_one_of_a_run) {
     }
     // A thread that watches a slot does not access grant before the slot has changed.
     if (e.does == what::spins && array) t.slot = e.place;
-    if (e.does == what::looks && e.place == t.slot && e.goes_on) {
+    if (e.does == what::polls && e.place == t.slot && e.goes_on) {
       EXPECT_NE(e.after, 0u);
       t.slot.clear();
       brought_near++;
     }
-    if (grant && (e.does == what::reads || e.does == what::looks || e.does == what::spins)) {
+    if (grant && (e.does == what::reads || e.does == what::polls || e.does == what::spins)) {
       EXPECT_EQ(t.slot, "") << "T" << e.thread << " turns to grant at " << e.time;
     }
   }

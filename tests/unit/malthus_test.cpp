@@ -366,13 +366,13 @@ TEST_F(monitor, a_limit_of_nothing_is_one_look) {
 TEST_F(monitor, natively_with_what_the_processor_has) {
   // Without such an instruction the waiter polls.
   const auto is_one = [](std::uint32_t v) { return v == 1; };
-  EXPECT_EQ(native::await(word_, is_one, std::memory_order_acquire, look::monitoring.within(100000)), std::nullopt);
+  EXPECT_EQ(native::await(word_, is_one, std::memory_order_acquire, pacing::monitoring.within(100000)), std::nullopt);
   EXPECT_EQ(usher_process_state.monitor.load(), std::uint32_t(native_detail::find_monitor()));
   std::jthread writer([this] {
     std::this_thread::sleep_for(milliseconds(5));  // the wait has begun; no state shows a wait without a system call
     word_ = 1;
   });
-  EXPECT_EQ(native::await(word_, is_one, std::memory_order_acquire, look::monitoring.within(20000000000)), 1u);
+  EXPECT_EQ(native::await(word_, is_one, std::memory_order_acquire, pacing::monitoring.within(20000000000)), 1u);
 }
 
 TEST(sleeping, nobody_is_woken_and_everybody_gets_in) {

@@ -182,16 +182,16 @@ struct scripted_words {
 struct scripted : scripted_words {
   static constexpr std::uint32_t nodes = 64;
 
-  template <class Word, class Pred, look::by By>
-  static auto await(const Word& word, Pred pred, std::memory_order o, look::endless<By>) -> decltype(word.load()) {
+  template <class Word, class Pred, pacing::by By>
+  static auto await(const Word& word, Pred pred, std::memory_order o, pacing::endless<By>) -> decltype(word.load()) {
     for (;;) {
       const auto v = word.load(o);
       if (pred(v)) return v;
       actor::must_wait();
     }
   }
-  template <class Word, class Pred, look::by By>
-  static auto await(const Word& word, Pred pred, std::memory_order o, look::within<By>)
+  template <class Word, class Pred, pacing::by By>
+  static auto await(const Word& word, Pred pred, std::memory_order o, pacing::within<By>)
       -> std::optional<decltype(word.load())> {
     const auto v = word.load(o);
     return pred(v) ? std::optional(v) : std::nullopt;

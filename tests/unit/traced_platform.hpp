@@ -151,7 +151,7 @@ struct traced : native {
 
   using native::await;
   template <class Word, class Pred>
-  static auto await(const Word& word, Pred pred, std::memory_order order, look::endless<look::by::polling>)
+  static auto await(const Word& word, Pred pred, std::memory_order order, pacing::endless<pacing::by::polling>)
       -> decltype(word.load()) {
     auto v = word.load(order);
     if (pred(v)) return v;

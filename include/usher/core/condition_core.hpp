@@ -50,7 +50,7 @@ class basic_condition_variable {
   void wait(Lock& lock) {
     wait_with(lock, [](waiter& me, std::uint32_t state, bool) {
       P::park(me.state, state, every_sleeper);
-      return wait_on::wait_end::look;
+      return wait_on::wait_end::woken;
     });
   }
 
@@ -64,7 +64,7 @@ class basic_condition_variable {
         P::park_for(me.state, state, every_sleeper, left);
       else
         return wait_on::wait_end::time;
-      return wait_on::wait_end::look;
+      return wait_on::wait_end::woken;
     });
   }
 

@@ -35,7 +35,7 @@ class condition_wait {
 
   /// Why a waiting thread reads its state again.
   enum class wait_end {
-    look,      ///< woken, perhaps spuriously
+    woken,     ///< woken, perhaps spuriously
     time,      ///< its time has run out
     cancel,    ///< cancelled: a signal that has selected it goes to another thread
     abandoned  ///< a fork has left the queue behind: no signal will come
@@ -71,7 +71,7 @@ class condition_wait {
   static bool await_grant(waiter& me, Sleep sleep) {
     while (const auto state = queue::awake(me)) {
       switch (sleep(*state, *state != waiter::waiting)) {
-        case wait_end::look:
+        case wait_end::woken:
           break;
         case wait_end::time:
           if (me.from.get()->leave(me)) return false;

@@ -9,8 +9,8 @@
 //                      load, use sequentially consistent operations or a read-modify-write, never a fence.
 //   plain<T>           data that the lock protects: get() and set(). Race-checked by a checker, free natively.
 //   await(w, pred, o, policy)   the only way to spin on a word: returns the first value loaded with order o that
-//                      satisfies pred. The policy, one of namespace `look` below, is the thread's action between two
-//                      loads. With a limit, `look::polling.within(ns)`, it gives up after about ns nanoseconds:
+//                      satisfies pred. The policy, one of namespace `pacing` below, is the thread's action between two
+//                      loads. With a limit, `pacing::polling.within(ns)`, it gives up after about ns nanoseconds:
 //                      nullopt.
 //   backoff(ns)        a bounded pause in a retry loop around a read-modify-write. Every such loop contains it, or
 //                      waits in another way in each round.
@@ -126,7 +126,7 @@ inline constexpr int all = 0x7fffffff;
 /// The actions of a thread between two loads of a word: the policies of await(). Without a limit await() returns the
 /// value; with one, `policy.within(ns)`, an optional. Everything in a policy is known at compile time, except the
 /// nanoseconds.
-namespace look {
+namespace pacing {
 
 enum class by : std::uint8_t {
   polling,                ///< pauses; with a limit it offers its CPU to others after about a microsecond
@@ -144,7 +144,7 @@ struct within {
 
 template <by By>
 struct endless {
-  constexpr look::within<By> within(std::uint64_t ns) const { return {ns}; }
+  constexpr pacing::within<By> within(std::uint64_t ns) const { return {ns}; }
 };
 
 template <>
@@ -163,7 +163,7 @@ constexpr endless<by::sleeping> sleeping(std::uint64_t period_ns) {
 inline constexpr endless<by::yielding> yielding{};
 inline constexpr endless<by::monitoring> monitoring{};
 
-}  // namespace look
+}  // namespace pacing
 
 // The contract: each requirement has the error message for a platform that does not meet it.
 namespace platform_contract {
@@ -210,10 +210,10 @@ concept awaits = requires(const typename P::template atomic<std::uint32_t>& w, b
                           std::memory_order o, Policy policy) {
   { P::await(w, pred, o, policy) } -> std::same_as<Result>;
 };
-template <class P, look::by By>
-concept awaits_endlessly = awaits<P, look::endless<By>, std::uint32_t>;
-template <class P, look::by By>
-concept awaits_within = awaits<P, look::within<By>, std::optional<std::uint32_t>>;
+template <class P, pacing::by By>
+concept awaits_endlessly = awaits<P, pacing::endless<By>, std::uint32_t>;
+template <class P, pacing::by By>
+concept awaits_within = awaits<P, pacing::within<By>, std::optional<std::uint32_t>>;
 
 /// Checked first: without atomics the other checks cannot be written.
 template <class P, bool HasAtomics = has_atomics<P>>
@@ -229,17 +229,17 @@ struct words<P, true> {
   using u64 = std::uint64_t;
 
   static_assert(has_plain<P>, "a platform needs plain<T>: get() and set()");
-  static_assert(awaits_endlessly<P, look::by::polling>, "a platform needs await(word, pred, order, look::polling)");
-  static_assert(awaits_within<P, look::by::polling>,
-                "a platform needs await(word, pred, order, look::polling.within(ns))");
-  static_assert(awaits_within<P, look::by::yielding>,
-                "a platform needs await(word, pred, order, look::yielding.within(ns))");
-  static_assert(awaits_endlessly<P, look::by::polling_then_yielding>,
-                "a platform needs await(word, pred, order, look::polling_then_yielding)");
-  static_assert(awaits_endlessly<P, look::by::sleeping>,
-                "a platform needs await(word, pred, order, look::sleeping(ns))");
-  static_assert(awaits_within<P, look::by::monitoring>,
-                "a platform needs await(word, pred, order, look::monitoring.within(ns))");
+  static_assert(awaits_endlessly<P, pacing::by::polling>, "a platform needs await(word, pred, order, pacing::polling)");
+  static_assert(awaits_within<P, pacing::by::polling>,
+                "a platform needs await(word, pred, order, pacing::polling.within(ns))");
+  static_assert(awaits_within<P, pacing::by::yielding>,
+                "a platform needs await(word, pred, order, pacing::yielding.within(ns))");
+  static_assert(awaits_endlessly<P, pacing::by::polling_then_yielding>,
+                "a platform needs await(word, pred, order, pacing::polling_then_yielding)");
+  static_assert(awaits_endlessly<P, pacing::by::sleeping>,
+                "a platform needs await(word, pred, order, pacing::sleeping(ns))");
+  static_assert(awaits_within<P, pacing::by::monitoring>,
+                "a platform needs await(word, pred, order, pacing::monitoring.within(ns))");
   static_assert(
       requires(u32 ns) {
         { P::backoff(ns) } -> std::same_as<void>;

@@ -133,7 +133,7 @@ class semaphore_core {
 
   /// Why a waiting thread's sleep has ended.
   enum class wait_end {
-    look,   ///< woken, perhaps spuriously
+    woken,  ///< woken, perhaps spuriously
     leave,  ///< the thread gives up: its time has run out, or a signal handler has interrupted the sleep
     cancel  ///< the thread is cancelled: it must not keep a credit
   };
@@ -151,7 +151,7 @@ class semaphore_core {
         continue;  // in the list again; the waiter may have been notified since
       }
       switch (sleep()) {
-        case wait_end::look:
+        case wait_end::woken:
           break;
         case wait_end::leave:
           return leave(me);
@@ -205,7 +205,7 @@ class semaphore_core {
     dispatch();
     // (5) acquire: pairs with (3). The thread that took the waiter off the list is about to write its state.
     P::await(
-        w.state, [](std::uint32_t s) { return s != waiter::waiting; }, order::acquire, look::polling_then_yielding);
+        w.state, [](std::uint32_t s) { return s != waiter::waiting; }, order::acquire, pacing::polling_then_yielding);
     if (w.state.load(order::relaxed) == waiter::granted || take_notified(w)) return true;
     lock_list();
     std::uint64_t seen = word_.load(order::relaxed);
@@ -286,7 +286,7 @@ class semaphore_core {
       if (!stale(seen) && (seen & locked) != 0) {
         seen = P::await(
             word_, [](std::uint64_t v) { return stale(v) || (v & locked) == 0; }, order::relaxed,
-            look::polling_then_yielding);
+            pacing::polling_then_yielding);
         continue;
       }
       const std::uint64_t then = (stale(seen) ? renewed(seen) : seen) | locked;

@@ -4,7 +4,7 @@
 // The state is one word beside the lock, `timed_waiters`:
 //
 //     bits 0–12   the number of timed waiters
-//     bit 13      look: an unlock has freed the lock while there were timed waiters. The waiter that clears it tries
+//     bit 13      freed: an unlock has freed the lock while there were timed waiters. The waiter that clears it tries
 //                 the lock
 //     bits 14–25  users: the number of threads that wait on a condition variable and will lock again. unlock() ignores
 //                 them, the destruction of a mutex does not. Beyond 4095 they are not counted
@@ -33,10 +33,9 @@
 //   0.2 ms: most waits are over by then.
 //
 //   An unlock that frees the lock wakes one timed waiter. That waiter may be about to sleep, and timed_waiters back at
-//   the value it compares. So the unlock also sets `look`, and no waiter sleeps on a value with `look`. The waiter that
-//   clears `look` tries the lock; if that is not free yet, the unlock has cleared the tag before (5): the waiter looks
-//   again soon. If this waiter gives up instead, it sets `look` again and wakes
-//   another waiter.
+//   the value it compares. So the unlock also sets `freed`, and no waiter sleeps on a value with `freed`. The waiter
+//   that clears `freed` tries the lock; if that is not free yet, the unlock has cleared the tag before (5): the waiter
+//   tries again soon. If this waiter gives up instead, it sets `freed` again and wakes another waiter.
 //
 // - Without a tag, or where the system has no heavy fence, the waiter looks again after 0.2 ms, then after twice as
 //   long each time, at most 10 ms.
@@ -125,22 +124,22 @@ class timed_waiter_count {
   /// deadline by which the platform can sleep, a step of its clock is noticed at once.
   template <class Lock, class Remaining>
   static bool lock(Lock& lock, word& timed_waiters, Remaining remaining, const word* tag = nullptr) {
-    if (!join(timed_waiters)) return look_now_and_then(lock, remaining);
+    if (!join(timed_waiters)) return try_now_and_then(lock, remaining);
     bool sees_holders = false, fenced = false;
     std::uint64_t nap = first_nap;
-    for (bool looks = false;;) {
-      // (6) acquire: pairs with (5), also through the operation of another waiter that has cleared `look`.
+    for (bool saw_freed = false;;) {
+      // (6) acquire: pairs with (5), also through the operation of another waiter that has cleared `freed`.
       std::uint32_t seen = timed_waiters.load(std::memory_order_acquire);
       if (seen & granted) {
         if (take(timed_waiters, seen)) return true;
         continue;
       }
-      if (seen & look) {
-        if (!timed_waiters.compare_exchange_strong(seen, seen & ~look, std::memory_order_acquire,
+      if (seen & freed) {
+        if (!timed_waiters.compare_exchange_strong(seen, seen & ~freed, std::memory_order_acquire,
                                                    std::memory_order_relaxed))
           continue;  // (6)
-        seen &= ~look;
-        looks = true;
+        seen &= ~freed;
+        saw_freed = true;
         nap = first_nap;
       }
       if (lock.try_lock()) {
@@ -149,15 +148,15 @@ class timed_waiter_count {
         return true;
       }
       const std::uint64_t left = remaining();
-      if (left == 0) return leave(timed_waiters, looks);
+      if (left == 0) return leave(timed_waiters, saw_freed);
       if (sees_holders && tag->load(std::memory_order_relaxed) != 0) {
-        looks = false;  // the unlock of the tag's owner will see this waiter
+        saw_freed = false;  // the unlock of the tag's owner will see this waiter
         if constexpr (requires { P::park_until(timed_waiters, seen, every_sleeper, remaining); })
           P::park_until(timed_waiters, seen, every_sleeper, remaining);
         else
           P::park_for(timed_waiters, seen, every_sleeper, left);
       } else {
-        P::nap(timed_waiters, seen, every_sleeper, left < nap ? left : nap, granted | look);
+        P::nap(timed_waiters, seen, every_sleeper, left < nap ? left : nap, granted | freed);
         if (!fenced && tag != nullptr) sees_holders = P::fence_heavy();  // (4)
         fenced = true;
         nap = next_nap(nap);
@@ -176,8 +175,8 @@ class timed_waiter_count {
           return lock.unlock();
       } else if (seen & served) {
         // (5) release: the cleared tag; pairs with (6).
-        if (timed_waiters.compare_exchange_strong(seen, (seen & ~(served | in_a_row)) | look, std::memory_order_release,
-                                                  std::memory_order_relaxed)) {
+        if (timed_waiters.compare_exchange_strong(seen, (seen & ~(served | in_a_row)) | freed,
+                                                  std::memory_order_release, std::memory_order_relaxed)) {
           lock.unlock();
           return P::wake(key, every_sleeper, 1);
         }
@@ -196,7 +195,7 @@ class timed_waiter_count {
  private:
   static constexpr std::uint32_t granted = 1u << 31, served = 1u << 30, requeued = 1u << 29, one_in_a_row = 1u << 26,
                                  in_a_row = requeued - one_in_a_row, one_user = 1u << 14,
-                                 users = one_in_a_row - one_user, look = 1u << 13, count = look - 1;
+                                 users = one_in_a_row - one_user, freed = 1u << 13, count = freed - 1;
   static constexpr std::uint64_t first_nap = 200000;  // ns; as next_nap(): chosen, not measured
   static std::uint64_t next_nap(std::uint64_t nap) { return nap < 5000000 ? 2 * nap : 10000000; }
 
@@ -214,7 +213,7 @@ class timed_waiter_count {
 
   /// For a waiter that is not counted: it is neither granted the lock nor woken.
   template <class Lock, class Remaining>
-  [[gnu::cold]] static bool look_now_and_then(Lock& lock, Remaining remaining) {
+  [[gnu::cold]] static bool try_now_and_then(Lock& lock, Remaining remaining) {
     for (std::uint64_t nap = first_nap; !lock.try_lock(); nap = next_nap(nap)) {
       const std::uint64_t left = remaining();
       if (left == 0) return false;
@@ -229,9 +228,9 @@ class timed_waiter_count {
                                                  std::memory_order_relaxed);
   }
 
-  /// Gives up, unless the lock has just been granted. `looks`: this waiter has cleared `look`, and has seen no owner
-  /// tag since.
-  static bool leave(word& timed_waiters, bool looks) {
+  /// Gives up, unless the lock has just been granted. `saw_freed`: this waiter has cleared `freed`, and has seen no
+  /// owner tag since.
+  static bool leave(word& timed_waiters, bool saw_freed) {
     const wake_key key = P::key_of(timed_waiters);
     for (std::uint32_t seen = timed_waiters.load(std::memory_order_relaxed);; P::backoff(0)) {
       if (seen & granted) {
@@ -239,9 +238,9 @@ class timed_waiter_count {
         seen = timed_waiters.load(std::memory_order_relaxed);
         continue;
       }
-      const bool passes_on = looks && (seen & count) > 1;
-      const std::uint32_t then = (seen - 1) | (passes_on ? look : 0);
-      // (5) release: `look` is passed on, with the cleared tag that it was set after.
+      const bool passes_on = saw_freed && (seen & count) > 1;
+      const std::uint32_t then = (seen - 1) | (passes_on ? freed : 0);
+      // (5) release: `freed` is passed on, with the cleared tag that it was set after.
       if (timed_waiters.compare_exchange_strong(seen, then, std::memory_order_release, std::memory_order_relaxed)) {
         if (passes_on) P::wake(key, every_sleeper, 1);
         return false;

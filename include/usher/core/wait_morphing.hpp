@@ -64,7 +64,7 @@ struct owner_tags {
       if (seen == requeueing) {
         seen = P::await(
             tag, [](std::uint32_t t) { return t != requeueing; }, std::memory_order_relaxed,
-            look::polling_then_yielding);
+            pacing::polling_then_yielding);
         continue;
       }
       // (2) acquire: pairs with (1), a requeue by the thread that locked it.
@@ -250,7 +250,7 @@ class morphing_mutex {
       } else if (epoch == busy) {  // another thread renews the mutex
         P::await(
             w.epoch(), [seen](std::uint64_t v) { return v != seen; }, std::memory_order_acquire,
-            look::polling_then_yielding);
+            pacing::polling_then_yielding);
       } else if (w.epoch().compare_exchange_strong(seen, with(busy), std::memory_order_acq_rel,
                                                    std::memory_order_acquire)) {
         // The owner tag is not written here: a fork in the middle of this must leave it as it was.

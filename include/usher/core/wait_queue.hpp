@@ -233,7 +233,7 @@ class wait_queue {
       if (!stale(seen) && (seen & locked) != 0) {
         seen = P::await(
             word_, [stale](std::uint64_t v) { return stale(v) || (v & locked) == 0; }, std::memory_order_relaxed,
-            look::polling_then_yielding);
+            pacing::polling_then_yielding);
         continue;
       }
       // (1) acquire: pairs with (2). The bit for waiters stays set: has_waiters() reads it without the lock.

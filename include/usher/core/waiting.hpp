@@ -34,9 +34,9 @@ struct waiting {
   template <class Word, class Pred>
   static auto poll(const Word& word, Pred pred) -> std::optional<decltype(word.load())> {
     constexpr auto acquire = std::memory_order_acquire;
-    constexpr look::endless<way.looks> policy{};
-    if constexpr (way.looks == look::by::sleeping)
-      return P::await(word, pred, acquire, look::sleeping(limit()));
+    constexpr pacing::endless<way.pace> policy{};
+    if constexpr (way.pace == pacing::by::sleeping)
+      return P::await(word, pred, acquire, pacing::sleeping(limit()));
     else if constexpr (way.limit != nullptr)
       return P::await(word, pred, acquire, policy.within(limit()));
     else if constexpr (parks)
@@ -50,9 +50,9 @@ struct waiting {
   template <class Word, class Pred>
   static auto await_soon(const Word& word, Pred pred) -> decltype(word.load()) {
     if constexpr (!parks && way.wants_cpu)
-      return P::await(word, pred, std::memory_order_acquire, look::polling);
+      return P::await(word, pred, std::memory_order_acquire, pacing::polling);
     else
-      return P::await(word, pred, std::memory_order_acquire, look::polling_then_yielding);
+      return P::await(word, pred, std::memory_order_acquire, pacing::polling_then_yielding);
   }
 
   /// How long an arriving thread competes for a word before it queues, in nanoseconds.
@@ -73,13 +73,13 @@ struct waiting {
   }
 };
 
-/// The pause of an arriving thread between two looks at a word, of about so many nanoseconds. A way of waiting that
+/// The pause of an arriving thread between two attempts at a word, of about so many nanoseconds. A way of waiting that
 /// gives the CPU away does so here, too: the thread that is to change the word may need this CPU. The pause then ends
 /// as soon as `pred` holds of the word.
 template <platform P, class W, class Word, class Pred>
-void pause_between_looks(const Word& word, Pred pred, std::uint32_t ns) {
-  if constexpr (way_of(W::kind).looks == look::by::yielding)
-    P::await(word, pred, std::memory_order_relaxed, look::yielding.within(ns));
+void pause_between_attempts(const Word& word, Pred pred, std::uint32_t ns) {
+  if constexpr (way_of(W::kind).pace == pacing::by::yielding)
+    P::await(word, pred, std::memory_order_relaxed, pacing::yielding.within(ns));
   else
     P::backoff(ns);
 }

@@ -3,9 +3,9 @@
 //
 //   kind         its name here; `usher list` shows it with hyphens. New lines go to the end: a line's place is its bit
 //   suffix       of the names of locks: "twa-park"
-//   looks by     the waiter's action between two loads of the word that it waits for: a policy of namespace look
-//   limit        the wait_limits member that bounds looking; for look::by::sleeping, the time slept between two loads.
-//                none: no limit, or, if the way parks, a single load
+//   pace         the waiter's action between two loads of the word that it waits for: a policy of namespace pacing
+//   limit        the wait_limits member that bounds the polling; for pacing::by::sleeping, the time slept between two
+//                loads. none: no limit, or, if the way parks, a single load
 //   then parks   at the limit the waiter goes to sleep, and the hand-over wakes it
 //   usual        locks have this form unless their traits say otherwise
 //   wants a CPU  waiters load a CPU for so long that each needs one of its own
@@ -23,7 +23,7 @@
 
 // clang-format off
 #define USHER_WAYS_OF_WAITING(way)                                                                                              \
-  /*  kind             suffix    looks by    limit  then parks  usual  wants a CPU  in words */                                 \
+  /*  kind             suffix    pace        limit  then parks  usual  wants a CPU  in words */                                 \
   way(spin,            "-spin",  polling,    none,  false,      true,  true,  "polls until it gets in")                         \
   way(spin_then_park,  "",       polling,    spin,  true,       true,  false, "polls for a moment, then sleeps")                \
   way(yield_then_park, "-yield", yielding,   yield, true,       true,  true,  "gives its CPU away for long, then sleeps")       \
@@ -65,7 +65,7 @@ struct way_of_waiting {
   waiting_kind kind;
   std::array<char, 32> hyphenated;
   const char* suffix;
-  look::by looks;
+  pacing::by pace;
   std::uint32_t wait_limits::*limit;  ///< or null
   bool parks, usual, wants_cpu;
   const char* in_words;
@@ -95,8 +95,8 @@ constexpr std::array<char, 32> hyphenated(std::string_view identifier) {
   return text;
 }
 
-#define USHER_ROW(kind, suffix, looks, limit, parks, usual, wants_cpu, in_words)                              \
-  way_of_waiting{waiting_kind::kind, hyphenated(#kind), suffix, look::by::looks, limits::limit, parks, usual, \
+#define USHER_ROW(kind, suffix, pace, limit, parks, usual, wants_cpu, in_words)                                \
+  way_of_waiting{waiting_kind::kind, hyphenated(#kind), suffix, pacing::by::pace, limits::limit, parks, usual, \
                  wants_cpu,          in_words},
 inline constexpr std::array table{USHER_WAYS_OF_WAITING(USHER_ROW)};
 #undef USHER_ROW

@@ -189,7 +189,7 @@ class basic_loiter : protected urgent_waiters<P, W> {
   bool spin(std::uint64_t spin_budget) {
     std::uint32_t window = first_window;
     for (const std::uint64_t end = P::now() + spin_budget; P::now() < end;) {
-      pause_between_looks<P, W>(outer_, is_free, window / 2 + P::random() % window);
+      pause_between_attempts<P, W>(outer_, is_free, window / 2 + P::random() % window);
       if (const std::uint32_t seen = outer_.load(std::memory_order_relaxed); is_free(seen))
         if (self().take(seen)) return true;
       if (window < last_window) window *= 2;
@@ -260,13 +260,13 @@ class basic_loiter : protected urgent_waiters<P, W> {
     if constexpr (W::parks)
       P::park_for(outer_, seen, every_sleeper, ns);
     else
-      P::await(outer_, may_enter, std::memory_order_relaxed, look::polling.within(ns));
+      P::await(outer_, may_enter, std::memory_order_relaxed, pacing::polling.within(ns));
   }
   void wait_for_outer(std::uint32_t seen) {
     if constexpr (W::parks)
       P::park(outer_, seen, every_sleeper);
     else
-      P::await(outer_, may_enter, std::memory_order_relaxed, look::polling);
+      P::await(outer_, may_enter, std::memory_order_relaxed, pacing::polling);
   }
 
   [[gnu::cold, gnu::noinline]] void unlock_contended(std::uint32_t seen) {

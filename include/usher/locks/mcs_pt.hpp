@@ -108,9 +108,9 @@ class mcs_pt_with_node {
   template <class Word, class Pred>
   static auto poll(const Word& word, Pred pred) {
     if constexpr (W::kind == waiting_kind::yield_then_park)
-      return P::await(word, pred, std::memory_order_acquire, look::yielding.within(sign_of_life_every));
+      return P::await(word, pred, std::memory_order_acquire, pacing::yielding.within(sign_of_life_every));
     else
-      return P::await(word, pred, std::memory_order_acquire, look::polling.within(sign_of_life_every));
+      return P::await(word, pred, std::memory_order_acquire, pacing::polling.within(sign_of_life_every));
   }
 
   [[gnu::cold, gnu::noinline]] void hand_over(node_handle to) {

@@ -74,7 +74,7 @@ class occasionally_fair {
  private:
   static constexpr std::uint32_t nobody = 0, wanted = 1, handed = 2;
   // Chosen, not measured; handoff_after is that of loiter.
-  static constexpr std::uint64_t handoff_after = 1000000, look_again = 200000;  // ns
+  static constexpr std::uint64_t handoff_after = 1000000, retry_after = 200000;  // ns
 
   [[gnu::cold, gnu::noinline]] void contend() {
     if (lock_.lock_for(handoff_after)) return;
@@ -99,7 +99,7 @@ class occasionally_fair {
       if (gate_.load(std::memory_order_acquire) == handed) break;  // pairs with (1), in unlock()
       if (lock_.try_lock()) break;  // it was free, so not handed over; from now on no other thread reads the gate
       if constexpr (W::parks)
-        P::nap(gate_, wanted, every_sleeper, look_again, handed);
+        P::nap(gate_, wanted, every_sleeper, retry_after, handed);
       else
         P::backoff(P::random() % 1024);
     }

@@ -238,7 +238,7 @@ class basic_steady : private urgent_waiters<P, W> {
   static constexpr std::uint32_t class_bits = 4, longest = (1u << class_bits) - 1;
   static constexpr std::uint32_t home_bits = 4, homes = (1u << home_bits) - 1;  // machines with more nodes are folded
   static constexpr std::uint32_t brief = 4;                                     // below class 4, 512 ns: chosen
-  static constexpr std::uint64_t looks_apart = 16, least_pause = 128, most_pause = 8192;  // ns; chosen
+  static constexpr std::uint64_t pause_factor = 16, least_pause = 128, most_pause = 8192;  // ns; chosen
 
   static constexpr std::uint32_t class_of(std::uint64_t ns) {
     const auto c = std::uint32_t(std::bit_width(ns / 64));
@@ -258,20 +258,20 @@ class basic_steady : private urgent_waiters<P, W> {
     return holds >= brief || (P::numa_node() & homes) == home_in(seen);
   }
 
-  /// Bounded polling of the word. A look is one try_lock(); the pause after it is 8 to 24 times as long, at random. A
-  /// look takes long if the line is far away or wanted by many; then looks must be rare, since each delays the holder
-  /// as well.
+  /// Bounded polling of the word. An attempt is one try_lock(); the pause after it is 8 to 24 times as long, at random.
+  /// An attempt takes long if the line is far away or wanted by many; then attempts must be rare, since each delays the
+  /// holder as well.
   bool poll() {
     const std::uint64_t spin_budget = W::parks ? W::spin_budget() : P::limits().spin;
     const bool of_brief = class_in(memory_.load(std::memory_order_relaxed)) < brief;
     std::uint64_t pause = least_pause, now = P::now();
     for (const std::uint64_t end = now + spin_budget; now < end;) {
-      pause_between_looks<P, W>(outer_, is_free, std::uint32_t(pause / 2 + P::random() % pause));
+      pause_between_attempts<P, W>(outer_, is_free, std::uint32_t(pause / 2 + P::random() % pause));
       const std::uint64_t before = P::now();
       if (try_lock()) return true;
       now = P::now();
-      pause = std::clamp((now - before) * looks_apart, of_brief ? std::min(pause + pause / 2, most_pause) : least_pause,
-                         most_pause);
+      pause = std::clamp((now - before) * pause_factor,
+                         of_brief ? std::min(pause + pause / 2, most_pause) : least_pause, most_pause);
     }
     return false;
   }
@@ -359,7 +359,7 @@ class basic_steady : private urgent_waiters<P, W> {
   /// For a while the standby, awake, wants the next unlock to hand the lock over. stand_by() clears the mark again.
   void ask() {
     outer_.fetch_or(impatient, std::memory_order_relaxed);  // h,i,a,m,d -> h,i,a,1,d
-    P::await(outer_, may_enter, std::memory_order_relaxed, look::polling.within(ask_for));
+    P::await(outer_, may_enter, std::memory_order_relaxed, pacing::polling.within(ask_for));
   }
 
   /// Waits until the word differs from `seen` (parking) or the standby may have the lock (spinning); for at most `ns`,
@@ -368,9 +368,9 @@ class basic_steady : private urgent_waiters<P, W> {
     if constexpr (W::parks)
       ns != 0 ? P::park_for(outer_, seen, every_sleeper, ns) : P::park(outer_, seen, every_sleeper);
     else if (ns != 0)
-      P::await(outer_, may_enter, std::memory_order_relaxed, look::polling.within(ns));
+      P::await(outer_, may_enter, std::memory_order_relaxed, pacing::polling.within(ns));
     else
-      P::await(outer_, may_enter, std::memory_order_relaxed, look::polling);
+      P::await(outer_, may_enter, std::memory_order_relaxed, pacing::polling);
   }
 
   // ---- by a holder that came through the queue ------------------------------------------------------------------

@@ -44,7 +44,7 @@ class ttas {
     } else {
       std::uint32_t window = first_window;
       for (const std::uint64_t since = P::now(); P::now() - since < ns; back_off(window))
-        if (P::await(word_, is_free, std::memory_order_relaxed, look::polling.within(ns)) &&
+        if (P::await(word_, is_free, std::memory_order_relaxed, pacing::polling.within(ns)) &&
             three_state::try_lock(word_))
           return true;
       return false;
@@ -64,7 +64,7 @@ class ttas {
       if (!stay_awake()) three_state::park_until_locked<P>(word_);
     } else {
       for (std::uint32_t window = first_window;; back_off(window)) {
-        P::await(word_, is_free, std::memory_order_relaxed, look::polling);
+        P::await(word_, is_free, std::memory_order_relaxed, pacing::polling);
         if (three_state::try_lock(word_)) return;
       }
     }

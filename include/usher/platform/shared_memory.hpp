@@ -65,8 +65,8 @@ static_assert(sizeof(node_slot) == 64);
 inline constexpr std::uint32_t nodes_a_share = 64, most_shares = 256, most_own_shares = 16;
 
 struct alignas(64) share {
-  std::atomic<std::uint64_t> owner;      ///< identify(); 0: free
-  std::atomic<std::uint32_t> look_here;  ///< a node that was free recently
+  std::atomic<std::uint64_t> owner;        ///< identify(); 0: free
+  std::atomic<std::uint32_t> search_from;  ///< a node that was free recently
 };
 
 struct layout {
@@ -182,7 +182,7 @@ struct shared_memory : native {
   static void give_node(node_handle h) {
     auto& slot = base()->nodes[h];
     slot.used.store(0, std::memory_order_release);  // (n2)
-    base()->shares[h / nodes_a_share].look_here.store(h % nodes_a_share, std::memory_order_relaxed);
+    base()->shares[h / nodes_a_share].search_from.store(h % nodes_a_share, std::memory_order_relaxed);
   }
 
   static node_handle cached_node() {
@@ -304,8 +304,8 @@ struct shared_memory : native {
 
   static node_handle take_from(std::uint32_t s) {
     if (s == 0) return no_node;
-    auto& look_here = base()->shares[s].look_here;
-    const std::uint32_t first = look_here.load(std::memory_order_relaxed);
+    auto& search_from = base()->shares[s].search_from;
+    const std::uint32_t first = search_from.load(std::memory_order_relaxed);
     for (std::uint32_t i = 0; i < nodes_a_share; i++) {
       const node_handle h = s * nodes_a_share + (first + i) % nodes_a_share;
       auto& used = base()->nodes[h].used;
@@ -313,7 +313,7 @@ struct shared_memory : native {
       // (n1) acquire: pairs with (n2), the end of the node's use by the thread that gave it back.
       if (used.load(std::memory_order_relaxed) == 0 &&
           used.compare_exchange_strong(none, s, std::memory_order_acquire, std::memory_order_relaxed)) {
-        look_here.store((h + 1) % nodes_a_share, std::memory_order_relaxed);
+        search_from.store((h + 1) % nodes_a_share, std::memory_order_relaxed);
         return h;
       }
     }

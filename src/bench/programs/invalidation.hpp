@@ -30,7 +30,7 @@ class invalidation {
     }
     const std::uint64_t seen = shared_.load(relaxed);
     W::platform::await(
-        shared_, [seen, &t](std::uint64_t v) { return v != seen || t.over(); }, relaxed, look::polling);
+        shared_, [seen, &t](std::uint64_t v) { return v != seen || t.over(); }, relaxed, pacing::polling);
   }
 
  private:

@@ -140,7 +140,7 @@ class reflex {
     // The thread that cleared `idle` sets `told` after that; the end of the run sets it, too. (1) acquire: pairs with
     // the release stores of both. The store below may overwrite that of the end.
     W::platform::await(
-        here.told, [&t](std::uint32_t v) { return v != 0 || t.over(); }, std::memory_order_acquire, look::polling);
+        here.told, [&t](std::uint32_t v) { return v != 0 || t.over(); }, std::memory_order_acquire, pacing::polling);
     here.told.store(0, std::memory_order_relaxed);
   }
 

@@ -38,7 +38,7 @@ const checked_condition* the_condition;
 const scenario* the_scenario;
 
 constexpr std::uint64_t never = checked::never;
-constexpr unsigned without_end = ~0u;           // a number of looks that never runs out
+constexpr unsigned without_end = ~0u;           // a number of rounds that never runs out
 constexpr unsigned forks_at_the_end = ~0u - 1;  // time has run out, and a handler forks before the thread notices
 
 /// The lock below the mutex. A fork is allowed only in certain states of it.
@@ -248,25 +248,25 @@ struct program : rl::test_suite<program<Threads>, Threads> {
 
   struct time_left {
     program* self;
-    unsigned looks;
+    unsigned rounds;
 
-    std::uint64_t look() {
-      if (looks == without_end) return never;
-      if (looks == forks_at_the_end) {
-        looks = 0;
+    std::uint64_t remaining() {
+      if (rounds == without_end) return never;
+      if (rounds == forks_at_the_end) {
+        rounds = 0;
         self->fork(false);
       }
-      return looks == 0 ? 0 : looks--;
+      return rounds == 0 ? 0 : rounds--;
     }
   };
 
   /// Always returns with the mutex held, even after an exception.
-  ending wait(unsigned looks = without_end) {
+  ending wait(unsigned rounds = without_end) {
     const unsigned me = rl::thread_index();
     const unsigned forks_before = world.forks();
-    const bool limited = looks != without_end || rl::rand(2) == 0;
-    time_left time{this, looks};
-    const auto remaining = [](void* t) { return static_cast<time_left*>(t)->look(); };
+    const bool limited = rounds != without_end || rl::rand(2) == 0;
+    time_left time{this, rounds};
+    const auto remaining = [](void* t) { return static_cast<time_left*>(t)->remaining(); };
     if (the_scenario->throws && rl::rand(3) == 0) m.steps.refused[me] = mutex_steps::refuses(1 + rl::rand(2));
     enters[me] = true;
     ending e;
@@ -374,17 +374,17 @@ struct program : rl::test_suite<program<Threads>, Threads> {
     r.was_selected = true;
     r.chain = chain_of[me];
     r.place = ++selected_by[me];
-    see_selection(r, at_tail, [this](auto look_at) {
+    see_selection(r, at_tail, [this](auto visit) {
       for (const record& o : records)
-        if (o.waits()) look_at(o);
+        if (o.waits()) visit(o);
     });
   }
 
   void see_awake(record& r) {
     r.is_awake = true;
     if (r.state == record::handed_over) r.is_back = true;
-    see_awake_in_chain(r, [this](auto look_at) {
-      for (const record& o : records) look_at(o);
+    see_awake_in_chain(r, [this](auto visit) {
+      for (const record& o : records) visit(o);
     });
   }
 

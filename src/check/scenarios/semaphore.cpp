@@ -261,7 +261,7 @@ struct program : rl::test_suite<program<Threads>, Threads> {
     if (had_one) expected++;  // the thread will release it again
     if (rl::rand(2) == 0) the_semaphore->wake_in_child(w);
     begin_child();
-    return the_semaphore->waits(w) || rl::rand(2) == 0 ? wait_end::leave : wait_end::look;
+    return the_semaphore->waits(w) || rl::rand(2) == 0 ? wait_end::leave : wait_end::woken;
   }
 
   // ---- in turn ----------------------------------------------------------------------------------------------
@@ -307,7 +307,7 @@ struct program : rl::test_suite<program<Threads>, Threads> {
   void take_turns(unsigned t) {
     for (;;) {
       checked::await(
-          turn, [t](std::uint32_t v) { return v == t; }, std::memory_order_acquire, look::polling);
+          turn, [t](std::uint32_t v) { return v == t; }, std::memory_order_acquire, pacing::polling);
       const bool over =
           model.steps == 0 && std::ranges::none_of(model.waiters, [](auto& w) { return w.at != nullptr; });
       if (!over) {
@@ -450,7 +450,7 @@ struct program : rl::test_suite<program<Threads>, Threads> {
       wants_handoff = before > since + handoff_after;
       the_semaphore->park(w, rl::rand(2) == 0 ? 0 : never);
       if (!the_semaphore->waits(w)) before = world.clock();
-      return wait_end::look;
+      return wait_end::woken;
     });
   }
   /// By the steps of wait(): the thread learns it at once, so that more schedules show a missing hand-over.
@@ -512,23 +512,23 @@ struct program : rl::test_suite<program<Threads>, Threads> {
 
   bool wait(void* w, manner how) {
     const append_probability chance(the_scenario->lifo ? (rl::rand(2) == 0 ? 0x1p-17 : 0x1p-32) : 1.0);
-    unsigned looks = rl::rand(how == manner::forks ? 4 : 2);
+    unsigned rounds = rl::rand(how == manner::forks ? 4 : 2);
     bool had_one = false;
     const bool has_one = wait(w, chance, [&] {
       if (how == manner::for_ever) {
         the_semaphore->park(w, the_scenario->runs != task::ranks && rl::rand(2) == 0 ? never : 0);
-        return wait_end::look;
+        return wait_end::woken;
       }
-      if (looks != 0) {
-        looks--;
+      if (rounds != 0) {
+        rounds--;
         the_semaphore->park(w, 1);
         // A handler may fork after the wake-up, too; it does so wherever the thread has been granted a credit.
-        if (how != manner::forks || the_semaphore->waits(w)) return wait_end::look;
-        if (!the_semaphore->has_credit(w) && rl::rand(2) == 0) return wait_end::look;
+        if (how != manner::forks || the_semaphore->waits(w)) return wait_end::woken;
+        if (!the_semaphore->has_credit(w) && rl::rand(2) == 0) return wait_end::woken;
       }
       if (how != manner::forks) return how == manner::timed ? wait_end::leave : wait_end::cancel;
       how = manner::timed;
-      looks = rl::rand(2);
+      rounds = rl::rand(2);
       return fork_in_handler(w, had_one);
     });
     if (had_one && !has_one) fail("a thread that was granted a credit has none in the child");

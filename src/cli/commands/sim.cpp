@@ -170,7 +170,7 @@ void print_result(const std::string& point, const sim::machine& m, const sim::re
   }
   j["measured_after_ns"] = r.warm_up_ns;
   j["events"] = r.events;
-  j["looks"] = r.looks;
+  j["looks"] = r.polls;
   j["cpu_s"] = r.cpu_seconds;
   fmt::print("{}\n", j.dump());
 }

@@ -2,7 +2,7 @@
 //
 // A waiter that never sleeps may hold the CPU that the awaited thread needs. So a waiter that polls for longer than
 // about a microsecond yields its CPU between loads; and where the wait has no limit it sleeps for short times in the
-// end, because a thread of lower real-time priority gets no CPU from a yield. await() with look::polling and no limit
+// end, because a thread of lower real-time priority gets no CPU from a yield. await() with pacing::polling and no limit
 // does neither: spin locks need a CPU for each thread.
 #pragma once
 
@@ -34,12 +34,12 @@ struct polling {
   }
 
   template <class Word, class Pred>
-  static auto await(const Word& word, Pred pred, std::memory_order order, look::endless<look::by::polling>)
+  static auto await(const Word& word, Pred pred, std::memory_order order, pacing::endless<pacing::by::polling>)
       -> decltype(word.load()) {
-    for (std::uint64_t looks = 0;; looks++) {
+    for (std::uint64_t polls = 0;; polls++) {
       const auto v = word.load(order);
       if (pred(v)) {
-        count_polls(looks);
+        count_polls(polls);
         return v;
       }
       pause();
@@ -49,14 +49,14 @@ struct polling {
   /// After about a microsecond it yields between loads, for the awaited thread may need this CPU. A yield without
   /// effect costs about as much as a few pauses.
   template <class Word, class Pred>
-  static auto await(const Word& word, Pred pred, std::memory_order order, look::within<look::by::polling> limit)
+  static auto await(const Word& word, Pred pred, std::memory_order order, pacing::within<pacing::by::polling> limit)
       -> std::optional<decltype(word.load())> {
     return await_until(word, pred, order, limit.ns,
                        [](unsigned i) { i < yields_after ? pause() : void(sched_yield()); });
   }
 
   template <class Word, class Pred>
-  static auto await(const Word& word, Pred pred, std::memory_order order, look::within<look::by::yielding> limit)
+  static auto await(const Word& word, Pred pred, std::memory_order order, pacing::within<pacing::by::yielding> limit)
       -> std::optional<decltype(word.load())> {
     return await_until(word, pred, order, limit.ns, [](unsigned) { sched_yield(); });
   }
@@ -65,9 +65,9 @@ struct polling {
   /// let the awaited thread run.
   template <class Word, class Pred>
   static auto await(const Word& word, Pred pred, std::memory_order order,
-                    look::endless<look::by::polling_then_yielding>) -> decltype(word.load()) {
-    if (auto v = await(word, pred, order, look::polling.within(1000))) return *v;
-    if (auto v = await(word, pred, order, look::yielding.within(100000))) return *v;
+                    pacing::endless<pacing::by::polling_then_yielding>) -> decltype(word.load()) {
+    if (auto v = await(word, pred, order, pacing::polling.within(1000))) return *v;
+    if (auto v = await(word, pred, order, pacing::yielding.within(100000))) return *v;
     for (;;) {
       backoff(sleep_from);
       const auto v = word.load(order);
@@ -76,7 +76,7 @@ struct polling {
   }
 
   template <class Word, class Pred>
-  static auto await(const Word& word, Pred pred, std::memory_order order, look::endless<look::by::sleeping> policy)
+  static auto await(const Word& word, Pred pred, std::memory_order order, pacing::endless<pacing::by::sleeping> policy)
       -> decltype(word.load()) {
     for (;; sleep_for(policy.period)) {
       const auto v = word.load(order);
@@ -86,7 +86,7 @@ struct polling {
 
   /// The processor's instructions are determined once.
   template <class Word, class Pred>
-  static auto await(const Word& word, Pred pred, std::memory_order order, look::within<look::by::monitoring> limit)
+  static auto await(const Word& word, Pred pred, std::memory_order order, pacing::within<pacing::by::monitoring> limit)
       -> std::optional<decltype(word.load())> {
     using namespace native_detail;
     auto& known = usher_process_state.monitor;
@@ -104,7 +104,7 @@ struct polling {
         return await_by_monitor<wfet>(word, pred, order, limit.ns, now);
 #endif
       default:
-        return await(word, pred, order, look::polling.within(limit.ns));
+        return await(word, pred, order, pacing::polling.within(limit.ns));
     }
   }
 

@@ -38,7 +38,7 @@ extern process_state* const state_in_use __asm__("usher_process_state_v1_in_use"
 struct [[gnu::visibility("hidden")]] state_check {
   static void run() {
     state_check c;
-    dl_iterate_phdr(look_at, &c);
+    dl_iterate_phdr(check_module, &c);
     if (c.other_ != nullptr) c.report();
   }
 
@@ -56,7 +56,7 @@ struct [[gnu::visibility("hidden")]] state_check {
 
   /// Modules come in the order in which they were loaded; this one ends the search, so that of two modules only the
   /// second one reports.
-  static int look_at(dl_phdr_info* module, std::size_t, void* check) {
+  static int check_module(dl_phdr_info* module, std::size_t, void* check) {
     const note* const n = note_of(*module);
     if (n == nullptr) return 0;
     auto& c = *static_cast<state_check*>(check);

@@ -28,7 +28,7 @@ class foreign_unlock_program : public queue_program {
   }
   void unlock_anothers() {
     checked::await(
-        handed_over, [](std::uint32_t h) { return h == 1; }, std::memory_order_acquire, look::polling);
+        handed_over, [](std::uint32_t h) { return h == 1; }, std::memory_order_acquire, pacing::polling);
     unlock();
   }
 };

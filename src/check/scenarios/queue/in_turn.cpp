@@ -20,7 +20,7 @@ class in_turn_program : public queue_program {
   void take_turns(unsigned t) {
     for (;;) {
       checked::await(
-          turn, [t](std::uint32_t v) { return v == t; }, std::memory_order_acquire, look::polling);
+          turn, [t](std::uint32_t v) { return v == t; }, std::memory_order_acquire, pacing::polling);
       const bool over = steps == 0 && std::ranges::all_of(places, [](const auto& p) { return p.at == nullptr; });
       if (!over) step(t);
       unsigned next = over ? (t + 1) % threads : rl::rand(threads);

@@ -87,9 +87,9 @@ void queue_program::see_selected(record& r) {
   r.chain = chain_of[me];
   r.place = ++selected_by[me];
   if (!r.ordered) return;
-  see_selection(r, at_tail, [this](auto look_at) {
+  see_selection(r, at_tail, [this](auto visit) {
     for (const unsigned s : present())
-      if (records[s].is_listed()) look_at(records[s]);
+      if (records[s].is_listed()) visit(records[s]);
   });
 }
 
@@ -106,8 +106,8 @@ void queue_program::see_awake(record& r) {
     in_a_row++;
     hands_over[me] = true;
   }
-  see_awake_in_chain(r, [this](auto look_at) {
-    for (const unsigned s : present()) look_at(records[s]);
+  see_awake_in_chain(r, [this](auto visit) {
+    for (const unsigned s : present()) visit(records[s]);
   });
 }
 

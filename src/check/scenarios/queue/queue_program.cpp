@@ -46,16 +46,16 @@ queue_program::queue_program(unsigned threads) : threads(threads) {
   }
 }
 
-bool queue_program::wait(manner how, unsigned looks) {
+bool queue_program::wait(manner how, unsigned rounds) {
   const unsigned me = rl::thread_index(), forks = world.forks();
   record& r = begin_waiter({.number = ++arrivals,
-                            .waits_for_ever = how == manner::for_ever || looks == without_end,
+                            .waits_for_ever = how == manner::for_ever || rounds == without_end,
                             .priority = world.priority_of(me)});
   void* const w = r.at;
   the_queue->enter(w, queue(), m, chance());
   r.listed = true;
   unlock();
-  const bool granted = the_queue->await_grant(w, how, looks, gave_up[me]);
+  const bool granted = the_queue->await_grant(w, how, rounds, gave_up[me]);
   if (granted && !r.was_selected) fail("a wait says that a signal has reached it, and none has");
   // A thread that forks in its wait may miss a signal that was not delivered before the fork.
   if (!granted && r.was_selected && world.forks() == forks)
@@ -86,8 +86,8 @@ void queue_program::end_waiter(record& r) {
   the_queue->end_waiter(w);
 }
 
-void queue_program::lock(unsigned looks) {
-  if (looks != 0 || rl::rand(4) != 0 || !the_queue->try_lock(m)) the_queue->lock(m, looks);
+void queue_program::lock(unsigned rounds) {
+  if (rounds != 0 || rl::rand(4) != 0 || !the_queue->try_lock(m)) the_queue->lock(m, rounds);
   see_locked();
   see_lock();
 }

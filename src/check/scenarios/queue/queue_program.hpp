@@ -102,7 +102,7 @@ class queue_program {
 
   bool wait_for_ever() { return rl::rand(2) == 0 ? wait(manner::for_ever) : wait(manner::timed, without_end); }
   /// Returns true if a signal has reached the thread.
-  bool wait(manner how, unsigned looks = rl::rand(2));
+  bool wait(manner how, unsigned rounds = rl::rand(2));
   record& begin_waiter(record begun);
   void end_waiter(record& r);
   /// The slots of the waiters that have not left.
@@ -110,7 +110,7 @@ class queue_program {
 
   // ---- the mutex (queue_program.cpp) ----
 
-  void lock(unsigned looks = rl::rand(8) == 0 ? 1 : 0);
+  void lock(unsigned rounds = rl::rand(8) == 0 ? 1 : 0);
   void unlock();
   /// Ends the thread's last critical section.
   void leave_and_unlock();

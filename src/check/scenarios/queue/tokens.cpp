@@ -26,7 +26,7 @@ class tokens_program : public queue_program {
 
  protected:
   void post() {
-    look_in();
+    lock_briefly();
     for (;;) {
       lock();
       if (to_post.get() == 0) return leave_and_unlock();
@@ -52,7 +52,7 @@ class tokens_program : public queue_program {
 
   void take() {
     if (the_scenario->undoes && rl::rand(2) == 0) come_and_go();
-    look_in();
+    lock_briefly();
     lock();
     while (tokens.get() == 0) wait_for_ever();
     tokens.set(tokens.get() - 1);
@@ -61,7 +61,7 @@ class tokens_program : public queue_program {
 
   void visit(manner how) {
     if (the_scenario->undoes && rl::rand(2) == 0) come_and_go();
-    look_in();
+    lock_briefly();
     lock();
     // A cancelled waiter has forwarded the signal.
     if (!wait(how) || gave_up[rl::thread_index()]) return leave_and_unlock();
@@ -83,7 +83,7 @@ class tokens_program : public queue_program {
   }
 
   /// Locks and unlocks the mutex if it becomes free soon.
-  void look_in() {
+  void lock_briefly() {
     if (rl::rand(4) != 0 || !the_queue->lock_in_time(m)) return;
     see_locked();
     see_lock();

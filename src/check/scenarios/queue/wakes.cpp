@@ -25,7 +25,7 @@ class wakes_program : public queue_program {
       }
       if (outside) the_queue->signal(queue());
       checked::await(
-          returned, [done](std::uint32_t n) { return n > done; }, std::memory_order_relaxed, look::polling);
+          returned, [done](std::uint32_t n) { return n > done; }, std::memory_order_relaxed, pacing::polling);
       done++;
     }
   }
