@@ -1,219 +1,194 @@
 #include "stat/stat_json.hpp"
 
+#include <initializer_list>
 #include <string_view>
 
+#include "support/text/json_fields.hpp"
 #include "record/format.hpp"
 #include "stat/stat_quantities.hpp"
 #include "support/text/utf8.hpp"
 
 namespace usher::cli::stat {
-namespace {
 
 using json = nlohmann::ordered_json;
 
-/// The JSON writer refuses text that is not UTF-8, so such bytes become question marks. It escapes control characters itself.
-std::string valid(std::string_view text) {
-  std::string all;
-  while (!text.empty()) {
-    const std::size_t length = utf8_length(text);
-    if (length == 0) {
-      all += '?';
-      text.remove_prefix(1);
-    } else {
-      all += text.substr(0, length);
-      text.remove_prefix(length);
-    }
-  }
-  return all;
-}
-
-json text_or_null(const std::string& text) {
-  return text.empty() ? json() : json(valid(text));
-}
-
-json or_null(const std::optional<double>& v) {
-  return v ? json(*v) : json();
-}
-
 /// "tid", null if it is not known, and "own_tid" if that is another.
-void add_id(json& j, const char* key, const shown_id& id) {
-  j[key] = id.seen != 0 ? json(id.seen) : json();
-  if (id.own != 0) j[std::string("own_") + key] = id.own;
+template <class S>
+struct id_keys {
+  constexpr id_keys(const char* its_key, shown_id S::*its_member) : key(its_key), member(its_member) {}
+  void write(json& to, const S& s) const {
+    const shown_id& id = s.*member;
+    to[key] = id.seen != 0 ? json(id.seen) : json();
+    if (id.own != 0) to[std::string("own_") + key] = id.own;
+  }
+
+  const char* key;
+  shown_id S::*member;
+};
+
+constexpr auto json_fields(const frame*) {
+  using f = frame;
+  return std::tuple(
+      field("function", &f::function, or_null), field("file", &f::file, or_null), field("line", &f::line, or_null),
+      field("module", &f::module, or_null),
+      computed("offset", [](const f& s) { return s.module.empty() ? json() : json(hexadecimal(s.offset)); }),
+      computed("address", [](const f& s) { return hexadecimal(s.address); }), field("inlined", &f::is_inlined));
 }
 
-json json_of(const frame& f) {
-  return {{"function", text_or_null(f.function)},
-          {"file", text_or_null(f.file)},
-          {"line", f.line != 0 ? json(f.line) : json()},
-          {"module", text_or_null(f.module)},
-          {"offset", f.module.empty() ? json() : json(hexadecimal(f.offset))},
-          {"address", hexadecimal(f.address)},
-          {"inlined", f.is_inlined}};
+constexpr auto json_fields(const stack*) {
+  return std::tuple(field("frames", &stack::frames), field("cut", &stack::is_cut));
 }
 
-void add(json& j, const stack& s) {
-  json frames = json::array();
-  for (const frame& f : s.frames) frames.push_back(json_of(f));
-  j["frames"] = std::move(frames);
-  j["cut"] = s.is_cut;
+constexpr auto json_fields(const charged_stack*) {
+  using c = charged_stack;
+  return std::tuple(field("count", &c::count), field("waited", &c::waited), flat(&c::where));
 }
 
-json json_of(const stack& s) {
-  json j;
-  add(j, s);
+constexpr auto json_fields(const durations*) {
+  using d = durations;
+  return std::tuple(field("count", &d::count), field("total", &d::total), field("median", &d::median),
+                    field("p99", &d::p99), field("longest", &d::longest));
+}
+
+constexpr auto json_fields(const admission*) {
+  using a = admission;
+  return std::tuple(field("acquisitions", &a::acquisitions), field("windows", &a::windows),
+                    field("owner_changes", &a::owner_changes), field("lwss", &a::lwss), field("mttr", &a::mttr),
+                    field("gini", &a::gini), field("rstddev", &a::rstddev));
+}
+
+constexpr auto json_fields(const thread_share*) {
+  using t = thread_share;
+  return std::tuple(id_keys("tid", &t::tid), field("waits", &t::waits), field("waited", &t::waited));
+}
+
+constexpr auto json_fields(const ways_of_waiting*) {
+  using w = ways_of_waiting;
+  return std::tuple(field("polls", &w::polls), field("sleeps", &w::sleeps), field("hand_overs", &w::grants));
+}
+
+static json waiting_of(const counts& c) {
+  json j = json_value(c.waiting);
+  j["hidden"] = c.waiting_is_hidden;
   return j;
 }
 
-json json_of(const std::vector<charged_stack>& stacks) {
-  json all = json::array();
-  for (const charged_stack& s : stacks) {
-    json j = {{"count", s.count}, {"waited", s.waited}};
-    add(j, s.where);
-    all.push_back(std::move(j));
-  }
-  return all;
+static json holding_of(const counts& c) {
+  if (c.holding.count == 0) return {};
+  json j = json_value(c.holding);
+  if (c.holding.longest == 0) j["longest"] = nullptr;  // not recorded without a waiter
+  j["exact"] = c.holding_is_exact;
+  j["timed"] = c.holds_timed;
+  return j;
 }
 
-json json_of(const durations& d) {
-  return {{"count", d.count},
-          {"total", d.total},
-          {"median", or_null(d.median)},
-          {"p99", or_null(d.p99)},
-          {"longest", d.longest}};
+/// The keys of all kinds of objects.
+constexpr auto json_fields(const counts*) {
+  using c = counts;
+  return std::tuple(field("acquisitions", &c::acquisitions), field("contended", &c::contended),
+                    computed("waiting", waiting_of), field("most_waiting", &c::most_waiting),
+                    field("still_waiting", &c::still_waiting), field("timeouts", &c::timeouts),
+                    field("failed_tries", &c::failed_tries), computed("holding", holding_of),
+                    field("held_share", &c::held_share), field("ways", &c::ways), field("signals", &c::signals),
+                    field("unheard", &c::unheard), field("woken", &c::woken), field("herd", &c::herd),
+                    field("threads", &c::threads), field("more_threads", &c::has_more_threads));
 }
 
-json json_of(const std::optional<admission>& a) {
-  if (!a) return {};
-  return {{"acquisitions", a->acquisitions},
-          {"windows", a->windows},
-          {"owner_changes", a->owner_changes},
-          {"lwss", a->lwss},
-          {"mttr", a->mttr},
-          {"gini", a->gini},
-          {"rstddev", a->rstddev}};
+static void erase_keys_of_other_kinds(json& j, kind what) {
+  const bool is_mutex = what == kind::mutex, is_condition = what == kind::condition;
+  const auto erase = [](json& from, std::initializer_list<const char*> keys) {
+    for (const char* key : keys) from.erase(key);
+  };
+  if (is_condition) erase(j["waiting"], {"hidden"});
+  if (is_condition) erase(j, {"contended", "failed_tries"});
+  if (is_mutex) erase(j, {"signals"});
+  if (!is_mutex) erase(j, {"holding", "held_share", "ways"});
+  if (!is_condition) erase(j, {"unheard", "woken", "herd"});
 }
 
-/// Keys that a kind of object does not have are absent.
-void add(json& j, kind what, const counts& c) {
-  j["acquisitions"] = c.acquisitions;
-  if (what != kind::condition) j["contended"] = c.contended;
-  j["waiting"] = json_of(c.waiting);
-  if (what != kind::condition) j["waiting"]["hidden"] = c.waiting_is_hidden;
-  j["most_waiting"] = c.most_waiting;
-  j["still_waiting"] = c.still_waiting;
-  j["timeouts"] = c.timeouts;
-  if (what != kind::condition) j["failed_tries"] = c.failed_tries;
-  if (what == kind::mutex) {
-    j["holding"] = nullptr;
-    if (c.holding.count != 0) {
-      j["holding"] = json_of(c.holding);
-      if (c.holding.longest == 0) j["holding"]["longest"] = nullptr;  // not recorded without a waiter
-      j["holding"]["exact"] = c.holding_is_exact;
-      j["holding"]["timed"] = c.holds_timed;
-    }
-    j["held_share"] = or_null(c.held_share);
-    j["ways"] = nullptr;
-    if (c.ways) j["ways"] = {{"polls", c.ways->polls}, {"sleeps", c.ways->sleeps}, {"hand_overs", c.ways->grants}};
-  } else {
-    j["signals"] = c.signals;
-  }
-  if (what == kind::condition) {
-    j["unheard"] = c.unheard;
-    j["woken"] = c.woken;
-    j["herd"] = c.herd;
-  }
-  json threads = json::array();
-  for (const thread_share& t : c.threads) {
-    json one;
-    add_id(one, "tid", t.tid);
-    one["waits"] = t.waits;
-    one["waited"] = t.waited;
-    threads.push_back(std::move(one));
-  }
-  j["threads"] = std::move(threads);
-  j["more_threads"] = c.has_more_threads;
+constexpr auto json_fields(const object_row*) {
+  using o = object_row;
+  return std::tuple(field("name", &o::name), computed("address", [](const o& s) { return hexadecimal(s.address); }),
+                    id_keys("pid", &o::pid), flat(&o::seen), field("order", &o::order));
 }
 
-const char* name_of(kind k) {
+constexpr const char* name_of(kind k) {
   return k == kind::mutex ? "mutex" : k == kind::condition ? "condition" : "semaphore";
 }
 
-json json_of(const object_row& o, kind what) {
-  json j = {{"name", valid(o.name)}, {"address", hexadecimal(o.address)}};
-  add_id(j, "pid", o.pid);
-  add(j, what, o.seen);
-  j["order"] = json_of(o.order);
-  return j;
+constexpr auto json_fields(const row*) {
+  using r = row;
+  return std::tuple(computed("kind", [](const r& s) { return name_of(s.what); }), field("name", &r::name),
+                    field("rule", &r::rule, or_null), field("verdict", &r::verdict, or_null),
+                    field("command", &r::command, or_null), field("module", &r::module, or_null),
+                    field("place", &r::place), field("by_init", &r::by_init), field("embedded", &r::embedded),
+                    field("first_locked", &r::first_locked, or_null), field("objects", &r::objects),
+                    field("gone", &r::gone), flat(&r::seen), field("order", &r::order), field("holders", &r::holders),
+                    field("waiters", &r::waiters), field("each", &r::each));
 }
 
-json json_of(const row& r) {
-  json j = {{"kind", name_of(r.what)},
-            {"name", valid(r.name)},
-            {"rule", text_or_null(r.rule)},
-            {"verdict", text_or_null(r.verdict)},
-            {"command", text_or_null(r.command)},
-            {"module", text_or_null(r.module)},
-            {"place", json_of(r.place)},
-            {"by_init", r.by_init},
-            {"embedded", r.embedded},
-            {"first_locked", text_or_null(r.first_locked)},
-            {"objects", r.objects},
-            {"gone", r.gone}};
-  add(j, r.what, r.seen);
-  j["order"] = json_of(r.order);
-  j["holders"] = json_of(r.holders);
-  j["waiters"] = json_of(r.waiters);
-  j["each"] = json::array();
-  for (const object_row& o : r.each) j["each"].push_back(json_of(o, r.what));
-  return j;
+constexpr auto json_fields(const attach_cost*) {
+  using a = attach_cost;
+  return std::tuple(field("stopped_seconds", &a::seconds), field("stopped_threads", &a::threads));
 }
 
-json json_of(const std::optional<attach_cost>& a) {
-  return a ? json{{"stopped_seconds", a->seconds}, {"stopped_threads", a->threads}} : json();
+constexpr auto json_fields(const deadlock::thread*) {
+  using t = deadlock::thread;
+  return std::tuple(id_keys("tid", &t::tid), field("waits_for", &t::waits_for),
+                    computed("address", [](const t& s) { return hexadecimal(s.address); }), field("stack", &t::where));
 }
 
-json json_of(const deadlock& d) {
-  json threads = json::array();
-  for (const deadlock::thread& t : d.threads) {
-    json one;
-    add_id(one, "tid", t.tid);
-    one["waits_for"] = valid(t.waits_for);
-    one["address"] = hexadecimal(t.address);
-    one["stack"] = json_of(t.where);
-    threads.push_back(std::move(one));
+constexpr auto json_fields(const deadlock*) {
+  return std::tuple(field("seconds", &deadlock::seconds), field("threads", &deadlock::threads));
+}
+
+constexpr auto json_fields(const report*) {
+  using r = report;
+  return std::tuple(
+      computed("version", [](const r&) { return json_version; }), field("usher", &r::usher),
+      field("command", &r::command),
+      computed("pid", [](const r& s) { return s.pid.seen != 0 ? json(s.pid.seen) : json(); }), field("lock", &r::lock),
+      field("seconds", &r::seconds), field("processes", &r::processes), field("threads", &r::threads),
+      field("thread_seconds", &r::thread_seconds),
+      computed("waited",
+               [](const r& s) {
+                 return json{{"mutex", s.waited[0]}, {"condition", s.waited[1]}, {"semaphore", s.waited[2]}};
+               }),
+      field("rule", &r::rule, or_null), field("verdict", &r::verdict, or_null), field("next", &r::next, or_null),
+      field("deadlocks", &r::deadlocks), field("attached", &r::attached),
+      field("others_cpu_share", &r::others_cpu_share),
+      // for `failed_tries` of mutexes and semaphores, and for `unheard` signals, by object
+      computed("counting",
+               [](const r&) {
+                 return json{{"exact_up_to", record::counted_exactly}, {"then_one_in", record::roughly}};
+               }),
+      field("remarks", &r::remarks), field("rows", &r::rows));
+}
+
+/// The JSON writer refuses text that is not UTF-8, so such bytes become question marks. It escapes control characters itself.
+static void make_valid(json& j) {
+  if (j.is_structured()) {
+    for (json& part : j) make_valid(part);
+  } else if (j.is_string()) {
+    std::string valid;
+    for (std::string_view text = j.get_ref<const std::string&>(); !text.empty();) {
+      const std::size_t length = utf8_length(text);
+      valid += length == 0 ? "?" : text.substr(0, length);
+      text.remove_prefix(length == 0 ? 1 : length);
+    }
+    j = std::move(valid);
   }
-  return {{"seconds", d.seconds}, {"threads", std::move(threads)}};
 }
 
-}  // namespace
-
-nlohmann::ordered_json as_json(const report& r) {
-  json command = json::array(), rows = json::array(), deadlocks = json::array(), remarks = json::array();
-  for (const std::string& word : r.command) command.push_back(valid(word));
-  for (const row& i : r.rows) rows.push_back(json_of(i));
-  for (const deadlock& d : r.deadlocks) deadlocks.push_back(json_of(d));
-  for (const std::string& remark : r.remarks) remarks.push_back(valid(remark));
-  json all = {{"version", json_version},
-              {"usher", valid(r.usher)},
-              {"command", std::move(command)},
-              {"pid", r.pid.seen != 0 ? json(r.pid.seen) : json()},
-              {"lock", valid(r.lock)},
-              {"seconds", r.seconds},
-              {"processes", r.processes},
-              {"threads", r.threads},
-              {"thread_seconds", r.thread_seconds},
-              {"waited", {{"mutex", r.waited[0]}, {"condition", r.waited[1]}, {"semaphore", r.waited[2]}}},
-              {"rule", text_or_null(r.rule)},
-              {"verdict", text_or_null(r.verdict)},
-              {"next", text_or_null(r.next)},
-              {"deadlocks", std::move(deadlocks)},
-              {"attached", json_of(r.attached)},
-              {"others_cpu_share", or_null(r.others_cpu_share)},
-              // for `failed_tries` of mutexes and semaphores, and for `unheard` signals, by object
-              {"counting", {{"exact_up_to", record::counted_exactly}, {"then_one_in", record::roughly}}},
-              {"remarks", std::move(remarks)},
-              {"rows", std::move(rows)}};
+json as_json(const report& r) {
+  json all = json_value(r);
+  for (std::size_t i = 0; i < r.rows.size(); i++) {
+    json& one = all["rows"][i];
+    erase_keys_of_other_kinds(one, r.rows[i].what);
+    for (json& object : one["each"]) erase_keys_of_other_kinds(object, r.rows[i].what);
+  }
   if (r.pid.own != 0) all["own_pid"] = r.pid.own;
+  make_valid(all);
   return all;
 }
 

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
-#include <stdexcept>
 
 #include "cli/checking/check_results.hpp"
 
@@ -10,11 +9,7 @@ namespace usher::cli::checking {
 
 nlohmann::ordered_json json_of(const results& r);
 
-/// The JSON is no result of a check, or of an unknown format; the text says which.
-struct unreadable : std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
-/// Throws unreadable.
+/// Throws bad_input, whose text is an error message for users.
 results results_from(const nlohmann::json& j);
 
 }  // namespace usher::cli::checking

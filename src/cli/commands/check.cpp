@@ -113,7 +113,7 @@ int show(const check_options& o) {
     const checking::results r = checking::results_from(said);
     fmt::print("{}{}", checking::table_text(r, terminal_width()), failures_and_summary(r, terminal_width()));
     return 0;
-  } catch (const std::runtime_error& e) {  // bad_input, checking::unreadable
+  } catch (const bad_input& e) {
     report_error("--show {}: {}", o.show, e.what());
   }
   return bad_usage;

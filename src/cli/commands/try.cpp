@@ -171,8 +171,6 @@ int show(const try_options& o) {
     return write_files(t, o, files) ? 0 : int{cannot_start};
   } catch (const bad_input& e) {
     report_error("--show {}: {}", o.show, e.what());
-  } catch (const trial::unreadable& e) {
-    report_error("--show {}: {}", o.show, e.what());
   }
   return bad_usage;
 }

@@ -12,18 +12,19 @@
 
 #include "cli/sweep/point_settings.hpp"
 #include "support/text/input_file.hpp"
+#include "support/text/json_fields.hpp"
 
 namespace usher::cli {
 
 using nlohmann::ordered_json;
 
-namespace {
-
 // ---- values ----------------------------------------------------------------------------------------------------------
 
-ordered_json to_json(const machine_value& v) {
+static ordered_json to_json(const machine_value& v) {
   return v.is_text ? ordered_json(v.text) : ordered_json::parse(v.text);
 }
+
+namespace {
 
 machine_value value_of(const ordered_json& j) {
   return j.is_string() ? machine_value{j.get<std::string>(), true} : machine_value{j.dump(), false};
@@ -74,37 +75,11 @@ ordered_json to_json(const machine_settings& settings) {
   return j;
 }
 
+constexpr auto json_fields(const varied_number*) {
+  return std::tuple(field("key", &varied_number::key), field("value", &varied_number::value));
+}
+
 namespace {
-
-/// Writes the value of a key, unless the value is the default and the key is not needed.
-struct value_to_json {
-  ordered_json& to;
-  const point_key& k;
-
-  void operator()(bool value) const {
-    if (value) to[k.key] = true;
-  }
-  template <std::unsigned_integral T>
-  void operator()(T value) const {
-    if (value != 0 || k.need != needed::no) to[k.key] = value;
-  }
-  void operator()(const std::string& value) const {
-    if (!value.empty() || k.need != needed::no) to[k.key] = value;
-  }
-  template <class T>
-  void operator()(const std::optional<T>& value) const {
-    if (value) to[k.key] = *value;
-  }
-  void operator()(const std::map<std::string, long>& values) const {
-    for (const auto& [name, value] : values) to[k.key][name] = value;
-  }
-  void operator()(const machine_settings& settings) const {
-    if (!settings.empty()) to[k.key] = to_json(settings);
-  }
-  void operator()(const std::optional<varied_number>& v) const {
-    if (v) to[k.key] = {{"key", v->key}, {"value", to_json(v->value)}};
-  }
-};
 
 /// Reads the value of a key. Without the key the value stays as it is.
 struct value_from_json {
@@ -141,7 +116,12 @@ struct value_from_json {
 
 ordered_json to_json(const sweep_point& p) {
   ordered_json j;
-  for (const point_key& k : point_keys) std::visit([&](auto member) { value_to_json{j, k}(p.*member); }, k.member);
+  for (const point_key& k : point_keys)
+    std::visit(
+        [&](auto member) {
+          if (k.need != needed::no || !is_empty(p.*member)) j[k.key] = json_value(p.*member);
+        },
+        k.member);
   return j;
 }
 

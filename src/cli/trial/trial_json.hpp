@@ -2,7 +2,6 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
-#include <stdexcept>
 
 #include "cli/trial/trial_results.hpp"
 
@@ -10,11 +9,7 @@ namespace usher::cli::trial {
 
 nlohmann::ordered_json json_of(const trial_results& t);
 
-/// The JSON is not the result of a trial, or has an unknown format. The text is an error message for users.
-struct unreadable : std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
-/// Throws unreadable.
+/// Throws bad_input, whose text is an error message for users.
 trial_results trial_from(const nlohmann::json& j);
 
 }  // namespace usher::cli::trial
