@@ -1,4 +1,4 @@
-// A report as JSON: docs/stat.md has the schema. Times are seconds; unknown values are null.
+// A report as JSON: docs/schema/stat.json describes it. Times are seconds; unknown values are null.
 #pragma once
 
 #include <nlohmann/json.hpp>

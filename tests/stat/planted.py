@@ -13,12 +13,23 @@ import subprocess
 import tempfile
 import unittest
 
+try:
+    import jsonschema
+except ImportError:
+    jsonschema = None
+
 USHER = os.environ["USHER_BIN"]
 LIBRARY = os.environ["USHER_LIB"]
 PROGRAMS = pathlib.Path(os.environ["USHER_PROGRAMS"])
 SOURCES = pathlib.Path(__file__).resolve().parent / "programs"
 LIMIT = 60
 ATTEMPTS = 20
+
+
+def schema():
+    """Returns the validator of docs/schema/stat.json, or None without jsonschema."""
+    text = (pathlib.Path(__file__).resolve().parents[2] / "docs" / "schema" / "stat.json").read_text()
+    return jsonschema and jsonschema.Draft202012Validator(json.loads(text))
 
 
 def marked(words):

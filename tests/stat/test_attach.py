@@ -15,6 +15,8 @@ import time
 import unittest
 from pathlib import Path
 
+from planted import schema
+
 USHER, LIBRARY = os.environ["USHER_BIN"], os.environ["USHER_LIB"]
 PROGRAM = os.environ["USHER_PROGRAMS"] + "/attached"
 LIMIT = 60
@@ -102,7 +104,10 @@ class Stops(Attach):
     def test_a_thread_in_vfork_does_not_keep_the_others_waiting(self):
         """The child of vfork ends with the program: an observer that waits for the thread never ends."""
         with Program("vfork") as program:
-            self.assert_recorded(self.report(program.pid))
+            report = self.report(program.pid)
+            self.assert_recorded(report)
+            if valid := schema():
+                valid.validate(report)
             self.assertTrue(program.is_alive())
 
     def test_many_threads(self):

@@ -5,7 +5,7 @@ other processes in this namespace. Each test is skipped if such a namespace cann
 import subprocess
 import unittest
 
-from planted import PROGRAMS, Planted
+from planted import PROGRAMS, Planted, schema
 
 APART = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"]
 
@@ -38,6 +38,8 @@ class Apart(Planted):
             for one in row["each"]:
                 self.assert_two_ids(one, "pid")
                 self.assertEqual(one["own_pid"], 1)
+        if valid := schema():
+            valid.validate(run.report)
         self.assertFalse([one for one in run.report["remarks"] if "lived on" in one], run.report["remarks"])
 
     def test_a_deadlock(self):

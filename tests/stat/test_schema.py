@@ -1,0 +1,48 @@
+#!/usr/bin/env python3
+"""The JSON of `usher stat` must be as docs/schema/stat.json says, and the schema must refuse other keys. The keys of processes that are
+attached to or have own ids are tested in test_attach.py and test_namespaces.py."""
+
+import copy
+import unittest
+
+from planted import PROGRAMS, Planted, schema
+
+
+def objects_in(value, path=()):
+    """Yields (path, object) of each JSON object, a path without the indices of lists."""
+    if isinstance(value, dict):
+        yield path, value
+    for key, part in value.items() if isinstance(value, dict) else ((None, one) for one in value) if isinstance(value, list) else ():
+        yield from objects_in(part, (*path, key) if key else path)
+
+
+@unittest.skipUnless(schema(), "no jsonschema")
+class Schema(Planted):
+    SCENARIOS = ("kinds", "timeouts", "tries", "signals", "herd", "credits")
+
+    def reports(self):
+        for lock in (None, "loiter"):
+            for scenario in self.SCENARIOS:
+                yield f"{scenario} {lock}", self.stat(scenario, lock=lock).report
+        yield "in a circle", self.stat("opposite-order", "--duration", "1.6", status=None).report
+        yield "embedded", self.stat("all", command=[str(PROGRAMS / "embedded_recorded"), "all"]).report
+
+    def test_reports_are_as_it_says(self):
+        valid, tried = schema(), set()
+        valid.check_schema(valid.schema)
+        for name, report in self.reports():
+            with self.subTest(report=name):
+                self.assertEqual([(list(e.absolute_path), e.message) for e in valid.iter_errors(report)], [])
+                kinds = [row["kind"] for row in report["rows"]]
+                for path, _ in objects_in(report):  # each kind of object gets another key, once for each kind of row
+                    if (path, *kinds) in tried:
+                        continue
+                    tried.add((path, *kinds))
+                    changed = copy.deepcopy(report)
+                    next(one for where, one in objects_in(changed) if where == path)["unknown_key"] = 1
+                    self.assertFalse(valid.is_valid(changed), path)
+        self.assertGreater(len(tried), 40)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
