@@ -100,7 +100,7 @@ fuzz: deps
 	@mkdir -p build/fuzz
 	@cmake -S . -B build/fuzz -G Ninja -DUSHER_FUZZ=ON -DCMAKE_BUILD_TYPE=None -DCMAKE_C_COMPILER=clang-16 -DCMAKE_CXX_COMPILER=clang++-16 \
 	  '-DCMAKE_C_FLAGS=$(FUZZ_FLAGS)' '-DCMAKE_CXX_FLAGS=$(FUZZ_FLAGS)' '-DUSHER_LOCKS=steady;pthread' \
-	  -DUSHER_BUILD_CHECKER=OFF -DUSHER_BUILD_EXAMPLES=OFF -DUSHER_BUILD_CHARTS=OFF > build/fuzz/configure.log 2>&1 || { cat build/fuzz/configure.log; exit 1; }
+	  -DUSHER_BUILD_CHECKER=OFF -DUSHER_BUILD_EXAMPLES=OFF > build/fuzz/configure.log 2>&1 || { cat build/fuzz/configure.log; exit 1; }
 	@cmake --build build/fuzz -j $(JOBS) --target usher_fuzz
 	@python3 tests/fuzz/run.py --build build/fuzz --seconds $(FUZZ_SECONDS) --jobs $(JOBS)
 

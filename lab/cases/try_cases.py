@@ -29,7 +29,6 @@ C_LIBRARY = "pthread"
 MOST_CANDIDATES = 4  # of usher try without --locks
 FORMAT = 2  # of usher try --json; results in another format count as missing
 CHART_THREADS = 8  # one chart a case
-CHARTS = ["svg", "png"]
 HINT = " (tools/deps.sh try installs what these cases need)"
 
 
@@ -82,10 +81,10 @@ def measure(case, threads, place, folder, options):
     """Runs one `usher try`; its result is in the output folder afterwards."""
     case = case.at(threads, options.seconds)
     words = trial(case, options)
-    raw, chart = folder / "result.json", folder / f"chart.{options.charts}"
+    raw, chart = folder / "result.json", folder / "chart.svg"
     for left in (raw, chart):
         left.unlink(missing_ok=True)
-    draw = options.charts != "none" and threads == CHART_THREADS
+    draw = threads == CHART_THREADS
     outcome, late = guarded(place, [str(place.build.usher), *words[1:], "--quiet", "--json", str(raw),
                                     *(["--chart", str(chart)] if draw else []), "--", *case.words()],
                             outside_limit(options), place.environment(None, case.environment), folder)
@@ -106,9 +105,7 @@ def measure(case, threads, place, folder, options):
                         "warmup": options.warmup, "seconds": options.seconds, **rounds.origin(place.build),
                         "packages": place.versions(case.packages()), "result": result})
     if draw and chart.is_file():
-        for left in CHARTS:
-            target.with_suffix(f".{left}").unlink(missing_ok=True)
-        shutil.copyfile(chart, target.with_suffix(f".{options.charts}"))
+        shutil.copyfile(chart, target.with_suffix(".svg"))
     if outcome.status != 0:
         raise Failed("a run failed, hung or printed something else; kept, the result says what")
 
@@ -285,11 +282,10 @@ def case_block(case, folder, page, options):
     if not documents:
         return "\n".join(block + ["Not measured yet."])
     block.append(case_table(case, documents))
-    for form in CHARTS:
-        chart = folder / f"{case.name}-{CHART_THREADS}.{form}"
-        if chart.is_file():
-            block += ["", f"![{case.title} at {CHART_THREADS} threads: speed-up over the C library's mutex by lock]"
-                          f"({os.path.relpath(chart, page.parent)})"]
+    chart = folder / f"{case.name}-{CHART_THREADS}.svg"
+    if chart.is_file():
+        block += ["", f"![{case.title} at {CHART_THREADS} threads: speed-up over the C library's mutex by lock]"
+                      f"({os.path.relpath(chart, page.parent)})"]
     return "\n".join(block)
 
 
@@ -370,8 +366,6 @@ def parsed():
     parser.add_argument("--timeout", type=float, default=20, metavar="S", help="a run is killed after so long (20)")
     parser.add_argument("--limit", type=float, default=0, metavar="S",
                         help="one `usher try` may take so long (as its number of runs demands)")
-    parser.add_argument("--charts", choices=CHARTS + ["none"], default="svg",
-                        help=f"a chart a case, at {CHART_THREADS} threads (svg)")
     parser.add_argument("--again", action="store_true", help="measure existing results again")
     parser.add_argument("--out", type=Path, default=TREE / "lab/results/try", metavar="DIR",
                         help="where results go (lab/results/try)")

@@ -5,9 +5,6 @@ import time
 import unittest
 
 _usher = os.path.realpath(os.environ["USHER_BIN"])
-needs_charts = unittest.skipUnless(
-    os.path.exists(os.path.join(os.path.dirname(os.path.dirname(_usher)), "lib", "libusher-draw.so")),
-    "there is no libusher-draw.so: USHER_BUILD_CHARTS=OFF")
 needs_simulator = unittest.skipUnless(os.path.exists(os.path.join(os.path.dirname(_usher), "usher_bench")),
                                       "there is no usher_bench: USHER_BUILD_SIMULATOR=OFF")
 has_stat = os.path.exists(os.path.join(os.path.dirname(_usher), "usher_stat"))

@@ -6,14 +6,14 @@ USHER_BIN is the command, USHER_LIB the library.
 
 import json
 import os
+import re
 import shutil
-import struct
 import subprocess
 import tempfile
 import time
 import unittest
 
-from refusals import Refusals, needs_charts
+from refusals import Refusals
 
 USHER = os.environ["USHER_BIN"]
 LIBRARY = os.environ.get("USHER_LIB", "")
@@ -191,17 +191,10 @@ class Said(Bench):
 
 
 class Charts(Bench):
-    def sizes(self, name):
-        with open(name, "rb") as file:
-            content = file.read()
-        self.assertEqual(content[:8], b"\x89PNG\r\n\x1a\n")
-        return struct.unpack(">II", content[16:24])
-
     def content(self, name):
         with open(name, "rb") as file:
             return file.read()
 
-    @needs_charts
     def test_charts_of_the_same_data_are_the_same(self):
         arguments = ("mutexbench", "--locks", "ticket-spin,mcs-spin", "--threads", "1,2,20", "--seeds", "2", "--ms", "0.05", "--quiet")
         data, first = self.file("data.json"), self.file("first.svg")
@@ -210,13 +203,10 @@ class Charts(Bench):
         text = self.content(first).decode()
         for word in ("<svg", "<title>mutexbench on x5-2: median and range of 2 seeds", "threads", "operations a microsecond", "ticket-spin: 1: ", ", 20: "):
             self.assertIn(word, text)
-        for ending in ("svg", "PNG"):
-            names = [self.file(f"again.{ending}") for _ in range(2)]
-            for command, name in zip(("sim", "bench"), names):
-                self.assertEqual(self.usher(command, "--merge", data, "--chart", name).returncode, 0)
-            self.assertEqual(self.content(names[0]), self.content(names[1]))
-        self.assertEqual(self.content(first), self.content(self.merged(data)))
-        self.assertEqual(self.sizes(names[0])[0], 800)
+        for command in ("sim", "bench"):
+            again = self.file(f"{command}.SVG")
+            self.assertEqual(self.usher(command, "--merge", data, "--chart", again).returncode, 0)
+            self.assertEqual(self.content(first), self.content(again))
 
     def merged(self, *data):
         name = self.file("merged.svg")
@@ -232,35 +222,33 @@ class Charts(Bench):
         for word in ("ideal on several machines", "ticket-spin x5-2:", "commit"):
             self.assertIn(word, text)
 
-    @needs_charts
     def test_many_locks_make_it_higher(self):
         point = json.loads(self.usher("bench", "ideal", "--locks", "ticket", "--threads", "1", "--rounds", "1", "--list-points").stdout.split("'")[1])
         with open(name := self.file("lines"), "w") as file:
             for i in range(60):
                 for threads in (1, 2):
                     print(json.dumps({**point, "lock": f"lock-{i}", "threads": threads, "throughput": i, "operations": [i]}), file=file)
-        chart = self.file("out.png")
+        chart = self.file("out.svg")
         done = self.usher("bench", "--merge", name, "--chart", chart, "--details")
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         self.assertIn("lock ", done.stdout.splitlines()[1])
-        self.assertGreater(self.sizes(chart)[1], 60 * 19)
+        self.assertGreater(int(re.search(r' height="([0-9]+)px"', self.content(chart).decode())[1]), 60 * 19)
 
 
 class Refused(Bench):
-    @needs_charts
     def test_wrong_options_are_one_line_and_2(self):
         both = self.file("both.svg")
         for arguments, word in (([], "workload"), (["nonsense"], "nonsense"), (["ideal", "--locks", "tiket"], "'ticket'"),
                                 (["ideal", "--threads", "0"], "'0'"), (["ideal", "--threads", "4..2"], "backwards"),
                                 (["mutexbench", "--set", "cs"], "NAME=NUMBER"), (["mutexbench", "--set", "no=1"], "'no'"),
                                 (["mutexbench", "--set", "cs=-1"], "cs"), (["ideal", "--rounds", "0"], "--rounds"),
-                                (["ideal", "--seconds", "0"], "--seconds"), (["ideal", "--chart", "x.gif"], ".png"),
+                                (["ideal", "--seconds", "0"], "--seconds"), (["ideal", "--chart", "x.gif"], ".svg"),
+                                (["ideal", "--chart", "x.png"], "rsvg-convert"),
                                 (["ideal", "--json", both, "--chart", both], "same file"), (["ideal", "--machine", "x5-2"], "--machine"),
                                 (["--merge", "/dev/null", "--threads", "2"], "--threads"), (["--point", "x"], "point"), (["--point", "{}"], "point")):
             with self.subTest(arguments=arguments):
                 self.assert_refused(self.usher("bench", *arguments), 2, word)
 
-    @needs_charts
     def test_files_that_cannot_be_used(self):
         for status, arguments in ((125, ["ideal", "--json", "/nonexistent/x"]), (125, ["ideal", "--chart", "/nonexistent/x.svg"]),
                                   (2, ["--merge", "/nonexistent/x"]), (2, ["--merge", __file__])):

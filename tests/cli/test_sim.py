@@ -17,7 +17,7 @@ try:
 except ImportError:
     jsonschema = None
 
-from refusals import EVIL, Refusals, needs_charts, with_evil
+from refusals import EVIL, Refusals, with_evil
 
 USHER = os.environ["USHER_BIN"]
 LIMIT = 100
@@ -337,7 +337,6 @@ class Sim(Refusals, unittest.TestCase):
             text = svg.read()
         return re.search("<title>(.*?)</title>.*?<desc>(.*?)</desc>", text, re.S).groups()
 
-    @needs_charts
     def test_charts_of_other_metrics(self):
         points = self.points("--locks", self.lock, "--threads", "2,8", "--seeds", "3")
         middle = sorted(p["wait_ns"]["mean"] for p in points if p["threads"] == 8)[1]
@@ -349,7 +348,6 @@ class Sim(Refusals, unittest.TestCase):
             with self.subTest(metric):
                 self.assertIn(axis, self.chart_of("--merge", self.file("out.json"), "--chart-metric", metric, "--log-x")[1])
 
-    @needs_charts
     def test_a_chart_over_a_number_of_the_machine(self):
         title, words = self.chart_of("mutexbench", "--ms", "0.1", "--locks", self.lock, "--threads", "4", "--vary",
                                      "coherence.poll_period=10,20,40")
@@ -357,7 +355,6 @@ class Sim(Refusals, unittest.TestCase):
         self.assertTrue(words.startswith("operations a microsecond; more is better; by coherence.poll_period\n"), words)
         self.assertRegex(words, rf"{self.lock}: 10: .*, 20: .*, 40: ")
 
-    @needs_charts
     def test_a_chart_says_what_has_not_settled(self):
         done = self.storm("--chart", self.file("storm.svg"))
         self.assertEqual(done.returncode, 0, done)
@@ -366,7 +363,6 @@ class Sim(Refusals, unittest.TestCase):
         self.assertEqual(text.count(" not settled"), 2)  # the point, and the meaning of hollow symbols
         self.assertIn("hollow", text)
 
-    @needs_charts
     def test_charts_that_are_refused(self):
         asked = ("mutexbench", "--ms", "0.1", "--locks", self.lock, "--threads", "2", "--chart", self.file("none.svg"))
         self.assert_refused(sim(*asked, "--chart-metric", "latencies"), 2, "--chart-metric", "'latency'")

@@ -95,44 +95,30 @@ def refused(what, done, *words):
         print(f"  {' '.join(done.args)}: exit status {done.returncode}\n{done.stdout}{done.stderr}")
 
 
-def components(prefix, libdir, folder, env):
+def components(prefix, folder, env):
     """Checks that the parts for single subcommands are found in the moved tree, and that missing ones are reported."""
     usher, svg = prefix / "bin" / "usher", folder / "curves.svg"
     simulator = prefix / "libexec" / "usher" / "usher_bench"
-    module = next((prefix / libdir / "usher").glob("libusher-draw.so"), None)
     recorder = prefix / "libexec" / "usher" / "usher_stat"
-    check("usher needs no library that draws, none that reads debug information, and no fibers",
+    check("usher needs no library that reads debug information, and no fibers",
           run(["readelf", "--dynamic", usher], 20, env),
-          lambda out: "NEEDED" in out and not any(library in out for library in ("cairo", "libdw", "boost")))
+          lambda out: "NEEDED" in out and not any(library in out for library in ("libdw", "boost")))
     if recorder.exists():
         check("usher stat finds its executable", run([usher, "stat", "--help"], 20, env), lambda out: "usher stat" in out)
         recorder.unlink()
     refused("no usher_stat: usher stat reports it", run([usher, "stat", "--", "true"], 20, env),
             "usher_stat", "has not been built, or not installed")
     sim = [usher, "sim", "mutexbench", "--threads", "1,2", "--seeds", "1", "--ms", "0.05", "--locks", "ticket-spin", "--quiet"]
-    tried = [usher, "try", "--locks", "ticket", "--rounds", "1", "--quiet", "--chart", svg, "--", "touch", folder / "was_run"]
+    tried = [usher, "try", "--locks", "ticket", "--rounds", "1", "--quiet", "--chart", svg, "--", "true"]
     if simulator.exists():
         check("usher sim --list finds the machines", run([usher, "sim", "--list"], 20, env), lambda out: "x5-2" in out)
         check("usher bench --list", run([usher, "bench", "--list"], 20, env), lambda out: "mutexbench:" in out)
-        if module is not None:
-            check("usher sim draws a chart", run([*sim, "--chart", svg], 60, env), lambda out: "<svg" in svg.read_text())
-            svg.unlink(missing_ok=True)
+        check("usher sim draws a chart", run([*sim, "--chart", svg], 60, env), lambda out: "<svg" in svg.read_text())
+        svg.unlink(missing_ok=True)
         simulator.unlink()
     refused("no simulator: usher sim reports it", run(sim, 20, env), "usher_bench", "has not been built, or not installed")
     refused("no simulator: usher bench reports it", run([usher, "bench", "--list"], 20, env), "usher_bench")
-    if module is not None:
-        check("usher try draws a chart", run(tried, 60, env), lambda out: "<svg" in svg.read_text())
-        (folder / "was_run").unlink(missing_ok=True)
-        svg.unlink(missing_ok=True)
-        whole = module.read_bytes()
-        module.write_bytes(whole[:100])
-        refused("a module that cannot be loaded: usher try reports it", run(tried, 20, env), "--chart", "libcairo2")
-        module.unlink()
-    refused("no module that draws: usher try reports it", run(tried, 20, env), "--chart", "libusher-draw.so", "libcairo2-dev")
-    for name in ("was_run", "curves.svg"):
-        if (folder / name).exists():
-            failures.append(name)
-            print(f"FAIL  {name}: the command ran although it could not draw")
+    check("usher try draws a chart", run(tried, 60, env), lambda out: "<svg" in svg.read_text())
 
 
 def cmake_consumer(options, prefix, folder, env):
@@ -238,7 +224,7 @@ def main():
         cmake_consumer(options, prefix, folder / "consumer", env)
         examples(options, prefix, prefix / "share/doc/usher/examples", folder / "examples", env, few=True)
         plugins(options, compile_flags, link_flags, folder, env)
-        components(prefix, options.libdir, folder, env)
+        components(prefix, folder, env)
     print(f"{len(failures)} failures")
     return 1 if failures else 0
 

@@ -64,7 +64,7 @@ def in_its_place(usr, libdir, version):
     for name in ("share/bash-completion/completions/usher", "share/zsh/vendor-completions/_usher",
                  "share/usher/machines/x5-2.toml",
                  "share/doc/usher/copyright", "share/doc/libusher-dev/copyright", "include/usher/usher.h",
-                 f"{libdir}/usher/libusher.so", f"{libdir}/usher/libusher-draw.so", "libexec/usher/usher_bench", "libexec/usher/usher_stat",
+                 f"{libdir}/usher/libusher.so", "libexec/usher/usher_bench", "libexec/usher/usher_stat",
                  f"{libdir}/libusher_locks.a", f"{libdir}/libusher-locks.so", f"{libdir}/libusher-locks.so.0",
                  "share/doc/libusher-locks0/copyright", "share/doc/usher/README.md", "share/doc/usher/CHANGELOG.md",
                  "share/doc/usher/docs/locks.md", "share/doc/libusher-dev/examples/accounts.c"):
@@ -74,14 +74,6 @@ def in_its_place(usr, libdir, version):
                         ("share/doc/libusher-dev/changelog.gz", f"usher ({version}) ")):
         text = gzip.decompress((usr / name).read_bytes()).decode() if (usr / name).is_file() else "is missing"
         expect(name, text.startswith(begin), text[:100])
-
-
-def programs_with_cairo(package, work, env):
-    """Returns the executables and libraries of a package that are linked with cairo, except for the module that draws."""
-    must(["dpkg-deb", "-x", package, work / "unpacked"], 30, env=env)
-    files = [f for f in (work / "unpacked").rglob("*") if f.is_file() and not f.is_symlink() and f.read_bytes()[:4] == b"\x7fELF"]
-    return [f.name for f in files if f.name != "libusher-draw.so" and
-            "libcairo" in must(["readelf", "--dynamic", "--wide", f], 20, env=env)]
 
 
 def commands_work(usr, libdir, version, work, env):
@@ -112,16 +104,13 @@ def build_packages(options, out, env):
     return packages
 
 
-def check_fields(options, packages, work, env):
+def check_fields(options, packages, env):
     """Checks dependencies, maintainer and version."""
     by_name = dict(zip(NAMES, packages))
-    fields = [must(["dpkg-deb", "-f", by_name["usher"], field], 20, env=env) for field in ("Depends", "Recommends")]
-    expect("the library that draws is recommended, not required", "cairo" not in fields[0] and "libcairo2" in fields[1], fields)
-    expect("the library that reads debug information is installed, too", "libdw1" in fields[0], fields)
+    depends = must(["dpkg-deb", "-f", by_name["usher"], "Depends"], 20, env=env)
+    expect("the library that reads debug information is installed, too", "libdw1" in depends, depends)
     of_dev = must(["dpkg-deb", "-f", by_name["libusher-dev"], "Depends"], 20, env=env)
     expect("libusher-dev needs its own libusher-locks0", f"libusher-locks0 (= {options.version})" in of_dev, of_dev)
-    expect("only the module needs cairo", not programs_with_cairo(by_name["usher"], work, env),
-           programs_with_cairo(by_name["usher"], work, env))
     for package in packages:
         maintainer = must(["dpkg-deb", "-f", package, "Maintainer"], 20, env=env).strip()
         expect(f"{package.name}: DEBFULLNAME and DEBEMAIL", maintainer == "{} <{}>".format(*MAINTAINER), maintainer)
@@ -183,7 +172,7 @@ def main():
         work.mkdir()
         packages = build_packages(options, out, env)
         print(f"built after {time.monotonic() - start:.0f} s", flush=True)
-        check_fields(options, packages, work, env)
+        check_fields(options, packages, env)
         symbols_bound(dict(zip(NAMES, packages))["usher"], work, env)
         clean_by_lintian(out, env)
         install(packages, root, env)

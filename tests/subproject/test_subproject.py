@@ -105,15 +105,15 @@ def what_is_missing(options, folder, env):
     expect("an enabled component that needs a disabled one is an error", done.returncode != 0 and
            "Usher: USHER_BUILD_SIMULATOR=ON needs USHER_BUILD_COMMAND=ON\n" in done.stderr, done.stderr)
     done = usher("checker", "-DBUILD_TESTING=OFF", "-DUSHER_BUILD_CHECKER=ON", *(f"-DUSHER_BUILD_{c}=OFF" for c in
-                 ("SIMULATOR", "STAT", "CHARTS", "EXAMPLES")))
+                 ("SIMULATOR", "STAT", "EXAMPLES")))
     check("the checker can be built without tests", done)
     if options.generator == "Ninja":
         for part, what in (("all", "src/check/all"), ("src/check/all", "bin/usher_check")):
             check(f"the target all contains the checker: {what}",
                   run([options.cmake, "--build", folder / "checker", "--", "-t", "query", part], 20, env),
                   lambda out, what=what: f" {what}\n" in out)
-    check("library and command need neither cairo nor elfutils nor Boost",
-          usher("small", "-DUSHER_BUILD_SIMULATOR=OFF", "-DUSHER_BUILD_STAT=OFF", "-DUSHER_BUILD_CHARTS=OFF", "-DBUILD_TESTING=OFF",
+    check("library and command need neither elfutils nor Boost",
+          usher("small", "-DUSHER_BUILD_SIMULATOR=OFF", "-DUSHER_BUILD_STAT=OFF", "-DBUILD_TESTING=OFF",
                 "-DCMAKE_DISABLE_FIND_PACKAGE_Boost=ON", "-DCMAKE_DISABLE_FIND_PACKAGE_PkgConfig=ON"))
     check("the libraries need no package but sys/sdt.h", usher("libraries", "-DUSHER_BUILD_COMMAND=OFF", *ABSENT))
 

@@ -17,9 +17,8 @@
 #include <vector>
 
 #include "cli/commands/subcommand.hpp"
-#include "cli/draw/chart_file.hpp"
+#include "cli/draw/chart.hpp"
 #include "cli/draw/chart_options.hpp"
-#include "cli/draw/image_format.hpp"
 #include "cli/trial/candidates.hpp"
 #include "cli/trial/metric.hpp"
 #include "cli/trial/trial.hpp"
@@ -52,7 +51,7 @@ struct try_outputs {
   /// False after an error message.
   bool open(const try_options& o) {
     json_on_stdout = o.json == "-";
-    return can_draw(o.chart) && (json_on_stdout || json.open(o.json)) && picture.open(o.chart);
+    return (json_on_stdout || json.open(o.json)) && picture.open(o.chart);
   }
 };
 
@@ -129,7 +128,7 @@ void print_report(const trial::trial_results& t, const try_options& o, std::FILE
   fmt::print(to, "{}", text);
 }
 
-chart drawn(const trial::trial_results& t, const chart_options& look) {
+chart finished(const trial::trial_results& t, const chart_options& look) {
   chart c = trial::chart_of(t);
   if (!look.title.empty()) c.title = look.title;
   c.size = look.pixels();
@@ -149,8 +148,7 @@ bool write_files(const trial::trial_results& t, const try_options& o, try_output
     else
       written = files.json.write(json);
   }
-  if (const auto format = image_format_of(o.chart); format && t.has_values())
-    written = write_chart(files.picture, drawn(t, o.look), *format) && written;
+  if (files.picture.wanted() && t.has_values()) written = files.picture.write(draw(finished(t, o.look))) && written;
   return written;
 }
 
@@ -285,8 +283,7 @@ void add_report_options(CLI::App& sub, try_options& o) {
                  "Write all results to this file; - is standard output, the table then goes to "
                  "standard error")
       ->type_name("FILE");
-  sub.add_option("--chart", o.chart, "Draw the speed-ups and their intervals into this file, .svg or .png")
-      ->type_name("FILE");
+  sub.add_option("--chart", o.chart, "Draw the speed-ups and their intervals into this file, .svg")->type_name("FILE");
   add_chart_options(sub, o.look,
                     "the logarithmic axes (default: that of the speed-ups, if they span more than a factor of 8)");
   sub.add_option("--show", o.show, "Run nothing: show the results that --json wrote to this file")->type_name("FILE");

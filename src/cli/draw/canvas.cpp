@@ -1,61 +1,74 @@
 #include "cli/draw/canvas.hpp"
 
-#include <sstream>
+#include <fmt/format.h>
 
-#include "cli/draw/png_canvas.hpp"
-#include "cli/draw/svg_canvas.hpp"
+#include <cmath>
+
 #include "support/text/utf8.hpp"
 
 namespace usher::cli {
 namespace {
 
-constexpr const char* cut = "…";
+std::string escaped(const std::string& text) {
+  std::string all;
+  for (const char c : text) {
+    if (c == '&')
+      all += "&amp;";
+    else if (c == '<')
+      all += "&lt;";
+    else if (c == '>')
+      all += "&gt;";
+    else
+      all += c;
+  }
+  return all;
+}
+
+/// To a hundredth, without zeros at the end.
+std::string number(double v) {
+  return fmt::format("{:g}", std::round(v * 100) / 100 + 0.0);
+}
+
+std::string hex(colour c) {
+  const auto part = [](double v) { return static_cast<unsigned>(std::lround(v * 255)); };
+  return fmt::format("#{:02x}{:02x}{:02x}", part(c.red), part(c.green), part(c.blue));
+}
+
+std::string list_of(const std::vector<point>& points) {
+  std::string all;
+  for (const point& p : points) all += fmt::format("{}{},{}", all.empty() ? "" : " ", number(p.x), number(p.y));
+  return all;
+}
 
 }  // namespace
 
-void choose_font(cairo_t* context, const font& f) {
-  cairo_font_options_t* options = cairo_font_options_create();
-  cairo_font_options_set_hint_metrics(options, CAIRO_HINT_METRICS_OFF);
-  cairo_font_options_set_hint_style(options, CAIRO_HINT_STYLE_NONE);
-  cairo_font_options_set_antialias(options, CAIRO_ANTIALIAS_GRAY);
-  cairo_set_font_options(context, options);
-  cairo_font_options_destroy(options);
-  cairo_select_font_face(context, f.fixed ? fixed_font : proportional_font, CAIRO_FONT_SLANT_NORMAL,
-                         f.bold ? CAIRO_FONT_WEIGHT_BOLD : CAIRO_FONT_WEIGHT_NORMAL);
-  cairo_set_font_size(context, f.size);
+void canvas::path(const std::vector<point>& points, const stroke& s) {
+  std::string dashes;
+  for (const double d : s.dashes) dashes += (dashes.empty() ? "" : " ") + number(d);
+  if (!dashes.empty()) dashes = fmt::format(" stroke-dasharray=\"{}\"", dashes);
+  elements_ += fmt::format(
+      "<polyline points=\"{}\" fill=\"none\" stroke=\"{}\" stroke-width=\"{}\"{} stroke-linejoin=\"round\"/>\n",
+      list_of(points), hex(s.ink), number(s.width), dashes);
 }
 
-text_ruler::text_ruler()
-    : surface_(cairo_image_surface_create(CAIRO_FORMAT_RGB24, 1, 1)), context_(cairo_create(surface_.get())) {}
-
-double text_ruler::text_width(const std::string& what, const font& f) const {
-  choose_font(context_.get(), f);
-  cairo_text_extents_t size;
-  cairo_text_extents(context_.get(), printable(what).c_str(), &size);
-  return size.x_advance;
+void canvas::area(const std::vector<point>& outline, colour ink, double opacity) {
+  const std::string part = opacity == 1 ? "" : fmt::format(" fill-opacity=\"{}\"", number(opacity));
+  elements_ += fmt::format("<polygon points=\"{}\" fill=\"{}\"{}/>\n", list_of(outline), hex(ink), part);
 }
 
-std::string text_ruler::shortened(const std::string& what, const font& f, double room) const {
-  std::string text = printable(what);
-  if (text_width(text, f) <= room) return text;
-  while (!text.empty() && text_width(text + cut, f) > room) drop_last_character(text);
-  return text + cut;
+void canvas::dot(point centre, double radius, colour ink) {
+  elements_ += fmt::format("<circle cx=\"{}\" cy=\"{}\" r=\"{}\" fill=\"{}\"/>\n", number(centre.x), number(centre.y),
+                           number(radius), hex(ink));
 }
 
-std::vector<std::string> text_ruler::broken(const std::string& what, const font& f, double room,
-                                            std::size_t most) const {
-  std::vector<std::string> lines = {""};
-  std::istringstream in(printable(what));
-  for (std::string word; in >> word;) {
-    const std::string longer = lines.back().empty() ? word : lines.back() + " " + word;
-    // The last line takes all the rest, and is cut.
-    if (lines.back().empty() || lines.size() == most || text_width(longer, f) <= room)
-      lines.back() = longer;
-    else
-      lines.push_back(word);
-  }
-  for (std::string& l : lines) l = shortened(l, f, room);
-  return lines;
+void canvas::text(point at, const std::string& what, const font& f, colour ink, align how) {
+  const char* const anchor = how == align::left     ? ""
+                             : how == align::centre ? " text-anchor=\"middle\""
+                                                    : " text-anchor=\"end\"";
+  const char* const family = f.fixed ? " font-family=\"DejaVu Sans Mono, Menlo, Consolas, monospace\"" : "";
+  elements_ += fmt::format("<text x=\"{}\" y=\"{}\" font-size=\"{}\"{}{}{} fill=\"{}\">{}</text>\n", number(at.x),
+                           number(at.y), number(f.size), f.bold ? " font-weight=\"bold\"" : "", family, anchor,
+                           hex(ink), escaped(printable(what)));
 }
 
 void canvas::box(point corner, double width, double height, colour ink) {
@@ -68,9 +81,16 @@ void canvas::arrow_head(point tip, int direction, double size, colour ink) {
   area({tip, {back, tip.y - size / 2}, {back, tip.y + size / 2}}, ink);
 }
 
-std::unique_ptr<canvas> new_canvas(image_format format, double width, double height, double scale) {
-  if (format == image_format::svg) return std::make_unique<svg_canvas>(width, height, scale);
-  return std::make_unique<png_canvas>(width, height, scale);
+std::string canvas::finish(const std::string& title, const std::string& description) const {
+  const double w = width_ * scale_, h = height_ * scale_;
+  return fmt::format(
+      "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{}px\" height=\"{}px\" viewBox=\"0 0 {} {}\" role=\"img\" "
+      "font-family=\"DejaVu Sans, Verdana, sans-serif\">\n"
+      "<title>{}</title>\n<desc>{}</desc>\n"
+      "<rect width=\"{}\" height=\"{}\" fill=\"#ffffff\"/>\n{}</svg>\n",
+      number(width_), number(height_), number(w), number(h), escaped(printable(title)), escaped(printable(description)),
+      number(w), number(h), elements_);
 }
 
 }  // namespace usher::cli

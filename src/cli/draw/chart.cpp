@@ -79,6 +79,16 @@ axis axis_of(const chart& c, double begin, double end) {
   return {least - room, most + room, false, begin, end};
 }
 
+/// As many ticks as the labels have room for.
+std::vector<tick> ticks_with_room(const axis& a) {
+  const auto half = [](const tick& t) { return text_width(t.label, small_font) / 2 + 2; };
+  const auto meet = [&](const tick& l, const tick& r) { return a.at(r.value) - a.at(l.value) < half(l) + half(r); };
+  std::size_t most = most_ticks;
+  std::vector<tick> all = ticks(a, most);
+  while (most > 1 && std::adjacent_find(all.begin(), all.end(), meet) != all.end()) all = ticks(a, --most);
+  return all;
+}
+
 struct laid_out_row {
   double top, height;
   std::vector<std::string> remark;
@@ -93,7 +103,7 @@ struct legend_entry {
 
 /// The positions of all parts. The layout is computed before the canvas, whose size depends on it.
 struct layout {
-  layout(const chart& c, const page& on, const text_ruler& measure);
+  layout(const chart& c, const page& on);
 
   bool fits(const page& on) const {
     return plot_end - plot_begin >= least_plot && (on.height == 0 || height <= on.height);
@@ -108,32 +118,32 @@ struct layout {
 
  private:
   double legend_lines() const { return legend.empty() ? 0 : static_cast<double>(legend.back().line + 1); }
-  void find_legend(const chart& c, const text_ruler& measure);
-  void find_columns(const chart& c, const text_ruler& measure);
+  void find_legend(const chart& c);
+  void find_columns(const chart& c);
   /// Each row is so much higher.
-  void find_rows(const chart& c, const text_ruler& measure, double more);
+  void find_rows(const chart& c, double more);
 };
 
-void layout::find_columns(const chart& c, const text_ruler& measure) {
-  value_room = measure.text_width(c.value_heading, small_font);
-  interval_room = measure.text_width(c.interval_heading, small_font);
+void layout::find_columns(const chart& c) {
+  value_room = text_width(c.value_heading, small_font);
+  interval_room = text_width(c.interval_heading, small_font);
   for (const chart_row& r : c.rows) {
-    label_room = std::max(label_room, measure.text_width(r.label, label_font));
-    if (r.value) value_room = std::max(value_room, measure.text_width(number(*r.value), number_font));
-    interval_room = std::max(interval_room, measure.text_width(interval_text(r), number_font));
+    label_room = std::max(label_room, text_width(r.label, label_font));
+    if (r.value) value_room = std::max(value_room, text_width(number(*r.value), number_font));
+    interval_room = std::max(interval_room, text_width(interval_text(r), number_font));
   }
   label_room = std::min(label_room, most_label);
 }
 
 /// Lays out the legend of the marks that rows have, in lines.
-void layout::find_legend(const chart& c, const text_ruler& measure) {
+void layout::find_legend(const chart& c) {
   double x = margin;
   std::size_t line = 0;
   for (const auto& [kind, text] : c.legend) {
     const bool there =
         std::any_of(c.rows.begin(), c.rows.end(), [k = kind](const chart_row& r) { return r.value && r.kind == k; });
     if (!there) continue;
-    const double room = 17 + measure.text_width(text, small_font);
+    const double room = 17 + text_width(text, small_font);
     if (x > margin && x + room > width - margin) {
       x = margin;
       ++line;
@@ -143,13 +153,13 @@ void layout::find_legend(const chart& c, const text_ruler& measure) {
   }
 }
 
-void layout::find_rows(const chart& c, const text_ruler& measure, double more) {
+void layout::find_rows(const chart& c, double more) {
   double y = plot_top + 4;
   rows.clear();
   for (const chart_row& r : c.rows) {
     laid_out_row l{y, row_height + more, {}};
     if (!r.remark.empty()) {
-      l.remark = measure.broken(r.remark, small_font, plot_end - plot_begin - 2 * gap, 2);
+      l.remark = broken(r.remark, small_font, plot_end - plot_begin - 2 * gap, 2);
       const double lines = line_height * static_cast<double>(l.remark.size());
       l.height = more + (r.value ? row_height + lines : std::max(row_height, lines + 8));
     }
@@ -161,17 +171,17 @@ void layout::find_rows(const chart& c, const text_ruler& measure, double more) {
   height = std::ceil(caption_top + line_height * static_cast<double>(caption.size()) + margin / 2);
 }
 
-layout::layout(const chart& c, const page& on, const text_ruler& measure) : width(on.width) {
-  find_columns(c, measure);
+layout::layout(const chart& c, const page& on) : width(on.width) {
+  find_columns(c);
   plot_begin = margin + label_room + gap;
   plot_end = width - margin - interval_room - gap - value_room - gap;
   std::string all;
   for (const std::string& part : c.caption) all += (all.empty() ? "" : " · ") + part;
-  caption = measure.broken(all, small_font, width - 2 * margin, 3);
-  find_legend(c, measure);
-  find_rows(c, measure, 0);
+  caption = broken(all, small_font, width - 2 * margin, 3);
+  find_legend(c);
+  find_rows(c, 0);
   if (on.height > height && !c.rows.empty())
-    find_rows(c, measure, std::min(most_stretched, (on.height - height) / static_cast<double>(c.rows.size())));
+    find_rows(c, std::min(most_stretched, (on.height - height) / static_cast<double>(c.rows.size())));
 }
 
 class drawing {
@@ -213,8 +223,8 @@ class drawing {
 
 void drawing::heading() {
   const double room = layout_.width - 2 * margin;
-  on_.text({margin, margin + 12}, on_.shortened(chart_.title, title_font, room), title_font, black);
-  on_.text({margin, margin + 32}, on_.shortened(chart_.subtitle, command_font, room), command_font, grey);
+  on_.text({margin, margin + 12}, shortened(chart_.title, title_font, room), title_font, black);
+  on_.text({margin, margin + 32}, shortened(chart_.subtitle, command_font, room), command_font, grey);
   const double y = layout_.plot_top - 7;
   const double begin = layout_.plot_begin, end = layout_.plot_end;
   const char* const left = chart_.less_is_better ? "better" : "worse";
@@ -229,21 +239,21 @@ void drawing::heading() {
 
 void drawing::scale() {
   const double top = layout_.plot_top, bottom = layout_.plot_bottom;
-  for (const tick& t : ticks(axis_, most_ticks)) {
+  for (const tick& t : ticks_with_room(axis_)) {
     on_.line({axis_.at(t.value), top}, {axis_.at(t.value), bottom}, pale);
     on_.text({axis_.at(t.value), bottom + 15}, t.label, small_font, grey, align::centre);
   }
   on_.line({axis_.begin, bottom}, {axis_.end, bottom}, grey);
   on_.line({axis_.at(chart_.reference), top}, {axis_.at(chart_.reference), bottom}, black, 1.5);
   const std::string name = quantity_of(chart_) + (axis_.logarithmic ? "; logarithmic" : "");
-  on_.text({(axis_.begin + axis_.end) / 2, bottom + 32}, name, small_font, grey, align::centre);
+  write_axis_name(on_, name, (axis_.begin + axis_.end) / 2, bottom + 32, layout_.width);
 }
 
 void drawing::row(const chart_row& r, const laid_out_row& l, const lock_look& look) {
   const double lines = line_height * static_cast<double>(l.remark.size());
   const double y = l.top + (r.value ? l.height - lines : l.height) / 2;
   const colour ink = r.value && r.kind == mark::unclear ? grey : black;
-  on_.text({layout_.plot_begin - gap, y + 4.5}, on_.shortened(r.label, label_font, layout_.label_room), label_font, ink,
+  on_.text({layout_.plot_begin - gap, y + 4.5}, shortened(r.label, label_font, layout_.label_room), label_font, ink,
            align::right);
   remark(r, l);
   if (!r.value) return;
@@ -291,7 +301,7 @@ void drawing::remark(const chart_row& r, const laid_out_row& l) {
   const double lines = line_height * static_cast<double>(l.remark.size());
   double y = l.top + (r.value ? l.height - lines : (l.height - lines) / 2);
   for (const std::string& text : l.remark) {
-    on_.box({layout_.plot_begin + gap - 3, y}, on_.text_width(text, small_font) + 6, line_height, white);
+    on_.box({layout_.plot_begin + gap - 3, y}, text_width(text, small_font) + 6, line_height, white);
     on_.text({layout_.plot_begin + gap, y + 11}, text, small_font, red);
     y += line_height;
   }
@@ -330,9 +340,9 @@ std::string in_words(const chart& c) {
 
 }  // namespace
 
-std::string draw(const chart& c, image_format format) {
-  const auto fit = [&c](const page& on, const text_ruler& measure) { return layout(c, on, measure); };
-  return drawn<drawing>(c, format, fit, in_words(c));
+std::string draw(const chart& c) {
+  const auto fit = [&c](const page& on) { return layout(c, on); };
+  return drawn<drawing>(c, fit, in_words(c));
 }
 
 }  // namespace usher::cli

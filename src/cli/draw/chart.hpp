@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "cli/draw/axis.hpp"
-#include "cli/draw/image_format.hpp"
+#include "cli/draw/image_size.hpp"
 
 namespace usher::cli {
 
@@ -37,7 +37,7 @@ struct chart {
   std::vector<std::string> caption;
 };
 
-/// The file's content. Part of the drawing module; the command calls drawn() of drawing.hpp.
-std::string draw(const chart& c, image_format format);
+/// The content of an SVG file.
+std::string draw(const chart& c);
 
 }  // namespace usher::cli

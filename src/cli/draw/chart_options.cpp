@@ -3,8 +3,12 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <optional>
+
+#include "support/text/messages.hpp"
 
 namespace usher::cli {
 namespace {
@@ -42,6 +46,15 @@ std::string check_log(const std::string& text) {
 }
 
 }  // namespace
+
+bool is_chart_name(const std::string& name) {
+  constexpr std::string_view ending = ".svg";
+  const auto is_svg = std::ranges::equal(name.substr(name.size() - std::min(name.size(), ending.size())), ending, {},
+                                         [](unsigned char c) { return std::tolower(c); });
+  const bool good = name.empty() || (is_svg && name.size() > ending.size());
+  if (!good) report_error("--chart {}: the file's name must end in .svg (rsvg-convert makes a PNG of an SVG)", name);
+  return good;
+}
 
 image_size chart_options::pixels() const {
   return size_of(size).value_or(image_size{});

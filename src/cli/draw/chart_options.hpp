@@ -1,10 +1,10 @@
-// The options for a chart's title, size and axes.
+// The options of a chart: its file, title, size and axes.
 #pragma once
 
 #include <string>
 
 #include "cli/draw/axis.hpp"
-#include "cli/draw/image_format.hpp"
+#include "cli/draw/image_size.hpp"
 
 namespace CLI {
 class App;
@@ -21,6 +21,9 @@ struct chart_options {
   scale horizontal() const;
   scale vertical() const;
 };
+
+/// Whether the name of --chart is empty or ends in .svg, in upper or lower case. False after an error message.
+bool is_chart_name(const std::string& name);
 
 /// Adds --title, --size and --log; they need the option --chart, already added. The parser refuses bad values. `log`: the help text of
 /// --log; if empty, --log is left out.

@@ -88,7 +88,7 @@ bool has_range(const curve_point& p) {
 
 /// The positions of all parts. The layout is computed before the canvas, whose size depends on it.
 struct layout {
-  layout(const curve_chart& c, const page& on, const text_ruler& measure);
+  layout(const curve_chart& c, const page& on);
 
   bool fits(const page& on) const { return right - left >= least_plot && (on.height == 0 || height <= on.height); }
 
@@ -100,16 +100,16 @@ struct layout {
   void find_height(double asked, double curves);
 };
 
-layout::layout(const curve_chart& c, const page& on, const text_ruler& measure) : width(on.width) {
-  for (const curve& one : c.curves) names = std::max(names, measure.text_width(one.name, name_font));
+layout::layout(const curve_chart& c, const page& on) : width(on.width) {
+  for (const curve& one : c.curves) names = std::max(names, text_width(one.name, name_font));
   names = std::min(names, most_name);
   double numbers = 0;  // as wide as the widest
   for (const tick& t : ticks(vertical(c, 0, 1), most_ticks))
-    numbers = std::max(numbers, measure.text_width(t.label, number_font));
+    numbers = std::max(numbers, text_width(t.label, number_font));
   std::string all;
   for (const std::string& part : caption_of(c)) all += (all.empty() ? "" : " · ") + part;
-  if (!all.empty()) caption = measure.broken(all, small_font, width - 2 * margin, 3);
-  subtitle = measure.broken(c.subtitle, subtitle_font, width - 2 * margin, 2);
+  if (!all.empty()) caption = broken(all, small_font, width - 2 * margin, 3);
+  subtitle = broken(c.subtitle, subtitle_font, width - 2 * margin, 2);
   top = margin + 26 + line_height * static_cast<double>(subtitle.size()) + 24;
   left = margin + numbers + 8;
   right = width - margin - names - swatch - 2 * gap;
@@ -186,13 +186,14 @@ drawing::drawing(const curve_chart& c, const layout& l, canvas& on)
 
 void drawing::heading() {
   const double room = layout_.width - 2 * margin;
-  on_.text({margin, margin + 12}, on_.shortened(chart_.title, title_font, room), title_font, black);
+  on_.text({margin, margin + 12}, shortened(chart_.title, title_font, room), title_font, black);
   double y = margin + 31;
   for (const std::string& text : layout_.subtitle) {
     on_.text({margin, y}, text, subtitle_font, grey);
     y += line_height;
   }
-  on_.text({margin, layout_.top - 9}, chart_.y_name + (y_.logarithmic ? "; logarithmic" : ""), small_font, grey);
+  const std::string name = chart_.y_name + (y_.logarithmic ? "; logarithmic" : "");
+  on_.text({margin, layout_.top - 9}, shortened(name, small_font, room), small_font, grey);
 }
 
 void drawing::scales() {
@@ -207,7 +208,7 @@ void drawing::scales() {
     on_.text({x_.at(x), bottom + 17}, fmt::format("{:g}", x), number_font, grey, align::centre);
   }
   const std::string name = chart_.x_name + (x_.logarithmic ? "; logarithmic" : "");
-  on_.text({(left + right) / 2, bottom + 34}, name, small_font, grey, align::centre);
+  write_axis_name(on_, name, (left + right) / 2, bottom + 34, layout_.width);
 }
 
 /// Ticks at the points, or at round values if there are many points. As many as fit; the last and the first have priority.
@@ -222,7 +223,7 @@ std::vector<double> drawing::x_ticks() const {
     for (const tick& t : ticks(x_, most_ticks)) values.insert(t.value);
   }
   std::vector<double> shown;
-  const auto half = [&](double x) { return on_.text_width(fmt::format("{:g}", x), number_font) / 2 + 4; };
+  const auto half = [&](double x) { return text_width(fmt::format("{:g}", x), number_font) / 2 + 4; };
   const auto add = [&](double x) {
     for (const double s : shown)
       if (std::fabs(x_.at(x) - x_.at(s)) < half(x) + half(s)) return;
@@ -280,7 +281,7 @@ void drawing::legend() {
   for (const std::size_t i : by_last_value(chart_)) {
     on_.path({{x, y - 4}, {x + swatch, y - 4}}, {ink_of(looks_[i]), line_width, dashes_of(looks_[i])});
     draw_symbol(on_, {x + swatch / 2, y - 4}, looks_[i]);
-    const std::string name = on_.shortened(chart_.curves[i].name, name_font, layout_.names + 0.5);
+    const std::string name = shortened(chart_.curves[i].name, name_font, layout_.names + 0.5);
     on_.text({x + swatch + 8, y}, name, name_font, black);
     y += layout_.legend_step;
   }
@@ -303,9 +304,9 @@ std::string in_words(const curve_chart& c) {
 
 }  // namespace
 
-std::string draw(const curve_chart& c, image_format format) {
-  const auto fit = [&c](const page& on, const text_ruler& measure) { return layout(c, on, measure); };
-  return drawn<drawing>(c, format, fit, in_words(c));
+std::string draw(const curve_chart& c) {
+  const auto fit = [&c](const page& on) { return layout(c, on); };
+  return drawn<drawing>(c, fit, in_words(c));
 }
 
 }  // namespace usher::cli

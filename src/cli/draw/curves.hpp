@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "cli/draw/axis.hpp"
-#include "cli/draw/image_format.hpp"
+#include "cli/draw/image_size.hpp"
 
 namespace usher::cli {
 
@@ -31,7 +31,7 @@ struct curve_chart {
   std::vector<std::string> caption;
 };
 
-/// The file's content. Part of the drawing module; the command calls drawn() of drawing.hpp.
-std::string draw(const curve_chart& c, image_format format);
+/// The content of an SVG file.
+std::string draw(const curve_chart& c);
 
 }  // namespace usher::cli

@@ -1,12 +1,13 @@
 // Fits a chart into the size of its image.
 #pragma once
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
 #include "cli/draw/canvas.hpp"
 #include "cli/draw/chart_style.hpp"
-#include "cli/draw/image_format.hpp"
+#include "cli/draw/image_size.hpp"
 
 namespace usher::cli {
 
@@ -34,14 +35,21 @@ auto fitted(const image_size& size, Make make) {
   }
 }
 
+/// Writes the name of a horizontal axis below the middle of its plot, or beside it if the name would leave the page.
+inline void write_axis_name(canvas& on, const std::string& name, double middle, double y, double width) {
+  const std::string text = shortened(name, style::small_font, width - 2 * style::margin);
+  const double room = style::margin + text_width(text, style::small_font) / 2;
+  on.text({std::clamp(middle, room, std::max(room, width - room)), y}, text, style::small_font, style::grey,
+          align::centre);
+}
+
 /// The image of a chart `c`: Drawing draws the layout that fits its size.
 template <class Drawing, class Chart, class Make>
-std::string drawn(const Chart& c, image_format format, Make layout, const std::string& description) {
-  const text_ruler measure;
-  const auto [l, p] = fitted(c.size, [&](const page& on) { return layout(on, measure); });
-  const auto on = new_canvas(format, p.width / p.scale, p.height / p.scale, p.scale);
-  Drawing(c, l, *on).all();
-  return on->finish(c.title + ": " + c.subtitle, description);
+std::string drawn(const Chart& c, Make layout, const std::string& description) {
+  const auto [l, p] = fitted(c.size, layout);
+  canvas on(p.width / p.scale, p.height / p.scale, p.scale);
+  Drawing(c, l, on).all();
+  return on.finish(c.title + ": " + c.subtitle, description);
 }
 
 }  // namespace usher::cli

@@ -12,7 +12,7 @@
 #include <string_view>
 #include <utility>
 
-#include "cli/draw/chart_file.hpp"
+#include "cli/draw/curves.hpp"
 #include "cli/sweep/figure.hpp"
 #include "cli/sweep/figure_chart.hpp"
 #include "cli/sweep/figure_text.hpp"
@@ -257,7 +257,6 @@ ordered_json about(const merged_results& merged) {
 int figure_outputs::open(const figure_options& o, std::span<const workloads::description> programs, bool simulated) {
   if (!programs.empty()) check_metric(figure_metric_named(o.chart_metric), o.workload, programs, simulated);
   if (!is_chart_name(o.chart_file)) return bad_usage;
-  format_ = image_format_of(o.chart_file);
   metric_ = figure_metric_named(o.chart_metric);
   look_ = o.look;
   if (o.log_x || o.log_y) look_.log = std::string(o.log_x ? "x" : "") + (o.log_y ? "y" : "");
@@ -269,8 +268,7 @@ int figure_outputs::open(const figure_options& o, std::span<const workloads::des
         report_error("{} and {} are to write the same file, {}", files[k].first, files[i].first, *files[i].second);
         return bad_usage;
       }
-  const bool good =
-      can_draw(o.chart_file) && json_.open(o.json_file) && csv_.open(o.csv_file) && chart_.open(o.chart_file);
+  const bool good = json_.open(o.json_file) && csv_.open(o.csv_file) && chart_.open(o.chart_file);
   return good ? 0 : cannot_start;
 }
 
@@ -282,7 +280,7 @@ bool figure_outputs::write(const figure& f, const std::vector<point_result>& res
     written = json_.write(all.dump(1) + "\n") && written;
   }
   if (csv_.wanted()) written = csv_.write(csv_of(results)) && written;
-  if (!format_) return written;
+  if (!chart_.wanted()) return written;
   curve_chart c = chart_of(f, results, metric_, caption_of(about));
   if (!look_.title.empty()) c.title = look_.title;
   c.size = look_.pixels();
@@ -292,7 +290,7 @@ bool figure_outputs::write(const figure& f, const std::vector<point_result>& res
     report_error("--chart-metric {}: no point has it", metric_.name);
     return false;
   }
-  return write_chart(chart_, c, *format_) && written;
+  return chart_.write(draw(c)) && written;
 }
 
 int show(figure_outputs& to, const figure_options& o, const ordered_json& about,

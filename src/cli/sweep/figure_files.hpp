@@ -3,13 +3,11 @@
 
 #include <cstddef>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "cli/draw/chart_options.hpp"
-#include "cli/draw/image_format.hpp"
 #include "cli/sweep/figure.hpp"
 #include "cli/sweep/figure_metric.hpp"
 #include "cli/sweep/sweep_options.hpp"
@@ -29,7 +27,6 @@ class figure_outputs {
 
  private:
   output_file json_, csv_, chart_;
-  std::optional<image_format> format_;
   figure_metric metric_;
   chart_options look_;
 };

@@ -78,7 +78,7 @@ void add_figure_options(CLI::App& to, figure_options& o, const std::string& defa
   to.add_option("--set", o.settings, "A parameter of the workload")->type_name("NAME=N");
   to.add_option("--json", o.json_file, "Write all points to this file")->type_name("F");
   to.add_option("--csv", o.csv_file, "Write all points to this file as comma-separated values")->type_name("F");
-  to.add_option("--chart", o.chart_file, "Draw the throughput into this file, .svg or .png")->type_name("F");
+  to.add_option("--chart", o.chart_file, "Draw the throughput into this file, .svg")->type_name("F");
   to.add_option("--chart-metric", o.chart_metric,
                 "With --chart: " + figure_metric_names() + "; of a group of threads as guests.latency")
       ->type_name("M");
