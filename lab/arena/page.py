@@ -267,7 +267,7 @@ def write(results, options):
 
 # ---- heat map -----------------------------------------------------------------------------------------------------------
 
-CELL, HIGH, LEFT, ACROSS = 92, 40, 150, 8  # pixels; cells in a row
+CELL, HIGH, LEFT, PITCH, ACROSS = 92, 40, 180, 128, 8  # pixels, with room for wide fonts; cells in a row
 
 
 def colour(ratio):
@@ -325,11 +325,11 @@ def heat_map(judged, lock):
         y += 20
         for i, p in enumerate(points):
             at = y + i // ACROSS * (HIGH + 14)
-            x = i % ACROSS * (CELL + 20)
+            x = i % ACROSS * PITCH
             parts.append(f'<text x="{x}" y="{at + 10}" class="left small">{escape(p.name)}</text>')
             parts.append(cell(x, at + 13, comparisons[p.name]))
         y += (len(points) + ACROSS - 1) // ACROSS * (HIGH + 14)
-    width = max(LEFT + 8 * CELL, ACROSS * (CELL + 20)) + 10
+    width = max(LEFT + 8 * CELL, ACROSS * PITCH) + 10
     head = (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {y + 24}" width="{width}" height="{y + 24}" '
             'font-family="sans-serif" font-size="13" text-anchor="middle">\n'
             '<style>.left{text-anchor:start}.small{font-size:10px}</style>\n'

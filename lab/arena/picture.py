@@ -2,16 +2,39 @@
 results."""
 
 import math
+import re
 from xml.sax.saxutils import escape
 
+import harness
 from lab.arena.judge import CONTROL
 
 THREADS = 8
 FEWEST = 8             # programs
 ERROR = 0.05           # of each interval, as usual for error bars; the page's verdicts are corrected for their number
-WIDTH, LEFT, RIGHT, ROW, TOP, FOOT = 560, 166, 66, 34, 74, 98  # pixels; legible at half of the size, too
-TICKS = (0.5, 0.7, 1, 1.5, 2, 3, 4, 6)
+WIDTH, RIGHT, ROW, TOP, EDGE = 560, 70, 34, 100, 8  # pixels; legible at half of the size, too
+TITLE, TEXT, SMALL, TICK = 19, 17, 15, 14           # sizes of text
+FOR_OTHER_FONTS = 1.15                              # as in the charts of usher
+SOURCE = (harness.TREE / "src/cli/draw/text_width.cpp").read_text()
+GLYPHS = {weight: [int(n) / 1000 for n in re.search(rf"widths {weight}\{{([^}}]*)", SOURCE)[1].split(",")]
+          for weight in ("regular", "bold")}
+TICKS = (0.5, 0.7, 1, 1.5, 2, 3, 4, 6), (0.5, 1, 2, 4), (1,)  # the first whose labels have room
 LEVEL, GAIN, LOSS, NOISE = "#555555", "#0072b2", "#d55e00", "#b8b8b8"
+
+
+def text_width(text, size, weight="regular"):
+    return FOR_OTHER_FONTS * size * sum(GLYPHS[weight][ord(c) - 32] if " " <= c <= "~" else 1 for c in text)
+
+
+def lines_of(text, size):
+    """Returns the text in lines that fit the picture."""
+    lines = [""]
+    for word in text.split():
+        longer = f"{lines[-1]} {word}".strip()
+        if text_width(longer, size) <= WIDTH - 2 * EDGE:
+            lines[-1] = longer
+        else:
+            lines.append(word)
+    return lines
 
 
 def rows_of(arena, lock):
@@ -31,11 +54,21 @@ def rows_of(arena, lock):
 
 
 def scale(rows):
-    """Returns a function from a ratio to a coordinate: logarithmic, wide enough for all intervals."""
+    """Returns the plot's left end, a function from a ratio to a coordinate, and the ticks. The scale is logarithmic, wide enough for all
+    intervals."""
     ends = [v for _, seen, again in rows for e in (seen, again) if e for v in (e.low, e.high)]
     low, high = min(ends + [0.8]) / 1.04, max(ends + [1.25]) * 1.04
-    room = (WIDTH - LEFT - RIGHT) / math.log(high / low)
-    return (lambda ratio: LEFT + math.log(ratio / low) * room), [t for t in TICKS if low <= t <= high]
+    left = 2 * EDGE + max(text_width(title, TEXT) for title, _, _ in rows)
+    room = (WIDTH - left - RIGHT) / math.log(high / low)
+
+    def x(ratio):
+        return left + math.log(ratio / low) * room
+
+    for ticks in TICKS:
+        shown = [t for t in ticks if low <= t <= high]
+        if all(x(b) - x(a) > text_width(f"{a:g} ", TICK) for a, b in zip(shown, shown[1:])):
+            break
+    return left, x, shown
 
 
 def bar(x, y, e, colour, width, radius):
@@ -43,12 +76,12 @@ def bar(x, y, e, colour, width, radius):
             f'<circle cx="{x(e.value):.1f}" cy="{y}" r="{radius}" fill="{colour}"/>')
 
 
-def row_of(x, y, title, seen, again):
+def row_of(left, x, y, title, seen, again):
     colour = GAIN if seen.low > 1 else LOSS if seen.high < 1 else LEVEL
-    parts = [f'<text x="{LEFT - 14}" y="{y + 6}" text-anchor="end">{escape(title)}</text>', bar(x, y - 4, seen, colour, 3, 6)]
+    parts = [f'<text x="{left - EDGE:.1f}" y="{y + 6}" text-anchor="end">{escape(title)}</text>', bar(x, y - 4, seen, colour, 3, 6)]
     if again:
         parts.append(bar(x, y + 9, again, NOISE, 2, 3))
-    parts.append(f'<text x="{WIDTH - 8}" y="{y + 6}" text-anchor="end" font-weight="bold" fill="{colour}">{seen.value:.2f}</text>')
+    parts.append(f'<text x="{WIDTH - EDGE}" y="{y + 6}" text-anchor="end" font-weight="bold" fill="{colour}">{seen.value:.2f}</text>')
     return "".join(parts)
 
 
@@ -56,19 +89,21 @@ def programs(arena, lock, place, day):
     rows = rows_of(arena, lock)
     if not rows:
         return None
-    x, ticks = scale(rows)
+    left, x, ticks = scale(rows)
     bottom = TOP + len(rows) * ROW
-    height = bottom + FOOT
+    foot = lines_of(f"{THREADS} threads each. Bars: 95 % intervals. Blue: a gain, orange: a loss, dark grey: within the noise. "
+                    f"Light grey: the C library's mutex measured a second time. {place}, {day}", SMALL)
+    height = bottom + 14 + 21 * len(foot)
     axis = "".join(
         f'<line x1="{x(t):.1f}" x2="{x(t):.1f}" y1="{TOP - 6}" y2="{bottom}" stroke="{"#222" if t == 1 else "#ddd"}"/>'
-        f'<text x="{x(t):.1f}" y="{TOP - 12}" text-anchor="middle" font-size="14">{t:g}</text>' for t in ticks)
-    body = "\n".join(row_of(x, TOP + i * ROW + ROW // 2, *row) for i, row in enumerate(rows))
-    lines = (f"{THREADS} threads each. Bars: 95 % intervals. Blue: a gain, orange: a loss,",
-             "dark grey: within the noise. Light grey: the C library's mutex measured", f"a second time. {place}, {day}")
-    foot = "\n".join(f'<text x="8" y="{bottom + 26 + 21 * i}" font-size="15">{escape(line)}</text>' for i, line in enumerate(lines))
-    return f"""<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}" font-family="sans-serif" font-size="17" fill="#222">
+        f'<text x="{x(t):.1f}" y="{TOP - 12}" text-anchor="middle" font-size="{TICK}">{t:g}</text>' for t in ticks)
+    body = "\n".join(row_of(left, x, TOP + i * ROW + ROW // 2, *row) for i, row in enumerate(rows))
+    foot = "\n".join(f'<text x="{EDGE}" y="{bottom + 26 + 21 * i}" font-size="{SMALL}">{escape(line)}</text>'
+                     for i, line in enumerate(foot))
+    return f"""<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}" font-family="sans-serif" font-size="{TEXT}" fill="#222">
 <rect width="{WIDTH}" height="{height}" fill="white"/>
-<text x="8" y="26" font-weight="bold" font-size="19">Throughput under {escape(lock)}; the C library's mutex is 1</text>
+<text x="{EDGE}" y="26" font-weight="bold" font-size="{TITLE}">Throughput under {escape(lock)}</text>
+<text x="{EDGE}" y="50" font-size="{SMALL}">The C library's mutex is 1.</text>
 {axis}
 {body}
 {foot}

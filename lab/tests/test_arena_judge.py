@@ -8,6 +8,7 @@ import sys
 import tempfile
 import types
 import unittest
+import unittest.mock
 import xml.dom.minidom
 from pathlib import Path
 
@@ -18,6 +19,7 @@ sys.dont_write_bytecode = True
 from lab.arena import __main__ as arena  # noqa: E402
 from lab.arena import judge  # noqa: E402
 from lab.arena import page as arena_page  # noqa: E402
+from lab.arena import picture as arena_picture  # noqa: E402
 from lab.arena import points as arena_points  # noqa: E402
 from lab.arena import runs as arena_runs  # noqa: E402
 from lab.arena.judge import BASE, CONTROL  # noqa: E402
@@ -203,6 +205,26 @@ class Pages(unittest.TestCase):
         for text in charts.values():
             xml.dom.minidom.parseString(text)
         self.assertIn(">0.50</text>", "".join(charts.values()))
+
+    def test_text_of_the_readmes_picture_has_room(self):
+        def interval(value):
+            return types.SimpleNamespace(value=value, low=value / 1.3, high=value * 1.3)
+
+        rows = [("a program with a long name (2)", interval(5), interval(1)), ("x", interval(1), None), ("y", interval(0.6), interval(1))]
+        with unittest.mock.patch.object(arena_picture, "rows_of", lambda *_: rows):
+            root = xml.dom.minidom.parseString(arena_picture.programs(None, "loiter-barging-park", "Processor & Co " * 4, "2031-01-02"))
+        width, height = (int(root.documentElement.getAttribute(name)) for name in ("width", "height"))
+        boxes = []
+        for e in root.getElementsByTagName("text"):
+            size = int(e.getAttribute("font-size") or arena_picture.TEXT)
+            wide = arena_picture.text_width(e.firstChild.data, size, "bold" if e.getAttribute("font-weight") else "regular")
+            left = float(e.getAttribute("x")) - wide * {"": 0, "middle": 0.5, "end": 1}[e.getAttribute("text-anchor")]
+            y = float(e.getAttribute("y"))
+            boxes.append((left, y - 0.75 * size, left + wide, y + 0.22 * size, e.firstChild.data))
+        for left, top, right, bottom, text in boxes:
+            self.assertTrue(-0.1 < left and 0 < top and right < width + 0.1 and bottom < height, text)
+        for a, b in itertools.combinations(boxes, 2):
+            self.assertTrue(any(a[i] > b[i + 2] - 0.1 or b[i] > a[i + 2] - 0.1 for i in (0, 1)), (a, b))
 
     def test_only_points_with_runs_are_counted(self):
         lines = [self.session("s")]
