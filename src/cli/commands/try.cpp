@@ -21,7 +21,7 @@
 #include "cli/draw/chart_options.hpp"
 #include "cli/trial/candidates.hpp"
 #include "cli/trial/metric.hpp"
-#include "cli/trial/trial.hpp"
+#include "cli/trial/rounds.hpp"
 #include "cli/trial/trial_json.hpp"
 #include "cli/trial/trial_options.hpp"
 #include "cli/trial/trial_report.hpp"

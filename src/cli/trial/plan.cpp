@@ -8,8 +8,8 @@
 
 #include "cli/trial/conclusion.hpp"
 #include "cli/trial/quantities.hpp"
+#include "cli/trial/rounds.hpp"
 #include "cli/trial/statistics.hpp"
-#include "cli/trial/trial.hpp"
 #include "support/text/duration.hpp"
 #include "support/text/messages.hpp"
 

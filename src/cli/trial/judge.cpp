@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "cli/trial/conclusion.hpp"
+#include "cli/trial/rounds.hpp"
 #include "cli/trial/stat_pass.hpp"
-#include "cli/trial/trial.hpp"
 
 namespace usher::cli::trial {
 namespace {

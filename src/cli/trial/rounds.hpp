@@ -22,7 +22,7 @@
 
 namespace usher::cli::trial {
 
-/// trial.cpp runs the rounds, plan.cpp selects the candidates and the number of rounds, summary.cpp evaluates the results.
+/// rounds.cpp runs the rounds, plan.cpp selects the candidates and the number of rounds, judge.cpp evaluates the results.
 class trial {
  public:
   trial(const options& o, const std::vector<std::string>& command, std::vector<choice> candidates,

@@ -1,4 +1,4 @@
-#include "cli/trial/trial.hpp"
+#include "cli/trial/rounds.hpp"
 
 #include <algorithm>
 #include <chrono>
