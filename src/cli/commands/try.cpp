@@ -198,7 +198,7 @@ int carry_out(const try_options& o, char** command) {
   watch_for_interruption();
   std::vector<std::string> words;
   for (char** w = command; *w != nullptr; ++w) words.emplace_back(*w);
-  trial::trial t(o, words, std::move(candidates), library, std::move(metric));
+  trial::rounds t(o, words, std::move(candidates), library, std::move(metric));
   const int stopped = t.run_all();
   bool written = true;
   if (stopped == 0 || t.results().has_values()) {

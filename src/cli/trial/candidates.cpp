@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "cli/trial/trial_results.hpp"
 #include "support/locks.hpp"
 #include "support/text/messages.hpp"
 #include "support/text/words.hpp"
@@ -9,10 +10,9 @@
 namespace usher::cli::trial {
 namespace {
 
-/// The first two always, the others in this order as far as they suit the program. The default lock and one whose waiters sleep at
-/// once; then a lock of each kind: few threads circulate, first come first served, no order.
+/// The first two always, the others in this order as far as they suit the program (plan.cpp). The default lock and one whose waiters
+/// sleep at once; then a lock of each kind: few threads circulate, first come first served, no order.
 constexpr const char* in_this_order[] = {"steady", "loiter-park", "mcscr", "twa", "ttas"};
-constexpr std::size_t most_candidates = 4;  // a clear gain is decided and confirmed after ten rounds
 
 /// LOCK or NAME=LOCK, to be added to `chosen`. False after an error message.
 bool add_choice(const std::string& text, std::vector<choice>& chosen) {
@@ -74,27 +74,6 @@ std::vector<choice> choose(const options& o) {
     if (!add_choice(std::string(name), chosen)) return {};
   if (chosen.empty()) report_error("--locks names no lock to compare with the C library's (usher list shows all)");
   return chosen;
-}
-
-bool hands_over(const lock_table& lock) {
-  const lock_traits& t = *lock.traits;
-  return t.fifo || t.bypass != unbounded || t.context;
-}
-
-sensible_choice sensible(const std::vector<choice>& all, std::uint64_t threads, unsigned cpus) {
-  sensible_choice s;
-  // The first thread of most programs waits until the others end.
-  const bool too_many = threads > std::uint64_t{cpus} + 1;
-  for (const choice& c : all) {
-    if (too_many && hands_over(*c.lock))
-      s.left_out.push_back(
-          {c.name, fmt::format("as it hands the lock to one certain thread, which with {} threads on {} "
-                               "CPU{} is often not running",
-                               threads, cpus, cpus == 1 ? "" : "s")});
-    else if (s.taken.size() < most_candidates)
-      s.taken.push_back(c);
-  }
-  return s;
 }
 
 }  // namespace usher::cli::trial

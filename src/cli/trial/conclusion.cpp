@@ -28,12 +28,6 @@ std::string waiting_sentence(const trial_results& t, const std::string& advice =
                      advice.empty() ? "" : ": " + advice);
 }
 
-const candidate_result* find(const trial_results& t, const std::string& name) {
-  for (const candidate_result& c : t.candidates)
-    if (c.name == name) return &c;
-  return nullptr;
-}
-
 /// The candidate in the syntax of --locks.
 std::string option_of(const candidate_result& c) {
   return c.name == c.lock ? c.name : c.name + "=" + c.lock;
@@ -75,8 +69,7 @@ std::string run_command(const trial_results& t, const candidate_result& c) {
 }
 
 /// The winner, with a warning if its gain is negligible.
-trial_conclusion worth_it(const trial_results& t) {
-  const candidate_result& c = *find(t, t.winner);
+trial_conclusion worth_it(const trial_results& t, const candidate_result& c) {
   const contest_rules rules;
   const bool is_little = t.has_ratios && c.figure() < rules.level_high;
   const std::string rounds =
@@ -87,17 +80,6 @@ trial_conclusion worth_it(const trial_results& t) {
           fmt::format("{}: {} is {} {} the C library's mutex, {}.{}", is_little ? "Hardly worth it" : "Worth it",
                       c.name, how_much(t, c), t.has_ratios ? "as" : "than", rounds, starvation_sentence(c)),
           run_command(t, c)};
-}
-
-/// The candidate with the highest speed-up among those that are better and ran without failures; null: none.
-const candidate_result* best_fit(const trial_results& t) {
-  const candidate_result* best = nullptr;
-  for (const candidate_result& c : t.candidates) {
-    const bool is_better = c.speed_up && c.limits.low > t.neutral();
-    if (!is_better || !c.is_clean() || c.lock == c_library) continue;
-    if (best == nullptr || c.figure() > best->figure()) best = &c;
-  }
-  return best;
 }
 
 /// A candidate is better, but the trial ended before it was chosen.
@@ -136,7 +118,7 @@ std::string trial_command(const trial_results& t, const outlook& o, const std::s
 
 /// "Undecided: NAME seems 1.30 times as fast (0.71–1.75), which 14 rounds cannot tell from chance."
 std::string undecided_sentence(const trial_results& t, const outlook& o) {
-  const candidate_result* const c = find(t, o.best_undecided);
+  const candidate_result* const c = o.best_undecided;
   if (c == nullptr || c->figure() <= t.neutral())
     return fmt::format("Undecided: no lock is better by so much that {} would show it.", with_noun(t.rounds, "round"));
   return fmt::format("Undecided: {} seems {}, which {} cannot tell from chance.", c->name, how_much(t, *c),
@@ -153,7 +135,7 @@ double budget_alone(const trial_results& t, const outlook& o) {
 
 /// Recommends the same trial of one candidate.
 trial_conclusion undecided(const trial_results& t, const outlook& o) {
-  const candidate_result& c = *find(t, o.best_undecided);
+  const candidate_result& c = *o.best_undecided;
   std::string text = undecided_sentence(t, o) + waiting_sentence(t);
   text += fmt::format(" If it goes on like this, a new trial of it alone decides after about {}.",
                       with_noun(o.rounds_alone, "round"));
@@ -171,7 +153,7 @@ bool is_open(const trial_results& t) {
 /// A candidate that is better but must not be recommended: it failed, or it is the reference under another name.
 std::optional<trial_conclusion> better_and_useless(const trial_results& t) {
   for (const candidate_result& c : t.candidates) {
-    if (!c.speed_up || c.limits.low <= t.neutral()) continue;
+    if (verdict_of(c.limits, t.neutral()) != verdict::better) continue;
     if (!c.is_clean())
       return trial_conclusion{"unusable",
                               fmt::format("No winner: {} is {}, but failed or printed something else, as shown above.",
@@ -191,7 +173,7 @@ std::optional<trial_conclusion> better_and_useless(const trial_results& t) {
 trial_conclusion nothing_better(const trial_results& t, const outlook& o) {
   if (const auto useless = better_and_useless(t)) return *useless;
   const auto share = waiting_share(t);
-  const bool may_gain = !o.best_undecided.empty() && o.best_speed_up >= 1.05;
+  const bool may_gain = o.best_undecided != nullptr && o.best_undecided->figure() >= 1.05;
   if (share && *share < little_waiting && !may_gain)
     return {
         "no-lock-helps",
@@ -207,7 +189,7 @@ trial_conclusion nothing_better(const trial_results& t, const outlook& o) {
                                            : fmt::format(" Where the time goes, of one run: {}.", says);
     return {open ? "undecided" : "shorten", said + where, "usher stat -- " + shell_line(t.command)};
   }
-  if (!o.best_undecided.empty()) return {"undecided", undecided_sentence(t, o) + waiting_sentence(t), ""};
+  if (o.best_undecided != nullptr) return {"undecided", undecided_sentence(t, o) + waiting_sentence(t), ""};
   return {"keep", "Nothing was better than the C library's mutex: keep it." + waiting_sentence(t), ""};
 }
 
@@ -233,21 +215,22 @@ trial_conclusion too_few_rounds(const trial_results& t, const outlook& o, std::s
 
 /// The conclusion from the measurements, whether or not the lock calls could be counted.
 trial_conclusion by_figures(const trial_results& t, const outlook& o) {
-  if (!t.winner.empty()) return worth_it(t);
-  if (!o.contradicted.empty())
+  if (o.winner != nullptr) return worth_it(t, *o.winner);
+  if (o.contradicted != nullptr)
     return {"contradicted",
             fmt::format("No winner: {} was better in the rounds that it was chosen by, and was not in the {} after. "
                         "The machine or the program has changed meanwhile; longer runs may decide.",
-                        o.contradicted, with_noun(t.confirming_rounds, "round")),
+                        o.contradicted->name, with_noun(t.confirming_rounds, "round")),
             ""};
-  if (const candidate_result* const best = best_fit(t)) return unconfirmed(t, *best);
+  if (const candidate_result* const best = t.best_usable()) return unconfirmed(t, *best);
   std::size_t most = 0;
   for (const candidate_result& c : t.candidates) most = std::max(most, c.rounds);
   if (most == 0) return {"too-few-rounds", "No round succeeded: nothing can be concluded.", ""};
-  if (!t.budget && most < o.rounds_wanted && !o.best_undecided.empty()) return too_few_rounds(t, o, most);
-  if (o.rounds_alone > 0 && o.best_speed_up > t.neutral()) {
+  if (!t.budget && most < o.rounds_wanted && o.best_undecided != nullptr) return too_few_rounds(t, o, most);
+  if (o.rounds_alone > 0 && o.best_undecided->figure() > t.neutral()) {
     const auto share = waiting_share(t);
-    if (!share || *share >= little_waiting || o.best_speed_up >= 1.05 || !t.has_ratios) return undecided(t, o);
+    if (!share || *share >= little_waiting || o.best_undecided->figure() >= 1.05 || !t.has_ratios)
+      return undecided(t, o);
   }
   return nothing_better(t, o);
 }
@@ -274,25 +257,6 @@ trial_conclusion conclusion_of(const trial_results& t, const outlook& o) {
                     calls.all(), ended),
         ""};
   return by_figures(t, o);
-}
-
-std::vector<std::string> left_out_lines(const trial_results& t) {
-  std::vector<std::string> reasons;
-  for (const left_out_lock& l : t.left_out)
-    if (std::find(reasons.begin(), reasons.end(), l.why) == reasons.end()) reasons.push_back(l.why);
-  std::vector<std::string> lines;
-  for (const std::string& why : reasons) {
-    std::string names, option;
-    std::size_t n = 0;
-    for (const left_out_lock& l : t.left_out) {
-      if (l.why != why) continue;
-      names += (n == 0 ? "" : ", ") + l.name;
-      option += (n == 0 ? "" : ",") + l.name;
-      ++n;
-    }
-    lines.push_back(fmt::format("left out, {}: {} (--locks {} tries {})", why, names, option, n > 1 ? "them" : "it"));
-  }
-  return lines;
 }
 
 }  // namespace usher::cli::trial

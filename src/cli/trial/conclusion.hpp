@@ -24,9 +24,9 @@ struct outlook {
   /// The verdict of `usher stat` on one run. It costs a run, so it is called only for a conclusion that contains it.
   /// Empty: none.
   std::function<std::string()> ask_stat;
-  std::string contradicted;    ///< was chosen, and the rounds after that say the opposite; empty: none
-  std::string best_undecided;  ///< the undecided candidate with the highest speed-up; empty: none
-  double best_speed_up = 0;
+  const candidate_result* winner = nullptr;
+  const candidate_result* contradicted = nullptr;    ///< was chosen, and the rounds after that say the opposite
+  const candidate_result* best_undecided = nullptr;  ///< the undecided candidate with the highest speed-up
   std::size_t rounds_alone =
       0;  ///< that would decide in a trial of it alone, if it goes on to win at the same rate; 0: none would
   double timeout = 0;             ///< seconds, as given; 0: it was not
@@ -34,8 +34,5 @@ struct outlook {
 };
 
 trial_conclusion conclusion_of(const trial_results& t, const outlook& o);
-
-/// One line for each reason: the omitted candidates, the reason, and the way to include them.
-std::vector<std::string> left_out_lines(const trial_results& t);
 
 }  // namespace usher::cli::trial

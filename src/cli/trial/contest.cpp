@@ -7,19 +7,28 @@
 namespace usher::cli {
 namespace {
 
-constexpr interval anything = {-HUGE_VAL, HUGE_VAL};
-
 double factor_for_better(std::size_t candidates, const contest_rules& rules) {
   return static_cast<double>(std::max<std::size_t>(candidates, 1)) / rules.error;
 }
 
 }  // namespace
 
-contest::contest(std::size_t candidates, contest_rules rules)
+verdict verdict_of(const interval& i, double neutral, const contest_rules& rules) {
+  // Differences, unlike ratios, have no scale on which a limit for "level" could be chosen.
+  const interval level = neutral != 0 ? interval{rules.level_low, rules.level_high} : interval{0, 0};
+  if (i.low > neutral) return verdict::better;
+  if (i.high < neutral) return verdict::worse;
+  return i.low >= level.low && i.high <= level.high ? verdict::level : verdict::undecided;
+}
+
+contest::contest(const std::vector<bool>& takes_part, contest_rules rules)
     : rules_(rules),
-      for_better_(factor_for_better(candidates, rules)),
+      candidates_(static_cast<std::size_t>(std::count(takes_part.begin(), takes_part.end(), true))),
+      for_better_(factor_for_better(candidates_, rules)),
       for_worse_(1 / rules.error),
-      entries_(candidates, entry{{}, {}, anything, false, false, standing::in}) {}
+      entries_(takes_part.size()) {
+  for (std::size_t c = 0; c < takes_part.size(); ++c) entries_[c].given_up = !takes_part[c];
+}
 
 std::vector<std::size_t> contest::next(double rounds_left) {
   const std::size_t running = chosen_ ? 1 : present().size();
@@ -78,7 +87,8 @@ void contest::restate(const std::vector<std::vector<std::optional<double>>>& rou
   for (entry& e : entries_) {
     e.values.clear();
     e.sorted.clear();
-    e.limits = anything;
+    e.limits = {};
+    e.judged = verdict::undecided;
     e.contradictory = false;
   }
   for (const auto& round : rounds) add_values(round);
@@ -90,7 +100,8 @@ void contest::narrow(entry& e) const {
   if (above <= n) e.limits.low = std::max(e.limits.low, e.sorted[n - above]);
   if (below <= n) e.limits.high = std::min(e.limits.high, e.sorted[below - 1]);
   e.contradictory = e.contradictory || e.limits.low > e.limits.high;
-  if (e.contradictory) e.limits = anything;
+  if (e.contradictory) e.limits = {};
+  e.judged = verdict_of(e.limits, neutral_, rules_);
 }
 
 void contest::give_up(std::size_t candidate) {
@@ -102,14 +113,6 @@ std::vector<std::size_t> contest::present() const {
   for (std::size_t c = 0; c < entries_.size(); ++c)
     if (is_present(c)) all.push_back(c);
   return all;
-}
-
-bool contest::is_level(std::size_t c) const {
-  const interval& i = entries_[c].limits;
-  // Differences, unlike ratios, have no scale on which a limit for "level" could be chosen.
-  const bool is_ratio = neutral_ != 0;
-  return i.low <= neutral_ && i.high >= neutral_ && i.low >= (is_ratio ? rules_.level_low : 0) &&
-         i.high <= (is_ratio ? rules_.level_high : 0);
 }
 
 std::size_t contest::wins(std::size_t c) const {
@@ -154,7 +157,7 @@ void contest::drop_decided() {
   for (const std::size_t c : present()) {
     if (is_worse(c))
       entries_[c].dropped = standing::worse;
-    else if (is_level(c))
+    else if (entries_[c].judged == verdict::level)
       entries_[c].dropped = standing::level;
   }
   const std::vector<std::size_t> left = present();
@@ -221,10 +224,6 @@ interval contest::between(std::size_t candidate) const {
   if (chosen_ != candidate || rounds_after_choice() == 0) return limits;
   const double shown = middle(candidate);
   return {std::min(limits.low, shown), std::max(limits.high, shown)};
-}
-
-std::size_t contest::rounds(std::size_t candidate) const {
-  return entries_[candidate].values.size();
 }
 
 std::size_t contest::rounds_after_choice() const {

@@ -43,9 +43,18 @@ struct contest_rules {
   double level_low = 0.97, level_high = 1.03;  ///< chosen, not measured: a smaller difference is of no use
 };
 
+/// `reference` and `failed` are no verdicts of a contest.
+enum class verdict { reference, better, worse, level, undecided, failed };
+
+/// Of an interval. Level: so near neutral as a whole that the difference has no practical value.
+verdict verdict_of(const interval& i, double neutral, const contest_rules& rules = {});
+
 class contest {
  public:
-  explicit contest(std::size_t candidates, contest_rules rules = {});
+  explicit contest(std::size_t candidates, contest_rules rules = {})
+      : contest(std::vector<bool>(candidates, true), rules) {}
+  /// The candidates that take part, by number. The others are never in a round, and the error is not divided among them.
+  explicit contest(const std::vector<bool>& takes_part, contest_rules rules = {});
 
   /// The candidates of the next round, which the reference runs in, too; empty: the contest is over. `rounds_left`: the number of
   /// rounds, with its fraction, that fit into the budget with the candidates of the last round less those given up since.
@@ -68,8 +77,13 @@ class contest {
   /// The limits of its median speed-up. Each is wrong with a chance of at most `error`; the lower ones, of all candidates together.
   /// Those of the chosen one include the reported figure.
   interval between(std::size_t candidate) const;
-  /// The number of rounds that it ran.
-  std::size_t rounds(std::size_t candidate) const;
+  /// In the order of the rounds that it ran.
+  const std::vector<double>& speed_ups(std::size_t candidate) const { return entries_[candidate].values; }
+  std::size_t rounds(std::size_t candidate) const { return speed_ups(candidate).size(); }
+  /// One more than the highest number of a candidate.
+  std::size_t size() const { return entries_.size(); }
+  /// The number of candidates that take part.
+  std::size_t candidates() const { return candidates_; }
   std::size_t rounds_after_choice() const;
   /// The number of further rounds that would show that it is better if it goes on to win at the same rate; nullopt if it wins at most
   /// half of its rounds, or if more than a thousand would be needed.
@@ -77,10 +91,10 @@ class contest {
 
  private:
   struct entry {
-    std::vector<double> values;  ///< in the order of the rounds
-    std::vector<double> sorted;
+    std::vector<double> values, sorted;
     interval limits;
-    bool contradictory = false;  ///< the bets have rejected every median
+    verdict judged = verdict::undecided;  ///< of the limits
+    bool contradictory = false;           ///< the bets have rejected every median
     bool given_up = false;
     standing dropped = standing::in;
   };
@@ -90,9 +104,8 @@ class contest {
   };
 
   bool is_present(std::size_t c) const { return !entries_[c].given_up && entries_[c].dropped == standing::in; }
-  bool is_better(std::size_t c) const { return entries_[c].limits.low > neutral_; }
-  bool is_worse(std::size_t c) const { return entries_[c].limits.high < neutral_; }
-  bool is_level(std::size_t c) const;
+  bool is_better(std::size_t c) const { return entries_[c].judged == verdict::better; }
+  bool is_worse(std::size_t c) const { return entries_[c].judged == verdict::worse; }
   bool has_least_rounds(std::size_t c) const { return rounds(c) >= rules_.least_rounds; }
   std::vector<std::size_t> present() const;
   std::vector<std::size_t> chosen_again() const;
@@ -111,6 +124,7 @@ class contest {
   void choose(std::size_t c);
 
   contest_rules rules_;
+  std::size_t candidates_;
   wins_needed for_better_, for_worse_;
   double neutral_ = 1;
   std::vector<entry> entries_;

@@ -1,93 +1,107 @@
-// The plan of a trial: the candidates that suit the program, and the number of rounds that fit into the budget.
+#include "cli/trial/plan.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdio>
-#include <string>
-#include <vector>
+#include <utility>
 
 #include "cli/trial/conclusion.hpp"
 #include "cli/trial/quantities.hpp"
-#include "cli/trial/rounds.hpp"
-#include "cli/trial/statistics.hpp"
 #include "support/text/duration.hpp"
-#include "support/text/messages.hpp"
 
 namespace usher::cli::trial {
+namespace {
 
-/// Called once, after the reference's counted run; without warm-ups, after its first run, whose calls are not counted.
-void trial::plan() {
-  planned_ = true;
-  if (options_.default_candidates()) choose_sensible();
-  if (nothing_to_gain_) return;
-  if (options_.by_budget()) fit_into_budget();
-  if (options_.quiet) return;
-  bar_.clear();
-  for (const std::string& line : left_out_lines(results_)) print_note(line);
+constexpr std::size_t most_candidates = 4;  // a clear gain is decided and confirmed after ten rounds
+/// The number of default candidates that every trial has: the default lock, and a lock whose waiters sleep at once.
+constexpr std::size_t fewest_candidates = 2;
+
+/// Whether unlock() hands the lock over to one certain thread, running or not. With more threads than CPUs and short critical sections
+/// such a lock must lose.
+bool hands_over(const lock_table& lock) {
+  const lock_traits& t = *lock.traits;
+  return t.fifo || t.bypass != unbounded || t.context;
 }
 
-void trial::choose_sensible() {
-  const std::optional<call_counts>& calls = results_.candidates[reference].calls;
-  // The user has named no locks, and no lock can change anything.
-  nothing_to_gain_ = calls && (!calls->loaded || calls->all() < fewest_calls);
-  if (nothing_to_gain_) return;
-  std::vector<choice> all;
-  for (std::size_t c = 1; c < entries_.size(); ++c) all.push_back({results_.candidates[c].name, entries_[c].lock});
-  const sensible_choice s = sensible(all, calls ? calls->threads : 0, results_.place.cpus);
-  for (std::size_t c = 1; c < entries_.size(); ++c) {
-    const auto is_this = [&](const auto& other) { return other.name == results_.candidates[c].name; };
-    const auto left_out = std::find_if(s.left_out.begin(), s.left_out.end(), is_this);
-    if (left_out != s.left_out.end())
-      leave_out(c, left_out->why);
-    else if (std::none_of(s.taken.begin(), s.taken.end(), is_this))
-      entries_[c].in = false;
+/// Takes the default candidates that suit a program with so many threads (0: not known).
+void take_sensible(plan& p, const std::vector<choice>& candidates, std::uint64_t threads, unsigned cpus) {
+  // The first thread of most programs waits until the others end.
+  const bool too_many = threads > std::uint64_t{cpus} + 1;
+  for (const choice& c : candidates) {
+    if (too_many && hands_over(*c.lock))
+      p.left_out.push_back(
+          {c.name, fmt::format("as it hands the lock to one certain thread, which with {} threads on {} "
+                               "CPU{} is often not running",
+                               threads, cpus, cpus == 1 ? "" : "s")});
+    else if (p.taken.size() < most_candidates)
+      p.taken.push_back(c);
   }
-}
-
-void trial::leave_out(std::size_t candidate, const std::string& why) {
-  entries_[candidate].in = false;
-  results_.left_out.push_back({results_.candidates[candidate].name, why});
 }
 
 /// The time that an answer takes: warm-ups, the fewest rounds that decide, and the rounds of two after the choice.
-double trial::seconds_needed(std::size_t candidates) const {
+double seconds_needed(std::size_t candidates, const options& o, double a_run) {
   const std::size_t confirming = contest_rules{}.confirming, deciding = fewest_rounds(candidates) - confirming;
-  const std::size_t runs = results_.warmup * candidates + deciding * (candidates + 1) + 2 * confirming;
-  return static_cast<double>(runs) * seconds_of_run(reference);
+  const std::size_t warm_ups = static_cast<std::size_t>(o.warmup) * candidates;
+  return static_cast<double>(warm_ups + deciding * (candidates + 1) + 2 * confirming) * a_run;
+}
+
+std::string rounds_that_fit(const plan& p, const options& o, const first_runs& seen) {
+  const std::size_t n = p.taken.size();
+  const double left = seen.seconds_left - static_cast<double>(static_cast<std::size_t>(o.warmup) * n) * seen.seconds;
+  const auto rounds = static_cast<std::size_t>(left / (static_cast<double>(n + 1) * seen.seconds));
+  return fmt::format("a run takes {}: about {} rounds of {} fit into {}, fewer if the answer is certain before",
+                     duration_text(seen.seconds), std::min(rounds, most_rounds), with_noun(n, "candidate"),
+                     duration_text(o.budget));
+}
+
+std::string too_long(const plan& p, const options& o, const first_runs& seen) {
+  constexpr std::size_t few = 4;
+  std::string names;
+  for (const choice& c : p.taken) names += (names.empty() ? "" : ", ") + c.name;
+  if (p.taken.size() > few) names = with_noun(p.taken.size(), "candidate");
+  return fmt::format(
+      "a run takes {}, too long for an answer in {}: the fewest rounds that can give one, {} of {}, take about {}; "
+      "a shorter run, or ^C, which shows the results so far, ends it sooner",
+      duration_text(seen.seconds), duration_text(o.budget), p.least_rounds, names,
+      duration_text(seconds_needed(p.taken.size(), o, seen.seconds)));
 }
 
 /// Leaves out default candidates that do not fit into the budget, down to the fewest candidates of a trial.
-void trial::fit_into_budget() {
-  const double left = options_.budget - elapsed();
-  std::vector<std::size_t> in = present();
-  if (options_.default_candidates())
-    for (; in.size() > fewest_candidates && seconds_needed(in.size()) > left; in.pop_back())
-      leave_out(in.back(), "for lack of time");
-  const bool fits = seconds_needed(in.size()) <= left;
-  if (!fits) least_rounds_ = std::max(least_rounds_, fewest_rounds(in.size()));
-  if (!options_.quiet) announce(fits);
+void fit_into_budget(plan& p, const options& o, const first_runs& seen) {
+  const auto fits = [&] { return seconds_needed(p.taken.size(), o, seen.seconds) <= seen.seconds_left; };
+  for (; o.default_candidates() && p.taken.size() > fewest_candidates && !fits(); p.taken.pop_back())
+    p.left_out.push_back({p.taken.back().name, "for lack of time"});
+  if (!fits()) p.least_rounds = std::max(p.least_rounds, fewest_rounds(p.taken.size()));
+  p.notes.push_back(fits() ? rounds_that_fit(p, o, seen) : too_long(p, o, seen));
 }
 
-void trial::announce(bool fits) const {
-  bar_.clear();
-  const std::vector<std::size_t> in = present();
-  const double a_run = seconds_of_run(reference);
-  const std::string budget = duration_text(options_.budget), takes = "a run takes " + duration_text(a_run);
-  if (fits) {
-    const double left = options_.budget - elapsed() - static_cast<double>(results_.warmup * in.size()) * a_run;
-    const auto rounds = std::min(static_cast<std::size_t>(left / seconds_of_round()), most_rounds);
-    print_note(fmt::format("{}: about {} rounds of {} fit into {}, fewer if the answer is certain before", takes,
-                           rounds, with_noun(in.size(), "candidate"), budget));
-  } else {
-    constexpr std::size_t few = 4;
-    std::string names;
-    for (const std::size_t c : in) names += (names.empty() ? "" : ", ") + results_.candidates[c].name;
-    if (in.size() > few) names = with_noun(in.size(), "candidate");
-    print_note(
-        fmt::format("{}, too long for an answer in {}: the fewest rounds that can give one, {} of {}, take about {}; "
-                    "a shorter run, or ^C, which shows the results so far, ends it sooner",
-                    takes, budget, least_rounds_, names, duration_text(seconds_needed(in.size()))));
+/// One line for each reason: the omitted candidates, the reason, and the way to include them.
+void note_left_out(plan& p) {
+  std::vector<std::pair<std::string, std::vector<std::string>>> reasons;
+  for (const left_out_lock& l : p.left_out) {
+    auto at = std::find_if(reasons.begin(), reasons.end(), [&](const auto& r) { return r.first == l.why; });
+    if (at == reasons.end()) at = reasons.insert(at, {l.why, {}});
+    at->second.push_back(l.name);
   }
+  for (const auto& [why, names] : reasons)
+    p.notes.push_back(fmt::format("left out, {}: {} (--locks {} tries {})", why, fmt::join(names, ", "),
+                                  fmt::join(names, ","), names.size() > 1 ? "them" : "it"));
+}
+
+}  // namespace
+
+plan plan_of(const options& o, const std::vector<choice>& candidates, const first_runs& seen, unsigned cpus) {
+  plan p;
+  const auto& calls = seen.calls;
+  p.nothing_to_gain = o.default_candidates() && calls && (!calls->loaded || calls->all() < fewest_calls);
+  if (o.default_candidates() && !p.nothing_to_gain)
+    take_sensible(p, candidates, calls ? calls->threads : 0, cpus);
+  else
+    p.taken = candidates;
+  if (p.nothing_to_gain) return p;
+  if (o.by_budget()) fit_into_budget(p, o, seen);
+  note_left_out(p);
+  return p;
 }
 
 }  // namespace usher::cli::trial

@@ -46,7 +46,7 @@ std::string signed_quantity(double v) {
   return (v > 0 ? "+" : "") + quantity(v);
 }
 
-std::string limits_text(const speed_up_limits& l, bool has_ratios) {
+std::string limits_text(const interval& l, bool has_ratios) {
   const auto text = [&](double v) { return has_ratios ? factor(v) : signed_quantity(v); };
   if (std::isfinite(l.low) && std::isfinite(l.high)) return text(l.low) + (has_ratios ? "–" : " to ") + text(l.high);
   if (std::isfinite(l.low)) return "from " + text(l.low);

@@ -15,7 +15,7 @@ std::string percent(double share);
 /// A speed-up with two decimals, a small one with two significant digits.
 std::string factor(double v);
 /// "1.32–1.71", "from 1.32", "up to 1.71"; empty if both limits are infinite.
-std::string limits_text(const speed_up_limits& l, bool has_ratios);
+std::string limits_text(const interval& l, bool has_ratios);
 /// A difference with its sign.
 std::string signed_quantity(double v);
 

@@ -1,6 +1,7 @@
 // Medians of a few runs.
 #pragma once
 
+#include <cmath>
 #include <vector>
 
 namespace usher::cli {
@@ -10,7 +11,7 @@ double median(std::vector<double> values);
 double median_of_sorted(const std::vector<double>& sorted);
 
 struct interval {
-  double low, high;
+  double low = -HUGE_VAL, high = HUGE_VAL;
 };
 
 }  // namespace usher::cli

@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "cli/trial/contest.hpp"
+
 namespace usher::cli::trial {
 
 inline constexpr const char* c_library = "pthread";  ///< the reference, with which all others are compared
@@ -33,16 +35,9 @@ struct call_counts {
   std::uint64_t all() const { return locks + condition_waits + semaphores; }
 };
 
-enum class verdict { reference, better, worse, level, undecided, failed };
-
 struct drop_reason {
   std::size_t round = 0;
   std::string why;
-};
-
-/// The limits of a speed-up. A limit is infinite if too few rounds were run.
-struct speed_up_limits {
-  double low = -HUGE_VAL, high = HUGE_VAL;
 };
 
 struct candidate_result {
@@ -55,13 +50,15 @@ struct candidate_result {
   std::size_t cut = 0;               ///< the most bytes that a run printed, if not all of it was kept
   verdict judged = verdict::undecided;
   std::optional<double>
-      speed_up;  ///< above 1 is better; a difference, above 0 is better, where the trial has no ratios
-  speed_up_limits limits;
+      speed_up;            ///< above 1 is better; a difference, above 0 is better, where the trial has no ratios
+  interval limits;         ///< of the speed-up; infinite if too few rounds were run
   std::size_t rounds = 0;  ///< that were compared
   std::optional<drop_reason> dropped;
 
   double figure() const { return speed_up.value_or(std::nan("")); }
   bool is_clean() const { return errors.empty() && first_difference == 0; }
+  /// Better, without failures, and not the reference under another name.
+  bool is_usable() const { return judged == verdict::better && is_clean() && lock != c_library; }
   std::vector<double> values(double (*get)(const run_result&)) const {
     std::vector<double> all;
     for (const run_result& r : runs)
@@ -118,6 +115,13 @@ struct trial_results {
   double neutral() const { return has_ratios ? 1 : 0; }
   std::string unit() const { return metric.empty() ? " s" : ""; }
   const candidate_result& reference() const { return candidates.front(); }
+  /// The usable candidate with the highest speed-up; null: none is usable.
+  const candidate_result* best_usable() const {
+    const candidate_result* best = nullptr;
+    for (const candidate_result& c : candidates)
+      if (c.is_usable() && (best == nullptr || c.figure() > best->figure())) best = &c;
+    return best;
+  }
   bool has_values() const {
     for (const candidate_result& c : candidates)
       if (!c.values(metric_of).empty()) return true;
