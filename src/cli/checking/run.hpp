@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "cli/checking/check_plan.hpp"
 #include "cli/checking/check_results.hpp"
-#include "cli/checking/plan.hpp"
 
 namespace usher::cli::checking {
 

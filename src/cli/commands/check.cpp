@@ -13,10 +13,10 @@
 
 #include "cli/checking/check_json.hpp"
 #include "cli/checking/check_options.hpp"
+#include "cli/checking/check_plan.hpp"
 #include "cli/checking/check_report.hpp"
 #include "cli/checking/checker.hpp"
 #include "cli/checking/interleaving.hpp"
-#include "cli/checking/plan.hpp"
 #include "cli/checking/run.hpp"
 #include "cli/checking/verdict.hpp"
 #include "cli/commands/subcommand.hpp"

@@ -5,16 +5,18 @@
 
 #include "support/text/json_fields.hpp"
 
-namespace usher::cli::trial {
-
-using nlohmann::ordered_json;
-using any_json = nlohmann::json;
+namespace usher::cli {
 
 constexpr auto json_names(verdict) {
   return std::array{std::pair{verdict::reference, "reference"}, std::pair{verdict::better, "better"},
                     std::pair{verdict::worse, "worse"},         std::pair{verdict::level, "level"},
                     std::pair{verdict::undecided, "undecided"}, std::pair{verdict::failed, "failed"}};
 }
+
+namespace trial {
+
+using nlohmann::ordered_json;
+using any_json = nlohmann::json;
 
 constexpr auto json_fields(const run_result*) {
   using r = run_result;
@@ -111,4 +113,5 @@ trial_results trial_from(const any_json& j) {
   return t;
 }
 
-}  // namespace usher::cli::trial
+}  // namespace trial
+}  // namespace usher::cli

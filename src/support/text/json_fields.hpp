@@ -55,6 +55,7 @@ nlohmann::ordered_json json_value(const V& v) {
     j = nlohmann::ordered_json::array();
     for (const auto& each : v) j.push_back(json_value(each));
   } else {
+    static_assert(!std::is_enum_v<V>, "json_names() of an enumeration must be in its namespace");
     j = v;
   }
   return j;
@@ -80,6 +81,7 @@ void read_value(const nlohmann::json& from, V& to, const char* key) {
   } else if constexpr (std::integral<V> && !std::same_as<V, bool>) {
     to = whole(from);
   } else {
+    static_assert(!std::is_enum_v<V>, "json_names() of an enumeration must be in its namespace");
     from.get_to(to);
   }
 }

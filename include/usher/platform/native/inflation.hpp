@@ -56,9 +56,9 @@ struct inflation {
   static inline constexpr char type_tag = 0;
   template <class T>
   static inline constexpr std::size_t class_of = [] {
-    constexpr std::size_t c = inflated_class::of(sizeof(inflated_state<native, T>));
-    static_assert(c < inflated_class::classes);
-    return c;
+    constexpr std::size_t fitting = inflated_class::of(sizeof(inflated_state<native, T>));
+    static_assert(fitting < inflated_class::classes);
+    return fitting;
   }();
 
   static std::uint32_t block_of(std::size_t c, std::uint32_t h) {

@@ -1,4 +1,4 @@
-#include "cli/checking/plan.hpp"
+#include "cli/checking/check_plan.hpp"
 
 #include <fmt/format.h>
 
