@@ -55,9 +55,14 @@ def passages():
                 yield path, number, passage, below
 
 
-def room_of(path):
-    folder = path.split("/")[0]
-    return folder if folder in ("include", "src", "tests", "lab", "docs") else "other"
+def by_room(drawable, least=100):
+    """Lists by top folder; folders with few passages are one room."""
+    rooms = {}
+    for passage in drawable:
+        rooms.setdefault(passage[0].split("/")[0], []).append(passage)
+    small = [room for room in rooms if len(rooms[room]) < least]
+    rooms["other"] = [passage for room in small for passage in rooms.pop(room)]
+    return rooms
 
 
 def main():
@@ -65,9 +70,7 @@ def main():
     parser.add_argument("--count", type=int, default=120)
     parser.add_argument("--seed", default=git("rev-parse", "HEAD"), help="default: the hash of the last commit")
     arguments = parser.parse_args()
-    rooms = {}
-    for passage in passages():
-        rooms.setdefault(room_of(passage[0]), []).append(passage)
+    rooms = by_room(passages())
     draw = random.Random(arguments.seed)
     share = -(-arguments.count // len(rooms))  # the same number from each room: small rooms are read, too
     drawn = [p for room in sorted(rooms) for p in draw.sample(rooms[room], min(share, len(rooms[room])))]

@@ -21,6 +21,7 @@ namespace usher::inline v1::native_detail {
 struct inflation {
   template <class T>
   static std::uint32_t take_inflated() {
+    static_assert(class_of<T> < inflated_class::classes);
     const std::uint32_t h = take_slot(class_of<T>);
     if (h == 0 || h == retake_inflated) return h;
     auto& slot = slot_of(class_of<T>, h);
@@ -55,11 +56,7 @@ struct inflation {
   template <class T>
   static inline constexpr char type_tag = 0;
   template <class T>
-  static inline constexpr std::size_t class_of = [] {
-    constexpr std::size_t fitting = inflated_class::of(sizeof(inflated_state<native, T>));
-    static_assert(fitting < inflated_class::classes);
-    return fitting;
-  }();
+  static inline constexpr std::size_t class_of = inflated_class::of(sizeof(inflated_state<native, T>));
 
   static std::uint32_t block_of(std::size_t c, std::uint32_t h) {
     return inflated_class::first_block(c) + h / inflated_class::slots_a_block(c);
