@@ -5,9 +5,9 @@ JOBS ?= $(shell nproc)
 # Many tests sleep for much of their time.
 TEST_JOBS ?= $(shell expr $(JOBS) + 2)
 
-.PHONY: help deps build demo demo-build quick test test-all mutants rest check check-short check-exhaustive check-aa compat soak fuzz measure measure-waits bench-sim simulated-claims held-out try-cases stat-cases arena arena-sim format check-format tidy install deb clean
+.PHONY: help deps build demo demo-build quick test test-long test-all mutants rest check check-short check-exhaustive check-aa compat soak fuzz measure measure-waits bench-sim simulated-claims held-out try-cases stat-cases arena arena-sim format check-format tidy install deb clean
 
-# Prints each line "target: … ## group| text": 23 lines of at most 80 columns, so that a terminal shows all of them.
+# Prints each line "target: … ## group| text": 24 lines of at most 80 columns, so that a terminal shows all of them.
 help:
 	@sed -nE 's/^([a-z-]+):.*## ([a-z]+)\| /\2:\1:/p' $(MAKEFILE_LIST) | \
 	  awk -F: '{printf "%-8s %-16s %s\n", $$1 == group ? "" : $$1, $$2, substr($$0, length($$1 $$2) + 3); group = $$1}'
@@ -36,8 +36,9 @@ demo-build:
 	@cmake -S . -B $(DEMO) -G Ninja -DCMAKE_BUILD_TYPE=Release $(DEMO_PARTS) > $(DEMO)/configure.log 2>&1 || { cat $(DEMO)/configure.log; exit 1; }
 	@cmake --build $(DEMO) -j $(JOBS) --target usher usher_preload usher_stat sqlite_shared
 
-test: build ## use| the tests, within 12 minutes on 2 cores
-	@cd $(BUILD) && ctest -j $(TEST_JOBS) --output-on-failure --no-tests=error -LE all-locks
+# Not those with the labels long (nested builds, real programs: make test-long) and all-locks.
+test: build ## use| the tests, within 9 minutes on 2 cores
+	@cd $(BUILD) && ctest -j $(TEST_JOBS) --output-on-failure --no-tests=error -LE 'all-locks|long'
 
 install: build ## use| install below PREFIX=/usr/local
 	@cmake --install $(BUILD) --prefix $(or $(PREFIX),/usr/local)
@@ -56,7 +57,10 @@ QUICK = ^(unit\.|layers$$|cli$$|cli\.check$$|conformance\.(reference|steady)$$|c
 quick: build ## test| while you work: the core of the tests (90 seconds)
 	@cd $(BUILD) && ctest -j $(TEST_JOBS) --output-on-failure --no-tests=error -LE all-locks -R '$(QUICK)'
 
-test-all: build ## test| the tests, the long ones for every lock, too
+test-long: build ## test| sanitizers, linking, a subproject, real programs
+	@cd $(BUILD) && ctest -j $(TEST_JOBS) --output-on-failure --no-tests=error -L '^long$$'
+
+test-all: build ## test| all tests: also test-long, and those of each lock
 	@cd $(BUILD) && ctest -j $(JOBS) --output-on-failure --no-tests=error
 
 mutants: build
