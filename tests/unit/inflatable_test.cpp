@@ -133,5 +133,32 @@ TEST(inflatable, serves_ten_million_short_lives) {
   give_back(all);
 }
 
+/// A thread that has claimed a block may not exist any more, in the child of a fork, or may be this thread, interrupted
+/// by a signal handler. The next thread waits only for some time, then maps the block itself.
+TEST(inflatable, maps_a_block_whose_claim_was_abandoned) {
+  using native_detail::inflated_class;
+  const std::uint32_t last = inflated_class::first_block(inflated_class::classes) - 1;
+  auto& entry = usher_process_state.inflated_block[last];
+  ASSERT_EQ(entry.load(), nullptr);
+  entry.store(reinterpret_cast<unsigned char*>(1));
+  EXPECT_FALSE(native_detail::blocks::inflated_is_mapped(last));
+  ASSERT_TRUE(native_detail::blocks::has_inflated(last));
+  EXPECT_TRUE(native_detail::blocks::inflated_is_mapped(last));
+  entry.load()[native_detail::block_bytes - 1] = 1;
+}
+
+/// Threads that need the same block at the same time leave one mapped, and none of them fails.
+TEST(inflatable, threads_map_a_block_once) {
+  const std::uint32_t block = native_detail::inflated_class::first_block(native_detail::inflated_class::classes) - 2;
+  std::atomic<unsigned char*> first = nullptr;
+  test::in_threads(8, [&](unsigned) {
+    ASSERT_TRUE(native_detail::blocks::has_inflated(block));
+    unsigned char* const mine = usher_process_state.inflated_block[block].load();
+    unsigned char* other = nullptr;
+    const bool is_first = first.compare_exchange_strong(other, mine);
+    EXPECT_TRUE(is_first || other == mine);
+  });
+}
+
 }  // namespace
 }  // namespace usher
