@@ -7,7 +7,7 @@ TEST_JOBS ?= $(shell expr $(JOBS) + 2)
 
 .PHONY: help deps build demo demo-build quick test test-long test-all mutants rest check check-short check-exhaustive check-aa compat soak fuzz measure measure-waits bench-sim simulated-claims held-out try-cases stat-cases arena arena-sim format check-format tidy install deb clean
 
-# Prints each line "target: … ## group| text": 24 lines of at most 80 columns, so that a terminal shows all of them.
+# Prints each line "target: … ## group| text": 23 lines of at most 80 columns, so that a terminal shows all of them.
 help:
 	@sed -nE 's/^([a-z-]+):.*## ([a-z]+)\| /\2:\1:/p' $(MAKEFILE_LIST) | \
 	  awk -F: '{printf "%-8s %-16s %s\n", $$1 == group ? "" : $$1, $$2, substr($$0, length($$1 $$2) + 3); group = $$1}'
@@ -132,7 +132,8 @@ arena: build ## measure| locks against the C library, paired rounds (an hour)
 	@python3 -m lab.arena run --build $(BUILD) --locks $(or $(LOCKS),steady) --minutes $(or $(MINUTES),60) $(if $(POINTS),--points '$(POINTS)'); \
 	  status=$$?; python3 -m lab.arena report && exit $$status
 
-arena-sim: build ## measure| the default lock on simulated machines (2 hours)
+# The default lock on simulated machines: two hours.
+arena-sim: build
 	python3 -m lab.arena.simulated --build $(BUILD) $(if $(LOCKS),--default $(LOCKS)) $(if $(MINUTES),--minutes $(MINUTES),--write-doc)
 
 # ---- pages: each target measures, then writes a page of docs/ ---------------------------------------------------------------------

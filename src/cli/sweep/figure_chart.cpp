@@ -8,7 +8,7 @@
 #include <optional>
 #include <set>
 
-#include "cli/trial/statistics.hpp"
+#include "support/statistics.hpp"
 
 namespace usher::cli {
 namespace {

@@ -8,7 +8,7 @@
 #include <set>
 #include <vector>
 
-#include "cli/trial/statistics.hpp"
+#include "support/statistics.hpp"
 #include "support/text/messages.hpp"
 #include "support/text/table.hpp"
 

@@ -29,7 +29,7 @@
 #include <vector>
 
 #include "cli/trial/betting.hpp"
-#include "cli/trial/statistics.hpp"
+#include "support/statistics.hpp"
 
 namespace usher::cli {
 

@@ -10,7 +10,7 @@
 #include "cli/trial/conclusion.hpp"
 #include "cli/trial/judge.hpp"
 #include "cli/trial/stat_pass.hpp"
-#include "cli/trial/statistics.hpp"
+#include "support/statistics.hpp"
 #include "support/text/duration.hpp"
 #include "support/text/messages.hpp"
 

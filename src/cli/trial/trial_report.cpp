@@ -9,8 +9,8 @@
 
 #include "cli/trial/conclusion.hpp"
 #include "cli/trial/quantities.hpp"
-#include "cli/trial/statistics.hpp"
 #include "support/process/process.hpp"
+#include "support/statistics.hpp"
 #include "support/text/colour.hpp"
 #include "support/text/duration.hpp"
 #include "support/text/table.hpp"

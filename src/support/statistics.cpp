@@ -1,4 +1,4 @@
-#include "cli/trial/statistics.hpp"
+#include "support/statistics.hpp"
 
 #include <algorithm>
 #include <cmath>
