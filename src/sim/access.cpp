@@ -8,9 +8,9 @@
 namespace usher::sim {
 namespace {
 
-/// The number of times that a compare-and-swap that is retried at once may hit. The first retry compares with the
-/// value that the failed one found when it *arrived*; accesses that arrived later have had their effect since. So it
-/// may fail once more.
+/// The number of retries of a failed compare-and-swap that may find the line still in the core's cache. The first retry
+/// expects the value that the failed attempt found on arrival. Accesses that arrived later may have changed the word
+/// since, so the first retry may fail, too, and a second one may hit.
 constexpr unsigned most_retries = 2;
 
 }  // namespace
@@ -20,7 +20,8 @@ cycles access::noisy(cycles one_way) {
   return one_way + engine_.chance().exponential(one_way * machine_.jitter / 1024);
 }
 
-/// Orders accesses by departure: an access is served at once, and the random part of its latency is added afterwards.
+/// Returns the latency of an access if accesses are ordered by departure: it is served at once, and the random part of
+/// its latency is added to the answer.
 access::journey access::by_departure(cycles one_way) {
   return {0, noisy(one_way) - one_way};
 }
@@ -72,9 +73,9 @@ bool access::load_as(const void* word, unsigned size) {
   return false;
 }
 
-/// Whether a store follows a load that missed so closely that its address was known when the load's request left, and
-/// ownership was requested with it. Only if no core but the supplier of the line has another copy: further copies need
-/// invalidations.
+/// Returns whether the core requested ownership of the line together with the load that fetched it: it does if this
+/// store follows that load within the core's reorder window. Only if at most the line's supplier also has a copy, since
+/// further copies need invalidations.
 bool access::was_asked_for_with_load(const simulated_thread& t, const line& l) const {
   constexpr cycles window = 100;  // the reorder window of a core: some 200 instructions
   return t.fetched == &l && t.now - t.fetched_at <= window && l.owner == line::nobody &&
@@ -122,7 +123,8 @@ bool access::store_as(void* word, std::uint64_t value, unsigned size) {
   return false;
 }
 
-/// A store is forwarded only to a load of the same address and size; any other load waits until all stores are written.
+/// Returns whether the store is forwarded to the load: only if their addresses and sizes are equal. Any other load that
+/// overlaps the store waits until all stores are written.
 bool access::forwards(const buffered_store& e, const void* word, unsigned size) {
   if (e.word == word && e.size == size) return true;
   drain();
@@ -142,7 +144,7 @@ void access::make_room_for_store() {
   }
 }
 
-/// If several buffered stores are to one line, the first requests ownership.
+/// Adds a store to the store buffer. Of several buffered stores to one line, only the first requests ownership.
 void access::buffer_store(line& l, void* word, std::uint64_t value, unsigned size) {
   simulated_thread& t = engine_.me();
   store_queue& q = t.stores;
@@ -180,8 +182,8 @@ void access::ask_for_ownership(simulated_thread& t, std::uint32_t number, cycles
   engine_.push({from + noisy(there), engine_.tie(), number, t.id, event_kind::commit});
 }
 
-/// A request for ownership arrives at the owner or home of the line, or it is the turn of a store whose line was
-/// fetched ahead.
+/// Handles the event `commit`: a request for ownership has arrived at the line's owner or home, or a store whose line
+/// was fetched ahead is now the next to be written.
 template <bool Traced>
 void access::commit_as(simulated_thread& t, std::uint32_t number, cycles at) {
   store_queue& q = t.stores;
@@ -198,8 +200,8 @@ void access::commit_as(simulated_thread& t, std::uint32_t number, cycles at) {
   const auto w = coherence_.write(l, e.core, at - std::min(at, there), false);
   e.done = std::max(w.done, at);
   if (q.next != number || q.done > e.done) {
-    // The line arrives before the store's turn: other cores have lost their copies, and may fetch the line again before
-    // the store is written.
+    // The line arrives while an older store is not written yet. The other cores' copies are invalid, and other cores
+    // may fetch the line again before this store is written.
     if constexpr (Traced) trace_->fetches_ahead({t.id, e.word, e.size, e.done - e.begun});
     counts_.fetched_ahead++;
     e.at = buffered_store::step::owns;
@@ -221,7 +223,8 @@ void access::commit_as(simulated_thread& t, std::uint32_t number, cycles at) {
   }
 }
 
-/// Advances the store whose turn it is, and lets younger stores request ownership if they had to wait for this turn.
+/// Advances the store that is the next to be written. Younger stores that had to wait for this may now request
+/// ownership.
 void access::write_next(simulated_thread& t) {
   store_queue& q = t.stores;
   buffered_store& e = q.at(q.next);
@@ -279,8 +282,8 @@ void access::modify_as(const void* word, unsigned size) {
   announce(l, w.visible);
 }
 
-/// Whether the core still has the line that the failed compare-and-swap fetched: the access that is next in order has
-/// not taken effect yet.
+/// Returns whether the core still has the line that its failed compare-and-swap fetched: the next access in order is
+/// another core's write, which has not taken effect yet.
 bool access::keeps_for_retry(const simulated_thread& t, const void* word, const line& l) const {
   return t.again.word == word && t.now <= t.again.until && l.owner != line::nobody && l.owner != std::int32_t(t.core) &&
          l.written > t.now;
@@ -311,8 +314,8 @@ void access::compare(const void* word, unsigned size) {
   modify(word, size);
 }
 
-/// A retry hits if it follows within the time of one more access and an iteration of the loop: until then the next
-/// access in order cannot take the line.
+/// Records that a compare-and-swap failed. A retry hits if it follows within the time of one more read-modify-write and
+/// one iteration of the retry loop: until then the next access in order cannot take the line.
 void access::failed(const void* word, std::uint64_t value) {
   if (!machine_.keeps_for_retry) return;
   retry& r = engine_.me().again;
@@ -321,8 +324,8 @@ void access::failed(const void* word, std::uint64_t value) {
   r.until = r.left != 0 ? engine_.me().now + 2 * machine_.modify : 0;
 }
 
-/// The line is written: each watcher loads the word again, after its copy is invalidated and at a random moment of its
-/// loop.
+/// Called when the line is written. Schedules the next load of each watcher: after its copy is invalidated, and at a
+/// random moment of its polling loop.
 void access::announce(line& l, cycles visible) {
   if (l.watchers.empty()) return;
   auto& w = l.watchers;
@@ -427,7 +430,8 @@ bool access::spin(const condition& c, cycles limit) {
   return !t.timed_out;
 }
 
-// The most frequent operations are compiled twice, so that without a trace they contain no code for it.
+// The most frequent operations are compiled twice, with and without calls of the trace, so that runs without a trace
+// spend no time on it.
 
 bool access::load(const void* word, unsigned size) {
   return trace_ == nullptr ? load_as<false>(word, size) : load_as<true>(word, size);

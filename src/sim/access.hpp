@@ -30,7 +30,7 @@ class access {
 
   void set_trace(trace* t) { trace_ = t; }
 
-  // ---- by the running thread; simulation.hpp describes those that it passes on ----
+  // ---- called by the running thread; simulation.hpp describes those that it forwards to ----
 
   bool load(const void* word, unsigned size);
   bool store(void* word, std::uint64_t value, unsigned size);
@@ -48,13 +48,13 @@ class access {
 
   // ---- at events ----
 
-  /// The event `commit` of the thread's store with this number.
+  /// Handles the event `commit` of the thread's store with this number.
   void commit(simulated_thread& t, std::uint32_t number, cycles at);
-  /// A spinning thread loads its word again.
+  /// Loads the word of a spinning thread again.
   void poll(simulated_thread& t, cycles at);
-  /// A spinning thread's time limit is over.
+  /// Ends the spinning of a thread whose time limit is over.
   void give_up(simulated_thread& t, cycles at);
-  /// A spinning thread loses its CPU.
+  /// Removes a spinning thread that loses its CPU from the watchers of its line.
   void stop_watching(simulated_thread& t);
 
   struct counts {

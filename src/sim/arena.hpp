@@ -42,11 +42,11 @@ class arena {
 
   // ---- names, for traces and errors ----
 
-  /// Names a word of a range by its offset from the range's beginning.
+  /// Returns the name of a word, given its offset from the beginning of a named range.
   using namer = std::function<std::string(std::size_t offset)>;
-  /// Names a range, which must have been allocated after all ranges with names.
+  /// Names the words of a range. Ranges must be named in the order of their allocation.
   void name(const void* begin, std::size_t bytes, namer names);
-  /// "lock+4"; for a word without a name, its offset in the arena.
+  /// Returns the word's name, such as "lock+4"; for a word without a name, its offset in the arena.
   std::string name_of(const void* word) const;
   /// A namer for "lock+0", "lock+4".
   static namer plus(std::string name);

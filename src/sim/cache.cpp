@@ -22,7 +22,8 @@ bool caches::cache::look_up(std::uint64_t line, unsigned cpu, int& displaced) {
   std::uint32_t* const tags = &tags_[set * ways_];
   std::uint16_t* const by = &by_[set * ways_];
   const auto tag = static_cast<std::uint32_t>(line + 1);
-  // A sum over all ways, which compilers vectorise: the exit of a search loop would be mispredicted.
+  // At most one way matches, so this sum is the way's index plus 1, or 0. Compilers vectorise the sum; the exit of a
+  // search loop would be mispredicted.
   std::uint32_t at = 0;
   for (std::uint32_t i = 0; i < ways_; i++) at += tags[i] == tag ? i + 1 : 0;
   const bool hit = at != 0;
@@ -62,7 +63,7 @@ caches::block caches::make_block(std::uint64_t bytes, std::uint64_t page) {
   }
   if (last_.empty()) make_caches();
   usual_.emplace_back();
-  // Lines are numbered within the sample, without gaps.
+  // Line numbers count only lines of the simulated sets, so that they have no gaps.
   const block b{usual_.size() - 1, next_line_, std::max<std::uint64_t>(1, bytes / line / sample_), next_page_,
                 page < large_page ? page : 0};
   next_line_ += b.lines;
@@ -86,8 +87,9 @@ caches::level caches::look_up(std::uint64_t line, unsigned cpu) {
   return level::memory;
 }
 
-/// The socket's memory channels serve misses one after another, those of one group of loads together. A group waits for
-/// the latency of its misses or for the channels, whichever is longer.
+/// Returns the cost of a group of loads: `last` of them hit the last-level cache, and `misses` go to memory. The
+/// socket's memory channels serve misses one after another. The group waits for the sum of its misses' latencies, or
+/// until the channels have served its last miss, whichever takes longer.
 caches::cost caches::cost_of(std::uint64_t loads, std::uint64_t last, std::uint64_t misses, unsigned cpu, cycles now) {
   const machine::cache& c = *machine_.caches;
   cost k{loads * c.access, (last + misses) * c.hit};
@@ -111,7 +113,7 @@ caches::cost caches::load(const block& b, std::uint64_t offset, unsigned cpu, cy
 }
 
 caches::cost caches::load_at_random(const block& b, std::uint64_t n, unsigned cpu, cycles now, random& chance) {
-  // The remainder of the division is rounded up or down at random, with the right mean.
+  // n / sample_ is rounded up or down at random, so that its mean is exact.
   const std::uint64_t loads = n / sample_ + (chance.below(sample_) < n % sample_ ? 1 : 0);
   if (loads == 0) return cost_of(n, 0, 0, cpu, now);
   std::uint64_t last = 0, misses = 0;
@@ -121,8 +123,9 @@ caches::cost caches::load_at_random(const block& b, std::uint64_t n, unsigned cp
     misses += l == level::memory;
   }
   if (sample_ == 1) return cost_of(n, last, misses, cpu, now);
-  // A sample of one load in four has four times the variance, which changes how threads take turns. The mean of the
-  // sample and the block's moving average halves the deviation, and so has the right variance.
+  // If one load in four is simulated, the share of misses has four times the variance, and threads would take turns
+  // differently. Half of the share therefore comes from the block's moving average. That halves the standard deviation,
+  // and so restores the variance.
   static_assert(every == 4);
   auto& usual = usual_[b.id];
   const auto smooth = [&](std::uint64_t seen, std::uint64_t& average) {

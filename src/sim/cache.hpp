@@ -43,7 +43,7 @@ class caches {
     cycles busy;   ///< occupies the core's pipeline
     cycles stall;  ///< the thread waits, and the pipeline is free
   };
-  /// A load from a block on small pages.
+  /// Returns the cost of a load by this CPU from a block on small pages.
   cost load(const block& b, std::uint64_t offset, unsigned cpu, cycles now);
   /// n loads at random places.
   cost load_at_random(const block& b, std::uint64_t n, unsigned cpu, cycles now, random& chance);
@@ -84,7 +84,8 @@ class caches {
   std::vector<cache> last_, private_, tlbs_;
   std::vector<cycles> channels_free_;
   std::uint32_t sample_ = every;
-  // For each block: averages of the shares of loads that the last level and memory answer, in units of 2^-20.
+  // For each block, moving averages of two shares of its loads, in units of 2^-20: those that the last-level cache
+  // answers, and those that memory answers.
   std::vector<std::array<std::uint64_t, 2>> usual_;
   std::uint64_t next_line_ = 0, next_page_ = 0;
   counts counts_;

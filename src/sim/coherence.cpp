@@ -25,7 +25,7 @@ void coherence::grow(std::size_t index) {
   for (std::size_t i = 0; i < lines_a_block; i++) blocks_[block][i].supplier_free = &suppliers_[block][i * n];
 }
 
-/// The complex that supplies a clean line.
+/// Returns the complex that supplies a clean line to this complex.
 unsigned coherence::supplier(const line& l, unsigned complex) const {
   if ((l.complexes >> complex & 1) != 0) return complex;
   switch (machine_.coherence) {
@@ -42,12 +42,12 @@ unsigned coherence::supplier(const line& l, unsigned complex) const {
   return nearest;
 }
 
-/// The round trip for a line that a core owns.
+/// Returns the round-trip latency of a request from this complex for a line that a core owns.
 cycles coherence::from_owner(const line& l, unsigned complex) const {
   const unsigned owner = complex_of(unsigned(l.owner));
   const cycles direct = machine_.dirty[distance(complex, owner)];
   if (!machine_.through_home || owner == complex || l.home == complex || l.home == owner) return direct;
-  // A one-way message takes half of an invalidation's round trip.
+  // The latency of a one-way message is half of an invalidation's round trip.
   const auto way = [this](unsigned a, unsigned b) { return machine_.invalidate[distance(a, b)] / 2; };
   const cycles detour = way(complex, l.home) + way(l.home, owner), straight = way(complex, owner);
   return direct + (detour > straight ? detour - straight : 0);
@@ -153,7 +153,8 @@ coherence::written coherence::write(line& l, unsigned core, cycles t, bool modif
       const cycles whole = machine_.invalidate[d], half = whole / 2;
       const cycles served = std::max(begun + half, l.supplier_free[s]);
       visible = std::max(visible, served);
-      // If the writer's copy is the only one of its complex, the request goes to the directory there and no further.
+      // If no other core of the writer's complex has a copy, the request goes only to the complex's directory, and the
+      // answer takes half as long.
       const cycles back = n != 0 || s != here ? whole - half : half / 2;
       done = std::max(done, served + machine_.per_sharer * n + back);
     }

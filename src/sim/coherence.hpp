@@ -1,6 +1,7 @@
 // Coherence: the cost of an access to a cache line, and the caches that have the line afterwards.
 //
-// The model. A complex is the cores behind one last-level cache: a socket, or a part of one. A line has an owner, the
+// The model; `per_read`, `per_sharer`, `through_home` and `directory` are fields of `machine`. A complex is the cores
+// behind one last-level cache: a socket, or a part of one. A line has an owner, the
 // core that wrote it, or sharers: cores with a copy, in one or several complexes. An access that misses travels to the
 // supplier of the line, is served there in order of arrival, and travels back:
 //
@@ -66,10 +67,11 @@ class coherence {
 
   static bool has(const line& l, unsigned core) { return l.owner == std::int32_t(core) || l.shared_by(core); }
 
-  /// The latency from the core to the cache or home that orders the access. 0: own copy suffices, or none exists.
+  /// Returns the latency from the core to the cache or home that orders the access. 0 if the core's own copy suffices,
+  /// or if no cache has a copy.
   cycles one_way(line& l, unsigned core, bool write);
 
-  /// Returns when the core has the value. `t`: departure.
+  /// Returns the time at which the core has the value, if its request departs at time t.
   cycles read(line& l, unsigned core, cycles t);
 
   struct written {
@@ -104,8 +106,8 @@ class coherence {
   unsigned supplier(const line& l, unsigned complex) const;
   cycles from_owner(const line& l, unsigned complex) const;
   unsigned copies(const line& l, unsigned complex) const;
-  /// The time at which the line's home accepts a request that arrives at time t. `messages`: the number that it sends
-  /// for it.
+  /// Returns the time at which the line's home accepts a request that arrives at time t. `messages`: the number of
+  /// messages that the home sends for it.
   cycles at_home(line& l, cycles t, unsigned messages = 1) const {
     if (machine_.directory == 0) return t;
     t = std::max(t, l.home_free);

@@ -47,7 +47,8 @@ void engine::run() {
   if (failure_) std::rethrow_exception(failure_);
 }
 
-/// Executes this event and further ones until one of them resumes a thread, which is returned. Null: no event is left.
+/// Executes this event and further ones until one of them resumes a thread. Returns that thread, or null if no event is
+/// left.
 simulated_thread* engine::next(event e) {
   do {
     counts_.events++;

@@ -23,7 +23,7 @@
 
 namespace usher::sim {
 
-/// No thread can continue. The text names the word for which each thread waits.
+/// Thrown if no thread can continue. The text names the word for which each thread waits.
 struct deadlock : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
@@ -32,9 +32,9 @@ class engine {
  public:
   class handler {
    public:
-    /// Executes an event of another kind than `resume` and `call`. Void events are not passed.
+    /// Executes an event of any kind except `resume` and `call`. The engine drops void events (thread.hpp: `epoch`).
     virtual void happens(const event& e) = 0;
-    /// The thread's function has returned. The engine then continues with the next event.
+    /// Called when the thread's function has returned. The engine then continues with the next event.
     virtual void ended(simulated_thread& t) = 0;
     /// The text of a deadlock.
     virtual std::string what_is_waited_for() const = 0;
@@ -45,11 +45,11 @@ class engine {
 
   engine(handler& h, std::uint64_t seed) : handler_(h), random_(seed) {}
 
-  /// Adds a thread with a fiber. It begins at its first event `resume`.
+  /// Adds a thread with a fiber. The thread begins at its first event `resume`.
   simulated_thread& add_thread(std::function<void()> body);
-  /// Calls the function at that time, at no cost. Only before run().
+  /// Schedules a call of the function at that simulated time. The call takes no simulated time. Only before run().
   void at(cycles time, std::function<void()> call);
-  /// Runs until all threads have ended. Throws deadlock, and the exceptions of threads.
+  /// Runs until all threads have ended. Throws deadlock, and any exception that a thread throws.
   void run();
   /// Unwinds the fibers of threads that have not ended.
   void remove_threads() { threads_.clear(); }
@@ -57,23 +57,23 @@ class engine {
   unsigned threads() const { return unsigned(threads_.size()); }
   simulated_thread& thread(unsigned id) { return *threads_[id]; }
   const simulated_thread& thread(unsigned id) const { return *threads_[id]; }
-  /// The generator of the run. Each thread has one of its own for its program.
+  /// The random numbers of the model. Each thread has a generator of its own for its program.
   random& chance() { return random_; }
 
   // ---- events ----
 
   void push(const event& e) { events_.push(e); }
   void push(cycles t, event_kind k, const simulated_thread& of) { events_.push(event_of(t, k, of)); }
-  /// The random part of an event that is pushed as a whole.
+  /// Returns a random number for the field `tie` of an event.
   std::uint32_t tie() { return std::uint32_t(random_.bits()); }
 
-  // ---- by the running thread ----
+  // ---- called by the running thread ----
 
   simulated_thread& me() const { return *me_; }
-  /// Switches to the thread of the next event. The running thread has an event queued, or another thread will queue one
-  /// for it.
+  /// Suspends the running thread and switches to the thread of the next event. The running thread must have an event
+  /// queued, or another thread must queue one for it later.
   void give_way() { give_way_to(next()); }
-  /// Lets events that are earlier than the running thread's clock happen.
+  /// Executes all events that are earlier than the running thread's clock.
   void sync() {
     me_->synced = me_->now;
     if (events_.empty() || me_->now < events_.first_time()) return;

@@ -28,9 +28,9 @@ struct event {
   event_kind kind;
 };
 
-/// A 4-ary heap. Time and the upper bits of the tie form one integer, so that a pair of events takes one comparison,
-/// without a branch to mispredict. The array behind the end is filled with events at the end of time, so that a node
-/// always has four children to compare.
+/// A 4-ary heap. Time and the upper bits of `tie` form one integer, so that two events are compared in one step,
+/// without a branch to mispredict. The array behind the heap's end is filled with events later than any other, so that
+/// a node always has four children to compare.
 class event_queue {
  public:
   bool empty() const { return size_ == 0; }
@@ -78,7 +78,7 @@ class event_queue {
     return {e.order >> tie_bits, 0, e.epoch, e.what >> kind_bits, event_kind(e.what & ((1u << kind_bits) - 1))};
   }
 
-  /// Moves e up from a free place at the end to its place.
+  /// Inserts e: moves it up from the free place `at` at the end.
   void rise(std::size_t at, const entry& e) {
     while (at != 0) {
       const std::size_t above = (at - 1) / arity;
@@ -89,8 +89,8 @@ class event_queue {
     heap_[at] = e;
   }
 
-  /// Fills the free first place: on the way down the earliest child moves up; then e rises from the free leaf, where an
-  /// event taken from the end of the heap mostly belongs.
+  /// Puts e into the heap, whose first place is free. At each level the earliest child moves up into the free place;
+  /// then e rises from the free leaf, usually not far, since most events taken from the end of the heap belong there.
   void refill(const entry& e) {
     const auto earlier = [this](std::size_t a, std::size_t b) {
       return a + (b - a) *

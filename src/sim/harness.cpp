@@ -35,11 +35,11 @@ const simulated_lock& known_lock(const std::string& name) {
                            " (usher list shows most)");
 }
 
-/// The time from one pthread_create() to the next. 50000 took 0.9 s on a Xeon E5-2670 (Lawrence Livermore, "Why
-/// Pthreads?", hpc-tutorials.llnl.gov/posix/why_pthreads), 0.7 to 2 s on other computers of that table. On a virtual
-/// machine of 2026, 72 in a row took a median of 19 to 37 µs each.
+/// The time from one pthread_create() to the next. 50,000 calls took 0.9 s on a Xeon E5-2670 (Lawrence Livermore, "Why
+/// Pthreads?", hpc-tutorials.llnl.gov/posix/why_pthreads) and 0.7 to 2 s on other computers of that table. On a virtual
+/// machine of 2026, 72 calls in a row took a median of 19 to 37 µs each.
 constexpr std::uint64_t creation_ns = 18000;
-/// A thread's share of the time in which all have two turns, at a microsecond a turn: chosen, not measured.
+/// The warm-up's share for each thread: time for two acquisitions of a microsecond each. Chosen, not measured.
 constexpr std::uint64_t turns_ns = 2000;
 constexpr unsigned most_placed = 10000;
 constexpr std::pair<const char*, placement> placements[]{
@@ -49,7 +49,7 @@ unsigned cpu_of(const machine& m, placement where, unsigned thread, unsigned thr
   const unsigned n = thread % m.cpus();
   const unsigned used = m.used_cores != 0 ? m.used_cores : m.cores;
   if (where == placement::even) {
-    // Consecutive threads fill a socket; each socket gets the same number.
+    // Consecutive threads fill a socket; each socket gets the same number of threads.
     const unsigned a_socket = (threads + m.sockets - 1) / m.sockets, k = thread % a_socket;
     return ((thread / a_socket % m.sockets) * m.cores + k % m.cores) * m.hardware_threads +
            k / m.cores % m.hardware_threads;
@@ -58,21 +58,21 @@ unsigned cpu_of(const machine& m, placement where, unsigned thread, unsigned thr
     const unsigned hardware_thread = n / m.all_cores(), k = n % m.all_cores();
     return ((k % m.sockets) * m.cores + k / m.sockets) * m.hardware_threads + hardware_thread;
   }
-  // First the used cores of all sockets: the first hardware thread of each core, then the second …; then the other
-  // cores.
+  // Compact: threads first fill the first `used` cores of each socket, the first hardware thread of each core, then the
+  // second, and so on. Then they fill the other cores in the same way.
   const unsigned first = m.sockets * used * m.hardware_threads;
   const unsigned part = n < first ? used : m.cores - used, skip = n < first ? 0 : used, k = n < first ? n : n - first;
   const unsigned hardware_thread = k / (m.sockets * part), core = k % (m.sockets * part);
   return (core / part * m.cores + skip + core % part) * m.hardware_threads + hardware_thread;
 }
 
-/// The CPU that the point's thread begins on.
+/// Returns the CPU on which the thread begins. `otherwise` is the program's placement.
 unsigned cpu_of(const machine& m, const placing& asked, placement otherwise, unsigned thread, unsigned threads) {
   if (!asked.cpus.empty()) return asked.cpus[thread % asked.cpus.size()];
   return cpu_of(m, asked.where.value_or(otherwise), thread, threads);
 }
 
-/// The number of CPUs that the point's threads begin on.
+/// Returns the number of different CPUs on which the point's threads begin.
 unsigned cpus_of(const machine& m, const point& p) {
   const std::vector<unsigned> cpus = read_placement(p.placement).cpus;
   if (cpus.empty()) return std::min(p.threads, m.cpus());
@@ -80,7 +80,7 @@ unsigned cpus_of(const machine& m, const point& p) {
       std::set<unsigned>(cpus.begin(), cpus.begin() + std::min<std::ptrdiff_t>(p.threads, std::ssize(cpus))).size());
 }
 
-/// The times at which the point's threads begin: one thread creates them all.
+/// Returns the times at which the point's threads begin. One thread creates them all, one after another.
 std::vector<std::uint64_t> arrivals_ns(const point& p) {
   std::vector<std::uint64_t> all(p.threads);
   if (p.together) return all;
@@ -93,7 +93,8 @@ std::vector<std::uint64_t> arrivals_ns(const point& p) {
   return all;
 }
 
-/// The time of an event has 40 bits. The limit leaves room for events after the end of the run.
+/// Throws if the run is too long: the time of an event has 40 bits. The limit leaves room for events after the end of
+/// the run.
 void check_time(const machine& m, const point& p) {
   constexpr double most = 0xf000000000;
   const std::uint64_t warm_up_ns = p.warm_up_ns.value_or(usual_warm_up_ns(p));
@@ -128,7 +129,7 @@ double cpu_seconds() {
   return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec) * 1e-9;
 }
 
-/// A thread of another process, which wants a CPU for a quarter of the time.
+/// The program of a thread of another process: it needs a CPU for a quarter of the time.
 void disturb(world& w) {
   simulation& s = w.sim();
   const cycles burst = s.on().from_ns(2000000);
@@ -139,7 +140,7 @@ void disturb(world& w) {
   }
 }
 
-/// The counts since the beginning of the run, at one time.
+/// The counts from the beginning of the run to a certain time.
 struct totals {
   simulation::counts s;
   caches::counts c;
@@ -151,7 +152,7 @@ totals totals_at(const world& w, cycles now) {
   return {s.counted(), s.cache_counts(), s.cpu_time(now)};
 }
 
-/// The time for which waiters that park poll first: the point's, else the machine's, else the native one.
+/// Sets how long waiters that park poll first: as the point demands, else as the machine file says, else as natively.
 void set_spin_limit(world& w, const machine& m, const point& p) {
   if (p.spin_ns)
     w.shared_runtime().limits.spin = std::uint32_t(*p.spin_ns);
@@ -196,14 +197,15 @@ void note_throughput(result& r, world& w, const machine& m, const point& p, cons
   const double half_us = static_cast<double>(p.run_ns) / 2000;
   r.first_half = static_cast<double>(w.counted().first_half()) / half_us;
   r.second_half = static_cast<double>(w.counted().second_half()) / half_us;
-  // In a program with one lock each thread has operations. A thread without one may still wait for its CPU in a run
-  // that is shorter than the usual one; in a run of the usual length each thread had its CPU, and the lock starves it.
+  // A program with one lock has not settled while a thread without an operation may still wait for its CPU. That is
+  // possible only in a run shorter than the usual one. In a longer run each thread has had its CPU, so a thread without
+  // an operation is starved by the lock, and that is a result.
   const bool one_waits = program.about.one_lock && p.threads > cpus_of(m, p) && p.run_ns < usual_run_ns(m, p) &&
                          std::find(r.operations.begin(), r.operations.end(), 0u) != r.operations.end();
   r.settled = w.counted().settled() && arrivals_ns(p).back() <= r.warm_up_ns && !one_waits;
 }
 
-/// The counts between the beginning and the end of the measured time.
+/// Stores in the result how much each count has grown in the measured time.
 void note_totals(result& r, const world& w, const totals& first, const totals& last) {
   const auto time = static_cast<double>(w.end() - w.begin());
   r.voluntary = last.s.voluntary - first.s.voluntary;
@@ -321,8 +323,8 @@ std::uint64_t usual_run_ns(const machine& m, const point& p) {
   constexpr std::uint64_t ms = 1000000;
   const unsigned cpus = cpus_of(m, p);
   if (p.threads <= cpus || !m.os) return 2 * ms;
-  // In a shorter run the threads that get the CPUs first never meet the others, which wait for CPUs. The warm-up is a
-  // fifth of this: long enough for several slices of each thread.
+  // The run lasts for 25 slices of each thread. In a shorter run, the threads that get the CPUs first might never
+  // compete with the threads that wait for CPUs. The warm-up, a fifth of the run, has several slices of each thread.
   const std::uint64_t slices = (25 * p.threads + cpus - 1) / cpus;
   return std::max(2 * ms, slices * m.to_ns(m.os->slice));
 }

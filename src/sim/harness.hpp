@@ -36,13 +36,14 @@ struct result {
   double throughput = 0;                   ///< operations a microsecond, all threads
   std::vector<std::uint64_t> operations;   ///< of each thread
   double first_half = 0, second_half = 0;  ///< throughput in each half of the measured time
-  /// The halves differ by no more than noise explains (settling.hpp); all threads had begun before the measured time;
-  /// and in a program with one lock whose threads share CPUs, each thread has an operation.
+  /// True if the throughputs of the two halves differ by no more than noise explains (settling.hpp), if all threads had
+  /// begun before the measured time, and, in a program with one lock whose threads share CPUs, if no thread may still
+  /// wait for its first turn on a CPU.
   bool settled = true;
   /// The socket of the CPU that each thread is placed on. A thread that begins while that CPU is busy may begin on an
-  /// idle one.
+  /// idle CPU of another socket.
   std::vector<unsigned> sockets;
-  // of the program's lock, if it has one
+  // Counts of the program's lock, if the program has one.
   std::uint64_t admissions = 0, between_sockets = 0, bypasses = 0, found_free = 0, leaders_too_late = 0;
   double working_set = 0, reacquire = 0, utilisation = 0;
   durations holds, unlocks, hand_overs;
@@ -57,8 +58,9 @@ struct result {
   double cpu_seconds = 0;
 };
 
-/// "compact", "scattered", "even", or a list of CPUs ("0,18,1..3"): thread n begins on the n-th of them, modulo their
-/// number. A thread is scheduled as a woken one: on an idle CPU if its own is busy, unless threads are pinned.
+/// Where threads begin: "compact", "scattered", "even", or a list of CPUs ("0,18,1..3"), whose n-th CPU is that of
+/// thread n, modulo the number of CPUs. A beginning thread is scheduled like a woken one: if its CPU is busy, it gets
+/// an idle CPU, unless threads are pinned.
 struct placing {
   std::optional<workloads::placement> where;
   std::vector<unsigned> cpus;
@@ -70,20 +72,21 @@ placing read_placement(const std::string& text);
 /// The programs that can be run.
 std::span<const workloads::description> programs();
 
-/// Checks that the point can be run on the machine. Throws std::runtime_error, one line: an unknown program or lock, a
-/// parameter out of bounds, more threads than the machine can run.
+/// Checks that the point can be run on the machine. Otherwise throws std::runtime_error with one line: an unknown
+/// program or lock, a parameter out of bounds, more threads than the machine can run.
 void check_point(const machine& m, const point& p);
 
-/// The default length of a run, long enough that its beginning does not dominate: 2 ms, or if threads share CPUs (the
-/// machine's, or those of their placement) many time slices. Throws the exceptions of read_placement().
+/// Returns the default length of a run, long enough that its beginning does not dominate: 2 ms, or many time slices if
+/// threads share CPUs (those of the machine or of their placement). Throws the exceptions of read_placement().
 std::uint64_t usual_run_ns(const machine& m, const point& p);
 
-/// The default warm-up: a fifth of the measured time, and long enough for all threads to begin and to have their
-/// first turns on average. If the seed lets the last thread begin later, it lasts until all have had a turn after
-/// that.
+/// Returns the default warm-up: at least a fifth of the measured time, and long enough for all threads to begin and to
+/// have their first turns on average. If the seed lets the last thread begin later than that, the warm-up lasts until
+/// this thread has begun and all threads have had time for their turns.
 std::uint64_t usual_warm_up_ns(const point& p);
 
-/// Throws the exceptions of check_point(), workloads::bad_program, deadlock. `by`: a trace of the run.
+/// Runs the point. `by`: a trace that records the run, or null. Throws the exceptions of check_point(),
+/// workloads::bad_program, deadlock.
 result run_point(const machine& m, const point& p, trace* by = nullptr);
 
 }  // namespace usher::sim

@@ -9,8 +9,8 @@
 #include <set>
 #include <sstream>
 
-// Some texts ("[!") break assertions of toml++, which in a release build are assumptions that clang uses: here each is an error of the
-// file, in every build. No other source includes toml++.
+// Some texts, such as "[!", break assertions of toml++. In a release build an assertion is an assumption, by which
+// clang optimises. Here a broken assertion is an error of the file, in every build. No other source includes toml++.
 #pragma push_macro("NDEBUG")
 #undef NDEBUG
 #define TOML_ASSERT(expr) ((expr) ? void() : ::usher::sim::reject_assumption())
@@ -28,16 +28,18 @@ namespace usher::sim {
 namespace usher::sim {
 namespace {
 
-/// Larger values would make the model's tables too large for memory, or its sums too large for 32 bits.
+/// The limits of some values: larger ones would make the model's tables too large for memory, or its sums too large for
+/// 32 bits.
 constexpr std::uint64_t most_cache_bytes = std::uint64_t{1} << 33, most_tlb_entries = 1 << 20,
                         most_cache_lines = std::uint64_t{1} << 28, most_poll_period = 1 << 20;
 
-/// The largest machine file and value; the files of this project have 5 kB. Chosen.
+/// The largest machine file and the largest value, in bytes. Chosen, not measured: the files of this project have about
+/// 5 kB.
 constexpr std::size_t most_bytes = 1 << 20, most_bytes_of_value = 4096;
 constexpr std::size_t most_dots = 4000;
 
-/// Reads the keys of one section. A number is a table of `value`, `source` and, if a figure was matched with it,
-/// `fitted`.
+/// Reads the keys of one section. A number is a table of `value`, `source` and, if the number was adjusted so that the
+/// model reproduces a measured figure, `fitted`.
 class section {
  public:
   section(const std::string& file, const char* name, const toml::table& values, std::vector<std::string>& fitted)
@@ -67,7 +69,7 @@ class section {
     if (has(key)) to = static_cast<T>(number(key, *value_of(key), least, most));
   }
 
-  /// A fraction or factor, in 1/1024.
+  /// Reads a fraction or factor and stores it in units of 1/1024.
   void get_in_1024(const char* key, unsigned& to, double least, double most) {
     if (!has(key)) reject(key, "is missing");
     const toml::node& value = *value_of(key);
@@ -81,7 +83,7 @@ class section {
     to = static_cast<unsigned>(*v * 1024 + 0.5);
   }
 
-  /// A cost for each distance that the machine has. The list may be longer than that.
+  /// Reads a list of costs, one for each distance that the machine has. The list may be longer than that.
   void get(const char* key, std::array<cycles, distances>& to, const machine& m) {
     if (!has(key)) reject(key, "is missing");
     const toml::node& value = *value_of(key);
@@ -111,7 +113,7 @@ class section {
     return to;
   }
 
-  /// A symmetric matrix of the hops between n sockets.
+  /// Reads a symmetric matrix of the hops between n sockets.
   std::vector<std::vector<unsigned>> matrix(const char* key, unsigned n) {
     const auto bad = [&] {
       reject(key, "must be a list for each of the " + std::to_string(n) + " sockets, of its hops to each");
@@ -145,13 +147,13 @@ class section {
     return *value;
   }
 
-  /// The key is valid but has no effect in this machine.
+  /// Accepts a key that is valid but has no effect in this machine.
   void allow_without_effect(const char* key) {
     known_.insert(key);
     asked_.insert(key);
   }
 
-  /// A key that was never read is a misspelt one.
+  /// Throws if the section has a key that was never read, since it must be misspelt.
   void reject_unknown_keys() const {
     for (const auto& [key, value] : values_)
       if (!asked_.contains(std::string(key.str())) && !value.is_table())
@@ -243,7 +245,7 @@ std::string as_toml(const std::string& text) {
 
 std::string objection_to(const std::string& text);
 
-/// The value of a requested change, under the key `value`.
+/// Parses the value of a requested change. The result has it under the key `value`.
 toml::table parsed_value(const std::string& file, const std::string& key, const std::string& text) {
   if (text.size() > most_bytes_of_value) throw bad_machine(file + ": " + key + " cannot be as long as that");
   toml::table parsed;
@@ -260,7 +262,8 @@ toml::table parsed_value(const std::string& file, const std::string& key, const 
   return parsed;
 }
 
-/// Replaces the file's value. A key that the file does not have needs no source.
+/// Replaces a value of the file by that of a requested change. If the file does not have the key, the new value needs
+/// no source.
 void change(toml::table& all, const std::string& file, const std::string& key, const std::string& text) {
   const std::size_t dot = key.find('.');
   if (dot == std::string::npos || dot == 0 || dot + 1 == key.size())
@@ -299,8 +302,8 @@ class machine_reader {
     if (table == nullptr) throw bad_machine(file_ + ": section [" + name + "] is missing");
     return {file_, name, *table, m_.fitted};
   }
-  /// For a key that only has an effect with another value of the key `by`. A file may keep it; a change of it alone is
-  /// refused.
+  /// Accepts a key that has no effect because of the value of the key `by`. The file may have it, but a requested
+  /// change of it alone is refused.
   void allow_without_effect(section& s, const std::string& of, const char* key, const char* by, std::uint64_t value) {
     s.allow_without_effect(key);
     if (changes_.contains(of + "." + key) && !changes_.contains(of + "." + by))
@@ -420,7 +423,7 @@ void machine_reader::read_hardware_threads() {
 void machine_reader::read_scheduler() {
   if (find("scheduler") == nullptr) return;
   section s = open("scheduler");
-  // clang needs the argument: inside `machine`, the default values of its nested structs' members are not known yet.
+  // clang needs the argument: inside `machine`, the default member values of its nested structs are not known yet.
   machine::scheduler& os = m_.os.emplace(machine::scheduler{});
   s.get("slice", os.slice, 1);
   s.get("context_switch", os.context_switch);
@@ -481,10 +484,10 @@ void machine_reader::check_cache(const section& s) const {
     s.reject("tlb_entries", "are more than 2^28 in all");
 }
 
-/// The reason why a text is not parsed although it may be TOML; empty if it is parsed. The attacker is the file's
-/// author. toml++ has assumptions that letters outside of texts break, which is undefined behaviour. It limits how
-/// deeply values are nested, but not the number of parts of a dotted key, and the tables that it makes of them are
-/// destroyed recursively.
+/// Returns the reason to refuse a text before it is parsed, although it may be TOML; empty if there is none. The file's
+/// author may be an attacker, and toml++ is unsafe in two ways. Letters other than ASCII's outside of strings and
+/// comments break its assumptions, which is undefined behaviour. The number of parts of a dotted key has no limit, and
+/// toml++ destroys the nested tables that it makes of them recursively.
 std::string objection_to(const std::string& text) {
   if (text.size() > most_bytes) return "it has more than 1 MiB";
   std::size_t dots = 0, line = 1;
@@ -536,7 +539,7 @@ machine read(const std::string& text, const std::string& name, const std::map<st
   return m;
 }
 
-/// The text of a file, up to the first byte that makes it too long.
+/// Returns the text of a file, or of a too large file a beginning that exceeds the limit by one byte.
 std::string text_of(const std::string& file) {
   std::ifstream in(file, std::ios::binary);
   std::string text(most_bytes + 1, '\0');

@@ -1,4 +1,4 @@
-// A simulated machine as data, read from a file as machines/*.toml. Times are cycles of its clock.
+// A simulated machine as data, read from a file such as machines/x5-2.toml. Times are in cycles of the machine's clock.
 #pragma once
 
 #include <algorithm>
@@ -14,8 +14,8 @@ namespace usher::sim {
 
 using cycles = std::uint64_t;
 
-/// The distances between two cores: same complex; another complex of the socket; one, two and three hops between
-/// sockets.
+/// The distances between two cores: the same complex (the cores behind one last-level cache); another complex of the
+/// socket; one, two and three hops between sockets.
 inline constexpr unsigned distances = 5;
 inline constexpr unsigned most_sockets = 16, most_complexes = 64, most_cores = 512;
 inline constexpr unsigned most_store_entries = 64;
@@ -31,7 +31,7 @@ enum class protocol {
 enum class ownership : std::uint8_t {
   in_turn,  ///< when all older stores are written
   ahead,    ///< at once
-  /// At once, unless the store buffer has a store that hit between this one and an older one that still waits.
+  /// At once, unless a store that hit lies in the store buffer between this store and an older one that still waits.
   ahead_until_a_hit,
 };
 
@@ -51,8 +51,8 @@ struct machine {
   unsigned used_cores = 0;                  ///< cores per socket that a compact placement fills first. 0: all
   bool fetch_add = true, swap = true;       ///< false: a loop of compare-and-swap instead
   cycles spin = 0;                          ///< how long a waiter polls before it parks; 0: as natively, 5555 ns
-  /// Cycles of a step of std::mt19937, the programs' unit of work, in 1/1024. 9 was measured natively for the
-  /// prototype, with the cost of the twist spread over the steps.
+  /// The cost of a step of std::mt19937, the programs' unit of work, in 1/1024 cycles. 9 cycles were measured natively;
+  /// they include a step's share of the twist, the generator's regular refill.
   unsigned step = 9 * 1024;
 
   // ---- coherence ----
@@ -69,8 +69,8 @@ struct machine {
   /// store.
   unsigned store_entries = 1;
   ownership asks = ownership::in_turn;
-  /// A store to a line that the same core has just loaded from another core's cache needs no second transfer if no
-  /// third core has a copy: ownership is requested together with the load.
+  /// True: a store to a line that the same core has just loaded from another core's cache needs no second transfer if
+  /// no third core has a copy, because ownership is requested together with the load.
   bool load_then_store_at_once = false;
   unsigned jitter = 0;           ///< mean of the exponential tail of a one-way latency, in 1/1024 of that latency
   bool through_home = false;     ///< requests to another complex go via the line's home
@@ -78,8 +78,8 @@ struct machine {
 
   // ---- hardware threads of a core ----
   unsigned pipelines = 1;
-  // Factors in 1/1024. With one pipeline: the time of a computation while another hardware thread of the core works, or
-  // only spins.
+  // Factors in 1/1024, for cores with one pipeline: the time that a computation takes while another hardware thread of
+  // the core works (slowed_by_work) or only spins (slowed_by_spin).
   unsigned slowed_by_work = 1024;
   unsigned slowed_by_spin = 1024;
   unsigned weight_of_spin = 1024;  ///< with several pipelines: the share of one that a spinning hardware thread takes
@@ -94,7 +94,8 @@ struct machine {
     cycles wake_queued = 0;     ///< the same where no CPU is idle and the thread is queued at once; 0: as `wake`
     cycles yields_after = 0;    ///< polls after which a waiter that will park yields between polls; 0: never
     cycles latency_least = 0, latency_mean = 0;  ///< from the wake-up until the thread may run
-    /// A CPU that has been idle for idle_after[i] needs idle_exit[i] more before it runs a thread.
+    /// A CPU that has been idle for at least idle_after[i] cycles needs idle_exit[i] cycles more before it runs a
+    /// thread.
     std::vector<cycles> idle_after{}, idle_exit{};
     bool migrate = true;
   };
@@ -115,15 +116,16 @@ struct machine {
   };
   std::optional<cache> caches;
 
-  // ---- ingredients of the model that tests switch off to show their effect (docs/simulation.md). No file sets them
-  // ----
-  /// Misses are served in order of arrival; else of departure: near cores have no advantage.
+  // ---- parts of the model that tests switch off, to show their effect (docs/simulation.md); no file sets them ----
+
+  /// Misses are served in order of arrival. If false: in order of departure, so that near cores have no advantage.
   bool ordered_by_arrival = true;
   bool keeps_for_retry = true;  ///< a compare-and-swap that is retried at once after a failure hits
   bool merges_fills = true;     ///< a read waits for another hardware thread's fill of the line; else it hits at once
-  /// Sharing a core slows instructions of locks, too; else only work of programs.
+  /// Sharing a core also slows the instructions of locks. If false, it slows only the work of programs.
   bool hardware_threads_slow_all = true;
-  /// Spinners load the word again at random moments of their loops; else all at once, in the order of their numbers.
+  /// After a write, spinners load the word again at random moments of their loops. If false: all at once, in the order
+  /// of their numbers.
   bool random_refetch = true;
 
   std::vector<std::string> fitted;  ///< keys that were fitted to a figure of a paper
@@ -140,19 +142,19 @@ struct machine {
   cycles from_ns(std::uint64_t ns) const { return ns * mhz / 1000; }
   std::uint64_t to_ns(cycles c) const { return c * 1000 / mhz; }
 
-  /// Hops between two sockets. 0: the same one.
+  /// Returns the number of hops between two sockets; 0 for the same one.
   unsigned hops_between(unsigned a, unsigned b) const {
     if (a == b) return 0;
     if (!hops.empty()) return hops[a][b];
     return group == 0 || a / group == b / group ? 1 : 2;
   }
-  /// The index into the lists of costs for two complexes. Where a socket is one complex, the lists have no entry for
-  /// "another complex of the socket".
+  /// Returns the index into the lists of costs for two complexes. If each socket is one complex, the lists have no
+  /// entry for "another complex of the socket".
   unsigned distance(unsigned a, unsigned b) const {
     if (a == b) return 0;
     return hops_between(a / complexes, b / complexes) + (complexes > 1 ? 1 : 0);
   }
-  /// The largest index into the lists of costs.
+  /// Returns the largest index into the lists of costs that this machine uses.
   unsigned farthest() const {
     unsigned most = complexes > 1 ? 1 : 0;
     for (unsigned c = 0; c < all_complexes(); c += complexes)
@@ -167,11 +169,12 @@ struct bad_machine : std::runtime_error {
 };
 
 /// Reads a machine's file. `changes` maps section.key to the value that replaces the file's, as TOML or as a bare word
-/// ("coherence.per_read" → "0", "coherence.clean" → "[50, 240]", "coherence.protocol" → "MESI"); its source stays.
+/// ("coherence.per_read" → "0", "coherence.clean" → "[50, 240]", "coherence.protocol" → "MESI"); the number's source
+/// stays.
 /// Throws bad_machine.
 machine read_machine(const std::string& file, const std::map<std::string, std::string>& changes = {});
 
-/// Reads a machine from the text of such a file. `name` is the machine's, also in errors.
+/// Reads a machine from the text of such a file. `name` becomes the machine's name, also in error messages.
 machine read_machine_text(const std::string& text, const std::string& name,
                           const std::map<std::string, std::string>& changes = {});
 

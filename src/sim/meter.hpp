@@ -1,4 +1,4 @@
-// Measures one lock in the measured time: arrivals, waits, admissions, holds. Measuring costs no simulated time.
+// Measures one lock in the measured time: arrivals, waits, admissions, holds. The measurement takes no simulated time.
 #pragma once
 
 #include <array>
@@ -20,13 +20,14 @@ class meter : public observer {
  public:
   meter(const machine& m, unsigned threads, cycles begin, cycles end);
 
-  /// Divides the threads into two kinds, before the first arrival: bypasses are also counted within each kind.
+  /// Divides the threads into two kinds. Bypasses are then also counted within each kind. Only before the first
+  /// arrival.
   void kinds(std::vector<bool> is_one_of_some) { is_one_of_some_ = std::move(is_one_of_some); }
 
   void watch(const void* lock) { lock_ = lock; }
   bool watches(const void* lock) const { return lock == lock_; }
 
-  // ---- called by the program's side of lock() and unlock() ----
+  // ---- called by the program around lock() and unlock() ----
   void arrived(unsigned thread, cycles now);
   void admitted(unsigned thread, unsigned socket, cycles now);
   void released(cycles now);
@@ -34,8 +35,9 @@ class meter : public observer {
     if (measured(now)) unlocks_.push_back(now - began);
   }
 
-  // ---- called from within the lock: the thread has its place in the order of admission; not every lock reports this
-  // ----
+  // ---- called from within the lock ----
+
+  /// The thread has its place in the order of admission. Not every lock reports this.
   void doorway(const void* lock, unsigned thread, cycles now) override;
   void leader_too_late(cycles now) override { leaders_too_late_ += measured(now) ? 1 : 0; }
 
@@ -43,23 +45,23 @@ class meter : public observer {
 
   const std::vector<std::uint16_t>& history() const { return history_; }
   std::uint64_t between_sockets() const { return between_sockets_; }
-  /// Admissions while another thread waited that had arrived at least 5 µs earlier. The 5 µs allow for the doorway: the
-  /// thread that enters it first need not leave it first.
+  /// The number of admissions that bypassed a thread: one that still waited and had arrived at least 5 µs earlier. The
+  /// 5 µs allow for the doorway: the thread that enters it first need not leave it first.
   std::uint64_t bypasses() const { return bypasses_; }
-  /// The bypasses of a thread of the same kind.
+  /// The number of admissions that bypassed a thread of the same kind.
   std::uint64_t bypasses_among(bool some) const { return bypasses_among_[some ? 1 : 0]; }
   /// The number of times that the leader of a group had to queue behind another group (MCSg, Fig 9).
   std::uint64_t leaders_too_late() const { return leaders_too_late_; }
-  /// Waits of these threads. A thread that still waited at the end counts with its wait until then, so the longest is a
-  /// lower bound.
+  /// Returns the waits of the threads for which `of` is true. A thread that still waited at the end counts with its
+  /// wait until then, so the longest wait is a lower bound.
   durations waits(const std::function<bool(unsigned)>& of) const;
   durations holds() const { return of(holds_); }
   /// Durations of unlock().
   durations unlocks() const { return of(unlocks_); }
-  /// Durations from the beginning of unlock() to the next admission, if a thread waits.
+  /// Returns the durations from the beginning of unlock() to the next admission, if a thread waited at its beginning.
   durations hand_overs() const { return of(hand_overs_); }
   unsigned waiting_at_end(const std::function<bool(unsigned)>& of) const;
-  /// Admissions of threads that arrived while the lock was free, and were the next to be admitted.
+  /// The number of admissions of threads that arrived while the lock was free and were the next to be admitted.
   std::uint64_t found_free() const { return found_free_; }
   /// The part of the measured time in which the lock was held.
   double utilisation() const;

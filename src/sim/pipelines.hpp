@@ -16,7 +16,7 @@ class pipelines {
 
   void add(unsigned core, bool spins) { ++(spins ? spinning_ : working_)[core]; }
   void remove(unsigned core, bool spins) { --(spins ? spinning_ : working_)[core]; }
-  /// One of the core's hardware threads changes from working to spinning, or back.
+  /// Called when one of the core's hardware threads changes from working to spinning, or back.
   void now_spins(unsigned core) {
     remove(core, false);
     add(core, true);
@@ -36,7 +36,7 @@ class pipelines {
   }
   /// The time that n cycles of a lock's instructions take while other hardware threads of the core use its pipelines.
   cycles paced(unsigned core, cycles n) const { return n * instruction_paces_[working_[core]][spinning_[core]] / 1024; }
-  /// The same for n cycles of a spinning thread.
+  /// Like paced(), for n cycles of a spinning thread.
   cycles paced_spinning(unsigned core, cycles n) const {
     return n * instruction_paces_[working_[core] + 1][spinning_[core] - 1] / 1024;
   }

@@ -1,4 +1,5 @@
-// The simulation's only random numbers: a seeded generator of integers, so that a run is the same on every computer.
+// The only source of random numbers in the simulation: a seeded generator of integers, so that a run is the same on
+// every computer.
 #pragma once
 
 #include <bit>
@@ -20,11 +21,11 @@ class random {
     return state_ * 0x2545f4914f6cdd1du;
   }
 
-  /// Uniform in [0, n), n > 0.
+  /// Returns a uniform random number in [0, n), for n > 0.
   std::uint32_t below(std::uint32_t n) { return std::uint32_t((bits() >> 32) * n >> 32); }
 
-  /// Exponentially distributed with this mean. −ln u by the position of the first one bit and a quadratic for the rest:
-  /// within 0.5 %.
+  /// Returns an exponentially distributed number with this mean, −ln u times the mean. The logarithm comes from the
+  /// position of the highest one bit of u and a quadratic polynomial in the bits behind it, with an error within 0.5 %.
   std::uint64_t exponential(std::uint64_t mean) {
     const std::uint64_t u = bits() | 1;
     const int zeros = std::countl_zero(u);

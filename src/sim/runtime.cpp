@@ -23,7 +23,7 @@ constexpr std::size_t rounded(std::size_t bytes) {
 
 }  // namespace
 
-/// Names the node after the thread that had it first: queue locks pass nodes on.
+/// Names the node after its first user, since queue locks pass nodes from thread to thread.
 std::string runtime::name_in_node(std::size_t offset) {
   using node = queue_node<simulated>;
   const std::size_t slot = offset / line_bytes, at = offset % line_bytes, nth = slot % nodes_a_thread;

@@ -15,13 +15,13 @@ class observer {
  public:
   virtual ~observer() = default;
   virtual void doorway(const void* lock, unsigned thread, cycles now) = 0;
-  /// The leader of a group must queue behind another group.
+  /// Reports that the leader of a group (MCSg locks) must queue behind another group.
   virtual void leader_too_late(cycles now) = 0;
 };
 
 class runtime {
  public:
-  /// Allocates in the simulation's arena: nodes for so many threads, each node in a line of its own.
+  /// Allocates everything in the simulation's arena: nodes for this number of threads, each in a cache line of its own.
   runtime(simulation& s, unsigned threads);
   ~runtime();
   runtime(const runtime&) = delete;

@@ -106,7 +106,8 @@ void scheduler::stop(simulated_thread& t, cycles at) {
   t.epoch++;
 }
 
-/// The thread sleeps or has ended: its CPU runs the next thread of its queue, or one of the longest other queue.
+/// Takes the CPU from a thread that sleeps or has ended. The CPU then runs the first thread of its queue, or of the
+/// longest other queue if its own is empty.
 void scheduler::release_cpu(simulated_thread& t, cycles at) {
   const activity does = std::exchange(t.does, activity::works);  // the pipelines count it as working
   stop(t, at);
@@ -151,8 +152,8 @@ void scheduler::make_ready(simulated_thread& t, cycles at) {
   }
 }
 
-/// The CPU that the thread ran on, if that is idle; else the idle CPU whose core has the least work, preferably of the
-/// thread's socket.
+/// Returns the CPU on which the thread ran last, if it is idle; else the idle CPU whose core has the least work,
+/// preferably in the thread's socket; null if no CPU is idle.
 scheduler::processor* scheduler::idle_for(const simulated_thread& t) {
   if (cpus_[t.cpu].runs == nullptr) return &cpus_[t.cpu];
   if (idle_cpus_ == 0 || !machine_.os->migrate) return nullptr;
@@ -170,7 +171,7 @@ scheduler::processor* scheduler::idle_for(const simulated_thread& t) {
   return best;
 }
 
-/// The additional time of a wake-up because the CPU that the thread will get has been idle for long.
+/// Returns by how much a wake-up is delayed because the CPU that the thread will get has been idle for long.
 cycles scheduler::to_awake(const simulated_thread& t, cycles now) {
   const machine::scheduler& os = *machine_.os;
   if (os.idle_after.empty()) return 0;
@@ -189,7 +190,7 @@ void scheduler::move(simulated_thread& t, unsigned cpu) {
     trace_->notes_cpu(trace::what::moves, t.id, t.now, cpu);
 }
 
-/// A thread is queued for the CPU: the running thread's slice gets an event for its end.
+/// Called when a thread is queued for the CPU. Queues an event for the end of the running thread's slice.
 void scheduler::watch_slice(unsigned cpu) {
   processor& p = cpus_[cpu];
   if (p.slice_ends) return;
@@ -224,7 +225,7 @@ void scheduler::sleep(const condition& c, std::uint32_t mask, cycles limit) {
   access_.load(c.word, c.size);
   t.timed_out = false;
   if (!c.holds(c.context, c.word)) return;
-  // No other event has happened since the word was loaded, so no wake-up can be lost.
+  // No event has been executed since the word was loaded, so no wake-up can be lost.
   counts_.voluntary++;
   t.waits_for = c;
   t.mask = mask;

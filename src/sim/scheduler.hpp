@@ -30,7 +30,7 @@ class scheduler {
   /// Puts a new thread on a CPU, see simulation::add_thread().
   void place(simulated_thread& t, unsigned cpu, bool urgent, cycles begin);
 
-  // ---- by the running thread; simulation.hpp describes them ----
+  // ---- called by the running thread; simulation.hpp describes these functions ----
 
   void sleep(const condition& c, std::uint32_t mask, cycles limit);
   void wake(const void* key, std::uint32_t mask, int most);
@@ -39,9 +39,9 @@ class scheduler {
 
   // ---- at events ----
 
-  /// A new or woken thread may run.
+  /// Gives a new or woken thread a CPU, or queues it for one.
   void make_ready(simulated_thread& t, cycles at);
-  /// A sleeping thread's time limit is over.
+  /// Ends the sleep of a thread whose time limit is over.
   void time_out(simulated_thread& t, cycles at);
   void end_slice(unsigned cpu, cycles at);
   /// The running thread has ended.

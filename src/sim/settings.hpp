@@ -7,10 +7,11 @@
 
 namespace usher::sim {
 
-/// A new one is a member here with the code that uses it, and a row of the table in src/cli/sweep/point_settings.hpp.
+/// A new setting needs a member here, the code that uses it, and a row of the table in
+/// src/cli/sweep/point_settings.hpp.
 struct settings {
   bool pinned = false;  ///< threads stay on their CPUs
-  /// Threads of other processes. Each wants a CPU for a quarter of the time, in pieces of 2 ms.
+  /// The number of threads of other processes. Each needs a CPU for a quarter of the time, in pieces of 2 ms.
   unsigned others = 0;
   std::optional<std::uint64_t> spin_ns;  ///< how long waiters poll before they park; else as the machine says
   std::string placement;  ///< where threads begin, as read_placement() takes it; empty: the program's placement

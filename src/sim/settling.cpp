@@ -10,7 +10,7 @@ std::uint64_t settling::sum(unsigned from, unsigned to) const {
   return std::accumulate(counts_.begin() + from, counts_.begin() + to, std::uint64_t{0});
 }
 
-/// The sum of the squared deviations of these parts from their mean.
+/// Returns the sum of the squared deviations of these parts' counts from their mean.
 double settling::squares(unsigned from, unsigned to) const {
   const double mean = static_cast<double>(sum(from, to)) / (to - from);
   double squares = 0;
@@ -19,8 +19,8 @@ double settling::squares(unsigned from, unsigned to) const {
   return squares;
 }
 
-/// Whether the throughput before this part differs from that from it on: by more than a tenth, and by so many standard
-/// errors.
+/// Returns whether the throughputs before this part and from this part on differ by more than a tenth and by more than
+/// this number of standard errors.
 bool settling::changes_at(unsigned part, double errors) const {
   constexpr double a_tenth = 0.1;
   const double before = static_cast<double>(sum(0, part)) / part,
@@ -34,7 +34,7 @@ bool settling::changes_at(unsigned part, double errors) const {
 bool settling::settled() const {
   if (first_half() + second_half() < std::max<std::uint64_t>(fewest, threads_)) return false;
   if (changes_at(parts / 2, 4)) return false;
-  // A larger threshold: with many places, noise exceeds a small one more often.
+  // The threshold is larger here: at many places, noise exceeds a small threshold more often than at one.
   for (unsigned part = 2; part <= parts - 2; part++)
     if (changes_at(part, 7)) return false;
   return true;

@@ -1,5 +1,5 @@
-// One lock compiled for the simulated machine, as tables: used by the translation units that the build makes from
-// src/catalog/catalog.list. Large locks are simulated as they are.
+// Compiles one lock for the simulated machine, as tables of functions. The build makes translation units from
+// src/catalog/catalog.list that include this header. Large locks are simulated without inflation.
 #pragma once
 
 #include <new>

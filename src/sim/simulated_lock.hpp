@@ -9,17 +9,17 @@
 
 namespace usher::sim {
 
-/// The lock is constructed in simulated memory by make(): a simulated atomic need not be all zero bytes at first.
+/// make() constructs the lock in simulated memory: a simulated atomic need not be all zero bytes at first.
 struct simulated_lock : lock_table {
   void (*make)(void* at);
 
-  /// Whether waiters park, or give their CPU away in another manner: both need a scheduler.
+  /// Returns whether waiters park or give up their CPU in another manner. Both need a scheduler.
   bool parks() const { return way_of(kind).parks || way_of(kind).pace != pacing::by::polling; }
 };
 
 std::span<const simulated_lock* const> simulated_locks();
 
-/// Finds locks of variants.cpp, too. Null if there is no such lock.
+/// Returns the lock of this name in the catalogue or in variants.cpp; null if there is none.
 const simulated_lock* find_simulated_lock(std::string_view name);
 
 }  // namespace usher::sim

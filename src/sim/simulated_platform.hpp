@@ -73,7 +73,7 @@ class simulated_atomic {
     return compare_exchange_strong(expected, v, success, failure);
   }
 
-  /// Reads the value at no cost: for conditions of spinning threads, for meters and traces.
+  /// Reads the value in no simulated time: for the conditions of spinning threads, for meters and traces.
   T peek() const { return value_; }
   const void* place() const { return &value_; }
 
@@ -85,7 +85,7 @@ class simulated_atomic {
     value_ = operation(old);
     return old;
   }
-  /// For machines whose only read-modify-write is compare-and-swap.
+  /// Executes a read-modify-write as a loop, for machines whose only read-modify-write is compare-and-swap.
   template <class Operation>
   T loop(Operation operation) {
     for (T seen = load();;)
@@ -148,7 +148,7 @@ struct simulated {
     if (pred(v)) return v;
     if (l.ns == 0) return std::nullopt;
     auto& s = simulation::current();
-    // At least 1: for the engine, 0 means no limit.
+    // At least 1, since spin() takes 0 as no limit.
     const cycles limit = std::max<cycles>(1, s.on().from_ns(l.ns)),
                  yields_after = s.on().os ? s.on().os->yields_after * s.on().poll_period : 0;
     if (yields_after != 0 && yields_after < limit) return await_then_yield(w, pred, o, yields_after, limit);
@@ -184,8 +184,8 @@ struct simulated {
       if (pred(v)) return v;
     }
   }
-  /// Waiting by a monitor instruction is simulated as spinning: a simulated spinner loads the word only after a write,
-  /// too. That it slows other hardware threads of the core less is not modelled.
+  /// Waiting by a monitor instruction is simulated as spinning, because a simulated spinner also loads the word only
+  /// after a write. The model ignores that such a waiter slows the core's other hardware threads less than a spinner.
   template <class T, class Pred>
   static std::optional<T> await(const atomic<T>& w, Pred pred, std::memory_order o,
                                 pacing::within<pacing::by::monitoring> l) {
@@ -245,7 +245,7 @@ struct simulated {
     T& object_;
   };
 
-  /// From 1 on: natively, 0 is a thread without a record.
+  /// Indices begin at 1, since natively 0 is a thread without a record.
   static std::uint32_t thread_index() { return simulation::current().thread() + 1; }
   static constexpr std::uint32_t most_numa_nodes = most_sockets;
   static std::uint32_t numa_node() { return simulation::current().node(); }
@@ -314,7 +314,7 @@ struct simulated {
     return std::nullopt;
   }
 
-  /// For a 64-bit word the upper half is compared, as in a futex call.
+  /// Sleeps while the word has this value. Of a 64-bit word only the upper half is compared, as in a futex call.
   template <class T>
   static void sleep(const atomic<T>& w, T expected, std::uint32_t mask, cycles limit) {
     const condition unchanged{[](void* context, const void* word) {
@@ -331,7 +331,7 @@ struct simulated {
   static void pop_local(std::size_t bytes);
 };
 
-// Large locks are simulated as they are: no inflation.
+// The platform has no inflated states: large locks are simulated without inflation.
 static_assert(platform_with_tables<simulated> && platform_with_priorities<simulated> &&
               platform_with_stack_objects<simulated> && platform_with_asymmetric_fences<simulated>);
 

@@ -1,4 +1,4 @@
-// One run of a simulated machine. Deterministic: the machine and the seed determine the run.
+// One run of a simulated machine. The machine, the program and the seed determine it completely.
 //
 // This is the interface for locks, programs and tests. It passes each operation of the running thread to the part that
 // executes it, and each event of the engine to the part that it belongs to:
@@ -41,30 +41,30 @@ class simulation final : private engine::handler {
   simulation(const simulation&) = delete;
   simulation& operator=(const simulation&) = delete;
 
-  /// The run that the calling fiber belongs to.
+  /// Returns the run to which the calling fiber belongs.
   static simulation& current() { return *current_; }
 
   arena& shared() { return arena_; }
   const machine& on() const { return machine_; }
 
-  /// Adds a thread that begins on this CPU at about the time `begin`. An urgent thread, once woken, preempts another
-  /// one that is not. A thread with a `begin` other than 0 is scheduled as a woken one: on an idle CPU if its own is
-  /// busy. Throws bad_machine if there is no such CPU, or if it has a thread and the machine has no scheduler.
+  /// Adds a thread that begins on this CPU at about the time `begin`. An urgent thread, when woken, preempts a thread
+  /// that is not urgent. If `begin` is not 0, the thread is scheduled like a woken one: on an idle CPU if its own is
+  /// busy. Throws bad_machine if the machine has no such CPU, or has no scheduler and already a thread on this CPU.
   void add_thread(unsigned cpu, std::function<void()> body, bool urgent = false, cycles begin = 0);
 
-  /// Calls the function at that time, at no cost. Only before run().
+  /// Schedules a call of the function at that simulated time. The call takes no simulated time. Only before run().
   void at(cycles time, std::function<void()> call) { engine_.at(time, std::move(call)); }
 
   /// Sets the trace that each step is reported to; null: none.
   void set_trace(trace* t);
   trace* traced() const { return trace_; }
-  /// The present action of each thread, in words.
+  /// Returns what each thread does at present, in words.
   std::vector<std::string> what_threads_do() const;
 
-  /// Runs until all threads have ended. Throws deadlock, and the exceptions of threads.
+  /// Runs until all threads have ended. Throws deadlock, and any exception that a thread throws.
   void run();
 
-  // ---- by the running thread ----
+  // ---- called by the running thread ----
 
   cycles now() const { return engine_.me().now; }
   unsigned thread() const { return engine_.me().id; }
@@ -82,34 +82,36 @@ class simulation final : private engine::handler {
   void load(const caches::block& b, std::uint64_t offset) { work_.load(b, offset); }
   void load_at_random(const caches::block& b, std::uint64_t n) { work_.load_at_random(b, n); }
 
-  /// The caller then reads the word. True: the value is forwarded() instead, from the thread's own store buffer or from
-  /// its last compare-and-swap, which failed.
+  /// Executes the time of a load. Returns false if the caller must read the word. Returns true if the value is
+  /// forwarded(): from the thread's own store buffer, or from its last compare-and-swap, which failed.
   bool load(const void* word, unsigned size) { return access_.load(word, size); }
   std::uint64_t forwarded() const { return engine_.me().forwarded; }
-  /// True: the store is in the store buffer, and the simulation writes the word later. False: the caller writes the
-  /// word now.
+  /// Executes the time of a store. Returns true if the store is in the store buffer, and the simulation writes the word
+  /// later. Returns false if the caller must write the word now.
   bool store(void* word, std::uint64_t value, unsigned size) { return access_.store(word, value, size); }
-  /// A read-modify-write: the caller then reads and writes the word.
+  /// Executes the time of a read-modify-write. The caller then reads and writes the word.
   void modify(const void* word, unsigned size) { access_.modify(word, size); }
-  /// The same for a compare-and-swap. One that is retried at once after a failure hits, because the core still has the
+  /// Like modify(), for a compare-and-swap. If it follows a failed one at once, it hits, because the core still has the
   /// line.
   void compare(const void* word, unsigned size) { access_.compare(word, size); }
-  /// The compare-and-swap failed because it found that value.
+  /// Reports that the compare-and-swap failed because it found this value.
   void failed(const void* word, std::uint64_t value) { access_.failed(word, value); }
 
-  /// Spins until the condition holds (true) or the limit is over (false). 0: no limit.
+  /// Spins until the condition holds (returns true) or the limit is over (returns false). 0: no limit.
   bool spin(const condition& c, cycles limit) { return access_.spin(c, limit); }
 
-  /// Sleeps if the condition holds, until a wake-up or the limit. 0: no limit.
+  /// Sleeps if the condition holds, until a wake-up or until the limit is over. 0: no limit.
   void sleep(const condition& c, std::uint32_t mask, cycles limit) { scheduler_.sleep(c, mask, limit); }
   void wake(const void* key, std::uint32_t mask, int most) { scheduler_.wake(key, mask, most); }
   /// Sleeps for n cycles; no wake-up ends this.
   void nap(cycles n) { scheduler_.nap(n); }
   void yield() { scheduler_.yield(); }
 
-  /// The thread stores to lines that no other core has, such as its stack: a function call, work of the program.
+  /// Reports that the thread stores to lines that no other core has, such as its stack: in a function call, or in work
+  /// of the program.
   void stores_privately() { engine_.me().stores.hit_since = true; }
-  /// To be called before the memory becomes another object: buffered stores to it are written first, in program order.
+  /// Waits until the thread's buffered stores to this memory are written. To be called before the memory becomes
+  /// another object.
   void reuse(const void* begin, std::size_t bytes) { access_.reuse(begin, bytes); }
 
   // ---- counts ----
@@ -117,14 +119,15 @@ class simulation final : private engine::handler {
   struct counts {
     std::uint64_t events = 0, fiber_switches = 0, polls = 0;
     std::uint64_t voluntary = 0, involuntary = 0, migrations = 0;
-    /// Lines fetched for buffered stores; of those, lines lost before the store was written.
+    /// Lines that were fetched for buffered stores before their turn; and those of them that were lost before the store
+    /// was written.
     std::uint64_t fetched_ahead = 0, lost_ahead = 0;
     /// Time in which threads on a CPU could not compute because other hardware threads had the pipelines.
     cycles without_pipeline = 0;
   };
   counts counted() const;
   const caches::counts& cache_counts() const { return work_.cache_counts(); }
-  /// The sum of the times that threads had CPUs. May be called by a function given to at().
+  /// Returns the CPU time that all threads have had, in sum. A function given to at() may call it.
   cycles cpu_time(cycles now) const { return scheduler_.cpu_time(now); }
 
  private:

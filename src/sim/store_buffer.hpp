@@ -24,8 +24,8 @@ struct buffered_store {
   cycles begun = 0, done = 0;
 };
 
-/// The store buffer: stores are written in program order. A written store is kept until the thread's clock has
-/// reached its time, so that it takes room and is forwarded until then.
+/// The store buffer: stores are written in program order. A written store is kept until the thread's clock has reached
+/// the time of the write. Until then it occupies an entry and is forwarded.
 struct store_queue {
   std::uint32_t first = 0, end = 0;  ///< the kept stores are numbered first to end - 1
   std::uint32_t next = 0;            ///< the next store to be written; `end`: all are written
@@ -42,7 +42,7 @@ struct store_queue {
     while (first != next && at(first).done <= now) first++;
   }
 
-  /// The youngest store that overlaps the word and that other cores may not see yet.
+  /// Returns the youngest store that overlaps the word and that other cores may not see yet, or null.
   const buffered_store* youngest(const void* word, unsigned size, cycles now) {
     forget_until(now);
     const auto* const begin = static_cast<const char*>(word);

@@ -72,7 +72,8 @@ void trace::follow(const arena& a, const machine& m, cycles begin) {
   end_ = begin + m.from_ns(ns_);
 }
 
-/// Steps arrive out of order, because a thread that accesses no shared memory runs ahead of the others.
+/// Sorts the steps by time. They were recorded out of order, because a thread that accesses no shared memory runs ahead
+/// of the others.
 void trace::over() {
   complete();
   std::stable_sort(entries_.begin(), entries_.end(), [](const entry& a, const entry& b) { return a.time < b.time; });
@@ -117,7 +118,7 @@ void trace::complete() {
   modified_ = last_ = nothing;
 }
 
-/// Null: the step is outside the traced time.
+/// Adds a step. Returns null if the step is outside the traced time.
 trace::entry* trace::add(what w, unsigned thread, cycles time, const void* word) {
   complete();
   if (!wanted(time)) return nullptr;

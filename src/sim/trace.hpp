@@ -3,7 +3,7 @@
 // change the run.
 //
 // An access is logged at the time at which it takes effect, with its duration from beginning to end. So the log is in
-// the order in which values were read and written, and a read may stand before a write that was done earlier.
+// the order in which values were read and written, not in the order in which accesses ended.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +21,7 @@ struct line;
 class trace {
  public:
   enum class what : std::uint8_t {
-    // around a lock of the program
+    // calls of lock() and unlock() by the program
     arrives,
     enters,
     leaves,
@@ -78,14 +78,14 @@ class trace {
     std::string text(const machine& m) const;
   };
 
-  /// Traces the first so many nanoseconds of the measured time.
+  /// Traces the first `ns` nanoseconds of the measured time.
   explicit trace(std::uint64_t ns) : ns_(ns) {}
   trace(const trace&) = delete;
   trace& operator=(const trace&) = delete;
 
   /// The steps in order of time. To be called after the run.
   const std::vector<entry>& entries() const { return entries_; }
-  /// The action of each thread when the traced time began, in words.
+  /// What each thread did when the traced time began, in words.
   const std::vector<std::string>& at_first() const { return at_first_; }
   cycles begin() const { return begin_; }
 
@@ -97,7 +97,7 @@ class trace {
 
   // ---- called during the run ----
 
-  /// A core is about to fetch or to hit the line. The next call reports the access itself.
+  /// Records which caches have the line that a core is about to access. The next call reports the access itself.
   void at_line(const line& l, unsigned core, cycles time);
   void at_line_again(const line& l, cycles time);
 
@@ -108,17 +108,18 @@ class trace {
     cycles took;
   };
   void reads(const access& a);
-  /// The value is forwarded: from the store buffer (`none`), or as found by a failed compare-and-swap (`attempt`).
+  /// Records a load whose value is forwarded: from the store buffer (`none`), or as a failed compare-and-swap found it
+  /// (`attempt`).
   void reads_forwarded(const access& a, cycles time, std::uint64_t value, supply::from where);
-  /// The caller modifies the word after this call.
+  /// Records a read-modify-write. The caller modifies the word after this call.
   void modifies(const access& a);
-  /// To be called before the word has the value.
+  /// Records a write. To be called before the word has the new value.
   void writes(const access& a, std::uint64_t value);
   void buffers(const access& a, cycles time, std::uint64_t value);
-  /// A store's line arrives while an older store is not written yet.
+  /// Records that a store's line has arrived before the store's turn: an older store of the core is not written yet.
   void fetches_ahead(const access& a);
   void polls(const access& a, bool goes_on);
-  /// The `wakes` that was noted last wakes this thread, too.
+  /// Adds this thread to the threads that the last recorded `wakes` wakes.
   void wakes(unsigned other);
 
   void notes(what w, unsigned thread, cycles time, const void* word, cycles took = 0);
@@ -140,10 +141,10 @@ class trace {
   cycles time_ = 0;  ///< of the access that at_line() announced
   const line* line_ = nullptr;
   supply from_;
-  /// The step that was noted last; null if it is outside the traced time.
+  /// The index of the step that was recorded last; `nothing` if it is outside the traced time.
   static constexpr std::size_t nothing = ~std::size_t{0};
   std::size_t last_ = nothing;
-  /// A read-modify-write whose new value is not known yet: it is read at the next call.
+  /// The index of a read-modify-write whose new value is not known yet: the next call reads it from the word.
   std::size_t modified_ = nothing;
   const void* modified_word_ = nullptr;
   unsigned modified_size_ = 0;

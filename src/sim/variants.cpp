@@ -1,4 +1,4 @@
-// Locks that are only simulated: with other parameters and layouts, to check what the papers say about these.
+// Locks for the simulator only: with other parameters and layouts, to check what the papers say about these.
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -17,7 +17,8 @@ namespace usher::sim {
 // Named, not unnamed: see catalog/lock.cpp.in.
 namespace variants {
 
-// The largest distance from the head at which a waiter watches `grant` (§2; in the paper 1).
+// TWA with other values of the largest distance from the head at which a waiter watches `grant` (§2 of its paper, which
+// has 1).
 template <class P, class W>
 using near_2 = basic_twa<P, W, shared_array<P>, 2>;
 template <class P, class W>
@@ -25,11 +26,12 @@ using near_4 = basic_twa<P, W, shared_array<P>, 4>;
 template <class P, class W>
 using near_8 = basic_twa<P, W, shared_array<P>, 8>;
 
-// Consecutive tickets in adjacent slots (§2; in the paper 127 slots apart).
+// TWA whose consecutive tickets have adjacent slots (§2; in the paper they are 127 slots apart).
 template <class P, class W>
 using adjacent = basic_twa<P, W, shared_array<P, twa_array::size, 1>>;
 
-/// The array with a hash of the ticket alone, without the lock: locks in step use the same slots (§2).
+/// A waiting array whose hash takes the ticket alone, without the lock: locks with equal tickets use the same slots
+/// (§2).
 template <class P>
 class unsalted_array : public shared_array<P> {
  public:
@@ -40,12 +42,12 @@ class unsalted_array : public shared_array<P> {
 template <class P, class W>
 using unsalted = basic_twa<P, W, unsalted_array<P>>;
 
-// The number of waiters that an unlock promotes to short-term waiting (§6, quantized; in the catalogue 4).
+// Quantized TWA that promotes 16 waiters to short-term waiting at once (§6; 4 in the catalogue).
 template <class P, class W>
 using gang_16 = basic_twa_quantized<P, W, 16>;
 
-/// Callers supply queue nodes, as in the MCSg paper's program, so that the lock need not store the holder's node. Each
-/// thread has one node and holds one lock at a time.
+/// A lock whose callers supply the queue nodes, as in the MCSg paper's program, so that the lock need not store the
+/// holder's node. Each thread has one node and holds one lock at a time.
 template <class P, class Base, const lock_traits& Traits>
 class brings_node {
  public:
@@ -93,7 +95,7 @@ using mcsg_plus_node = brings_node<P, mcsg_plus_with_node<P, W, no_turns>, mcsg_
 template <class P, class W>
 using mcsg_plus_plus_node = brings_node<P, mcsg_plus_with_node<P, W, leader_turns<P, W>>, mcsg_plus_plus<P, W>::traits>;
 
-/// Linux's spin lock on the i386 (2.4): a read-modify-write, then polling while the lock is held, without back-off.
+/// Linux's spin lock on i386 (kernel 2.4): a read-modify-write, then polling while the lock is held, without back-off.
 template <class P, class W>
 class ttas_linux {
  public:
@@ -115,7 +117,7 @@ class ttas_linux {
 
 /// qspinlock with the kernel's operations. qspinlock.hpp changes the word by read-modify-writes alone and joins the
 /// queue by a loop of compare-and-swap; the kernel stores bytes, and exchanges the half of the word that is the tail.
-/// From its listing (5.x): bits 31…16 are the tail, 8 is pending, 7…0 are the locked byte.
+/// In the kernel's word (5.x), bits 31…16 are the tail, bit 8 is pending, and bits 7…0 are the locked byte.
 template <class P, class W>
 class qspinlock_linux {
  public:
@@ -187,7 +189,8 @@ class qspinlock_linux {
   typename P::template atomic<std::uint32_t> word_;
 };
 
-/// The original CLH (Craig; Landin and Hagersten): after unlock() a thread continues with its predecessor's node.
+/// The original CLH (Craig; Landin and Hagersten): after unlock() a thread keeps its predecessor's node for its next
+/// lock().
 template <class P, class W>
 class clh_node {
  public:
@@ -215,8 +218,8 @@ class clh_node {
   node_handle mine_ = no_node, before_ = no_node;  // not simulated: the unlocking thread knows them
 };
 
-/// C-BO-MCS that releases the global lock before the local one. In a program it would be wrong: see cohort.hpp on the
-/// order.
+/// C-BO-MCS that releases the global lock before the local one. In a real program this order would be a mistake (see
+/// cohort.hpp).
 template <class P, class W>
 class cohort_global_first {
   using global_lock = ttas<unhooked<P>, W>;

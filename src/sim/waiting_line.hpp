@@ -1,4 +1,5 @@
-// Threads ordered by a time each, so that the thread that has waited longest is found without a scan.
+// A list of threads, sorted by one time for each (such as its arrival), so that the thread with the earliest time is
+// found without a scan.
 #pragma once
 
 #include <cstdint>
@@ -6,8 +7,8 @@
 
 namespace usher::sim {
 
-/// A doubly linked list in an array. An arriving thread mostly has the latest time and goes to the end; since the
-/// threads' clocks differ, some go a little before it.
+/// A doubly linked list in an array. An arriving thread usually has the latest time and is added at the end. Since the
+/// threads' clocks differ, its place may be a little before the end.
 class waiting_line {
  public:
   explicit waiting_line(unsigned threads) : places_(threads) {}
@@ -23,14 +24,14 @@ class waiting_line {
     (after == none ? last_ : places_[after].before) = thread;
   }
 
-  /// The thread must be in the line.
+  /// Removes a thread, which must be in the list.
   void remove(unsigned thread) {
     const place p = places_[thread];
     (p.before == none ? first_ : places_[p.before].after) = p.after;
     (p.after == none ? last_ : places_[p.after].before) = p.before;
   }
 
-  /// Changes the thread's time, mostly to a later one.
+  /// Changes the thread's time, usually to a later one.
   void move(unsigned thread, std::uint64_t time) {
     if (thread == last_ && time >= places_[thread].time) {
       places_[thread].time = time;
@@ -40,7 +41,7 @@ class waiting_line {
     add(thread, time);
   }
 
-  /// The earliest time; `nobody`, which is later than any time, if the line is empty.
+  /// Returns the earliest time; if the list is empty, `nobody`, which is later than any time.
   std::uint64_t first() const { return first_ == none ? nobody : places_[first_].time; }
 
   static constexpr std::uint64_t nobody = ~std::uint64_t{0};

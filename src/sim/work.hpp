@@ -17,7 +17,7 @@ class work {
 
   caches::block make_block(std::uint64_t bytes, std::uint64_t page) { return caches_.make_block(bytes, page); }
 
-  // ---- by the running thread ----
+  // ---- called by the running thread ----
 
   /// Computes for n cycles, longer if other hardware threads of the core are busy.
   void compute(cycles n);

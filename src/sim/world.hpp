@@ -20,7 +20,7 @@ class world {
   using platform = simulated;
   using block = caches::block;
 
-  /// A lock of the catalogue in the simulated memory, aligned to a pair of lines.
+  /// A lock of the catalogue in the simulated memory, aligned to two cache lines.
   class measured_lock {
    public:
     measured_lock(const simulated_lock& table, arena& a, meter* watched_by);
