@@ -1,5 +1,5 @@
-// An append_probability for shipped code and for mutants. A mutant with its own copy of waiter_list.hpp has its own
-// class of that name.
+// A probability that converts to the append_probability of the shipped code and to that of a mutant: a mutant with its
+// own copy of waiter_list.hpp has its own class of that name.
 #pragma once
 
 #include <bit>

@@ -1,5 +1,5 @@
-// A condition variable compiled for the checker, as a table of functions. Generated translation units add theirs to the
-// list: check/target.cpp.in.
+// A condition variable compiled for the checker, as a table of functions. Generated translation units
+// (check/target.cpp.in) add their tables to the list of targets.
 #pragma once
 
 #include <array>
@@ -78,8 +78,8 @@ struct checked_condition {
   std::size_t size;
   void (*make)(void*, append_probability);
   void (*end)(void*);
-  /// Returns false if time has run out. `remaining` is as in the header; null: no limit. `owned`: through a
-  /// unique_lock.
+  /// Waits, and returns false if time has run out. `remaining` returns the remaining time, as in the header; null: no
+  /// limit. `owned`: the mutex is passed in a unique_lock.
   bool (*wait)(void*, bare_mutex&, std::uint64_t (*remaining)(void* context), void* context, bool owned);
   /// Waits with a mutex to which waiters are requeued.
   bool (*wait_requeued)(void*, void* mutex, std::uint64_t (*remaining)(void*), void* context, bool owned);
@@ -89,7 +89,7 @@ struct checked_condition {
   void (*notify_all)(void*);
   bool (*close)(void*);
 
-  // Functions of a mutex to which waiters are requeued.
+  // The size and the functions of a mutex to which waiters are requeued.
   std::size_t mutex_size;
   void (*make_mutex)(void*, const lock_handle&, mutex_steps&);
   void (*end_mutex)(void*);

@@ -61,7 +61,7 @@ void generations::start_threads() {
   started_ = forks_;
   for (unsigned t = 0; t < unsigned(rl::ctx().get_thread_count()); t++) {
     if (born_[t] != forks_) continue;
-    // Half of the new threads get the record of a vanished thread.
+    // In half of the cases, a new thread gets the record of a vanished thread.
     if (rl::rand(2) == 0)
       for (unsigned other = 0; other < most_threads; other++)
         if (gone_[other] && record_[other] == other) {
@@ -78,7 +78,7 @@ void generations::start_threads() {
 
 void execution::fork_at_once(node_pool pool, place p) {
   note("forks", nullptr, every_sleeper, p);
-  // The child's memory contains the newest value of each word.
+  // Makes the newest value of each word visible: the child's memory contains it.
   rl::systemwide_fence(info(p));
   epoch_++;
   const auto vanished = process_.vanish();
@@ -113,7 +113,7 @@ void execution::forget_thread(unsigned t) {
   naps_[t] = {};
 }
 
-/// The child's handles begin after all handles of the parent.
+/// Makes all nodes free. Their handles in the child begin after all handles of the parent.
 void execution::forget_nodes() {
   first_node_ += node_handle(nodes_.size());
   kept_ = {};
@@ -121,7 +121,8 @@ void execution::forget_nodes() {
     if (s.used.newest() != 0) s.used.store(0, std::memory_order_relaxed);
 }
 
-/// An inflated state in use stays taken, whatever the child does with its lock. The child may get another one.
+/// In some executions, an inflated state that is in use at the fork stays taken for ever, whatever the child does with
+/// its lock. The child may then get another one.
 void execution::lose_inflated() {
   if (inflated_taken_.newest() == 0 || inflated_lost_ + 1 == most_inflated || rl::rand(4) == 0) return;
   inflated_lost_++;

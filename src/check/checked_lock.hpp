@@ -1,5 +1,5 @@
 // A lock compiled for the checker, as a table of functions, so that one scenario serves all locks. Generated
-// translation units add their tables to the list: check/lock.cpp.in.
+// translation units (check/lock.cpp.in) add their tables to the list of targets.
 #pragma once
 
 #include <concepts>
@@ -47,7 +47,7 @@ struct lock_handle {
   void lock() const { table->lock(state); }
   bool try_lock() const { return table->try_lock(state); }
   void unlock() const { table->unlock(state); }
-  // False if the lock does not define the function, so that every unlock of such a lock may hand over to a requeued
+  // Returns false if the lock does not define the function. Then every unlock of the lock may hand over to a requeued
   // thread.
   bool has_certain_successor() const {
     return table->has_certain_successor != nullptr && table->has_certain_successor(state);
@@ -100,7 +100,8 @@ void add_lock(const char* family, const char* suffix, const char* mutation) {
   add_to_list(t, family, suffix, mutation);
 }
 
-/// The type that the lock names as its form with small arrays, which few threads can fill; otherwise the lock itself.
+/// The type that is checked in place of a lock: its form with small arrays (`small`), which few threads can fill, if
+/// the lock has one; otherwise the lock itself.
 template <class Lock>
 struct small_form {
   using type = Lock;
@@ -111,7 +112,8 @@ struct small_form<Lock> {
   using type = typename Lock::small;
 };
 
-/// Adds a lock in the forms that differ in the checker. Ways of waiting with the same states are one form.
+/// Adds a lock in all forms that differ in the checker. Ways of waiting that have the same states in the checker are
+/// one form.
 template <template <class, class> class Lock>
 bool add_family(const char* name, const char* mutation) {
   using plain = Lock<checked, waiting<checked, ways_of_waiting.front().kind>>;

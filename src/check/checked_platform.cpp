@@ -64,8 +64,8 @@ bool ordered_sites::removes_fence(const place& p) {
 
 namespace {
 
-// The effects of an order, as a set. `is_in_total_order`: a place in the total order of sequentially consistent
-// operations.
+// The effects of a memory order, as a set of bits. `is_in_total_order`: the operation has a place in the total order of
+// sequentially consistent operations.
 constexpr unsigned acquires = 1, releases = 2, is_in_total_order = 4;
 
 unsigned effects(std::memory_order o, access a) {
@@ -148,7 +148,7 @@ execution::execution(chances c, unsigned threads) : remaining_(c), threads_(thre
     pace_ = std::array{std::uint64_t{0}, std::uint64_t{0}, std::uint64_t{300000}, std::uint64_t{2000000}}[rl::rand(4)];
   }
   wraps_ = rl::rand(2) == 0;
-  // Locks count nanoseconds or units of 1024 ns. From this start both counts wrap soon.
+  // Locks count time in 32 bits, in nanoseconds or in units of 1024 ns. From this start both counts wrap soon.
   if (wraps_) clock_ = (std::uint64_t{1} << 42) - 3000000;
   for (bool& tagged : tagged_) tagged = rl::rand(8) != 0;
   // A semaphore keeps the lower 20 bits of the epoch. In half of the executions these are about to wrap or have just
@@ -319,8 +319,8 @@ void execution::waits() {
 
 void execution::admitted(const place& p) {
   const unsigned me = rl::thread_index();
-  // If the time of a doorway is unknown, a bound takes its place: for this thread its arrival, which is earlier, and
-  // for the others their first poll or sleep, which is later.
+  // If it is unknown when a thread passed its doorway, a bound takes its place: for this thread its arrival, which is
+  // earlier, and for the others their first poll or sleep, which is later.
   const unsigned mine = door_[me] != 0 ? door_[me] : arrived_[me];
   for (unsigned t = 0; t < most_threads; t++) {
     const unsigned theirs = door_[t] != 0 || promise_.says_doorway ? door_[t] : waits_[t];

@@ -50,7 +50,7 @@
 #include <vector>
 
 #include <relacy/relacy.hpp>
-// relacy defines names of the language and of the standard library as macros. Undefine these.
+// relacy defines names of the language and of the standard library as macros, which are undefined here.
 #undef VAR
 #undef $
 #undef assert
@@ -166,7 +166,7 @@ class life {
   bool ended_ = false;
 };
 
-/// An object whose life a scenario ends, with the messages of the failures.
+/// An object whose life a scenario ends, with the messages for an end that is too early and for a use that is too late.
 struct watched {
   const void* begin = nullptr;
   std::size_t size = 0;
@@ -176,8 +176,7 @@ struct watched {
 
 void before_access(const void* word, const place& p);
 void after_write(const void* word, const place& p);
-/// Called before and after a compare-and-swap, for the adversary that makes the compare-and-swaps of one thread fail:
-/// checker_scheduler.hpp.
+/// Called before and after a compare-and-swap. The adversary in checker_scheduler.hpp makes those of one thread fail.
 void begin_attempt(const void* word, bool (*succeeds)(const void*, std::uint64_t), std::uint64_t expected,
                    const place&);
 void end_attempt();
@@ -219,7 +218,7 @@ class checked_atomic {
   bool compare_exchange_strong(T& expected, T v, order success, order failure, place p = place::current());
   bool compare_exchange_weak(T& expected, T v, order success, order failure, place p = place::current());
 
-  /// The value of the last write in execution order, which the kernel would compare.
+  /// Returns the value of the last write in execution order. The kernel would compare with this value.
   T newest() const;
 
  private:
@@ -300,7 +299,8 @@ T checked_atomic<T>::modify(Operation operation, const place& p) {
 template <class T>
 template <class Weak>
 bool checked_atomic<T>::swap_if(Weak weak, T& expected, T v, order success, order failure, const place& p) {
-  // relacy silently does nothing if the success order does not imply the failure order.
+  // Only these pairs are allowed, because relacy silently does nothing if the success order does not imply the failure
+  // order.
   const bool known = failure == std::memory_order_relaxed || success == seq_cst || success == failure ||
                      (success == std::memory_order_acq_rel && failure == std::memory_order_acquire);
   if (!known) fail("an order on failure that relacy cannot follow", rl::test_result_user_assert_failed, p);
@@ -309,8 +309,8 @@ bool checked_atomic<T>::swap_if(Weak weak, T& expected, T v, order success, orde
       expected, p);
   before_access(this, p);
   const rl::memory_order then = order_of(success, p, this), otherwise = order_of(failure, p, this, access::failure);
-  // A weakened success order may not imply the failure order any more. An acquire fence then follows; it orders a
-  // little more.
+  // A weakened success order may not imply the failure order any more. The failed operation is then relaxed, and an
+  // acquire fence follows, which orders a little more.
   const bool implied = otherwise == rl::mo_relaxed || then == rl::mo_seq_cst || then == otherwise ||
                        (then == rl::mo_acq_rel && otherwise == rl::mo_acquire);
   const bool done = word_.compare_exchange(weak, expected, v, then, implied ? otherwise : rl::mo_relaxed, info(p));
@@ -391,8 +391,8 @@ struct order_promise {
   const void* lock = nullptr;  ///< the lock's words
   std::size_t size = 0;
   int most_overtaking = unbounded;  ///< the bound for each waiter; 0: FIFO
-  /// The doorway is the thread's first read-modify-write of a word of the lock. If false, the lock marks its doorway by
-  /// its second P::doorway, or a thread has passed it when it first polls or sleeps.
+  /// True: the doorway is the thread's first read-modify-write of a word of the lock. False: the lock marks its doorway
+  /// by its second P::doorway, or a thread has passed it when it first polls or sleeps.
   bool first_exchange_is_doorway = false;
   bool says_doorway = false;  ///< the lock always marks its doorway, and a thread may poll or sleep before it
   bool fifo_leaders = false;  ///< the promise holds only among the leaders of groups
@@ -492,17 +492,17 @@ class execution {
     local_lives_[slot_of_local(at)]->end_for_good("a stack object ends while another thread may still touch it", p);
     destroy_local_[slot_of_local(at)] = nullptr;
   }
-  /// Numbers the objects from 0 on.
+  /// Returns the object's number, counted from 0.
   unsigned slot_of_local(const void* at) const { return unsigned(distance(locals_, at) / local_size); }
   bool is_local(const void* at) const { return inside(at, locals_, sizeof locals_); }
 
   // ---- order ----
 
-  /// Sets the lock's promise to a waiter past its doorway, against threads that pass their doorways later.
+  /// Sets the lock's promise: how often threads that pass the doorway later may overtake a waiter past its doorway.
   void promise(const order_promise& p) { promise_ = p; }
   void doorway();
   void admitted(const place& p);
-  /// The leader of a group gets a place in the leaders' order, or gives it up.
+  /// Records that the leader of a group gets a place in the leaders' order, or gives it up.
   void leads(bool has_ticket) { door_[rl::thread_index()] = has_ticket ? ++arrivals_ : 0; }
   void after_exchange(const void* word) {
     if (promise_.first_exchange_is_doorway &&
@@ -512,7 +512,7 @@ class execution {
 
   // ---- contention ----
 
-  /// The calling thread begins or ends an acquisition.
+  /// Records that the calling thread begins or ends an acquisition.
   void wants(bool lock) {
     wants_[rl::thread_index()] = lock;
     waited_[rl::thread_index()] = false;
@@ -520,7 +520,7 @@ class execution {
   }
   /// Returns how often the thread has fallen asleep since wants(true).
   unsigned sleeps(unsigned thread) const { return wants_[thread] ? sleeps_[thread] : 0; }
-  /// The calling thread makes no more acquisitions.
+  /// Records that the calling thread makes no more acquisitions.
   void goes_home();
   /// Called by a thread that polls, sleeps or backs off.
   void waits_in_vain() {
@@ -541,7 +541,8 @@ class execution {
   std::uint32_t numa_node() const {
     return first_numa_node_ + (moves_ ? rl::rand(numa_nodes_) : home_nodes_[rl::thread_index()]);
   }
-  /// Only for a lock without a table of NUMA nodes: the numbers are above most_numa_nodes.
+  /// Sets the least number of a NUMA node. Only for a lock without a table of NUMA nodes, since the numbers then exceed
+  /// most_numa_nodes.
   void number_nodes_from(std::uint32_t n) { first_numa_node_ = n; }
   /// Thread 0's index, minus 1.
   std::uint32_t first_index() const { return first_index_; }
@@ -549,7 +550,8 @@ class execution {
 
   // ---- random draws ----
 
-  /// With adverse draws, each place in the source succeeds at every lots_-th draw and at no other.
+  /// Draws at random, whatever n > 1 is. With adverse draws, each place in the source succeeds at every lots_-th draw
+  /// and at no other.
   bool bernoulli(std::uint32_t n, const place& p);
 
   // ---- priorities ----
@@ -563,7 +565,7 @@ class execution {
 
   /// Waits until this number of threads sleep.
   void await_sleepers(unsigned n, place p = place::current());
-  /// The woken threads, in order. Valid after all threads have ended.
+  /// The number of woken threads, and these threads in the order of their wake-ups. Valid after all threads have ended.
   unsigned woken() const { return woken_; }
   unsigned woken(unsigned i) const { return woken_order_[i]; }
 
@@ -572,8 +574,8 @@ class execution {
   void poll_until_written(const void* word, const place& p);
   void sleep(const void* key, std::uint32_t mask, bool may_time_out, const place& p);
   void wake(const void* key, std::uint32_t mask, int most, const place& p);
-  /// The calling thread is about to call nap(). Its time does not end while the word has one of these bits, because
-  /// they promise a wake-up.
+  /// Records that the calling thread is about to call nap(). The nap does not end by time while the word has one of
+  /// these bits, because they promise a wake-up.
   void naps_at(const checked_atomic<std::uint32_t>& word, std::uint32_t woken_by) {
     naps_[rl::thread_index()] = {&word, woken_by};
   }
@@ -587,14 +589,15 @@ class execution {
     static constexpr std::array<std::uint64_t, 4> steps{1, 1, 700, 2000000};
     return clock_ += pace_ != 0 ? pace_ : steps[rl::rand(steps.size())];
   }
-  /// From now on, a sleep with a time limit from a lock may time out, and polling with a limit ends.
+  /// From now on, time limits that a lock sets take effect: a sleep with a limit may time out, and polling with a limit
+  /// ends.
   void run_timers() { timers_ = true; }
   bool has_timers() const { return timers_; }
   /// The last value of now().
   std::uint64_t clock() const { return clock_; }
 
-  /// Half of the executions give counts less room. count_all() excludes that, because a thread without room in a count
-  /// is promised less.
+  /// In half of the executions count_limit() lowers the largest value of counts, such as the number of counted waiters.
+  /// After count_all() it does not, because a lock promises less to a thread that its count has no room for.
   void count_all() { least_room_ = 0; }
   std::uint32_t count_limit(std::uint32_t n) const { return least_room_ != 0 && least_room_ < n ? least_room_ : n; }
 
@@ -654,8 +657,8 @@ class execution {
 
   // ---- inflated states ----
 
-  /// Only one inflated state exists, so that a second lock, or the same lock before it is given back, gets none. A fork
-  /// may lose it.
+  /// Takes the only inflated state. A second lock, or the same lock before the state is given back, gets none. If a
+  /// fork has lost the state, another one takes its place.
   template <class State>
   std::uint32_t take_inflated(const place& p) {
     std::uint32_t unused = 0;  // acquire: pairs with give_inflated
@@ -665,7 +668,7 @@ class execution {
     if (end_inflated_[inflated_lost_] == nullptr) {
       State* const made = construct_at_once<State>(inflated_room_[inflated_lost_]);
       end_inflated_[inflated_lost_] = [](void* at) { static_cast<State*>(at)->~State(); };
-      // The state is closed. In half of the executions its generation is about to wrap.
+      // A new state is closed. In half of the executions its generation is about to wrap.
       if (wraps_) made->users.store(~std::uint64_t{0x1ffffffff}, std::memory_order_relaxed);
     }
     return 1 + inflated_lost_;
@@ -863,7 +866,7 @@ struct checked : checked_words {
     return await(w, pred, o, pacing::polling, p);
   }
 
-  /// No thread wakes a thread that pauses or naps, so both are short in all locks.
+  /// The longest back-off or nap. No other thread ends these, so in all locks they must be short.
   static constexpr std::uint64_t longest_pause = 10000000;  // ns
 
   static void backoff(std::uint64_t ns, place p = place::current()) {
@@ -882,8 +885,9 @@ struct checked : checked_words {
                    place p = place::current()) {
     sleep(w, expected, mask, false, p);
   }
-  /// Only a limit from the scenario ends a sleep, not one from the lock, because a lost wake-up must fail. A lock that
-  /// relies on a limit calls nap(). In a scenario with timers, a lock's limits end sleeps, too.
+  /// Only a limit from the scenario ends this sleep, and not a limit from the lock: otherwise a time-out would hide a
+  /// lost wake-up. A lock that relies on a limit calls nap(). In a scenario with timers, a lock's limits end sleeps,
+  /// too.
   static void park_for(const atomic<std::uint32_t>& w, std::uint32_t expected, std::uint32_t mask, std::uint64_t ns,
                        place p = place::current()) {
     sleep(w, expected, mask, ns <= soon || execution::current().has_timers(), p);
@@ -960,7 +964,7 @@ struct checked : checked_words {
   }
 
   static std::uint32_t fork_epoch() { return execution::current().epoch(); }
-  /// The tag is odd and above 2, as on the native platform. A thread may have no tag at first.
+  /// The tag is odd and greater than 2, as on the native platform. A thread may have no tag at first.
   static std::uint32_t owner_tag() { return execution::current().owner_tag(); }
   static void ensure_owner_tag() { execution::current().ensure_owner_tag(); }
   /// As on the native platform, index 0 means a thread without a record.
@@ -975,7 +979,7 @@ struct checked : checked_words {
   static atomic<std::uint32_t>* table() {
     return execution::current().table(Tag::kind).data();
   }
-  /// There are two words, so that several waiters share one.
+  /// Each table has two words, so that several waiters share one.
   template <class Tag>
   static constexpr std::uint32_t table_size() {
     return execution::table_size;

@@ -1,6 +1,6 @@
 // A condition variable's waiting list, the mutex to which its waiters are requeued, and their way of waiting, compiled
 // for the checker as a table of functions. They are the contents of libusher.so's pthread_cond_t and pthread_mutex_t.
-// Generated translation units add their tables to the list: check/target.cpp.in.
+// Generated translation units (check/target.cpp.in) add their tables to the list of targets.
 #pragma once
 
 #include <array>
@@ -42,7 +42,8 @@ struct mutex_bytes {
   }
 
   void* state() { return room.data(); }
-  /// True without an owner and without waiters. The turn of timed waiters does not matter.
+  /// Returns true if the mutex has no owner and no waiters. The turn of timed waiters and the hand-overs in a row do
+  /// not matter.
   bool is_idle() const {
     return chain.get() == nullptr &&
            timed_waiter_count<checked>::is_idle(timed.newest() - users_elsewhere * one_user) && owner_tag.newest() == 0;
@@ -53,7 +54,7 @@ struct mutex_bytes {
                                  served = 1u << 30, most_timed = 0x1fff;
   std::uint32_t counted_users() const { return timed.newest() / one_user & most_users; }
   std::uint32_t counted_timed() const { return timed.newest() & most_timed; }
-  /// True if the mutex belongs to the present fork epoch.
+  /// Returns true if the mutex belongs to the present fork epoch.
   bool is_valid() const { return epoch.newest() >> 32 == checked::fork_epoch(); }
 
   const checked_lock& lock;
@@ -61,7 +62,7 @@ struct mutex_bytes {
   bool requeues = true;
   std::uint32_t users_elsewhere = 0;  ///< pretended waiters on other condition variables that never leave
   std::uint32_t users = 0;            ///< the counted waiters of the scenario
-  /// The lock's answers during a thread's last unlock.
+  /// What the lock's functions returned during a thread's last unlock.
   struct replies {
     enum reply : std::uint8_t { unasked, no, yes };
     reply has_certain_successor = unasked, due = unasked, urgent = unasked;

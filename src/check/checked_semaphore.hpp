@@ -1,5 +1,5 @@
-// A semaphore compiled for the checker, as a table of functions. Generated translation units add theirs to the list:
-// check/target.cpp.in.
+// A semaphore compiled for the checker, as a table of functions. Generated translation units (check/target.cpp.in) add
+// their tables to the list of targets.
 #pragma once
 
 #include <cstddef>
@@ -28,7 +28,7 @@ struct checked_semaphore {
   bool (*release)(void*);
   void (*make_waiter)(void*);
   void (*end_waiter)(void*);
-  /// As in the header; `sleep(context)` sleeps by park().
+  /// Calls semaphore_core::wait(). `sleep(context)` sleeps by park().
   bool (*wait)(void*, void* waiter, append_probability, wait_end (*sleep)(void*), void* context);
   bool (*enter)(void*, void* waiter, append_probability);
   bool (*waits)(void* waiter);

@@ -80,7 +80,7 @@ struct search {
   bool if_free = false;       ///< beats: the thread takes other steps only while the lock is free
   unsigned inside = 0;        ///< other threads between lock() and the end of unlock()
   bool reads_newest = false;  ///< each load returns the newest value
-  /// beats: the compare-and-swap that the thread is about to execute.
+  /// The compare-and-swap that the held-back thread is about to execute, for the adversary `beats`.
   struct {
     bool (*succeeds)(const void* word, std::uint64_t expected) = nullptr;  ///< null: none
     const void* word = nullptr;
@@ -222,7 +222,7 @@ class scheduler : public rl::scheduler<scheduler<Threads>, rl::scheduler_thread_
         some.threads[some.count++] = t;
     return some;
   }
-  /// Reports the deadlock here, because relacy assumes that a thread that may time out will time out.
+  /// Reports the deadlock itself, because relacy would assume that a thread that may time out does time out.
   [[noreturn]] static void report_deadlock() {
     fail("deadlock: every thread waits, and no thread is left to wake them", rl::test_result_deadlock,
          place::current());
@@ -271,7 +271,7 @@ class scheduler : public rl::scheduler<scheduler<Threads>, rl::scheduler_thread_
     return victim;  // not reached
   }
 
-  /// Returns whether an adversary lets the thread run that is held back.
+  /// Returns whether the adversary lets the held-back thread run now.
   bool beaten_or_in_turn(bool pauses) {
     if (the_search.against == search::adversary::beats) {
       if (auto& a = the_search.attempt; a.succeeds != nullptr)

@@ -49,7 +49,7 @@ std::string_view plain(rl::test_result_e r) {
   }
 }
 
-/// Called after a crash or at the time limit. Prints the state of the present execution.
+/// Called after a crash or when the time limit is over. Prints the state of the present execution.
 void report_end(int signal) {
   char state[2048], text[2100];
   the_search.write(state, sizeof state);
@@ -201,7 +201,7 @@ int history_output::overflow(int c) {
 void history_output::show(std::string_view line) {
   if (line.starts_with("thread 0:")) over_ = true;
   if (over_ || !line.starts_with("[")) return;
-  // [step] thread: event, in function, file(line)
+  // The line's form is "[step] thread: event, in function, file(line)".
   const std::size_t thread_at = line.find("] ") + 2, event_at = line.find(": ", thread_at) + 2;
   const std::size_t place_at = line.rfind(", in ");
   if (place_at == std::string_view::npos || event_at > place_at) return;

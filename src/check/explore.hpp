@@ -74,7 +74,7 @@ class history_output : public std::streambuf {
   bool over_ = false;    ///< true when relacy prints the same steps again, sorted by thread
 };
 
-/// After this call, a crash prints the state of its execution.
+/// Installs signal handlers: after this call, a crash prints the state of its execution.
 void report_ends();
 
 /// Sets the parameters of the search and of relacy for a run.

@@ -1,5 +1,5 @@
-// usher_check: runs every target against every scenario under relacy. `usher check` starts one process for each of many
-// parts. usher_check can also be used by itself.
+// usher_check: runs every target against every scenario under relacy. `usher check` starts one process for each part (a
+// target, a scenario, a number of threads). usher_check can also be used by itself.
 #include <charconv>
 #include <chrono>
 #include <cstdio>

@@ -18,8 +18,8 @@ void see_selection(const Waiter& selected, double at_tail, Each each_listed) {
   });
 }
 
-/// Called when a thread of a chain has been woken. It must be this thread's turn, and no other may be awake without the
-/// mutex.
+/// Called when a thread of a chain has been woken. Fails if it is not this thread's turn, or if another thread of the
+/// chain is awake without the mutex.
 template <class Waiter, class Each>
 void see_awake_in_chain(const Waiter& woken, Each each) {
   if (woken.chain == 0) return;

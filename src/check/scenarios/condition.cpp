@@ -1,4 +1,5 @@
-// The scenarios of basic_condition_variable, used like in a program that embeds it. scenarios/queue.cpp defines takers,
+// The scenarios of basic_condition_variable, used like in a program that embeds it. scenarios/queue/tokens.cpp defines
+// takers,
 // posters and victims.
 //
 // Throws: lock() or unlock() of the mutex occasionally throws during a wait, and the exception leaves the wait.
@@ -41,7 +42,7 @@ constexpr std::uint64_t never = checked::never;
 constexpr unsigned without_end = ~0u;           // a number of rounds that never runs out
 constexpr unsigned forks_at_the_end = ~0u - 1;  // time has run out, and a handler forks before the thread notices
 
-/// The lock below the mutex. A fork is allowed only in certain states of it.
+/// The state of the lock below the mutex. A fork is allowed only in certain states.
 struct {
   const checked_lock* lock;
   bool held;        ///< true also while an unlock hands the lock over

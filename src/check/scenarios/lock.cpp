@@ -126,7 +126,8 @@ struct program : rl::test_suite<program<Threads>, Threads> {
       stays_home = nobody;
       the_search.against = rl::rand(2) == 0 ? search::adversary::beats : search::adversary::late;
       the_search.reads_newest = rl::rand(2) == 0;
-      // With only one other thread, the lock is free whenever that thread is outside.
+      // Against `beats`, half of the executions have only one other thread that competes. The held-back thread then
+      // takes steps only while the lock is free, as it is whenever the other thread is outside.
       the_search.if_free = one_other = the_search.against == search::adversary::beats && rl::rand(2) == 0;
     }
     if (has_no_table_of_nodes() && rl::rand(4) == 0) world.number_nodes_from(15);
@@ -193,8 +194,8 @@ struct program : rl::test_suite<program<Threads>, Threads> {
   int most_overtaking() {
     const lock_traits& t = *the_lock->traits;
     if (t.fifo || t.fifo_leaders) return 0;
-    // In a lock with a slot for each waiter, each other slot may bypass a waiter once. count_limit() may leave only a
-    // few slots.
+    // In a lock with a slot for each waiter, the thread of each other slot may bypass a waiter once. count_limit() may
+    // leave only a few slots.
     const int slots = t.bypass + 1;
     return slots > int(execution::most_threads) ? int(world.count_limit(std::uint32_t(slots))) - 1 : t.bypass;
   }
@@ -245,8 +246,8 @@ struct program : rl::test_suite<program<Threads>, Threads> {
       if (the_scenario->served && (world.sleeps(the_search.held_back) > 1 || world.sleeps(second_timed) > 1) &&
           ++passes > 3)
         fail("a thread with a deadline waits, and none is served at each second unlock");
-      // At every second unlock, this thread runs as soon as it can. Threads that were granted the lock before may come
-      // in between.
+      // Every second unlock must free the lock, and then this thread runs as soon as it can. Only threads that were
+      // granted the lock before may come in between.
       if (the_scenario->freed && !over && world.is_waiting(the_search.held_back) && ++passes > 8)
         fail("a thread without a deadline waits, and the lock is not freed at each second unlock");
       the_search.held = true;  // the scheduler reads it, the program does not
@@ -264,8 +265,8 @@ struct program : rl::test_suite<program<Threads>, Threads> {
     world.goes_home();
   }
 
-  /// Keeps the lock while others wait at it, as hand-overs among requeued threads would do without end if the lock
-  /// never said that an unlock is due.
+  /// Keeps the lock until an unlock is due, while others wait. Requeued threads could keep a mutex in the same way, by
+  /// hand-overs without end, if its lock never said that an unlock is due.
   void stay_until_due() {
     bool others_wait = false;
     for (unsigned t = 0; t < Threads; t++) others_wait |= t != rl::thread_index() && world.is_waiting(t);
@@ -275,14 +276,14 @@ struct program : rl::test_suite<program<Threads>, Threads> {
     }
   }
 
-  /// Cohort locks have a table with an entry for each NUMA node.
+  /// Cohort locks have a table with an entry for each NUMA node and do not define both functions.
   static bool has_no_table_of_nodes() {
     return the_lock->unlock_is_due != nullptr && the_lock->has_certain_successor != nullptr;
   }
 
   // ---- forked -----------------------------------------------------------------------------------------------
 
-  /// Thread 1 belongs to the parent, each other thread to the parent or the child.
+  /// Draws the fork. Thread 1 belongs to the parent, each other thread to the parent or the child.
   void prepare_fork() {
     unsigned of_child = 1;
     for (unsigned t = 2; t < Threads; t++)
@@ -317,7 +318,7 @@ struct program : rl::test_suite<program<Threads>, Threads> {
     acquire_in_turn(holding ? 1 : 0);
   }
 
-  /// `done`: the thread's acquisitions so far.
+  /// Makes the thread's remaining acquisitions. `done`: its acquisitions so far.
   void acquire_in_turn(unsigned done = 0) {
     const bool in_parent = world.forks() == 0;
     for (unsigned i = done; i < acquisitions; i++) {

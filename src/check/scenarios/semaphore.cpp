@@ -441,7 +441,7 @@ struct program : rl::test_suite<program<Threads>, Threads> {
     the_semaphore->end_waiter(w);
     over();
   }
-  /// By wait(): the thread learns at its next sleep that it has gone back to the list.
+  /// By wait(): only at its next sleep, the thread learns that it has gone back to the list.
   void wait_in_sleeps(void* w, append_probability chance) {
     std::uint64_t since = 0;   // at or after the time at which enter() read the clock
     std::uint64_t before = 0;  // at or before the time at which arrive() read it
@@ -453,7 +453,8 @@ struct program : rl::test_suite<program<Threads>, Threads> {
       return wait_end::woken;
     });
   }
-  /// By the steps of wait(): the thread learns it at once, so that more schedules show a missing hand-over.
+  /// Like wait(), but by its single steps: the thread learns at once that it has gone back to the list, so more
+  /// schedules show a missing hand-over.
   void wait_in_steps(void* w, append_probability chance) {
     bool done = the_semaphore->enter(semaphore(), w, chance);
     const std::uint64_t since = world.clock();  // as above
@@ -522,7 +523,7 @@ struct program : rl::test_suite<program<Threads>, Threads> {
       if (rounds != 0) {
         rounds--;
         the_semaphore->park(w, 1);
-        // A handler may fork after the wake-up, too; it does so wherever the thread has been granted a credit.
+        // Forks wherever the thread has been granted a credit, since a handler may also run after the wake-up.
         if (how != manner::forks || the_semaphore->waits(w)) return wait_end::woken;
         if (!the_semaphore->has_credit(w) && rl::rand(2) == 0) return wait_end::woken;
       }

@@ -11,7 +11,7 @@ class in_turn_program : public queue_program {
   void thread(unsigned t) override { take_turns(t); }
 
  private:
-  /// A waiter whose thread does not block: it polls the waiter when its turn comes.
+  /// A waiter of a thread that does not block: the thread polls the waiter when its turn comes.
   struct waiting {
     void* at = nullptr;
     unsigned thread = 0;

@@ -16,8 +16,8 @@ void queue_program::announce(bool holding) {
   the_queue->deliver(chain);
 }
 
-/// Calls the functions that libusher.so calls. `busy` has no broadcast here, because close_refused() must know all
-/// selected waiters.
+/// Selects and delivers by the functions that libusher.so calls. In the scenario `busy` it sends no broadcast, because
+/// close_refused() must know all selected waiters.
 void queue_program::announce_at_once() {
   const bool all = !the_scenario->busy && rl::rand(4) == 0;
   see_selection_of(all, [&] {

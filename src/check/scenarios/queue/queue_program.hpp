@@ -120,7 +120,7 @@ class queue_program {
   // ---- signals (observations.cpp) ----
 
   void announce(bool holding);
-  /// Calls the functions that libusher.so calls.
+  /// Selects and delivers by the functions that libusher.so calls.
   void announce_at_once();
   /// Selects waiters, and checks the selection.
   void* select(bool all, bool armed = true);
