@@ -1,4 +1,4 @@
-// The native world: its counts, the places of threads and blocks, and its detection of a lock without exclusion.
+// Tests of the native world: its counts, the CPUs of threads and blocks, and its detection of a lock without exclusion.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -60,8 +60,8 @@ TEST(metrics, the_smallest_share) {
 
 class topology : public testing::Test {
  protected:
-  /// Two sockets of two cores of two hardware threads, numbered like a kernel that counts the first hardware threads of
-  /// all cores first. The numbers of sockets and cores have gaps.
+  /// Describes two sockets with two cores each and two hardware threads a core. CPUs are numbered as by a kernel that
+  /// counts the first hardware threads of all cores first. The numbers of sockets and cores have gaps.
   void SetUp() override {
     folder_ = std::filesystem::path(testing::TempDir()) / "usher-native-test-cpus";
     for (unsigned id = 0; id < 8; id++) {

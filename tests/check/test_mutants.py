@@ -187,7 +187,7 @@ def they_parse():
         made = list(to.glob("*.hpp"))
         errors = not_parsed(folder)
         say(done.returncode == 0 and made and not errors, f"all {len(made)} mutants of the tree are C++", "\n      ".join(errors))
-        # Simulates that a function that the patch calls was renamed in the header.
+        # Simulates that the header renamed a function that the patch calls.
         for header in made:
             if header.name != "twa_staged_as_printed.hpp":
                 header.unlink()
@@ -240,7 +240,7 @@ def what_is_made():
 
 def what_is_refused():
     part, queue = "include/usher/core/part.hpp", "include/usher/locks/queue_lock.hpp"
-    # The unchanged patch must apply, otherwise the following tests would prove nothing.
+    # If the unchanged patch did not apply, the following tests would prove nothing.
     with tempfile.TemporaryDirectory() as folder:
         Small(folder, {"a-mutant": HEADING + DIFF})
         say(tool("check", tree=folder).returncode == 0, "a patch that applies")
@@ -315,13 +315,14 @@ def what_is_mended():
     not_mended("its text is gone", HEADING + DIFF, part=PART.replace("p.store(1, release)", "p.exchange(1, acq_rel)"))
     not_mended("two places as good as each other", HEADING + DIFF,
                part=PART.replace("hand_over", "first_half") + PART.replace("hand_over", "second_half"))
-    # The single line that the patch removes may also occur in another header by chance: more of its lines must have moved with it.
+    # The line that the patch removes may also occur in another header by chance. So one such line is not enough: more lines of the hunk
+    # must have moved with it.
     not_mended("the same line elsewhere", HEADING + DIFF, part=PART.replace("  p.store(1, release);\n", ""),
                queue=QUEUE.replace("    third();", "  p.store(1, release);"))
-    # A short line alone does not identify the place once its context is gone.
+    # If the context is gone, a short line alone does not identify the place.
     short = DIFF.replace("  p.store(1, release);", "  p.go();").replace("  p.store(1, relaxed);", "  p.stay();")
     not_mended("a short line in another function", HEADING + short, part=PART.replace("  p.wake();", "  p.go();"))
-    # The function has moved, and a line equal to the changed one has remained.
+    # Here the function has moved, and a line equal to the one that the patch changes has remained at the old place.
     moved = {path: text.replace("release);", "release);  // (1)") for path, text in moved.items()}
     with_note = DIFF.replace("release);", "release);  // (1)").replace("relaxed);", "relaxed);  // (1)")
     mended("moved, and a line like it has remained", HEADING + with_note, "p.store(1, relaxed);  // (1)\n",

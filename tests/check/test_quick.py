@@ -23,7 +23,7 @@ SKIPPED = 77
 
 # The mutant, its description, and options with which it fails.
 MUTANTS = {
-    # These are named in the project's specification.
+    # The project's specification names these mutants.
     "twa-no-second-look": ("TWA without the second look at grant", "--forms spin --threads 2"),
     "mcs-relaxed-hand-over": ("MCS with a relaxed hand-over", "--forms spin --threads 2"),
     "mcscr-drops-passive": ("MCSCR that drops a passive thread when the queue empties", "--threads 3"),
@@ -35,7 +35,7 @@ MUTANTS = {
     "mcs-node-after-hand-over": ("an unlock that reads the next node after it has been granted", "--threads 2"),
     "queue-keeps-signal": ("a condition variable that loses a signal on cancellation", "--threads 3"),
     "fairlock-as-printed": ("Fairlock with Figure 5's line 5 as printed", "--threads 2"),
-    # More mutants of each kind: orders, lost wake-ups, lives, promises.
+    # More mutants of each kind: memory orders, lost wake-ups, accesses after an object's life, promises that a lock does not keep.
     "twa-array-first": ("TWA that notifies before it hands over", "--threads 3"),
     "twa-private-in-unlock": ("an unlock that notifies within the lock after the hand-over", "--threads 2"),
     "ticket32-unmarks": ("a sleepers' mark that is lost", "--threads 3"),

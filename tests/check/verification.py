@@ -150,7 +150,7 @@ def names(locks, most=4):
     return ", ".join(locks) if len(locks) <= most else f"{', '.join(locks[:most])} and {len(locks) - most} more"
 
 
-# Types outside the catalogue of locks, and the target that their mutants test.
+# Types that are not in the catalogue of locks, and the target that tests the mutants of each.
 TARGETS = {"condition_parts": "wait-queue", "basic_condition_variable": "condition-variable", "semaphore_core": "semaphore",
            "check::counted_cohort": "c-tkt-tkt-1"}
 
@@ -215,7 +215,7 @@ def order_table(results):
     places = {}
     for lock, orders in results["orders"].items():
         for order, o in orders.items():
-            # Entries without the last part are older. They made the whole order relaxed.
+            # Older entries have no last part: their runs made the whole order relaxed.
             file, line, column, made = re.fullmatch(r"(.+?):(\d+):(\d+)(?::(.+))?", order).groups()
             places.setdefault((file, int(line), int(column), made or "relaxed"), []).append((lock, o))
     rows = []

@@ -1,4 +1,4 @@
-// The releases of MCS and MCSg, side by side, so that same_release.py can compare their code.
+// The releases of MCS and MCSg as separate functions, so that same_release.py can compare their machine code.
 #include "usher/locks/mcs.hpp"
 #include "usher/locks/mcsg.hpp"
 #include "usher/platform/native.hpp"

@@ -1,4 +1,4 @@
-// Locks between processes. same_release.py checks that their code uses no thread-local storage.
+// Instances of locks between processes. same_release.py checks that their code uses no thread-local storage.
 #include "usher/locks/clh.hpp"
 #include "usher/locks/k42.hpp"
 #include "usher/locks/mcs.hpp"

@@ -1,5 +1,5 @@
-// The longest wait of a thread under steady while the other threads retake the lock as fast as they can. On simulated
-// machines with one to three NUMA nodes it stays below the bound in steady's header.
+// Tests the bound on waiting in steady's header: the longest wait of a thread while the other threads retake the lock
+// as fast as they can, on simulated machines with one to three NUMA nodes.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -30,19 +30,19 @@ using sleeping = Lock<simulated, waiting<simulated, waiting_kind::spin_then_park
 template <template <class, class> class Lock>
 using parking = Lock<simulated, waiting<simulated, waiting_kind::park>>;
 
-/// A turn of the standby with holds of this length, in ns. Polling and wake-ups vary: 100 µs is far above the sum of
-/// their times.
+/// Returns the longest turn of a standby in ns, if each holder keeps the lock for `hold` ns. 100 µs is far above the
+/// sum of the times for polling and wake-ups, which vary.
 std::uint64_t a_turn(std::uint64_t hold) {
   return 4 * millisecond + 2 * hold + 100 * microsecond;
 }
 
-/// The bound of the header if at most `before` threads precede the thread.
+/// Returns the bound of steady's header in ns, if at most `before` threads precede the waiting thread.
 std::uint64_t bound(unsigned before, std::uint64_t hold, unsigned nodes) {
   const std::uint64_t turns = (before + 1) * a_turn(hold), home = 4 * millisecond;
   return nodes == 1 ? turns : nodes == 2 ? turns + a_turn(hold) + home : nodes * (turns + home);
 }
 
-/// The longest wait of any thread in a run of `length` ns, in ns.
+/// Returns the longest wait of any thread in a run of `length` ns, in ns.
 template <class Lock>
 std::uint64_t longest_wait(unsigned nodes, unsigned threads, std::uint64_t hold, std::uint64_t length) {
   simulation s(with_nodes(nodes), 1);

@@ -1,4 +1,4 @@
-// Caches, TLBs and memory channels: arrays that fit produce hits, larger arrays produce misses.
+// Tests of caches, TLBs and memory channels: arrays that fit produce hits, larger arrays produce misses.
 #include "sim/cache.hpp"
 
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ machine small() {
   return m;
 }
 
-/// The misses per load of CPU 0 after a warm-up.
+/// Returns the misses per load of CPU 0 after a warm-up.
 double miss_ratio(const machine& m, std::uint64_t bytes) {
   caches c(m);
   random chance(1);

@@ -1,6 +1,6 @@
-// The condition variable and the mutex to which its threads are requeued, on a simulated machine. The code is the
-// shipped code, core/condition_core.hpp and core/wait_morphing.hpp. No token is lost, and a thread that is notified
-// under the mutex is not woken before the mutex is free.
+// Tests of the condition variable and of the mutex to which its waiters are requeued, on a simulated machine. They run
+// the shipped code, core/condition_core.hpp and core/wait_morphing.hpp. No token may be lost, and a thread that is
+// notified under the mutex must not be woken before the mutex is free.
 #include <gtest/gtest.h>
 
 #include "known_machine.hpp"
@@ -77,8 +77,8 @@ using bare = Lock<simulated, waiting<simulated, waiting_kind::park>>;
 template <template <class, class> class Lock>
 using requeueing = requeue_mutex<simulated, bare<Lock>>;
 
-/// The sum over ten seeds. If all threads are notified at once and the lock restricts concurrency, either variant may
-/// sleep less with a single seed.
+/// Returns how often threads sleep in runs with ten seeds. One seed is not enough: if all threads are notified at once
+/// and the lock restricts concurrency, either variant may sleep less by chance.
 template <class Mutex>
 std::uint64_t sleeps(bool all_at_once) {
   std::uint64_t sum = 0;
@@ -86,7 +86,8 @@ std::uint64_t sleeps(bool all_at_once) {
   return sum;
 }
 
-/// Without requeueing, a thread that is notified under the mutex wakes, finds the mutex held, and sleeps again.
+/// Tests that requeueing avoids sleeps: without it, a thread that is notified under the mutex wakes, finds the mutex
+/// held, and sleeps again.
 template <template <class, class> class Lock>
 void sleeps_less_where_it_is_requeued(std::initializer_list<bool> all_at_once = {false, true}) {
   for (const bool all : all_at_once)
@@ -101,7 +102,8 @@ TEST(condition_variable, requeues_to_ticket) {
 }
 TEST(condition_variable, requeues_to_a_lock_that_restricts) {
   sleeps_less_where_it_is_requeued<loiter>();
-  // If all threads are notified at once, most sleeps are the naps of the standby, with and without requeueing.
+  // Only tested with one notification at a time. If all threads are notified at once, most sleeps are the naps of the
+  // standby, with and without requeueing.
   sleeps_less_where_it_is_requeued<steady>({false});
 }
 

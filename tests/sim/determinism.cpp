@@ -23,7 +23,7 @@ struct named_point {
   std::map<std::string, std::string> changes = {};
 };
 
-/// Points that cover the engine: spinning, sleeping and yielding; with and without scheduling; caches, TLBs, guests,
+/// The points cover the engine: spinning, sleeping and yielding; with and without scheduling; caches, TLBs, guests,
 /// random numbers.
 std::vector<named_point> points() {
   const auto on = [](const char* machine, const char* workload, const char* lock, unsigned threads, std::uint64_t seed,

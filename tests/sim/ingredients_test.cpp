@@ -1,5 +1,5 @@
-// The effect of leaving out each ingredient of the model, as in docs/simulation.md: a claim holds with the ingredient
-// and not without it, or the reverse. These tests show which claims depend on which ingredient.
+// Tests the effect of leaving out each ingredient of the model, as in docs/simulation.md: a claim holds with the
+// ingredient and not without it, or the reverse. So the tests show which claims depend on which ingredient.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -55,8 +55,7 @@ seen run(const machine& m, const setting& s) {
   return mean;
 }
 
-// ---- coherence: MutexBench on the X5-2
-// ------------------------------------------------------------------------------------------
+// ---- coherence: MutexBench on the machine x5-2 ----
 
 double throughput(const machine& m, const char* lock, unsigned threads) {
   return run(m, {"mutexbench", lock, threads, 1000}).throughput;
@@ -152,10 +151,9 @@ TEST(ingredients, where_hardware_threads_slow_only_what_programs_compute_more_of
   EXPECT_LT(all, drop() - 0.02);
 }
 
-// ---- topology
-// -------------------------------------------------------------------------------------------------------------------
+// ---- topology ----
 
-/// Sixteen complexes of eight cores, either in two sockets or in sixteen.
+/// Returns a machine with sixteen complexes of eight cores, either in two sockets or in sixteen.
 machine of_complexes() {
   machine m = known_machine("x5-2");
   m.sockets = 2;
@@ -198,8 +196,8 @@ TEST(ingredients, where_retries_miss_loops_of_compare_and_swap_collapse) {
   const machine all = known_machine("t7-2");  // its exchange is a loop of compare-and-swap
   machine m = all;
   m.keeps_for_retry = false;
-  // They collapse if all threads arrive at once, because then no thread finishes its loop. Threads that arrive one
-  // after another find a queue.
+  // Loops of compare-and-swap collapse if all threads arrive at once, because then no thread finishes its loop. Threads
+  // that arrive one after another form a queue instead.
   const auto mcs = [](const machine& on, unsigned threads) {
     return run(on, {"mutexbench", "mcs-spin", threads, 1000, {}, 3, "", true}).throughput;
   };
@@ -214,7 +212,8 @@ TEST(ingredients, where_retries_miss_loops_of_compare_and_swap_collapse) {
   EXPECT_LT(k42(large, 224), 0.2 * k42(large, 56));
 }
 
-/// The table of docs/simulation.md. It takes half a minute: --gtest_also_run_disabled_tests --gtest_filter=*table.
+/// Prints the table of docs/simulation.md, in half a minute. Run it by --gtest_also_run_disabled_tests
+/// --gtest_filter=*table.
 TEST(ingredients, DISABLED_table) {
   const std::vector<std::pair<const char*, void (*)(machine&)>> variants{
       {"all in", [](machine&) {}},
@@ -249,8 +248,7 @@ TEST(ingredients, DISABLED_table) {
   }
 }
 
-// ---- order of misses
-// ------------------------------------------------------------------------------------------------------------
+// ---- order of misses ----
 
 TEST(ingredients, by_departure_mcs_passes_twa) {
   const machine all = known_machine("x5-2");
@@ -260,11 +258,12 @@ TEST(ingredients, by_departure_mcs_passes_twa) {
   EXPECT_LT(throughput(m, "twa-spin", 36), throughput(m, "mcs-spin", 36));
 }
 
-// With requests ordered by arrival, the quad near the lock usually has it, and the threads within the quad take turns:
-// the problem that Fairlocks address. With requests ordered by departure, the one thread that has the lock keeps it,
-// and a fairlock is no better than a queue. Unfairness remains, because a spinner of the other quad learns later that
-// the lock is free. The winning quad depends on the line's home if copies come from there (MESI). With copies from the
-// nearest complex (MESIF) either quad may win, by chance.
+// The machine has two quads (NUMA nodes). With requests ordered by arrival, the quad near the lock usually has it, and
+// the threads within the quad take turns: Fairlocks address this problem. With requests ordered by departure, the
+// thread that has the lock keeps it, and a fairlock is no better than a queue. One quad still gets most acquisitions,
+// because a spinner of the other quad learns later that the lock is free. With MESI, copies come from the line's home,
+// which determines the quad that wins. With MESIF, copies come from the nearest complex, and either quad may win by
+// chance.
 TEST(ingredients, by_departure_unfairness_is_between_threads_and_not_between_nodes) {
   machine all = known_machine("numa-q");
   const setting two_a_quad{"quads", "ttas-spin", 4, 50000, {{"cs", 500}, {"ncs", 100}}, 6};
@@ -287,10 +286,10 @@ TEST(ingredients, by_departure_unfairness_is_between_threads_and_not_between_nod
   EXPECT_NEAR(run(m, two_a_quad).of_sockets[0], 0.5, 0.25);
 }
 
-// ---- looking again
-// --------------------------------------------------------------------------------------------------------------
+// ---- loads by spinners after a write ----
 
-/// The acquisitions of each of eight threads that race for a word, by test-and-test-and-set without back-off.
+/// Returns the number of acquisitions of each of eight threads that compete for a word, by test-and-test-and-set
+/// without back-off.
 std::vector<std::uint64_t> race(const machine& m) {
   constexpr unsigned threads = 8;
   std::vector<std::uint64_t> won(threads);
@@ -328,8 +327,7 @@ TEST(ingredients, without_random_refetches_the_lowest_number_wins_races) {
   EXPECT_LT(won[6] * 20, won[1]);
 }
 
-// ---- cores and capacity: the T5
-// ------------------------------------------------------------------------------------------------
+// ---- cores and capacity: the machine t5 ----
 
 TEST(ingredients, without_shared_pipelines_spinners_are_free) {
   const machine all = known_machine("t5");
@@ -356,13 +354,12 @@ TEST(ingredients, without_a_last_level_cache_nothing_is_gained_by_restricting_co
   EXPECT_LT(at(m, "mcscr-spin", 32), at(m, "mcs-spin", 32));
 }
 
-// ---- scheduler
-// ------------------------------------------------------------------------------------------------------------------
+// ---- scheduler ----
 
-// If a wake-up always takes longer than waiters poll, three threads hand the lock round, and each falls asleep before
-// it gets the lock. If the latency is random with the same mean, some wake-ups are in time, and then so are the
-// following ones. This engine shows no cliff: with constant latencies throughput falls from 12000 cycles on, and at
-// 30000 random latencies are as slow.
+// If every wake-up takes longer than waiters poll, three threads pass the lock round, and each falls asleep before it
+// gets the lock. If the latency is random with the same mean, some wake-ups are in time, and the wake-ups after these
+// then are, too. The simulator shows no sudden change: with constant latencies, throughput falls gradually from a
+// latency of 12,000 cycles on, and at 30,000 cycles it is as low with random latencies.
 TEST(ingredients, with_a_constant_wake_up_latency_mcscr_is_caught_in_a_loop) {
   machine random = known_machine("t5");
   random.os->latency_mean = 21000;  // its waiters stay awake for 20000

@@ -1,5 +1,5 @@
-// Every lock of the catalogue on simulated machines: exclusion, the promised order, equal results of equal runs, and
-// runs with three times as many threads as CPUs if the lock's waiters sleep.
+// Tests of every lock of the catalogue on simulated machines: exclusion, the promised order, equal results of equal
+// runs, and runs with three times as many threads as CPUs if the lock's waiters sleep.
 #include <gtest/gtest.h>
 
 #include "sim/harness.hpp"
@@ -90,8 +90,8 @@ TEST(simulated_locks_repeat, same_seed_same_counts) {
 }
 
 TEST(simulated_locks_repeat, the_same_on_every_build) {
-  // The sum over threads of operations times a power, in one run. It does not depend on compiler, optimisation or
-  // addresses, and changes only on purpose, with the engine or the lock.
+  // The expected value is a hash of the threads' numbers of operations in one run. It does not depend on the compiler,
+  // the optimisation or addresses. Only an intended change of the engine or of the lock changes it.
   const machine m = read_machine(folder + "/x5-2.toml");
   const result r = at(m, "ticket-spin", 8, 1);
   std::uint64_t sum = 0;
@@ -105,8 +105,8 @@ TEST(simulated_locks_order, fifo_locks_let_nobody_overtake) {
     if (l->kind == waiting_kind::spin && l->traits->fifo) {
       const result r = at(m, l->name, 12, 1);
       EXPECT_GT(r.admissions, 500u) << l->name;
-      // An arrival may take longer than the tolerance for simultaneous arrivals. In qspinlock it is a loop of
-      // compare-and-swap.
+      // FIFO locks have a few bypasses, because the meter takes arrivals within 5 µs as simultaneous, and an arrival
+      // may take longer. In qspinlock an arrival is a loop of compare-and-swap.
       EXPECT_LE(r.bypasses, r.admissions / 500) << l->name;
     }
   const result unfair = at(m, "ttas-spin", 12, 1);

@@ -1,4 +1,4 @@
-// An error in a machine file is reported in one line with the file and the key.
+// Tests that an error in a machine file is reported in one line with the file and the key.
 #include "sim/machine.hpp"
 
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ std::string text_of(const std::string& file) {
 
 class machine_file : public testing::Test {
  protected:
-  /// The error for the x5-2's file after one replacement in its text.
+  /// Returns the error for the file of the machine x5-2 after one replacement in its text.
   std::string complaint(const std::string& text, const std::string& instead) {
     std::string all = text_of(folder + "/x5-2.toml");
     const std::size_t at = all.find(text);
@@ -115,7 +115,8 @@ TEST_F(machine_file, complaints_name_the_key) {
             std::string::npos);
 }
 
-/// A machine file may come from anywhere. Each of these overflowed the stack or broke an assumption of toml++.
+/// A machine file may come from an attacker. Each of these texts overflowed the stack or broke an assumption of toml++
+/// before such texts were refused.
 TEST_F(machine_file, files_that_are_not_parsed) {
   const auto refusal = [](const std::string& text) -> std::string {
     try {
@@ -136,7 +137,7 @@ TEST_F(machine_file, files_that_are_not_parsed) {
   EXPECT_NE(refusal("[!").find("hostile: "), std::string::npos);
   EXPECT_THROW(read_machine("/dev/zero"), bad_machine);
   EXPECT_THROW(read_machine("/nowhere"), bad_machine);
-  // Dots and letters in strings and comments are not counted.
+  // Dots, and letters other than ASCII's, are not counted in strings and comments.
   const std::string dots = "# " + std::string(5000, '.') + "§\n";
   EXPECT_EQ(refusal(dots).find("dots"), std::string::npos);
 }

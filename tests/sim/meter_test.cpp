@@ -1,4 +1,4 @@
-// The meter's results for histories that can be evaluated by hand.
+// Tests the meter's results for histories that can be evaluated by hand.
 #include "sim/meter.hpp"
 
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 namespace usher::sim {
 namespace {
 
-/// A cycle is a nanosecond. The measured time is from 1000 to 101000.
+/// A cycle is a nanosecond. The measured time is from 1,000 to 101,000 ns.
 struct one_lock : testing::Test {
   machine m = [] {
     machine m;
@@ -117,10 +117,9 @@ TEST(metrics, mttr_counts_the_others) {
   EXPECT_EQ(workloads::working_set(std::span(paper).first(6), 6), 3);
 }
 
-// ---- overtakings, counted by a scan of all waiters
-// ------------------------------------------------------------------------------
+// ---- bypasses, counted by a scan of all waiters ----
 
-/// An earlier, slower algorithm, whose results the meter must reproduce.
+/// Counts bypasses by an earlier, slower algorithm. The meter must count the same.
 class scan {
  public:
   scan(unsigned threads, std::vector<bool> kinds) : order_(threads, nobody), kinds_(std::move(kinds)) {}

@@ -1,4 +1,4 @@
-// Reading CPUs and caches from folders like /sys/devices/system/cpu. The tests create these folders.
+// Tests the reading of CPUs and caches from folders like /sys/devices/system/cpu, which the tests create.
 #include "calibrate/native_machine.hpp"
 
 #include <gtest/gtest.h>
@@ -63,7 +63,7 @@ class native_machine_of : public testing::Test {
 };
 
 TEST_F(native_machine_of, two_sockets_with_hardware_threads) {
-  // The numbers are like Linux's: first the first hardware threads of all cores, then the second ones.
+  // CPUs are numbered as by Linux: first the first hardware threads of all cores, then the second ones.
   const native_machine m = machine(12, [](unsigned c) { return place{c % 6 / 3, 0, c % 3}; });
   EXPECT_EQ(m.sockets, 2u);
   EXPECT_EQ(m.cores, 3u);

@@ -6,8 +6,8 @@
 
 namespace usher::sim {
 
-/// Round numbers without a random part. A line of another core costs 200 cycles in the same socket, 2000 in the other
-/// socket.
+/// Returns a machine with round costs and nothing random. An access to a line of another core costs 200 cycles in the
+/// same socket, and 2000 from the other socket.
 inline machine plain_machine() {
   machine m;
   m.name = "plain";

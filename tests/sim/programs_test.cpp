@@ -1,4 +1,4 @@
-// Every benchmark program on every machine that can run it, and properties of the results.
+// Runs every benchmark program on every machine that can run it, and tests properties of the results.
 #include <gtest/gtest.h>
 
 #include <numeric>
@@ -39,7 +39,7 @@ TEST(programs, a_shared_generator_is_memory_too) {
 }
 
 TEST(programs, random_cache_finds_what_it_stored) {
-  // The program itself throws if a value does not match its key.
+  // The program random-cache itself throws if a value does not match its key.
   const result few = run("x5-2", "random-cache", "ttas-spin", 6, {{"capacity", 3}, {"keys", 9}, {"fresh", 100}});
   EXPECT_GT(few.throughput, 0);
   EXPECT_GT(run("x5-2", "random-cache", "ttas-spin", 6, {{"fresh", 0}}).throughput, few.throughput);
@@ -108,8 +108,8 @@ TEST(programs, leaders_that_come_too_late_are_seen) {
 }
 
 TEST(programs, ringwalker_misses_the_tlb_once_two_rings_share_a_core) {
-  // The TLB has 128 entries: the 50 pages of the shared ring and those of one private ring fit, those of another ring
-  // do not.
+  // The TLB has 128 entries: the 50 pages of the shared ring and those of one thread's private ring fit, but not also
+  // those of a second thread's ring.
   const auto misses = [](unsigned threads) {
     const result r = run("t5", "ringwalker", "ttas-spin", threads, {}, 2000000);
     return double(r.tlb_misses) / (r.throughput * 2000);
@@ -142,7 +142,7 @@ TEST(programs, lru_cache_misses_where_keys_are_more_than_elements) {
 }
 
 TEST(programs, other_processes_take_cpu_time) {
-  // Eight threads that each need a quarter of a CPU, on eight CPUs.
+  // The second run has eight threads of other processes, each of which needs a quarter of a CPU, on eight CPUs.
   const result alone = run("numa-q", "ideal", "null", 8, {}, 200000000);
   const result beside = run("numa-q", "ideal", "null", 8, {}, 200000000, 8);
   EXPECT_EQ(alone.involuntary, 0u);

@@ -1,5 +1,5 @@
-// Decides from the distribution of operations over time whether a run had settled. Also tests that threads begin one
-// after another.
+// Tests the decision, from the distribution of operations over time, whether a run had settled. Also tests that threads
+// begin one after another.
 #include "sim/settling.hpp"
 
 #include <gtest/gtest.h>
@@ -17,8 +17,8 @@ namespace {
 
 constexpr std::uint64_t time = 2000000;
 
-/// Operations at these mean intervals in the first and in the second half, `burst` at a time. The intervals are
-/// constant with seed 0, otherwise random.
+/// Returns the counts of operations that come at these mean intervals in the first and in the second half, `burst` at a
+/// time. The intervals are constant if the seed is 0, otherwise random.
 settling seen(std::uint64_t first, std::uint64_t second, std::uint64_t seed = 0, unsigned burst = 1) {
   settling s(time, 4);
   random chance(seed);
@@ -96,8 +96,7 @@ TEST(settling, clocks_of_threads_that_are_a_little_behind) {
   EXPECT_TRUE(s.settled());
 }
 
-// ---- runs
-// -----------------------------------------------------------------------------------------------------------------------
+// ---- runs ----
 
 point on_mutexbench(const char* lock, unsigned threads) {
   point p;
@@ -139,8 +138,8 @@ TEST(start, together_is_another_start) {
 }
 
 TEST(start, a_storm_at_the_beginning_is_said) {
-  // 512 threads arrive at once at a lock that is entered by a loop of compare-and-swap. Each success costs an attempt
-  // of every thread.
+  // 512 threads arrive at once at a lock that is entered by a loop of compare-and-swap. For each success, every other
+  // thread has made a failed attempt.
   point p = on_mutexbench("qspinlock-spin", 512);
   const result one_by_one = run_point(known_machine("t7-2"), p);
   EXPECT_GT(one_by_one.throughput, 1);

@@ -1,4 +1,4 @@
-// The parts of the machine, tested by programs so small that their costs are known.
+// Tests the parts of the machine by programs so small that their costs are known.
 #include "sim/simulation.hpp"
 
 #include <gtest/gtest.h>
@@ -63,7 +63,7 @@ TEST(simulation, a_store_is_seen_by_its_thread_at_once_and_by_others_later) {
   simulation s(plain(), 1);
   word &mine = shared_word(s), &theirs = shared_word(s);
   std::array<std::uint32_t, 2> seen{};
-  // The store-buffer litmus test: both threads may read 0.
+  // The store-buffer litmus test: each thread stores to its word and loads the other one, and both may read 0.
   for (unsigned t = 0; t < 2; t++)
     s.add_thread(t, [&, t] {
       word &a = t == 0 ? mine : theirs, &b = t == 0 ? theirs : mine;
@@ -272,7 +272,7 @@ TEST(simulation, two_threads_share_a_cpu_by_slices) {
       ended[t] = s.now();
     });
   s.run();
-  // 200,000 cycles of work, plus 100 for each context switch.
+  // The threads share a CPU: 200,000 cycles of work, plus 100 for each context switch.
   EXPECT_NEAR(double(std::max(ended[0], ended[1])), 202000, 3000);
   EXPECT_GE(s.counted().involuntary, 15u);
 }
@@ -370,8 +370,9 @@ TEST(simulation, a_compare_and_swap_that_is_tried_again_at_once_hits) {
   EXPECT_GT(retries(m)[0], 200u) << "the other thread has the line by then";
 }
 
-/// Two hardware threads of a core own both words. One thread's compare-and-swap finds 1; the other then writes 2 and
-/// announces it. A thread that has read 2 must not read 1 again.
+/// Two hardware threads share a core, which owns both words. One thread's compare-and-swap fails because x is 1. The
+/// other thread then writes 2 to x and announces that in y. When the first thread has read the announcement, it must
+/// not read 1 from x again.
 TEST(simulation, what_a_failed_compare_and_swap_found_is_not_read_after_what_is_newer) {
   machine m = plain();
   m.hardware_threads = 2;
@@ -466,8 +467,8 @@ TEST(chance, exponential_has_its_mean) {
 }
 
 TEST(simulation, a_waiter_is_given_the_value_that_it_waited_for) {
-  // A waiter does not continue with the word's value at that time: a spin loop continues with the value that it has
-  // read.
+  // A spin loop returns the value that satisfied its condition, even if the word has changed before the waiter
+  // continues.
   machine m = plain();
   m.exit_penalty = 500;
   m.home = 0;

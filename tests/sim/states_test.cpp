@@ -1,6 +1,6 @@
-// Locks with two stable states. In FIFO locks whose waiters park, all waiters are awake or all are asleep. Locks that
-// restrict concurrency alternate. A cohort lock stays with one node or not, depending on the order in which it releases
-// its two locks.
+// Tests of locks with two stable states. In FIFO locks whose waiters park, all waiters are awake or all are asleep.
+// Locks that restrict concurrency alternate between these states. A cohort lock stays with one node or not, depending
+// on the order in which it releases its two locks.
 //
 // Let T be the number of threads, h the time of a hand-over between awake threads, L that to a sleeping thread
 // (wake-up, system calls, switch), and S the spin budget. No thread sleeps if (T-1)·h < S. Once all sleep, they
@@ -22,13 +22,13 @@ namespace {
 
 constexpr std::uint64_t us = 1000, ms = 1000 * us;  // in ns
 
-/// A machine whose CPUs wake from every sleep as from a short one.
+/// Returns a machine whose CPUs wake as quickly from a long sleep as from a short one.
 machine without_deep_sleep(std::map<std::string, std::string> changes = {}) {
   changes["scheduler.idle_after"] = changes["scheduler.idle_exit"] = "[]";
   return known_machine("x5-2", changes);
 }
 
-/// MutexBench's loop, with one operation that takes longer.
+/// The parameters of a run of MutexBench's loop in which one operation takes stall_ns longer.
 struct loop {
   const char* lock;
   unsigned threads;
@@ -38,7 +38,7 @@ struct loop {
   std::uint64_t seed = 1;
 };
 
-/// Counts for each tenth of a millisecond.
+/// The counts of a run in each tenth of a millisecond.
 struct history {
   static constexpr std::uint64_t part_ns = ms / 10;
 
@@ -49,14 +49,14 @@ struct history {
     for (std::size_t i = from / part_ns; i < to / part_ns; i++) all += of.at(i);
     return static_cast<double>(all);
   }
-  /// The rate in million operations a second.
+  /// Returns the rate in million operations a second.
   double rate(std::uint64_t from, std::uint64_t to) const {
     return sum(operations, from, to) * 1000 / static_cast<double>(to - from);
   }
   double sleeps_an_operation(std::uint64_t from, std::uint64_t to) const {
     return sum(sleeps, from, to) / sum(operations, from, to);
   }
-  /// The first part after `from` in which no thread sleeps; the end if no such part exists.
+  /// Returns the first part after `from` in which no thread sleeps, or the end if no such part exists.
   std::uint64_t awake_again(std::uint64_t from) const {
     std::size_t i = from / part_ns;
     while (i < sleeps.size() && (operations[i] == 0 || sleeps[i] != 0)) i++;
@@ -115,7 +115,8 @@ TEST(fifo_that_parks, one_long_section_is_enough) {
 }
 
 TEST(fifo_that_parks, a_stall_is_borne_that_leaves_the_last_waiter_time) {
-  // S - (T-1)·h is 4.7 µs with 8 threads, and 2.4 µs with 20.
+  // A stall longer than S - (T-1)·h makes the waiters sleep: 4.7 µs with 8 threads, and 2.4 µs with 20 (top of this
+  // file).
   const auto sleeps = [](unsigned threads, std::uint64_t stall_ns) {
     return seen(known_machine("x5-2"), {"mcs", threads, 3 * ms, stall_ns}).sleeps_an_operation(2 * ms, 3 * ms);
   };
@@ -126,7 +127,7 @@ TEST(fifo_that_parks, a_stall_is_borne_that_leaves_the_last_waiter_time) {
 }
 
 TEST(fifo_that_parks, with_many_threads_only_one_state_is_left) {
-  // Here (T-1)·h > S, so the threads sleep without a disturbance.
+  // Here (T-1)·h > S (top of this file), so the threads sleep even without a stall.
   const history h = seen(known_machine("x5-2"), {"mcs", 36, 4 * ms});
   EXPECT_GT(h.sleeps_an_operation(2 * ms, 4 * ms), 0.9);
   EXPECT_LT(h.rate(2 * ms, 4 * ms), 0.2);
@@ -152,15 +153,16 @@ TEST(fifo_that_parks, wakes_up_for_good_where_the_budget_covers_a_round_of_wake_
 }
 
 TEST(fifo_that_parks, a_deep_sleep_makes_it_worse) {
-  // Slower hand-overs make a CPU sleep longer and deeper.
+  // If hand-overs take longer, CPUs are idle longer and sleep more deeply.
   const history deep = seen(known_machine("x5-2"), {"mcs", 36, 20 * ms}),
                 light = seen(without_deep_sleep(), {"mcs", 36, 20 * ms});
   EXPECT_GT(light.rate(10 * ms, 20 * ms), 5 * deep.rate(10 * ms, 20 * ms));
 }
 
 TEST(restricting_that_parks, goes_to_and_fro) {
-  // The few circulating threads sleep if a passive one takes longer to wake than they spin. One quick wake-up ends that
-  // state; the next wake-up of a passive thread, when the queue was empty, begins it again.
+  // The few circulating threads begin to sleep when a passive thread takes longer to wake than they spin. One quick
+  // wake-up ends that state. The next wake-up of a passive thread, which comes when the queue is empty, begins it
+  // again.
   const auto at = [](std::uint64_t spin_ns) {
     loop p{"mcscr", 16, 12 * ms};
     p.spin_ns = spin_ns;
@@ -212,8 +214,9 @@ shares of_nodes(const machine& m, const char* lock, unsigned threads, std::uint6
 }
 
 TEST(cohort, whoever_is_released_first_is_there_first) {
-  // If the local lock is released first, its next holder tries the global lock while the store that frees it is on its
-  // way to the other nodes. With the reverse order both sides race. A queue lock has no race.
+  // If a cohort lock releases its local lock first, the next local holder already tries the global lock while the store
+  // that frees it is on its way to the other nodes, and wins. If it releases the global lock first, the nodes race for
+  // it. A global lock with a queue has no race.
   const machine m = known_machine("x5-2");
   const shares local = of_nodes(m, "c-bo-mcs-spin", 36), global = of_nodes(m, "c-bo-mcs-global-first-spin", 36),
                queue = of_nodes(m, "c-tkt-mcs-spin", 36);
@@ -234,8 +237,7 @@ TEST(cohort, no_chance_changes_it) {
   }
 }
 
-// ---- the tables of docs/simulation.md
-// -----------------------------------------------------------------------------------
+// ---- the tables of docs/simulation.md ----
 
 TEST(states, DISABLED_table) {
   std::printf(

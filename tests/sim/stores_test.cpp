@@ -1,5 +1,5 @@
-// Buffered stores: their order as other cores see it, the requests that overlap, and lines that arrive before a store's
-// turn. Also the costs of complexes, hops and busy directories.
+// Tests of buffered stores: their order as other cores see it, the requests that overlap, and lines that arrive before
+// a store's turn. Also tests the costs of complexes, hops and busy directories.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -20,8 +20,8 @@ machine plain() {
   return m;
 }
 
-/// The time until `n` stores are written to lines that another core of the socket has. Optionally a store that hits
-/// lies between each two.
+/// Returns the time until `n` stores are written to lines that another core of the socket has. With `calls_between`, a
+/// store that hits lies between each two.
 cycles written_after(machine m, unsigned n, bool calls_between) {
   simulation s(m, 1);
   std::vector<word*> words;
@@ -81,8 +81,8 @@ TEST(stores, wait_where_the_buffer_is_full) {
   EXPECT_GE(began[3] - began[0], 190u) << "the store waits until the first is written";
 }
 
-/// Other cores must see stores in program order, even if the line of a later store arrives first. The first store's
-/// line is the far one.
+/// Other cores must see stores in program order, even if the line of a later store arrives first. The line of the first
+/// store comes from the other socket.
 TEST(stores, are_seen_in_order_though_a_later_line_comes_first) {
   for (const ownership asks : {ownership::in_turn, ownership::ahead, ownership::ahead_until_a_hit})
     for (const unsigned reader : {0u, 1u, 2u, 3u}) {
@@ -105,7 +105,7 @@ TEST(stores, are_seen_in_order_though_a_later_line_comes_first) {
         s.add_thread(reader == 0 || reader == 2 ? 3 : reader, [&] {
           for (unsigned i = 0; i < 400; i++) {
             s.compute(100 + s.chance().below(50));
-            // Reads in reverse order, the newest store first.
+            // Loads the words in the reverse order of the stores.
             const auto c = again.load(relaxed), b = near.load(relaxed), a = far.load(relaxed);
             wrong += (c > b || b > a) ? 1 : 0;
           }
@@ -187,10 +187,9 @@ TEST(stores, a_load_waits_for_a_store_to_a_part_of_its_word) {
   EXPECT_GE(took, 190u) << "the load cannot be forwarded";
 }
 
-// ---- topology
-// -------------------------------------------------------------------------------------------------------------------
+// ---- topology ----
 
-/// The cost of a read by core `reader` of a line that core 0 has written.
+/// Returns the cost of a read by core `reader` of a line that core 0 has written.
 cycles read_by(const machine& m, unsigned reader) {
   simulation s(m, 1);
   word& w = shared_word(s);

@@ -38,7 +38,7 @@ class Determinism(unittest.TestCase):
     def in_all_surroundings(self, program):
         command = [program, OPTIONS["--machines"]]
         self.same("again", run(command))
-        # These put stacks at other addresses, and other bytes into memory that is not written.
+        # These environments place stacks at other addresses, and fill memory that is not written with other bytes.
         self.same("with a larger environment", run(command, USHER_PADDING="x" * 70001))
         self.same("with memory full of 0x5a", run(command, MALLOC_PERTURB_="165"))
         if shutil.which("setarch"):
@@ -62,7 +62,7 @@ class Determinism(unittest.TestCase):
     def test_sanitized(self):
         if "--sanitized" not in OPTIONS:
             self.skipTest("no clang with sanitizers")
-        # Fibers throw no exceptions here, and their stacks are blocks of the heap.
+        # The sanitizer supports fibers here, because they throw no exceptions and their stacks are blocks of the heap.
         self.same("sanitized", run([OPTIONS["--sanitized"], OPTIONS["--machines"]], ASAN_OPTIONS="detect_leaks=1"))
 
     def test_memcheck(self):

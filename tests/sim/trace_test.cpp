@@ -1,4 +1,5 @@
-// The log of a run. It does not change the run, it names the words that threads access, and it shows TWA's hand-over.
+// Tests the log of a run. It must not change the run, it names the words that threads access, and it shows TWA's
+// hand-over.
 #include "sim/trace.hpp"
 
 #include <gtest/gtest.h>
@@ -26,7 +27,7 @@ point mutexbench(const char* lock, unsigned threads) {
   return p;
 }
 
-/// Two CPUs, so that threads sleep and lose their CPUs.
+/// Returns a machine with two CPUs, so that threads sleep and lose their CPUs.
 machine two_cpus() {
   machine m = read_machine(folder + "/x5-2.toml");
   m.sockets = 1;
@@ -70,7 +71,7 @@ TEST(trace, shows_who_sleeps_and_who_has_which_cpu) {
   };
   for (const what w : {what::sleeps, what::wakes, what::ready, what::gets_cpu, what::loses_cpu})
     EXPECT_GT(count(w), 0) << int(w);
-  // A sleeping thread does nothing before it has a CPU again.
+  // Between its sleep and its next CPU, a thread must not execute anything.
   std::vector<bool> sleeps(6);
   for (const entry& e : t.entries()) {
     if (e.does == what::sleeps) sleeps[e.thread] = true;
@@ -152,8 +153,7 @@ TEST(trace, what_accesses_cost_and_where_lines_come_from) {
                    }));
 }
 
-// ---- TWA (extended) §2 and §2.1: row T26 of lab/pages/claims.md
-// -----------------------------------------------------------
+// ---- the hand-over of TWA (extended), §2 and §2.1: row T26 of lab/pages/claims.md ----
 
 class twa_hand_over : public testing::Test {
  protected:
@@ -169,7 +169,7 @@ class twa_hand_over : public testing::Test {
     };
   }
 
-  /// The first matching entry after the last entry found.
+  /// Returns the first matching entry after the entry that was found last.
   const entry& next(const std::string& step, const is& wanted) {
     const auto& all = trace_.entries();
     const auto found = std::find_if(all.begin() + std::ptrdiff_t(from_), all.end(), wanted);
@@ -202,38 +202,38 @@ TEST_F(twa_hand_over, the_ten_steps) {
       if (t == 1) s.compute(200000 - s.now());
       lock.unlock();
     });
-  // 1: ticket and grant are 0, as step 2 shows.
+  // Step 1 of the paper: ticket and grant are 0. Step 2 shows it.
   s.run();
   trace_.over();
 
-  // 2: T1 takes number 0 and enters.
+  // Step 2: T1 takes number 0 and enters.
   next("2", of(0, what::arrives));
   EXPECT_EQ(next("2", of(0, what::modifies, "lock+0")).after, 2u);
   EXPECT_EQ(next("2", of(0, what::reads, "lock+4")).after, 0u);
   next("2", of(0, what::enters));
-  // 3: T2 takes number 1 and watches grant.
+  // Step 3: T2 takes number 1 and watches grant.
   EXPECT_EQ(next("3", of(1, what::modifies, "lock+0")).after, 4u);
   EXPECT_EQ(next("3", of(1, what::reads, "lock+4")).after, 0u);
   next("3", of(1, what::spins, "lock+4"));
-  // 4: T3 takes number 2, reads a slot, reads grant again, and then watches the slot.
+  // Step 4: T3 takes number 2, reads a slot, reads grant again, and then watches the slot.
   EXPECT_EQ(next("4", of(2, what::modifies, "lock+0")).after, 6u);
   const entry& slot3 = next("4", of(2, what::reads, "array["));
   EXPECT_EQ(next("4: looks at grant again", of(2, what::reads, "lock+4")).after, 0u);
   next("4", of(2, what::spins, slot3.place));
-  // 5: T4 takes number 3 and does the same with another slot, in another line.
+  // Step 5: T4 takes number 3 and does the same with another slot, in another line.
   EXPECT_EQ(next("5", of(3, what::modifies, "lock+0")).after, 8u);
   const entry& slot4 = next("5", of(3, what::reads, "array["));
   EXPECT_EQ(next("5: looks at grant again", of(3, what::reads, "lock+4")).after, 0u);
   next("5", of(3, what::spins, slot4.place));
   EXPECT_NE(slot3.line / 2, slot4.line / 2) << "in one sector";
-  // 6: T1 releases the lock: grant changes from 0 to 1. Only T2 is notified.
+  // Step 6: T1 releases the lock: grant changes from 0 to 1. Only T2 is notified.
   next("6", of(0, what::leaves));
   const entry& store = next("6", of(0, what::writes, "lock+4"));
   EXPECT_EQ(store.before, 0u);
   EXPECT_EQ(store.after, 2u);
   EXPECT_EQ(store.to_others, std::vector<unsigned>{1});
-  // 7 and 8: T2 reads the new value and owns the lock; T1 increments the slot of number 2. The order of the two is not
-  // specified.
+  // Steps 7 and 8: T2 reads the new value and owns the lock; T1 increments the slot of number 2. The order of these
+  // steps is not specified.
   const std::size_t after_6 = from_;
   EXPECT_TRUE(next("7", of(1, what::polls, "lock+4")).goes_on);
   next("7", of(1, what::enters));
@@ -243,11 +243,11 @@ TEST_F(twa_hand_over, the_ten_steps) {
   EXPECT_EQ(told.after, told.before + 4);
   EXPECT_EQ(told.to_others, std::vector<unsigned>{2});
   const std::size_t after_8 = from_;
-  // 9: T3 sees the increment, reads grant, and watches grant from then on.
+  // Step 9: T3 sees the increment, reads grant, and watches grant from then on.
   EXPECT_TRUE(next("9", of(2, what::polls, slot3.place)).goes_on);
   EXPECT_EQ(next("9", of(2, what::reads, "lock+4")).after, 2u);
   next("9", of(2, what::spins, "lock+4"));
-  // 10: T1 has left. T2 is the owner, T3 watches grant, and T4 still watches its slot.
+  // Step 10: T1 has left. T2 is the owner, T3 watches grant, and T4 still watches its slot.
   const std::size_t after_9 = std::exchange(from_, after_8);  // T1 runs concurrently with step 9
   next("10", of(0, what::ends));
   from_ = after_9;
@@ -277,7 +277,7 @@ TEST_F(twa_hand_over, in_every_one_of_a_run) {
       EXPECT_TRUE(t.to_tell || handed_over == 0) << "the array before grant, at " << e.time;
       t.to_tell = false;
     }
-    // A thread that watches a slot does not access grant before the slot has changed.
+    // A thread that watches a slot must not access grant before the slot has changed.
     if (e.does == what::spins && array) t.slot = e.place;
     if (e.does == what::polls && e.place == t.slot && e.goes_on) {
       EXPECT_NE(e.after, 0u);
