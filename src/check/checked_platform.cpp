@@ -300,7 +300,7 @@ void execution::doorway() {
   overtaken_[me] = 0;
 }
 
-/// Called by the doorway operation, or directly after it.
+/// Records that the calling thread has passed its doorway. Called by the doorway operation, or directly after it.
 void execution::pass_doorway() {
   const unsigned me = rl::thread_index();
   if (arrived_[me] == 0 || door_[me] != 0) return;
@@ -330,7 +330,8 @@ void execution::admitted(const place& p) {
     if (promise_.most_overtaking == 0)
       fail("a waiter is overtaken by a thread that came later", rl::test_result_user_assert_failed, p);
   }
-  // Checked only at admission, because before it the thread may pass a later doorway, from which the promise counts.
+  // The bound is checked only at admission, because before it the thread may pass a later doorway, from which the
+  // promise counts.
   if (promise_.most_overtaking != unbounded && overtaken_[me] > promise_.most_overtaking)
     fail("a thread has been overtaken more often than the lock promises", rl::test_result_user_assert_failed, p);
   for (unsigned t = 0; t < most_threads; t++) {

@@ -50,7 +50,7 @@
 #include <vector>
 
 #include <relacy/relacy.hpp>
-// relacy defines names of the language and of the standard library as macros, which are undefined here.
+// relacy defines names of the language and of the standard library as macros. They are removed here.
 #undef VAR
 #undef $
 #undef assert
@@ -468,16 +468,16 @@ class execution {
     if (process_.begins() && _setjmp(process_.way_out()) == 0) program();
     process_.ends();
   }
-  /// Called before the threads begin. Thread t starts after this number of forks.
+  /// Lets thread t begin after this number of forks. To be called before the threads begin.
   void begins_after(unsigned t, unsigned forks) { process_.begins_after(t, forks); }
-  /// Called by a thread outside all operations of the target. All other threads of its process vanish.
+  /// Forks: all other threads of the process vanish. Called by a thread outside all operations of the target.
   void fork(node_pool pool, place p = place::current()) {
     rl::ctx().sched();
     fork_at_once(pool, p);
   }
   /// Like fork(), but no other thread runs between the caller's last operation and the fork.
   void fork_at_once(node_pool, place p = place::current());
-  /// Called after the fork: starts the threads of the child.
+  /// Starts the threads of the child. Called after the fork.
   void start_threads(place p = place::current());
   unsigned forks() const { return process_.forks(); }
   /// The calling thread's record. A thread of a child may have the record of a vanished thread.
@@ -522,7 +522,7 @@ class execution {
   unsigned sleeps(unsigned thread) const { return wants_[thread] ? sleeps_[thread] : 0; }
   /// Records that the calling thread makes no more acquisitions.
   void goes_home();
-  /// Called by a thread that polls, sleeps or backs off.
+  /// Records that the calling thread waits. Called when it polls, sleeps or backs off.
   void waits_in_vain() {
     const unsigned me = rl::thread_index();
     if (!wants_[me] || waited_[me]) return;

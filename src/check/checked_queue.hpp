@@ -226,7 +226,7 @@ struct queue_adapter {
       mutex::take_over({at()});
       at()->held_by[rl::thread_index()] = true;
     }
-    // These update the count of users for which pthread_mutex_destroy() waits: preload/users.hpp.
+    // These functions update the count of users for which pthread_mutex_destroy() waits: preload/users.hpp.
     void entered() {
       mutex_bytes* const m = at();
       const std::uint32_t epoch = checked::fork_epoch();
@@ -253,7 +253,7 @@ struct queue_adapter {
    private:
     mutex_bytes* at_ = nullptr;
     std::uint32_t counted_ = 0;
-    /// Only in a waiter: accessed together with `at_`, so that relacy finds a race.
+    /// Present only in a waiter. It is accessed whenever `at_` is, so that relacy finds data races on `at_`.
     std::optional<checked::plain<std::uint32_t>> shadow_;
   };
   using wait = typename Parts::template wait<target>;
@@ -263,7 +263,7 @@ struct queue_adapter {
   static queue& q(void* p) { return *static_cast<queue*>(p); }
   static waiter& w(void* p) { return *static_cast<waiter*>(p); }
 
-  /// Like pthread_mutex_lock(). If `left` is not 0, first like pthread_mutex_timedlock().
+  /// Locks like pthread_mutex_lock(). If `left` is not 0, it first tries like pthread_mutex_timedlock().
   static void lock(mutex_bytes& m, unsigned left) {
     mutex::ready({&m});
     if (left == 0 || !mutex::lock_until({&m}, [&]() -> std::uint64_t { return left == 0 ? 0 : left--; }))

@@ -88,8 +88,8 @@ struct search {
     unsigned steps = 0;
   } attempt;
 
-  /// Called by execution::fork(). Afterwards the thread is not runnable, and neither a time-out nor a spurious wake-up
-  /// wakes it. relacy's unpark_thread() reverts that. Returns false if the thread has finished.
+  /// Makes the thread unrunnable, for execution::fork(). Neither a time-out nor a spurious wake-up wakes it any more;
+  /// only relacy's unpark_thread() does. Returns false if the thread has finished.
   bool (*take_away)(unsigned thread) = nullptr;
 
   /// Writes the present execution's state for relacy and `usher check --replay`: "4711", or "4711:program:12.1:40.2"
@@ -313,7 +313,7 @@ class scheduler : public rl::scheduler<scheduler<Threads>, rl::scheduler_thread_
     return which < normal ? options[which] : roused(options[which]);
   }
 
-  /// Makes one choice of n. 0 is the choice of the plain execution.
+  /// Returns a choice from 0 to n - 1. 0 is the choice of the plain execution.
   unsigned choose(unsigned n) {
     search& s = the_search;
     if (s.made == search::most_choices) return 0;

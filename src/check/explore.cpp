@@ -131,7 +131,7 @@ struct number {
   }
 };
 
-/// The text after "key=", up to the next comma or blank.
+/// Returns the text after "key=", up to the next comma or blank.
 std::string_view after(std::string_view line, std::string_view key) {
   const std::size_t at = line.find(key);
   if (at == std::string_view::npos) return "";

@@ -37,7 +37,7 @@ class with_deadlines {
     tag_.store(P::thread_index(), std::memory_order_relaxed);
   }
 
-  /// For threads of `served` and `freed` without a deadline.
+  /// Locks like a thread without a deadline, for `served` and `freed`.
   void lock_without_deadline() {
     lock_.lock();
     tag_.store(P::thread_index(), std::memory_order_relaxed);

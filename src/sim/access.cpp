@@ -74,7 +74,7 @@ bool access::load_as(const void* word, unsigned size) {
 }
 
 /// Returns whether the core requested ownership of the line together with the load that fetched it: it does if this
-/// store follows that load within the core's reorder window. Only if at most the line's supplier also has a copy, since
+/// store follows that load within the core's reorder window. Only the line's supplier may also have a copy, since
 /// further copies need invalidations.
 bool access::was_asked_for_with_load(const simulated_thread& t, const line& l) const {
   constexpr cycles window = 100;  // the reorder window of a core: some 200 instructions

@@ -30,7 +30,7 @@ class access {
 
   void set_trace(trace* t) { trace_ = t; }
 
-  // ---- called by the running thread; simulation.hpp describes those that it forwards to ----
+  // ---- called by the running thread; simulation.hpp describes the functions of the same names ----
 
   bool load(const void* word, unsigned size);
   bool store(void* word, std::uint64_t value, unsigned size);

@@ -60,8 +60,8 @@ class caches {
    public:
     cache(std::uint64_t sets, unsigned ways);
 
-    /// Returns whether it was a hit. On a miss the line is installed, and `displaced` is the CPU that installed the
-    /// evicted line (below 0: an empty place).
+    /// Looks up a line, and returns whether it was a hit. On a miss the line is installed, and `displaced` is the CPU
+    /// that installed the evicted line (below 0: an empty place).
     bool look_up(std::uint64_t line, unsigned cpu, int& displaced);
 
    private:

@@ -1,9 +1,9 @@
 // Coherence: the cost of an access to a cache line, and the caches that have the line afterwards.
 //
-// The model; `per_read`, `per_sharer`, `through_home` and `directory` are fields of `machine`. A complex is the cores
-// behind one last-level cache: a socket, or a part of one. A line has an owner, the
+// The model. A complex is the cores behind one last-level cache: a socket, or a part of one. A line has an owner, the
 // core that wrote it, or sharers: cores with a copy, in one or several complexes. An access that misses travels to the
-// supplier of the line, is served there in order of arrival, and travels back:
+// supplier of the line, is served there in order of arrival, and travels back (latencies and other names below are
+// fields of `machine`):
 //
 //     read, another core owns it        dirty latency, not before the owner's write is done. The owner keeps a copy
 //     read, this complex shares it      clean latency. Each read keeps the complex busy for per_read: refetches queue

@@ -47,7 +47,8 @@ class engine {
 
   /// Adds a thread with a fiber. The thread begins at its first event `resume`.
   simulated_thread& add_thread(std::function<void()> body);
-  /// Schedules a call of the function at that simulated time. The call takes no simulated time. Only before run().
+  /// Schedules a call of the function at that simulated time. The call takes no simulated time. To be called before
+  /// run().
   void at(cycles time, std::function<void()> call);
   /// Runs until all threads have ended. Throws deadlock, and any exception that a thread throws.
   void run();

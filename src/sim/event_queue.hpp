@@ -78,7 +78,7 @@ class event_queue {
     return {e.order >> tie_bits, 0, e.epoch, e.what >> kind_bits, event_kind(e.what & ((1u << kind_bits) - 1))};
   }
 
-  /// Inserts e: moves it up from the free place `at` at the end.
+  /// Inserts e: moves it up from the free place `at` to its place in the heap.
   void rise(std::size_t at, const entry& e) {
     while (at != 0) {
       const std::size_t above = (at - 1) / arity;

@@ -40,8 +40,8 @@ struct result {
   /// begun before the measured time, and, in a program with one lock whose threads share CPUs, if no thread may still
   /// wait for its first turn on a CPU.
   bool settled = true;
-  /// The socket of the CPU that each thread is placed on. A thread that begins while that CPU is busy may begin on an
-  /// idle CPU of another socket.
+  /// The socket of the CPU that each thread is placed on. A thread that begins while that CPU is busy may begin on
+  /// another, idle CPU.
   std::vector<unsigned> sockets;
   // Counts of the program's lock, if the program has one.
   std::uint64_t admissions = 0, between_sockets = 0, bypasses = 0, found_free = 0, leaders_too_late = 0;

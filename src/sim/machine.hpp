@@ -14,8 +14,8 @@ namespace usher::sim {
 
 using cycles = std::uint64_t;
 
-/// The distances between two cores: the same complex (the cores behind one last-level cache); another complex of the
-/// socket; one, two and three hops between sockets.
+/// The number of distances between two cores: the same complex (the cores behind one last-level cache); another complex
+/// of the socket; one, two and three hops between sockets.
 inline constexpr unsigned distances = 5;
 inline constexpr unsigned most_sockets = 16, most_complexes = 64, most_cores = 512;
 inline constexpr unsigned most_store_entries = 64;
@@ -170,8 +170,7 @@ struct bad_machine : std::runtime_error {
 
 /// Reads a machine's file. `changes` maps section.key to the value that replaces the file's, as TOML or as a bare word
 /// ("coherence.per_read" → "0", "coherence.clean" → "[50, 240]", "coherence.protocol" → "MESI"); the number's source
-/// stays.
-/// Throws bad_machine.
+/// stays. Throws bad_machine.
 machine read_machine(const std::string& file, const std::map<std::string, std::string>& changes = {});
 
 /// Reads a machine from the text of such a file. `name` becomes the machine's name, also in error messages.

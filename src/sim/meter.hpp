@@ -20,7 +20,7 @@ class meter : public observer {
  public:
   meter(const machine& m, unsigned threads, cycles begin, cycles end);
 
-  /// Divides the threads into two kinds. Bypasses are then also counted within each kind. Only before the first
+  /// Divides the threads into two kinds. Bypasses are then also counted within each kind. To be called before the first
   /// arrival.
   void kinds(std::vector<bool> is_one_of_some) { is_one_of_some_ = std::move(is_one_of_some); }
 
@@ -37,7 +37,7 @@ class meter : public observer {
 
   // ---- called from within the lock ----
 
-  /// The thread has its place in the order of admission. Not every lock reports this.
+  /// Records that the thread has its place in the order of admission. Not every lock reports this.
   void doorway(const void* lock, unsigned thread, cycles now) override;
   void leader_too_late(cycles now) override { leaders_too_late_ += measured(now) ? 1 : 0; }
 

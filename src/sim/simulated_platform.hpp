@@ -314,7 +314,7 @@ struct simulated {
     return std::nullopt;
   }
 
-  /// Sleeps while the word has this value. Of a 64-bit word only the upper half is compared, as in a futex call.
+  /// Sleeps if the word has the expected value. Of a 64-bit word only the upper half is compared, as in a futex call.
   template <class T>
   static void sleep(const atomic<T>& w, T expected, std::uint32_t mask, cycles limit) {
     const condition unchanged{[](void* context, const void* word) {

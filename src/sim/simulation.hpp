@@ -52,7 +52,8 @@ class simulation final : private engine::handler {
   /// busy. Throws bad_machine if the machine has no such CPU, or has no scheduler and already a thread on this CPU.
   void add_thread(unsigned cpu, std::function<void()> body, bool urgent = false, cycles begin = 0);
 
-  /// Schedules a call of the function at that simulated time. The call takes no simulated time. Only before run().
+  /// Schedules a call of the function at that simulated time. The call takes no simulated time. To be called before
+  /// run().
   void at(cycles time, std::function<void()> call) { engine_.at(time, std::move(call)); }
 
   /// Sets the trace that each step is reported to; null: none.
@@ -82,14 +83,14 @@ class simulation final : private engine::handler {
   void load(const caches::block& b, std::uint64_t offset) { work_.load(b, offset); }
   void load_at_random(const caches::block& b, std::uint64_t n) { work_.load_at_random(b, n); }
 
-  /// Executes the time of a load. Returns false if the caller must read the word. Returns true if the value is
-  /// forwarded(): from the thread's own store buffer, or from its last compare-and-swap, which failed.
+  /// Simulates a load. Returns false if the caller must read the word. Returns true if the value is forwarded(): from
+  /// the thread's own store buffer, or from its last compare-and-swap, which failed.
   bool load(const void* word, unsigned size) { return access_.load(word, size); }
   std::uint64_t forwarded() const { return engine_.me().forwarded; }
-  /// Executes the time of a store. Returns true if the store is in the store buffer, and the simulation writes the word
-  /// later. Returns false if the caller must write the word now.
+  /// Simulates a store. Returns true if the store is in the store buffer, and the simulation writes the word later.
+  /// Returns false if the caller must write the word now.
   bool store(void* word, std::uint64_t value, unsigned size) { return access_.store(word, value, size); }
-  /// Executes the time of a read-modify-write. The caller then reads and writes the word.
+  /// Simulates a read-modify-write. The caller then reads and writes the word.
   void modify(const void* word, unsigned size) { access_.modify(word, size); }
   /// Like modify(), for a compare-and-swap. If it follows a failed one at once, it hits, because the core still has the
   /// line.

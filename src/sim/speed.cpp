@@ -1,6 +1,5 @@
 // Measures the simulator's speed: runs points (a program, a lock, a number of threads) one after another, and prints
-// the cost of each. tools/bench_sim.py makes
-// a table of the output; the test cost.simulator counts instructions.
+// the cost of each. tools/bench_sim.py makes a table of the output; the test cost.simulator counts instructions.
 //
 //     sim_speed MACHINES                                            all groups
 //     sim_speed MACHINES GROUP                                      one of them

@@ -1,4 +1,4 @@
-// A list of threads, sorted by one time for each (such as its arrival), so that the thread with the earliest time is
+// A list of threads, each with a time (such as its arrival). The list is sorted by these times, so that the earliest is
 // found without a scan.
 #pragma once
 

@@ -1,4 +1,5 @@
-// Tests of the native world: its counts, the CPUs of threads and blocks, and its detection of a lock without exclusion.
+// Tests of the native world: its counts, the placement of threads, reads of blocks, and its detection of a lock without
+// exclusion.
 #include <gtest/gtest.h>
 
 #include <filesystem>

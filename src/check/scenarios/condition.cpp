@@ -1,6 +1,5 @@
 // The scenarios of basic_condition_variable, used like in a program that embeds it. scenarios/queue/tokens.cpp defines
-// takers,
-// posters and victims.
+// takers, posters and victims.
 //
 // Throws: lock() or unlock() of the mutex occasionally throws during a wait, and the exception leaves the wait.
 //
@@ -226,7 +225,7 @@ struct program : rl::test_suite<program<Threads>, Threads> {
     const bool under_mutex = rl::rand(2) == 0;
     if (!under_mutex) m.unlock();
     notify(true);
-    // The destructor also closes the condition variable.
+    // The destructor may take the place of close(), since it also closes the condition variable.
     destroyed = rl::rand(2) == 0;
     if (destroyed)
       the_condition->end(condition());

@@ -73,8 +73,8 @@ bool concerns(const scenario& c, const checked_lock& l) {
   return true;
 }
 
-/// Four threads for locks whose waiters are in lists or overtake each other: a third waiter can then arrive, leave or
-/// be passed over between two others. Three for all other locks.
+/// Returns four threads for locks whose waiters are in lists or overtake each other: a third waiter can then arrive,
+/// leave or be passed over between two others. Returns three for all other locks.
 unsigned usual_threads(const checked_lock& l) {
   const lock_traits& t = *l.traits;
   if (t.context || t.restricts || t.by_priority) return 4;
@@ -283,7 +283,8 @@ struct program : rl::test_suite<program<Threads>, Threads> {
 
   // ---- forked -----------------------------------------------------------------------------------------------
 
-  /// Draws the fork. Thread 1 belongs to the parent, each other thread to the parent or the child.
+  /// Draws the time of the fork, and whether each thread belongs to the parent or the child. Thread 1 belongs to the
+  /// parent.
   void prepare_fork() {
     unsigned of_child = 1;
     for (unsigned t = 2; t < Threads; t++)

@@ -252,9 +252,9 @@ struct program : rl::test_suite<program<Threads>, Threads> {
     world.start_threads();
   }
 
-  /// A handler forks in a thread's sleep: the child's list does not contain the thread. It keeps a credit that it was
-  /// granted before the fork. The sleep is interrupted, or is begun again and ends because a handler of fork() wrote
-  /// the waiter's state.
+  /// Forks in a signal handler during the thread's sleep. The child's list does not contain the thread, which keeps a
+  /// credit that it was granted before the fork. The sleep is interrupted, or is begun again and ends because a handler
+  /// of fork() wrote the waiter's state.
   wait_end fork_in_handler(void* w, bool& had_one) {
     world.fork(node_pool::anew);
     had_one = the_semaphore->has_credit(w);

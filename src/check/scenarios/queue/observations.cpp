@@ -1,4 +1,4 @@
-// Signals and the checks of them, of the waiters and of the mutex.
+// Sends signals, and checks the signals, the waiters and the mutex.
 #include <algorithm>
 #include <utility>
 

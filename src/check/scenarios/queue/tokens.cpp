@@ -63,7 +63,7 @@ class tokens_program : public queue_program {
     if (the_scenario->undoes && rl::rand(2) == 0) come_and_go();
     lock_briefly();
     lock();
-    // A cancelled waiter has forwarded the signal.
+    // `gave_up`: the waiter was cancelled and has forwarded the signal.
     if (!wait(how) || gave_up[rl::thread_index()]) return leave_and_unlock();
     if (!sends_outside()) {
       announce(true);

@@ -35,7 +35,7 @@ class wakes_program : public queue_program {
     for (unsigned times = 0; times < 2;) {
       lock();
       if (rl::rand(3) == 0) {
-        // A cancelled waiter has forwarded the signal.
+        // `gave_up`: the waiter was cancelled and has forwarded the signal.
         const bool reached = wait(rl::rand(2) == 0 ? manner::timed : manner::cancelled) && !gave_up[rl::thread_index()];
         if (reached) {
           returned.fetch_add(1, std::memory_order_relaxed);
