@@ -15,7 +15,8 @@
 #include "usher/core/waiting_array.hpp"
 #include "usher/locks/twa.hpp"
 
-// gcc compares the parameters of lambdas and local classes with the names of the program that instantiates them.
+// gcc's -Wshadow warns if a parameter of a lambda or local class of this header has the name of an object of the
+// program that instantiates the template. So the warning is off in this header.
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wshadow"
 
