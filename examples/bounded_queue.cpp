@@ -1,7 +1,7 @@
 // A queue of limited length between threads: a mutex and two condition variables.
 //
-// The mutex is a timed_mutex because of the condition variables: a thread that is notified while the mutex is held is
-// not woken before the unlock, so that it does not wake only to wait again.
+// The mutex is a timed_mutex: if a thread is notified while the mutex is held, the unlock wakes it, not the
+// notification. So the thread does not wake up only to wait for the mutex.
 #include <usher/condition_variable.hpp>
 #include <usher/mutex.hpp>
 

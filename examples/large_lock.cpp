@@ -1,8 +1,8 @@
 // A large lock: a cohort lock, composed of two locks of Usher's, which has cache lines of its own for each NUMA node.
-// It is used as it is and, for numerous objects, in eight bytes.
+// The program uses it directly and, for numerous objects, in its inflatable form of eight bytes.
 //
-// libusher.so does the second by itself: a lock that does not fit into the 16 free bytes of a pthread_mutex_t is in its
-// inflatable form.
+// libusher.so uses the inflatable form by itself for each lock that does not fit into the 16 free bytes of a
+// pthread_mutex_t.
 #include <usher/core/inflatable.hpp>
 #include <usher/locks/cohort.hpp>
 #include <usher/mutex.hpp>
@@ -13,18 +13,19 @@
 #include <thread>
 #include <vector>
 
-/// A ticket lock over a queue lock for each node; within a node it is passed on at most 8 times in a row.
+/// A cohort lock: a global ticket lock, and a queue lock for each NUMA node. The threads of a node pass it on at most 8
+/// times in a row.
 template <class P, class W>
 using short_cohort = usher::cohort<P, W, usher::ticket, usher::mcs, 8>;
 
-/// A ticket lock in eight bytes as long as one thread at most waits; then the cohort lock, from a pool that all mutexes
-/// of the process share.
+/// Its inflatable form: a ticket lock of eight bytes as long as at most one thread waits, then the cohort lock, taken
+/// from a pool that all mutexes of the process share.
 template <class P, class W>
 using inflatable_cohort = usher::inflatable<P, W, short_cohort<P, W>>;
 
-/// For the few locks that the whole program uses.
+/// The table has one lock, so its size does not matter.
 usher::mutex<short_cohort> of_the_table;
-/// For numerous locks: one a row.
+/// Each of the numerous rows has a lock in the small form.
 struct row {
   usher::mutex<inflatable_cohort> mutex;
   long value = 0;

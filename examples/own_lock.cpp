@@ -1,10 +1,10 @@
-// An own lock algorithm, with a queue node for each waiter: the queue lock of Mellor-Crummey and Scott (TOCS 1991),
-// written without the parts that Usher has for it (core/thread_nodes.hpp).
+// A lock algorithm that is not part of Usher, with a queue node for each waiter: the queue lock of Mellor-Crummey and
+// Scott (TOCS 1991), written without Usher's own parts for queue locks (core/thread_nodes.hpp).
 //
 // A lock is a template over a platform P, the machine, and a way of waiting W. It uses the machine only through P, so
 // the same code runs on the hardware, in a simulator and under a checker of memory orders. The contract is in
 // usher/core/platform.hpp and usher/core/waiting.hpp; the rules that no compiler can check are in CONTRIBUTING.md,
-// "What a lock must keep to". CONTRIBUTING.md, "Add a lock in one header and one line", says how to have this lock in
+// "Rules for a lock". CONTRIBUTING.md, "Add a lock in one header and one line", says how to have this lock in
 // libusher.so, `usher try` and `usher sim`.
 #include <usher/core/hand_over.hpp>
 #include <usher/core/node.hpp>
@@ -57,7 +57,8 @@ class queue_lock {
 
   void unlock() {
     const usher::node_handle mine = holder_.get();
-    // With a successor: hands over. Without: the tail goes back to free, and from then on the lock may be gone.
+    // Hands the lock to the successor or, without one, sets the tail to free. Another thread may destroy the lock from
+    // then on.
     if (const usher::node_handle next = usher::successor_or_free<P, W>(tail_, mine)) usher::grant<P, W>(next);
     P::give_node(mine);
   }
@@ -96,7 +97,8 @@ bool counts_right(const char* name, int each) {
 int main() {
   using enum usher::waiting_kind;
   const bool slept = counts_right<spin_then_park>("spin, then park", 2000);
-  // Only 50, because with fewer CPUs than threads a lock that only spins waits for threads that have no CPU.
+  // Only 50 critical sections a thread: with fewer CPUs than threads, spinning threads wait for threads that have no
+  // CPU.
   const bool spun = counts_right<spin>("spin", 50);
   return slept && spun ? 0 : 1;
 }

@@ -1,4 +1,4 @@
-// Threads that count, under a lock of Usher's headers.
+// Threads increment a counter under a lock from Usher's headers.
 #include <usher/locks/twa.hpp>
 #include <usher/mutex.hpp>
 

@@ -13,16 +13,15 @@
 //     c.wait_for(lock, 10ms);
 //     c.notify_one();  c.notify_all();
 //
-// As std::condition_variable_any without stop tokens: works with any type that has lock() and unlock(). The list of
+// It works as std::condition_variable_any without stop tokens, with any type that has lock() and unlock(). The list of
 // waiters and its guarantees: core/wait_queue.hpp. notify_all() wakes one thread, and each thread wakes the next when
 // it has locked the mutex again, so at most one of them competes for the mutex at a time. If the caller of notify_*()
-// holds a usher::timed_mutex, the notified thread is woken by the unlock (core/wait_morphing.hpp); with other locks at
-// once. Nothing is allocated. 56 bytes; a zeroed object is valid.
+// holds a usher::timed_mutex, the unlock wakes the notified thread (core/wait_morphing.hpp); with other locks
+// notify_*() wakes it. Nothing is allocated. 56 bytes; a zeroed object is valid.
 //
 // Destroying a condition variable on which threads wait that have not been notified is an error: they would never wake.
-// It may be destroyed right after notify_all().
-// If lock() throws, the next thread of a broadcast is woken all the same. unlock() may throw if the calling thread does
-// not hold the mutex afterwards.
+// It may be destroyed right after notify_all(). If lock() throws within a wait, the next thread of a broadcast is woken
+// all the same. unlock() may throw only if the calling thread does not hold the mutex afterwards.
 #pragma once
 
 #include <condition_variable>  // std::cv_status

@@ -2,11 +2,11 @@
 // first out. The list of waiters and its guarantees: wait_queue.hpp.
 //
 // notify_all() wakes one thread, and each thread wakes the next when it has the lock. If the caller owns the mutex, and
-// the mutex has the words for it (timed_mutex), a notified thread is not woken but requeued to the mutex:
+// the mutex has requeue_words (timed_mutex), a notified thread is not woken but requeued to the mutex:
 // wait_morphing.hpp. A thread whose wait ends, by a grant, by time-out or because lock() or unlock() throws, leaves the
-// list, and passes on the rest of a broadcast's chain or a grant that came too late. An unlock() that throws must leave
-// the mutex unlocked or to its owner: if this thread kept it, a thread notified before could not lock it, and both
-// would wait for ever.
+// list, and passes on the rest of a broadcast's chain or a grant that came too late. If unlock() throws, the calling
+// thread must not hold the mutex afterwards: otherwise a thread notified earlier could not lock it, and both would wait
+// for ever.
 #pragma once
 
 #include <cstdint>
@@ -41,7 +41,7 @@ class basic_condition_variable {
   basic_condition_variable(const basic_condition_variable&) = delete;
   basic_condition_variable& operator=(const basic_condition_variable&) = delete;
 
-  /// False if threads wait that have not been notified. True: no thread touches the object any more.
+  /// Returns false if a thread waits that has not been notified. After true no thread accesses the object any more.
   bool close() { return queue_.close(); }
 
   void notify_one() { wait_on::signal(queue_, queue::forwarding::none); }
@@ -55,7 +55,8 @@ class basic_condition_variable {
     });
   }
 
-  /// `remaining()`: nanoseconds left. False: time has run out, and this thread had not been notified.
+  /// `remaining()` returns the nanoseconds until the time-out. Returns false if the time ran out before this thread was
+  /// notified.
   template <class Lock, class Remaining>
   bool wait_while_time(Lock& lock, Remaining remaining) {
     return wait_with(lock, [&](waiter& me, std::uint32_t state, bool selected) {
@@ -75,8 +76,8 @@ class basic_condition_variable {
   }
 
  private:
-  /// A waiting thread. The destructor leaves the queue and wakes the next thread of a broadcast, also after an
-  /// exception.
+  /// A thread's stay in the queue. The destructor takes the thread out of the queue and wakes the next thread of a
+  /// broadcast, also after an exception.
   template <class Mutex>
   class stay {
    public:
@@ -124,7 +125,8 @@ class basic_condition_variable {
     return s.sleep_and_come_back(lock, sleep);
   }
 
-  // The mutex behind a lock; its words; and adoption: a mutex that was handed over is locked for this lock.
+  // mutex_of() is the mutex behind a lock, words_of() the requeue_words of a mutex or null. adopt() marks a lock as
+  // owning its mutex, which was handed over to this thread.
   template <class Mutex>
   static Mutex* mutex_of(Mutex& mutex) {
     return &mutex;

@@ -9,8 +9,8 @@
 //
 // `Target` is the waiter's mutex, as the signalling thread sees it:
 //
-//     requeue(w)     requeues a chain to the mutex; false: it must be woken (morphing_mutex::requeue)
-//     take_over()    the mutex has been handed to the calling thread
+//     requeue(w)     requeues a chain to the mutex (morphing_mutex::requeue); false: the caller wakes its first thread
+//     take_over()    called if the mutex has been handed to the calling thread
 //     entered(), left()   called before and after the wait, with the mutex held if the caller holds it
 //
 // A signal selects one waiter or all, in one step, and delivers them: a thread that owns the mutex requeues them, any
@@ -22,7 +22,8 @@
 
 #include "usher/core/wait_morphing.hpp"
 
-// gcc compares some declarations of templates with the names of the program that instantiates them.
+// gcc's -Wshadow warns if a declaration in a template of this header has the name of an object of the program that
+// instantiates the template. So the warning is off in this header.
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wshadow"
 
@@ -41,7 +42,7 @@ class condition_wait {
     abandoned  ///< a fork has left the queue behind: no signal will come
   };
 
-  /// A waiting thread. Its address is fixed until come_back() has returned.
+  /// The node of a waiting thread. It must not move until come_back() has returned.
   struct waiter : requeued_waiter<P> {
     Target target;
     typename P::template plain<queue*> from;
@@ -57,16 +58,16 @@ class condition_wait {
     from.enter(me, probability);
   }
 
-  /// Undoes enter() where the mutex could not be unlocked because another thread owns it. Only for mutexes to which no
-  /// thread is requeued, so that it cannot have been handed over in the meantime.
+  /// Undoes enter() after the mutex could not be unlocked because another thread owns it. Called only for mutexes to
+  /// which no thread is requeued, so the mutex cannot have been handed to this thread in the meantime.
   static void undo_enter(waiter& me) {
     if (withdraw(me))
       if (waiter* const next = of_chain(queue::rest(me))) queue::grant(*next);
     me.target.left();
   }
 
-  /// True: a signal has reached the thread. `sleep(value, selected)` sleeps while `me.state` has that value, and
-  /// returns the reason for which it returned; once the thread is selected, its deadline does not count any more.
+  /// Returns true if a signal has reached the thread. `sleep(value, selected)` sleeps while `me.state` has that value,
+  /// and returns the reason for which it returned. Once the thread is selected, its deadline does not count any more.
   template <class Sleep>
   static bool await_grant(waiter& me, Sleep sleep) {
     while (const auto state = queue::awake(me)) {
@@ -86,7 +87,8 @@ class condition_wait {
     return true;
   }
 
-  /// Gives up. True: a signal had selected the waiter, and has been forwarded to another thread.
+  /// Gives up the wait. Returns true if a signal had selected the waiter: the signal has been forwarded to another
+  /// thread.
   static bool withdraw(waiter& me) {
     if (me.from.get()->leave(me)) return false;
     if (waiter* const other = of_chain(me.from.get()->forward_signal(me))) deliver(*other);
@@ -97,7 +99,8 @@ class condition_wait {
   /// `lock()` locks the mutex.
   template <class Lock>
   static void come_back(waiter& me, bool granted, Lock lock) {
-    // Also where a signal handler has forked since the grant: in the child, too, this thread owns the mutex.
+    // This also holds in the child if a signal handler has forked since the grant: there, too, this thread owns the
+    // mutex.
     if (queue::was_handed_over(me))
       me.target.take_over();
     else
@@ -108,7 +111,7 @@ class condition_wait {
 
   // ---- a thread that signals --------------------------------------------------------------------------------
 
-  /// `armed`: the selected thread may give up and forward the signal (wait_queue.hpp).
+  /// Signals one waiter. `armed`: that waiter may give up and forward the signal (wait_queue.hpp).
   static void signal(queue& q, typename queue::forwarding how = queue::forwarding::armed) {
     if (waiter* const w = of_chain(q.select_one(how))) deliver(*w);
   }
@@ -129,7 +132,7 @@ class condition_wait {
   }
 };
 
-/// The parts of a condition variable and its mutexes, for templates over them.
+/// The types of a condition variable and its mutexes as members, for templates that take them as one parameter.
 template <platform_with_owner_tags P>
 struct condition_parts {
   using queue = wait_queue<P>;

@@ -1,5 +1,5 @@
-// Every header includes this one first, directly or through another header of Usher, so that a compiler for an older
-// language reports one line, before any C++20. So every header also defines its release: USHER_VERSION.
+// Every header includes this one first, directly or through another header of Usher. So a compiler that is set to an
+// older language reports one line before it reads any C++20, and every header defines USHER_VERSION, the release.
 #pragma once
 
 #if __cplusplus <= 201703L

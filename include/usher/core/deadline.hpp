@@ -1,7 +1,8 @@
-// Times as nanoseconds until a deadline.
+// Conversion of deadlines into nanoseconds from now.
 //
-// A deadline may have any unit and any representation, the greatest value among them, so it is compared as a floating
-// number: no unit is too coarse, and no conversion overflows. 64 bits of mantissa (x86-64) are exact for nanoseconds.
+// A deadline may have any unit and representation, and may be the greatest value of its type. So it is compared as a
+// long double: no unit is too coarse, and no conversion overflows. The mantissa of 64 bits (x86-64) is exact for
+// nanoseconds.
 #pragma once
 
 #include "usher/core/cxx20.hpp"
@@ -11,7 +12,8 @@
 
 namespace usher::inline v1 {
 
-/// Nanoseconds until `deadline`, rounded up; 0 if it has passed; at most an hour: the caller asks again.
+/// Returns the nanoseconds until `deadline`, rounded up: 0 if it has passed, at most an hour, after which the caller
+/// asks again.
 template <class Clock, class Duration>
 std::uint64_t nanoseconds_until(const std::chrono::time_point<Clock, Duration>& deadline) {
   using exact = std::chrono::duration<long double, std::nano>;
@@ -23,7 +25,8 @@ std::uint64_t nanoseconds_until(const std::chrono::time_point<Clock, Duration>& 
   return whole + (whole < left ? 1 : 0);
 }
 
-/// The point of the steady clock that is `d` from now, rounded up, or a year, if that is less; now, if `d` is negative.
+/// Returns the time of the steady clock that is `d` from now, rounded up: at most a year from now, and now if `d` is
+/// negative.
 template <class Rep, class Period>
 std::chrono::steady_clock::time_point from_now(const std::chrono::duration<Rep, Period>& d) {
   using clock = std::chrono::steady_clock;

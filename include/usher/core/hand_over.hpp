@@ -1,8 +1,8 @@
 // The hand-over through a queue node: a thread waits until its node is granted, and unlock() grants the node of the
 // successor.
 //
-// The granting thread does not touch the node after the grant: the waiter may have gone on, and its node may be another
-// thread's. It wakes a sleeper by a key that it has formed before the grant.
+// The granting thread does not touch the node after the grant: the waiter may have given the node back, and another
+// thread may use it. The granting thread wakes a sleeper by a key that it has formed before the grant.
 #pragma once
 
 #include <atomic>
@@ -55,8 +55,8 @@ void grant(node_handle h) {
   }
 }
 
-/// The successor of a node at unlock(), or no_node if the queue was empty and `tail` has been set back to free (MCS's
-/// release up to the hand-over).
+/// Returns the successor of the owner's node. If there is none, sets `tail` to free and returns no_node. This is MCS's
+/// unlock without the hand-over.
 template <platform P, class W>
 node_handle successor_or_free(typename P::template atomic<node_handle>& tail, node_handle mine) {
   auto& next = P::node(mine).next;
@@ -64,7 +64,7 @@ node_handle successor_or_free(typename P::template atomic<node_handle>& tail, no
   node_handle expected = mine;
   if (tail.compare_exchange_strong(expected, no_node, std::memory_order_release, std::memory_order_relaxed))
     return no_node;
-  // A thread has swapped the tail but not yet written the link.
+  // The successor has exchanged the tail but has not yet written the link: waits for the link.
   return W::await_soon(next, [](node_handle s) { return s != no_node; });
 }
 

@@ -2,14 +2,13 @@
 // process when threads first contend, and returns it when its last user unlocks; in between the eight bytes name it.
 //
 // Source: ours. Inflated locks are an old idea (Bacon and others, "Thin Locks", PLDI 1998); here the large state is
-// returned, too, so that ten million mutexes need no more of them than are contended at one time.
-// Guarantees: those of the large lock while the lock is inflated, a ticket lock's (FIFO) while it is not; arrivals are
-// not overtaken by the change from one to the other. The way to the doorway (the drawing of a number, or the large
-// lock's doorway) is not bounded: numbers and places among the users are drawn by compare-and-swaps, which other
-// threads can make fail again and again. try_lock() fails while the lock is inflated: a thread owns it or is about to.
-// If the pool is empty the lock remains a ticket lock.
-// Cost: without contention one compare-and-swap each way. Inflated: one more on `users` in each of lock and unlock.
-// Layout: one 64-bit word.
+// returned, too, so that ten million mutexes need no more of them than are contended at one time. Guarantees: those of
+// the large lock while the lock is inflated, a ticket lock's (FIFO) while it is not; the change from one to the other
+// lets no thread overtake an earlier one. The doorway (drawing a number, or the large lock's doorway) is not bounded: a
+// number, or a place among the users, is taken by a compare-and-swap, which other threads can make fail again and
+// again. try_lock() fails while the lock is inflated: a thread owns it or is about to. If the pool is empty the lock
+// remains a ticket lock. Cost: without contention one compare-and-swap each way. Inflated: the large lock's cost and
+// one compare-and-swap more, on `users`, in each of lock and unlock. Layout: one 64-bit word.
 //
 //     bit 0 clear   ticket:    bits 1–31  next number to be given out     bit 32  a thread sleeps on the word
 //                              bits 33–63 number now served               free where the two numbers are equal
@@ -88,7 +87,7 @@ class inflatable {
     unlock_inflated();
   }
 
-  /// Sets the next number of a lock that is not in use.
+  /// Sets both numbers of a lock that is not in use to n.
   void count_from(std::uint32_t n) {
     const std::uint64_t number = std::uint32_t(n * one);
     word_.store(number << 32 | number, std::memory_order_relaxed);
@@ -101,7 +100,8 @@ class inflatable {
   static constexpr std::uint32_t served(std::uint64_t w) { return std::uint32_t(w >> 32) & ~1u; }
   static constexpr bool is_free(std::uint64_t w) { return next(w) == served(w); }
   static constexpr bool nobody_queued(std::uint64_t w) { return next(w) - served(w) == one; }
-  /// One more number given out; the carry must not reach the number served.
+  /// The word after one more number was given out. Only the lower half is added to: its carry must not reach the number
+  /// served.
   static constexpr std::uint64_t drawn(std::uint64_t w) {
     return (w & ~std::uint64_t{0xffffffff}) | std::uint32_t(next(w) + one);
   }
@@ -138,21 +138,21 @@ class inflatable {
     }
   }
 
-  /// Counts the caller among the users of the inflated state. False: the state has been closed or has gone to another
-  /// lock.
+  /// Counts the caller among the users of the inflated state. Returns false if the state has been closed or belongs to
+  /// another lock now.
   bool enter(std::uint64_t seen) {
     auto& users = P::template inflated<Large>(std::uint32_t(seen) >> 1).users;
     std::uint64_t u = users.load(std::memory_order_relaxed);
     while (generation(u) == generation(seen) && count(u) != 0) {
-      // (5) acquire: pairs with (6), the inflated state as it was made.
+      // (5) acquire: pairs with (6), which publishes the inflated state.
       if (users.compare_exchange_strong(u, u + 1, std::memory_order_acquire, std::memory_order_relaxed)) return true;
       P::backoff(0);
     }
     return false;
   }
 
-  /// The lock is held and there is no queue: inflates it. True: the caller has locked it. False: the inflated state has
-  /// been returned, and `seen` is the current word.
+  /// Inflates a held lock without a queue, by the state `h`. Returns true if the caller has locked the lock, false if
+  /// the state has been given back: then `seen` is the current word.
   bool inflate(std::uint32_t h, std::uint64_t& seen) {
     auto& a = P::template inflated<Large>(h);
     if (!a.lock.try_lock()) {  // for the owner; fails only for want of a node
@@ -161,7 +161,7 @@ class inflatable {
     }
     const std::uint64_t now = std::uint64_t{generation(a.users.load(std::memory_order_relaxed)) + 2u} << 32;
     a.users.store(now + 2, std::memory_order_release);  // (6) pairs with (5)
-    // (7) release: pairs with (8), the inflated state as it was made.
+    // (7) release: pairs with (8), publishes the inflated state.
     if (word_.compare_exchange_strong(seen, now + h * one + inflated, std::memory_order_release,
                                       std::memory_order_relaxed)) {
       a.lock.lock();
@@ -173,7 +173,7 @@ class inflatable {
     return false;
   }
 
-  /// Draws a ticket and waits for it. False: the word has changed.
+  /// Draws a ticket and waits for its turn. Returns false if the word has changed from `seen`.
   bool queue_up(std::uint64_t& seen) {
     const std::uint32_t mine = next(seen);
     if (!word_.compare_exchange_strong(seen, drawn(seen), std::memory_order_relaxed, std::memory_order_relaxed))

@@ -1,5 +1,5 @@
-// The names of all locks: declared, so that the error about a lock whose header is not included names the header.
-// `usher::mutex<usher::mcs>` without <usher/locks/mcs.hpp> gives one line; the test `contract` tries each lock.
+// Declares all locks, so that the compile error about a lock whose header is not included names the header: one line
+// for `usher::mutex<usher::mcs>` without <usher/locks/mcs.hpp>. The test `contract` tries each lock.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 namespace usher::inline v1 {
 
-// The templates behind the aliases below. Default arguments are at the definitions.
+// The aliases below name these templates. Default arguments are at the definitions.
 template <platform P, class W, class Lock>
 class occasionally_fair;
 template <platform P, class W, unsigned Words, unsigned BitsAWord>
@@ -26,7 +26,8 @@ template <platform_with_tables P, class W, class Array>
 class basic_twa_private;
 template <platform_with_tables P, class W, std::uint32_t Gang>
 class basic_twa_quantized;
-/// The array that all waiting arrays of a process share. Complete here: P::table_size<twa_array>() is an argument below.
+/// The tag of the process-wide waiting array. It is defined here because P::table_size<twa_array>() below needs the
+/// complete type.
 struct twa_array {
   static constexpr std::uint32_t size = 4096;
   static constexpr table_kind kind = table_kind::counts;
@@ -186,7 +187,7 @@ class c_library_adaptive;
 
 namespace lock_names {
 
-/// header_of<Lock>::given<Included>: a compile error that names the header, unless it is included.
+/// header_of<Lock>::given<Included> is a compile error that names the lock's header if `Included` is false.
 template <template <class, class> class Lock>
 struct header_of {
   template <bool Included>
@@ -267,7 +268,7 @@ USHER_LOCK(c_library, c_library)
 USHER_LOCK(c_library_adaptive, c_library)
 #undef USHER_LOCK
 
-/// In the place of a lock whose header is missing, so that no second error follows.
+/// Replaces a lock whose header is missing, so that no second compile error follows.
 struct not_included {
   static constexpr lock_traits traits{.summary = "", .paper = ""};
   void lock() {}
@@ -293,7 +294,7 @@ struct included : named<Lock, P, W> {
 
 }  // namespace lock_names
 
-/// Lock<P, W>. A compile error names the header if that is not included.
+/// Lock<P, W>, or a compile error that names the lock's header if it is not included.
 template <template <class, class> class Lock, class P, class W>
 using included_lock = typename lock_names::included<Lock, P, W>::type;
 

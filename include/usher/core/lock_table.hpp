@@ -25,7 +25,7 @@ struct lock_table {
   void (*lock_as_guest)(void* state);  ///< without a queue node; null if the lock takes no guests
   std::size_t inflated_size = 0;       ///< of its inflated state (inflatable.hpp); 0: none
 
-  /// A plain name is the spin-then-park form: it never needs a CPU of its own to make progress.
+  /// True for the form with the plain name: spin-then-park, whose waiters need no CPU of their own to make progress.
   bool plain() const { return std::string_view(name) == family; }
 };
 

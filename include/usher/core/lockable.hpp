@@ -25,7 +25,7 @@ namespace usher::inline v1 {
 
 namespace lock_contract {
 
-/// Its instantiation reports the missing members.
+/// An instantiation of this class reports the members that L lacks.
 template <class L>
 struct algorithm {
   static_assert(
@@ -65,18 +65,19 @@ struct zero_bytes : algorithm<L> {
 
 }  // namespace lock_contract
 
-// For static_assert and heads of templates: a missing member is a compile error that names it, never false.
+// These concepts are for static_assert and template heads, not for conditions: a missing member is a compile error that
+// names it, never false.
 
 /// On any platform.
 template <class L>
 concept lock_algorithm = lock_contract::algorithm<L>::looked_through;
 
-/// On the hardware: all zero bytes are the free lock.
+/// A lock on the hardware, where all zero bytes must be the free lock.
 template <class L>
 concept lockable = lock_contract::zero_bytes<L>::looked_through;
 
-/// For a lock whose lock(), if the lock is free, changes one word from 0 to `held`, and whose unlock(), if no thread
-/// waits, changes it back; both write nothing else then. A thread that alone can use the lock may change the word by a
+/// The result of uncontended(): lock() of the free lock changes this word from 0 to `held`, unlock() without a waiter
+/// changes it back, and neither writes anything else. So a thread that alone can use the lock may change the word by a
 /// load and a store.
 template <class Word, class Value>
 struct uncontended_word {
@@ -86,12 +87,12 @@ struct uncontended_word {
 template <class Word, class Value>
 uncontended_word(Word&, Value) -> uncontended_word<Word, Value>;
 
-/// For conditions: false where uncontended() is missing.
+/// For use in conditions: false if the lock has no uncontended().
 template <class L>
 concept has_uncontended_word =
     requires(L& l) { l.uncontended().word.store(l.uncontended().held, std::memory_order_relaxed); };
 
-/// For conditions: whether the lock fits into the free bytes of a pthread_mutex_t.
+/// For use in conditions: whether the lock fits into the free bytes of a pthread_mutex_t.
 template <class L>
 concept embeddable = sizeof(L) <= 16 && alignof(L) <= 8;
 

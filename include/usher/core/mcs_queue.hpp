@@ -29,7 +29,8 @@
 
 namespace usher::inline v1 {
 
-/// Makes a prepared node the last in the queue. Returns the node that was; no_node: the queue was empty.
+/// Makes a prepared node the last of the queue. Returns the node that was the last before, or no_node if the queue was
+/// empty.
 template <platform P>
 [[gnu::always_inline]] inline node_handle enqueue(typename P::template atomic<node_handle>& tail, node_handle mine) {
   // (q1) Release: the prepared node; pairs with the acquire of the exchange by which the successor finds this node.
@@ -55,7 +56,7 @@ template <platform P>
   P::node(previous).next.store(mine, std::memory_order_release);
 }
 
-/// The same, and waits until the node is granted.
+/// link_behind(), then waits until the node is granted.
 template <platform P, class W>
 [[gnu::always_inline]] inline void wait_behind(node_handle previous, node_handle mine) {
   link_behind<P>(previous, mine);

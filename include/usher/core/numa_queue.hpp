@@ -20,21 +20,22 @@
 
 namespace usher::inline v1 {
 
-/// A list named by its youngest node, the one added last; no_node: empty. A ring, so that both ends are at hand:
+/// A list of nodes, named by its youngest node, the one added last; no_node: empty. It is a ring, so the youngest node
+/// is linked to the eldest:
 ///
 ///     youngest ─older→ … ─older→ eldest ─older→ youngest         newer: the other way round
 template <platform P>
 struct node_ring {
   static node_handle eldest(node_handle youngest) { return P::node(youngest).newer.get(); }
 
-  /// Returns the youngest, as all operations that change a list.
+  /// Returns the youngest node, as all operations that change a list do.
   static node_handle add(node_handle youngest, node_handle h) {
     P::node(h).older.set(h);
     P::node(h).newer.set(h);
     return join(youngest, h);
   }
 
-  /// All nodes of `after` must be younger than those of `before`.
+  /// Joins two lists. All nodes of `after` must be younger than those of `before`.
   static node_handle join(node_handle before, node_handle after) {
     if (before == no_node) return after;
     if (after == no_node) return before;
@@ -71,15 +72,15 @@ void graft(typename P::template atomic<node_handle>& tail, node_handle mine, nod
   if (next == no_node) {
     node_handle expected = mine;
     // Release: the last node's `next` is no_node before the next arrival finds the node in the tail and writes its
-    // link. mcscr.hpp (3) has the argument. The tail was this thread's node: no acquire.
+    // link. mcscr.hpp (3) has the argument. No acquire: the tail was this thread's own node.
     if (tail.compare_exchange_strong(expected, c.last, std::memory_order_release, std::memory_order_relaxed)) return;
     next = W::await_soon(P::node(mine).next, [](node_handle h) { return h != no_node; });
   }
   P::node(c.last).next.store(next, std::memory_order_relaxed);  // made visible by the grant
 }
 
-/// Home and the list of remote threads, in one word: a member, or one that the lock provides. No thread on the list is
-/// at home.
+/// Home and the list of remote threads, in one word, which is a member or is provided by the lock. No thread on the
+/// list runs on the home node.
 ///
 ///     bits 0–23   the youngest remote thread's node, 0: none       bits 24–31   home
 ///
@@ -92,19 +93,20 @@ class remote_threads {
   constexpr remote_threads() = default;
   constexpr explicit remote_threads(Word word) : word_(word) {}
 
-  /// By an arriving thread, before it writes the link by which other threads reach its node.
+  /// Records the NUMA node of an arriving thread, which calls this before it writes the link by which others reach its
+  /// node.
   static void record_numa_node(node_handle mine) {
     P::node(mine).mark.store(P::numa_node(), std::memory_order_relaxed);
   }
 
   bool empty() const { return youngest() == no_node; }
   std::uint32_t home() const { return word_.get() >> handle_bits; }
-  /// For the first node of a queue: no thread is remote, and home is where this one runs.
+  /// Called for the first node of a queue: empties the list and makes the NUMA node of this thread home.
   void begin(node_handle first) { set(no_node, numa_node_of(first)); }
   bool is_remote(node_handle h) const { return numa_node_of(h) != home(); }
 
-  /// Moves remote threads from the queue's front to the list, while there is a known successor, and a few at most:
-  /// constant time. Returns the node that is then in front.
+  /// Moves remote threads from the queue's front to the list while the front has a known successor: at most
+  /// `most_culled`, so in constant time. Returns the node that is in front afterwards.
   node_handle cull(node_handle front) {
     for (unsigned i = 0; i < most_culled && is_remote(front); i++) {
       const node_handle behind = P::node(front).next.load(std::memory_order_acquire);
@@ -115,8 +117,9 @@ class remote_threads {
     return front;
   }
 
-  /// The next owner: `front`, unless it is remote and the last node of the queue. Then home moves: to the NUMA node of
-  /// `front` if the list is empty, otherwise to that of the list's eldest thread; the threads there go before `front`.
+  /// Returns the next owner: `front`, unless it is remote and the last node of the queue. In that case home moves: to
+  /// the NUMA node of `front` if the list is empty, otherwise to that of the list's eldest thread, and the listed
+  /// threads of that NUMA node go before `front`.
   node_handle next_owner(node_handle front) {
     if (!is_remote(front) || P::node(front).next.load(std::memory_order_relaxed) != no_node) return front;
     if (empty()) {
@@ -130,8 +133,8 @@ class remote_threads {
 
   /// Moves home to the NUMA node of the eldest remote thread. Takes all threads of that NUMA node off the list, in the
   /// order in which they joined it. `residents`: a list of threads at the old home; they are remote now, and go to the
-  /// end of the list. Walks over the list: the caller ensures that this is rare, or that the list is empty after as
-  /// many changes as there are nodes.
+  /// end of the list. The call walks over the whole list: the caller ensures that calls are rare, or that the list is
+  /// empty after as many calls as there are NUMA nodes.
   node_chain change_home(node_handle residents = no_node) {
     const node_handle end = youngest();
     node_handle left = end, h = node_ring<P>::eldest(end);
@@ -154,13 +157,14 @@ class remote_threads {
     return moved;
   }
 
-  /// As successor_or_free() of hand_over.hpp, for a queue without other lists. One call in `period` moves home.
+  /// As successor_or_free() of hand_over.hpp, for a queue without other lists. On average one call in `period` moves
+  /// home.
   node_handle successor_or_free(typename P::template atomic<node_handle>& tail, node_handle mine,
                                 std::uint32_t period) {
     return successor_or_free(tail, mine, [period] { return P::bernoulli(period); });
   }
 
-  /// The same; home moves if `is_due()`.
+  /// The same, but home moves if `is_due()` returns true.
   template <class Due>
     requires std::is_invocable_r_v<bool, Due>
   node_handle successor_or_free(typename P::template atomic<node_handle>& tail, node_handle mine, Due is_due) {

@@ -105,12 +105,12 @@ struct wait_limits {
   std::uint32_t sleep = 50000;  ///< sleep: between two loads. Chosen, not measured
 };
 
-/// The key under which sleepers on a word are found.
+/// Names a word for wake(): the key under which its sleepers are found.
 struct wake_key {
   void* word;
 };
 
-/// Not a handle: take_inflated() has enlarged the pool and has taken no state.
+/// Returned by take_inflated() in place of a handle: it has enlarged the pool and has taken no state.
 inline constexpr std::uint32_t retake_inflated = ~std::uint32_t{0};
 
 /// The object that a handle of take_inflated() names.
@@ -131,8 +131,7 @@ namespace pacing {
 enum class by : std::uint8_t {
   polling,                ///< pauses; with a limit it offers its CPU to others after about a microsecond
   yielding,               ///< gives its CPU away
-  polling_then_yielding,  ///< polls for about a microsecond, then gives its CPU away: for waits that are short unless the
-                          ///< awaited thread has lost its CPU
+  polling_then_yielding,  ///< polls for about a microsecond, then gives its CPU away: for waits that are usually short
   sleeping,               ///< sleeps for a fixed time; nothing wakes it
   monitoring,             ///< an instruction that waits for the word to be written, where the processor has one
 };
@@ -152,7 +151,7 @@ struct endless<by::sleeping> {
   std::uint64_t period;
 };
 
-// The policies that a platform provides. Without a limit and with one:
+// The policies that a platform provides. With and without a limit:
 inline constexpr endless<by::polling> polling{};
 // Without a limit:
 inline constexpr endless<by::polling_then_yielding> polling_then_yielding{};
@@ -336,7 +335,7 @@ struct words<P, true> {
       }, "a platform needs admitted(lock)");
 };
 
-/// Its instantiation reports the missing operations.
+/// An instantiation of this class reports the operations that P lacks.
 template <class P>
 struct complete : words<P> {
   static constexpr bool looked_through = true;
@@ -350,7 +349,7 @@ struct sample_lock {};
 
 }  // namespace platform_contract
 
-// Optional parts, for conditions: false is no error.
+// The optional parts, as concepts for use in conditions: a platform without one gives false, not an error.
 
 template <class P>
 concept offers_tables = requires {
@@ -438,7 +437,7 @@ struct owner_tags {
 
 }  // namespace platform_contract
 
-// For the heads of templates: a missing operation is a compile error that names it.
+// These concepts are for template heads: a missing operation is a compile error that names it.
 
 template <class P>
 concept platform = platform_contract::complete<P>::looked_through;

@@ -2,16 +2,16 @@
 // wait() is the loop of a waiting thread for libusher.so, usher/semaphore.hpp and the checker; the caller provides the
 // sleep.
 //
-// Source: Dice, "Malthusian Locks" (EuroSys 2017), §6.11 (an explicit list, the probability to append).
-// Guarantees: credits are neither lost nor made. release() never waits for another thread and takes no node, so it may
-// be called from a signal handler; it does not touch the semaphore after its first wake-up, so a woken thread may
-// destroy the semaphore. An arriving thread takes a free credit although others wait: so a semaphore used as a mutex
-// does not pay a thread switch for each credit. A notified waiter that finds no credit goes back to the head of the
-// list; if it has waited for 1 ms, the next release hands its credit to it, unless a thread that keeps trying takes the
-// credit between the two steps of that. The head is admitted with probability one (not so a waiter further down a list
-// that is mostly last in, first out). Waiters with a real-time priority come first, by priority: waiter_list.hpp;
-// "head" means the head of a class of equals.
-// Cost: release and acquire one compare-and-swap each while there are no waiters.
+// Source: Dice, "Malthusian Locks" (EuroSys 2017), §6.11 (an explicit list, the probability to append). Guarantees:
+// credits are neither lost nor made. release() never waits for another thread and takes no node, so it may be called
+// from a signal handler; it does not touch the semaphore after its first wake-up, so a woken thread may destroy the
+// semaphore. An arriving thread takes a free credit although others wait: so a semaphore used as a mutex does not pay a
+// thread switch for each credit. A notified waiter that finds no credit goes back to the head of the list; if it has
+// waited for 1 ms, the next release hands its credit to it, unless a thread that keeps trying takes the credit between
+// the release's addition and the hand-over. The head is admitted with probability one (not so a waiter further down a
+// list that is mostly last in, first out). Waiters with a real-time priority come first, by priority: waiter_list.hpp;
+// "head" means the head of a class of equals. Cost: release and acquire one compare-and-swap each while there are no
+// waiters.
 //
 // The word, 64 bits:
 //
@@ -24,13 +24,13 @@
 // So a release that finds the list locked adds its credit and returns. A notified waiter that takes a credit
 // dispatches, too.
 //
-// A release holds the list's lock only while there is a waiter in the list, or off it and not yet woken: a thread
-// inside acquire(), because of which the semaphore must not be destroyed.
+// A release holds the list's lock only while some waiter is in the list, or has been taken off it and not yet been
+// woken. That waiter's thread is inside acquire(), so the semaphore must not be destroyed meanwhile.
 //
 // A waiter may leave by time-out, signal handler or cancellation while a release is notifying it. Its state at that
 // moment decides which thread takes the credit:
 //
-//     in the list           none has been assigned; leave() takes the waiter off, and dispatches for a credit that was
+//     in the list           it has no credit; leave() takes the waiter off, and dispatches for a credit that was
 //                           added while it had the list's lock
 //     off it, not yet told  leave() waits for the state, which the dispatching thread is about to write
 //     notified              the waiter takes a free credit if there is one, and the wait succeeds; else it subtracts
@@ -60,13 +60,14 @@ class semaphore_core {
  public:
   static constexpr std::uint32_t max = 0x7fffffff;
 
-  /// One waiting thread. Its address is fixed until acquiring has ended.
+  /// The node of one waiting thread. It must not move until the thread's acquire has ended.
   struct waiter {
     enum : std::uint32_t { waiting, notified, granted };
 
     typename P::template atomic<std::uint32_t> state{waiting};  ///< where it sleeps
     typename P::template plain<waiter*> next, prev;
-    // Protected by the list's lock; after the waiter has been woken, its own.
+    // These members are protected by the list's lock. Once the waiter has been woken, only its own thread accesses
+    // them.
     waiter_rank<P> rank;
     typename P::template plain<std::uint32_t> queued;
     typename P::template plain<std::uint32_t> wants_handoff;  ///< the next credit is to be handed to it
@@ -90,7 +91,7 @@ class semaphore_core {
     return false;
   }
 
-  /// Adds a credit. False if there are `max` already.
+  /// Adds a credit. Returns false if there are `max` credits already.
   bool release() {
     std::uint64_t seen = word_.load(order::relaxed);
     for (;;) {
@@ -111,7 +112,7 @@ class semaphore_core {
     }
   }
 
-  /// Adds n credits in one step, as far as there are not more than `max` then.
+  /// Adds n credits in one step, or as many as make `max` in all.
   void release(std::uint32_t n) {
     std::uint64_t seen = word_.load(order::relaxed);
     for (;;) {
@@ -139,9 +140,9 @@ class semaphore_core {
     cancel  ///< the thread is cancelled: it must not keep a credit
   };
 
-  /// Waits for a credit, after try_acquire() has failed. True: it has one. `sleep()` sleeps while `me.state` is
-  /// `waiting`, and returns the reason for which it returned. Where a cancellation does not return from it, the clean-up
-  /// handler calls withdraw().
+  /// Waits for a credit after try_acquire() has failed. Returns true if the thread has one. `sleep()` sleeps while
+  /// `me.state` is `waiting`, and returns the reason for which it returned. If a cancellation ends the thread within
+  /// `sleep()`, the clean-up handler must call withdraw().
   template <class Sleep>
   bool wait(waiter& me, append_probability probability, Sleep sleep) {
     if (enter(me, probability)) return true;
@@ -163,14 +164,15 @@ class semaphore_core {
     }
   }
 
-  /// Ends a cancelled thread's wait: a credit that it got meanwhile goes back, to the next waiter if there is one.
+  /// Ends a cancelled thread's wait. If the thread got a credit meanwhile, releases it, for the next waiter if there is
+  /// one.
   void withdraw(waiter& w) {
     if (leave(w)) release();
   }
 
   // The steps of wait().
 
-  /// True: took a credit. False: the waiter is in the list, and sleeps while its state is waiting.
+  /// Returns true if it took a credit. False: the waiter has joined the list, and sleeps while its state is `waiting`.
   bool enter(waiter& w, append_probability probability) {
     w.since.set(P::now());
     w.rank.begin((word_.load(order::relaxed) & some_wait) != 0);
@@ -179,7 +181,8 @@ class semaphore_core {
     return take_or_queue(w, 0, at_tail);
   }
 
-  /// The waiter's state is not waiting any more. True: it has a credit. False: it is in the list again.
+  /// Called when the waiter's state is not `waiting` any more. Returns true if the waiter has a credit, false if it is
+  /// in the list again.
   bool arrive(waiter& w) {
     if (w.state.load(order::relaxed) == waiter::granted) return true;
     if (take_notified(w)) return true;
@@ -192,9 +195,8 @@ class semaphore_core {
     return take_or_queue(w, arrival, false);
   }
 
-  /// Ends the waiting for a credit. True if there was a credit for the waiter, which has it. After a fork in a signal
-  /// handler of the waiter's thread, the child's copy has the credit that it had been handed before the fork, and no
-  /// other.
+  /// Ends the wait. Returns true if there was a credit for the waiter: the waiter has taken it. If a signal handler of
+  /// the waiter's thread has forked, the waiter in the child has a credit only if one was handed to it before the fork.
   bool leave(waiter& w) {
     if (left_by_fork(w)) return w.state.load(order::acquire) == waiter::granted;
     lock_list();
@@ -215,7 +217,7 @@ class semaphore_core {
     return false;
   }
 
-  /// The waiter entered before a fork: no release of this process will find it.
+  /// Whether the waiter entered before a fork: then no release of this process finds it.
   bool left_by_fork(const waiter& w) const { return w.epoch.get() != my_epoch(); }
 
  private:
@@ -228,14 +230,15 @@ class semaphore_core {
   static std::uint64_t coming(std::uint64_t w) { return w / one_coming & most_coming; }
   static std::uint64_t my_epoch() { return std::uint64_t{P::fork_epoch()} * one_epoch; }
   static bool stale(std::uint64_t w) { return w / one_epoch != my_epoch() / one_epoch; }
-  /// The word without the waiters of the parent process.
+  /// The word for a child: its credits, without the waiters of the parent process.
   static std::uint64_t renewed(std::uint64_t w) { return my_epoch() | credits(w); }
 
   static bool needs_dispatch(std::uint64_t w) {
     return (w & some_wait) != 0 && (w & locked) == 0 && credits(w) > coming(w);
   }
 
-  /// The amount that a notified waiter which has arrived subtracts. 0 after a fork: the child's word does not count it.
+  /// The amount that a notified waiter subtracts from the word when it looks for a credit: one from "coming". 0 after a
+  /// fork, because the child's word does not count the waiter.
   std::uint64_t arrived(const waiter& w) const { return left_by_fork(w) ? 0 : one_coming; }
 
   /// For a notified waiter: takes a free credit if there is one.
@@ -255,7 +258,7 @@ class semaphore_core {
     return false;
   }
 
-  /// Takes a credit, or joins the list. The caller holds the list's lock; this unlocks it.
+  /// Takes a credit, or joins the list. The caller holds the list's lock; the function unlocks it.
   bool take_or_queue(waiter& w, std::uint64_t arrived, bool at_tail) {
     std::uint64_t seen = word_.load(order::relaxed);
     for (;;) {
@@ -280,7 +283,7 @@ class semaphore_core {
     return false;
   }
 
-  /// Returns the fork epoch under which it is locked, in its place in the word.
+  /// Locks the list. Returns the fork epoch, at its place in the word.
   std::uint64_t lock_list() {
     std::uint64_t seen = word_.load(order::relaxed);
     for (;;) {
@@ -329,7 +332,7 @@ class semaphore_core {
       (last != nullptr ? last->next.set(w) : void(first = w));
       last = w;
     }
-    // The semaphore may be gone from here.
+    // The semaphore is not touched from here on: a woken thread may destroy it.
     while (first != nullptr) {
       waiter& w = *first;
       first = w.next.get();

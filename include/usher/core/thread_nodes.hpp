@@ -6,22 +6,23 @@
 
 namespace usher::inline v1 {
 
-/// Nodes from the calling thread's record. give() returns a node there, whichever thread calls it; or, where nodes have
-/// no home, to the caller's record.
+/// take() gets a node from the calling thread's record. give() returns the node to that record, whichever thread calls
+/// it; on a platform where nodes belong to no record, to the caller's.
 template <platform P>
 struct home_nodes {
   static node_handle take() { return P::take_node(); }
   static void give(node_handle h) { P::give_node(h); }
 };
 
-/// The same for locks whose nodes change hands: a thread caches the node that it ends with for its next acquisition.
+/// The same for locks whose nodes change hands: a thread caches the node that it has after an unlock, for its next
+/// acquisition.
 template <platform P>
 struct kept_nodes {
   static node_handle take() { return P::cached_node(); }
   static void give(node_handle h) { P::cache_node(h); }
 };
 
-/// Supplies the nodes to a lock whose operations take one, and stores the owner's node beside it.
+/// Wraps a lock whose operations take a node: supplies the nodes, and stores the owner's node beside the lock.
 template <platform P, class Lock>
 class with_thread_nodes {
  public:
@@ -69,8 +70,8 @@ class with_thread_nodes {
   typename P::template plain<node_handle> holder_;
 };
 
-/// The same for a lock with two interfaces, lock(node) for regulars and lock() for guests. A thread is a regular if it
-/// can have a node, otherwise a guest; or it asks to be a guest.
+/// As with_thread_nodes, for a lock with two interfaces, lock(node) for regulars and lock() for guests. A thread is a
+/// guest if it gets no node or asks to be a guest, otherwise a regular.
 template <platform P, class Lock>
 class admits_guests {
  public:

@@ -38,8 +38,8 @@ void park_until_locked(Word& word) {
   while (word.exchange(contended, std::memory_order_acquire) != free) P::park(word, contended, every_sleeper);
 }
 
-/// The same for about `ns` nanoseconds at most. A thread that gives up has just set a held word to `contended`, so a
-/// wake-up that it has consumed is repeated by the next unlock.
+/// As park_until_locked(), for about `ns` nanoseconds at most. A thread that gives up has just set a held word to
+/// `contended`: so if it has consumed a wake-up, the next unlock sends another.
 template <platform P, class Word>
 bool park_until_locked_for(Word& word, std::uint64_t ns) {
   for (const std::uint64_t since = P::now();;) {

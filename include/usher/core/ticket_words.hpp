@@ -3,8 +3,8 @@
 //     ticket   bits 31…1: the next number to be given out    bit 0: unused, 0
 //     grant    bits 31…1: the number now served              bit 0: `asleep`: a waiter on grant sleeps or is about to
 //
-// Numbers wrap; comparisons are on differences. The lock is free when both numbers are equal, and waiters are
-// ticket − grant − 1. At most 2^31 − 1 threads may wait.
+// Numbers wrap; comparisons are on differences. The lock is free when both numbers are equal; otherwise the number of
+// waiters is ticket − grant − 1. At most 2^31 − 1 threads may wait.
 #pragma once
 
 #include <atomic>
@@ -46,11 +46,11 @@ bool try_lock(Word& ticket, Word& grant) {
   return ticket.compare_exchange_strong(next, next + one, std::memory_order_relaxed, std::memory_order_relaxed);
 }
 
-/// Sleeps until the mark or the number of `grant` changes from `seen`. May return spuriously.
+/// Sleeps until the number or the mark `asleep` in `grant` differs from `seen`. May return spuriously.
 template <platform P, class Word>
 void park_on(Word& grant, std::uint32_t seen, std::uint32_t mask) {
-  // Even if the mark is set already: an owner that clears it thereby acquires every sleeper's ticket, not only the
-  // first one's. acq_rel: the mark is ordered after this thread's ticket.
+  // Each sleeper sets the mark, even if it is set already: so an owner that clears the mark has acquired every
+  // sleeper's ticket, not only the first one's. acq_rel orders the mark after this thread's ticket.
   if (!grant.compare_exchange_strong(seen, seen | asleep, std::memory_order_acq_rel, std::memory_order_relaxed)) return;
   P::park(grant, seen | asleep, mask);
 }
@@ -89,7 +89,7 @@ class front_end {
  public:
   bool try_lock() { return ticket_words::try_lock(ticket_, grant_); }
 
-  /// For tests: a free lock goes on counting from n.
+  /// For tests: sets both numbers of a free lock to n.
   void count_from(std::uint32_t n) {
     ticket_.store(n * one, std::memory_order_relaxed);
     grant_.store(n * one, std::memory_order_relaxed);
@@ -107,7 +107,7 @@ class front_end {
     return number(grant_.load(std::memory_order_acquire)) == mine;
   }
 
-  /// Asked by the holder: the number after its own.
+  /// Called by the holder: the number after its own.
   std::uint32_t following() const { return number(grant_.load(std::memory_order_relaxed)) + one; }
 
   /// How many unlocks until `mine` is served.

@@ -66,18 +66,17 @@ class timed_waiter_count {
     return (timed_waiters.load(std::memory_order_relaxed) & ~(users | in_a_row)) != 0;
   }
 
-  /// The first step of an unlock where there is an owner tag: clears the tag, then returns has_waiters().
+  /// The first step of an unlock if the lock has an owner tag: clears the tag, then returns has_waiters().
   static bool clear_tag_and_check(word& tag, const word& timed_waiters) {
     tag.store(0, std::memory_order_relaxed);  // ordered before the release by the lock's own release
     P::fence_light();                         // (3)
     return has_waiters(timed_waiters);
   }
 
-  /// Of a value that was read while the lock was not in use: whether it shows no waiter, no user and no requeued
-  /// thread.
+  /// Whether a value that was read while the lock was not in use shows no waiter, no user and no requeued thread.
   static constexpr bool is_idle(std::uint32_t timed_waiters) { return (timed_waiters & ~(served | in_a_row)) == 0; }
 
-  // By the owner only. Relaxed: the requeued threads that the bit stands for are protected by the lock.
+  // Only the owner calls these three. Relaxed: the lock protects the list of requeued threads for which the bit stands.
   static void set_requeued(word& timed_waiters) { timed_waiters.fetch_or(requeued, std::memory_order_relaxed); }
   static bool has_requeued(const word& timed_waiters) {
     return (timed_waiters.load(std::memory_order_relaxed) & requeued) != 0;
@@ -92,7 +91,7 @@ class timed_waiter_count {
     const std::uint32_t seen = timed_waiters.load(std::memory_order_relaxed);
     return (seen & count) != 0 && (seen & served) == 0;
   }
-  // By the owner, which hands the held lock to a requeued thread in place of unlock().
+  // For the owner, when it hands the held lock to a requeued thread instead of calling unlock().
   /// Whether there have been seven such hand-overs in a row.
   static bool is_due(const word& timed_waiters) {
     return (timed_waiters.load(std::memory_order_relaxed) & in_a_row) == in_a_row;
@@ -107,9 +106,9 @@ class timed_waiter_count {
       P::backoff(0);
   }
 
-  // Users: threads that unlock to wait on a condition variable and will lock again. By the owner only; other threads
-  // may change the rest of the word meanwhile.
-  /// False: the count is at its limit, and this thread is not counted.
+  // Users are threads that unlock to wait on a condition variable and will lock again. Only the owner changes their
+  // number; other threads may change the rest of the word meanwhile.
+  /// Counts the calling thread as a user. Returns false, without counting it, if the count is at its limit.
   static bool add_user(word& timed_waiters) {
     if ((timed_waiters.load(std::memory_order_relaxed) & users) == users) return false;
     timed_waiters.fetch_add(one_user, std::memory_order_relaxed);
@@ -120,8 +119,8 @@ class timed_waiter_count {
     return (timed_waiters.load(std::memory_order_relaxed) & users) != 0;
   }
 
-  /// Waits for `lock` until `remaining()` (nanoseconds) is 0. True if the caller now holds it. If `remaining` is a
-  /// deadline by which the platform can sleep, a step of its clock is noticed at once.
+  /// Waits for `lock` until `remaining()`, in nanoseconds, is 0. Returns true if the caller holds the lock. If the
+  /// platform can sleep until the deadline `remaining` (park_until), the sleep follows steps of the deadline's clock.
   template <class Lock, class Remaining>
   static bool lock(Lock& lock, word& timed_waiters, Remaining remaining, const word* tag = nullptr) {
     if (!join(timed_waiters)) return try_now_and_then(lock, remaining);
@@ -143,7 +142,7 @@ class timed_waiter_count {
         nap = first_nap;
       }
       if (lock.try_lock()) {
-        // The lock was free, so no grant is pending: it would mean that the lock is held.
+        // No grant is pending: the lock was free, and a granted lock is held.
         timed_waiters.fetch_sub(1, std::memory_order_relaxed);
         return true;
       }
@@ -183,7 +182,8 @@ class timed_waiter_count {
       } else {
         if (tag != nullptr)
           tag->store(unknown_owner, std::memory_order_relaxed);  // the lock stays held; its next owner is not known
-        // (1) release: pairs with (2). From here on the word may be gone with the lock: the wake-up is by key.
+        // (1) release: pairs with (2). From here on the next owner may destroy the lock and this word, so the wake-up
+        // uses the key.
         if (timed_waiters.compare_exchange_strong(seen, seen | granted | served, std::memory_order_release,
                                                   std::memory_order_relaxed))
           return P::wake(key, every_sleeper, 1);
@@ -199,7 +199,7 @@ class timed_waiter_count {
   static constexpr std::uint64_t first_nap = 200000;  // ns; as next_nap(): chosen, not measured
   static std::uint64_t next_nap(std::uint64_t nap) { return nap < 5000000 ? 2 * nap : 10000000; }
 
-  /// False: the count of timed waiters is at its limit.
+  /// Counts the caller as a timed waiter. Returns false if the count is at its limit.
   static bool join(word& timed_waiters) {
     std::uint32_t seen = timed_waiters.load(std::memory_order_relaxed);
     while ((seen & count) != P::count_limit(count)) {
@@ -211,7 +211,8 @@ class timed_waiter_count {
     return false;
   }
 
-  /// For a waiter that is not counted: it is neither granted the lock nor woken.
+  /// The wait of a thread that could not be counted: no unlock grants it the lock or wakes it, so it tries at
+  /// intervals.
   template <class Lock, class Remaining>
   [[gnu::cold]] static bool try_now_and_then(Lock& lock, Remaining remaining) {
     for (std::uint64_t nap = first_nap; !lock.try_lock(); nap = next_nap(nap)) {
@@ -228,8 +229,8 @@ class timed_waiter_count {
                                                  std::memory_order_relaxed);
   }
 
-  /// Gives up, unless the lock has just been granted. `saw_freed`: this waiter has cleared `freed`, and has seen no
-  /// owner tag since.
+  /// Ends the wait of a thread that gives up. Returns true if the lock has just been granted to it. `saw_freed`: this
+  /// waiter has cleared `freed`, and has seen no owner tag since.
   static bool leave(word& timed_waiters, bool saw_freed) {
     const wake_key key = P::key_of(timed_waiters);
     for (std::uint32_t seen = timed_waiters.load(std::memory_order_relaxed);; P::backoff(0)) {
@@ -240,7 +241,7 @@ class timed_waiter_count {
       }
       const bool passes_on = saw_freed && (seen & count) > 1;
       const std::uint32_t then = (seen - 1) | (passes_on ? freed : 0);
-      // (5) release: `freed` is passed on, with the cleared tag that it was set after.
+      // (5) release: if this sets `freed` again, it also publishes the cleared tag that preceded `freed`.
       if (timed_waiters.compare_exchange_strong(seen, then, std::memory_order_release, std::memory_order_relaxed)) {
         if (passes_on) P::wake(key, every_sleeper, 1);
         return false;

@@ -13,7 +13,8 @@ inline bool is_time(const timespec& t) {
   return t.tv_nsec >= 0 && t.tv_nsec < 1000000000;
 }
 
-/// Nanoseconds until `t` on that clock; 0 if it has passed; at most a year, after which the caller asks again.
+/// Returns the nanoseconds until `t` on that clock: 0 if it has passed, at most a year, after which the caller asks
+/// again.
 inline std::uint64_t nanoseconds_until(clockid_t clock, const timespec& t) {
   timespec now;
   clock_gettime(clock, &now);

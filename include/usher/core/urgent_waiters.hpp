@@ -8,8 +8,8 @@
 // thread. So no free word has a node in it: an urgent thread that finds the lock free takes it, and an unlock frees it
 // by a compare-and-swap that fails if a node has been pushed. Only the owner removes nodes, at any place of the stack,
 // so the top needs no version number; a thread that reads the top by acquire sees all below (lifo.hpp has the
-// argument). A hand-over walks over all urgent waiters. A program without real-time threads pays for one question where
-// a thread goes to sleep.
+// argument). A hand-over walks over all urgent waiters. A program without real-time threads pays for one query of the
+// priority before each sleep.
 //
 //     word      bit 0 held · bits 1–7 the lock's own · bits 8–31 the node of the latest urgent waiter
 //
@@ -21,7 +21,7 @@
 
 namespace usher::inline v1 {
 
-/// The word, and the operations on the stack in it.
+/// The lock's word, and the operations on the stack of urgent waiters in it.
 template <platform_with_priorities P, class W>
 class urgent_waiters {
  protected:
@@ -54,9 +54,9 @@ class urgent_waiters {
     P::give_node(mine);  // the granting thread does not touch it again
   }
 
-  /// By the owner, while the stack is not empty: removes the node of the highest priority, of several the eldest, which
-  /// is the lowest. The lock stays held, and belongs to that node's thread once the node is granted. Clears the bits
-  /// `lost` of the word, which are this thread's.
+  /// Called by the owner while the stack is not empty. Removes the node of the highest priority, of several such nodes
+  /// the eldest, which is the lowest in the stack. The lock stays held, and belongs to that node's thread once the node
+  /// is granted. Clears the bits `lost` of the word, which belong to this thread.
   [[gnu::cold, gnu::noinline]] node_handle take_urgent(std::uint32_t lost) {
     // (5) acquire, and below on failure: pairs with (4).
     std::uint32_t seen = outer_.load(std::memory_order_acquire);
@@ -70,7 +70,7 @@ class urgent_waiters {
         }
       const node_handle then_top = best == top ? link(best) : top;
       const std::uint32_t then = then_top * urgent | (seen & state_bits & ~lost);
-      // No release: this admits no thread, the grant does.
+      // No release: the grant admits the next owner, not this operation.
       if (then != seen &&
           !outer_.compare_exchange_strong(seen, then, std::memory_order_acquire, std::memory_order_acquire))
         continue;  // another urgent waiter has come, perhaps of a higher priority

@@ -56,8 +56,8 @@ struct owner_tags {
   using word = typename P::template atomic<std::uint32_t>;
   static constexpr std::uint32_t none = 0, unknown = timed_waiter_count<P>::unknown_owner, requeueing = 2;
 
-  /// Replaces the tag of the thread that locked the mutex: the caller does the unlock from then on. False: the mutex is
-  /// free.
+  /// Replaces the tag of the mutex's owner by `unknown`: from then on the caller may unlock the mutex. Returns false if
+  /// the mutex is free.
   static bool claim_owner(word& tag) {
     std::uint32_t seen = tag.load(std::memory_order_relaxed);
     for (;;) {
@@ -127,15 +127,15 @@ class morphing_mutex {
     release(w);
   }
 
-  /// By the owner, or after claim_owner().
+  /// Unlocks the mutex. Called by the owner, or by a thread for which claim_owner() was true.
   static void release(Words w) {
     if (timed_waiters::clear_tag_and_check(w.owner_tag(), w.timed())) [[unlikely]]
       return release_to_others(w);
     w.lock().unlock();
   }
 
-  /// Requeues a chain of selected waiters to their mutex. False if it is not certain that the caller owns the mutex;
-  /// nothing has changed then.
+  /// Requeues a chain of selected waiters to their mutex. Returns false, and changes nothing, if it is not certain that
+  /// the caller owns the mutex.
   static bool requeue(Words w, waiter& chain) {
     if (!w.may_requeue()) return false;
     const std::uint32_t me = P::owner_tag();
@@ -177,7 +177,8 @@ class morphing_mutex {
     if (tags::claim_owner(w.owner_tag())) release(w);
   }
 
-  /// The owner tag is `none`, but the caller owns the mutex.
+  /// The rest of an unlock if there are requeued threads or timed waiters. The owner tag is `none` already, but the
+  /// caller still owns the mutex.
   [[gnu::cold, gnu::noinline]] static void release_to_others(Words w) {
     waiter* first = nullptr;
     if (timed_waiters::has_requeued(w.timed())) {
@@ -195,7 +196,7 @@ class morphing_mutex {
     }
     auto&& lock = w.lock();
     timed_waiters::unlock(lock, w.timed(), &w.owner_tag());
-    // The mutex may be gone; requeued threads are not, for they need it.
+    // Another thread may have destroyed the mutex by now. `first` still exists: its thread sleeps until it is granted.
     if (first != nullptr) queue::grant(*first);
   }
 
@@ -205,16 +206,16 @@ class morphing_mutex {
     now         ///< it is handed the mutex
   };
 
-  /// The treatment of the first requeued thread by an unlock. A lock that restricts concurrency keeps requeued threads
-  /// asleep, too, for 1 ms: the last unlock that is expected within it wakes the thread. So the thread waits at most 1
-  /// ms or one critical section longer than one that locks the mutex now. A thread with a real-time priority is woken
-  /// at once.
+  /// Decides what an unlock does with the first requeued thread. A lock that restricts concurrency keeps requeued
+  /// threads asleep, too, for 1 ms: the last unlock that is expected within this time wakes the thread. So the thread
+  /// waits at most 1 ms or one critical section longer than a thread that locks the mutex now. A thread with a
+  /// real-time priority is woken at once.
   ///
   /// A lock that hands over to threads that have waited long (one with unlock_is_due()) does so with requeued threads,
   /// too. No thread can have the mutex while the new owner wakes up; so this is done where critical sections are much
-  /// longer than a wake-up, or where a condition variable selected the thread 4 ms ago. Not more than seven times in a
-  /// row while threads at the lock itself have waited long: otherwise threads that signal each other again and again
-  /// could keep the mutex among themselves.
+  /// longer than a wake-up, or where a condition variable selected the thread 4 ms ago. It is done at most seven times
+  /// in a row while threads at the lock itself have waited long: otherwise threads that signal each other again and
+  /// again could keep the mutex among themselves.
   static turn turn_of(Words w, waiter& first) {
     auto&& lock = w.lock();
     if constexpr (requires { lock.has_certain_successor(); }) {
@@ -234,9 +235,9 @@ class morphing_mutex {
     }
   }
 
-  /// First use, or first use after a fork: the threads that waited in the queue, and the thread that was about to leave
-  /// it, do not exist in the child. The owner keeps the mutex: either it is the thread that forked, or the mutex stays
-  /// locked for good, as with the C library.
+  /// Makes the mutex valid at its first use, or at its first use after a fork. The threads that waited in the queue,
+  /// and the thread that was about to leave it, do not exist in the child. The owner keeps the mutex: either it is the
+  /// thread that forked, or the mutex stays locked for good, as with the C library.
   [[gnu::cold, gnu::noinline]] static void renew(Words w) {
     const std::uint32_t now = P::fork_epoch();
     const std::uint32_t busy = now | 0x80000000u;  // epochs count up from 1
@@ -254,7 +255,7 @@ class morphing_mutex {
             pacing::polling_then_yielding);
       } else if (w.epoch().compare_exchange_strong(seen, with(busy), std::memory_order_acq_rel,
                                                    std::memory_order_acquire)) {
-        // The owner tag is not written here: a fork in the middle of this must leave it as it was.
+        // renew() does not write the owner tag: a fork in the middle of renew() must leave the tag as it was.
         w.timed().store(0, std::memory_order_relaxed);
         w.forget_requeued();
         w.reset_lock();
@@ -282,7 +283,7 @@ struct requeue_words {
   }
 };
 
-/// A view of such a mutex. It is not made anew in the child of a fork.
+/// The view of a lock and its requeue_words, for morphing_mutex. The mutex is not made anew in the child of a fork.
 template <platform_with_owner_tags P, class Lock>
 struct embedded_mutex {
   using waiter = requeued_waiter<P>;
@@ -297,7 +298,7 @@ struct embedded_mutex {
   bool may_requeue() const { return words != nullptr; }
 };
 
-/// A lock with such words beside it, to which basic_condition_variable requeues.
+/// A lock with requeue_words beside it: a mutex to which basic_condition_variable requeues threads.
 template <platform_with_owner_tags P, class Lock>
 class requeue_mutex {
  public:
@@ -309,7 +310,7 @@ class requeue_mutex {
   void lock() { operations::lock(view()); }
   [[nodiscard]] bool try_lock() { return operations::try_lock(view()); }
   void unlock() { operations::unlock(view()); }
-  /// `remaining()`: nanoseconds left. False: time has run out.
+  /// `remaining()` returns the nanoseconds until the time-out. Returns false if the time has run out.
   template <class Remaining>
   [[nodiscard]] bool lock_while_time(Remaining remaining) {
     return operations::lock_until(view(), remaining);
@@ -326,7 +327,8 @@ class requeue_mutex {
   requeue_words<P> words_;
 };
 
-/// Such a mutex as a Target of condition_wait.hpp; null if it has no such words: then its threads are woken.
+/// A mutex as the Target of condition_wait.hpp. `words` is null if the mutex has no requeue_words: then its threads are
+/// woken, not requeued.
 template <platform_with_owner_tags P>
 struct embedded_target {
   struct no_lock {};

@@ -47,14 +47,15 @@ namespace usher::inline v1 {
 template <platform_with_priorities P>
 class wait_queue {
  public:
-  /// One waiting thread. Its address is fixed until it has been granted or has left, and has departed.
+  /// The node of one waiting thread. It must not move until the thread has been granted or has left, and has departed.
   struct waiter {
     enum : std::uint32_t { waiting, leaving, selected, granted, handed_over };
     enum : std::uint32_t { forwarding_none, forwarding_armed, forwarding_leaving, forwarding_detached };
 
     typename P::template atomic<std::uint32_t> state{waiting};  ///< where it sleeps
     typename P::template atomic<std::uint32_t> forwarding{forwarding_none};
-    /// Its neighbours in the list. Once it is selected: the rest of the chain, and (of the chain's first) the last.
+    /// Neighbours in the list. Once the waiter is selected, `next` is the rest of its chain, and `prev` of the chain's
+    /// first waiter is the chain's last.
     typename P::template plain<waiter*> next, prev;
     typename P::template plain<waiter*> next_armed, prev_armed;
     waiter_rank<P> rank;
@@ -65,7 +66,8 @@ class wait_queue {
 
   // ---- the waiting thread -----------------------------------------------------------------------------------
 
-  /// Joins the queue. Under the mutex, so that no signal sent after it was released is missed.
+  /// Joins the queue. Called with the mutex held, so that the waiter misses no signal that is sent after the mutex's
+  /// release.
   void enter(waiter& w, append_probability probability) {
     w.rank.begin(has_waiters());
     w.epoch.set(lock_list());
@@ -85,14 +87,14 @@ class wait_queue {
     return s >= waiter::granted ? std::nullopt : std::optional(s);
   }
 
-  /// Takes a waiter off the list. False if it has been selected: then it will be granted.
+  /// Takes a waiter off the list. Returns false if the waiter has been selected: then it will be granted.
   bool leave(waiter& w) {
     if (left_by_fork(w)) return true;
     std::uint32_t seen = waiter::waiting;
     // (6) acquire on failure: pairs with (5), for `forwarding`.
     if (!w.state.compare_exchange_strong(seen, waiter::leaving, std::memory_order_acq_rel, std::memory_order_acquire))
       return false;
-    // close() and select_*() leave this waiter alone from here on, and close() waits: the queue exists until (2).
+    // From here on select_*() skips this waiter, and close() waits for it: so the queue exists until (2).
     lock_list();
     waiting_.remove(w);
     unlock_list();
@@ -108,7 +110,7 @@ class wait_queue {
   }
 
   /// As depart(), for a selected waiter that cannot use the signal: if a signal had selected it, selects another waiter
-  /// in its place, and returns that. The waiter itself remains part of its chain, and will be granted.
+  /// in its place, and returns the other. The waiter itself remains part of its chain, and will be granted.
   waiter* forward_signal(waiter& w) {
     if (!disarm(w)) return nullptr;
     lock_list();
@@ -118,19 +120,20 @@ class wait_queue {
     return other;
   }
 
-  /// The waiter entered before a fork: no signal of this process will find it.
+  /// Whether the waiter entered before a fork: then no signal of this process finds it.
   static bool left_by_fork(const waiter& w) { return w.epoch.get() != P::fork_epoch(); }
 
   // ---- threads that signal ----------------------------------------------------------------------------------
 
-  /// Whether there are waiters. Relaxed: a signal that must find a waiter is sent under, or after, the mutex that the
-  /// waiter held when it entered; from then on the word says so as long as the waiter is in the list.
+  /// Whether there are waiters. Relaxed: the waiter held the mutex when it entered, and a signal that must find it is
+  /// sent by a thread that has locked the mutex since. The bit stays set as long as the waiter is in the list.
   bool has_waiters() const {
     const std::uint64_t seen = word_.load(std::memory_order_relaxed);
     return (seen & some_wait) != 0 && seen >> 32 == P::fork_epoch();
   }
 
-  /// A chain of one, the first waiter of the list, or null. The caller touches nothing of the queue afterwards.
+  /// Takes the first waiter off the list, and returns it as a chain of one, or null. The caller does not touch the
+  /// queue afterwards.
   waiter* select_one(forwarding how) {
     if (!has_waiters()) return nullptr;
     lock_list();
@@ -139,7 +142,7 @@ class wait_queue {
     return w;
   }
 
-  /// A chain of all waiters, or null.
+  /// Takes all waiters off the list, and returns them as a chain, or null.
   waiter* select_all() {
     if (!has_waiters()) return nullptr;
     lock_list();
@@ -166,10 +169,10 @@ class wait_queue {
   /// Grants the first waiter of a chain. Its node may be gone before the wake-up, which is then a stray one.
   static void grant(waiter& first) { wake_as(first, waiter::granted); }
 
-  /// As grant(), by the owner of the mutex, which leaves it locked: the waiter owns it from here on.
+  /// As grant(), called by the owner of the mutex, which leaves the mutex locked: the waiter owns it from here on.
   static void hand_over(waiter& first) { wake_as(first, waiter::handed_over); }
 
-  /// Of a waiter that has been granted: whether it owns the mutex.
+  /// Whether a waiter that has been granted owns the mutex.
   static bool was_handed_over(const waiter& w) {
     return w.state.load(std::memory_order_relaxed) == waiter::handed_over;
   }
@@ -181,7 +184,7 @@ class wait_queue {
     return next;
   }
 
-  /// Makes one chain of two, by priority; among equals those of `chain` go before. Returns its first.
+  /// Joins two chains by priority; among equals the waiters of `chain` go before. Returns the first waiter.
   static waiter& append(waiter& chain, waiter& more) {
     waiter* const last = chain.prev.get();
     if (last->rank.get() >= more.rank.get()) [[likely]] {
@@ -192,11 +195,11 @@ class wait_queue {
     return merge(chain, more);
   }
 
-  /// Before the queue's memory goes away. False if there are waiters that have not been selected. Waits for leaving
-  /// waiters, each of which takes one short critical section.
+  /// Called before the queue's memory is freed. Returns false if there are waiters that have not been selected.
+  /// Otherwise waits for leaving waiters, each of which executes one short critical section.
   bool close() {
     for (std::uint32_t pause = 1000;; pause = pause < 100000 ? 2 * pause : pause) {
-      // Acquire: pairs with (2) of a waiter's last touch.
+      // Acquire: pairs with (2), a waiter's last write to the queue.
       const std::uint64_t seen = word_.load(std::memory_order_acquire);
       if ((seen & (locked | some_wait | some_armed)) == 0 || seen >> 32 != P::fork_epoch()) return true;
       lock_list();
@@ -212,7 +215,7 @@ class wait_queue {
     }
   }
 
-  /// Four words for the class that embeds the queue, all zero at first, and their offset.
+  /// Four words for use by the class that embeds the queue, all zero at first, and their offset.
   std::uint32_t& spare(unsigned i) { return spare_[i]; }
   static constexpr std::size_t spare_at() { return offsetof(wait_queue, spare_); }
 
@@ -225,7 +228,7 @@ class wait_queue {
     P::wake(key, every_sleeper, 1);
   }
 
-  /// Returns the fork epoch under which it is locked.
+  /// Locks the list. Returns the fork epoch in which it was locked.
   std::uint32_t lock_list() {
     const std::uint64_t epoch = std::uint64_t{P::fork_epoch()} << 32;
     const auto stale = [epoch](std::uint64_t v) { return (v >> 32) != (epoch >> 32); };
@@ -282,7 +285,7 @@ class wait_queue {
 
   waiter* select(forwarding how) {
     for (waiter* w = waiting_.front(); w != nullptr; w = w->next.get()) {
-      // Before (5); a leaving waiter does not read it.
+      // Written before (5), which publishes it; a leaving waiter does not read it.
       if (how == forwarding::armed) w->forwarding.store(waiter::forwarding_armed, std::memory_order_relaxed);
       if (!mark_selected(*w)) continue;
       waiting_.remove(*w);
@@ -294,7 +297,8 @@ class wait_queue {
     return nullptr;
   }
 
-  /// True: the waiter was armed, and from now on close() waits until it has taken itself off the list.
+  /// Returns true if the waiter was armed: from now on close() waits until the waiter has taken itself off the list of
+  /// armed waiters.
   bool disarm(waiter& w) {
     if (w.forwarding.load(std::memory_order_relaxed) == waiter::forwarding_none || left_by_fork(w)) return false;
     std::uint32_t seen = waiter::forwarding_armed;
@@ -317,7 +321,8 @@ class wait_queue {
     if (after != nullptr) after->prev_armed.set(before);
   }
 
-  /// Keeps the waiters that have disarmed themselves; a detached waiter may be gone at once.
+  /// Detaches all armed waiters; those that have disarmed themselves stay in the list. A detached waiter may be gone at
+  /// once.
   void detach_armed() {
     waiter* w = armed_.get();
     armed_.set(nullptr);

@@ -17,7 +17,8 @@
 
 #include "usher/core/platform.hpp"
 
-// gcc compares some declarations of templates with the names of the program that instantiates them.
+// gcc's -Wshadow warns if a declaration in a template of this header has the name of an object of the program that
+// instantiates the template. So the warning is off in this header.
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wshadow"
 
@@ -50,7 +51,7 @@ struct waiter_rank {
   typename P::template plain<id> thread;
   typename P::template plain<std::uint32_t> value;  ///< 1 more than the thread's priority; 0: not yet determined
 
-  /// By the waiter, before it joins a list.
+  /// Called by the waiter before it joins a list.
   void begin(bool others_wait) {
     thread.set(P::thread_id());
     if (others_wait) value.set(P::priority() + 1);
@@ -62,8 +63,8 @@ struct waiter_rank {
   bool is_urgent() { return get() > 1; }
 };
 
-/// A list through the members `next` and `prev` of its elements, sorted by their member `rank` (waiter_rank). The
-/// caller provides for mutual exclusion.
+/// A list linked by the members `next` and `prev` of its elements, sorted by their member `rank` (waiter_rank). The
+/// caller provides mutual exclusion.
 template <platform_with_priorities P, class Waiter>
 class waiter_list {
  public:

@@ -29,8 +29,8 @@ struct waiting {
   static constexpr way_of_waiting way = way_of(K);
   static constexpr bool parks = way.parks;
 
-  /// Stays awake until `pred` holds of the word, or until this way of waiting ends: then nullopt. Orders: acquire, so
-  /// that the waiter sees the granting thread's writes.
+  /// Stays awake until `pred` holds of the word, and returns the word's value; or until the limit of this way of
+  /// waiting, and returns nullopt. The loads are acquire, so that the waiter sees the granting thread's writes.
   template <class Word, class Pred>
   static auto poll(const Word& word, Pred pred) -> std::optional<decltype(word.load())> {
     constexpr auto acquire = std::memory_order_acquire;
@@ -73,9 +73,9 @@ struct waiting {
   }
 };
 
-/// The pause of an arriving thread between two attempts at a word, of about so many nanoseconds. A way of waiting that
-/// gives the CPU away does so here, too: the thread that is to change the word may need this CPU. The pause then ends
-/// as soon as `pred` holds of the word.
+/// Pauses an arriving thread for about `ns` nanoseconds between two attempts at a word. A way of waiting that gives the
+/// CPU away does so here, too, because the thread that will change the word may need this CPU; its pause ends as soon
+/// as `pred` holds of the word.
 template <platform P, class W, class Word, class Pred>
 void pause_between_attempts(const Word& word, Pred pred, std::uint32_t ns) {
   if constexpr (way_of(W::kind).pace == pacing::by::yielding)
@@ -86,7 +86,7 @@ void pause_between_attempts(const Word& word, Pred pred, std::uint32_t ns) {
 
 namespace waiting_contract {
 
-/// Its instantiation reports the missing members.
+/// An instantiation of this class reports the members that W lacks.
 template <class W>
 struct complete {
   using word = typename W::platform_type::template atomic<std::uint32_t>;
@@ -114,8 +114,8 @@ struct complete {
 
 }  // namespace waiting_contract
 
-/// The contract of a lock's second parameter. As the concepts of platforms: not for conditions, because a missing
-/// member is an error.
+/// The contract of a lock's second parameter. Not for conditions, because a missing member is a compile error, not
+/// false.
 template <class W>
 concept way_to_wait = waiting_contract::complete<W>::looked_through;
 

@@ -2,9 +2,9 @@
 //
 //     slot     bits 31…2: count of notifications     bit 1: a watcher sleeps or is about to     bit 0: watched
 //
-// Only that a slot changes has a meaning: its watchers then look at their lock again. A hash collision costs one such
-// look. Index: number × 127 XOR the lock's salt: neighbouring numbers are 127 words = 508 bytes apart, so never in one
-// 128-byte sector, and two locks that run in step do not meet in the same slots.
+// The value of a slot has no meaning, only its change: the slot's watchers then look at their lock again. A hash
+// collision costs one such look. Index: number × 127 XOR the lock's salt: neighbouring numbers are 127 words = 508
+// bytes apart, so never in one 128-byte sector, and two locks that run in step do not meet in the same slots.
 //
 // Only parking forms use the two marks. Where the hand-over is an atomic operation anyway, watchers can announce
 // themselves (store-buffer pattern: hand over, then read the slot; mark the slot, then look at the lock; all
@@ -34,12 +34,12 @@ namespace waiting_array {
 
 inline constexpr std::uint32_t watched = 1, sleeping = 2, notice = 4;
 
-/// The paper's hash, of a ticket as a lock has it in its word.
+/// The paper's hash of a ticket. `number` is the ticket as it stands in a lock's word.
 constexpr std::uint32_t hash(std::uint32_t number, std::uint32_t salt, std::uint32_t multiplier = 127) {
   return (number / ticket_words::one * multiplier) ^ salt;
 }
 
-/// Sets the mark `sleeping` in a slot that still has the value seen.
+/// Sets the mark `sleeping` in a slot if the slot still has the value `seen`.
 template <platform P, class Word>
 bool set_sleeping(Word& slot, std::uint32_t& seen) {
   if (!slot.compare_exchange_strong(seen, seen | sleeping, std::memory_order_seq_cst, std::memory_order_relaxed)) {
@@ -82,9 +82,9 @@ void watch(Word& slot, Near near) {
 
 /// Increments the count and clears the marks: watchers that still wait set them again. If another thread has just done
 /// so, the watchers meant here look at their lock, which has changed, before they mark again. The exchange could be
-/// relaxed: a thread that reads its value marks the slot after it, and looks at the lock after that, both sequentially
-/// consistent as the caller's write to the lock and look at the slot are. Still it is acq_rel: (3) and (4) alone
-/// explain a changed value.
+/// relaxed: a thread that reads its value then marks the slot and then looks at the lock, and both operations are
+/// sequentially consistent, as are the caller's write to the lock and look at the slot. It is acq_rel all the same, so
+/// that (3) and (4) alone explain a changed value.
 template <platform P, class Word>
 [[gnu::cold, gnu::noinline]] void notify_watchers(Word& slot) {
   std::uint32_t seen = slot.load(std::memory_order_relaxed);
@@ -112,9 +112,9 @@ void notify(Word& slot) {
 
 }  // namespace waiting_array
 
-// Which array a lock uses: the defaults are the papers' parameters.
+// The classes below say which array a lock uses; the defaults are the papers' parameters.
 
-/// The process-wide array, or its beginning.
+/// Uses the process-wide array, or its first `Size` slots.
 template <platform_with_tables P, std::uint32_t Size = P::template table_size<twa_array>(),
           std::uint32_t Multiplier = 127>
 class shared_array {
@@ -149,7 +149,7 @@ class array_by_cpus {
   }
 };
 
-/// An array in each lock: no collisions with other locks, and large.
+/// An array in each lock, which makes the lock large and avoids collisions with other locks.
 template <platform_with_tables P, std::uint32_t Size = P::template table_size<twa_array>()>
 class private_array {
   static_assert(std::has_single_bit(Size));

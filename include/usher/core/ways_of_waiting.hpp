@@ -73,8 +73,8 @@ struct way_of_waiting {
   /// "spin-then-park"
   constexpr std::string_view name() const { return hyphenated.data(); }
 
-  /// Whether locks go through the same states with both: two such ways differ only in a waiter's actions meanwhile, and
-  /// in their duration.
+  /// Whether a lock goes through the same states with both ways: then they differ only in a waiter's actions between
+  /// two loads, and in the duration of these.
   constexpr bool has_states_of(const way_of_waiting& other) const {
     return parks == other.parks && (!parks || (limit == nullptr) == (other.limit == nullptr));
   }
@@ -107,7 +107,7 @@ static_assert(table.size() <= 8, "waiting_kind has eight bits");
 
 #undef USHER_WAYS_OF_WAITING
 
-/// All ways in the catalogue's order: the one without a suffix first, which never needs a CPU of its own to make
+/// All ways in the catalogue's order: first the one without a suffix, whose waiters need no CPU of their own to make
 /// progress.
 inline constexpr auto ways_of_waiting = [] {
   auto ways = ways_detail::table;
@@ -121,7 +121,7 @@ constexpr const way_of_waiting& way_of(waiting_kind kind) {
   return ways_detail::table[unsigned(std::countr_zero(unsigned(kind)))];
 }
 
-/// The first way in the catalogue that has the same states: to the checker these ways are one.
+/// The first way in the catalogue that has the same states as `kind`: the checker treats these ways as one.
 constexpr waiting_kind first_with_states_of(waiting_kind kind) {
   for (const way_of_waiting& w : ways_of_waiting)
     if (w.has_states_of(way_of(kind))) return w.kind;
