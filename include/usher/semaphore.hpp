@@ -35,7 +35,8 @@ static_assert(sizeof(semaphore_core<native>) == 32);
 namespace unrecorded {
 #endif
 
-/// As std::counting_semaphore, with a choice of order. 40 bytes.
+/// A semaphore with the interface of std::counting_semaphore. The order in which waiters are served can be chosen. It
+/// has 40 bytes.
 class semaphore {
   using core = semaphore_core<native>;
 
@@ -48,14 +49,14 @@ class semaphore {
   semaphore(const semaphore&) = delete;
   semaphore& operator=(const semaphore&) = delete;
 
-  /// Adds n credits, as far as there are not more than max() then. May be called from a signal handler.
+  /// Adds n credits, or as many as make max() in all. May be called from a signal handler.
   void release(std::ptrdiff_t n = 1) {
     if (n == 1)
       release_one();
     else
       core_.release(clamped(n));
   }
-  /// False: there are max() credits already, and none was added.
+  /// Adds a credit. Returns false, and adds none, if there are max() credits already.
   bool release_one() { return core_.release(); }
 
   [[nodiscard]] bool try_acquire() { return core_.try_acquire(); }

@@ -100,7 +100,7 @@ class shared_region {
     if (bytes > std::size_t(std::numeric_limits<off_t>::max()) - sizeof(layout) - 4095)
       fail(EFBIG, "usher::shared_region: create");
     const std::size_t size = sizeof(layout) + (bytes + 4095) / 4096 * 4096;
-    // posix_fallocate() would take all the memory that the machine has before it failed, or was killed.
+    // Checked first: posix_fallocate() would take all memory of the machine before it failed or the process was killed.
     if (shared_memory_detail::is_in_memory(fd) && size > shared_memory_detail::available_memory())
       fail(ENOMEM, "usher::shared_region: create");
     emptied_unless_ready file{fd};  // declared before the region, which leaves and unmaps the file first
@@ -128,7 +128,8 @@ class shared_region {
     if (s.st_size == 0) fail(EAGAIN, "usher::shared_region: join");
     const auto size = std::size_t(s.st_size);
     if (size < sizeof(layout)) fail(EINVAL, "usher::shared_region: join");
-    // Read, not mapped: a create() that fails empties the file again. It does not do so once the region is ready.
+    // The file is read, not mapped, because a create() that fails empties the file again. It does not do so once the
+    // region is ready.
     std::uint64_t ready = 0;
     if (const ssize_t n = pread(fd, &ready, sizeof ready, offsetof(layout, ready)); n < 0) fail(errno, "pread");
     if (ready == 0) fail(EAGAIN, "usher::shared_region: join");
@@ -182,7 +183,7 @@ class shared_region {
   }
 
  private:
-  /// After a create() that failed the file is empty, so that it can be created.
+  /// Empties the file if create() fails, so that create() can be called again.
   struct emptied_unless_ready {
     int fd;
     bool ready = false;

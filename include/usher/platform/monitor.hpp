@@ -30,7 +30,7 @@ struct umwait {
   static void arm(const volatile void* at) { __asm__ __volatile__("umonitor %0" ::"r"(at) : "memory"); }
   static void wait() {
     const std::uint64_t end = __builtin_ia32_rdtsc() + monitor_cycles;
-    // Operand 1: state C0.1, from which the wake-up is faster.
+    // Operand 1 selects the state C0.1, from which the CPU wakes up faster than from C0.2.
     __asm__ __volatile__("umwait %0" ::"r"(1), "a"(std::uint32_t(end)), "d"(std::uint32_t(end >> 32)) : "memory", "cc");
   }
 };
@@ -38,7 +38,7 @@ struct umwait {
 struct mwaitx {
   static void arm(const volatile void* at) { __asm__ __volatile__("monitorx" ::"a"(at), "c"(0), "d"(0) : "memory"); }
   static void wait() {
-    // eax: no state deeper than C0. ecx bit 1: ebx is a limit.
+    // eax = 0xf0: no state deeper than C0. Bit 1 of ecx: ebx is the limit of the wait.
     __asm__ __volatile__("mwaitx" ::"a"(0xf0), "b"(monitor_cycles), "c"(2) : "memory");
   }
 };
@@ -61,7 +61,7 @@ struct wfet {
   static void wait() {
     std::uint64_t ticks, frequency;
     __asm__ __volatile__("mrs %0, cntvct_el0\n\tmrs %1, cntfrq_el0" : "=r"(ticks), "=r"(frequency));
-    // WFET by its number, for assemblers that do not know it.
+    // The encoding of WFET, for assemblers that do not know the instruction.
     __asm__ __volatile__("msr s0_3_c1_c0_0, %0" ::"r"(ticks + frequency / 1000000 + 1) : "memory");
   }
 };
@@ -79,7 +79,7 @@ inline monitor_kind find_monitor() {
 
 #endif
 
-/// Polls with such an instruction between loads, for about ns nanoseconds.
+/// Polls a word for about ns nanoseconds, with one of these instructions between two loads.
 template <class Monitor, class Word, class Pred, class Clock>
 auto await_by_monitor(const Word& word, Pred pred, std::memory_order order, std::uint64_t ns, Clock now)
     -> std::optional<decltype(word.load())> {

@@ -80,7 +80,7 @@ struct layout {
 };
 static_assert(sizeof(layout) == 64 + most_shares * 64 + most_shares * nodes_a_share * 64);
 
-/// The beginning of a file below /proc as text. Its length; or an error number, negative.
+/// Reads the beginning of a file below /proc as text. Returns its length, or a negative error number.
 inline ssize_t read_proc(const char* name, char* text, std::size_t size) {
   const int fd = open(name, O_RDONLY | O_CLOEXEC);
   if (fd < 0) return -errno;
@@ -92,8 +92,8 @@ inline ssize_t read_proc(const char* name, char* text, std::size_t size) {
   return n;
 }
 
-/// The time at which a process began, in the kernel's ticks. 0: it has ended, perhaps without its parent's knowledge.
-/// `unknown`: it cannot be found out now, for want of a descriptor, of memory, of permission or of a /proc.
+/// The time at which a process began, in the kernel's ticks. 0: it has ended, even if its parent has not waited for it.
+/// `unknown`: the time cannot be read now, for want of a descriptor, memory, permission or a /proc.
 inline constexpr std::uint64_t unknown = ~std::uint64_t{0};
 inline std::uint64_t began(std::int32_t pid) {
   char name[32], text[1024];
@@ -199,7 +199,8 @@ struct shared_memory : native {
 
   // ---- the rest
 
-  /// Constant: the threads that wait in a region exist, in whichever process.
+  /// Constant, so that no list of waiters counts as one of another process: the threads that wait in a region exist,
+  /// each in one of its processes.
   static std::uint32_t fork_epoch() { return 1; }
 
   static std::uint32_t thread_index() {
@@ -231,7 +232,7 @@ struct shared_memory : native {
 
   static layout* base() { return here_.base.load(std::memory_order_relaxed); }
 
-  /// Called when the process has mapped the region. False if it has joined another one already.
+  /// Called when the process has mapped the region. Returns false if the process has joined another region already.
   static bool attach(layout* at) {
     layout* none = nullptr;
     if (!here_.base.compare_exchange_strong(none, at, std::memory_order_release, std::memory_order_relaxed))
@@ -242,7 +243,7 @@ struct shared_memory : native {
     return true;
   }
 
-  /// False if all shares belong to living processes.
+  /// Takes the process's first share. Returns false if all shares belong to living processes.
   static bool add_first_share() { return add_share() != 0; }
 
   static void detach() {
@@ -250,7 +251,8 @@ struct shared_memory : native {
     for (std::uint32_t i = own_shares(); i-- > 0;) {
       auto& owner = base()->shares[here_.shares[i].exchange(0, std::memory_order_relaxed)].owner;
       std::uint64_t me = owner.load(std::memory_order_relaxed);
-      // By the id alone: the start time may be unknown now, or may have been then.
+      // Compares only the process id: the start time may be unknown now, or may have been unknown when the share was
+      // taken.
       if (shared_memory_detail::pid_of(me) == getpid())
         owner.compare_exchange_strong(me, 0, std::memory_order_release, std::memory_order_relaxed);
     }
@@ -261,7 +263,7 @@ struct shared_memory : native {
  private:
   static constexpr std::uint32_t nodes_a_share = shared_memory_detail::nodes_a_share;
 
-  /// This process's own data on the region.
+  /// This process's own data about the region.
   struct place {
     std::atomic<layout*> base;
     std::atomic<std::uint32_t> epoch;   ///< the fork epoch in which the process joined: a child has another
@@ -272,7 +274,7 @@ struct shared_memory : native {
   };
   static inline constinit place here_{};
 
-  /// Gives the node back when its thread ends.
+  /// The node that a thread caches. The destructor gives it back when the thread ends.
   struct node_cache {
     node_handle handle = no_node;
     std::uint32_t epoch = 0, joined = 0;
@@ -349,7 +351,8 @@ struct shared_memory : native {
     return false;
   }
 
-  /// In the child of a process that had joined: the parent keeps its shares.
+  /// Called in the child of a process that had joined: the child begins without shares, because the parent keeps its
+  /// own.
   [[gnu::cold, gnu::noinline]] static void join_as_child() {
     std::uint32_t old = here_.epoch.load(std::memory_order_relaxed);
     const std::uint32_t epoch = fork_epoch_of_process();

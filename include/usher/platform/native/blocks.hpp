@@ -35,7 +35,7 @@
 
 namespace usher::inline v1::native_detail {
 
-/// Each returns false if the process may not have more memory now.
+/// Each has_…() maps the block if it is not mapped yet. It returns false if the process may not have more memory now.
 struct blocks {
   static bool has_record(std::uint32_t number) {
     if (number <= reserved_records) return true;
@@ -67,7 +67,7 @@ struct blocks {
     return a != Address{} && a != (Address)claimed;
   }
 
-  /// `less` is subtracted from the address.
+  /// Maps the block of `entry` if it is not mapped yet. The entry becomes the block's address minus `less`.
   template <class Address>
   [[gnu::cold]] static bool has(std::atomic<Address>& entry, std::uintptr_t less) {
     Address seen = entry.load(std::memory_order_acquire);

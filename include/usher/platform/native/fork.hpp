@@ -35,14 +35,14 @@
 
 namespace usher::inline v1::native_detail {
 
-/// No function of the C library gives this directly. The clock's id is the kernel's interface: the thread's id,
-/// inverted, above three other bits.
+/// The calling thread's id as the C library has it. No function returns it directly, but the id of the thread's CPU
+/// clock contains it: in the kernel's interface, that is the thread's id, inverted, above three other bits.
 inline std::int32_t id_in_libc() {
   clockid_t clock = 0;
   return pthread_getcpuclockid(pthread_self(), &clock) == 0 ? ~(clock >> 3) : 0;
 }
 
-/// The C library's where the kernel does not answer. Keeps errno.
+/// The calling thread's id from the kernel, or the C library's if the system call fails. Keeps errno.
 inline std::int32_t id_in_kernel() {
   const int saved = errno;
   const auto id = std::int32_t(syscall(SYS_gettid));
@@ -60,7 +60,7 @@ struct forks {
     return std::uint32_t(epoch_word >> 32);
   }
 
-  /// The same by one load, or 0 before the epoch has begun.
+  /// fork_epoch() by one load, or 0 before the epoch has begun.
   static std::uint32_t epoch_so_far() {
     constexpr bool little_endian = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__;
     using half [[gnu::may_alias]] = std::uint32_t;
@@ -68,7 +68,7 @@ struct forks {
     return __atomic_load_n(halves + (little_endian ? 1 : 0), __ATOMIC_ACQUIRE);
   }
 
-  /// The id of the calling thread. The same for as long as the thread lives, and of no other thread of the process.
+  /// The id of the calling thread: constant as long as the thread lives, and unique in the process.
   static std::int32_t own_id(std::uint32_t epoch) {
     return usher_process_state.ids_as_in_libc.load(std::memory_order_relaxed) == epoch ? id_in_libc() : id_in_kernel();
   }
@@ -86,7 +86,8 @@ struct forks {
     return true;
   }
 
-  /// In a child, for kernels that do not wipe the parent's pages. Runs between other fork handlers.
+  /// Fork handler in the child, for kernels that do not wipe pages: sets to 0 what a wipe would. Other handlers may run
+  /// before and after it.
   static void forget_parent() {
     auto& s = usher_process_state;
     if (s.unwiped.load(std::memory_order_relaxed) == 0) return;
@@ -102,31 +103,32 @@ struct forks {
   }
 
  private:
-  /// Before the epoch is published; several threads write the same. `id`: in the C library and in the kernel, or 0.
+  /// Records the process's id, and whether the C library's ids are right for all threads. Several threads may write the
+  /// same values. `id`: the calling thread's, if C library and kernel have the same id; otherwise 0.
   static void know_process(std::uint32_t epoch, std::int32_t pid, std::int32_t id) {
     auto& s = usher_process_state;
     s.pid.store(pid, std::memory_order_relaxed);
     if (id == pid) s.ids_as_in_libc.store(epoch, std::memory_order_relaxed);
   }
 
-  /// First use in this process, or first use after a fork.
+  /// Begins an epoch, at the first use in this process or the first use after a fork.
   [[gnu::cold, gnu::noinline]] static std::uint32_t begin_epoch() {
     auto& s = usher_process_state;
     const int saved = errno;
-    // Before the epoch word is written, so that no child inherits it; and before there is a node that could be in a
-    // chain. Children inherit the kernel's advice.
+    // madvise() comes before the epoch word is written, so that no child inherits the word, and before there is a node
+    // that could be in a chain. Children inherit its effect, so one call is enough.
     const bool wiped =
         s.last_epoch.load(std::memory_order_relaxed) != 0 || madvise(&s, wiped_bytes, MADV_WIPEONFORK) == 0;
     if (!wiped) {
       s.unwiped.store(1, std::memory_order_relaxed);
-      // Linux before 4.14, some emulators, some sandboxes.
+      // Linux before 4.14, some emulators and some sandboxes refuse MADV_WIPEONFORK: a fork handler replaces it.
       if (s.told_of_forks.exchange(1, std::memory_order_relaxed) == 0) pthread_atfork(nullptr, nullptr, forget_parent);
     }
     // An epoch that no ancestor has used: last_epoch is copied by fork. It is written before the epoch word, so that a
     // child forked at this moment continues above it.
     const std::uint32_t epoch = s.last_epoch.fetch_add(1, std::memory_order_relaxed) + 1;
     const std::int32_t pid = getpid(), tid = id_in_kernel(), id = id_in_libc();
-    // Two different ids in a program that was just started: this is a child of vfork(), and the process is not known.
+    // In the first epoch, different ids mean that this is a child of vfork(): the process is not known then.
     if (id == tid || epoch != 1) know_process(epoch, pid, id == tid ? id : 0);
     std::uint64_t epoch_word = 0;
     if (!s.epoch_word.compare_exchange_strong(epoch_word, std::uint64_t{epoch} << 32 | 4, std::memory_order_acq_rel,
@@ -134,8 +136,9 @@ struct forks {
       errno = saved;
       return std::uint32_t(epoch_word >> 32);
     }
-    // If this is the thread that forked, every other record belongs to a thread that this process does not have. Only
-    // if that thread has one record: shared objects that embed locks may each have given it one, which only they know.
+    // In the thread that forked, frees the records of all other threads, which this process does not have. This
+    // requires that the thread has one record; so it is not done for shared objects that embed locks, each of which may
+    // have given the thread a record that the others do not know.
     if (tid == pid && s.orphaned_are_free.load(std::memory_order_relaxed) != 0) {
       const std::uint32_t made = s.made.load(std::memory_order_relaxed);
       for (std::uint32_t i = 1; i <= made; i++) {

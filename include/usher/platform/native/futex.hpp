@@ -23,15 +23,15 @@
 
 namespace usher::inline v1::native_detail {
 
-/// FUTEX_WAIT_BITSET's limits are points in time of this clock.
+/// Nanoseconds of the clock to which the time-outs of FUTEX_WAIT_BITSET refer.
 inline std::uint64_t now() {
   timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
   return std::uint64_t(t.tv_sec) * 1000000000u + std::uint64_t(t.tv_nsec);
 }
 
-/// The time left until a point of a clock, for timed_waiters.hpp. A sleep until then follows steps of the clock, and
-/// time in which the machine was suspended.
+/// The time left until a point of a clock, for timed_waiters.hpp. A sleep until this point follows steps of the clock,
+/// such as those after a suspend of the machine.
 struct clock_deadline {
   clockid_t clock;  ///< CLOCK_REALTIME or CLOCK_MONOTONIC
   timespec until;
@@ -72,10 +72,10 @@ struct sleeping {
     note_nap(end);
   }
 
-  /// Whether short sleeps end in time. They do not with a large timer slack (systemd's TimerSlackNSec,
-  /// PR_SET_TIMERSLACK). After three naps in a row that ended 5 ms late or later, on any threads, the answer is no, for
-  /// a thousand times the last delay, at most 100 s. A single late nap may have waited for a CPU. To ask the kernel for
-  /// the slack is a system call for which a filter may kill the process.
+  /// Whether short sleeps end in time, which they do not with a large timer slack (systemd's TimerSlackNSec,
+  /// PR_SET_TIMERSLACK). After three naps in a row, of any threads, that ended at least 5 ms late, returns false for a
+  /// thousand times the last delay, at most 100 s. One late nap proves nothing: the thread may have waited for a CPU.
+  /// The slack is not queried, because a system-call filter may kill the process for the query.
   static bool naps_end_in_time() {
     const std::uint64_t until = no_naps_until.load(std::memory_order_relaxed);
     return until == 0 || now() >= until;
@@ -109,7 +109,8 @@ struct sleeping {
       if (late_naps.load(std::memory_order_relaxed) != 0) late_naps.store(0, std::memory_order_relaxed);
     } else if (late_naps.fetch_add(1, std::memory_order_relaxed) + 1 >= late_in_a_row) {
       late_naps.store(0, std::memory_order_relaxed);
-      // A process that was stopped meanwhile (SIGSTOP, a paused virtual machine) ended it far later.
+      // The delay is limited: if the process was stopped meanwhile (SIGSTOP, a paused virtual machine), the nap ended
+      // far later.
       const std::uint64_t by = ended - end < most_late ? ended - end : most_late;
       no_naps_until.store(ended + by * off_for, std::memory_order_relaxed);
     }
@@ -123,8 +124,8 @@ struct sleeping {
     futex(key_of(word).word, FUTEX_WAIT_BITSET_PRIVATE, expected, &t, mask);
   }
 
-  /// errno belongs to the program: a lock does not change it. Not in line: in lock functions it would cost their fast
-  /// paths registers.
+  /// errno belongs to the program: a lock does not change it. Not inlined, since in lock functions it would cost their
+  /// fast paths registers.
   [[gnu::noinline]] static void futex(void* word, int op, std::uint32_t value, const timespec* timeout,
                                       std::uint32_t mask) {
     const int saved = errno;
@@ -149,7 +150,8 @@ struct fences {
     return done;
   }
 
-  /// Cheap while the process has one thread, later milliseconds: programs that need heavy fences should call it early.
+  /// Registers the process for heavy fences. This is cheap while the process has one thread and takes milliseconds
+  /// later, so programs that need heavy fences should call it early.
   static bool prepare_heavy_fences() {
     const int saved = errno;
     const bool done = membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED);

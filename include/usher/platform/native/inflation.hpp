@@ -1,6 +1,6 @@
-// The pool of inflated states (core/inflatable.hpp), never unmapped. States are kept by size: for each size a list of
-// states that were in use, and those that have not been. The upper half of the list's word counts changes, so that
-// equal words mean an equal list (no ABA).
+// The pool of inflated states (core/inflatable.hpp), never unmapped. States are kept by size: for each size there are a
+// list of free states and the number of states that have ever been in use. The upper half of the list's word counts
+// changes, so that equal words mean an equal list (no ABA).
 //
 // In the child of a fork the states in use at that moment are lost, for their threads do not exist there. The parent
 // loses none.
@@ -25,7 +25,8 @@ struct inflation {
     const std::uint32_t h = take_slot(class_of<T>);
     if (h == 0 || h == retake_inflated) return h;
     auto& slot = slot_of(class_of<T>, h);
-    // Two shared objects may have different tags for the same type: then the bytes are cleared once too often.
+    // The bytes are cleared if the state's last lock was of another type. Two shared objects may have different tags
+    // for the same type: then they are cleared without need.
     if (const void* const type = slot.type.load(std::memory_order_relaxed); type != &type_tag<T>) {
       if (type != nullptr) std::memset(static_cast<void*>(&inflated<T>(h).lock), 0, sizeof(T));
       slot.type.store(&type_tag<T>, std::memory_order_relaxed);
@@ -39,7 +40,7 @@ struct inflation {
     std::uint64_t head = free.load(std::memory_order_relaxed);
     for (;;) {
       slot_of(class_of<T>, h).next_free.store(std::uint32_t(head), std::memory_order_relaxed);
-      // (a2) release: pairs with (a1), the state as it was left.
+      // (a2) release: pairs with (a1), publishes the state as this user has left it.
       if (free.compare_exchange_weak(head, ((head >> 32) + 1) << 32 | h, std::memory_order_release,
                                      std::memory_order_relaxed))
         return;
@@ -79,8 +80,8 @@ struct inflation {
       polling::pause();
     }
     // To map a block takes long, above all in a process that has locked its memory. Many threads that contend for one
-    // lock would each map one, and keep what they took. So a thread that has mapped a block takes nothing from it
-    // before it has looked whether the lock has been inflated meanwhile.
+    // lock would each map one, and keep what they took. So a thread that has mapped a block takes no state from it
+    // before it has checked whether another thread has inflated the lock meanwhile.
     std::uint32_t made = s.made.load(std::memory_order_acquire);
     while (made + 1 < inflated_class::most) {
       const std::uint32_t block = block_of(c, made + 1);

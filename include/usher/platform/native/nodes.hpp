@@ -1,20 +1,20 @@
 // Queue nodes: those in a thread's record, and the pool that all threads share.
 //
 // A node belongs to the thread that has it, and nodes have no home: a thread gives a node to its own record, which
-// keeps a few, and exchanges surplus and shortage with a list shared by all threads. So taking and giving a node cost
-// the same however many nodes the thread holds, whichever thread took them, and however its threads have ended. Signal
-// handlers may lock in the middle of these operations: (s1) to (s4) in records.hpp.
+// keeps a few. A full record gives nodes to a list shared by all threads, and an empty one takes nodes from there. So
+// taking and giving a node cost the same however many nodes the thread holds, whichever thread took them, and however
+// threads have ended. Signal handlers may lock in the middle of these operations: (s1) to (s4) in records.hpp.
 //
 // The pool is a list, and the nodes that have not been in use. Each of its words is changed by compare-and-swap only,
-// so threads and handlers, also threads that never run again, may interrupt each other anywhere in it: lost are then
-// only the nodes that they had just taken.
+// so threads and handlers, also threads that never run again, may interrupt each other anywhere in it: only the nodes
+// that they had just taken are lost then.
 //
 // If locks are reset in a child (orphaned_are_free) the pool is on the page that a fork wipes. Nodes that orphaned
-// threads hold, wait with or have in their records cost the child nothing, for its pool is a new one. It begins behind
-// all nodes that an ancestor has made and goes round from there. So a node that the forking thread still has, because
-// it forked in a handler that interrupted an operation on a lock, is not given out once more, whatever the operation
-// goes on to do with it; unless the child has made a million others by then. Otherwise locks may stay in use across a
-// fork, and the child goes on with a copy of the pool.
+// threads hold, wait with or have in their records cost the child nothing, for its pool is a new one. The new pool
+// begins behind all nodes that an ancestor has made and wraps around. So a node that the forking thread still has,
+// because it forked in a handler that interrupted an operation on a lock, is not given out once more, whatever the
+// operation goes on to do with it; unless the child has made a million others by then. Otherwise locks may stay in use
+// across a fork, and the child goes on with a copy of the pool.
 #pragma once
 
 #include <atomic>
@@ -78,7 +78,7 @@ struct nodes {
     records::end(r, epoch);
   }
 
-  /// There is no record yet, or it is of another epoch, or busy.
+  /// take_node() if the thread has no record yet, one of another epoch, or a busy one.
   [[gnu::cold, gnu::noinline]] static node_handle take_slowly() {
     const std::uint32_t epoch = forks::fork_epoch();
     if (thread_record* const r = records::ready_record(epoch)) return take_from(*r, epoch);
@@ -93,8 +93,8 @@ struct nodes {
     give_to(*r, epoch, h);
   }
 
-  /// The record is empty, and busy. It gets a batch: then as many nodes may be given as taken before the pool is needed
-  /// again.
+  /// Takes a batch from the pool into an empty record, which is busy. The batch fills half of the record, so that as
+  /// many nodes can be given as taken before the pool is needed again.
   [[gnu::cold, gnu::noinline]] static node_handle refill(thread_record& r, std::uint32_t epoch) {
     const std::uint32_t n = acquire_nodes(r.at(1), thread_record::batch);
     const node_handle h = r.at(n)->load(std::memory_order_relaxed);
@@ -104,7 +104,7 @@ struct nodes {
     return h;
   }
 
-  /// The record is full, and busy. The half that has been there longest goes to the pool.
+  /// Gives a node to a full record, which is busy: the half of its nodes that has been there longest goes to the pool.
   [[gnu::cold, gnu::noinline]] static void overflow(thread_record& r, std::uint32_t epoch, node_handle h) {
     constexpr std::uint32_t half = thread_record::batch;
     const auto at = [&r](std::uint32_t i) { return r.at(i)->load(std::memory_order_relaxed); };
@@ -132,7 +132,7 @@ struct nodes {
     return ((list >> handle_bits) + 1) << handle_bits | first;
   }
 
-  /// First use in this epoch, or a repetition of it.
+  /// Opens the pool at its first use in this epoch. A repeated call changes nothing.
   static void open(node_pool& p) {
     auto& s = usher_process_state;
     std::uint64_t none = 0;
@@ -152,10 +152,10 @@ struct nodes {
     return n != 0 ? n : make_nodes(to, most);
   }
 
-  /// Cuts nodes off the front of the list.
+  /// Cuts at most `most` nodes off the front of the list. Returns their number.
   static std::uint32_t cut_nodes(std::atomic<node_handle>* to, std::uint32_t most) {
     auto& p = pool();
-    // (l1) acquire: pairs with (l2), the nodes and their links as they were left.
+    // (l1) acquire: pairs with (l2), which publishes the nodes and their links.
     std::uint64_t list = p.list.load(std::memory_order_acquire);
     for (;;) {
       if (list == 0) {
@@ -163,8 +163,9 @@ struct nodes {
         list = p.list.load(std::memory_order_acquire);
         continue;
       }
-      // The list may change during the walk. The walk then reads some node, for a link is never anything else; and the
-      // exchange fails, because the changes are counted. (l4) acquire: pairs with (l3), the node's block.
+      // The list may change during the walk. Then the walk reads other nodes, because a link always names a node, and
+      // the exchange fails, because changes are counted. (l4) acquire: pairs with (l3), for the address of the node's
+      // block.
       std::uint32_t n = 0;
       node_handle h = first_of(list);
       for (; n < most && h != no_node; n++) {
@@ -178,7 +179,7 @@ struct nodes {
     }
   }
 
-  /// The handle of the n-th node, from 0 on and round: the reserved ones come first.
+  /// nth(n) is the handle of the n-th node, from 0 on and modulo `all`: the reserved nodes come first.
   static constexpr std::uint32_t reserved = reserved_slots - first_node,
                                  all = reserved + (slot_blocks - 1) * slots_a_block;
   static node_handle nth(std::uint64_t n) {
@@ -203,7 +204,7 @@ struct nodes {
       std::uint32_t n = 0;
       while (n < wanted && blocks::has_slot(nth(begin + n))) n++;
       if (n == 0) return 0;
-      // Before a thread has them: a child begins behind them from then on.
+      // Counts the nodes before a thread has them: the pool of a child begins behind them from then on.
       std::uint64_t ever = s.ever_made.load(std::memory_order_relaxed);
       while (ever < begin + n && !s.ever_made.compare_exchange_weak(ever, begin + n, std::memory_order_relaxed)) {
       }

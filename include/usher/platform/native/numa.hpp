@@ -34,7 +34,7 @@ struct numa {
   }
 
  private:
-  /// 0 if the thread's registration failed.
+  /// The NUMA node in the thread's restartable-sequences area; 0 if the thread's registration for it failed.
   static std::uint32_t rseq_node_id() {
     constexpr std::ptrdiff_t node_id = 20;  // struct rseq
     auto* area = static_cast<const char*>(__builtin_thread_pointer()) + __rseq_offset;

@@ -1,4 +1,4 @@
-// Checks that a mutex is used as mutexes must be: USHER_DEBUG.
+// The checks of USHER_DEBUG for misuse of a mutex.
 //
 // A thread that locks a mutex which it holds would wait for itself; an unlock of a free mutex may end another thread's
 // critical section; the destruction of a held mutex leaves its owner nothing to unlock. Each ends the program with one
@@ -36,7 +36,7 @@ inline constexpr const char* relocked = "the calling thread holds it, and would 
 inline constexpr const char* not_locked = "it is not locked";
 inline constexpr const char* still_locked = "it is still locked";
 
-/// By the owner tag of a mutex that has one (wait_morphing.hpp).
+/// The checks by the owner tag of a mutex, for a mutex that has one (wait_morphing.hpp).
 struct tag_check {
   using word = owner_tags<native>::word;
 
@@ -54,7 +54,7 @@ struct tag_check {
   }
 };
 
-/// The owner, in a mutex without a tag of its own. Only the thread that holds the mutex writes to it.
+/// An owner tag for a mutex that has none of its own. Only the thread that holds the mutex writes to it.
 class checked_owner {
  public:
   constexpr checked_owner() = default;

@@ -47,8 +47,8 @@ struct polling {
     }
   }
 
-  /// After about a microsecond it yields between loads, for the awaited thread may need this CPU. A yield without
-  /// effect costs about as much as a few pauses.
+  /// Polls, and yields between loads after about a microsecond, because the awaited thread may need this CPU. A yield
+  /// without effect costs about as much as a few pauses.
   template <class Word, class Pred>
   static auto await(const Word& word, Pred pred, std::memory_order order, pacing::within<pacing::by::polling> limit)
       -> std::optional<decltype(word.load())> {
@@ -85,7 +85,7 @@ struct polling {
     }
   }
 
-  /// The processor's instructions are determined once.
+  /// Waits by an instruction of monitor.hpp if the processor has one. The processor's instruction is determined once.
   template <class Word, class Pred>
   static auto await(const Word& word, Pred pred, std::memory_order order, pacing::within<pacing::by::monitoring> limit)
       -> std::optional<decltype(word.load())> {
@@ -120,7 +120,7 @@ struct polling {
   static constexpr unsigned yields_after = 32;        // loads
   static constexpr std::uint32_t sleep_from = 50000;  // ns: below, a sleep costs more than it saves
 
-  /// Not in line: in lock functions it would cost their fast paths registers.
+  /// Not inlined, since in lock functions it would cost their fast paths registers.
   [[gnu::cold, gnu::noinline]] static void sleep_for(std::uint64_t ns) {
     // Not nanosleep(): it is a cancellation point, and taking a lock must not be one.
     std::atomic<std::uint32_t> nothing{0};

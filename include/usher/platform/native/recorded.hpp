@@ -3,9 +3,9 @@
 //     usher_record_v1   exported by libusher.so: a pointer to record_calls while it records, else null. Elsewhere an
 //                       undefined weak symbol, so that a program without libusher.so has the address 0
 //
-// Each operation looks there. Without a recording that is a load of the symbol's address, a load of the pointer, and
-// two branches. Under a recording the operation is passed on, as functions that do it, and libusher.so calls these: it
-// records an embedded object as it does one of pthread (src/record/recorded_embedded.cpp).
+// Each operation reads this pointer. Without a recording that costs a load of the symbol's address, a load of the
+// pointer, and two branches. During a recording the operation is passed to libusher.so as functions that execute it;
+// libusher.so calls them, and records the embedded object as it does one of pthread (src/record/recorded_embedded.cpp).
 //
 // With the macro, classes are in the inline namespace `recorded`, and so differ from those without it. Otherwise a
 // mutex that one source locks unrecorded and another unlocks would be recorded wrongly. So all sources of a program
@@ -35,9 +35,9 @@ namespace usher::inline v1::native_detail {
 /// As in record::kind.
 enum class recorded_kind : std::uint32_t { mutex = 1, condition = 2, semaphore = 3 };
 
-/// The functions that libusher.so offers; the layout belongs to the name usher_record_v1. `object` is the address by
-/// which an object is known. The operations themselves are called with `context`; those that return a bool return false
-/// on failure: the object was taken, or time ran out.
+/// The functions that libusher.so offers; the symbol's name, usher_record_v1, has the version of this layout. `object`
+/// is the address that identifies an object. libusher.so calls the operations with `context`. A result of false means
+/// failure: the object was taken, or time ran out.
 struct record_calls {
   using operation = bool (*)(void* context);
 
@@ -48,7 +48,7 @@ struct record_calls {
   bool (*try_lock)(const void* mutex, operation try_lock, void* context);
   void (*unlock)(const void* mutex, operation unlock, void* context);
 
-  /// `mutex`: one that an unlock may hand over to the waiter, which then does not call lock(); null: none.
+  /// `mutex`: the mutex if an unlock may hand it over to the waiter, which then does not call lock(); otherwise null.
   bool (*wait)(const void* condition, const void* mutex, operation wait, void* context);
   void (*notify)(const void* condition, bool all);  ///< before it is done
 
@@ -57,8 +57,8 @@ struct record_calls {
   void (*release)(const void* semaphore, std::uint32_t credits);  ///< before it is done
 };
 
-/// Null: nothing is recorded. By the global offset table, whatever the code model: in an executable at a fixed address
-/// the linker would take the address of an undefined weak symbol for 0.
+/// Returns null if nothing is recorded. Reads the symbol's address from the global offset table, whatever the code
+/// model: in an executable at a fixed address the linker would take the address of an undefined weak symbol for 0.
 inline const record_calls* record_in_use() {
   const std::atomic<const record_calls*>* at;
 #if defined(__x86_64__)
@@ -72,14 +72,14 @@ inline const record_calls* record_in_use() {
   return at != nullptr ? at->load(std::memory_order_relaxed) : nullptr;
 }
 
-/// An operation of record_calls, by a function object.
+/// Makes an operation of record_calls from a function object.
 template <class F>
 struct as_operation {
   F& f;
   static bool call(void* context) { return (*static_cast<F*>(context))(); }
 };
 
-/// The operations of a mutex with lock(), try_lock() and unlock().
+/// The operations of record_calls for a mutex with lock(), try_lock() and unlock().
 template <class Mutex>
 struct recorded_operations {
   static bool try_lock(void* m) { return static_cast<Mutex*>(m)->try_lock(); }
@@ -159,7 +159,7 @@ class recorded_timed_mutex : public recorded_mutex<Mutex> {
 
   /// For condition variables.
   auto& words_beside() { return this->mutex_.words_beside(); }
-  /// An unlock may hand the mutex over to a waiter.
+  /// The argument `mutex` of record_calls::wait: an unlock of this mutex may hand it over to a waiter.
   const void* handed_over_as() const { return this; }
 };
 
@@ -275,8 +275,8 @@ class recorded_semaphore : public Semaphore, public recorded_object<recorded_kin
 }  // namespace usher::inline v1::native_detail
 
 #ifdef USHER_RECORD
-// A note from which `usher stat` learns that a module's locks are recorded: state_definition.hpp says why it is made
-// so.
+// A note from which `usher stat` learns that a module's locks are recorded: state_definition.hpp says why it is made in
+// this way.
 #ifdef __clang__
 #define USHER_RECORD_WEAK , gnu::weak
 #else

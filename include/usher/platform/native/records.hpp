@@ -51,8 +51,8 @@ struct records {
     return forks::own_id(forks::fork_epoch());
   }
 
-  /// The same if the upper half of `word` is the current epoch, by one comparison. False: the thread has no record of
-  /// that epoch; call thread_id().
+  /// thread_id() by one comparison, if the upper half of `word` is the current epoch. Returns false if the thread has
+  /// no record of that epoch: the caller then calls thread_id().
   [[gnu::always_inline]] static bool recorded_id(std::uint64_t word, std::uint32_t& id) {
     const std::uint64_t owner = current.record->owner.load(std::memory_order_relaxed);
     id = std::uint32_t(owner);
@@ -65,9 +65,9 @@ struct records {
     return r != nullptr ? r->number.load(std::memory_order_relaxed) : 0;
   }
 
-  /// Distinguishes the calling thread from all others that live: odd, above 2; 1 if the thread has no record (yet), or
-  /// one whose address has a lower half of 0: that thread is never certain to hold a mutex. Bits 7–31 are those of the
-  /// record's address, bits 1–6 are 0. One load from thread-local storage.
+  /// Distinguishes the calling thread from all others that live: odd, above 2. It is 1 if the thread has no record
+  /// (yet), or a record whose address has a lower half of 0: such a thread is never certain to hold a mutex. Bits 7–31
+  /// are those of the record's address, bits 1–6 are 0. One load from thread-local storage.
   static std::uint32_t owner_tag() { return current.owner_tag; }
   static void ensure_owner_tag() { self(); }
 
@@ -88,7 +88,7 @@ struct records {
 
   // ---- by nodes.hpp
 
-  // The fences keep the compiler from moving the operations between (s2) and (s4) out of there.
+  // The fences keep the compiler from moving operations out of the section between (s2) and (s4).
 
   static void begin(thread_record& r) {
     r.ready.store(thread_record::busy, std::memory_order_relaxed);  // (s2)
@@ -111,8 +111,8 @@ struct records {
   static thread_record* ready_record(std::uint32_t epoch) {
     thread_record* const r = self();
     if (r == nullptr || r->ready.load(std::memory_order_relaxed) == thread_record::busy) return nullptr;
-    // A handler that interrupts this does all of the following: then it is done twice, and the nodes that the handler
-    // has got are lost.
+    // If a signal handler interrupts the thread here and calls this function, make_ready() is executed twice, and the
+    // nodes that the handler has got are lost.
     make_ready(*r, epoch);
     return r;
   }
@@ -122,17 +122,18 @@ struct records {
     const std::uint32_t epoch = forks::fork_epoch();
     const std::uint64_t me = std::uint64_t{epoch} << 32 | std::uint32_t(forks::own_id(epoch));
     if (thread_record* r = current.record; r->number.load(std::memory_order_relaxed) != 0) {
-      // This is the thread that forked; no thread takes over a record of an old epoch, so it is still this thread's.
+      // If the epoch is old, this is the thread that forked. No thread takes over a record of an old epoch, so the
+      // record is still this thread's.
       if (r->epoch() != epoch) r->owner.store(me, std::memory_order_relaxed);
       return r;
     }
-    // No record for a child of vfork() that has an id of its own: thread ids of another process do not tell which
-    // threads live.
+    // A child of vfork() that has an id of its own gets no record: it cannot find out by thread ids which threads of
+    // the other process live.
     if (!forks::is_of_this_process(epoch)) return nullptr;
     thread_record* r = claim_record(me);
     if (r == nullptr) return nullptr;
-    // A handler may have taken a record meanwhile. (A handler right here leaves a record that stays unused as long as
-    // this thread lives.)
+    // Uses the record that a signal handler of this thread may have taken meanwhile. (A handler right here leaves a
+    // record that stays unused as long as this thread lives.)
     if (thread_record* const theirs = current.record; theirs->number.load(std::memory_order_relaxed) != 0) {
       if (r != theirs) r->owner.store(0, std::memory_order_release);
       return theirs;
@@ -142,9 +143,9 @@ struct records {
     return r;
   }
 
-  /// Takes a record: one of the first ones, without a system call. Then a dead thread's if one is found by a short
-  /// search, else a new one; if there can be no more, a dead thread's by a longer search. So it takes a bounded time,
-  /// however many threads there are and have been.
+  /// Takes a record: a new one of the reserved records, without a system call; when these are used up, a dead thread's
+  /// if a short search finds one, else a new one; if no more can be made, a dead thread's by a longer search. So the
+  /// time is bounded, however many threads there are and have been.
   static thread_record* claim_record(std::uint64_t me) {
     auto& s = usher_process_state;
     std::uint32_t made = s.made.load(std::memory_order_acquire);
@@ -161,7 +162,8 @@ struct records {
       // Written before the count, after which other threads may take the record. Several threads may write it, all the
       // same number.
       record(made + 1).number.store(made + 1, std::memory_order_relaxed);
-      // Before take_over another thread may find the new record without an owner, and take it.
+      // Before take_over() another thread may find the new record without an owner and take it: then this thread tries
+      // the next.
       if (s.made.compare_exchange_weak(made, made + 1, std::memory_order_acq_rel, std::memory_order_acquire)) {
         thread_record& r = record(++made);
         if (take_over(r, me)) return &r;
@@ -175,10 +177,10 @@ struct records {
     if (owner == me) {
       // The owner's id is this thread's. Either its thread is dead and the id was given out again, or the record is
       // this thread's: of another shared object that embeds locks, or found by a handler that interrupted this
-      // function. In each case they may share it, unless it is in use right now.
+      // function. In each case this thread may use the record, too, unless an operation on it is in progress.
       if (&r == current.record || r.ready.load(std::memory_order_relaxed) == thread_record::busy) return false;
     } else if (owner != 0) {
-      // A record of another incarnation may belong to the thread that forked.
+      // Not a record of another incarnation, which may belong to the thread that forked.
       if (owner >> 32 != me >> 32) return false;
       const int saved = errno;
       const bool alive = syscall(SYS_tgkill, usher_process_state.pid.load(std::memory_order_relaxed),
@@ -187,10 +189,10 @@ struct records {
       errno = saved;
       if (alive) return false;
     }
-    // (r1) acquire: the writes of earlier owners that have given the record back. A dead owner's writes are ordered by
-    // the kernel.
+    // (r1) acquire: this thread sees the writes of earlier owners that have given the record back. A dead owner's
+    // writes are ordered by the kernel.
     if (!r.owner.compare_exchange_strong(owner, me, std::memory_order_acq_rel, std::memory_order_relaxed)) return false;
-    // Not from the clock, which is a system call on some machines.
+    // The seed does not use the clock, because reading it is a system call on some machines.
     const std::uint64_t seed = me ^ reinterpret_cast<std::uintptr_t>(&r) << 20 ^
                                std::uint64_t{usher_process_state.seed.fetch_add(1, std::memory_order_relaxed)} << 40;
     r.random.store(seed * 0x9e3779b97f4a7c15u | 1, std::memory_order_relaxed);

@@ -4,7 +4,7 @@
 // The assembler directives are in a function because link-time optimisation merges functions: of directives at the top
 // level each translation unit's would remain. They are in the function's comdat group, so that object files with and
 // without link-time optimisation can be mixed: whichever function the linker keeps, its directives are kept. clang's
-// ThinLTO makes a private copy of an inline function that lost, unless the function is weak.
+// ThinLTO makes a private copy of an inline function that the linker has not kept, unless the function is weak.
 //
 //     usher_process_state_v1          the state. STB_GNU_UNIQUE: the loader connects all modules that export it to one
 //     usher_process_state_v1_in_use   hidden, in each module: the address of the state with which the loader, or
@@ -34,7 +34,7 @@ namespace usher::inline v1::native_detail {
 
 extern process_state* const state_in_use __asm__("usher_process_state_v1_in_use") __attribute__((visibility("hidden")));
 
-/// Hidden, as all here: it must be this module's own code that looks at this module's state.
+/// Hidden, as everything here: this module's own code must examine this module's state.
 struct [[gnu::visibility("hidden")]] state_check {
   static void run() {
     state_check c;
@@ -42,7 +42,7 @@ struct [[gnu::visibility("hidden")]] state_check {
     if (c.other_ != nullptr) c.report();
   }
 
-  /// Translation units of one module register a constructor each.
+  /// True in the first call of a module: each translation unit registers a constructor, but one check is enough.
   static bool is_first() { return !std::exchange(done_, true); }
 
  private:
@@ -54,7 +54,7 @@ struct [[gnu::visibility("hidden")]] state_check {
     std::uint32_t is_private;  ///< 1: USHER_PRIVATE_STATE
   };
 
-  /// Modules come in the order in which they were loaded; this one ends the search, so that of two modules only the
+  /// Called for each module in the order of loading. The search ends at this module, so that of two modules only the
   /// second one reports.
   static int check_module(dl_phdr_info* module, std::size_t, void* check) {
     const note* const n = note_of(*module);
@@ -66,7 +66,7 @@ struct [[gnu::visibility("hidden")]] state_check {
       c.own_ = module->dlpi_name;
       return 1;
     }
-    // Null: not yet connected, in a module that another thread is about to load.
+    // Null: another thread is loading that module, and the loader has not yet connected it to a state.
     if (n->is_private == 0 && *theirs != nullptr && *theirs != state_in_use && c.other_ == nullptr)
       c.other_ = module->dlpi_name;
     return 0;

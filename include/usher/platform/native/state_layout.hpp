@@ -30,8 +30,8 @@ struct alignas(64) node_slot {
   std::atomic<node_handle> next;  ///< in the pool's list. Not in the node, so that it is a handle at any time
 };
 
-/// A thread's record. Only its owner accesses it; atomic only because a dead owner's last writes are ordered by the
-/// kernel, which thread sanitizers do not see. Interruptions and forks: records.hpp.
+/// A thread's record. Only its owner accesses it. Its members are atomic only because a dead owner's last writes are
+/// ordered by the kernel, which thread sanitizers do not see. Interruptions and forks: records.hpp.
 struct alignas(64) thread_record {
   static constexpr std::uint32_t most = 14, batch = most / 2;
   static constexpr std::uint32_t busy = ~std::uint32_t{0};  ///< no epoch
@@ -49,13 +49,16 @@ struct alignas(64) thread_record {
 };
 static_assert(sizeof(thread_record) == 128);
 
-/// The nodes that are in no thread's record: a list, and those that have not been in use: nodes.hpp.
+/// The nodes that are in no thread's record (nodes.hpp): a list of free nodes, and the nodes that have not been made
+/// yet.
 struct node_pool {
-  /// Changes << 24 | the first of a list, or no_node. 0: not yet open. The count of changes begins elsewhere in each
-  /// epoch, so that an operation begun in the parent does not succeed in its child by accident.
+  /// The number of changes << 24 | the first node of the list, or no_node; 0: the pool is not open yet. The number
+  /// begins at another value in each epoch, so that an operation begun in the parent does not succeed in its child by
+  /// accident.
   std::atomic<std::uint64_t> list;
   std::atomic<std::uint64_t> from;  ///< 1 + the number of nodes made before the pool began. 0: not yet open
-  /// The same plus the number made since. 0: not yet open. It goes on rising in children, for the reason above.
+  /// `from` plus the number of nodes made since; 0: the pool is not open yet. The value goes on rising in children, for
+  /// the reason given at `list`.
   std::atomic<std::uint64_t> made;
 };
 
@@ -73,22 +76,23 @@ inline constexpr std::size_t block_bytes = 65536;
 inline constexpr std::uint32_t records_a_block = block_bytes / sizeof(thread_record),
                                slots_a_block = block_bytes / sizeof(node_slot);
 static_assert(records_a_block == 512 && slots_a_block == 1024);
-/// Without a block. Enough records for most programs, so that a thread's first recursive lock makes no system call; and
-/// more nodes than a record keeps for each of a few threads, for a process that can map no memory.
+/// Records and nodes that need no block. The records are enough for most programs, so that a thread's first recursive
+/// lock makes no system call. For each of a few threads there are more nodes than a record keeps, for a process that
+/// can map no memory.
 inline constexpr std::uint32_t reserved_records = 64, reserved_slots = 256;
-/// shared_memory.hpp needs numbers of 16 bits, and nodes.hpp handles of 24.
+/// In shared_memory.hpp a record's number must fit into 16 bits, and in nodes.hpp a handle into 24 bits.
 inline constexpr std::uint32_t most_records = reserved_records + 127 * records_a_block, record_blocks = 127,
                                slot_blocks = 1024;
 static_assert(most_records < 65536);
 inline constexpr std::uint32_t table_size = 4096;
 
-/// Stands before each inflated state. The state's content stays, for the next lock of the same type.
+/// The header of each inflated state. A state that is given back keeps its content, for the next lock of the same type.
 struct alignas(128) inflated_slot {
   std::atomic<std::uint32_t> next_free;
   std::atomic<const void*> type;  ///< of the state's lock; null: zeros
 };
 
-/// The slots of one size: each is twice as large as those of the class before it, and they fill blocks.
+/// The slots of one size class: each is twice as large as those of the class before. The slots fill whole blocks.
 struct inflated_class {
   static constexpr std::size_t least = 2048, classes = 6;
   static constexpr std::uint32_t most = 1024;  ///< slots of a class; slot 0 is not used
@@ -96,7 +100,7 @@ struct inflated_class {
   static constexpr std::size_t slot_bytes(std::size_t c) { return least << c; }
   static constexpr std::size_t room(std::size_t c) { return slot_bytes(c) - sizeof(inflated_slot); }
   static constexpr std::uint32_t slots_a_block(std::size_t c) { return std::uint32_t(block_bytes / slot_bytes(c)); }
-  /// Where the class's blocks begin in the table of blocks; for `classes`, the size of that table.
+  /// The index of the class's first block in the table of blocks; first_block(classes) is the size of that table.
   static constexpr std::uint32_t first_block(std::size_t c) {
     return c == 0 ? 0 : first_block(c - 1) + most / slots_a_block(c - 1);
   }
@@ -145,8 +149,8 @@ struct process_state {
   std::atomic<std::uint32_t> seed;
   std::atomic<std::uint32_t> monitor;  ///< the processor's monitor_kind: monitor.hpp; 0: not yet known
   std::atomic<std::uint32_t> numa;     ///< a numa_source; 0: not yet known
-  /// 1: locks that were held or had waiters across a fork are reset (libusher.so does). Nodes of orphaned threads,
-  /// those that a fork did not copy, are free then.
+  /// 1: locks that were held or had waiters across a fork are reset (libusher.so does). The nodes of orphaned threads,
+  /// which a fork did not copy, are free then.
   std::atomic<std::uint32_t> orphaned_are_free;
   std::atomic<std::uint32_t> unwiped;        ///< 1: the kernel does not wipe in children; forget_parent() does
   std::atomic<std::uint32_t> told_of_forks;  ///< 1: a fork handler calls forget_parent()
@@ -158,7 +162,7 @@ struct process_state {
   std::atomic<std::uint32_t> id_array[table_size];
   alignas(64) thread_record reserved_record[reserved_records];
   node_slot reserved_slot[reserved_slots];  ///< those with handles below first_node are not used
-  // Written once, when the block is mapped; null before.
+  // The addresses of blocks, each written once, when the block is mapped; null before.
   std::atomic<thread_record*> record_block[record_blocks];
   /// The block's address less the offset of its first node's handle: a node's address is this + its handle *
   /// sizeof(node_slot). The first block is reserved_slot.
