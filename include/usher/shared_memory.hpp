@@ -11,9 +11,9 @@
 // The region may be mapped at another address in each process: it contains no pointers. The program's data begins as
 // zero bytes, which are free locks; `create` takes a function that prepares the data before other processes may join.
 //
-// It takes the locks whose waiters wait in words of the lock and in queue nodes, in all forms: mcs, mcsg, mcsg+,
-// mcsg++, clh, k42 and their -tls forms, the cohorts; tas, ttas, ticket, futex and others. Locks with a process-wide
-// array (the TWA family) do not compile.
+// A region can hold the locks whose waiters wait in words of the lock and in queue nodes, in all forms: mcs, mcsg,
+// mcsg+, mcsg++, clh, k42 and their -tls forms, the cohorts; tas, ttas, ticket, futex and others. Locks with a
+// process-wide array (the TWA family) do not compile.
 //
 // create() and join() throw std::system_error; the codes (std::errc):
 //     file_exists                      create: the file is not empty

@@ -2,7 +2,7 @@
 //
 // Nodes are named by 32-bit handles, so that a lock with four links fits into the 16 bytes that a pthread_mutex_t
 // leaves. Their memory is type-stable: a thread that reads a node which has changed hands still finds a node there.
-// Natively there are less than 2^20 of them, and locks rely on less than 2^24.
+// Native handles are below 2^20, and locks rely on handles below 2^24.
 #pragma once
 
 #include "usher/core/cxx20.hpp"

@@ -14,8 +14,8 @@ struct home_nodes {
   static void give(node_handle h) { P::give_node(h); }
 };
 
-/// The same for locks whose nodes change hands: a thread caches the node that it has after an unlock, for its next
-/// acquisition.
+/// As home_nodes, for locks in which a thread may end with another node than it began with: it caches that node for its
+/// next acquisition.
 template <platform P>
 struct kept_nodes {
   static node_handle take() { return P::cached_node(); }

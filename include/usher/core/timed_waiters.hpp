@@ -86,7 +86,7 @@ class timed_waiter_count {
            (timed_waiters.fetch_and(~requeued, std::memory_order_relaxed) & requeued) != 0;
   }
 
-  /// By the owner: whether its unlock() would serve a timed waiter.
+  /// Called by the owner: whether its unlock() would serve a timed waiter.
   static bool serves_timed(const word& timed_waiters) {
     const std::uint32_t seen = timed_waiters.load(std::memory_order_relaxed);
     return (seen & count) != 0 && (seen & served) == 0;

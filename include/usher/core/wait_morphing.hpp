@@ -29,7 +29,7 @@
 // certain that the caller is the owner, the thread is woken instead.
 //
 // A lock that restricts concurrency (one with has_certain_successor()) leaves the chain where it is for up to 1 ms
-// while another thread is certain to get the lock, for that thread's unlock finds the chain, too. A thread that has
+// while another thread is certain to get the lock, because that thread's unlock finds the chain, too. A thread that has
 // waited for much longer is handed the lock, still locked, by an unlock: turn_of().
 //
 // Invariants:

@@ -16,7 +16,7 @@
 // After select_all() has returned and close() has waited for the leaving waiters, no waiter touches the queue: it may
 // be destroyed before the selected waiters have acquired the mutex, even by a thread that holds it. Selected waiters
 // wait for the chain alone, which lies in their own nodes; a waiter that is selected before its time runs out stays in
-// the chain, for it needs the mutex in any case.
+// the chain, because it needs the mutex in any case.
 //
 // Signal forwarding. A cancelled waiter must give a signal that has selected it to another waiter, and touches the
 // queue once more for that. So a signal *arms* the waiter that it selects; the waiter disarms itself when it departs.
@@ -91,7 +91,7 @@ class wait_queue {
   bool leave(waiter& w) {
     if (left_by_fork(w)) return true;
     std::uint32_t seen = waiter::waiting;
-    // (6) acquire on failure: pairs with (5), for `forwarding`.
+    // (6) acquire on failure: pairs with (5), so that this thread sees the value of `forwarding`.
     if (!w.state.compare_exchange_strong(seen, waiter::leaving, std::memory_order_acq_rel, std::memory_order_acquire))
       return false;
     // From here on select_*() skips this waiter, and close() waits for it: so the queue exists until (2).

@@ -129,9 +129,9 @@ class shared_array {
   }
 };
 
-/// As much of the process-wide array as suits the machine. The papers wish it to be "sized as a function of the number
-/// of CPUs" (§2) and give no function: 64 slots a CPU is the next power of two to their 4096 for 72 CPUs (§4), the same
-/// for all locks of the process, at most 4096.
+/// Uses as much of the process-wide array as suits the machine. The papers want it to be "sized as a function of the
+/// number of CPUs" (§2) and give no function: 64 slots a CPU is the next power of two to their 4096 for 72 CPUs (§4),
+/// the same for all locks of the process, at most 4096.
 template <platform_with_tables P>
 class array_by_cpus {
  public:

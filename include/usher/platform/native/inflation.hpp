@@ -2,8 +2,8 @@
 // list of free states and the number of states that have ever been in use. The upper half of the list's word counts
 // changes, so that equal words mean an equal list (no ABA).
 //
-// In the child of a fork the states in use at that moment are lost, for their threads do not exist there. The parent
-// loses none.
+// In the child of a fork the states in use at that moment are lost, because their threads do not exist there. The
+// parent loses none.
 #pragma once
 
 #include <atomic>

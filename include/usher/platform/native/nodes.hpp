@@ -10,7 +10,7 @@
 // that they had just taken are lost then.
 //
 // If locks are reset in a child (orphaned_are_free) the pool is on the page that a fork wipes. Nodes that orphaned
-// threads hold, wait with or have in their records cost the child nothing, for its pool is a new one. The new pool
+// threads hold, wait with or have in their records cost the child nothing, because its pool is a new one. The new pool
 // begins behind all nodes that an ancestor has made and wraps around. So a node that the forking thread still has,
 // because it forked in a handler that interrupted an operation on a lock, is not given out once more, whatever the
 // operation goes on to do with it; unless the child has made a million others by then. Otherwise locks may stay in use

@@ -36,7 +36,7 @@ inline constexpr const char* relocked = "the calling thread holds it, and would 
 inline constexpr const char* not_locked = "it is not locked";
 inline constexpr const char* still_locked = "it is still locked";
 
-/// The checks by the owner tag of a mutex, for a mutex that has one (wait_morphing.hpp).
+/// The checks for a mutex that has an owner tag (wait_morphing.hpp).
 struct tag_check {
   using word = owner_tags<native>::word;
 

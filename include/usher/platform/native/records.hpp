@@ -16,8 +16,7 @@
 // handler between (s2) and (s4) finds `busy`, takes its nodes from the pool, and gives them back there; the pool's
 // operations are compare-and-swaps, which any number of threads may interrupt. A handler after (s4) finds the operation
 // complete. A jump out of a handler leaves the record busy: it is not used any more as long as the thread lives. The
-// order in
-// (s3) is such that a thread which ends there, in a handler, leaves no node in two places.
+// operations of (s3) are ordered so that a thread that ends between them, in a handler, leaves no node in two places.
 //
 // Forks. In the child of a fork in a handler the epoch of (s4) is the parent's: the record's nodes are then of unknown
 // origin, and dropped if the pool began anew (nodes.hpp). So are those of the threads that the child does not have.
