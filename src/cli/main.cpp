@@ -53,7 +53,7 @@ std::string names(const std::vector<subcommand>& all) {
   return list;
 }
 
-/// Reports a word that is no subcommand. The exit status.
+/// Reports a word that is no subcommand. Returns the exit status.
 int refuse_subcommand(const std::vector<subcommand>& all, std::string_view word) {
   nearest_name nearest(word);
   for (const auto& s : all) nearest.consider(s.options->get_name());
@@ -65,7 +65,7 @@ int refuse_subcommand(const std::vector<subcommand>& all, std::string_view word)
   return bad_usage;
 }
 
-/// The parsed subcommand, or a subcommand of it (`usher sim calibrate`).
+/// The subcommand that was parsed, or the subcommand within it (`usher sim calibrate`).
 const CLI::App& innermost(const CLI::App& app) {
   const auto inner = app.get_subcommands();
   return inner.empty() ? app : innermost(*inner.back());
@@ -101,7 +101,8 @@ std::string path_to(const CLI::App& app) {
   return inner.back()->get_name() + (rest.empty() ? "" : " ") + rest;
 }
 
-/// Parses the words up to `end`. An exit status after --help, --version or an error message; nothing to continue.
+/// Parses the words up to `end`. Returns nullopt if the command line is to be carried out, or the exit status after
+/// --help, --version or an error message.
 std::optional<int> read_words(CLI::App& app, char** words, char** end) {
   try {
     app.parse(std::vector<std::string>(std::reverse_iterator(end),
@@ -117,7 +118,7 @@ std::optional<int> read_words(CLI::App& app, char** words, char** end) {
   }
 }
 
-/// The command line after the subcommand's own options.
+/// The ends of the parts of the command line after a subcommand's name.
 struct cut_words {
   char** own_end;  ///< the first word that is not the subcommand's
   char** command;  ///< the program to start
@@ -130,7 +131,8 @@ cut_words cut(const subcommand& chosen, char** words, char** end) {
   return {own_end, own_end + (dashes ? 1 : 0)};
 }
 
-/// The words "SUBCOMMAND --help" for those after "help" in `usher help SUBCOMMAND`. Empty after an error message.
+/// Converts the words after "help" (`usher help SUBCOMMAND`) to "SUBCOMMAND --help". Returns nothing after an error
+/// message.
 std::vector<std::string> asked_of_help(const std::vector<subcommand>& all, const std::vector<std::string>& words) {
   std::vector<std::string> asked;
   for (const std::string& word : words)
@@ -191,7 +193,7 @@ int main(int argc, char** argv) {
   using namespace usher::cli;
   try {
     const int status = start(argc, argv);
-    // Output that could not be written, as on a full disk, is an error.
+    // Reports output that could not be written, for example to a full disk.
     if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
       report_error("cannot write to standard output");
       return status == 0 ? int{cannot_start} : status;

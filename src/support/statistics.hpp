@@ -6,7 +6,7 @@
 
 namespace usher::cli {
 
-/// Not a number if there are no values.
+/// The median; not a number if there are no values.
 double median(std::vector<double> values);
 double median_of_sorted(const std::vector<double>& sorted);
 

@@ -39,7 +39,8 @@ constexpr auto json_fields(const failure*) {
                     field("steps", &f::steps, or_absent));
 }
 
-/// `key` says how it ended: true, false, or null if it was interrupted.
+/// The keys of an outcome. `key` is the name of the first: its value is true or false, or null if the run was
+/// interrupted.
 struct outcome_keys {
   void write(ordered_json& to, const auto& s) const {
     const outcome& o = s.seen;
@@ -61,7 +62,7 @@ struct outcome_keys {
   bool if_failed;
 };
 
-/// Of a part, before its outcome. json_of() adds the seed.
+/// The keys of a part that precede those of its outcome. json_of() sets the seed later.
 struct searched_keys {
   void write(ordered_json& to, const part_result& p) const {
     to["seed"] = nullptr;

@@ -26,7 +26,7 @@ bool contains(const std::vector<std::string>& list, const std::string& word) {
   return std::find(list.begin(), list.end(), word) != list.end();
 }
 
-/// "spin" of "twa-spin"; "plain" of "twa", which spins and then parks.
+/// The form in a target's name: "spin" of "twa-spin"; "plain" of "twa", which spins and then parks.
 std::string form_of(const target& t) {
   return t.name.size() > t.family.size() ? t.name.substr(t.family.size() + 1) : "plain";
 }
@@ -49,8 +49,9 @@ std::string nearest(const std::vector<target>& all, std::string_view name) {
   return std::string(near.best());
 }
 
-/// Ways of waiting that take a lock through the same states are one form in the checker: the name of that form. Empty if it is
-/// this lock's own, or is missing.
+/// The name of the form that the checker uses for this lock, if it is another one: ways of waiting that take a lock
+/// through the same states are one form in the checker. Empty if the lock is checked under its own name, or if there is
+/// no such form.
 std::string form_with_same_states(const std::vector<target>& all, const lock_table& lock) {
   const waiting_kind kind = first_with_states_of(lock.kind);
   const std::string form = std::string(lock.family) + way_of(kind).suffix;
@@ -73,7 +74,7 @@ void report_unknown(const std::string& checker, const std::vector<target>& all, 
     report_error("check: {} was built without the lock {}: build it again", checker, name);
 }
 
-/// The names for which --all, or --mutants without names, stands. The forms of a family follow each other.
+/// The families that --all, or --mutants without names, stands for. The forms of a family are adjacent in `all`.
 std::vector<std::string> families(const std::vector<target>& all, bool mutants) {
   std::vector<std::string> names;
   for (const target& t : all)
@@ -87,7 +88,7 @@ bool is_wanted_form(const options& o, const target& t) {
 
 bool is_wanted_scenario(const options& o, const std::string& scenario) {
   if (!o.scenario.empty()) return o.scenario == scenario;
-  // The schedules of these two are fair and random, so a search cannot run them.
+  // A search cannot run the scenarios "progress" and "served": their schedules are fair and random.
   return o.random() || (scenario != "progress" && scenario != "served");
 }
 
@@ -115,7 +116,7 @@ struct form_with_sites {
   std::vector<std::string> sites;
 };
 
-/// Asks the checker for the orders that each form executes. False: one run failed.
+/// Asks the checker for the orders that each form executes. False: a run of the checker failed.
 bool find_sites(const options& o, std::vector<form_with_sites>& forms) {
   progress bar(forms.size(), o.quiet);
   bool all_replied = true;
@@ -138,7 +139,8 @@ bool find_sites(const options& o, std::vector<form_with_sites>& forms) {
   return all_replied;
 }
 
-/// The search order for the orders of a lock: its own header, then headers of other locks, then shared headers.
+/// The rank of a file when the orders of a lock are sorted: the lock's own header, then headers of other locks, then
+/// shared headers.
 int rank_of(const std::string& file, const lock_facts* facts) {
   const std::string_view locks = "usher/locks/";
   if (file.starts_with("mutants/")) return 0;
@@ -146,8 +148,8 @@ int rank_of(const std::string& file, const lock_facts* facts) {
   return facts != nullptr && file.substr(locks.size()) == facts->header ? 0 : 1;
 }
 
-/// All orders of the forms of a goal, in the order of the source, those of its own header first; one place may be reached by several paths
-/// to its header.
+/// All orders that the forms of a goal execute, sorted by rank_of() and place. An order is listed once, even if the
+/// forms include its header by different paths.
 std::vector<order_site> sites_of(const std::vector<form_with_sites>& forms, std::size_t goal) {
   std::map<std::tuple<int, std::string, unsigned, unsigned, std::string>, order_site> sites;
   for (const form_with_sites& f : forms)
@@ -162,7 +164,7 @@ std::vector<order_site> sites_of(const std::vector<form_with_sites>& forms, std:
   return sorted;
 }
 
-/// The goal of a weakened order: the parts whose form executes it, of which one must fail.
+/// The goal for a weakened order: one of the parts whose form executes the order must fail.
 goal goal_of(const goal& whole, const order_site& site, const std::vector<form_with_sites>& forms) {
   goal g;
   g.family = whole.family;
@@ -219,7 +221,8 @@ std::optional<std::vector<goal>> weaken(const options& o, const std::string& che
   return goals;
 }
 
-/// If all parts must pass, one part after the other. If one must fail, a few executions of all parts first.
+/// Divides the executions of each goal into chunks, in the order in which they run. If all parts must pass, one part is
+/// finished before the next begins. If one part must fail, every part first gets a few executions.
 void cut_into_chunks(const options& o, std::vector<goal>& goals) {
   const std::uint64_t all = o.executions;
   for (goal& g : goals) {
@@ -229,7 +232,7 @@ void cut_into_chunks(const options& o, std::vector<goal>& goals) {
     for (const std::uint64_t end : ends) {
       for (std::size_t p = 0; p < g.parts.size(); ++p)
         for (std::uint64_t at = begin; at < end;) {
-          // A search is one process, because the number of executions of a program is not known before.
+          // A search is one chunk, because the number of executions that a program needs is not known before.
           const std::uint64_t n = o.random() ? std::min(end - at, most_in_a_run) : end - at;
           g.chunks.push_back({p, o.seed + at, n, {}});
           at += n;

@@ -1,4 +1,5 @@
-// The work of a check: goals, each with its parts, and each part's executions in chunks of one process each.
+// The work of a check: goals, which have parts. The executions of a part are divided into chunks, each run by one
+// process.
 #pragma once
 
 #include <cstdint>
@@ -19,20 +20,21 @@ struct part {
   unsigned threads;
 };
 
-/// Some executions of a part: one run of the checker.
+/// Consecutive executions of a part, which one run of the checker performs.
 struct chunk {
   std::size_t part;
   std::uint64_t seed, count;
   std::optional<reply> said;
 
-  /// Null: the chunk has passed, or has not ended.
+  /// The verdict if the chunk has failed; null if it has passed or has not ended.
   const verdict* failure() const {
     if (!said || said->verdicts.empty() || !said->verdicts.back().failed()) return nullptr;
     return &said->verdicts.back();
   }
 };
 
-/// All parts must pass; or, for a mutant or a weakened order, the first part that fails reaches the goal.
+/// Parts that succeed or fail together. For shipped code all parts must pass. For a mutant or a weakened order one part
+/// must fail, and the first that fails ends the goal.
 struct goal {
   static constexpr std::size_t none = ~std::size_t{0};
 
@@ -44,10 +46,10 @@ struct goal {
   std::size_t first_failure = none;  ///< index of a chunk, if the goal is a failure
 };
 
-/// The goals that the options name. Nothing after an error message. The goals point into `all`.
+/// The goals that the options name; they point into `all`. Nullopt after an error message.
 std::optional<std::vector<goal>> choose(const options& o, const std::string& checker, const std::vector<target>& all);
 
-/// One goal for each memory order of the chosen targets and for each way to weaken it. Nothing after an error message.
+/// One goal for each memory order of the chosen targets and for each way to weaken it. Nullopt after an error message.
 std::optional<std::vector<goal>> weaken(const options& o, const std::string& checker, const std::vector<goal>& chosen);
 
 void cut_into_chunks(const options& o, std::vector<goal>& goals);
@@ -55,7 +57,7 @@ void cut_into_chunks(const options& o, std::vector<goal>& goals);
 /// The command that runs the checker for a part, without the number of executions.
 std::vector<std::string> command_of(const options& o, const part& p, const std::optional<order_site>& weakened);
 
-/// Seconds after which a run of the checker counts as hung.
+/// The number of seconds after which a run of the checker counts as hung.
 double time_limit(std::uint64_t executions);
 
 }  // namespace usher::cli::checking

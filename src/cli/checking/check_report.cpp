@@ -36,7 +36,7 @@ void add_row(rows& to, const results& r, const part_result& p, const std::string
                 o.executions == 0 ? "" : range_from(r.seed, seeds), fmt::format("{:.1f}", o.seconds)});
 }
 
-/// The scenarios of one form with one number of threads that have passed, in one row.
+/// One row for all passed scenarios of one form with the same number of threads.
 struct passed_row {
   std::string scenarios;
   outcome sum;
@@ -50,7 +50,8 @@ struct passed_row {
   }
 };
 
-/// A row of the parts from `begin` on with one form and number of threads; returns the index of the next part.
+/// Adds the rows of the parts that have the form and the number of threads of part `begin`. Returns the index of the
+/// next part.
 std::size_t add_rows_of_form(rows& to, const results& r, std::size_t begin) {
   const part_result& first = r.parts[begin];
   passed_row complete, incomplete;
@@ -72,7 +73,8 @@ std::size_t add_rows_of_form(rows& to, const results& r, std::size_t begin) {
   return end;
 }
 
-/// The verdict, and the part that caught it: form, scenario, threads; the seed; executions.
+/// Appends the verdict; the form, scenario and number of threads that caught the mistake; the seed; the number of
+/// executions.
 void append_caught(std::vector<std::string>& row, const outcome& o, const char* not_caught) {
   row.emplace_back(!o.finished ? "not finished" : o.failed ? "caught" : not_caught);
   row.push_back(o.failed ? fmt::format("{} {}, {} threads", o.failed->lock, o.failed->scenario, o.failed->threads)
@@ -112,7 +114,7 @@ std::vector<column> columns_of(const results& r) {
   return columns;
 }
 
-// Rows like those of the results, with any outcomes.
+// Texts for planned rows, as wide as those of any result: the widths of the columns are computed from them.
 constexpr const char *usual_verdict = "pass, not complete  ", *usual_seconds = "99999.9";
 
 void add_planned_catch(std::vector<std::string>& row, const results& r, const std::vector<std::string>& forms) {

@@ -12,10 +12,10 @@ namespace usher::cli::checking {
 /// One row for each target, mutant or order. `width`: the terminal's; 0: unlimited.
 std::string table_text(const results& r, std::size_t width);
 
-/// The same table, row by row: a check may take hours.
+/// Makes the same table row by row while the check runs, since it may take hours.
 class result_table {
  public:
-  /// `planned`: all rows that will be shown, with any outcomes.
+  /// `planned`: all rows that will be shown; their outcomes do not matter.
   result_table(const results& planned, std::size_t width);
   std::string heading() const { return table_.heading(); }
   std::string rows(const results& some) const;
@@ -27,7 +27,7 @@ class result_table {
 /// Each failure of a target that must pass, with its steps if they were recorded.
 std::string failures_text(const results& r, std::size_t width);
 
-/// The numbers of all, in one or two lines.
+/// The numbers of targets, mutants or orders that passed, failed or were caught, in one or two lines.
 std::string summary_text(const results& r);
 
 }  // namespace usher::cli::checking

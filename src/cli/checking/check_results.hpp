@@ -50,7 +50,8 @@ struct mutant_result {
   std::vector<std::string> forms;
   outcome seen;
 
-  /// The checker is known not to catch it: docs/verification.md gives the reason. tools/mutants.py writes these words.
+  /// Whether the checker is known not to catch the mutant; docs/verification.md gives the reason. tools/mutants.py
+  /// writes this suffix.
   bool may_escape() const { return mutation.ends_with("(known to escape)"); }
 };
 
@@ -82,13 +83,13 @@ struct results {
   std::uint64_t seed = 0, executions = 0;  ///< of each part
   bool interrupted = false;
   bool good = true;  ///< the exit status is 0
-  // One of the three is filled, as `kind` says.
+  // `kind` says which of the three lists is filled.
   std::vector<part_result> parts;
   std::vector<mutant_result> mutants;
   std::vector<order_result> orders;
 
   bool random() const { return scheduler == "random"; }
-  /// False: the executions were used up before all programs were searched.
+  /// Whether all programs were searched. False: the limit of executions was reached before.
   bool is_complete(const outcome& o) const { return programs == 0 || o.programs >= programs; }
 };
 

@@ -37,12 +37,12 @@ unsigned number(const std::string& text) {
   return static_cast<unsigned>(std::strtoul(text.c_str(), nullptr, 10));
 }
 
-/// The last line of its error output, at most 200 bytes of it.
+/// The last line of the checker's error output, at most 200 bytes of it.
 std::string last_words(const ended_run& run) {
   return last_line(run.err).substr(0, 200);
 }
 
-/// The present path of a source file; empty: not found.
+/// The path of a source file, which may have moved since the build; empty: not found.
 fs::path find_source(const std::string& file) {
   if (is_file(file)) return file;
   const fs::path tree = own_tree();
@@ -148,7 +148,8 @@ bool has_all_mutants(const std::string& checker) {
 std::vector<target> all_targets(const std::string& checker) {
   std::vector<target> all = listed_by(checker);
   if (!has_all_mutants(checker)) return all;
-  // usher_check_mutants contains all locks, too: the scenarios of condition variables use them as mutexes.
+  // usher_check_mutants also lists the locks, because its scenarios of condition variables use them as mutexes. Locks
+  // that the checker has listed are not added again.
   std::set<std::string> known;
   for (const target& t : all) known.insert(t.name);
   for (target& t : listed_by(mutants_beside(checker)))

@@ -38,13 +38,13 @@ struct target {
   std::string checker;  ///< the path of the program that has it
 };
 
-/// Whether usher_check_mutants is beside the checker.
+/// Whether usher_check_mutants, which has the other mutants, is in the checker's folder.
 bool has_all_mutants(const std::string& checker);
 
-/// The targets of the checker and of usher_check_mutants beside it. Throws if one of them does not work.
+/// The targets of the checker and of usher_check_mutants beside it. Throws if one of these programs fails.
 std::vector<target> all_targets(const std::string& checker);
 
-/// The end of a run of one part.
+/// The outcome of one run of the checker for one part.
 struct verdict {
   enum class kind { pass, fail, crashed, hung, broken } way = kind::pass;  ///< broken: the checker itself failed
   std::string why;

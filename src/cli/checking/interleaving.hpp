@@ -9,7 +9,8 @@
 
 namespace usher::cli::checking {
 
-/// The last step has the failure. `before`: steps that precede these. Lines are cut to `width`, unless that is 0.
+/// `steps`: the last steps up to the failure. `before`: the number of earlier steps, which are not shown. Lines are cut
+/// to `width`, unless it is 0.
 std::string format_interleaving(const std::vector<step>& steps, std::size_t before, unsigned threads,
                                 std::size_t width);
 

@@ -16,7 +16,7 @@ order_site order_site_from(const std::string& text);
 /// "usher/locks/twa.hpp:17".
 std::string name_of(const order_site& s);
 
-/// "relaxed, acquire, …": what ORDER may be.
+/// The values that ORDER may have, as a text: "relaxed, acquire, …".
 std::string order_names();
 
 }  // namespace usher::cli::checking

@@ -33,8 +33,8 @@ class runner {
     return n;
   }
 
-  /// Whether the goal, or this part of it, has failed already in an earlier chunk. Chunks that were started before that end as
-  /// usual: so the first failure is the same whatever the number of jobs.
+  /// Whether the chunk need not run because an earlier chunk of its goal, or of its part, has failed. Chunks that were
+  /// started before are not stopped, so the first failure does not depend on the number of jobs.
   static bool is_over(const goal& g, const chunk& c) {
     if (g.must_fail) return g.first_failure != goal::none;
     return std::any_of(g.chunks.begin(), g.chunks.end(), [&](const chunk& other) {
@@ -42,7 +42,7 @@ class runner {
     });
   }
 
-  /// A chunk of the goal has ended, or is left out. Reports goals with no chunk left, in their order.
+  /// Counts a chunk that has ended or was skipped. Reports goals that have no chunks left, in the order of the goals.
   void one_less(std::size_t goal) {
     --left_[goal];
     for (; known_ < goals_.size() && works_ && left_[known_] == 0; ++known_) {
@@ -113,7 +113,7 @@ std::vector<step> steps_of(const options& o, const goal& g, const part& p, const
   if (v.state.empty()) return {};
   auto words = command_of(o, p, g.weakened);
   words.insert(words.end(), {"--replay", v.state});
-  // After a crash the checker could print nothing: it prints each step at once.
+  // A checker that crashes cannot print the steps at the end, so it prints each step at once.
   if (v.way != verdict::kind::fail) words.emplace_back("--at-once");
   const double limit = v.way == verdict::kind::hung ? 5 : 60;
   std::vector<step> steps = reply_of(run_command(words, limit), limit).steps;

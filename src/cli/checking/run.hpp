@@ -11,11 +11,12 @@
 
 namespace usher::cli::checking {
 
-/// Runs the goals' chunks side by side and keeps the reply of each run. `ended` gets each goal whose outcome is
-/// known, in their order. False: the checker itself failed.
+/// Runs the goals' chunks side by side and keeps the reply of each run. Calls `ended` for each goal whose outcome is
+/// known, in the order of the goals. Returns false if the checker itself failed.
 bool run(const options& o, std::vector<goal>& goals, const std::function<void(const goal&)>& ended);
 
-/// One execution, as --replay names it. Nothing after an error message; an outcome without a failure: it passes.
+/// Repeats the execution that --replay names. Returns nullopt after an error message, and an outcome without a failure
+/// if it passes.
 std::optional<outcome> replay(const options& o, const std::string& checker, const goal& g);
 
 /// The steps of an execution that failed, found by running it again.

@@ -20,7 +20,7 @@ failure failure_of(const part& p, const verdict& v) {
   return {p.form->name, p.scenario, p.threads, v.why, v.state, 0, {}};
 }
 
-/// All chunks of a part up to the first that failed.
+/// Sums the chunks of a part up to the first that failed.
 outcome outcome_of(const goal& g, std::size_t part) {
   outcome sum;
   for (std::size_t i = 0; i < g.chunks.size(); ++i) {
@@ -43,7 +43,7 @@ outcome outcome_of(const goal& g, std::size_t part) {
   return sum;
 }
 
-/// The result of a goal that is a failure: all parts up to the first chunk that failed.
+/// Sums all parts of a goal that must fail, up to the first chunk that failed.
 outcome outcome_of(const goal& g) {
   outcome sum;
   for (std::size_t p = 0; p < g.parts.size(); ++p) {

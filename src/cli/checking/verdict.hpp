@@ -8,7 +8,7 @@
 
 namespace usher::cli::checking {
 
-/// `works`: the checker itself did not fail.
+/// `works` is false if the checker itself failed.
 results results_of(const options& o, const std::vector<goal>& goals, bool works);
 
 /// Records the steps of the first failures of `r`, which results_of() made of the same goals.

@@ -41,7 +41,7 @@ struct bench_options : figure_options {
   double seconds = 1;
 };
 
-/// The error of a result; empty: none. A null lock that does not exclude is no error: it exists as a baseline.
+/// The error in a result; empty: none. A lock that does not exclude (the null lock, a baseline) is no error.
 std::string judge(const point_result& r) {
   if (r.exclusive.value_or(true)) return "";
   const lock_table* const lock = find_lock(r.point.lock);
@@ -109,7 +109,7 @@ std::vector<planned_point> points_of(const bench_options& o) {
   return points;
 }
 
-/// The command line as typed, without the path of the executable.
+/// The command line as the user typed it, with the executable's name instead of its path.
 std::string command_line() {
   std::ifstream in("/proc/self/cmdline", std::ios::binary);
   std::string all;

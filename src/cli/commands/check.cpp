@@ -43,7 +43,7 @@ std::string list_of(const std::vector<checking::target>& all, std::size_t width)
   return format_table({{"lock"}, {"scenarios", false, 24}, {"mutation", false, 24}}, rows, width);
 }
 
-/// The word `mutants` among the locks is --mutants without names. False after an error message.
+/// Treats the word `mutants` among the locks as --mutants without names. Returns false after an error message.
 bool read_words(check_options& o) {
   const std::size_t words = std::erase(o.locks, "mutants");
   if (words != 0 && !o.locks.empty()) {
@@ -140,8 +140,8 @@ int replay(const check_options& o, const std::string& checker, std::vector<check
   return 1;
 }
 
-/// Runs the goals. Each row is printed as soon as it is known, and all rows before the steps of failures are
-/// searched, which may take a minute each.
+/// Runs the goals. Prints each row as soon as its outcome is known. The steps of failures come after all rows, since
+/// finding them may take a minute for each failure.
 int run(const check_options& o, std::vector<checking::goal>& goals, output_file& json) {
   checking::cut_into_chunks(o, goals);
   const checking::result_table table(checking::results_of(o, goals, true), terminal_width());

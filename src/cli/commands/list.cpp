@@ -151,7 +151,7 @@ std::string cost_of(const lock_facts* facts) {
       facts->instructions, facts->locked, counted_with);
 }
 
-/// The place in the documentation; empty if it has none.
+/// The place of the lock's section in the documentation; empty if it has no section.
 std::string page_of(std::string_view family) {
   if (const lock_facts* const facts = facts_of(family); facts != nullptr && !facts->has_section) return "";
   const std::filesystem::path page = document_near_us("locks.md");
@@ -206,7 +206,7 @@ std::string guarantees(const lock_traits& traits) {
 }
 
 std::string one_by_one(std::size_t width) {
-  // The least widths of columns on a terminal: their longest words. All fit into 80 columns.
+  // The least width of a column on a terminal is its longest word. With these widths all columns fit into 80.
   const column guarantee_column = {"guarantees", false, 16};
   const column paper_column = {"paper", false, 11};
   std::vector<std::vector<std::string>> rows;

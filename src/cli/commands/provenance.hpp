@@ -13,7 +13,7 @@ extern const char* const workloads_commit;  // of a source file that the build w
 
 namespace usher::cli {
 
-/// "unknown" if the build was not from a repository.
+/// The commit that was built; "unknown" if the build was not from a repository.
 inline std::string commit_of_build() {
   return workloads_commit;
 }

@@ -19,7 +19,7 @@
 namespace usher::cli {
 namespace {
 
-/// The order in which waiters of condition variables and semaphores are woken.
+/// An option for the order in which waiters are woken.
 struct order_option {
   const char* option;
   const char* variable;

@@ -63,7 +63,7 @@ struct sim_options : figure_options {
 
 // ---- machines --------------------------------------------------------------------------------------------------------
 
-/// Folders with machine files; the first that has a machine decides.
+/// The folders that are searched for machine files, in this order.
 std::vector<fs::path> machine_folders() {
   std::vector<fs::path> folders;
   if (const std::string own = environment("USHER_MACHINES"); !own.empty()) folders.emplace_back(own);
@@ -103,7 +103,8 @@ void check_numbers(const sweep_point& p) {
   }
 }
 
-/// The machine that the point runs on, with its settings and jitter. Throws std::runtime_error and sim::bad_machine.
+/// The machine on which the point runs, with the point's settings and jitter. Throws std::runtime_error and
+/// sim::bad_machine.
 sim::machine machine_of(const sweep_point& p) {
   machine_changes changes;
   for (const auto& [key, value] : p.settings) changes[key] = value.text;
@@ -116,7 +117,7 @@ sim::machine machine_of(const sweep_point& p) {
 
 // ---- points ----------------------------------------------------------------------------------------------------------
 
-/// The point as the simulator takes it.
+/// Converts the point to the simulator's type.
 sim::point simulated(const sweep_point& p) {
   sim::point to;
   static_cast<sim::settings&>(to) = p;
@@ -188,7 +189,8 @@ int simulate(const std::string& point) {
   return 0;
 }
 
-/// The locks of `--locks all`. On a machine without a scheduler threads must not sleep.
+/// The locks that `--locks all` stands for: their waiters spin only if the machine has no scheduler, and else spin and
+/// then park.
 std::vector<std::string> all_locks(const sim::machine& m) {
   std::vector<std::string> names;
   for (const sim::simulated_lock* l : sim::simulated_locks())
@@ -197,7 +199,7 @@ std::vector<std::string> all_locks(const sim::machine& m) {
   return names;
 }
 
-/// The values of --vary; one absent value without it.
+/// The values of --vary. Without this option: one element, nullopt.
 std::vector<std::optional<varied_number>> varied_by(const sim_options& o, const machine_settings& settings) {
   if (o.vary.empty()) return {std::nullopt};
   std::vector<std::optional<varied_number>> varied;
@@ -207,7 +209,8 @@ std::vector<std::optional<varied_number>> varied_by(const sim_options& o, const 
   return varied;
 }
 
-/// Throws std::runtime_error for numbers that the parser's ranges let pass, and for two options that set the jitter.
+/// Throws std::runtime_error for invalid numbers that the parser's ranges allow, and for two options that set the
+/// jitter.
 void check_jitters(const sim_options& o, const machine_settings& settings, const std::optional<varied_number>& varied) {
   for (const double jitter : o.jitters)
     if (std::isnan(jitter)) throw std::runtime_error("--jitter: nan is no number");
@@ -223,7 +226,7 @@ struct sweep {
   std::vector<planned_point> points;
 };
 
-/// Adds the point with each number of threads, lock, jitter and seed.
+/// Adds a copy of the point for each combination of number of threads, lock, jitter and seed.
 void add_points(sweep& to, sweep_point p, const sim_options& o, const sim::machine& m) {
   std::vector<std::optional<double>> jitters(o.jitters.begin(), o.jitters.end());
   if (jitters.empty()) jitters = {std::nullopt};
@@ -283,7 +286,7 @@ int list_all() {
   return status;
 }
 
-/// Traces only the first seed of each point.
+/// Drops the repetitions with other seeds than 1, then traces the point.
 int trace_of(const std::vector<planned_point>& points, const trace_options& o) {
   std::vector<sim::point> first;
   for (const planned_point& p : points)
@@ -291,7 +294,7 @@ int trace_of(const std::vector<planned_point>& points, const trace_options& o) {
   return show_trace(machine_of(points.front().point), std::move(first), o);
 }
 
-/// The header of result files. It has neither date nor host, so that the same command writes the same file on every computer.
+/// The header of result files. It has neither date nor host: the same command writes the same file on every computer.
 ordered_json about_this_run(const sweep& s) {
   const sim::machine m = s.machine ? *s.machine : machine_of(s.common);
   return {{"usher", USHER_VERSION},
@@ -313,7 +316,7 @@ int carry_out(const sim_options& o) try {
   if (o.trace.us > 0) return trace_of(points, o.trace);
   figure_outputs to;
   if (const int status = to.open(o, sim::programs(), true); status != 0) return status;
-  // The longest points first, so that none of them runs alone at the end.
+  // Points with many threads take longest. They run first, so that none of them runs alone at the end.
   std::vector<std::size_t> order(points.size());
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(),
@@ -364,7 +367,7 @@ void add_time_options(CLI::App& sub, sim_options& o) {
   add_settings(sub, o, option_part::times);
 }
 
-/// Waiting, threads, variation of the machine, and processes.
+/// Adds the options for waiting, threads, changes of the machine, and processes.
 void add_thread_options(CLI::App& sub, sim_options& o) {
   add_settings(sub, o, option_part::threads);
   sub.add_option("--set-machine", o.machine_settings, "Replace a number of the machine, as coherence.per_read=0")

@@ -31,7 +31,7 @@ namespace {
 using preload::outcome;
 using preload::status_record;
 
-/// The memory of a process, or a file: data that is read at an offset.
+/// The memory of a process, or a file, from which data is read at an offset.
 class readable {
  public:
   explicit readable(const std::string& path) : fd_(open(path.c_str(), O_RDONLY | O_CLOEXEC)) {}
@@ -81,7 +81,7 @@ std::string from_environment(pid_t pid, std::string_view name) {
   return "";
 }
 
-/// The library's decision for this value of USHER_LOCK.
+/// What the library does with this value of USHER_LOCK.
 outcome outcome_of(const std::string& name) {
   if (name.empty()) return outcome::not_set;
   const lock_table* const lock = find_lock(name);
@@ -156,7 +156,7 @@ std::string first_line(const std::string& path) {
   return line;
 }
 
-/// The parts of a process that /proc shows.
+/// How much of a process /proc shows.
 enum class view { none, denied, no_memory, all };
 
 view view_of(pid_t pid) {
@@ -173,7 +173,8 @@ view view_of(pid_t pid) {
   return n == 1 ? view::all : view::no_memory;
 }
 
-/// Names, paths and the environment of a process are its own choice and may contain escape sequences for the terminal.
+/// Prints a line without escape sequences. A process chooses its name, paths and environment, and could use them to
+/// control the terminal.
 void print_line(const std::string& title, const std::string& line) {
   fmt::print("{}\n", printable_line(title + ": " + line));
 }

@@ -17,17 +17,18 @@ struct subcommand {
   /// null pointer, empty if none was given.
   std::function<int(char** command)> carry_out;
 
-  /// Whether a command follows the options: `usher run --lock twa -- CMD ARGS…`.
+  /// Whether a command to start follows the options: `usher run --lock twa -- CMD ARGS…`.
   bool takes_command = false;
 
-  /// Whether another executable carries it out: `carry_out` gets all words unparsed, from the subcommand's name on.
+  /// Whether another executable carries out the subcommand. Then `carry_out` gets all words unparsed, from the
+  /// subcommand's name on.
   bool elsewhere = false;
 };
 
 /// The subcommands of this executable. Each executable defines this function; each subcommand adds itself to `app`.
 std::vector<subcommand> subcommands(CLI::App& app);
 
-// Each is defined in a file of its own.
+// Each function is defined in a file of its own.
 subcommand list(CLI::App& app);
 subcommand run(CLI::App& app);
 subcommand try_locks(CLI::App& app);

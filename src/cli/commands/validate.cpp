@@ -106,7 +106,7 @@ ordered_json to_json(const compared_point& c) {
           {"unsettled", c.unsettled},    {"error", c.error()}};
 }
 
-/// The contents of the JSON file and of the table besides the points.
+/// The data of the JSON file and of the table that are not part of a point.
 struct circumstances {
   calibrate::native_machine here;
   std::string machine;

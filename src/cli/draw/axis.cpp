@@ -22,7 +22,8 @@ std::vector<tick> linear_ticks(const axis& a, std::size_t most) {
   return all;
 }
 
-/// Several ticks in each decade, or one for each decade, or one for several decades: the first that fits.
+/// Places several ticks in each decade, or one in each decade, or one in every few decades: the densest choice with at
+/// most `most` ticks.
 std::vector<tick> logarithmic_ticks(const axis& a, std::size_t most) {
   const int first = static_cast<int>(std::floor(std::log10(a.low)));
   const int last = static_cast<int>(std::ceil(std::log10(a.high)));

@@ -24,7 +24,7 @@ std::string escaped(const std::string& text) {
   return all;
 }
 
-/// To a hundredth, without zeros at the end.
+/// The number rounded to a hundredth, without trailing zeros.
 std::string number(double v) {
   return fmt::format("{:g}", std::round(v * 100) / 100 + 0.0);
 }

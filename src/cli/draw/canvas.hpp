@@ -27,12 +27,12 @@ struct stroke {
 
 class canvas {
  public:
-  /// An image of this size. A scale above 1 shrinks all drawing by that factor.
+  /// Makes an image of this size. All drawing is shrunk by `scale`.
   canvas(double width, double height, double scale) : width_(width), height_(height), scale_(scale) {}
 
   /// A line through all points, with rounded corners.
   void path(const std::vector<point>& points, const stroke& s);
-  /// Filled. With an opacity below 1 the ground shows through.
+  /// Fills the outline. With an opacity below 1 the background shows through.
   void area(const std::vector<point>& outline, colour ink, double opacity = 1);
   void dot(point centre, double radius, colour ink);
   /// `at` is on the base line, at the text's left end, middle or right end.

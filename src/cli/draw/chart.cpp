@@ -38,7 +38,8 @@ std::string number(double v) {
   return size >= 0.095 || size == 0 ? fmt::format("{:.2f}", v) : fmt::format("{:#.2g}", v);
 }
 
-/// One finite limit is enough: an infinite one is drawn as an arrow at the end of the axis.
+/// Whether the row has whiskers. One finite limit is enough: at an infinite one the whisker ends in an arrow at the end
+/// of the axis.
 bool has_whiskers(const chart_row& r) {
   return r.value && (std::isfinite(r.low) || std::isfinite(r.high));
 }
@@ -54,8 +55,8 @@ std::string quantity_of(const chart& c) {
   return fmt::format("{}; {} is better", c.quantity, c.less_is_better ? "less" : "more");
 }
 
-/// From the lowest value to the highest. Of a whisker, the axis includes at most the part up to `whisker_factor` times the highest
-/// value (down to the lowest value divided by it), so that one outlier does not compress all other rows.
+/// An axis from the lowest value to the highest. A whisker extends the axis to at most `whisker_factor` times the
+/// highest value, or down to the lowest value divided by it, so that one outlier does not compress all other rows.
 axis axis_of(const chart& c, double begin, double end) {
   double low = c.reference, high = c.reference;
   for (const chart_row& r : c.rows) {
@@ -74,12 +75,12 @@ axis axis_of(const chart& c, double begin, double end) {
     const double room = std::max(1.02, std::pow(most / least, 0.03));
     return {least / room, most * room, true, begin, end};
   }
-  // Similar values shall look similar: the axis spans at least 4 % of the reference.
+  // The axis spans at least 4 % of the reference, so that the symbols of similar values are close to each other.
   const double room = std::max(0.03 * (most - least), 0.02 * std::fabs(c.reference) - (most - least) / 2);
   return {least - room, most + room, false, begin, end};
 }
 
-/// As many ticks as the labels have room for.
+/// The ticks of the axis: as many as possible without overlapping labels.
 std::vector<tick> ticks_with_room(const axis& a) {
   const auto half = [](const tick& t) { return text_width(t.label, small_font) / 2 + 2; };
   const auto meet = [&](const tick& l, const tick& r) { return a.at(r.value) - a.at(l.value) < half(l) + half(r); };
@@ -101,7 +102,8 @@ struct legend_entry {
   std::size_t line;
 };
 
-/// The positions of all parts. The layout is computed before the canvas, whose size depends on it.
+/// The positions of all parts of the chart. They are computed before the canvas is made, since its size depends on
+/// them.
 struct layout {
   layout(const chart& c, const page& on);
 
@@ -120,7 +122,7 @@ struct layout {
   double legend_lines() const { return legend.empty() ? 0 : static_cast<double>(legend.back().line + 1); }
   void find_legend(const chart& c);
   void find_columns(const chart& c);
-  /// Each row is so much higher.
+  /// Finds the positions of the rows. `more`: pixels to add to the height of each row.
   void find_rows(const chart& c, double more);
 };
 
@@ -135,7 +137,7 @@ void layout::find_columns(const chart& c) {
   label_room = std::min(label_room, most_label);
 }
 
-/// Lays out the legend of the marks that rows have, in lines.
+/// Lays out the legend in lines. It explains only marks that rows have.
 void layout::find_legend(const chart& c) {
   double x = margin;
   std::size_t line = 0;
@@ -280,7 +282,7 @@ void drawing::whiskers(const chart_row& r, double y, colour ink) {
   whisker_end(r.high, y, 1, ink);
 }
 
-/// A bar; an arrow if the limit is outside the axis or infinite.
+/// Draws the end of a whisker: a bar, or an arrow if the limit is outside the axis or infinite.
 void drawing::whisker_end(double value, double y, int direction, colour ink) {
   if (value < axis_.low || value > axis_.high) {
     on_.arrow_head({direction < 0 ? axis_.begin : axis_.end, y}, direction, 9, ink);
@@ -289,7 +291,8 @@ void drawing::whisker_end(double value, double y, int direction, colour ink) {
   on_.line({axis_.at(value), y - 5}, {axis_.at(value), y + 5}, ink, 2);
 }
 
-/// A key in the legend: the C library's symbol, the ground of numbers, or a hollow symbol.
+/// Draws the symbol of a legend entry: the C library's symbol, a box in the background colour of the mark, or a hollow
+/// symbol.
 void drawing::key(point at, mark m) {
   if (m == mark::reference) return draw_symbol(on_, at, c_library_look(), 1.2);
   if (m == mark::good || m == mark::bad) return on_.box({at.x - 6, at.y - 6}, 12, 12, ground_of(m));

@@ -12,7 +12,8 @@
 
 namespace usher::cli {
 
-/// The verdict on a row. The symbol is the lock's, hollow if unclear; the numbers of good and bad rows have a coloured ground.
+/// The verdict on a row. The symbol is the lock's, hollow for `unclear`. The numbers of `good` and `bad` rows have a
+/// coloured background.
 enum class mark { reference, good, bad, unclear };
 
 struct chart_row {

@@ -28,7 +28,7 @@ outline star() {
   return all;
 }
 
-/// For a radius of 1. An empty outline is a disc.
+/// The outlines of all symbols, for a radius of 1. An empty outline stands for a disc.
 std::array<outline, symbol_count> all_outlines() {
   const outline square{{-0.72, -0.72}, {0.72, -0.72}, {0.72, 0.72}, {-0.72, 0.72}};
   const outline up{{0, -1.05}, {1, 0.75}, {-1, 0.75}};
@@ -77,7 +77,7 @@ void draw_hollow_symbol(canvas& on, point at, std::size_t symbol, double radius,
     return on.dot(at, disc_radius * radius - rim, white);
   }
   on.area(shape, white);
-  // Continue to the second point, so that the join at the first is like the others.
+  // The closed line is continued to its second point, so that its first corner is joined like the others.
   shape.insert(shape.end(), {shape[0], shape[1]});
   on.path(shape, {ink, rim});
 }

@@ -14,7 +14,7 @@ inline constexpr std::array<std::string_view, 11> symbol_names{"disc", "square",
                                                                "plus", "star",   "cross", "hourglass", "diamond"};
 inline constexpr std::size_t symbol_count = symbol_names.size();
 
-/// An unknown name is a compile-time error.
+/// The index of a symbol. An unknown name is a compile-time error.
 consteval std::size_t symbol_place(std::string_view name) {
   const auto* const at = std::find(symbol_names.begin(), symbol_names.end(), name);
   if (at == symbol_names.end()) throw "no such symbol";

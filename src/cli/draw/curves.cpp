@@ -38,7 +38,7 @@ axis horizontal(const curve_chart& c, double begin, double end) {
   return {low, high, is_logarithmic(c.x_scale, low > 0, high / low), begin, end};
 }
 
-/// A logarithmic axis has no place for values of zero or below: they are drawn at the bottom.
+/// A vertical axis with a logarithmic scale. Values of zero or below have no place on it and are drawn at the bottom.
 axis logarithmic_vertical(const curve_chart& c, double bottom, double top) {
   double low = HUGE_VAL, high = -HUGE_VAL;
   bool none = false;
@@ -62,7 +62,7 @@ axis vertical(const curve_chart& c, double bottom, double top) {
   return {0, high > 0 ? high * 1.04 : 1, false, bottom, top};
 }
 
-/// The caption of the chart, with a remark if a requested scale is not possible.
+/// The caption of the chart. If the values do not allow a requested logarithmic scale, a remark says so.
 std::vector<std::string> caption_of(const curve_chart& c) {
   std::vector<std::string> all = c.caption;
   if (c.x_scale == scale::logarithmic && !horizontal(c, 0, 1).logarithmic)
@@ -70,7 +70,7 @@ std::vector<std::string> caption_of(const curve_chart& c) {
   return all;
 }
 
-/// The order of the names: by the lines' ends at the right, next to which the names are written.
+/// The curves, highest last point first: their names stand in this order at the right, beside the ends of the lines.
 std::vector<std::size_t> by_last_value(const curve_chart& c) {
   std::vector<std::size_t> order(c.curves.size());
   for (std::size_t i = 0; i < order.size(); i++) order[i] = i;
@@ -86,7 +86,8 @@ bool has_range(const curve_point& p) {
   return p.low != p.high;
 }
 
-/// The positions of all parts. The layout is computed before the canvas, whose size depends on it.
+/// The positions of all parts of the chart. They are computed before the canvas is made, since its size depends on
+/// them.
 struct layout {
   layout(const curve_chart& c, const page& on);
 
@@ -211,7 +212,8 @@ void drawing::scales() {
   write_axis_name(on_, name, (left + right) / 2, bottom + 34, layout_.width);
 }
 
-/// Ticks at the points, or at round values if there are many points. As many as fit; the last and the first have priority.
+/// The ticks of the horizontal axis, at the points, or at round values if there are many points. Ticks whose labels
+/// would overlap are left out, but not the last and the first.
 std::vector<double> drawing::x_ticks() const {
   std::set<double> values;
   for (const curve& one : chart_.curves)
@@ -244,7 +246,8 @@ void drawing::band(std::size_t i) {
   on_.area(outline, ink_of(looks_[i]), 0.12);
 }
 
-/// Draws lines that coincide with different widths, the widest first, so that the lower ones are visible at both sides.
+/// Where several lines coincide, draws the covered ones wider than those above them, so that they are visible at both
+/// sides.
 void drawing::lines_below() {
   for (std::size_t depth = overlaps::most; depth > 0; depth--)
     for (std::size_t i = 0; i < paths_.size(); i++)
@@ -267,7 +270,7 @@ void drawing::line(std::size_t i) {
   }
 }
 
-/// A bar from the least to the greatest value, if it is longer than the symbol.
+/// Draws a bar from the least to the greatest value, if it is longer than the symbol.
 void drawing::bar(const curve_point& p, colour ink) {
   const point low = at(p.x, p.low), high = at(p.x, p.high);
   if (low.y - high.y < symbol_radius) return;

@@ -15,8 +15,8 @@ namespace {
 
 constexpr std::size_t most_members = symbol_count;
 
-/// A colour and the locks with this colour. A lock's symbol follows from its place in the list, counted from the family's first symbol:
-/// new locks are appended so that the symbols of the others do not change.
+/// A colour and the locks that have it. The symbol of member i is `first_symbol` + i, so new locks are appended: the
+/// symbols of the others do not change.
 struct family {
   colour ink;
   std::size_t first_symbol;
@@ -53,7 +53,7 @@ constexpr std::array families{
 };
 constexpr std::size_t c_library = 0;
 
-/// Indexed by the way of waiting. A seventh way would have the dashes of the first.
+/// Dashes of the lines, indexed by the way of waiting. A seventh way would have the dashes of the first.
 const std::array<std::vector<double>, 6> dash_patterns{
     {{7, 3}, {}, {10, 3, 2, 3}, {2.5, 2.5}, {1.2, 4}, {10, 3, 2, 3, 2, 3}}};
 
@@ -74,15 +74,15 @@ name_parts parts_of(std::string_view name) {
   return {name, plain % dash_patterns.size()};
 }
 
-/// FNV-1a: std::hash may differ between libraries.
+/// FNV-1a. std::hash is not used, since its values differ between libraries.
 std::uint64_t hash_of(std::string_view text) {
   std::uint64_t h = 14695981039346656037u;
   for (const char c : text) h = (h ^ static_cast<unsigned char>(c)) * 1099511628211u;
   return h ^ h >> 32;
 }
 
-/// For a lock outside the table: the family of the longest member name at the beginning of its name, with another symbol than this
-/// member has; else a look by hash.
+/// The look of a lock outside the table. If the name begins with a member's name, it has the colour of the longest such
+/// member's family, and another symbol than that member; else its hash decides.
 lock_look look_by_beginning(std::string_view base, std::size_t dashes) {
   const std::uint64_t hash = hash_of(base);
   lock_look found{1 + hash % (families.size() - 1), hash / families.size() % symbol_count, dashes};
@@ -98,7 +98,7 @@ lock_look look_by_beginning(std::string_view base, std::size_t dashes) {
   return found;
 }
 
-/// The n-th look after `wanted`: symbols vary first, or dashes do; colours vary last.
+/// The n-th look to try if `wanted` is taken. Symbols vary fastest, or dashes if `dashes_first`; colours vary slowest.
 lock_look alternative(const lock_look& wanted, std::size_t n, bool dashes_first) {
   const std::size_t d = dash_patterns.size(), s = symbol_count;
   const std::size_t dashes = dashes_first ? n % d : n / s % d, symbol = dashes_first ? n / d % s : n % s;
@@ -140,7 +140,7 @@ std::vector<lock_look> looks_of(const std::vector<shown_lock>& shown) {
     looks[i] = l;
     taken.push_back(l);
   };
-  // One curve of each lock first, then the curves of the same locks with other settings.
+  // Finds looks for one curve of each lock first, then for the curves of the same locks with other settings.
   std::set<std::string> seen;
   std::vector<std::size_t> others;
   for (const std::size_t i : order) {

@@ -28,8 +28,8 @@ struct shown_lock {
   std::string lock;
 };
 
-/// The looks of all locks in one chart, no two of them equal. Of several with one look, the first by name keeps it and the others get
-/// other dashes or symbols: the order of the list does not matter.
+/// The looks of all locks in one chart, no two of them equal. Where several locks would have one look, the first by
+/// name keeps it and the others get other dashes or symbols; the order of the list does not matter.
 std::vector<lock_look> looks_of(const std::vector<shown_lock>& shown);
 
 colour ink_of(const lock_look& look);

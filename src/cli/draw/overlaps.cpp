@@ -10,7 +10,7 @@ using path = std::vector<point>;
 
 constexpr double near = 2.5;  // pixels
 
-/// Whether the line passes near the point.
+/// Whether the line passes within a distance of `near` above or below the point.
 bool passes(const path& line, const point& at) {
   const auto right = std::lower_bound(line.begin(), line.end(), at.x, [](const point& p, double x) { return p.x < x; });
   if (right == line.end()) return false;

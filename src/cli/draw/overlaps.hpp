@@ -13,10 +13,10 @@ class overlaps {
   static constexpr std::size_t most = 4;  ///< the highest count
 
   overlaps() = default;
-  /// The points of each line, by x. The first line is on top.
+  /// `paths`: the points of each line, sorted by x. The first line is drawn on top.
   explicit overlaps(const std::vector<std::vector<point>>& paths);
 
-  /// The number of lines upon this one at its point k, and along the segment from there to the next point.
+  /// The number of lines that cover this line at its point k, and along the segment from there to the next point.
   std::size_t at_point(std::size_t line, std::size_t k) const { return points_[line][k]; }
   std::size_t along_segment(std::size_t line, std::size_t k) const { return segments_[line][k]; }
 

@@ -11,15 +11,15 @@
 
 namespace usher::cli {
 
-/// The room for a layout, before the image shrinks it by `scale`.
+/// The size of a layout before the drawing is shrunk by `scale`.
 struct page {
   double width = style::usual_width;
   double height = 0;  ///< 0: as much as the layout takes
   double scale = 1;
 };
 
-/// The first layout that fits its page, and this page. If the layout does not fit into the size, the page grows and the scale with it:
-/// the drawing shrinks, and nothing is cut off.
+/// Returns the first layout that fits its page, and this page. If a layout does not fit the image's size, the page and
+/// the scale are enlarged: the drawing shrinks, and nothing is cut off.
 template <class Make>
 auto fitted(const image_size& size, Make make) {
   constexpr double step = 1.08, most = 64;

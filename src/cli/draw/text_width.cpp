@@ -28,8 +28,8 @@ constexpr widths bold{348,  456, 521, 838, 696, 1002, 872, 306,  457, 457, 523, 
 constexpr double fixed_width = 602;   // DejaVu Sans Mono
 constexpr double other_width = 1000;  // outside the table: the width of a Chinese character
 
-// The viewer's font may be wider than the table by this. Chosen, not measured. The attribute textLength would not replace it: librsvg
-// ignores it.
+// The factor by which the viewer's font may be wider than the table. Chosen, not measured. The attribute textLength
+// cannot replace it: librsvg ignores it.
 constexpr double for_other_fonts = 1.15;
 
 double width_of(unsigned char c, const font& f) {
@@ -59,7 +59,7 @@ std::vector<std::string> broken(const std::string& what, const font& f, double r
   std::istringstream in(printable(what));
   for (std::string word; in >> word;) {
     const std::string longer = lines.back().empty() ? word : lines.back() + " " + word;
-    // The last line takes all the rest, and is cut.
+    // The last allowed line gets all remaining words and is cut afterwards.
     if (lines.back().empty() || lines.size() == most || text_width(longer, f) <= room)
       lines.back() = longer;
     else

@@ -1,5 +1,5 @@
-// The width of text by a table, and text that is cut or broken to a width. The viewer's font decides the real width: the table has a
-// wide font, and a margin for wider ones.
+// The width of text by a table, and text that is cut or broken to a width. The viewer's font decides the real width, so
+// the table is that of a wide font, with a margin for wider ones.
 #pragma once
 
 #include <cstddef>

@@ -12,10 +12,10 @@
 namespace usher::cli {
 namespace {
 
-/// The words of each key that has some; empty where the point has the default.
+/// The settings of one point as text, one element for each key that is shown; empty where the point has the default.
 using settings_in_words = std::vector<std::string>;
 
-/// "0.5", and "1.0" for a whole number.
+/// The shortest decimal form: "0.5", but "1.0" for a whole number.
 std::string decimal(double v) {
   return v == std::floor(v) && std::fabs(v) < 1e15 ? fmt::format("{:.1f}", v) : fmt::format("{}", v);
 }
@@ -61,8 +61,8 @@ settings_in_words words_of(const sweep_point& p, const std::vector<const point_k
   return all;
 }
 
-/// The key of the machine that is varied if nothing else is; its values are the horizontal axis then. Empty: the axis
-/// has numbers of threads.
+/// The key of the machine that is varied, if the points differ in nothing else: its values are then the horizontal
+/// axis. Empty: the horizontal axis has numbers of threads.
 std::string varied_alone(const std::vector<point_result>& results) {
   std::set<std::string> keys;
   std::set<unsigned> threads;
@@ -77,7 +77,7 @@ std::string varied_alone(const std::vector<point_result>& results) {
   return keys.size() == 1 && threads.size() == 1 && numbers.size() > 1 ? *keys.begin() : "";
 }
 
-/// The settings that differ among the points. Adds the words of the others to the figure's heading.
+/// Returns the indices of the settings that differ among the points. Adds the common settings to the figure's heading.
 std::vector<std::size_t> telling_settings(figure& f, const std::vector<const point_key*>& keys,
                                           const std::vector<settings_in_words>& words) {
   std::vector<std::size_t> telling;

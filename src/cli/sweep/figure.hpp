@@ -30,7 +30,8 @@ struct figure {
   bool is_by_threads() const { return x == "threads"; }
 };
 
-/// A series has the lock's name, followed by all settings that differ among the points, as after --merge.
+/// Makes the figure. The name of a series is that of its lock, followed by the settings that differ among the points
+/// (results of --merge).
 figure figure_of(const std::vector<point_result>& results);
 
 std::string title_of(const figure& f);
@@ -41,16 +42,16 @@ std::set<double> all_x(const figure& f);
 /// "8", "0.5".
 std::string x_value(double v);
 
-/// The repetitions that have the measurement.
+/// The measurement in the repetitions that have it.
 std::vector<double> values(const repetitions& same, std::optional<double> point_result::*measurement);
 std::vector<double> throughputs(const repetitions& same);
 
-// A median and a range do not show that a run was measured before it had settled, or that a lock has a good and a bad state and chance
-// decides between them.
+// The next two functions find problems that a median and a range hide: a run was measured before it had settled; a lock
+// has a good and a bad state, and chance decides between them.
 
 std::size_t unsettled(const repetitions& same);
 
-/// Whether the throughputs of simulated runs, which have no noise but the seed, differ by a large factor.
+/// Whether the throughputs of simulated runs differ by a large factor. Only the seed varies between these runs.
 bool has_two_states(const repetitions& same);
 
 }  // namespace usher::cli

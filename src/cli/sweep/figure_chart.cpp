@@ -13,7 +13,7 @@
 namespace usher::cli {
 namespace {
 
-/// "seeds 1–5", "seeds 1, 4"; empty if the points have none.
+/// The seeds of the points as text: "seeds 1–5", "seeds 1, 4"; empty if the points have none.
 std::string seeds_of(const std::vector<point_result>& results) {
   std::set<std::uint64_t> seeds;
   for (const point_result& r : results)
@@ -25,7 +25,7 @@ std::string seeds_of(const std::vector<point_result>& results) {
   return fmt::format("seeds {}", fmt::join(seeds, ", "));
 }
 
-/// "median and range of 5 seeds".
+/// A text for the caption: "median and range of 5 seeds".
 std::string repetitions_of(const figure& f, const std::vector<point_result>& results) {
   const auto all_have = [&](std::optional<std::uint64_t> sweep_point::*number) {
     return std::all_of(results.begin(), results.end(),
@@ -36,7 +36,7 @@ std::string repetitions_of(const figure& f, const std::vector<point_result>& res
   return fmt::format("median and range of {} {}s", f.most_repetitions, noun);
 }
 
-/// Without the points that do not have the metric.
+/// The curve of a series. Points that do not have the metric are left out.
 curve curve_of(const series& s, const figure_metric& m) {
   curve c{s.name, s.lock, {}};
   for (const auto& [x, same] : s.points) {

@@ -10,7 +10,7 @@
 
 namespace usher::cli {
 
-/// Medians and ranges of the metric. `caption`: place, date and build of the results.
+/// A chart of the metric's medians and ranges. `caption`: place, date and build of the results.
 curve_chart chart_of(const figure& f, const std::vector<point_result>& results, const figure_metric& m,
                      const std::vector<std::string>& caption);
 

@@ -31,7 +31,8 @@ using nlohmann::ordered_json;
 
 namespace {
 
-/// "name=value name=value", and for what --vary set "key=value".
+/// A JSON object as text, "name=value name=value". An object of --vary, which has the members "key" and "value",
+/// becomes "KEY=VALUE".
 std::string in_words(const ordered_json& object) {
   const auto text = [](const ordered_json& value) {
     return value.is_string() ? value.get<std::string>() : value.dump();
@@ -89,7 +90,7 @@ std::vector<ordered_json> json_of(const std::vector<point_result>& results) {
   return all;
 }
 
-/// Empty if there is no such text.
+/// The text at the key; empty if there is none.
 std::string text_at(const ordered_json& object, const char* key) {
   const auto at = object.find(key);
   return at != object.end() && at->is_string() ? at->get<std::string>() : "";
@@ -131,7 +132,7 @@ std::string csv_of(const std::vector<point_result>& results) {
 
 namespace {
 
-/// The results in a file. False after an error message.
+/// Adds the results in a file. Returns false after an error message.
 bool read_results(const std::string& file, merged_results& into) {
   try {
     add_results(file, read_input(file), into);
@@ -151,7 +152,7 @@ void add_header(ordered_json header, merged_results& into) {
   into.headers.push_back(std::move(header));
 }
 
-/// A file that --json wrote, without its points. That of merged results has the headers of all.
+/// Adds the header of a file that --json wrote. A file of merged results has the headers of all their files.
 void add_headers(ordered_json header, merged_results& into) {
   if (const auto all = header.find("merged"); all != header.end() && all->is_array())
     for (ordered_json& one : *all) add_header(std::move(one), into);

@@ -19,8 +19,8 @@ namespace usher::cli {
 /// The files. They are opened before the points are run: a file that cannot be written is an error at once, not after hours.
 class figure_outputs {
  public:
-  /// 0, or an exit status after an error message. Throws std::runtime_error for an unknown metric, or one that the
-  /// workload, a program of these, does not have.
+  /// Opens the files. Returns 0, or an exit status after an error message. Throws std::runtime_error for an unknown
+  /// metric, or one that the workload, which is one of `programs`, does not have.
   int open(const figure_options& o, std::span<const workloads::description> programs = {}, bool simulated = false);
   /// `about`: the keys of the JSON file before its points. False after an error message.
   bool write(const figure& f, const std::vector<point_result>& results, const nlohmann::ordered_json& about);
@@ -35,7 +35,7 @@ class figure_outputs {
 int show(figure_outputs& to, const figure_options& o, const nlohmann::ordered_json& about,
          const std::vector<point_result>& results, bool all_well);
 
-/// Points of several files, and those files' headers.
+/// The points of several files, and the headers of these files.
 struct merged_results {
   std::vector<std::string> files;
   std::vector<point_result> results;
@@ -47,11 +47,11 @@ struct merged_results {
 /// appearance of other results.
 void add_results(const std::string& file, const std::string& text, merged_results& into);
 
-/// Removes duplicate results and returns their number. Throws bad_input, one line, if results of one point differ, or
-/// points are of different machines of one name.
+/// Removes duplicate results and returns their number. Throws bad_input with one line if two results of one point
+/// differ, or if machines of one name differ.
 std::size_t remove_duplicates(merged_results& merged);
 
-/// "0.2.0 (commit)", each build that the files and lines name.
+/// The builds that the files and lines name, each as "0.2.0 (commit)".
 std::vector<std::string> builds_of(const merged_results& merged);
 
 /// The keys of a JSON file before its points.
@@ -64,7 +64,7 @@ std::vector<std::string> caption_of(const nlohmann::ordered_json& about);
 /// A line for each point.
 std::string csv_of(const std::vector<point_result>& results);
 
-/// Carries out --merge: shows the results of files. The exit status.
+/// Carries out --merge: shows the results of files. Returns the exit status.
 int merge(const figure_options& o);
 
 }  // namespace usher::cli

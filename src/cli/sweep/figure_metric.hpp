@@ -18,14 +18,15 @@ struct figure_metric {
   bool of_arrays = false;    ///< a simulated program has it if it reads large arrays
   std::optional<double> (*measured)(const point_result&, const group_result&) = nullptr;
 
-  /// Absent if the point does not have it.
+  /// The metric of a point; nullopt if the point does not have it.
   std::optional<double> of(const point_result& r) const;
 };
 
-/// "throughput", "latency", …, and of one group of threads "guests.latency". Throws std::runtime_error.
+/// Finds a metric by its name: "throughput", "latency", …, or "guests.latency" for one group of threads. Throws
+/// std::runtime_error.
 figure_metric figure_metric_named(const std::string& name);
 
-/// Throws std::runtime_error if the workload, one of the programs, does not have the metric.
+/// Throws std::runtime_error if the workload, which is one of `programs`, does not have the metric.
 void check_metric(const figure_metric& m, const std::string& workload, std::span<const workloads::description> programs,
                   bool simulated);
 

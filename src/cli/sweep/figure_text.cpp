@@ -32,7 +32,7 @@ std::string marks_of(const repetitions& same) {
   return std::string(unsettled(same) != 0 ? unsettled_mark : "") + (has_two_states(same) ? states_mark : "");
 }
 
-/// The measurement, a count, divided by all threads' operations.
+/// The measurement, which is a count, divided by the operations of all threads.
 std::vector<double> per_operation(const repetitions& same, std::optional<double> point_result::*count) {
   std::vector<double> all;
   for (const point_result* r : same)

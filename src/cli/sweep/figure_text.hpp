@@ -8,13 +8,14 @@
 
 namespace usher::cli {
 
-/// Throughputs: a row for each number of threads, or a row for each series if there are many.
+/// A table of throughputs, with a row for each number of threads, or a row for each series if there are many series.
 std::string table_text(const figure& f, std::size_t width);
 
 /// The meaning of the marks in the table; empty if it has none.
 std::string legend_text(const figure& f);
 
-/// A row for each number of threads, with a letter for each series at the position of its median. Empty for more series than letters.
+/// A plot of characters: a row for each number of threads, with a letter for each series at the position of its median.
+/// Empty if there are more series than letters.
 std::string plot_text(const figure& f);
 
 /// A table for each number of threads: shares and context switches.

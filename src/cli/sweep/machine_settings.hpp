@@ -11,15 +11,15 @@
 
 namespace usher::cli {
 
-/// Keys and values as sim::read_machine() takes them.
+/// Changes of a machine's numbers, by key, for sim::read_machine().
 using machine_changes = std::map<std::string, std::string>;
 
-/// A text, or any other value as JSON writes it.
+/// A value of a machine's key: a text without quotes, or another value in the form of JSON.
 struct machine_value {
   std::string text;
   bool is_text = false;
 
-  /// Absent if it is no number.
+  /// The value as a number; nullopt if it is none.
   std::optional<double> number() const;
 };
 
@@ -27,7 +27,7 @@ bool operator==(const machine_value& a, const machine_value& b);
 
 using machine_settings = std::vector<std::pair<std::string, machine_value>>;
 
-/// One value of a sweep: "coherence.per_read" and 6.
+/// One value of --vary: the key "coherence.per_read" and the value 6.
 struct varied_number {
   std::string key;
   machine_value value;
@@ -35,10 +35,11 @@ struct varied_number {
 
 bool is_set(const machine_settings& settings, const std::string& key);
 
-/// SECTION.KEY=VALUE, each key once. A value that is no JSON is a text. Throws std::runtime_error.
+/// Reads texts of the form SECTION.KEY=VALUE, each key once. A value that is not JSON is a text. Throws
+/// std::runtime_error.
 machine_settings machine_settings_of(const std::vector<std::string>& texts);
 
-/// SECTION.KEY=V1,V2,…; a comma within brackets or quotes separates nothing. Throws std::runtime_error.
+/// Reads SECTION.KEY=V1,V2,… A comma within brackets or quotes does not separate values. Throws std::runtime_error.
 std::vector<varied_number> varied_numbers(const std::string& text);
 
 }  // namespace usher::cli

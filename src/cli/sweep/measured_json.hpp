@@ -10,17 +10,17 @@
 
 namespace usher::cli {
 
-/// The beginning of the line that --point prints: the point as given, and the build that ran it. Points of several
-/// builds and machines meet in --merge.
+/// The first keys of the line that --point prints: the point as given, and the build that ran it, since --merge accepts
+/// lines of several builds and machines.
 nlohmann::ordered_json begun_result(const std::string& point, const std::string& commit);
 
 nlohmann::ordered_json durations_to_json(const workloads::durations& d);
 
-/// Operations of each thread, and how evenly they are distributed.
+/// Adds the operations of each thread, and measures of their distribution.
 void add_operations(nlohmann::ordered_json& to, double throughput, const std::vector<std::uint64_t>& operations);
 
-/// Measurements of a group, and with `waits` the durations of its threads' waits. Returns the object that contains
-/// them.
+/// Adds the measurements of a group, with the durations of its threads' waits if `waits`. Returns the object that
+/// contains them.
 nlohmann::ordered_json& add_group(nlohmann::ordered_json& to, const workloads::group& g, bool waits);
 
 }  // namespace usher::cli

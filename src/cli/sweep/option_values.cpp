@@ -13,7 +13,7 @@
 namespace usher::cli {
 namespace {
 
-/// The value of an option that is a duration; absent: "auto".
+/// The value of an option that is a duration; nullopt for "auto".
 std::optional<std::uint64_t> duration_of(const point_key& k, const CLI::Option& given) {
   if (k.option.unit_ns != 1) {
     const auto value = given.as<double>();

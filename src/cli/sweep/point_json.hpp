@@ -12,7 +12,8 @@ namespace usher::cli {
 /// One line.
 std::string json_text(const sweep_point& p);
 
-/// The point of --point, with all keys that every point has. Throws std::runtime_error, or what nlohmann::json throws.
+/// Reads the argument of --point, which must have every key that all points have. Throws std::runtime_error, or what
+/// nlohmann::json throws.
 sweep_point point_from_text(const std::string& text);
 
 /// Results of older versions may lack keys. Throws as point_from_text().

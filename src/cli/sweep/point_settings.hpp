@@ -18,25 +18,29 @@
 
 namespace usher::cli {
 
-/// A setting that has its default is absent in the JSON. The member's type defines how it is read, written and shown.
+/// A member of a point. Its type decides how the setting is read, written and shown. The JSON does not contain settings
+/// with default values.
 using point_member = std::variant<bool sweep_point::*, unsigned sweep_point::*, std::uint64_t sweep_point::*,
                                   std::string sweep_point::*, std::optional<std::uint64_t> sweep_point::*,
                                   std::optional<double> sweep_point::*, std::map<std::string, long> sweep_point::*,
                                   machine_settings sweep_point::*, std::optional<varied_number> sweep_point::*>;
 
-/// The JSON that must have the key: that of --point, or also results, which older versions may have written.
+/// Whether the key may be absent: `in_points`, the argument of --point must have it; `in_results`, results must have
+/// it, too, even those of older versions.
 enum class needed { no, in_points, in_results };
 
-/// The order in CSV files and in the words of figures; keys of one place have the order of the table.
+/// The order of the keys in CSV files and in the texts of figures. Keys with the same place have the order of the
+/// table.
 enum class place { nowhere, point, jitter, pinned, setting };
 
-/// How a figure's heading and the names of its series show a value.
+/// How the heading of a figure and the names of its series show a setting.
 enum class words { none, value, key_and_value };
 
-/// The part of --help that lists an option. `both`: `usher bench` has it, too.
+/// The part of --help that lists an option. `both`: an option that `usher bench` has, too.
 enum class option_part { times, threads, load, both };
 
-/// An option that sets one member of all points of a sweep. Options whose lists make a sweep are not of this kind.
+/// An option that sets one member of all points of a sweep. Options with several values, which make several points, are
+/// not in the table.
 struct point_option {
   const char* name = nullptr;  ///< null: there is none
   const char* type = nullptr;  ///< the placeholder of the value; null for flags
@@ -57,7 +61,7 @@ struct point_key {
   point_option option{};
 };
 
-/// In the order of the JSON.
+/// All keys, in the order of the JSON.
 inline constexpr point_key point_keys[]{
     {.key = "workload",
      .member = &sweep_point::workload,
@@ -145,7 +149,7 @@ constexpr const point_key& key_of(T sweep_point::*member) {
   });
 }
 
-/// The keys that are shown, in their places. `columns`: as in CSV files.
+/// The keys that are shown, sorted by place. `columns`: as columns of CSV files, else as texts of figures.
 inline std::vector<const point_key*> shown_keys(bool columns) {
   std::vector<const point_key*> all;
   for (const point_key& k : point_keys)

@@ -21,8 +21,8 @@ struct figure_command {
 /// Prints a command line for each point.
 int list_points(const figure_command& c, const std::vector<planned_point>& points);
 
-/// Runs the points in this order, at most `jobs` at a time (0: one for each CPU), and prints their errors at the end. False if there
-/// are any.
+/// Runs the points in the order `order`, at most `jobs` at a time (0: one for each CPU), and prints their errors at the
+/// end. Returns false if a point had an error.
 bool run_points(const figure_command& c, const figure_options& o, unsigned jobs, const std::vector<std::size_t>& order,
                 std::vector<planned_point>& points);
 

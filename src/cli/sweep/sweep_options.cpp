@@ -14,7 +14,7 @@ namespace usher::cli {
 
 namespace {
 
-/// The parser refuses any of `these` together with any of `those`.
+/// Makes the parser refuse each option of `these` together with each of `those`.
 template <class These, class Those>
 void keep_apart(CLI::App& app, const These& these, const Those& those) {
   for (const char* one : these)

@@ -30,7 +30,7 @@ struct figure_options {
   bool list = false, list_points = false, details = false, quiet = false;
 };
 
-/// The settings of the table that belong to this part.
+/// Adds the options in the table of point_settings.hpp that belong to this part.
 void add_settings(CLI::App& to, figure_options& o, option_part part);
 
 /// `default_limit`: the time limit of a point without --timeout, for the help text. `own`: the subcommand's options that
@@ -44,10 +44,10 @@ sweep_point common_point(const figure_options& o, const std::vector<std::string>
 /// "1..8", "1,2,4", "72". Throws std::runtime_error.
 std::vector<unsigned> thread_counts(const std::vector<std::string>& texts);
 
-/// The default of --threads on a machine with so many CPUs: dense at first, then wider.
+/// The default of --threads on a machine with so many CPUs: small numbers are dense, large ones are farther apart.
 std::vector<unsigned> default_counts(unsigned cpus);
 
-/// The names in the same order; "all" stands for `all`.
+/// Returns `names` in the same order, with the names in `all` in place of "all".
 std::vector<std::string> chosen_locks(const std::vector<std::string>& names, const std::vector<std::string>& all);
 
 void list_workloads(std::span<const workloads::description> programs);

@@ -14,18 +14,18 @@
 
 namespace usher::cli {
 
-/// What is run. Each member has a row in the table of cli/sweep/point_settings.hpp. A measured point has of
-/// sim::settings only `pinned`.
+/// The settings of a run. Each member has a row in the table of cli/sweep/point_settings.hpp. A run on the hardware
+/// uses only `pinned` of sim::settings.
 struct sweep_point : sim::settings {
   std::string workload, machine, lock;
   /// The hash of the simulated machine's file, which identifies it among files of one name. Empty: unknown.
   std::string machine_hash;
   unsigned threads = 1;
-  /// The number of the repetition: a simulated point has a seed, a measured one a round.
+  /// The number of the repetition: simulated points have a seed, runs on the hardware a round.
   std::optional<std::uint64_t> seed, round;
   std::uint64_t run_ns = 0;
   std::map<std::string, long> parameters;
-  // The next three belong to the simulated machine.
+  // The next three members are only for simulated points.
   std::optional<double> jitter;  ///< instead of the machine's
   machine_settings settings;
   std::optional<varied_number> varied;
@@ -53,14 +53,14 @@ struct point_result {
   std::string json;  ///< as read, with all other measurements: result files contain it unchanged
 };
 
-/// A point before and after its run.
+/// A point with its result or error, which are empty before its run.
 struct planned_point {
   sweep_point point;
   std::optional<point_result> result;
   std::string error;
 };
 
-/// The results of those that have one.
+/// The results of all points that have one.
 inline std::vector<point_result> results_of(const std::vector<planned_point>& points) {
   std::vector<point_result> results;
   for (const planned_point& p : points)

@@ -10,8 +10,8 @@ constexpr std::size_t sharpness =
 
 }  // namespace
 
-/// 2^tosses times the integral of p^wins (1 - p)^losses over the prior: an incomplete beta function of integers, which is a
-/// sum of binomial coefficients C(n, j), j <= k, here in units of C(n, k).
+/// Computes 2^tosses times the integral of p^wins (1 - p)^losses over the prior. It is an incomplete beta function of
+/// integers, and so a sum of binomial coefficients C(n, j), j <= k, computed here relative to C(n, k).
 double wealth(std::size_t wins, std::size_t tosses) {
   const std::size_t k = wins + sharpness - 1;
   double next = static_cast<double>(tosses - wins + 2);  // n - k + 1
@@ -28,7 +28,8 @@ wins_needed::wins_needed(double factor) : factor_(factor) {
   while (known_.size() < known_beforehand) find_next();
 }
 
-/// One toss more never asks for fewer wins, so the search begins where the last one ended.
+/// Finds the fewest wins for the next number of tosses. They never decrease from one number to the next, so the search
+/// begins at the last result.
 void wins_needed::find_next() const {
   const std::size_t tosses = known_.size();
   std::size_t fewest = known_.empty() ? 0 : known_.back();

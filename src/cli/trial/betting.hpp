@@ -18,15 +18,15 @@
 
 namespace usher::cli {
 
-/// The wealth after so many tosses, so many of them won.
+/// The wealth after `tosses` rounds with `wins` wins.
 double wealth(std::size_t wins, std::size_t tosses);
 
-/// The number of tosses that must be won to multiply the stake by a factor.
+/// Computes how many tosses must be won to multiply the stake by a factor.
 class wins_needed {
  public:
   explicit wins_needed(double factor);
 
-  /// The fewest wins that suffice in so many tosses; more than `tosses` if not even all suffice.
+  /// The fewest wins that suffice in so many tosses; more than `tosses` if winning all of them does not suffice.
   std::size_t of(std::size_t tosses) const;
 
  private:

@@ -10,11 +10,12 @@
 namespace usher::cli::trial {
 namespace {
 
-/// The first two always, the others in this order as far as they suit the program (plan.cpp). The default lock and one whose waiters
-/// sleep at once; then a lock of each kind: few threads circulate, first come first served, no order.
+/// The default candidates. Every trial has the first two, the default lock and one whose waiters sleep at once. The
+/// others follow in this order if they suit the program (plan.cpp): a lock that keeps few threads active, a FIFO lock,
+/// and a lock without an order.
 constexpr const char* in_this_order[] = {"steady", "loiter-park", "mcscr", "twa", "ttas"};
 
-/// LOCK or NAME=LOCK, to be added to `chosen`. False after an error message.
+/// Adds LOCK or NAME=LOCK to `chosen`. Returns false after an error message.
 bool add_choice(const std::string& text, std::vector<choice>& chosen) {
   const std::size_t sign = text.find('=');
   const bool named = sign != std::string::npos;

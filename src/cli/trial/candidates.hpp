@@ -15,8 +15,8 @@ struct choice {
   const lock_table* lock;
 };
 
-/// The candidates of --locks, without the reference. By default all default candidates; the trial takes some of them as soon as it
-/// knows the program, see plan.hpp. Empty after an error message.
+/// The candidates of --locks, without the reference. Without --locks: all default candidates, of which the plan later
+/// takes those that suit the program (plan.hpp). Empty after an error message.
 std::vector<choice> choose(const options& o);
 
 }  // namespace usher::cli::trial

@@ -20,7 +20,8 @@ std::optional<double> waiting_share(const trial_results& t) {
   return calls ? calls->waiting_share : std::nullopt;
 }
 
-/// The share of the waiting as a sentence that follows another one, with advice; empty if it was not measured.
+/// A sentence with the share of time that threads wait, and advice; it follows another sentence. Empty if the share was
+/// not measured.
 std::string waiting_sentence(const trial_results& t, const std::string& advice = "") {
   const auto share = waiting_share(t);
   if (!share) return "";
@@ -28,7 +29,7 @@ std::string waiting_sentence(const trial_results& t, const std::string& advice =
                      advice.empty() ? "" : ": " + advice);
 }
 
-/// The candidate in the syntax of --locks.
+/// The candidate as --locks takes it.
 std::string option_of(const candidate_result& c) {
   return c.name == c.lock ? c.name : c.name + "=" + c.lock;
 }
@@ -40,7 +41,7 @@ std::string how_much(const trial_results& t, const candidate_result& c) {
   return fmt::format("{} times as {}{}", factor(c.figure()), t.metric.empty() ? "fast" : "good", behind);
 }
 
-/// The calls of the run with most calls, of all candidates.
+/// The call counts of the candidate whose counted run had most calls.
 call_counts most_calls(const trial_results& t) {
   call_counts most;
   for (const candidate_result& c : t.candidates) {
@@ -68,7 +69,7 @@ std::string run_command(const trial_results& t, const candidate_result& c) {
   return fmt::format("usher run --lock {} -- {}", c.lock, shell_line(t.command));
 }
 
-/// The winner, with a warning if its gain is negligible.
+/// Names the winner, and warns if its gain is negligible.
 trial_conclusion worth_it(const trial_results& t, const candidate_result& c) {
   const contest_rules rules;
   const bool is_little = t.has_ratios && c.figure() < rules.level_high;
@@ -82,7 +83,7 @@ trial_conclusion worth_it(const trial_results& t, const candidate_result& c) {
           run_command(t, c)};
 }
 
-/// A candidate is better, but the trial ended before it was chosen.
+/// The conclusion if a candidate is better but the trial ended before it was chosen.
 trial_conclusion unconfirmed(const trial_results& t, const candidate_result& c) {
   std::string why = "no rounds were run after those that showed it";
   if (c.dropped)
@@ -125,8 +126,9 @@ std::string undecided_sentence(const trial_results& t, const outlook& o) {
                      with_noun(c->rounds, "round"));
 }
 
-/// The budget for a trial of one candidate. Its rate of wins is the highest of several and therefore too good on average: there is time
-/// for twice the rounds. A budget that was used up is at least doubled; a trial ends before its budget if it is decided.
+/// The budget for a trial of this candidate alone. The estimate of its rounds uses the highest rate of wins of several
+/// candidates, which is too good on average, so the budget has time for twice as many. It is at least twice a budget
+/// that was used up. A trial that is decided ends earlier.
 double budget_alone(const trial_results& t, const outlook& o) {
   const double runs = 2 * static_cast<double>(2 * o.rounds_alone + t.warmup + contest_rules{}.confirming_wanted);
   const double used_up = t.interrupted ? 0 : t.budget.value_or(0);
@@ -142,7 +144,7 @@ trial_conclusion undecided(const trial_results& t, const outlook& o) {
   return {"undecided", text, trial_command(t, o, option_of(c), budget_alone(t, o))};
 }
 
-/// Whether a candidate may still be better by more than a negligible amount.
+/// Whether the trial leaves open that some candidate is better by more than a negligible amount.
 bool is_open(const trial_results& t) {
   const double negligible = t.has_ratios ? contest_rules{}.level_high : 0;
   return std::any_of(t.candidates.begin(), t.candidates.end(), [&](const candidate_result& c) {
@@ -150,7 +152,8 @@ bool is_open(const trial_results& t) {
   });
 }
 
-/// A candidate that is better but must not be recommended: it failed, or it is the reference under another name.
+/// The conclusion if a candidate is better but must not be recommended: it failed, or it is the C library's mutex under
+/// another name.
 std::optional<trial_conclusion> better_and_useless(const trial_results& t) {
   for (const candidate_result& c : t.candidates) {
     if (verdict_of(c.limits, t.neutral()) != verdict::better) continue;
@@ -193,7 +196,7 @@ trial_conclusion nothing_better(const trial_results& t, const outlook& o) {
   return {"keep", "Nothing was better than the C library's mutex: keep it." + waiting_sentence(t), ""};
 }
 
-/// So few rounds cannot show that a lock is better, even if it wins all of them.
+/// The conclusion if the rounds are so few that a lock could not be shown to be better even by winning all of them.
 trial_conclusion too_few_rounds(const trial_results& t, const outlook& o, std::size_t went_well) {
   const char* const kind = "too-few-rounds";
   if (t.interrupted)

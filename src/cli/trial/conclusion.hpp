@@ -10,19 +10,19 @@
 
 namespace usher::cli::trial {
 
-/// Shares of the threads' time. Below the first, no lock can make a program much faster (`usher stat` uses the same limit); from the
-/// second on, the waiting is worth an analysis.
+/// Shares of the threads' time that is spent waiting. Below the first, no lock can make a program much faster (`usher
+/// stat` uses the same limit); above the second, an analysis is recommended.
 inline constexpr double little_waiting = 0.01, much_waiting = 0.05;
-/// Fewer calls are not the program's: libraries lock a few mutexes while they are loaded.
+/// With fewer calls the program itself is assumed to make none: libraries lock a few mutexes while they are loaded.
 inline constexpr std::uint64_t fewest_calls = 100;
-/// Share of the CPU time that other processes took, above which measurements are noisy.
+/// Measurements are noisy if other processes took more than this share of the CPU time.
 inline constexpr double busy = 0.1;
 
-/// Data for a conclusion beside the results of the trial.
+/// Data for the conclusion that are not results of the trial.
 struct outlook {
   bool nothing_to_gain = false;  ///< ended before any lock was tried
-  /// The verdict of `usher stat` on one run. It costs a run, so it is called only for a conclusion that contains it.
-  /// Empty: none.
+  /// Runs the program under `usher stat` and returns its verdict; empty: none. It costs a run, so it is called only if
+  /// the conclusion contains the verdict.
   std::function<std::string()> ask_stat;
   const candidate_result* winner = nullptr;
   const candidate_result* contradicted = nullptr;    ///< was chosen, and the rounds after that say the opposite

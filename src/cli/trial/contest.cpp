@@ -14,7 +14,7 @@ double factor_for_better(std::size_t candidates, const contest_rules& rules) {
 }  // namespace
 
 verdict verdict_of(const interval& i, double neutral, const contest_rules& rules) {
-  // Differences, unlike ratios, have no scale on which a limit for "level" could be chosen.
+  // The verdict "level" needs a limit near neutral. Differences, unlike ratios, have no scale for such a limit.
   const interval level = neutral != 0 ? interval{rules.level_low, rules.level_high} : interval{0, 0};
   if (i.low > neutral) return verdict::better;
   if (i.high < neutral) return verdict::worse;
@@ -94,7 +94,8 @@ void contest::restate(const std::vector<std::vector<std::optional<double>>>& rou
   for (const auto& round : rounds) add_values(round);
 }
 
-/// A median below the lower limit would have lost the bet on "better than it" to the rounds that are above it.
+/// Narrows the interval by the last round. A value is below the lower limit if enough rounds are above it: the bet that
+/// the candidate is better than this value has won.
 void contest::narrow(entry& e) const {
   const std::size_t n = e.sorted.size(), above = for_better_.of(n), below = for_worse_.of(n);
   if (above <= n) e.limits.low = std::max(e.limits.low, e.sorted[n - above]);
@@ -167,7 +168,8 @@ void contest::drop_decided() {
     if (c != first && is_behind(c, first)) entries_[c].dropped = standing::behind;
 }
 
-/// The number of rounds with so many candidates that fit into the remaining runs, less those that follow a choice.
+/// The number of rounds with so many candidates that fit into the remaining runs. Runs for the rounds after a choice
+/// are kept back.
 std::size_t contest::room(std::size_t runs_left, std::size_t candidates) const {
   const std::size_t kept = 2 * rules_.confirming;
   return runs_left < kept ? 0 : (runs_left - kept) / (candidates + 1);

@@ -45,14 +45,16 @@ void judge_candidate(trial_results& t, std::size_t i, const contest& c) {
   if (!one.is_clean() && (!one.speed_up || one.first_difference != 0)) one.judged = verdict::failed;
 }
 
-/// The chosen candidate. A trial with a given number of rounds chooses none: there it is the one with the highest median.
+/// The winner, or null. With a budget it is the chosen candidate. A trial of a given number of rounds chooses none: its
+/// winner is the usable candidate with the highest median.
 const candidate_result* winner(const trial_results& t, const contest& c) {
   if (!t.budget) return t.best_usable();
   const auto chosen = c.winner();
   return chosen && t.candidates[*chosen].is_usable() ? &t.candidates[*chosen] : nullptr;
 }
 
-/// The number of rounds that a trial of this candidate alone would take if it goes on to win at the same rate; 0: too many.
+/// The number of rounds that a trial of this candidate alone would take if it goes on to win at the same rate; 0 if
+/// there are too many.
 std::size_t rounds_alone(const std::vector<double>& speed_ups_so_far, double neutral) {
   contest alone(1);
   for (const double s : speed_ups_so_far) alone.add({s}, neutral);

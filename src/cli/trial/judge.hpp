@@ -1,5 +1,5 @@
-// Figures, verdicts and winner of a trial, each decided once, from its runs and its contest. The contest numbers the candidates as the
-// results do; the reference takes no part in it.
+// Computes the figures, the verdicts and the winner of a trial from its runs and its contest, and nothing else decides
+// them. The contest uses the candidates' numbers in the results; the reference takes no part in it.
 #pragma once
 
 #include "cli/trial/conclusion.hpp"
@@ -8,10 +8,11 @@
 
 namespace usher::cli::trial {
 
-/// Adds the last round to the contest. If it has a figure of zero or below, all rounds are compared by differences, not by ratios.
+/// Adds the last round to the contest. If a figure of the round is zero or below, all rounds are compared by
+/// differences instead of ratios.
 void add_last_round(trial_results& t, contest& c);
 
-/// Completes the results. The outlook is for the conclusion, and refers to the candidates.
+/// Completes the results. Returns data for the conclusion, which refer to the candidates in `t`.
 outlook judge(trial_results& t, const contest& c);
 
 }  // namespace usher::cli::trial

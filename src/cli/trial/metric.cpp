@@ -29,7 +29,8 @@ bool metric_pattern::has_group() const {
   return regex_->NumberOfCapturingGroups() > 0;
 }
 
-// A pattern that looks far ahead, as ([0-9])(.*x)?, takes time in proportion to the line for each match: the user may interrupt.
+// Finds all matches. With a pattern such as ([0-9])(.*x)? each match reads the rest of the line, so a long line takes
+// quadratic time: the loop ends when the user interrupts.
 std::vector<std::pair<std::size_t, std::size_t>> metric_pattern::all_in(std::string_view line) const {
   const re2::StringPiece text(line.data(), line.size());
   std::vector<std::pair<std::size_t, std::size_t>> found;

@@ -19,7 +19,8 @@ struct number {
   bool measured;  ///< not a whole number
 };
 
-/// The end of a word of hexadecimal digits with decimal digits and letters, like an address or a hash; 0: there is none.
+/// The end of a hexadecimal word with both decimal digits and letters, such as an address or a hash; 0 if there is none
+/// at this place.
 std::size_t end_of_hexadecimal(std::string_view line, std::size_t at) {
   constexpr std::size_t shortest = 6;
   const bool prefixed = line[at] == '0' && at + 2 < line.size() && (line[at + 1] == 'x' || line[at + 1] == 'X');
@@ -34,7 +35,7 @@ std::size_t end_of_hexadecimal(std::string_view line, std::size_t at) {
   return decimal && letter && end - begin >= shortest && !is(line, end, std::isalnum) ? end : 0;
 }
 
-/// The number that begins with the decimal digit, or a sign before it, at this place.
+/// Reads the number at this place, which is a decimal digit or a sign before one.
 number number_at(std::string_view line, std::size_t at) {
   bool measured = false;
   if (line[at] == '-' || line[at] == '+') ++at;
@@ -63,8 +64,9 @@ bool one_of(std::string_view word, const std::array<std::string_view, N>& words)
   return std::find(words.begin(), words.end(), word) != words.end();
 }
 
-/// The end of the unit after a number, or of the part of it that changes with the number's size, as in 950 ms and 1.2 s, or 900k and
-/// 3.1M. `at` if there is none; else the number is a measurement.
+/// The end of a unit of time after a number, or of the prefix of another unit (k, M): these change with the size of the
+/// number, as in 950 ms and 1.2 s, or 900k and 3.1M. A number with such a unit is a measurement. Returns `at` if there
+/// is none.
 std::size_t unit_at(std::string_view line, std::size_t at) {
   static constexpr std::array<std::string_view, 20> times = {
       "ns",  "us",   "µs",     "μs",      "ms", "s", "sec",  "secs",  "second", "seconds",
@@ -88,7 +90,7 @@ std::uint64_t hash_of(std::string_view text) {
   return std::max<std::uint64_t>(std::hash<std::string_view>{}(text), 1);
 }
 
-/// The part of a line after the last carriage return: a terminal has overwritten the part before it.
+/// The part of a line after its last carriage return. On a terminal it overwrites the part before.
 std::string_view last_shown(std::string_view line) {
   while (!line.empty() && line.back() == '\r') line.remove_suffix(1);
   return line.substr(line.rfind('\r') + 1);
@@ -98,8 +100,9 @@ bool is_letter(char c) {
   return std::isalnum(static_cast<unsigned char>(c)) != 0 || (c & 0x80) != 0;
 }
 
-/// The words of a line with a mark for each number, single blanks between words, and one of several equal signs: the widths of columns
-/// and bars depend on the numbers. The numbers' hashes go to `numbers`, 0 for measurements.
+/// The words of a line with a mark in place of each number. Blanks are merged, and so are repeated punctuation marks,
+/// since the widths of columns and bars depend on the numbers. Adds a hash of each number to `numbers`, 0 for
+/// measurements.
 std::string words_of(std::string_view line, std::vector<std::uint64_t>& numbers) {
   std::string words;
   bool blank = false;
@@ -172,8 +175,9 @@ bool output_pattern::fits(std::size_t i, const printed& output, std::size_t j) c
   return !is_settled() || !known.same_numbers || first_.same_numbers(i, output, j);
 }
 
-/// The first difference of an output with another number of lines: the first line (from 1) with unknown words, or the first that occurs
-/// more or less often without a reason, or the place of a missing line. 0: there is none.
+/// Compares an output with another number of lines than the pattern. Returns the number (from 1) of the first line with
+/// unknown words, or of one that occurs more or less often although it has no numbers and was not repeated, or of a
+/// missing line; 0 if there is none.
 std::size_t output_pattern::first_foreign_line(const printed& output) const {
   std::unordered_map<std::uint64_t, kind> ours, theirs;
   bool anything = false;

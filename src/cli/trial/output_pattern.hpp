@@ -11,12 +11,12 @@
 
 namespace usher::cli {
 
-/// The compared parts of an output: hashes of each line's words and numbers. The text is not kept, so that the outputs of many runs fit
-/// into memory.
+/// The parts of an output that are compared: hashes of each line's words and numbers. The text is not kept, to save
+/// memory.
 class printed {
  public:
   printed() = default;
-  /// `mask` may remove parts of a line before it is hashed.
+  /// `mask` changes a line before it is hashed.
   explicit printed(std::string_view text, const std::function<void(std::string&)>& mask = {});
 
   std::size_t size() const { return lines_.size(); }
@@ -46,7 +46,8 @@ class printed {
 class output_pattern {
  public:
   void learn(const printed& output);
-  /// The first line (from 1) that does not fit; 0: all fit. An output that fits after the second learned run fits after all later ones.
+  /// The first line (from 1) that does not fit the pattern; 0 if all fit. Once two runs have been learned, an output
+  /// that fits also fits after all later ones.
   std::size_t first_difference(const printed& output) const;
   bool is_settled() const { return learned_ > 1; }
 

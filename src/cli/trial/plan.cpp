@@ -13,19 +13,19 @@ namespace usher::cli::trial {
 namespace {
 
 constexpr std::size_t most_candidates = 4;  // a clear gain is decided and confirmed after ten rounds
-/// The number of default candidates that every trial has: the default lock, and a lock whose waiters sleep at once.
+/// Every trial has this many default candidates: the default lock, and a lock whose waiters sleep at once.
 constexpr std::size_t fewest_candidates = 2;
 
-/// Whether unlock() hands the lock over to one certain thread, running or not. With more threads than CPUs and short critical sections
-/// such a lock must lose.
+/// Whether unlock() hands the lock over to one certain thread, whether or not that thread is running. If threads
+/// outnumber CPUs and critical sections are short, such a lock cannot be the fastest.
 bool hands_over(const lock_table& lock) {
   const lock_traits& t = *lock.traits;
   return t.fifo || t.bypass != unbounded || t.context;
 }
 
-/// Takes the default candidates that suit a program with so many threads (0: not known).
+/// Takes the default candidates that suit a program with `threads` threads (0: not known).
 void take_sensible(plan& p, const std::vector<choice>& candidates, std::uint64_t threads, unsigned cpus) {
-  // The first thread of most programs waits until the others end.
+  // One thread more than CPUs is not too many: the first thread of most programs only waits until the others end.
   const bool too_many = threads > std::uint64_t{cpus} + 1;
   for (const choice& c : candidates) {
     if (too_many && hands_over(*c.lock))
@@ -38,7 +38,8 @@ void take_sensible(plan& p, const std::vector<choice>& candidates, std::uint64_t
   }
 }
 
-/// The time that an answer takes: warm-ups, the fewest rounds that decide, and the rounds of two after the choice.
+/// The time until a trial has a result: warm-ups, the fewest rounds that decide, and the rounds after the choice, which
+/// have two runs each.
 double seconds_needed(std::size_t candidates, const options& o, double a_run) {
   const std::size_t confirming = contest_rules{}.confirming, deciding = fewest_rounds(candidates) - confirming;
   const std::size_t warm_ups = static_cast<std::size_t>(o.warmup) * candidates;
@@ -66,7 +67,7 @@ std::string too_long(const plan& p, const options& o, const first_runs& seen) {
       duration_text(seconds_needed(p.taken.size(), o, seen.seconds)));
 }
 
-/// Leaves out default candidates that do not fit into the budget, down to the fewest candidates of a trial.
+/// Leaves out default candidates until the trial fits into the budget or has only `fewest_candidates`.
 void fit_into_budget(plan& p, const options& o, const first_runs& seen) {
   const auto fits = [&] { return seconds_needed(p.taken.size(), o, seen.seconds) <= seen.seconds_left; };
   for (; o.default_candidates() && p.taken.size() > fewest_candidates && !fits(); p.taken.pop_back())
@@ -75,7 +76,7 @@ void fit_into_budget(plan& p, const options& o, const first_runs& seen) {
   p.notes.push_back(fits() ? rounds_that_fit(p, o, seen) : too_long(p, o, seen));
 }
 
-/// One line for each reason: the omitted candidates, the reason, and the way to include them.
+/// Adds a line for each reason: the candidates that were left out, the reason, and the option that includes them.
 void note_left_out(plan& p) {
   std::vector<std::pair<std::string, std::vector<std::string>>> reasons;
   for (const left_out_lock& l : p.left_out) {

@@ -13,10 +13,10 @@
 
 namespace usher::cli::trial {
 
-/// Chosen, not measured: a gain that is not decided by then has no practical value.
+/// Chosen, not measured: if so many rounds do not show a gain, it is too small to matter.
 inline constexpr std::size_t most_rounds = 200;
 
-/// What the reference's first runs have shown.
+/// The results of the reference's first runs.
 struct first_runs {
   std::optional<call_counts> calls;  ///< nullopt: not counted
   double seconds = 0;                ///< of a run, with preparation and server
@@ -31,7 +31,7 @@ struct plan {
   std::vector<std::string> notes;                           ///< for the user
 };
 
-/// Depends on its arguments alone: reads no clock, starts and prints nothing.
+/// Makes the plan from its arguments alone: reads no clock, starts no program, prints nothing.
 plan plan_of(const options& o, const std::vector<choice>& candidates, const first_runs& seen, unsigned cpus);
 
 }  // namespace usher::cli::trial

@@ -8,7 +8,7 @@
 namespace usher::cli::trial {
 namespace {
 
-/// Four significant digits without trailing zeros.
+/// The number with four significant digits, without trailing zeros.
 std::string small_quantity(double v) {
   if (std::fabs(v) < 1e-9) return fmt::format("{:.4g}", v);
   std::string text = fmt::format("{:.{}f}", v, 3 - static_cast<int>(std::floor(std::log10(std::fabs(v)))));
@@ -22,7 +22,7 @@ std::string small_quantity(double v) {
 std::string quantity(double v) {
   if (std::isnan(v)) return "-";
   const double size = std::fabs(v);
-  // Medians of counts are whole numbers or halves.
+  // One digit after the point suffices for halves, which medians of counts may be.
   const int digits = v == std::floor(v) || size >= 100 ? 0 : size >= 10 || 2 * v == std::floor(2 * v) ? 1 : 2;
   if (size > 0 && size < 1) return small_quantity(v);
   if (size >= 1e15) return fmt::format("{:.4g}", v);

@@ -8,13 +8,13 @@
 
 namespace usher::cli::trial {
 
-/// Three digits or more, with commas.
+/// A number with three significant digits or more, and commas between thousands.
 std::string quantity(double v);
-/// Small shares have as many digits as are significant.
+/// A share in percent. Small shares have more decimals.
 std::string percent(double share);
-/// A speed-up with two decimals, a small one with two significant digits.
+/// A speed-up with two decimals, or with two significant digits if it is small.
 std::string factor(double v);
-/// "1.32–1.71", "from 1.32", "up to 1.71"; empty if both limits are infinite.
+/// An interval as text: "1.32–1.71", "from 1.32", "up to 1.71"; empty if both limits are infinite.
 std::string limits_text(const interval& l, bool has_ratios);
 /// A difference with its sign.
 std::string signed_quantity(double v);

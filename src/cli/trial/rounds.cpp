@@ -18,11 +18,12 @@ namespace usher::cli::trial {
 namespace {
 
 constexpr std::size_t fewest_failures = 2;  // a single one may be chance
-/// A candidate is dropped if it takes so many times as long as the reference, such a share of the budget for a run, and is so much
-/// worse in each of two rounds or more: it would use up the rounds of the others. Chosen, not measured.
+/// A candidate that would use up the other candidates' rounds is dropped after two or more rounds. It takes `slow`
+/// times as long as the reference and `much_of_budget` of the budget for a run, and its speed-up was below `far_behind`
+/// in every round. Chosen, not measured.
 constexpr double slow = 2, much_of_budget = 0.02, far_behind = 0.5;
 
-/// The candidate's own reason for which the contest has dropped it; empty: there is none.
+/// The reason why the contest has dropped the candidate; empty if the reason is not the candidate's own.
 std::string why_dropped(standing s) {
   switch (s) {
     case standing::worse:
@@ -102,7 +103,8 @@ int rounds::run_all() {
 
 // ---- runs -------------------------------------------------------------------------------------------------------
 
-/// The plan needs the reference's calls and the duration of its runs. Without warm-ups this is its run of the first round.
+/// Runs the reference before the plan is made, which needs its lock calls and the duration of its runs. Without
+/// warm-ups this run is that of the first round.
 void rounds::run_reference_first() {
   if (options_.warmup > 0)
     warm_up(reference);
@@ -119,7 +121,7 @@ void rounds::follow_plan() {
     candidate_result& one = results_.candidates.emplace_back();
     one.name = c.name;
     one.lock = c.lock->name;
-    // The C library's mutex under another name runs without Usher's library, as the reference does.
+    // A candidate that is the C library's mutex under another name runs as the reference does: without Usher's library.
     entries_.push_back({c.lock == find_lock(c_library) ? nullptr : c.lock});
   }
   if (options_.quiet) return;
@@ -127,14 +129,15 @@ void rounds::follow_plan() {
   for (const std::string& line : plan_.notes) print_note(line);
 }
 
-/// The last warm-up of each candidate counts the lock calls, so that timed runs have no overhead.
+/// Runs the candidate's warm-ups. The last one counts its lock calls, so that the timed runs need not.
 void rounds::warm_up(std::size_t candidate) {
   for (int left = options_.warmup; left > 0 && entries_[candidate].in; --left) run_one(candidate, 0, left == 1);
 }
 
 void rounds::compare() {
   for (std::size_t c = 1; c < entries_.size(); ++c) warm_up(c);
-  // The number of candidates in the contest must not depend on the results of its rounds.
+  // Candidates that were dropped in the warm-ups take no part. Later the number of participants must not change with
+  // the results of rounds.
   std::vector<bool> takes_part(entries_.size());
   for (const std::size_t c : present()) takes_part[c] = true;
   contest_.emplace(takes_part);
@@ -180,7 +183,7 @@ attempt rounds::attempt_of(std::size_t candidate, bool counted) {
   const entry& e = entries_[candidate];
   const std::string& name = results_.candidates[candidate].name;
   attempt a = runner_.run(e.lock, name, counted);
-  // A failure of the first run may be chance, a second one is not.
+  // The reference's first run is repeated once if it fails: the failure may be chance.
   if (candidate != reference || reference_has_run_ || a.run.error.empty() || a.costly) return a;
   note_failure(candidate, a);
   return runner_.run(e.lock, name, counted);
@@ -201,7 +204,8 @@ void rounds::note(std::size_t candidate, std::size_t round, attempt& a) {
     }
   }
   if (a.output) compare_output(candidate, std::move(*a.output));
-  // The plan depends on the reference's calls, and a run that failed has not made all of them.
+  // The reference's calls are kept only if its run did not fail: the plan depends on them, and a failed run has not
+  // made all.
   if (a.calls && (candidate != reference || a.run.error.empty())) c.calls = a.calls;
   c.cut = std::max(c.cut, a.cut);
   if (round == 0) return;
@@ -210,7 +214,7 @@ void rounds::note(std::size_t candidate, std::size_t round, attempt& a) {
   c.runs.push_back(std::move(a.run));
 }
 
-/// Keeps each kind of failure once, with the program's message of the first time.
+/// Adds the failure to the candidate's errors, unless there is one of the same kind.
 void rounds::note_failure(std::size_t candidate, const attempt& a) {
   std::vector<std::string>& known = results_.candidates[candidate].errors;
   if (std::none_of(known.begin(), known.end(), [&](const std::string& t) { return t.starts_with(a.failure); }))
@@ -227,7 +231,7 @@ void rounds::note_reference_failure(const attempt& a) {
   throw stopped{1};
 }
 
-/// Outputs that fit the reference's are not kept.
+/// Learns the reference's output. A candidate's output is kept only as long as it does not fit the reference's.
 void rounds::compare_output(std::size_t candidate, printed output) {
   const auto fits = [this](const printed& p) { return expected_.is_settled() && expected_.first_difference(p) == 0; };
   if (candidate == reference) {
@@ -259,7 +263,7 @@ double rounds::elapsed() const {
   return std::chrono::duration<double>(steady::now() - start_).count();
 }
 
-/// The median duration of its runs; of the reference's if it has not run.
+/// The median duration of the candidate's runs; of the reference's runs if it has none.
 double rounds::seconds_of_run(std::size_t candidate) const {
   const std::vector<double>& own = entries_[candidate].seconds;
   return median(own.empty() ? entries_[reference].seconds : own);
@@ -271,7 +275,8 @@ double rounds::seconds_of_round() const {
   return sum;
 }
 
-/// The number of rounds of the remaining candidates that fit into the budget, less a run under `usher stat` if the end may need one.
+/// The number of rounds with the remaining candidates that fit into the budget. The time of a run under `usher stat` is
+/// kept back if it may be needed at the end.
 double rounds::rounds_left() const {
   const double kept = can_ask_stat() ? seconds_of_run(reference) : 0;
   const double by_time = std::max(options_.budget - elapsed() - kept, 0.0) / std::max(seconds_of_round(), 1e-6);
@@ -279,7 +284,7 @@ double rounds::rounds_left() const {
   return std::max(std::min(by_time, up_to(most_rounds)), up_to(plan_.least_rounds));
 }
 
-/// The candidates of the next round; none: the trial is over.
+/// The candidates of the next round. Empty if the trial is over.
 std::vector<std::size_t> rounds::next_round() {
   std::vector<std::size_t> wanted;
   std::size_t left = 0;
@@ -295,14 +300,14 @@ std::vector<std::size_t> rounds::next_round() {
   return wanted;
 }
 
-/// Drops the candidates that the contest has dropped.
+/// Records why the contest has dropped candidates, and takes them out of later rounds.
 void rounds::note_drops(const std::vector<std::size_t>& wanted) {
   for (const std::size_t c : present()) {
     const standing s = contest_->of(c);
     if (s == standing::chosen || std::find(wanted.begin(), wanted.end(), c) != wanted.end()) continue;
     entries_[c].in = false;
     std::string why = why_dropped(s);
-    // Another candidate has been chosen, and the rounds show no difference between the two.
+    // The contest has chosen another candidate, and the rounds show no difference between the two.
     if (why.empty() && !wanted.empty()) why = "another was chosen";
     if (!why.empty()) results_.candidates[c].dropped = drop_reason{results_.rounds, why};
   }
@@ -314,7 +319,7 @@ void rounds::drop(std::size_t candidate, const std::string& why) {
   if (contest_) contest_->give_up(candidate);
 }
 
-/// Dropping a candidate does not make a false "better" of another likelier.
+/// Drops candidates that would use up the others' rounds. This makes a false "better" of another candidate no likelier.
 void rounds::drop_slow_and_far_behind() {
   if (!results_.has_ratios) return;
   for (const std::size_t c : present()) {

@@ -21,7 +21,7 @@
 
 namespace usher::cli::trial {
 
-/// A candidate has one number: here, in the results and in the contest.
+/// Runs the rounds. A candidate has the same number here, in the results and in the contest.
 class rounds {
  public:
   rounds(const options& o, const std::vector<std::string>& command, std::vector<choice> candidates,
@@ -29,7 +29,7 @@ class rounds {
   rounds(const rounds&) = delete;
   rounds& operator=(const rounds&) = delete;
 
-  /// Runs everything. The exit status so far: 0, unless the trial could not go on.
+  /// Runs the whole trial. Returns 0, or another exit status if the trial could not continue.
   int run_all();
   const trial_results& results() const { return results_; }
 

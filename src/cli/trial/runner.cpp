@@ -21,7 +21,7 @@
 namespace usher::cli::trial {
 namespace {
 
-/// Counts the lock calls of a run in a record of its own, as `usher stat` does.
+/// Counts the lock calls of one run, which writes them into a record of its own, as under `usher stat`.
 class counting {
  public:
   counting() : census_(file_.live(), file_.descriptor()) {}
@@ -30,9 +30,9 @@ class counting {
 
   const record_file& file() const { return file_; }
 
-  /// Samples the living threads until the object is destroyed, since their lifetimes cannot be determined afterwards.
+  /// Samples the living threads until the returned thread is joined: the library does not record when threads end.
   [[nodiscard]] std::jthread look_on() {
-    // Signals must be delivered to the thread that waits for the program.
+    // The sampling thread blocks all signals, so that they reach the thread that waits for the program.
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -106,22 +106,22 @@ bool took_the_limit(const ended& e) {
 
 // Seconds; chosen, not measured.
 constexpr double longest_first_run = 3600;  // without a budget
-/// A first run is mentioned after this time. A longer run gives no answer within the default budget, and the user
-/// still waits for it.
+/// After this time the user is told that the first run still goes on. With a longer run the default budget does not
+/// suffice for a result.
 constexpr double long_first_run = 20;
 
 constexpr const char* needs_until = "a program that does not end by itself, such as a server, needs --until LOAD";
 
 constexpr std::size_t most_read = 1 << 16;  // bytes: enough for a line
 
-/// The last line of its output, which often is the reason of a failure.
+/// The last line of the program's error output, or of its output, which often is the reason of a failure.
 std::string last_words(const process& p, bool also_of_output) {
   std::string message = last_line(p.err().tail(most_read));
   if (message.empty() && also_of_output) message = last_line(p.out().tail(most_read));
   return printable(message, 120);
 }
 
-/// The error, followed by the last line that the program printed.
+/// The error, followed by a message that the program printed.
 std::string with_words(const std::string& error, const std::string& message) {
   return message.empty() ? error : error + ": " + message;
 }
@@ -185,7 +185,7 @@ environment_changes runner::changes(const lock_table* lock, const std::string& r
   return e;
 }
 
-/// Throws `stopped` for results that end the trial, whichever lock was run.
+/// Throws `stopped` if the way in which a run ended also ends the trial, independent of the lock.
 void runner::check_end(const ended& e) {
   if (e.survivor != 0) {
     before_message_();
@@ -233,7 +233,8 @@ void runner::add_output(attempt& a, const process& p) const {
   a.output.emplace(p.out().head(compared), mask);
 }
 
-/// Until the reference has run once, neither the duration of a run is known nor whether it ends at all.
+/// Arranges a message if the first run takes long. Until it ends, neither the duration of a run is known nor whether
+/// runs end at all.
 void runner::remind_of_first_run(process& p, const std::string& note) const {
   if (has_run_) return;
   const double seconds = std::min({long_first_run, std::max(options_.budget, 1.0), limit()});
@@ -262,7 +263,7 @@ void runner::run_program(process& p, attempt& a) {
   add_output(a, p);
 }
 
-/// False, with an error in the attempt, if the server is not ready in time. True also if it has ended.
+/// Waits until the server is ready or has ended. Returns false, with an error in the attempt, if it is neither in time.
 bool runner::becomes_ready(process& p, attempt& a) {
   const double longest = std::min(limit(), 60.0);
   const auto begin = steady::now();
@@ -319,7 +320,7 @@ void runner::run_server(process& p, attempt& a) {
 attempt runner::run_once(const std::vector<std::string>& prefix, const lock_table* lock, bool counted) {
   attempt a;
   const auto begin = steady::now();
-  // Processes that --before leaves running live as long as this run.
+  // `before` keeps the processes that the command of --before leaves behind alive during this run.
   std::optional<process> before;
   if (!options_.before.empty()) {
     shell_command words(options_.before);
@@ -345,7 +346,7 @@ attempt runner::run_once(const std::vector<std::string>& prefix, const lock_tabl
     throw stopped{e.error == ENOENT ? not_found : not_executable};
   }
   if (before) check_end(before->wait(0));
-  // A run that failed has not made all its calls.
+  // Calls are counted only of a run that succeeded: a failed one has not made all its calls.
   if (count && a.run.error.empty()) a.calls = count->sum();
   a.seconds = seconds_since(begin);
   return a;

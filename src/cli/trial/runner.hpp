@@ -17,7 +17,7 @@
 
 namespace usher::cli::trial {
 
-/// A run, with measurements that the results do not keep.
+/// One run of the program, with data that are not part of the results.
 struct attempt {
   run_result run;
   bool costly = false;     ///< it took the whole time limit and must not be repeated
@@ -31,7 +31,7 @@ struct attempt {
   void fail(const std::string& what, const std::string& message = "");
 };
 
-/// Thrown after an error message if the trial cannot continue.
+/// Thrown after an error message, if the trial cannot continue.
 struct stopped {
   int status;
 };
@@ -42,14 +42,14 @@ class runner {
   runner(const options& o, std::vector<std::string> command, const preload_library& library,
          const std::optional<metric_pattern>& metric, std::function<void()> before_message);
 
-  /// Runs the program under the lock; null: without Usher's library. The run is repeated if this process was stopped meanwhile (^Z).
-  /// `counted`: its lock calls are counted, for which the library is loaded into the reference, too.
+  /// Runs the program under the lock; null: without Usher's library. Repeats a run during which this process was
+  /// stopped (^Z). `counted`: counts the lock calls, for which the library is loaded even for the reference.
   attempt run(const lock_table* lock, const std::string& name, bool counted);
 
   /// Runs the program by another program that starts it: `words` precede the command.
   attempt run_through(const std::vector<std::string>& words);
 
-  /// Sets the time limit of later runs from the duration of a run of the reference.
+  /// Sets the time limit of later runs. `seconds`: the duration of a run of the reference.
   void limit_by(double seconds) {
     limit_ = ten_times(seconds);
     has_run_ = true;

@@ -30,7 +30,7 @@ bool is_reference(const trial_results& t, const candidate_result& c) {
 bool is_winner(const trial_results& t, const candidate_result& c) {
   return t.winner == c.name;
 }
-/// Sorted by speed-up, with a neutral one for the reference. Candidates without a speed-up are last.
+/// The candidates, sorted by speed-up. The reference counts as neutral; candidates without a speed-up are last.
 std::vector<const candidate_result*> best_first(const trial_results& t) {
   std::vector<const candidate_result*> sorted;
   sorted.reserve(t.candidates.size());
@@ -125,7 +125,7 @@ std::string joined(const std::vector<std::string>& parts, const char* between) {
   return text;
 }
 
-/// Colours the lines that begin with a row's name.
+/// Returns the table with colours in the lines of the winner and of candidates with failures.
 std::string painted(const trial_results& t, const std::string& table) {
   std::string text;
   std::istringstream lines(table);
@@ -169,7 +169,8 @@ std::vector<std::string> detail_columns(const candidate_result& c) {
           contended};
 }
 
-/// The words of a simple regular expression beside the number: "SET" of "SET: +([0-9.]+)". Other expressions are shown unchanged.
+/// A title made of the words around the number in a simple regular expression: "SET" from "SET: +([0-9.]+)". Other
+/// expressions are returned unchanged.
 std::string title_of(const std::string& metric) {
   constexpr std::size_t longest = 200;  // bytes, chosen: the metric may be that of a file
   static const re2::RE2 plain(R"(([^()\[\]{}|.?\\^$]*)\([^()]*\)([^()\[\]{}|.?\\^$]*))", re2::RE2::Latin1);

@@ -8,12 +8,12 @@
 
 namespace usher::cli::trial {
 
-/// The table, best candidate first, for the terminal's width (0: 80 columns). `colours`: the winner's row and
-/// failures have one.
+/// The table, best candidate first, for a terminal of this width (0: 80 columns). `colours`: colours the winner's row
+/// and those with failures.
 std::string table_text(const trial_results& t, std::size_t width, bool colours);
 /// The same as Markdown.
 std::string markdown_table(const trial_results& t);
-/// The errors, one line each; empty: none.
+/// The failures of the candidates, one line each; empty if there are none.
 std::string notes_text(const trial_results& t);
 /// Ranges, CPU time, context switches, memory and lock calls.
 std::string details_text(const trial_results& t, std::size_t width);

@@ -14,7 +14,7 @@ namespace usher::cli::trial {
 
 inline constexpr const char* c_library = "pthread";  ///< the reference, with which all others are compared
 
-/// One run of the program that counts.
+/// One run of a round; warm-ups are not kept.
 struct run_result {
   std::size_t round = 0;  ///< from 1
   double metric = std::nan("");
@@ -25,7 +25,7 @@ struct run_result {
   double cpu_s() const { return user_s + system_s; }
 };
 
-/// Lock calls of one run, which was recorded.
+/// The lock calls of one run, counted by recording it.
 struct call_counts {
   std::uint64_t locks = 0, contended = 0, condition_waits = 0, semaphores = 0;
   std::uint64_t threads = 0;            ///< the most that lived at the same time
