@@ -13,7 +13,7 @@ constexpr std::string_view to_string(waiting_kind kind) {
   return way_of(kind).name();
 }
 
-/// Whether waiters keep a CPU busy so long that each needs one of its own.
+/// Whether waiters spin or poll for so long that each needs a CPU of its own.
 inline bool needs_own_cpu(const lock_table& lock) {
   return way_of(lock.kind).wants_cpu;
 }

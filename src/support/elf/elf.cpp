@@ -14,7 +14,7 @@
 namespace usher::cli {
 namespace {
 
-// A file may claim millions of entries, each with a name of a page. Chosen: more than any program has.
+// Limits for a file that claims more than it has, such as millions of entries. Chosen: more than any program has.
 constexpr std::size_t most_needed = 4096;
 constexpr std::uint64_t most_dynamic_bytes = 1 << 20;
 constexpr std::uint64_t most_note_bytes = 1 << 14;
@@ -54,7 +54,8 @@ std::vector<ElfW(Phdr)> segments(const file& f, const ElfW(Ehdr) & header) {
   return found;
 }
 
-/// The offset in the file of an address: the dynamic section has the address of its string table, and the loaded segments have both.
+/// Converts an address to an offset in the file: the dynamic section gives the address of its string table, and the
+/// loaded segments have both.
 std::uint64_t offset_of(std::uint64_t address, const std::vector<ElfW(Phdr)>& segments) {
   for (const auto& s : segments)
     if (s.p_type == PT_LOAD && address - s.p_vaddr < s.p_filesz) return address - s.p_vaddr + s.p_offset;
@@ -78,8 +79,8 @@ void read_dynamic(const file& f, const ElfW(Phdr) & dynamic, const std::vector<E
   for (const std::uint64_t name : needed) into.needed.push_back(f.text(strings + name));
 }
 
-/// Searches a segment for the notes of Usher's headers, of any release. The author of the file may claim any sizes:
-/// notes are read one after the other, in steps of a header's size at least, up to a limit.
+/// Searches a segment for the notes of Usher's headers, of any release. A file may claim any sizes, so the search ends
+/// at a limit, and each step is at least as long as the header of a note.
 void find_our_notes(const file& f, const ElfW(Phdr) & notes, elf_file& into) {
   constexpr std::string_view embeds = "usher_process_state_v", records = "usher_record_v";
   const std::uint64_t align = notes.p_align == 8 ? 8 : 4;

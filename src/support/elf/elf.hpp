@@ -20,7 +20,7 @@ struct elf_target {
 struct elf_file {
   elf_target target;
 
-  // Read only from files for this machine.
+  // The members below are read only from files for this machine.
   bool is_native = false;
   std::string interpreter;          ///< the loader; empty in a static program
   std::string soname;               ///< DT_SONAME

@@ -15,8 +15,8 @@ namespace {
 using record::read;
 constexpr auto relaxed = std::memory_order_relaxed;
 
-/// The most processes that are searched for in a sample. A program may forge thousands, and each costs some files of
-/// /proc. Chosen.
+/// The most processes that are searched for in a sample, since a program may forge thousands of ids and each search
+/// reads files of /proc. Chosen.
 constexpr unsigned most_searches = 1024;
 
 /// Whether the kernel has a process of this id, also where /proc does not show it.
@@ -48,14 +48,14 @@ census::census(record::live r, int descriptor) : record_(r), finder_(descriptor)
   ids_.threads.resize(record_.room().threads);
 }
 
-/// Whether another slot's process, which lives, is this one.
+/// Whether another slot belongs to this process and is known to be alive.
 bool census::is_taken(const seen_process& p, std::uint32_t by_other_than) const {
   const auto at = slots_.find(p.pid);
   return at != slots_.end() && at->second != by_other_than && states_[at->second].lives &&
          states_[at->second].seen.started == p.started;
 }
 
-/// A process that was not found yet. False: it has ended.
+/// Searches for a process that was not found yet. Returns false if it has ended.
 bool census::look_for(std::uint32_t slot, std::uint32_t own) {
   if (searches_left_ == 0) return true;  // in the next sample
   searches_left_--;
@@ -77,7 +77,7 @@ bool census::look_for(std::uint32_t slot, std::uint32_t own) {
   return s.lives;
 }
 
-/// Reads the state of a slot's process in /proc. False: it has ended.
+/// Reads the state of a slot's process in /proc. Returns false if the process has ended.
 bool census::look_at(std::uint32_t slot, std::uint32_t own) {
   process_state& s = states_[slot];
   seen_ids::entry& id = ids_.processes[slot];
@@ -100,7 +100,8 @@ void census::sample_processes(std::uint64_t now) {
   samples_++;
   searches_left_ = most_searches;
   finder_.begin_sample();
-  // If one process has several slots, only the last may be alive: exec ended the earlier ones.
+  // If one process has several slots, only the last may be alive: the process has executed another program since it
+  // used the others.
   std::unordered_map<pid_t, std::uint32_t> later;  // id: the later slot
   for (std::uint32_t i = record_.processes(); i-- > 0;) {
     record::process_slot& p = *record_.process(i);
@@ -120,7 +121,7 @@ void census::sample_processes(std::uint64_t now) {
   slots_ = std::move(later);
 }
 
-/// A thread of a process that has not ended.
+/// Whether a thread lives. Its process has not recorded its end.
 census::life census::thread_life(std::uint32_t thread, std::uint32_t own, std::uint32_t process) {
   const process_state& s = states_[process];
   const seen_ids::entry& of = ids_.processes[process];
@@ -145,7 +146,8 @@ void census::sample(std::uint64_t now) {
   const std::uint32_t processes = record_.processes(), threads = record_.threads();
   for (std::uint32_t i = 0; i < threads; i++) {
     record::thread_slot& t = *record_.thread(i);
-    // Read first: the library gives the slot to another thread only after `over` was set here.
+    // `over` is read before the other fields: the library gives the slot to another thread only after `over` was set
+    // here.
     if (t.over.load(std::memory_order_acquire) != 0) continue;
     const std::uint32_t tid = read(t.tid), process = read(t.process);
     if (tid == 0 || process >= processes || read(record_.process(process)->pid) == 0) continue;
@@ -170,7 +172,8 @@ unsigned census::living_processes() const {
 }
 
 void census::finish(std::uint64_t now) {
-  // Threads that lived at the last sample and are gone now have ended with the program, a moment ago.
+  // Threads that lived at the last sample and are gone now count as living until now: they have ended with the program,
+  // a moment ago.
   const std::uint32_t processes = record_.processes();
   for (std::uint32_t i = record_.threads(); i-- > 0;) {
     record::thread_slot& t = *record_.thread(i);
@@ -185,7 +188,7 @@ void census::finish(std::uint64_t now) {
 
 namespace {
 
-/// Ticks of a thread's first and last sample.
+/// The ticks of the first and the last sample in which a thread lived.
 using life_span = std::pair<std::uint64_t, std::uint64_t>;
 
 /// The largest number of threads that lived at the same time.

@@ -14,8 +14,8 @@
 
 namespace usher::cli {
 
-/// The ids of a record's processes and threads as this process sees them, by slot. The record has their own ids, which differ in another
-/// PID namespace.
+/// The ids of a record's processes and threads as this process sees them, by slot. The record has the ids that the
+/// processes see themselves, which differ in another PID namespace.
 struct seen_ids {
   struct entry {
     std::uint32_t own = 0;   ///< as the record has it; the slot may be another's now
@@ -30,10 +30,10 @@ struct seen_ids {
 /// are used only to read their entries in /proc. A thread without any information keeps the library's values.
 class census {
  public:
-  /// `descriptor`: of the record's file; -1: it has none.
+  /// `descriptor`: that of the record's file; -1: there is none.
   explicit census(record::live r, int descriptor = -1);
   void sample(std::uint64_t now);
-  /// The last sample: threads and processes that still live end now.
+  /// Takes the last sample: `now` is the end of threads and processes that still live.
   void finish(std::uint64_t now);
   /// The number of processes that lived at the last sample and still live.
   unsigned living_processes() const;
@@ -80,7 +80,7 @@ struct recorded_calls {
   std::uint64_t waited = 0;   ///< ticks, the sum of all threads' waits for mutexes
 
   std::uint64_t all() const { return locks + waits + semaphores; }
-  /// Relative to the threads' lifetimes, 0 to 1.
+  /// The share of the threads' lifetimes spent waiting, 0 to 1.
   std::optional<double> waiting_share() const {
     if (lives == 0) return std::nullopt;
     return static_cast<double>(waited) / static_cast<double>(lives);

@@ -24,7 +24,7 @@ inline std::filesystem::path own_path() {
   return std::filesystem::read_symlink("/proc/self/exe", error);
 }
 
-/// Whether both names mean the same file, which need not exist yet.
+/// Whether both names lead to the same file, which need not exist yet.
 inline bool is_same_file(const std::string& a, const std::string& b) {
   namespace fs = std::filesystem;
   std::error_code none;

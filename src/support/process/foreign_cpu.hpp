@@ -3,12 +3,13 @@
 
 namespace usher::cli {
 
-/// The CPU time that was neither idle nor used by this program and its children. It includes the time that the hypervisor took.
+/// Measures the CPU time that was neither idle nor used by this program and its children. It includes the time that the
+/// hypervisor took.
 class foreign_cpu {
  public:
   foreign_cpu() : from_(now()) {}
-  /// Relative to all CPU time since the object was made, 0 to 1. `also_own`: CPU seconds of a process that is no child of this program and
-  /// is not counted either.
+  /// The share of all CPU time since the object was made, 0 to 1. `also_own`: seconds of CPU time that are not counted
+  /// either, used by a process that is no child of this program.
   double share(double also_own = 0) const;
 
  private:

@@ -6,14 +6,13 @@ namespace usher::cli {
 /// Installs handlers for SIGINT, SIGTERM, SIGHUP and SIGQUIT, unless they are ignored, and for SIGCONT.
 void watch_for_interruption();
 
-/// The last of the first four signals that was received since then, or 0.
+/// The last of SIGINT, SIGTERM, SIGHUP and SIGQUIT that was received since the handlers were installed, or 0.
 int interrupted();
 
-/// The number of times that this process was continued (SIGCONT) since then. It was stopped before, and its clocks
-/// ran on.
+/// How often this process was continued (SIGCONT) since then. Before each time it was stopped, while clocks ran on.
 unsigned continuations();
 
-/// The signals of watch_for_interruption() but SIGCONT.
+/// The signals of watch_for_interruption(), without SIGCONT.
 extern const int interrupting_signals[4];
 
 }  // namespace usher::cli

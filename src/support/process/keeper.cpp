@@ -21,13 +21,13 @@ void ignore_signal(int) {}
 
 }  // namespace
 
-/// The message is lost if the other end is closed, and then it is not needed.
+/// Sends a report. If the other end is closed, the report is lost, and no process needs it.
 void keeper::send_report(const keeper_report& r) const {
   while (send(line_, &r, sizeof r, MSG_NOSIGNAL) < 0 && errno == EINTR) continue;
 }
 
 void keeper::keep(char* const* command, const environment_changes& changes, int input, int inherited) {
-  // All signals are blocked but SIGCHLD, and that only while it waits: ^C and ^Z at the terminal are not for the keeper.
+  // The keeper ignores ^C and ^Z at the terminal: it blocks all signals, and unblocks only SIGCHLD while it waits.
   sigset_t all;
   sigfillset(&all);
   sigprocmask(SIG_SETMASK, &all, &before_);
@@ -123,7 +123,8 @@ void keeper::read_command() {
   const ssize_t n = recv(line_, &what, 1, MSG_DONTWAIT);
   if (n < 0 && (errno == EAGAIN || errno == EINTR)) return;
   if (n <= 0 || what == to_end) kill_all_and_exit();
-  // The group is not signalled after its end: it may be gone, and its id in use for another one.
+  // The program's group gets no signal once the program has ended: the group may be gone and its id in use for another
+  // group.
   if (what == to_terminate && program_ > 0 && !program_ended_) kill(-program_, SIGTERM);
 }
 
@@ -135,11 +136,12 @@ std::vector<pid_t> keeper::children() const {
   return all;
 }
 
-/// Kills the program's group and then all other descendants, which become children of the keeper when their parents end.
+/// Kills the program's group, then all other descendants. These become children of the keeper when their parents end.
 void keeper::kill_all_and_exit() {
   const auto begin = steady::now();
   keeper_report last{keeper_report::all_gone};
-  // The id of a group is in use as long as it has members; afterwards no group of this program can have it.
+  // The id of a process group is in use as long as the group has members. If a process has the id now, it is no longer
+  // the program's group.
   if (program_ > 0 && (!program_ended_ || getpgid(program_) < 0)) kill(-program_, SIGKILL);
   for (;;) {
     reap_children();

@@ -20,11 +20,11 @@ struct keeper_report {
   rusage usage{};
   pid_t survivor = 0;
 };
-// Messages to the keeper. The end of the connection has the meaning of the second, too.
+// Messages to the keeper. A closed connection means the same as `to_end`.
 inline constexpr char to_terminate = 't', to_end = 'e';
 
-// Seconds until the keeper gives up on processes that were killed, and on those of other users, which may end because the processes that
-// they wait for were killed. Chosen, not measured.
+// Seconds after which the keeper gives up: `killed_grace` on processes that it has killed, `others_grace` on those of
+// other users. The latter may end because processes that they wait for were killed. Chosen, not measured.
 inline constexpr double killed_grace = 5, others_grace = 1;
 
 /// Starts the program, waits for it, and kills all processes that it leaves behind.

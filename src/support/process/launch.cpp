@@ -55,7 +55,7 @@ int become_command(char** command) {
   const int error = errno;
   const auto program = find_program(command[0]);
   if (error == ENOENT && program) {
-    // The kernel reports a missing interpreter as if the program were missing.
+    // If the interpreter of a program is missing, execvp() gives the same error as for a missing program.
     const std::string missing = missing_interpreter(*program).value_or("or loader");
     if (missing.ends_with('\r'))
       report_error("cannot run {}: its first line ends with a carriage return, as in DOS", *program);

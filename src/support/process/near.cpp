@@ -5,7 +5,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The folder of an installed tree with the executables that are no commands.
+/// The folders of executables that are not commands, relative to an installed tree.
 constexpr const char* helper_folders[] = {USHER_LIBEXECDIR "/usher", "libexec/usher"};
 
 }  // namespace

@@ -44,8 +44,8 @@ bool is_sanitizer_runtime(std::string_view path) {
 std::variant<preload_library, no_library> find_library() {
   fs::path found;
   if (const std::string named = environment("USHER_LIBRARY"); !named.empty()) {
-    // Absolute, because the program may change its directory. Symbolic links are not resolved, so that a link can give the library a path
-    // without spaces.
+    // The path is made absolute, because the program may change its directory. Symbolic links are not resolved: a link
+    // can give the library a path without spaces.
     found = fs::absolute(named);
     if (!is_file(found)) return no_library{fmt::format("USHER_LIBRARY names no file: {}", named)};
   } else {

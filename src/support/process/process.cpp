@@ -118,7 +118,7 @@ bool process::running() {
   return !over_;
 }
 
-/// Must not throw, even if signals arrive meanwhile: the destructor calls it.
+/// Must not throw: the destructor calls it. Signals may arrive meanwhile.
 void process::kill_all() {
   if (keeper_ < 0) return;
   const char what = to_end;

@@ -18,7 +18,7 @@ namespace usher::cli {
 
 using steady = std::chrono::steady_clock;
 
-/// Names and values of variables; a null value removes the variable.
+/// Names and values of environment variables. A null value removes the variable.
 using environment_changes = std::vector<std::pair<std::string, std::optional<std::string>>>;
 
 struct ended {
@@ -30,13 +30,12 @@ struct ended {
   int why_survived = 0;  ///< errno of kill(); 0: it was killed and did not end
 };
 
-/// A started program. Its standard input is that of this process if that is a file (from its beginning), else empty. Its output goes
-/// to files, so that no full pipe stops it and no terminal slows it down.
-///
-/// Between this process and the program is its keeper, a process that only waits. As a subreaper (PR_SET_CHILD_SUBREAPER) it becomes the
-/// parent of all processes that the program leaves behind. So exactly the descendants of this program are killed at the end: neither
-/// other children of this process nor descendants of another program that runs at the same time. If this process dies, even by SIGKILL,
-/// the keeper kills them, too.
+/// A started program. Its standard input is that of this process, from the beginning, if that is a file, else empty.
+/// Its output goes to files, so that no full pipe stops it and no terminal slows it down.
+/// Between this process and the program is its keeper, a process that only waits. As a subreaper
+/// (PR_SET_CHILD_SUBREAPER) it becomes the parent of all processes that the program leaves behind. So exactly the
+/// program's descendants are killed at the end, neither other children of this process nor descendants of another
+/// program that runs at the same time. If this process dies, even by SIGKILL, the keeper kills them, too.
 class process {
  public:
   /// `inherited`: a descriptor that the program inherits under the same number; -1: none.
@@ -48,11 +47,12 @@ class process {
   /// Waits until the program ends or stops for good, the user interrupts, or the time limit is reached, and then kills all its
   /// processes. With `keep_the_rest`, the processes that an ended program has left behind live as long as this object.
   ended wait(double limit, bool keep_the_rest = false);
-  /// `say` is called once, during a wait(), if the program still runs after so many seconds.
+  /// Makes wait() call `say` once, if the program still runs after so many seconds.
   void remind_after(double seconds, std::function<void()> say);
   /// Whether the program has not ended yet.
   bool running();
-  /// A descriptor for poll(): readable after a change of its state. running() then tells whether it has ended.
+  /// A descriptor for poll(), which becomes readable when the program's state changes. running() then tells whether it
+  /// has ended.
   int handle() const { return line_; }
   /// Terminates it; kills it if it has not ended after `grace` seconds.
   ended stop(double grace);

@@ -27,7 +27,7 @@ struct file_closer {
   void operator()(std::FILE* f) const { std::fclose(f); }
 };
 
-/// The beginning of a small file of /proc; empty: it cannot be read.
+/// The beginning of a small file of /proc; empty if it cannot be read.
 std::string read_small(const char* path) {
   const int file = open(path, O_RDONLY | O_CLOEXEC);
   if (file < 0) return "";
@@ -38,7 +38,7 @@ std::string read_small(const char* path) {
   return text;
 }
 
-/// f(id) for each entry of a folder that is a number. False if there is no such folder.
+/// Calls f(id) for each entry of a folder whose name is a number. Returns false if there is no such folder.
 template <class F>
 bool each_number(const char* folder, F f) {
   const std::unique_ptr<DIR, folder_closer> all(opendir(folder));
@@ -77,7 +77,7 @@ std::optional<seen_process> read_process(pid_t pid) {
   p.command = text.substr(name_begins + 1, name_ends - name_begins - 1);
   long threads = 0;
   unsigned long long started = 0;
-  // Fields 3 (state), 20 (threads) and 22 (start).
+  // The fields 3 (state), 20 (number of threads) and 22 (start time) of /proc/PID/stat.
   if (std::sscanf(text.c_str() + name_ends + 1,
                   " %c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %ld %*s %llu", &p.state,
                   &threads, &started) != 3)
@@ -125,7 +125,8 @@ process_finder::process_finder(int record) {
   is_known_ = maps_record(self).value_or(false);
 }
 
-/// Nullopt: the maps may not be read, or a process has none, as one whose first thread has ended.
+/// Whether the process maps the record's file. Nullopt if its maps may not be read, or if it has none because its first
+/// thread has ended.
 std::optional<bool> process_finder::maps_record(const seen_process& p) const {
   if (!is_known_) return std::nullopt;
   const std::unique_ptr<std::FILE, file_closer> maps(std::fopen(path_of("/proc/%d/maps", p.pid).c_str(), "re"));

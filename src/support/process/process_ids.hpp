@@ -32,8 +32,8 @@ struct seen_process {
 /// The process's entry in /proc now; nullopt: it has none.
 std::optional<seen_process> read_process(pid_t pid);
 
-/// The id of a process or thread in its own PID namespace, by the file `status` in this folder of /proc; 0: not known.
-/// `is_inside`: this namespace is another than that of /proc.
+/// The id of a process or thread in its own PID namespace, read from the file `status` of a folder in /proc; 0: not
+/// known. `is_inside`: its namespace is another one than that of /proc.
 struct own_id {
   std::uint32_t id = 0;
   bool is_inside = false;
@@ -46,10 +46,10 @@ bool are_processes_hidden();
 /// Finds processes by the ids that they have in their own namespaces.
 class process_finder {
  public:
-  /// `record`: the descriptor of the file that they map; -1: it is not known.
+  /// `record`: the descriptor of the file that the record's processes map; -1: not known.
   explicit process_finder(int record);
 
-  /// Forgets the processes that were found by searching all of /proc.
+  /// Drops the list of processes that was read from all of /proc, so that the next search reads it again.
   void begin_sample() { is_searched_ = false; }
   struct found {
     seen_process process;
@@ -59,8 +59,8 @@ class process_finder {
     std::optional<found> process;
     bool is_possible = false;  ///< none was found, but one whose maps may not be read may be it
   };
-  /// The process with this id in its own namespace. If there are several, in different namespaces, one that is not
-  /// taken, if possible. If maps may not be read, one that has this name.
+  /// Finds the process with the id `own` in its own namespace. If there are several, in different namespaces, prefers
+  /// one that is not taken. If their maps may not be read, finds one with the name `command`.
   template <class F>
   answer find(std::uint32_t own, std::string_view command, F is_taken) {
     answer a;
@@ -77,7 +77,8 @@ class process_finder {
     bool is_inside = false;
   };
   enum class fit { none, by_name, sure, sure_and_free };
-  /// Takes the candidate if it fits better. A process that has ended and is not yet waited for never fits.
+  /// Puts the candidate into the answer if it fits better than `best`. A process that has ended and was not waited for
+  /// (a zombie) never fits.
   template <class F>
   fit add(answer& a, fit best, const candidate& c, std::string_view command, F is_taken) const {
     const auto process = c.pid != 0 ? read_process(c.pid) : std::nullopt;
@@ -106,9 +107,10 @@ class process_finder {
 /// The threads of a process, by the ids that they have in its namespace.
 class thread_list {
  public:
-  /// Reads the living threads. `is_inside`: of a process in another namespace. False if they are not visible.
+  /// Reads the living threads. `is_inside`: the process is in another namespace. Returns false if its threads are not
+  /// visible.
   bool read(pid_t pid, bool is_inside);
-  /// The thread's id as this process sees it; 0: no such thread lives.
+  /// The id by which this process sees the thread; 0 if no such thread lives.
   pid_t seen(std::uint32_t own) const;
 
  private:

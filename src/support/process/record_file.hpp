@@ -1,5 +1,5 @@
-// The observer's side of a record (src/record/format.hpp): the file and its clock. The lifetimes of threads, which the library cannot
-// record itself: census.hpp.
+// The observer's side of a record (src/record/format.hpp): the file and its clock. The lifetimes of threads are in
+// census.hpp, since the library cannot record them.
 #pragma once
 
 #include <chrono>
@@ -19,12 +19,12 @@ inline constexpr std::chrono::milliseconds sample_period{50};
 class tick_clock {
  public:
   tick_clock();  ///< takes some milliseconds
-  /// The clock of a record that exists already. Throws std::runtime_error if this computer does not have it.
+  /// The clock of an existing record. Throws std::runtime_error if this computer does not have such a clock.
   explicit tick_clock(bool is_tsc);
   bool is_tsc() const { return is_tsc_; }
   std::uint64_t now() const;
   std::uint64_t ticks_a_ms() const { return ticks_a_ms_; }  ///< measured by the constructor
-  /// Computed from two readings of both clocks: by the constructor, and now.
+  /// The length of a tick, computed from two readings of both clocks, in the constructor and now.
   double seconds_a_tick() const;
 
  private:
@@ -44,17 +44,18 @@ struct record_options {
   std::uint32_t objects = record::capacities{}.objects;  ///< the least capacity; it is rounded up to a power of two
 };
 
-/// A record and its clock. Its program opens it by this process's id and descriptor, or has it already.
+/// A record and its clock. The recorded program opens the file by this process's id and descriptor, or has made it
+/// itself.
 class record_file {
  public:
   /// Makes a memory file. Throws std::runtime_error.
   explicit record_file(const record_options& o = {});
-  /// A sealed memory file that the recorded process has made, by a descriptor, which is closed at the end in any case. If its
-  /// header is empty it gets the capacities of these options, which its size must fit, and the options themselves. Throws
-  /// std::runtime_error with one line that says why the file is refused: shared_record.hpp.
+  /// Takes a sealed memory file that the recorded process has made, and closes the descriptor at the end in any case. A
+  /// file with an empty header gets these options; its size must fit their capacities. Throws std::runtime_error with
+  /// one line that says why the file is refused (shared_record.hpp).
   static std::unique_ptr<record_file> taken(int descriptor, const record_options& o);
 
-  /// The size of a file with room for these objects.
+  /// The size of a file with room for the objects in `o`.
   static std::uint64_t size_for(const record_options& o);
 
   const tick_clock& clock() const { return clock_; }
@@ -63,11 +64,11 @@ class record_file {
   record_copy copy() const { return record_.copy(); }
   int descriptor() const { return record_.descriptor(); }
   const std::string& path() const { return path_; }  ///< for USHER_STAT
-  /// Tells the processes that an observer still lives: to be called at least every few seconds.
+  /// Tells the recorded processes that the observer still lives. To be called at least every few seconds.
   void beat();
-  /// The reason why the processes no longer record, if they do not.
+  /// Whether the processes have stopped recording, and why.
   record::given_up given_up() const { return record::given_up(live().head().given_up.load(std::memory_order_relaxed)); }
-  /// Stops recording and frees the file's memory, which the processes have mapped. Copies stay.
+  /// Stops recording, and frees the file's memory although processes have it mapped. Copies remain.
   void discard();
   /// Stops recording.
   void disable() { live().head().enabled.store(0); }

@@ -83,7 +83,8 @@ std::optional<loaded_library> library_of(pid_t pid) {
     if (m.rights.starts_with("rw")) found->data.push_back(m.range);
     has_code = has_code || m.rights.find('x') != std::string::npos;
   }
-  // If code may not be mapped (noexec, NoExecPaths=), the loader fails and may leave the first part of the file mapped.
+  // A file without mapped code is not loaded: if code may not be mapped (noexec, NoExecPaths=), the loader fails and
+  // may leave the file's first part mapped.
   return has_code ? found : std::nullopt;
 }
 

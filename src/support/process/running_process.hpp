@@ -22,7 +22,8 @@ struct loaded_library {
   std::vector<address_range> data;
 };
 
-/// Usher's library in a process, found by its name, with its code mapped. Nothing also if the maps may not be read.
+/// Finds Usher's library in a process, by its name; its code must be mapped. Nullopt if it is not there or the maps may
+/// not be read.
 std::optional<loaded_library> library_of(pid_t pid);
 
 /// A field of /proc/PID/status; empty if there is none. `process`: a number, or "self".
@@ -30,10 +31,10 @@ std::string status_field(const std::string& process, std::string_view name);
 
 std::string name_of_process(pid_t pid);
 
-/// The message for a process that /proc does not show to this user, with the users that may look into it.
+/// The message for a process that /proc does not show to this user. It names the users that may look into the process.
 std::string refusal(pid_t pid);
 
-/// The path for this process of a file that has the given path in the other process.
+/// The path by which this process reaches a file that has the given path in the other process.
 std::string path_in(pid_t pid, const std::string& path);
 
 }  // namespace usher::cli

@@ -6,7 +6,8 @@
 
 namespace usher::cli {
 
-/// A file in memory without a name. Of a larger output only the first and the last `kept_end` bytes are kept.
+/// A file in memory without a name. If the output is larger than twice `kept_end` bytes, only its first and last
+/// `kept_end` bytes are kept.
 class scratch_file {
  public:
   static constexpr std::size_t kept_end = std::size_t{32} << 20;

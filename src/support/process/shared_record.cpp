@@ -35,8 +35,8 @@ constexpr unsigned seals_of_size = F_SEAL_SHRINK | F_SEAL_GROW;
                   size >> 20, std::strerror(error)));
 }
 
-/// The size of a file that has pages of memory and cannot be truncated. A file of huge pages is refused as well: a page
-/// of it may be missing, which raises SIGBUS.
+/// Returns the size of a memory file that cannot be truncated, and refuses all others. It also refuses a file of huge
+/// pages: one of them may be missing, and an access raises SIGBUS.
 std::uint64_t checked_size(int descriptor) {
   struct ::stat file;
   struct ::statfs system;
@@ -52,7 +52,7 @@ std::uint64_t checked_size(int descriptor) {
   return size;
 }
 
-/// Copies bytes of a file. False if there are fewer.
+/// Reads `n` bytes of a file. Returns false if it has fewer.
 bool read_at(int descriptor, std::uint64_t at, void* to, std::size_t n) {
   for (auto* next = static_cast<std::byte*>(to); n != 0;) {
     const ssize_t got = pread(descriptor, next, n, static_cast<off_t>(at));
@@ -65,7 +65,7 @@ bool read_at(int descriptor, std::uint64_t at, void* to, std::size_t n) {
   return true;
 }
 
-/// The words of a header that are not atomic. They are read from a copy, since the program may write to them meanwhile.
+/// The non-atomic words of a header. They are read from a copy, since the program may write to the file at any time.
 struct header_words {
   std::uint64_t magic;
   std::uint32_t version, hold_times;
@@ -156,7 +156,8 @@ record_copy::record_copy(int descriptor, const record::capacities& room)
     if (data < 0 && errno == ENXIO) break;  // the rest is a hole
     if (data < 0) refuse(std::strerror(errno));
     if (data >= size) break;
-    // The program may have made a hole of it since: then `hole` is `data`.
+    // The program may have made a hole at `data` since the last line. Then `hole` equals `data`, and one page is
+    // copied.
     const off_t hole = lseek(descriptor, data, SEEK_HOLE);
     const off_t end = std::min(size, std::max(hole, data + static_cast<off_t>(page)));
     if (!read_at(descriptor, static_cast<std::uint64_t>(data), static_cast<std::byte*>(memory_.begin()) + data,
@@ -183,10 +184,11 @@ shared_record shared_record::made(const record::capacities& room) {
   if (!record::is_possible(room)) fail_to_make(size, EFBIG);
   owned_descriptor file(memfd_create(record::file_name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (file.get() < 0 || ftruncate(file.get(), static_cast<off_t>(size)) != 0) fail_to_make(size, errno);
-  // The seals keep a process that has inherited it from truncating it, which would kill all processes that have it
-  // mapped, and from adding others.
+  // A process that has inherited the file could truncate it, which would kill all processes that have it mapped. The
+  // seals prevent this, and further seals.
   if (fcntl(file.get(), F_ADD_SEALS, seals_of_size | F_SEAL_SEAL) != 0) fail_to_make(size, errno);
-  // The program inherits the descriptor. Its own get the low numbers, as without a recording: scripts and daemons rely on them.
+  // The program inherits the descriptor under a high number. The low numbers are left to its own files, since scripts
+  // and daemons rely on them.
   if (const int high = fcntl(file.get(), F_DUPFD_CLOEXEC, first_inherited); high >= 0) file = owned_descriptor(high);
   return {std::move(file), room, true, false};
 }

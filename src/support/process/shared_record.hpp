@@ -17,7 +17,7 @@ namespace usher::cli {
 /// Memory that the destructor unmaps.
 class mapped_memory {
  public:
-  /// Private zeros, which take no memory until they are written.
+  /// Private memory of zeros, which takes no room until it is written.
   static mapped_memory zeros(std::uint64_t size);
   /// A file's pages, shared.
   static mapped_memory of_file(int descriptor, std::uint64_t size);
@@ -33,12 +33,12 @@ class mapped_memory {
   std::uint64_t size_;
 };
 
-/// A copy of a record that no other process can change. Counts do not exceed the room, texts end, and chains are not
-/// too long; indices are as the program wrote them. The mutexes' acquisitions include those that threads have counted
-/// themselves.
+/// A copy of a record that no other process can change. Counts are within the capacities, texts end, and chains have a
+/// limited length; indices are as the program wrote them. A mutex's acquisitions include those that threads counted in
+/// their own slots.
 class record_copy {
  public:
-  /// Copies the written parts of the file and leaves its holes out. The capacities must be possible ones. Throws
+  /// Copies the parts of the file that were written, without its holes. The capacities must be possible ones. Throws
   /// std::runtime_error.
   record_copy(int descriptor, const record::capacities& room);
 
@@ -49,8 +49,8 @@ class record_copy {
   mapped_memory memory_;
 };
 
-/// Bounds the values on which other parts rely: see record_copy. Also for memory that holds a record from another
-/// source.
+/// Limits values that other parts rely on, as described at record_copy. Also for a record that comes from another
+/// source than a file.
 void make_safe(const record::view& copy);
 /// Adds the acquisitions that threads have counted in their slots to the mutexes'.
 void add_thread_counts(const record::view& copy);
@@ -58,11 +58,11 @@ void add_thread_counts(const record::view& copy);
 /// A record's file, mapped.
 class shared_record {
  public:
-  /// Makes a memory file with an empty header but for its capacities. Throws std::runtime_error.
+  /// Makes a memory file whose header has only the capacities. Throws std::runtime_error.
   static shared_record made(const record::capacities& room);
-  /// A file that the recorded program has made or passes on. A header of zeros gets these capacities; any other has
-  /// its own. Throws std::runtime_error with one line that says why the file is refused. Closes the descriptor at the
-  /// end, even if it throws.
+  /// Takes a file that the recorded program has made or passes on. If the header is all zeros, it gets these
+  /// capacities. Throws std::runtime_error with one line that says why the file is refused. Always closes the
+  /// descriptor at the end.
   static shared_record taken(int descriptor, const record::capacities& if_empty);
 
   int descriptor() const { return descriptor_.get(); }

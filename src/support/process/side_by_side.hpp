@@ -22,7 +22,8 @@ struct ended_run {
   std::string out, err;  ///< standard output, and the end of standard error
 };
 
-/// At most `jobs` at a time (0: one for each CPU), until `next` has none left or the user interrupts.
+/// Runs the commands that `next` returns, at most `jobs` at a time (0: one for each CPU), until it returns nullopt or
+/// the user interrupts.
 void run_side_by_side(unsigned jobs, const std::function<std::optional<command_to_run>()>& next,
                       const std::function<void(std::size_t id, const ended_run&)>& done);
 

@@ -27,7 +27,7 @@ bool is_executable(const std::string& path) {
          faccessat(AT_FDCWD, path.c_str(), X_OK, AT_EACCESS) == 0;
 }
 
-/// The first file of that name, in execvp()'s order, that passes the test.
+/// The first file of that name, in the order of execvp()'s search, for which `passes` is true.
 template <class Predicate>
 std::optional<std::string> look_up(const std::string& command, Predicate passes) {
   if (command.find('/') != std::string::npos) return passes(command) ? std::optional(command) : std::nullopt;
@@ -49,7 +49,7 @@ std::vector<std::string> script_line(const std::string& path) {
   std::string_view text(line, static_cast<std::size_t>(file.gcount()));
   if (!text.starts_with("#!")) return {};
   text = text.substr(2, text.find('\n') - 2);
-  // Blanks and tabs only: to the kernel, a carriage return belongs to the name.
+  // Words end only at blanks and tabs. A carriage return belongs to the name of the interpreter, as for the kernel.
   std::vector<std::string> words;
   for (std::size_t from = 0; (from = text.find_first_not_of(" \t", from)) != std::string_view::npos;) {
     const std::size_t to = std::min(text.find_first_of(" \t", from), text.size());
@@ -59,7 +59,7 @@ std::vector<std::string> script_line(const std::string& path) {
   return words;
 }
 
-/// The program that `env` would start: `#!/usr/bin/env -S python3 -u`.
+/// The program that `env` starts in a script's first line, such as `#!/usr/bin/env -S python3 -u`.
 std::optional<std::string> program_of_env(const std::vector<std::string>& line) {
   for (std::size_t i = 1; i < line.size(); ++i)
     if (line[i].front() != '-' && line[i].find('=') == std::string::npos) return find_program(line[i]);
@@ -75,7 +75,7 @@ bool gains_rights(const std::string& path) {
   if (prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1) return false;
   if (statvfs(path.c_str(), &mounted) == 0 && (mounted.f_flag & ST_NOSUID) != 0) return false;
   if ((status.st_mode & S_ISUID) != 0 && status.st_uid != getuid()) return true;
-  // Without the execute bit of the group, the set-group-ID bit means mandatory locking.
+  // A set-group-ID bit without the group's execute bit gives no rights: it means mandatory locking.
   if ((status.st_mode & S_ISGID) != 0 && (status.st_mode & S_IXGRP) != 0 && status.st_gid != getgid()) return true;
   return getuid() != 0 && getxattr(path.c_str(), "security.capability", nullptr, 0) > 0;
 }
@@ -85,7 +85,7 @@ void examine(const std::string& program, const std::string& subject, const elf_t
   constexpr std::string_view keeps = "so it keeps the C library's locks";
   const auto elf = read_elf(program);
   const bool readable = access(program.c_str(), R_OK) == 0;
-  // The bits have no effect on scripts. A file that cannot be read may be a program.
+  // The set-ID bits have no effect on scripts. A file that cannot be read may be a program.
   if ((elf || !readable) && gains_rights(program))
     found.push_back(
         fmt::format("{} runs with another user's, group's or extra rights (set-user-ID and the like): the "
@@ -96,7 +96,7 @@ void examine(const std::string& program, const std::string& subject, const elf_t
     constexpr int deepest = 5;  // the kernel's limit for scripts that are interpreters of scripts
     if (depth >= deepest) return;
     const auto line = script_line(program);
-    // A file that is neither ELF nor a script with an interpreter is executed by the shell, as execvp() does it.
+    // execvp() lets the shell execute a file that is neither ELF nor a script with an interpreter.
     const std::string interpreter = line.empty() ? "/bin/sh" : line.front();
     const auto go_on = [&](const std::string& next) {
       if (is_executable(next))
@@ -115,7 +115,8 @@ void examine(const std::string& program, const std::string& subject, const elf_t
   }
   if (!elf->is_native) return;
   if (elf->interpreter.empty()) {
-    // The loader, started as a program, has no interpreter either but loads preloads. Unlike static programs it has a soname.
+    // The loader, started as a program, has no interpreter either, but it loads preloads. It has a soname, unlike
+    // static programs.
     if (elf->soname.empty())
       found.push_back(
           fmt::format("{} is statically linked: Usher's library cannot be loaded into it, {}", subject, keeps));
@@ -126,7 +127,8 @@ void examine(const std::string& program, const std::string& subject, const elf_t
         fmt::format("{} is linked with the C library musl: Usher's library is for glibc, and the program may not "
                     "start with it",
                     subject));
-  // The other sanitizers (undefined behaviour, leaks) allow a library before them.
+  // Only these sanitizers require that their runtime is the first library. The others (undefined behaviour, leaks) do
+  // not.
   const auto minds = [](std::string_view name) {
     return is_sanitizer_runtime(name) &&
            (name.find("asan") != std::string_view::npos || name.find("tsan") != std::string_view::npos);

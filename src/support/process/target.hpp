@@ -12,13 +12,13 @@ namespace usher::cli {
 /// The file that execvp would start: `command` itself if it has a slash in it, else the first in PATH.
 std::optional<std::string> find_program(const std::string& command);
 
-/// The same, also if the file cannot be executed.
+/// The same as find_program(), but the file need not be executable.
 std::optional<std::string> find_file(const std::string& command);
 
 /// The reasons why the library will not be loaded into the program or will not work there, one sentence each.
 std::vector<std::string> hindrances(const std::string& program, const elf_target& library);
 
-/// The same, with another name for the program in the sentences.
+/// The same as above; the sentences call the program `called`.
 std::vector<std::string> hindrances(const std::string& program, const std::string& called, const elf_target& library);
 
 /// The missing file that keeps an existing program from starting: its loader, or the interpreter of a script.

@@ -32,7 +32,7 @@ inline unsigned usable_cpus() {
   return static_cast<unsigned>(std::max(n, 1L));
 }
 
-/// The local time, to the minute.
+/// The local time with minutes.
 inline std::string now_in_words() {
   const std::time_t now = std::time(nullptr);
   std::tm parts{};

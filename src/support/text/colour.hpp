@@ -21,7 +21,8 @@ inline std::optional<colour_when> colour_when_of(std::string_view word) {
   return std::nullopt;
 }
 
-/// Whether output to this stream has colours. Automatically on a terminal that has them, unless NO_COLOR (no-color.org) is set.
+/// Whether output to this stream has colours. `automatic`: on a terminal with colours, unless NO_COLOR (no-color.org)
+/// is set.
 inline bool has_colours(colour_when when, std::FILE* stream) {
   if (when != colour_when::automatic) return when == colour_when::always;
   return environment("NO_COLOR").empty() && environment("TERM") != "dumb" && isatty(fileno(stream)) != 0;

@@ -8,12 +8,13 @@
 namespace usher::cli {
 namespace {
 
-/// The seconds of a unit, or 0 if it is none. In a text, units must be in this order.
+/// The seconds of a unit; 0 if the letter is no unit. In a duration, larger units must precede smaller ones.
 constexpr double seconds_in(char unit) {
   return unit == 'h' ? 3600 : unit == 'm' ? 60 : unit == 's' ? 1 : 0;
 }
 
-/// Digits with at most one point: no sign, no exponent, no "inf", which strtod() would accept.
+/// The length of digits and points at the beginning. strtod() is not used for this, since it accepts signs, exponents
+/// and "inf".
 std::size_t length_of_number(std::string_view text) {
   const std::size_t end = text.find_first_not_of("0123456789.");
   return end == std::string_view::npos ? text.size() : end;

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t subcommand_column = 13;
 
-/// The column at which descriptions of options begin. On a narrow terminal they are below the options.
+/// The column at which descriptions of options begin. On a narrow terminal a description is below its option.
 std::size_t option_column(std::size_t width) {
   return width < 70 ? 8 : 28;
 }
@@ -25,12 +25,13 @@ std::string help::make_description(const CLI::App* app) const {
 std::string help::make_option(const CLI::Option* option, bool is_positional) const {
   const std::size_t width = text_width();
   std::string left = make_option_name(option, is_positional) + make_option_opts(option);
-  // A positional argument is shown by its value's placeholder only.
+  // Of a positional argument only the placeholder of its value is shown.
   if (const std::size_t blank = left.find(' '); is_positional && blank != std::string::npos) left.erase(0, blank + 1);
   return beside("  " + left, make_option_desc(option), option_column(width), width);
 }
 
-/// The placeholder of the value, without the allowed values that CLI11 adds to it: an error message lists these.
+/// The placeholder of an option's value. CLI11 appends the allowed values, which are left out here; error messages list
+/// them.
 std::string help::make_option_opts(const CLI::Option* option) const {
   if (option->get_type_size() == 0 || option->get_type_name().empty()) return "";
   std::string type = option->get_type_name();
@@ -41,7 +42,8 @@ std::string help::make_option_opts(const CLI::Option* option) const {
 
 std::string help::make_option_desc(const CLI::Option* option) const {
   std::string text = option->get_description();
-  // A single exclusion is shown. An option that excludes many others is a mode of the subcommand, which its description explains.
+  // The help names the option that excludes this one, if there is only one. An option that excludes many is a mode of
+  // the subcommand, which its own description explains.
   if (const auto& others = option->get_excludes(); others.size() == 1)
     text += " (not with " + (*others.begin())->get_name() + ")";
   return text;

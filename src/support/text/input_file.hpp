@@ -18,21 +18,21 @@ namespace usher::cli {
 inline constexpr std::size_t largest_input = std::size_t{64} << 20;
 inline constexpr int deepest_json = 64;
 
-/// One line, without the file's name.
+/// The message is one line, without the file's name.
 struct bad_input : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// The error in JSON that was read key by key, without the library's codes.
+/// The message for an error that was found while values of parsed JSON were read, without the library's error codes.
 std::string reason_of(const nlohmann::json::exception& e);
 
-/// A file's text. Throws bad_input if it cannot be read or is larger than `largest_input`.
+/// Reads a file. Throws bad_input if that is not possible or the file is larger than `largest_input`.
 std::string read_input(const std::string& file);
 
-/// The reason why the text is not parsed as JSON although it may be valid; null if it is.
+/// The reason why a text, although it may be valid JSON, must not be parsed; null if it may be.
 const char* objection_to_json(std::string_view text);
 
-/// Throws bad_input for text that is no JSON, or JSON that is not read.
+/// Parses a text. Throws bad_input if it is not JSON, or JSON that must not be parsed (objection_to_json()).
 template <class Json = nlohmann::json>
 Json parsed_json(std::string_view text) {
   if (const char* const why = objection_to_json(text)) throw bad_input(why);
@@ -41,7 +41,8 @@ Json parsed_json(std::string_view text) {
   return j;
 }
 
-/// A JSON number that is to become a whole number. nlohmann's own conversion of 1e300 is undefined behaviour. Throws bad_input.
+/// Converts a JSON number to an integer type, or throws bad_input if the type does not have the value. nlohmann's own
+/// conversion of 1e300 is undefined behaviour.
 class whole {
  public:
   explicit whole(const nlohmann::json& j) : number_(j) {}
@@ -60,7 +61,7 @@ class whole {
   nlohmann::json number_;
 };
 
-/// The same, or another number if there is no such key.
+/// The integer at the key, or `otherwise` if there is no such key. Throws bad_input.
 template <std::integral T, class Json>
 T whole_or(const Json& j, const char* key, T otherwise) {
   const auto at = j.find(key);

@@ -86,7 +86,7 @@ void read_value(const nlohmann::json& from, V& to, const char* key) {
   }
 }
 
-/// An empty text or list, 0, false, or a number that is not finite.
+/// Whether a value is empty: an empty text or list, 0, false, or a number that is not finite.
 template <class V>
 bool is_empty(const V& v) {
   if constexpr (std::floating_point<V>)
@@ -99,7 +99,7 @@ bool is_empty(const V& v) {
     return json_value(v).is_null();
 }
 
-/// The JSON of an empty value. Reading null, or no such key, leaves the member as it is.
+/// How an empty value is written. When null is read, or there is no such key, the member keeps its value.
 enum class if_empty { as_it_is, null, absent };
 inline constexpr if_empty or_null = if_empty::null, or_absent = if_empty::absent;
 
@@ -109,7 +109,7 @@ struct field {
 
   constexpr field(const char* its_key, V S::*its_member, if_empty when_empty = if_empty::as_it_is)
       : key(its_key), member(its_member), empty(when_empty) {}
-  /// The key is absent where the condition is false.
+  /// The key is written only if the condition is true.
   constexpr field(const char* its_key, V S::*its_member, condition only_if)
       : key(its_key), member(its_member), empty(or_absent), present(only_if) {}
 
@@ -129,7 +129,8 @@ struct field {
   condition present = nullptr;
 };
 
-/// A member that is a struct with a table, whose keys stand in the same object.
+/// A row for a member that is a struct with a table of its own. Its keys are in the same JSON object, not in one of
+/// their own.
 template <class S, class V>
 struct flat {
   constexpr explicit flat(V S::*its_member) : member(its_member) {}
@@ -139,7 +140,7 @@ struct flat {
   V S::*member;
 };
 
-/// A value that functions convert: one takes the struct and returns the value, the other is
+/// A row whose value is converted by functions. `Write` takes the struct and returns the value; `Read` is called as
 /// void(const nlohmann::json&, S&).
 template <class Write, class Read = std::nullptr_t>
 struct computed {
@@ -153,7 +154,7 @@ struct computed {
   Read read_from;
 };
 
-/// The JSON of a result file; S::format is its format.
+/// Makes the JSON of a result file; S::format is its format.
 template <with_fields S>
 nlohmann::ordered_json json_of_results(const S& s) {
   nlohmann::ordered_json j = {{"format", S::format}};
@@ -161,7 +162,7 @@ nlohmann::ordered_json json_of_results(const S& s) {
   return j;
 }
 
-/// The reverse. Throws bad_input, whose text names the schema, docs/schema/SCHEMA.json.
+/// Reads the JSON of a result file. Throws bad_input, whose text names the schema, docs/schema/SCHEMA.json.
 template <with_fields S>
 S read_results(const nlohmann::json& j, const char* schema) {
   if (const int format = whole_or(j, "format", 1); format != S::format)

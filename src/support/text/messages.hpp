@@ -27,7 +27,8 @@ void report_error(fmt::format_string<Args...> format, Args&&... args) {
   print_message("", fmt::format(format, std::forward<Args>(args)...));
 }
 
-/// Prints a sentence that is neither an error nor a warning as print_message() does, but in several lines on a narrower terminal.
+/// Prints a sentence that is neither an error nor a warning. It is printed as by print_message(), but in several lines
+/// on a narrow terminal.
 void print_note(const std::string& sentence);
 
 template <class... Args>

@@ -26,12 +26,13 @@ std::string random_name() {
   return fmt::format(".usher-{:016x}", number);
 }
 
-/// Whether the file system has no files without a name; NFS and FUSE are among them.
+/// Whether the error means that the file system has no files without a name. NFS and FUSE are such file systems.
 bool needs_name(int error) {
   return error == EOPNOTSUPP || error == EISDIR || error == EINVAL || error == ENOENT;
 }
 
-/// A new file in the folder, without a name if the file system has that: then a killed command leaves nothing.
+/// A new file in the folder. It has no name, if the file system allows that, so that a killed command leaves no file
+/// behind.
 struct new_file {
   owned_descriptor descriptor;
   std::string name;  ///< empty: it has none yet
@@ -74,13 +75,13 @@ bool write_all(int descriptor, const std::string& content) {
   return true;
 }
 
-/// A file system may report a full disk or a quota not before this.
+/// Writes the file's data to the disk: some file systems report a full disk or an exceeded quota only then.
 bool reaches_the_disk(int descriptor) {
   return fsync(descriptor) == 0 || errno == EINVAL || errno == EROFS || errno == ENOSYS;
 }
 
-/// Permissions of the file that is replaced, if it is ours and under no other name. A group that the new file cannot get loses its
-/// permissions, since those would be another group's.
+/// Copies the permissions of the replaced file, if it is ours and has only this name. If the new file cannot get the
+/// old one's group, the permissions of the group are removed, because they would be given to another group.
 void take_permissions(int descriptor, const struct stat& old) {
   if (!S_ISREG(old.st_mode) || old.st_uid != geteuid() || old.st_nlink != 1) return;
   struct stat now {};
@@ -102,8 +103,8 @@ bool output_file::failed(const std::string& reason) const {
   return false;
 }
 
-/// A duplicate of our own descriptor, if the place names one that can be written: /dev/stdout, /dev/fd/3. The text
-/// then follows the output of other writers, and overwrites nothing.
+/// A duplicate of a descriptor of this process, if the place names a writable one: /dev/stdout, /dev/fd/3. So the text
+/// is appended to the output of other writers and overwrites nothing.
 owned_descriptor output_file::own_descriptor() const {
   struct stat folder {
   }, ours{};
@@ -118,7 +119,7 @@ owned_descriptor output_file::own_descriptor() const {
   return owned_descriptor(fcntl(number, F_DUPFD_CLOEXEC, 3));
 }
 
-/// The file that has the name now; a link is not followed.
+/// The state of the file that has the name now. A symbolic link is not followed.
 std::optional<struct stat> output_file::named() const {
   struct stat s {};
   if (fstatat(place_.folder.get(), place_.name.c_str(), &s, AT_SYMLINK_NOFOLLOW) != 0) return std::nullopt;
@@ -143,14 +144,16 @@ bool output_file::open(const std::string& name) {
   return failed(std::strerror(errno));
 }
 
-/// In a folder with the sticky bit, as /tmp has it, only the owner of a file, or of the folder, may replace the file.
+/// Whether a file may be replaced by renaming another one. In a folder with the sticky bit, such as /tmp, only the
+/// owner of the file or of the folder may do that.
 bool output_file::can_be_replaced(const std::optional<struct stat>& old) {
   struct stat folder {};
   return !old || geteuid() == 0 || old->st_uid == geteuid() || fstat(place_.folder.get(), &folder) != 0 ||
          (folder.st_mode & S_ISVTX) == 0 || folder.st_uid == geteuid();
 }
 
-/// Opens the file that has the name now. It is examined by a descriptor, so that it cannot be exchanged in between.
+/// Opens the file that has the name now. The file is examined by its descriptor, so that no other file can take its
+/// place before it is opened.
 bool output_file::open_in_place() {
   in_place_ = own_descriptor();
   is_duplicate_ = in_place_.is_open();
@@ -180,14 +183,15 @@ bool output_file::write_in_place(const std::string& content) {
   const auto size = static_cast<off_t>(content.size());
   struct stat s {};
   if (is_duplicate_ || fstat(to, &s) != 0 || !S_ISREG(s.st_mode)) return write_all(to, content);
-  // A full disk is noticed before the old content is overwritten, where the file system can reserve space.
+  // If the file system can reserve space, a full disk is noticed before the old content is overwritten.
   if (size > 0 && fallocate(to, FALLOC_FL_KEEP_SIZE, 0, size) != 0 &&
       (errno == ENOSPC || errno == EDQUOT || errno == EFBIG))
     return false;
   return lseek(to, 0, SEEK_SET) == 0 && write_all(to, content) && ftruncate(to, size) == 0 && reaches_the_disk(to);
 }
 
-/// A folder without files without names, or without /proc to name one, gets a named file at once.
+/// Writes a new file in the same folder, first without a name. It has a name from the beginning if the file system
+/// needs one, or if there is no /proc, by which a file gets a name later.
 bool output_file::write_beside(const std::string& content) {
   const int folder = place_.folder.get();
   for (const bool with_name : {false, true}) {
@@ -209,7 +213,8 @@ bool output_file::write_beside(const std::string& content) {
 
 bool output_file::publish(const std::string& temporary) {
   const auto old = named();
-  // A result of another command, which began with the same file as we did or with none, and ended before us.
+  // Whether the file is the result of another command that ended in the meantime: it is not the file that was there
+  // when this command began.
   const bool is_anothers_result =
       old && S_ISREG(old->st_mode) && old->st_uid == geteuid() && !is_same_content(old, before_);
   const int folder = place_.folder.get();

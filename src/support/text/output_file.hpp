@@ -1,10 +1,9 @@
-// A file that is written at the end of the work and tried at its beginning, so that a file that cannot be written is an error at once
-// and not after hours.
-//
-// A result is written into a new file in the same folder, which then takes the name: a full disk or a killed command
+// A file that is written at the end of the work. open() tests at the beginning whether that is possible, so that the
+// user learns of an error at once and not after hours.
+// A result is written into a new file in the same folder, which then takes the name. So a full disk or a killed command
 // leaves the old file unchanged, and a link that another user has planted under the name is replaced and not followed
-// (output_place.hpp has the attacker). A place that is no regular file is opened: devices, /dev/stdout, and FIFOs if
-// they are ours. So is a file in a folder that we may not write.
+// (output_place.hpp describes the attacker). Some files are opened and written in place: devices, /dev/stdout, FIFOs if
+// they are ours, and files in a folder that we may not write.
 #pragma once
 
 #include <sys/stat.h>
@@ -19,12 +18,13 @@ namespace usher::cli {
 
 class output_file {
  public:
-  /// Whether the file can be written; false after an error message. Its content does not change, and no new file is created, before
-  /// write(): an interrupted command leaves no empty file. Succeeds with an empty name, for no file.
+  /// Whether the file can be written; false after an error message. The file is neither changed nor created before
+  /// write(), so an interrupted command leaves no empty file. With an empty name, which means no file, the result is
+  /// true.
   bool open(const std::string& name);
   bool wanted() const { return !name_.empty(); }
-  /// Replaces the content of the file. If another command has written a file of that name since open(), both are kept: ours gets a
-  /// number, and a warning says so. False after an error message.
+  /// Replaces the content of the file. If another command has written a file of that name since open(), both files are
+  /// kept: the new one's name gets a number, and a warning says so. Returns false after an error message.
   bool write(const std::string& content);
 
  private:

@@ -32,7 +32,8 @@ bool is_folder_at(const struct stat& folder, const char* path) {
   return stat(path, &other) == 0 && other.st_dev == folder.st_dev && other.st_ino == folder.st_ino;
 }
 
-/// / and /dev are the system's even in a user namespace, where their owner may have no id.
+/// Whether only root and we can make names in the folder. / and /dev count as private even in a user namespace, where
+/// their owner may have no id.
 bool is_private(int folder) {
   struct stat s {};
   if (fstat(folder, &s) != 0) return false;
@@ -40,7 +41,8 @@ bool is_private(int folder) {
          is_folder_at(s, "/dev");
 }
 
-/// Follows a path name by name. Each name is opened without following it and then judged, so that it cannot be exchanged in between.
+/// Follows a path name by name. Each name is opened without following links and examined by its descriptor, so that it
+/// cannot be exchanged between the two steps.
 class path_walk {
  public:
   std::string run(const std::string& path, output_place& place) {
@@ -84,7 +86,8 @@ class path_walk {
     return folder_.is_open();
   }
 
-  /// O_DIRECTORY makes the kernel mount a folder that is an automounter's.
+  /// Opens a name without following links. Folders are opened with O_DIRECTORY, which makes the kernel mount a folder
+  /// of an automounter.
   owned_descriptor open_unfollowed(const std::string& name) const {
     constexpr int flags = O_PATH | O_NOFOLLOW | O_CLOEXEC;
     const int folder = names_.empty() ? -1 : openat(folder_.get(), name.c_str(), flags | O_DIRECTORY);

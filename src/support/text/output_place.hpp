@@ -1,10 +1,9 @@
-// The place that the name of an output file means: a folder, kept open, and a name in it.
-//
-// The attacker is a local user who may write a folder of the path, as /tmp, and puts there, before the command starts
-// or while it runs: a symbolic link to a file or folder of ours, a hard link to a file of ours, a FIFO. If only root
-// and we can make names in a folder, it is "private": links in it are followed and devices opened. Elsewhere a link
-// at the end of the path is never followed, and one among its folders only if it is root's or ours, as Linux has it
-// with fs.protected_symlinks.
+// Finds the place that the name of an output file means: a folder, kept open, and a name in it.
+// The attacker is a local user who may write a folder of the path, such as /tmp. Before the command starts or while it
+// runs, this user puts there a symbolic link to a file or folder of ours, a hard link to a file of ours, or a FIFO. A
+// folder is "private" if only root and we can make names in it: there links are followed and devices opened. Elsewhere
+// a link at the end of the path is never followed. A link among its folders is followed only if it is root's or ours,
+// which is Linux's rule under fs.protected_symlinks.
 #pragma once
 
 #include <string>
@@ -20,7 +19,7 @@ struct output_place {
   bool is_kernels = false;  ///< in /proc: a link there means an open file, which has perhaps no other name
 };
 
-/// Empty, or the reason why the path has no such place.
+/// Sets `place`. Returns an empty text, or the reason why the path has no such place.
 std::string find_place(const std::string& path, output_place& place);
 
 }  // namespace usher::cli

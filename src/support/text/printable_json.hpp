@@ -9,7 +9,7 @@
 
 namespace usher::cli {
 
-/// Makes all texts and keys printable, each one line: another user may have written the file.
+/// Makes each text and key a printable line, because another user may have written the file.
 template <class Json>
 void make_printable(Json& value) {
   if (value.is_string()) {

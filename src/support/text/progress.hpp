@@ -14,7 +14,7 @@
 
 namespace usher::cli {
 
-/// Shown on standard error if that is a terminal.
+/// Shows progress on standard error, if that is a terminal.
 class progress {
  public:
   progress(std::size_t runs, bool quiet) : runs_(runs), shown_(!quiet && isatty(STDERR_FILENO) != 0) {}

@@ -37,7 +37,7 @@ growing_table::growing_table(std::vector<column> columns, const std::vector<std:
     widths_.push_back(shown_width(columns_[c].heading));
     for (const auto& row : like_these) widths_[c] = std::max(widths_[c], shown_width(printable_line(row[c])));
   }
-  // Narrow the columns that may be broken, always the widest, until the table fits.
+  // The widest column that may be broken is narrowed by one character at a time, until the table fits.
   std::size_t total = std::accumulate(widths_.begin(), widths_.end(), gap * (columns_.size() - 1));
   for (; width != 0 && total > width; --total) {
     std::size_t* widest = nullptr;

@@ -14,13 +14,13 @@ struct column {
   std::size_t narrow = 0;  ///< the least width to which cells may be broken; 0: never
 };
 
-/// `width` is the terminal's; 0: no cell is broken (a file, a pipe). The text ends with a line feed. All texts are shown by
-/// printable_line().
+/// Formats a table; its last line ends with a line feed. `width`: the terminal's; 0 for a file or a pipe: no cell is
+/// broken. All texts are made printable by printable_line().
 std::string format_table(std::vector<column> columns, const std::vector<std::vector<std::string>>& rows,
                          std::size_t width);
 
-/// The same for rows that are not known yet, but whose widths are: a wider cell moves the rest of its row, or is
-/// broken if that is allowed and the text is for a terminal.
+/// A table whose rows are added later, with columns as wide as those of given rows. A wider cell shifts the rest of its
+/// row, or is broken if the column allows that and the text is for a terminal.
 class growing_table {
  public:
   growing_table(std::vector<column> columns, const std::vector<std::vector<std::string>>& like_these,

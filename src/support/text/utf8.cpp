@@ -20,8 +20,8 @@ std::uint32_t code_of(std::string_view character) {
   return code;
 }
 
-/// U+0000 to U+001F, U+007F, and U+0080 to U+009F, among which U+009B begins an escape sequence as ESC [ does. Also
-/// characters that make a terminal show a line in another order, or as two lines.
+/// U+0000 to U+001F, U+007F, and U+0080 to U+009F (U+009B begins an escape sequence, like ESC [). Also characters that
+/// make a terminal show a line in another order, or as two lines.
 bool is_control(std::uint32_t code) {
   const auto is_in = [code](std::uint32_t from, std::uint32_t to) { return code >= from && code <= to; };
   return code < ' ' || is_in(0x7f, 0x9f) || code == 0x61c || code == 0x200e || code == 0x200f ||
@@ -47,7 +47,7 @@ std::size_t utf8_length(std::string_view text) {
                              : first >= 0xf0 && first < 0xf5 ? 4
                                                              : 0;
   if (length == 0 || text.size() < length || !std::all_of(text.begin() + 1, text.begin() + length, continues)) return 0;
-  // An overlong encoding, a surrogate, or a code above U+10FFFF.
+  // These are no valid UTF-8: an overlong encoding, a surrogate, or a code above U+10FFFF.
   const auto second = static_cast<unsigned char>(text[1]);
   const bool wrong = (first == 0xe0 && second < 0xa0) || (first == 0xed && second >= 0xa0) ||
                      (first == 0xf0 && second < 0x90) || (first == 0xf4 && second >= 0x90);

@@ -14,12 +14,12 @@ namespace usher::cli {
 /// The length of the first character, or 0 if the text does not begin with valid UTF-8.
 std::size_t utf8_length(std::string_view text);
 
-/// The same text with a question mark for each byte that is not UTF-8, and control characters but the line feed as
-/// \x1b or \u202e, so that it contains no escape sequences; a tabulator becomes a blank. A text longer than `most`
-/// bytes is cut to whole characters. Printable text is unchanged.
+/// The same text without escape sequences. A byte that is not UTF-8 becomes a question mark; a control character
+/// becomes \x1b or \u202e; a tabulator becomes a blank; line feeds remain. A text longer than `most` bytes is cut to
+/// whole characters.
 std::string printable(std::string_view text, std::size_t most = std::string::npos);
 
-/// The same with \x0a for line feeds, too: a name makes no further line.
+/// The same as printable(), but a line feed becomes \x0a, so that a name cannot make another line.
 std::string printable_line(std::string_view text);
 
 void drop_last_character(std::string& text);

@@ -51,7 +51,7 @@ inline std::string shell_line(const std::vector<std::string>& words) {
   return line;
 }
 
-/// The parts between these characters that are not empty.
+/// The non-empty parts of the text between characters of `separators`.
 inline std::vector<std::string_view> parts_of(std::string_view text, const char* separators) {
   std::vector<std::string_view> parts;
   for (std::size_t from = 0; from <= text.size();) {
@@ -62,7 +62,7 @@ inline std::vector<std::string_view> parts_of(std::string_view text, const char*
   return parts;
 }
 
-/// The last line that is not blank. In a program's output it often is the reason of a failure.
+/// The last line that is not blank. In a program's output it often says why the program failed.
 inline std::string last_line(const std::string& text) {
   const std::size_t end = text.find_last_not_of(" \t\r\n");
   if (end == std::string::npos) return "";

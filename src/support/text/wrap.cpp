@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::string_view indent = "      ";  // of the second and later lines of an example
 
-/// Whether the word is a unit, also with a punctuation mark behind it.
+/// Whether the word is a unit; a punctuation mark may follow it.
 bool is_unit(std::string_view word) {
   static constexpr std::array<std::string_view, 8> units = {"%", "s", "ms", "µs", "ns", "min", "h", "MiB"};
   const std::size_t end = word.find_last_not_of(",.;:)");
@@ -22,7 +22,8 @@ bool ends_with_digit(std::string_view word) {
   return !word.empty() && word.back() >= '0' && word.back() <= '9';
 }
 
-/// The last occurrence of `mark` in `line` before `width`, where the line may be broken; npos if there is none.
+/// The last occurrence of `mark` within the first `width` columns of the line, at which the line is broken; npos if
+/// there is none.
 std::size_t last_break(std::string_view line, std::string_view mark, std::size_t width) {
   const std::size_t begin = line.find_first_not_of(' ');
   std::size_t found = std::string_view::npos;
