@@ -34,15 +34,15 @@ double relative_deviation(std::span<const std::uint64_t> shares);
 double smallest_share(std::span<const std::uint64_t> shares);
 
 /// Average lock working set size (Malthusian Locks, §1): the number of different threads in a window of the admission
-/// history, averaged over disjoint abutting windows. With fewer admissions than a window has, over one window of all
-/// admissions.
+/// history, averaged over adjacent windows that do not overlap. If the history is shorter than a window, all of it is
+/// one window.
 double working_set(std::span<const std::uint16_t> history, std::size_t window = 1000);
 
-/// Median time to reacquire (§1): the number of admissions of other threads between two of a thread. 31 if 32 threads
-/// take turns.
+/// Median time to reacquire (§1): the number of admissions of other threads between two admissions of the same thread.
+/// It is 31 if 32 threads take turns.
 double median_reacquire(std::span<const std::uint16_t> history);
 
-/// The value that this part (0 to 1) of the values does not exceed. Reorders them. 0 if there are none.
+/// The percentile `part` (0 to 1) of the values, which are reordered. 0 if there are no values.
 std::uint64_t percentile(std::vector<std::uint64_t>& values, double part);
 
 }  // namespace usher::workloads

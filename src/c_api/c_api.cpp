@@ -25,8 +25,8 @@
 
 namespace {
 
-/// Null before the first look-up, whose result is always the same. (A local static variable would need the C++
-/// library.)
+/// The default lock; null before the first look-up. All look-ups have the same result. (A local static variable would
+/// need the C++ library.)
 constinit std::atomic<const usher::lock_table*> found_default{nullptr};
 
 [[noreturn, gnu::cold, gnu::noinline]] void die_without_default() {
@@ -59,7 +59,7 @@ struct bound_lock {
   void unlock() const { table.unlock(state); }
 };
 
-/// A usher_mutex_t as usher/core/wait_morphing.hpp sees it.
+/// Gives core/wait_morphing.hpp access to a usher_mutex_t.
 struct mutex_view {
   using words = usher::requeue_words<usher::native>;
   using waiter = usher::requeued_waiter<usher::native>;
@@ -97,7 +97,7 @@ std::uint64_t until(const timespec& t) {
   return usher::nanoseconds_until(CLOCK_MONOTONIC, t);
 }
 
-/// The mutex as usher::condition_variable takes it.
+/// Gives usher::condition_variable access to the mutex.
 struct bound_mutex {
   usher_mutex_t* mutex;
   void lock() { usher_mutex_lock(mutex); }

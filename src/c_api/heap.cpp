@@ -1,4 +1,4 @@
-// Objects of the C interface on the heap, and their sizes: for languages that do not read usher.h.
+// Allocates objects of the C interface on the heap and returns their sizes, for languages that cannot read usher.h.
 #include <cerrno>
 #include <cstddef>
 #include <cstdlib>
@@ -9,8 +9,8 @@
 
 namespace {
 
-/// Zeroed, in pairs of cache lines that nothing else shares: processors may fetch a line's neighbour, too. Null: no
-/// memory.
+/// Allocates zeroed memory in pairs of cache lines that no other object shares, since processors may prefetch a line's
+/// neighbour. Null if there is no memory.
 template <class Object>
 Object* allocate() {
   constexpr std::size_t lines = 128;
@@ -21,7 +21,7 @@ Object* allocate() {
   return memory != nullptr ? static_cast<Object*>(std::memset(memory, 0, size)) : nullptr;
 }
 
-/// A new object, initialised by `init`, or null if either fails.
+/// Makes a new object and initialises it by `init`. Null if either step fails.
 template <class Object, class Init>
 Object* made(Init init) {
   auto* const object = allocate<Object>();

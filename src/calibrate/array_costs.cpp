@@ -14,8 +14,8 @@
 namespace usher::calibrate {
 namespace {
 
-/// The size of the largest array whose loads are as fast as from a cache: faster than the geometric mean of the fastest
-/// and the slowest array.
+/// The size of the largest array that is read from a cache: its loads take less than the geometric mean of those of the
+/// fastest and the slowest array.
 std::uint64_t found_capacity(const mapped_array& a, std::uint64_t from, std::uint64_t to) {
   std::mt19937 chance(1);
   std::vector<std::pair<std::uint64_t, double>> seen;
@@ -28,7 +28,7 @@ std::uint64_t found_capacity(const mapped_array& a, std::uint64_t from, std::uin
   return found;
 }
 
-/// Nanoseconds a line while all cores of the first socket read the array, each its own part of it.
+/// Nanoseconds to read a line of memory while all cores of the first socket read, each a part of the array.
 measured channel_costs(const mapped_array& a, std::uint64_t bytes, const native_machine& m) {
   std::vector<std::unique_ptr<helper_thread>> readers;
   for (const native_cpu& p : m.cpus)
@@ -87,7 +87,7 @@ std::optional<tlb_costs> costs_of_pages(unsigned cpu) {
   constexpr std::size_t page = 4096, most = 8192;
   const mapped_array a(most * page, false);
   std::mt19937 chance(1);
-  // Loads from n lines on n pages, less loads from n lines on few pages: the cost of TLB misses.
+  // The cost of TLB misses: loads from n lines on n pages, minus loads from n lines on few pages.
   const auto extra = [&](std::size_t n) {
     measured apart =
         array_chase(a.bytes(), n, chance, [](std::size_t i) {

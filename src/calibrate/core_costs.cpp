@@ -20,7 +20,8 @@ measured over(std::vector<double> values) {
 
 namespace {
 
-/// Nanoseconds of a dependent addition, which takes one cycle; 0 if there is no code for this processor.
+/// Nanoseconds of an addition that depends on the one before, which takes one cycle. 0 if there is no code for this
+/// processor.
 double addition() {
 #if defined(__x86_64__) || defined(__aarch64__)
   const auto loop = [](std::size_t n) {
@@ -40,7 +41,7 @@ double addition() {
 #endif
 }
 
-/// Nanoseconds for one branch that cannot be predicted, from branches of which a half are mispredicted.
+/// Measures the cost of a mispredicted branch in nanoseconds, by random branches, half of which are mispredicted.
 class misprediction {
  public:
   explicit misprediction(std::size_t n) : same_(n, 1), any_(n) {}
@@ -78,7 +79,7 @@ double modifies(std::atomic<std::uint64_t>& word) {
   });
 }
 
-/// The loop waits for a 0 that never comes.
+/// Nanoseconds of one poll. The loop waits for a 0 that is never written.
 double polls(std::atomic<std::uint64_t>& word) {
   return each(iterations, [&](std::size_t n) {
     for (std::size_t i = 0; i < n && word.load(std::memory_order_acquire) != 0; i++) relax();
@@ -103,8 +104,8 @@ double from_memory(const pointer_chase& c) {
 }  // namespace
 
 core_costs costs_of_core(unsigned cpu) {
-  // Clock frequencies change, and other programs come and go: short measurements over half a second see more of that
-  // than one long measurement.
+  // Short measurements are spread over half a second. They see more changes of the clock frequency and of the load by
+  // other programs than one long measurement.
   constexpr unsigned passes = 40, times = 5, apart_us = 8000;
   const pinned here(cpu);
   pointer_chase few(16), more(lines_at_once);
@@ -135,7 +136,7 @@ core_costs costs_of_core(unsigned cpu) {
 
 namespace {
 
-/// Nanoseconds for a word to go to the other CPU and back: both write it in turns.
+/// Nanoseconds for a word to go to the other CPU and back, while both CPUs write it in turns.
 double ping_pong(helper_thread& there) {
   alignas(sector) std::atomic<std::uint32_t> word{0};
   constexpr std::uint32_t round_trips = 200;

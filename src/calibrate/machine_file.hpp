@@ -1,4 +1,4 @@
-// Fits a machine file to the computer at hand: measured and assumed numbers, each with its source.
+// Makes a machine file for the computer at hand, with measured and assumed numbers, each with its source.
 #pragma once
 
 #include <string>

@@ -38,7 +38,7 @@ inline double now() {
   return static_cast<double>(t.tv_sec) * 1e9 + static_cast<double>(t.tv_nsec);
 }
 
-/// The pause of a spin loop.
+/// The processor's instruction for a pause in a spin loop.
 inline void relax() {
 #if defined(__x86_64__)
   _mm_pause();
@@ -47,13 +47,13 @@ inline void relax() {
 #endif
 }
 
-/// The compiler must compute the value.
+/// Keeps the compiler from removing the computation of the value.
 template <class T>
 void use(T value) {
   asm volatile("" : : "r"(value) : "memory");
 }
 
-/// Evicts the line from all caches. False: no way is known on this processor.
+/// Evicts the line from all caches. Returns false if this processor has no known way to do so.
 inline bool flush(const void* at) {
 #if defined(__x86_64__)
   _mm_clflush(at);
@@ -71,7 +71,7 @@ inline void full_fence() {
   std::atomic_thread_fence(std::memory_order_seq_cst);
 }
 
-/// The results of so many calls of f.
+/// Statistics of the results of `times` calls of f.
 template <class F>
 measured repeat(std::size_t times, F f) {
   std::vector<double> values;
@@ -87,7 +87,7 @@ double each(std::size_t n, F loop) {
   return (now() - begin) / static_cast<double>(n);
 }
 
-/// A thread that is pinned to a CPU and executes the functions that it is given.
+/// A thread that is pinned to a CPU and executes given functions there.
 class helper_thread {
  public:
   explicit helper_thread(unsigned cpu)
@@ -151,7 +151,8 @@ class pinned {
   bool known_, done_;
 };
 
-/// Mapped memory, touched, on large pages if the kernel has them, or on small ones.
+/// Mapped memory whose pages have been touched. They are large pages if those are wanted and the kernel has them, else
+/// small ones.
 class mapped_array {
  public:
   explicit mapped_array(std::size_t bytes, bool large_pages = true) : bytes_(bytes) {
@@ -175,8 +176,8 @@ class mapped_array {
   char *mapped_, *begin_;
 };
 
-/// Lines that form one random cycle of pointers, each line in a sector of its own. The first touch, and so the NUMA
-/// node, is that of the thread that makes them.
+/// Lines that point to each other in one random cycle, each in a sector of its own. The constructing thread touches
+/// them first, so they are on its NUMA node.
 class pointer_chase {
  public:
   struct alignas(sector) node {
@@ -231,7 +232,7 @@ class pointer_chase {
 /// A random cycle of pointers through an array: each load depends on the one before.
 class array_chase {
  public:
-  /// `place`: the offset of the n-th pointer.
+  /// `place(n)`: the offset of the n-th pointer in the array.
   template <class Place>
   array_chase(char* begin, std::size_t n, std::mt19937& chance, Place place) : n_(n) {
     std::vector<std::uint32_t> order(n);
@@ -241,7 +242,7 @@ class array_chase {
     for (std::size_t i = 0; i < n; i++) *at(i) = at(i + 1);
     p_ = at(0);
   }
-  /// Nanoseconds a load, after a first round (of at most two million loads).
+  /// Nanoseconds of a load. A first round, of at most two million loads, is not measured.
   measured load(std::size_t times) {
     constexpr std::size_t most = 2000000, at_once = 8192;
     chase(std::min(n_, most));

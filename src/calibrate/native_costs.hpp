@@ -30,7 +30,7 @@ struct core_costs {
 };
 core_costs costs_of_core(unsigned cpu);
 
-/// The costs of lines that another CPU had in its caches. Nullopt if the process may not be pinned.
+/// The costs of accesses to lines that another CPU had in its caches. Nullopt if the process may not be pinned.
 struct line_costs {
   measured dirty, clean, memory;
   measured invalidate;  ///< includes the read-modify-write that causes it
@@ -38,7 +38,7 @@ struct line_costs {
 };
 std::optional<line_costs> costs_of_lines(unsigned cpu, unsigned other);
 
-/// The factors by which a CPU computes more slowly while the other one computes, and while it polls a word.
+/// The factors by which a computation takes longer on a CPU while another CPU computes, and while it polls a word.
 struct neighbour_costs {
   measured works, spins;
 };
@@ -47,9 +47,9 @@ std::optional<neighbour_costs> costs_of_neighbour(unsigned cpu, unsigned other);
 struct scheduler_costs {
   measured syscall;         ///< FUTEX_WAKE without a waiter
   measured context_switch;  ///< from one thread of a CPU to another one; count 0: could not be measured
-  /// FUTEX_WAKE of a thread that the kernel puts into the run queue of the caller's CPU.
+  /// FUTEX_WAKE of a thread that then waits in the run queue of the caller's CPU.
   std::optional<measured> wake_queued;
-  /// Waking a thread of another CPU, which is idle.
+  /// The wake-up of a thread on another CPU, which is idle.
   struct waking {
     measured syscall;  ///< FUTEX_WAKE
     measured after;    ///< from before the call until the thread runs, without the longest tenth
@@ -62,10 +62,11 @@ struct scheduler_costs {
 scheduler_costs costs_of_scheduler(unsigned cpu, std::optional<unsigned> other);
 
 struct array_costs {
-  /// The largest array that is read much faster than large ones: the part of the last-level cache that this computer
-  /// has. Other virtual machines may have the rest.
+  /// The size of the largest array that is read much faster than larger ones. It is the part of the last-level cache
+  /// that this computer has; other virtual machines may have the rest.
   std::uint64_t last_level = 0;
-  // A load at a random place of an array of so many bytes, random number included.
+  // A load at a random place of an array, with the computation of the random number. The array fits into the core's own
+  // cache, fits into the last-level cache (`last_bytes`), or fits into none (`memory_bytes`).
   measured own, last, memory;
   std::uint64_t last_bytes = 0, memory_bytes = 0;
   measured channel;  ///< a line, while all cores of a socket read memory sequentially
@@ -76,7 +77,7 @@ struct tlb_costs {
   unsigned entries = 0;
   measured miss;
 };
-/// Nullopt if the time of a load shows no step as the number of pages grows.
+/// Nullopt if the time of a load does not rise in a step as the number of pages grows.
 std::optional<tlb_costs> costs_of_pages(unsigned cpu);
 
 }  // namespace usher::calibrate

@@ -19,7 +19,7 @@ std::string first_line(const std::string& file) {
   return line;
 }
 
-/// A number at the beginning of a file; `otherwise` if there is none.
+/// The number at the beginning of a file; `otherwise` if there is none.
 long number_in(const std::string& file, long otherwise) {
   std::ifstream in(file);
   long n = otherwise;
@@ -36,7 +36,8 @@ std::string cpuinfo(const std::string& key) {
   return "";
 }
 
-/// The highest cache level that holds data, and the level below.
+/// `last`: the cache of the highest level that holds data, which the CPUs in the list `shared_by` share. `own`: the
+/// cache of the level below; empty if that is the first level.
 struct cache_of_cpu {
   native_cache last, own;
   std::string shared_by;

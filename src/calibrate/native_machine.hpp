@@ -21,8 +21,8 @@ struct native_cpu {
   unsigned hardware_thread = 0;  ///< of the core
 };
 
-/// The CPUs that this process may use. A socket here is the CPUs that share a last-level cache: a package has several
-/// on some processors.
+/// The CPUs that this process may use. A "socket" here is a set of CPUs that share a last-level cache; some processors
+/// have several in a package.
 struct native_machine {
   std::vector<native_cpu> cpus;
   unsigned sockets = 1, cores = 1 /* a socket, the most */, hardware_threads = 1 /* a core, the most */, packages = 1;
@@ -32,7 +32,7 @@ struct native_machine {
   std::string vendor;
   std::string family, model;  ///< numbers, on x86; in virtual machines the processor's name is often generic
 
-  /// The index into the machine file's lists of costs, as sim::machine::distance().
+  /// The distance of two CPUs: the index into the lists of costs in a machine file, as for sim::machine::distance().
   unsigned distance(const native_cpu& a, const native_cpu& b) const {
     return a.socket == b.socket ? 0 : a.package == b.package ? 1 : packages < sockets ? 2 : 1;
   }
@@ -43,14 +43,14 @@ struct native_machine {
 };
 
 native_machine look_around();
-/// Describes these CPUs by a folder like /sys/devices/system/cpu.
+/// Reads the topology of these CPUs from a folder like /sys/devices/system/cpu.
 native_machine look_around(const std::string& sysfs, const std::vector<unsigned>& cpus);
 
-/// Pins the calling thread. False: the kernel refuses.
+/// Pins the calling thread to a CPU. Returns false if the kernel refuses.
 bool pin_to(unsigned cpu);
-/// The calling thread may run on all of these CPUs again.
+/// Allows the calling thread to run on all CPUs of `m` again.
 void unpin(const native_machine& m);
-/// Whether the kernel pins threads at all. The calling thread is not pinned afterwards.
+/// Whether the kernel lets threads be pinned. The calling thread is not pinned afterwards.
 bool can_pin(const native_machine& m);
 
 }  // namespace usher::calibrate

@@ -32,7 +32,7 @@ std::optional<ping_pong> sleeping_ping_pong(unsigned cpu) {
   std::atomic<bool> could{true};
   std::vector<double> wholes, wakes;
   const auto play = [&](std::uint32_t mine) {
-    // Under SCHED_OTHER the woken thread could preempt the waker in the middle of the call.
+    // SCHED_BATCH: under SCHED_OTHER the woken thread could preempt the waker in the middle of its call.
     const sched_param none{};
     if (sched_setscheduler(0, SCHED_BATCH, &none) != 0) could = false;
     double begin = now(), waking = 0;
@@ -64,7 +64,7 @@ struct wakings {
   std::vector<double> syscall, until_it_runs;
 };
 
-/// Wakes a thread of another CPU so many times, each time after it has slept for 30 µs.
+/// Wakes a thread of another CPU `times` times, each time after the thread has slept for 30 µs.
 std::optional<wakings> wake_elsewhere(unsigned cpu, unsigned other, std::size_t times) {
   constexpr double asleep = 30000;  // ns; chosen, not measured
   const pinned here(cpu);
@@ -98,8 +98,8 @@ std::optional<wakings> wake_elsewhere(unsigned cpu, unsigned other, std::size_t 
   return w;
 }
 
-/// Time slices: two threads compute on one CPU, and each notes for how long it ran without an interruption of 50 µs or
-/// more.
+/// Measures time slices. Two threads compute on one CPU, and each records how long it ran between interruptions of 50
+/// µs or more.
 std::optional<measured> slices(unsigned cpu) {
   constexpr double run = 0.6e9, interruption = 50e3, shortest = 0.2e6;
   std::vector<double> had[2];

@@ -13,7 +13,7 @@ namespace usher::calibrate {
 namespace {
 
 constexpr const char* program = "mutexbench";
-/// With fewer native runs of a lock their spread says nothing.
+/// The least number of native runs of a lock whose spread is used.
 constexpr std::size_t enough_runs = 3;
 
 void note_order(agreement& a, const std::vector<compared_point>& points) {
@@ -53,7 +53,8 @@ std::vector<compared_point> points_of(const validation& v, unsigned cpus) {
         throw std::runtime_error("validate: unknown lock '" + name +
                                  "', or one that is not simulated (usher list shows all)");
       }
-      // A FIFO lock that spins makes no progress while the next owner waits for a CPU.
+      // Left out: a FIFO lock that spins, with more threads than CPUs. It makes no progress while the next owner waits
+      // for a CPU.
       if (!v.locks_asked && lock->kind == waiting_kind::spin && lock->traits->fifo && threads > cpus) continue;
       points.push_back({lock, threads});
     }

@@ -24,7 +24,7 @@ struct validation {
   bool pinned = false;
 };
 
-/// A lock with a number of threads.
+/// A lock with a number of threads, and the throughputs of its runs.
 struct compared_point {
   const lock_table* lock;
   unsigned threads;
@@ -37,19 +37,20 @@ struct compared_point {
   double error() const { return simulated_median() / native_median() - 1; }
 };
 
-/// The points to compare, threads ascending, without results. Throws std::runtime_error, one line: an unknown lock.
+/// The points to compare, in ascending order of threads, without results. Throws std::runtime_error with one line for
+/// an unknown lock.
 std::vector<compared_point> points_of(const validation& v, unsigned cpus);
 
-/// Whether each point can be simulated on the machine. Throws std::runtime_error, one line.
+/// Throws std::runtime_error with one line if a point cannot be simulated on the machine.
 void check_points(const sim::machine& m, const std::vector<compared_point>& points);
 
-/// One simulated run; adds its throughput to the point.
+/// Simulates the point once and adds the throughput to it.
 void simulate(const sim::machine& m, compared_point& c, const validation& v, unsigned seed);
 
 struct agreement {
   std::size_t within_10 = 0, within_25 = 0;  ///< points with an error of at most so many percent
-  /// Pairs of locks with the same number of threads whose native runs do not overlap, and those of them in the same
-  /// order when simulated.
+  /// `pairs`: pairs of locks with the same number of threads whose native runs do not overlap. `pairs_in_order`: those
+  /// that the simulation puts into the same order.
   std::size_t pairs = 0, pairs_in_order = 0;
 };
 agreement agreement_of(const std::vector<compared_point>& points);

@@ -11,8 +11,9 @@ namespace usher::inline v1 {
 
 namespace {
 
-// This list uses no heap and has nothing to destroy at exit, because the C interface may use it in an allocator or
-// during exit. It is not a local static variable, which would need the C++ library: libusher-locks.so does not load it.
+// The list of all locks. It uses no heap and needs no destruction at exit, because the C interface may use it in an
+// allocator or during exit. It is not a local static variable: that would need the C++ library, which libusher-locks.so
+// does not load.
 struct list {
   std::array<const lock_table*, most_families * ways_of_waiting.size()> entries;
   std::size_t count;

@@ -12,8 +12,8 @@ namespace usher::inline v1 {
 template <class P, class W, class Large>
 inline constexpr std::size_t inflated_size<inflatable<P, W, Large>> = sizeof(Large);
 
-/// make_family_on() for the hardware: make.operator()<Lock>(kind). A lock that is too large for a pthread_mutex_t is
-/// compiled in its inflatable form.
+/// Calls make_family_on() for the hardware, and `make` as make.operator()<Lock>(kind). A lock that is too large for a
+/// pthread_mutex_t is compiled in its inflatable form.
 template <template <class, class> class Lock, class Table, class Make>
 constexpr family<Table> make_family(Make make) {
   return make_family_on<native, Lock, Table>([&]<class L, class W>(waiting_kind kind) {

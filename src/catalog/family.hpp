@@ -1,5 +1,4 @@
-// One lock compiled for a platform, as tables: a family, with a table for each way of waiting that the lock is made
-// for.
+// Compiles one lock for a platform into a family: a table of functions for each way of waiting that the lock supports.
 #pragma once
 
 #include <array>
@@ -21,8 +20,8 @@ class family_names {
 
   consteval explicit family_names(std::string_view family) {
     for (const way_of_waiting& way : ways_of_waiting) {
-      // If an index beyond the end is reported here, the name of a lock is too long. (gcc 12 crashes with -flto if the
-      // index is a sum.)
+      // If the compiler reports an index beyond the end here, the name of a lock is too long. (The index is not a sum,
+      // since gcc 12 then crashes with -flto.)
       std::size_t n = 0;
       for (const char c : family) names_[index(way.kind)][n++] = c;
       for (const char c : std::string_view(way.suffix)) names_[index(way.kind)][n++] = c;
@@ -39,7 +38,8 @@ class family_names {
   char names_[ways_of_waiting.size()][most] = {};
 };
 
-/// Bytes of the state that a lock takes from a pool while it is contended (compile.hpp); 0: none.
+/// The size in bytes of the state that a lock takes from a pool while it is contended (compile.hpp); 0 if it takes
+/// none.
 template <class Lock>
 inline constexpr std::size_t inflated_size = 0;
 
@@ -63,18 +63,18 @@ constexpr lock_table make_lock_table(const family_names& names, waiting_kind kin
   return t;
 }
 
-/// The tables of a family: at most one for each kind; `count` of them are filled.
+/// The tables of a family, at most one for each way of waiting. The first `count` are filled.
 template <class Table>
 struct family {
   std::array<Table, ways_of_waiting.size()> tables{};
   std::size_t count = 0;
 };
 
-/// Fills a family, for a platform. `make` is called as make.operator()<Lock, Waiting>(kind) for each kind that the
-/// lock's traits name.
+/// Makes the family of a lock for a platform. `make` is called as make.operator()<Lock, Waiting>(kind) for each kind
+/// that the lock's traits name.
 template <platform P, template <class, class> class Lock, class Table, class Make>
 constexpr family<Table> make_family_on(Make make) {
-  // The traits are the same for all kinds: those of the plain form say which kinds there are.
+  // The traits do not depend on the way of waiting, so the kinds are read from those of the plain form.
   using plain = Lock<P, waiting<P, ways_of_waiting.front().kind>>;
   static_assert(lock_algorithm<plain>);
   static_assert(has(plain::traits.kinds, ways_of_waiting.front().kind),

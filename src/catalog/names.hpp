@@ -5,10 +5,10 @@
 
 namespace usher::inline v1 {
 
-/// The lock that is used where no lock is named.
+/// The lock for all uses that name none.
 inline constexpr const char* default_lock = "steady";
 
-/// The name "mcs-stp" means the same as "mcs".
+/// Removes the suffix "-stp": "mcs-stp" is another name of "mcs".
 constexpr std::string_view without_default_suffix(std::string_view name) {
   constexpr std::string_view suffix = "-stp";
   return name.size() > suffix.size() && name.ends_with(suffix) ? name.substr(0, name.size() - suffix.size()) : name;
@@ -37,7 +37,7 @@ constexpr unsigned edit_distance(std::string_view a, std::string_view b) {
   return rows[a.size() % 3][b.size()];
 }
 
-/// Finds the name nearest to a misspelt one among those passed to consider(); the first of those equally near.
+/// Finds, among the names passed to consider(), the nearest to a misspelt one; the first if several are equally near.
 class nearest_name {
  public:
   constexpr explicit nearest_name(std::string_view misspelt) : misspelt_(misspelt) {}
@@ -50,7 +50,8 @@ class nearest_name {
     }
   }
 
-  /// Empty if no name is near enough: within one change for each three letters, and within one at least.
+  /// The nearest name. Empty if its distance from the misspelt one is more than 1 and more than a third of that one's
+  /// letters.
   constexpr std::string_view best() const {
     const std::size_t most_changes = misspelt_.size() < 6 ? 1 : misspelt_.size() / 3;
     return distance_ <= most_changes ? best_ : std::string_view();

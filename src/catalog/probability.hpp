@@ -5,7 +5,7 @@
 
 namespace usher::inline v1 {
 
-/// The value of `text` if that is digits with at most one point, above 0 and up to 1; else 0.
+/// The value of a text of digits with at most one point, if it is above 0 and at most 1; else 0.
 constexpr double parse_probability(std::string_view text) {
   double value = 0, digit = 1;
   bool point = false, digits = false;

@@ -170,7 +170,7 @@ class Charts(Refusals, unittest.TestCase):
         names = catalogue() + [name + "-spin" for name in catalogue()] + [f"lock-{i}" for i in range(20)]
         chart = self.chart({name: RISING for name in names})
         self.assertEqual(len({chart.look(name) for name in names}), len(names))
-        # This also holds for one lock with different settings, in any order.
+        # The looks also differ for one lock with different settings, whatever the order of the points.
         ran = [((("lock", "twa"), ("parameters", {"ncs": n})), RISING) for n in (0, 5, 9)]
         looks = []
         for order in (ran, ran[::-1]):
@@ -188,7 +188,7 @@ class Charts(Refusals, unittest.TestCase):
             self.skipTest("this build has no mcs")
         chart = Chart(name)
         self.assertIn("mcs", chart.texts)
-        # After one run the result is uncertain: the symbol is hollow, and its outline ends with its first two points.
+        # After one run the result is uncertain, so the symbol is hollow. Its outline is closed by a repetition of its first two points.
         hollow = [(e.get("stroke"), shape(e, -2)) for e in chart.elements if e.tag == SVG + "polyline" and len(pairs(e)) > 4]
         self.assertIn(look[:2], hollow)
 
@@ -309,7 +309,7 @@ class Charts(Refusals, unittest.TestCase):
         for pattern in (r"^commit \S+", r"^simulated: .*, 72 CPUs$", r"^seeds 1–2$"):
             self.assertRegex(words, "(?m)" + pattern)
         self.assertIn("seeds 1–2", " ".join(Chart(name).texts))
-        # The chart is the same if it is drawn again, from a new run or from the file.
+        # The same chart is drawn by another run and from the file.
         self.usher(*asked, "--chart", self.file("again.svg"))
         self.usher("sim", "--merge", self.file("out.json"), "--chart", self.file("merged.svg"))
         for other in ("again.svg", "merged.svg"):

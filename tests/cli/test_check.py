@@ -121,7 +121,8 @@ class Check(Refusals, unittest.TestCase):
         done = self.check(MUTANT, "--executions", "500", "--threads", "3")
         self.assertEqual((done.returncode, done.stderr), (1, ""), done.stdout)
         self.assertRegex(done.stdout, rf"(?m)^{MUTANT}-spin .*FAIL: data race")
-        # The table has a column for each thread, and the line of the header that hands over.
+        # The failure is shown as a table, with a column for each thread and, beside the step, the line of the header that hands the lock
+        # over.
         self.assertRegex(done.stdout, r"step +thread 0 +thread 1 +thread 2 +source")
         self.assertRegex(done.stdout, r"(?m)^ +\d+ .*node\d+\.flag := 1 \(relaxed\) .*/mcs_relaxed_hand_over\.hpp:\d+  .*"
                                       r"flag\.store\(flag_granted, std::memory_order_relaxed\)")
@@ -150,7 +151,7 @@ class Check(Refusals, unittest.TestCase):
         self.assertIn("1 mutant, 1 of them caught", done.stdout)
 
     def test_one_that_is_not_caught(self):
-        # The parking form has no plain store.
+        # The mistake is in the plain store of the hand-over, which the parking form does not have.
         done = self.check("--mutants", MUTANT, "--forms", "park", "--executions", "20", "--threads", "2")
         self.assertEqual(done.returncode, 1, done)
         self.assertIn("NOT CAUGHT", done.stdout)
@@ -206,7 +207,7 @@ class Check(Refusals, unittest.TestCase):
         # The operation that clears the sleepers' mark needs its acquire half, because the next owner reads what the lock protects.
         halves = {o["made"]: o for o in orders if "grant.fetch_and(~asleep" in o["code"]}
         self.assertEqual({made: o["caught"] for made, o in halves.items()}, {"acquire": False, "release": True})
-        # A relaxed load has no half, and an acquire load can be weakened in one way.
+        # A relaxed load has no order to weaken, and an acquire load can only become relaxed.
         self.assertEqual({o["made"] for o in orders if "number(grant_.load(" in o["code"]}, {"relaxed"})
         self.assertRegex(done.stdout, r"(?m)^ticket +usher/core/ticket_words\.hpp:\d+ +release +grant\.fetch_and.* caught ")
 
@@ -240,7 +241,7 @@ class Check(Refusals, unittest.TestCase):
                                timeout=LIMIT).stdout.split()
         site = next(s for s in sites if s.endswith(f"{o['file']}:{o['line']}:{o['column']}:{o['made']}"))
         by = o["by"]
-        # If no order is named, all orders at that place become relaxed. For a single acquire or release the result is the same.
+        # A place without an order makes all orders of that place relaxed. For a single acquire or release the result is the same.
         for at in (site, site.rpartition(":")[0]):
             done = self.check(by["lock"], "--weaken-at", at, "--scenario", by["scenario"], "--threads", str(by["threads"]),
                               "--replay", o["replay"])

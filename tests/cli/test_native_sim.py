@@ -119,14 +119,14 @@ class NativeSim(Refusals, unittest.TestCase):
         if "ticket-spin" not in spinning_locks() or not self.lock.startswith(("ttas", "loiter")):
             self.skipTest("this build has only a few locks")
         out, threads = os.path.join(self.folder.name, "order.json"), 3 * len(os.sched_getaffinity(0))
-        # ticket-spin is slow: it hands over to threads that do not run.
+        # ticket-spin is slow here, because it hands the lock to threads that are not running.
         done = sim("validate", "--machine", self.file, "--locks", "ticket-spin," + self.lock, "--threads", str(threads), "--rounds", "3",
                    "--seeds", "1", "--seconds", "0.3", "--json", out)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertRegex(done.stderr, r"\A(usher: sim validate: .*settle.*\n)?\Z")
         with open(out) as file:
             said = json.load(file)
-        # The report must agree with the throughputs that were measured, whatever their order is on this computer.
+        # The report must give the order of the measured throughputs, whichever lock is faster on this computer.
         one, other = said["points"]
         runs, medians = (one["native"]["runs"], other["native"]["runs"]), (one["simulated"]["median"], other["simulated"]["median"])
         pairs = int(max(runs[0]) < min(runs[1]) or max(runs[1]) < min(runs[0]))
@@ -137,7 +137,7 @@ class NativeSim(Refusals, unittest.TestCase):
 
     def test_an_interrupted_calibration_leaves_no_file(self):
         to = os.path.join(self.folder.name, "interrupted.toml")
-        # SIGINT may be ignored here, since a shell ignores it in background programs.
+        # A shell ignores SIGINT in background programs, and the test may be one: the child restores the default.
         running = subprocess.Popen([USHER, "sim", "calibrate", "-o", to], stdin=subprocess.DEVNULL,
                                    preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
         wait_for(lambda: cpu_seconds(running.pid) >= 0.1, LIMIT)  # then it is at work, however busy the machine is

@@ -75,7 +75,7 @@ int main(int argc, char **argv) {
 }
 """
 
-# A process that never has a second thread. libusher.so uses other functions for it until it is recorded.
+# A program with one thread only. libusher.so uses other functions for such a process until it is recorded.
 ALONE = """
 #include <pthread.h>
 #include <stdio.h>
@@ -224,7 +224,7 @@ class Stat(Refusals, unittest.TestCase):
         first = [sys.executable, "-c", "import os; print(os.open('/dev/null', os.O_RDONLY))"]
         plain = subprocess.run(first, capture_output=True, text=True, timeout=LIMIT, env=self.environment())
         self.assertEqual(self.stat("--", *first).stdout, plain.stdout)
-        # If such high numbers are not available, any number will do.
+        # If the limit allows no high number, the descriptor of the record may have any number.
         limited = ["sh", "-c", 'ulimit -n 200; exec "$@"', "sh", USHER, "stat", "--", "sh", "-c", "echo ${USHER_STAT##*/}"]
         done = subprocess.run(limited, capture_output=True, text=True, timeout=LIMIT, env=self.environment())
         self.assertLess(int(done.stdout), 200, done.stderr)

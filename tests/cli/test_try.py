@@ -189,7 +189,7 @@ class Try(Refusals, unittest.TestCase):
         self.assertEqual((mcs["speed_up"], mcs["interval"], mcs["verdict"]), (1.5005, [1.5005, 1.5005], "better"))
         self.assertEqual((twa["speed_up"], twa["verdict"]), (1, "level"))
         self.assertEqual(self.rows(done)[1].split()[:2], ["*", "mcs"])  # the row is sorted first, and marked
-        # The script makes no lock calls, which is reported before any recommendation.
+        # The script makes no lock calls. The report says so before it recommends a lock.
         self.assertIn("does not use pthread locks", done.stdout)
         lower, data = self.with_json("--locks", "mcs", "--rounds", "5", "--lower", "--metric", "rate: ([0-9.,]+)", "--", rate)
         self.assertEqual(self.rows(lower)[1].split()[0], "pthread")
@@ -266,7 +266,8 @@ class Try(Refusals, unittest.TestCase):
         done, data = self.with_json("--quiet", "--locks", "mcs", "--metric", "rate (.*)", "--", program)
         self.assertEqual((done.returncode, data["winner"], data["conclusion"]["kind"]), (1, None, "unusable"), done)
         self.assertIn("No winner: mcs is 3.00 times as good", self.ended_with(done))
-        # Threads wait long enough for a run under usher stat, but this conclusion does not contain its verdict.
+        # Threads wait so long that usher stat could be asked, but this conclusion does not contain its verdict: the script is not run
+        # again.
         self.assertGreater(data["candidates"][0]["calls"]["waiting_share"], 0.05)
         with open(counted) as file:
             self.assertEqual(file.read(), "\n")
@@ -394,7 +395,7 @@ class Try(Refusals, unittest.TestCase):
         done, data = self.with_json("--rounds", "1", "--", program, "1")
         self.assertEqual([c["name"] for c in data["candidates"]], ["pthread", "steady", "loiter-park", "mcscr", "twa"])
         self.assertEqual(data["left_out"], [])
-        # The plan is made only after the counted warm-up. A run of the reference that fails does not lead to another plan.
+        # The plan is made only after the counted warm-up. A failed run of the reference does not change the plan.
         state = os.path.join(self.folder, "runs to plan by")
         with open(state, "w") as file:
             file.write("0\n")
@@ -477,7 +478,7 @@ class Try(Refusals, unittest.TestCase):
     def during_the_run_under_stat(self, kind, *options, env=None):
         """Returns the exit status of a trial that gets the signal while the reference runs under usher stat."""
         counted, asked = (os.path.join(self.folder, name) for name in (f"counted-{kind}", f"asked-{kind}"))
-        # The reference runs with the library while its calls are counted, and under usher stat.
+        # The reference runs with Usher's library (USHER_LOCK is pthread) only while its calls are counted, and under usher stat.
         program = self.script(f"""
             if test "$USHER_LOCK" = pthread; then
               test -e '{counted}' && touch '{asked}' && exec sleep 60
@@ -579,7 +580,7 @@ class Try(Refusals, unittest.TestCase):
 
     def test_a_server_and_its_load(self):
         socket = os.path.join(self.folder, "up")
-        # The server is not ready at once. Its loop of short sleeps lets the shell run the trap.
+        # The server is not ready at once. It sleeps in a loop of short sleeps, since the shell runs the trap only between commands.
         server = self.script(f"""
             trap 'echo bye; rm -f {socket}; exit 0' TERM
             sleep 0.1; echo $USHER_LOCK > {socket}
@@ -591,7 +592,7 @@ class Try(Refusals, unittest.TestCase):
         self.assertEqual(done.returncode, 0, done)
         self.assertEqual([[r["metric"] for r in c["runs"]] for c in data["candidates"]], [[10, 10], [20, 20]])
         self.assertFalse(os.path.exists(socket))  # the server was terminated, not killed
-        # The server ends at once, and the load ends after it. The loads below last 0.3 s and 1 s for the same reason.
+        # The server ends at once, before the load, which lasts 0.3 s. The loads of the tests below last 0.3 s and 1 s for the same reason.
         early = self.run_try("--locks", "mcs", "--until", "sleep 0.3", "--", self.script('test "$USHER_LOCK" != mcs && sleep 9'))
         self.assertIn("the server ended early", self.note(early, "mcs"))
         self.assertIn("failed: see below; ", self.row(early, "mcs") + "; ")
@@ -831,7 +832,7 @@ class Try(Refusals, unittest.TestCase):
         self.assertIn("interrupted", words)
         self.assertEqual(self.left_behind(f"sleep {mark}"), [])
 
-    # All processes of a run, and no others, end with it
+    # All processes of a run end with it, and no other processes
 
     def start(self, *words):
         return subprocess.Popen(words, env=self.environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
@@ -839,7 +840,7 @@ class Try(Refusals, unittest.TestCase):
 
     def test_children_from_before_are_left_alone(self):
         mark = f"7{os.getpid()}.25"
-        # The parent of the second process ends meanwhile: its 0.3 s are within the trial, in which each run takes 0.5 s.
+        # The parent of the second process ends during the run: its 0.3 s are within the trial, in which each run takes 0.5 s.
         text = f'sleep {mark} & (sleep 0.2; sleep {mark} & sleep 0.1) & exec "$0" try --locks mcs --rounds 1 -- sleep 0.5'
         process = self.start("sh", "-c", text, USHER)
         try:
@@ -926,7 +927,7 @@ class Try(Refusals, unittest.TestCase):
         self.assertIn("stopped: it wants the terminal", self.one_bad("kill -TTOU $$"))
         self.assertIn("stopped by signal 19", self.one_bad("kill -STOP $$"))
         self.assertLess(time.monotonic() - begin, 20)
-        # A run that is continued does not fail. After 0.2 s the trial has noticed the stop.
+        # A run that is stopped and then continued does not fail. The trial has noticed the stop before the 0.2 s are over.
         done = self.run_try("--locks", "mcs", "--rounds", "1", "--", "sh", "-c", "(sleep 0.2; kill -CONT $$) & kill -STOP $$; wait")
         self.assertEqual(done.returncode, 0, done)
 
@@ -953,7 +954,7 @@ class Try(Refusals, unittest.TestCase):
         self.assert_refused(done, 1, "not ready after 1 s")
         self.assertFalse(os.path.exists(load))
         server = self.script('test "$USHER_LOCK" != mcs && exec sleep 60; echo listening; echo no such port >&2; exit 3')
-        # The server ends before it is ready; or, without --ready, it ends at once.
+        # The server ends before it is ready, or at once if there is no --ready.
         until = ["--until", f'cat /proc/*/environ 2> /dev/null | tr "\\0" "\\n" | grep -q "^USHER_LOCK=mcs" && touch {load}; true']
         done = self.run_try("--locks", "mcs", "--rounds", "1", "--ready", "sleep 0.3", *until, "--", server)
         self.assertIn("the server ended early: exit status 3: no such port", self.note(done, "mcs"))
@@ -963,7 +964,7 @@ class Try(Refusals, unittest.TestCase):
         self.assertRegex(self.note(done, "mcs"), "the server ended early: exit status 3: listening")
 
     def test_a_server_that_goes_into_the_background(self):
-        # The load ends after the server's first process.
+        # The first process of the server ends at once, before the load.
         done = self.run_try("--locks", "mcs", "--until", "sleep 0.1", "--", "sh", "-c", "sleep 60 &")
         self.assert_refused(done, 1, "the server ended early: exit status 0 (if it goes into the background by itself")
 
@@ -1033,7 +1034,7 @@ class Try(Refusals, unittest.TestCase):
         for base, mcs, better, lower in ((0, 5, True, False), (-5, -2, True, False), (-2, -5, False, False), (5, 0, False, False),
                                          (-5, -2, False, True), (3, -1, True, True)):
             with self.subTest((base, mcs, lower)):
-                # The scripts' USHER_LOCK is pthread while calls are counted.
+                # The scripts see "pthread" in USHER_LOCK while the reference's calls are counted.
                 done, data = run(base, mcs, *(["--lower"] if lower else []))
                 self.assertEqual((done.returncode, done.stderr), (0, ""), done)
                 candidate = self.candidate(data, "mcs")
@@ -1085,7 +1086,7 @@ class Try(Refusals, unittest.TestCase):
         self.assertFalse(self.differs(f"echo >> {state}; cat {state}; echo end", "echo another"))
 
     def test_much_output(self):
-        # The last line comes after a pause, when all output before it was read.
+        # The last line is printed after a pause, in which all earlier output was read.
         done = self.run_try("--locks", "mcs", "--rounds", "1", "--warmup", "0", "--metric", "rate ([0-9]+)", "--", "sh", "-c",
                             "echo rate 1; head -c 200000000 /dev/zero | tr '\\0' '\\n'; sleep 0.3; echo rate 2")
         self.assertEqual(done.returncode, 0, done)

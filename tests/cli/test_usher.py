@@ -202,7 +202,7 @@ class General(Usher):
                 for columns in 60, 80, 132:
                     shown = self.on_a_terminal(columns, *words)
                     self.assertLessEqual(max(map(len, shown.splitlines())), columns, shown)
-                    # No word is lost. A backslash marks a command of an example that is broken into lines.
+                    # No word is lost by breaking lines. A backslash continues a command of an example in the next line.
                     self.assertEqual(shown.replace("\\\n", "").split(), piped.replace("\\\n", "").split())
 
     def test_misspelt_words_have_a_suggestion(self):
@@ -609,7 +609,7 @@ class Run(Usher):
         self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "from the shell\n", ""))
 
     def test_path_unset(self):
-        # execvp then looks in /bin and /usr/bin.
+        # Without PATH, execvp() searches /bin and /usr/bin.
         done = self.usher("run", "--", "sh", "-c", "exit 7", env={"PATH": None})
         self.assertEqual((done.returncode, done.stderr), (7, ""))
 
@@ -733,7 +733,7 @@ class Run(Usher):
         self.assertFalse(os.path.exists(ran))
 
     def test_print_env_is_for_the_shell(self):
-        # A second evaluation in the same shell changes nothing. The old value of LD_PRELOAD may need quotes.
+        # The second evaluation in the same shell must change nothing. The old value of LD_PRELOAD has characters that need quotes.
         odd = "/it's/$HOME/lib*.so"
         command = ('eval "$("$0" run --lock mcs --print-env)" && eval "$("$0" run --print-env)" && '
                    'printf %s "$LD_PRELOAD $USHER_LOCK"')
@@ -808,7 +808,7 @@ class Run(Usher):
                 done = self.usher("run", "--", "touch", ran, binary=binary, env={"USHER_LIBRARY": None})
                 self.assert_refused(done, 125, name, "move", "USHER_LIBRARY")
                 self.assertFalse(os.path.exists(ran))
-                # The recommended link without a space works.
+                # The error message recommends a link to the library from a path without a space. Such a link works.
                 link = os.path.join(tempfile.mkdtemp(dir=scratch), "libusher.so")
                 os.symlink(os.path.join(root, "lib", "libusher.so"), link)
                 done = self.usher("run", "--", "cat", "/proc/self/maps", binary=binary, env={"USHER_LIBRARY": link})
@@ -973,7 +973,7 @@ class Warnings(Usher):
         runtime = needed[needed.index("libasan.so"):].split("]")[0]
         done = self.usher("run", "--", program, env={"ASAN_OPTIONS": "detect_leaks=0"})
         self.assert_warned(done, program, f"LD_PRELOAD={runtime}")
-        # The recommended preload works. (A command that is linked with the runtime cannot load it a second time.)
+        # The preload that the warning recommends works. (A command that is linked with the runtime itself cannot load it a second time.)
         done = self.usher("run", "--", program, env={"LD_PRELOAD": runtime, "ASAN_OPTIONS": "detect_leaks=0"})
         self.assertEqual((done.returncode, done.stderr), (3, ""))
 

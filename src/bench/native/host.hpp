@@ -64,7 +64,7 @@ inline double cpu_seconds(const rusage& usage) {
   return seconds_of(usage.ru_utime) + seconds_of(usage.ru_stime);
 }
 
-/// The machine's CPU time so far, from /proc/stat, in seconds over all CPUs.
+/// The CPU time of all CPUs since the start of the machine, in seconds, from /proc/stat.
 struct cpu_times {
   double busy = 0, total = 0;
 
@@ -72,7 +72,7 @@ struct cpu_times {
     std::ifstream in("/proc/stat");
     std::string name;
     in >> name;
-    // user nice system idle iowait irq softirq steal; guest time is counted in user already
+    // The columns are user nice system idle iowait irq softirq steal. `user` already includes the time of guests.
     double ticks[8] = {};
     for (double& t : ticks) in >> t;
     cpu_times times;
@@ -85,7 +85,7 @@ struct cpu_times {
   }
 };
 
-/// The share of all CPU time between two readings that was not idle and not `ours`.
+/// The share of the CPU time between two readings that was neither idle nor `ours`, the seconds that this program used.
 inline double others_share(const cpu_times& before, const cpu_times& after, double ours) {
   const double total = after.total - before.total;
   return total > 0 ? std::clamp((after.busy - before.busy - ours) / total, 0.0, 1.0) : 0.0;

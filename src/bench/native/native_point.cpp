@@ -40,7 +40,8 @@ const lock_table& known_lock(const std::string& name) {
   throw std::runtime_error("unknown lock '" + name + "'" + did_you_mean(nearest_lock(name)));
 }
 
-/// "pthread" calls pthread_mutex_lock, which may be that of a preloaded library.
+/// The name of the lock that is measured. The lock "pthread" calls pthread_mutex_lock, which a preloaded libusher.so
+/// may replace: then the name is that of USHER_LOCK.
 std::string as_bound(const lock_table& lock) {
   const char* const named = std::getenv("USHER_LOCK");
   void* const bound = dlsym(RTLD_DEFAULT, "pthread_mutex_lock");
@@ -62,7 +63,7 @@ void pin(const cpu& to) {
   if (error != 0) throw std::system_error(error, std::generic_category(), "cannot pin a thread");
 }
 
-/// The program's threads, and the first exception of one of them.
+/// The program's threads. Keeps the first exception that one of them throws.
 class team {
  public:
   team(world& w, const program& what, const point& p, const std::vector<cpu>& cpus)
@@ -84,13 +85,13 @@ class team {
     wait();
   }
 
-  /// Returns when all threads are running.
+  /// Starts the measurement: returns when all threads run, or throws the first exception of one.
   void start() {
     ready_.arrive_and_wait();
     const std::scoped_lock guard(mutex_);
     if (failure_) std::rethrow_exception(failure_);
   }
-  /// Throws the first exception of a thread.
+  /// Waits for the end of all threads and throws the first exception of one.
   void join() {
     wait();
     if (failure_) std::rethrow_exception(failure_);
@@ -201,8 +202,8 @@ result run_point(const point& p) {
   world w(p.threads, lock, workloads::with_defaults(program.about, p.parameters), program.about.metered);
   team t(w, program, p, cpus);
 
-  // Counts are read at both ends of the interval, while the threads run: the throughput includes neither their start
-  // nor the draining of a queue at the end.
+  // The throughput is computed from counts that are read at both ends of the interval while the threads run. So it
+  // includes neither the start of the threads nor the end, at which a queue is emptied.
   t.start();
   sleep(std::min(0.1, seconds / 10));
   const reading before;

@@ -22,7 +22,7 @@ std::size_t histogram::place(std::uint64_t ns) {
   return shift * parts + (ns >> shift);
 }
 
-/// The middle of the range of durations that are counted at that place.
+/// The middle of the range of durations that the histogram counts in bin `place`.
 std::uint64_t histogram::value(std::size_t place) {
   if (place < 2 * parts) return place;
   const std::size_t shift = place / parts - 1;
@@ -123,7 +123,8 @@ world::thread::thread(world& w, unsigned index, std::uint64_t seed)
   current_ = this;
 }
 
-/// A thread that still waited at the end of the measured time counts with its wait until then.
+/// Adds a wait to the histogram. If a thread still waits at the end of the measured time, its wait until then is
+/// counted.
 void world::thread::waited(std::uint64_t arrived, std::uint64_t admitted) {
   admitted_ = admitted;
   const phase now = world_.phase_.load(std::memory_order_acquire);

@@ -24,7 +24,7 @@ using workloads::durations;
 
 inline constexpr std::size_t line_pair = 128;  // the adjacent-line prefetcher fetches pairs of lines
 
-/// A histogram of durations: exact below 32 ns, above that to a sixteenth.
+/// A histogram of durations. Bins are exact below 32 ns, and at most a sixteenth of the duration wide above.
 class histogram {
  public:
   void add(std::uint64_t ns);
@@ -42,8 +42,8 @@ class histogram {
   std::uint64_t count_ = 0, sum_ = 0, longest_ = 0;
 };
 
-/// Memory that is only read. It is on large pages if they are requested and the kernel provides them; otherwise small
-/// pages are enforced.
+/// Memory that is only read. It is on large pages if they are requested and the kernel provides them; otherwise it is
+/// forced onto small pages.
 class mapping {
  public:
   mapping(std::size_t bytes, std::size_t page);
@@ -74,7 +74,7 @@ class world {
 
   class thread;
 
-  /// A lock of the catalogue on lines of its own. Copies are the same lock.
+  /// A handle of a lock of the catalogue, whose state is on cache lines of its own. Copies refer to the same lock.
   class table_lock {
    public:
     table_lock(const lock_table& t, void* state, bool metered)
@@ -141,7 +141,7 @@ class world {
    private:
     friend class table_lock;
 
-    /// The compiler must compute the value.
+    /// Keeps the compiler from removing the computation of the value.
     static void use(std::uint64_t value) { asm volatile("" : : "r"(value)); }
     static void step(std::mt19937& g, std::size_t n) {
       std::uint32_t sum = 0;
@@ -190,8 +190,8 @@ class world {
 
   void measure() { phase_.store(phase::measured, std::memory_order_relaxed); }
   void end();
-  /// Whether the shared generator has the state to which `steps` exclusive steps lead. Concurrent steps would lead to
-  /// another state. True if there is no shared generator.
+  /// Whether the shared generator has the state that `steps` exclusive steps lead to. Concurrent steps lead to another
+  /// state, so this shows whether the lock excludes. True if there is no shared generator.
   bool is_generator_at(std::uint64_t steps) const;
 
  private:

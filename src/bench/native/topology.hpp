@@ -17,14 +17,14 @@ struct cpu {
   bool operator==(const cpu&) const = default;
 };
 
-/// Describes these CPUs by a folder like /sys/devices/system/cpu. A CPU without an entry counts as a core of the first
-/// socket.
+/// Reads the topology of these CPUs from a folder like /sys/devices/system/cpu. A CPU without an entry counts as a core
+/// of the first socket.
 std::vector<cpu> cpus_of(const std::filesystem::path& folder, std::span<const unsigned> ids);
 
 /// The CPUs that this process may use.
 std::vector<cpu> usable_cpus();
 
-/// A CPU for each thread, by the placement. With more threads than CPUs, CPUs are used several times.
+/// A CPU for each thread, by the placement. If threads outnumber CPUs, several threads get the same CPU.
 std::vector<cpu> places(std::vector<cpu> cpus, workloads::placement where, unsigned threads);
 
 }  // namespace usher::bench

@@ -48,9 +48,11 @@ void for_each_program(const F& f) {
 template <world W>
 struct compiled_program {
   description about;
-  /// Makes the program for a run. Each thread calls the result, which returns when the measured time is over.
+  /// Constructs the program for one run. Each thread calls the returned function, which returns when the measured time
+  /// is over.
   std::function<void(typename W::thread&)> (*make)(W& w);
-  /// Null if all threads do the same.
+  /// Whether a thread belongs to the group `about.some`; all others are in `about.others`. Null if all threads do the
+  /// same.
   bool (*is_one_of_some)(W& w, unsigned thread);
 };
 

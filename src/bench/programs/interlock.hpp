@@ -1,6 +1,7 @@
 // Inter-lock interference (TWA, extended, §4.1): threads acquire random locks of a pool, which shows how much locks
-// that share a waiting array disturb each other. Entrained (§2), each thread acquires the locks in turn, beginning with
-// another one: then all locks have equally many waiters, and their tickets advance in unison.
+// that share a waiting array disturb each other. If the threads are entrained (§2), each acquires the locks in the same
+// cyclic order, beginning with another lock: then all locks have equally many waiters, and their tickets advance in
+// unison.
 #pragma once
 
 #include "bench/programs/program.hpp"

@@ -11,7 +11,7 @@ class alignas(128) keyset {
  public:
   explicit keyset(std::size_t keys) : keys_(keys) {}
 
-  /// Fills the set with random keys below that number, at the thread's first call.
+  /// At the thread's first call, fills the set with random keys below `below`.
   template <class Thread>
   void fill(Thread& t, std::uint32_t below) {
     if (filled_) return;
@@ -25,7 +25,7 @@ class alignas(128) keyset {
     return t.uniform(static_cast<std::uint32_t>(keys_.size()));
   }
 
-  /// The key at that index, which is replaced by a random one first in so many accesses of a hundred.
+  /// The key at the index. In `fresh` of a hundred calls it is first replaced by a random key below `below`.
   template <class Thread>
   std::uint32_t key(Thread& t, std::uint32_t place, std::uint32_t fresh, std::uint32_t below) {
     if (t.uniform(100) < fresh) keys_[place] = t.uniform(below);

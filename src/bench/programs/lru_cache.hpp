@@ -54,7 +54,7 @@ class lru_cache {
  private:
   using word = typename W::platform::template plain<std::uint32_t>;
 
-  /// Elements are numbered from 1 on; 0 is none.
+  /// An element of the cache. Elements are numbered from 1; the number 0 means none.
   struct alignas(64) element {
     word key, owner;  // the scrambled key; the thread that inserted it
     word smaller, larger;
@@ -113,7 +113,8 @@ class lru_cache {
 
   word& side(std::uint32_t e, bool smaller) { return smaller ? at(e).smaller : at(e).larger; }
 
-  /// The word that has the number of the key's element, or the place for it.
+  /// The word in the tree that contains the number of the key's element, or that would contain it if the key were
+  /// inserted.
   word& link_to(std::uint32_t key) {
     word* link = &head_.root;
     for (std::uint32_t e; (e = link->get()) != 0;) {

@@ -1,5 +1,5 @@
-// MutexBench (TWA, extended, §4.2): a critical section of steps of a generator, a non-critical one of a random number
-// of steps.
+// MutexBench (TWA, extended, §4.2): the critical section steps a generator a given number of times, the non-critical
+// section a random number of times.
 #pragma once
 
 #include "bench/programs/program.hpp"

@@ -61,7 +61,7 @@ void check_parameters(const description& d, const std::map<std::string, long>& a
 /// Throws bad_program for a lock that does not exclude with a program that needs exclusion.
 void check_exclusion(const description& d, std::string_view lock, const lock_traits& traits);
 
-/// The requested parameters, and the defaults of all others.
+/// The requested parameters, with default values for all others.
 std::map<std::string, long> with_defaults(const description& d, std::map<std::string, long> asked);
 
 /// The requirements of a program on its world and on the calling thread.
@@ -71,12 +71,13 @@ concept world = platform<typename W::platform> &&
                          const char* name, std::size_t n, std::uint32_t below) {
                   { w.threads() } -> std::convertible_to<unsigned>;
                   { w.parameter(name) } -> std::convertible_to<long>;
-                  /// A lock of the measured kind, on lines of its own. The first one is metered.
+                  /// A lock of the measured kind, on cache lines of its own. The first lock is metered: its waits and
+                  /// holds are measured.
                   { w.make_lock() } -> std::same_as<typename W::lock>;
                   { w.admits_guests() } -> std::convertible_to<bool>;
-                  /// A block of so many bytes that are only read, on pages of so many bytes.
+                  /// A block of n bytes that are only read, on pages of n bytes.
                   { w.make_block(n, n) } -> std::same_as<typename W::block>;
-                  /// An object on lines of its own.
+                  /// An object on cache lines of its own.
                   { w.template make<int>() } -> std::same_as<int&>;
 
                   l.lock();
@@ -88,18 +89,18 @@ concept world = platform<typename W::platform> &&
                   t.count();
                   /// Whether the measured time is over.
                   { t.over() } -> std::convertible_to<bool>;
-                  /// Uniform in [0, below); 0 if that is empty. Natively this costs a step of a generator; simulated,
-                  /// nothing.
+                  /// A random number in [0, below), or 0 if that range is empty. On the hardware it costs a step of a
+                  /// generator, on the simulated machine nothing.
                   { t.uniform(below) } -> std::convertible_to<std::uint32_t>;
-                  /// Steps of the thread's own std::mt19937, or of one that the threads share under a lock.
+                  /// Makes n steps of the thread's own std::mt19937, or of one that the threads share under a lock.
                   t.steps(n);
                   t.steps(g, n);
                   /// Iterations of an empty loop.
                   t.delay(n);
-                  /// The cost of the code around, in cycles of a simulated machine. Natively nothing: the code itself
-                  /// takes its time.
+                  /// Adds the cost of the surrounding code, in cycles of a simulated machine. On the hardware it does
+                  /// nothing, since the code itself takes its time.
                   t.overhead(n, n);
-                  /// Loads from a block: one at an offset, and so many at random places.
+                  /// Loads from a block: one at an offset, or n at random places.
                   t.fetch(b, n);
                   t.fetch_at_random(b, n);
                 };

@@ -1,6 +1,6 @@
 // The Fairlocks paper's test (§6.1, §6.2): threads on the CPUs of a few nodes, spread evenly, acquire and release one
-// lock, and each counts its own operations. To measure lock and unlock alone (§6.1, table 3), the loop has no other
-// work.
+// lock, and each counts its operations. The loop can be without other work, which measures lock and unlock alone (§6.1,
+// table 3).
 #pragma once
 
 #include "bench/programs/program.hpp"

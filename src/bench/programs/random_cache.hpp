@@ -62,7 +62,7 @@ class random_cache {
   std::uint32_t home(std::uint32_t key) const { return hash(key) & (table_size_ - 1); }
   std::uint32_t after(std::uint32_t at) const { return (at + 1) & (table_size_ - 1); }
 
-  /// The value of the key, which is inserted if it was missing.
+  /// Returns the value of the key, and inserts the key if it is missing.
   std::uint32_t access(typename W::thread& t, std::uint32_t key) {
     t.overhead(20, 1);  // hashes, compares, branches
     std::uint32_t at = home(key);
@@ -83,7 +83,8 @@ class random_cache {
     return hash(key);
   }
 
-  /// Erases from the table, which uses linear probing without tombstones: later entries of the run move up.
+  /// Erases a key from the hash table. Linear probing without tombstones: later entries of the same run of used slots
+  /// move up.
   void remove(std::uint32_t key) {
     std::uint32_t hole = home(key);
     while (high(table_[hole].get()) != key + 1) hole = after(hole);

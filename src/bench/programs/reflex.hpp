@@ -78,7 +78,7 @@ class reflex {
     return task / members_ * members_ + (task % members_ + 1) % members_;
   }
 
-  /// The random time of a system call, without which CPUs fall into lock step.
+  /// A system call takes a random time. With a constant time the CPUs would fall into lock step.
   void call(typename W::thread& t) { t.delay(work_ / 2 + t.uniform(work_)); }
 
   void wake(typename W::thread& t, std::uint32_t id) {
@@ -101,7 +101,7 @@ class reflex {
     if (tell != nullptr) tell->told.store(1, std::memory_order_release);
   }
 
-  /// The CPU's task blocks. The CPU runs another one, or is idle until it is notified.
+  /// The CPU's task blocks. The CPU takes another task, or is idle until another CPU notifies it.
   void schedule(typename W::thread& t, cpu& here) {
     bool idle;
     {
@@ -120,7 +120,7 @@ class reflex {
         const task& candidate = *tasks_[id];
         t.overhead(10, 2);
         if (candidate.has_cpu.get() != 0) continue;
-        // Linux 2.4 prefers a task that ran on this CPU last.
+        // Linux 2.4 prefers a task whose last CPU was this one.
         const std::uint32_t value = 1 + (candidate.last.get() == t.index() ? 15u : 0u);
         if (value > goodness) {
           goodness = value;
@@ -137,8 +137,8 @@ class reflex {
       }
     }
     if (!idle) return;
-    // The thread that cleared `idle` sets `told` after that; the end of the run sets it, too. (1) acquire: pairs with
-    // the release stores of both. The store below may overwrite that of the end.
+    // `told` is set by the thread that has cleared `idle`, and by the end of the run. (1) acquire: pairs with both
+    // release stores. The store of 0 below may overwrite the one of the end, which over() shows, too.
     W::platform::await(
         here.told, [&t](std::uint32_t v) { return v != 0 || t.over(); }, std::memory_order_acquire, pacing::polling);
     here.told.store(0, std::memory_order_relaxed);

@@ -1,5 +1,5 @@
-// RingWalker (Malthusian Locks §6.2): walks a shared ring of list elements in the critical section and a private one
-// outside, each element on a page of its own. The rings compete for the core's TLB.
+// RingWalker (Malthusian Locks §6.2): threads walk a shared ring of list elements in the critical section and a private
+// ring outside. Each element is on a page of its own. The rings compete for the core's TLB.
 #pragma once
 
 #include "bench/programs/program.hpp"
@@ -41,7 +41,7 @@ class ring_walker {
   }
 
  private:
-  /// A walk continues where the last one ended.
+  /// The element at which the last walk of a ring ended and the next one begins.
   struct alignas(128) position {
     std::size_t element = 0;
   };
@@ -49,8 +49,8 @@ class ring_walker {
   void walk(typename W::thread& t, unsigned ring, std::size_t steps) {
     std::size_t& e = at_[ring].element;
     for (std::size_t i = 0; i < steps; i++) {
-      // The line within the page depends on the page's number, so that the elements are spread over the sets of the
-      // cache.
+      // The element's line within its page depends on the page's number, so that the elements are spread over the sets
+      // of the cache.
       const std::size_t colour = (e * 0x9e3779b1u + ring * 0x85ebca6bu) / 64 % (page_ / 64) * 64;
       t.fetch(rings_[ring], e * page_ + colour);
       e = e + 1 == elements_ ? 0 : e + 1;

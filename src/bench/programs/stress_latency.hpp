@@ -1,5 +1,5 @@
-// LevelDB's stress_latency (TWA, extended, §4.5; Malthusian Locks §6.3): delay loops in the critical section and
-// outside. The only shared memory is the lock.
+// LevelDB's stress_latency (TWA, extended, §4.5; Malthusian Locks §6.3): delay loops in the critical and the
+// non-critical section. The lock is the only shared memory.
 #pragma once
 
 #include "bench/programs/program.hpp"

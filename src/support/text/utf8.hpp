@@ -15,8 +15,8 @@ namespace usher::cli {
 std::size_t utf8_length(std::string_view text);
 
 /// The same text without escape sequences. A byte that is not UTF-8 becomes a question mark; a control character
-/// becomes \x1b or \u202e; a tabulator becomes a blank; line feeds remain. A text longer than `most` bytes is cut to
-/// whole characters.
+/// becomes a text such as \x1b or \u202e; a tabulator becomes a blank; line feeds remain. A text longer than `most`
+/// bytes is cut to whole characters.
 std::string printable(std::string_view text, std::size_t most = std::string::npos);
 
 /// The same as printable(), but a line feed becomes \x0a, so that a name cannot make another line.
