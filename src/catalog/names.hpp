@@ -5,7 +5,7 @@
 
 namespace usher::inline v1 {
 
-/// The lock for all uses that name none.
+/// The lock that is used where no lock is named.
 inline constexpr const char* default_lock = "steady";
 
 /// Removes the suffix "-stp": "mcs-stp" is another name of "mcs".

@@ -92,7 +92,7 @@ sim::machine find_machine(const std::string& name, const machine_changes& change
                          (list.empty() ? "no machine files were found; USHER_MACHINES may name their folder" : list));
 }
 
-/// Throws std::runtime_error for a fraction out of its range, which results of older versions may have.
+/// Throws std::runtime_error if a fraction is out of its range, as it may be in results of older versions.
 void check_numbers(const sweep_point& p) {
   for (const point_key& k : point_keys) {
     const auto* const member = std::get_if<std::optional<double> sweep_point::*>(&k.member);

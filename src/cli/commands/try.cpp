@@ -111,7 +111,8 @@ bool check_usage(const try_options& o, char** command) {
 void print_report(const trial::trial_results& t, const try_options& o, std::FILE* to) {
   const std::size_t width = to == stdout ? terminal_width() : 0;
   std::string text;
-  // The results may come from a file of another user. Only the table has colours, and its cells are printable.
+  // Makes all parts but the table printable, since the results may come from a file of another user. The table has
+  // colours, and printable cells.
   const auto add = [&text](const std::string& part) { text += printable(part); };
   if (t.has_values()) {
     if (o.markdown)
@@ -140,7 +141,7 @@ chart finished(const trial::trial_results& t, const chart_options& look) {
 bool write_files(const trial::trial_results& t, const try_options& o, try_outputs& files) {
   bool written = true;
   if (files.json.wanted() || files.json_on_stdout) {
-    // The output of programs may contain bytes that are not UTF-8.
+    // Bytes that are not UTF-8, which the output of programs may contain, are replaced.
     const std::string json =
         trial::json_of(t).dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
     if (files.json_on_stdout)

@@ -42,8 +42,8 @@ struct validate_options {
   bool quiet = false;
 };
 
-/// The throughput of one native run, by `usher bench` in a process of its own. Nothing if the run fails or does not end
-/// in time.
+/// Returns the throughput of one native run by `usher bench`, in a process of its own. Nullopt if the run fails or does
+/// not end in time.
 std::optional<double> run_natively(const compared_point& c, const calibrate::validation& v, unsigned round) {
   sweep_point p;
   p.workload = "mutexbench";

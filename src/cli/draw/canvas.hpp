@@ -27,7 +27,7 @@ struct stroke {
 
 class canvas {
  public:
-  /// Makes an image of this size. All drawing is shrunk by `scale`.
+  /// Makes an image of this size. All drawing is shrunk by the factor `scale`.
   canvas(double width, double height, double scale) : width_(width), height_(height), scale_(scale) {}
 
   /// A line through all points, with rounded corners.

@@ -30,8 +30,7 @@ struct figure {
   bool is_by_threads() const { return x == "threads"; }
 };
 
-/// Makes the figure. The name of a series is that of its lock, followed by the settings that differ among the points
-/// (results of --merge).
+/// Makes the figure. The name of a series is that of its lock, followed by the settings that differ among the points.
 figure figure_of(const std::vector<point_result>& results);
 
 std::string title_of(const figure& f);
