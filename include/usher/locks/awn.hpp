@@ -1,21 +1,21 @@
-// AWN, "array of waiting nodes": a ticket lock whose array has, for each number, the waiter's own node. A waiter puts
-// its node into the place of its number, and the unlock finds it there: waiting is local, and the array is of words,
-// not of sectors.
+// AWN, "array of waiting nodes": a ticket lock with an array in which each waiter stores the handle of its queue node,
+// at the place of its number. The waiter polls its own node, and the unlock finds the node in the array. So places are
+// single words and need no cache sectors of their own.
 //
 // Source: Ramalhete, "Ticket Lock – Array of Waiting Nodes" (2015), as TWA (extended version), §3, names it.
-// Guarantees: FIFO (doorway: the fetch-and-add); no thread is overtaken or starves. Waiters are alone on a word as
-// long as 64 threads at most hold the lock or wait for it. Further ones wait at their place in the array until it is
-// free.
+// Guarantees: FIFO (doorway: the fetch-and-add); no thread is overtaken or starves. Each waiter watches a word of its
+// own as long as at most 64 threads hold the lock or wait for it. Further threads wait at their place in the array
+// until the place is free.
 // Cost: lock one fetch-and-add, unlock one exchange. A node is needed only while a thread waits.
 // Layout: ticket · holder's number · 64 places of 64 bits: 520 bytes.
 //
 //     place of number n: n % Places
-//     round    bits 63…33   ⌈n / Places⌉, n the number that the place has now
+//     round    bits 63…33   ⌈n / Places⌉ of the place's current number n
 //     waits    bit 32       0: n has been served     1: its thread waits. Set by that thread, cleared by the unlock of
 //                                                    n − 1
 //     node     bits 31…1    the waiter's node, if it waits and has one
-//     asleep   bit 0        a thread sleeps at the place: one that waits for a later number, or that has no node. Set
-//                           by that thread, cleared and read by unlock, which wakes all sleepers there
+//     asleep   bit 0        a thread sleeps at the place: a thread with a later number, (3) in wait(), or one without a
+//                           node. Set by that thread, cleared and read by unlock, which wakes all sleepers there
 //
 //     round,waits,node
 //     r-1,0,0    the number of the round before has been served
@@ -26,11 +26,11 @@
 //     r,1,m   -> r,0,0    unlock() of n − 1, which then grants m
 //     r-1,0,0 -> r,0,0    unlock() of n − 1, if n's thread has not come yet: it finds the lock its own when it looks
 //
-// In a lock of zeros number 0 is served, and all other places are of the round before the first: hence the rounding up.
-// There is no word for the number served. In the original, unlock writes that word and then looks for the waiter; here
-// one exchange on the place is the hand-over and returns the node to grant, and the lock is not looked at again.
-// A place may be used again when its last number has been released, not when it has been served: its thread may not
-// have looked yet. The release shows in the place behind.
+// A zeroed lock serves number 0, and its other places are in the round before the first: therefore round is rounded up.
+// No word holds the number now served. In the original, unlock writes such a word and then looks for the waiter; here
+// one exchange on the place hands the lock over and returns the node to grant, and unlock does not access the lock
+// again. A place may be used again when the thread of its last number has unlocked, not already when that number is
+// served: the thread may not have read the place yet. Its unlock writes to the next place.
 //
 // The front end is not that of ticket_words.hpp: no word announces the number served, and the numbers have 32 bits.
 #pragma once
@@ -75,7 +75,7 @@ class basic_awn {
 
   bool try_lock() {
     std::uint32_t next = ticket_.load(std::memory_order_relaxed);
-    // If the exchange succeeds, ticket was `next` all the while, so its place has not been used since.
+    // If the compare-and-swap succeeds, ticket has been `next` since the load, so no thread has used the place since.
     if ((place_of(next).load(std::memory_order_acquire) & ~asleep) != served(next) ||
         !ticket_.compare_exchange_strong(next, next + 1, std::memory_order_relaxed, std::memory_order_relaxed))
       return false;
@@ -115,9 +115,9 @@ class basic_awn {
   static constexpr node_handle node_in(std::uint64_t place) { return node_handle(place) / 2; }
 
   [[gnu::cold, gnu::noinline]] void wait(std::uint32_t mine) {
-    // (3) acquire: pairs with (2), the exchange in unlock(). The place is free when the number that had it before has
-    // been released: when the number after that has been served, or the thread with the number after this one waits
-    // already.
+    // (3) acquire: pairs with (2), the exchange in unlock(). The place of `mine` is free when the thread of its last
+    // number, mine − Places, has unlocked. The next place shows that: its last number is served, or the thread of mine
+    // + 1 waits there already.
     await(place_of(mine + 1), [mine](std::uint64_t v) {
       return (v & ~asleep) == served(mine + 1 - Places) || (v >> 33 == round(mine + 1) && (v & waits) != 0);
     });
@@ -129,8 +129,8 @@ class basic_awn {
     }
     prepare<P>(me);
     for (std::uint64_t seen = place.load(std::memory_order_acquire); (seen & ~asleep) != served(mine);) {  // (1)
-      // r-1,0,0 -> r,1,me. (4) release: the node; pairs with (2), the exchange in unlock(). Threads that sleep at the
-      // place sleep on: they wait for later numbers.
+      // r-1,0,0 -> r,1,me. (4) release: the node; pairs with (2), the exchange in unlock(). The mark `asleep` stays,
+      // for threads that sleep at the place wait for later numbers.
       if (place.compare_exchange_strong(seen, served(mine) | waits | std::uint64_t{me} * 2 | (seen & asleep),
                                         std::memory_order_acq_rel, std::memory_order_acquire)) {
         wait_for_grant<P, W>(me);
@@ -141,7 +141,7 @@ class basic_awn {
     P::give_node(me);
   }
 
-  /// Waits with acquire for a value of the place.
+  /// Waits until pred(v) is true for the place's value v, and returns v. Its loads are acquire.
   template <class Pred>
   std::uint64_t await(typename P::template atomic<std::uint64_t>& place, Pred pred) {
     if (const auto v = W::poll(place, pred)) return *v;

@@ -27,7 +27,8 @@ class c_library {
   pthread_mutex_t mutex_;
 };
 
-/// The adaptive kind: it spins for a while before it sleeps. The kind is set on the first use of zeroed memory.
+/// glibc's PTHREAD_MUTEX_ADAPTIVE_NP, which spins for a while before it sleeps. Zeroed memory is a mutex of the default
+/// kind, so lock() and try_lock() set the kind each time.
 template <platform P, class W>
 class c_library_adaptive : c_library<P, W> {
   using base = c_library<P, W>;

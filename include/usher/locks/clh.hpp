@@ -1,33 +1,34 @@
 // CLH: an implicit queue. A thread that arrives puts a node of its own into the tail and watches the node that it found
-// there, its predecessor's. It keeps that node, and its own stays behind for its successor to watch.
+// there, its predecessor's. Afterwards it keeps the predecessor's node and leaves its own for its successor to watch.
 //
 // Source: Craig (1993), Magnusson, Landin & Hagersten (1994), as the MCSg paper describes it: §5.2, §6.1. `clh-tls` is
-// its CLH-TLS: the node that a thread keeps is in a thread-local variable and is the one that it brings next time.
+// the paper's CLH-TLS: a thread-local variable holds the node that the thread has kept, and its next lock() uses that
+// node.
 // Guarantees: FIFO (doorway: the exchange of tail); no thread is overtaken or starves.
 // Cost: lock one exchange; unlock one compare-and-swap if no thread waits, else a store to the own node (parking: an
-// exchange). Without links, no unlock waits for one.
+// exchange). Nodes have no links, so no unlock waits for a link.
 // Layout: tail · holder's node: two 32-bit handles.
 //
 //     tail           meaning
-//     0              free: stands for a dummy that has been released
-//     ≥ first_node   the last in the queue; if that is the holder's, no thread waits
+//     0              free: takes the place of a dummy node that has been granted
+//     ≥ first_node   the last node in the queue; if it is the holder's, no thread waits
 //
 //     0, n -> m      lock(): has the lock (0) or watches n
 //     m -> 0         unlock(), if m is its own node: no successor watches it
 //
 //     flag of a node: waiting -> granted, by its owner's unlock, for the successor that watches it (hand_over.hpp)
 //
-// The enqueue is not that of mcs_queue.hpp: the node is prepared without a link, and the successor waits on the node
+// The arrival is not that of mcs_queue.hpp: the node is prepared without a link, and the successor waits on the node
 // that the exchange returns, not on its own.
 //
-// The paper's lock always has a node in it: at first a dummy, then that of the last holder. Here the last in the queue
-// takes its node out and leaves zero: zero bytes are a free lock, and an idle one keeps no node. That costs a
+// The paper's lock always contains a node: at first a dummy, later the last holder's. Here the last thread in the queue
+// takes its node out and leaves 0, so that zero bytes are a free lock and an idle lock keeps no node. This costs a
 // compare-and-swap where the paper's unlock has a store.
 //
-// The predecessor's node: `clh` gives it back to the record that it came from, a write to a line that the thread has
-// just read; so nodes return to their threads each time. `clh-tls` keeps it, and nodes wander as in both of the paper's
-// forms. In the paper CLH also takes its first node from an array that the program prepares, and CLH-TLS from a pool;
-// here nodes come from the platform in either.
+// `clh` gives the predecessor's node back to the thread record that it came from, by a write to a cache line that the
+// thread has just read. `clh-tls` keeps the node, so that nodes move from thread to thread as in both forms of the
+// paper. The paper's CLH takes a thread's first node from an array that the program prepares, its CLH-TLS from a pool;
+// here both take nodes from the platform.
 #pragma once
 
 #include "usher/core/hand_over.hpp"
@@ -85,7 +86,7 @@ class basic_clh {
     const node_handle mine = holder_.get();
     node_handle expected = mine;
     // m -> 0. (3) release: pairs with the acquire of (1), the exchange in lock(). If the tail is another node, a
-    // successor is certain, and a compare-and-swap would only take the line from arriving threads.
+    // successor is certain; then a compare-and-swap would fail and only take the cache line from arriving threads.
     if (tail_.load(std::memory_order_relaxed) == mine &&
         tail_.compare_exchange_strong(expected, no_node, std::memory_order_release, std::memory_order_relaxed))
         [[likely]]
@@ -94,7 +95,7 @@ class basic_clh {
       grant<P, W>(mine);  // (2) release: (g2) in hand_over.hpp. From here on the node is the successor's
   }
 
-  /// Asked by the holder. False only if another thread is certain to get the lock after it.
+  /// Called by the holder. Returns false only if another thread is certain to get the lock next.
   bool has_no_successor() const { return tail_.load(std::memory_order_relaxed) == holder_.get(); }
 
  private:

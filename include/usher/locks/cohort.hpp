@@ -1,20 +1,22 @@
-// Cohort locks: a lock for each NUMA node and a global one over them. A thread that has both has the lock. Unlock hands
-// both over within the node as long as a thread waits there, and not too often in a row, so that the data that the lock
-// protects stays in the node's caches.
+// Cohort locks: a local lock for each NUMA node, and a global lock above them. A thread that holds both its node's
+// local lock and the global one holds the whole. Unlock hands both over to a waiter of the same node, up to a limit in
+// a row, so that the data that the lock protects stays in the node's caches.
 //
 // Source: Dice, Marathe & Shavit, "Lock Cohorting" (PPoPP 2012), as the MCSg paper describes and composes it: §5.5,
 // §6.3 ("MCSg in a Cohort Lock"; threshold 64), §7. The names are theirs: C-GLOBAL-LOCAL.
 // Guarantees: not FIFO. At most 64 hand-overs in a row within a node; then the waiters of the global lock have their
-// turn, in its order. The doorway is the local lock's. No thread starves if neither lock lets a thread starve, and if
-// the way to the global lock's doorway is bounded, since that way lies behind the doorway of the whole.
-// Cost: as both locks together; within a node the local lock's and a look at whether another thread waits.
-// Layout: the global lock · the holder's node · for each NUMA node: local lock, turns. In 128-byte sectors of their
-// own: a large lock. The holder's node is `guest` if a guest has the global lock alone.
+// turn, in its order. The doorway is the local lock's. No thread starves if neither of the two locks starves a thread
+// and if a thread reaches the global lock's doorway in bounded time, since it gets there after the doorway of the
+// whole.
+// Cost: that of both locks; for a hand-over within a node that of the local lock, and a check whether another thread
+// waits.
+// Layout: the global lock · the holder's node · for each NUMA node: local lock, turns. Each part has 128-byte sectors
+// of its own, so the lock is large. The holder's node is `guest` if a guest holds the global lock alone.
 //
 //     turns    0  the node does not have the global lock          protected by the local lock
 //              n  it has, and the holder is the n-th in a row
 //
-//     local,global,turns of node N: its lock is held; N has the global lock; turns. T is the threshold
+//     local,global,turns of node N: its local lock is held; N has the global lock; N's turns. T is the threshold
 //
 //     0,0,0 -> 1,0,0            lock(): the thread has the local lock
 //     1,0,0 -> 1,1,0 -> 1,1,1   lock(): it has the global lock, too
@@ -23,17 +25,17 @@
 //     1,1,n -> 1,1,0 -> 0,1,0 -> 0,0,0    unlock() else: first the local lock, then the global one
 //
 // Requirements on the two locks: any thread may unlock the global one (as with every lock here), since the thread that
-// releases it need not be the one that took it; and the local one must know whether its holder has_no_successor(). That
-// answer is binding: if it says no, another thread of the node is certain to come, and finds that the node has the
-// global lock.
+// releases it need not be the one that took it; and the local one must implement has_no_successor(). Its answer is
+// binding: if it is false, another thread of the node is certain to get the local lock next, and finds that the node
+// has the global lock.
 //
 // unlock() releases the local lock first and the global one last. The other way round, the next holder could have
 // destroyed the lock before the local one is released. A thread that takes the local lock in between waits for the
 // global one.
 //
-// Guests of the lock, threads that have no queue node, go straight to the global lock if that needs none:
-// `c-mcsg-mcs` (§6.3), `c-bo-mcsg++` and the other C-BO and C-TKT. Under `c-bo-mcsg++`, lock() by a thread that can
-// have no node is a guest's of the local lock.
+// Guests, threads without a queue node, take only the global lock, where that lock needs no node: `c-mcsg-mcs` (§6.3),
+// `c-bo-mcsg++` and the other C-BO and C-TKT. If a thread that calls lock() of `c-bo-mcsg++` gets no node, it enters
+// the local lock as a guest.
 #pragma once
 
 #include <type_traits>
@@ -48,7 +50,7 @@
 
 namespace usher::inline v1 {
 
-/// The platform without the hooks: arrival at one of the two locks is not arrival at the whole.
+/// The platform without the hooks doorway() and admitted(): only the cohort lock as a whole reports these.
 template <platform P>
 struct unhooked : P {
   static void doorway(const void*) {}
@@ -139,12 +141,12 @@ class cohort {
   home homes_[P::most_numa_nodes];
 };
 
-/// A partitioned ticket lock with as few grant words as let waiters of different nodes watch different lines; chosen,
-/// not measured.
+/// A partitioned ticket lock with four grant words, so that waiters of up to four NUMA nodes watch different cache
+/// lines; chosen, not measured.
 template <platform P, class W>
 using cohort_ptl = basic_partitioned<P, W, 4>;
 
-// BO, the paper's lock with back-off, is ttas.
+// ttas stands for BO, the paper's lock with back-off.
 template <platform P, class W>
 using c_bo_mcs = cohort<P, W, ttas, mcs>;
 template <platform P, class W>

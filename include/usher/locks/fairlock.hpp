@@ -1,10 +1,11 @@
-// Fairlock: one word in which each waiter has a bit; unlock hands the lock to the next bit upwards, round-robin, and
-// the lock bit stays set through the hand-over, so that no arrival barges in.
+// Fairlock: each waiter has a bit in one word. Unlock hands the lock to the waiter of the next bit upwards,
+// round-robin. The lock bit stays set during the hand-over, so that no arriving thread can take the lock.
 //
 // Source: Sivasubramanian, Stultz, Vogel & McKenney, "Fairlocks – A High Performance Fair Locking Scheme", §5,
-// Figs 4–6. Mended: Fig 5 line 5 must start again if the lock is *free*; Fig 6's mask is every bit but LOCK.
-// In user space there are more threads than bits: a slot (a bit) belongs to a thread only while it waits, claimed by
-// the compare-and-swap that sets it. Waiters that find no slot queue up (an MCS lock) until one is free.
+// Figs 4–6. Two corrections: Fig 5 line 5 must start again if the lock is *free*; Fig 6's mask is every bit but LOCK. A
+// process may have more threads than the word has bits. So a thread has a slot (a bit) only while it waits: it claims
+// the slot by the compare-and-swap that sets the bit. Threads that find no free slot wait in an overflow queue, an MCS
+// lock.
 // Guarantees: once its bit is set (doorway: the compare-and-swap that sets it), a waiter is overtaken at most 30 times:
 // no waiter starves. trylock never overtakes a waiter. The way to the doorway is not bounded: the compare-and-swap
 // fails whenever another thread has changed the word, so that a thread may starve before it. Threads queued for a slot
@@ -15,15 +16,16 @@
 //
 //     LOCK          bit 0        set by the thread that takes the free lock, cleared by the unlock that frees it. A
 //                                hand-over leaves it set
-//     waiters       bits 1–31    the waiter of that slot waits. Set by the waiter, cleared by the unlock that hands it
+//     waiters       bits 1–31    a thread waits in that slot. Set by the thread, cleared by the unlock that hands it
 //                                the lock
 //     slot          bits 32–36   the holder's slot, 0 if it did not wait. Written by the unlock that hands over; read
-//                                by the next unlock, where its scan begins, and by arrivals, which may not claim it
+//                                by the next unlock, which begins its scan there, and by arrivals, which may not claim
+//                                that slot
 //     asleep        bit 37       a waiter sleeps, or is about to. Set by that waiter. Cleared by the unlock that leaves
 //                                no waiter; read by each unlock, which wakes the thread that it hands over to
 //     head_asleep   bit 38       the head of the overflow queue sleeps, or is about to. Set by it, cleared and read by
 //                                unlock, which wakes it
-//     (LOCK and the waiters are the paper's word.)
+//     (The paper's word has LOCK and the waiters only.)
 //
 //     LOCK,waiters,slot; W is a set of slots
 //     0,-,0    free: the whole word is 0
@@ -39,8 +41,8 @@
 //
 // The holder's slot is not claimed again until the holder has unlocked. Otherwise a waiter could miss that its bit was
 // cleared: the lock is handed to it, a new waiter sets the bit again before the first one looks, and no thread takes
-// the lock. A sleeper watches the upper half. Every hand-over changes it, for the next holder's slot differs from the
-// holder's.
+// the lock. The futex of a sleeping waiter compares the upper half of the word. Every hand-over changes that half,
+// because the next holder's slot differs from the present holder's.
 #pragma once
 
 #include <bit>
@@ -87,7 +89,7 @@ class fairlock {
       unlock_contended(seen);
   }
 
-  /// The bit that is served next when `turn` was served last; `waiting` has a bit set above LOCK.
+  /// Returns the bit to serve after `turn`. `waiting` must have a bit set above LOCK.
   static constexpr unsigned next_bit(std::uint32_t waiting, unsigned turn) {
     waiting &= ~std::uint32_t{lock_bit};
     const std::uint32_t above = waiting & ~((std::uint32_t{2} << turn) - 1);  // turn 31: 2 << 31 is 0, none above
@@ -158,8 +160,9 @@ class fairlock {
 
   enum class claim { locked, waiting, no_slot, again };
 
-  /// One attempt at the lock or at a slot. The search for a free slot begins at thread_index(). The doorway is here
-  /// also for threads from the overflow queue: the bound on bypass counts from the bit.
+  /// Tries once to take the lock or to claim a slot; the search for a free slot begins at thread_index(). The doorway
+  /// is here also for threads from the overflow queue, since the bound on bypass counts from the moment when the bit is
+  /// set.
   claim claim_slot(unsigned& slot) {
     std::uint64_t w = word_.load(std::memory_order_relaxed);
     if ((w & lock_bit) == 0) {  // Fig 5 line 5, mended
@@ -178,7 +181,8 @@ class fairlock {
     return claim::waiting;
   }
 
-  /// As head of the overflow queue: until it has the lock (true) or a slot.
+  /// Called by the head of the overflow queue. Waits until it has acquired the lock (returns true) or has claimed a
+  /// slot (returns false).
   bool claim_as_head(unsigned& slot) {
     const auto hope = [](std::uint64_t w) { return (w & lock_bit) == 0 || claimable(w) != 0; };
     for (;;) {

@@ -1,5 +1,5 @@
-// The classic three-state mutex that C libraries ship: compare-and-swap, and straight to sleep if that fails. It is
-// here as the reference that can be simulated and checked like every other lock.
+// The classic three-state mutex that C libraries ship: lock is a compare-and-swap, and if it fails the thread sleeps at
+// once. It is a reference for the other locks that can be simulated and checked like them.
 //
 // Source: U. Drepper, "Futexes Are Tricky" (2011), mutex 2 with an exchange for the unlock.
 // Guarantees: mutual exclusion; no order, no bound on bypass (an arriving thread overtakes one that is being woken).

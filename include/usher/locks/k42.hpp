@@ -1,5 +1,5 @@
 // K42: an MCS lock whose callers bring no node. The lock itself takes its holder's place in the queue, so that a thread
-// needs a node only while it waits: in the paper, on its stack.
+// needs a node only while it waits. In the paper that node is on the thread's stack.
 //
 // Source: Auslander et al., the variant of MCS in the K42 kernel, as the MCSg paper describes and measures it: §5.4,
 // §6.1. `k42-tls` is its K42-TLS: the node is not on the stack but borrowed from a pool, and kept in a thread-local
@@ -16,8 +16,8 @@
 //     1 (self)       0         held; no thread waits
 //     n              0         held; n is the last waiter, and the first waiter has not written its link yet
 //     n              f         held; n is the last waiter, f the first
-//     n              stale     held by a thread that takes its node out: next is the holder's to write until the tail
-//                              is `self`
+//     n              stale     held by a thread that is taking its node out: only the holder writes `next` until the
+//                              tail is `self`
 //
 //     tail, next
 //     0,0 -> self,0         lock(), try_lock()
@@ -28,14 +28,14 @@
 //     m,m -> m,0 -> self,0  take_out(): m was the only waiter, and is the holder now
 //     n,m -> n,s            take_out(): m is the holder now, s is behind it
 //
-// A waiter that has been granted the lock thus puts the lock in the place of its node. Then the node is free, before
-// the critical section.
+// So a waiter that has been granted the lock replaces its node in the queue by the lock itself. The node is free again
+// before the critical section begins.
 //
-// Nodes come from the platform here, on which a thread has some of its own. The remaining difference between
-// the two: `k42` takes a node of the thread's own and gives it back; `k42-tls` uses the one that it keeps.
+// Here both forms take nodes from the platform, where each thread has a few of its own. They differ in this: `k42`
+// takes one of these and gives it back; `k42-tls` uses the node that the thread keeps.
 //
-// The enqueue is not that of mcs_queue.hpp: the tail may say `self`, and then the link is the lock's own word; so it is
-// a compare-and-swap.
+// The arrival is not that of mcs_queue.hpp: if the tail is `self`, the link is the lock's own word, so the arrival
+// needs a compare-and-swap.
 #pragma once
 
 #include "usher/core/hand_over.hpp"
@@ -87,7 +87,7 @@ class basic_k42 {
     grant<P, W>(first);  // (3) release: (g2) in hand_over.hpp. Touches its node only
   }
 
-  /// Asked by the holder. False only if another thread is certain to get the lock after it.
+  /// Called by the holder. Returns false only if another thread is certain to get the lock next.
   bool has_no_successor() const { return tail_.load(std::memory_order_relaxed) == self; }
 
  private:
@@ -106,8 +106,8 @@ class basic_k42 {
         prepare<P>(mine);
         // n,* -> m,*. (4) release: the prepared node; pairs with the acquire of (4), by which the successor finds it.
         // Acquire: pairs with that release, and with (5) in take_out(), so that the link below is written after the 0
-        // there. The node in the tail may have left the queue and come back since it was read: it is the last all the
-        // same.
+        // there. It does no harm if the node in the tail has left the queue and come back since the load: it is the
+        // last again.
         if (tail_.compare_exchange_strong(last, mine, std::memory_order_acq_rel, std::memory_order_relaxed)) {
           P::doorway(this);
           (last == self ? next_ : P::node(last).next).store(mine, std::memory_order_release);  // (6)
@@ -121,11 +121,11 @@ class basic_k42 {
     if (mine != no_node) Nodes::give(mine);
   }
 
-  /// The lock takes the place of its new holder's node in the queue.
+  /// Replaces the new holder's node in the queue by the lock itself.
   void take_out(node_handle mine) {
     node_handle second = P::node(mine).next.load(std::memory_order_acquire);  // acquire: pairs with (6), the link
     if (second == no_node) {
-      // m,m -> m,0 -> self,0. Before the tail says `self`: from then on the next arrival writes here.
+      // m,m -> m,0 -> self,0. Stored before the tail says `self`: from then on the next arrival writes to next_.
       next_.store(no_node, std::memory_order_relaxed);
       node_handle expected = mine;
       // (5) release: the store above; pairs with the acquire of (4), the compare-and-swap in contend().

@@ -1,6 +1,6 @@
 // LIFO-CR: waiters are on a stack and the unlocking thread pops the one that arrived last, so that few threads
-// circulate; now and then it serves the eldest instead. Without that it is the pure LIFO lock, `lifo`, which may let a
-// thread starve: its working set is the least that keeps the lock busy.
+// circulate; now and then it serves the eldest instead. The pure LIFO lock, `lifo`, never serves the eldest: then the
+// fewest threads circulate that keep the lock busy, and a waiter may starve.
 //
 // Source: Dice, "Malthusian Locks" (EuroSys 2017), appendix A.2; footnote 41 on the pure form.
 // Guarantees: not FIFO. Work-conserving: never free while a thread is on the stack. `lifo`: no bound on bypass, a
@@ -24,9 +24,9 @@
 //     t stays       take_latest(), if a push came in between: the second on the stack is granted; take_eldest(): the
 //                   last
 //
-// The pop needs no version number, because only the holder takes nodes off the stack, wherever they are. While it reads
-// top.next and then swaps, the node that it saw on top can neither leave nor come back with another next. A push needs
-// none either: it puts its node above whatever node is on top.
+// The pop needs no version number, because only the holder takes nodes off the stack, at any depth. Between its read of
+// top.next and its compare-and-swap the top node can neither leave nor come back with another next. A push needs none
+// either, since it may put its node above any other node.
 //
 // Each push is a read-modify-write, so a thread that reads the top by acquire sees all nodes below as well (one release
 // sequence). Links below the top change under the lock only.
@@ -38,7 +38,7 @@
 
 namespace usher::inline v1 {
 
-/// FairnessPeriod: one unlock in so many serves the eldest; 0: none does.
+/// On average one unlock in FairnessPeriod serves the eldest; if it is 0, none does.
 template <platform P, class W, std::uint32_t FairnessPeriod>
 class basic_lifo {
  public:
@@ -75,7 +75,7 @@ class basic_lifo {
       hand_over(seen);
   }
 
-  /// Asked by the holder: whether it is certain that another thread will have the lock after it.
+  /// Called by the holder. Returns whether another thread is certain to get the lock next.
   bool has_certain_successor() const { return top_.load(std::memory_order_relaxed) >= first_node; }
 
   auto uncontended() { return uncontended_word{top_, held}; }
@@ -94,7 +94,7 @@ class basic_lifo {
     P::give_node(mine);  // the granter does not touch it again
   }
 
-  /// False if the lock has become free, and is now the caller's.
+  /// Returns false if the caller has found the lock free and taken it.
   bool push(node_handle mine) {
     std::uint32_t seen = top_.load(std::memory_order_relaxed);
     for (;; P::backoff(0)) {
@@ -113,8 +113,8 @@ class basic_lifo {
     grant<P, W>(P::bernoulli(FairnessPeriod) ? take_eldest(top) : take_latest(top));
   }
 
-  /// Takes off the latest, or the last but one if another thread has just pushed: the compare-and-swap is not repeated,
-  /// so constant time.
+  /// Removes and returns the top node, or the node below it if another thread has just pushed. The compare-and-swap is
+  /// not repeated, so the time is constant.
   node_handle take_latest(node_handle top) {
     const node_handle below = link(top);
     node_handle seen = top;
@@ -122,7 +122,7 @@ class basic_lifo {
     if (top_.compare_exchange_strong(seen, below == no_node ? held : below, std::memory_order_acquire,
                                      std::memory_order_acquire))
       return top;
-    // A node is below the new top, for `top` is still on the stack: that one is taken from under it.
+    // `top` is still on the stack, so the new top has a node below it. That node is removed.
     const node_handle second = link(seen);
     set_link(seen, link(second));
     return second;

@@ -5,10 +5,10 @@
 // Source: Dice, "Malthusian Locks" (EuroSys 2017), appendix A.1.
 // Guarantees: not FIFO; arriving threads may overtake waiters. Work-conserving. No thread starves: a thread spins for a
 // limited time, then joins the inner queue (FIFO; doorway: the exchange of its tail) and is at its head for at most
-// handoff_after (1 ms) and two holds, if no thread waits with a deadline and none with a real-time priority. Of the
-// threads that sleep, those with a real-time priority are served first: the highest priority, then the longest wait.
-// (Their own doorway, a compare-and-swap that is tried again when the word has changed, is not bounded.)
-// Cost: lock and unlock one compare-and-swap each; a thread that came through the inner lock pays for both.
+// handoff_after (1 ms) and two critical sections, if no thread waits with a deadline and none with a real-time
+// priority. Of the threads that sleep, those with a real-time priority are served first: the highest priority, then the
+// longest wait. (Their own doorway, a compare-and-swap that is tried again when the word has changed, is not bounded.)
+// Cost: lock and unlock one compare-and-swap each; a thread that came through the inner lock pays for both locks.
 // Layout: outer word · tail of the inner lock · node of a holder that came through it: 12 bytes.
 //
 //     outer word, the bits in the order in which they are written below:
@@ -31,15 +31,15 @@
 //     h,i,a,m,d  (held, inner, asleep, iMpatient, handeD; * is 0 or 1)
 //
 //     0,0,0,0,0   free. The standby, if there is one, is awake.
-//     0,0,*,*,0   free, with a mark: the standby set it after the unlock. It looks at the word again before it sleeps.
+//     0,0,*,*,0   free; the standby set a or m after the unlock. It looks at the word again before it sleeps.
 //     1,0,0,0,0   held by an arrival or by an urgent waiter. The standby, if there is one, is awake.
 //     1,0,1,0,0   the same; the standby sleeps or is about to. The next unlock wakes it.
 //     1,0,*,1,0   the same; the next unlock hands the lock to the standby.
 //     1,1,0,0,0   held by the thread that was the standby. All others at the inner lock wait for their nodes to be
 //                 granted.
-//     1,1,*,*,0   the same with a mark: the unlock has found the inner queue empty and freed it, but not yet the outer
-//                 word. A thread that has arrived at the empty queue since is the standby already.
-//     1,0,*,*,1   handed to the standby, which has not taken note yet. A mark may have been set since.
+//     1,1,*,*,0   the same with a or m set: the unlock has found the inner queue empty and freed it, but not yet the
+//                 outer word. A thread that has arrived at the empty queue since is the standby already.
+//     1,0,*,*,1   handed to the standby, which has not seen it yet. It may have set a or m since.
 //
 //     Urgent waiters exist only while held is 1. "The next unlock" is the next that does not hand the lock to an urgent
 //     waiter. Other combinations do not occur.
@@ -59,11 +59,12 @@
 //                               on
 //
 // In the paper, unlock looks for the standby after the lock is free (footnote 39 elides the fence that this needs).
-// Here the standby's marks are in the outer word, so the lock is not looked at again. A holder that has both locks
-// leaves the inner one first (finds its successor or frees the queue), then frees the outer one, and only then grants
-// its successor's node, which makes that thread the standby: no wake-up happens inside the critical section.
+// Here the standby sets its marks (asleep and impatient) in the outer word, so unlock does not access the free lock. A
+// holder that has both locks leaves the inner one first (finds its successor or frees the queue), then frees the outer
+// one, and only then grants its successor's node, which makes that thread the standby: no wake-up happens inside the
+// critical section.
 //
-// loiter_variants.hpp has locks without one of the paper's parts, or with another, to measure the worth of each part.
+// loiter_variants.hpp has ablations: this lock with one part left out or replaced, to measure the worth of each part.
 #pragma once
 
 #include "usher/core/hand_over.hpp"
@@ -74,9 +75,9 @@
 
 namespace usher::inline v1 {
 
-/// `Self` is the class that derives from this one: loiter, below, which adds nothing but its traits, or an ablation. An
-/// ablation redefines functions or constants that are named by self() or `Self::` here (loiter_variants.hpp); so the
-/// algorithm is written once.
+/// `Self` is the class that derives from this one: loiter, below, which adds only its traits, or an ablation
+/// (loiter_variants.hpp). An ablation redefines functions or constants that this class uses through self() or `Self::`;
+/// so the algorithm is written once.
 template <platform_with_priorities P, class W, class Self>
 class basic_loiter : protected urgent_waiters<P, W> {
  protected:
@@ -110,9 +111,9 @@ class basic_loiter : protected urgent_waiters<P, W> {
       unlock_contended(seen);
   }
 
-  /// Asked by the holder: whether it is certain that another thread will have the lock after it. A thread at the inner
-  /// lock stays there until it has had both locks, and only a holder of both resets the tail; so the tail's present
-  /// value still holds at the unlock. An urgent waiter stays, too.
+  /// Called by the holder. Returns whether another thread is certain to get the lock next. A thread at the inner lock
+  /// stays there until it has had both locks, and only a holder of both resets the tail; so the tail's present value
+  /// still holds at the unlock. An urgent waiter stays, too.
   bool has_certain_successor() const {
     if constexpr (Self::ranks)
       if (urgent_wait()) return true;
@@ -121,9 +122,9 @@ class basic_loiter : protected urgent_waiters<P, W> {
     return (outer_.load(std::memory_order_relaxed) & inner) == 0 || last != inner_node_.get();
   }
 
-  /// Asked by the holder: whether waiters depend on this unlock. It will hand the lock to an impatient standby; or, if
-  /// the holder has the inner lock, make the next thread there the standby, whose time to become impatient begins then.
-  /// Holders that hand the lock to each other without this unlock (requeued waiters) must stop soon.
+  /// Called by the holder. Returns whether waiters depend on its unlock, because that will hand the lock to an
+  /// impatient standby or make the next thread at the inner lock the standby, whose time to become impatient begins
+  /// then. Holders that hand the lock to each other without this unlock (requeued waiters) must stop soon.
   bool unlock_is_due() const
     requires(Self::hands_over)
   {
@@ -131,7 +132,7 @@ class basic_loiter : protected urgent_waiters<P, W> {
     return (seen & impatient) != 0 || ((seen & inner) != 0 && self().has_certain_successor());
   }
 
-  /// Asked by the holder: whether this unlock will hand the lock to a thread with a real-time priority.
+  /// Called by the holder. Returns whether its unlock will hand the lock to a thread with a real-time priority.
   bool urgent_wait() const
     requires(Self::ranks)
   {
@@ -143,7 +144,7 @@ class basic_loiter : protected urgent_waiters<P, W> {
  protected:
   static constexpr std::uint32_t inner = 2, asleep = 4, impatient = 8, handed = 16;
 
-  // The paper gives no figure for either: chosen. With n threads waiting, each is admitted at least once in n times
+  // Chosen, since the paper gives no figures. With n threads waiting, each is admitted at least once in n times
   // handoff_after.
   static constexpr std::uint64_t handoff_after = 1000000;                 // ns
   static constexpr std::uint32_t first_window = 128, last_window = 8192;  // of an arrival's back-off, ns
@@ -151,10 +152,10 @@ class basic_loiter : protected urgent_waiters<P, W> {
   Self& self() { return static_cast<Self&>(*this); }
   const Self& self() const { return static_cast<const Self&>(*this); }
 
-  /// Whether the standby may have the lock. Asked by the standby alone: so `handed` means that the lock is its own.
+  /// Whether the standby has or may take the lock. Only the standby calls it, so `handed` means: handed to the caller.
   static constexpr bool may_enter(std::uint32_t w) { return is_free(w) || (w & handed) != 0; }
 
-  /// Takes the lock that was seen free.
+  /// Tries once to take the lock, which was free when its word was `seen`.
   bool take(std::uint32_t seen) {
     // (1) 0,0,a,m,0 -> 1,0,a,m,0. Not repeated: a free word changes only if another thread takes the lock, or by the
     // standby's marks.
@@ -176,9 +177,9 @@ class basic_loiter : protected urgent_waiters<P, W> {
     inner_node_.set(mine);
   }
 
-  /// Bounded global spinning with randomised back-off that doubles from look to look. An arrival that watched the word
-  /// closely would take the lock at each release from a thread that uses it alone, and each time the data would move to
-  /// another cache.
+  /// Spins on the outer word for a limited time, with random pauses from a window that doubles. Returns true if it has
+  /// taken the lock. Without pauses an arrival would take the lock at each release from a thread that uses it alone,
+  /// and each time the data would move to another cache.
   bool arrive() {
     std::uint64_t spin_budget = W::spin_budget();
     if constexpr (!W::parks) spin_budget = P::limits().spin;
@@ -203,13 +204,12 @@ class basic_loiter : protected urgent_waiters<P, W> {
     if (previous != no_node) wait_behind<P, W>(previous, mine);
   }
 
-  /// The owner of the inner lock, the standby, waits for the outer one. On return it has both. It is less aggressive
-  /// than arrivals: where it may sleep, it does not poll, since an arrival that is awake can use the lock sooner.
+  /// Called by the owner of the inner lock, the standby. Waits for the outer lock; on return the thread has both. Where
+  /// it may sleep it does not poll, unlike arrivals: an arrival that is awake can use the lock sooner.
   void stand_by() {
     const std::uint64_t since = P::now();
     for (;;) {
-      // The inner bit says nothing here: the last holder may have freed the inner queue and not yet the outer word
-      // (1,1,*,*,0).
+      // `inner` is not checked: the last holder may have freed the inner queue and not yet the outer word (1,1,*,*,0).
       std::uint32_t w = outer_.load(std::memory_order_acquire);  // (1)
       if (w & handed) return self().accept(w);
       if (is_free(w)) {  // 0,0,*,*,0 -> 1,1,0,0,0
@@ -225,10 +225,10 @@ class basic_loiter : protected urgent_waiters<P, W> {
       const std::uint64_t waited = P::now() - since;
       const bool patient = !Self::hands_over || waited < handoff_after;
       const std::uint32_t marks = (W::parks ? asleep : 0) | (patient ? 0 : impatient);
-      // h,i,a,m,d -> h,i,1,m,d. Relaxed, as are the looks below: a mark publishes nothing, and the standby reads the
-      // word again by (1) before it has the lock. Not a compare-and-swap, which circulating threads could make fail
-      // again and again. So the mark may be set in a word that is free by now, or handed to this thread: the loop looks
-      // at the word once more before it waits.
+      // h,i,a,m,d -> h,i,1,m,d. Relaxed, as are the loads while it waits: a mark publishes nothing, and the standby
+      // reads the word again by (1) before it has the lock. A compare-and-swap could fail again and again while other
+      // threads circulate. So the mark may be set in a word that is free by now, or handed to this thread, and the loop
+      // looks at the word once more before it waits.
       if ((w & marks) != marks) {
         outer_.fetch_or(marks, std::memory_order_relaxed);
         continue;
@@ -241,8 +241,8 @@ class basic_loiter : protected urgent_waiters<P, W> {
     }
   }
 
-  /// 1,0,*,*,1 -> 1,1,0,0,0. By the standby, to which the lock has been handed. Only urgent waiters write to the word
-  /// besides: where there are none, a store will do.
+  /// 1,0,*,*,1 -> 1,1,0,0,0. Called by the standby when the lock has been handed to it. Besides the standby only urgent
+  /// waiters write to the word now; if the lock has none (`ranks` is false), a store suffices.
   void accept(std::uint32_t w) {
     if constexpr (Self::ranks)
       outer_.fetch_xor((w & (handed | asleep | impatient)) | inner, std::memory_order_relaxed);
@@ -254,8 +254,8 @@ class basic_loiter : protected urgent_waiters<P, W> {
   static constexpr std::uint32_t taken_by_standby(std::uint32_t) { return held | inner; }
   static constexpr bool polls_before_it_sleeps(std::uint32_t, std::uint64_t) { return false; }
 
-  /// Until the word is no longer as it was seen (parking) or the standby may have the lock (spinning); for at most so
-  /// many nanoseconds, or without a limit.
+  /// Waits until the word differs from `seen` (parking) or the standby may have the lock (spinning); with `ns` given,
+  /// for at most `ns` nanoseconds.
   void wait_for_outer(std::uint32_t seen, std::uint64_t ns) {
     if constexpr (W::parks)
       P::park_for(outer_, seen, every_sleeper, ns);
@@ -288,11 +288,12 @@ class basic_loiter : protected urgent_waiters<P, W> {
     if (next != no_node) grant<P, W>(next);
   }
 
-  /// The node of the next standby; no_node: the inner lock is free.
+  /// Leaves the inner lock. Returns the node of the next standby, or no_node if the inner lock is free now.
   node_handle inner_successor(node_handle mine) { return successor_or_free<P, W>(tail_, mine); }
 
-  /// Frees the outer lock or hands it over. Returns the word as it was: whether to wake the standby. 0 if an urgent
-  /// waiter was chosen, whose node the caller grants: then the standby sleeps on.
+  /// Frees the outer lock or hands it over. Returns the old word, whose `asleep` says whether to wake the standby. If
+  /// an urgent waiter gets the lock, sets `chosen` to its node, which the caller grants, and returns 0: the standby
+  /// sleeps on.
   std::uint32_t release(std::uint32_t seen, node_handle& chosen) {
     for (;; P::backoff(0)) {
       if constexpr (Self::ranks)

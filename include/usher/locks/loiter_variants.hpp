@@ -18,7 +18,7 @@
 
 namespace usher::inline v1 {
 
-/// The traits of an ablation. `hands_over`: the lock promises that the standby does not starve.
+/// Returns the traits of an ablation. `hands_over`: whether the lock guarantees that the standby does not starve.
 template <platform_with_priorities P, class W>
 constexpr lock_traits loiter_ablation(bool ranks, bool hands_over, unsigned words = 3) {
   lock_traits t = loiter<P, W>::traits;
@@ -58,8 +58,8 @@ class loiter_barging : public basic_loiter<P, W, loiter_barging<P, W>> {
   static constexpr lock_traits traits = loiter_ablation<P, W>(base::ranks, hands_over);
 };
 
-/// An arrival that has seen the lock free most_failures times, and lost each attempt, stops spinning: the others
-/// circulate fast enough.
+/// An arrival stops spinning once it has lost most_failures attempts at a free lock: enough other threads circulate
+/// then.
 template <platform_with_priorities P, class W>
 class loiter_cull : public basic_loiter<P, W, loiter_cull<P, W>> {
   using base = basic_loiter<P, W, loiter_cull>;
@@ -86,8 +86,8 @@ class loiter_cull : public basic_loiter<P, W, loiter_cull<P, W>> {
   }
 };
 
-/// Counts the arrivals that spin, in bits 8–31 of the outer word. MostSpinners: how many may spin; 0: any number.
-/// DeferWake: unlock does not wake the standby while one spins.
+/// Counts the arrivals that spin, in bits 8–31 of the outer word. At most MostSpinners may spin; 0: any number. If
+/// DeferWake is true, unlock does not wake the standby while an arrival spins.
 ///
 ///     count,held,asleep (the other bits as in loiter.hpp; n > 0)
 ///
@@ -98,8 +98,8 @@ class loiter_cull : public basic_loiter<P, W, loiter_cull<P, W>> {
 ///     n,1,1 -> n,0,0      release(), otherwise: the standby is woken
 ///     1,0,1 -> 0,0,1      give_up(), by the last arrival that spins: it finds the lock free, and takes it
 ///
-/// So while the lock is free and the standby sleeps, the count is above 0, or the last counted arrival is about to
-/// look.
+/// So while the lock is free and the standby sleeps, the count is above 0, or the last counted arrival is about to try
+/// the lock.
 template <platform_with_priorities P, class W, unsigned MostSpinners, bool DeferWake>
 class loiter_with_count : public basic_loiter<P, W, loiter_with_count<P, W, MostSpinners, DeferWake>> {
   using base = basic_loiter<P, W, loiter_with_count>;
@@ -121,14 +121,14 @@ class loiter_with_count : public basic_loiter<P, W, loiter_with_count<P, W, Most
     return (MostSpinners == 0 || before < MostSpinners) && base::spin(spin_budget) ? leave_count() : give_up();
   }
 
-  /// By an arrival that has the lock.
+  /// Called by an arrival that has taken the lock.
   bool leave_count() {
     outer_.fetch_sub(spinner, std::memory_order_relaxed);
     return true;
   }
 
-  /// By an arrival that stops spinning. It may be the last one counted when an unlock left the standby asleep: so it
-  /// looks once more.
+  /// Called by an arrival that stops spinning. It tries the lock once more: an unlock may have left the standby asleep
+  /// because of this arrival, the last one counted.
   bool give_up() {
     // Relaxed: the count and the lock are one word, and the lock is taken by (1).
     const std::uint32_t left = outer_.fetch_sub(spinner, std::memory_order_relaxed) - spinner;
@@ -141,8 +141,8 @@ class loiter_with_count : public basic_loiter<P, W, loiter_with_count<P, W, Most
 
   static constexpr std::uint32_t taken_by_standby(std::uint32_t w) { return (w & spinners) | held | inner; }
 
-  /// Frees the outer lock or hands it over, and keeps the count. Returns the word as it was; without `asleep` if the
-  /// standby sleeps on.
+  /// Frees the outer lock or hands it over, and keeps the count. Returns the old word, without `asleep` if the standby
+  /// is not to be woken.
   std::uint32_t release(std::uint32_t seen, node_handle&) {
     for (;; P::backoff(0)) {
       const std::uint32_t spin = seen & spinners;
@@ -162,7 +162,7 @@ using loiter_cap = loiter_with_count<P, W, 2, false>;  // two: chosen, not measu
 template <platform_with_priorities P, class W>
 using loiter_defer = loiter_with_count<P, W, 0, true>;
 
-/// The inner lock is MCSCRN's without its passive list: numa_queue.hpp. A word more: 16 bytes.
+/// The inner lock is that of MCSCRN without its passive list (numa_queue.hpp). It needs one word more: 16 bytes in all.
 template <platform_with_priorities P, class W>
 class loiter_numa : public basic_loiter<P, W, loiter_numa<P, W>> {
   using base = basic_loiter<P, W, loiter_numa>;
@@ -192,12 +192,12 @@ class loiter_numa : public basic_loiter<P, W, loiter_numa<P, W>> {
   remote_threads<P, W> remote_;
 };
 
-/// Footnote 39: unlock is a load and a plain store. If the standby sets its mark between the two, the store erases it:
-/// the lock is free, or circulates, while the standby sleeps without a mark. So the standby sleeps for 1 ms at most
-/// (P::nap), looks, and takes the lock if it is free or sets its mark again. An erased mark costs the standby at most 1
-/// ms, and the lock is idle for as long if no other thread comes. (The paper stores first and loads then, which is a
-/// look at a lock that may be gone; its window is the processor's store buffer.) If each mark is erased, the standby
-/// starves: this lock does not promise the contrary.
+/// Unlock is a load and a plain store (footnote 39). If the standby sets its mark between the two, the store erases the
+/// mark, and no unlock wakes the standby. So the standby sleeps for at most 1 ms at a time (P::nap); then it takes the
+/// lock if it is free, or sets its mark again. An erased mark costs the standby at most 1 ms, and the lock is idle for
+/// as long if no other thread comes. If every mark is erased, the standby starves. (The paper's unlock stores first and
+/// loads then, from a lock that may have been destroyed; it misses a mark only while its store is in the processor's
+/// store buffer.)
 template <platform_with_priorities P, class W>
 class loiter_store : public basic_loiter<P, W, loiter_store<P, W>> {
   using base = basic_loiter<P, W, loiter_store>;
@@ -219,7 +219,7 @@ class loiter_store : public basic_loiter<P, W, loiter_store<P, W>> {
   bool unlock_is_due() const = delete;  // the mark that says so may be erased
 
  private:
-  // With a limit in either case: the standby looks by itself.
+  // Both have a time limit: the standby looks at the word again without a wake-up.
   void wait_for_outer(std::uint32_t seen, std::uint64_t ns) { P::nap(outer_, seen, every_sleeper, ns, 0); }
   void wait_for_outer(std::uint32_t seen) { wait_for_outer(seen, handoff_after); }
 };

@@ -1,5 +1,5 @@
-// MCS: waiters form a linked list, each watches a flag in its own node. In this form a thread keeps its node while it
-// holds the lock.
+// MCS: waiters form a linked list, and each watches a flag in its own node. In this form a thread keeps its node while
+// it holds the lock.
 //
 // Source: Mellor-Crummey & Scott (TOCS 1991) as the papers use it: MCSg §2 and Algorithm 1 without lines 7–10,
 // Malthusian §4 footnote 10.
@@ -7,7 +7,7 @@
 // Cost: lock one exchange; unlock a compare-and-swap if no thread waits, else a store into the next node (parking: an
 // exchange).
 // Layout: one 32-bit word, the handle of the last node in the queue (0: free). The holder's node is first.
-// The steps of lock() and the orders: core/mcs_queue.hpp; of the hand-over: core/hand_over.hpp.
+// core/mcs_queue.hpp has the steps of lock() and their memory orders, core/hand_over.hpp those of the hand-over.
 #pragma once
 
 #include "usher/core/hand_over.hpp"
@@ -36,10 +36,10 @@ class mcs_with_node {
     if (const node_handle next = successor_or_free<P, W>(tail_, mine)) grant<P, W>(next);
   }
 
-  /// Asked by the holder. False only if another thread is certain to get the lock after it.
+  /// Called by the holder. Returns false only if another thread is certain to get the lock next.
   bool has_no_successor(node_handle mine) const { return tail_.load(std::memory_order_relaxed) == mine; }
 
-  /// The last in the queue, no_node if the lock is free: a hint.
+  /// Returns the last node in the queue, or no_node if the lock is free: a hint, since other threads change it.
   node_handle last() const { return tail_.load(std::memory_order_relaxed); }
 
  private:

@@ -2,35 +2,35 @@
 // queue, and they arrive anew when they run again; if no other thread waits, it frees the lock.
 //
 // Source: Dice, "Malthusian Locks" (EuroSys 2017), §7: unlock "can check for and evict such threads from the chain,
-// forcing them to recirculate and 're-arrive' after they are eventually dispatched"; how preemption is found out is
-// after He, Scherer & Scott, "Preemption Adaptivity in Time-Published Queue-Based Spin Locks" (HiPC 2005), for Linux
-// has no schedctl.
+// forcing them to recirculate and 're-arrive' after they are eventually dispatched". The detection of preemption
+// follows He, Scherer & Scott, "Preemption Adaptivity in Time-Published Queue-Based Spin Locks" (HiPC 2005), because
+// Linux has no schedctl.
 // Guarantees: FIFO among threads that keep running (doorway: the first exchange of tail). A thread is evicted at most
-// three times an acquisition, then its place is firm: no thread starves. While it is out of the queue, any number of
-// others may overtake it.
+// three times an acquisition, then its place is firm (it cannot be evicted): no thread starves. While it is out of the
+// queue, any number of others may overtake it.
 // Cost: lock one exchange; unlock a compare-and-swap if no thread waits, else a look at the clock and a store into the
 // next node (parking: an exchange), and one compare-and-swap for each waiter that is evicted.
 // Layout: one 32-bit word, the handle of the last node in the queue (0: free). The holder's node is first.
 //
-// How preemption is found out: a waiter that polls writes the time into its node every 2 µs. If that time is 10 µs old,
-// its thread is not running, whether another thread has its CPU or another guest the processor. It is a guess: nothing
-// but speed depends on it. A waiter that sleeps is not evicted but woken. (Under the checker time goes forward by
-// leaps, so that any waiter may seem preempted at any moment.)
+// Detection of preemption: a polling waiter writes the time into its node every 2 µs. If that time is 10 µs old, unlock
+// assumes that the waiter has lost its CPU to another thread, or its processor to another virtual machine. A wrong
+// guess costs only time. A sleeping waiter is not evicted but woken. (The checker's clock advances in leaps, so that
+// any waiter may seem preempted at any moment.)
 //
 //     flag of a node
 //     waiting   set by its thread, in prepare(). Read by unlock: the thread polls, and may be evicted.
 //     parked    set by its thread before it sleeps. Read by unlock: the thread must be woken, and is not evicted, since
 //               it gave up its CPU by itself.
 //     granted   set by unlock, read by its thread, which has the lock.
-//     evicted   set by unlock, read by its thread, which arrives anew. It may not write to its node before.
+//     evicted   set by unlock, read by its thread, which arrives anew. Until then it does not write to its node.
 //
 //     waiting -> granted     grant(): the waiter was awake
 //     waiting -> parked      wait(), when its spin budget is used up
 //     parked  -> granted     grant(), and a wake-up
 //     waiting -> evicted     hand_over(), evict_last()
-//     parked  -> evicted     evict_last(), and a wake-up: it has gone to sleep meanwhile
+//     parked  -> evicted     evict_last(), and a wake-up: the waiter has gone to sleep meanwhile
 //
-//     mark of a node:  0: the place is firm; else the time of the last sign of life, in 1024 ns, with bit 0 set
+//     mark of a node:  0: the place is firm; else when the waiter last wrote the time, in 1024 ns, with bit 0 set
 #pragma once
 
 #include "usher/core/hand_over.hpp"
@@ -74,9 +74,9 @@ class mcs_pt_with_node {
  private:
   static constexpr std::uint32_t flag_evicted = 3;
   static constexpr unsigned most_evictions = 3;
-  // Chosen: short beside the time of a round of a long queue. Else the lock comes back to a thread that has just lost
-  // its CPU, and waits there for a time slice (simulated: 160 threads, 128 CPUs, 31 µs a round; docs/simulation.md,
-  // M25).
+  // Chosen: short compared with the time in which the lock passes once through a long queue. Otherwise the lock returns
+  // to a thread that has just lost its CPU, and waits there for a time slice (simulated: 160 threads on 128 CPUs, 31 µs
+  // for one pass; docs/simulation.md, M25).
   static constexpr std::uint64_t sign_of_life_every = 2000;  // ns
   static constexpr std::int32_t lifeless_after = 10;         // of 1024 ns
 
@@ -88,7 +88,7 @@ class mcs_pt_with_node {
     return alive != 0 && std::int32_t(time() - alive) > lifeless_after;
   }
 
-  /// False if this thread has been evicted.
+  /// Returns true if this thread has been granted the lock, false if it has been evicted.
   [[gnu::cold, gnu::noinline]] bool wait(node_handle mine, bool firm) {
     auto& flag = P::node(mine).flag;
     const auto decided = [](std::uint32_t f) { return f == flag_granted || f == flag_evicted; };
@@ -116,7 +116,7 @@ class mcs_pt_with_node {
 
   [[gnu::cold, gnu::noinline]] void hand_over(node_handle to) {
     while (preempted(to)) {
-      // Its successor must be read before it is evicted: then it writes to its node again.
+      // Reads the successor before the eviction: after it the evicted thread may write to its node again.
       node_handle next = P::node(to).next.load(std::memory_order_acquire);
       if (next == no_node) {
         node_handle expected = to;
@@ -127,8 +127,8 @@ class mcs_pt_with_node {
         next = W::await_soon(P::node(to).next, [](node_handle h) { return h != no_node; });
       }
       std::uint32_t seen = flag_waiting;
-      // (5) release: the link has been read; pairs with the acquire loads of the flag in wait(). Fails if the waiter
-      // has just gone to sleep: then it is granted and woken.
+      // (5) release: orders the load of the link before the eviction; pairs with the acquire loads of the flag in
+      // wait(). Fails if the waiter has just gone to sleep: then it is granted and woken.
       if (!P::node(to).flag.compare_exchange_strong(seen, flag_evicted, std::memory_order_release,
                                                     std::memory_order_relaxed))
         break;
@@ -137,8 +137,8 @@ class mcs_pt_with_node {
     grant<P, W>(to);  // (3) release: (g2) in hand_over.hpp
   }
 
-  /// By a thread that has taken the last node out of the queue and freed the lock. The waiter may have gone to sleep
-  /// meanwhile. Nodes are type-stable: other threads may have used the lock since.
+  /// Called after the node, the queue's last, has been taken out and the lock freed. Wakes the waiter if it has gone to
+  /// sleep meanwhile. Accesses only the node, which is type-stable: other threads may have used the lock since.
   static void evict_last(node_handle h) {
     auto& flag = P::node(h).flag;
     const wake_key key = P::key_of(flag);

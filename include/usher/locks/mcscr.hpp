@@ -10,7 +10,7 @@
 // time and the hand-over.
 // Layout: tail · head and tail of the passive list · holder's node: four 32-bit handles, 16 bytes.
 //
-// The passive list is protected by the lock itself. All editing comes before the hand-over.
+// The passive list is protected by the lock itself. Unlock edits it before the hand-over.
 //
 //     queue:    holder ─next→ a ─next→ b … ← tail          a is "surplus" when b exists
 //     passive:  head (latest to be culled) ─older→ … ─older→ eldest ← tail
@@ -62,7 +62,7 @@ class mcscr_with_node {
     unlock_contended(mine);
   }
 
-  /// Asked by the holder: whether it is certain that another thread will have the lock after it.
+  /// Called by the holder. Returns whether another thread is certain to get the lock next.
   bool has_certain_successor(node_handle mine) const {
     return passive_head_.get() != no_node || tail_.load(std::memory_order_relaxed) != mine;
   }
@@ -88,10 +88,10 @@ class mcscr_with_node {
         remove_latest();
         P::node(latest).next.store(no_node, std::memory_order_relaxed);
         node_handle expected = mine;
-        // (3) release: pairs with the acquire of the exchange in enqueue(), by which an arrival finds the node in the
-        // tail: the store of no_node to its next comes before the arrival's link. Weaker, the link could come first in
-        // the modification order of next and be lost: store next, store tail ‖ exchange tail, store next. relacy cannot
-        // show that: its modification order is the order of execution. No acquire: tail named the holder's own node.
+        // (3) release: pairs with the acquire of the exchange in enqueue(), by which an arrival finds this node in the
+        // tail. So in the modification order of the node's next the store of no_node comes before the arrival's link.
+        // With a weaker order that store could overwrite the link. The checker (relacy) cannot show this, since its
+        // modification order is the order of execution. No acquire: tail named the holder's own node.
         if (tail_.compare_exchange_strong(expected, latest, std::memory_order_release, std::memory_order_relaxed)) {
           grant<P, W>(latest);
           return;
@@ -100,7 +100,7 @@ class mcscr_with_node {
         next = W::await_soon(P::node(mine).next, [](node_handle h) { return h != no_node; });
       }
     }
-    // Surplus: if another thread is behind the next, the next becomes passive. One an unlock: constant time.
+    // Surplus: if another thread is behind `next`, `next` becomes passive. One thread at each unlock: constant time.
     if (const node_handle after = P::node(next).next.load(std::memory_order_acquire)) {
       insert_latest(next);
       next = after;

@@ -4,13 +4,12 @@
 // Source: Dice, "Malthusian Locks" (EuroSys 2017), §9.1: "Our MCSCRN design starts with MCSCR, but we add two new
 // fields".
 // Guarantees: not FIFO. Work-conserving: never free while a thread waits. No bound on bypass, but every waiter is
-// admitted with probability one (doorway: the exchange of tail): each unlock makes home the node of the eldest remote
-// thread, and serves that thread, with probability 1/1000; if it has not, it serves the eldest passive thread with the
+// admitted with probability one (doorway: the exchange of tail). With probability 1/1000 an unlock moves home to the
+// NUMA node of the eldest remote thread and serves that thread; otherwise it serves the eldest passive thread with the
 // same probability.
 // Cost: lock one exchange, as MCS; unlock a compare-and-swap if no thread waits, else the inspection of at most 8
-// threads and the hand-over. A change of home walks over the list of remote threads. No word of the lock belongs to a
-// NUMA node: its size does not depend on their number, and without contention no operation asks on which node a thread
-// runs.
+// threads and the hand-over. A change of home walks over the list of remote threads. The size of the lock does not
+// depend on the number of NUMA nodes, and without contention no operation asks on which node a thread runs.
 // Layout: tail · passive threads · home and remote threads (numa_queue.hpp) · holder's node: four 32-bit words, 16
 // bytes.
 //
@@ -21,7 +20,8 @@
 //                                                      and all of that node come back; the passive ones are remote from
 //                                                      then on
 //
-//     An unlock first moves remote threads from the queue's front, 8 at most, as long as another is known to be behind.
+//     First an unlock moves remote threads from the queue's front to the remote list: 8 at most, and each only if its
+//     `next` names the thread behind it already.
 //
 //     first in the queue   passive   remote   unlock
 //     none                 none      none     frees the lock
@@ -29,14 +29,14 @@
 //     none                 none      some     home moves: grants the eldest remote thread
 //     of home              any       any      grants it, or, if another of home is behind it, that one: the first
 //                                             becomes passive
-//     remote               some      any      grants the latest passive thread, before it
+//     remote               some      any      grants the latest passive thread, which goes before it
 //     remote, not last     none      any      grants it
 //     remote, last         none      some     home moves: grants the eldest remote thread
 //     remote, last         none      none     home moves to its node: grants it
 //     any                  any       some     once in FairnessPeriod: home moves
 //     any                  some      any      once in FairnessPeriod: grants the eldest passive thread
 //
-// The lists are protected by the lock itself. All editing comes before the hand-over.
+// The lists are protected by the lock itself. Unlock edits them before the hand-over.
 #pragma once
 
 #include "usher/core/hand_over.hpp"
@@ -76,7 +76,7 @@ class mcscrn_with_node {
     grant<P, W>(successor(mine));
   }
 
-  /// Asked by the holder: whether it is certain that another thread will have the lock after it.
+  /// Called by the holder. Returns whether another thread is certain to get the lock next.
   bool has_certain_successor(node_handle mine) const {
     return passive_.get() != no_node || !remote_.empty() || tail_.load(std::memory_order_relaxed) != mine;
   }
@@ -89,7 +89,8 @@ class mcscrn_with_node {
     wait_behind<P, W>(previous, mine);
   }
 
-  /// A thread waits; or unlock() has just found another node in the tail, whose thread is about to write the link.
+  /// Returns the next owner's node. A thread waits, or unlock() has found another node in the tail: its thread is about
+  /// to write the link.
   [[gnu::cold, gnu::noinline]] node_handle successor(node_handle mine) {
     if (!remote_.empty() && P::bernoulli(FairnessPeriod)) return change_home(mine);
     if (passive_.get() != no_node && P::bernoulli(FairnessPeriod)) {
@@ -100,7 +101,8 @@ class mcscrn_with_node {
     }
     node_handle next = P::node(mine).next.load(std::memory_order_acquire);
     if (next == no_node) {
-      // Deficit: the holder seems alone in the queue. If a thread has just arrived, those that come back go before it.
+      // Deficit: the holder seems alone in the queue. If a thread has just arrived, the threads from the lists go
+      // before it.
       if (passive_.get() != no_node) {
         const node_handle latest = take_latest();
         graft<P, W>(tail_, mine, {latest, latest});
@@ -116,7 +118,7 @@ class mcscrn_with_node {
       P::node(latest).next.store(next, std::memory_order_relaxed);  // made visible by the grant
       return latest;
     }
-    // Surplus: if another thread of home is behind the next, the next becomes passive. One an unlock.
+    // Surplus: if another thread of home is behind `next`, `next` becomes passive. One thread at each unlock.
     const node_handle after = P::node(next).next.load(std::memory_order_acquire);
     if (after == no_node || remote_.is_remote(after)) return next;
     passive_.set(ring::add(passive_.get(), next));

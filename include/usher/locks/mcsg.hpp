@@ -1,6 +1,6 @@
-// MCSg: an MCS lock that also takes guests, threads without a queue node. A guest holds the lock by putting a mark
-// into the tail word; regulars that find the mark put it back and enter again, with the group behind them, after the
-// guest's unlock.
+// MCSg: an MCS lock that also takes guests, threads without a queue node. A guest takes the lock by a mark in the tail
+// word. A regular (a thread with a node) that finds the mark puts it back; after the guest's unlock it enters again,
+// with the group of regulars that have queued behind it.
 //
 // Source: Wang, Chabbi & Kimura, "Be My Guest – MCS Lock Now Welcomes Guests" (PPoPP 2016), Algorithm 1; back-off
 // rules of §3.1 footnote 1 and §3.2. Algorithm 1 does not clear `next` on arrival; prepare() does.
@@ -51,7 +51,7 @@ class mcsg_with_node {
     prepare<P>(mine);
     node_handle group_tail = mine;
     for (;;) {
-      // Of the own node, or of the last in the group: (q1) in mcs_queue.hpp. The paper peeks at the tail only after the
+      // Enqueues the own node, or the group's last: (q1) in mcs_queue.hpp. The paper peeks at the tail only after the
       // first pair of exchanges: a peek before it would slow the common case.
       const node_handle previous = enqueue<P>(tail_, group_tail);
       if (previous == no_node) [[likely]]
@@ -71,8 +71,8 @@ class mcsg_with_node {
     if (const node_handle next = successor_or_free<P, W>(tail_, mine)) grant<P, W>(next);
   }
 
-  /// Asked by the holder, which has a node or is a guest. False only if another thread is certain to get the lock after
-  /// it.
+  /// Called by the holder with its node, or with no_node if it is a guest. Returns false only if another thread is
+  /// certain to get the lock next.
   bool has_no_successor(node_handle mine) const {
     const node_handle last = tail_.load(std::memory_order_relaxed);
     return mine != no_node ? last == mine : is_guest(last);
@@ -81,8 +81,8 @@ class mcsg_with_node {
   // ---- guests
 
   void lock() {
-    // Exponential: §3.1. In ns. The paper names no bounds. With 8 µs at most, a hundred spinning guests kept the tail's
-    // line from the regulars (docs/simulation.md, G6).
+    // Exponential back-off (§3.1), in ns. The paper names no bounds. With 8 µs at most, a hundred spinning guests kept
+    // the tail's cache line from the regulars (docs/simulation.md, G6).
     std::uint32_t pause = 128;
     while (!try_lock()) {
       P::backoff(P::random() % pause + pause / 2);
@@ -116,10 +116,10 @@ class mcsg_with_node {
   /// Puts the guest's mark back, waits until it is gone, and returns the last node of the group that has formed behind
   /// this thread meanwhile.
   [[gnu::cold, gnu::noinline]] node_handle lead_group(node_handle mark) {
-    // (3) acquire: pairs with the release of the exchange by which that last node got there. Its owner has cleared its
-    // link, and this thread will put the node into the tail, where an arrival finds it and writes the link. relacy
-    // cannot show the need: its modification order is the order of execution. Release: pairs with the acquire of the
-    // next arrival.
+    // (3) acquire: pairs with the release of the exchange that put the group's last node into the tail. Its owner
+    // cleared its link before that, and this thread will put the node into the tail again, where an arrival finds it
+    // and writes the link. The checker (relacy) cannot show the need, since its modification order is the order of
+    // execution. Release: pairs with the acquire of the next arrival.
     const node_handle group_tail = tail_.exchange(mark, std::memory_order_acq_rel);
     const auto changed = [](node_handle t) { return !is_guest(t); };
     while (!W::poll(tail_, changed)) {

@@ -1,16 +1,17 @@
 // MCSg+ and MCSg++: MCS locks that take guests, threads without a queue node, and do not let regulars starve them. A
 // guest arrives by an exchange, as regulars do, and waits in the node of the regular before it. MCSg++ also gives
-// tickets to the leaders of groups of regulars that wait for a guest's unlock, so that the groups enter in order,
-// mostly.
+// tickets to the leaders of groups of regulars that wait for a guest's unlock, so that the groups mostly enter in
+// order.
 //
 // Source: Wang, Chabbi & Kimura, "Be My Guest – MCS Lock Now Welcomes Guests" (PPoPP 2016), Algorithms 2 (guests), 3
-// (MCSg+) and 4 (MCSg++), §4.3–4.4; back-off of footnote 2. MCSg+ is their name for Algorithm 3 alone (§6.1). Algorithm
-// 3 lacks lines 10–11 in the text we have: lead_group(). Neither clears `next` on arrival; prepare() does.
+// (MCSg+) and 4 (MCSg++), §4.3–4.4; back-off of footnote 2. MCSg+ is their name for Algorithm 3 alone (§6.1). The text
+// that we have lacks lines 10–11 of Algorithm 3; lead_group() has our own. Neither clears `next` on arrival; prepare()
+// does.
 // Guarantees: FIFO inside a group of regulars, always. Between groups: in MCSg++ in the order of their tickets, but a
-// regular that arrives just after a guest's unlock may overtake them all, and a leader that finds it there enters
-// behind it with its group; in MCSg+ no order. One guest among any number of regulars is in the queue in bounded time
-// and is not overtaken there; of many guests, one may starve (§4.5). A guest's unlock is wait-free, except for the
-// wake-up. A regular's unlock to a guest waits until the guest has acknowledged it.
+// regular that arrives just after a guest's unlock may overtake them all, and a leader that finds it in the tail enters
+// behind it with its group; in MCSg+ no order. A single guest among any number of regulars is in the queue in bounded
+// time and is not overtaken there; of many guests, one may starve (§4.5). A guest's unlock is wait-free, except for the
+// wake-up. A regular that hands the lock to a guest waits in unlock until the guest has acknowledged it.
 // Cost: as MCS; a guest one exchange each way.
 // Layout: MCSg+: tail; MCSg++: tail · next ticket · ticket being served; then the holder's node: 32-bit words. The
 // holder's node is 0 while a guest holds the lock.
@@ -49,14 +50,16 @@
 //     0 -> 6 -> m, 1, 5    the group's leader slept until it was told
 //
 // A group: a regular that finds π in the tail becomes a leader; threads that arrive after it queue up behind it as in
-// MCS, until a guest's exchange takes the tail away from the last of them. That guest tells the last so: GW if the
-// guest arrives, NS if it unlocks. The leader follows the links to that mark, and enters for the whole group: by an
-// exchange of the tail for the group's last (after NS), or for π (after GW: the last is that guest).
+// MCS, until a guest's exchange takes the tail away from the last of them. That guest writes to the last node's `next`:
+// GW if the guest arrives, NS if it unlocks. The leader follows the links to GW or NS, and enters for the whole group
+// by an exchange: it puts the group's last node into the tail (after NS), or π (after GW, since that guest is the
+// last).
 //
-// No thread waits for ever. Proof: call chain the holder and all threads that will have the lock from it by links. It
-// ends in the tail or in a guest; so either the tail is the chain's, or a guest of the chain will take the tail at its
-// unlock and tell the group that it ends. No part of a chain waits for a ticket. So each group's leader comes to its
-// mark whatever the tickets are, and the leader that has the turn gets through once the tail is no longer π.
+// No thread waits for ever. Proof: call the holder and all threads that will get the lock from it through links a
+// chain. Either the chain's last node is in the tail; or the chain ends in a guest, which at its unlock takes the tail
+// from a group and tells the group that it ends. No thread of a chain waits for a ticket. So the leader of each group
+// finds the group's end whatever the tickets are, and the leader that has the turn gets through once the tail is no
+// longer π.
 #pragma once
 
 #include "usher/core/hand_over.hpp"
@@ -72,12 +75,12 @@
 
 namespace usher::inline v1 {
 
-/// Steps of a group's leader, for a checker, which sees that leaders have the lock in the order of their tickets, and
-/// for a simulator, which counts leaders that find a regular before them (Fig 9).
+/// Steps of a group's leader, which are reported to the checker and the simulator. The checker verifies that leaders
+/// get the lock in the order of their tickets; the simulator counts leaders that find a regular before them (Fig 9).
 enum class leader_step { has_ticket, joins_other_group };
 
-/// The tickets of group leaders (Algorithm 4): drawn once, awaited before each attempt, passed on by the leader that
-/// gets through.
+/// The turns of group leaders (Algorithm 4): a leader draws a ticket once, awaits its turn before each attempt, and
+/// passes the turn on when an attempt has succeeded.
 template <platform P, class W>
 class leader_turns : ticket_words::front_end<P> {
   using base = ticket_words::front_end<P>;
@@ -92,8 +95,8 @@ class leader_turns : ticket_words::front_end<P> {
   /// (t1) acquire: pairs with (t2), the write in pass().
   void await(std::uint32_t mine) { ticket_words::wait_until<P, W>(grant_, mine, every_sleeper); }
 
-  /// (t2) release: the next leader's attempt comes after this one's; pairs with (t1), the loads in await(). Clears the
-  /// sleepers' mark: a leader that sleeps on sets it again.
+  /// (t2) release: the next leader's attempt comes after this one's; pairs with (t1), the loads in await(). Wakes all
+  /// sleepers and clears their mark: a leader that sleeps again sets it again.
   void pass(std::uint32_t mine) {
     if constexpr (W::parks) {
       const wake_key key = P::key_of(grant_);
@@ -177,8 +180,8 @@ class mcsg_plus_with_node {
     turns_.count_from(n);
   }
 
-  /// Asked by the holder, which has a node or is a guest. False only if another thread is certain to get the lock after
-  /// it.
+  /// Called by the holder with its node, or with no_node if it is a guest. Returns false only if another thread is
+  /// certain to get the lock next.
   bool has_no_successor(node_handle mine) const {
     const node_handle last = tail_.load(std::memory_order_relaxed);
     return mine != no_node ? last == mine : is_guest(last);
@@ -190,7 +193,8 @@ class mcsg_plus_with_node {
                                no_successor = 5, leader_sleeps = 6;
   static constexpr bool is_guest(node_handle h) { return h == guest || h == guest_watched; }
 
-  /// Writes to the `next` of a node that was the last in the queue: exactly once for each time that it was.
+  /// Writes `what` to the `next` of a node that was the last in the queue. This happens once for each time that a node
+  /// was.
   static void tell(node_handle whom, node_handle what) {
     auto& next = P::node(whom).next;
     // (3) release: pairs with the acquire loads in unlock() and end_of_group().
@@ -214,8 +218,8 @@ class mcsg_plus_with_node {
     for (;;) {
       if (last != guest) last = end_of_group(last);
       turns_.await(ticket);
-      // Algorithm 3, lines 9–11: another attempt for a group that ends in a guest. It has no links to follow, and an
-      // exchange of π for π would change nothing: wait until the tail is another value.
+      // Algorithm 3, lines 9–11: another attempt for a group that ends in a guest. The leader has no links to follow,
+      // and an exchange of π for π would change nothing: it waits until the tail is another value.
       if (last == guest) await_other_than_guest();
       const node_handle previous = tail_.exchange(last, std::memory_order_acq_rel);  // (1)
       if (is_guest(previous)) {  // a guest was faster. The sleepers of a watched mark wait for another tail
@@ -235,7 +239,7 @@ class mcsg_plus_with_node {
     if constexpr (requires { P::leader(s); }) P::leader(s);
   }
 
-  /// Follows the links to the end of the group: the last regular, or `guest` if a guest has come after it.
+  /// Follows the links to the end of the group. Returns the last regular, or `guest` if a guest has come after it.
   static node_handle end_of_group(node_handle last) {
     for (;;) {
       auto& next = P::node(last).next;
@@ -249,7 +253,8 @@ class mcsg_plus_with_node {
     }
   }
 
-  /// Waits until a node is told its successor, or that it has none: as long as a guest holds the lock.
+  /// Waits until a thread has told the node its successor, or that it has none. This may last as long as a guest's
+  /// hold.
   template <class Word>
   static node_handle await_word(Word& next) {
     const auto told = [](node_handle h) { return h != no_node && h != leader_sleeps; };
@@ -263,7 +268,7 @@ class mcsg_plus_with_node {
     return seen;
   }
 
-  /// A guest waits until its predecessor hands it the lock.
+  /// Called by a guest. Waits until its predecessor, a regular, hands it the lock.
   [[gnu::cold, gnu::noinline]] static void wait_behind(node_handle previous) {
     tell(previous, guest_waits);
     auto& next = P::node(previous).next;
@@ -278,8 +283,8 @@ class mcsg_plus_with_node {
     next.store(guest_acquired, std::memory_order_release);  // (6) the guest does not touch the node any more
   }
 
-  /// A regular hands the lock to a guest, and waits until the guest has acknowledged it. Else the regular would use the
-  /// node again, and the guest would wait for a GG that is gone.
+  /// Hands the lock to a guest, and waits until the guest has acknowledged it. Otherwise the regular could use its node
+  /// again and overwrite GG before the guest has read it.
   [[gnu::cold, gnu::noinline]] static void hand_to_guest(node_handle mine) {
     auto& next = P::node(mine).next;
     if constexpr (W::parks) {

@@ -1,13 +1,13 @@
-// An unfair lock with an occasional direct hand-over to the waiter that has waited longest. Threads wait in the manner
-// of the lock; a thread that has waited so for long joins a queue, whose head asks the holder for the lock.
+// An unfair lock with an occasional direct hand-over to the waiter that has waited longest. A thread first waits as the
+// lock itself lets threads wait; after 1 ms it joins a queue, whose head asks the holder for the lock.
 //
 // Source: Dice, "Malthusian Locks" (EuroSys 2017), appendix A.2: "It is relatively simple to augment any given unfair
 // lock so that starving threads are periodically given a turn via direct handoff."
 // Guarantees: not FIFO. No thread starves: a thread waits for the lock as others do for 1 ms, then in the queue (FIFO;
 // doorway: the exchange of the queue's tail, which comes after that time at the latest); the head of the queue is
-// handed the lock 1 ms after it has become head, by the next unlock. So the eldest has at most one turn a millisecond;
-// all other admissions are the lock's.
-// Cost: the lock's; unlock one load more.
+// handed the lock 1 ms after it has become head, by the next unlock. So at most one admission in a millisecond is the
+// queue's; the lock decides all others.
+// Cost: that of the lock, and one more load in unlock.
 // Layout: the lock · gate · tail of the queue.
 //
 //     gate
@@ -19,11 +19,11 @@
 //     nobody -> wanted -> handed -> nobody     ask(), unlock(), ask(): the lock has been handed over
 //     nobody -> wanted -> nobody               ask(): the head found the lock free
 //
-// The lock need only have try_lock(), unlock(), and lock_for(ns), which waits in the lock's manner for about so long.
-// Since the gate is not in the lock's own word, an unlock may read the gate just before the head asks, and free the
-// lock without waking it. No order of operations excludes that: a look after the release is forbidden, the lock may be
-// gone. If other threads use the lock, the next unlock sees the gate. If none does, the head finds the lock free when
-// it looks again: after 0.2 ms.
+// The lock needs only try_lock(), unlock(), and lock_for(ns), which waits as its lock() does, for about `ns`
+// nanoseconds. The gate is not in the lock's own word. So an unlock may read the gate just before the head asks, and
+// free the lock without waking the head. No order of the operations excludes that, because unlock may not access the
+// lock after the release. If other threads use the lock, the next unlock sees the gate. Otherwise the head finds the
+// lock free when it looks again, after 0.2 ms.
 #pragma once
 
 #include "usher/core/hand_over.hpp"
@@ -66,8 +66,8 @@ class occasionally_fair {
     if (gate_.load(std::memory_order_relaxed) == nobody) [[likely]]
       return lock_.unlock();
     const wake_key key = P::key_of(gate_);
-    // wanted -> handed. (1) release: pairs with the acquire load in ask(). The head waits until it has the lock, and
-    // only this thread can hand it over.
+    // wanted -> handed. (1) release: pairs with the acquire load in ask(). A store will do: the head waits until it has
+    // the lock, and only this thread can hand the lock over.
     gate_.store(handed, std::memory_order_release);
     if constexpr (W::parks) P::wake(key, every_sleeper, 1);
   }
@@ -93,7 +93,8 @@ class occasionally_fair {
     P::give_node(mine);
   }
 
-  /// As the head of the queue: until the lock has been handed over, or found free.
+  /// Called by the head of the queue. Waits until the lock has been handed over to it, or until it has taken the free
+  /// lock.
   void ask() {
     gate_.store(wanted, std::memory_order_relaxed);
     for (;;) {

@@ -1,20 +1,21 @@
-// Partitioned ticket locks: a ticket lock with several grant words in the lock, each in a cache sector of its own; a
-// number is announced in the one that its remainder names. Semi-local waiting. With a grant word for each thread it is
-// Anderson's array lock: each waiter watches a word of its own.
+// Partitioned ticket locks: ticket locks with several grant words, each in a cache sector of its own. Number n is
+// announced in word n % Words, so that each word is watched by one waiter in Words. With a grant word for each thread
+// this is Anderson's array lock: each waiter watches a word of its own.
 //
 // Source: TWA (extended version), §3, describes both: Dice, "A Partitioned Ticket Lock" (SPAA 2011); Anderson, "The
 // Performance of Spin Lock Alternatives" (IEEE TPDS 1990).
-// Guarantees: FIFO (doorway: the fetch-and-add); no thread is overtaken or starves. Of `partitioned-ticket` every 8th
-// waiter watches the same word. In `anderson` waiters are alone as long as 64 threads at most hold the lock or wait for
-// it; with more they share words, where Anderson's lock would break: his words are flags, ours have the number.
+// Guarantees: FIFO (doorway: the fetch-and-add); no thread is overtaken or starves. In `partitioned-ticket` every 8th
+// waiter watches the same word. In `anderson` each waiter has a word of its own as long as at most 64 threads hold the
+// lock or wait for it. With more threads waiters share words. Anderson's lock would fail then: his words are flags,
+// ours contain the number.
 // Cost: lock one fetch-and-add, unlock a store (spinning) or one exchange (parking).
 // Layout: ticket and the holder's number in 128 bytes, then Words words of 32 bits, each in 128 bytes: 1,152 bytes
 // (`partitioned-ticket`), 8,320 bytes (`anderson`).
 //
 //     grants[n % Words]     bits 31…1: n, the last number of that remainder that was served    bit 0: `asleep`
-//     numbers and marks as in ticket_words.hpp. In a lock of zeros number 0 is served.
+//     numbers and marks as in ticket_words.hpp. A zeroed lock serves number 0.
 //
-//     grants[n % Words]: n − Words -> n, by the unlock of n − 1. A sleeper sets the mark, that unlock clears it.
+//     grants[n % Words]: n − Words -> n, by the unlock of n − 1. A sleeper sets `asleep`, that unlock clears it.
 //
 // The front end is not that of ticket_words.hpp: the word that announces a number depends on the number, and the
 // holder's number is in a word of its own.
@@ -55,7 +56,7 @@ class basic_partitioned {
 
   bool try_lock() {
     const std::uint32_t next = ticket_.load(std::memory_order_relaxed);
-    // The argument of ticket_words.hpp: if ticket is still `next` at the compare-and-swap, the word still said `next`.
+    // As in ticket_words.hpp: if ticket is still `next` at the compare-and-swap, the grant word was still `next`, too.
     if (!ticket_words::try_lock(ticket_, grant_of(next))) return false;
     holder_.set(ticket_words::number(grant_of(next).load(std::memory_order_relaxed)));
     return true;
@@ -68,8 +69,8 @@ class basic_partitioned {
       grant.store(next, std::memory_order_release);  // (2) release: pairs with (1)
     } else {
       const wake_key key = P::key_of(grant);
-      // (2) release: pairs with (1), the load in lock(). All threads that sleep on this word are woken and the mark is
-      // cleared: those not yet served set it again.
+      // (2) release: pairs with (1), the load in lock(). The exchange clears the mark, and all threads that sleep on
+      // this word are woken. Those that are not served yet set the mark again.
       if (grant.exchange(next, std::memory_order_release) & ticket_words::asleep) [[unlikely]]
         P::wake(key, every_sleeper, all);
     }
@@ -78,7 +79,7 @@ class basic_partitioned {
   void count_from(std::uint32_t n) {
     const std::uint32_t next = n * ticket_words::one;
     ticket_.store(next, std::memory_order_relaxed);
-    // The words as they are when all before n have been served.
+    // Sets each grant word to the value that it has when all numbers before n have been served.
     for (std::uint32_t i = 0; i < Words; i++, n--)
       grant_of(n * ticket_words::one).store(n * ticket_words::one, std::memory_order_relaxed);
   }
@@ -103,7 +104,7 @@ class basic_partitioned {
   sector grants_[Words];
 };
 
-/// Eight words: the paper says "constant-length" and no number; chosen, not measured.
+/// Eight words, chosen and not measured: the paper says "constant-length" and names no number.
 template <platform P, class W>
 using partitioned_ticket = basic_partitioned<P, W, 8>;
 

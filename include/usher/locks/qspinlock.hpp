@@ -1,22 +1,23 @@
-// Qspinlock: the structure of the Linux kernel's spin lock. A test-and-set lock in the low bits of a word, the tail of
-// an MCS queue in the high ones: only the head of the queue wants the test-and-set lock, and leaves the queue once it
-// has it. The first thread that has to wait does so without the queue.
+// Qspinlock: the structure of the Linux kernel's spin lock. A test-and-set lock is in the low bits of a word, the tail
+// of an MCS queue in the high ones. Only the head of the queue competes for the test-and-set lock, and leaves the queue
+// once it has it. The first thread that has to wait sets a bit, `pending`, and does not enter the queue.
 //
-// Source: TWA (extended version), §4.9, describes it; written from that. The order of the steps is the kernel's.
+// Source: written from the description in TWA (extended version), §4.9. The order of the steps is the kernel's.
 // Guarantees: for threads that can have queue nodes FIFO; past its doorway no thread is overtaken or starves. The
 // doorway is the first of
 //   - the compare-and-swap that takes the free word,
 //   - the fetch-and-or that sets `pending` in a word that has neither `pending` nor a tail,
 //   - the compare-and-swap that makes the thread the tail.
 // The way to the doorway is not bounded: every change of the word makes the last of the three fail, and a thread may
-// starve before it. Each failure is another thread's progress. (The kernel exchanges the half of the word that is the
-// tail. Here a word is atomic, and no part of it.)
+// starve before it. Each failure means that another thread has made progress. (The kernel exchanges only the half of
+// the word that contains the tail. Here a part of a word cannot be accessed atomically.)
 // Cost: lock one compare-and-swap, unlock one fetch-and-and. (The kernel clears a byte by a store.) A node is needed
 // only while a thread is queued.
 // Layout: one 32-bit word.
 //
 //     tail      bits 31…9   the handle of the last node in the queue, 0 if there is none. Set by a thread that queues
-//                           up, cleared by the head if it is the last. Read by arrivals, which may not be pending then.
+//                           up, cleared by the head if it is the last. Read by arrivals: only if it is 0, one may be
+//                           pending.
 //     pending   bit 8       a thread outside the queue is next. Set and cleared by that thread. Read by the head, which
 //                           waits for it. With one waiter the lock needs no queue node.
 //     held      bit 0       set by the thread that takes the lock, cleared by unlock()
@@ -28,15 +29,17 @@
 //     0,0,0   free
 //     0,0,1   held, no thread waits
 //     0,1,1   held; one thread waits, the pending one
-//     0,1,0   the lock is the pending thread's to take
-//     n,0,1   held; the head of the queue waits until it is not
-//     n,0,0   the lock is the head's to take
+//     0,1,0   free; only the pending thread may take the lock
+//     n,0,1   held; the head of the queue waits until the lock is free
+//     n,0,0   free; only the head may take the lock
 //     n,1,1   held; the pending thread is next, then the head. Or a thread has set `pending` behind the queue and will
 //             take it back
-//     n,1,0   the lock is the pending thread's to take, and the head waits for that; or until `pending` is taken back
+//     n,1,0   free; only the pending thread may take the lock, and the head waits for that; or until `pending` is taken
+//             back
 //
 // The tail has 23 bits; the kernel's has two for the depth of nesting and the rest for the CPU. Handles that exist have
-// 20 (core/node.hpp). A thread that can have no node, or only one beyond 23 bits, takes the lock when it finds it free.
+// 20 (core/node.hpp). A thread that gets no node, or one whose handle needs more than 23 bits, does not queue: it
+// repeats try_lock().
 //
 // Transitions; * is any value, m and n are nodes. Each is one atomic operation on the word.
 //
@@ -44,22 +47,22 @@
 //     0,0,* -> 0,1,*    contend(): the first to wait     doorway; next is this thread, and it alone takes `pending` off
 //     *,1,0 -> *,0,1    that thread has the lock
 //     *,*,* -> m,*,*    queue_up(): m is the last        doorway; if the tail was 0, m is the head at once
-//     n,0,* -> n,1,*    contend(): set behind a queue that came after the look at the word: no doorway
+//     n,0,* -> n,1,*    contend(): a queue has formed since its first look at the word: no doorway
 //     n,1,* -> n,0,*    take_pending_back(); the thread queues up, behind those that have done so meanwhile
 //     n,0,0 -> n,0,1    enter_as_head(): another is behind
 //     m,0,0 -> 0,0,1    enter_as_head(): m, the last in the queue
 //     *,*,1 -> *,*,0    unlock()
 //
-// No thread barges in: only 0,0,0 can be taken by an arrival, and from a thread's doorway until it has the lock its
-// `pending` or its queue's tail is in the word. `pending` is one thread's at a time: a fetch-and-or that finds it set
-// changes nothing. Set behind a queue, it keeps the head waiting and so the tail in the word; so no other thread can
-// set it until it has been taken back.
+// No arrival overtakes: it can take only 0,0,0, and from a thread's doorway until it has the lock its `pending` or its
+// queue's tail is in the word. `pending` belongs to one thread at a time: a fetch-and-or that finds it set changes
+// nothing. While it is set behind a queue, the head waits and so the tail stays in the word; so no other thread can set
+// it until it has been taken back.
 //
-// In the kernel a thread that finds only `pending` waits a little for it to become `held`. That wait comes before
-// the doorway and would let later threads overtake it; it is left out.
+// In the kernel a thread that finds only `pending` waits briefly until the pending thread has taken the lock. That wait
+// comes before the doorway and would let later threads overtake the waiting one; it is left out.
 //
-// The enqueue is not that of mcs_queue.hpp: the tail is a field of the word, so it is a compare-and-swap. The link and
-// the wait are.
+// The arrival is a compare-and-swap, because the tail is a field of the word; the link and the wait are those of
+// mcs_queue.hpp.
 #pragma once
 
 #include "usher/core/hand_over.hpp"
@@ -105,7 +108,7 @@ class qspinlock {
   void unlock() {
     const wake_key key = P::key_of(word_);
     // *,*,1 -> *,*,0. (2) release: pairs with (1), the operations that find `held` clear, since every other change of
-    // the word is a read-modify-write, too. The mark is cleared and both threads that may sleep on the word are woken;
+    // the word is a read-modify-write, too. `asleep` is cleared and both threads that may sleep on the word are woken;
     // the one that still waits sets it again.
     const std::uint32_t old = word_.fetch_and(~(held | asleep), std::memory_order_release);
     if constexpr (W::parks) {
@@ -125,7 +128,8 @@ class qspinlock {
 
   /// `seen`: the word that made the first attempt fail.
   [[gnu::cold, gnu::noinline]] void contend(std::uint32_t seen) {
-    // If a thread is already pending or queued, `pending` would have to be taken back, and would delay the head.
+    // If a thread is already pending or queued, does not set `pending`: the bit would have to be taken back, and would
+    // delay the head.
     if ((seen & (pending | tail_mask)) == 0) {
       // (3) 0,0,* -> 0,1,*. Acquire, as (1): the lock may be free, and then wait_until_clear() has nothing to wait for.
       seen = word_.fetch_or(pending, std::memory_order_acquire);
@@ -133,7 +137,7 @@ class qspinlock {
         P::doorway(this);
         // This thread is next. No other thread takes `pending` off now.
         wait_until_clear(held);
-        // *,1,0 -> *,0,1. An addition, which leaves the mark: the head of the queue may have set it.
+        // *,1,0 -> *,0,1. An addition, which keeps `asleep`: the head of the queue may have set it.
         word_.fetch_add(held - pending, std::memory_order_relaxed);
         return;
       }
@@ -142,7 +146,7 @@ class qspinlock {
     queue_up(seen);
   }
 
-  /// `pending` has been set behind a queue, whose head may be asleep until it is clear.
+  /// Clears `pending`, which this thread has set behind a queue, and wakes the head, which may sleep until it is clear.
   void take_pending_back() {
     const std::uint32_t old = word_.fetch_and(~(pending | asleep), std::memory_order_relaxed);  // n,1,* -> n,0,*
     if constexpr (W::parks) {
@@ -173,7 +177,7 @@ class qspinlock {
     P::give_node(me);
   }
 
-  /// Takes the lock and leaves the queue. True if no thread was behind.
+  /// Takes the lock and leaves the queue. Returns true if no thread was behind.
   bool enter_as_head(node_handle me) {
     for (;;) {
       // Neither held nor pending: no other thread can take the lock now, and none sleeps on the word, for unlock() and
@@ -184,8 +188,8 @@ class qspinlock {
         word_.fetch_or(held, std::memory_order_acquire);
         return false;
       }
-      // m,0,0 -> 0,0,1. Fails if a thread has queued up, or has set `pending` and will take it back: each thread at
-      // most once before it waits behind this one.
+      // m,0,0 -> 0,0,1. Fails if a thread has queued up, or has set `pending` and will take it back. Each thread causes
+      // this at most once before it waits behind this one.
       if (word_.compare_exchange_strong(seen, held, std::memory_order_acquire, std::memory_order_relaxed)) return true;
       P::backoff(0);
     }

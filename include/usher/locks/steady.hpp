@@ -4,31 +4,32 @@
 // Source: LOITER (Dice, "Malthusian Locks", EuroSys 2017, appendix A.1), changed by rules of the mutexes that are in
 // wide use; docs/default-lock.md has the measurements that chose them. The differences from loiter.hpp:
 //
-//   hold times      A thread that came through the queue measures its hold. If holds are longer than a waiter would
-//                   poll (the holder sleeps, yields, faults or computes), arrivals go to sleep at once, as with the C
-//                   library.
-//   NUMA nodes      For short holds, arrivals from another NUMA node than home do not poll: each of their looks takes
+//   hold times      A thread that came through the queue measures its hold, the time for which it holds the lock. If
+//                   holds are longer than a waiter would poll (the holder sleeps, yields, faults or computes), arrivals
+//                   go to sleep at once, as with the C library.
+//   NUMA nodes      For short holds only arrivals from one NUMA node, home, poll: a look from elsewhere would take
 //                   the cache line from threads that could have used it several times. Home moves after 4 ms.
-//   one sleep       A thread in the queue sleeps; only a standby that asks polls.
+//   one sleep       A thread in the queue sleeps; only a standby that asks for the lock (next rule) polls.
 //   hand-off        A standby that has waited for 1 ms asks for the lock while it is awake, for 20 µs at a time. The
-//                   lock is handed to a sleeping standby only after 4 ms: no thread can use the lock while that one
+//                   lock is handed to a sleeping standby only after 4 ms: no thread can use the lock while the standby
 //                   wakes up.
-//   naps            A standby that was woken and finds the lock taken again sleeps for 50 µs, asleep unset. A wake-up
-//                   at each unlock would cost the running threads more than it gains. No naps where the kernel ends
-//                   them late (timer slack).
-//   looks           A pause is 16 times as long as the look; for brief holds at least 1.5 times the pause before.
+//   naps            A standby that was woken and finds the lock taken again sleeps for 50 µs with the bit asleep clear,
+//                   so that no unlock wakes it. A wake-up at each unlock would cost the running threads more than it
+//                   gains. No naps where the kernel ends short sleeps late (timer slack).
+//   pauses          The pause after an attempt is about 16 times as long as the attempt; for brief holds it is at least
+//                   1.5 times the pause before.
 //
 // Guarantees: not FIFO; arriving threads may overtake waiters. An unlock that leaves the lock free wakes the standby,
 // or the standby looks by itself after its nap. No thread starves: a thread polls for a limited time, then joins the
 // queue (doorway: the exchange of its tail). The head of the queue, the standby, has the lock after at most 4 ms, two
 // holds and two wake-ups, if no thread waits with a deadline, none with a real-time priority, and no condition variable
-// has requeued threads (up to seven of these may get it first). These, and the wake-up that made it standby, are one
-// turn, and the thread's timer slack comes on top. A thread with n before it waits for at most n + 1 turns; with two
-// NUMA nodes a turn and 4 ms more, while the other is home; with N > 2, N · (n + 1) times a turn and 4 ms: a node that
-// becomes home stays home for so long, and at least its first waiter is served.
-// Cost: lock and unlock one compare-and-swap each; a thread that came through the queue pays for it.
-// Layout: outer word · tail of the queue · memory: 12 bytes. A pthread mutex has the outer word at its beginning and
-// the other two farther behind (spread).
+// has requeued threads (up to seven of these may get it first). That time, the wake-up that made the thread the
+// standby, and its timer slack are called a turn. A thread with n threads before it waits for at most n + 1 turns; with
+// two NUMA nodes for a turn and 4 ms more, while the other node is home; with N > 2 NUMA nodes for N · (n + 1) times a
+// turn and 4 ms: a node that becomes home stays home for so long, and at least its first waiter is served.
+// Cost: lock and unlock one compare-and-swap each; a thread that came through the queue pays for the queue, too.
+// Layout: outer word · tail of the queue · memory: 12 bytes. In a pthread mutex the outer word is at the beginning and
+// the other two are farther behind (spread).
 //
 //     outer word, the bits in the order in which they are written below:
 //
@@ -42,8 +43,9 @@
 //                        may not look at the lock once it is free: the operation that frees the lock returns whether to
 //                        wake. Not set during a nap.
 //     impatient  bit 3   the next unlock is to hand the lock over. Set by the standby: while it asks, awake, or for
-//                        good once it is due. Read and cleared by the unlock that hands over; cleared by the standby if
-//                        it has asked in vain. The bound on its wait rests on this bit.
+//                        good once it is due (parking: after 4 ms). Read and cleared by the unlock that hands over;
+//                        cleared by the standby if no unlock came while it asked. The bound on the standby's wait
+//                        rests on it.
 //     handed     bit 4   the lock has been handed to the standby. Set by the unlock, read and cleared by the standby,
 //                        which otherwise could not tell its own lock from one that another thread holds.
 //     bits 8–31          the node of the urgent waiter that came last, 0: none. core/urgent_waiters.hpp.
@@ -58,9 +60,9 @@
 //     1,0,1,1,0   the same; the standby is due and sleeps, or asks after its timer woke it. The next unlock hands the
 //                 lock to it.
 //     1,1,0,0,0   held by the thread that was the standby. All others in the queue wait for their nodes to be granted.
-//     1,1,*,*,0   the same with a mark: the unlock has set the tail to empty, but not yet freed the outer word. A
-//                 thread that has arrived in between is the standby already, and set the mark.
-//     1,0,*,*,1   handed to the standby, which has not taken note yet. A mark may have been set since.
+//     1,1,*,*,0   the same with a or m set: the unlock has set the tail to empty, but not yet freed the outer word. A
+//                 thread that has arrived in between is the standby already, and set the bit.
+//     1,0,*,*,1   handed to the standby, which has not seen it yet. It may have set a or m since.
 //
 //     Urgent waiters exist only while held is 1. "The next unlock" is the next that does not hand the lock to an urgent
 //     waiter. Other combinations do not occur.
@@ -72,7 +74,7 @@
 //     0,0,*,*,0 -> 1,1,0,0,0    stand_by()
 //     h,i,a,m,d -> h,i,1,m,d    stand_by(), before it sleeps
 //     h,i,a,m,d -> h,i,a,1,d    ask(): for 20 µs, from 1 ms on
-//     h,i,a,1,d -> h,i,a,0,d    stand_by(), if it has asked in vain
+//     h,i,a,1,d -> h,i,a,0,d    stand_by(), if no unlock came while it asked
 //     h,i,a,m,d -> h,i,1,1,d    stand_by(), before it sleeps, from 4 ms on
 //     1,0,*,*,1 -> 1,1,0,0,0    stand_by()
 //     1,0,0,0,0 -> 0,0,0,0,0    unlock()
@@ -81,8 +83,8 @@
 //     1,*,a,m,0 -> 1,0,a,m,0    take_urgent(), by release(): the lock is that urgent waiter's, and the standby sleeps
 //                               on
 //
-// The standby alone sets the marks, asleep and impatient, by fetch_or: a compare-and-swap could fail for ever. So a
-// mark may be set in a word that has just become free: hence the standby looks at the word again before it sleeps.
+// Only the standby sets the marks, asleep and impatient, by fetch_or: a compare-and-swap could fail for ever. So a mark
+// may be set in a word that has just become free: hence the standby looks at the word again before it sleeps.
 //
 //     memory   bits 0–3     the class of the hold times: a power of two. Moved by one towards each hold that is
 //                           measured; read by arrivals
@@ -90,21 +92,20 @@
 //              bits 8–31    the node of the last holder from the queue. Read by the unlock that clears `inner`
 //              Written by holders that came through the queue, so by one thread at a time.
 //
-// The queue is MCS's, and its nodes are culled as MCSCRN culls: numa_queue.hpp. The state of the queue as a whole goes
-// from holder to holder in their nodes, so that the lock has no word for it:
+// The queue is that of MCS, and unlock takes remote threads out of it as in MCSCRN: numa_queue.hpp. Each holder passes
+// the state of the queue on to the next in the nodes, so that the lock has no word for it:
 //
 //     node.older   home and the remote threads           written before the grant; the first of a queue writes its own
 //     node.mark    when home last moved, in 1.024 µs  likewise. Before the grant it is the thread's NUMA node, which
-//                                                        the granter has read
+//                                                        the granting thread has read
 //     node.newer   when the hold began, in ns            written and read by the holder
 //
 // A holder that came through the queue leaves it first (finds its successor or frees the queue), then frees the outer
 // word, and only then grants its successor's node, which makes that thread the standby: no wake-up happens inside the
 // critical section.
 //
-// To read the lock by itself, take remote_threads (numa_queue.hpp) for an empty list and wait_by_priority()
-// (urgent_waiters.hpp) for a function that is never called: so it is on a machine with one NUMA node, without real-time
-// threads.
+// For a first reading, assume that remote_threads (numa_queue.hpp) is an empty list and that wait_by_priority()
+// (urgent_waiters.hpp) is never called. That is the case with one NUMA node and without real-time threads.
 #pragma once
 
 #include <algorithm>
@@ -121,7 +122,7 @@
 
 namespace usher::inline v1 {
 
-/// `Gap` bytes after the first word are not the lock's.
+/// The `Gap` bytes after the first word do not belong to the lock.
 template <platform_with_priorities P, class W, std::size_t Gap>
 class basic_steady : private urgent_waiters<P, W> {
   using urgency = urgent_waiters<P, W>;
@@ -139,7 +140,7 @@ class basic_steady : private urgent_waiters<P, W> {
       .words = 3,
   };
 
-  /// The same with a gap: for a mutex that has other words beside the first.
+  /// The same lock with a gap of `Bytes` bytes after its first word, for a mutex that has other words there.
   template <std::size_t Bytes>
   using spread = basic_steady<P, W, Bytes>;
 
@@ -163,15 +164,15 @@ class basic_steady : private urgent_waiters<P, W> {
   void unlock() {
     std::uint32_t seen = held;
     // 1,0,0,0,0 -> 0,0,0,0,0. (2) release: pairs with (1), the operations by which a thread finds the lock free: in
-    // lock(), try_lock(), take(), stand_by() and wait_by_priority(). If it succeeds, the standby did not sleep with a
-    // mark.
+    // lock(), try_lock(), take(), stand_by() and wait_by_priority(). If it succeeds, asleep was 0: no thread must be
+    // woken.
     if (!outer_.compare_exchange_strong(seen, 0, std::memory_order_release, std::memory_order_relaxed)) [[unlikely]]
       unlock_contended(seen);
   }
 
-  /// Asked by the holder: whether it is certain that another thread will have the lock after it. A thread in the queue
-  /// stays there until it has had the lock, and only a holder that came through the queue resets the tail; so the
-  /// tail's present value still holds at the unlock. An urgent waiter stays, too.
+  /// Called by the holder. Returns whether another thread is certain to get the lock next. A thread in the queue stays
+  /// there until it has had the lock, and only a holder that came through the queue resets the tail; so the tail's
+  /// present value still holds at the unlock. An urgent waiter stays, too.
   bool has_certain_successor() const {
     if constexpr (ranks)
       if (urgent_wait()) return true;
@@ -182,15 +183,15 @@ class basic_steady : private urgent_waiters<P, W> {
     return last != mine || !queue_of(mine).empty();
   }
 
-  /// Asked by the holder: whether waiters depend on this unlock. True if it will hand the lock to a standby that has
-  /// waited for long; or will leave the queue and make the next thread there the standby, whose time to become due
-  /// begins then. Holders that hand the lock to each other without this unlock (requeued waiters) must stop soon.
+  /// Called by the holder. Returns whether waiters depend on its unlock, because that will hand the lock to a standby
+  /// that has waited for long, or make the next thread in the queue the standby, whose time to become due begins then.
+  /// Holders that hand the lock to each other without this unlock (requeued waiters) must stop soon.
   bool unlock_is_due() const {
     const std::uint32_t seen = outer_.load(std::memory_order_relaxed);
     return (seen & impatient) != 0 || ((seen & inner) != 0 && has_certain_successor());
   }
 
-  /// Asked by the holder: whether this unlock will hand the lock to a thread with a real-time priority.
+  /// Called by the holder. Returns whether its unlock will hand the lock to a thread with a real-time priority.
   bool urgent_wait() const
     requires ranks
   {
@@ -206,11 +207,11 @@ class basic_steady : private urgent_waiters<P, W> {
   static constexpr std::uint64_t ask_after = 1000000, ask_for = 20000, nap_for = 50000, hand_off_after = 4000000;
   static constexpr std::uint32_t home_period = 4000000 >> 10;  // in 1.024 µs
 
-  /// Whether the standby may have the lock. Asked by the standby alone: so `handed` means that the lock is its own.
+  /// Whether the standby has or may take the lock. Only the standby calls it, so `handed` means: handed to the caller.
   static constexpr bool may_enter(std::uint32_t w) { return is_free(w) || (w & handed) != 0; }
 
-  /// Takes the lock that was seen free: 0,0,a,m,0 -> 1,0,a,m,0. Not repeated: a free word changes only if another
-  /// thread takes the lock, or by the standby's marks.
+  /// Tries once to take the lock, which was free when its word was `seen`: 0,0,a,m,0 -> 1,0,a,m,0. Not repeated: a free
+  /// word changes only if another thread takes the lock, or by the standby's marks.
   bool take(std::uint32_t seen) {
     return outer_.compare_exchange_strong(seen, seen | held, std::memory_order_acquire,
                                           std::memory_order_relaxed);  // (1)
@@ -234,7 +235,7 @@ class basic_steady : private urgent_waiters<P, W> {
 
   // ---- polling ------------------------------------------------------------------------------------------------
 
-  // Class c of holds: 64·2^(c−1) ns and above, below twice that; class 0 below 64 ns.
+  // A hold is in class c if it lasts 64·2^(c−1) ns or longer, but less than twice that; in class 0 below 64 ns.
   static constexpr std::uint32_t class_bits = 4, longest = (1u << class_bits) - 1;
   static constexpr std::uint32_t home_bits = 4, homes = (1u << home_bits) - 1;  // machines with more nodes are folded
   static constexpr std::uint32_t brief = 4;                                     // below class 4, 512 ns: chosen
@@ -248,8 +249,8 @@ class basic_steady : private urgent_waiters<P, W> {
   static constexpr std::uint32_t home_in(std::uint32_t memory) { return memory >> class_bits & homes; }
   node_handle last_node() const { return memory_.load(std::memory_order_relaxed) >> (class_bits + home_bits); }
 
-  /// Whether an arrival is likely to have the lock before it would sleep, and not at the expense of others. Holds that
-  /// have not been measured yet count as short.
+  /// Whether an arrival is likely to get the lock before it would go to sleep, and without harm to other threads. Holds
+  /// that have not been measured yet count as short.
   bool polling_pays() const {
     if constexpr (!W::parks) return true;
     const std::uint32_t seen = memory_.load(std::memory_order_relaxed), holds = class_in(seen);
@@ -258,9 +259,9 @@ class basic_steady : private urgent_waiters<P, W> {
     return holds >= brief || (P::numa_node() & homes) == home_in(seen);
   }
 
-  /// Bounded polling of the word. An attempt is one try_lock(); the pause after it is 8 to 24 times as long, at random.
-  /// An attempt takes long if the line is far away or wanted by many; then attempts must be rare, since each delays the
-  /// holder as well.
+  /// Polls the word for a limited time. Returns true if it has taken the lock. An attempt is one try_lock(); the pause
+  /// after it is 8 to 24 times as long, at random. An attempt takes long if the line is far away or contended; then
+  /// attempts must be rare, since each delays the holder as well.
   bool poll() {
     const std::uint64_t spin_budget = W::parks ? W::spin_budget() : P::limits().spin;
     const bool of_brief = class_in(memory_.load(std::memory_order_relaxed)) < brief;
@@ -278,7 +279,7 @@ class basic_steady : private urgent_waiters<P, W> {
 
   // ---- the queue ----------------------------------------------------------------------------------------------
 
-  /// The word in which the holder's node has home and the remote threads.
+  /// Accesses the word of the holder's node in which home and the remote threads are.
   struct older_of {
     node_handle h;
     std::uint32_t get() const { return P::node(h).older.get(); }
@@ -288,7 +289,7 @@ class basic_steady : private urgent_waiters<P, W> {
   static queue queue_of(node_handle holder) { return queue(older_of{holder}); }
   static constexpr std::uint32_t microseconds(std::uint64_t ns) { return std::uint32_t(ns >> 10); }
 
-  /// A thread in the queue does not poll: it has polled, or polling does not pay.
+  /// The way of waiting in the queue: park at once. The thread has polled before, or polling does not pay.
   using in_queue = std::conditional_t<W::parks, waiting<P, waiting_kind::park>, W>;
 
   void enter_queue(node_handle mine) {
@@ -300,14 +301,13 @@ class basic_steady : private urgent_waiters<P, W> {
     P::node(mine).mark.store(microseconds(P::now()), std::memory_order_relaxed);
   }
 
-  /// The head of the queue, the standby, waits for the lock. Threads that are awake can use the lock sooner, so if
-  /// W::parks it sleeps, until it has waited for long.
+  /// Called by the head of the queue, the standby. Waits until it has the lock. Threads that are awake can use the lock
+  /// sooner, so if W::parks it sleeps; it asks for the lock only after it has waited for ask_after.
   void stand_by() {
     const std::uint64_t since = P::now();
     bool may_ask = false, late = false;  // true once it has slept with a mark: it may ask once, and nap once
     for (;;) {
-      // The inner bit says nothing here: the last holder may have freed the queue and not yet the outer word
-      // (1,1,*,*,0).
+      // `inner` is not checked: the last holder may have freed the queue and not yet the outer word (1,1,*,*,0).
       std::uint32_t w = outer_.load(std::memory_order_acquire);  // (1)
       const std::uint64_t waited = P::now() - since;
       const bool is_due = waited >= hand_off_after || (!W::parks && waited >= ask_after);
@@ -348,7 +348,7 @@ class basic_steady : private urgent_waiters<P, W> {
     }
   }
 
-  /// False where the platform knows that short sleeps end late: the lock could be free all that time.
+  /// Returns false if the platform knows that short sleeps end late: meanwhile the lock could be free and unused.
   static bool may_nap() {
     if constexpr (requires { P::naps_end_in_time(); })
       return P::naps_end_in_time();
@@ -356,14 +356,15 @@ class basic_steady : private urgent_waiters<P, W> {
       return true;
   }
 
-  /// For a while the standby, awake, wants the next unlock to hand the lock over. stand_by() clears the mark again.
+  /// Asks for the lock: sets `impatient`, so that the next unlock hands the lock over, and polls for ask_for
+  /// nanoseconds. If no unlock has come, stand_by() clears the bit again.
   void ask() {
     outer_.fetch_or(impatient, std::memory_order_relaxed);  // h,i,a,m,d -> h,i,a,1,d
     P::await(outer_, may_enter, std::memory_order_relaxed, pacing::polling.within(ask_for));
   }
 
-  /// Waits until the word differs from `seen` (parking) or the standby may have the lock (spinning); for at most `ns`,
-  /// 0: without a limit.
+  /// Waits until the word differs from `seen` (parking) or the standby may have the lock (spinning); for at most `ns`
+  /// nanoseconds, or without a limit if `ns` is 0.
   void wait_for_outer(std::uint32_t seen, std::uint64_t ns) {
     if constexpr (W::parks)
       ns != 0 ? P::park_for(outer_, seen, every_sleeper, ns) : P::park(outer_, seen, every_sleeper);
@@ -382,14 +383,16 @@ class basic_steady : private urgent_waiters<P, W> {
     P::node(mine).newer.set(std::uint32_t(P::now()));
   }
 
-  /// Moves the class one step towards that of this hold. So it converges to the class of the median.
+  /// Moves the stored class by one towards the class of this hold, so that it converges to the class of the median
+  /// hold.
   void measure_hold(node_handle mine, std::uint64_t now) {
     const std::uint32_t its = class_of(std::uint32_t(now) - P::node(mine).newer.get());
     const std::uint32_t seen = memory_.load(std::memory_order_relaxed);
     if (its != class_in(seen)) memory_.store(its > class_in(seen) ? seen + 1 : seen - 1, std::memory_order_relaxed);
   }
 
-  /// The node of the successor, with the queue's state in it; or no_node, and the queue is free.
+  /// Leaves the queue. Returns the successor's node, to which it has copied the queue's state, or no_node if the queue
+  /// is empty now.
   node_handle leave_queue(node_handle mine, std::uint64_t now) {
     queue q = queue_of(mine);
     const std::uint32_t home = q.home(), since = P::node(mine).mark.load(std::memory_order_relaxed);
@@ -421,8 +424,9 @@ class basic_steady : private urgent_waiters<P, W> {
     if (next != no_node) grant<P, in_queue>(next);
   }
 
-  /// Frees the outer word or hands the lock over. Returns the word as it was: whether to wake the standby. 0 if an
-  /// urgent waiter was chosen, whose node the caller grants: then the standby sleeps on.
+  /// Frees the outer word or hands the lock over. Returns the old word, whose `asleep` says whether to wake the
+  /// standby. If an urgent waiter gets the lock, sets `chosen` to its node, which the caller grants, and returns 0: the
+  /// standby sleeps on.
   std::uint32_t release(std::uint32_t seen, [[maybe_unused]] node_handle& chosen) {
     for (;; P::backoff(0)) {
       if constexpr (ranks)

@@ -41,7 +41,7 @@ class tas {
       word_.store(three_state::free, std::memory_order_release);
   }
 
-  /// Waits in this lock's manner, but not much longer than so many nanoseconds: true if the lock is the caller's.
+  /// Waits as lock() does, but not much longer than `ns` nanoseconds. Returns whether it has taken the lock.
   bool lock_for(std::uint64_t ns) {
     const std::uint64_t spin_budget = W::spin_budget();
     for (const std::uint64_t since = P::now(); P::now() - since < (spin_budget < ns ? spin_budget : ns); P::backoff(0))

@@ -2,7 +2,7 @@
 // looks once more before it tries. Most of the waiters that saw the release then find the lock taken, and have not
 // written to the word.
 //
-// Source: Anderson (1990) as Malthusian Locks, appendix A.1 quotes it, where it is said to be useful together with
+// Source: Anderson (1990), quoted in Malthusian Locks, appendix A.1, which says that the delay is useful together with
 // MWAIT.
 // Guarantees: mutual exclusion; no order, no bound on bypass; a waiter may starve.
 // Cost: lock one read-modify-write; unlock a store (spinning) or one read-modify-write (parking).
@@ -47,8 +47,8 @@ class tas_delay {
   auto uncontended() { return uncontended_word{word_, three_state::held}; }
 
  private:
-  // Chosen, not measured: about the time in which a release reaches all waiters; and how many attempts at a free lock a
-  // waiter loses before it sleeps, if it may.
+  // Chosen, not measured. longest_delay: about the time in which a release reaches all waiters. attempts: how many
+  // attempts at a free lock a waiter may lose before it sleeps (parking).
   static constexpr std::uint32_t longest_delay = 256;  // ns
   static constexpr unsigned attempts = 16;
 

@@ -1,10 +1,10 @@
-// 3-Stage: a lock made of three, taken one after the other, so that of many waiters one is at the last and one at the
-// second. All others wait at the first, and a waiter pays for its release, not the owner.
+// 3-Stage: a lock made of three, A, B and C, which a thread takes one after the other. Of many waiters one is at C, one
+// at B, and all others at A. A waiter releases A, with its many waiters; the owner releases only C.
 //
 // Source: TWA (extended version), §6, 3-Stage; with TryFirst also its last paragraph: a thread that finds C free takes
 // it.
-// Guarantees: without TryFirst: FIFO (doorway: A's fetch-and-add); no thread is overtaken or starves. With: no order,
-// no bound on bypass; the one thread at C may starve.
+// Guarantees: without TryFirst: FIFO (doorway: A's fetch-and-add); no thread is overtaken or starves. With TryFirst: no
+// order, no bound on bypass; the one thread at C may starve.
 // Cost without contention: A's (ticket.hpp); with TryFirst one compare-and-swap, and nothing of A. Release of C a
 // store (spinning) or an exchange (parking).
 // Layout: A (ticket and grant) · B · C: four 32-bit words, 16 bytes.
@@ -62,7 +62,7 @@ class basic_three_stage {
     if constexpr (TryFirst) {
       return take(c_);
     } else {
-      // Looks first: threads that arrive during an attempt have to wait for it.
+      // Looks before it takes A, because threads that arrive during an attempt have to wait for its end.
       if (held(b_) || held(c_) || !a_.try_lock()) return false;
       const bool second = !held(b_);
       if (second) hold(b_);
@@ -85,7 +85,7 @@ class basic_three_stage {
 
   // (1) acquire: pairs with (2), the write in release().
   static bool held(const word& w) { return w.load(std::memory_order_acquire) != free; }
-  /// Relaxed: the next thread that looks has A or B from this one.
+  /// Relaxed: the next thread that looks at the word gets A or B from this one first.
   static void hold(word& w) { w.store(taken, std::memory_order_relaxed); }
 
   static bool take(word& w) {
@@ -99,7 +99,7 @@ class basic_three_stage {
     } else {
       const wake_key key = P::key_of(w);
       // (2) release: pairs with (1), the load in held() or the compare-and-swap in take(). The old value says whether
-      // to wake; the lock is not looked at again.
+      // to wake, so the lock is not accessed again.
       if (w.exchange(free, std::memory_order_release) == slept_on) [[unlikely]]
         P::wake(key, every_sleeper, 1);
     }

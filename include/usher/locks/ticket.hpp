@@ -10,16 +10,16 @@
 //     unlock()     grant: n -> n + 1
 //     try_lock()   ticket: n -> n + 1, only if grant is n
 //
-// Parking: a sleeper waits on grant with the futex mask bit of its number, so that an unlock wakes the next in line
-// alone (threads whose numbers are 32 apart share a bit: those wake in vain). The mark `asleep` stays set while threads
-// wait; a holder without waiters clears it.
+// Parking: a sleeper waits on grant with the futex mask bit of its number, so that an unlock wakes only the next in
+// line (and in vain threads whose numbers are a multiple of 32 behind, which share the bit). The mark `asleep` stays
+// set while threads wait; a holder without waiters clears it.
 #pragma once
 
 #include "usher/core/ticket_words.hpp"
 
 namespace usher::inline v1 {
 
-/// Without the hooks doorway() and admitted(): a part of other locks.
+/// The ticket lock without the hooks doorway() and admitted(), for use as a part of other locks.
 template <platform P, class W>
 class ticket_core : public ticket_words::front_end<P> {
   using base = ticket_words::front_end<P>;
@@ -39,14 +39,14 @@ class ticket_core : public ticket_words::front_end<P> {
       if (g & ticket_words::asleep) [[unlikely]]
         ticket_words::unmark(ticket_, grant_, ticket_words::number(g) + ticket_words::one);
       const wake_key key = P::key_of(grant_);
-      // (2) release: pairs with (1), the load in served(). The old value says whether to wake; the lock is not looked
-      // at again.
+      // (2) release: pairs with (1), the load in served(). The old value says whether to wake, so the lock is not
+      // accessed again.
       if (grant_.fetch_add(ticket_words::one, std::memory_order_release) & ticket_words::asleep) [[unlikely]]
         P::wake(key, ticket_words::mask_of(ticket_words::number(g) + ticket_words::one), all);
     }
   }
 
-  /// Asked by the holder. False only if another thread is certain to get the lock after it.
+  /// Called by the holder. Returns false only if another thread is certain to get the lock next.
   bool has_no_successor() const { return ticket_.load(std::memory_order_relaxed) == base::following(); }
 
  protected:

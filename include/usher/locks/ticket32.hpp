@@ -1,10 +1,10 @@
 // A ticket lock in 32 bits: ticket and grant are fields of one word, as the papers have it in the Linux kernel.
 //
 // Source: TWA (extended version), §4.9; Listing 1, lines 7–16.
-// Guarantees: FIFO (doorway: the fetch-and-add); no thread is overtaken or starves; as long as fewer than 2^16
-// threads wait (spinning) or 2^15 (parking).
-// Cost: lock one fetch-and-add, which also says whether the lock was free; unlock one fetch-and-add: neighbouring
-// fields of one word can't be stored to by themselves here. While a waiter sleeps, unlock is a compare-and-swap.
+// Guarantees: FIFO (doorway: the fetch-and-add); no thread is overtaken or starves. This holds as long as fewer than
+// 2^16 threads wait (spinning) or 2^15 (parking).
+// Cost: lock one fetch-and-add, which also says whether the lock was free; unlock one fetch-and-add, because a store
+// cannot change one field of the word alone. While a waiter sleeps, unlock is a compare-and-swap.
 // Layout: one 32-bit word.
 //
 //                 ticket         asleep     grant
@@ -23,8 +23,8 @@
 //     m,a,n -> m,a,n+1      unlock()
 //     n+1,1,n -> n+1,0,n+1  unlock(), without waiters
 //
-// Numbers wrap. A carry out of ticket leaves the word; a carry out of grant would go into its neighbour, so the holder,
-// which alone advances grant, subtracts the field's maximum instead of adding one to it.
+// Numbers wrap. A carry out of ticket leaves the word. A carry out of grant would change the field above it, so when
+// grant is at its maximum, the holder, which alone advances grant, subtracts that maximum instead of adding one.
 //
 // The front end is not that of ticket_words.hpp: one operation takes the number and reads grant.
 #pragma once
@@ -56,14 +56,14 @@ struct ticket32_word {
     return (mine - grant(w)) & (numbers - 1);
   }
   static constexpr std::uint32_t after(std::uint32_t number, std::uint32_t n) { return (number + n) & (numbers - 1); }
-  /// The number that the holder adds to the word, so that the next number is granted, and no carry leaves the field.
+  /// Returns the number that the holder adds to the word to grant the next number without a carry out of the field.
   static constexpr std::uint32_t grant_step(std::uint32_t w) { return grant(w) == numbers - 1 ? 1 - numbers : 1; }
 
   template <class Word>
   static bool try_lock(Word& word) {
     std::uint32_t w = word.load(std::memory_order_relaxed);
-    // Acquire: pairs with (2), the operation that advances grant. The whole state is in one word, so a change of it
-    // makes this fail.
+    // Acquire: pairs with (2), the operation that advances grant. The whole state is in one word, so the
+    // compare-and-swap fails after any change.
     return ticket(w) == grant(w) &&
            word.compare_exchange_strong(w, w + ticket_one, std::memory_order_acquire, std::memory_order_relaxed);
   }
@@ -77,8 +77,8 @@ struct ticket32_word {
       for (;;) {
         std::uint32_t w = word.load(std::memory_order_acquire);
         if (served(w)) return;
-        // m,0,n -> m,1,n. While this thread waits, an unlock that clears the mark also wakes it: ticket says that it
-        // waits.
+        // m,0,n -> m,1,n. An unlock clears the mark only if ticket says that it leaves no waiter. So if this thread
+        // waits, an unlock that clears the mark also wakes it.
         if ((w & asleep) == 0 &&
             !word.compare_exchange_strong(w, w | asleep, std::memory_order_relaxed, std::memory_order_relaxed)) {
           P::backoff(0);
@@ -137,14 +137,14 @@ class ticket32 {
  private:
   using fields = ticket32_word<W>;
 
-  /// Numbers that are 32 apart share a bit: those threads wake in vain.
+  /// Threads whose numbers are 32 apart share a bit, so that some wake in vain.
   static constexpr std::uint32_t mask_of(std::uint32_t number) { return 1u << number % 32; }
 
   [[gnu::cold, gnu::noinline]] void wait(std::uint32_t mine) {
     fields::template wait_until<P>(word_, mine, mask_of(mine));
   }
 
-  /// The mark stays while threads wait. The compare-and-swap of the whole word fails if one has arrived.
+  /// Clears the mark unless threads still wait. The compare-and-swap of the whole word fails if a thread has arrived.
   [[gnu::cold, gnu::noinline]] void unlock_asleep(std::uint32_t seen, wake_key key) {
     for (;;) {
       std::uint32_t next = seen + fields::grant_step(seen);

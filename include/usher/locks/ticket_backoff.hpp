@@ -1,9 +1,9 @@
 // A ticket lock with proportional back-off: a waiter looks at grant, and looks again only after a time in proportion to
-// the number of threads ahead of it. Fewer looks, but every waiter still looks at one word.
+// the number of threads ahead of it. Waiters look less often, but all of them still look at one word.
 //
 // Source: Mellor-Crummey & Scott (TOCS 1991) as TWA (extended version), §3, describes it.
-// Guarantees: the ticket lock's: FIFO (doorway: the fetch-and-add); no thread is overtaken or starves. A thread may
-// notice its turn late: it is handed the lock while it backs off.
+// Guarantees: the ticket lock's: FIFO (doorway: the fetch-and-add); no thread is overtaken or starves. A thread that
+// gets the lock during its back-off notices this only at the end of the pause.
 // Cost: lock one fetch-and-add, unlock a store (spinning) or one fetch-and-add (parking).
 // Layout: two 32-bit words in one line, ticket_words.hpp.
 #pragma once
@@ -40,8 +40,8 @@ class ticket_backoff : ticket_core<P, W> {
   using base::unlock;
 
  private:
-  /// The paper: "platform- and load-dependent, and requires tuning". About a hand-over and a short critical section;
-  /// chosen, not measured.
+  /// a_thread is the pause for each thread ahead. The paper: "platform- and load-dependent, and requires tuning". Here
+  /// it is about a hand-over and a short critical section; chosen, not measured.
   static constexpr std::uint32_t a_thread = 128, longest = 1000000;  // ns
 
   [[gnu::cold, gnu::noinline]] void stay_away(std::uint32_t mine) {

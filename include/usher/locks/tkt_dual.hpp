@@ -15,11 +15,11 @@
 //     lock()     ticket: n -> n + 1; far: waits until entered is n; near: until grant is n; entered: n -> n + 1
 //     unlock()   grant: n -> n + 1
 //
-// In the paper the unlock advances grant and then the second word, after it has given the lock away: the next
-// owner may have unmapped it. In the other order, the word that many threads watch would be written before
-// the one that hands over. So here the new owner writes it, at the beginning of its critical section: the hand-over
-// remains one store to a word that one thread watches, and the wider word is written while the lock is held anyway.
-// Every owner writes it, since it cannot know whether another thread has drawn a number.
+// In the paper, unlock first advances grant, which hands the lock over, and then writes the second word, although the
+// next owner may have unmapped the lock by then. In the other order, the write to the word that many threads watch
+// would delay the hand-over. So here the new owner writes that word, `entered`, at the beginning of its critical
+// section: the hand-over remains one store to a word that one thread watches. Every owner writes it, since it cannot
+// know whether another thread has drawn a number.
 //
 // The front end is not that of ticket_words.hpp: each word has a sector of its own.
 #pragma once
@@ -81,7 +81,7 @@ class tkt_dual {
     typename P::template atomic<std::uint32_t> word;
   };
 
-  /// Brings the thread after the next near. Relaxed: only grant gives the lock away.
+  /// Tells the thread with the next number to watch grant. Relaxed: only grant hands the lock over.
   void enter(std::uint32_t mine) {
     if constexpr (!W::parks) {
       entered_.word.store(mine + ticket_words::one, std::memory_order_relaxed);
@@ -92,7 +92,7 @@ class tkt_dual {
     }
   }
 
-  /// Sleepers each have the futex bit of their number, as in a ticket lock.
+  /// Each sleeper has the futex mask bit of its number, as in ticket.hpp.
   [[gnu::cold, gnu::noinline]] void wake_next(std::uint32_t next) {
     P::wake(P::key_of(entered_.word), ticket_words::mask_of(next), all);
     ticket_words::unmark(ticket_.word, entered_.word, next);

@@ -37,7 +37,7 @@ class ttas {
       word_.store(three_state::free, std::memory_order_release);
   }
 
-  /// Waits in this lock's manner, but not much longer than so many nanoseconds: true if the lock is the caller's.
+  /// Waits as lock() does, but not much longer than `ns` nanoseconds. Returns whether it has taken the lock.
   bool lock_for(std::uint64_t ns) {
     if constexpr (W::parks) {
       return stay_awake() || three_state::park_until_locked_for<P>(word_, ns);
@@ -54,7 +54,7 @@ class ttas {
   auto uncontended() { return uncontended_word{word_, three_state::held}; }
 
  private:
-  // Back-off window in ns: from about one miss to about a few critical sections; chosen, not measured.
+  // Back-off window in ns: from about one cache miss to about a few critical sections; chosen, not measured.
   static constexpr std::uint32_t first_window = 64, last_window = 4096;
 
   static constexpr bool is_free(std::uint32_t w) { return w == three_state::free; }

@@ -1,4 +1,4 @@
-// TWA: a ticket lock in which only the next in line watches grant. Those further away watch a slot of a waiting array
+// TWA: a ticket lock in which only the next in line watches grant. Waiters further away watch a slot of a waiting array
 // that all locks of the process share, so that a hand-over disturbs one cache and not all.
 //
 // Source: Dice & Kogan, "TWA – Ticket Locks Augmented with a Waiting Array" (Euro-Par 2019), Listing 1, lines 20–71.
@@ -7,7 +7,8 @@
 // Unlock, parking: one exchange, then a look at the array, and a compare-and-swap on it if a waiter watches there.
 // Layout: two 32-bit words in one line, ticket_words.hpp. The array: waiting_array.hpp.
 //
-// Where a waiter stands, by its distance: the number of unlocks until it is served. T is the LongTermThreshold, 1.
+// A waiter's distance is the number of unlocks until it is served. The distance decides which word the waiter watches.
+// T is the LongTermThreshold, 1.
 //
 //     distance   the thread      watches     until
 //     0          has the lock
@@ -34,7 +35,7 @@
 
 namespace usher::inline v1 {
 
-/// The paper's parameters: where the slots lie, and up to which distance a waiter watches grant.
+/// The paper's parameters are the array with the slots, and the distance up to which a waiter watches grant.
 template <platform_with_tables P, class W, class Array = shared_array<P>, std::uint32_t LongTermThreshold = 1>
 class basic_twa : protected ticket_words::front_end<P> {
   using base = ticket_words::front_end<P>;
@@ -85,7 +86,7 @@ class basic_twa : protected ticket_words::front_end<P> {
     } else {
       const wake_key key = P::key_of(grant_);
       // (2) release: pairs with (1), the load in served(). The exchange clears the mark, and all of the few threads
-      // that watch grant are woken: those not yet served set it again. Sequentially consistent for (4) in
+      // that sleep on grant are woken; those not yet served set it again. Sequentially consistent for (4) in
       // waiting_array.hpp.
       if (grant_.exchange(next, std::memory_order_seq_cst) & ticket_words::asleep) [[unlikely]]
         P::wake(key, every_sleeper, all);

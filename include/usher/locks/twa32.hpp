@@ -1,14 +1,14 @@
-// TWA in 32 bits: ticket and grant are fields of one word, and those further away than the next in line watch the
-// process-wide waiting array. The paper ran this form in the Linux kernel against its qspinlock.
+// TWA in 32 bits: ticket and grant are fields of one word, and waiters behind the next in line watch the process-wide
+// waiting array. The paper ran this form in the Linux kernel against its qspinlock.
 //
 // Source: TWA (extended version), §4.9; Listing 1, lines 20–71.
-// Guarantees: FIFO (doorway: the fetch-and-add); no thread is overtaken or starves; as long as fewer than 2^16
-// threads wait (spinning) or 2^15 (parking).
-// Cost: lock one fetch-and-add; unlock one fetch-and-add for the hand-over, then, spinning, one on the array, and,
-// parking, a look at the array.
+// Guarantees: FIFO (doorway: the fetch-and-add); no thread is overtaken or starves. This holds as long as fewer than
+// 2^16 threads wait (spinning) or 2^15 (parking).
+// Cost: lock one fetch-and-add; unlock one fetch-and-add for the hand-over, then one on the array (spinning) or a look
+// at the array (parking).
 // Layout: one 32-bit word, ticket32.hpp. The array: waiting_array.hpp.
 //
-// The next in line watches the word, which also changes with every arrival: that disturbs one thread.
+// The next in line watches the word, which every arrival changes as well. That disturbs only this one thread.
 #pragma once
 
 #include "usher/core/waiting_array.hpp"

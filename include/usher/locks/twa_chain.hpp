@@ -3,9 +3,9 @@
 //
 // Source: TWA (extended version), §6, last paragraph.
 // Guarantees: FIFO (doorway: the fetch-and-add); no thread is overtaken or starves. As large as a ticket lock.
-// Cost: lock one fetch-and-add, far waiters a compare-and-swap a turn. Unlock, spinning: a store, then one exchange on
-// the array, after the hand-over. Unlock, parking: one exchange, then a look at the array, and an exchange if a chain
-// is there.
+// Cost: lock one fetch-and-add, far waiters also a compare-and-swap each time they enter a chain. Unlock, spinning: a
+// store, then one exchange on the array, after the hand-over. Unlock, parking: one exchange, then a look at the array,
+// and an exchange if a chain is there.
 // Layout: two 32-bit words in one line, ticket_words.hpp.
 //
 //     slot     0: no waiter     else the node that was added last ─next→ … ─next→ 0
@@ -14,12 +14,12 @@
 //     t -> 0   tell_all(), by an unlock, or by a waiter in the chain that finds itself near: grants each node of the
 //              chain
 //
-// A waiter cannot leave a chain by itself. If its look at grant says that it is near, it takes the chain off as an
-// unlock does, and tells the others; if another thread has just done so, it waits until it is told. Waiters of other
-// numbers and other locks that are told in vain enter a chain again. A thread that can have no node watches grant.
+// A waiter cannot remove its own node from a chain. If its look at grant says that it is near, it takes the whole chain
+// off as an unlock does, and tells the others; if another thread has just done so, it waits until it is told. Waiters
+// of other numbers and other locks that are told in vain enter a chain again. A thread that gets no node watches grant.
 //
 // The paper's nodes are on the waiters' stacks. Ours have handles, so that a slot has 32 bits as in the other arrays,
-// and a child of a fork finds an empty array, not stacks of threads that do not exist in it.
+// and a child of a fork finds an empty array, not nodes on the stacks of threads that it does not have.
 #pragma once
 
 #include "usher/core/hand_over.hpp"
@@ -117,8 +117,8 @@ class twa_chain : ticket_words::front_end<P> {
     P::give_node(me);
   }
 
-  /// False if the caller has come near before its node was in the chain: threads of other locks that use the slot can
-  /// make the compare-and-swap fail without bound.
+  /// Adds the caller's node to the chain. Returns false if the caller has come near before that: threads of other locks
+  /// that use the slot can make the compare-and-swap fail without bound.
   bool hang(node_handle me, word& slot, std::uint32_t mine) {
     prepare<P>(me);
     node_handle first = slot.load(std::memory_order_relaxed);

@@ -1,5 +1,6 @@
-// TWA-ID: a TWA whose waiting array has in each slot the identity of its waiter. A waiter puts its identity in, and the
-// unlock stores 0, without an atomic read-modify-write. Any change of the slot sends a waiter to watch grant.
+// TWA-ID: a TWA whose waiting array has in each slot the identity of its waiter. A waiter exchanges its identity into
+// the slot, and the unlock stores 0, without an atomic read-modify-write. After any change of its slot a waiter watches
+// grant.
 //
 // Source: TWA (extended version), §6, TWA-ID.
 // Guarantees: FIFO (doorway: the fetch-and-add); no thread is overtaken or starves. As large as a ticket lock.
@@ -17,17 +18,17 @@
 //     m -> m, sleeping   wait_far(), before it sleeps
 //     any -> 0           unlock(), of this lock or of another that shares the slot
 //
-// The array is not TWA's, for a count and an identity could take each other's values. The identity must be the waiter's
-// alone as long as it waits: a queue node's handle. A thread that can have no node watches grant from the beginning;
-// so does one that another thread has displaced from its slot.
+// The array is not TWA's, since a count could equal an identity. The identity must be the waiter's alone as long as it
+// waits, so it is a queue node's handle. A thread that gets no node watches grant from the beginning, a thread that
+// another has displaced from its slot from then on.
 //
-// The identity is published by an exchange and not by a store, so that the look at grant after it is ordered after it:
-// the unlock stores to grant and then to the slot. If the exchange comes after that second store, the look sees the
-// first; if it comes before, the slot changes. But another unlock's 0 may come between the second store and the
-// exchange, which then says nothing about the first store on a machine where threads may see stores in different
-// orders. So if the unlock has no read-modify-write, the look is one: it reads the newest grant. (Two threads that each
-// write two words, in opposite order: the language lets both first writes be last; no machine does if the writes
-// release.)
+// The identity is published by an exchange, not by a store, so that the look at grant comes after it. The unlock stores
+// to grant, then to the slot. If the exchange comes after the store to the slot, the look sees the store to grant; if
+// it comes before, the slot changes. But another unlock may have stored 0 to the slot between the two. Then the
+// exchange reads that 0, and the look need not see the first unlock's store to grant on a machine where threads may see
+// stores in different orders. So if the unlock has no read-modify-write, the look is one: it reads the newest grant.
+// (What remains is the pattern 2+2W: two threads write two words in opposite order. The language allows each thread's
+// first write to be the last of its word; no machine does if the writes release.)
 #pragma once
 
 #include "usher/core/node.hpp"
@@ -79,9 +80,9 @@ class twa_id : ticket_words::front_end<P> {
       slot.store(0, std::memory_order_release);
     } else {
       const wake_key key = P::key_of(grant_);
-      // (2) release: pairs with (1), the load in served(). All threads that watch grant are woken, and set the mark
-      // again. Sequentially consistent with (3) to (5): either the look at the slot finds an identity, or its owner
-      // sees the hand-over.
+      // (2) release: pairs with (1), the load in served(). All threads that sleep on grant are woken; those not yet
+      // served set the mark again. Sequentially consistent with (3) to (5): either the look at the slot finds an
+      // identity, or its owner sees the hand-over.
       if (grant_.exchange(next, std::memory_order_seq_cst) & ticket_words::asleep) [[unlikely]]
         P::wake(key, every_sleeper, all);
       if (slot.load(std::memory_order_seq_cst) != 0) [[unlikely]]  // (4)
@@ -103,7 +104,7 @@ class twa_id : ticket_words::front_end<P> {
 
   bool is_far(std::uint32_t mine, std::memory_order order) const { return base::distance_of(mine, order) > 1; }
 
-  /// (5) Asked by a thread whose identity is in the slot.
+  /// (5) Called by a thread that has put its identity into the slot. Returns whether it is still far.
   bool is_still_far(std::uint32_t mine) {
     if constexpr (W::parks)
       return is_far(mine, std::memory_order_seq_cst);
@@ -111,7 +112,7 @@ class twa_id : ticket_words::front_end<P> {
       return ticket_words::distance(mine, grant_.fetch_or(0, std::memory_order_seq_cst)) > 1;
   }
 
-  /// Writes a value to the slot and wakes the waiter that sleeps there.
+  /// Writes a value to the slot and wakes the waiter that sleeps on the old value.
   [[gnu::cold, gnu::noinline]] static void leave(word& slot, std::uint32_t value) {
     // (3), by a waiter, and (4), by unlock(): acquire for the look at grant that follows (3); release for the exchange
     // or load of the slot that reads the value. Sequentially consistent: see (2).

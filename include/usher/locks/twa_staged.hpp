@@ -1,10 +1,10 @@
 // TWA-Staged: a TWA whose unlock is the ticket lock's. The two threads next in line watch grant; the second of them,
-// when it moves up, tells the third to leave the waiting array. All that TWA adds is done by waiters.
+// when it moves up, tells the third to leave the waiting array. So waiters do all the work that TWA adds.
 //
 // Source: TWA (extended version), §6, TWA-Staged. "2 or more elements away" (group A) must mean more than two.
 // Guarantees: FIFO (doorway: the fetch-and-add); no thread is overtaken or starves. As large as a ticket lock.
-// Cost: lock one fetch-and-add and, beyond the ticket lock's, a look at ticket, which it has just written. Unlock a
-// store (spinning) or one exchange (parking), never anything of the array.
+// Cost: lock one fetch-and-add and, beyond the ticket lock's, a look at ticket, which the thread has just written.
+// Unlock a store (spinning) or one exchange (parking), without access to the array.
 // Layout: two 32-bit words in one line, ticket_words.hpp. The array: waiting_array.hpp.
 //
 //     distance    stage   the thread
@@ -17,9 +17,9 @@
 //                              slot
 //
 // The paper's rule has a gap. A thread draws its number and then looks at grant, and in between its predecessors may
-// leave. So it may never be in B, but find itself next or even served, while the thread behind it looked
-// earlier and found itself far: no thread would tell that one. Here every thread looks behind itself once it is
-// nearer than B, on whatever way it came there, also on the fast path.
+// leave. So it may never be in B, but find itself next or even served. The thread behind it may have looked earlier and
+// found itself far; then no thread would tell that one. Here every thread calls look_behind() once it is nearer than B,
+// also on the fast path.
 //
 // Words and try_lock() are those of ticket_words.hpp; the arrival is not, for its two operations are sequentially
 // consistent.
@@ -73,7 +73,7 @@ class twa_staged : ticket_words::front_end<P> {
       grant_.store(next, std::memory_order_release);  // (2) release: pairs with (1)
     } else {
       const wake_key key = P::key_of(grant_);
-      // (2) release: pairs with (1), the load in lock(). At most two threads watch grant. Both are woken, for the
+      // (2) release: pairs with (1), the load in lock(). At most two threads sleep on grant. Both are woken, for the
       // second must move up; the exchange clears the mark. Sequentially consistent for look_behind().
       if (grant_.exchange(next, std::memory_order_seq_cst) & ticket_words::asleep) [[unlikely]]
         P::wake(key, every_sleeper, all);
@@ -85,10 +85,11 @@ class twa_staged : ticket_words::front_end<P> {
  private:
   using base::ticket_, base::grant_;
 
-  /// The caller has seen by a sequentially consistent load that at most one unlock remains until it is served. Either
-  /// the next thread has drawn its number: then it is told. Or its draw comes after this load in the single order of
-  /// all these operations, and so does the look at grant in may_go_far(): it reads the same grant as the caller, or a
-  /// later one. (The spinning unlock's store is not itself in that order; then this holds by C++20, and not by C++11.)
+  /// Tells the thread behind the caller to watch grant. The caller has seen by a sequentially consistent load that at
+  /// most one unlock remains until it is served. If the next thread has not drawn its number yet, its draw comes after
+  /// this load in the single order of all these operations, and so does its look at grant in may_go_far(), which reads
+  /// the same grant as the caller or a later one. (The spinning unlock's store is not itself in that order; so this
+  /// holds by C++20, not by C++11.)
   void look_behind(std::uint32_t mine) {
     if (ticket_.load(std::memory_order_seq_cst) != mine + ticket_words::one) [[unlikely]]
       tell(mine + ticket_words::one);

@@ -1,5 +1,5 @@
-// TWA with another array, or with another rule of when a waiter comes near. twa.hpp has the algorithm; this header has
-// the differences from it.
+// TWA with another array, or with another rule that says when a waiter comes near. twa.hpp has the algorithm; this
+// header has the differences from it.
 //
 // Source: Dice & Kogan, "TWA – Ticket Locks Augmented with a Waiting Array", extended version, §2, §4.1, §6.
 // Guarantees and cost: as TWA, except where the comment of the class says otherwise.
@@ -25,8 +25,8 @@ namespace usher::inline v1 {
 template <platform_with_tables P, class W>
 using twa_sized = basic_twa<P, W, array_by_cpus<P>>;
 
-/// An array in the lock may be destroyed with it once the lock has been handed over. So the notification follows the
-/// hand-over as in the paper, but the new owner sends it, at the beginning of its critical section.
+/// An array in the lock may be destroyed with it once the lock has been handed over. So unlock does not send the
+/// notification: the new owner sends it, at the beginning of its critical section.
 template <platform_with_tables P, class W, class Array>
 class basic_twa_private : basic_twa<P, W, Array> {
   using base = basic_twa<P, W, Array>;
@@ -69,7 +69,7 @@ template <platform_with_tables P, class W>
 using twa_private = basic_twa_private<P, W, private_array<P>>;
 
 /// Numbers form gangs of Gang: g·Gang to (g + 1)·Gang − 1. A gang has one slot, and comes near as a whole, when its
-/// first number does.
+/// first number does:
 ///
 ///     distance of the gang's first number   watched by its threads
 ///     1 at most                             grant
@@ -113,10 +113,10 @@ class basic_twa_quantized : basic_twa<P, W> {
   using small = basic_twa_quantized<P, W, (Gang > 2 ? 2 : Gang)>;
 
  private:
-  /// Whether the thread that the hand-over to `next` brings near is the first of a gang.
+  /// Whether the hand-over to `next` brings the first thread of a gang near.
   static bool brings_gang_near(std::uint32_t next) { return (next / ticket_words::one + 1) % Gang == 0; }
 
-  /// The first number of the gang is served, or next, or has been.
+  /// Whether the first number of the gang is served, or next, or has been served.
   bool is_near(std::uint32_t mine, std::memory_order order) const {
     return base::distance_of(mine, order) <= 1 + mine / ticket_words::one % Gang;
   }
@@ -128,7 +128,7 @@ class basic_twa_quantized : basic_twa<P, W> {
   }
 };
 
-/// The paper gives no size of a gang: chosen, not measured.
+/// Four numbers a gang, chosen and not measured: the paper gives no size.
 template <platform_with_tables P, class W>
 using twa_quantized = basic_twa_quantized<P, W, 4>;
 
