@@ -87,8 +87,8 @@ class basic_awn {
     const std::uint32_t next = holder_.get() + 1;
     auto& place = place_of(next);
     const wake_key key = P::key_of(place);
-    // (2) release: pairs with the acquire loads (1) in lock() and (3) in wait(). Acquire: the node; pairs with (4), by
-    // which the waiter put it there.
+    // (2) release: pairs with the acquire loads (1) in lock() and (3) in wait(). Acquire: pairs with (4), by which the
+    // waiter put its prepared node there.
     const std::uint64_t old = place.exchange(served(next), std::memory_order_acq_rel);
     if constexpr (W::parks) {
       if (old & asleep) [[unlikely]]

@@ -123,7 +123,7 @@ class fairlock {
         if (waiting(next) == 0) next &= ~asleep;
       }
       // 1,W,s -> 1,W-j,j or 1,-,s -> 0,-,0. (3) release: pairs with the acquire loads in wait_for_turn(), or with (1).
-      // Fails at most as often as other threads claim a slot or go to sleep.
+      // Each failure means that another thread has claimed a slot or is about to sleep.
       if (word_.compare_exchange_strong(w, next, std::memory_order_acq_rel, std::memory_order_relaxed)) {
         if constexpr (W::parks) {
           if (w & asleep) P::wake(key, std::uint32_t{1} << slot, all);
@@ -136,7 +136,7 @@ class fairlock {
   }
 
   [[gnu::cold, gnu::noinline]] void contend() {
-    // A thread that finds others queued for a slot queues behind them.
+    // If other threads are queued for a slot, this thread queues behind them.
     unsigned slot = 0;
     for (;;) {
       if (overflow_tail() != no_node) break;

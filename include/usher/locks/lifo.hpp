@@ -70,7 +70,7 @@ class basic_lifo {
   void unlock() {
     std::uint32_t seen = held;
     // 1 -> 0. (2) release: pairs with (1), the operations that find the word 0. (3) acquire on failure: pairs with (4),
-    // the push, since the nodes are read.
+    // the push, since hand_over() reads the nodes.
     if (!top_.compare_exchange_strong(seen, free, std::memory_order_acq_rel, std::memory_order_acquire)) [[unlikely]]
       hand_over(seen);
   }

@@ -28,7 +28,7 @@
 //                        which otherwise could not tell its own lock from one that another thread holds.
 //     bits 8–31          the node of the urgent waiter that came last, 0: none. core/urgent_waiters.hpp.
 //
-//     h,i,a,m,d  (held, inner, asleep, iMpatient, handeD; * is 0 or 1)
+//     h,i,a,m,d  (held, inner, asleep, iMpatient, handeD; * is 0 or 1; a and m are the standby's marks)
 //
 //     0,0,0,0,0   free. The standby, if there is one, is awake.
 //     0,0,*,*,0   free; the standby set a or m after the unlock. It looks at the word again before it sleeps.
@@ -106,7 +106,7 @@ class basic_loiter : protected urgent_waiters<P, W> {
   void unlock() {
     std::uint32_t seen = held;
     // 1,0,0,0,0 -> 0,0,0,0,0. (2) release: pairs with (1), the operations by which a thread finds the lock free: in
-    // lock(), take(), stand_by() and wait_by_priority(). If it succeeds, the standby did not sleep.
+    // lock(), take(), stand_by() and wait_by_priority(). If it succeeds, asleep was 0: no thread must be woken.
     if (!outer_.compare_exchange_strong(seen, 0, std::memory_order_release, std::memory_order_relaxed)) [[unlikely]]
       unlock_contended(seen);
   }

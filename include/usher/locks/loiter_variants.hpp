@@ -113,7 +113,7 @@ class loiter_with_count : public basic_loiter<P, W, loiter_with_count<P, W, Most
   static constexpr lock_traits traits = loiter_ablation<P, W>(ranks, base::hands_over);
 
  private:
-  /// A fetch-and-or: a compare-and-swap would fail when the count has changed.
+  /// Uses a fetch-and-or, since a compare-and-swap would fail whenever the count has changed.
   bool take(std::uint32_t) { return is_free(outer_.fetch_or(held, std::memory_order_acquire)); }  // (1)
 
   bool spin(std::uint64_t spin_budget) {

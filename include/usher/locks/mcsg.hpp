@@ -43,7 +43,7 @@
 
 namespace usher::inline v1 {
 
-/// Both faces of the lock: lock(node) for regulars, lock() for guests.
+/// The lock with its two interfaces: lock(node) for regulars, lock() for guests.
 template <platform P, class W>
 class mcsg_with_node {
  public:

@@ -117,7 +117,7 @@ struct no_turns {
   static void pass(std::uint32_t) {}
 };
 
-/// Both faces of the lock: lock(node) for regulars, lock() for guests.
+/// The lock with its two interfaces: lock(node) for regulars, lock() for guests.
 template <platform P, class W, class Turns>
 class mcsg_plus_with_node {
  public:
@@ -193,8 +193,8 @@ class mcsg_plus_with_node {
                                no_successor = 5, leader_sleeps = 6;
   static constexpr bool is_guest(node_handle h) { return h == guest || h == guest_watched; }
 
-  /// Writes `what` to the `next` of a node that was the last in the queue. This happens once for each time that a node
-  /// was.
+  /// Writes `what` to the `next` of a node that was the last in the queue, once for each time that the node was the
+  /// last.
   static void tell(node_handle whom, node_handle what) {
     auto& next = P::node(whom).next;
     // (3) release: pairs with the acquire loads in unlock() and end_of_group().

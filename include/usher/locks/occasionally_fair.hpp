@@ -74,7 +74,7 @@ class occasionally_fair {
 
  private:
   static constexpr std::uint32_t nobody = 0, wanted = 1, handed = 2;
-  // Chosen, not measured; handoff_after is that of loiter.
+  // Chosen, not measured; handoff_after has the same value as in loiter.hpp.
   static constexpr std::uint64_t handoff_after = 1000000, retry_after = 200000;  // ns
 
   [[gnu::cold, gnu::noinline]] void contend() {
@@ -88,7 +88,7 @@ class occasionally_fair {
     const node_handle previous = enqueue<P>(tail_, mine);
     if (previous != no_node) wait_behind<P, W>(previous, mine);
     if (!lock_.lock_for(handoff_after)) ask();
-    // This thread holds the lock: it cannot be gone.
+    // This thread holds the lock, so the lock with the queue's tail still exists.
     if (const node_handle next = successor_or_free<P, W>(tail_, mine)) grant<P, W>(next);
     P::give_node(mine);
   }

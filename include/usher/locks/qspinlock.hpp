@@ -16,8 +16,7 @@
 // Layout: one 32-bit word.
 //
 //     tail      bits 31…9   the handle of the last node in the queue, 0 if there is none. Set by a thread that queues
-//                           up, cleared by the head if it is the last. Read by arrivals: only if it is 0, one may be
-//                           pending.
+//                           up, cleared by the head if it is the last. Read by arrivals, which queue up unless it is 0.
 //     pending   bit 8       a thread outside the queue is next. Set and cleared by that thread. Read by the head, which
 //                           waits for it. With one waiter the lock needs no queue node.
 //     held      bit 0       set by the thread that takes the lock, cleared by unlock()
@@ -135,7 +134,7 @@ class qspinlock {
       seen = word_.fetch_or(pending, std::memory_order_acquire);
       if ((seen & (pending | tail_mask)) == 0) {
         P::doorway(this);
-        // This thread is next. No other thread takes `pending` off now.
+        // This thread is next. No other thread clears `pending` now.
         wait_until_clear(held);
         // *,1,0 -> *,0,1. An addition, which keeps `asleep`: the head of the queue may have set it.
         word_.fetch_add(held - pending, std::memory_order_relaxed);
@@ -180,8 +179,8 @@ class qspinlock {
   /// Takes the lock and leaves the queue. Returns true if no thread was behind.
   bool enter_as_head(node_handle me) {
     for (;;) {
-      // Neither held nor pending: no other thread can take the lock now, and none sleeps on the word, for unlock() and
-      // take_pending_back() clear the mark and the head alone would set it again.
+      // Neither held nor pending: no other thread can take the lock now. None sleeps on the word, for unlock() and
+      // take_pending_back() clear `asleep`, and only the head would set it again.
       std::uint32_t seen = wait_until_clear(held | pending);
       if (tail(seen) != me) {
         // n,0,0 -> n,0,1, or n,1,1 if a thread has just set `pending` and will take it back. Acquire, as (1).
@@ -195,7 +194,7 @@ class qspinlock {
     }
   }
 
-  /// Waits until none of these bits is set. Acquire, as (1).
+  /// Waits until none of `bits` is set, and returns the word. Acquire, as (1).
   std::uint32_t wait_until_clear(std::uint32_t bits) {
     const auto clear = [bits](std::uint32_t w) { return (w & bits) == 0; };
     if (const auto w = W::poll(word_, clear)) return *w;

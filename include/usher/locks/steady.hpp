@@ -50,7 +50,7 @@
 //                        which otherwise could not tell its own lock from one that another thread holds.
 //     bits 8–31          the node of the urgent waiter that came last, 0: none. core/urgent_waiters.hpp.
 //
-//     h,i,a,m,d  (held, inner, asleep, iMpatient, handeD; * is 0 or 1)
+//     h,i,a,m,d  (held, inner, asleep, iMpatient, handeD; * is 0 or 1; a and m are the standby's marks)
 //
 //     0,0,0,0,0   free. The standby, if there is one, is awake or naps.
 //     0,0,*,*,0   free; the standby set a or m after the unlock. It looks at the word again before it sleeps.
@@ -203,7 +203,7 @@ class basic_steady : private urgent_waiters<P, W> {
  private:
   static constexpr std::uint32_t inner = 2, asleep = 4, impatient = 8, handed = 16;
 
-  // ns. Chosen; docs/default-lock.md has the effect of other figures.
+  // Times in ns: chosen. docs/default-lock.md shows the effect of other values.
   static constexpr std::uint64_t ask_after = 1000000, ask_for = 20000, nap_for = 50000, hand_off_after = 4000000;
   static constexpr std::uint32_t home_period = 4000000 >> 10;  // in 1.024 µs
 
@@ -374,7 +374,7 @@ class basic_steady : private urgent_waiters<P, W> {
       P::await(outer_, may_enter, std::memory_order_relaxed, pacing::polling);
   }
 
-  // ---- by a holder that came through the queue ------------------------------------------------------------------
+  // ---- functions of a holder that came through the queue ---------------------------------------------------------
 
   void begin_hold(node_handle mine) {
     const std::uint32_t seen = memory_.load(std::memory_order_relaxed);

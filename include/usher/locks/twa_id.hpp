@@ -23,12 +23,12 @@
 // another has displaced from its slot from then on.
 //
 // The identity is published by an exchange, not by a store, so that the look at grant comes after it. The unlock stores
-// to grant, then to the slot. If the exchange comes after the store to the slot, the look sees the store to grant; if
-// it comes before, the slot changes. But another unlock may have stored 0 to the slot between the two. Then the
-// exchange reads that 0, and the look need not see the first unlock's store to grant on a machine where threads may see
-// stores in different orders. So if the unlock has no read-modify-write, the look is one: it reads the newest grant.
-// (What remains is the pattern 2+2W: two threads write two words in opposite order. The language allows each thread's
-// first write to be the last of its word; no machine does if the writes release.)
+// to grant, then to the slot. If the exchange comes after the unlock's store to the slot, the look sees the new grant;
+// if it comes before, the slot changes. But between that store and the exchange another unlock may have stored 0 to the
+// slot. Then the exchange reads that 0, and the look need not see the first unlock's store to grant on a machine where
+// threads may see stores in different orders. So if the unlock has no read-modify-write, the look is one: it reads the
+// newest grant. (What remains is the pattern 2+2W: two threads write two words in opposite order. The language allows
+// each thread's first write to be the last of its word; no machine does if the writes release.)
 #pragma once
 
 #include "usher/core/node.hpp"
