@@ -56,7 +56,7 @@ std::string text_of(const attach_point::text& t) {
   return std::string(t.data(), strnlen(t.data(), t.size()));
 }
 
-/// A message for a library that this command does not work with.
+/// The error message for a process whose libusher.so this command cannot record. `its`: the library's version.
 std::string other_version(pid_t pid, const std::string& its) {
   return fmt::format(
       "process {} runs under Usher {}, and this command is of {}: use the command that belongs to it, or "
@@ -64,7 +64,7 @@ std::string other_version(pid_t pid, const std::string& its) {
       pid, its.empty() ? "of another version" : its, USHER_VERSION);
 }
 
-/// Whether the word of the process changes: a living observer writes it.
+/// Watches a heartbeat word in the process's memory. True if it changes, so that a living observer writes it.
 bool beats(const target_memory& memory, std::uint64_t at) {
   std::uint64_t first = 0, now = 0;
   if (!memory.read(at, first)) return false;
@@ -76,7 +76,8 @@ bool beats(const target_memory& memory, std::uint64_t at) {
   return false;
 }
 
-/// Whether a living observer records the process, or waits for its next call.
+/// Whether another observer that still lives records the process, or waits for the process's next call to begin a
+/// record.
 bool is_observed(const target_memory& memory, std::uint64_t at, const attach_point& p) {
   if (const std::uint64_t file = p.file.load(); file != 0) {
     std::uint32_t enabled = 0;
@@ -87,7 +88,8 @@ bool is_observed(const target_memory& memory, std::uint64_t at, const attach_poi
   return p.request.number != p.answered.load() && beats(memory, at + offsetof(attach_point, heartbeat));
 }
 
-/// Whether the process has the same monotonic clock as this one. True if that cannot be read.
+/// Whether the process is in the time namespace of this one, so that their monotonic clocks agree. True if that cannot
+/// be read.
 bool has_our_time(pid_t pid) {
   struct stat its {
   }, ours{};
@@ -95,7 +97,7 @@ bool has_our_time(pid_t pid) {
          its.st_ino == ours.st_ino;
 }
 
-/// The limit of `ulimit -f` in bytes: a larger file would end the process by SIGXFSZ.
+/// The process's limit of `ulimit -f` in bytes. A record larger than that would end the process by SIGXFSZ.
 std::uint64_t largest_file_of(pid_t pid) {
   constexpr std::string_view name = "Max file size";
   std::ifstream in(fmt::format("/proc/{}/limits", pid));
@@ -140,7 +142,7 @@ int received_descriptor(int channel) {
   return received;
 }
 
-/// Whether this command works with the library.
+/// Whether this command can record under the library that has this attach point.
 bool fits(const attach_point& p) {
   return p.magic == attach_point::expected && text_of(p.version) == USHER_VERSION && p.format == record::version &&
          p.calls != 0 && p.calls <= attach_point::most_calls;
@@ -160,7 +162,7 @@ std::string version_of(const target_memory& memory, const loaded_library& librar
   return std::string(status.version.data(), strnlen(status.version.data(), status.version.size()));
 }
 
-/// An error message, or the bytes of an `examined`.
+/// Looks for the library's attach point. Returns an error message, or the bytes of an `examined`.
 std::string examine(pid_t pid, const target_memory& memory) {
   const auto library = library_of(pid);
   if (!library)
@@ -183,8 +185,8 @@ std::string examine(pid_t pid, const target_memory& memory) {
   return std::string(1, '\0') + std::string(reinterpret_cast<const char*>(&found), sizeof found);
 }
 
-/// The reason why a process with system-call filters is not recorded. Called in the child that has stopped its
-/// threads.
+/// The reason why a process with system-call filters is not recorded; empty if the filters permit it. Called in the
+/// child that has stopped the process's threads.
 std::string objection_to_filters(const std::vector<pid_t>& threads) {
   std::vector<filter_program> last;
   const auto same = [](const filter_program& a, const filter_program& b) {
@@ -215,7 +217,9 @@ attachment::~attachment() {
   if (process_ >= 0) close(process_);
 }
 
-/// Called in a child, with all threads stopped. `before`: the request's number when it was examined.
+/// Writes the request for a record into the process's memory. Called in a child, with all threads of the process
+/// stopped. If the request's number is no longer `before`, its value when the process was examined, another observer
+/// has written one.
 std::string attachment::write_request(std::uint32_t before) const {
   alignas(attach_point) char bytes[sizeof(attach_point)];
   const auto failed = [this](const char* what) {
@@ -263,7 +267,8 @@ std::string attachment::ask(const interruption& interrupted) {
           return write_request(e.request);
         },
         interrupted);
-    // Another observer may be stopping the threads at this very moment. On a busy machine a thread may wait for a CPU for long.
+    // Tries again if another observer is just stopping the threads, and up to three times in all if a thread stopped
+    // too late: on a busy machine it may wait long for a CPU.
     constexpr int most_late = 3;
     if (interrupted() || !(s.is_busy || (s.is_late && attempt + 1 < most_late))) break;
     std::this_thread::sleep_for(s.is_late ? 200ms : std::chrono::milliseconds(5 + getpid() % 7));
@@ -318,10 +323,10 @@ std::unique_ptr<record_file> attachment::take(std::chrono::milliseconds limit, c
   return take_file(a.descriptor);
 }
 
-/// The descriptor of this number in the process. It may be any file: one of a file system of the process's own (FUSE) could keep this
-/// process waiting for ever, even when it is closed. So a child looks at it, and passes it on only if it has seals, which only files in
-/// memory have. On kernels before 5.6 the file is opened anew, after it was seen to be a regular one in memory: opening a device or a pipe
-/// would have effects.
+/// Duplicates the process's descriptor of this number into the calling child. It may be any file: using or closing one
+/// of the process's own file system (FUSE) could block for ever, so the child passes it on to the observer only if it
+/// has seals, which only files in memory have. On kernels before 5.6 the child opens the file anew, after a check that
+/// it is a regular one in memory: opening a device or a pipe would have effects.
 int attachment::descriptor_of(int number) const {
   int own = process_ >= 0 ? static_cast<int>(syscall(SYS_pidfd_getfd, process_, number, 0)) : -1;
   if (own >= 0 || (process_ >= 0 && errno != ENOSYS && errno != EPERM)) return own;

@@ -1,9 +1,10 @@
-// Switches recording on in a process that runs under Usher, and takes its record. record/attach_point.hpp describes the protocol.
+// Switches recording on in a process that runs under Usher, and takes its record. record/attach_point.hpp describes
+// the protocol.
 //
 // The attacker is the process: it chooses the content of its memory, the names under which it maps files, and its
 // descriptors, and the observer may be root. So no file is opened by a name that the process can influence; all data
-// of the process are copied with bounds; each step that can wait for the process runs in a child with a limit; and
-// the record's file is used only if it is a file in memory that can no longer change its size.
+// of the process are copied with bounds; each step that can wait for the process runs in a child with a limit; and the
+// record's file is used only if it is a file in memory that can no longer change its size.
 #pragma once
 
 #include <sys/types.h>
@@ -22,8 +23,8 @@ namespace usher::cli::stat {
 
 struct attach_options {
   record_options record;
-  /// The user vouches that the process's system-call filters permit the calls of a recording, if the filters may not
-  /// be read.
+  /// The user vouches that the process's system-call filters permit the calls of a recording. Used if the filters
+  /// cannot be read.
   bool trust_filter = false;
 };
 
@@ -39,12 +40,13 @@ class attachment {
   /// Asks the process for a record. All its threads are stopped for a moment, as by a debugger. Returns an empty
   /// string on success; else an error message of one line without a full stop, and the process is unchanged.
   std::string ask(const interruption& interrupted);
-  /// Waits for the process's next call, which makes the record, and takes it. Null if there was none within the limit or until
-  /// `interrupted`, or with an error(), or if the process has ended.
+  /// Waits for the process's next call, which makes the record, and takes the record over. Null if no call came within
+  /// the limit or before `interrupted` returned true, if the process has ended, or on an error, which error()
+  /// describes.
   std::unique_ptr<record_file> take(std::chrono::milliseconds limit, const interruption& interrupted);
 
   const std::string& error() const { return error_; }
-  /// The time for which threads were stopped, and their number.
+  /// The time for which ask() stopped the process's threads, and their number.
   double stopped_seconds() const { return stopped_seconds_; }
   unsigned stopped_threads() const { return stopped_threads_; }
 

@@ -10,13 +10,14 @@ namespace {
 
 constexpr std::size_t most_circles = 64;  ///< that are searched for at once; chosen
 
-/// The state of a waiting thread when it was read.
+/// A wait of a thread for an object, as it was read: an edge of the graph of waiting threads.
 struct edge {
   std::uint32_t thread, object, next;  ///< the next thread holds the object
   std::uint64_t since;
 };
 
-/// Reads the mutex that a thread waits for and the thread that holds it. False if it does not wait for a mutex with a known holder.
+/// Reads the mutex that a thread waits for and the thread that holds it. False if the thread does not wait for a
+/// mutex, or if the holder is not known.
 bool read_edge(const record::live& record, std::uint32_t thread, edge& e) {
   const record::thread_slot* const t = record.thread(thread);
   if (t == nullptr || record::read(t->over) != 0) return false;
@@ -38,8 +39,8 @@ bool is_as_before(const record::live& record, const edge& before) {
 
 }  // namespace
 
-// Each thread waits for at most one mutex, so a walk from any thread either ends or enters a circle. A walk visits no
-// thread twice, even if the threads begin other waits meanwhile.
+// Walks from each thread to the holder of the mutex that it waits for. A thread waits for at most one mutex, so a walk
+// either ends or enters a circle. No thread is visited twice, even if threads begin other waits meanwhile.
 std::vector<std::vector<std::uint32_t>> circles(const record::live& record) {
   const std::uint32_t threads = record.threads();
   std::vector<std::vector<std::uint32_t>> found;
@@ -57,12 +58,12 @@ std::vector<std::vector<std::uint32_t>> circles(const record::live& record) {
     if (at >= threads || walk_of[at] != walk) continue;
     const auto first = std::find_if(path.begin(), path.end(), [at](const edge& x) { return x.thread == at; });
     if (first == path.end()) continue;
-    // Some waits may have ended meanwhile, and a circle is a deadlock only if all its waits existed at the same time. So all of them
-    // are read again, the first one last.
+    // A circle is a deadlock only if all its waits existed at the same time, and some may have ended while others were
+    // read. So all are read again: each wait that is unchanged existed when the last one was first read.
     if (!std::all_of(first, path.end(), [&](const edge& x) { return is_as_before(record, x); })) continue;
     std::vector<std::uint32_t> circle;
     for (auto i = first; i != path.end(); ++i) circle.push_back(i->thread);
-    // A circle begins with the same thread, wherever the walk began.
+    // The lowest thread comes first, so that a circle is listed in the same way wherever the walk began.
     std::rotate(circle.begin(), std::min_element(circle.begin(), circle.end()), circle.end());
     found.push_back(std::move(circle));
   }

@@ -32,7 +32,7 @@ std::string failed(const char* what) {
   return fmt::format("{}: {}", what, std::strerror(errno));
 }
 
-// ---- capabilities ------------------------------------------------------------------------------------------------------
+// ---- capabilities ---------------------------------------------------------------------------------------------------
 
 struct capability_sets {
   std::uint64_t effective = 0, permitted = 0, inheritable = 0;
@@ -63,8 +63,8 @@ bool has_effective(unsigned capability) {
   return read_capabilities(now) && (now.effective >> capability & 1) != 0;
 }
 
-/// The process has no capability but `only`, neither now nor after execve(). The bounding set is unchanged without
-/// CAP_SETPCAP; without new privileges it adds nothing.
+/// Drops all capabilities but `only`, now and for programs that this process executes. The bounding set cannot be
+/// changed without CAP_SETPCAP, and has no effect under no_new_privs.
 std::string drop_capabilities(std::uint64_t only) {
   prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
   if (!set_capabilities(only)) return failed("capset");
@@ -74,7 +74,7 @@ std::string drop_capabilities(std::uint64_t only) {
   return "";
 }
 
-// ---- descriptors, memory, limits ---------------------------------------------------------------------------------------
+// ---- descriptors, memory, limits ------------------------------------------------------------------------------------
 
 /// Closes all descriptors from `first` to `last`.
 void close_between(unsigned first, unsigned last) {
@@ -104,7 +104,8 @@ std::string keep_only(std::vector<int> kept) {
   return "";
 }
 
-/// The variables may hold secrets of the observer, and some change the behaviour of libraries.
+/// Overwrites and clears the environment: variables may hold secrets of the observer, and some change the behaviour of
+/// libraries.
 void forget_environment() {
   for (char** variable = environ; variable != nullptr && *variable != nullptr; ++variable)
     explicit_bzero(*variable, std::strlen(*variable));
@@ -130,7 +131,7 @@ std::string set_limits(const confinement_limits& limits) {
   return "";
 }
 
-// ---- root, user and groups ---------------------------------------------------------------------------------------------
+// ---- root, user and groups ------------------------------------------------------------------------------------------
 
 bool enter_root(int root) {
   return fchdir(root) == 0 && chroot(".") == 0 && chdir("/") == 0;
@@ -153,7 +154,8 @@ enum class ids {
   fixed,    ///< in a new user namespace, where they cannot be changed
 };
 
-/// Enters the place's root, and returns the numbers that its ids have there.
+/// Enters the root directory of `place`. Sets `numbers` to say how the place's user and group ids are numbered
+/// afterwards.
 std::string change_root(const process_place& place, ids& numbers) {
   numbers = ids::outside;
   if (!place.root || enter_root(place.root.get())) return "";
@@ -169,8 +171,8 @@ std::string change_root(const process_place& place, ids& numbers) {
   return "";
 }
 
-/// Takes the ids and leaves the supplementary groups. Without the right to do so, the ids must already be those of
-/// this process, which then keeps its groups.
+/// Changes to these user and group ids and drops the supplementary groups. A process that may not drop them keeps its
+/// groups, and must have the ids already.
 std::string change_ids(uid_t uid, gid_t gid) {
   const bool has_no_groups = setgroups(0, nullptr) == 0;
   if (!has_no_groups && !has_ids(uid, gid)) return failed("the groups of the observer cannot be left");
@@ -179,7 +181,7 @@ std::string change_ids(uid_t uid, gid_t gid) {
   return has_ids(uid, gid) ? "" : "its user and group were not taken";
 }
 
-// ---- system calls ------------------------------------------------------------------------------------------------------
+// ---- system calls ---------------------------------------------------------------------------------------------------
 
 #if defined(__x86_64__)
 constexpr std::uint32_t architecture = AUDIT_ARCH_X86_64;
@@ -211,7 +213,7 @@ constexpr int harmless[] = {
 #endif
 };
 
-/// A call that is permitted if its argument has this value under the mask.
+/// A system call that the filter permits only if this argument, masked by `mask`, equals `value`.
 struct conditional {
   int call;
   unsigned argument;
@@ -220,7 +222,7 @@ struct conditional {
 
 constexpr std::uint32_t writing = O_ACCMODE | O_CREAT | O_TRUNC | O_APPEND | (O_TMPFILE & ~O_DIRECTORY);
 
-/// An instruction of a filter; below, a comparison that skips so many instructions.
+/// An instruction of the filter. unless() below compares, and skips `skipped` instructions if the values differ.
 sock_filter step(unsigned code, std::uint32_t value) {
   return {static_cast<std::uint16_t>(code), 0, 0, value};
 }
@@ -228,8 +230,9 @@ sock_filter unless(std::uint32_t value, std::uint8_t skipped) {
   return {BPF_JMP | BPF_JEQ | BPF_K, 0, skipped, value};
 }
 
-/// A compromised process could otherwise change files of the target's user, or attack other processes of that user. Other calls fail with
-/// EPERM, so that a library which tries one falls back on another.
+/// Installs the filter of system calls. A process taken over by an attacker could otherwise change files of the
+/// target's user, or attack that user's other processes. Refused calls fail with EPERM, so that a library can fall
+/// back on another call.
 std::string filter_calls(int channel) {
   if (architecture == 0) return "";
   const std::vector<conditional> some = {
@@ -266,12 +269,12 @@ std::string filter_calls(int channel) {
   return "";
 }
 
-/// The kernel resets this at each change of ids.
+/// Has the kernel kill this process when its parent ends. To be called after each change of ids, which resets this.
 bool ends_with(pid_t parent) {
   return prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) == 0 && getppid() == parent;
 }
 
-/// ^C at the terminal is for the parent, which then ends and this process with it.
+/// Blocks all signals but SIGXCPU. ^C at the terminal also reaches the parent, and this process ends with the parent.
 void block_signals() {
   sigset_t all;
   sigfillset(&all);

@@ -1,5 +1,5 @@
-// A program that shares the launcher's standard streams, terminal and process group, as if it were started without a launcher. ^C and
-// ^Z reach both, and the launcher lives until the program has ended.
+// A program that shares the launcher's standard streams, terminal and process group, as if it were started without a
+// launcher. ^C and ^Z reach both, and the launcher lives until the program has ended.
 #pragma once
 
 #include <signal.h>
@@ -13,7 +13,8 @@
 
 namespace usher::cli::stat {
 
-/// Signals as a queue: next() takes one. One object a process.
+/// Blocks the signals that the launcher handles and returns them one by one by next(). At most one object in a
+/// process.
 class signal_queue {
  public:
   signal_queue();
@@ -24,7 +25,8 @@ class signal_queue {
   std::optional<siginfo_t> next(std::chrono::nanoseconds within) const;
   /// Whether the signal was ignored when the launcher started: by nohup, or in the background of a script.
   bool was_ignored(int signal) const { return sigismember(&ignored_, signal) == 1; }
-  /// Restores all dispositions and the mask, in a child.
+  /// Restores the dispositions and the signal mask from before the construction. Called in a child before it executes
+  /// a program.
   void restore() const;
   /// Ends the queue: pending signals are discarded, and later ones have their default effect.
   void let_go() const;
@@ -37,14 +39,14 @@ class signal_queue {
 
 class foreground_program {
  public:
-  /// Starts the command with these variables and an inherited descriptor.
+  /// Starts the command with these environment variables added, and with the descriptor `inherited` kept open.
   foreground_program(char** command, const std::vector<std::pair<std::string, std::string>>& variables, int inherited,
                      const signal_queue& signals);
   foreground_program(const foreground_program&) = delete;
   foreground_program& operator=(const foreground_program&) = delete;
 
   pid_t pid() const { return pid_; }
-  /// The exit status, after an error message, if the program could not be started.
+  /// The launcher's exit status if the program could not be started; the error message is already printed.
   std::optional<int> not_started() const { return not_started_; }
 
   /// Whether the program has ended. To be called after a signal, or periodically.

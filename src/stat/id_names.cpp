@@ -17,14 +17,15 @@ std::string id_text(const shown_id& id) {
   return id.seen != 0 ? fmt::format("{} (own {})", id.seen, id.own) : fmt::format("? (own {})", id.own);
 }
 
-/// Null: the census never saw this process.
+/// The ids that the census read for the process in this slot of the record; null if it never saw the process.
 const seen_ids::entry* id_names::seen_process(std::uint32_t slot) const {
   if (ids_ == nullptr || slot >= ids_->processes.size() || slot >= record_.room().processes) return nullptr;
   const seen_ids::entry& e = ids_->processes[slot];
   return e.own != 0 && e.own == record::read(record_.process(slot).pid) ? &e : nullptr;
 }
 
-/// A process that lived too shortly to be seen is in the namespace of the one that forked it.
+/// Whether the process is in another PID namespace than this command. A process that ended before the census saw it
+/// counts as in the namespace of its parent.
 bool id_names::is_inside(std::uint32_t process) const {
   constexpr int most_generations = 64;  // chosen; the parents may be a circle
   for (int i = 0; i < most_generations && process < record_.room().processes; i++) {

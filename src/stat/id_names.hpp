@@ -15,7 +15,7 @@ class id_names {
 
   shown_id process(std::uint32_t slot) const;
   shown_id thread(std::uint32_t slot) const;
-  /// Whether the time at which the thread ended cannot be known.
+  /// Whether the thread may have ended without a trace in the record, because the census could not see it in /proc.
   bool is_hidden(std::uint32_t thread) const;
 
  private:

@@ -41,7 +41,8 @@ std::optional<std::string> in_child(const std::function<std::string()>& work, st
   bool ended = child < 0;
   while (!ended) {
     pollfd p{ends[0], POLLIN, 0};
-    // Data in the pipe is read, even if this process was stopped until after the limit.
+    // The limit is checked only if the pipe is empty: results are read even if this process was stopped until after
+    // the limit.
     if (poll(&p, 1, 5) <= 0) {
       if (std::chrono::steady_clock::now() >= until || interrupted()) break;
       continue;
@@ -54,8 +55,8 @@ std::optional<std::string> in_child(const std::function<std::string()>& work, st
   close(ends[0]);
   if (child < 0) return std::nullopt;
   if (!ended) kill(child, SIGKILL);
-  // A child that waits for a file system of the process's own (FUSE) cannot be killed before that replies. It is not
-  // awaited.
+  // A child blocked in a file system of the recorded process (FUSE) ends only after that replies. So a killed child is
+  // awaited for 200 ms at most.
   const auto patience = std::chrono::steady_clock::now() + std::chrono::milliseconds(200);
   while (waitpid(child, nullptr, ended ? 0 : WNOHANG) != child && std::chrono::steady_clock::now() < patience)
     poll(nullptr, 0, 2);

@@ -21,7 +21,7 @@
 namespace usher::cli::stat {
 namespace {
 
-/// The child's end. It ends the process when the parent has closed the other end.
+/// The child's end of the channel. Any call ends the child if the parent has closed its end.
 class served_channel {
  public:
   explicit served_channel(int fd) : fd_(fd) {}
@@ -101,7 +101,8 @@ name_child::name_child(const std::function<void(int channel)>& body) {
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) return;
   pid_ = fork();
   if (pid_ == 0) {
-    // The standard streams may be closed: then an end has one of their numbers.
+    // If the command was started with closed standard streams, an end of the channel may have one of their numbers: 3
+    // or above is safe.
     const int channel = fcntl(ends[1], F_DUPFD_CLOEXEC, 3);
     if (channel >= 0) body(channel);
     _exit(1);
@@ -116,8 +117,8 @@ name_child::~name_child() {
   if (channel_ >= 0) close(channel_);
   if (pid_ <= 0) return;
   kill(pid_, SIGKILL);
-  // A file system of the recorded program (FUSE) may hold the child for ever in a call that no signal ends. The child
-  // is not awaited then.
+  // A file system of the recorded program (FUSE) may block the child in a call that not even SIGKILL interrupts. So
+  // the child is awaited for 200 ms at most.
   const deadline until = std::chrono::steady_clock::now() + std::chrono::milliseconds(200);
   constexpr timespec pause{0, 200'000};
   while (waitpid(pid_, nullptr, WNOHANG) == 0 && std::chrono::steady_clock::now() < until) nanosleep(&pause, nullptr);
@@ -146,7 +147,7 @@ bool name_child::receive_all(void* to, std::size_t size, deadline until) const {
   return true;
 }
 
-/// After a call that failed: waits until it may succeed.
+/// Called after a send or receive that failed: waits until it can be tried again. False if it failed for good.
 bool name_child::is_ready(short event, deadline until) const {
   if (channel_ < 0 || (errno != EAGAIN && errno != EINTR)) return false;
   constexpr std::int64_t slice = 100;  // ms, between two looks at signals

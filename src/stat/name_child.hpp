@@ -16,12 +16,12 @@ namespace usher::cli::stat {
 
 inline constexpr std::size_t most_queries = 1024;  ///< in one message; chosen
 
-/// A child and the parent's end of the channel.
+/// A forked child process, and the parent's end of the channel to it.
 class name_child {
  public:
   using deadline = std::chrono::steady_clock::time_point;
 
-  /// Forks. If that fails, all calls below do.
+  /// Forks; the child runs `body`. If the fork fails, all sends and receives fail.
   explicit name_child(const std::function<void(int channel)>& body);
   /// Kills the child, and waits for its end up to a fifth of a second.
   ~name_child();
@@ -29,7 +29,8 @@ class name_child {
   name_child& operator=(const name_child&) = delete;
 
   pid_t pid() const { return pid_; }
-  /// False if the deadline has passed, if the other end is closed, or if a signal waits that is to end the command.
+  /// Sends all bytes. False if the deadline has passed, if the child has closed its end, or if a signal that ends the
+  /// command is pending.
   bool send_all(const void* from, std::size_t size, deadline until) const;
   bool receive_all(void* to, std::size_t size, deadline until) const;
 
@@ -40,11 +41,11 @@ class name_child {
   pid_t pid_ = -1;
 };
 
-/// Whether a signal waits that is to end the command: `usher stat` blocks them while it records.
+/// Whether a signal that ends the command is pending. `usher stat` blocks these signals while it records.
 bool is_to_end();
 
-/// The child's work: it confines itself, reports this, and answers queries until the channel is closed. A query
-/// message is the number of queries, at most most_queries, and the queries.
+/// The child's work: it confines itself, reports whether it can serve, and answers queries until the channel is
+/// closed. A query message is a number of queries, at most most_queries, followed by the queries.
 [[noreturn]] void serve_names(int channel, pid_t parent, const process_place& place, record::view record,
                               const std::set<std::string>& left_out);
 

@@ -7,7 +7,7 @@
 namespace usher::cli::stat {
 namespace {
 
-/// Numbers in the order of bytes of this machine: both ends are one program.
+/// Writes numbers in this machine's byte order: sender and receiver are the same program.
 class encoder {
  public:
   template <class T>
@@ -37,7 +37,7 @@ class encoder {
   std::string bytes_;
 };
 
-/// After the first error all further values are wrong, too, and is_done() is false.
+/// Reads a message. After the first error the values read are meaningless, and is_done() is false.
 class decoder {
  public:
   explicit decoder(std::string_view bytes) : rest_(bytes) {}

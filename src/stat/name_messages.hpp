@@ -1,7 +1,7 @@
 // The messages between `usher stat` and the child that reads symbols and debug information.
 //
-// The attacker is the child: a crafted file may have taken it over. So every length, number and count of its messages is checked against
-// a limit before it is used, and each message is decoded to its last byte or rejected.
+// The attacker is the child: a crafted file may have taken it over. So every length, number and count of its messages
+// is checked against a limit before it is used, and each message is decoded to its last byte or rejected.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,8 @@
 
 namespace usher::cli::stat {
 
-/// The frames of a return address without the address, or the object at an address of data.
+/// The answer to a query. For a return address: its frames, without the addresses. For an address of data: the object
+/// there.
 struct answer {
   std::vector<frame> frames;
   std::optional<symbols::static_object> object;
@@ -35,7 +36,8 @@ struct message_head {
   message_kind kind;
 };
 
-/// Longer texts are cut, and outer inlined functions left out, by the sender; the receiver rejects them.
+/// The sender cuts longer texts and leaves out outer inlined functions. The receiver rejects messages beyond these
+/// limits.
 inline constexpr std::size_t longest_text = 8192;
 inline constexpr std::size_t most_frames = 64;
 inline constexpr std::size_t longest_message = std::size_t{1} << 20;
@@ -43,7 +45,7 @@ inline constexpr std::size_t longest_message = std::size_t{1} << 20;
 std::string encode_text(message_kind kind, std::string_view text);
 std::string encode(query::what kind, const answer& a);
 
-/// Nothing if the message is not exactly one of its kind.
+/// Decodes a message. Nothing if it is not exactly one message of the expected kind.
 std::optional<std::string> decode_text(std::string_view payload);
 std::optional<answer> decode(query::what kind, std::string_view payload);
 

@@ -57,7 +57,8 @@ identity namer::of_frame(const frame& f) {
           f.function.empty() ? where : fmt::format("{} {}", function, where), f.module};
 }
 
-/// Looks at frames from the innermost outwards and stops at the program's own code, so that no other files are opened for a name.
+/// The identity of the place of a chain. Resolves frames from the innermost outwards up to the first frame of the
+/// program's own code, so that the files of outer frames are not opened.
 identity namer::identify(std::uint32_t chain) {
   if (!exists(chain)) return {"?", "unknown place", ""};
   const record::chain& c = record_.chain(chain);

@@ -1,4 +1,4 @@
-// The row that an object belongs to, and the object's name.
+// Finds the row of the report that an object belongs to, and the object's name.
 #pragma once
 
 #include <cstdint>
@@ -23,15 +23,16 @@ class namer {
  public:
   namer(record::view record, symbols& names) : record_(record), names_(names) {}
 
-  /// Announces all names of these objects that are certain to be requested.
+  /// Announces to `symbols` all names of these objects that are certain to be requested, so that they are looked up
+  /// together.
   void prepare(const std::vector<std::uint32_t>& objects);
-  /// The static object at the address, if its module has a symbol or at least a name.
+  /// The static object that `o` is or is a part of. Nothing if the address is in no module.
   std::optional<symbols::static_object> static_object(const record::object& o);
   /// The function and line of a place; the argument is chain + 1, as in record::object::place.
   const identity& place(std::uint32_t chain_and_one);
   /// The name of a single object.
   std::string name(const record::object& o);
-  /// All frames; empty if there is no such chain.
+  /// The stack of a chain with all frames; empty if there is no such chain.
   stack whole(std::uint32_t chain) const;
 
   /// The identity of a line of code, by the frame that has it. Empty fields: the frame has neither function nor module.

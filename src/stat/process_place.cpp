@@ -15,7 +15,7 @@
 namespace usher::cli::stat {
 namespace {
 
-/// All of a small file of /proc, relative to a directory.
+/// The content of a small file of /proc; `name` is relative to the directory `folder`.
 std::string content_of(int folder, const char* name) {
   const int fd = openat(folder, name, O_RDONLY | O_CLOEXEC);
   std::string all;
@@ -33,7 +33,7 @@ struct rights {
   bool operator==(const rights&) const = default;
 };
 
-/// The effective ids and capabilities of a content of /proc/PID/status.
+/// The effective ids and capabilities in the text of a /proc/PID/status.
 std::optional<rights> rights_in(const std::string& status) {
   rights r;
   int found = 0;
@@ -54,7 +54,8 @@ std::optional<rights> rights_of(int process) {
   return rights_in(content_of(process, "status"));
 }
 
-/// The id in a user namespace, by the content of its uid_map or gid_map: lines of "first inside, first outside, count".
+/// The id inside a user namespace that stands for the id `outside`. `map` is the content of the namespace's uid_map or
+/// gid_map: lines of "first inside, first outside, count".
 std::optional<unsigned> id_inside(const std::string& map, unsigned outside) {
   std::istringstream in(map);
   for (std::uint64_t inside = 0, first = 0, count = 0; in >> inside >> first >> count;)
@@ -62,7 +63,8 @@ std::optional<unsigned> id_inside(const std::string& map, unsigned outside) {
   return std::nullopt;
 }
 
-/// Device and inode, from the kernel's cache: the root may be a file system of the process's own (FUSE), which need not ever answer.
+/// Device and inode of a file, from the kernel's cache. Without AT_STATX_DONT_SYNC the call could block for ever,
+/// since the root may be a file system of the process's own (FUSE).
 std::pair<std::uint64_t, std::uint64_t> identity_of(int fd) {
   struct statx s {};
   if (fd < 0 || statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_INO, &s) != 0) return {0, 0};
@@ -75,7 +77,8 @@ bool is_same_file(const shared_descriptor& a, const char* path, int flags) {
   return identity.second != 0 && identity == identity_of(b.get());
 }
 
-/// The descriptors of the process's root and namespaces; those that are this process's own stay empty. False: one could not be opened.
+/// Opens the process's root and namespaces. A descriptor stays empty if this process has the same root or namespace.
+/// False if one could not be opened.
 bool open_place(int process, process_place& p) {
   const auto opened = [process](const char* name, int flags) {
     return shared_descriptor(openat(process, name, flags | O_CLOEXEC));

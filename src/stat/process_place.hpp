@@ -17,7 +17,8 @@ namespace usher::cli::stat {
 class shared_descriptor {
  public:
   shared_descriptor() = default;
-  /// Takes the descriptor over. It gets a number above those of the standard streams, one of which may be closed.
+  /// Takes over the descriptor, moved to a number above the standard streams: one of these may be closed, and its
+  /// number reused.
   explicit shared_descriptor(int fd);
   /// −1: none.
   int get() const { return fd_ ? *fd_ : -1; }
@@ -30,21 +31,22 @@ class shared_descriptor {
 struct process_place {
   uid_t uid = 0;  ///< the effective ids, with which it opens files, as this process sees them
   gid_t gid = 0;
-  /// Its root directory; none: that of this process, in the same mount namespace.
+  /// The process's root directory; empty if it is the root of this process, in the same mount namespace.
   shared_descriptor root;
-  /// Keeps the mounts below the root alive when the process has ended. Nothing enters it: a path that begins at the root descriptor meets
-  /// the mounts of that namespace.
+  /// Keeps the mounts below the root alive after the process has ended. No process enters it: paths relative to the
+  /// root descriptor see that namespace's mounts.
   shared_descriptor mount_namespace;
-  /// If it is not that of this process; with the ids as they are there.
+  /// The process's user namespace and its ids there; empty if the namespace is that of this process.
   shared_descriptor user_namespace;
   uid_t uid_inside = 0;
   gid_t gid_inside = 0;
-  /// It has CAP_DAC_READ_SEARCH in the user namespace of this process, so it may read all files already.
+  /// The process has CAP_DAC_READ_SEARCH in the user namespace of this process, so it may read all files anyway.
   bool reads_all = false;
   /// The reason why the place is not known, as a part of a sentence; empty: it is known.
   std::string refusal;
 
-  /// Equal places need one process only. Inodes of the descriptors above; 0: none.
+  /// Device and inode of the root, inodes of the two namespaces; 0: none. Processes with equal keys are served by one
+  /// child.
   std::tuple<std::uint64_t, std::uint64_t, std::uint64_t, std::uint64_t> inodes;
   auto key() const { return std::tuple(uid, gid, uid_inside, gid_inside, reads_all, inodes, refusal); }
 
@@ -52,7 +54,7 @@ struct process_place {
   static process_place own();
 };
 
-/// The place of a running process. To be called when it is attached: afterwards the process may end.
+/// The place of a running process. To be called when attaching: the process may end later.
 process_place place_of(pid_t pid);
 
 }  // namespace usher::cli::stat

@@ -37,14 +37,15 @@ std::string_view name_of_kind(kind k) {
 constexpr std::string_view beyond = "[truncated]";  // the outermost function of a stack that was cut
 constexpr std::string_view no_stack = "[unknown]";
 
-/// The name of a frame without one: module and offset, which a debugger can look up.
+/// The name to show for a frame. For a frame without a name, it is the module and offset, which a debugger can look
+/// up.
 std::string shown(const frame& f) {
   if (!f.function.empty()) return f.function;
   if (f.module.empty()) return fmt::format("{:#x}", f.address);
   return fmt::format("{}+{:#x}", file_name(f.module), f.offset);
 }
 
-/// f(row, stack, count, seconds) for each waiter's stack.
+/// Calls f(row, stack) for each waiter's stack in the report.
 template <class F>
 void each_waiter(const report& r, F f) {
   for (const row& of : r.rows)
@@ -94,7 +95,8 @@ class pprof_tables {
     if (is_new) texts_.push_back(&known->first);
     return static_cast<std::int64_t>(known->second);
   }
-  /// Adds the frames of one address: inlined functions, the innermost first, and the function that contains them.
+  /// Adds a location for one address, whose frames are the inlined functions, the innermost first, and the function
+  /// that contains them.
   std::uint64_t location(std::span<const frame> frames) {
     place p;
     const frame& outer = frames.back();
@@ -106,7 +108,7 @@ class pprof_tables {
   }
   std::uint64_t location(std::string_view name) { return location(place{0, 0, {{function(name, ""), 0}}}); }
 
-  /// The executable's mapping is the first, since readers take the first for the main program.
+  /// Writes the tables. The executable's mapping comes first: readers take the first one for the main program.
   void write(protozero::pbf_builder<profile_field>& profile, std::string_view executable) {
     std::vector<const std::pair<const module_in_process, mapping_entry>*> in_order;
     for (const auto& m : mappings_) in_order.push_back(&m);
@@ -165,7 +167,8 @@ class pprof_tables {
     const std::pair key{string(name), string(file)};
     return functions_.try_emplace(key, functions_.size() + 1).first->second;
   }
-  /// The number of the module's mapping; a module has one for each address at which processes map it. 0: the code is in no file.
+  /// The number of the mapping of the frame's module; 0 if the code is in no file. A module has a mapping for each
+  /// address at which processes map it.
   std::uint64_t mapping(const frame& f) {
     if (f.module.empty()) return 0;
     const std::uint64_t start = f.address - f.offset;
@@ -206,9 +209,9 @@ std::int64_t nanoseconds(double seconds) {
   return std::llround(seconds * 1e9);
 }
 
-// ---- folded stacks ----------------------------------------------------------------------------------------------------
+// ---- folded stacks --------------------------------------------------------------------------------------------------
 
-/// Replaces semicolons and line ends, which separate frames and stacks.
+/// The name without the characters that separate frames and stacks in the folded format: semicolons and line ends.
 std::string in_folded(std::string_view name) {
   std::string s = printable(name.empty() ? no_stack : name);
   std::replace(s.begin(), s.end(), ';', ':');

@@ -7,10 +7,11 @@
 
 namespace usher::cli::stat {
 
-/// pprof's protocol buffer, gzip: samples of "contentions"/count and "delay"/nanoseconds, one for each waiter's stack;
-/// with a label "kind" (mutex, condition, semaphore) and "object" (the row's name).
+/// A gzip-compressed protocol buffer of pprof with a sample for each waiter's stack: "contentions" (count) and "delay"
+/// (nanoseconds). The label "kind" is mutex, condition or semaphore; the label "object" is the row's name.
 std::string as_pprof(const report& r);
-/// A line a stack: frames from the outermost, separated by semicolons, then the object, a blank, and microseconds waited.
+/// Folded stacks, one a line: frames from the outermost and then the object, separated by semicolons; a blank;
+/// microseconds waited.
 std::string as_folded(const report& r);
 
 }  // namespace usher::cli::stat

@@ -37,7 +37,8 @@ struct thread_sum {
 /// Sums of one object or of several, in ticks unless another unit is given.
 struct tally {
   std::uint64_t acquisitions = 0, contended = 0, waited = 0, longest = 0, waits = 0;
-  /// Sums of the timed holds that have ended. `holds` is the number for which they stand, `timed` their own.
+  /// Of the holds that were timed and have ended: the sum of their times, the number of holds that they stand for,
+  /// their own number, and the longest.
   std::uint64_t held = 0, holds = 0, timed = 0, longest_hold = 0;
   double held_in_all = 0;  ///< seconds, of all holds
   std::optional<double> held_share;
@@ -92,7 +93,8 @@ struct tally {
   }
 };
 
-/// The quantile in ticks, interpolated as if durations were distributed evenly within a bucket.
+/// The quantile `part` (0–1) of durations in ticks, given how many fell into each bucket. Assumes that they are
+/// distributed evenly within a bucket.
 std::optional<double> percentile_of(std::span<const std::uint64_t> sizes, std::uint32_t buckets_in_one, double part,
                                     std::uint64_t longest) {
   std::uint64_t all = 0;
@@ -112,7 +114,7 @@ std::optional<double> percentile_of(std::span<const std::uint64_t> sizes, std::u
   return longest != 0 ? std::min(value, static_cast<double>(longest)) : value;
 }
 
-/// The objects of one row before summing.
+/// The objects that one row of the report sums up.
 struct group {
   kind what = kind::none;
   std::string name, module;
@@ -179,8 +181,8 @@ std::uint64_t reader::end_of(std::uint32_t process) const {
   return ended == 0 ? time_.end : std::clamp(ended, time_.begin, time_.end);
 }
 
-/// The end of a thread, at the latest that of its process: a thread that still waits then ends at the same time. A
-/// thread without other data ends with its last wait.
+/// The time at which a thread ended; at the latest the end of its process. If the record does not show whether a
+/// thread lived on, its last wait is taken for its end.
 std::uint64_t reader::end_of_thread(std::uint32_t thread) const {
   const record::thread_slot& t = record_.thread(thread);
   const std::uint64_t end = end_of(get(t.process));
@@ -236,7 +238,7 @@ group& reader::group_of(kind what, const identity& id, bool is_static) {
 }
 
 void reader::group_objects() {
-  // Static objects first: the number of objects in one symbol decides whether they become one row.
+  // A first pass collects the static objects: the number of objects in one symbol decides whether they become one row.
   std::map<std::tuple<kind, std::string, std::string>, std::set<std::uint64_t>> in_symbol;
   std::vector<std::uint32_t> used;
   for (std::uint32_t i = 0; i < room_.objects; i++)
@@ -311,7 +313,7 @@ void reader::group_charges() {
   }
 }
 
-/// Adds waits that have not ended, up to the end of the recording.
+/// Adds waits that had not ended at `end` to the sums, as if they had ended then.
 void reader::add_unfinished(tally& t, std::uint32_t object, const record::object& o, std::uint64_t end) {
   const std::uint64_t word = get(o.waiting), n = word & record::waiting_count;
   const auto at = waiting_.find(object);
@@ -356,7 +358,7 @@ void reader::add_detail(tally& t, std::uint32_t object, const record::object& o)
   for (std::size_t i = 0; i < t.hold_sizes.size(); i++) t.hold_sizes[i] = get(d.holds[i]);
   t.longest_hold = get(d.longest_hold);
   t.signals += get(d.failed_tries);
-  // Mutexes of types that the C library still handles have no counts.
+  // Mutexes of types that libusher.so leaves to the C library have no counts of ways of waiting.
   const ways_of_waiting ways{get(d.polls), get(d.sleeps), get(d.grants)};
   if (ways.polls + ways.sleeps + ways.grants != 0) t.ways = ways;
   t.more_threads = get(d.many) != 0;
@@ -389,7 +391,8 @@ void reader::add_holding(tally& t, const record::object& o, std::uint64_t begin,
     if (!t.hold_sizes.empty()) t.hold_sizes[duration_buckets::of(open) / 2]++;
   }
   const double life = seconds(end - begin);
-  // For objects that no longer exist: the longest total hold time of one of them, relative to the process's time, too.
+  // An entry that sums up destroyed objects has in hold_begin the longest total hold time of one of them. Their share
+  // of held time is that time relative to the process's time.
   const double held = is_sum ? seconds(get(o.hold_begin)) : t.held_in_all;
   if (t.holding_known && life > 0 && (!is_sum || held > 0)) t.held_share = std::min(1.0, held / life);
 }
@@ -495,7 +498,7 @@ bool has_seen_anything(const tally& t) {
   return t.acquisitions != 0 || t.waits != 0 || t.signals != 0 || t.timeouts != 0 || t.still_waiting != 0;
 }
 
-/// Sorts by waiting time, the longest first.
+/// The order of rows in the report: by waiting time, the longest first; then by acquisitions and name.
 template <class Row>
 bool comes_before(const Row& a, const Row& b) {
   return std::tie(b.seen.waiting.total, b.seen.acquisitions, a.name) <
@@ -510,7 +513,7 @@ row reader::read_row(group& g) {
   r.embedded = g.embedded;
   if (g.is_static) r.module = g.module;
   tally all;
-  // Two first calls at the same time may make two entries for one object, which are merged here.
+  // Two threads whose first calls on an object coincide may make two entries of the record. These are merged here.
   std::map<std::uint64_t, std::vector<std::uint32_t>> same;
   for (const std::uint32_t i : g.objects) {
     const record::object& o = record_.object(i);
@@ -552,7 +555,7 @@ row reader::read_row(group& g) {
   return r;
 }
 
-/// Merges equal stacks of several processes.
+/// The stacks of these charges. Stacks that are equal in several processes are merged.
 std::vector<charged_stack> reader::stacks_of(const std::vector<std::uint32_t>& charges) {
   std::map<std::uint32_t, std::pair<std::uint64_t, std::uint64_t>> by_chain;
   for (const std::uint32_t i : charges) {
@@ -597,10 +600,10 @@ bool is_among(const frame& function, const std::vector<charged_stack>& stacks) {
   });
 }
 
-/// An entry of the record is made when a thread first locks an address, and stays when memory is freed without
-/// pthread_mutex_destroy, as a std::mutex is. So the place of a row may be that of an object that no longer exists;
-/// samples show the present waiters and holders. Objects that are initialised have a new entry, and a place where
-/// they are often not used.
+/// Renames a row after the line that waits most, if the place of its first lock call is not among the stacks that wait
+/// and hold: that call was perhaps for an earlier object at the address. An object's entry in the record survives the
+/// object if its memory is freed without pthread_mutex_destroy, as that of a std::mutex is. Initialised objects keep
+/// their name: initialisation makes a new entry, at a place that often is not one of use.
 void reader::name_by_use(row& r) {
   const frame* const first = r.place.place();
   if (r.by_init || first == nullptr || first->function.empty()) return;

@@ -25,11 +25,11 @@ struct time_scale {
 report read_report(record::view record, const time_scale& time, symbols& names, std::size_t most_rows,
                    const seen_ids* ids = nullptr);
 
-/// Circles of waiting threads in the present state of the record: slots of threads, each of which waits for a mutex that the next one
-/// holds. Not more than some dozens of circles.
+/// Finds circles of waiting threads in the present state of the record. A circle is a list of slots of threads; each
+/// thread waits for a mutex that the next one holds. At most some dozens of circles are returned.
 std::vector<std::vector<std::uint32_t>> circles(const record::live& record);
 
-/// A circle with names and stacks, from a copy.
+/// Adds names and stacks to a circle, read from a copy of the record.
 deadlock describe(record::view record, const std::vector<std::uint32_t>& circle, const time_scale& time, symbols& names,
                   const seen_ids* ids = nullptr);
 

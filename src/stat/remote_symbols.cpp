@@ -27,7 +27,7 @@ std::size_t size_of(const std::vector<frame>& frames) {
   return size;
 }
 
-/// The first few in a list.
+/// The first three files as a list, followed by the number of the others.
 std::string first_of(const std::set<std::string>& files) {
   constexpr std::size_t shown = 3;
   std::string list;
@@ -42,7 +42,7 @@ std::string first_of(const std::set<std::string>& files) {
 }  // namespace
 
 struct remote_symbols::state {
-  /// A place, its child, and the failures there.
+  /// A place (process_place.hpp), the child that serves it, and the files and failures there.
   struct served_place {
     process_place place;
     std::unique_ptr<name_child> child;
@@ -95,7 +95,8 @@ remote_symbols::state::served_place& remote_symbols::state::place_for(std::uint3
   return *served.back();
 }
 
-/// The module and the offset. Paths are the recorded program's, too, so they count as received.
+/// The answer without a child: module and offset. Paths of modules come from the recorded program, too, so their
+/// length is charged to the budget of received bytes.
 answer remote_symbols::state::bare_answer(const query& q) {
   answer a;
   if (q.kind == query::what::data) return a;
@@ -110,7 +111,8 @@ answer remote_symbols::state::bare_answer(const query& q) {
   return a;
 }
 
-/// The next message that is no announcement. The time until it comes is charged to the file announced last.
+/// Receives the next message that is no announcement of a file. The time until it comes is charged to the file
+/// announced last.
 bool remote_symbols::state::receive(served_place& from, message_kind& kind, std::string& payload) {
   for (;;) {
     double& spent = from.seconds[from.file];
@@ -164,7 +166,7 @@ bool remote_symbols::state::start(served_place& from) {
   return refusal && refusal->empty();
 }
 
-/// Ends the child, which has failed, and leaves the file out that it was reading.
+/// Kills a child that has failed. The file that it announced last is not opened again.
 void remote_symbols::state::blame(served_place& from) {
   from.child.reset();
   is_out_of_time = is_out_of_time || budget->seconds <= 0;
@@ -175,7 +177,7 @@ void remote_symbols::state::blame(served_place& from) {
   if (from.nameless_failures > 1 || is_out_of_time || is_out_of_room || is_to_end()) from.has_no_names = true;
 }
 
-/// The number of queries that were answered; the rest fails.
+/// Sends queries to the place's child. Returns how many it answered; if it did not answer all, it has failed.
 std::size_t remote_symbols::state::ask(served_place& from, std::span<const query> queries) {
   if (!from.child && !start(from)) {
     if (!from.has_no_names) blame(from);
@@ -200,10 +202,11 @@ std::size_t remote_symbols::state::ask(served_place& from, std::span<const query
   return answered;
 }
 
-/// Makes the answers known. Each failure leaves a file out or counts as one without a file, so the loop ends.
+/// Puts the answers into `known`. The loop ends because each failure of a child either excludes a file or counts as
+/// one without a file, and both are limited.
 void remote_symbols::state::fetch(std::vector<query> queries) {
   std::erase_if(queries, [this](const query& q) { return known.contains(key_of(q)); });
-  // Neighbours are in one file: the child announces it once.
+  // Sorted queries for the same file are neighbours, so the child announces the file once.
   std::sort(queries.begin(), queries.end(), [](const query& a, const query& b) { return key_of(a) < key_of(b); });
   queries.erase(std::unique(queries.begin(), queries.end(),
                             [](const query& a, const query& b) { return key_of(a) == key_of(b); }),

@@ -1,15 +1,16 @@
-// Names from a child process that has the ids of the recorded program, sees its files, and may do nothing but read them.
+// Looks names up in a child process that has the ids of the recorded program, sees its files, and can do nothing but
+// read them.
 //
-// Attackers: the recorded program, and the owner of any file on the way, choose the paths and contents of the files
-// in which names are looked up. A crafted file may crash elfutils, keep it busy for ever, or take over the process
-// that reads it; a path may lead to a pipe, or to a file that only the observer may read. So the observer opens none
-// of these files. It forks a child for each place (process_place.hpp), which is confined (confinement.hpp) before it
-// opens the first one. The child looks names up by the class `symbols` in its copy of the observer's memory, which
-// has the record, and sends them in bounded messages (name_messages.hpp).
+// Attackers are the recorded program and the owners of files that it maps: they choose the paths and contents of the
+// files in which names are looked up. A crafted file may crash elfutils, keep it busy for ever, or take over the
+// process that reads it; a path may lead to a pipe, or to a file that only the observer may read. So the observer
+// opens none of these files. It forks a child for each place (process_place.hpp), which is confined (confinement.hpp)
+// before it opens the first one. The child has the record in its copy of the observer's memory. It looks names up by
+// the class `symbols` and sends them in bounded messages (name_messages.hpp).
 //
-// The child announces each file before it opens or reads it. If it ends, sends nonsense or exceeds the time, the file
-// announced last is left out, and a new child serves the rest. Addresses in such a file have module and offset, and
-// the report has a remark.
+// The child announces each file before it opens or reads it. If it ends, sends an invalid message or exceeds the time,
+// the file announced last is left out, and a new child serves the rest. Addresses in such a file are shown as module
+// and offset, and the report has a remark.
 #pragma once
 
 #include <sys/types.h>
@@ -25,7 +26,7 @@
 
 namespace usher::cli::stat {
 
-/// Limits of the cost of names. Several objects may share one: it limits all of them together.
+/// Limits of the cost of looking up names. Objects that share a name_budget are limited together.
 struct name_budget {
   double seconds_a_file = 20;                               ///< of waiting for names from one file; chosen
   double seconds = 120;                                     ///< that are left for waiting; chosen
@@ -34,15 +35,15 @@ struct name_budget {
                                    << 20;  ///< that are left: an address in many stacks is copied to each
 };
 
-/// Names for the addresses in a record. The record must stay at its place. `places` has those of the record's processes by slot;
-/// processes beyond have the place `others`.
+/// Names for the addresses in a record, which must stay at its place in memory. `places` are the places of the
+/// record's processes by slot; processes with higher slots have the place `others`.
 std::unique_ptr<symbols> names_of(record::view record, std::vector<process_place> places = {},
                                   process_place others = process_place::own(),
                                   std::shared_ptr<name_budget> budget = std::make_shared<name_budget>());
 
 class remote_symbols : public symbols {
  public:
-  /// `child`: for tests, runs in the child instead, unconfined.
+  /// `child`: for tests, replaces the work of the child, which is then not confined.
   remote_symbols(record::view record, std::vector<process_place> places, process_place others,
                  std::shared_ptr<name_budget> budget, std::function<void(int channel)> child = {});
   ~remote_symbols() override;

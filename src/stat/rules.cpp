@@ -1,8 +1,8 @@
-// Advice about a row and about the program. Each table is read from the top, and the first rule that applies gives
-// the verdict.
+// Chooses the advice for each row and for the program. Each table is searched from the top, and the first rule that
+// applies gives the verdict.
 //
-// The thresholds are chosen, not measured. They apply to waiting times, to the threads that waited, and to the time that the mutex was
-// held meanwhile. The number of lock calls, or of those that had to wait, decides nothing.
+// The thresholds are chosen, not measured. They apply to waiting times, to the threads that waited, and to the time
+// for which the mutex was held meanwhile, not to the number of lock calls or of contended ones.
 #include "stat/rules.hpp"
 
 #include <fmt/format.h>
@@ -21,7 +21,7 @@
 namespace usher::cli::stat {
 namespace {
 
-// The column "when" of the tables contains these numbers in words.
+// The column "when" of the tables states these thresholds in words: change both together.
 constexpr double worth_of_all = 0.01;      // of all threads' time
 constexpr double worth_of_thread = 0.05;   // of the record's time, waited by one thread
 constexpr double long_wait = 0.1;          // seconds
@@ -85,7 +85,8 @@ std::string place_text(const frame& f) {
   return hexadecimal(f.address);
 }
 
-/// The place that held the mutex while others waited; if it is unknown, the row's own name.
+/// The first place in the stacks of holders, at which the mutex was held while others waited; if there is none, the
+/// row's name.
 std::string holder_place(const row& r) {
   for (const charged_stack& s : r.holders)
     if (const frame* f = s.where.place()) return place_text(*f);
@@ -100,7 +101,7 @@ bool is_c_library(const report& all) {
   return all.lock.empty() || all.lock.starts_with("pthread");
 }
 
-/// Without --locks: `usher try` selects the locks that suit the program.
+/// The recommended `usher try` command. It has no --locks, since `usher try` selects the locks that suit the program.
 std::string try_command(const report& all) {
   return fmt::format("usher try {}-- {}", all.runs_on ? until_load + std::string(" ") : "",
                      all.command.empty() ? "CMD" : shell_line(all.command));
@@ -123,7 +124,7 @@ bool is_allocator(const frame& f) {
   return std::find(frees.begin(), frees.end(), name) != frees.end();
 }
 
-/// The share of the waiting in lock calls that malloc() or free() made.
+/// The part of the row's waiting time that was spent in lock calls by malloc() or free(), 0–1.
 double share_in_allocator(const row& r) {
   double all = 0, inside = 0;
   for (const charged_stack& s : r.waiters) {
@@ -175,7 +176,7 @@ double part_of_first_thread(const counts& c) {
   return c.waiting.total > 0 && !c.threads.empty() ? c.threads.front().waited / c.waiting.total : 0;
 }
 
-/// Whether each object has one waiting thread, which waits seldom and long.
+/// Whether the objects are used as gates: each has one thread that waits for it, seldom and long.
 bool is_gate(const row_facts& f) {
   if (f.mean_wait < long_for_a_gate || f.r.seen.waiting.total <= 0 || f.r.seen.waiting_is_hidden) return false;
   double known = 0;
@@ -188,7 +189,8 @@ bool is_gate(const row_facts& f) {
   return known >= 0.99 * f.r.seen.waiting.total;  // the rest was for objects that no longer exist
 }
 
-/// Whether the thread that takes a credit of the semaphore also returns it, and a credit is available most of the time.
+/// Whether the semaphore is used as a lock: credits are returned as often as taken, and most are taken without
+/// waiting.
 bool is_used_as_lock(const counts& c) {
   const auto taken = static_cast<double>(c.acquisitions), posted = static_cast<double>(c.signals);
   return c.contended >= seldom && taken - static_cast<double>(c.contended) >= at_once * taken &&
@@ -199,14 +201,14 @@ bool is_mutex(const row_facts& f) {
   return f.r.what == kind::mutex;
 }
 
-/// Whether the longest wait cannot be explained by holds, not even by the longest.
+/// Whether the longest wait is too long to be explained even by the longest hold: `factor` times as long.
 bool outlasts_holds(const row_facts& f, double factor) {
   const counts& c = f.r.seen;
   return c.waiting.longest >= long_wait && f.holds_known() && c.waiting.longest >= factor * c.holding.longest;
 }
 
-/// Whether the share of held time does not depend on a few timed holds that were interrupted, each of which counts 64
-/// times.
+/// Whether the share of held time is reliable. About one hold in 64 is timed and counts for 64, so a few timed holds
+/// that were interrupted could make up the share.
 bool is_sound(const row_facts& f) {
   const counts& c = f.r.seen;
   if (c.holding_is_exact || !c.holding.median || f.mean_hold >= short_hold) return true;
@@ -486,7 +488,7 @@ const std::array row_rules = {
 
 // ---- the program ------------------------------------------------------------------------------------------------
 
-/// The quantities of the program that its rules compare. All rows have their verdicts already.
+/// The quantities of the program that its rules compare. To be made when all rows have their verdicts.
 struct program_facts {
   const report& r;
   double of_all = 0;               ///< waiting time for mutexes, relative to all threads' time

@@ -8,7 +8,7 @@
 
 namespace usher::cli::stat {
 
-/// docs/stat.md has the same table; a test compares them.
+/// A rule as documented. docs/stat.md has the same table; a test compares the two.
 struct rule {
   const char* name;      ///< as in JSON: "long-hold"
   const char* in_table;  ///< three words at most, for the table
@@ -16,13 +16,14 @@ struct rule {
   const char* says;      ///< the beginning of the sentence, for the documentation
 };
 
-/// The option of a recommended `usher try` of a program that does not end by itself. LOAD is a placeholder for the user's own command.
+/// The option that a recommended `usher try` needs for a program that does not end by itself. The user replaces LOAD
+/// by a command.
 inline constexpr const char* until_load = "--until 'LOAD'";
 std::span<const rule> rules_of_rows();
 std::span<const rule> rules_of_programs();
 const rule* find_rule(const std::string& name);
 
-/// Fills in rule, verdict and command of each row and of the program.
+/// Sets the rule, the verdict and the command of each row and of the program.
 void judge(report& r);
 
 }  // namespace usher::cli::stat

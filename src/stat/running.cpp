@@ -25,7 +25,7 @@
 namespace usher::cli::stat {
 namespace {
 
-/// The ids of a line: "Uid: real effective saved file-system".
+/// The ids in a field of /proc/PID/status, such as "Uid: real effective saved file-system".
 std::vector<unsigned> ids(pid_t pid, const char* field) {
   std::istringstream in(status_field(std::to_string(pid), field));
   return {std::istream_iterator<unsigned>(in), {}};
@@ -77,8 +77,8 @@ bool is_stopped(pid_t pid) {
   return state.starts_with('T') || state.starts_with('t');
 }
 
-/// The command line up to these limits: the process chooses where the kernel finds the text, which may be all of its
-/// memory (PR_SET_MM).
+/// The text is limited because the process chooses its address, and may make the kernel return all of its memory
+/// (PR_SET_MM).
 std::vector<std::string> command_of(pid_t pid) {
   constexpr std::size_t longest = 1 << 16, most_words = 4096;
   std::ifstream in(fmt::format("/proc/{}/cmdline", pid));
@@ -92,8 +92,8 @@ std::vector<std::string> command_of(pid_t pid) {
   return words;
 }
 
-/// The kernel makes the path for the root directory of the process that asks: so a child asks, since it may change
-/// its root to any directory.
+/// Runs in a child that changes its root: the kernel returns the path relative to the root directory of the process
+/// that reads the link.
 std::string program_of(pid_t pid, int root) {
   const int process = open(fmt::format("/proc/{}", pid).c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
   if (process < 0) return "";

@@ -11,24 +11,24 @@
 
 namespace usher::cli::stat {
 
-/// The reason why the process cannot be recorded, in one line; empty if none is known.
+/// The reason why the process certainly cannot be recorded, in one line; else empty.
 std::string why_not(pid_t pid);
 
 /// Whether a signal or a debugger has stopped the process, so that it makes no calls.
 bool is_stopped(pid_t pid);
 
-/// The words of its command line.
+/// The words of the process's command line.
 std::vector<std::string> command_of(pid_t pid);
 
-/// The path of its program below this root directory (a descriptor; −1: as this process sees it); empty if it is
-/// unknown.
+/// The path of the process's program, seen from the root directory that the descriptor `root` refers to (−1: that of
+/// this process); empty if it is unknown.
 std::string program_of(pid_t pid, int root);
 
-/// Sets this path for the modules without one, which are the program itself: the library knows the path only if the
-/// recording began with the program. For a private copy of a record.
+/// Sets the path of the modules without one, in a private copy of a record. Such a module is the program itself: the
+/// library knows the program's path only if the recording began with the program.
 void name_program(const record::view& copy, const std::string& path);
 
-/// CPU seconds of a process and of its children that have ended; nullopt if it has ended itself.
+/// CPU seconds of a process and of its children that have ended; nullopt if the process itself has ended.
 std::optional<double> cpu_seconds_of(pid_t pid);
 
 /// Detects the end of a process that is no child of this one.

@@ -1,7 +1,7 @@
 // usher stat: reports contended mutexes, the code that holds them, the code that waits for them, and a remedy.
 //
-// The program writes a record while it runs (src/record/format.hpp). This process samples it periodically and makes the report when the
-// program has ended, normally or not.
+// The program writes a record while it runs (src/record/format.hpp). This process samples it periodically and makes
+// the report when the program has ended, normally or not.
 #include <signal.h>
 #include <unistd.h>
 
@@ -80,7 +80,7 @@ bool is_over(const time_limit& t) {
   return t && steady_clock::now() >= *t;
 }
 
-/// The files of the options. They are opened before the program is started and written at the end.
+/// The output files that the options name. They are opened before the program is started, and written at the end.
 struct outputs {
   output_file text, json, pprof, folded;
 
@@ -116,8 +116,8 @@ bool check_usage(const stat_options& o, char** command) {
   return true;
 }
 
-/// The time until the next sample of the record: at least 20 times as long as the last sample took, so that sampling a program of
-/// thousands of processes takes little CPU time.
+/// Decides when the record is sampled next: after 20 times the duration of the last sample at least. So sampling takes
+/// at most 5 % of a CPU, even if the program has thousands of processes.
 class sample_timer {
  public:
   explicit sample_timer(stat::watch& w) : watch_(w) {}
@@ -143,7 +143,7 @@ class sample_timer {
 class ending {
  public:
   explicit ending(const stat::signal_queue& signals) : signals_(signals) {}
-  /// Whether such a signal waits, or arrives within this time.
+  /// Whether such a signal is pending, or arrives within this time.
   bool comes_within(std::chrono::nanoseconds time) {
     if (came_) return true;
     const auto signal = signals_.next(time);
@@ -162,9 +162,9 @@ class ending {
   int status_ = 0;
 };
 
-/// Writes the heartbeat several times a second, while this process may do other work: a sample of a large process or
-/// names for a deadlock may take seconds. The thread accesses only the record, so that children may be forked
-/// meanwhile.
+/// Writes the heartbeat ten times a second from a thread, because the main thread may be busy for seconds with a
+/// sample of a large process or with names for a deadlock. The thread accesses only the record, so the main thread may
+/// fork children.
 class beating {
  public:
   explicit beating(record_file& file) : thread_([this, &file] { run(file); }) {}
@@ -199,9 +199,9 @@ class recording {
   recording(const stat_options& o, outputs& files, record_file& file)
       : options_(o), files_(files), file_(file), watch_(file, naming()) {}
 
-  /// Runs the command. The exit status.
+  /// Starts and records the command. Returns the exit status.
   int run(char** command, const preload_library& library, const lock_table& lock, const stat::signal_queue& signals);
-  /// Records a running process, which has made this record. The exit status.
+  /// Records a running process, which has already made the record. Returns the exit status.
   int observe(const running_process& p, const time_limit& limit, ending& end);
 
  private:
@@ -229,8 +229,8 @@ class recording {
   std::vector<std::string> remarks_;
 };
 
-/// The names for the lines on deadlocks while the program runs: their lookup may take 10 s in all (chosen) from the
-/// sampling.
+/// Names for the lines that report deadlocks while the program runs. They share a budget of 10 s (chosen), since
+/// sampling stops meanwhile.
 stat::watch::name_source recording::naming() {
   auto budget = std::make_shared<stat::name_budget>();
   budget->seconds_a_file = budget->seconds = 10;
@@ -285,7 +285,8 @@ int recording::run(char** command, const preload_library& library, const lock_ta
     const auto signal = signals.next(left);
     if (!signal) continue;
     asked_to_end = asked_to_end || (signal->si_signo != SIGCHLD && !signals.was_ignored(signal->si_signo));
-    // The program receives the signals of the terminal, too, and its hang-up, which the kernel sends.
+    // Passes on signals that only the launcher has received. The terminal's signals, and the hang-up that the kernel
+    // sends, reach the program anyway.
     const bool is_ours_alone = signal->si_signo == SIGTERM || (signal->si_signo == SIGHUP && signal->si_code <= 0);
     if (is_ours_alone) program.send(signal->si_signo);
   }
@@ -302,7 +303,7 @@ int recording::run(char** command, const preload_library& library, const lock_ta
                     "stat -p if it was "
                     "started by usher run.",
                     n, n == 1 ? "" : "es", n == 1 ? "runs" : "run", n == 1 ? "it does" : "they do"));
-  // A program that these signals ended has not failed.
+  // If this command ended the program by these signals, the program has not failed.
   const bool by_us = kill_at && (program.died_of() == SIGTERM || (killed && program.died_of() == SIGKILL));
   return write_report(by_us ? 0 : program.exit_status());
 }
@@ -334,7 +335,7 @@ int recording::observe(const running_process& p, const time_limit& limit, ending
         "Another usher stat took the place of this one, which did not run for a while: the recording ended then.");
   end.let_go();
   const std::optional<double> cpu_after = stat::cpu_seconds_of(pid_);
-  // The CPU time of several processes is not known.
+  // The CPU time of others is computed only for one process: that of several processes is not known.
   if (cpu_before && cpu_after && sum_of(file_.copy().view()).processes == 1)
     note_others(others.share(*cpu_after - *cpu_before));
   const int status = write_report(end.status());
@@ -342,7 +343,7 @@ int recording::observe(const running_process& p, const time_limit& limit, ending
   return status;
 }
 
-/// Whether the program embeds locks of Usher that are not recorded.
+/// Whether the program embeds locks of Usher without the macro that records them.
 bool recording::embeds_unseen_locks() const {
   const bool of_process = options_.pid_given->count() != 0;
   const auto program = of_process ? fmt::format("/proc/{}/exe", pid_) : find_program(command_[0]);
@@ -350,7 +351,7 @@ bool recording::embeds_unseen_locks() const {
   return elf && elf->embeds_locks && !elf->records_locks;
 }
 
-/// The reason why there is no table, in one line; empty if there is one.
+/// The reason why the report has no table, in one line; empty if it has one.
 std::string recording::nothing_to_show(const stat::report& r, const recorded_calls& calls) const {
   const bool of_process = options_.pid_given->count() != 0;
   if (calls.processes == 0)
@@ -362,7 +363,7 @@ std::string recording::nothing_to_show(const stat::report& r, const recorded_cal
                      "nothing was recorded: libusher.so was not loaded into {} (a static, Go or set-user-ID "
                      "program, or one that clears LD_PRELOAD)",
                      command_[0]);
-  // A smaller number of calls is not from the program: libraries lock a few mutexes while they are loaded.
+  // Fewer calls are taken for those of libraries, which lock a few mutexes while they are loaded.
   constexpr std::uint64_t few = 100;
   const bool any_waiting =
       calls.contended != 0 || !r.deadlocks.empty() ||
@@ -383,7 +384,8 @@ std::string recording::nothing_to_show(const stat::report& r, const recorded_cal
                      command_[0], calls.all() == 0 ? "does not use" : "hardly uses", times);
 }
 
-/// The lock of the recorded processes if all had the same, else empty. The command may be `usher run --lock twa -- ...` itself.
+/// The lock of the recorded processes if all have the same, else empty. It may differ from the option: the command may
+/// be `usher run --lock twa -- ...` itself.
 std::string recording::lock_of_processes(const record::view& record) const {
   std::string one;
   for (std::uint32_t i = record.head().processes.load(); i-- > 0;) {
@@ -396,13 +398,13 @@ std::string recording::lock_of_processes(const record::view& record) const {
   return one;
 }
 
-/// Writes the table and all files. A file that cannot be written does not prevent the others.
+/// Writes the table and all files, the others also if one cannot be written. Returns the exit status.
 int recording::write_report(int status) {
   const stat::time_scale time{watch_.begin(), *end_, file_.clock().seconds_a_tick()};
   const record_copy copy = file_.copy();
   stat::name_program(copy.view(), program_);
   const std::unique_ptr<stat::symbols> names = stat::names_of(copy.view(), {}, place_);
-  // Files contain the stacks of all rows.
+  // The files contain the stacks of all rows, not only of the hottest.
   const bool of_all = options_.details || files_.json.wanted() || files_.pprof.wanted() || files_.folded.wanted();
   stat::report r = stat::read_report(copy.view(), time, *names,
                                      of_all ? std::numeric_limits<std::size_t>::max() : options_.top, &watch_.ids());
@@ -438,7 +440,7 @@ int recording::write_report(int status) {
     std::FILE* const to = options_.pid_given->count() != 0 && !files_.text.wanted() ? stdout : stderr;
     std::fputs(text.c_str(), to);
   }
-  // Names in programs may contain bytes that are not UTF-8.
+  // Invalid bytes are replaced: names in programs may contain bytes that are not UTF-8.
   const auto lenient = nlohmann::ordered_json::error_handler_t::replace;
   if (files_.json.wanted())
     written = files_.json.write(stat::as_json(r).dump(2, ' ', false, lenient) + "\n") && written;

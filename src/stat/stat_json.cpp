@@ -12,7 +12,7 @@ namespace usher::cli::stat {
 
 using json = nlohmann::ordered_json;
 
-/// "tid", null if it is not known, and "own_tid" if that is another.
+/// Writes an id: "tid", which is null if it is not known, and "own_tid" if the id in its own PID namespace differs.
 template <class S>
 struct id_keys {
   constexpr id_keys(const char* its_key, shown_id S::*its_member) : key(its_key), member(its_member) {}
@@ -82,7 +82,7 @@ static json holding_of(const counts& c) {
   return j;
 }
 
-/// The keys of all kinds of objects.
+/// The JSON keys that all kinds of objects have.
 constexpr auto json_fields(const counts*) {
   using c = counts;
   return std::tuple(field("acquisitions", &c::acquisitions), field("contended", &c::contended),
@@ -157,7 +157,7 @@ constexpr auto json_fields(const report*) {
       field("rule", &r::rule, or_null), field("verdict", &r::verdict, or_null), field("next", &r::next, or_null),
       field("deadlocks", &r::deadlocks), field("attached", &r::attached),
       field("others_cpu_share", &r::others_cpu_share),
-      // for `failed_tries` of mutexes and semaphores, and for `unheard` signals, by object
+      // states how exactly each object's `failed_tries` (mutexes, semaphores) and `unheard` signals are counted
       computed("counting",
                [](const r&) {
                  return json{{"exact_up_to", record::counted_exactly}, {"then_one_in", record::roughly}};
@@ -165,7 +165,8 @@ constexpr auto json_fields(const report*) {
       field("remarks", &r::remarks), field("rows", &r::rows));
 }
 
-/// The JSON writer refuses text that is not UTF-8, so such bytes become question marks. It escapes control characters itself.
+/// The JSON writer refuses text that is not UTF-8, so such bytes become question marks. It escapes control characters
+/// itself.
 static void make_valid(json& j) {
   if (j.is_structured()) {
     for (json& part : j) make_valid(part);

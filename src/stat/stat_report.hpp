@@ -1,5 +1,5 @@
-// The content of a record for users: rows of objects that belong together, with names, stacks and a verdict. reading.hpp makes it from
-// the file with names of symbols.hpp; text.hpp, stat_json.hpp and profile.hpp write it.
+// The content of a record for users: rows of objects that belong together, with names, stacks and a verdict.
+// reading.hpp makes it from the file with names of symbols.hpp; text.hpp, stat_json.hpp and profile.hpp write it.
 #pragma once
 
 #include <compare>
@@ -14,7 +14,7 @@ namespace usher::cli::stat {
 
 using record::kind;
 
-/// One function of a stack. With inlined functions, one address has several frames, the innermost first.
+/// One function in a stack. An address in inlined code has several frames, the innermost first.
 struct frame {
   std::uint64_t address = 0;  ///< of the call, in the process
   std::string function;       ///< demangled; empty: not known
@@ -30,8 +30,8 @@ struct stack {
   std::vector<frame> frames;
   bool is_cut = false;  ///< the outer frames could not be found
 
-  /// The first frame of the program itself: neither a wrapper of the C++ or C library nor a function that by its name only locks
-  /// ("Mutex::Lock", "uv_mutex_lock"). If there is no such frame, one of those. Null: no frames.
+  /// The first frame of the program itself. Wrappers of the C++ or C library, and functions that by their names only
+  /// lock ("Mutex::Lock", "uv_mutex_lock"), are returned only if there is no other frame. Null: no frames.
   const frame* place() const;
 };
 
@@ -49,7 +49,7 @@ struct durations {
   std::optional<double> median, p99;  ///< nullopt: not known
 };
 
-/// The order of admission, from windows of successive acquisitions.
+/// Statistics on the order in which threads acquire a lock, from windows of successive acquisitions.
 struct admission {
   std::uint64_t acquisitions = 0;  ///< in these windows
   std::uint32_t windows = 0;
@@ -59,7 +59,7 @@ struct admission {
   double gini = 0, rstddev = 0;
 };
 
-/// The id of a process or thread. In another PID namespace it has an id that this process sees and one of its own.
+/// The id of a process or thread. One in another PID namespace has two ids: one that this command sees and its own.
 struct shown_id {
   std::int64_t seen = 0;  ///< 0: not known
   std::int64_t own = 0;   ///< 0: the same
@@ -69,7 +69,7 @@ struct shown_id {
       : seen(its_seen), own(its_own) {}
   std::strong_ordering operator<=>(const shown_id&) const = default;
 };
-/// "12"; "12 (own 3)" where they differ, "? (own 3)" where only its own is known.
+/// The text of an id: "12"; "12 (own 3)" if the two ids differ; "? (own 3)" if only its own is known.
 std::string id_text(const shown_id& id);
 
 /// A thread's share in the waiting for one row.
@@ -79,7 +79,7 @@ struct thread_share {
   double waited = 0;
 };
 
-/// Counts of how threads waited, which Usher's own locks keep.
+/// Counts of the actions of waiting threads. Only Usher's own locks keep them.
 struct ways_of_waiting {
   std::uint64_t polls = 0;   ///< loads of a word that did not yet have the awaited value
   std::uint64_t sleeps = 0;  ///< system calls to sleep
@@ -94,7 +94,8 @@ struct counts {
   durations holding;               ///< mutex: of the timed holds; `total` is scaled up to all holds
   bool holding_is_exact = false;   ///< each hold was timed
   std::uint64_t holds_timed = 0;   ///< how many were; those of `holding` include the holds for which they stand
-  /// Hold time relative to the time of its process; for a row, of the object with the largest share. nullopt: not known
+  /// Total hold time relative to the lifetime of the object's process. For a row: the largest share of one object.
+  /// nullopt: not known
   std::optional<double> held_share;
   std::uint32_t most_waiting = 0;
   std::uint32_t still_waiting = 0;  ///< threads that waited at the end; `contended` and `waiting` include them
@@ -122,8 +123,9 @@ struct row {
   kind what = kind::none;
   std::string name;  ///< without the module's path: "server.cpp:120 worker()", "buckets[]"
   stack place;       ///< empty for a static object
-  /// Not empty: the name of the place, which is not among the functions that wait and hold. A mutex that was freed without
-  /// pthread_mutex_destroy may have lain there; the row has the name of the line that waits most.
+  /// The name of the place of the first lock call, if that function is neither among those that wait nor among those
+  /// that hold; else empty. An earlier mutex, freed without pthread_mutex_destroy, may have been at the address.
+  /// `name` is then the line that waits most.
   std::string first_locked;
   bool by_init = false;       ///< the place is that of the initialisation
   bool embedded = false;      ///< a lock of Usher's that the program embeds, which USHER_LOCK does not select
@@ -150,7 +152,7 @@ struct deadlock {
   double seconds = 0;  ///< so far
 };
 
-/// The effect of attaching on the process.
+/// The time for which attaching stopped the process's threads, and their number.
 struct attach_cost {
   double seconds = 0;  ///< from the first thread's stop until the last one went on
   unsigned threads = 0;

@@ -21,7 +21,7 @@ namespace {
 namespace fs = std::filesystem;
 using clock = std::chrono::steady_clock;
 
-/// The state of a thread, as /proc/PID/task/TID/stat has it; '?' if it has ended.
+/// The state letter of a thread from /proc/PID/task/TID/stat; '?' if the thread has ended.
 char state_of(pid_t pid, pid_t tid) {
   std::string line;
   std::getline(std::ifstream(fmt::format("/proc/{}/task/{}/stat", pid, tid)), line);
@@ -41,16 +41,16 @@ std::vector<pid_t> threads_of(pid_t pid) {
   return all;
 }
 
-/// In the child: its end lets all stopped threads go.
+/// Stops the process's threads by ptrace. Used in a child: when the child ends, the kernel lets them go.
 class holder {
  public:
   explicit holder(pid_t pid) : pid_(pid) {}
 
-  /// False with an error, or if a thread did not stop before the deadline.
+  /// Stops all threads. False if ptrace failed (see error()), or if a thread did not stop before the deadline.
   bool stop_all() {
     begin_ = clock::now();
     const auto deadline = begin_ + stop_deadline;
-    // A thread that runs may create others until it is stopped.
+    // Repeated until no new thread appears: threads that still run may create others.
     for (bool more = true; more;) {
       more = false;
       for (const pid_t tid : threads_of(pid_))
@@ -62,7 +62,7 @@ class holder {
     return error_ == 0;
   }
 
-  /// A signal that was about to be delivered to a thread is delivered now.
+  /// Lets all threads go. A signal that a thread was about to receive when it stopped is delivered now.
   void let_go() {
     for (thread& t : threads_)
       if (t.is == stopped)
@@ -80,7 +80,7 @@ class holder {
   double seconds() const { return std::chrono::duration<double>(end_ - begin_).count(); }
   unsigned number() const { return static_cast<unsigned>(threads_.size()); }
 
-  /// The reason why not all threads stopped.
+  /// A message that says which threads did not stop.
   std::string unstopped() const {
     unsigned n = 0;
     pid_t first = 0;
@@ -100,7 +100,7 @@ class holder {
 
   bool is_known(pid_t tid) const { return std::binary_search(known_.begin(), known_.end(), tid); }
 
-  /// False if the thread has ended, or may not be stopped.
+  /// Asks a thread to stop. False if it has ended, or if this process may not stop it.
   bool seize(pid_t tid) {
     if (ptrace(PTRACE_SEIZE, tid, nullptr, nullptr) != 0) {
       if (errno != ESRCH || tid == pid_) error_ = errno;
@@ -112,7 +112,7 @@ class holder {
     return true;
   }
 
-  /// Waits for all threads that still run. False: not all have stopped.
+  /// Waits until all threads have stopped. False if the deadline has passed before.
   bool await(clock::time_point deadline) {
     for (unsigned turn = 0;; turn++) {
       bool all = true;
@@ -125,7 +125,7 @@ class holder {
     }
   }
 
-  /// Whether the thread runs no more of the program's code.
+  /// Whether the thread executes no more of the program's code: it has stopped or ended, or is blocked in the kernel.
   bool has_stopped(thread& t, unsigned turn) {
     int status = 0;
     const pid_t who = waitpid(t.tid, &status, __WALL | WNOHANG);
@@ -149,7 +149,7 @@ class holder {
   clock::time_point begin_{}, end_{};
 };
 
-/// The child's report, before the text of the error.
+/// The beginning of the child's report; the text of the error follows.
 struct message {
   double seconds;
   unsigned threads;
@@ -175,7 +175,8 @@ std::string hold(pid_t pid, const std::function<std::string(const std::vector<pi
 
 stand_still while_stopped(pid_t pid, const std::function<std::string(const std::vector<pid_t>&)>& then,
                           const std::function<bool()>& interrupted) {
-  // The deadline is for stopping the threads. The child's further work is bounded, unless the process hinders it.
+  // stop_deadline limits only the stopping of the threads. The child's further work is short, unless the process
+  // delays it.
   const auto bytes = in_child([&] { return hold(pid, then); }, 20 * stop_deadline, interrupted);
   message m{};
   stand_still result;

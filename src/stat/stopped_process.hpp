@@ -1,12 +1,13 @@
-// All threads of a process, stopped for a moment.
+// Stops all threads of a process for a moment.
 //
-// A child of the observer does this (ptrace). When it ends, for any reason, the kernel lets all threads go: also when
-// the observer is killed, since the child then dies with it. ^C works meanwhile, because the observer itself never
-// waits for a thread.
+// A child of the observer stops them by ptrace. When the child ends, for any reason, the kernel lets all threads go.
+// The child dies with the observer, so they also continue if the observer is killed. ^C works meanwhile, because the
+// observer itself never waits for a thread.
 //
-// All threads are interrupted at once, then awaited together, with one deadline. A thread that sleeps in the kernel in state D, as in
-// vfork() or on a slow disk, need not stop: after the request it stops before it returns to the program's code. A process that
-// such a thread has made by vfork() and that has not called exec yet shares the memory and runs on: it may call no lock function.
+// All threads are asked to stop at once, then awaited together, with one deadline. A thread that sleeps in the kernel
+// in state D, as in vfork() or on a slow disk, need not stop: it stops before it returns to the program's code. A
+// child that such a thread has made by vfork() shares the memory and runs on until it calls exec: it may call no lock
+// function.
 #pragma once
 
 #include <sys/types.h>
@@ -27,8 +28,9 @@ struct stand_still {
 
 inline constexpr std::chrono::milliseconds stop_deadline{100};
 
-/// Stops all threads, calls `then` in a child (in_child.hpp), and lets them go. `then` returns an error message, or an empty string. It may
-/// use ptrace on the threads that it is given, which are stopped. When `interrupted` returns true, the threads are let go at once.
+/// Stops all threads, calls `then` in a child (in_child.hpp), and lets them go. `then` returns an error message, or an
+/// empty string. It may use ptrace on the threads that it is given, which are stopped. When `interrupted` returns
+/// true, the threads are let go at once.
 stand_still while_stopped(pid_t pid, const std::function<std::string(const std::vector<pid_t>&)>& then,
                           const std::function<bool()>& interrupted);
 

@@ -1,4 +1,5 @@
-// Each file is read once, even if several processes map it at different addresses: names are cached by the address in the file.
+// Each file is read once, even if several processes map it at different addresses: names are cached by the address in
+// the file.
 #include "stat/symbols.hpp"
 
 #include <cxxabi.h>
@@ -43,7 +44,8 @@ std::string demangled(std::string name) {
   return plain ? std::string(plain.get()) : name;
 }
 
-/// The name without arguments and without the return type of a template's function: "std::f<int>" of "void std::f<int>(int)".
+/// The name without arguments and without the return type of a template's function: "std::f<int>" of "void
+/// std::f<int>(int)".
 std::string_view qualified_name(std::string_view function) {
   std::size_t begin = 0;
   int depth = 0;
@@ -98,8 +100,9 @@ bool is_among(std::string_view word, const std::array<std::string_view, N>& word
   return std::find(words.begin(), words.end(), word) != words.end();
 }
 
-/// Whether a function, by its name, only locks or initialises a lock: a member of a class whose name ends in "mutex" or a similar word,
-/// or a function like mutex_lock() of any library. A program may lock hundreds of mutexes by one such function.
+/// Whether a function, by its name, only locks or initialises a lock: a member of a class whose name ends in "mutex"
+/// or a similar word, or a function like mutex_lock() of any library. Such a function is no useful place, since a
+/// program may lock hundreds of mutexes in it.
 bool is_named_like_a_lock(std::string_view name) {
   static constexpr std::array<std::string_view, 12> locks{"mutex", "cond",      "condvar",  "condition",
                                                           "sem",   "semaphore", "spinlock", "futex",
@@ -141,7 +144,8 @@ bool is_named_like_a_lock(std::string_view name) {
       return is_among(words[k], locks) && words[k] != "lock" && words[k] != "guard";
     };
     if ((is_lock(i) && is_among(words[i + 1], uses)) || (is_among(words[i], uses) && is_lock(i + 1))) return true;
-    // uv_mutex_init(), but not mutex_init(), which may initialise all mutexes of a program.
+    // uv_mutex_init() counts, since it belongs to a library. mutex_init() does not: it may initialise all mutexes of a
+    // program.
     if (words.size() > 2 && is_lock(i) && is_among(words[i + 1], makes)) return true;
   }
   return false;
@@ -162,9 +166,9 @@ bool is_of_a_library(const frame& f) {
   return false;
 }
 
-// ---- the range that contains an address --------------------------------------------------------------------------------
+// ---- the range that contains an address -----------------------------------------------------------------------------
 
-/// Ranges that may be nested; at() returns the innermost.
+/// A set of address ranges, which may be nested; at() returns the innermost one that contains an address.
 template <class T>
 class address_ranges {
  public:
@@ -179,7 +183,8 @@ class address_ranges {
     std::uint64_t furthest = 0;
     for (range& r : ranges_) r.furthest = furthest = std::max(furthest, r.end);
   }
-  /// The first that was added, if several have the same begin and end. Null: none.
+  /// The value of the innermost range that contains the address; the first one added, if several have the same begin
+  /// and end. Null: none.
   const T* at(std::uint64_t address) const {
     auto r = std::upper_bound(ranges_.begin(), ranges_.end(), address,
                               [](std::uint64_t a, const range& b) { return a < b.begin; });
@@ -201,9 +206,10 @@ class address_ranges {
   std::vector<range> ranges_;
 };
 
-// ---- a file -------------------------------------------------------------------------------------------------------------
+// ---- a file ---------------------------------------------------------------------------------------------------------
 
-/// elfutils downloads debug information if this variable is set. A report must not wait for hundreds of megabytes.
+/// Unsets the variable that makes elfutils download debug information. A report must not wait for hundreds of
+/// megabytes.
 class without_debug_servers {
  public:
   without_debug_servers() {
@@ -255,8 +261,8 @@ std::vector<segment> loaded_segments(int fd) {
   return loaded;
 }
 
-/// The identity of the file, computed as the library does from its memory. The recorded program chose the file's
-/// content, so module_identity() bounds each size.
+/// The identity of the file, computed as libusher.so computes it from the mapped module. The recorded program chose
+/// the file's content, so module_identity() bounds each size that it reads.
 std::uint64_t identity_of_file(int fd) {
   const auto read = [fd](std::uint64_t place, void* to, std::size_t size) {
     return pread(fd, to, size, static_cast<off_t>(place)) == static_cast<ssize_t>(size);
@@ -264,9 +270,8 @@ std::uint64_t identity_of_file(int fd) {
   return record::module_identity(read, [](std::uint64_t offset, std::uint64_t) { return offset; });
 }
 
-/// The path of a module, from the loader's: that is empty for the program itself, perhaps relative to a working
-/// directory. The process may have forged its number: then the path is another process's, and the file's identity
-/// differs.
+/// The whole path of a module. The loader's path is empty for the program itself, and may be relative to a working
+/// directory. A forged process number leads to another process's path, but the identity of that file differs.
 std::string whole_path(std::string path, std::uint32_t pid) {
   if (path.starts_with('/')) return path;
   const bool is_program = path.empty();
@@ -279,10 +284,11 @@ std::string whole_path(std::string path, std::uint32_t pid) {
   return (std::filesystem::current_path(error) / path).lexically_normal().string();  // the command's, in which it began
 }
 
-/// A mapped file. Its addresses are those of its program headers, as `nm` prints them.
+/// A mapped file. Addresses are those of the file's program headers, as `nm` prints them.
 class mapped_file {
  public:
-  /// The recorded program chose the path and the content, so pipes and devices are neither awaited nor read.
+  /// Opens the file without blocking, and reads it only if it is a regular one: the recorded program chose the path
+  /// and the content.
   mapped_file(std::string path, std::uint64_t identity, const file_reading& how) : path_(std::move(path)) {
     if (!how.opens_files || how.left_out.contains(path_) || path_.ends_with(" (deleted)")) return;
     if (how.entered) how.entered(path_);
@@ -310,7 +316,8 @@ class mapped_file {
   const std::string& path() const { return path_; }
   bool is_open() const { return !segments_.empty(); }
 
-  /// Whether the address is in one of its segments, also in the part beyond the end of the file.
+  /// Whether the address is in one of the file's segments, or in the part of a segment beyond the end of the file
+  /// (.bss).
   bool has(std::uint64_t address) const {
     return std::any_of(segments_.begin(), segments_.end(),
                        [&](const segment& s) { return address - s.address < s.memory_size; });
@@ -321,7 +328,7 @@ class mapped_file {
     return lowest;
   }
 
-  /// At least one frame, the innermost first. Their addresses in the process are not set.
+  /// The frames of an address: at least one, the innermost first. Their `address` is not set.
   const std::vector<frame>& frames_at(std::uint64_t address) {
     const auto [known, is_new] = frames_.try_emplace(address);
     if (is_new) known->second = look_up(address);
@@ -377,8 +384,8 @@ class mapped_file {
     for (std::ptrdiff_t i = 0; (i = dwarf_ranges(&die, i, &base, &begin, &end)) > 0;) f(begin, end);
   }
 
-  /// Functions of a unit, those in namespaces and classes among them. The few functions within functions are
-  /// `nested`.
+  /// Adds the functions of a unit, with those in namespaces and classes. Functions declared inside functions are rare,
+  /// and added only if `nested` is true.
   static void add_functions(Dwarf_Die parent, bool nested, address_ranges<Dwarf_Die>& to) {
     Dwarf_Die die;
     if (dwarf_child(&parent, &die) != 0) return;
@@ -421,7 +428,7 @@ class mapped_file {
     return u.nested.at(pc);
   }
 
-  /// The functions that were inlined at an address, the outermost first.
+  /// Appends the functions inlined at an address, the outermost first.
   static void add_inlined(Dwarf_Die parent, std::uint64_t pc, std::vector<Dwarf_Die>& to) {
     Dwarf_Die die;
     if (dwarf_child(&parent, &die) != 0) return;
@@ -441,7 +448,8 @@ class mapped_file {
     } while (dwarf_siblingof(&die, &die) == 0);
   }
 
-  /// Empty if the debug information has no name. A linkage name contains the arguments.
+  /// The name of a function, from its linkage name if it has one, since that contains the arguments. Empty if the
+  /// debug information has no name.
   std::string name_of(Dwarf_Die die, const symbol* concrete) {
     Dwarf_Attribute a;
     for (const unsigned linkage : {DW_AT_linkage_name, DW_AT_MIPS_linkage_name})
@@ -453,7 +461,8 @@ class mapped_file {
     return known->second;
   }
 
-  /// The name of a function without a linkage name: gcc gives none to functions that are local to a file and inlined at every call.
+  /// The name of a function without a linkage name, with its namespaces and classes. gcc gives no linkage name to
+  /// functions that are local to a file and inlined at every call.
   static std::string scoped_name(Dwarf_Die die) {
     for (const unsigned to_declaration : {DW_AT_abstract_origin, DW_AT_specification}) {
       Dwarf_Attribute a;
@@ -537,7 +546,7 @@ class mapped_file {
     return code_.at(address);
   }
 
-  /// The symbol table of the file or of its debug file; of a stripped file, the dynamic symbols.
+  /// Reads the symbol table of the file or of its debug file; of a stripped file, the dynamic symbols.
   void read_symbols() {
     if (std::exchange(has_symbols_, true)) return;
     open_session();
@@ -603,7 +612,7 @@ struct mapping {
 
 using mapped_files::mapped_file, mapped_files::mapping;
 
-// ---- the record's processes ---------------------------------------------------------------------------------------------
+// ---- the record's processes -----------------------------------------------------------------------------------------
 
 struct symbols::state {
   record::view record;
@@ -614,7 +623,7 @@ struct symbols::state {
   std::vector<std::uint32_t> unready;  // modules that were incomplete when last read
   std::uint32_t modules_read = 0;
 
-  /// Reads the modules that were mapped since the last call. The program may still run.
+  /// Reads the modules that were added to the record since the last call, while the program may still run.
   void read_modules() {
     const record::header& h = record.head();
     const std::uint32_t taken = std::min(h.modules.load(std::memory_order_acquire), record.room().modules);
@@ -641,7 +650,8 @@ struct symbols::state {
     modules.emplace(number, found);
   }
 
-  /// The first mapping that fits: the latest one of the process itself, or else of the process that it was forked from.
+  /// The latest mapping of the process for which `fits` is true; if it has none, that of the process that forked it,
+  /// and so on.
   template <class F>
   const mapping* find_again(std::uint32_t process, F fits) const {
     constexpr std::uint32_t most_generations = 256;  // chosen; the parents may be a circle
@@ -667,7 +677,8 @@ struct symbols::state {
     if (how.entered && file.is_open()) how.entered(file.path());
   }
 
-  /// The mapping by the number of the module in the word, or else the latest module of the process that fits.
+  /// The mapping of the module whose number is in the word. A word without a number: the latest mapping of the process
+  /// for which `fits` is true.
   template <class F>
   const mapping* find(std::uint32_t process, std::uint64_t word, F fits) {
     const std::uint32_t number = record::module_of(word);

@@ -1,5 +1,5 @@
-// Names for the addresses in a record: functions (also inlined ones), source lines, and static objects. elfutils reads them from the
-// mapped files; a file that was deleted or replaced gives no names.
+// Looks up names for the addresses in a record: functions (also inlined ones), source lines, and static objects.
+// elfutils reads them from the mapped files. A file that was deleted or replaced gives no names.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ struct file_reading {
   std::function<void(const std::string&)> denied{};   ///< called with the path of a file that may not be opened
 };
 
-/// An address that has a name.
+/// An address for which a name is requested.
 struct query {
   enum class what : std::uint32_t { code, data } kind = what::code;  ///< code: a return address
   std::uint32_t process = 0;                                         ///< slot
@@ -42,7 +42,7 @@ class symbols {
 
   /// The frames of a chain of return addresses. Each is looked up one byte before, inside the call instruction.
   virtual stack resolve(const record::chain& c);
-  /// The frames of one return address: record::word_of().
+  /// The frames of one return address; `return_word` has the form of record::word_of().
   virtual stack resolve(std::uint32_t process, std::uint64_t return_word);
 
   struct static_object {
@@ -51,12 +51,12 @@ class symbols {
     std::string module;
     std::uint64_t module_offset = 0;  ///< of the address from the beginning of the module
   };
-  /// The object at an address in a module's data: record::word_of().
+  /// The object at an address in a module's data; `word` has the form of record::word_of().
   virtual std::optional<static_object> object_at(std::uint32_t process, std::uint64_t word);
 
-  /// Announces that these addresses will be requested, all in one message.
+  /// Announces addresses that will be requested, so that a subclass can look all of them up at once.
   virtual void prepare(std::span<const query>) {}
-  /// Sentences about names that are missing.
+  /// Sentences for the report that say which names are missing, and why.
   virtual std::vector<std::string> remarks() const { return {}; }
 
  private:

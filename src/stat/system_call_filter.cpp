@@ -45,11 +45,12 @@ constexpr system_call calls[] = {
     {"madvise", SYS_madvise, {address, size, MADV_REMOVE, 0, 0, 0}},
     {"getpid", SYS_getpid, {0, 0, 0, 0, 0, 0}},
     {"gettid", SYS_gettid, {0, 0, 0, 0, 0, 0}},
-    // The question whether memory is readable (record/readable_memory.hpp): an operation that does not exist.
+    // The library's test whether memory is readable (record/readable_memory.hpp) passes an operation that does not
+    // exist.
     {"rt_sigprocmask", SYS_rt_sigprocmask, {~0u >> 1, address, 0, 8, 0, 0}},
 };
 
-/// The classic BPF machine, as far as seccomp permits its instructions.
+/// An interpreter of classic BPF, for the instructions that seccomp permits.
 class machine {
  public:
   explicit machine(const system_call& call) : data_{call.number, architecture, 0, {}} {
@@ -57,7 +58,7 @@ class machine {
   }
 
   std::optional<std::uint32_t> run(const filter_program& f) {
-    // Jumps only lead forwards, so this ends.
+    // The loop ends because jumps only lead forwards.
     for (std::size_t at = 0; at < f.size(); at++) {
       const sock_filter& i = f[at];
       switch (BPF_CLASS(i.code)) {
@@ -157,7 +158,7 @@ class machine {
     }
   }
 
-  /// The number of instructions to leave out.
+  /// The number of instructions that a jump skips.
   std::size_t jump(const sock_filter& i) const {
     const std::uint32_t operand = BPF_SRC(i.code) == BPF_X ? x_ : i.k;
     bool taken = false;

@@ -1,9 +1,9 @@
-// Whether a process's seccomp filters let the system calls of a recording pass.
+// Tells whether a process's seccomp filters permit the system calls of a recording.
 //
-// A filter may kill the process for a call that it has never made, so the filters must be evaluated before anything
-// is asked of the process. They are read by ptrace (PTRACE_SECCOMP_GET_FILTER), which takes CAP_SYS_ADMIN, and are
-// run here for each call. If an instruction reads an unknown value (the address of the calling instruction), the
-// result is unknown.
+// A filter may kill the process for a call that it has never made, so the filters are evaluated before the process is
+// asked for a record. They are read by ptrace (PTRACE_SECCOMP_GET_FILTER), which takes CAP_SYS_ADMIN, and interpreted
+// here for each call. If an instruction reads an unknown value (the address of the calling instruction), the result is
+// unknown.
 #pragma once
 
 #include <linux/filter.h>
@@ -24,24 +24,25 @@ struct system_call {
   std::uint64_t arguments[6];
 };
 
-/// The calls that a recording begun by `usher stat -p` adds to the process (src/record/).
+/// The system calls that recording adds to a process when `usher stat -p` attaches (src/record/).
 std::span<const system_call> calls_of_recording();
 
 using filter_program = std::vector<sock_filter>;
 
-/// The value that a filter returns for a call of this machine's native system calls, with its action in the upper
-/// half. Nothing: the program reads an unknown value, or is not valid.
+/// The value that a filter returns for a native system call of this machine; its upper half is the action. Nothing if
+/// the filter reads an unknown value or is not valid.
 std::optional<std::uint32_t> run_filter(const filter_program& filter, const system_call& call);
 
-/// The reason why the filters do not let all calls pass, or why that is unknown; empty: they do. A call that is
-/// refused by an error number passes: the recording reports it.
+/// The reason why the filters do not permit all calls of a recording, or why that is unknown; empty if they permit
+/// them. A call that a filter refuses by an error number counts as permitted: the recording reports the error.
 std::string objection_of(const std::vector<filter_program>& filters);
 
-/// The filters of a thread that the caller has stopped by ptrace. Nothing, with errno, if they may not be read.
+/// The filters of a thread that the caller has stopped by ptrace. Nothing, with errno set, if the caller may not read
+/// them.
 std::optional<std::vector<filter_program>> filters_of(pid_t tid);
 
-/// The reason to refuse one of the threads by its mode alone: 1, strict, permits nothing that a lock needs. Sets `any`: a thread has a
-/// filter.
+/// Reads the threads' seccomp modes. Returns a reason to refuse if one has mode 1 (strict), which permits no call that
+/// a lock needs. Sets `any` if one has a filter.
 std::string objection_to_modes(pid_t pid, bool& any);
 
 }  // namespace usher::cli::stat

@@ -1,8 +1,8 @@
-// The memory of another process, by /proc/PID/mem. The process may change it at any time, may unmap it, and may have
-// forged it: reads return a copy, which must be checked before it is used.
+// Accesses the memory of another process through /proc/PID/mem. The process may change or unmap its memory at any
+// time, and may have forged it: reads return a copy, which must be checked before it is used.
 //
-// The file is that of the memory which the process has when it is opened. After an exec, or when the number belongs
-// to another process, nothing can be read or written: an attacker cannot have the observer write into a program with
+// The file refers to the memory that the process has when the file is opened. After an exec, or when the number
+// belongs to another process, reads and writes fail: an attacker cannot have the observer write into a program with
 // more rights.
 #pragma once
 
@@ -20,10 +20,10 @@ namespace usher::cli::stat {
 class target_memory {
  public:
   explicit target_memory(pid_t pid);
-  /// The errno of the failed open; 0: it is open.
+  /// The errno of the failed open; 0 if the file is open.
   int error() const { return error_; }
 
-  /// All of these bytes, or false with errno.
+  /// Reads all of these bytes. False, with errno set, if that fails.
   bool read(std::uint64_t at, void* to, std::size_t size) const;
   bool write(std::uint64_t at, const void* from, std::size_t size) const;
   template <class T>
@@ -31,8 +31,8 @@ class target_memory {
     return read(at, &to, sizeof to);
   }
 
-  /// The address of these 16 bytes, at a multiple of 16, in the library's data. Searches at most 64 MiB: a process may
-  /// have mapped anything under the library's name.
+  /// Finds these 16 bytes at a multiple of 16 in the library's data, and returns their address. Searches at most 64
+  /// MiB, since a process may have mapped anything under the library's name.
   std::optional<std::uint64_t> find(const loaded_library& in, const char* magic) const;
 
  private:

@@ -27,7 +27,8 @@ constexpr std::size_t threads_shown = 8;  // of a row
 constexpr std::size_t narrowest_name = 16;
 constexpr double much_of_others = 0.1;  // of the CPU time; chosen, as in usher try
 
-/// Breaks paragraphs between words, which words_to_break() makes printable, and indents each line. A word that is longer than a line is not broken.
+/// Breaks paragraphs into lines between words and indents them. words_to_break() makes the words printable. A word
+/// longer than a line is not broken.
 std::string wrap(std::string_view text, std::size_t indent, std::size_t hanging = 0) {
   std::string all, line(indent, ' ');
   bool is_empty = true;
@@ -132,7 +133,7 @@ std::string in_table(const row& r) {
   return found == nullptr ? "" : found->in_table;
 }
 
-/// Cuts the middle of words that are wider than their column.
+/// Shortens words that are wider than the column, by cutting out their middle.
 std::string with_short_words(const std::string& text, std::size_t width) {
   std::string all;
   for (const std::string_view word : parts_of(text, " \n"))
@@ -140,7 +141,7 @@ std::string with_short_words(const std::string& text, std::size_t width) {
   return all;
 }
 
-/// The first column takes the remaining width.
+/// Formats a table whose first column has the width that the others leave.
 std::string fitted_table(std::vector<column> columns, std::vector<std::vector<std::string>> rows) {
   std::size_t others = 0;
   for (std::size_t c = 1; c < columns.size(); c++) {
@@ -188,7 +189,7 @@ std::string frame_line(const frame& f, std::size_t indent) {
                      shortened(source, page_width - indent - 4));
 }
 
-/// Whether the frame is a function of the C++ library: short stacks leave these out.
+/// Whether the frame is a function of the C++ library, which short stacks leave out.
 bool is_library_wrapper(const frame& f) {
   const std::string name = short_name(f.function);
   return name.starts_with("std::") || name.starts_with("__gthread") || name.starts_with("__gnu_cxx::") ||
@@ -213,7 +214,7 @@ std::string stack_text(const stack& s, std::size_t indent, bool all) {
   return text;
 }
 
-/// `heading` names the kind of the stacks. The shares are relative to the sum of all stacks.
+/// The first or all of the stacks, each with its share of their sum. `heading` says what the stacks do ("held at").
 std::string stacks_text(const std::vector<charged_stack>& stacks, std::string_view heading, bool all) {
   const double sum =
       std::accumulate(stacks.begin(), stacks.end(), 0.0, [](double s, const charged_stack& c) { return s + c.waited; });
@@ -230,7 +231,7 @@ std::string stacks_text(const std::vector<charged_stack>& stacks, std::string_vi
   return text;
 }
 
-/// Marks a count as approximate if it is large.
+/// The count as text, marked as approximate if it is large.
 std::string rough_count(std::uint64_t n) {
   return (n > record::counted_exactly ? "about " : "") + exact_count(n);
 }
@@ -334,7 +335,8 @@ std::string block_of(const row& r, const text_options& o) {
   return text;
 }
 
-/// The first threads, followed by a line that sums the others.
+/// The table of a section's first rows with a line that sums the others, followed by the stacks and verdicts of the
+/// hottest rows.
 std::string section_text(const section& s, const report& r, const text_options& o, bool& any_plus) {
   std::vector<const row*> rows;
   std::size_t others = 0;
@@ -368,7 +370,8 @@ std::string section_text(const section& s, const report& r, const text_options& 
   return text;
 }
 
-/// The module of the place that holds or takes the row's objects, if that has no symbols; else empty.
+/// The module of the place that holds the row's objects (if unknown: waits for them), if that place has no function
+/// name; else empty.
 std::string module_without_names(const row& r) {
   for (const auto* stacks : {&r.holders, &r.waiters})
     for (const charged_stack& s : *stacks)
@@ -376,7 +379,7 @@ std::string module_without_names(const row& r) {
   return "";
 }
 
-/// A hint on missing names, for the first row that its rule calls hot and that has none; else empty.
+/// A hint on missing symbols, for the first contended row whose place has no function name; else empty.
 std::string hint_on_names(const report& r) {
   for (const row& i : r.rows) {
     if (i.rule == "cool" || i.rule == "uncontended" || i.what == kind::condition) continue;
@@ -389,7 +392,7 @@ std::string hint_on_names(const report& r) {
   return "";
 }
 
-/// The report's remarks, and those that follow from the figures.
+/// The remarks of the report, and others that its figures give rise to.
 std::vector<std::string> all_remarks(const report& r) {
   std::vector<std::string> all = r.remarks;
   if (std::string hint = hint_on_names(r); !hint.empty()) all.push_back(std::move(hint));

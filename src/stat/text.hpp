@@ -13,7 +13,7 @@ struct text_options {
   bool details = false;  ///< all counts, stacks and objects of each row
 };
 std::string as_text(const report& r, const text_options& o);
-/// As one line for stderr while the program hangs, and with both stacks for the table.
+/// A deadlock as one line, for stderr while the program hangs; as_text() has the stacks, too.
 std::string as_line(const deadlock& d);
 std::string as_text(const deadlock& d);
 

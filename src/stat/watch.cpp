@@ -11,7 +11,8 @@ namespace {
 
 constexpr double a_while =
     1;  ///< seconds: a circle that lasts so long is not an artefact of reading threads one by one
-/// A program may forge circles without end, and each report needs a copy of the record and names. Chosen.
+/// The number of deadlocks that are reported, chosen. A program may forge circles without end, and each report costs a
+/// copy of the record and names.
 constexpr std::size_t most_said = 16;
 
 }  // namespace
@@ -32,7 +33,7 @@ void watch::finish(std::uint64_t now) {
 
 watch::circle watch::circle_of(std::vector<std::uint32_t> threads) const {
   circle c;
-  // The same circle, whichever thread it begins with.
+  // The lowest thread comes first, so that equal circles compare equal whichever thread they were found from.
   std::rotate(threads.begin(), std::min_element(threads.begin(), threads.end()), threads.end());
   c.threads = std::move(threads);
   for (const std::uint32_t i : c.threads) {

@@ -1,4 +1,5 @@
-// Observations that are possible only while the program runs: living threads, and those in a deadlock.
+// Makes the observations that are possible only while the program runs: which threads live, and which are in a
+// deadlock.
 #pragma once
 
 #include <cstdint>
@@ -15,13 +16,13 @@ namespace usher::cli::stat {
 
 class watch {
  public:
-  /// `naming`: makes names for the threads of a deadlock.
+  /// Makes names for the threads of a deadlock, from a copy of the record.
   using name_source = std::function<std::unique_ptr<symbols>(record::view)>;
   watch(const record_file& file, name_source naming);
 
   /// To be called every `sample_period`. Reports new deadlocks in a line on stderr.
   void sample();
-  /// The last sample, at this time.
+  /// Takes the last sample; `now` is the end of the recording.
   void finish(std::uint64_t now);
 
   /// The deadlocks that were reported.
