@@ -25,7 +25,7 @@
 
 namespace usher::preload {
 
-/// An observer's request. Written while all threads are stopped.
+/// An observer's request for a recording. The observer writes it while all threads of the process are stopped.
 struct attach_request {
   std::uint32_t number;   ///< one more than the last one's; 0: there was none
   std::uint32_t objects;  ///< room: a power of two
@@ -58,5 +58,5 @@ enum class attach_failure : std::uint32_t { none, make, resize, seal, map, not_u
 
 }  // namespace usher::preload
 
-/// In the library's data, where the observer finds it.
+/// The attach point lies in the library's data, where the observer finds it by its magic.
 extern "C" [[gnu::visibility("hidden")]] usher::preload::attach_point usher_attach;

@@ -1,10 +1,10 @@
-// The record of `usher stat`: the layout of a file in memory, shared by the launcher and all processes of the
-// program.
+// The record of `usher stat`: the layout of a file in memory, shared by the launcher and all processes of the program.
 //
 // The library writes (src/record/recorder.cpp, recorded_*.cpp), the launcher reads (src/stat/). All shared data are
-// atomic and relaxed, so a table that is read while the program runs may be inconsistent by a few operations, and
-// acquisitions of a mutex that threads count by some dozens a thread. The file is sparse; only pages that are written
-// to become memory. Times are ticks: of the processor's time stamp counter, or nanoseconds.
+// atomic and accessed with relaxed order. So a table that is read while the program runs may be inconsistent by a few
+// operations; the acquisitions of a mutex that threads count themselves may lack some dozens for each thread. The file
+// is sparse: only pages that are written take memory. Times are ticks: of the processor's time stamp counter, or
+// nanoseconds.
 //
 //     header       options, capacities, how much of each table is taken, how much found no room
 //     processes    one slot for each incarnation: a fork and an exec begin new ones
@@ -19,9 +19,9 @@
 //
 // A *chain* is a thread's call chain. The *place* of an object is the chain of its initialisation or first use.
 //
-// Only a mutex's holder writes its first cache line, by loads and stores; other threads write the second. The second
-// has the key, so that a thread that finds the mutex held does not touch the holder's line. Condition variables and
-// semaphores have no holder: all their counts are atomic additions.
+// Only a mutex's holder writes the first cache line of the mutex's entry, by loads and stores; other threads write the
+// second. The second has the key, so that a thread that finds the mutex held does not touch the holder's line.
+// Condition variables and semaphores have no holder: all their counts are atomic additions.
 #pragma once
 
 #include <algorithm>
@@ -40,7 +40,7 @@ inline constexpr const char* variable = "USHER_STAT";       ///< environment var
 inline constexpr std::uint64_t magic = 0x3174617473687375;  // "ushstat1"
 inline constexpr std::uint32_t version = 2;
 
-/// The sizes of the tables; powers of two for hash tables.
+/// The number of entries of each table. Hash tables have a power of two.
 struct capacities {
   std::uint32_t objects = 65536;  ///< power of two
   std::uint32_t details = 8192;
@@ -53,7 +53,7 @@ struct capacities {
   std::uint32_t windows = 256;
 
   static constexpr std::uint32_t fewest_objects = 64, most_objects = 1 << 22;
-  /// The capacities with room for at least so many objects, within these bounds.
+  /// Capacities with room for `least` objects, which is clamped to the bounds above.
   static constexpr capacities for_objects(std::uint32_t least) {
     capacities c;
     c.objects = std::bit_ceil(std::clamp(least, fewest_objects, most_objects));
@@ -63,18 +63,18 @@ struct capacities {
   bool operator==(const capacities&) const = default;
 };
 
-/// A library ends a recording whose observer has written no heartbeat for so many milliseconds: it was killed, or is
-/// stopped. Chosen: an observer writes several a second.
+/// A library ends a recording if its observer has written no heartbeat for so many milliseconds: the observer was
+/// killed or is stopped. Chosen: an observer writes several heartbeats a second.
 inline constexpr std::uint64_t heartbeat_limit_ms = 10'000;
 
-/// The reason why a library has ended a recording that its observer has not ended.
+/// The reason why the library, not the observer, has ended a recording.
 enum class given_up : std::uint32_t {
   no,
   for_silence,  ///< no heartbeat came, and the tables' pages were freed
   for_another,  ///< another observer has asked for a recording
 };
 
-/// The numbers of entries that found no room.
+/// The number of entries of each table that found no room.
 struct dropped_counts {
   word64 objects;  ///< calls on objects without an entry
   word64 details, threads, processes, modules, chains, charges;
@@ -97,8 +97,8 @@ struct alignas(4096) header {
   word32 taken;      ///< 1, by the observer: it has the file, whose descriptor the library may close
   word32 given_up;   ///< record::given_up, by the library
   word32 refused;    ///< the format of a library that has not recorded into this file, because it is another one
-  /// Threads that have ended and whose slots were given to others: their number, the sum of their lives in ticks, and
-  /// the sums of their waits by kind − 1.
+  /// Of the ended threads whose slots were given to other threads: their number, the sum of their lifetimes in ticks,
+  /// and the sums of their waits by kind − 1.
   word64 retired, retired_lives, retired_waited[3];
   dropped_counts dropped;
 };
@@ -115,7 +115,7 @@ struct alignas(128) process_slot {
   char command[16];     ///< as /proc/PID/comm has it
 };
 
-/// A loaded module or, where its segments are not adjacent, one of them.
+/// A loaded module. If its segments are not adjacent, each has a slot of its own.
 struct module_slot {
   word32 ready;                     ///< 1 when all other fields are written
   std::uint32_t process;            ///< slot
@@ -125,8 +125,8 @@ struct module_slot {
   std::uint32_t path, path_length;  ///< in the text, as the loader has it. Length 0: not known
 };
 
-// A word for an address in a process: the address in the low 48 bits, and above them the number of its module, which is
-// the module's slot + 1. 0: the number is not known. So an address keeps its module when another one is loaded there.
+// An address in a process as a word: the low 48 bits are the address, the bits above are the number of its module (the
+// module's slot + 1; 0: not known). So an address keeps its module even if another one is loaded there later.
 inline constexpr std::uint32_t in_no_module = 0xffff;  ///< instead of the number: in generated code
 constexpr std::uint64_t word_of(std::uint64_t address, std::uint32_t module) {
   return std::uint64_t{module} << 48 | (address & 0xffffffffffffu);
@@ -146,8 +146,9 @@ struct alignas(128) thread_slot {
   word64 since;                ///< ticks
   word64 caller;               ///< return address of the waiting call
   word32 over;                 ///< 1, by the launcher: the thread has ended
-  /// Acquisitions of mutexes that are counted here (record::counted_by_threads), each as one_counted, with the object + 1
-  /// in the bits below. The place is that of counted_at(). A count that has to make room is added to the object's `unheard`.
+  /// The thread's acquisitions of mutexes that are counted by threads (record::counted_by_threads). A word has the
+  /// object + 1 in the low bits and a multiple of one_counted above; counted_at() gives the word for a mutex. A count
+  /// that is replaced by another mutex's is added to its object's `unheard`.
   alignas(64) word64 counts[8];
 };
 inline constexpr std::uint64_t one_counted = 1 << 24;
@@ -161,9 +162,10 @@ enum class kind : std::uint8_t { none, mutex, condition, semaphore };
 /// Bits of object::depth_and_kind, above the kind and below the depth.
 enum mutex_attributes : std::uint32_t {
   recursive = 1 << 8,
-  /// Locked so often that each thread counts its acquisitions in its own slot, and writes this entry only for a sample.
+  /// The mutex is locked so often that each thread counts its acquisitions in its own slot, and writes this entry only
+  /// when it samples a hold.
   counted_by_threads = 1 << 9,
-  /// Was unlocked by another thread than its holder: it is not counted by threads.
+  /// The mutex was unlocked by another thread than its holder, so threads do not count its acquisitions.
   changes_hands = 1 << 10,
 };
 
@@ -171,31 +173,31 @@ enum mutex_attributes : std::uint32_t {
 enum object_flags : std::uint32_t {
   is_static = 1,  ///< lies in a module: its own place
   from_init = 2,  ///< the place is the chain of its initialisation, not of its first use
-  /// No object, but the sum of the destroyed objects of a place. `owner` is their number, `hold_begin` the ticks for
-  /// which the most held one was held.
+  /// The entry is no object, but the sum of the destroyed objects of a place. `owner` is their number, `hold_begin`
+  /// the longest total hold time of one of them, in ticks.
   is_sum = 4,
   any_wait_hidden = 8,  ///< locked again inside the C library's pthread_cond_wait, so some waits were not seen
   embedded = 16,        ///< no object of pthread's, but a lock of Usher's that the program embeds
 };
 
 struct alignas(128) object {
-  // Line 1, written by the holder.
+  // The first cache line, which the holder writes.
   word64 longest;       ///< ticks, of one wait
   word64 acquisitions;  ///< mutex: times locked. Condition: waits. Semaphore: credits taken
   word32 owner;         ///< thread + 1; 0: free, or not known
   word32 countdown;     ///< acquisitions until the next timed hold (low half), and the number it stands for (high half)
   word64 hold_begin;    ///< ticks but for bits 0 and 1 (recorded_mutex.cpp); 0: this hold is not timed
-  /// The waiting time of the present waiters when this hold began: see `waiting`. A waiter that gives up during the
-  /// hold subtracts its wait, which is the only write to this line by another thread.
+  /// The time that the waiters present at this hold's beginning had waited by then: see `waiting`. A waiter that gives
+  /// up during the hold subtracts its wait, which is the only write to this line by another thread.
   word64 waited_before;
   word64 held;            ///< ticks, of the timed holds, each times the number that it stands for
   word32 holds;           ///< that number, of all timed holds: held / holds is the mean
   word32 depth_and_kind;  ///< recursion depth << 16 | attributes << 8 | kind
   word32 place;           ///< chain + 1 of the initialisation or first use; 0: none. If static: its module's number
   word32 flags;           ///< object_flags
-  // Line 2, written by any thread that waits; without waiters it is only read.
-  /// The number of threads that wait now (low 12 bits) and the sum of the ticks at which they began to, modulo 2^52
-  /// (the rest). So n × now − sum is the time that they have waited so far, all together.
+  // The second cache line. Waiting threads write it; without waiters it is only read.
+  /// The number n of threads that wait now (low 12 bits), and the sum of the ticks at which they began to wait, modulo
+  /// 2^52 (the rest). So all together they have waited for n × now − sum ticks so far.
   alignas(64) word64 waiting;
   word64 key;        ///< key_of(); 0: free, `vacant`: free again
   word64 contended;  ///< acquisitions after a wait; condition: waits that a signal ended
@@ -212,8 +214,8 @@ struct alignas(128) object {
 };
 static_assert(sizeof(object) == 128);
 
-/// Failed trylocks and signals without a waiter come by the million and change nothing, so they are counted
-/// approximately: after the first `counted_exactly` of an object, one in `roughly`, at random, stands for that many.
+/// Failed trylocks and signals without a waiter may come by the million, so they are counted approximately: the first
+/// `counted_exactly` of an object exactly, then one in `roughly`, chosen at random, counts for `roughly`.
 inline constexpr std::uint32_t counted_exactly = 4096, roughly = 16;  // chosen
 
 /// An object's key: 48 bits of its address, and above them the process's slot + 1.
@@ -223,13 +225,13 @@ constexpr std::uint64_t key_of(std::uint32_t process, std::uint64_t address) {
 constexpr std::uint32_t process_of(std::uint64_t key) {
   return std::uint32_t(key >> 48) - 1;
 }
-/// The address in a key, or in a word with a module's number.
+/// The address in an object's key, or in a word made by word_of().
 constexpr std::uint64_t address_of(std::uint64_t key) {
   return key & 0xffffffffffffu;
 }
-/// The index in the table at which the search for a key begins; it continues with the next entries, `longest_search`
-/// in all. It is the high bits of the product, because the key's process is above bit 48, and does not influence the
-/// product's bits below.
+/// The index at which the search for a key begins. The search continues with the next entries, up to `longest_search`
+/// in all. The index consists of high bits of the product: the process is in bits 48 and up of the key, which have no
+/// influence on the product's lower bits.
 constexpr std::uint32_t first_place(std::uint64_t key, std::uint32_t objects) {
   return std::uint32_t((key * 0x9e3779b97f4a7c15u) >> 42) & (objects - 1);
 }
@@ -239,13 +241,13 @@ constexpr std::uint64_t waiting_count = (1 << 12) - 1;
 constexpr std::uint64_t arrival(std::uint64_t ticks) {
   return ticks << 12 | 1;
 }
-/// The ticks that the present waiters have waited so far, all together, modulo 2^52.
+/// The ticks that the present waiters have waited so far, all together, modulo 2^52. `waiting` is object::waiting.
 constexpr std::uint64_t waited_so_far(std::uint64_t waiting, std::uint64_t now) {
   return ((waiting & waiting_count) * now - (waiting >> 12)) & ((std::uint64_t{1} << 52) - 1);
 }
 
-/// The buckets of histograms, in units of 16 ticks: one for each unit below 16, then 16 for each octave, so that a
-/// bucket is at most 6.25 % wide.
+/// The buckets of histograms. In units of 16 ticks: one bucket for each unit below 16, then 16 for each power of two,
+/// so that a bucket is at most 6.25 % wide.
 struct duration_buckets {
   static constexpr std::uint32_t count = 544;  ///< up to 2^41 ticks; longer durations are in the last
   static constexpr std::uint32_t of(std::uint64_t ticks) {
@@ -255,7 +257,7 @@ struct duration_buckets {
     const std::uint32_t i = 16 * (octave + 1) + std::uint32_t((units >> octave) & 15);
     return i < count ? i : count - 1;
   }
-  /// The least number of ticks in bucket i, which ends where bucket i + 1 begins.
+  /// The smallest number of ticks in bucket i. The bucket ends where bucket i + 1 begins.
   static constexpr std::uint64_t lower(std::uint32_t i) {
     const std::uint64_t units = i < 16 ? i : (std::uint64_t{16} + i % 16) << (i / 16 - 1);
     return units << 4;
@@ -265,10 +267,10 @@ static_assert(duration_buckets::of(256) == 16 && duration_buckets::lower(16) == 
               duration_buckets::of(duration_buckets::lower(99)) == 99 &&
               duration_buckets::of(duration_buckets::lower(99) - 1) == 98);
 
-/// More about an object that was contended.
+/// Further data of an object that was contended.
 struct alignas(4096) detail {
-  /// The threads that waited most. A thread that finds the list full replaces the one with the least, and inherits its
-  /// figures, so that no figure is too low.
+  /// The threads that waited most. If the list is full, a new thread replaces the one that waited least and continues
+  /// its figures, so that the figures of the listed threads are never too low.
   struct thread {
     word32 index;  ///< + 1
     word32 waits;
@@ -288,8 +290,8 @@ struct alignas(4096) detail {
   word64 polls, sleeps, grants;              ///< of waits under locks of ours: native/wait_tally.hpp
   word64 uncharged_held;                     ///< ticks that others waited, not charged to a holder's chain yet
   word64 uncharged_waits, uncharged_waited;  ///< not charged to a waiter's chain yet
-  /// For a condition variable: a ring of the times of signals from which no waiter has returned yet. `sent` counts
-  /// signals, `heard` waiters that have returned.
+  /// For a condition variable: a ring with the times of signals for which no waiter has returned yet. `sent` counts
+  /// the signals, `heard` the waiters that have returned.
   word64 sent, heard;
   word64 sent_at[16];
   thread threads[most_threads];
@@ -298,7 +300,7 @@ struct alignas(4096) detail {
 };
 static_assert(sizeof(detail) == 4096);
 
-/// Return addresses with their modules, innermost first, without the library's own frames.
+/// A call chain: return addresses with their modules, innermost first, without libusher.so's own frames.
 struct alignas(256) chain {
   static constexpr std::uint32_t longest = 29;
   word64 hash;   ///< 0: free
@@ -316,7 +318,7 @@ enum class charged : std::uint32_t {
   holder,  ///< count: samples; ticks: the time that others waited during holds. The chain is that of the unlock
 };
 
-/// The target of a charge: a static object (its index, below 2^30), or the objects of a place (2^30 + chain).
+/// The target of a charge is a static object (its index, below 2^30) or the objects of a place (2^30 + chain).
 inline constexpr std::uint32_t of_place = 1u << 30;
 
 struct charge {
@@ -349,13 +351,13 @@ struct alignas(4096) window {
 };
 static_assert(sizeof(window) == 4096);
 
-/// The tables of the file. The capacities are a copy: a process that writes another number into the header afterwards
-/// moves no table of this view. Code that takes an index from the record compares it with the room first. If it does
-/// not, the observer's programs end (USHER_TRAPS_ON_BAD_INDEX) instead of reading elsewhere.
+/// Access to the tables of the file. The view has its own copy of the capacities, so a process that changes the header
+/// later moves no table. Code that takes an index from the record must compare it with room() first. If a check is
+/// missing, programs of the observer end (USHER_TRAPS_ON_BAD_INDEX) instead of reading elsewhere.
 class view {
  public:
   view() = default;
-  /// A view with the capacities that the header has now: for memory whose header has been checked.
+  /// A view with the capacities in the header. The caller must have checked the header.
   explicit view(void* memory) : view(memory, static_cast<record::header*>(memory)->room) {}
   view(void* memory, const capacities& room)
       : base_(static_cast<std::byte*>(memory)), room_(room), starts_(starts(room)) {}

@@ -1,6 +1,6 @@
-// Values found for keys, shared by all threads and signal handlers without a lock. An entry is two words, which are
-// written and read one by one; the check is key ^ value, so that words of two entries, or of an old and a new one, are
-// not taken for an entry.
+// A cache of values by key, shared by all threads and signal handlers without a lock. An entry has two words, which
+// are read and written separately: the value, and key ^ value as a check. So a mixture of words of two entries, or of
+// an old and a new one, is not taken for an entry.
 #pragma once
 
 #include <atomic>
@@ -13,7 +13,7 @@ constexpr std::uint64_t mix(std::uint64_t a, std::uint64_t b) {
   return x ^ x >> 29;
 }
 
-/// A key has two entries, next to each other. A later value may replace an earlier one.
+/// `number`: of entries. A key has two entries, next to each other; a later value may replace an earlier one.
 template <unsigned number>
 class found_values {
  public:

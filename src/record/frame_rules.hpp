@@ -1,6 +1,6 @@
-// Finds a caller's registers by DWARF's call frame information (DWARF 5, 6.4; Linux Standard Base, "Exception
-// frames"; the register numbers of the x86-64 psABI). Memory is read by readable_memory. An unsupported table is a
-// failure, which unwind.hpp handles.
+// Computes a caller's registers by DWARF's call frame information (DWARF 5, 6.4; Linux Standard Base, "Exception
+// frames"; the register numbers of the x86-64 psABI). Memory is read by readable_memory. An unsupported table counts
+// as a failure, which unwind.hpp handles.
 #pragma once
 
 #include <cstdint>
@@ -24,12 +24,12 @@ struct registers {
   }
 };
 
-/// A module's tables. No memory outside of [low, high) is read.
+/// A module's unwind tables. No memory outside of [low, high) is read.
 struct tables {
   static constexpr std::uintptr_t reach = 0x7fffffff;  ///< of the 32-bit distances from the header
 
-  /// `begin` and `end` are the module's. A module whose segments are not adjacent may have its tables elsewhere: then
-  /// the bounds are wide, and `memory` checks each page.
+  /// `begin` and `end` bound the module. If its segments are not adjacent, its tables may lie outside: then low and
+  /// high are wide bounds, and `memory` checks each page.
   tables(std::uintptr_t header, readable_memory* memory, std::uintptr_t begin, std::uintptr_t end)
       : header(header), memory(memory) {
     const bool inside = header >= begin && header < end;
@@ -42,7 +42,7 @@ struct tables {
   std::uintptr_t low, high;
 };
 
-/// The rules by which the caller's registers are computed from the callee's.
+/// Rules that compute the caller's registers from the callee's.
 struct frame_rules {
   enum how : std::uint8_t { same, undefined, at_offset, is_offset, in_register, at_expression, is_expression };
   struct rule {
@@ -55,7 +55,7 @@ struct frame_rules {
   bool interrupted;  ///< a signal's frame: its caller was interrupted between two instructions
 };
 
-/// Reads values from [at, end). Beyond that, and where memory cannot be read, values are zero and `ok` is false.
+/// Reads values from [at, end). Values beyond the end, or in memory that cannot be read, are zero and clear `ok`.
 class table_reader {
  public:
   table_reader(const tables& in, std::uintptr_t at, std::uintptr_t end) : at(at), end(end), in_(in) {
@@ -93,8 +93,8 @@ class table_reader {
     return std::int64_t(value);
   }
 
-  /// A pointer in an encoding of .eh_frame (DW_EH_PE_*). Indirect ones, which only personality routines have, are not
-  /// followed.
+  /// Reads a pointer in an encoding of .eh_frame (DW_EH_PE_*). Indirect pointers are not followed: only personality
+  /// routines have them.
   std::uint64_t pointer(std::uint8_t encoding) {
     const std::uint64_t base = (encoding & 0x70) == 0x10 ? at : 0;
     if ((encoding & 0x70) > 0x10) fail();
@@ -129,7 +129,7 @@ class table_reader {
   const tables& in_;
 };
 
-/// A frame description entry (FDE) and its common information entry (CIE), both up to their instructions.
+/// The fields of a frame description entry (FDE) and of its common information entry (CIE), up to their instructions.
 class frame_entry {
  public:
   /// Reads the FDE at `fde`. False if it is not for `address`.
@@ -205,7 +205,8 @@ class frame_entry {
   bool augmented_ = false;
 };
 
-/// Work area of find_rules() and evaluate(). It is too large for the stack of a signal handler.
+/// Work area of find_rules() and evaluate(), provided by the caller: the stack of a signal handler may be too small
+/// for it.
 struct rule_room {
   static constexpr unsigned deepest = 4;       ///< gcc and glibc's assembly remember one state, rarely two
   static constexpr unsigned most_values = 16;  ///< of an expression; chosen: the signal trampoline's have 2
@@ -215,7 +216,7 @@ struct rule_room {
   std::uint64_t values[most_values];
 };
 
-/// Executes an entry's instructions up to an address.
+/// Executes the instructions of a frame entry up to an address.
 class rule_program {
  public:
   rule_program(const tables& in, rule_room& room) : in_(in), entry_(room.entry), room_(room) {}
@@ -241,7 +242,8 @@ class rule_program {
     return r.ok;
   }
 
-  /// One instruction. False: it is not known, or has no state to remember or restore.
+  /// Executes one instruction. False if it is unknown, if it remembers one state too many, or if it restores one that
+  /// was not remembered.
   bool execute(table_reader& r, frame_rules& rules) {
     const auto number = [&] { return unsigned(r.uleb()); };
     const auto scaled = [&] { return std::int64_t(r.uleb()) * entry_.data_align; };
@@ -293,7 +295,7 @@ class rule_program {
     rules.cfa = {std::int32_t(offset), frame_rules::is_offset};
     rules.cfa_register = std::uint8_t(i);
   }
-  /// Returns the expression's distance from the header.
+  /// Skips a DWARF expression. Returns its distance from the tables' header.
   std::int64_t skip_expression(table_reader& r) const {
     const std::intptr_t where = std::intptr_t(r.at) - std::intptr_t(in_.header);
     r.skip(r.uleb());
@@ -321,10 +323,10 @@ class rule_program {
   unsigned depth_ = 0;  ///< of room_.remembered
 };
 
-/// The FDE that may be for the address, by binary search. 0: there is none.
+/// Searches the sorted table for the only FDE that may cover the address. 0 if there is none.
 [[gnu::cold, gnu::noinline]] inline std::uintptr_t find_entry(const tables& in, std::uint64_t address) {
-  // Version 1; 4 bytes of a pointer to .eh_frame; the number of rows as udata4; rows of two sdata4, distances from the
-  // header: of the code, and of its FDE.
+  // The layout of .eh_frame_hdr: version (1); 4 bytes of a pointer to .eh_frame; the number of rows as udata4; rows of
+  // two sdata4, which are the distances of the code and of its FDE from the header.
   table_reader head(in, in.header, in.high);
   const auto version = head.get<std::uint8_t>(), frames = head.get<std::uint8_t>();
   const auto numbers = head.get<std::uint8_t>(), rows = head.get<std::uint8_t>();
@@ -347,7 +349,7 @@ class rule_program {
   return first != 0 ? field(std::uint64_t{first} * 8 - 4) : 0;
 }
 
-/// Sets room.rules to the rules at an address. False: there are none, or they are not understood.
+/// Sets room.rules to the rules at an address. False if there are none or if they are not supported.
 [[gnu::cold, gnu::noinline]] inline bool find_rules(const tables& in, std::uint64_t address, rule_room& room) {
   const std::uintptr_t fde = find_entry(in, address);
   ::new (&room.entry) frame_entry;
@@ -357,7 +359,7 @@ class rule_program {
 /// Evaluates one DWARF expression (DWARF 5, 2.5).
 class expression_machine {
  public:
-  /// The expression lies at `where`, as a distance from the header; memory is read from `memory`.
+  /// The expression lies at the distance `where` from the tables' header. It may read `memory`.
   expression_machine(const tables& in, std::int32_t where, const registers& from, readable_memory& memory,
                      rule_room& room)
       : r_(in, in.header + std::uintptr_t(std::intptr_t{where}), in.high),
@@ -370,7 +372,7 @@ class expression_machine {
     begin_ = r_.at;
   }
 
-  /// `first`, unless it is null, is on the stack at the beginning.
+  /// Runs the expression. *first is pushed before it begins, unless `first` is null. False if it fails.
   bool run(const std::uint64_t* first, std::uint64_t& result) {
     if (first != nullptr) push(*first);
     for (unsigned steps = 0; r_.more(); steps++)
@@ -383,7 +385,7 @@ class expression_machine {
  private:
   static constexpr unsigned longest = 256;  // operations; chosen
 
-  /// False: the operation is not known.
+  /// Executes one operation. False if it is unknown.
   bool execute(std::uint8_t op) {
     if (op >= 0x30 && op <= 0x4f) return push(op - 0x30u), true;           // lit0 …
     if (op >= 0x70 && op <= 0x8f) return push_register(op - 0x70u), true;  // breg0 …
@@ -415,7 +417,8 @@ class expression_machine {
     return true;
   }
 
-  /// Replaces two values by one. execute() handles those operations in this range that do not. False: out of range.
+  /// Executes an operation that replaces the two values on top of the stack by one. False if `op` is none; execute()
+  /// has already handled the other operations in this range.
   bool combine(std::uint8_t op) {
     if (op < 0x1a || op > 0x2e) return false;
     const std::uint64_t b = pop(), a = pop();
@@ -469,7 +472,8 @@ class expression_machine {
   unsigned depth_ = 0;
 };
 
-/// The expression at `where`, with *first on its stack unless `first` is null. Memory is read from `memory`.
+/// Evaluates the expression at the distance `where` from the tables' header. *first is pushed before it begins, unless
+/// `first` is null. The expression may read `memory`.
 [[gnu::cold, gnu::noinline]] inline bool evaluate(const tables& in, std::int32_t where, const registers& from,
                                                   const std::uint64_t* first, readable_memory& memory, rule_room& room,
                                                   std::uint64_t& result) {

@@ -1,6 +1,6 @@
-// The launcher passes the record on as a file in memory (memfd) with the path /proc/PID/fd/N. A process that may not
-// open this path, because it runs as another user by then, uses its own descriptor N if it has inherited the file under
-// that number. The file's name is compared, because N may be another file by then.
+// Finds the record among inherited descriptors. The launcher passes the record on as a file in memory (memfd) with the
+// path /proc/PID/fd/N. A process that now runs as another user may not open this path, but may have inherited the file
+// as descriptor N. The file's name is compared, because descriptor N may be another file by now.
 #pragma once
 
 #include <fcntl.h>
@@ -11,8 +11,7 @@
 
 namespace usher::preload {
 
-/// The number at the end of `path`, if this process's descriptor of that number is the file in memory of that name;
-/// else -1.
+/// The number N at the end of `path`, if this process's descriptor N is the file in memory of that name; else −1.
 inline int inherited_file(const char* path, const char* name) {
   constexpr std::size_t longest = 9;
   const char* const slash = std::strrchr(path, '/');

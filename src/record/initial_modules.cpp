@@ -25,7 +25,8 @@ std::uint32_t hash_of(const char* text) {
   return hash;
 }
 
-/// The addresses in a dynamic section are relocated by glibc where it can write there.
+/// The string table of a module. glibc relocates the addresses in a dynamic section only where the section is
+/// writable, so an address below the load address is relocated here.
 const char* strings_of(const link_map& m) {
   for (const ElfW(Dyn)* d = m.l_ld; d != nullptr && d->d_tag != DT_NULL; d++)
     if (d->d_tag == DT_STRTAB)
@@ -33,10 +34,12 @@ const char* strings_of(const link_map& m) {
   return nullptr;
 }
 
-/// The first part of the loader's list, as far as it was read.
+/// The modules at the beginning of the loader's list. The list is read only as far as needed libraries are searched in
+/// it.
 class first_modules {
  public:
-  /// Reads the needed libraries of the modules, and those libraries' own. Returns the number of initial modules.
+  /// Follows the needed libraries (DT_NEEDED) of the program and of each initial module. Returns the number of initial
+  /// modules.
   unsigned find(const link_map* first) {
     next_ = first;
     read_next();
@@ -70,7 +73,7 @@ class first_modules {
     return true;
   }
 
-  /// All modules up to the one of that name are initial.
+  /// Marks all modules up to the needed one of this name as initial.
   void need(const char* name) {
     const std::uint32_t hash = hash_of(name);
     for (unsigned i = 0; i < read_ || read_next(); i++) {

@@ -1,17 +1,17 @@
-// The modules that were loaded at program start. dlclose() unmaps none of them, so their tables and their names can be
+// Finds the modules that were loaded at program start. dlclose() unmaps none of them, so their tables and names can be
 // read at any time.
 //
 // The loader's list of modules (struct link_map, in _r_debug) begins with them: the program, preloaded libraries, and
 // the libraries that these need, breadth first. dlopen() appends to the list, perhaps before this library's
-// constructors run. So the first part of the list ends with the last module that one of the part needs by DT_NEEDED;
-// later modules do not count as initial. The list is read once, by a constructor: no field is read of an entry that
-// may be freed later.
+// constructors run. So the initial part of the list ends with the last module that a module of this part needs by
+// DT_NEEDED; later modules do not count as initial. A constructor reads the list once: entries that may be freed later
+// are never read.
 #pragma once
 
 namespace usher::preload {
 
-/// Whether this is the loader's entry (link_map) of such a module. The entry is not read. False before this library's
-/// constructors have run.
+/// Whether this loader entry (link_map) is that of an initial module. The entry is compared by its address and not
+/// read. False before this library's constructors have run.
 bool is_initial(const void* link_map);
 
 }  // namespace usher::preload

@@ -38,17 +38,17 @@ T read(const std::atomic<T>& word) {
 class live {
  public:
   live() = default;
-  /// The view's capacities must be possible ones, and all of its memory mapped.
+  /// The capacities of the view must be possible ones (is_possible()), and all of its memory must be mapped.
   live(const view& tables)
       : tables_(tables) {}  // NOLINT(google-explicit-constructor): a view is one without the checks
 
   const capacities& room() const { return tables_.room(); }
-  /// Its atomic words only; counts may exceed the room.
+  /// The header, of which only atomic words may be read; its counts may exceed the room.
   record::header& head() const { return tables_.head(); }
   std::uint32_t processes() const { return std::min(read(head().processes), room().processes); }
   std::uint32_t threads() const { return std::min(read(head().threads), room().threads); }
 
-  /// Null: there is no such entry.
+  /// The entry with index i; null if there is none.
   process_slot* process(std::uint32_t i) const { return i < room().processes ? &tables_.process(i) : nullptr; }
   thread_slot* thread(std::uint32_t i) const { return i < room().threads ? &tables_.thread(i) : nullptr; }
   record::object* object(std::uint32_t i) const { return i < room().objects ? &tables_.object(i) : nullptr; }

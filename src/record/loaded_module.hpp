@@ -1,4 +1,4 @@
-// A module as the loader has it, while it cannot be unloaded.
+// A module as the loader describes it. Valid as long as the module cannot be unloaded.
 #pragma once
 
 #include <dlfcn.h>
@@ -37,7 +37,8 @@ inline bool can_find_modules() {
 #endif
 }
 
-/// The module with the address, without its identity. Nothing is read of it or of its entry. False: there is none.
+/// Finds the module that contains the address, without its identity. Reads neither the module nor its loader entry.
+/// False if there is none.
 [[gnu::noinline]] inline bool find_module(std::uint64_t address, loaded_module& m) {
 #if defined(DLFO_EH_SEGMENT_TYPE)
   dl_find_object found;
@@ -55,7 +56,7 @@ inline bool can_find_modules() {
 #endif
 }
 
-/// Reads the identity from the module's memory, where its ELF header is at `m.begin`.
+/// Computes the identity from the module's memory. The module's ELF header must be at `m.begin`.
 [[gnu::noinline]] inline std::uint64_t identity_in_memory(const loaded_module& m, readable_memory& memory) {
   const auto read = [&](std::uint64_t place, void* to, std::size_t size) {
     if (place > m.end - m.begin || size > m.end - m.begin - place || !memory.has(m.begin + place, size)) return false;

@@ -1,6 +1,6 @@
-// The loader provides the address of a module, and its path. /proc/self/maps would have to be opened, for which a
-// sandbox may kill the program. If the loader has no _dl_find_object() (glibc before 2.35), the library records no
-// modules: the observer reads /proc/PID/maps.
+// Records the modules whose addresses and paths the loader provides (_dl_find_object()). /proc/self/maps is not
+// opened, since a sandbox may kill the program for that. With glibc before 2.35 the library records no modules: the
+// observer reads /proc/PID/maps.
 #include "record/mapped_modules.hpp"
 
 #include <fcntl.h>
@@ -16,18 +16,18 @@ namespace {
 
 constexpr std::uint32_t looked_at = 512;  // the latest slots that are searched for an equal entry; chosen
 
-/// The number of taken slots of the table.
+/// The number of slots of the table that are taken.
 std::uint32_t taken_slots(const recorder& r) {
   const std::uint32_t taken = r.head->modules.load(std::memory_order_acquire);
   return taken < r.room().modules ? taken : r.room().modules;
 }
 
-/// The first of the latest slots.
+/// The first of the latest slots, which are searched for an equal entry.
 std::uint32_t first_looked_at(std::uint32_t taken) {
   return taken > looked_at ? taken - looked_at : 0;
 }
 
-/// A free slot's number, or 0: there is no room.
+/// Takes a free slot. Returns its index + 1, or 0 if there is no room.
 std::uint32_t take_slot(recorder& r) {
   const std::uint32_t i = r.head->modules.load(std::memory_order_relaxed) < r.room().modules
                               ? r.head->modules.fetch_add(1, std::memory_order_relaxed)
@@ -35,8 +35,8 @@ std::uint32_t take_slot(recorder& r) {
   return i < r.room().modules && i + 1 < record::in_no_module ? i + 1 : 0;
 }
 
-/// Puts the path into the text, unless one of the latest modules has the same path. Length 0: there is no room. Not in
-/// line, like other functions here: a signal handler's stack may be small.
+/// Appends the path to the text, unless one of the latest modules has the same path. Length 0 if there is no room. Not
+/// inlined, like other functions here: the stack of a signal handler may be small.
 [[gnu::noinline]] text_place put_path(recorder& r, const char* path, std::uint32_t length) {
   const std::uint32_t taken = taken_slots(r), room = r.room().text;
   const record::module_slot* const slots = &r.file.module(0);
@@ -54,7 +54,7 @@ std::uint32_t take_slot(recorder& r) {
   return {at, length};
 }
 
-/// The loader's entry of the program itself is the first one, and has no path.
+/// Whether this is the loader's entry of the program itself: the first entry, without a path.
 bool is_program(const link_map& entry) {
   return entry.l_prev == nullptr && (entry.l_name == nullptr || entry.l_name[0] == '\0');
 }
@@ -63,8 +63,8 @@ bool is_program(const link_map& entry) {
   if (m.identity != 0) return m.identity;
   readable_memory memory;
   loaded_module whole = m;
-  // The program's ELF header may be in another segment than the one that was found. The kernel says where its program
-  // headers are; linkers put these right behind it, and notes next.
+  // The program's ELF header may be in another segment than the one found. The kernel tells the address of the program
+  // headers, which linkers put right behind the ELF header; the notes follow.
   constexpr std::uintptr_t of_notes = 1 << 16;
   if (is_program(*m.entry))
     if (const std::uint64_t headers = getauxval(AT_PHDR); headers > sizeof(Elf64_Ehdr)) {
@@ -74,7 +74,7 @@ bool is_program(const link_map& entry) {
   return identity_in_memory(whole, memory);
 }
 
-/// The number of a slot with the same content, or 0: there is none.
+/// The number of a recent slot with the same content, or 0 if there is none.
 [[gnu::noinline]] std::uint32_t same_module(const recorder& r, std::uint32_t process, const loaded_module& m,
                                             std::uint64_t identity) {
   const std::uint32_t taken = taken_slots(r);

@@ -1,6 +1,6 @@
-// The identity of a module, in memory and in its file: a hash of its build id or, if the linker has made none, of the
-// first bytes of its ELF header. Two files with the same identity are assumed to have the same code at the same
-// places; a file that was replaced has another one.
+// The identity of a module, which is the same in memory and in its file: a hash of its build id or, if the linker has
+// made none, of the first bytes from its ELF header on. Two files with the same identity are assumed to have the same
+// code at the same addresses. A file that has replaced another one has a different identity.
 #pragma once
 
 #include <elf.h>
@@ -21,7 +21,8 @@ inline std::uint64_t fnv(const void* bytes, std::size_t size, std::uint64_t hash
 
 namespace identity_detail {
 
-/// Adds so many bytes to the hash, some at a time: a signal handler's stack may be small. False: they cannot be read.
+/// Adds `size` bytes to the hash, 8 at a time, since the stack of a signal handler may be small. False if they cannot
+/// be read.
 template <class Read>
 bool add(const Read& read, std::uint64_t at, std::uint64_t size, std::uint64_t& hash) {
   for (std::uint64_t done = 0; done < size; done += 8) {
@@ -33,7 +34,7 @@ bool add(const Read& read, std::uint64_t at, std::uint64_t size, std::uint64_t& 
   return true;
 }
 
-/// Sets `hash` to that of the build id in a segment of notes, if it has one. False: they cannot be read.
+/// Sets `hash` to the hash of the build id in a segment of notes, if there is one. False if the notes cannot be read.
 template <class Read>
 bool of_notes(const Read& read, std::uint64_t at, std::uint64_t size, std::uint64_t align, std::uint64_t& hash) {
   constexpr std::uint32_t longest = 64;  // of a build id; chosen: SHA-1 has 20 bytes
@@ -59,8 +60,8 @@ bool of_notes(const Read& read, std::uint64_t at, std::uint64_t size, std::uint6
 
 }  // namespace identity_detail
 
-/// Calls read(place, to, size), which is false if the bytes cannot be read; place 0 is the ELF header's.
-/// place_of(offset, address) is the place of a segment's content. Returns 0 if the identity is unknown.
+/// Computes the identity. Returns 0 if it is unknown. read(place, to, size) copies bytes, and returns false if they
+/// cannot be read; place 0 is the ELF header. place_of(offset, address) returns the place of a segment's content.
 template <class Read, class Place>
 std::uint64_t module_identity(const Read& read, const Place& place_of) {
   constexpr unsigned most_segments = 64;  // chosen; linkers make about a dozen

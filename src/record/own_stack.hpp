@@ -1,11 +1,11 @@
-// Finds the memory of the calling thread's own stack: it stays mapped while the thread runs.
+// Finds the memory of the calling thread's own stack, which stays mapped while the thread runs.
 //
 // The C library puts a thread's control block, to which the thread pointer points, at the upper end of the memory of
 // its stack. The first thread's block is elsewhere; its stack ends at __libc_stack_end, above all mapped memory, as
 // Linux lays a process out. So a stack pointer below the thread pointer is on the thread's stack, and one above it on
-// the first thread's, unless it is on another stack: a fiber's, or one for signals. The kernel decides this: it is
-// asked for all pages from the stack pointer to the end, and a stack has a guard page below it (and the first
-// thread's a gap). The result is kept for the thread.
+// the first thread's, unless it is on another kind of stack: a fiber's, or one for signals. To exclude these, the
+// kernel is asked whether all pages from the stack pointer to the end are mapped: below a stack there is a guard page
+// (below the first thread's, a gap). The result is kept for the thread.
 //
 // The result is wrong only for a fiber's stack that lies within 256 pages below a thread's stack which was made
 // without a guard page, if all pages in between are mapped.
@@ -21,12 +21,12 @@ extern "C" {
 
 namespace usher::preload {
 
-/// The part of a thread's stack that was found to be its own. One per thread, zero at first.
+/// The part of a thread's stack that is known to be its own. One object a thread, initialised to zero.
 struct stack_bounds {
   std::uintptr_t low, high;
 };
 
-/// The thread pointer of the first thread; 0: not known, because this library was loaded in another one.
+/// The thread pointer of the first thread; 0 if it is not known, because another thread has loaded this library.
 inline constinit std::uintptr_t first_thread = 0;
 
 inline std::uintptr_t thread_pointer() {
@@ -44,7 +44,7 @@ inline void find_first_thread(std::uintptr_t stack_pointer) {
   if (const std::uintptr_t own = thread_pointer(); stack_pointer > own) first_thread = own;
 }
 
-/// The end of the stack on which `stack_pointer` is, if it is on the thread's own; 0: it cannot be.
+/// The end of the thread's own stack, if `stack_pointer` may be on it; 0 if it cannot be.
 inline std::uintptr_t end_of_own_stack(std::uintptr_t stack_pointer) {
   const std::uintptr_t own = thread_pointer();
   if (stack_pointer < own) return first_thread != 0 && own != first_thread ? own : 0;
@@ -53,9 +53,9 @@ inline std::uintptr_t end_of_own_stack(std::uintptr_t stack_pointer) {
   return stack_pointer < end ? end : 0;
 }
 
-/// Pins the memory from `stack_pointer` to the end of the thread's stack, if the kernel need be asked for at most so
-/// many pages. `known` may be written by a signal handler in between: its bounds are used only if both were written
-/// together.
+/// Pins the memory from `stack_pointer` to the end of the thread's stack. False if `stack_pointer` is not on it, or if
+/// the kernel would have to be asked for more than `most_pages` pages. A signal handler may write `known` during the
+/// call: its bounds are used only if both were written together.
 [[gnu::noinline]] inline bool pin_own_stack(std::uintptr_t stack_pointer, std::uintptr_t most_pages,
                                             stack_bounds& known, readable_memory& memory) {
   const std::uintptr_t end = end_of_own_stack(stack_pointer);

@@ -1,4 +1,4 @@
-// Reads memory of this process that may not be mapped, without a fault and without a signal handler. See unwind.hpp.
+// Reads memory of this process that may not be mapped. It neither faults nor needs a signal handler: see unwind.hpp.
 #pragma once
 
 #include <bit>
@@ -10,9 +10,9 @@
 
 namespace usher::preload {
 
-/// Whether the kernel can read the 8 bytes there. rt_sigprocmask copies the signal set before it checks the operation,
-/// and this operation does not exist, so nothing changes. A raw system call, because the C library's wrapper writes
-/// errno.
+/// Whether the kernel can read the 8 bytes at the address. rt_sigprocmask copies the signal set before it checks the
+/// operation, and the operation passed here does not exist, so nothing changes. A raw system call, because the C
+/// library's wrapper writes errno.
 inline bool kernel_can_read(std::uintptr_t address) {
   constexpr long no_operation = ~0u >> 1, set_size = 8;
   long answer = -ENOSYS;
@@ -36,11 +36,12 @@ inline bool kernel_can_read(std::uintptr_t address) {
   return answer == -EINVAL;
 }
 
-/// Readable memory: a pinned range, and the pages that the kernel has confirmed since this object was made.
+/// The memory that may be read: a pinned range, and the pages that the kernel has confirmed since this object was
+/// made.
 class readable_memory {
  public:
   readable_memory() = default;
-  /// Memory in [low, high) stays mapped for as long as this object is used.
+  /// Pins [low, high): the caller guarantees that this memory stays mapped as long as the object is used.
   readable_memory(std::uintptr_t low, std::uintptr_t high) { pin(low, high); }
   void pin(std::uintptr_t low, std::uintptr_t high) {
     low_ = low;
@@ -49,13 +50,13 @@ class readable_memory {
   bool is_pinned(std::uintptr_t address, std::size_t size) const {
     return address - low_ < size_ && size <= size_ - (address - low_);
   }
-  /// From now on only the pinned range is readable.
+  /// Restricts reads to the pinned range from now on.
   void refuse_others() {
     refused_ = true;
     trusted_ = false;
     asked_low_ = asked_high_ = 0;
   }
-  /// While true, the kernel is not asked, because the memory is certain to be mapped.
+  /// While `on`, all memory counts as mapped and the kernel is not asked.
   void trust(bool on) { trusted_ = on; }
 
   bool has(std::uintptr_t address, std::size_t size) {
@@ -73,8 +74,8 @@ class readable_memory {
 
   static constexpr std::uintptr_t page = 4096;  ///< the smallest page size
 
-  /// Whether the kernel can read all pages from that of `from` to `end`, which begins a page. The first question is
-  /// for the word at `from`: valgrind reports words below the stack pointer as errors.
+  /// Whether the kernel can read each page from that of `from` up to `end`, a multiple of the page size. In the first
+  /// page it is asked for the word at `from`: valgrind reports words below the stack pointer as errors.
   static bool can_read(std::uintptr_t from, std::uintptr_t end) {
     for (std::uintptr_t at = from & ~std::uintptr_t{7}; at < end; at = (at & ~(page - 1)) + page)
       if (!kernel_can_read(at)) return false;

@@ -1,10 +1,10 @@
-// The functions behind the exported ones while `usher stat` records: recorded_calls (preload/calls.hpp). recorder.hpp has
-// the course of a recording.
+// The functions (recorded_calls, preload/calls.hpp) to which the exported functions jump while `usher stat` records.
+// recorder.hpp describes the course of a recording.
 //
-// Each function calls that of the selected lock or of the C library. One that may wait tries first, which costs a few
-// instructions more than an unrecorded call. Only if that fails does it read the clock, publish that the thread
-// waits, take its call chain, and wait. Two operations inside the C library's calls are not visible: how it waits,
-// and that it locks the mutex again within pthread_cond_wait.
+// Each function calls that of the selected lock or of the C library. A function that may wait first tries without
+// waiting, which costs a few instructions more than an unrecorded call. Only if that fails does it read the clock,
+// publish that the thread waits, take its call chain, and wait. Two operations inside the C library's functions are
+// not visible: how a thread waits, and the lock of the mutex within pthread_cond_wait.
 #pragma once
 
 #include "preload/calls.hpp"
@@ -36,7 +36,8 @@ int recorded_sem_timedwait(sem_t*, const timespec*);
 int recorded_sem_clockwait(sem_t*, clockid_t, const timespec*);
 int recorded_sem_post(sem_t*);
 
-/// The return address of the exported function, which has jumped to the function that contains this.
+/// The return address of the exported function. That function has jumped, so this is also the return address of the
+/// function that contains the macro.
 #define USHER_CALLER reinterpret_cast<std::uint64_t>(__builtin_return_address(0))
 
 }  // namespace usher::preload

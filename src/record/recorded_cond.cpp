@@ -1,5 +1,6 @@
-// Recorded condition variables. A wait unlocks the mutex and locks it again. Usher's own functions record this. If
-// the C library does it, it is recorded here, and the time for which the thread waited for the mutex is unknown.
+// Recorded condition variables. A wait unlocks the mutex and locks it again. With Usher's own functions, both are
+// recorded as usual. If the C library waits, they are recorded here, and the time for which the thread waited for the
+// mutex is unknown.
 #include <cerrno>
 
 #include "preload/cancellable_wait.h"
@@ -11,8 +12,8 @@
 namespace usher::preload {
 namespace {
 
-/// Stores the time of n signals for the waiters that they will wake; the latest sixteen are kept. The signal that
-/// woke a given waiter is unknown, so waiters take them in order: the sum of all latencies does not depend on the
+/// Stores the time of n signals for the waiters that they will wake; only the latest sixteen are kept. It is unknown
+/// which signal woke a waiter, so waiters take the times in order: the sum of all latencies does not depend on the
 /// order.
 void record_signal_times(record::detail& d, std::uint64_t now, std::uint32_t n) {
   const std::uint64_t first = d.sent.load(std::memory_order_relaxed);
@@ -21,7 +22,7 @@ void record_signal_times(record::detail& d, std::uint64_t now, std::uint32_t n) 
   d.sent.fetch_add(n, std::memory_order_release);
 }
 
-/// The ticks since the signal that has woken the calling thread, or 0 if no signal is left.
+/// Takes the oldest signal's time. Returns the ticks since then, at most `most`; 0 if no signal is left.
 std::uint64_t ticks_since_signal(record::detail& d, std::uint64_t now, std::uint64_t most) {
   constexpr std::uint32_t kept = std::size(decltype(d.sent_at){});
   std::uint64_t heard = d.heard.load(std::memory_order_relaxed);
@@ -33,8 +34,8 @@ std::uint64_t ticks_since_signal(record::detail& d, std::uint64_t now, std::uint
   return ticks < most ? ticks : most;  // two simultaneous signals may store each other's time
 }
 
-/// After a waiter has left without a signal: drops the signals in excess of the waiters. No waiter will take these, and
-/// a later one would take the oldest as its own.
+/// Drops the signals in excess of the waiters. Called when a waiter has left without a signal: no waiter would take
+/// their times but a later one, which would take the oldest for its own.
 void drop_surplus_signals(record::object& o, record::detail& d) {
   const std::uint64_t waiters = o.waiting.load(std::memory_order_relaxed) & record::waiting_count;
   std::uint64_t heard = d.heard.load(std::memory_order_relaxed);
@@ -46,8 +47,8 @@ void drop_surplus_signals(record::object& o, record::detail& d) {
   }
 }
 
-/// One of the three functions that wait, with its arguments; or an embedded condition variable's wait, and the addresses
-/// of its objects.
+/// A call of one of the three functions that wait, with its arguments; or a wait for an embedded condition variable,
+/// with the addresses of its objects.
 struct cond_call {
   enum class how { wait, timed, clock, embedded } which;
   pthread_cond_t* condition;
@@ -56,7 +57,7 @@ struct cond_call {
   const timespec* until;
   const embedded_operation* wait_embedded = nullptr;
 
-  /// Whether the C library unlocks and locks the mutex, invisibly.
+  /// Whether the C library waits, so that its unlock and lock of the mutex are invisible.
   bool is_c_library() const { return which != how::embedded && selected().passes_through; }
   int wait() const {
     if (which == how::embedded) return (*wait_embedded)() ? 0 : ETIMEDOUT;
@@ -74,7 +75,7 @@ struct waiting {
   recorded_wait wait;
 };
 
-/// The end of a wait; the thread has the mutex.
+/// Records the end of a wait. The thread has locked the mutex again.
 void come_back(waiting& w, int result) {
   if (!w.wait.is_current()) return;
   const std::uint64_t ticks = w.wait.finish();
@@ -82,7 +83,7 @@ void come_back(waiting& w, int result) {
   record::object& o = w.condition;
   if (w.mutex != nullptr && w.mutex->owner.load(std::memory_order_relaxed) != me.name &&
       me.light_mutex != w.call.mutex) {
-    // The C library has locked it, or an unlock has handed it over: no recorded lock call.
+    // There was no recorded lock call: the C library has locked the mutex, or an unlock has handed it over.
     if (w.call.is_c_library()) w.mutex->flags.fetch_or(record::any_wait_hidden, std::memory_order_relaxed);
     hold_begins(me, *w.mutex, w.call.mutex);
   }
@@ -111,7 +112,7 @@ int wait(const cond_call& call, std::uint64_t caller) {
     end_recording(*me->of);
     return call.wait();
   }
-  // No cancellation but in the wait itself, so that each wait is recorded once.
+  // Cancellation is permitted only in the wait itself, so that each wait is recorded once.
   const usher_cancel_type type = usher_defer_cancellation();
   add(o->acquisitions, 1);
   detail_of(*me, *o);
@@ -139,7 +140,7 @@ void record_signal(const void* c, bool all, std::uint64_t caller) {
   }
   add(o->signals, 1);
   if (record::detail* const d = detail_of(*me, *o)) {
-    // Waiters that were signalled already and have not returned.
+    // `pending` waiters were signalled before and have not returned yet, so this signal does not wake them.
     const std::uint64_t sent = d->sent.load(std::memory_order_relaxed),
                         heard = d->heard.load(std::memory_order_relaxed), pending = sent > heard ? sent - heard : 0;
     n = n > pending ? n - pending : 0;

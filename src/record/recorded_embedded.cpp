@@ -1,7 +1,7 @@
-// Recorded embedded locks: usher_record_v1 leads to these functions (usher/platform/native/recorded.hpp). They use
-// the same code as pthread's objects; an embedded mutex is never recursive, and any thread may unlock it.
+// Records embedded locks. usher_record_v1 leads to these functions (usher/platform/native/recorded.hpp). They use the
+// same code as pthread's objects; an embedded mutex is never recursive, and any thread may unlock it.
 //
-// The operations are the program's own code, which may be unloaded later: none is kept beyond its call.
+// The operations are the program's own code, which may be unloaded later: no pointer to one is kept after its call.
 #include "record/recorded_embedded.hpp"
 
 #include <cerrno>
@@ -30,14 +30,14 @@ void mark(record::object& o) {
     o.flags.fetch_or(record::embedded, std::memory_order_relaxed);
 }
 
-/// The thread, and the entry of the object of its call.
+/// Returns the calling thread and the object's entry, which is marked as embedded.
 recorded_call find_embedded(const void* object, record::kind kind, std::uint64_t caller) {
   const recorded_call c = find_recorded(object, kind, caller);
   if (c.entry != nullptr) mark(*c.entry);
   return c;
 }
 
-/// Ends the recording if its observer has. For slow paths.
+/// Whether the recording is over; ends it in this process, too. Only for slow paths.
 bool is_over(recorded_thread& me) {
   if (!has_ended(*me.of)) return false;
   end_recording(*me.of);

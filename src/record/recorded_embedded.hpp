@@ -1,4 +1,4 @@
-// The parts that recorded embedded locks share with those of pthread.
+// Declarations that recorded embedded locks and recorded pthread objects share.
 #pragma once
 
 #include <atomic>
@@ -8,7 +8,7 @@
 #include "record/holding.hpp"
 #include "usher/platform/native/recorded.hpp"
 
-/// Embedded locks look here: null while nothing is recorded.
+/// Embedded locks call the functions that this points to; null while nothing is recorded.
 USHER_EXPORT std::atomic<const usher::native_detail::record_calls*> usher_record_v1;
 
 namespace usher::preload {
@@ -16,24 +16,26 @@ namespace usher::preload {
 /// Sets usher_record_v1.
 void connect_embedded(bool recording);
 
-/// An operation of an embedded object: false means that time ran out.
+/// An operation of an embedded object, such as a lock or a wait. Returns false if its deadline has passed.
 struct embedded_operation {
   native_detail::record_calls::operation call;
   void* context;
   bool operator()() const { return call(context); }
 };
 
-/// Locks a mutex that was not free, and records the wait.
+/// Locks a mutex that was not free by calling `lock`, and records the wait.
 bool wait_for_mutex(recorded_thread& me, record::object& o, const void* mutex, const embedded_operation& lock,
                     std::uint64_t caller);
 
-/// Before an unlock by any thread: ends the hold. charge_holder() charges the result after the unlock.
+/// Ends the hold of a mutex, whichever thread has it. Called before the unlock; charge_holder() must charge the result
+/// after it.
 held_charge end_own_or_others_hold(recorded_thread& me, record::object& o, const void* mutex);
 
-/// Waits for a condition. `mutex`: may be handed over to the thread, without a lock call; or null.
+/// Waits for a condition by calling `wait`, and records the wait. `mutex` is the mutex that an unlock may hand over to
+/// the thread without a lock call; may be null.
 bool wait_for_condition(const void* condition, const void* mutex, const embedded_operation& wait, std::uint64_t caller);
 
-/// Before one signal, or a broadcast (`all`).
+/// Records one signal, or a broadcast (`all`). Called before it.
 void record_signal(const void* condition, bool all, std::uint64_t caller);
 
 }  // namespace usher::preload

@@ -18,8 +18,8 @@ bool is_recursive(pthread_mutex_t* m) {
   return type_of(kind_of(kind_and_epoch(m).load(std::memory_order_relaxed))) == PTHREAD_MUTEX_RECURSIVE;
 }
 
-/// Finds or makes the entry of a mutex whose entry is not where the search begins, is missing, or is of an object of
-/// another kind.
+/// Finds or makes the mutex's entry. Called if there is none at the index where the search begins, or if that one is
+/// of an object of another kind.
 [[gnu::noinline]] record::object* find_or_make(recorded_thread& me, pthread_mutex_t* m, std::uint64_t caller) {
   record::object* const o = me.find(m);
   if (o != nullptr && !is_another(*o, record::kind::mutex)) return o;
@@ -33,20 +33,20 @@ bool is_recursive(pthread_mutex_t* m) {
   return o;
 }
 
-/// Ends a hold that counts no further.
+/// Ends a hold without recording its duration.
 void forget_hold(record::object& o) {
   o.hold_begin.store(0, std::memory_order_relaxed);
   o.waited_before.store(0, std::memory_order_relaxed);
   o.owner.store(0, std::memory_order_relaxed);
 }
 
-/// Whether the call has locked the mutex, also if its last owner died.
+/// Whether the call has locked the mutex. EOWNERDEAD says that it has, and that the last owner died.
 bool is_acquired(int result) {
   return result == 0 || result == EOWNERDEAD;
 }
 
-/// Called by the holder. It is switched off only when no sample of the mutex is being timed; then the next hold is
-/// timed.
+/// Switches counting by threads on or off. Called by the holder. It may be switched off only while no hold is being
+/// timed as a sample; the next hold is then timed.
 void count_by_threads(record::object& o, bool on) {
   const std::uint32_t before = o.depth_and_kind.load(std::memory_order_relaxed);
   const std::uint32_t now = on ? before | record::counted_by_threads : before & ~record::counted_by_threads;
@@ -60,7 +60,8 @@ void acquired(recorded_thread& me, record::object& o, pthread_mutex_t* m, int re
   hold_begins(me, o, m);
 }
 
-/// Adds the actions of the thread's wait, which Usher's locks count: looks, sleeps, grants.
+/// Adds how often the thread polled, slept and was granted the lock during its wait. Usher's locks count this;
+/// `before` has the thread's counts from before the wait.
 void add_wait_tally(recorded_thread& me, record::object& o, const native_detail::wait_tally& before) {
   record::detail* const d = detail_of(me, o);
   if (d == nullptr) return;
@@ -70,7 +71,7 @@ void add_wait_tally(recorded_thread& me, record::object& o, const native_detail:
   add(d->grants, now.grants - before.grants);
 }
 
-/// Locks a mutex that was not free, by `lock`, and records the wait.
+/// Locks a mutex that was not free by calling `lock`, and records the wait.
 template <class F>
 [[gnu::noinline]] int wait_for(recorded_thread& me, record::object& o, pthread_mutex_t* m, F lock,
                                std::uint64_t caller) {
@@ -87,26 +88,27 @@ template <class F>
   if (!selected().passes_through) add_wait_tally(me, o, before);
   if (is_acquired(result)) {
     wait.book(ticks);
-    // After a long wait all holds are timed again, until they are seen to be short.
+    // A wait of a millisecond suggests long holds: all are timed again, until they are seen to be short.
     if (ticks >= me.of->ticks_a_ms.load(std::memory_order_relaxed)) count_by_threads(o, false);
     acquired(me, o, m, result);
   } else if (result == ETIMEDOUT) {
     wait.book_timeout(ticks);
-    // finish() has taken this wait off the waiters' sum: the holder's sum at the beginning must lose it, too. A light hold
-    // has none.
+    // finish() has subtracted this wait from the waiters' time, so it is also subtracted from the time at the
+    // beginning of the present hold (holding.hpp). A light hold does not store that time.
     if (o.owner.load(std::memory_order_relaxed) != 0) o.waited_before.fetch_sub(ticks, std::memory_order_relaxed);
   }
   return result;
 }
 
-/// Whether the mutex is free for certain: the process has one thread, and the mutex is not process-shared.
+/// Whether the mutex is free for certain: the process has one thread, the mutex is not process-shared, and the record
+/// shows no hold of it (no owner, no light hold of this thread).
 [[gnu::noinline]] bool is_free(recorded_thread& me, const record::object& o, pthread_mutex_t* m) {
   me.is_alone = has_one_thread();
   return me.is_alone && o.owner.load(std::memory_order_relaxed) == 0 && me.light_mutex != m &&
          !is_shared(kind_of(kind_and_epoch(m).load(std::memory_order_relaxed)));
 }
 
-/// Locks a mutex within a time, by `lock`.
+/// Locks a mutex with a deadline: tries once, then calls `lock`, which has the deadline, and records the wait.
 template <class F>
 int lock_until(pthread_mutex_t* m, std::uint64_t caller, F lock) {
   recorded_thread* const me = recorded_self();
@@ -120,7 +122,7 @@ int lock_until(pthread_mutex_t* m, std::uint64_t caller, F lock) {
   return result != EBUSY ? result : wait_for(*me, *o, m, lock, caller);
 }
 
-/// Whether the mutex refuses an unlock by a thread that does not have it.
+/// Whether the kind of the mutex makes an unlock by a thread that is not its owner fail.
 bool needs_owner_to_unlock(pthread_mutex_t* m) {
   constexpr int robust_or_inheriting = 0x30;  // the C library's flags
   const int kind = kind_of(kind_and_epoch(m).load(std::memory_order_relaxed));
@@ -131,7 +133,7 @@ bool needs_owner_to_unlock(pthread_mutex_t* m) {
 
 namespace {
 
-/// Continues a trylock that has not returned 0.
+/// Continues a lock call after a trylock that has not returned 0: waits if the mutex is busy.
 [[gnu::noinline]] int lock_busy(recorded_thread& me, record::object& o, pthread_mutex_t* m, int result,
                                 std::uint64_t caller) {
   if (result == EBUSY)
@@ -150,7 +152,8 @@ int recorded_lock(pthread_mutex_t* m) {
   record::object* const o = entry_of(*me, m, USHER_CALLER);
   if (o == nullptr) [[unlikely]]
     return selected_calls.lock(m);
-  // With one thread the C library's trylock costs more than its lock, and a free mutex is locked without a wait.
+  // A free mutex is locked without a wait. So a process with one thread calls the C library's lock at once, which
+  // costs less than its trylock.
   const bool directly = me->is_alone && is_free(*me, *o, m);
   const int result = directly ? selected_calls.lock(m) : selected_calls.trylock(m);
   if (result == 0) [[likely]] {
@@ -164,8 +167,8 @@ int recorded_trylock(pthread_mutex_t* m) {
   recorded_thread* const me = recorded_self();
   if (me == nullptr) [[unlikely]]
     return unrecorded().trylock(m);
-  // The entry is found before the mutex is locked, so that the mutex is not held longer, and without reading the
-  // kind, which is on the holder's cache line.
+  // Searched before the lock, so that the mutex is held no longer than necessary. The kind is not compared yet,
+  // because it is on the holder's cache line.
   record::object* o = me->find_at_once(m);
   const int result = selected_calls.trylock(m);
   if (is_acquired(result)) {
@@ -192,7 +195,7 @@ int recorded_clocklock(pthread_mutex_t* m, clockid_t clock, const timespec* unti
 
 namespace {
 
-/// Ends a hold that is timed, or for which others have waited.
+/// Unlocks at the end of a hold that was timed, or during which others have waited.
 [[gnu::noinline]] int unlock_timed(recorded_thread& me, record::object& o, pthread_mutex_t* m) {
   if (o.hold_begin.load(std::memory_order_relaxed) == record::object::not_timed) {
     forget_hold(o);
@@ -204,7 +207,7 @@ namespace {
   return result;
 }
 
-/// Whether the hold is not timed, and no other thread has waited for it.
+/// Whether the hold is not timed and no other thread has waited during it.
 bool is_plain(const record::object& o) {
   return (o.hold_begin.load(std::memory_order_relaxed) | o.waited_before.load(std::memory_order_relaxed) |
           o.waiting.load(std::memory_order_relaxed)) == 0;
@@ -223,11 +226,11 @@ bool is_plain(const record::object& o) {
     if (!is_plain(*o)) return unlock_timed(*me, *o, m);
     o->owner.store(0, std::memory_order_relaxed);
   } else if (owner == 0 && (depth & record::counted_by_threads) != 0 && !needs_owner_to_unlock(m)) {
-    // Ends another thread's light hold without that thread's knowledge. The mutex gets no further light holds.
+    // Another thread has a light hold, which it does not see end. The mutex gets no further light holds.
     o->depth_and_kind.store((depth & ~record::counted_by_threads) | record::changes_hands, std::memory_order_relaxed);
   } else if (owner != 0 && !needs_owner_to_unlock(m)) {
-    // Ends another thread's hold, which most kinds allow. It is not charged: its holder has no call chain here. The
-    // fields are written before the unlock, because the same thread may be the next holder.
+    // Most kinds allow this thread to end another's hold. The hold is not charged, since the holder's call chain is
+    // not known here. The fields are written before the unlock: afterwards the next holder writes them.
     forget_hold(*o);
   }
   return unrecorded().unlock(m);
@@ -235,7 +238,7 @@ bool is_plain(const record::object& o) {
 
 }  // namespace
 
-// Needs no stack frame: the other cases are functions of their own.
+// Handles the fast cases without a stack frame; the others are functions of their own.
 int recorded_unlock(pthread_mutex_t* m) {
   recorded_thread& me = this_thread;
   if (!is_current(me)) [[unlikely]]
@@ -256,7 +259,7 @@ int recorded_mutex_init(pthread_mutex_t* m, const pthread_mutexattr_t* attribute
   if (error != 0) return error;
   const bool recursive = is_recursive(m);
   record::object* const o = begin_initialised(m, record::kind::mutex, recursive);
-  // A static mutex keeps its entry, but may be of another kind now.
+  // The entry of a static mutex is kept when the mutex is initialised again, perhaps with another type.
   if (o != nullptr)
     o->depth_and_kind.store((recursive ? std::uint32_t(record::recursive) : 0) | std::uint32_t(record::kind::mutex),
                             std::memory_order_relaxed);
@@ -297,7 +300,7 @@ held_charge end_own_or_others_hold(recorded_thread& me, record::object& o, const
 
 namespace {
 
-/// Whether a window of successive owners is being recorded.
+/// Whether a window of the mutex's successive owners is being recorded.
 bool has_window(const recorded_thread& me, const record::object& o) {
   const record::detail* const d = existing_detail(me, o);
   return d != nullptr && d->window.load(std::memory_order_relaxed) != 0;
@@ -305,11 +308,12 @@ bool has_window(const recorded_thread& me, const record::object& o) {
 
 constexpr std::uint64_t far_apart = 4096;  // ticks; chosen: two readings of the clock are 1 % of it
 
-/// The number of acquisitions for which the next timed hold stands: one if they are so far apart that timing costs
-/// nothing, else up to about 256, at random, so that the sample does not follow a period of the program.
+/// The number of acquisitions for which the next timed hold stands. One if acquisitions are so far apart that timing
+/// costs little; else up to about 256, at random, so that the sample does not follow a period of the program.
 std::uint32_t next_interval(recorded_thread& me, const record::object& o, std::uint64_t apart, std::uint64_t now) {
   if (me.of->hold_times.load(std::memory_order_relaxed) != 0 || apart >= far_apart || has_window(me, o)) return 1;
-  // The first thousand are all timed, then fewer: in a short run a few holds must not stand for many.
+  // The first thousand holds are all timed, then gradually fewer: in a short run a few timed holds must not stand for
+  // many.
   constexpr std::uint64_t most = 256;
   const std::uint64_t n = o.acquisitions.load(std::memory_order_relaxed) / 512;
   if (n <= 1) return 1;
@@ -317,16 +321,17 @@ std::uint32_t next_interval(recorded_thread& me, const record::object& o, std::u
   return std::uint32_t(mean / 2 + (((now * 0x9e3779b97f4a7c15u) >> 40) * mean >> 24)) + 1;
 }
 
-/// The number of holds in an interval that shows how far apart they are. Chosen.
+/// The least number of holds in an interval whose length shows how far apart they are. Chosen.
 constexpr std::uint32_t least_light_interval = 16;
 
-/// Whether a mutex whose holds follow each other soon is counted by the threads.
+/// Whether threads may count the acquisitions of this mutex, whose holds follow each other closely.
 bool is_for_threads(const recorded_thread& me, const record::object& o) {
   return o.acquisitions.load(std::memory_order_relaxed) >= record::least_counted_by_threads &&
          (o.depth_and_kind.load(std::memory_order_relaxed) & record::changes_hands) == 0 &&
          me.of->hold_times.load(std::memory_order_relaxed) == 0 && !has_window(me, o);
 }
-/// Records the owner in a window of successive owners; opens one from time to time if the mutex is contended.
+/// Records the owner in the mutex's window of successive owners. Opens a window from time to time if the mutex is
+/// contended.
 void record_owner(recorded_thread& me, record::object& o, std::uint64_t now) {
   record::detail* const detail = existing_detail(me, o);
   if (detail == nullptr) return;
@@ -349,7 +354,8 @@ void record_owner(recorded_thread& me, record::object& o, std::uint64_t now) {
     r.file.window(i).object.store(me.index(o) + 1, std::memory_order_relaxed);
     d.windows.store(d.windows.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     d.window.store(w, std::memory_order_relaxed);
-    // From now on each hold is recorded and timed (next_interval()). The next timed one stands for those not timed so far.
+    // While the window is open, each hold is recorded and timed (next_interval()). The next timed hold stands for the
+    // holds that were not timed so far.
     const std::uint32_t countdown = o.countdown.load(std::memory_order_relaxed), all = countdown >> 16,
                         left = countdown & 0xffff;
     o.depth_and_kind.store(o.depth_and_kind.load(std::memory_order_relaxed) & ~record::counted_by_threads,
@@ -366,8 +372,9 @@ void record_owner(recorded_thread& me, record::object& o, std::uint64_t now) {
   if (n + 1 == record::window::length) d.window.store(0, std::memory_order_relaxed);
 }
 
-/// Adds the time that others waited during this hold to the charge. A thousand times a second the charge is due, and
-/// goes to the call chain of the unlock; otherwise it is kept for a later hold's.
+/// Adds the ticks that others waited during this hold to the mutex's uncharged time. At most a thousand times a second
+/// in a program, returns all of it, to be charged to the call chain of this unlock; otherwise it is kept for a later
+/// hold.
 held_charge add_charge(recorded_thread& me, record::object& o, std::uint64_t ticks, std::uint64_t now) {
   record::detail* const d = ticks != 0 ? detail_of(me, o) : nullptr;
   if (d == nullptr) return {};
@@ -388,7 +395,7 @@ void settle_light_hold(recorded_thread& me) {
   record::object& o = *me.light_object;
   const std::uint32_t depth = me.light_depth, attributes = o.depth_and_kind.load(std::memory_order_relaxed);
   forget_light_hold(me);
-  // Else another thread has ended the hold, or the entry is another object's by now.
+  // Does nothing if another thread has ended the hold, or if the entry is now another object's.
   if (o.key.load(std::memory_order_relaxed) != me.key_for(mutex) || (attributes & record::counted_by_threads) == 0)
     return;
   if (depth != 0) o.depth_and_kind.store(attributes + depth * one_deeper, std::memory_order_relaxed);
@@ -418,7 +425,8 @@ void counted_hold_begins(recorded_thread& me, record::object& o, const void* mut
     o.hold_begin.store(record::object::not_timed, std::memory_order_relaxed);
     return;
   }
-  // The sample. Its thread's count is added to the entry, or this mutex takes the place of another one's.
+  // This hold is the sample. The thread's count of the mutex is added to the entry; a count of another mutex in the
+  // same word is added to that mutex's entry, and replaced.
   const std::uint32_t index = me.index(o) + 1;
   record::word64& count = me.slot->counts[record::counted_at(reinterpret_cast<std::uintptr_t>(mutex))];
   const std::uint64_t counted = count.exchange(index, std::memory_order_relaxed);
@@ -432,10 +440,10 @@ void counted_hold_begins(recorded_thread& me, record::object& o, const void* mut
   hold_begins_slowly(me, o);
 }
 
-// There are three kinds of timed holds, by bits 0 and 1 of hold_begin. 0: it stands for all that have begun without
-// waiters since the last such one. 1 and 3: it began while others waited, and stands for itself or for beside_waiters().
-// 2: the sample of a mutex that is counted by threads; it stands for as many holds as counted_hold_begins() says, whether
-// others wait or not.
+// There are three kinds of timed holds, told apart by bits 0 and 1 of hold_begin. 0: the hold stands for all holds
+// since the last such one that have begun without waiters. 1 and 3: it began while others waited, and stands for
+// itself (1) or for beside_waiters() holds (3). 2: it is a sample of a mutex that is counted by threads, and stands
+// for as many holds as counted_hold_begins() says, whether others wait or not.
 void hold_begins_slowly(recorded_thread& me, record::object& o) {
   recorder& r = *me.of;
   const std::uint64_t now = r.ticks();
@@ -488,7 +496,8 @@ held_charge hold_ends_slowly(recorded_thread& me, record::object& o) {
       if (hold > d->longest_hold.load(std::memory_order_relaxed))
         d->longest_hold.store(hold, std::memory_order_relaxed);
       if (!is_beside_waiters) {
-        // For a sample, each thread has an interval of its own.
+        // `apart` is the mean time between holds. Each thread has its own sampling interval, so for a sample the mean
+        // interval is used.
         if (const std::uint64_t before = d->timed_at.load(std::memory_order_relaxed); before != 0 && now > before) {
           apart = std::max(apart, (now - before) / (is_sample ? mean_light_interval : stands_for));
           is_apart_known = is_sample || stands_for >= least_light_interval;
@@ -510,7 +519,7 @@ held_charge hold_ends_slowly(recorded_thread& me, record::object& o) {
   if (is_charged && begin != record::object::not_timed) {
     constexpr std::uint64_t modulus = std::uint64_t{1} << 52;
     const std::uint64_t ticks = (record::waited_so_far(waiting, now) - before) % modulus;
-    // Otherwise the difference is negative: a waiter is giving up at this moment.
+    // A larger value is a negative difference: a waiter is giving up at this moment.
     if (ticks < modulus / 2) charge = add_charge(me, o, ticks * (is_beside_waiters || is_sample ? stands_for : 1), now);
   }
   o.waited_before.store(0, std::memory_order_relaxed);

@@ -1,5 +1,4 @@
-// Recorded semaphores. A semaphore has no holder, and a post may come from a signal handler, so everything is counted
-// by atomic additions.
+// Recorded semaphores. A semaphore has no holder, and a signal handler may post, so all counts are atomic additions.
 #include <cerrno>
 
 #include "preload/cancellable_wait.h"
@@ -10,7 +9,7 @@
 namespace usher::preload {
 namespace {
 
-/// One of the three functions that wait, with its arguments.
+/// A call of one of the three functions that wait, with its arguments.
 struct sem_call {
   enum class how { wait, timed, clock } which;
   sem_t* semaphore;

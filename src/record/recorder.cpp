@@ -23,14 +23,15 @@ namespace {
 
 constexpr std::uint32_t longest_search = record::longest_search;
 
-/// Copies a C string into a text of the file, which is not atomic.
+/// Copies a C string into a field of the file, up to its size. The field is not atomic.
 template <std::size_t n>
 void copy_text(char (&to)[n], const char* from) {
   std::size_t i = 0;
   for (; i < n - 1 && from[i] != '\0'; i++) to[i] = from[i];
 }
 
-/// The slot + 1 of this incarnation of the process, or 0 if there is no room, or if another recording has begun.
+/// The slot + 1 of this incarnation of the process, which gets one if it has none. 0 if there is no room, or if
+/// another recording has begun.
 std::uint32_t own_process(recorder& r, std::uint64_t recording, std::uint32_t epoch) {
   const auto number = std::uint32_t(recording >> recorder_bits);
   std::uint64_t seen = r.process.load(std::memory_order_acquire);
@@ -57,8 +58,8 @@ std::uint32_t own_process(recorder& r, std::uint64_t recording, std::uint32_t ep
   return index + 1;
 }
 
-/// A slot + 1 for a thread: a new one or, when there is none, that of a thread which the launcher has found ended. 0:
-/// none.
+/// Takes a slot for a thread and returns the slot + 1: a new slot or, if all are taken, that of a thread which the
+/// launcher has found to have ended. 0 if there is none.
 std::uint32_t own_slot(recorder& r) {
   record::header& head = *r.head;
   const std::uint32_t room = r.room().threads;
@@ -87,7 +88,8 @@ std::uint32_t own_slot(recorder& r) {
   return 0;
 }
 
-/// The entry that has the key, or a free one, which gets the key (`is_new`). Null: there is no room.
+/// The entry with the key; if there is none, a free one, which gets the key and sets `is_new`. Null if there is no
+/// room.
 record::object* entry_for(recorder& r, std::uint64_t key, bool& is_new) {
   const std::uint32_t mask = r.most_objects - 1;
   for (;;) {
@@ -109,10 +111,11 @@ record::object* entry_for(recorder& r, std::uint64_t key, bool& is_new) {
   }
 }
 
-/// The entry that sums up the destroyed objects of a place.
+/// The entry that sums up the destroyed objects of this object's place; made if there is none. Null if there is no
+/// room.
 record::object* sum_of_place(recorded_thread& me, const record::object& o, record::kind kind) {
   const std::uint32_t place = o.place.load(std::memory_order_relaxed);
-  // Bit 47 marks the kernel's half of the addresses: no object has such a key.
+  // The key has bit 47 set, which only addresses of the kernel have, so it is no object's.
   const std::uint64_t key = me.key_base | (std::uint64_t{1} << 47) | std::uint64_t{place} << 4 | std::uint64_t(kind);
   bool is_new = false;
   record::object* const sum = entry_for(*me.of, key, is_new);
@@ -149,7 +152,7 @@ void add_details(record::detail& to, record::detail& from) {
   from.windows.store(0, std::memory_order_relaxed);
 }
 
-/// Adds a wait to the thread's sum in the object's list of threads. If several threads do this at once, a wait may be
+/// Adds a wait to the thread's sum in the object's list of threads. If several threads do so at once, a wait may be
 /// lost.
 void note_thread(record::detail& d, std::uint32_t name, std::uint64_t ticks) {
   record::detail::thread* least = nullptr;
@@ -170,7 +173,8 @@ void note_thread(record::detail& d, std::uint32_t name, std::uint64_t ticks) {
   add(least->waited, ticks);
 }
 
-/// Collects what the threads have counted for the mutex. None of them locks it any more.
+/// Adds the acquisitions that threads have counted in their slots to the mutex's entry. No thread locks the mutex any
+/// more.
 void collect_counts(recorder& r, record::object& o) {
   const std::uint64_t object = std::uint64_t(&o - r.objects) + 1;
   const std::uint32_t at = record::counted_at(record::address_of(o.key.load(std::memory_order_relaxed)));
@@ -178,14 +182,16 @@ void collect_counts(recorder& r, record::object& o) {
   for (std::uint32_t i = 0; i < threads; i++) {
     record::word64& w = r.file.thread(i).counts[at];
     std::uint64_t seen = w.load(std::memory_order_relaxed);
-    // The thread may make room for another count at this moment; then it adds this one itself.
+    // The compare-and-swap fails if the thread replaces this count by another mutex's at this moment; then the thread
+    // adds it.
     if ((seen & (record::one_counted - 1)) == object && w.compare_exchange_strong(seen, 0, std::memory_order_relaxed))
       add_counted(r, seen);
   }
 }
 
-/// Whether an object lies in a module. Records the number of that module and of its user's module. Object and user
-/// are in use, so the modules are not unloaded meanwhile. Not in line, because a chain is taken next to it.
+/// Whether an object lies in a module. Registers that module (`number`) and the caller's. Neither can be unloaded
+/// meanwhile, since object and caller are in use. Not inlined, to keep the stack of the caller small, which also takes
+/// a chain.
 [[gnu::noinline]] bool is_in_module(recorded_thread& me, const void* object, std::uint64_t caller,
                                     std::uint32_t& number) {
   loaded_module m;
@@ -229,8 +235,9 @@ recorded_thread* begin_thread() {
   const std::uint32_t epoch = native::fork_epoch();
   if (me.recording == recording && me.refused == epoch) return nullptr;
   if (me.recording == recording && is_current(me)) return &me;  // by a signal handler, since recorded_self() looked
-  // A signal handler that interrupts this function is not recorded: were the fields those of two recordings, an index of
-  // one could be used in the smaller table of the other. A handler that jumps out leaves its thread unrecorded.
+  // A signal handler that interrupts this function is not recorded: if the fields were partly of two recordings, an
+  // index into one table could be used in the other's smaller one. If the handler leaves by a jump, its thread stays
+  // unrecorded.
   if (me.beginning == epoch) return nullptr;
   std::atomic_ref(me.beginning).store(epoch, std::memory_order_relaxed);
   std::atomic_signal_fence(std::memory_order_seq_cst);
@@ -258,7 +265,7 @@ recorded_thread* begin_thread() {
     slot.over.store(0, std::memory_order_release);
     then.slot = &slot;
   }
-  // A signal handler may call this at any moment: it finds the thread not valid until all fields are written.
+  // Invalid while the fields are written: a signal handler that interrupts the copy must not use them.
   std::atomic_ref(me.epoch_word).store(recorded_thread::never, std::memory_order_relaxed);
   std::atomic_signal_fence(std::memory_order_seq_cst);
   me = then;
@@ -306,8 +313,8 @@ record::object* begin_anew(recorded_thread& me, record::object& before, const vo
 
 void end_object(recorded_thread& me, record::object& o) {
   const std::uint32_t flags = o.flags.load(std::memory_order_relaxed);
-  // Woken waiters may still have to return, which a condition variable allows. Then the entry stays, for them and for
-  // the next object of this address.
+  // A condition variable may be destroyed while woken waiters have not returned yet. Then the entry stays, for these
+  // waiters and for the next object at this address.
   const bool is_left = (o.waiting.load(std::memory_order_relaxed) & record::waiting_count) == 0;
   if ((flags & record::is_static) != 0 || !is_left) {
     o.owner.store(0, std::memory_order_relaxed);
@@ -339,7 +346,7 @@ void end_object(recorded_thread& me, record::object& o) {
   else
     raise_to(sum->herd, herd);
   sum->flags.fetch_or(flags & (record::any_wait_hidden | record::embedded), std::memory_order_relaxed);
-  // The page of histograms stays with the entry, for its next object.
+  // The detail stays with the entry, for the next object that gets it; its figures are moved to the sum.
   if (record::detail* const from = existing_detail(me, o))
     if (record::detail* const to = detail_of(me, *sum)) add_details(*to, *from);
   for (record::word64* w : {&o.hold_begin, &o.waited_before, &o.waiting}) w->store(0, std::memory_order_relaxed);
@@ -381,8 +388,9 @@ record::detail* detail_of(recorded_thread& me, record::object& o) {
 
 namespace {
 
-/// The areas in which chains are taken. Many threads take chains at once, and a signal handler may interrupt one that
-/// does. Bits mark the areas in use; one that is left by a jump out of a handler, or by a fork, stays in use.
+/// The areas in which chains are taken, with a bit for each that is in use. Threads take chains concurrently, and a
+/// signal handler may interrupt one that does. An area that is left by a jump out of a handler, or by a fork, stays in
+/// use.
 constexpr unsigned most_areas = 64;  // chosen; a taking is a few microseconds, at most once a millisecond in a thread
 constinit capture_area areas[most_areas]{};
 constinit std::atomic<std::uint64_t> areas_in_use{0};
@@ -406,7 +414,7 @@ std::uint32_t number_in_chain(const void* thread, const loaded_module& m) {
   return number_of(*me.of, me, m);
 }
 
-/// The place of the chain in the file + 1, or 0: there is no room.
+/// Finds the chain in the file or adds it. Returns its index + 1, or 0 if there is no room.
 std::uint32_t put_chain(recorder& r, std::uint32_t process, const call_chain& c) {
   std::uint64_t hash = process + 1;
   for (unsigned i = 0; i < c.length; i++)
@@ -496,8 +504,8 @@ recorded_wait::recorded_wait(recorded_thread& me, record::object& o, record::kin
   slot_.chain.store(0, std::memory_order_relaxed);
   slot_.waits_for.store(me.index(o) + 1, std::memory_order_release);
   USHER_PROBE3(wait_begin, int(kind), record::address_of(o.key.load(std::memory_order_relaxed)), caller);
-  // A thread's chain is taken once a millisecond, and also if the holder of the mutex waits, since this may be a
-  // deadlock.
+  // A thread's chain is taken at most once a millisecond, but always if the holder of the mutex waits, too: this may
+  // be a deadlock.
   const std::uint32_t owner = o.owner.load(std::memory_order_relaxed);
   const bool holder_waits = owner != 0 && owner <= r.room().threads && kind == record::kind::mutex &&
                             r.file.thread(owner - 1).waits_for.load(std::memory_order_relaxed) != 0;
@@ -511,12 +519,13 @@ recorded_wait::recorded_wait(recorded_thread& me, record::object& o, record::kin
 bool recorded_wait::is_current() {
   if (epoch_ != native::fork_epoch()) return false;
   if (current_recording.load(std::memory_order_relaxed) == recording_ && me_.recording == recording_) return true;
-  // The recording has ended, and the addresses may be those of another one's file, which does not contain this wait.
+  // The recording has ended. Another recording's file may be mapped at these addresses, and does not contain this
+  // wait.
   return false;
 }
 
 void recorded_wait::leave() {
-  // Another recording may have begun since is_current(): then the entry is of its file, and has no such waiter.
+  // If another recording has begun since is_current(), the entry is in its file and counts no such waiter.
   std::uint64_t seen = object_.waiting.load(std::memory_order_relaxed);
   while ((seen & record::waiting_count) != 0 &&
          !object_.waiting.compare_exchange_weak(seen, seen - record::arrival(began_), std::memory_order_relaxed)) {
@@ -538,7 +547,7 @@ void recorded_wait::book_wait(std::uint64_t ticks) {
   const auto k = unsigned(kind_) - 1;
   add(me_.slot->waits[k], 1);
   add(me_.slot->waited[k], ticks);
-  // A long wait has its chain taken although another wait's was taken less than a millisecond before.
+  // A long wait always has its chain taken, even if the thread's last one was taken less than a millisecond before.
   constexpr std::uint64_t long_wait = 10;  // ms; chosen: a chain is less than a thousandth of it
   if (chain_ == 0 && ticks >= long_wait * me_.of->ticks_a_ms) chain_ = take_chain(me_);
   record::detail* const d = detail_of(me_, object_);

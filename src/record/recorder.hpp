@@ -1,10 +1,11 @@
-// The recording of `usher stat` in the program. record/format.hpp has the file's layout, and the writer of each part.
+// The recording of `usher stat` in the program. record/format.hpp describes the file's layout, and the writer of each
+// part.
 //
-//     begin      record_in() or record_as_requested() maps the file and sets current_recording. connect() then has the exported
-//                functions' pointers lead to recorded_calls (preload/calls.hpp).
-//     a call     recorded_self() has the thread's slot in the file. find() has the object's entry, in a hash table by
-//                process and address; the first call on an object makes one. Then the call adds to the entry's counts:
-//                recorded_mutex.cpp, recorded_cond.cpp, recorded_semaphore.cpp.
+//     begin      record_in() or record_as_requested() maps the file and sets current_recording. connect() then has the
+//                exported functions' pointers lead to recorded_calls (preload/calls.hpp).
+//     a call     recorded_self() returns the thread's slot in the file. find() returns the object's entry, in a hash
+//                table by process and address; the first call on an object makes one. Then the call adds to the entry's
+//                counts: recorded_mutex.cpp, recorded_cond.cpp, recorded_semaphore.cpp.
 //     a wait     recorded_wait publishes the object for which the thread waits, and the beginning. At its end it adds to
 //                the object's sums and histogram, and charges the thread's call chain (unwind.hpp). The chain is taken
 //                once a millisecond, and also if the mutex's holder waits, too, or if the wait was long.
@@ -12,11 +13,12 @@
 //     end        The observer clears a word of the file, or no longer writes its heartbeat. The next slow path calls
 //                end_recording(), which resets the pointers.
 //
-// This code does not allocate, take a lock, or wait. A signal handler may call the function that it has interrupted:
-// an entry is claimed by one compare-and-swap, and at worst some dozens of calls are counted twice or not at all.
+// This code does not allocate, take a lock, or wait. A signal handler may call the function that it has interrupted.
+// So an entry is claimed by one compare-and-swap, and at worst some dozens of calls are counted twice or not at all.
 //
-// The calling thread's slot is cached in thread-local storage, together with the process's epoch word: in a child it is
-// found to be the parent's. The file's addresses stay mapped, because a thread may be anywhere when the recording ends.
+// The calling thread's slot is cached in thread-local storage, together with the process's epoch word, by which a
+// child of a fork detects that the slot is its parent's. The file stays mapped after a recording, because a thread may
+// still be in a recorded call.
 #pragma once
 
 #include <pthread.h>
@@ -36,7 +38,7 @@
 
 namespace usher::preload {
 
-/// Ticks of the processor's time stamp counter, or nanoseconds.
+/// The present time in ticks: of the processor's time stamp counter if `tsc`, else nanoseconds.
 inline std::uint64_t ticks_of(bool tsc) {
 #if defined(__x86_64__)
   if (tsc) return __rdtsc();
@@ -50,8 +52,8 @@ struct text_place {
   std::uint32_t at, length;
 };
 
-/// The fork epoch, the recording's number modulo 2^16, and the process's slot + 1. The number is there so that a thread that
-/// was delayed since the last recording cannot publish a slot of that one's file.
+/// One word with the fork epoch, the recording's number modulo 2^16, and the process's slot + 1. The number prevents a
+/// thread that was delayed since the last recording from publishing a slot of that recording's file.
 constexpr std::uint64_t process_word(std::uint32_t epoch, std::uint32_t recording, std::uint32_t slot) {
   return std::uint64_t{epoch} << 32 | (recording & 0xffff) << 16 | slot;
 }
@@ -59,9 +61,9 @@ constexpr std::uint32_t slot_of(std::uint64_t process_word) {
   return std::uint32_t(process_word & 0xffff);
 }
 
-/// The file that this process records into. There is one recorder for each size of the tables, whose addresses and
-/// capacities never change (recording.cpp): `file` to `most_objects`. The fields that change with each recording are
-/// atomic, since a thread may still be in a call of the last one.
+/// The file that this process records into. There is one recorder for each size of the tables (recording.cpp). Its
+/// fields from `file` to `most_objects` never change once set. The fields that change with each recording are atomic,
+/// since a thread may still be in a call of the last one.
 struct recorder {
   record::view file;
   record::header* head;
@@ -81,7 +83,8 @@ struct recorder {
   std::uint64_t ticks() const { return ticks_of(tsc.load(std::memory_order_relaxed)); }
 };
 
-/// The number of the recording, and below it that of its recorder + 1; 0: nothing is recorded.
+/// The number of the present recording and, in the low recorder_bits bits, the index + 1 of its recorder. 0: nothing
+/// is recorded.
 inline constexpr std::atomic<std::uint64_t>& current_recording = behind_recorded.recording;
 inline constexpr unsigned recorder_bits = 8;
 
@@ -94,9 +97,10 @@ struct alignas(64) recorded_thread {
 
   std::uint64_t recording = 0;  ///< of which these fields are
   recorder* of = nullptr;
-  /// The process's epoch word (preload/layout.hpp) while these fields are valid and the thread is recorded; else `never`.
+  /// The process's epoch word (preload/layout.hpp) if these fields are valid and the thread is recorded; else `never`.
   std::uint64_t epoch_word = never;
-  // Copies of what a lock call needs of the recorder and of the selection, on the cache line that it reads anyway.
+  // Copies of fields of the recorder and of the selection that each lock call needs, on a cache line that it reads
+  // anyway.
   record::object* objects = nullptr;
   std::uint64_t key_base = 0;     ///< the bits of an object's key above the address: the process
   std::uint32_t last_object = 0;  ///< of the table, which has a power of two of them
@@ -112,7 +116,7 @@ struct alignas(64) recorded_thread {
   std::uint32_t light_depth = 0;                     ///< of a recursive mutex: how often it was locked again
   std::uint32_t light_left = 1, light_interval = 1;  ///< acquisitions to the next sample; from the last one to the next
   record::thread_slot* slot = nullptr;
-  /// Ticks: before, only a long wait, or one for a holder that waits, too, has its chain taken.
+  /// Ticks. Before this time a wait's chain is taken only if the wait is long, or if the mutex's holder waits, too.
   std::uint64_t next_sample = 0;
   stack_bounds stack{};
 
@@ -120,7 +124,7 @@ struct alignas(64) recorded_thread {
   std::uint64_t key_for(const void* address) const {
     return key_base | (reinterpret_cast<std::uintptr_t>(address) & 0xffffffffffffu);
   }
-  /// The object's entry if it is where the search begins, which it mostly is; else null.
+  /// The object's entry if it is at the index where the search begins, as it mostly is; else null.
   record::object* find_at_once(const void* address) const {
     const std::uint64_t key = key_for(address);
     record::object& first = objects[record::first_place(key, last_object + 1)];
@@ -140,12 +144,12 @@ inline constinit thread_local recorded_thread this_thread{};
 
 inline constexpr std::uint32_t no_room = ~std::uint32_t{0};  ///< in object::detail: the table was full
 
-/// Whether the fields are of this incarnation of the process.
+/// Whether the thread's fields are valid in this process, and not left from before a fork.
 inline bool is_current(const recorded_thread& me) {
   return me.epoch_word == usher_process_state.epoch_word.load(std::memory_order_acquire);
 }
 
-/// The calling thread's fields, or null if it is not recorded.
+/// Gives the calling thread a slot in the present recording. Returns its fields, or null if it is not recorded.
 [[gnu::cold, gnu::noinline]] recorded_thread* begin_thread();
 [[gnu::always_inline]] inline recorded_thread* recorded_self() {
   recorded_thread& me = this_thread;
@@ -154,17 +158,18 @@ inline bool is_current(const recorded_thread& me) {
   return &me;
 }
 
-/// Makes an entry for an object that has none: null if there is no room. `caller`: the exported function's return
+/// Makes an entry for an object that has none. Null if there is no room. `caller` is the exported function's return
 /// address.
 [[gnu::cold, gnu::noinline]] record::object* begin_object(recorded_thread& me, const void* address, record::kind kind,
                                                           bool recursive, bool from_init, std::uint64_t caller);
 
-/// Whether the entry is of another kind: the memory has a new object. std::mutex and std::condition_variable call
-/// neither init nor destroy.
+/// Whether the entry is of another kind, so that a new object has taken the old one's memory. This happens with
+/// std::mutex and std::condition_variable, which call neither init nor destroy.
 inline bool is_another(const record::object& o, record::kind kind) {
   return (o.depth_and_kind.load(std::memory_order_relaxed) & 0xff) != std::uint32_t(kind);
 }
-/// Ends the entry of the old object, as far as it can be told from the new one's, and makes one for the new object.
+/// Ends the entry of the old object at this address, and makes one for the new object. Null if the old entry must
+/// stay.
 [[gnu::cold, gnu::noinline]] record::object* begin_anew(recorded_thread& me, record::object& before,
                                                         const void* address, record::kind kind, bool recursive,
                                                         std::uint64_t caller);
@@ -177,15 +182,16 @@ inline record::object* find_or_begin(recorded_thread& me, const void* address, r
   return is_another(*o, kind) ? begin_anew(me, *o, address, kind, false, caller) : o;
 }
 
-/// Ends the entry of a destroyed object: its figures are added to those of its place. A static object keeps its entry.
+/// Ends the entry of a destroyed object and adds its figures to those of its place. A static object keeps its entry.
 void end_object(recorded_thread& me, record::object& o);
 
-/// After an object is initialised: ends an old entry of its address, and makes one. Null where nothing is recorded.
+/// Called after an object is initialised: ends an old entry of its address, and makes a new one. Null if nothing is
+/// recorded.
 record::object* begin_initialised(const void* address, record::kind kind, bool recursive);
 /// Before an object is destroyed.
 void end_destroyed(const void* address);
 
-/// The calling thread, and the entry of the object of its call.
+/// The calling thread, and the entry of the object that it has called a function on.
 struct recorded_call {
   recorded_thread* thread;
   record::object* entry;  ///< null: the call is not recorded
@@ -195,9 +201,9 @@ inline recorded_call find_recorded(const void* address, record::kind kind, std::
   return {me, me != nullptr ? find_or_begin(*me, address, kind, caller) : nullptr};
 }
 
-/// The object's histograms and threads: null if there is no room.
+/// The object's detail (histograms, threads), which is made if there is none. Null if there is no room.
 record::detail* detail_of(recorded_thread& me, record::object& o);
-/// The same, but null also where the object has none yet.
+/// The object's detail; null if it has none.
 inline record::detail* existing_detail(const recorded_thread& me, const record::object& o) {
   const std::uint32_t at = o.detail.load(std::memory_order_relaxed);
   return at - 1 < me.of->room().details ? &me.of->details[at - 1] : nullptr;
@@ -208,12 +214,13 @@ inline std::uint32_t next_random(std::uint32_t& random) {
   random = random * 1664525 + 1013904223;
   return random >> 16;
 }
-/// A number from 1 to twice the mean − 1.
+/// A random number from 1 to 2 × mean_light_interval − 1.
 inline std::uint32_t next_light_interval(std::uint32_t& random) {
   return 1 + (next_random(random) * (2 * mean_light_interval - 1) >> 16);
 }
-/// The interval in whose middle a thread begins, and how much of it is left. All pairs are equally likely, so that each
-/// acquisition of a thread, however few they are, is represented once in the mean.
+/// Chooses the length of a thread's first sampling interval and how much of it is left, since a thread begins in the
+/// middle of one. All pairs are equally likely, so that on average each acquisition is represented once, however few a
+/// thread makes.
 inline void begin_light_interval(recorded_thread& me) {
   const std::uint32_t a = next_light_interval(me.random);
   std::uint32_t b = next_random(me.random) * (2 * mean_light_interval) >> 16;
@@ -227,15 +234,15 @@ inline void forget_light_hold(recorded_thread& me) {
   me.light_mutex = nullptr;
   me.light_depth = 0;
 }
-/// Makes the thread's light hold, if it has one, an ordinary one, which is not timed.
+/// Turns the thread's light hold, if it has one, into an ordinary hold that is not timed.
 void settle_light_hold(recorded_thread& me);
-/// Adds a word of thread_slot::counts to its object's `unheard`.
+/// Adds the count in a word of thread_slot::counts to the `unheard` of its object.
 void add_counted(recorder& r, std::uint64_t word);
 
 /// Takes the calling thread's call chain. Returns its index + 1, or 0 if there is no room.
 std::uint32_t take_chain(recorded_thread& me);
 
-/// The target of a wait's charge: a static object itself, or the place of others (record::of_place).
+/// The target of a charge for this object: a static object itself, or the place of any other (record::of_place).
 std::uint32_t charge_target(const recorded_thread& me, const record::object& o);
 void charge(recorder& r, record::charged what, record::kind kind, std::uint32_t whom, std::uint32_t chain,
             std::uint64_t count, std::uint64_t ticks);
@@ -246,15 +253,15 @@ inline void add(record::word64& w, std::uint64_t n) {
 inline void add(record::word32& w, std::uint32_t n) {
   w.fetch_add(n, std::memory_order_relaxed);
 }
-/// For calls that are counted approximately (record::roughly), since each addition takes the cache line from the
-/// other threads. Returns the number to be added to `count`.
+/// For calls that are counted approximately (record::roughly), since each addition takes the cache line from other
+/// threads. Returns the number that the caller adds to `count`: often 0.
 inline std::uint32_t roughly_one(recorded_thread& me, const record::word64& count) {
   if (count.load(std::memory_order_relaxed) < record::counted_exactly) return 1;
   if (me.until_counted != 0) {
     me.until_counted--;
     return 0;
   }
-  // 0 … 30 at random, the mean is 15: so that the sample does not follow a period of the program.
+  // A random number from 0 to 30, the mean is 15: a fixed one could follow a period of the program.
   me.random = me.random * 1664525 + 1013904223;
   me.until_counted = ((me.random >> 24) * (2 * record::roughly - 1)) >> 8;
   return record::roughly;
@@ -274,17 +281,17 @@ class recorded_wait {
  public:
   /// The thread begins to wait.
   recorded_wait(recorded_thread& me, record::object& o, record::kind kind, std::uint64_t caller);
-  /// The thread no longer waits, for any reason. Returns the ticks that it has waited.
+  /// Records that the thread no longer waits, for any reason. Returns the ticks that it has waited.
   std::uint64_t finish();
-  /// False in a child that a signal handler has forked during the wait, which the parent records. Also false if
-  /// another recording has begun meanwhile: this one's wait is ended and not recorded.
+  /// False if this process was forked by a signal handler during the wait, which the parent records. Also false if
+  /// another recording has begun meanwhile: this wait is then not recorded.
   bool is_current();
-  /// The wait was successful. Adds `ticks`.
+  /// Records a successful wait of `ticks`.
   void book(std::uint64_t ticks) {
     add(object_.contended, 1);
     book_wait(ticks);
   }
-  /// The thread gave up at its deadline. Adds `ticks` as well.
+  /// Records a wait of `ticks` that ended at its deadline.
   void book_timeout(std::uint64_t ticks) {
     add(object_.timeouts, 1);
     book_wait(ticks);
@@ -295,7 +302,7 @@ class recorded_wait {
  private:
   void book_wait(std::uint64_t ticks);
 
-  /// Takes the thread off the object's waiters.
+  /// Removes the thread from the object's waiters.
   void leave();
 
   recorded_thread& me_;
@@ -310,20 +317,20 @@ class recorded_wait {
 
 // ---- recording.cpp -----------------------------------------------------------------------------------------
 
-/// Begins to record into the file of that path, if it is a record's file.
+/// Begins to record into the file with that path, if it is a record.
 void record_in(const char* path);
 
-/// Whether an observer asks for a recording, and begins it.
+/// has_request(): whether an observer asks for a recording. record_as_requested() begins it.
 bool has_request();
 void record_as_requested();
 
-/// Whether the recording is over: its observer has cleared `enabled` in the file, or gives no more sign of life. For slow
-/// paths.
+/// Whether the recording is over: its observer has cleared `enabled` in the file, or has not written its heartbeat for
+/// long. Only for slow paths.
 [[gnu::cold, gnu::noinline]] bool has_ended(const recorder& r);
-/// Ends it in this process. False: it has ended already.
+/// Ends the recording in this process. False if it has already ended.
 bool leave_recording(recorder& r);
 
-/// Ends the recording in this process, and sets the exported functions' pointers.
+/// Ends the recording in this process, and sets the exported functions' pointers to the unrecorded functions.
 [[gnu::cold, gnu::noinline]] void end_recording(recorder& r);
 
 }  // namespace usher::preload

@@ -1,10 +1,11 @@
-// Begins and ends recordings. recorder.hpp has the course of one, attach_point.hpp the protocol of `usher stat -p`.
+// Begins and ends recordings. recorder.hpp describes the course of a recording, attach_point.hpp the protocol of
+// `usher stat -p`.
 //
-// For each size of the tables there are one recorder and one range of addresses. The next recording of that size uses
-// them again, and its file is mapped over the last one's. So no number of recordings takes more of the address space,
-// and a thread that has been in the middle of a recorded call since then still finds tables of the same capacities.
-// Such a thread may add to the counters of an unrelated object, or write into an unused entry. The reader tolerates
-// both.
+// Each size of the tables has one recorder and one range of addresses. The next recording of that size uses them
+// again, and its file is mapped over the last one's. So recordings take no more of the address space however many
+// there are, and a thread that has been in the middle of a recorded call since an earlier one still finds tables of
+// the same capacities. Such a thread may add to the counters of an unrelated object, or write into an unused entry.
+// The reader tolerates both.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -33,13 +34,13 @@ using record::capacities;
 constexpr unsigned sizes =
     std::countr_zero(capacities::most_objects) - std::countr_zero(capacities::fewest_objects) + 1;
 
-/// The recorders, by the size of their tables.
+/// The recorders, one for each size of the tables.
 constinit recorder recorders[sizes]{};
 constinit std::atomic<std::uint64_t> last_recording{0};
-/// The last request that a thread answers, or has answered.
+/// The number of the last request that a thread is answering or has answered.
 constinit std::atomic<std::uint32_t> answering{0};
 
-/// The file whose descriptor the attach point has.
+/// The identity of the file whose descriptor is in the attach point.
 struct identity_of_file {
   std::uint64_t device, inode;
 };
@@ -51,9 +52,9 @@ recorder& recorder_for(const capacities& room) {
 
 /// Maps the file at the recorder's addresses. The file has at least the size of the tables.
 ///
-/// It is first mapped without access: in a process that locks its future memory, all pages would be taken at once.
-/// The header is written before the file takes the last one's place, since a thread may read it to find the end of
-/// the last recording.
+/// It is first mapped without access: in a process that has called mlockall(MCL_FUTURE), all pages would be taken at
+/// once. The header is written before the file replaces the last one, since a thread may read the header to find the
+/// end of the last recording.
 template <class F>
 bool map_file(recorder& r, int descriptor, const capacities& room, F write_header) {
   const std::size_t size = record::view::size_for(room);
@@ -81,7 +82,7 @@ bool map_file(recorder& r, int descriptor, const capacities& room, F write_heade
   return true;
 }
 
-/// The file is mapped and its header is written: the next calls record into it.
+/// Has the next calls record into the file, which is mapped and has its header.
 void begin(recorder& r, bool attached) {
   const record::header& head = *r.head;
   r.hold_times.store(head.hold_times, std::memory_order_relaxed);
@@ -97,13 +98,13 @@ void begin(recorder& r, bool attached) {
   current_recording.store(recording << recorder_bits | std::uint64_t(&r - recorders + 1), std::memory_order_release);
 }
 
-/// Whether a launcher's file belongs to this process's user or root: a stale USHER_STAT may lead to any file.
+/// Whether the launcher's file belongs to this process's user or to root: a stale USHER_STAT may lead to any file.
 bool is_trusted(int descriptor, std::uint64_t& size) {
   struct stat s {};
   if (syscall(SYS_fstat, descriptor, &s) != 0 || !S_ISREG(s.st_mode) || s.st_size < off_t{sizeof(record::header)})
     return false;
   size = std::uint64_t(s.st_size);
-  // An unsealed file could be truncated, and its pages would raise SIGBUS.
+  // Rejects a file without seals: it could be truncated, and an access to its pages would then raise SIGBUS.
   const long seals = syscall(SYS_fcntl, descriptor, F_GET_SEALS);
   if (seals < 0 || (seals & F_SEAL_SHRINK) == 0) return false;
   return s.st_uid == 0 || s.st_uid == uid_t(syscall(SYS_geteuid));
@@ -131,7 +132,7 @@ bool open_file(int descriptor) {
 
 // ---- usher stat -p -----------------------------------------------------------------------------------------
 
-/// A sealed file in memory with a record's header. −1, with `failed` set.
+/// Makes a sealed file in memory that has the size of a record. Returns its descriptor, or −1 with `failed` set.
 int make_file(const attach_request& wanted, attach_failure& failed) {
   const capacities room = capacities::for_objects(wanted.objects);
   failed = attach_failure::make;
@@ -167,8 +168,8 @@ void write_header(record::header& head, const attach_request& wanted) {
   head.magic = record::magic;
 }
 
-/// Closes the descriptor of the attach point, unless its number has become another file's: the program may close
-/// descriptors that it did not open. Between the question and the close the number can still change.
+/// Closes the descriptor in the attach point, unless its number now belongs to another file: the program may have
+/// closed it, as a descriptor that it did not open. The number can still change between fstat and close.
 void close_descriptor() {
   const int mine = usher_attach.descriptor.exchange(-1, std::memory_order_relaxed);
   if (mine < 0) return;
@@ -180,12 +181,13 @@ void close_descriptor() {
   errno = saved;
 }
 
-/// Makes a file as the request says, and records into it. False, with `failed` set.
+/// Makes a file for the request, and begins to record into it. False with `failed` set.
 bool answer(const attach_request& wanted, attach_failure& failed) {
   close_descriptor();  // left by an observer that died before it duplicated the descriptor
   const int descriptor = make_file(wanted, failed);
   if (descriptor < 0) return false;
-  // The previous observer sent no heartbeat. If it was only stopped, this flag tells it that it lost the recording.
+  // The previous observer has written no heartbeat for long. If it was only stopped, this flag tells it that it lost
+  // the recording.
   if (recorder* const before = recorder_in_use())
     before->head->given_up.store(std::uint32_t(record::given_up::for_another));
   const capacities room = capacities::for_objects(wanted.objects);
@@ -218,8 +220,8 @@ recorder& recorder_of(std::uint64_t recording) {
 
 void record_in(const char* path) {
   const int saved = errno;
-  // Not open(), which is a cancellation point. If the launcher has ended or has another process number here, the path
-  // may be that of any file: a terminal, a pipe.
+  // A system call, since open() is a cancellation point. It must not block: if the launcher has ended, or has another
+  // process number here, the path may lead to any file, such as a terminal or a pipe.
   bool is_open = false;
   const long descriptor = syscall(SYS_openat, AT_FDCWD, path, O_RDWR | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
   if (descriptor >= 0) {
@@ -237,13 +239,14 @@ bool has_request() {
 }
 
 void record_as_requested() {
-  // A later observer may have stopped this thread in the middle of the copy, and written its own request.
+  // Copies the request again if its number has changed: a later observer may have stopped this thread in the middle of
+  // the copy, and written its own request.
   attach_request wanted;
   do {
     wanted = usher_attach.request;
     std::atomic_signal_fence(std::memory_order_seq_cst);
   } while (std::atomic_ref(usher_attach.request.number).load(std::memory_order_acquire) != wanted.number);
-  // The other threads that see the request go on unrecorded until this one has answered it.
+  // One thread answers the request. Others that see it meanwhile continue unrecorded.
   std::uint32_t last = answering.load(std::memory_order_relaxed);
   if (last == wanted.number || !answering.compare_exchange_strong(last, wanted.number, std::memory_order_acq_rel))
     return;
@@ -262,7 +265,7 @@ void record_as_requested() {
 
 namespace {
 
-/// Whether the observer has given no sign of life for long.
+/// Whether the observer, if it sends heartbeats, has sent none for longer than the limit.
 bool is_silent(const recorder& r) {
   const std::uint64_t beat = r.head->heartbeat.load(std::memory_order_relaxed);
   if (beat == 0) return false;  // it sends none
@@ -285,9 +288,10 @@ bool leave_recording(recorder& r) {
       !current_recording.compare_exchange_strong(recording, 0, std::memory_order_acq_rel))
     return false;
   record::header& head = *r.head;
-  // Asked again: the addresses may be those of another recording's file by now.
+  // Tested again, because another recording's file may be mapped at these addresses by now.
   if (head.enabled.load(std::memory_order_relaxed) != 0 && is_silent(r)) {
-    // The observer was killed, or does not run: it frees no memory. This does, but for the header, which says so.
+    // The observer was killed or does not run, so it does not free the file's memory. This frees it, but for the
+    // header, which states the reason.
     head.given_up.store(std::uint32_t(record::given_up::for_silence));
     const int saved = errno;
     if (r.attached)

@@ -14,7 +14,7 @@
 #endif
 
 extern "C" {
-// The bounds of this module's image, defined by the linker.
+// The bounds of libusher.so's image in memory, defined by the linker.
 [[gnu::visibility("hidden")]] extern const char __ehdr_start[];  // NOLINT(bugprone-reserved-identifier)
 [[gnu::visibility("hidden")]] extern const char _end[];          // NOLINT(bugprone-reserved-identifier)
 }
@@ -26,7 +26,7 @@ bool is_own(std::uint64_t address) {
   return address >= reinterpret_cast<std::uintptr_t>(__ehdr_start) && address < reinterpret_cast<std::uintptr_t>(_end);
 }
 
-/// Adds an address, unless it is this module's. False: the chain is full.
+/// Adds an address to the chain, unless it is in this module. False if the chain is full.
 bool add(call_chain& chain, std::uint64_t pc, std::uint32_t module) {
   if (is_own(pc)) return true;
   if (chain.length == call_chain::longest) return false;
@@ -40,8 +40,8 @@ bool add(call_chain& chain, std::uint64_t pc, std::uint32_t module) {
 }
 
 constexpr std::uintptr_t largest_guess = 1 << 20;  // bytes from the stack pointer to the frame pointer; chosen
-// The numbers of pages for which the kernel is asked to find the thread's own stack; chosen. The first is small,
-// which saves later questions.
+// The most pages for which the kernel is asked to find the thread's own stack; chosen. few_pages limits the search at
+// the beginning of each chain, which saves later system calls; most_pages limits it when a chain has become uncertain.
 constexpr std::uintptr_t few_pages = 16, most_pages = 256;
 
 #if defined(__x86_64__)
@@ -55,7 +55,7 @@ struct frame_module : loaded_module {
   bool is_own = false;
 };
 
-/// A chain on its way from frame to frame.
+/// The state of a walk along the frames of a chain.
 struct walk {
   walk(stack_bounds& bounds, const module_numbers* numbers) : bounds(bounds), numbers(numbers) {}
 
@@ -64,7 +64,8 @@ struct walk {
   registers regs, caller;
   readable_memory stack{}, of_module{};
   frame_module module{};  ///< of the present frame; its tables are set only if they may be read
-  /// The frames so far were found by tables alone, and no signal has interrupted one: this thread will return to each.
+  /// The frames so far were all found by unwind tables, and no signal has interrupted one: this thread will return to
+  /// each.
   bool certain = true;
   unsigned pinned = 0;
   const void* pins[4];  ///< loader's entries of modules that certain frames are in; chosen: few chains have more
@@ -78,7 +79,7 @@ bool is_pinned(const walk& w, const void* entry) {
   return false;
 }
 
-/// The rest of the chain may be wrong: memory that another thread could unmap may no longer be read.
+/// Called when the rest of the chain may be wrong: from now on no memory is read that another thread could unmap.
 void end_certainty(walk& w) {
   if (!w.certain) return;
   w.certain = false;
@@ -98,8 +99,9 @@ void find_own(frame_module& m) {
     if (segments[i].p_type == PT_GNU_EH_FRAME) m.tables = m.begin + segments[i].p_vaddr;
 }
 
-/// Another module may later have the same place, so the header of the tables is part of the name, too: versions and
-/// encodings, the place of .eh_frame, the number of frames, the first one. False: it cannot be read.
+/// Extends the name of a module that can be unloaded, so that another module loaded at the same addresses has another
+/// name. It contains the build id and the header of the tables: versions and encodings, the place of .eh_frame, the
+/// number of frames, the first frame. False if these cannot be read.
 [[gnu::noinline]] bool name_unloadable(walk& w) {
   frame_module& m = w.module;
   w.of_module = {};
@@ -111,8 +113,8 @@ void find_own(frame_module& m) {
   return true;
 }
 
-/// Sets w.module, the module of the last frame, to the module of `address`, which is most often the same. No memory
-/// is read of a module that another thread could unload meanwhile.
+/// Sets w.module to the module that contains `address`; it is most often that of the last frame. No memory is read of
+/// a module that another thread could unload meanwhile.
 void find_module_of(std::uint64_t address, walk& w) {
   frame_module& m = w.module;
   if (m.has(address)) return;
@@ -135,14 +137,15 @@ void find_module_of(std::uint64_t address, walk& w) {
   if (w.numbers != nullptr) m.number = w.numbers->number(w.numbers->context, m);
 }
 
-// ---- rules in a word: 2 bits of kind, 3 of base, 20 of offset / 8, 6 for each register: its distance from the CFA / 8
-// ----
+// ---- rules as a word ------------------------------------------------------------------------------------------------
+// 2 bits for the kind, 3 for the base register of the CFA, 20 for the CFA's offset / 8, and 6 for each saved register:
+// its distance from the CFA / 8.
 
 enum kind : std::uint64_t { nothing, by_frame, outermost, no_rules };
 constexpr std::uint8_t bases[] = {rsp, rbx, rbp, r12, r13, r14, r15};
 constexpr unsigned saved = 6;  // bases without rsp
 
-/// The rules in a word. `nothing`: they do not fit.
+/// The rules as a word; `nothing` if they do not fit into one.
 std::uint64_t packed(const frame_rules& rules) {
   using r = frame_rules;
   if (rules.of[rip].kind == r::undefined) return outermost;
@@ -179,7 +182,7 @@ bool apply(std::uint64_t word, registers& regs, readable_memory& stack) {
   return stack.read(cfa - 8, regs.r[rip]);
 }
 
-/// Applies rules that do not fit into a word: w.room.rules.
+/// Applies w.room.rules: rules that do not fit into a word.
 [[gnu::cold, gnu::noinline]] bool apply(const tables& in, walk& w) {
   using r = frame_rules;
   const frame_rules& rules = w.room.rules;
@@ -230,7 +233,8 @@ bool apply(std::uint64_t word, registers& regs, readable_memory& stack) {
   return true;
 }
 
-/// A step by the frame pointer, where there are no rules. Only the thread's own stack is read.
+/// Takes a step by the frame pointer, for code without rules. Reads only the thread's own stack. False if the step is
+/// not plausible.
 [[gnu::cold, gnu::noinline]] bool guess(walk& w) {
   registers& regs = w.regs;
   const std::uint64_t frame = regs.r[rbp], sp = regs.r[rsp];
@@ -246,7 +250,7 @@ bool apply(std::uint64_t word, registers& regs, readable_memory& stack) {
   return true;
 }
 
-/// Reads the registers of the function in which this is in line.
+/// Reads the registers of the function into which this is inlined.
 [[gnu::always_inline]] inline void read_registers(registers& regs) {
   __asm__ volatile(
       "movq %%rbx, 3*8(%0)\n\tmovq %%rbp, 6*8(%0)\n\tmovq %%rsp, 7*8(%0)\n\t"
@@ -260,7 +264,8 @@ bool apply(std::uint64_t word, registers& regs, readable_memory& stack) {
 
 enum class step { called, interrupted, ended, failed };
 
-/// Not in line, because it needs much of the stack. Sets `word`, to `nothing` where the rules do not fit into a word.
+/// Takes a step by the unwind tables. `word` becomes the packed rules, or `nothing` if they do not fit into a word.
+/// Not inlined, because it needs much stack.
 [[gnu::cold, gnu::noinline]] step step_by_tables(walk& w, std::uint64_t address, std::uint64_t& word) {
   const frame_module& m = w.module;
   w.of_module = m.is_own ? readable_memory(m.begin, m.end) : readable_memory();
@@ -270,7 +275,7 @@ enum class step { called, interrupted, ended, failed };
   return w.room.rules.interrupted ? step::interrupted : step::called;
 }
 
-/// Replaces the registers by the caller's.
+/// Replaces the registers by those of the caller.
 step take_step(walk& w, std::uint64_t address) {
   std::uint64_t word = no_rules;
   if (w.module.tables != 0) {
@@ -305,14 +310,15 @@ step take_step(walk& w, std::uint64_t address) {
   find_module_of(address, w);
   constexpr unsigned most_frames = 256;  // including our own; chosen
   for (unsigned frames = 0; frames < most_frames; frames++) {
-    // Our own frames are certain to be mapped, even where a sandbox refuses the question.
+    // libusher.so's own frames are certain to be mapped, so they are read even where a sandbox refuses the system call
+    // that tests memory.
     if (w.certain) w.stack.trust(w.module.is_own);
     const bool was_interrupted = interrupted;
     const step taken = take_step(w, address);
     const std::uint64_t pc = w.regs.r[rip];
     into.cut = taken == step::failed || (taken != step::ended && pc != 0);
     if (!into.cut || taken == step::failed || pc >> 48 != 0) break;
-    // Some tables are wrong between two calls of a function.
+    // Some compilers make tables that are right only at calls, and a signal may interrupt a function anywhere.
     if (was_interrupted) end_certainty(w);
     interrupted = taken == step::interrupted;
     address = interrupted ? pc : pc - 1;
@@ -323,7 +329,8 @@ step take_step(walk& w, std::uint64_t address) {
 
 #elif defined(__aarch64__)
 
-/// The number of the module, if nothing need be read of it that another thread could unload.
+/// The number of the module that contains the address; 0 if finding it takes reading a module that another thread
+/// could unload.
 std::uint32_t number_of_frame(std::uint64_t address, bool certain, const module_numbers* numbers) {
   loaded_module m;
   if (numbers == nullptr || !can_find_modules()) return 0;
@@ -348,7 +355,7 @@ std::uint32_t number_of_frame(std::uint64_t address, bool certain, const module_
     register std::uint64_t x30 __asm__("x30") = pc;
     __asm__("hint 7" : "+r"(x30));  // xpaclri: removes the signature
     pc = x30;
-    // The caller of our own function is certain; from there on, frame pointers are a guess.
+    // The return address of libusher.so's own function is certain. From there on, frame pointers may be anything.
     const bool added = pc != 0 && add(into, pc, number_of_frame(pc - 1, own, numbers));
     into.cut = pc != 0 && (!added || outer != 0);
     if (!added || outer == 0) break;

@@ -61,8 +61,8 @@
 //
 // Cost on a virtual CPU of an AMD EPYC (Zen 4), in a tight loop: about 60 ns, and 10 ns for each frame whose rules are
 // known; 0.2 µs for each module that may be unloaded; 0.3 µs for a frame whose rules are looked up, up to 1 µs where
-// tables are large; 0.15 µs for each page that is asked for: few where the thread's own stack is known, two or three on
-// other stacks. backtrace() takes 120 ns a frame.
+// tables are large; 0.15 µs for each page that is asked for: few where the thread's own stack is known, two or three
+// on other stacks. backtrace() takes 120 ns a frame.
 #pragma once
 
 #include <cstddef>
@@ -77,27 +77,26 @@ struct call_chain {
   static constexpr unsigned longest = 29;
   unsigned length;  ///< of pc and module
   bool cut;         ///< there are or may be further callers
-  /// Return addresses, the innermost first: pc − 1 lies in the calling instruction. A frame that a signal has
-  /// interrupted calls nothing: its address is that of the interrupted instruction + 1, so that pc − 1 is right there,
-  /// too.
+  /// Return addresses, the innermost first: pc − 1 lies in the calling instruction. For a frame that a signal has
+  /// interrupted, pc is the address of the interrupted instruction + 1, so that pc − 1 is in that instruction.
   std::uint64_t pc[longest];
   std::uint16_t module[longest];  ///< number of the module of pc − 1, as in record::word_of(); 0: not known
 };
 
-/// Gives modules their numbers while a chain is taken. The module is loaded during the call.
+/// A function that returns the number of a module while a chain is taken. The module stays loaded during the call.
 struct module_numbers {
   std::uint32_t (*number)(const void* context, const loaded_module& m);
   const void* context;
 };
 
-/// Work area of capture(), larger than the stack of a signal handler may be.
+/// Work area of capture(), which may be larger than the stack of a signal handler.
 struct capture_area {
   call_chain chain;
   alignas(16) std::byte room[1792];
 };
 
-/// Sets area.chain to the calling thread's chain, without frames of the module that capture() is in (libusher.so).
-/// `stack` is the thread's. `numbers` may be null.
+/// Sets area.chain to the calling thread's call chain, without frames of libusher.so. `stack` is the calling thread's
+/// stack_bounds. `numbers` may be null.
 void capture(capture_area& area, stack_bounds& stack, const module_numbers* numbers);
 
 }  // namespace usher::preload
