@@ -8,8 +8,8 @@
 
 #include "preload/calls.hpp"
 
-// All of these are weak: a program on another C library that inherits our LD_PRELOAD must still start. The mutex
-// functions are linked to, not looked up, because dlsym() may allocate and a lock may be needed before anything works.
+// All of these are weak: a program on another C library that inherits LD_PRELOAD must still start. The mutex functions
+// are linked to, not looked up, because dlsym() may allocate, and a mutex may be locked before that is possible.
 extern "C" {
 #if defined(__GLIBC__)
 #if defined(__x86_64__)
@@ -30,14 +30,15 @@ __asm__(".symver usher_libc_lock, __pthread_mutex_lock@" USHER_FIRST_GLIBC);
 __asm__(".symver usher_libc_trylock, __pthread_mutex_trylock@" USHER_FIRST_GLIBC);
 __asm__(".symver usher_libc_unlock, __pthread_mutex_unlock@" USHER_FIRST_GLIBC);
 #endif
-// The function that pthread_atfork() calls. Its handlers are never removed: the library is never unloaded.
+// The function that pthread_atfork() calls. Handlers that it registers are never removed, as libusher.so is never
+// unloaded.
 [[gnu::weak]] int __register_atfork(void (*)(), void (*)(), void (*)(), void*);  // NOLINT(bugprone-reserved-identifier)
 [[gnu::weak]] const char* gnu_get_libc_version(void);
 [[gnu::weak]] void* dlvsym(void*, const char*, const char*);
 }
 
-// Replaces the C library's pthread_atfork(), which is linked in from an archive and has no weak reference to
-// __register_atfork.
+// Replaces the C library's pthread_atfork(), which is linked in from an archive. Its reference to __register_atfork is
+// strong, so that libusher.so could not be loaded where this is missing.
 extern "C" [[gnu::visibility("hidden")]] int pthread_atfork(void (*prepare)(), void (*parent)(), void (*child)()) {
   return __register_atfork != nullptr ? __register_atfork(prepare, parent, child, nullptr) : 0;
 }
@@ -116,7 +117,8 @@ constinit looked_up<int(sem_t*, clockid_t, const timespec*)> found_sem_clockwait
 constinit looked_up<int(sem_t*)> found_sem_post{"sem_post", nullptr};
 constinit looked_up<int(sem_t*, int*)> found_sem_getvalue{"sem_getvalue", nullptr};
 
-/// Calls a semaphore function, which reports its error by errno.
+/// Calls a semaphore function. If the C library does not have it, fails with −1 and errno ENOSYS, as such functions
+/// do.
 template <class F, class... Args>
 int call(F& f, Args... args) {
   if (f.found()) return f(args...);

@@ -1,4 +1,4 @@
-// The C library's own functions of the names that libusher.so exports.
+// The C library's own versions of the functions that libusher.so exports.
 #pragma once
 
 #include <pthread.h>
@@ -13,8 +13,8 @@ int mutex_lock(pthread_mutex_t*);
 int mutex_trylock(pthread_mutex_t*);
 int mutex_unlock(pthread_mutex_t*);
 
-/// mutex_lock, mutex_trylock and mutex_unlock check at each call whether they are linked to the C library's functions.
-/// If they are, this returns the C library's function in their place. Any other function is returned as it is.
+/// Returns the C library's function for mutex_lock, mutex_trylock or mutex_unlock if it is linked to: these three
+/// check that at each call. Any other function is returned as it is.
 int (*without_check(int (*)(pthread_mutex_t*)))(pthread_mutex_t*);
 
 int mutex_timedlock(pthread_mutex_t*, const timespec*);
@@ -37,11 +37,11 @@ int sem_clockwait(sem_t*, clockid_t, const timespec*);
 int sem_post(sem_t*);
 int sem_getvalue(sem_t*, int*);
 
-/// Looks up all functions that are not linked to, before one is called: a signal handler may call sem_post(), but not
-/// dlsym(); and dlsym() waits for a dlopen() in another thread, whose constructors may wait for this thread.
+/// Looks up all functions that are not linked to, before one is called. A signal handler may call sem_post() but not
+/// dlsym(); and dlsym() waits for a dlopen() of another thread, whose constructors may wait for this thread.
 void look_up_all();
 
-/// Has f called in every child that fork() makes (not in those of _Fork() and clone()).
+/// Registers f to be called in every child that fork() makes (not in children of _Fork() and clone()).
 void register_child_handler(void (*f)());
 
 /// False in a program that runs on another C library (musl): its pthread types are laid out differently.

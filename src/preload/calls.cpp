@@ -42,7 +42,8 @@ constinit call_pointers current_calls{USHER_CALLS(USHER_FIRST_POINTER)};
     .failed_call = 0,
     .file = 0};
 
-// Tail jumps, so that a recorded function finds its caller's return address (USHER_CALLER).
+// The exported functions jump instead of calling, so that a recorded function finds the return address of the
+// program's call (USHER_CALLER).
 #define USHER_EXPORTED(member, name, parameters, arguments) \
   USHER_EXPORT int name parameters {                        \
     return usher::preload::current_calls.member arguments;  \

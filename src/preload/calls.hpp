@@ -1,13 +1,13 @@
-// The functions behind the exported ones. Each exported function jumps through its pointer in `current_calls`;
-// connect() (selection.hpp) sets all pointers together, to:
+// The tables of functions to which the exported functions lead. Each exported function jumps through its pointer in
+// `current_calls`; connect() (selection.hpp) sets all pointers together, to:
 //
 //     at first         first_calls, each of which calls connect() and then jumps again. `current_calls` is
-//                      constant-initialised to these, so it works before any constructor has run, ours included
+//                      constant-initialised to these, so it works before any constructor has run
 //     with threads     our_calls, with the mutex functions of the selected lock (mutex_operations.hpp)
 //     with one thread  the same, but lock, trylock and unlock are lock_single() …, without atomic operations
 //                      (one_thread.hpp). A call that finds more threads changes these three for good, so a process with
-//                      threads does not ask
-//     C library        c_library_calls, where USHER_LOCK selects the C library's locks
+//                      threads does not test this
+//     C library        c_library_calls, if USHER_LOCK selects the C library's locks
 //     recorded         recorded_calls, while `usher stat` records: these call the selected ones and write the record
 #pragma once
 
@@ -20,7 +20,7 @@
 
 namespace usher::preload {
 
-/// One line a function: its name in the structs, the exported name, its parameters, and these as arguments.
+/// The exported functions, one a line: the member's name, the exported name, the parameters, and their names.
 // clang-format off
 #define USHER_CALLS(call) \
   call(lock, pthread_mutex_lock, (pthread_mutex_t* m), (m)) \
@@ -55,8 +55,9 @@ struct calls {
 };
 #undef USHER_CALL_MEMBER
 
-/// A pointer to a function, which may be changed while other threads call through it. Relaxed, so that an exported
-/// function is one jump: a function that depends on writes before the pointer was set acquires them itself.
+/// A pointer to a function, which may be changed while other threads call through it. Loads are relaxed, so that an
+/// exported function is one jump. A function that depends on writes from before the pointer was set must acquire them
+/// itself.
 template <class F>
 class call_pointer;
 template <class... Args>
@@ -73,7 +74,7 @@ class call_pointer<int(Args...)> {
   std::atomic<function> to_{nullptr};
 };
 
-/// `calls` as such pointers, with the same layout.
+/// The members of `calls` as call_pointers, with the same layout.
 #define USHER_CALL_POINTER(member, name, parameters, arguments) call_pointer<int parameters> member;
 #define USHER_SET_POINTER(member, name, parameters, arguments) member.set(from.member);
 struct call_pointers {
@@ -86,7 +87,7 @@ struct call_pointers {
 static_assert(sizeof(call_pointers) == sizeof(calls) && sizeof(calls) % sizeof(void*) == 0 &&
               std::is_standard_layout_v<call_pointers> && std::atomic<int (*)()>::is_always_lock_free);
 
-/// The exported functions jump through these.
+/// The pointers through which the exported functions jump.
 [[gnu::visibility("hidden")]] extern constinit call_pointers current_calls;
 
 extern const calls first_calls, our_calls, c_library_calls, recorded_calls;

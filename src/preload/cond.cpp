@@ -39,7 +39,7 @@
 namespace usher::preload {
 namespace {
 
-/// The mutex of a waiter: ours or the C library's. Other threads use it to deliver a signal to the waiter.
+/// The mutex that a waiter uses, ours or the C library's. A signalling thread may requeue the waiter to it.
 struct waited_mutex {
   pthread_mutex_t* mutex = nullptr;
   std::uint32_t counted = 0;  ///< the result of enter_users()
@@ -81,7 +81,7 @@ void on_cancel(void* argument) {
 
 int wait(pthread_cond_t* cond, pthread_mutex_t* mutex, bool realtime, const timespec* until) {
   waiting_thread me;
-  // Asynchronous cancellation must not act while this thread has the queue's lock.
+  // Defers cancellation: it must not act while this thread holds the queue's lock.
   const usher_cancel_type type = usher_defer_cancellation();
   current_sleep = {&me.state, waiting_thread::granted};
   USHER_PROBE2(cond_wait_begin, cond, mutex);
@@ -96,7 +96,8 @@ int wait(pthread_cond_t* cond, pthread_mutex_t* mutex, bool realtime, const time
   const bool granted = wait_on::await_grant(me, [&](std::uint32_t state, bool selected) {
     result = usher_cancellable_wait(reinterpret_cast<std::uint32_t*>(&me.state), state, selected ? nullptr : until,
                                     realtime, on_cancel, &me);
-    // A signal handler has forked and this is the child: the queue is not valid here, and the wait ends spuriously.
+    // This is a child that a signal handler has forked during the wait: the queue is not valid here, and the wait ends
+    // spuriously.
     if (result == EINTR && pthread_queue::left_by_fork(me)) return wait_on::wait_end::abandoned;
     return result == ETIMEDOUT ? wait_on::wait_end::time : wait_on::wait_end::woken;
   });
@@ -112,8 +113,8 @@ int check_and_wait(pthread_cond_t* cond, pthread_mutex_t* mutex, clockid_t clock
   return wait(cond, mutex, clock == CLOCK_REALTIME, not_before_1970(until));
 }
 
-/// Whether the C library's wait may unlock the mutex by its own code. Else a process-shared condition variable, which
-/// is the C library's, waits with a helper mutex: mixed_wait.hpp.
+/// Whether the mutex is the C library's. Only then may a process-shared condition variable, which is the C library's,
+/// unlock it by the C library's wait; with other mutexes it waits with a helper mutex (mixed_wait.hpp).
 bool is_c_librarys(pthread_mutex_t* m) {
   return !is_ours(kind_of(kind_and_epoch(m).load(std::memory_order_relaxed)));
 }

@@ -27,15 +27,16 @@
 //                   that threads are requeued here: timed_waiters.hpp
 // requeued          the first of the threads that a condition variable has requeued here. Only the holder reads it, if
 //                   the bit of `timed` is set. Nothing is requeued to kinds with an owner
-// kind              the C library's, bits 0–9. Bits 16–23 are 0, reserved for the number of a lock that is selected for
+// kind              the C library's, bits 0–9. Bits 16–23 are 0, reserved for the number of a lock that is selected
+// for
 //                   this mutex alone; the fast path compares them with the rest of the word
 // epoch             the fork epoch, which numbers the incarnations of the process, in which the mutex is valid; 0: the
 //                   mutex was never used. The first call in the child of a fork resets the mutex (morphing_mutex::renew),
 //                   because the threads that waited for it do not exist there: to held if the owner tag is set, else free
 // slow path         the other words of a spread lock: at most 8 bytes, on all kinds
 //
-// A mutex that stays the C library's (see is_ours()) keeps the C library's layout, with `__kind` at 16 and `__spins` at
-// 20.
+// A mutex that stays the C library's (see is_ours()) keeps the C library's layout, with `__kind` at 16 and `__spins`
+// at 20.
 //
 // kind and epoch are read as one word, and one subtraction says whether the epoch is current and which kind it is: the
 // process's epoch word is epoch << 32 | 4, so the word of a valid mutex is the epoch word − 4 + the kind's type. While
@@ -55,7 +56,7 @@
 
 namespace usher::preload {
 
-/// Offsets in a pthread_mutex_t that both layouts have in common.
+/// Offsets in a pthread_mutex_t that are the same in both layouts.
 namespace at {
 inline constexpr std::size_t timed = 12, kind_and_epoch = 16;
 }
@@ -79,7 +80,8 @@ static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "kind is the lower half
 static_assert(offsetof(pthread_mutex_t, __data.__kind) == at::kind_and_epoch);
 #endif
 
-/// Whether the lock is one word that is 0 if and only if the lock is free: it lies in the C library's lock word.
+/// Whether the lock is one word that is 0 if and only if the lock is free. Such a lock lies at the C library's lock
+/// word.
 template <class Lock>
 constexpr bool is_one_word() {
   if constexpr (requires { Lock::zero_iff_free; })
@@ -88,7 +90,7 @@ constexpr bool is_one_word() {
     return false;
 }
 
-/// Whether the lock's first word may lie apart from its other words, which then begin where larger locks lie.
+/// Whether the lock can be spread: its first word at offset 0, its other words where larger locks begin.
 template <class Lock>
 constexpr bool is_spread = requires { typename Lock::template spread<large_layout::lock - 4>; };
 
@@ -123,8 +125,8 @@ inline std::uint32_t epoch_of(std::uint64_t kind_and_epoch) {
   return std::uint32_t(kind_and_epoch >> 32);
 }
 
-/// Kinds 0–3 with the C library's elision bits (0x100, 0x200) are ours. Robust, inheriting, protecting, process-shared
-/// and destroyed mutexes are the C library's.
+/// Whether a mutex of this kind is ours: kinds 0–3, with or without the C library's elision bits (0x100, 0x200).
+/// Robust, priority-inheriting, priority-protected, process-shared and destroyed mutexes are the C library's.
 inline bool is_ours(int kind) {
   return (kind & ~0x303) == 0;
 }
@@ -139,8 +141,8 @@ inline bool has_owner(int kind) {
   return type_of(kind) == PTHREAD_MUTEX_RECURSIVE || type_of(kind) == PTHREAD_MUTEX_ERRORCHECK;
 }
 
-/// kind_and_epoch less the process's epoch word, for our mutexes that are valid in this incarnation. Any other value:
-/// the mutex is the C library's, or is not valid yet.
+/// The difference of kind_and_epoch and the process's epoch word. The values below say that a mutex is ours and valid
+/// in this incarnation of the process; any other value, that it is the C library's or not valid yet.
 enum class validity : std::uint64_t {
   normal = std::uint64_t{0} - 4,
   recursive = normal + PTHREAD_MUTEX_RECURSIVE,

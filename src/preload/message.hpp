@@ -1,4 +1,4 @@
-// The environment and stderr, for code that may run before the C library has started and that must not need the C++
+// Access to the environment and stderr for code that may run before the C library has started, and without the C++
 // run-time library.
 #pragma once
 
@@ -11,8 +11,8 @@
 
 namespace usher::preload {
 
-/// The value of an environment variable, read from `environ`, which musl has, too. No other thread may change the
-/// environment this early.
+/// The value of an environment variable; empty if it is not set. Read from `environ`, which musl has, too; no other
+/// thread can change the environment this early.
 inline std::string_view variable(const char* name) {
   const std::size_t length = std::strlen(name);
   for (char** e = environ; e != nullptr && *e != nullptr; e++)
@@ -20,12 +20,12 @@ inline std::string_view variable(const char* name) {
   return {};
 }
 
-/// The first 64 characters. substr() would need the C++ run-time library, for its exception.
+/// The first 64 characters. substr() may throw, which would need the C++ run-time library.
 inline std::string_view clipped(std::string_view text) {
   return {text.data(), text.size() < 64 ? text.size() : 64};
 }
 
-/// One line on stderr: "usher", and these parts.
+/// Writes one line to stderr: "usher" and these parts.
 template <class... Parts>
 void say(Parts... parts) {
   char line[256];

@@ -15,8 +15,8 @@ namespace {
 constexpr std::size_t most_helpers = 16;               // a power of two
 constinit pthread_mutex_t helpers[most_helpers] = {};  // all zero: PTHREAD_MUTEX_INITIALIZER
 
-/// Whether such a wait has ever begun. A thread whose signal must reach the waiter has locked the waiter's mutex after
-/// the waiter unlocked it, so it reads true.
+/// Whether a mixed wait has ever begun. A waiter sets this before it unlocks its mutex. A thread whose signal must
+/// reach the waiter has locked that mutex since, so it reads true.
 constinit std::atomic<bool> in_use{false};
 
 pthread_mutex_t* helper_of(const pthread_cond_t* c) {
@@ -39,7 +39,7 @@ int sleep(void* argument) {
   return c_library::cond_clockwait(w.condition, w.helper, w.clock, w.until);
 }
 
-/// Returns the result of locking the program's mutex.
+/// Unlocks the helper mutex and locks the program's. Returns the result of the latter.
 int come_back(waiting& w) {
   c_library::mutex_unlock(w.helper);
   const int error = pthread_mutex_lock(w.mutex);
@@ -47,7 +47,7 @@ int come_back(waiting& w) {
   return error;
 }
 
-/// The C library has locked the helper again by then.
+/// Called if the wait is cancelled, after the C library has locked the helper mutex again.
 void on_cancel(void* argument) {
   come_back(*static_cast<waiting*>(argument));
 }
@@ -68,7 +68,7 @@ int with_helper_locked(pthread_cond_t* c, int (*f)(pthread_cond_t*)) {
 int wait(pthread_cond_t* c, pthread_mutex_t* m, clockid_t clock, const timespec* until) {
   in_use.store(true, std::memory_order_relaxed);  // ordered by the unlock of the program's mutex
   waiting w{c, m, helper_of(c), clock, until, enter_users(m)};
-  // Asynchronous cancellation must not act while this thread has the helper.
+  // Defers cancellation: it must not act while this thread holds the helper mutex.
   const usher_cancel_type type = usher_defer_cancellation();
   c_library::mutex_lock(w.helper);
   if (const int error = pthread_mutex_unlock(m); error != 0) {

@@ -22,8 +22,8 @@ int mutex_init(pthread_mutex_t* m, const pthread_mutexattr_t* attributes) {
   const int error = c_library::mutex_init(m, attributes);  // checks the attributes and writes the kind
   if (error != 0) return error;
   const int kind = kind_of(kind_and_epoch(m).load(std::memory_order_relaxed));
-  // A mutex that is normal by attribute has kind 0x200 (no lock elision), by default 0. Nothing is elided here, so
-  // both become 0, which the fast path compares with.
+  // The C library gives kind 0x200 (no lock elision) to mutexes that are normal by attribute, and 0 by default. Here
+  // locks are never elided, so both kinds become 0, with which the fast path compares.
   if (is_ours(kind)) kind_and_epoch(m).store(std::uint64_t(type_of(kind)), std::memory_order_relaxed);
   return 0;
 }

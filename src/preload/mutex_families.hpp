@@ -1,4 +1,4 @@
-// The catalogue as the preload sees it: a table of pthread operations for each lock and way of waiting.
+// The tables of pthread operations that libusher.so has: one for each lock and way of waiting.
 #pragma once
 
 #include <span>
@@ -8,7 +8,7 @@
 
 namespace usher::preload {
 
-/// Made by the build from src/catalog/catalog.list; without the C library's own. Constant data.
+/// All locks but the C library's. The build makes this list from src/catalog/catalog.list as constant data.
 std::span<const family<mutex_table>* const> families();
 
 /// Calls f(const mutex_table&) for every form of every lock, until it returns true.

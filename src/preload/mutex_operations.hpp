@@ -33,7 +33,7 @@
 
 namespace usher::preload {
 
-/// A pthread_mutex_t as wait_morphing.hpp sees it.
+/// Gives core/wait_morphing.hpp access to the words that a pthread_mutex_t has beside the lock.
 template <class Layout>
 struct words_beside_lock {
   using word = std::atomic<std::uint32_t>;
@@ -54,7 +54,7 @@ struct words_beside_lock {
     if (!has_owner(kind_of(epoch().load(std::memory_order_relaxed)))) requeue_first(nullptr);
   }
 
-  // memcpy, because the field is not aligned for a pointer in both layouts.
+  // The field is copied by memcpy, because in one of the layouts it is not aligned for a pointer.
   waiter* requeued() const {
     waiter* first;
     std::memcpy(&first, bytes(Layout::requeued), sizeof first);
@@ -107,7 +107,7 @@ class mutex_operations {
     return 0;
   }
 
-  // As long as the process has one thread (one_thread.hpp):
+  // The functions for a process with one thread (one_thread.hpp). Each tests that first.
 
   static int lock_single(pthread_mutex_t* m) {
     if (!still_has_one_thread()) [[unlikely]]
@@ -147,7 +147,7 @@ class mutex_operations {
     return 0;
   }
 
-  /// By a thread to which an unlock has handed the mutex over, still locked.
+  /// Completes the lock of a mutex that an unlock has handed over, still locked. Called by the thread that gets it.
   static void take_over(pthread_mutex_t* m) {
     core::take_over(of(m));
     if (has_owner(kind_of(kind_and_epoch(m).load(std::memory_order_relaxed)))) own(m, this_thread());
@@ -162,13 +162,14 @@ class mutex_operations {
 
   // ---- by the only thread of a process ----------------------------------------------------------------------
 
-  /// False: nothing has changed, and the lock's own code must try. `tag_follows`: the caller calls own() next, which
-  /// writes the tag.
+  /// Locks a free mutex by a load and a store. False if it is not free: nothing has changed, and the lock's own code
+  /// must lock it. `tag_follows`: the caller calls own() next, which writes the owner tag.
   template <bool tag_follows = false>
   static bool take_nonatomically(pthread_mutex_t* m) {
     const words w = of(m);
     auto [word, held] = w.lock().uncontended();
-    // Acquire, and release below: for signal handlers, and for a thread whose process has one thread again.
+    // The acquire here and the release below are for signal handlers, and for a thread that has become the only one
+    // again.
     if (word.load(std::memory_order_acquire) != 0) [[unlikely]]
       return false;
     word.store(held, std::memory_order_relaxed);
@@ -176,11 +177,13 @@ class mutex_operations {
     return true;
   }
 
-  /// False: nothing has changed, and the lock's own code must unlock. The thread that locked the mutex may have ended.
+  /// Unlocks by stores. False if the mutex is not in its plain locked state: nothing has changed, and the lock's own
+  /// code must unlock it. A thread that has ended may have locked the mutex.
   static bool release_nonatomically(pthread_mutex_t* m) {
     const words w = of(m);
     auto [word, held] = w.lock().uncontended();
-    // Threads that ended while they waited, handlers, and a mutex that is not locked leave other values than these.
+    // The words have other values if threads ended while they waited, after a signal handler's calls, or if the mutex
+    // is not locked.
     if (timed_waiters::has_waiters(w.timed()) || word.load(std::memory_order_relaxed) != held) [[unlikely]]
       return false;
     w.owner_tag().store(0, std::memory_order_relaxed);  // first: a handler may run between the two stores
@@ -190,8 +193,8 @@ class mutex_operations {
 
   // ---- kinds other than normal ------------------------------------------------------------------------------
 
-  /// Sets `me` to the calling thread's id, which is valid in the epoch of a valid mutex. False: the thread has no
-  /// record yet.
+  /// Sets `me` to the calling thread's id. False if the thread has no record of the mutex's epoch yet, which is the
+  /// current epoch if the mutex is valid.
   [[gnu::always_inline]] static bool know_thread(pthread_mutex_t* m, std::uint32_t& me) {
     return native::recorded_id(kind_and_epoch(m).load(std::memory_order_relaxed), me);
   }
@@ -251,8 +254,8 @@ class mutex_operations {
     return 0;
   }
 
-  // For lock(), trylock() and unlock(). lock_single() … have lock_kind<true>() in line, and functions for the parts
-  // that need a stack frame.
+  // Called by lock(), trylock() and unlock(). lock_single() … have lock_kind<true>() inlined, and call functions for
+  // the parts that need a stack frame.
   [[gnu::noinline]] static int lock_other(pthread_mutex_t* m, validity v) { return lock_kind<false>(m, v); }
   [[gnu::noinline]] static int trylock_other(pthread_mutex_t* m, validity v) { return trylock_kind<false>(m, v); }
   [[gnu::noinline]] static int unlock_other(pthread_mutex_t* m, validity v) { return unlock_kind<false>(m, v); }
@@ -268,8 +271,8 @@ class mutex_operations {
     return false;
   }
 
-  /// The lock's own compare-and-swap, after a look: lock_owned(), which follows a failure, tries again. After success
-  /// the caller calls own().
+  /// Tries the lock's own compare-and-swap if a load finds the mutex free. On success the caller must call own(); on
+  /// failure it calls lock_owned(), which tries again.
   static bool take_uncontended(pthread_mutex_t* m) {
     const words w = of(m);
     auto [word, held] = w.lock().uncontended();
@@ -281,7 +284,7 @@ class mutex_operations {
     return true;
   }
 
-  // Not in line, because they need a stack frame or would be in line twice.
+  // Not inlined, because these need a stack frame or would be inlined twice.
   [[gnu::noinline]] static int lock_atomically(pthread_mutex_t* m) { return lock(m); }
   [[gnu::noinline]] static int trylock_atomically(pthread_mutex_t* m) { return trylock(m); }
   [[gnu::noinline]] static int unlock_atomically(pthread_mutex_t* m) { return unlock(m); }
@@ -294,8 +297,8 @@ class mutex_operations {
     return 0;
   }
 
-  // Adaptive mutexes, and the first use of a normal one. Functions of their own, because the compiler puts neither of
-  // two copies of the lock in one function in line.
+  // For adaptive mutexes, and for the first use of a normal one. Separate functions, because if one function contains
+  // two copies of the lock, the compiler inlines neither.
   [[gnu::noinline]] static int lock_adaptive(pthread_mutex_t* m) {
     core::lock(of(m));
     return 0;
@@ -343,8 +346,8 @@ class mutex_operations {
   static std::atomic<std::uint32_t>& owner(pthread_mutex_t* m) {
     return field<std::atomic<std::uint32_t>>(m, layout::owner);
   }
-  /// Written by the owner alone. Where it is also the owner tag, other threads read it, so it is atomic; a plain
-  /// counter costs two instructions less.
+  /// The recursion depth, which only the owner writes. It is atomic if it is also the owner tag, which other threads
+  /// read; a plain counter costs two instructions less.
   using counter = std::conditional_t<counts_in_tag, std::atomic<std::uint32_t>, std::uint32_t>;
   static counter& count(pthread_mutex_t* m) { return field<counter>(m, layout::count); }
   static std::uint32_t depth(std::uint32_t count) { return count; }
@@ -356,7 +359,7 @@ class mutex_operations {
 
   // For kinds with an owner:
 
-  /// By the owner: no other thread can find its own id in the mutex.
+  /// Locks a mutex again. Only its owner can call this: no other thread finds its own id in the mutex.
   [[gnu::noinline]] static int relock(pthread_mutex_t* m, bool checks) {
     if (checks) return EDEADLK;
     if (depth(count(m)) + 1 == 0) return EAGAIN;
@@ -364,7 +367,8 @@ class mutex_operations {
     return 0;
   }
 
-  /// Decrements the depth, unless it is 1, as it always is with an error-checking mutex. False: it is 1.
+  /// Decrements the recursion depth. False if it is 1, as it always is with an error-checking mutex: it is not
+  /// changed.
   static bool is_deeper(pthread_mutex_t* m) {
     const std::uint32_t deep = depth(count(m));
     if (deep == 1) return false;
@@ -372,7 +376,8 @@ class mutex_operations {
     return true;
   }
 
-  // A signal handler that locks and unlocks between two of these stores finds another owner, or depth 1.
+  // The order of the stores in own() and disown() matters: a signal handler that locks and unlocks between them must
+  // find another owner, or depth 1.
 
   static int own(pthread_mutex_t* m, std::uint32_t me) {
     set(count(m), 1);  // after core::take_over()
@@ -391,7 +396,7 @@ class mutex_operations {
   static int ready(pthread_mutex_t* m) { return int(core::ready(of(m))); }
 };
 
-/// The table of one lock with one way of waiting.
+/// Makes the table of one form: a lock with one way of waiting.
 template <class Lock>
 constexpr mutex_table make_table(const char* name) {
   if constexpr (!Lock::traits.excludes) {

@@ -1,4 +1,4 @@
-// The pthread mutex operations of one lock, to which the exported functions jump.
+// A table of pthread mutex operations for one lock, to which the exported functions jump.
 #pragma once
 
 #include <pthread.h>
@@ -15,14 +15,14 @@ struct mutex_table {
   int (*lock)(pthread_mutex_t*) = nullptr;  ///< null where the lock excludes no thread: it cannot be selected
   int (*trylock)(pthread_mutex_t*) = nullptr;
   int (*unlock)(pthread_mutex_t*) = nullptr;
-  /// The caller has checked the clock.
+  /// The caller must have checked that the clock is a valid one.
   int (*clocklock)(pthread_mutex_t*, clockid_t, const timespec*) = nullptr;
-  // For condition variables, with mutexes of all kinds; null where `passes_through`.
+  // Called by condition variables, with mutexes of all kinds. Null if `passes_through`.
   void (*take_over)(pthread_mutex_t*) = nullptr;  ///< morphing_mutex::take_over
   bool (*requeue)(pthread_mutex_t*, requeued_waiter<native>&) = nullptr;
   bool (*is_held)(pthread_mutex_t*) = nullptr;  ///< for mutexes that are ours
-  /// lock, trylock and unlock for a process with one thread, without atomic operations. When they find more threads
-  /// they call end_one_thread_mode() (selection.hpp). Null where the lock has no uncontended word.
+  /// Versions without atomic operations, for a process with one thread. If they find more threads, they call
+  /// end_one_thread_mode() (selection.hpp). Null if the lock has no uncontended word.
   int (*lock_single)(pthread_mutex_t*) = nullptr;
   int (*trylock_single)(pthread_mutex_t*) = nullptr;
   int (*unlock_single)(pthread_mutex_t*) = nullptr;

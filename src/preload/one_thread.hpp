@@ -32,12 +32,12 @@
 // - Other C libraries have no such flag: (1) is never done.
 #pragma once
 
-// Weak: older C libraries have none.
+// Null with C libraries that do not have it: the reference is weak.
 extern "C" [[gnu::weak]] char __libc_single_threaded;  // NOLINT(bugprone-reserved-identifier)
 
 namespace usher::preload {
 
-/// Only where the C library is known to have the flag. One load.
+/// The flag, by one load. May be called only if the C library is known to have it.
 inline bool still_has_one_thread() {
   return __atomic_load_n(&__libc_single_threaded, __ATOMIC_RELAXED) != 0;
 }

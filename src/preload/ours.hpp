@@ -1,6 +1,6 @@
-// Usher's own functions behind the exported ones, for all locks but the mutex functions that mutex_operations.hpp has.
-// They also serve the objects that stay the C library's where Usher's locks are selected: process-shared objects and
-// other kinds.
+// Usher's own implementations of the exported functions, except for the mutex functions in mutex_operations.hpp. If
+// one of Usher's locks is selected, they also serve the objects that stay the C library's: process-shared objects and
+// some kinds of mutexes.
 #pragma once
 
 #include <pthread.h>

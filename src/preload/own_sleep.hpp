@@ -17,9 +17,9 @@ struct own_sleep {
 
 inline constinit thread_local own_sleep current_sleep;
 
-/// In the child's only thread, by a handler of fork().
+/// Ends the wait that was interrupted by the fork. Called by a handler of fork(), in the child's only thread.
 inline void wake_in_child() {
-  // A larger value is kept: the wait had ended already, perhaps with a grant.
+  // A value of `awake` or more says that the wait has already ended, perhaps with a grant, and is kept.
   if (auto* const state = current_sleep.state;
       state != nullptr && state->load(std::memory_order_relaxed) < current_sleep.awake)
     state->store(current_sleep.awake, std::memory_order_relaxed);

@@ -1,5 +1,5 @@
-// Reads the environment, once, at the first call of any exported function: the lock, how long its waiters stay awake,
-// and the order of the waiters of condition variables and semaphores.
+// Reads the environment once, at the first call of any exported function. It selects the lock, the times for which
+// waiters stay awake, and the order in which condition variables and semaphores serve waiters.
 #include "preload/selection.hpp"
 
 #include <atomic>
@@ -34,7 +34,7 @@ constexpr mutex_table c_library_table{"pthread",
                                       c_library::mutex_unlock,
                                       c_library::mutex_clocklock};
 
-/// A normal mutex becomes an adaptive one at its first use.
+/// Turns a normal mutex into an adaptive one. Called before each lock.
 void adapt(pthread_mutex_t* m) {
   std::atomic_ref<int> kind(m->__data.__kind);
   if (kind.load(std::memory_order_relaxed) == PTHREAD_MUTEX_NORMAL)
@@ -57,10 +57,11 @@ constexpr mutex_table adaptive_table{"pthread-adaptive", true, adaptive_lock, ad
 
 // ---- the calls of a table ----------------------------------------------------------------------------------
 
-/// The calls for the present number of threads, without a recording.
+/// The calls that lead to the table's functions, for the present number of threads.
 calls calls_of(const mutex_table& t) {
   calls c = t.passes_through ? c_library_calls : our_calls;
-  // The process may begin to have threads after this line: the lock_single() functions check again.
+  // The process may create a thread after this line. That is no error, since the lock_single() functions test it
+  // again.
   const bool single = t.lock_single != nullptr && has_one_thread();
   c.lock = c_library::without_check(single ? t.lock_single : t.lock);
   c.trylock = c_library::without_check(single ? t.trylock_single : t.trylock);
@@ -91,8 +92,8 @@ void report_measurements_only(std::string_view name) {
 constexpr const char* cond_variable = "USHER_COND_APPEND";
 constexpr const char* sem_variable = "USHER_SEM_APPEND";
 
-/// The probability in a variable; 1, the order of arrival, if the variable is not set. Null if its text is no
-/// probability.
+/// The probability in an environment variable; 1 (order of arrival) if the variable is not set; nullopt if its text is
+/// not a probability.
 std::optional<append_probability> probability(const char* name) {
   const std::string_view text = variable(name);
   if (text.empty()) return append_probability();
@@ -106,7 +107,8 @@ void report_bad_probability(const char* name) {
       " is not a probability above 0 and up to 1; waiters are served in order of arrival.");
 }
 
-/// The nanoseconds in a variable: up to nine digits. Null if it is not set, or has another text.
+/// The nanoseconds in an environment variable: a number of at most nine digits. nullopt if it is not set, or has
+/// another text.
 std::optional<std::uint32_t> nanoseconds(const char* name) {
   const std::string_view text = variable(name);
   if (text.empty() || text.size() > 9) return std::nullopt;
@@ -144,17 +146,17 @@ outcome outcome_of(std::string_view name, const mutex_table* found) {
   return found->passes_through ? outcome::c_library : outcome::ours;
 }
 
-/// Makes the calling thread's record before it locks, so that its first recursive lock makes no system call: the thread
-/// may be in a sandbox by then. It also begins the fork epoch: a child of vfork() that began it would leave its own id
-/// there.
+/// Makes the calling thread's record, so that its first lock of a recursive mutex makes no system call: by then the
+/// thread may be in a sandbox. This also begins the fork epoch, which must not be left to a child of vfork(): it
+/// shares the memory, and would write its own id there.
 void begin_process() {
   const mutex_table* const table = selected_table.load(std::memory_order_acquire);
   if (table != nullptr && !table->passes_through) native::self();
 }
 
-/// A handler of fork(), in the child. Mutexes need none: the process's epoch word lies on a page that the kernel
-/// empties in a child, so each is found to be of another epoch at its first use there (layout.hpp). Where the kernel
-/// does not empty the page, forget_parent() does.
+/// A handler that fork() calls in the child. Mutexes need no handler: the kernel empties the page of the process's
+/// epoch word in a child, so each mutex is found to be of another epoch at its first use there (layout.hpp). If the
+/// kernel cannot empty the page, forget_parent() resets the word.
 void at_fork_in_child() {
   native::forget_parent();
   begin_process();
@@ -162,8 +164,8 @@ void at_fork_in_child() {
   mixed_wait::renew_in_child();
 }
 
-/// Makes the selection before the program can change its environment, and reports a mistake in USHER_LOCK also in a
-/// program that never locks. Then makes the preparations that a lock call must not, or cannot, make.
+/// Makes the selection before the program can change its environment, and reports an error in USHER_LOCK even if the
+/// program never locks. Then makes the preparations that must not, or cannot, be made in a lock call.
 [[gnu::constructor]] void at_start() {
   connect();
   c_library::look_up_all();
@@ -210,7 +212,8 @@ const mutex_table& select_table() {
     usher_process_state.told_of_forks.store(1, std::memory_order_relaxed);  // at_start() will register the handler
     native::fork_epoch();
     if (variable("USHER_FAKE_PRIORITIES") == "nice") native::set_priorities_by_nice(true);  // for tests
-    // Mutexes are reset in a child, so the nodes of threads that do not exist there may be used again.
+    // Queue nodes of threads that do not exist in a child may be used again there, because mutexes are reset in a
+    // child.
     usher_process_state.orphaned_are_free.store(1, std::memory_order_relaxed);
     const wait_limits otherwise = native::limits();
     native::set_limits({nanoseconds(limit_variables[0]).value_or(otherwise.spin),
@@ -224,7 +227,7 @@ const mutex_table& select_table() {
   selected_calls.set(calls_of(*table));
   const mutex_table* none = nullptr;
   if (!selected_table.compare_exchange_strong(none, table, std::memory_order_acq_rel)) return *none;
-  // One thread in each process gets here.
+  // Executed by one thread of the process, whose compare-and-swap has succeeded.
   if (const std::string_view file = variable(record::variable); !file.empty() && c_library::is_glibc())
     record_in(file.data());  // the path ends where the variable does
   if (found == nullptr) report_unknown_lock(name);
@@ -260,8 +263,8 @@ void connect() {
 
 int end_one_thread_mode(pthread_mutex_t* m, int (*then)(pthread_mutex_t*)) {
   const mutex_table& t = selected();
-  // Only pointers that still lead to those functions: a recording may have begun, or `usher stat -p` may have reset
-  // them.
+  // Changes only pointers that still lead to the functions for one thread: a recording may have begun, or `usher stat
+  // -p` may have reset the pointers.
   for (call_pointers* to : {&current_calls, &selected_calls}) {
     to->lock.change(t.lock_single, t.lock);
     to->trylock.change(t.trylock_single, t.trylock);

@@ -1,4 +1,4 @@
-// The selection that the environment makes, once for a process.
+// The selection of a lock by the environment, made once in a process.
 #pragma once
 
 #include <atomic>
@@ -10,7 +10,7 @@
 
 namespace usher::preload {
 
-/// All data that a recorded call needs are on one cache line.
+/// The data that every recorded call reads, on one cache line.
 struct alignas(64) behind_recorded_calls {
   std::atomic<std::uint64_t> recording{0};  ///< current_recording (record/recorder.hpp)
   call_pointers selected{};
@@ -19,24 +19,24 @@ struct alignas(64) behind_recorded_calls {
 [[gnu::visibility("hidden")]] extern constinit std::atomic<const mutex_table*> selected_table;
 [[gnu::cold, gnu::noinline]] const mutex_table& select_table();
 
-/// The table that USHER_LOCK selects. Decided once, on the first call.
+/// The table that USHER_LOCK selects. The first call makes the selection.
 inline const mutex_table& selected() {
   const mutex_table* const t = selected_table.load(std::memory_order_acquire);
   return t != nullptr ? *t : select_table();
 }
 
-/// The calls of the selected table, without the recording.
+/// The calls of the selected table: those made when nothing is recorded.
 inline constexpr call_pointers& selected_calls = behind_recorded.selected;
 inline const call_pointers& unrecorded() {
   selected();  // first: they are set by then
   return selected_calls;
 }
 
-/// Sets current_calls, after the selection and the beginning of a recording where one is wanted.
+/// Makes the selection, begins a recording if one is requested, and sets current_calls accordingly.
 void connect();
 
-/// By a function for a process with one thread, when it finds more: sets the pointers that lead to such functions to
-/// those for several threads, for good, and calls `then`, which is one of these. For tail calls.
+/// Called by a function for a process with one thread that finds more threads. Replaces such functions by those for
+/// several threads, for good, and calls `then`, which is one of these. For tail calls.
 int end_one_thread_mode(pthread_mutex_t* m, int (*then)(pthread_mutex_t*));
 
 /// USHER_COND_APPEND and USHER_SEM_APPEND.

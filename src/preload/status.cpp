@@ -21,7 +21,7 @@ namespace {
 
 constexpr const char* c_librarys = "the C library's locks";
 
-/// Why the C library's locks are used.
+/// The reason why the C library's locks are used, as a part of a message.
 const char* reason(outcome what) {
   switch (what) {
     case outcome::not_set:

@@ -5,10 +5,11 @@
 
 namespace usher::preload {
 
-/// `lock` is the name of the lock in use. Several threads may call this, with the same arguments.
+/// Stores the selection in the status record. `lock` is the name of the lock in use. Several threads may call this,
+/// with the same arguments.
 void note_selection(outcome what, const char* lock);
 
-/// Writes the line, if it is asked for and the program does not run in secure mode.
+/// Writes the line if USHER_VERBOSE asks for it, and if the program does not run in secure mode.
 void say_selection_if_verbose();
 
 }  // namespace usher::preload

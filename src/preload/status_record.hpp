@@ -1,6 +1,6 @@
-// A record of the library's selection in a process, for `usher status`. The launcher finds it by its magic in the
-// library's data: in the memory of the process, if it may read that, else in the library's file, where only the version
-// is filled in.
+// A record of the library's selection in a process, for `usher status`. The launcher searches the library's data for
+// its magic: in the memory of the process, if it may read that, else in the library's file, where only the version is
+// filled in.
 #pragma once
 
 #include <array>

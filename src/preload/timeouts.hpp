@@ -1,4 +1,4 @@
-// The deadlines that pthread functions take.
+// Checks and adapts the deadlines that pthread functions take.
 #pragma once
 
 #include <time.h>
@@ -11,7 +11,7 @@ inline bool is_waitable(clockid_t clock) {
   return clock == CLOCK_REALTIME || clock == CLOCK_MONOTONIC;
 }
 
-/// The kernel refuses times before 1970, so they are replaced by another time in the past.
+/// Replaces a time before 1970, which the kernel refuses, by another time in the past.
 inline const timespec* not_before_1970(const timespec* t) {
   static constexpr timespec past{0, 0};
   return t != nullptr && t->tv_sec < 0 ? &past : t;
