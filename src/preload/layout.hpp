@@ -27,12 +27,12 @@
 //                   that threads are requeued here: timed_waiters.hpp
 // requeued          the first of the threads that a condition variable has requeued here. Only the holder reads it, if
 //                   the bit of `timed` is set. Nothing is requeued to kinds with an owner
-// kind              the C library's, bits 0–9. Bits 16–23 are 0, reserved for the number of a lock that is selected
-// for
+// kind              the C library's, bits 0–9. Bits 16–23 are 0, reserved for the number of a lock that is selected for
 //                   this mutex alone; the fast path compares them with the rest of the word
 // epoch             the fork epoch, which numbers the incarnations of the process, in which the mutex is valid; 0: the
-//                   mutex was never used. The first call in the child of a fork resets the mutex (morphing_mutex::renew),
-//                   because the threads that waited for it do not exist there: to held if the owner tag is set, else free
+//                   mutex was never used. The first call in the child of a fork resets the mutex
+//                   (morphing_mutex::renew), because the threads that waited for it do not exist there: to held if the
+//                   owner tag is set, else free
 // slow path         the other words of a spread lock: at most 8 bytes, on all kinds
 //
 // A mutex that stays the C library's (see is_ours()) keeps the C library's layout, with `__kind` at 16 and `__spins`

@@ -1,4 +1,5 @@
-// Samples of a record whose program forges the record between the samples and while it is read.
+// Samples a record (the census of processes and threads) while its program forges the record between and during the
+// samples.
 #include "support/process/census.hpp"
 
 #include "record_patches.hpp"

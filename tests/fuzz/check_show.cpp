@@ -1,4 +1,4 @@
-// The input of `usher check --show`, and all output that it makes of it.
+// Reads the input as a result file of `usher check --show`, and makes all output from it.
 #include "cli/checking/check_json.hpp"
 #include "cli/checking/check_report.hpp"
 #include "fuzz.hpp"

@@ -1,4 +1,4 @@
-// The parts of an ELF file that decide whether a preload works.
+// Reads the parts of an ELF file that tell whether libusher.so works when it is preloaded into this program.
 #include "support/elf/elf.hpp"
 
 #include "fuzz.hpp"

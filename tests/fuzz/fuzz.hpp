@@ -1,8 +1,9 @@
-// Fuzz targets: code that reads input of other origin gets arbitrary bytes. It may refuse them by an exception of the
-// standard library, which the programs that use the code expect; all else is an error that a sanitizer reports.
+// Fuzz targets: code that reads input of other origin is given arbitrary bytes. It may refuse them by an exception of
+// the standard library, which the programs that use the code catch. Anything else that goes wrong is an error, which a
+// sanitizer reports.
 //
-// `make fuzz` gives each target to libFuzzer, as an executable of its own. `make test` replays the kept inputs
-// (corpus/TARGET/) in one executable of the ordinary compiler.
+// `make fuzz` builds each target as an executable of libFuzzer. `make test` replays the kept inputs (corpus/TARGET/)
+// in one executable built by the ordinary compiler.
 #pragma once
 
 #include <cstddef>
@@ -28,7 +29,7 @@ inline std::string_view as_text(bytes input) {
   return {reinterpret_cast<const char*>(input.data()), input.size()};
 }
 
-/// Reads values from the front of an input; zeros when the input is used up.
+/// Reads values from the front of an input. When the input is used up, values are zero.
 class source {
  public:
   explicit source(bytes input) : left_(input) {}
@@ -47,7 +48,7 @@ class source {
   bytes left_;
 };
 
-/// A memory file with these bytes, for code that opens a path.
+/// A file in memory with these bytes, for code that opens a file by its path.
 class file_of {
  public:
   explicit file_of(bytes content);
@@ -60,7 +61,7 @@ class file_of {
   int descriptor_;
 };
 
-/// Uses the text, so that the compiler does not remove its computation.
+/// Keeps the compiler from removing the computation of the text.
 void use(std::string_view text);
 
 }  // namespace usher::fuzz
@@ -75,7 +76,7 @@ void use(std::string_view text);
 #define USHER_FUZZ_ENTRY(name) static const ::usher::fuzz::named_target of_##name(#name, ::usher::fuzz::run_##name);
 #endif
 
-/// The body takes `input`, and may throw std::exception.
+/// Defines the target `name`. The function body that follows reads `input`, and may throw std::exception.
 #define USHER_FUZZ_TARGET(name)         \
   namespace usher::fuzz {               \
   static void try_##name(bytes input);  \

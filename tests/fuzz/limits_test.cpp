@@ -1,4 +1,5 @@
-// Result files of unknown origin: input that is refused before it is parsed, and numbers that do not fit.
+// Tests the reading of result files of unknown origin: input that is refused before it is parsed, and numbers that do
+// not fit.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -19,12 +20,12 @@ std::string nested(std::size_t depth) {
 TEST(input, depth) {
   EXPECT_EQ(parsed_json(nested(64)).dump(), nested(64));
   EXPECT_THROW(parsed_json(nested(65)), bad_input);
-  // Copies and texts of it by nlohmann's library would overflow the stack.
+  // If this were parsed, nlohmann's library would overflow the stack when it copies or prints the result.
   EXPECT_THROW(parsed_json("{\"x\":" + nested(300'000) + "}"), bad_input);
   std::string objects;
   for (int i = 0; i < 1000; i++) objects += "{\"a\":";
   EXPECT_THROW(parsed_json(objects), bad_input);
-  // Brackets in texts do not count.
+  // Brackets in strings do not count.
   EXPECT_EQ(
       parsed_json("\"" + std::string(1000, '[') + "\\\"" + std::string(1000, '{') + "\"").get<std::string>().size(),
       2001u);

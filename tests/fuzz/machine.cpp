@@ -1,4 +1,5 @@
-// Machine files. If the first line contains an equals sign, it is a change of a number in the form of --set-machine.
+// Reads the input as a machine file. A first line with an equals sign is taken for a change in the form of
+// --set-machine.
 #include "sim/machine.hpp"
 #include "fuzz.hpp"
 

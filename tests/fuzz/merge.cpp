@@ -1,4 +1,5 @@
-// The input of `usher sim --merge` and all output that it makes of it except pictures; and the argument of --point.
+// Reads the input as result files of `usher sim --merge` and makes all output from them except pictures; also reads it
+// as the argument of --point.
 #include "cli/sweep/figure.hpp"
 #include "cli/sweep/figure_chart.hpp"
 #include "cli/sweep/figure_files.hpp"
@@ -10,7 +11,7 @@
 USHER_FUZZ_TARGET(merge) {
   using namespace cli;
   merged_results merged;
-  // The input has two files for --merge; the second begins after a line "----".
+  // The input contains two files for --merge, separated by a line "----".
   const std::string_view text = fuzz::as_text(input);
   const std::size_t cut = std::min(text.find("\n----\n"), text.size());
   try {

@@ -1,4 +1,4 @@
-// The report of a record that its program has forged, made from a copy as by record_copy.
+// Makes a report from a record that its program has forged. The record is a copy, as record_copy makes it.
 #include "record_patches.hpp"
 #include "stat/profile.hpp"
 #include "stat/reading.hpp"

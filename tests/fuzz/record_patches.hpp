@@ -1,5 +1,5 @@
-// A valid record and changes of it. The input of a fuzzer is a list of changes, so that few of the inputs are refused
-// at once.
+// A valid record, and changes that a fuzzer makes to it. The fuzzer's input is a list of changes, because arbitrary
+// bytes as a record would mostly be refused at once.
 #pragma once
 
 #include <array>
@@ -9,8 +9,8 @@
 
 namespace usher::fuzz {
 
-/// A program that has a little of everything: two processes, contended mutexes of three kinds, a condition variable, a
-/// semaphore, stacks, a window, a deadlock.
+/// A record that contains something of every kind: two processes, contended mutexes of three kinds, a condition
+/// variable, a semaphore, stacks, a window, a deadlock.
 class planted_record {
  public:
   planted_record() {
@@ -59,8 +59,8 @@ class planted_record {
     made.charge(record::charged::waiter, kind::mutex, record::of_place + chains[0], chains[1], 5, 1'000'000);
   }
 
-  /// Applies at most `most` changes of 8 bytes each, which have a place, a value and a width. Three quarters of the
-  /// words are in the first entries of a table, which the record uses.
+  /// Applies at most `most` changes to the record. Each takes 8 bytes of the input: the place, width and value of a
+  /// word. Most places are near the beginning of a table, where the record has its entries.
   void patch(source& from, unsigned most) {
     const record::capacities room = made.view.room();
     const std::uint64_t size = record::view::size_for(room);
@@ -81,7 +81,7 @@ class planted_record {
   cli::stat::made_up_names names{made.view};
 
  private:
-  /// The tables are small: otherwise most of the time would go into their zeros.
+  /// Small tables, since otherwise most time would be spent on their zeros.
   static record::capacities few() {
     record::capacities c = cli::stat::synthetic::small();
     c.objects = 64;

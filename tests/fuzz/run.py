@@ -12,7 +12,7 @@ import subprocess
 import sys
 
 KEPT = pathlib.Path(__file__).resolve().parent / "corpus"
-# The sanitizers look only for a symbolizer of their own version.
+# The path is given to the sanitizers, since by themselves they find only a symbolizer of their own version.
 SYMBOLIZER = next((p for p in ("/usr/lib/llvm-16/bin/llvm-symbolizer", "/usr/bin/llvm-symbolizer") if os.path.exists(p)), None)
 LONGEST = {"elf": 8192, "symbols": 16384, "record": 512, "census": 512}  # bytes of an input; the limit of the others is 16 KiB
 MEGABYTES = 1024

@@ -1,5 +1,5 @@
-// Names from a mapped file: its segments, symbols and debug information. Most of it is read by elfutils, which is not
-// compiled with sanitizers; but AddressSanitizer checks elfutils' heap memory when it is freed.
+// Reads the segments, symbols and debug information of a file, as for names in a report. Most of it is read by
+// elfutils, which is not compiled with sanitizers; but AddressSanitizer checks elfutils' heap memory when it is freed.
 #include "stat/symbols.hpp"
 
 #include "../stat/synthetic.hpp"

@@ -1,4 +1,4 @@
-// The input of `usher try --show`, and all output that it makes of it.
+// Reads the input as a result file of `usher try --show`, and makes all output from it.
 #include "cli/trial/trial_json.hpp"
 #include "cli/trial/trial_report.hpp"
 #include "fuzz.hpp"

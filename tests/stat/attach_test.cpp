@@ -23,7 +23,7 @@ using namespace std::chrono_literals;
 
 const auto never = [] { return false; };
 
-// ---- filters ------------------------------------------------------------------------------------------------------------
+// ---- filters --------------------------------------------------------------------------------------------------------
 
 sock_filter statement(int code, std::uint32_t k) {
   return BPF_STMT(static_cast<std::uint16_t>(code), k);
@@ -34,7 +34,7 @@ sock_filter jump(int code, std::uint32_t k, std::uint8_t yes, std::uint8_t no) {
 const sock_filter load_number = statement(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr));
 const sock_filter allow = statement(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
 
-/// Gives this answer to the call, and permits all others.
+/// A filter that returns `action` for the call with this number, and permits all others.
 filter_program only(int number, std::uint32_t action) {
   return {load_number, jump(BPF_JMP | BPF_JEQ | BPF_K, static_cast<std::uint32_t>(number), 0, 1),
           statement(BPF_RET | BPF_K, action), allow};
@@ -59,7 +59,7 @@ TEST(Filters, CallsThatARecordingDoesNotMakeDoNotMatter) {
 }
 
 TEST(Filters, ArgumentsCount) {
-  // Such filters forbid executable memory: they kill for mmap and mprotect with PROT_EXEC.
+  // A sandbox may forbid executable memory by such a filter: it kills for mmap with certain bits of the protection.
   constexpr std::uint32_t protection = offsetof(seccomp_data, args) + 16;
   const auto for_protection = [&](std::uint32_t bits) {
     return filter_program{load_number,
@@ -99,7 +99,7 @@ TEST(Filters, AMachineComputesAsTheKernels) {
   EXPECT_FALSE(run_filter({statement(BPF_LD | BPF_IMM, 5), statement(BPF_ALU | BPF_DIV | BPF_K, 0), allow}, call));
 }
 
-// ---- children with a limit ----------------------------------------------------------------------------------------------
+// ---- children with a limit ------------------------------------------------------------------------------------------
 
 TEST(InChild, GivesTheResult) {
   EXPECT_EQ(in_child([] { return std::string(100'000, 'x'); }, 10s, never), std::string(100'000, 'x'));
@@ -117,9 +117,9 @@ TEST(InChild, WorkThatNeverEndsIsKilled) {
   EXPECT_EQ(waitpid(-1, nullptr, WNOHANG), -1) << "no child is left";
 }
 
-// ---- stopped threads ----------------------------------------------------------------------------------------------------
+// ---- stopped threads ------------------------------------------------------------------------------------------------
 
-/// A process that runs until the object's end.
+/// A child process that calls `does`, and that the destructor kills.
 class other_process {
  public:
   explicit other_process(void (*does)()) : pid_(fork()) {
@@ -174,14 +174,14 @@ TEST(StoppedProcess, AStopThatIsInterruptedLetsGo) {
       },
       [] { return true; });
   EXPECT_NE(s.error, "");
-  // The process runs again: another tracer can stop it.
+  // A second attempt succeeds: the process was let go, so another tracer can stop it.
   EXPECT_EQ(while_stopped(
                 p.pid(), [](const std::vector<pid_t>&) { return std::string(); }, never)
                 .error,
             "");
 }
 
-// ---- memory -------------------------------------------------------------------------------------------------------------
+// ---- memory ---------------------------------------------------------------------------------------------------------
 
 alignas(16) const char needle[17] = "a test's needle!";
 alignas(16) char haystack[1 << 17];
@@ -206,8 +206,8 @@ TEST(TargetMemory, WhatIsNotMappedIsAnError) {
   EXPECT_TRUE(own.read(reinterpret_cast<std::uint64_t>(needle), word));
 }
 
-/// An attacker may exec a program with more rights while the tracer is attached: nothing may be written into that
-/// program.
+/// An attacker may execute a program with more rights while an observer is attached: the observer must not write into
+/// that program.
 TEST(TargetMemory, AfterAnExecNothingIsWritten) {
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);

@@ -1,5 +1,5 @@
-// Shows the library's record without the report, for work on the recording: runs a program with a record and prints
-// each object's entry as a line of JSON.
+// Runs a program with a record and prints the entry of each object as a line of JSON, instead of a report. For work on
+// the recording.
 //
 //     dump_record LIBRARY LOCK [--hold-times] CMD…
 #include <fcntl.h>

@@ -1,4 +1,5 @@
-// Tests the way from records to rows (grouping, sums, scaling, unknown values), and circles of waiting threads.
+// Tests how records become rows (grouping, sums, scaling, unknown values), and the search for circles of waiting
+// threads.
 #include <gtest/gtest.h>
 
 #include <numeric>
@@ -20,7 +21,7 @@ class reading : public testing::Test {
     static const row none;
     return r.rows.empty() ? none : r.rows[0];
   }
-  /// A mutex of the program with this number of acquisitions.
+  /// Adds a mutex with this number of acquisitions to the record.
   std::uint32_t mutex(std::uint64_t address, std::uint64_t acquisitions = 1) {
     const std::uint32_t i = made.object(kind::mutex, address);
     made.at(i).acquisitions = acquisitions;
@@ -87,7 +88,8 @@ TEST_F(reading, a_module_without_symbols_and_an_address_without_a_module) {
 }
 
 TEST_F(reading, objects_of_one_line_are_one_row) {
-  // std::mutex::lock is called from two functions; the first function locks two objects on the heap, in two processes.
+  // Two functions call std::mutex::lock. The first one locks two objects on the heap in one process, and one in a
+  // child.
   names.code[0x10] = {frame_of("std::mutex::lock()", "std_mutex.h", 100)};
   names.code[0x20] = {frame_of("Table::find(int)", "/src/table.cpp", 120)};
   names.code[0x21] = {frame_of("Table::find(int)", "/src/table.cpp", 120)};
@@ -407,7 +409,7 @@ TEST_F(reading, stacks_of_statics_and_of_places) {
   EXPECT_TRUE(r.rows[1].place.frames.empty());
 }
 
-/// An object at 0x5000 that was first locked in "old"; other threads wait for it, mostly in "now".
+/// An object at 0x5000 that was first locked in the function "old". Other threads wait for it, mostly in "now".
 class reused : public reading {
  protected:
   std::uint32_t make(std::initializer_list<std::uint64_t> first, std::uint32_t flags = 0) {

@@ -1,5 +1,5 @@
-// Tests names from a confined child. The test plays the attackers: a child that was taken over, files that crash or
-// block their reader, and a program in a root directory or with ids of its own.
+// Tests names from a confined child. The test plays the attackers: a child that an attacker has taken over, files that
+// crash or block their reader, and a program with a root directory or ids of its own.
 #include "stat/remote_symbols.hpp"
 
 #include <fcntl.h>
@@ -52,7 +52,7 @@ std::uint64_t call_in_library() {
 }
 constexpr const char* name_in_library = "planted::exported(void* (*)())";
 
-/// A record of the executable mappings of this process; the function may change the paths.
+/// A record that contains the executable mappings of this process. `change` may replace their paths.
 class own_modules {
  public:
   explicit own_modules(const std::function<void(std::string& path)>& change = [](std::string&) {}) : own_(room()) {
@@ -101,7 +101,7 @@ class own_modules {
   synthetic own_;
 };
 
-/// Replaces the path of the test's library.
+/// Returns a function that replaces the path of the test's library by `path`.
 std::function<void(std::string&)> as_file(std::string path) {
   return [path](std::string& p) {
     if (p == STAT_TEST_LIBRARY) p = path;
@@ -154,7 +154,7 @@ std::map<std::string, std::string> status_of(pid_t pid) {
   return fields;
 }
 
-/// A process that prepares itself and then waits until the destructor kills it.
+/// A child process that runs `prepare` and then sleeps until it is killed, by end() or the destructor.
 class target {
  public:
   explicit target(const std::function<bool()>& prepare) {
@@ -199,7 +199,7 @@ bool is_root() {
 #define ONLY_AS_ROOT() \
   if (!is_root()) GTEST_SKIP() << "this test needs root"
 
-/// Runs the body in a child and reports its failures; the child may become another user.
+/// Runs the body in a child process, which may become another user, and reports its failures.
 void in_child(const std::function<void()>& body) {
   const pid_t pid = fork();
   if (pid == 0) {
@@ -222,7 +222,7 @@ std::string function_in(const own_modules& r, const process_place& place) {
   return names_in(r, place, call_in_library()).frames.at(0).function;
 }
 
-// ---- messages -----------------------------------------------------------------------------------------------------------
+// ---- messages -------------------------------------------------------------------------------------------------------
 
 answer a_full_answer() {
   answer a;
@@ -261,7 +261,7 @@ TEST(name_messages, are_whole_or_rejected) {
   const std::string good = payload_of(encode(query::what::code, a_full_answer()));
   for (std::size_t n = 0; n < good.size(); n++) EXPECT_FALSE(decode(query::what::code, good.substr(0, n))) << n;
   EXPECT_FALSE(decode(query::what::code, good + "x"));
-  // Each byte is replaced by several values: decoding must not crash, and accepted messages must be within the limits.
+  // With any byte replaced, decoding must not crash, and an accepted message must be within the limits.
   for (std::size_t i = 0; i < good.size(); i++) {
     for (const int value : {0x00, 0x01, 0x7f, 0x80, 0xff}) {
       std::string changed = good;
@@ -283,7 +283,7 @@ TEST(name_messages, long_names_are_cut) {
   EXPECT_EQ(b->frames[0].function.size(), longest_text);
 }
 
-// ---- a child that was taken over ------------------------------------------------------------------------------------------
+// ---- a child that was taken over ------------------------------------------------------------------------------------
 
 void say(int channel, std::string_view bytes) {
   if (write(channel, bytes.data(), bytes.size()) < 0) _exit(1);
@@ -297,7 +297,7 @@ std::string head_of(std::uint32_t length, message_kind kind) {
   return {reinterpret_cast<const char*>(&h), sizeof h};
 }
 
-/// Names from such a child must be modules and offsets, given in a short time and with a remark.
+/// Expects that names from such a child are only modules and offsets, given within a short time and with a remark.
 void expect_only_offsets(const char* what, const std::function<void(int)>& child) {
   SCOPED_TRACE(what);
   const own_modules r;
@@ -367,7 +367,7 @@ TEST(remote_symbols, a_child_that_sends_nonsense_or_nothing) {
   expect_only_offsets("refuses", [](int channel) { say(channel, encode_text(message_kind::ready, "no right")); });
 }
 
-// A child may give one address so long a name that copies of it in many stacks fill the memory.
+// A child may send so long a name for one address that its copies in many stacks fill the observer's memory.
 TEST(remote_symbols, what_is_handed_out_is_limited) {
   const own_modules r;
   auto budget = std::make_shared<name_budget>();
@@ -381,7 +381,7 @@ TEST(remote_symbols, what_is_handed_out_is_limited) {
   EXPECT_NE(all_of(names.remarks()).find("too long"), std::string::npos);
 }
 
-// ---- crafted files --------------------------------------------------------------------------------------------------------
+// ---- crafted files --------------------------------------------------------------------------------------------------
 
 TEST(remote_symbols, are_those_of_symbols) {
   const own_modules r;
@@ -432,7 +432,7 @@ TEST(remote_symbols, a_file_that_crashes_its_reader_costs_its_own_names_only) {
   EXPECT_NE(all_of(names.remarks()).find(STAT_TEST_HOSTILE " are missing"), std::string::npos);
 }
 
-// elfutils waits for ever if a debug file that it opens is a pipe.
+// A debug file may be a pipe. elfutils opens it and waits for ever.
 TEST(remote_symbols, a_file_that_blocks_its_reader_costs_its_own_names_only) {
   const folder f;
   const std::string library = f.path / "liblinked.so";
@@ -463,7 +463,7 @@ TEST(remote_symbols, pipes_and_devices_are_no_modules) {
   }
 }
 
-// ---- what the child may do ------------------------------------------------------------------------------------------------
+// ---- what the child may do ------------------------------------------------------------------------------------------
 
 void expect_no_rights(pid_t child, unsigned id) {
   auto status = status_of(child);
@@ -510,7 +510,7 @@ TEST(remote_symbols, the_child_has_no_rights) {
   });
 }
 
-// A crafted file may take over the child. With root's user id, the child would own root's files even without
+// A crafted file may take over the child. With root's user id, the child could change root's files even without
 // capabilities.
 TEST(remote_symbols, the_child_can_do_nothing_but_read) {
   const folder f;
@@ -551,7 +551,7 @@ TEST(remote_symbols, the_child_can_do_nothing_but_read) {
   EXPECT_EQ(content(file), "content");
 }
 
-// Programs of root may lie in folders that only root may enter; if a process may read all files, so may its child.
+// The child may read a file that is closed to other users if the program runs as its owner, or may read all files.
 TEST(remote_symbols, the_child_may_read_what_the_program_may) {
   ONLY_AS_ROOT();
   const folder f;
@@ -572,7 +572,7 @@ TEST(remote_symbols, the_child_may_read_what_the_program_may) {
   EXPECT_NE(remarks.find("may not read it"), std::string::npos) << remarks;
 }
 
-// ---- places ----------------------------------------------------------------------------------------------------------------
+// ---- places ---------------------------------------------------------------------------------------------------------
 
 TEST(process_place, of_this_process_is_its_own) {
   const process_place here = place_of(getpid());
@@ -581,8 +581,8 @@ TEST(process_place, of_this_process_is_its_own) {
   EXPECT_NE(place_of(1 << 30).refusal, "");
 }
 
-/// A root directory with the library at /inside/libplanted.so. /inside/secret.so is a link to a path at which only the
-/// outer root has a file.
+/// A root directory with the library at /inside/libplanted.so. /inside/secret.so is a symbolic link to a path at which
+/// only the outer root has a file, so it must not lead there.
 class other_root {
  public:
   other_root() {
@@ -630,7 +630,7 @@ bool mount_over(const fs::path& from, const fs::path& to) {
          mount(from.c_str(), to.c_str(), nullptr, MS_BIND, nullptr) == 0;
 }
 
-// The mounts of a namespace remain after its last process has ended.
+// The place of a process keeps the mounts of its namespace when the process has ended.
 TEST(process_place, of_a_program_in_a_mount_namespace) {
   ONLY_AS_ROOT();
   const other_root o;
@@ -648,7 +648,7 @@ TEST(process_place, of_a_program_in_a_mount_namespace) {
   EXPECT_EQ(function_in(own_modules(as_file(o.secret())), place), "");
 }
 
-/// Has the effect of `unshare --user --map-root-user --mount`.
+/// Enters new user and mount namespaces in which this process is root, like `unshare --user --map-root-user --mount`.
 bool become_root_of_a_namespace() {
   if (!become_stranger() || prctl(PR_SET_DUMPABLE, 1) != 0 || unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0) return false;
   std::ofstream("/proc/self/setgroups") << "deny";
@@ -671,7 +671,7 @@ TEST(process_place, of_a_program_in_a_user_namespace) {
   EXPECT_TRUE(place.root && place.user_namespace);
   EXPECT_FALSE(place.reads_all);  // root in its own namespace only
   expect_names_from_inside(place, o);
-  // The result is the same for an observer that is the program's user.
+  // An observer that is the user of the program, not root, gets the same names.
   in_child([&] {
     ASSERT_TRUE(become_stranger());
     prctl(PR_SET_DUMPABLE, 1);
@@ -679,7 +679,7 @@ TEST(process_place, of_a_program_in_a_user_namespace) {
   });
 }
 
-// A sidecar container: the same user, no capabilities, another root directory.
+// The program runs as in a sidecar container: the same user, no capabilities, another root directory.
 TEST(process_place, of_a_program_of_the_same_user_in_another_root) {
   ONLY_AS_ROOT();
   const other_root o;
@@ -698,8 +698,8 @@ TEST(process_place, of_a_program_of_the_same_user_in_another_root) {
   });
 }
 
-/// Serves a file system with an empty root until `is_silent`; then it takes requests and never answers, so that no
-/// signal ends the calls.
+/// Serves a file system with an empty root. Once `is_silent` is set, reads requests without answering them, so that
+/// the calls block and no signal ends them.
 void serve_files(int fuse, const volatile bool& is_silent) {
   static char request[1 << 18];
   for (;;) {
@@ -732,7 +732,7 @@ void serve_files(int fuse, const volatile bool& is_silent) {
   }
 }
 
-/// Changes the root to a file system in user space that does not answer from then on.
+/// Changes the root to a file system in user space (FUSE), which then stops answering.
 bool enter_silent_root(const fs::path& at) {
   const int fuse = open("/dev/fuse", O_RDWR | O_CLOEXEC);
   void* const shared = mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -769,7 +769,8 @@ TEST(process_place, with_files_that_never_answer) {
   EXPECT_NE(remarks, "");
 }
 
-// An observer without the rights is told so, and gets no names from another root than the program's.
+// An observer without the necessary rights gets a remark, and no names from files of another root directory than the
+// program's.
 TEST(process_place, without_the_rights_there_are_no_names) {
   ONLY_AS_ROOT();
   const other_root o;

@@ -1,4 +1,5 @@
-// Each rule must apply in its case, and not in a case close to it; and docs/stat.md must have the same table.
+// Each rule must apply in a case that is meant for it, and not in a case close to that. docs/stat.md must have the
+// same table of rules.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -20,7 +21,7 @@ charged_stack at(std::vector<frame> frames, double waited = 1) {
   return s;
 }
 
-/// A mutex for which 8 threads wait a tenth of their time, 40 µs for each wait; each hold takes 20 µs.
+/// A row for a mutex for which 8 threads wait a tenth of their time, 40 µs for each wait; each hold takes 20 µs.
 row mutex() {
   row r;
   r.what = kind::mutex;
@@ -57,7 +58,7 @@ row of_kind(kind k) {
   return r;
 }
 
-/// Judges a run of 10 s with 8 threads.
+/// The report of a run of 10 s with 8 threads and these rows, with verdicts.
 report judged(std::vector<row> rows, const std::function<void(report&)>& change = {}) {
   report r;
   r.command = {"./server", "--name", "a b"};
@@ -72,7 +73,7 @@ report judged(std::vector<row> rows, const std::function<void(report&)>& change 
   return r;
 }
 
-/// The verdict on a mutex after `change`.
+/// The row of a mutex with its verdict, after `change`.
 row verdict(const std::function<void(row&)>& change, row r = mutex()) {
   change(r);
   return judged({r}).rows[0];
@@ -293,7 +294,7 @@ TEST(rules, long_hold) {
   EXPECT_EQ(rule_of(short_holds(0.59e-6, 1.5e-3)), "long-hold");
 }
 
-/// n mutexes; for each of them one thread, and no other, waits 14 times.
+/// A row of n mutexes. One thread waits for each of them, 14 times.
 row gates(int n) {
   row r = mutex();
   r.objects = n;
@@ -563,7 +564,7 @@ TEST(rules_of_programs, without_its_command) {
   EXPECT_EQ(r.next, "usher try -- CMD");
 }
 
-// ---- the table --------------------------------------------------------------------------------------------------------
+// ---- the table ------------------------------------------------------------------------------------------------------
 
 TEST(rules, names_are_unique_and_short_in_the_table) {
   for (const auto rules : {rules_of_rows(), rules_of_programs()}) {

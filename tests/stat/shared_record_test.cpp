@@ -1,4 +1,4 @@
-// Tests the observer's side of a record against a program that forges the record, truncates it, or passes another file.
+// Tests how the observer handles a record if the program forges it, truncates it, or passes another file.
 #include "support/process/shared_record.hpp"
 
 #include <fcntl.h>
@@ -30,7 +30,7 @@ record_options small() {
 
 constexpr unsigned seals = F_SEAL_SHRINK | F_SEAL_GROW;
 
-/// Makes a memory file as the recorded process does. The caller closes it.
+/// Makes a file in memory like that of a recorded process. The caller closes it.
 int memory_file(std::uint64_t size, unsigned with_seals = seals, unsigned flags = MFD_ALLOW_SEALING) {
   const int file = memfd_create("usher stat", flags);
   EXPECT_GE(file, 0);
@@ -57,7 +57,7 @@ std::string refusal_of(int descriptor) {
   return why;
 }
 
-/// Returns the reason why a file is refused that has a valid header except for one change.
+/// Returns the reason why a file is refused whose header is valid except for `change`.
 std::string refusal_of_header(const std::function<void(record::header&)>& change) {
   const record_file good(small());
   const std::uint64_t size = record_file::size_for(small());
@@ -70,7 +70,7 @@ std::string refusal_of_header(const std::function<void(record::header&)>& change
   return refusal_of(file);
 }
 
-/// Returns the kilobytes of this process that are in memory.
+/// Returns the resident memory of this process in KiB.
 long resident() {
   long pages = 0, in_memory = 0;
   std::ifstream("/proc/self/statm") >> pages >> in_memory;
@@ -275,7 +275,8 @@ TEST(record_copies, of_a_sparse_file_cost_what_is_used) {
   const record_copy copy = file.copy();
   EXPECT_EQ(copy.view().thread(4000).tid.load(), 5u);
   EXPECT_EQ(copy.view().object(60000).key.load(), 6u);
-  // The file has 54 MiB. Three pages are written; with transparent huge pages, these are 2 MiB each.
+  // The file has 54 MiB, but a copy contains only the three pages that were written; with transparent huge pages,
+  // these take 2 MiB each.
   EXPECT_LT(resident() - before, 12 * 1024);
 }
 

@@ -9,13 +9,13 @@ struct call {
 };
 using asks = void* (*)();
 
-/// An exported function that makes a call.
+/// Calls `who` from an exported function.
 call exported(asks who);
-/// Makes the call in a function that is not exported.
+/// Calls `who` from a function that is not exported.
 call by_hidden(asks who);
 
 extern int exported_data[8];
-/// A static object of the library that only the library's own code can name.
+/// Returns the address of a static object that has no exported symbol.
 void* hidden_data();
 
 }  // namespace planted

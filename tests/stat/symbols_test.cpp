@@ -1,4 +1,4 @@
-// Tests the names of this test's own functions and objects, through a record of the mappings of this process.
+// Tests the lookup of this program's own functions and objects, through a record of the mappings of this process.
 #include "stat/symbols.hpp"
 
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ struct mapped {
   std::string path;
 };
 
-/// Computes the identity from memory, as the library does.
+/// Computes a module's identity from its memory, as libusher.so does.
 std::uint64_t identity_of(const mapped& m) {
   return record::module_identity(
       [&m](std::uint64_t place, void* to, std::size_t size) {
@@ -88,7 +88,7 @@ class modules_record {
     slot.ready = 1;
     return index + 1;
   }
-  /// Adds all modules of this process; `change_library` may give the library the name of another file.
+  /// Adds all modules of this process. `change_library` may replace the path of the test's library.
   void add_own(
       std::uint32_t process, const std::function<void(mapped&)>& change_library = [](mapped&) {}) {
     for (mapped m : own_modules()) {
@@ -167,7 +167,7 @@ TEST(symbols, functions_in_line) {
   const places p = not_in_line();
   const stack s = names.resolve(0, address(p.return_address));
   ASSERT_EQ(s.frames.size(), 3u);
-  // gcc gives the name without arguments: a function of a file has no linkage name if all its calls are in line.
+  // With gcc the name has no arguments: a function that is local to a file and always inlined has no linkage name.
   EXPECT_TRUE(s.frames[0].function.starts_with("(anonymous namespace)::in_line")) << s.frames[0].function;
   EXPECT_EQ(s.frames[0].line, static_cast<unsigned>(p.line));
   EXPECT_TRUE(s.frames[0].is_inlined);
@@ -231,7 +231,7 @@ TEST(symbols, a_library) {
   EXPECT_EQ(s.frames[0].line, static_cast<unsigned>(hidden.line));
 }
 
-// A stripped library has exported names only, and no lines.
+// A stripped library gives only exported names, and no lines.
 TEST(symbols, a_stripped_library) {
   modules_record r;
   r.add_own(0, as_file(STAT_TEST_STRIPPED));
@@ -255,7 +255,7 @@ TEST(symbols, a_stripped_library) {
   EXPECT_NE(hidden->module_offset, 0u);
 }
 
-// This library is stripped of debug information, but has a symbol table.
+// This copy of the library is stripped of debug information, but has a symbol table.
 TEST(symbols, no_debug_information) {
   modules_record r;
   r.add_own(0, as_file(STAT_TEST_NO_DEBUG));
@@ -264,7 +264,7 @@ TEST(symbols, no_debug_information) {
   EXPECT_EQ(f.line, 0u);
 }
 
-// This library is stripped; its debug information is in another file in the same folder.
+// This copy of the library is stripped; its debug information is in another file in the same folder.
 TEST(symbols, a_debug_file) {
   modules_record r;
   r.add_own(0, as_file(STAT_TEST_LINKED));
@@ -344,7 +344,7 @@ TEST(symbols, chains) {
   EXPECT_EQ(s.frames[3].function, "planted::exported(void* (*)())");
 }
 
-// A forked process has its parent's mappings until it makes others.
+// A forked process has its parent's mappings, until it maps other modules itself.
 TEST(symbols, of_a_forked_process) {
   modules_record r;
   r.add_own(0);
@@ -359,7 +359,7 @@ TEST(symbols, of_a_forked_process) {
   EXPECT_EQ(again.resolve(2, call).frames.at(0).module, "/nowhere/libplanted.so");
 }
 
-// A word contains the number of its module, even if another module was loaded at the same place later.
+// An address in the record has the number of its module, so it keeps its name if another module is loaded there later.
 TEST(symbols, of_modules_at_the_same_place) {
   modules_record r;
   std::vector<mapped> own = own_modules();
@@ -416,7 +416,7 @@ TEST(symbols, paths_of_the_loader) {
   }
 }
 
-// Some modules are mapped while the program runs, after names were asked for.
+// A program may load modules after names were looked up.
 TEST(symbols, of_modules_that_come_later) {
   modules_record r;
   symbols names(r.view());
@@ -447,7 +447,7 @@ TEST(symbols, static_objects) {
     EXPECT_FALSE(names.object_at(0, address(p)));
 }
 
-// ---- the place of a stack ---------------------------------------------------------------------------------------------
+// ---- the place of a stack -------------------------------------------------------------------------------------------
 
 stack of_functions(std::initializer_list<const char*> functions, const char* module = "/opt/server") {
   stack s;
@@ -538,7 +538,7 @@ TEST(place, libraries_are_passed_over) {
   }
 }
 
-// If a program consists of nothing but a lock, the lock's function is the place.
+// If a stack consists of nothing but lock functions, the program's own one is the place.
 TEST(place, the_programs_own_lock_if_nothing_else_is) {
   stack s = of_functions({"std::mutex::lock()", "Mutex::lock()"});
   EXPECT_EQ(s.place()->function, "Mutex::lock()");

@@ -1,4 +1,4 @@
-// Synthetic records and names: a record as a program would have written it, and the names of its addresses.
+// Synthetic records, as a program would have written them, and names for their addresses.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@
 
 namespace usher::cli::stat {
 
-/// A small record. Ticks are nanoseconds, which is the default of time_scale.
+/// A small record that tests fill in. Ticks are nanoseconds, which is the default of time_scale.
 class synthetic {
  public:
   explicit synthetic(const record::capacities& room = small())
@@ -61,7 +61,7 @@ class synthetic {
     return i;
   }
 
-  /// An object without a place, unless `place` is a chain.
+  /// Adds an object without a place. placed() below adds one whose place is a chain.
   std::uint32_t object(kind what, std::uint64_t address, std::uint32_t flags = record::is_static,
                        std::uint32_t of = 0) {
     const std::uint32_t i = next_object_++;
@@ -111,7 +111,7 @@ class synthetic {
     w.count = std::uint32_t(owners.size());
   }
 
-  /// Enters the beginning of a thread's wait, as the library does.
+  /// Records the beginning of a thread's wait, as libusher.so does.
   void waits(std::uint32_t thread, std::uint32_t object, std::uint64_t since) {
     view.thread(thread).since = since;
     view.thread(thread).waits_for = object + 1;
@@ -134,7 +134,7 @@ inline frame frame_of(std::string function, std::string file, unsigned line, std
   return f;
 }
 
-/// Names that a test chooses; static objects have them in any process.
+/// Names that the test chooses. A static object has the same name in all processes.
 class made_up_names : public symbols {
  public:
   explicit made_up_names(record::view record) : symbols(record) {}

@@ -36,7 +36,7 @@ class Program:
             [*around, "env", f"LD_PRELOAD={library}", f"USHER_LOCK={lock}", program, *words], stdin=subprocess.PIPE,
             stdout=subprocess.PIPE, text=True, start_new_session=True)
         self.is_ready = self.process.stdout.readline() == "ready\n"
-        # `around` may have started children itself.
+        # The words of `around` (such as unshare) may have started the program as their child: the loop finds it.
         self.pid = self.process.pid
         while (children := Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()) and around:
             self.pid = int(children[0])
@@ -121,7 +121,7 @@ class Stops(Attach):
                 with self.subTest(signal=end):
                     observer = subprocess.Popen([USHER, "stat", "-p", str(program.pid)], stdout=subprocess.PIPE,
                                                 stderr=subprocess.PIPE, text=True)
-                    # The observer blocks the signal as soon as it waits for an answer.
+                    # Waits until the observer has blocked the signal, which it does before it waits for the process's answer.
                     while not int(self.field(observer.pid, "SigBlk"), 16) >> (end - 1) & 1:
                         self.assertIsNone(observer.poll())
                     observer.send_signal(end)

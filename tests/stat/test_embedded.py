@@ -20,14 +20,14 @@ class Embedded(Planted):
         self.assert_exact(row, kind="mutex", embedded=True, objects=1, acquisitions=1006, contended=3, failed_tries=3, command=None)
         self.assert_first_line(row["waiters"], "embedded waits")
         self.assertGreaterEqual(row["waiting"]["total"], 3 * 0.002)
-        # The try that precedes each wait with a deadline is counted as part of the wait.
+        # A wait with a deadline tries once first. That try is not counted as a failed one.
         self.assert_exact(run.row("timed"), embedded=True, acquisitions=2, contended=1, timeouts=1, failed_tries=0)
         self.assert_exact(run.row("hot"), embedded=True, acquisitions=200000)
         made = [row for row in run.rows if row["by_init"] and row["embedded"]]
         self.assertEqual(len(made), 1, [row["name"] for row in run.rows])
         self.assert_exact(made[0], kind="mutex", objects=3, gone=3, acquisitions=30, contended=0)
         self.assertIn(marked("embedded made"), lines_of(made[0]["place"]))
-        # In each turn the waiter locks and waits, the other thread locks, and the waiter acquires the mutex again.
+        # Three acquisitions in each of 20 turns: the waiter locks and waits, the other thread locks, the waiter acquires the mutex again.
         self.assert_exact(run.row("handed"), embedded=True, acquisitions=20 * 3 + 2)
         self.assert_exact(run.row("turn"), kind="condition", embedded=True, acquisitions=21, woken=20, timeouts=1, signals=21, unheard=1)
         self.assert_exact(run.row("credits"), kind="semaphore", embedded=True, acquisitions=31, contended=1, signals=31, timeouts=1)

@@ -43,7 +43,7 @@ class Apart(Planted):
         self.assertFalse([one for one in run.report["remarks"] if "lived on" in one], run.report["remarks"])
 
     def test_a_deadlock(self):
-        # SIGKILL is needed, since the first process of a namespace ignores SIGTERM.
+        # The limit of 2 s needs SIGKILL, since the first process of a PID namespace ignores SIGTERM.
         run = self.apart("timeout", "--signal=KILL", "2", str(PROGRAMS / "planted"), "opposite-order", status=None)
         self.assertEqual(len(run.report["deadlocks"]), 1, run.text + run.error)
         self.assertEqual(run.report["rule"], "deadlock")

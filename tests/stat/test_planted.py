@@ -49,7 +49,8 @@ class Mutexes(Planted):
                 self.assert_verdict(row, "one-of-many", says=row["each"][0]["name"])
 
     def test_a_convoy(self):
-        # All holds are timed: in a sample, a hold in which the holder lost its CPU counts for many. On a busy machine this occurs anyway.
+        # All holds are timed, since in a sample a hold counts for many, also if its thread lost the CPU meanwhile. On a busy machine
+        # threads lose the CPU in any case, so two rules may apply.
         rules = "convoy", "hot-short"
         run = self.measured("convoy", "--hold-times", compare=waiting("queue_mutex"),
                             succeeded=lambda run: run.row("queue_mutex")["rule"] in rules)
@@ -67,7 +68,7 @@ class Mutexes(Planted):
                 row = run.row("ledger")
                 self.assertIs(row, run.rows[0])
                 self.assert_exact(row, kind="mutex", objects=1, acquisitions=36)
-                # The line is the one that calls the C++ library, not one in that library.
+                # The reported line is the call of the C++ library, not a line in that library.
                 self.assert_first_line(row["waiters"], "ledger waits")
                 self.assert_first_line(row["holders"], "ledger released")
                 self.assertTrue(row["holding"]["exact"])
@@ -75,7 +76,7 @@ class Mutexes(Planted):
                 self.assert_verdict(row, "sleeping-hold", says="mutexes.cpp:")
 
     def test_a_starving_thread(self):
-        # The run is repeated if a holder lost its CPU for long, since that is then the longest hold.
+        # The run is repeated if another rule applies: a holder may have lost its CPU, so that its hold is the longest.
         run = self.measured("starving", compare=waiting("greedy_mutex", own="starved"),
                             succeeded=lambda run: run.row("greedy_mutex")["rule"] in ("starving", "rare-wait"))
         row, own = run.row("greedy_mutex"), run.own["starved"]
@@ -90,7 +91,7 @@ class Mutexes(Planted):
         for scenario, options, own in (("buckets", {"name": "table"}, "table"),
                                        ("heap-buckets", {"mark": "heap bucket waits"}, "heap")):
             with self.subTest(scenario=scenario):
-                # A holder that loses its CPU makes one of the buckets hot.
+                # The run is repeated if a holder lost its CPU, which makes one of the buckets hot.
                 run = self.measured(scenario, compare=lambda run: [],
                                     succeeded=lambda run, options=options: run.row(**options)["rule"] == "spread")
                 row = run.row(**options)
@@ -102,7 +103,7 @@ class Mutexes(Planted):
     def test_a_hot_bucket(self):
         def compare(run):
             row, own = run.row("table"), run.own["table"]
-            # By the program's clock, uncontended calls take some time, too.
+            # Only the longest wait is compared: the program's clock also measures uncontended calls, which are no waits.
             return [("longest", row["waiting"]["longest"], own["longest"])]
         run = self.measured("hot-bucket", compare=compare)
         row, own = run.row("table"), run.own["table"]
@@ -187,7 +188,7 @@ class Conditions(Planted):
         self.assertGreater(rate, 1)
         for counted, own in ((tried["failed_tries"], run.own["vain_mutex"]["failed"]),
                              (signalled["unheard"], run.own["vain_condition"]["unheard"])):
-            # The mean of some 12,000 numbers between 1 and 31 is 16 and known to 0.5 %.
+            # Each counted call stands for a random number of calls from 1 to 31. The mean of about 12,000 such numbers is 16 ± 0.5 %.
             self.assertAlmostEqual(counted / own, 1, delta=0.05)
         self.assertEqual(signalled["signals"], signalled["unheard"])
         timed = tried["holding"]["timed"]
@@ -203,10 +204,10 @@ class Conditions(Planted):
                                  (run.row(mark="many often"), "many"), (run.row(mark="again often"), "again")):
                     self.assert_exact(row, acquisitions=run.own[own]["acquisitions"])
                 often, own = run.row("often_mutex"), run.own["often_mutex"]
-                # The acquisitions by pthread_cond_wait count, too, and their number is not known.
+                # Acquisitions within pthread_cond_wait are counted, too, but the program does not know their number.
                 self.assertGreaterEqual(often["acquisitions"], own["acquisitions"])
                 self.assertLess(often["acquisitions"], own["acquisitions"] + 8000)
-                # The sample times about one acquisition in thirty.
+                # The sample contains about one acquisition in thirty.
                 inner = run.row("inner_mutex")
                 self.assertLess(inner["holding"]["timed"], inner["acquisitions"] / 5)
 
@@ -332,7 +333,7 @@ class Elsewhere(Planted):
                 run = self.measured("", command=[str(PROGRAMS / "allocator")], compare=waiting("heap_mutex"), lock=lock)
                 row, own = run.row("heap_mutex"), run.own["heap_mutex"]
                 self.assertIs(row, run.rows[0])
-                # The loader allocates before the library has been initialised.
+                # Acquisitions may be missing: the loader allocates before libusher.so is initialised.
                 self.assertLessEqual(row["acquisitions"], own["acquisitions"])
                 self.assertGreaterEqual(row["acquisitions"], own["acquisitions"] - own["before_main"])
                 self.assert_first_line(row["waiters"], "heap waits")

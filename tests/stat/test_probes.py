@@ -41,7 +41,7 @@ def in_doc():
     return {name: re.findall(r"`(\w+)`", arguments) for name, arguments in rows}
 
 
-# gdb prints one line at each stop, and continues.
+# The script that gdb runs: it prints one line at each probe and continues.
 SCRIPT = """
 import gdb
 for line in ("pagination off", "confirm off", "debuginfod enabled off", "print thread-events off",
@@ -83,7 +83,7 @@ class Probes(unittest.TestCase):
         numbers = {name: len(arguments) for name, arguments in in_doc().items()}
         env = {k: v for k, v in os.environ.items() if not k.startswith("USHER_") and k != "LD_PRELOAD"}
         env["USHER_LIBRARY"] = OPTIONS.library
-        # `usher stat` is needed for wait_begin and wait_end; it records gdb itself, too.
+        # The probes wait_begin and wait_end exist only in recorded programs, hence `usher stat`. It records gdb itself, too.
         done = run([OPTIONS.usher, "stat", "--lock", "loiter", "--", gdb, "-batch", "-nx",
                     "-ex", "python exec(%r)" % f"PROBES = {numbers}\n{SCRIPT}", OPTIONS.program], env)
         all_text = done.stdout + done.stderr
@@ -111,7 +111,7 @@ class Probes(unittest.TestCase):
         self.assertTrue(all(one[2] > 0 for one in of("wait_end")), of("wait_end"))
         callers = {caller for _, name, arguments, caller in hits if name == "wait_begin" and arguments[0] == 1}
         self.assertTrue(any("wait_for_all" in one for one in callers), callers)
-        # One thread sleeps on a word, and another wakes a thread on the same word.
+        # A thread sleeps on a word, and another thread sends a wake-up to the same word.
         slept = {(thread, arguments[0]) for thread, name, arguments, _ in hits if name == "sleep"}
         woken = [(thread, *arguments) for thread, name, arguments, _ in hits if name == "wake"]
         self.assertTrue(any(word == theirs and thread != other and most >= 1 for thread, word, most in woken

@@ -1,4 +1,4 @@
-// Tests the report as text for people, within 80 columns, and as JSON for programs.
+// Tests the text form of a report, which has 80 columns, and its JSON form.
 #include "stat/text.hpp"
 
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ charged_stack stack_of(std::vector<frame> frames, std::uint64_t count, double wa
   return s;
 }
 
-/// A report that has a little of everything, and names of extreme length.
+/// A report that contains every kind of entry, and extremely long names.
 report sample() {
   report r;
   r.command = {"./server", "--threads", "8"};
@@ -361,8 +361,8 @@ TEST(text, a_command_is_one_line_for_a_shell) {
   EXPECT_EQ(shell_line({"python3", "-c", "a = 'x\\n'\nb\x1b\x7f"}), R"(python3 -c $'a = \'x\\n\'\nb\033\177')");
 }
 
-/// The attacker is the recorded program: it chooses its arguments and the names of its functions, objects, files and
-/// threads, and writes into the record.
+/// The recorded program may be an attacker: it chooses its arguments and the names of its functions, objects, files
+/// and threads, and writes into the record. None of these may reach the terminal as an escape sequence or a line end.
 TEST(text, names_are_no_escape_sequences_and_no_further_lines) {
   const std::string evil = "e\x1b]0;title\x07\x1b[2J\u009b\u202e\r\nForged: the program is fine";
   report r = sample();

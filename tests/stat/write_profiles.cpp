@@ -1,4 +1,4 @@
-// Writes a report with all features of stacks, for test_profile.py: PPROF-FILE FOLDED-FILE.
+// Writes a report that has all features of stacks into two files, PPROF-FILE and FOLDED-FILE, for test_profile.py.
 #include <fstream>
 
 #include "stat/profile.hpp"

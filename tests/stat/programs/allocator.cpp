@@ -1,5 +1,5 @@
-// An allocator behind one mutex, which some allocators use: its waits are recorded inside malloc. It prints its figures
-// as planted does.
+// An allocator with one mutex, as some allocators have: waits are recorded inside malloc. The program prints its own
+// figures in the form of planted.hpp.
 #include <pthread.h>
 #include <unistd.h>
 
@@ -18,7 +18,7 @@ void __libc_free(void* block);
 
 namespace {
 pthread_mutex_t heap_mutex = PTHREAD_MUTEX_INITIALIZER;
-// Only the holder of the mutex changes these.
+// The program's own counts and times in nanoseconds, changed only by the holder of the mutex.
 std::uint64_t rounds, waited, longest, held;
 bool is_slow;
 
@@ -28,7 +28,7 @@ std::uint64_t now() {
   return static_cast<std::uint64_t>(t.tv_sec * 1000000000 + t.tv_nsec);
 }
 
-/// Takes the time of a search in a long list.
+/// Polls the clock for 200 µs if `is_slow`, as a search in a long list would take.
 void search() {
   if (!is_slow) return;
   for (const auto end = now() + 200000; now() < end;) {

@@ -1,4 +1,5 @@
-// A library in two forms: each is loaded at the address of the other. Each makes a mutex in a function of its own.
+// A library that is built in two versions, each of which is loaded at the address where the other was. Each makes a
+// mutex in a function of its own.
 #include <pthread.h>
 
 #include <cstdlib>

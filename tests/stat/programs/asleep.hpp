@@ -13,8 +13,8 @@
 
 namespace planted {
 
-/// The thread stores its number, which is 0 before. Polls every 0.1 ms, and gives up after this time, since waiters may
-/// also poll.
+/// `thread` is 0 until the thread stores its id. Polls every 0.1 ms until the thread sleeps, and returns after `limit`
+/// at the latest, since a waiter may also poll.
 inline void await_asleep(const std::atomic<pid_t>& thread, std::chrono::milliseconds limit) {
   while (thread == 0) sched_yield();
   char path[64], line[512];

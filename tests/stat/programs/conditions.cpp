@@ -27,7 +27,7 @@ bool no_more_items = false;
   pthread_mutex_unlock(&herd_mutex);
 }
 
-/// Waits until all consumers are in their waits, then adds an item.
+/// Waits until the consumers have begun `have_waited` waits in all, then adds an item.
 [[gnu::noinline]] void give_item(int have_waited, bool last) {
   for (;; sleep_for(500 * us)) {
     pthread_mutex_lock(&herd_mutex);
@@ -46,7 +46,7 @@ bool no_more_items = false;
 void herd() {
   in_threads(herd_size + 1, [](int self) {
     if (self > 0) return take_items();
-    // A thread that has taken an item waits again, so that each broadcast finds all threads waiting.
+    // Each broadcast finds all threads waiting: a thread that has taken an item waits again.
     for (int i = 1; i <= items + 1; ++i) give_item(i * herd_size, i > items);
   });
   herd_figures.say("waits", static_cast<std::uint64_t>(waiting_for_item));
@@ -55,7 +55,7 @@ void herd() {
   herd_figures.say("taken", static_cast<std::uint64_t>(items_taken));
 }
 
-// -- signals: certain numbers of signals with a waiter, of signals without one, and of waits that time out --
+// -- signals: fixed numbers of signals with a waiter, of signals without one, and of waits that time out --
 
 namespace {
 pthread_mutex_t signal_mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -66,7 +66,8 @@ std::int64_t signalled_at = 0;
 constexpr int heard = 25, unheard = 170, gave_up = 8;
 }  // namespace
 
-/// A signalled thread runs 4 ms after the signal, since the mutex is held for so long.
+/// A signalled thread runs 4 ms after its signal at the earliest, since the signalling thread holds the mutex for so
+/// long.
 void signals() {
   in_threads(2, [](int self) {
     for (int i = 1; i <= heard; ++i) {
@@ -104,7 +105,7 @@ void signals() {
   signal_figures.say("timeouts", gave_up);
 }
 
-// -- many failed trylocks and signals without a waiter, in turn: a sample of every n-th call could miss one object --
+// -- failed trylocks and signals without a waiter, by turns: a sample of every n-th call could miss one object --
 
 namespace {
 pthread_mutex_t vain_mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -168,7 +169,7 @@ void signalled_twice() {
   twice_figures.say("heard", rounds);
 }
 
-// -- a condition is destroyed as soon as all are woken, which POSIX permits: some waiters have not returned --
+// -- a condition variable is destroyed when all waiters are woken, as POSIX permits: some have not returned yet --
 
 namespace {
 tally left_figures("left");

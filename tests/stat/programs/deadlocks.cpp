@@ -1,4 +1,4 @@
-// Threads that wait for each other for ever. The known figures are printed before.
+// Threads that wait for each other for ever. The program prints its known figures before they begin.
 #include <unistd.h>
 
 #include "planted.hpp"
@@ -47,7 +47,8 @@ void both_have_first(int all) {
 }
 }  // namespace
 
-/// The mutexes have been locked so often that most of their holds are not in their entries.
+/// Two threads lock two mutexes in opposite order. Both mutexes have been locked so often that most of their holds are
+/// not recorded in their entries.
 void opposite_order() {
   lock_often(left);
   lock_often(right);
@@ -71,7 +72,7 @@ void self() {
   take_twice();
 }
 
-/// A thread waits long for another that sleeps: this is no deadlock.
+/// A thread waits for a mutex whose holder sleeps for 1.8 s: this is no deadlock.
 void no_deadlock() {
   in_threads(2, [](int self) {
     if (self == 1) both_have_first(2);

@@ -1,5 +1,5 @@
-// Locks that a program embeds, and calls of the C functions. It is built with USHER_RECORD and without, at a fixed
-// address and at any. The numbers are in ../test_embedded.py.
+// Locks that a program embeds, and calls of the C functions. The program is built with USHER_RECORD and without, at a
+// fixed address and at any. ../test_embedded.py has the expected numbers.
 #include <pthread.h>
 #include <unistd.h>
 #include <usher/usher.h>
@@ -32,7 +32,7 @@ usher_mutex_t of_c = USHER_MUTEX_INITIALIZER, handed_of_c = USHER_MUTEX_INITIALI
 usher_cond_t turn_of_c = USHER_COND_INITIALIZER;
 usher_sem_t credits_of_c = USHER_SEM_INITIALIZER;
 
-/// Runs `waits` in a thread, and runs `ends` when that thread sleeps.
+/// Runs `waits` in another thread; when that thread sleeps, runs `ends`, which ends its wait.
 template <class Waits, class Ends>
 void while_waiting(Waits waits, Ends ends) {
   std::atomic<pid_t> id{0};
@@ -71,7 +71,7 @@ void mutexes() {
         if (timed.try_lock_for(60s)) timed.unlock();
       },
       [] { timed.unlock(); });
-  // The mutex is locked so often that threads count its holds in their own slots.
+  // Locks `hot` so often that threads count its holds in their own slots.
   std::thread threads[2];
   for (auto& t : threads)
     t = std::thread([] {

@@ -1,4 +1,4 @@
-// Measures the stack that a signal handler needs for a post, and for the lock of a mutex for which it must wait.
+// Measures how much stack a signal handler needs to post a semaphore, and to lock a mutex for which it must wait.
 #include <dlfcn.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -21,7 +21,7 @@ void handler(int) {
   in_handler();
 }
 
-/// Returns the bytes of the alternate stack that were written while the handler ran.
+/// Runs `f` in a signal handler on an alternate stack. Returns the number of bytes of that stack that it used.
 std::uint64_t stack_used(char* stack, void (*f)()) {
   std::memset(stack, paint, stack_size);
   in_handler = f;
@@ -45,7 +45,7 @@ void wait_for_held() {
 }
 }  // namespace
 
-/// All functions are bound before the measurement (LD_BIND_NOW): the loader would need more stack than the calls.
+/// The test sets LD_BIND_NOW, so that functions are bound before: the loader would need more stack than the calls.
 void handler_stack() {
   auto* const stack =
       static_cast<char*>(mmap(nullptr, stack_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
@@ -57,7 +57,7 @@ void handler_stack() {
   action.sa_flags = SA_ONSTACK;
   if (sigaltstack(&alternate, nullptr) != 0 || sigaction(SIGUSR1, &action, nullptr) != 0) std::abort();
   needed.say("nothing", stack_used(stack, [] {}));
-  // The process's first call, and the first call whose chain is recorded.
+  // The process's first recorded call, which also records a call chain.
   needed.say("first_post", stack_used(stack, [] { sem_post(on_heap); }));
   needed.say("post", stack_used(stack, [] { sem_post(&in_data); }));
   pthread_t holder{};
@@ -70,7 +70,7 @@ void handler_stack() {
   };
   if (pthread_create(&holder, nullptr, hold, nullptr) != 0) std::abort();
   while (!is_held) sched_yield();
-  // The call comes through a library that no recorded chain contains.
+  // The lock is called through a library that is in no recorded chain yet, so its module is recorded, too.
   const std::string me = program;
   void* const library = dlopen((me.substr(0, me.rfind('/')) + "/libalternating_1.so").c_str(), RTLD_NOW);
   if (library == nullptr) std::abort();

@@ -38,7 +38,7 @@ extern "C" void library_work(const library_figures* figures, int rounds) {
   }
 }
 
-// The heap mutex is freed with the library, since an unloaded library would leak it.
+// Frees the heap mutex when the library is unloaded, which would otherwise leak it.
 __attribute__((destructor)) static void free_heap_mutex() {
   if (!library_heap_mutex) return;
   pthread_mutex_destroy(library_heap_mutex);

@@ -113,7 +113,7 @@ void held_over_sleep() {
   });
 }
 
-// -- a mutex in the memory of another one, which was freed without pthread_mutex_destroy --
+// -- a mutex at the address of an earlier one, which was freed without pthread_mutex_destroy --
 
 namespace {
 struct box {
@@ -150,7 +150,7 @@ void reused_memory() {
   });
 }
 
-// -- a starving thread: one thread for each CPU polls for the release, so that a woken thread finds the mutex held --
+// -- a starving thread: as many threads as CPUs poll for the release, so that the woken thread finds the mutex held --
 
 namespace {
 pthread_mutex_t greedy_mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -159,8 +159,8 @@ std::atomic<bool> has_starved{false};
 std::atomic<std::int64_t> starves_since{0}, longest_hold{0};
 std::atomic<int> holds{0};
 
-/// Polls for a release by another thread, and ends when the starving thread has waited for many holds and for much
-/// longer than any of them.
+/// Polls for the release of the mutex and holds it for 300 µs, again and again, until the starving thread has waited
+/// during many holds, and much longer than any of them.
 [[gnu::noinline]] void take_again_and_again() {
   while (!has_starved) {
     while (pthread_mutex_trylock(&greedy_mutex) != 0)
@@ -177,7 +177,8 @@ std::atomic<int> holds{0};
   }
 }
 
-/// Yields to all other threads. If it gets the mutex nevertheless, it tries again, for three seconds.
+/// The starving thread: its scheduling policy lets all other threads run first. If it gets the mutex nevertheless, it
+/// tries again, for up to three seconds.
 [[gnu::noinline]] void starve() {
   const sched_param none{};
   sched_setscheduler(0, SCHED_IDLE, &none);
@@ -217,10 +218,9 @@ struct heap_bucket {
 };
 tally table_figures("table"), heap_figures("heap");
 
-/// Each 32nd insertion has to grow the bucket, which takes longer.
+/// Adds an entry to a bucket whose mutex is held: 2 µs, or 100 µs if the bucket has to grow.
 void add_entry(long& entries, bool grows) {
   ++entries;
-  // The lengths of the holds are in the figures.
   grows ? sleep_for(100 * us) : busy(2 * us);
 }
 
@@ -245,8 +245,8 @@ void add_entry(long& entries, bool grows) {
 }
 }  // namespace
 
-/// Every thread locks each bucket four times, in the same order: threads meet, but at no bucket more often than at
-/// others.
+/// Every thread locks each bucket four times, in the same order, and each 32nd insertion grows its bucket. So threads
+/// meet, but at no bucket more often than at others.
 void buckets() {
   in_threads(4, [](int) {
     for (unsigned i = 0; i < 4 * table_size; ++i) insert(i * 397 % table_size, i % 32 == 0);
@@ -285,8 +285,8 @@ void check(bool as_expected) {
   if (!as_expected) std::abort();
 }
 
-/// In each of `rounds` rounds one thread holds the mutex (if it is recursive, locked `again` times) until another
-/// sleeps in its lock call.
+/// In each of `rounds` rounds one thread holds the mutex until another sleeps in its lock call. The holder of a
+/// recursive mutex locks it `again` times more.
 [[gnu::noinline]] void meet(pthread_mutex_t& mutex, tally& figures, int rounds, int again) {
   std::atomic<int> held{0}, done{0};
   std::atomic<pid_t> waiter{0};
@@ -426,7 +426,7 @@ void take_turns(int self, int rounds) {
   }
 }
 
-/// Locks more mutexes than a thread has counts for; they are destroyed at the end.
+/// Locks 40 mutexes often, more than a thread has counts for, and destroys them.
 void lock_many(int threads, int rounds) {
   constexpr int mutexes = 40;
   auto* const many = new pthread_mutex_t[mutexes];
@@ -459,7 +459,7 @@ void lock_again(int threads, int rounds) {
   again_figures.say("acquisitions", unsigned(rounds) * unsigned(threads));
 }
 
-/// Another thread than the holder unlocks a mutex, which most kinds permit, after the mutex was locked often.
+/// A mutex that was locked often is unlocked by another thread than its holder, which most kinds permit.
 void pass_on() {
   lock_often(passed_on_mutex);
   constexpr int rounds = 1000;
@@ -495,7 +495,7 @@ void locked_often() {
   pass_on();
 }
 
-// -- holds with a period: a sample of every n-th hold could have only long holds or only short ones --
+// -- each 32nd hold is long: a sample of every n-th hold could have only long ones or only short ones --
 
 namespace {
 pthread_mutex_t rhythm_mutex = PTHREAD_MUTEX_INITIALIZER;

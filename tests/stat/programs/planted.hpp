@@ -1,10 +1,10 @@
-// The framework of programs with planted contention. Each scenario is a function that the command line names; it knows
-// the findings that `usher stat` must report. The program prints its own counts and clock readings as one object of
-// JSON:
+// The framework of programs with planted contention. Each scenario is a function that the command line names, and has
+// known findings that `usher stat` must report. The program prints its own counts and clock readings as one JSON
+// object:
 //
 //     {"ledger": {"acquisitions": 40, "waited": 0.61, "longest": 0.015, "held": 0.2}, …}
 //
-// Lines that a test refers to end in a comment `mark: some words`.
+// A line that a test refers to ends in a comment `mark: some words`.
 #pragma once
 
 #include <pthread.h>
@@ -20,14 +20,14 @@ namespace planted {
 /// Returns nanoseconds of CLOCK_MONOTONIC.
 std::int64_t now();
 
-/// The program's own figures of one object. They are printed under its name if there are any.
+/// The program's own figures for one object. Printed under the object's name if there are any.
 class tally {
  public:
   explicit tally(const char* name);
 
-  /// Counts a call that acquired the object, with its begin and its return.
+  /// Counts a call that acquired the object, from the times at which it began and returned.
   void took(std::int64_t called, std::int64_t returned);
-  /// Counts a call that waited and did not acquire the object.
+  /// Counts a call that waited without acquiring the object.
   void waited(std::int64_t called, std::int64_t returned);
   void held(std::int64_t from, std::int64_t to);
   /// Counts an acquisition, its hold and its release.
@@ -50,7 +50,7 @@ class tally {
   int said_ = 0;
 };
 
-/// Writes the object of JSON by one system call and without heap memory.
+/// Prints the figures as a JSON object, by one system call and without heap memory.
 void print();
 
 /// Runs `body` in `count` threads, which begin together, and joins them.
@@ -61,14 +61,14 @@ void busy(std::int64_t nanoseconds);
 void sleep_for(std::int64_t nanoseconds);
 
 pid_t thread_id();
-/// Waits until a thread of this process sleeps in the kernel. Gives up after some milliseconds, since waiters may also
-/// poll.
+/// Waits until the thread of this id sleeps in the kernel. Returns after some milliseconds at the latest, since a
+/// waiter may also poll.
 void await_asleep(const std::atomic<pid_t>& thread);
 
-/// Does nothing, but the compiler cannot know this.
+/// Does nothing, but the compiler must assume that it uses the object.
 void use(void* pointer);
 
-/// Locks and unlocks the mutex so often that the library no longer records each hold in its entry.
+/// Locks and unlocks the mutex so often that threads count its holds in their own slots, no longer in its entry.
 void lock_often(pthread_mutex_t& mutex);
 
 inline constexpr std::int64_t us = 1000, ms = 1000000;
@@ -85,7 +85,7 @@ void made_and_destroyed(), many_at_once(), many_in_vain(), thousand_threads(), f
     killed(), handler_posts(), handler_forks(), cancelled(), nothing();
 void unmaps(), sandboxed(), handler_stack();
 
-/// The word after the scenario's name on the command line, and this program's path.
+/// `argument` is the number after the scenario's name on the command line, `program` this program's path.
 extern int argument;
 extern const char* program;
 

@@ -1,5 +1,5 @@
-// Makes one wait of each kind that the library has probes for, and prints the addresses of the objects, for
-// test_probes.py.
+// Makes one wait of each kind that the library has probes for, and prints the addresses of the objects. test_probes.py
+// compares them with the probes' arguments.
 #include <pthread.h>
 #include <semaphore.h>
 #include <sys/syscall.h>
@@ -34,7 +34,7 @@ timespec soon() {
   return until;
 }
 
-/// Waits until the announced waiter sleeps in the kernel, which a debugger may delay: the limit is therefore long.
+/// Waits until the announced waiter sleeps in the kernel. The limit is long because a debugger may delay the waiter.
 void await_sleeper() {
   planted::await_asleep(waiter, std::chrono::seconds(2));
   waiter = 0;

@@ -1,4 +1,5 @@
-// Cases that a recording must survive: large numbers, processes, ends of all kinds, handlers, cancellation.
+// Cases that a recording must survive: large numbers of objects, threads and processes, all kinds of ends, signal
+// handlers, cancellation.
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <signal.h>
@@ -43,7 +44,7 @@ tally shared_figures("shared_mutex"), made_figures("made");
 
 // -- numbers --
 
-/// 10^5 mutexes are made and destroyed, some dozens at a time; then one more is contended.
+/// Makes and destroys 10^5 mutexes, some dozens at a time; then threads contend for one more.
 void made_and_destroyed() {
   constexpr int at_once = 50, rounds = 1000;
   in_threads(2, [](int) {
@@ -61,7 +62,7 @@ void made_and_destroyed() {
   contend(3, 20, 1 * ms);
 }
 
-/// 10^5 mutexes exist on the heap at the same time, without init or destroy.
+/// Locks 10^5 mutexes that exist on the heap at the same time, without init or destroy.
 void many_at_once() {
   constexpr std::size_t all = 100000;
   contend(3, 20, 1 * ms);
@@ -106,7 +107,8 @@ void thousand_threads() {
 
 // -- processes --
 
-/// A child contends for its own copy of the mutex; the parent contends for its own before and after.
+/// Threads of a child contend for its copy of the mutex; threads of the parent contend for the original before and
+/// after.
 void forked() {
   contend(2, 20, 1 * ms);
   if (const pid_t child = fork(); child == 0) {
@@ -121,7 +123,8 @@ void forked() {
   shared_figures.say("childs", 90);
 }
 
-/// Runs itself by exec until `argument` programs have made a few lock calls; the last one contends.
+/// Executes itself again until `argument` programs have run in this process. Each makes a few lock calls; the last
+/// one's threads contend.
 void chain() {
   for (int i = 0; i < 10; ++i) {
     pthread_mutex_lock(&shared_mutex);
@@ -148,7 +151,8 @@ void processes() {
 // -- sandboxes --
 
 namespace {
-/// From now on the process is killed if it opens a file, or reads or changes a process's memory by a system call.
+/// Installs a filter by which the process is killed if it opens a file, or reads or changes a process's memory by a
+/// system call.
 void enter_sandbox() {
   sock_filter filter[16];
   unsigned short n = 0;
@@ -165,7 +169,7 @@ void enter_sandbox() {
 }
 }  // namespace
 
-/// The process locks for the first time in the sandbox.
+/// The process's first lock call is made in the sandbox.
 void sandboxed() {
   enter_sandbox();
   contend(3, 20, 1 * ms);
@@ -198,7 +202,7 @@ void post(int) {
 }
 }  // namespace
 
-/// A handler posts while its thread makes lock calls; another thread takes all units.
+/// A signal handler posts a semaphore while its thread makes lock calls; another thread takes all credits.
 void handler_posts() {
   sem_init(&posted, 0, 0);
   struct sigaction action {};
@@ -243,12 +247,12 @@ tally between_figures("between");
 void fork_here(int) {
   const int saved = errno;
   if (const pid_t child = fork(); child > 0) waitpid(child, nullptr, 0);
-  // The child continues at the point where the parent waits.
+  // Parent and child return from the handler into the interrupted wait.
   errno = saved;
 }
 }  // namespace
 
-/// A handler forks while its thread waits: parent and child both return from the wait.
+/// A signal handler forks while its thread waits: parent and child must both return from the wait.
 void handler_forks() {
   constexpr int rounds = 10;
   struct sigaction action {};
@@ -301,7 +305,7 @@ void* wait_for_ever(void* on_semaphore) {
 }
 }  // namespace
 
-/// Threads are cancelled while they wait; then the mutex and the semaphore still work.
+/// Cancels threads while they wait; the mutex and the semaphore must still work.
 void cancelled() {
   constexpr int rounds = 20;
   sem_init(&never_posted, 0, 0);

@@ -1,4 +1,4 @@
-// Known schedules, for which an earlier version recorded other times than the program's own clock.
+// Fixed schedules, for which an earlier version recorded other times than the program's own clock.
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -80,7 +80,7 @@ void late_signal() {
     pthread_mutex_lock(&late_mutex);
     const auto until = in(2 * ms);
     waits = 1;
-    // If the thread has no CPU, it may time out later than the test permits.
+    // The wait may be signalled instead of timing out if the thread gets no CPU.
     gave_up = pthread_cond_timedwait(&late, &late_mutex, &until) == ETIMEDOUT;
     if (!gave_up) late_figures.took(signalled_at, now());
     for (int i = 1; i <= rounds; ++i) {
@@ -180,7 +180,7 @@ void another_kind() {
   }
 }
 
-// -- while another thread wants a mutex, it is released only in waits for a condition --
+// -- a mutex that another thread wants is released only by waits for a condition --
 
 namespace {
 pthread_mutex_t parted = PTHREAD_MUTEX_INITIALIZER;

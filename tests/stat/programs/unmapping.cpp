@@ -1,4 +1,5 @@
-// Mutexes are made under generated code and on fibers, while other threads unload a library and unmap code and stacks.
+// Makes mutexes under generated code and on fibers, while other threads unload a library and unmap code and stacks:
+// taking call chains must not fault.
 #include <dlfcn.h>
 #include <sys/mman.h>
 #include <ucontext.h>
@@ -16,7 +17,7 @@ constexpr std::size_t page = 4096, stack_size = 16 << 10;
 tally unmapped_figures("unmapped");
 std::atomic<std::uint64_t> made{0};
 
-/// The initialisation has its call chain recorded.
+/// Makes a mutex. Each initialisation takes a call chain, through the generated code.
 [[gnu::noinline]] void make_and_destroy(void*) {
   pthread_mutex_t one;
   pthread_mutex_init(&one, nullptr);  // mark: under generated code
@@ -28,12 +29,13 @@ std::atomic<std::uint64_t> made{0};
 
 #if defined(__x86_64__)
 
-/// Generated code that calls a function with a frame pointer of its own, or with one that the caller chooses.
+/// Generated code that calls make_and_destroy(), with a valid frame pointer or with one that the caller chooses.
 class generated {
  public:
   generated()
       : code_(static_cast<char*>(mmap(nullptr, page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0))) {
-    // push rbp; mov rbp, rsp; call *rdi; pop rbp; ret    and: push rbp; mov rbp, rdx; xchg rdi, rsi; call *rsi; pop rbp; ret
+    // The instructions. own: push rbp; mov rbp, rsp; call *rdi; pop rbp; ret. any: push rbp; mov rbp, rdx; xchg rdi,
+    // rsi; call *rsi; pop rbp; ret.
     constexpr unsigned char own[] = {0x55, 0x48, 0x89, 0xe5, 0xff, 0xd7, 0x5d, 0xc3},
                             any[] = {0x55, 0x48, 0x89, 0xd5, 0x48, 0x87, 0xfe, 0xff, 0xd6, 0x5d, 0xc3};
     std::memcpy(code_, own, sizeof own);
@@ -50,7 +52,7 @@ class generated {
   char* code_;
 };
 
-// Another thread maps and unmaps memory above each fiber's stack.
+// Memory for a fiber's stack. Above the stack, another thread maps and unmaps memory.
 char* area;
 std::atomic<char*> library_code;
 std::atomic<bool> over{false};
@@ -59,8 +61,8 @@ ucontext_t outside, fiber;
 void on_fiber() {
   const generated code;
   code.with_own_frame();
-  // Code that uses the frame-pointer register otherwise may leave such values in it: an address in another thread's
-  // memory, or a place on the stack that has old return addresses.
+  // Code may use the frame-pointer register for other values: here, an address in memory that another thread unmaps,
+  // and a place on the stack that has old return addresses.
   code.with_frame(area + stack_size + 512);
   void* words[] = {nullptr, library_code, nullptr, nullptr};
   code.with_frame(words);
