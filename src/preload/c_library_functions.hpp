@@ -44,7 +44,7 @@ void look_up_all();
 /// Registers f to be called in every child that fork() makes (not in children of _Fork() and clone()).
 void register_child_handler(void (*f)());
 
-/// False in a program that runs on another C library (musl): its pthread types are laid out differently.
+/// Whether the program runs on glibc. Other C libraries (musl) lay out pthread types differently.
 bool is_glibc();
 
 }  // namespace usher::preload::c_library

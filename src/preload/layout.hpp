@@ -153,7 +153,7 @@ inline validity validity_of(pthread_mutex_t* m) {
   return validity(kind_and_epoch(m).load(std::memory_order_acquire) -
                   usher_process_state.epoch_word.load(std::memory_order_acquire));
 }
-/// Whether the mutex is valid and of a kind with an owner.
+/// Whether the mutex is valid and of a kind whose owner is recorded (recursive, error-checking).
 inline bool has_owner(validity v) {
   return v == validity::recursive || v == validity::errorcheck;
 }

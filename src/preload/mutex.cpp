@@ -1,4 +1,4 @@
-// The functions of mutexes that are the same for all locks. Those of a lock are in mutex_operations.hpp.
+// The mutex functions that are the same for all locks. mutex_operations.hpp has those that depend on the lock.
 #include <cerrno>
 
 #include "preload/c_library_functions.hpp"

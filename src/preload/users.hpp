@@ -1,5 +1,5 @@
-// Counts the threads that wait on a condition variable with a mutex: pthread_mutex_destroy() refuses a mutex that has
-// any, as the C library's does.
+// Counts the threads that wait on a condition variable with a mutex. pthread_mutex_destroy() refuses a mutex for which
+// such threads exist, as the C library's does.
 #pragma once
 
 #include <pthread.h>

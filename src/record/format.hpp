@@ -135,7 +135,7 @@ constexpr std::uint32_t module_of(std::uint64_t word) {
   return std::uint32_t(word >> 48);
 }
 
-/// A thread, from its first recorded call on.
+/// The slot of a thread, filled in from its first recorded call on.
 struct alignas(128) thread_slot {
   word32 tid;                  ///< 0: not yet filled in
   word32 process;              ///< slot
@@ -159,7 +159,8 @@ inline constexpr std::uint64_t least_counted_by_threads = 1 << 14;  ///< acquisi
 
 enum class kind : std::uint8_t { none, mutex, condition, semaphore };
 
-/// Bits of object::depth_and_kind, above the kind and below the depth.
+/// Flags in object::depth_and_kind. The bits below them are the object's kind, the bits above a recursive mutex's
+/// depth.
 enum mutex_attributes : std::uint32_t {
   recursive = 1 << 8,
   /// The mutex is locked so often that each thread counts its acquisitions in its own slot, and writes this entry only

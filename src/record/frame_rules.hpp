@@ -132,7 +132,7 @@ class table_reader {
 /// The fields of a frame description entry (FDE) and of its common information entry (CIE), up to their instructions.
 class frame_entry {
  public:
-  /// Reads the FDE at `fde`. False if it is not for `address`.
+  /// Reads the FDE at `fde`. False if it does not cover `address`.
   bool read(const tables& in, std::uintptr_t fde, std::uint64_t address) {
     table_reader r = record(in, fde);
     const std::uintptr_t field = r.at;

@@ -15,7 +15,7 @@
 
 namespace usher::inline v1::record {
 
-/// The largest file that an observer reads.
+/// The size in bytes up to which an observer accepts a record.
 inline constexpr std::uint64_t largest_file = std::uint64_t{1} << 30;
 
 /// Whether a file may have these capacities: none is zero, the tables' indices have enough bits, and hash tables have a

@@ -21,7 +21,7 @@ struct sem_call {
     if (which == how::timed) return unrecorded().sem_timedwait(semaphore, until);
     return unrecorded().sem_clockwait(semaphore, clock, until);
   }
-  /// An invalid time or clock is an error even if a credit is available, as in the C library.
+  /// Whether time and clock are valid. As in the C library, invalid ones are an error even if a credit is available.
   bool is_valid() const {
     return (which == how::wait || is_time(*until)) && (which != how::clock || is_waitable(clock));
   }

@@ -4,11 +4,11 @@
 //     begin      record_in() or record_as_requested() maps the file and sets current_recording. connect() then has the
 //                exported functions' pointers lead to recorded_calls (preload/calls.hpp).
 //     a call     recorded_self() returns the thread's slot in the file. find() returns the object's entry, in a hash
-//                table by process and address; the first call on an object makes one. Then the call adds to the entry's
-//                counts: recorded_mutex.cpp, recorded_cond.cpp, recorded_semaphore.cpp.
-//     a wait     recorded_wait publishes the object for which the thread waits, and the beginning. At its end it adds to
-//                the object's sums and histogram, and charges the thread's call chain (unwind.hpp). The chain is taken
-//                once a millisecond, and also if the mutex's holder waits, too, or if the wait was long.
+//                table by process and address; the first call on an object makes one. Then the call adds to the
+//                entry's counts: recorded_mutex.cpp, recorded_cond.cpp, recorded_semaphore.cpp.
+//     a wait     recorded_wait publishes the object for which the thread waits, and the beginning. At its end it adds
+//                to the object's sums and histogram, and charges the thread's call chain (unwind.hpp). The chain is
+//                taken once a millisecond, and also if the mutex's holder waits, too, or if the wait was long.
 //     destroy    end_object() adds the entry to the sum of its place: the call chain that made the object.
 //     end        The observer clears a word of the file, or no longer writes its heartbeat. The next slow path calls
 //                end_recording(), which resets the pointers.
@@ -229,7 +229,7 @@ inline void begin_light_interval(recorded_thread& me) {
   me.light_left = a > b ? b : a;
 }
 
-/// Forgets the thread's light hold (holding.hpp).
+/// Ends the thread's light hold (holding.hpp) without recording more about it.
 inline void forget_light_hold(recorded_thread& me) {
   me.light_mutex = nullptr;
   me.light_depth = 0;
@@ -276,7 +276,7 @@ void raise_to(std::atomic<T>& w, T value) {
   }
 }
 
-/// A wait, from its beginning to its end.
+/// Records a wait of the calling thread. The constructor records its beginning.
 class recorded_wait {
  public:
   /// The thread begins to wait.

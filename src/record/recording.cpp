@@ -110,7 +110,7 @@ bool is_trusted(int descriptor, std::uint64_t& size) {
   return s.st_uid == 0 || s.st_uid == uid_t(syscall(SYS_geteuid));
 }
 
-/// Begins to record into a launcher's file. False if it is not a record's file.
+/// Begins to record into the file that a launcher passes on. False if it is not a record.
 bool open_file(int descriptor) {
   std::uint64_t size = 0;
   if (!is_trusted(descriptor, size)) return false;

@@ -148,13 +148,13 @@ bool fits(const attach_point& p) {
          p.calls != 0 && p.calls <= attach_point::most_calls;
 }
 
-/// The results of the child that examines the process.
+/// The results of examine(): the address of the attach point, and the number of its last request.
 struct examined {
   std::uint64_t point;
   std::uint32_t request;
 };
 
-/// The version of a library that has no attach point of this layout.
+/// The version of a library without an attach point of this layout, from its status record; empty if it has none.
 std::string version_of(const target_memory& memory, const loaded_library& library) {
   preload::status_record status{};
   const auto at = memory.find(library, preload::status_record::expected.data());

@@ -126,7 +126,7 @@ std::string set_limits(const confinement_limits& limits) {
   if (!limit(RLIMIT_AS, space) || !limit(RLIMIT_CPU, limits.cpu_seconds) || !limit(RLIMIT_FSIZE, 0) ||
       !limit(RLIMIT_CORE, 0) || !limit(RLIMIT_NOFILE, limits.descriptors) || !limit(RLIMIT_NPROC, 0))
     return failed("setrlimit");
-  // If memory runs out, this process is the first to be killed.
+  // Makes this process the first that the kernel kills when memory runs out.
   std::ofstream("/proc/self/oom_score_adj") << 1000;
   return "";
 }

@@ -53,7 +53,7 @@ class foreground_program {
   bool has_ended();
   void send(int signal) const;  ///< without effect once it has ended
 
-  /// As in shells: 128 + the signal's number if a signal ended it.
+  /// The exit status; if a signal ended the program, 128 + the signal's number, as in shells.
   int exit_status() const;
   std::optional<int> died_of() const;
 

@@ -1,4 +1,4 @@
-// The ids of a record's processes and threads for the report.
+// Finds the ids under which the report shows a record's processes and threads.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ class id_names {
 
   shown_id process(std::uint32_t slot) const;
   shown_id thread(std::uint32_t slot) const;
-  /// Whether the thread may have ended without a trace in the record, because the census could not see it in /proc.
+  /// Whether the time at which the thread ended is unknown, because /proc does not show whether its process lives.
   bool is_hidden(std::uint32_t thread) const;
 
  private:

@@ -21,7 +21,7 @@
 namespace usher::cli::stat {
 namespace {
 
-/// The child's end of the channel. Any call ends the child if the parent has closed its end.
+/// The child's end of the channel. A read or write ends the child if the parent has closed its end.
 class served_channel {
  public:
   explicit served_channel(int fd) : fd_(fd) {}

@@ -1,4 +1,4 @@
-// A running process: whether it can be recorded.
+// Examines a running process: whether it can be recorded, its command line, its program, its CPU time, its end.
 #pragma once
 
 #include <sys/types.h>

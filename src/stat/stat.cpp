@@ -139,7 +139,7 @@ class sample_timer {
   steady_clock::time_point next_ = steady_clock::now() + sample_period;
 };
 
-/// The signals that end a recording of a running process.
+/// Waits for the signals that end the recording of a running process.
 class ending {
  public:
   explicit ending(const stat::signal_queue& signals) : signals_(signals) {}
@@ -449,7 +449,7 @@ int recording::write_report(int status) {
   return !written && status == 0 ? int{cannot_start} : status;
 }
 
-/// The reason why the word is no duration; empty if it is one.
+/// The reason why the text is no valid duration in seconds; empty if it is one.
 std::string no_duration(const std::string& text) {
   char* rest = nullptr;
   const double v = std::strtod(text.c_str(), &rest);

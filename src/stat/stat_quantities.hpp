@@ -13,15 +13,15 @@ namespace usher::cli::stat {
 
 inline constexpr const char* unknown_text = "–";
 
-/// "12,345"; from a million on with three digits: "1.23 M".
+/// A count as text: "12,345"; from a million on with three significant digits: "1.23 M".
 std::string count_text(std::uint64_t n);
 /// All digits, with commas.
 std::string exact_count(std::uint64_t n);
-/// Three digits: "850 ns", "12.3 µs", "4.56 ms", "1.23 s".
+/// A time as text with three significant digits: "850 ns", "12.3 µs", "4.56 ms", "1.23 s".
 std::string time_text(double seconds);
-/// A share of 1: "< 0.1 %", "1.5 %", "93 %".
+/// A share (0–1) as text: "< 0.1 %", "1.5 %", "93 %".
 std::string share_text(double share);
-/// Like share_text(), with two digits for small shares: "0.012 %". For sentences.
+/// Like share_text(), but with two significant digits for small shares: "0.012 %". Used in sentences.
 std::string small_share_text(double share);
 /// "1 thread", "3 threads".
 std::string with_noun(std::uint64_t n, std::string_view noun);
@@ -31,9 +31,9 @@ std::string with_noun(std::uint64_t n, std::string_view noun);
 std::string short_name(std::string_view demangled);
 std::string hexadecimal(std::uint64_t n);
 
-/// The width on a terminal: the number of characters, not of bytes.
+/// The width of UTF-8 text on a terminal: its number of characters, not of bytes.
 std::size_t width_of(std::string_view text);
-/// The text with its middle left out if it is wider.
+/// The text; if it is wider than `width`, its middle is replaced by "…".
 std::string shortened(const std::string& text, std::size_t width);
 
 }  // namespace usher::cli::stat

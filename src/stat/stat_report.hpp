@@ -1,5 +1,5 @@
-// The content of a record for users: rows of objects that belong together, with names, stacks and a verdict.
-// reading.hpp makes it from the file with names of symbols.hpp; text.hpp, stat_json.hpp and profile.hpp write it.
+// The report on a record: rows of objects that belong together, with names, stacks and a verdict. reading.hpp makes it
+// from the record and the names of symbols.hpp; text.hpp, stat_json.hpp and profile.hpp write it.
 #pragma once
 
 #include <compare>
@@ -72,7 +72,7 @@ struct shown_id {
 /// The text of an id: "12"; "12 (own 3)" if the two ids differ; "? (own 3)" if only its own is known.
 std::string id_text(const shown_id& id);
 
-/// A thread's share in the waiting for one row.
+/// The waits of one thread for the objects of one row.
 struct thread_share {
   shown_id tid;
   std::uint64_t waits = 0;

@@ -28,9 +28,9 @@ struct stand_still {
 
 inline constexpr std::chrono::milliseconds stop_deadline{100};
 
-/// Stops all threads, calls `then` in a child (in_child.hpp), and lets them go. `then` returns an error message, or an
-/// empty string. It may use ptrace on the threads that it is given, which are stopped. When `interrupted` returns
-/// true, the threads are let go at once.
+/// Stops all threads, calls `then`, and lets the threads go, all in a child (in_child.hpp). `then` returns an error
+/// message, or an empty string. It gets the ids of the stopped threads, and may use ptrace on them. When `interrupted`
+/// returns true, the threads are let go at once.
 stand_still while_stopped(pid_t pid, const std::function<std::string(const std::vector<pid_t>&)>& then,
                           const std::function<bool()>& interrupted);
 

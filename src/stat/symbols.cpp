@@ -1,5 +1,5 @@
-// Each file is read once, even if several processes map it at different addresses: names are cached by the address in
-// the file.
+// Reads each mapped file once, even if several processes map it at different addresses: names are cached by the
+// address in the file.
 #include "stat/symbols.hpp"
 
 #include <cxxabi.h>
@@ -80,7 +80,7 @@ std::vector<std::string> words_of(std::string_view identifier) {
   for (const char c : identifier.substr(0, identifier.find('<'))) {
     const bool is_capital = c >= 'A' && c <= 'Z';
     const bool is_small = (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
-    // "DBMutex" is db, mutex: a capital letter begins a word unless it is within an abbreviation.
+    // A capital letter begins a word unless it is within an abbreviation: "DBMutex" becomes "db", "mutex".
     if (is_small && is_inside && words.back().size() > 1 && was_capital) {
       const char first = words.back().back();
       words.back().pop_back();
@@ -245,7 +245,7 @@ struct segment {
   std::uint64_t address, memory_size;
 };
 
-/// The loaded segments; empty if it is no ELF file for this machine.
+/// The loaded segments of an ELF file; empty if it is not one for this machine.
 std::vector<segment> loaded_segments(int fd) {
   Elf64_Ehdr h;
   if (pread(fd, &h, sizeof h, 0) != sizeof h ||

@@ -16,8 +16,8 @@
 
 namespace usher::cli::stat {
 
-/// The way in which files are opened. Their names and contents come from the recorded program, so `usher stat` opens
-/// them in a confined process (remote_symbols.hpp).
+/// Says which files are opened. Their paths and contents come from the recorded program, so `usher stat` opens them in
+/// a confined process (remote_symbols.hpp).
 struct file_reading {
   bool opens_files = true;                            ///< false: addresses get modules and offsets
   std::set<std::string> left_out{};                   ///< paths of files that are not opened
@@ -32,7 +32,8 @@ struct query {
   std::uint64_t address = 0;
 };
 
-/// The functions are virtual so that names can come from another process, or from a test.
+/// Looks up the names in this process. The functions are virtual so that names can come from another process, or from
+/// a test.
 class symbols {
  public:
   explicit symbols(record::view record, file_reading how = {});
@@ -40,7 +41,8 @@ class symbols {
   symbols(const symbols&) = delete;
   symbols& operator=(const symbols&) = delete;
 
-  /// The frames of a chain of return addresses. Each is looked up one byte before, inside the call instruction.
+  /// The frames of a chain of return addresses. Each is looked up at the address − 1, which is inside the call
+  /// instruction.
   virtual stack resolve(const record::chain& c);
   /// The frames of one return address; `return_word` has the form of record::word_of().
   virtual stack resolve(std::uint32_t process, std::uint64_t return_word);

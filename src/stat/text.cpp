@@ -360,7 +360,7 @@ std::string section_text(const section& s, const report& r, const text_options& 
   std::size_t blocks = 0;
   for (const row* i : rows) {
     any_plus = any_plus || (s.what != kind::condition && has_plus(i->seen));
-    // Rows without waiting, or with threads that only wait for work, need no stacks.
+    // A row without waiting needs no stacks, nor does a condition variable whose threads only wait for work.
     const bool is_worth_it = i->seen.waiting.total > 0 && (s.what != kind::condition || i->rule != "condition");
     if (o.details || (is_worth_it && blocks < hottest_rows)) {
       text += block_of(*i, o);

@@ -1,4 +1,4 @@
-// The subcommand of usher_stat, the executable behind `usher stat`.
+// Registers the only subcommand of usher_stat, the executable that `usher stat` runs.
 #include <CLI/CLI.hpp>
 
 #include "cli/commands/subcommand.hpp"

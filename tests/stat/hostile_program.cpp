@@ -1,4 +1,4 @@
-// Threads contend for a mutex in a function whose debug information is crafted (hostile_file.cpp).
+// Threads contend for a mutex in a function with crafted debug information (hostile_file.cpp).
 #include <pthread.h>
 #include <unistd.h>
 

@@ -144,7 +144,7 @@ TEST(taken_record, what_could_be_truncated) {
   for (const unsigned some : {0, F_SEAL_SHRINK, F_SEAL_GROW, F_SEAL_SEAL})
     EXPECT_NE(refusal_of(memory_file(size, some)).find("not sealed"), std::string::npos) << some;
   EXPECT_NE(refusal_of(memory_file(size, 0, 0)).find("not sealed"), std::string::npos);
-  // A file with a name in a tmpfs cannot be sealed.
+  // A file that has a name in a tmpfs cannot be sealed, so it must be refused.
   char name[] = "/dev/shm/usher-record-XXXXXX";
   if (const int named = mkstemp(name); named >= 0) {
     unlink(name);

@@ -27,7 +27,7 @@ def in_library():
     notes = run(["readelf", "--notes", "--wide", OPTIONS.library]).stdout
     found = {}
     for name, arguments in re.findall(r"Provider: usher\s+Name: (\w+)\s+Location: .*\s+Arguments: ?(.*)", notes):
-        # The arguments have the form -4@%eax, 8@16(%rsp), 8@%rdi; AArch64 has spaces within brackets.
+        # The regular expression counts arguments, which have the form -4@%eax, 8@16(%rsp), 8@%rdi. On AArch64 brackets contain spaces.
         found.setdefault(name, set()).add(len(re.findall(r"(?:^|\s)-?\d+f?@", arguments)))
     return found
 

@@ -22,7 +22,7 @@
 namespace {
 using namespace usher::record;
 
-/// Finds the record's mapping. Returns null if this program is not recorded.
+/// Finds the mapping of the record in this process. Returns null if this program is not recorded.
 void* find_record(std::uint64_t& size) {
   std::FILE* const maps = std::fopen("/proc/self/maps", "r");
   char line[512];

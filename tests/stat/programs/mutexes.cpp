@@ -414,7 +414,7 @@ pthread_cond_t turn_condition = PTHREAD_COND_INITIALIZER;
 tally often_figures("often_mutex"), inner_figures("inner_mutex"), again_figures("again"), many_figures("many"),
     passed_on_figures("passed_on_mutex");
 
-/// Two threads take turns and wait for each other.
+/// Called by two threads: each waits for its turn, then signals the other thread.
 void take_turns(int self, int rounds) {
   static int turn = 0;
   for (int i = 0; i < rounds; ++i) {

@@ -30,7 +30,7 @@ class tally {
   /// Counts a call that waited without acquiring the object.
   void waited(std::int64_t called, std::int64_t returned);
   void held(std::int64_t from, std::int64_t to);
-  /// Counts an acquisition, its hold and its release.
+  /// Counts an acquisition and its hold, from the times of the call, its return and the release.
   void round(std::int64_t called, std::int64_t returned, std::int64_t released) {
     took(called, returned);
     held(returned, released);

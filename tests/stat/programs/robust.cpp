@@ -137,7 +137,7 @@ void chain() {
   contend(3, 20, 1 * ms);
 }
 
-/// Forks `argument` short processes one after the other.
+/// Forks `argument` short-lived processes, one after the other.
 void processes() {
   for (int i = 0; i < argument; ++i) {
     const pid_t child = fork();
