@@ -1,10 +1,10 @@
-# The only reader of src/catalog/catalog.list in CMake (in Python: tools/catalog.py), and the generation of one source file a lock.
+# Reads src/catalog/catalog.list, and generates one source file for each lock. In Python tools/catalog.py reads the list.
 #
 #   usher_read_catalog(<names> <headers> <types> [<headings>])
-#       the columns of the list, as lists: foreach(name header type IN ZIP_LISTS names headers types), and the headings that
-#       they stand under
+#       sets the variables to the columns of the list: foreach(name header type IN ZIP_LISTS names headers types);
+#       <headings>: for each lock, the heading above it
 #   usher_catalog_sources(OUT <variable> LOCK_TEMPLATE <file> HEADER <header> NAMESPACE <ns> TABLE <type> [WITHOUT <type>...])
-#       a source file for each lock that is built, and one that lists them all
+#       generates a source file for each lock that is built, and one that lists all of them
 include_guard(GLOBAL)
 set(USHER_CATALOG_LIST ${PROJECT_SOURCE_DIR}/src/catalog/catalog.list CACHE INTERNAL "")
 set(USHER_FAMILIES_TEMPLATE ${PROJECT_SOURCE_DIR}/src/catalog/families.cpp.in CACHE INTERNAL "")

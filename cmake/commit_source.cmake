@@ -1,5 +1,5 @@
-# Results name the commit of the build. The name is in a source file of its own, so that a new commit compiles nothing large
-# again.
+# Results contain the name of the commit. The name has its own source file, so that a new commit recompiles only this
+# file.
 set(commit_source ${PROJECT_BINARY_DIR}/generated/commit.cpp)
 add_custom_target(usher_commit_source BYPRODUCTS ${commit_source}
   COMMAND ${CMAKE_COMMAND} -DTREE=${PROJECT_SOURCE_DIR} -DOUT=${commit_source} -P ${PROJECT_SOURCE_DIR}/cmake/commit.cmake)

@@ -1,5 +1,5 @@
-# The common part of the installation: the headers, the CMake package `usher` and usher.pc; README.md says how to use
-# them. The folders that build the rest install it.
+# Installs the headers, the CMake package `usher` and usher.pc; README.md describes their use. The libraries and
+# programs are installed by the folders that build them.
 include(CMakePackageConfigHelpers)
 install(DIRECTORY include/usher DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.hpp" PATTERN "*.h")
 install(TARGETS usher_headers EXPORT usher)
@@ -18,9 +18,9 @@ if(USHER_BUILD_LIBRARIES)
   install(FILES ${PROJECT_BINARY_DIR}/usher.pc ${PROJECT_BINARY_DIR}/usher-locks.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 endif()
 
-# The pages, as cmake/installed_pages.cmake makes them. (The manual page is installed with the command.) examples/ is a project of its
-# own, which finds the installed Usher. LICENSE and examples/ are installed by their real paths, because tools/deb.sh makes a tree of
-# links.
+# Installs the pages that cmake/installed_pages.cmake makes; the manual page is installed with the command. examples/ is
+# a project of its own, which finds the installed Usher. LICENSE and examples/ are installed by their real paths,
+# because tools/deb.sh makes a tree of symbolic links.
 set(pages ${PROJECT_BINARY_DIR}/pages)
 file(GLOB sources CONFIGURE_DEPENDS README.md CHANGELOG.md docs/*.md docs/schema/*)
 add_custom_command(OUTPUT ${pages}.made

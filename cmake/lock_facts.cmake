@@ -1,4 +1,4 @@
-# usher_lock_facts(<variable>): the source file that src/cli/commands/lock_facts.hpp describes.
+# usher_lock_facts(<variable>) generates the source file of the table that src/cli/commands/lock_facts.hpp declares.
 include_guard(GLOBAL)
 include(${CMAKE_CURRENT_LIST_DIR}/catalog.cmake)
 

@@ -1,5 +1,5 @@
-# The packages that components need, searched for only if the component is built. All missing ones are reported together,
-# a line each.
+# Finds the packages that components need. A package is searched for only if its component is built. All missing
+# packages are reported together, one a line.
 set(usher_missing)
 
 # usher_need(<component> <name> <Debian package> <whether it was found>)
@@ -11,7 +11,8 @@ function(usher_need component what package found)
   endif()
 endfunction()
 
-# Threads::Threads is visible in all folders of the project that contains Usher: usher::headers needs it there.
+# Makes Threads::Threads visible in all folders of the project that contains Usher, because usher::headers needs it
+# there.
 if(NOT TARGET Threads::Threads)
   set(THREADS_PREFER_PTHREAD_FLAG ON)
   find_package(Threads REQUIRED)

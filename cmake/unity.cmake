@@ -1,6 +1,6 @@
-# Several sources in one translation unit: otherwise most of the compiler's work is the headers and templates that all of them need. An
-# error still has its own file and line. USHER_UNITY=OFF suits repeated changes of one file. libusher.so and the locks, whose
-# instructions are counted, are not built so, because gcc decides about inlining by the translation unit.
+# Compiles several sources in one translation unit, because the headers and templates that all of them include are most
+# of the compiler's work. USHER_UNITY=OFF suits repeated changes of one file. libusher.so and the locks are compiled
+# separately: their instructions are counted, and gcc's decisions about inlining depend on the translation unit.
 option(USHER_UNITY "Several sources in one translation unit: less work for a build from nothing" ON)
 mark_as_advanced(USHER_UNITY)
 

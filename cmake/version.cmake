@@ -1,4 +1,5 @@
-# usher_version: the version in include/usher/version.h, for project(). Its text and its numbers must agree.
+# Sets usher_version to the version in include/usher/version.h, for project(). The text and the numbers in that file
+# must agree.
 set(version_header ${CMAKE_CURRENT_LIST_DIR}/../include/usher/version.h)
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${version_header})
 file(READ ${version_header} version_text)

@@ -48,7 +48,8 @@ class Results:
                 try:
                     entry = json.loads(line)
                 except ValueError:
-                    # This is the last line of an interrupted run; another broken line would show as missing runs.
+                    # An interrupted run leaves an incomplete last line. If another line is broken, the report shows that its run is
+                    # missing.
                     print(f"arena: {file}:{number} is not whole and left out", file=sys.stderr)
                     continue
                 if "machine" in entry:

@@ -155,7 +155,7 @@ def compare(point, lock, rounds, error, most_others=1.0):
     if not pairs:
         return result
     bases, others = zip(*pairs)
-    # A lock without one operation counts as a thousandth of the C library's.
+    # The rate of a lock that completed no operation is taken as 1/1000 of the C library's, since estimate() needs logarithms.
     rates = [(b["rate"] or 1e-9, o["rate"] or (b["rate"] or 1e-9) / 1000) for b, o in pairs]
     result.throughput = estimate([o / b for b, o in rates], error)
     result.ratio_of_minima = max(o for _, o in rates) / max(b for b, _ in rates)

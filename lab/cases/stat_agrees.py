@@ -31,12 +31,12 @@ RESULT = TREE / "lab/results/stat/agreement.json"
 PAGE = TREE / "lab/pages/stat.md"
 LIMIT = 180
 SAMPLES = 150
-# Frames of these lie between the program and the wait, so they are no place in the program.
+# Modules between the program's code and the wait. The place of a wait is the first frame outside of them.
 BETWEEN = re.compile(r"^(libc|libstdc\+\+|libpthread|ld-linux|libusher|vgpreload|\[vdso)")
-# The C++ library's functions in line.
+# Source files of inlined functions of the C++ library, which are not the place of a wait either.
 WRAPPERS = re.compile(r"(gthr-default|std_mutex|unique_lock|mutex|invoke)(\.h)?:")
-# A mutex of the C library waits by FUTEX_WAIT for a word that is 2, in its first four bytes. Condition variables, joins and
-# semaphores use FUTEX_WAIT_BITSET.
+# A thread that waits for a mutex of the C library calls FUTEX_WAIT on the mutex's first four bytes with the expected value 2. Condition
+# variables, joins and semaphores use FUTEX_WAIT_BITSET.
 CONTENDED = 2
 
 
@@ -103,7 +103,7 @@ class Tool:
         self.here, self.folder = place, folder
 
     def run(self, words, program):
-        # The program is called by its path, because some search for their files beside it.
+        # The program is called by its full path, because some programs search for their files beside themselves.
         first = shlex.split(program.command)[0]
         words = [self.here.find(word) if word == first else word for word in words]
         outcome = self.here.run(words, self.here.environment(), self.folder, LIMIT)
@@ -230,7 +230,8 @@ while samples < SAMPLES:
         thread.switch()
         value = lambda name: int(gdb.parse_and_eval("$" + name)) & 0xffffffffffffffff
         gdb.newest_frame().select()
-        # In the system call: futex(word, FUTEX_WAIT, 2). The kernel keeps its number, and rax says "to be restarted" or not yet.
+        # Skips threads that are not in futex(word, FUTEX_WAIT, 2). The number of the system call is in orig_rax, because rax may already
+        # have the code for a restart.
         if value("orig_rax") != 202 or value("rsi") & 0x7f != 0 or value("rdx") & 0xffffffff != CONTENDED:
             continue
         threads += 1
@@ -280,7 +281,7 @@ class Drd(Tool):
 
     def look(self, program):
         self.run(self.words(program), program)
-        # Errors of one stack are printed once, and counted at the end.
+        # drd prints the errors of one stack only once; their number follows at the end of its output.
         main = os.path.basename(shlex.split(program.command)[0])
         sums, count, acquired, frames = {}, 0, [], []
         for line in (self.folder / "drd.out").read_text(errors="replace").splitlines():

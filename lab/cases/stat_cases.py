@@ -25,7 +25,7 @@ from lab.run import rounds, runner, script
 from lab.run.case import MORE, TRIED, chosen
 from lab.run.runner import Failed
 
-# perl-lifo differs from perl only under our locks.
+# perl-lifo differs from perl only by a setting of Usher's condition variables, and these runs use the C library's.
 COSTED = [case for case in TRIED if case.name != "perl-lifo"]
 CASES = COSTED + MORE
 LIBRARY, RECORDED = ["run", "--lock", "pthread", "--"], ["stat", "-o", "/dev/null", "--"]
@@ -33,7 +33,7 @@ LIBRARY, RECORDED = ["run", "--lock", "pthread", "--"], ["stat", "-o", "/dev/nul
 
 # ---- one run ---------------------------------------------------------------------------------------------------------
 
-# Prints on stderr the CPU time of the program without the observer.
+# Runs a command, and then prints its CPU time on stderr.
 TIMED = ["sh", "-c", '"$@"; status=$?; echo "CPU time:" >&2; times >&2; exit $status', "sh"]
 
 

@@ -145,7 +145,7 @@ def misses(lock, seconds=10):
 
 
 SPINLOCK = "ttas-linux-spin"  # Fairlocks'
-# Our names of libslock's locks. In libslock callers keep the queue nodes.
+# libslock's names of locks, and ours. In libslock the caller provides the queue node, as in our `-node` forms.
 LIBSLOCK = {"TAS": "tas-spin", "TTAS": "ttas-spin", "TICKET": "ticket-spin", "MCS": "mcs-node-spin", "CLH": "clh-node-spin"}
 CR = {"MCS-S": "mcs-spin", "MCS-STP": "mcs", "MCSCR-S": "mcscr-spin", "MCSCR-STP": "mcscr"}
 FEW = ["ticket-spin", "twa-spin", "mcs-spin"]
@@ -173,7 +173,8 @@ RUNS = {
                             {"cs": 1, "ncs": 50, "shared": 1}),
 }
 
-# The effect of the rules of held_out.py's trials on the number for which x5-2's per_read was set.
+# x5-2's per_read was set by the number of threads at which MCS overtakes ticket. This run shows the effect of held_out.py's trials on that
+# number.
 OVERTAKES = Run("mutexbench", "x5-2", ["ticket-spin", "mcs-spin"], RUNS["x5-2"].threads, seeds=2)
 
 
@@ -190,8 +191,8 @@ def figure_4():
         ("CPUs", "cpus_used", 1, (32, 16.8, 32, 5.2)),
         ("misses in 10 s", None, 1, (11e6, 10e6, 152e3, 172e3)),
     ]
-    # As the machine's file says, `miss` was set so that MCSCR's threads fit into the cache. The number of threads that take turns
-    # determines the number of admissions between two of one thread.
+    # Numbers that depend on the fitted setting `miss`: it was set so that MCSCR's circulating threads fit into the cache. The number of
+    # circulating threads also determines the number of admissions between two admissions of one thread (MTTR).
     served = {("throughput, M/s", "MCSCR-S"): ("cache.miss",),
               ("LWSS, threads", "MCSCR-S"): ("cache.miss",), ("LWSS, threads", "MCSCR-STP"): ("cache.miss",),
               ("MTTR, threads", "MCSCR-S"): ("cache.miss",), ("MTTR, threads", "MCSCR-STP"): ("cache.miss",),

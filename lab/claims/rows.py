@@ -187,7 +187,8 @@ KEYMAP = [32, 64, 128]
 LEADERS = [1, 2, 4, 8, 32]
 POOL = [1, 8, 64, 512, 4096, 8192]
 
-# The treatment of stores that are not yet in the cache: the machine files name their form and its source.
+# When a store that misses the cache requests its line: in program order, or ahead of older stores. Each machine file names the form of its
+# machine and the source.
 STORES = Forms("forms of stores", [
     Form("in order", {"coherence.ownership_ahead": "no"}),
     Form("ahead until a hit", {"coherence.ownership_ahead": "until a hit"}),
@@ -208,11 +209,11 @@ def coherence_of(per_read, directory):
 
 
 OF_X5_2, OF_E7 = coherence_of(50, 280), coherence_of(55, 640)
-# The two lengths of a system call outside of the lock under which test-and-set finds it free 35.3 times in a hundred (F5):
-# `python3 -m lab.claims.simulated --fit-reflex` finds them, and must run again when the NUMA-Q's file changes.
+# Two lengths of a system call outside of the lock, in cycles, with which 35.3 % of the attempts of test-and-set find the lock free, as in
+# the paper (F5). `python3 -m lab.claims.simulated --fit-reflex` computes them. Run it again when the NUMA-Q's machine file changes.
 REFLEX = Forms("lengths of a system call", [Form("short calls", settings={"work": 20000}), Form("long calls", settings={"work": 88000})])
-# The spin budgets of waiters that then sleep. The paper's 20000 cycles are 5555 ns on the T5; a round trip of a context switch, which it
-# also names as the limit, is longer.
+# Spin budgets of waiters that spin and then sleep. The paper's budget is 20000 cycles, 5.555 µs on the T5. The paper also names a round
+# trip of a context switch as the limit, which is longer.
 BUDGETS = Forms("spin budgets", [Form(f"{us:g} µs", spin=round(us * 1000)) for us in (5.555, 10, 20, 40, 140)], jitters=(1,))
 
 ROWS = [

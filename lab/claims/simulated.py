@@ -141,7 +141,7 @@ class Runner:
             points = json.loads(out.read_text())["points"]
         found = {}
         for p in points:
-            # Swept settings are sweeps of their own; the jitter is identified by its place in the list.
+            # Finds the place of the run's jitter in the list. All other settings are equal within a sweep.
             place = min(range(len(jitters)), key=lambda i: abs(jitters[i] - p["jitter"]))
             found.setdefault((p["seed"], place), {})[(p["lock"], p["threads"])] = p
         self.done[tuple(words)] = found

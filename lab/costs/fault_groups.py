@@ -7,7 +7,7 @@ from lab.costs.summaries import Column, at, by_name, code, figure, listed, names
 GROUPS = ["signalled", "held", "deadlines", "broadcast"]
 FILE = "faults"
 TITLE = "Waits that were too long"
-# The locks of points that take long, unless locks are named.
+# The locks that are measured where a run takes long, unless the command line names locks.
 NOTABLE = ["loiter", "mcs", "mcscr", "ticket", "twa", "fairlock", "clh"]
 LIMIT = 60  # seconds, for runs that may not end
 
@@ -39,7 +39,7 @@ def measure(runner, where, rounds, program, arguments, limit, jobs=1, candidates
 
 # ---- signalled -------------------------------------------------------------------------------------------------------
 
-# hold in µs, kind of hold, seconds of a run, patience, rounds, candidates at once
+# Hold in µs, spinning or sleeping hold, seconds of a run, patience in seconds, rounds, candidates at once.
 SIGNALLED = [(10, "spin", 0.3, 1, 1, 1), (100, "spin", 0.3, 1, 1, 1), (1000, "sleep", 0.4, 2, 2, 4),
              (20000, "sleep", 1, 2, 2, 8), (200000, "sleep", 2, 3, 2, 14)]
 
@@ -261,7 +261,8 @@ def deadlines_tables(group):
 
 # ---- broadcast -------------------------------------------------------------------------------------------------------
 
-# hold in µs, kind of hold, broadcasts that are timed, and inspected, candidates at once
+# Hold in µs, spinning or sleeping hold, number of timed broadcasts, number of broadcasts whose waiters' states are read, candidates at
+# once.
 BROADCAST = [(10, "spin", 5, 2, 1), (1000, "sleep", 4, 2, 5), (1000, "spin", 2, 1, 1)]
 
 

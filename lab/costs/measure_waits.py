@@ -96,7 +96,7 @@ class Runner:
         points = [Point(c, where) for c in candidates]
         for number in range(rounds):
             first = number % len(points)
-            # After two failures further rounds fail, too, and each costs the whole time limit.
+            # A candidate that has failed twice is not run again: it would fail again, and each failure costs the whole time limit.
             due = [p for p in points[first:] + points[:first] if len(p.failures) < 2]
             with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
                 outcomes = pool.map(lambda p: self.once(p.candidate, program, arguments, limit, read, prefix), due)
@@ -126,8 +126,8 @@ def document(text):
     return found
 
 
-# Each group has a function that measures, {"points": [...]}, and one that makes the tables of a page from the first one's result.
-# "run" describes a round, if the rounds do not.
+# Each group has a function that measures and returns {"points": [...]}, and a function that makes a page's tables from that result. "run"
+# describes a run, unless the points do.
 
 def measured(points, **more):
     return {**more, "points": [p.as_json() for p in points]}

@@ -109,7 +109,7 @@ class Column:
         ordered = self.ordered(names)
         if not ordered:
             return "–"
-        # The lower of the two middle values.
+        # The lower of the two middle values. The list descends if `least` is set, otherwise it ascends.
         middle = ordered[len(ordered) // 2 if self.least else (len(ordered) - 1) // 2][1]
         _, worst, name = ordered[-1]
         return middle if self.brief or worst == middle else f"{middle}; {worst} {code(name)}"

@@ -1,6 +1,6 @@
-// MutexBench with two threads ("TWA", section 4.2: a critical section of some PRNG steps, a random number of them
-// outside), on a mutex at each possible place in a cache line. A mutex of 40 bytes spans two lines at four of the eight
-// places; all writes of a hand-over should go to one line.
+// MutexBench with two threads ("TWA", section 4.2: each thread executes some PRNG steps in the critical section and a
+// random number of steps outside), on a mutex at each 8-byte offset in a cache line. A mutex of 40 bytes spans two
+// lines at four of the eight offsets; all writes of a hand-over should go to one line.
 #include <pthread.h>
 
 #include <algorithm>
@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::size_t line = 64, step = 8;
 
-/// Has its own pair of lines on each side, so that no other data shares the lines of the mutex.
+/// A pair of unused lines lies on each side, so that no other data shares the lines of the mutex.
 struct alignas(2 * line) room {
   unsigned char before[2 * line];
   unsigned char bytes[2 * line];
@@ -31,7 +31,7 @@ std::uint32_t next(std::uint32_t x) {
   return x ^ x << 5;
 }
 
-/// The acquisitions of both threads in a millisecond.
+/// Returns the number of acquisitions by both threads per millisecond.
 double run(pthread_mutex_t& mutex, long inside, long outside, double seconds) {
   std::atomic<bool> go{false}, over{false};
   std::atomic<std::uint64_t> all{0};

@@ -45,8 +45,8 @@ void check(int error, const char* what) {
   if (error != 0) fail(std::string(what) + ": " + std::strerror(error));
 }
 
-/// Steps of a xorshift64. Each depends on the one before. The function is not inlined, so that all callers run the same
-/// code.
+/// Executes `count` steps of a xorshift64. Each step depends on the previous one. The function is not inlined, so that
+/// all callers run the same code.
 [[gnu::noinline]] std::uint64_t steps(std::uint64_t state, std::uint64_t count) {
   for (; count > 0; --count) {
     state ^= state << 13;
@@ -56,7 +56,7 @@ void check(int error, const char* what) {
   return state;
 }
 
-/// The cheapest clock. Its unit is derived from the duration of the run.
+/// Reads the cheapest clock. The length of a tick is computed from the duration of the run.
 inline std::uint64_t ticks() {
 #if defined(__x86_64__)
   return __builtin_ia32_rdtsc();
@@ -114,7 +114,7 @@ struct alignas(line_pair) record {
   std::atomic<std::uint64_t> longest{0};
 };
 
-/// Pages that have not been accessed before, for page faults in the critical section.
+/// Provides pages that have not been accessed before, so that a critical section causes page faults.
 class fresh_pages {
  public:
   explicit fresh_pages(bool wanted) {
@@ -161,11 +161,12 @@ void work(const plan& p, std::vector<cell>& cells, const std::atomic<int>& now, 
     ++d.sections;
     for (long i = 0; i < p.yields; ++i) sched_yield();
     if (p.pages > 0) pages.touch(p.pages);
-    // --sleep-us: the length of the hold is a parameter.
+    // Sleeps with the mutex held in every sleep_every-th section. --sleep-us sets the length of the sleep.
     if (p.sleep_every > 0 && done % static_cast<std::uint64_t>(p.sleep_every) == 0) nanosleep(&nap, nullptr);
     if (const int error = pthread_mutex_unlock(c.mutex); error != 0) check(error, "pthread_mutex_unlock");
     const std::uint64_t end = ticks();
-    // Another CPU's counter may be behind. The difference is then not a wait.
+    // The time-stamp counter of another CPU may be behind. If `end` is therefore before `asked`, the difference is not
+    // a wait.
     if (end - asked > longest && end > asked && now.load(std::memory_order_relaxed) != warming_up) {
       longest = end - asked;
       mine.longest.store(longest, std::memory_order_relaxed);
@@ -185,7 +186,7 @@ struct run_results {
 };
 
 run_results measure(const plan& p, const std::vector<record>& records, std::atomic<int>& now) {
-  // The warm-up and the measured time.
+  // Sleeps for the time of the warm-up, and then for the measured time.
   const auto pass = [](double seconds) { std::this_thread::sleep_for(std::chrono::duration<double>(seconds)); };
   pass(std::min(0.1, p.seconds / 5));
   run_results out;
@@ -263,7 +264,7 @@ int run_mutex(const plan& p) {
   std::_Exit(0);  // idle threads never end
 }
 
-/// Not inlined, and each function has its own loop, so that the loop contains only the two calls.
+/// Each function has its own loop and is not inlined, so that the loop contains only the two calls.
 [[gnu::noinline]] void lock_pairs(pthread_mutex_t& mutex, long count) {
   for (; count > 0; --count) {
     pthread_mutex_lock(&mutex);
@@ -321,8 +322,8 @@ int calibrate() {
   return 0;
 }
 
-/// Runs as a neighbour: threads that compute without a mutex. Each round writes a volatile object. Otherwise the
-/// compiler may assume that the loop ends and omit it.
+/// Runs threads that compute without a mutex, to load the machine as another program would. Each round writes a
+/// volatile object: otherwise the compiler may assume that the loop ends and omit it.
 [[noreturn]] void be_busy(long threads) {
   const auto compute = [] {
     for (volatile std::uint64_t state = 1;;) state = steps(state, 1000000);

@@ -70,10 +70,11 @@ void wait_once(stage& s, thread_state& me, long number) {
 
 /// Returns when all waiters sleep on the condition variable and all users wait for the mutex, with the mutex held.
 void gather(stage& s, traffic& users, const waiter_states& states, long number) {
-  // The users pause meanwhile. That time is not measured.
+  // The users of the mutex pause until all waiters wait. That time is not measured.
   s.armed.store(static_cast<int>(number));
   s.armed.notify_all();
-  // Both loops poll every 0.2 ms. The second ends after 0.2 s, since waiters may also poll.
+  // Both loops poll every 0.2 ms. The second loop ends after 0.2 s at the latest, because under some locks waiters poll
+  // and never sleep.
   for (bool all = false; !all; sleep_seconds(0.0002)) {
     s.mutex.lock();
     all = s.waiting == static_cast<long>(states.size());
@@ -88,7 +89,7 @@ struct results {
   long missing = 0;  // waiters of the last broadcast that had not returned in time
 };
 
-/// One broadcast, until all waiters have returned or the time limit is reached.
+/// Sends one broadcast, and returns when all waiters have returned or the time limit is reached.
 void broadcast(stage& s, const settings& set, traffic& users, const waiter_states& states, long number, results& out) {
   const bool looked_at = number > set.rounds;
   gather(s, users, states, number);
@@ -102,7 +103,7 @@ void broadcast(stage& s, const settings& set, traffic& users, const waiter_state
   s.begun.broadcast();
   s.mutex.unlock();
   long most = 0;
-  // Reading the states takes a CPU, and on a busy machine that makes a broadcast long.
+  // The time limit is longer if the waiters' states are read, because reading them uses a CPU and delays the waiters.
   const double enough = looked_at ? 5 * set.patience : set.patience;
   while (s.through.load() < set.waiters && seconds_since(epoch) < start + enough) {
     if (looked_at)

@@ -85,7 +85,7 @@ struct buffer_pool {
     if (with_semaphore) post(available);
   }
 
-  /// Ends the run. A thread that has not seen `stop` is already waiting and is woken here.
+  /// Ends the run. Threads that have not seen `stop` are waiting; this function wakes them.
   void finish(long threads) {
     stop.store(true, std::memory_order_relaxed);
     mutex.lock();
@@ -154,7 +154,7 @@ void report(document& out, const settings& set, const buffer_pool& pool, const r
   out["seconds"] = measured.elapsed;
   out["iterations"] = measured.total;
   out["iterations_per_second"] = static_cast<double>(measured.total) / measured.elapsed;
-  // A semaphore does not report whether a thread waited.
+  // With a semaphore the waits are not counted, because sem_wait() does not report whether it waited.
   if (!set.with_semaphore) out["waits_per_iteration"] = static_cast<double>(measured.waits) * each;
   out["window"] = set.window;
   out["distinct_threads"] = pool.order.distinct(static_cast<std::size_t>(set.window));

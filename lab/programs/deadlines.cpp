@@ -69,17 +69,18 @@ struct results {
   std::uint64_t used = 0;  // the users' operations
 };
 
-/// Lets the waiters begin with the mutex held, and returns when all have returned from the call.
+/// Starts the waits while the mutex is held, and returns when all waiters have returned from the call.
 void measure(checked_mutex& mutex, traffic& users, const settings& set, std::latch& begun, std::atomic<long>& through,
              results& out) {
-  // The threads already exist, so only the wait is counted, and one switch of each thread that begins it.
+  // The threads already exist, so the counts contain only the waits, and one switch of each thread at the start of its
+  // wait.
   const switches before = switches::of(RUSAGE_SELF);
   const double cpu_before = process_cpu_seconds();
   const std::uint64_t used_before = users.operations();
   const clock_type::time_point start = clock_type::now();
   begun.count_down();
   if (set.users > 0) {
-    // The waiters already wait when the traffic begins.
+    // Gives the waiters time to begin their waits before the users start.
     sleep_seconds(set.seconds / 20);
     users.flow();
     sleep_seconds(0.002);  // the users have joined the queue

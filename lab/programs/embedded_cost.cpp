@@ -20,7 +20,7 @@ namespace {
 
 using workloads::field;
 
-/// Keeps the compiler from optimising across pairs.
+/// Prevents the compiler from optimising across two pairs.
 inline void barrier() {
   asm volatile("" : : : "memory");
 }
@@ -50,7 +50,8 @@ struct candidate {
   double best = std::numeric_limits<double>::infinity();  // ns for a pair
 };
 
-/// Adds a lock's plain form, and its spinning form for the comparison with other libraries' spin locks.
+/// Adds a lock in its default way of waiting and, if it has one, in its spinning form, which is compared with other
+/// libraries' spin locks.
 template <template <class, class> class Lock>
 void add(std::vector<candidate>& all, const std::string& name) {
   using usher::waiting_kind;
@@ -92,7 +93,7 @@ group peers_of_ours() {
   };
 }
 
-/// Returns the share of the CPU time that other processes had.
+/// Measures all candidates. Returns the share of the CPU time that other processes used meanwhile.
 double measure(group& ours, group& peers, long rounds, long iterations) {
   // The C library's mutex omits atomics in a process that never had a second thread.
   std::thread([] {}).join();

@@ -69,7 +69,8 @@ void wait_once(stage& s, thread_state& me, long number) {
 void gather(stage& s, const waiter_states& states, long number) {
   s.armed.store(static_cast<int>(number));
   s.armed.notify_all();
-  // Both loops poll every 0.2 ms. The second ends after 0.2 s, since waiters may also poll.
+  // Both loops poll every 0.2 ms. The second loop ends after 0.2 s at the latest, because under some locks waiters poll
+  // and never sleep.
   for (;; sleep_seconds(0.0002)) {
     s.mutex.lock();
     const bool all = s.waiting == static_cast<long>(states.size());
@@ -102,7 +103,7 @@ void broadcast(stage& s, const settings& set, const waiter_states& states, long 
   s.mutex.unlock();
   if (set.after) s.begun.broadcast();
   while (looked_at && s.reported.load(std::memory_order_relaxed) < number * set.waiters) look();
-  // Does not use the mutex, which only the waiters may use now.
+  // Polls a counter, because only the waiters may use the mutex now.
   while (s.reported.load() < number * set.waiters) sleep_seconds(0.0001);
 
   s.mutex.lock();

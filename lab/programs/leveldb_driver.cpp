@@ -58,7 +58,7 @@ class store {
 
   long keys() const { return keys_; }
 
-  /// Called by one writer at a time.
+  /// Only one thread at a time may call this.
   void write(long number) {
     const std::uint32_t version = ++started_[static_cast<std::size_t>(number)];
     must(db_->Put({}, key_of(number), value_of(number, version)), "put");

@@ -24,7 +24,8 @@ int main(int argc, char** argv) {
       workloads::run_team(threads, limit, [&](long index, workloads::allowance& mine) {
         std::vector<void*> held;
         held.reserve(static_cast<std::size_t>(blocks));
-        // Blocks are counted singly, and the loop may stop after any block: under a slow lock a thousand take too long.
+        // Each block counts as an operation, and the loop may stop after any block: under a slow lock a thousand blocks
+        // take too long.
         bool more = true;
         while (more) {
           while (held.size() < static_cast<std::size_t>(blocks) && (more = mine.another())) {

@@ -1,4 +1,3 @@
-// Initialises a mutex of a kind that is named on the command line.
 #pragma once
 
 #include <pthread.h>
@@ -10,7 +9,8 @@
 
 namespace workloads {
 
-/// `mutex` has the value of PTHREAD_MUTEX_INITIALIZER, and keeps it if the kind is "normal".
+/// Initialises the mutex as the kind that the command line names. For "normal" it keeps the value
+/// PTHREAD_MUTEX_INITIALIZER, which the caller has set.
 inline void initialise(pthread_mutex_t& mutex, const std::string& kind) {
   if (kind == "normal") return;
   int type = PTHREAD_MUTEX_NORMAL;

@@ -1,5 +1,5 @@
-// Command lines and failures of the workload programs. The code is deliberately small: these programs run under an
-// instruction counter and a dozen times in a row, so their start must be short.
+// Command-line options and errors of the workload programs. The code is small, because these programs run under an
+// instruction counter and many times in a row: their start must be short.
 #pragma once
 
 #include <charconv>

@@ -49,7 +49,7 @@ struct alignas(line_pair) record {
   counter futile;  // counts returns from a wait after which the condition was still false
 };
 
-/// Waits until `room` holds. Returns false when the run is over.
+/// Waits until `room` returns true. Returns false when the run is over.
 template <class Room>
 bool wait_until(bounded_queue& q, checked_condition& condition, record& mine, Room room) {
   bool waited = false;
@@ -132,7 +132,7 @@ results measure(const std::vector<record>& producing, const std::vector<record>&
   return {first, last, seconds_since(start), switches::of(RUSAGE_SELF) - before};
 }
 
-/// A thread that has not seen `stop` is already waiting and is woken here.
+/// Threads that have not seen `stop` are waiting; the broadcasts wake them.
 void finish(bounded_queue& q) {
   q.stop.store(true, std::memory_order_relaxed);
   q.mutex.lock();
@@ -171,8 +171,8 @@ int main(int argc, char** argv) {
   static bounded_queue q;
   q.bound = static_cast<std::size_t>(set.bound);
   q.signal_after_unlock = set.after;
-  // The queue begins full, because under a slow lock filling it would be most of the measured time. Consumers that are
-  // faster than producers empty it before the measured time.
+  // The queue is full at the start: under a slow lock its filling would take most of the measured time. If the
+  // consumers are faster than the producers, they empty it before the measured time.
   while (q.messages.size() < q.bound) q.messages.push(static_cast<int>(q.produced++));
   std::vector<record> producing(static_cast<std::size_t>(set.producers)),
       consuming(static_cast<std::size_t>(set.consumers));

@@ -12,7 +12,7 @@
 
 namespace workloads {
 
-/// A place in a document. An assignment writes a value to it; a key selects a place within it.
+/// A reference to a value in a JSON document. An assignment writes the value; operator[] selects a member.
 class field {
  public:
   explicit field(nlohmann::json& place) : place_(place) {}
@@ -45,14 +45,14 @@ class field {
 /// The result of one run, with its provenance: command, date, machine, compiler, commit.
 class document {
  public:
-  /// `kind`: the key of the program's name.
+  /// `kind` is the key under which the program's name is written.
   document(int argc, char** argv, const char* kind = "benchmark");
   ~document();
   document(const document&) = delete;
   document& operator=(const document&) = delete;
 
   field operator[](const char* key);
-  /// Writes to the file. If its name is empty, writes only the document to standard output.
+  /// Writes the document to the file, or to standard output if the file's name is empty.
   void write(const std::string& file) const;
 
  private:

@@ -1,4 +1,3 @@
-// For programs that measure the cost of uncontended calls.
 #pragma once
 
 #include <pthread.h>
@@ -7,8 +6,8 @@
 
 namespace workloads {
 
-/// Starts and joins a thread. The C library omits atomics in a process that never had a second thread, but a program
-/// whose locks matter has had one.
+/// Starts and joins a thread. The C library omits atomics in a process that has never had a second thread, but a
+/// program in which the cost of locks matters has had one.
 inline void stop_being_alone() {
   pthread_t thread;
   const auto nothing = [](void*) -> void* { return nullptr; };

@@ -37,12 +37,13 @@ struct stage {
   // These are accessed under the mutex:
   bool told = false, over = false;
   clock_type::time_point called;
-  // Threads are started and counted without pthread objects.
+  // The starts and turns of the threads are signalled by atomics, not by pthread objects.
   alignas(line_pair) std::atomic<int> armed{0};     // the waiter waits, or holds the mutex and is about to wait
   alignas(line_pair) std::atomic<int> summoned{0};  // number of the turn
   alignas(line_pair) std::atomic<int> through{0};   // number of the turn
   alignas(line_pair) std::atomic<bool> stop{false}, no_more{false};
-  // For the main thread, which limits the waits: the awaited event and the time at which that wait began.
+  // Written by the signaller, read by the main thread, which limits the waits: the event that the signaller awaits, and
+  // since when.
   alignas(line_pair) std::atomic<int> open{nobody}, turn{0};
   std::atomic<double> open_since{0};
   std::atomic<int> relieved{0};  // the last turn that ended only because the users paused
@@ -64,7 +65,7 @@ void announce(std::atomic<int>& number, int value) {
   number.notify_all();
 }
 
-/// Runs the waiter. It keeps the mutex between two waits, so that its turns cost the other threads nothing.
+/// The body of the waiter. It keeps the mutex between two waits, so that its turns cost the other threads no time.
 void wait_for_signals(stage& s) {
   s.mutex.lock();
   announce(s.armed, 1);
@@ -97,7 +98,7 @@ void waits(stage& s, int who) {
   s.open.store(who);
 }
 
-/// Records that only a lower bound of this turn's time is known, because the users paused.
+/// Replaces the turn's time by a lower bound, the patience, because the users paused before the turn ended.
 void make_bound(samples& of, long& relieved, double patience) {
   of.values.back() = patience * 1e6;
   ++relieved;
@@ -142,7 +143,8 @@ void signal(stage& s, traffic& users, long most, double patience) {
   waits(s, nobody);
 }
 
-/// Returns when the signaller has ended. If a turn takes longer than the patience, a pause of the users ends it.
+/// Called by the main thread. Returns when the signaller has ended. If a turn takes longer than the patience, the users
+/// pause, so that the turn ends.
 void watch(stage& s, traffic& users_of, const std::atomic<bool>& done, const settings& set) {
   const clock_type::time_point start = clock_type::now();
   while (!done.load()) {
@@ -192,7 +194,7 @@ int main(int argc, char** argv) {
   waiter.join();
   coming.join();
   signalling.join();
-  // Turns that took longer than the patience are recorded with the patience.
+  // A turn that took longer than the patience is recorded as taking exactly the patience.
   out["patience_us"] = set.patience * 1e6;
   out["signalled_relieved"] = s.signals_relieved;
   out["newcomer_relieved"] = s.comings_relieved;

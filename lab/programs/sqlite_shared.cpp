@@ -91,14 +91,14 @@ struct settings {
   }
 };
 
-/// Creates a database with its accounts.
+/// Creates the database and its table of accounts.
 sqlite3* create(const std::string& file, long rows) {
   if (sqlite3_threadsafe() != 1) fail("this SQLite is not built for serialized use");
   if (file != ":memory:") std::remove(file.c_str());
   sqlite3* db = nullptr;
   const int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_FULLMUTEX;
   if (sqlite3_open_v2(file.c_str(), &db, flags, nullptr) != SQLITE_OK) fail("cannot open " + file);
-  // The disk must not be measured.
+  // Prevents waits for the disk, which must not be measured.
   execute(db, "PRAGMA journal_mode=MEMORY; PRAGMA synchronous=OFF;");
   execute(db,
           "CREATE TABLE account(id INTEGER PRIMARY KEY, balance INTEGER NOT NULL, version INTEGER NOT NULL);"

@@ -103,12 +103,12 @@ class starting_team {
  public:
   explicit starting_team(long threads) : ready_(threads + 1) {}
 
-  /// `body` prepares itself, calls ready.arrive_and_wait(), and then works.
+  /// Starts a thread that runs `body`. `body` prepares itself, calls ready.arrive_and_wait(), and then works.
   template <class Body>
   void add(Body body) {
     team_.emplace_back([this, body = std::move(body)]() mutable { body(ready_); });
   }
-  /// Called after the constructor's number of threads has been added.
+  /// Lets all threads begin their work. The caller must have added as many threads as the constructor's argument says.
   void start() { ready_.arrive_and_wait(); }
   void join() {
     for (std::thread& t : team_) t.join();
@@ -119,8 +119,9 @@ class starting_team {
   std::vector<std::thread> team_;
 };
 
-/// The admitted threads, in order. Written under the program's own mutex. The constructor touches the pages. Admissions
-/// beyond the capacity are not recorded, because the first millions are representative.
+/// Records the threads in the order of their admission. The program calls add() with its own mutex held. The
+/// constructor touches the pages. Admissions beyond the capacity are not recorded: the first millions are
+/// representative.
 class admissions {
  public:
   explicit admissions(std::size_t most) : threads_(most) {}
@@ -139,7 +140,7 @@ class admissions {
   std::size_t used_ = 0;
 };
 
-/// The value below which this fraction of the sorted values lies.
+/// Returns a quantile of the sorted values: `fraction` of them are below it.
 template <class Number>
 double part(const std::vector<Number>& sorted, double fraction) {
   if (sorted.empty()) return 0;

@@ -10,7 +10,7 @@
 
 namespace workloads {
 
-/// The limit of a team's work: `operations` in all, or, if that is 0, `seconds`.
+/// The limit of a team's work: the operations of all threads together or, if `operations` is 0, the time.
 struct budget {
   long operations = 0;
   double seconds = 2;
@@ -22,7 +22,7 @@ struct team_result {
   double rate() const { return seconds > 0 ? static_cast<double>(operations) / seconds : 0; }
 };
 
-/// Tells one worker whether to do another operation.
+/// Limits one worker: another() returns whether the worker is to do one more operation.
 class allowance {
  public:
   allowance(long operations, const std::atomic<bool>& stop) : left_(operations), stop_(stop) {}

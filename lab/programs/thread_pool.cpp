@@ -129,7 +129,7 @@ void dispatch(worker_pool& pool, const settings& set, results& out) {
     pool.submit(out.jobs[i]);
   }
   out.elapsed = seconds_since(start);
-  // Read before finish(), because the switches of workers that wait until the end belong to no job.
+  // Read before finish() wakes the idle workers, because those context switches belong to no job.
   out.switched = (switches::of(RUSAGE_SELF) - all_before) - (switches::of(RUSAGE_THREAD) - own_before);
   out.cpu_seconds = process_cpu_seconds() - cpu_before;
 }

@@ -39,7 +39,7 @@ class thread_state {
   int file_;
 };
 
-/// Counts the runnable threads among those that have not finished this round.
+/// Returns how many of the threads that have not finished this round are runnable.
 template <class States>
 long runnable(const States& states, long number) {
   return std::count_if(states.begin(), states.end(), [number](const auto& state) {

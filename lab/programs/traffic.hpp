@@ -7,7 +7,7 @@
 
 namespace workloads {
 
-/// A time in which a thread computes or sleeps, measured by the clock. Its length does not depend on the lock.
+/// A period in which a thread computes or sleeps. It ends by the clock, so its length does not depend on the lock.
 struct span {
   double microseconds = 0;
   bool asleep = false;
@@ -24,8 +24,8 @@ struct span {
   }
 };
 
-/// Evaluates --hold and --pause: returns whether the thread sleeps for that time. "auto" sleeps for times of 1 ms and
-/// more, so that spinning users do not take CPUs from the measured threads.
+/// Evaluates --hold and --pause: returns whether a thread sleeps, instead of computing, for that time. "auto" means
+/// sleep from 1 ms on, so that computing users do not take CPUs from the measured threads.
 inline bool is_asleep(const std::string& by, double microseconds) {
   if (by != "spin" && by != "sleep" && by != "auto") fail("'" + by + "' is not spin, sleep or auto", 2);
   return by == "sleep" || (by == "auto" && microseconds >= 1000);
@@ -48,8 +48,8 @@ class traffic {
     change(over);
     for (std::thread& t : team_) t.join();
   }
-  /// Locks the mutex and returns when every user waits for it and has had time to fall asleep. The users first pause:
-  /// under a lock that any running thread may take, the caller might otherwise never acquire it.
+  /// Locks the mutex and returns when all users wait for it and have had time to fall asleep. The users pause until the
+  /// caller has the mutex, because under a lock that allows barging the caller might otherwise never acquire it.
   void lock_before_all(checked_mutex& mutex) {
     change(paused);
     mutex.lock();
@@ -62,7 +62,7 @@ class traffic {
     }
     sleep_seconds(0.0002);  // the users fall asleep; under some locks they spin, so their state is not awaited
   }
-  /// Returns when one of the users has then acquired the mutex.
+  /// Called after lock_before_all() and an unlock. Returns when one of the users has acquired the mutex.
   void await_a_holder() {
     while (std::all_of(counts_.begin(), counts_.end(), [](const count& c) { return c.asks.load(); }))
       sleep_seconds(0.00002);  // until the next look
@@ -106,7 +106,8 @@ class traffic {
   std::vector<std::thread> team_;
 };
 
-/// Ends a program whose threads may wait for ever. Destructors must not run at the same time.
+/// Ends a program in which threads may wait for ever. No destructor runs, because these threads may still use the
+/// objects.
 [[noreturn]] inline void leave() {
   std::fflush(stdout);
   std::_Exit(0);

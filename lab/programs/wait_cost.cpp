@@ -84,7 +84,7 @@ double fastest(void (*loop)(objects&, long), objects& o, long iterations, long b
 
 // ---- with other threads -------------------------------------------------------------------------------------------
 
-/// One mutex, and a condition variable for each thread.
+/// Two threads take turns. They share a mutex, and each waits on its own condition variable.
 struct alignas(128) table_tennis {
   pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
   pthread_cond_t mine[2] = {PTHREAD_COND_INITIALIZER, PTHREAD_COND_INITIALIZER};

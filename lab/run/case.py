@@ -76,7 +76,7 @@ MARIADB = ("--no-defaults --user={user} --skip-networking --skip-grant-tables --
 PERL_THREADS = ("perl -Mthreads -Mthreads::shared -MTime::HiRes -e 1", "this perl has no threads", "perl")
 OLTP = "sysbench oltp_read_write --mysql-user=root --table-size=10000"
 
-# The programs that `usher try` runs.
+# The programs that `usher try` is run on.
 TRIED = [
     Case("sysbench-threads", "sysbench threads",
          "one lock, held while the thread gives its CPU away",
@@ -154,11 +154,12 @@ TRIED = [
          needs=[("redis-server", "redis-server"), ("redis-benchmark", "redis-tools"), ("redis-cli", "redis-tools")],
          ready="redis-cli -s redis.sock ping",
          until="redis-benchmark -s redis.sock --csv -t set -c {clients} -n {count}",
-         # Its threads spin: with more of them than CPUs, redis answers only some hundred requests a second.
+         # The number of requests falls with the number of threads: redis' threads spin, and if there are more of them than CPUs, redis
+         # answers only some hundred requests a second.
          count=lambda threads: max(250, 4 * threads + 16, 16000 // threads**2)),
 ]
 
-# Further programs that `usher stat` and the arena run.
+# Further programs, for `usher stat` and the arena.
 MORE = [
     Case("memcached", "memcached",
          "threads that share a table of items, under many small mutexes",

@@ -75,11 +75,11 @@ def sections():
     assert "Not explained." in on_the_page([bad])[2]
     row, judged, text = on_the_page([good], remark="A remark.")
     assert claims.is_plain(row, judged) and "figure 0" not in text and "X1: A remark." in text
-    # Ranges are shown only if they are judged otherwise, with digits that show on which side of the bound they are.
+    # A range is shown only if one of its ends is judged differently from the median. Its digits show on which side of the bound it lies.
     assert "| 0.5 [0.5–1] |" in on_the_page([[[1, 0.5, 0.5]]])[2]
     assert "| 0.5 |" in on_the_page([[[0.4, 0.5, 0.6]]])[2]
     assert "| 2 [0.9999–2] |" in on_the_page([[[0.9999, 2, 2]]])[2]
-    # Paragraphs are wrapped, and none of their lines begins with the sign of a quotation.
+    # Paragraphs are wrapped, and no line begins with ">", which Markdown takes for a quotation.
     text = on_the_page([bad], why="x " * 60 + "more than > 1 and " + "y " * 60 + "> 2")[2]
     assert max(len(line) for line in text.split("\n")) <= 150 and not [line for line in text.split("\n") if line.strip().startswith(">")]
 
@@ -104,7 +104,7 @@ def the_table():
 def bounds():
     assert [above(1)(v) for v in (0.999, 1, 1.001)] == [False, False, True]
     assert [below(1)(v) for v in (0.999, 1, 1.001)] == [True, False, False]
-    # A figure's text of the wanted value agrees with its test: > and < are strict.
+    # The bound in a figure's text, such as "> 2", agrees with the function that tests it: > and < exclude the bound, ≥ and ≤ include it.
     for row in ROWS:
         for figure in row.figures:
             found = re.search(r"([<>≤≥]) ([\d.]+)$", figure.wanted)
@@ -130,7 +130,7 @@ def what_has_not_settled(usher):
     assert points("mcs", 1) == 1.0 and points.settled
     assert points("mcs", 2) == 1.0 and not points.settled
 
-    # A run of one microsecond has fewer operations than threads.
+    # In a run of one microsecond some of the 72 threads complete no operation, so the run is counted as unsettled.
     row = Row("X1", "Made up", [Sweep("mutexbench", "x5-2", ["mcs-spin"], [1, 72], ms=0.001, seeds=2)],
               [Figure("one", lambda p: p("mcs-spin", 1)), Figure("many", lambda p: p("mcs-spin", 72))], forms=Forms(jitters=(1,)))
     form = claims.measure(usher, row)["forms"][0]
@@ -184,11 +184,11 @@ def commands():
     sweep = Sweep("mutexbench", "x5-2", ["mcs", "mcs-spin"], [2], placement="compact", pinned=True)
     words = claims.command_of(claims.in_form(sweep, Form("x", {"coherence.store_entries": "1"}, 20000, {"cs": 3})))
     assert " ".join(words).endswith("--set cs=3 --pinned --placement compact --spin 20000 --set-machine coherence.store_entries=1")
-    # Locks that only spin run once for all budgets.
+    # Locks that only spin have no spin budget, so one run serves all budgets.
     parts = [claims.parts_of(claims.in_form(sweep, f)) for f in BUDGETS.all]
     assert len({tuple(claims.command_of(p[0])) for p in parts}) == 1 and parts[0][0].locks == ["mcs-spin"]
     assert len({tuple(claims.command_of(p[1])) for p in parts}) == len(BUDGETS.all)
-    # A run without a length has the usual one.
+    # A sweep with ms=None has the command's default length.
     assert "--ms" not in claims.command_of(Sweep("mutexbench", "t5", ["mcs"], [160], ms=None))
     # A sweep's own settings take precedence over a form's.
     own = Sweep("mutexbench", "x5-2", ["mcs"], [2], machine_settings={"coherence.store_entries": "9"}, spin=1)

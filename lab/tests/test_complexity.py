@@ -10,7 +10,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from lab.costs import complexity  # noqa: E402
 
-# N-Path and cyclomatic complexity of one statement each, by the rules' own definition.
+# Statements with their N-Path and cyclomatic complexity, by the definitions of these measures.
 STATEMENTS = [
     ("", 1, 1),
     ("g();", 1, 1),
@@ -113,7 +113,7 @@ class Complexity(unittest.TestCase):
 
     def test_locks(self):
         spin, parking = complexity.measure(["ticket", "twa"], "spin"), complexity.measure(["ticket", "twa"], "stp")
-        # The lock has one look more than the listing's loop: before the slow path.
+        # The lock tests the word once more than the paper's listing, before it calls the slow path.
         self.assertEqual((spin["ticket", "lock"]["folded npath"], spin["ticket", "lock"]["folded cyclomatic"]), (3, 3))
         self.assertEqual((spin["ticket", "unlock"]["npath"], spin["ticket", "unlock"]["cyclomatic"]), (1, 1))
         for key, figures in spin.items():

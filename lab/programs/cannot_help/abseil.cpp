@@ -1,4 +1,4 @@
-// Abseil's mutex: a word of its own, its waiters sleep on futexes of their threads.
+// Uses Abseil's mutex. Its state is one word, and each waiter sleeps on a futex of its own thread.
 #include <absl/synchronization/mutex.h>
 
 #include <cstdio>

@@ -1,4 +1,4 @@
-// A C++20 semaphore with one credit, used as a lock: an atomic and a futex, no sem_t.
+// Uses a C++20 semaphore with one credit as a lock. It consists of an atomic and a futex, not of a sem_t.
 #include <cstdio>
 #include <cstdlib>
 #include <semaphore>

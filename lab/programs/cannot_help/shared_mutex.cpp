@@ -1,4 +1,4 @@
-// A read-write lock: std::shared_mutex is pthread_rwlock_t.
+// Uses std::shared_mutex, which is a pthread_rwlock_t.
 #include <cstdio>
 #include <cstdlib>
 #include <mutex>
