@@ -106,7 +106,7 @@ def main():
              "-DCMAKE_CXX_FLAGS_DEBUG=-O0", "-DCMAKE_C_FLAGS_DEBUG=-O0", "-DBUILD_TESTING=OFF",
              f"-DUSHER_LOCKS={name};loiter",  # the other locks take minutes and are not needed here
              f"-DCMAKE_C_COMPILER={options.cc}", f"-DCMAKE_CXX_COMPILER={options.cxx}"], 60, env=env)
-        # usher list shows the header of a lock without a section in docs/locks.md, and does not refer to a page that does not exist.
+        # If a lock has no section in docs/locks.md, `usher list` shows its header and does not refer to that page.
         facts = (build / "src" / "cli" / "lock_facts.cpp").read_text()
         for lock, header, has_section in ((name, Path(path).name, "false"), ("loiter", "loiter.hpp", "true")):
             if not re.search(rf'{{"{lock}", "[^"]*", "{header}", {has_section},', facts):

@@ -75,7 +75,8 @@ CASE_FOR(special_calls, struct special, special, specials) {
   CHECK_CODE(try_elsewhere(mutex), EBUSY);
   // The C library destroys a robust mutex even while the mutex is held.
   if (special->robust != ROBUST) CHECK_CODE(pthread_mutex_destroy(mutex), EBUSY);
-  // The C library's trylock reports EDEADLK to the owner of an error-checking mutex of these kinds, otherwise EBUSY.
+  // If the owner of an error-checking mutex of these kinds calls trylock, the C library returns EDEADLK for robust,
+  // priority-inheriting and priority-protected mutexes, and EBUSY for all others.
   const bool odd =
       special->type == PTHREAD_MUTEX_ERRORCHECK && (special->robust == ROBUST || special->protocol != NONE);
   CHECK_CODE(pthread_mutex_trylock(mutex), recursive(special) ? 0 : odd ? EDEADLK : EBUSY);
@@ -303,7 +304,7 @@ struct assortment {
 static void* lock_assortment_and_die(void* argument) {
   struct assortment* all = argument;
   for (int i = 0; i < 40; ++i) CHECK_OK(pthread_mutex_lock(&all->mutexes[i]));
-  // Some of the mutexes are unlocked, in another order.
+  // Eight of the 40 mutexes are unlocked, in another order than they were locked.
   for (int i = 0; i < 40; i += 5) CHECK_OK(pthread_mutex_unlock(&all->mutexes[(i * 7) % 40]));
   return NULL;
 }

@@ -1,5 +1,5 @@
-// Tests the cancellation of threads that wait for a condition or a semaphore: when it takes effect, the state in
-// clean-up handlers, and that no wake-up is lost with a cancelled thread.
+// Tests the cancellation of threads that wait for a condition or a semaphore: the moment at which it takes effect, the
+// state in clean-up handlers, and that no wake-up is lost with a cancelled thread.
 #include "kinds.h"
 #include "semaphore_calls.h"
 
@@ -13,7 +13,7 @@ struct scene {
   int waiting, thread_id, may_enter, handlers, woken, tokens, done;
 };
 
-// The waiting calls behind one signature. Those for a condition are made with the mutex held.
+// The calls that wait, behind one signature. The calls for a condition are made with the mutex held.
 struct waiting {
   const char* name;
   clockid_t clock;
@@ -89,7 +89,7 @@ static void inner_handler(void* argument) {
   struct scene* scene = argument;
   CHECK_NUMBER(scene->handlers, 0);
   if (!scene->wait->on_semaphore) {
-    // This thread holds the mutex again: no other thread can acquire it, and this thread may release it.
+    // The cancelled wait has acquired the mutex again: no other thread can acquire it, and this thread may release it.
     CHECK_CODE(elsewhere(thread_trylock, &scene->mutex), EBUSY);
     CHECK_OK(pthread_mutex_unlock(&scene->mutex));
   }
@@ -126,7 +126,7 @@ static void* wait_with_handlers(void* argument) {
   return NULL;
 }
 
-// A thread in the wait has released the mutex.
+// Returns when the thread waits: its wait on the condition has released the mutex.
 static void await_entered(struct scene* scene) {
   await_flag(&scene->waiting, 1);
   if (scene->wait->on_semaphore) return;
@@ -134,7 +134,7 @@ static void await_entered(struct scene* scene) {
   CHECK_OK(pthread_mutex_unlock(&scene->mutex));
 }
 
-// A cancelled wait has left no waiter behind: the next signal or post goes to another thread.
+// Checks that a cancelled wait has left no waiter in the queue: the next signal or post goes to another thread.
 static void check_left(struct scene* scene) {
   CHECK_NUMBER(scene->handlers, 2);
   CHECK_NUMBER(scene->woken, 0);
@@ -169,7 +169,8 @@ static void cancel_blocked(const struct waiting* wait, int type) {
     scene.type = type;
     pthread_t thread = start_thread(wait_with_handlers, &scene);
     await_entered(&scene);
-    // An asynchronous request must find the thread asleep: elsewhere the C library guarantees nothing either.
+    // An asynchronous cancellation request is made when the thread is asleep: at other moments the C library guarantees
+    // nothing either.
     if (type == PTHREAD_CANCEL_ASYNCHRONOUS) {
       while (!await_asleep(scene.thread_id)) {
       }
@@ -209,7 +210,7 @@ CASE_FOR(cancelled_before_it_waits, struct waiting, wait, waits) {
   }
 }
 
-// The request must also take effect in calls whose deadline has already passed.
+// A cancellation request must also take effect in a wait whose deadline has already passed.
 static void* wait_in_the_past(void* argument) {
   struct scene* scene = argument;
   const struct timespec past = {0, 0};
@@ -400,8 +401,8 @@ struct ticket_holder {
   int number;
 };
 
-// A woken thread stays until the request has been made. The request must not take effect any more, and the C library
-// may report a thread that is just ending as cancelled.
+// Keeps a woken thread in existence until the cancellation request has been made. At this point the request must not
+// take effect any more. If the thread ended at the same time, the C library might report it as cancelled.
 static void await_request(struct lottery* lottery) {
   while (!flag_get(&lottery->cancelled)) sched_yield();
 }
@@ -460,10 +461,12 @@ CASE_FOR(wake_survives_cancellation, struct waiting, wait, waits) {
     for (int i = 0; i < count; ++i) {
       holders[i] = (struct ticket_holder){&lottery, i};
       threads[i] = start_thread(draw, &holders[i]);
-      // The threads begin to wait in this order, so that the victim is first in the queue in some rounds only.
+      // The threads begin to wait in the order of their numbers, so that the victim is the first in the queue only in
+      // some rounds.
       CHECK(flag_comes(&lottery.waiting, i + 1));
     }
-    // In these rounds some of the waiters are asleep, and some may be on their way.
+    // In every second round the waiters get some time, so that some are asleep and others are still on their way to the
+    // wait.
     if (round % 2) usleep((useconds_t)(20 + round % 7 * 10));
     const unsigned pause = (unsigned)(round * 37 % 400 * (round % 4 == 3 ? 20 : 2));
     if (round / 7 % 2) {
@@ -624,8 +627,8 @@ CASE_FOR(destroyed_among_cancelled, struct doom, way, dooms) {
     if (way->broadcast) {
       CHECK_OK(pthread_cond_broadcast(doomed.condition));
     } else {
-      // One waiter may be cancelled, so these are perhaps more signals than waiters. It must not consume a signal of
-      // another.
+      // A signal is sent for each waiter although one waiter may be cancelled: the cancelled one must not consume a
+      // signal of another.
       for (int i = 0; i < count; ++i) CHECK_OK(pthread_cond_signal(doomed.condition));
       if (way->cancel_before) CHECK_OK(pthread_cond_broadcast(doomed.condition));
     }

@@ -159,7 +159,7 @@ bool await_asleep(pid_t thread_id) {
   return false;
 }
 
-// Allocates no memory: some cases count what the process allocates.
+// Counts the other threads that sleep. Allocates no memory, because some cases count the allocations of the process.
 static int sleepers(void) {
   const int folder = open("/proc/self/task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (folder < 0) return 0;
@@ -295,7 +295,7 @@ void check_child(const char* file, int line, pid_t child, int status) {
 static void run_case(const struct test_case* one) {
   one->body(one->argument);
   fflush(NULL);
-  // exit() is not called: threads that a case has left waiting must not decide its outcome.
+  // _exit() and not exit(): threads that a case has left waiting must not influence its result.
   _exit(0);
 }
 

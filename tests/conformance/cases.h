@@ -54,8 +54,8 @@ void add_case(const char* name, const char* variant, case_body body, const void*
   }                                                              \
   static void id(void)
 
-/// CASE_FOR(id, struct mutex_kind, kind, kinds) { … } defines a case for each entry of an array; an entry has
-/// a member `name`. CASE_WHERE: for those entries for which a condition on the parameter holds.
+/// CASE_FOR(id, struct mutex_kind, kind, kinds) { … } defines a case for each entry of the array `kinds`; `kind` points
+/// to the entry, which has a member `name`. CASE_WHERE defines cases only for entries for which the condition holds.
 #define CASE_FOR(id, type, parameter, table) CASE_WHERE(id, type, parameter, table, true)
 #define CASE_WHERE(id, type, parameter, table, condition)                                                     \
   static void id(const type* parameter);                                                                      \
@@ -68,7 +68,7 @@ void add_case(const char* name, const char* variant, case_body body, const void*
   }                                                                                                           \
   static void id(const type* parameter)
 
-/// Each of these ends the case, in whichever of its threads and processes it is called.
+/// Each of these functions ends the whole case, from any of its threads and processes.
 void fail_case(const char* file, int line, const char* format, ...) __attribute__((noreturn, format(printf, 3, 4)));
 void skip_case(const char* format, ...) __attribute__((noreturn, format(printf, 1, 2)));
 
@@ -116,12 +116,12 @@ void* in_new_thread(thread_body body, void* argument);
 /// moment: the start of a thread takes longer than hundreds of its rounds.
 void run_threads(int count, thread_body body, void* arguments, size_t size);
 
-/// Waits until that thread, or the process of that number, sleeps in the kernel. Returns false after some time without
-/// sleep, since a waiter may also spin.
+/// Waits until this thread, or the process with this number, sleeps in the kernel. Returns false if it does not sleep
+/// for some time, since a waiter may also spin.
 bool await_asleep(pid_t thread_id);
 
-/// Waits until that many threads of the process sleep in the kernel, without the calling thread. Returns false after
-/// 20 ms, since waiters may also spin. It is for processes whose other threads only wait.
+/// Waits until this number of threads of the process, without the caller, sleeps in the kernel. Returns false after 20
+/// ms, since waiters may also spin. It is for processes whose other threads only wait.
 bool await_sleepers(int count);
 
 // Flags between threads. C and C++ have different atomics; the compiler's builtins are the same in both.
@@ -138,9 +138,8 @@ static inline int flag_add(int* flag, int value) {
 /// Sleeps until the flag has at least that value.
 void await_flag(const int* flag, int at_least);
 
-/// Like await_flag, but for at most five seconds, with shorter polling intervals and at first without sleep. Returns
-/// false if the flag did not get the value. For cases that would hang if a wake-up is lost, and for loops of many short
-/// rounds.
+/// Like await_flag, but polls more often, at first without sleep. Returns false if the flag does not reach the value
+/// within five seconds. It is for cases that would hang if a wake-up is lost, and for loops of many short rounds.
 bool flag_comes(const int* flag, int at_least);
 
 // -- time --
@@ -152,19 +151,19 @@ void sleep_ms(long milliseconds);
 double seconds(void);  ///< monotonic
 /// Computes for a short time without a system call.
 void compute(unsigned steps);
-/// Spends some time with a lock held, so that other threads come to wait: computes, and yields the CPU in every eighth
+/// Takes some time, so that other threads find the lock held and wait: computes, and yields the CPU in every eighth
 /// step.
 void linger(long step);
 
 // -- memory and processes --
 
-/// Returns a zeroed page that is shared with every child made later; never returns null.
+/// Returns a zeroed page that is shared with all children created later. Never returns null.
 void* shared_page(void);
 
-/// Starts a child that runs `body` and then calls _exit(0). The child is killed when its parent dies or the limit is
-/// over.
+/// Starts a child that runs `body` and then calls _exit(0). The child is killed when its parent dies or the time limit
+/// is over.
 pid_t start_child(void (*body)(void*), void* argument);
-/// The first call in a child that was made in another way (except by vfork and exec).
+/// Must be the first call in a child that was not created by start_child (except after vfork or exec).
 void be_a_child(void);
 /// Fails the case unless the child exited with that status.
 #define CHECK_CHILD(pid, status) check_child(__FILE__, __LINE__, (pid), (status))

@@ -39,7 +39,7 @@ static clockid_t clock_of(const struct condition_kind* kind) {
   return kind->monotonic ? CLOCK_MONOTONIC : CLOCK_REALTIME;
 }
 
-// The waiting calls behind one signature. The clock of the condition itself is CLOCK_REALTIME here.
+// The calls that wait, behind one signature. The condition's own clock is CLOCK_REALTIME here.
 struct wait_call {
   const char* name;
   clockid_t clock;
@@ -71,7 +71,7 @@ static const struct wait_call timed_waits[] = {
     {"clockwait_monotonic", CLOCK_MONOTONIC, clockwait_monotonic},
 };
 
-// A gate with a counter is the usual use of a condition variable.
+// A gate that lets as many threads through as its counter `open` says: the usual use of a condition variable.
 struct gate {
   pthread_mutex_t mutex;
   pthread_cond_t condition;
@@ -96,7 +96,7 @@ static void unlock_gate(struct gate* gate) {
   CHECK_OK(pthread_mutex_unlock(&gate->mutex));
 }
 
-// Each thread that goes through takes one opening and waits until there is one.
+// Waits until `open` is not zero, and decrements it.
 static void* go_through(void* argument) {
   struct gate* gate = argument;
   lock_gate(gate);
@@ -133,7 +133,8 @@ CASE_FOR(signal_without_waiter, struct condition_kind, kind, condition_kinds) {
     CHECK_OK(pthread_cond_signal(&condition));
     CHECK_OK(pthread_cond_broadcast(&condition));
   }
-  // No signal is remembered. A spurious wake-up is allowed, an endless series of them is not.
+  // Signals without a waiter are not remembered: the wait times out. A spurious wake-up is allowed, an endless series
+  // of them is not.
   CHECK_OK(pthread_mutex_lock(&mutex));
   const struct timespec deadline = later(now(clock_of(kind)), 10);
   int code = 0;
@@ -218,7 +219,7 @@ CASE(signalled_without_the_mutex) {
   }
 }
 
-// Whichever call waited, the caller holds the mutex when it returns.
+// Checks that the caller holds the mutex when a wait returns, for each of the calls.
 static void* wait_and_keep(void* argument) {
   struct gate* gate = argument;
   lock_gate(gate);
@@ -250,7 +251,7 @@ CASE_FOR(returns_with_the_mutex, struct wait_call, wait, wait_calls) {
 }
 
 CASE_FOR(needs_the_mutex, struct wait_call, wait, wait_calls) {
-  // The kinds of mutex that know their owner refuse to release a mutex that the caller does not hold.
+  // A wait without the mutex fails with EPERM if the mutex is of a kind that checks its owner.
   for (int i = 0; i < 11; ++i) {
     if (!all_kinds[i].checks) continue;
     note("mutex %s", all_kinds[i].name);
@@ -263,7 +264,7 @@ CASE_FOR(needs_the_mutex, struct wait_call, wait, wait_calls) {
     CHECK_CODE(wait->call(&gate.condition, &gate.mutex, &deadline), EPERM);
     CHECK_CODE(pthread_mutex_trylock(&gate.mutex), EBUSY);
     let_go(&holder);
-    // The failed waits have left no waiter behind: a signal goes to a real waiter.
+    // The failed waits have left no waiter in the queue: the signal goes to a real waiter.
     gate.wait = wait;
     pthread_t thread = start_thread(go_through, &gate);
     await_waiting(&gate, 1);
@@ -376,7 +377,7 @@ CASE(signal_is_not_for_latecomers) {
 
 // -- deadlines --
 
-// A wait whose deadline has passed still releases the mutex.
+// The body of a second thread: it acquires the mutex only if a wait whose deadline has passed still releases it.
 static void* lock_once(void* argument) {
   struct gate* gate = argument;
   flag_set(&gate->thread_id, (int)gettid());
@@ -433,7 +434,7 @@ CASE(times_out_on_its_own_clock) {
   struct gate gate;
   make_gate(&gate, &all_kinds[0], &condition_kinds[3]);
   lock_gate(&gate);
-  // This time is far in the past for the real-time clock, and in the future for the monotonic clock.
+  // On the real-time clock this deadline is far in the past; on the monotonic clock it is in the future.
   const struct timespec deadline = later(now(CLOCK_MONOTONIC), 20);
   int code = 0;
   while (code == 0) code = pthread_cond_timedwait(&gate.condition, &gate.mutex, &deadline);
@@ -499,8 +500,8 @@ CASE_FOR(reacquires_after_the_deadline, struct wait_call, wait, timed_waits) {
     pthread_t thread = start_thread(time_out_late, &gate);
     await_flag(&gate.waiting, 1);
     lock_gate(&gate);
-    // On a busy machine this point may be reached too late: then the wait has already ended, and the test checks
-    // nothing.
+    // On a busy machine the deadline may have passed before this point. Then the wait has already ended, and this round
+    // tests nothing.
     gate.in_time = before(now(wait->clock), gate.deadline);
     sleep_ms(30);  // the deadline, after 10 ms, passes while the mutex is held
     gate.open = 1;
@@ -561,7 +562,8 @@ CASE(broadcast_to_fifty) {
   for (int i = 0; i < 50; ++i) join_thread(threads[i]);
 }
 
-// -- guarantees of Usher alone: FIFO, no futile wake-up, no wake-up that only queues for the mutex --
+// -- guarantees that only Usher gives: FIFO, no futile wake-up, no wake-up of a thread that then only queues for the
+// mutex --
 
 struct line_up {
   pthread_mutex_t mutex;
@@ -580,7 +582,7 @@ static void* stand_in_line(void* argument) {
   CHECK_OK(pthread_mutex_lock(&line->mutex));
   flag_add(&line->waiting, 1);
   const struct timespec deadline = later(now(line->wait->clock), 60000);
-  // The wait is not in a loop: a thread that returns was selected.
+  // The wait is not in a loop, so a thread that returns has been selected by a signal.
   CHECK_OK(line->wait->call(&line->condition, &line->mutex, &deadline));
   line->order[line->out] = me->number;
   flag_add(&line->out, 1);
@@ -665,7 +667,7 @@ CASE_FOR(broadcast_is_no_stampede, struct mutex_kind, kind, main_kinds) {
     if (line.switches < least) least = line.switches;
     CHECK_OK(pthread_cond_destroy(&line.condition));
   }
-  // Other programs on the machine add context switches, but not in every round: the best round counts.
+  // Load on the machine adds context switches in some rounds, so only the best round is judged.
   note("%d context switches for 64 waiters", least);
   CHECK(least <= 3 * 64);
 }
@@ -848,12 +850,12 @@ CASE(signal_at_the_deadline) {
     struct near_miss scene = {.timed_code = -1};
     make_mutex(&scene.mutex, &all_kinds[0]);
     make_condition(&scene.condition, &condition_kinds[0]);
-    // Either waiter may be first in the queue.
+    // The timed waiter and the other one take turns at being the first in the queue.
     pthread_t first = start_thread(round % 2 ? near_miss_timed : near_miss_patient, &scene);
     await_flag(&scene.waiting, 1);
     pthread_t second = start_thread(round % 2 ? near_miss_patient : near_miss_timed, &scene);
     await_flag(&scene.waiting, 2);
-    // From 0.4 ms before the deadline to 0.3 ms after it.
+    // The signal is sent at a time between 0.4 ms before the deadline and 0.3 ms after it.
     usleep((useconds_t)(600 + round % 50 * 14));
     CHECK_OK(pthread_mutex_lock(&scene.mutex));  // both have released the mutex in their waits
     CHECK_OK(pthread_cond_signal(&scene.condition));
@@ -896,7 +898,7 @@ CASE_FOR(timed_out_in_the_middle_of_the_queue, struct wait_call, wait, timed_wai
       threads[i] = start_thread(give_up_or_stay, &numbers[i]);
     }
     await_flag(&line.waiting, 10);
-    // In half of the rounds the signals are sent while waiters give up.
+    // In half of the rounds all timed waiters have given up before the signals; in the others they give up meanwhile.
     if (round % 2) CHECK(flag_comes(&line.order[0], 5));
     for (int i = 0; i < 5; ++i) {
       CHECK_OK(pthread_mutex_lock(&line.mutex));
@@ -905,7 +907,8 @@ CASE_FOR(timed_out_in_the_middle_of_the_queue, struct wait_call, wait, timed_wai
       CHECK_OK(pthread_mutex_unlock(&line.mutex));
     }
     CHECK(flag_comes(&line.out, 5));
-    // A waiter that was to time out may have got a token. Then another waiter still needs one.
+    // A timed waiter may have taken a token before its deadline. Then a waiter without a deadline is left, and needs
+    // another token.
     CHECK_OK(pthread_mutex_lock(&line.mutex));
     line.tokens += 5;
     CHECK_OK(pthread_cond_broadcast(&line.condition));
@@ -934,7 +937,7 @@ static void* wait_until_over(void* argument) {
   return NULL;
 }
 
-// The broadcast is sent when the waiters give up, and the condition is destroyed immediately afterwards.
+// The broadcast is sent at about the deadline of the waiters, and the condition is destroyed immediately afterwards.
 CASE(broadcast_at_the_deadline) {
   for (int round = 0; round < 60; ++round) {
     pthread_cond_t* condition = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -946,7 +949,7 @@ CASE(broadcast_at_the_deadline) {
     pthread_t threads[4];
     for (int i = 0; i < 4; ++i) threads[i] = start_thread(wait_until_over, &over);
     await_flag(&over.waiting, 4);
-    // From 0.5 ms before the deadlines to 0.1 ms after them.
+    // The broadcast is sent at a time between 0.5 ms before the deadlines and 0.1 ms after them.
     usleep((useconds_t)(500 + round % 30 * 20));
     lock_gate(&gate);
     gate.open = 1;
@@ -1050,7 +1053,7 @@ static void* keep_timing_out(void* argument) {
     const struct timespec deadline = later(now(CLOCK_REALTIME), 1);
     const int code = pthread_cond_timedwait(&gate->condition, &gate->mutex, &deadline);
     if (code != 0) CHECK_CODE(code, ETIMEDOUT);
-    // This thread takes no token: it passes the signal on.
+    // This thread takes no token: if it has consumed a signal, it sends another one.
     if (code == 0 && gate->open > 0) CHECK_OK(pthread_cond_signal(&gate->condition));
   }
   unlock_gate(gate);
@@ -1094,7 +1097,7 @@ static void* wait_on_doomed(void* argument) {
   ++doomed->waiting;
   const struct timespec deadline = later(now(CLOCK_REALTIME), 60000);
   int code = 0;
-  // When the gate has opened, the condition is destroyed: the gate is tested before each wait.
+  // `open` is tested before each wait, because the condition is destroyed once the gate has opened.
   while (!doomed->open && code == 0) {
     code = doomed->waiting % 2 ? pthread_cond_wait(doomed->condition, doomed->mutex)
                                : pthread_cond_timedwait(doomed->condition, doomed->mutex, &deadline);
@@ -1436,7 +1439,7 @@ CASE_FOR(wait_is_never_interrupted, struct wait_call, wait, wait_calls) {
   if (wait->call == wait_untimed) CHECK_OK(pthread_cond_signal(&gate.condition));
   unlock_gate(&gate);
   join_thread(thread);
-  // A waiter that timed out may have ended before the first signal.
+  // A waiter with a deadline may have returned before the signal handler ran.
   if (wait->call == wait_untimed) CHECK(flag_get(&handled) > 0);
 }
 
@@ -1589,7 +1592,7 @@ static void* inherit_somehow(void* argument) {
   CHECK_OK(pthread_mutex_lock(&bequest->mutex));
   flag_set(&bequest->waiting, 1);
   bequest->code = wait->call(&bequest->condition, &bequest->mutex, &deadline);
-  // The waiter nevertheless owns the mutex, and may repair and use it.
+  // After EOWNERDEAD the waiter owns the mutex, and may make it consistent and use it.
   if (bequest->code == EOWNERDEAD) {
     CHECK_CODE(elsewhere(thread_trylock, &bequest->mutex), EBUSY);
     CHECK_OK(pthread_mutex_consistent(&bequest->mutex));
@@ -1782,7 +1785,8 @@ static void mutex_is_in_use(struct gate* gate) {
   CHECK_OK(pthread_mutex_destroy(&gate->mutex));
 }
 
-// POSIX leaves this undefined, but the C library defines it: no thread holds the mutex, and a thread waits with it.
+// The mutex of a waiting thread is destroyed while no thread holds it. POSIX leaves this undefined, but the C library
+// defines it.
 CASE_FOR(mutex_destroyed_while_a_thread_waits, struct mutex_kind, kind, all_kinds) {
   struct gate gate;
   make_gate(&gate, kind, &condition_kinds[0]);

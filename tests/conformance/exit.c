@@ -1,5 +1,5 @@
-// Tests the end of a process and of its threads. Other threads still wait or work then, and the code that runs last
-// (handlers, destructors, the destructors of thread-specific data) locks, waits and posts.
+// Tests the end of a process and of its threads while other threads still wait or work. The code that runs last
+// (handlers, destructors, destructors of thread-specific data) locks, waits and posts.
 #include "kinds.h"
 #include "semaphore_calls.h"
 
@@ -82,7 +82,7 @@ static void start_detached(thread_body body, void* argument) {
 
 // -- the code that runs last --
 
-// Uses the same objects as the other threads, at the same time.
+// Called by the code that runs last: uses the same objects as the other threads, at the same time.
 static void use_the_world(void) {
   for (int i = 0; i < 40; ++i) {
     CHECK_OK(pthread_mutex_lock(&world.mutex));
@@ -160,7 +160,7 @@ CASE_FOR(ends_among_both, struct end, end, ends) {
   for (int round = 0; round < 4; ++round) end_world(end, &main_kinds[round % 4], 7, 2, round % 2 == 0);
 }
 
-// -- exit by another thread than the first, which waits meanwhile --
+// -- exit is called by another thread while the first thread waits --
 
 static void* exit_from_here(void* argument) {
   (void)argument;
@@ -190,7 +190,7 @@ CASE(ended_while_the_first_thread_waits) {
   }
 }
 
-// Exit handlers that end the threads in an orderly way: they set a flag and join the threads.
+// An exit handler that ends threads in an orderly way: it sets a flag and joins them.
 static pthread_t to_be_joined[6];
 static void stop_and_join(void) {
   CHECK_OK(pthread_mutex_lock(&world.mutex));
@@ -250,7 +250,7 @@ static void* work_without_main(void* argument) {
     CHECK_SUCCESS(sem_post(&world.semaphore));
   }
   flag_add(&world.stop, 1);
-  // The last thread sees the results of the others and of the first thread.
+  // The thread that has joined the first thread checks that all threads have done their work.
   if (main_thread) {
     CHECK(flag_comes(&world.stop, 4));
     CHECK_SUCCESS(sem_wait(&world.empty));
@@ -315,8 +315,8 @@ static void destroy_data(void* data) {
   CHECK_SUCCESS(sem_wait(&world.semaphore));
   linger(world.count);
   CHECK_SUCCESS(sem_post(&world.semaphore));
-  // Two threads meet here and wait for each other, one on the condition and the other on the semaphore. In the further
-  // rounds of destructors a thread might have no other to meet.
+  // In the first round of destructors two threads wait for each other, one on the condition and the other on the
+  // semaphore. In later rounds a thread might find no partner.
   CHECK_OK(pthread_mutex_lock(&world.mutex));
   if (*rounds != 3) {
     CHECK_OK(pthread_mutex_unlock(&world.mutex));
@@ -411,7 +411,8 @@ CASE(data_destructors_of_cancelled) {
   }
 }
 
-// Threads end while they hold a mutex or a unit of a semaphore: other threads get it when it is released.
+// The thread ends while it holds a mutex and a unit of a semaphore. Other threads get them when another thread releases
+// them.
 static void* die_holding(void* argument) {
   CHECK_OK(pthread_mutex_lock(&world.mutex));
   CHECK_SUCCESS(sem_wait(&world.semaphore));
@@ -433,7 +434,7 @@ CASE(threads_end_while_they_hold) {
     CHECK_ERROR(sem_timedwait(&world.semaphore, &soon), ETIMEDOUT);
     pthread_t waiter = start_thread(thread_lock_unlock, &world.mutex);
     await_sleepers(1);
-    // This is undefined for the mutex, but programs do it.
+    // The unlock by a thread that is not the owner is undefined, but programs do it.
     CHECK_OK(pthread_mutex_unlock(&world.mutex));
     CHECK_SUCCESS(sem_post(&world.semaphore));
     CHECK_OK((int)(intptr_t)join_thread(waiter));

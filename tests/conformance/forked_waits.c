@@ -9,7 +9,7 @@
 extern char** environ;
 extern pid_t _Fork(void) __attribute__((weak));
 
-// A fork without the C library's handlers, unlike fork().
+// Forks without the handlers that the C library runs in fork().
 static pid_t raw_clone(void) {
   return (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
 }
@@ -36,9 +36,10 @@ static void* go_through(void* argument) {
   return NULL;
 }
 
-// Uses the semaphore in one thread first, then with new threads and one post for each of them.
+// Uses the semaphore in this thread first, then with new threads, one post for each of them.
 static void use_semaphore(struct place* place, bool threads) {
-  // Whichever of these calls is the first, it must notice that this is another process.
+  // The first call is sem_post in every second use, otherwise sem_getvalue: either must notice that it runs in another
+  // process.
   static int uses;
   if (uses++ % 2 == 0)
     for (int i = 0; i < 2; ++i) CHECK_SUCCESS(sem_post(&place->semaphore));
@@ -140,7 +141,7 @@ CASE_FOR(semaphore_with_ghosts, struct fork_way, way, fork_ways) {
   }
 }
 
-// The fork happens at any point of the other threads' calls.
+// Waits and posts in a loop, so that the fork happens at any point of these calls.
 static void* wait_and_post(void* argument) {
   struct place* place = argument;
   for (int i = 0; !flag_get(&place->stop); ++i) {
@@ -161,7 +162,7 @@ CASE_FOR(semaphore_under_load, struct fork_way, way, fork_ways) {
     const pid_t child = way->fork();
     if (child == 0) {
       be_a_child();
-      // Units that threads of the parent held at the fork are not available in the child.
+      // The child lacks the units that threads of the parent held at the fork.
       const int value = value_of(&place.semaphore);
       CHECK(value >= 0 && value <= 2);
       use_semaphore(&place, way->threads);
@@ -273,7 +274,7 @@ static void use_shop(struct shop* shop, bool threads, bool by_signals) {
 // In a child the C library's pthread_cond_destroy waits for waiters that exist only in the parent; a program can only
 // initialise the condition again. Under Usher it can be used as it is.
 static void condition_generations(struct shop* shop, const struct fork_way* way, int generations, bool ours) {
-  // The mutex is held, so that no thread of the parent is in its critical section.
+  // The caller forks with the mutex held, so that no other thread is in its critical section at the fork.
   CHECK_OK(pthread_mutex_lock(&shop->mutex));
   const pid_t child = way->fork();
   CHECK(child >= 0);
@@ -314,7 +315,8 @@ static void condition_generations(struct shop* shop, const struct fork_way* way,
 static void fork_condition(const struct fork_way* way, bool ours) {
   static struct shop shop;
   for (int round = 0; round < 6; ++round) {
-    // The kinds of mutex that know their owner would refuse the unlock by the child's thread.
+    // These kinds do not check their owner: the others would refuse an unlock by the child's thread, which has another
+    // number.
     make_shop(&shop, &careless_kinds[round]);
     const int count = 1 + round % 4;
     pthread_t threads[4];
@@ -451,7 +453,7 @@ CASE(forked_while_the_first_thread_waits) {
   }
 }
 
-// A handler forks in the middle of a wait: the child is in the same wait.
+// A signal handler forks while its thread waits for a semaphore: parent and child continue the same wait.
 static sem_t handlers_semaphore;
 static pid_t forked_child;
 static int fork_handled;
@@ -482,7 +484,7 @@ static void* wait_with_forking_handler(void* argument) {
   int result;
   errno = 0;
   while ((result = wait_long(scene->wait, &handlers_semaphore)) != 0) CHECK_CODE(errno, EINTR);
-  // The wait ended by the handler's post in the child, and by another thread's post in the parent.
+  // The post that ended the wait was made by the handler in the child, and by another thread in the parent.
   CHECK_NUMBER(value_of(&handlers_semaphore), 0);
   if (flag_get(&fork_handled) == 2) {
     struct place place;
@@ -525,7 +527,8 @@ static void fork_in_wait(const struct semaphore_wait* wait, int flags) {
 CASE_FOR(handler_forks_in_semaphore_wait, struct semaphore_wait, wait, semaphore_waits) {
   fork_in_wait(wait, 0);
 }
-// With SA_RESTART the kernel continues the sleep, and no thread of the child learns of the fork.
+// With SA_RESTART the kernel continues the interrupted wait, so the waiting thread of the child is not told of the
+// fork.
 CASE_FOR(restarting_handler_forks_in_semaphore_wait, struct semaphore_wait, wait, semaphore_waits) {
   fork_in_wait(wait, SA_RESTART);
 }

@@ -1,5 +1,5 @@
-// The kinds of mutex that a program can make without the C library's special services. Other locks may replace these
-// kinds.
+// The kinds of mutex that a program can make without special services of the C library. A preloaded library may replace
+// their locks.
 #ifndef USHER_TESTS_KINDS_H
 #define USHER_TESTS_KINDS_H
 
@@ -19,7 +19,7 @@ extern const struct mutex_kind all_kinds[11];      ///< every way to make a mute
 extern const struct mutex_kind main_kinds[4];      ///< normal, recursive, errorcheck, adaptive: for slow cases
 extern const struct mutex_kind careless_kinds[7];  ///< those that do not check the owner
 
-/// Makes a mutex of that kind in memory with arbitrary content.
+/// Initialises a mutex of this kind; the memory may have any content.
 void make_mutex(pthread_mutex_t* mutex, const struct mutex_kind* kind);
 
 // The three calls that time out, behind one signature.
@@ -42,7 +42,7 @@ void* thread_trylock(void* mutex);
 void* thread_unlock(void* mutex);
 void* thread_lock_unlock(void* mutex);
 
-/// The result of the call when a new thread makes it.
+/// Returns the result of the call in a new thread.
 int elsewhere(thread_body body, pthread_mutex_t* mutex);
 /// Returns 0 if the mutex was free, and leaves it free. Another thread makes the attempt, so that the answer is right
 /// for every kind.

@@ -15,7 +15,8 @@ static void open_scene(struct scene* s) {
   pthread_cond_init(&s->condition, NULL);
 }
 
-/// Some libraries know a thread only after it has used a mutex that records its owner.
+/// Some libraries identify a thread only after it has locked a mutex that records its owner, and only then requeue
+/// waiters to a mutex that the thread holds.
 static void become_known(void) {
   pthread_mutex_t mutex = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
   CHECK_OK(pthread_mutex_lock(&mutex));
@@ -53,7 +54,8 @@ static void* signal_after_a_timed_lock(void* argument) {
   return NULL;
 }
 
-// The signalling thread has acquired the mutex by a timed call, and other threads queue for the mutex when it unlocks.
+// The signalling thread has acquired the mutex by a timed call. When it unlocks, other threads are queued for the
+// mutex.
 CASE(signal_by_a_thread_with_a_deadline) {
   for (int round = 0; round < 4; ++round) {
     struct scene s;
@@ -85,7 +87,7 @@ static void* hold_again_and_again(void* argument) {
   return NULL;
 }
 
-// Other threads use the mutex all the time. Signalled threads acquire it nevertheless.
+// Signalled threads acquire the mutex although other threads use it all the time.
 CASE(signalled_among_threads_that_keep_the_mutex_busy) {
   struct scene s;
   open_scene(&s);

@@ -148,8 +148,8 @@ CASE_WHERE(recursion_limit, struct mutex_kind, kind, all_kinds, kind->recursive)
   pthread_mutex_t mutex;
   make_mutex(&mutex, kind);
   CHECK_OK(pthread_mutex_lock(&mutex));
-  // Four thousand million lock calls would take too long, so the test sets the count. It is in the C library's field,
-  // which debuggers read.
+  // The test writes the largest count into the C library's field, which debuggers read: 2^32 lock calls would take too
+  // long.
   const unsigned count = mutex.__data.__count;
   mutex.__data.__count = UINT_MAX;
   CHECK_CODE(pthread_mutex_lock(&mutex), EAGAIN);
@@ -169,7 +169,7 @@ CASE_FOR(unlock_free, struct mutex_kind, kind, all_kinds) {
   const int expected = kind->checks ? EPERM : 0;
   for (int round = 0; round < 5; ++round) {
     for (int i = 0; i < round; ++i) CHECK_CODE(pthread_mutex_unlock(&mutex), expected);
-    // The mutex still works: one thread acquires it, the next does not, and it can be acquired again.
+    // The mutex still works after the wrong unlocks: a thread acquires it, and others wait until it is released.
     CHECK_OK(pthread_mutex_lock(&mutex));
     CHECK_CODE(elsewhere(thread_trylock, &mutex), EBUSY);
     pthread_t waiter = start_thread(thread_lock_unlock, &mutex);
@@ -299,7 +299,7 @@ CASE_FOR(timed_on_free, struct mutex_kind, kind, all_kinds) {
   make_mutex(&mutex, kind);
   for (int i = 0; i < 3; ++i) {
     const struct timespec time = now(timed_calls[i].clock);
-    // No deadline matters, not even an invalid one, if the call need not wait.
+    // A call that need not wait succeeds with any deadline, even an invalid one.
     const struct timespec deadlines[] = {later(time, 60000),     later(time, -1000), {0, 0}, {-1, 0},
                                          {time.tv_sec + 60, -1}, {0, 1000000000},    {0, -1}};
     for (size_t j = 0; j < sizeof deadlines / sizeof deadlines[0]; ++j) {
@@ -337,7 +337,7 @@ CASE_FOR(timed_on_held, struct mutex_kind, kind, all_kinds) {
   }
   CHECK_CODE(pthread_mutex_trylock(&mutex), EBUSY);
   let_go(&holder);
-  // The timed-out calls have left no waiter behind.
+  // The timed-out calls have left no waiter in the queue.
   CHECK_OK(pthread_mutex_lock(&mutex));
   CHECK_CODE(try_elsewhere(&mutex), EBUSY);
   CHECK_OK(pthread_mutex_unlock(&mutex));

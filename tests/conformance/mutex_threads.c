@@ -7,7 +7,7 @@
 
 #include <sys/syscall.h>
 
-// The data that a mutex protects are plain variables, which show whether a second thread is inside.
+// Plain variables under a mutex; they show a second thread in the critical section.
 struct guarded {
   pthread_mutex_t mutex;
   int inside;
@@ -101,7 +101,7 @@ CASE_FOR(exclusion_by_trylock, struct mutex_kind, kind, main_kinds) {
   exclude(kind, 3, 1000, try_often);
 }
 
-// All ways to acquire the mutex are used at the same time, with deadlines so near that many pass.
+// Acquires the mutex by each of the calls, with deadlines so near that many pass.
 static void* every_way(void* argument) {
   struct worker* worker = argument;
   for (int i = 0; i < worker->rounds; ++i) {
@@ -246,8 +246,8 @@ static void* hammer(void* argument) {
   return NULL;
 }
 
-// With eight threads that use the mutex all the time, a waiter may never read it as free. A timed call with a deadline
-// of a second must nevertheless succeed.
+// Eight threads use the mutex all the time, so that a waiter may never find it free. A timed call with a deadline of a
+// second must nevertheless succeed.
 CASE_FOR(timed_lock_gets_through, struct timed_call, timed, timed_calls) {
   static struct guarded guarded;
   static struct worker workers[8];
@@ -404,7 +404,8 @@ struct batons {
   long rounds, count;
 };
 
-// Two normal mutexes serve as semaphores: each thread unlocks the mutex that the other has locked.
+// Two normal mutexes serve as semaphores between two threads: each thread unlocks the mutex that the other thread has
+// locked.
 static void* pass_baton(void* argument) {
   struct batons* batons = argument;
   for (long i = 0; i < batons->rounds; ++i) {
@@ -477,7 +478,8 @@ CASE_FOR(thread_exits_holding, struct mutex_kind, kind, careless_kinds) {
   for (int round = 0; round < 50; ++round) {
     CHECK_OK(elsewhere(thread_lock, &mutex));
     CHECK_CODE(pthread_mutex_trylock(&mutex), EBUSY);
-    // A library's per-thread record of the ended thread may belong to another thread by now.
+    // The thread that locked has ended. A library's per-thread record of it may now belong to the thread that `hold`
+    // starts.
     pthread_mutex_t other = PTHREAD_MUTEX_INITIALIZER;
     struct holder holder;
     hold(&holder, &other);
@@ -828,8 +830,8 @@ struct sharer {
   int* unmapped;
 };
 
-// The usual reference count: the thread that takes it to zero unlocks, destroys and unmaps the object. The other
-// thread's unlock may not have returned by then, and must not access the mutex any more.
+// A usual reference count: the thread that decrements it to zero unlocks, destroys and unmaps the object. An earlier
+// unlock by another thread may not have returned by then, and must not access the mutex any more.
 static void* drop_reference(void* argument) {
   struct sharer* sharer = argument;
   struct counted* object = sharer->object;

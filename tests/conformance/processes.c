@@ -52,7 +52,7 @@ static void stop_crowd(struct crowd* crowd) {
   for (int i = 0; i < crowd->count; ++i) join_thread(crowd->threads[i]);
 }
 
-// A child uses a mutex that is free in the child: with one thread first, then with several.
+// Called in a child in which the mutex is free: uses it in one thread first, then in several.
 static void use_in_child(struct arena* arena) {
   arena->inside = 0;
   for (int i = 0; i < 20; ++i) work_once(arena);
@@ -69,7 +69,7 @@ static void use_in_child(struct arena* arena) {
 
 // -- the ways to fork --
 
-// A fork without the C library's handlers, unlike fork().
+// Forks without the handlers that the C library runs in fork().
 static pid_t raw_clone(void) {
   return (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
 }
@@ -102,8 +102,8 @@ CASE_FOR(fork_while_free, struct mutex_kind, kind, all_kinds) {
   }
 }
 
-// The forking thread holds the mutex: it is held in the child, too, and the child may release it. For the kinds that
-// check the owner this is not possible: the child's thread has another number than the owner, and the child can only
+// The forking thread holds the mutex. In the child the mutex is held, too, and the child may release it. If the kind
+// checks the owner, the child cannot release it, because its thread has another number than the owner; it can only
 // initialise the mutex again.
 CASE_FOR(fork_while_held, struct mutex_kind, kind, all_kinds) {
   struct arena arena = {.count = 0};
@@ -255,7 +255,7 @@ CASE_FOR(generations_with_ghosts, struct mutex_kind, kind, careless_kinds) {
   descend(&arena, 4);
 }
 
-// A thread may or may not hold the mutex at the fork. If the child acquires the mutex, it must be usable.
+// At the fork, threads of the parent may hold the mutex. If the child can acquire the mutex, it must be usable.
 CASE_FOR(fork_under_load, struct mutex_kind, kind, main_kinds) {
   static struct arena arena;
   make_mutex(&arena.mutex, kind);
@@ -293,7 +293,8 @@ static void release(void) {
     CHECK_OK(code);
 }
 
-// The usual handlers lock before the fork and unlock in both processes, while all other threads try to get the mutex.
+// Fork handlers as programs have them: they lock before the fork and unlock in both processes. All other threads try to
+// get the mutex meanwhile.
 CASE_FOR(atfork_handlers_under_load, struct mutex_kind, kind, all_kinds) {
   static struct arena arena;
   make_mutex(&arena.mutex, kind);
@@ -341,7 +342,7 @@ static void* fork_here(void* argument) {
   return NULL;
 }
 
-// The forking thread is the first and only thread of the child, although it was neither in the parent.
+// The forking thread is not the parent's first thread, but becomes the first and only thread of the child.
 CASE(forks_from_several_threads) {
   static struct arena arena;
   make_mutex(&arena.mutex, &all_kinds[0]);
@@ -372,7 +373,7 @@ CASE(many_children_at_once) {
   for (int i = 0; i < 20; ++i) CHECK_CHILD(children[i], 0);
 }
 
-// The data that a thread has cached about itself belong to another thread in the child.
+// Run in a child: data that the thread cached in the parent, such as its number, belong to another thread now.
 static void child_of_used_thread(void* argument) {
   struct arena* arena = argument;
   CHECK_OK(pthread_mutex_lock(&arena->mutex));
@@ -423,7 +424,7 @@ static void* wait_for_bell(void* argument) {
   return NULL;
 }
 
-// Locks the mutex when that many threads wait.
+// Returns with the mutex locked when this number of threads waits.
 static void lock_when_waiting(struct shop* shop, int waiting) {
   for (;;) {
     CHECK_OK(pthread_mutex_lock(&shop->mutex));

@@ -203,7 +203,8 @@ CASE_WHERE(invalid_nanoseconds, struct semaphore_wait, wait, semaphore_waits, wa
     note("deadline %lld s, %ld ns", (long long)wrong[i].tv_sec, wrong[i].tv_nsec);
     CHECK_ERROR(wait->call(&semaphore, &wrong[i]), EINVAL);
     CHECK_NUMBER(value_of(&semaphore), 0);
-    // A call that need not wait may check the deadline or not, but its result must agree with the semaphore's value.
+    // A call that need not wait may accept the invalid deadline or return EINVAL, but it must take a unit only if it
+    // succeeds.
     CHECK_SUCCESS(sem_post(&semaphore));
     errno = 0;
     const int result = wait->call(&semaphore, &wrong[i]);
@@ -350,7 +351,7 @@ CASE(sixty_four_at_once) {
   }
 }
 
-// A positive value serves later waits, and posts beyond the number of waiters are kept.
+// Posts beyond the number of waiters are kept in the value, for later waits.
 CASE(surplus_stays) {
   struct place place;
   make_place(&place, &semaphore_waits[0], 0);
@@ -496,7 +497,8 @@ static void* bring_or_fetch(void* argument) {
     if (me->number % 2) {
       CHECK_SUCCESS(wait_long(&semaphore_waits[i % 4], &store->empty));
       const int slot = (flag_add(&store->put, 1) - 1) % 8;
-      // Eight items may be on their way, each in a slot of its own. A consumer may arrive before its slot is filled.
+      // Up to eight items are on their way, each in its own slot. A producer waits until its slot is empty, a consumer
+      // until its slot is filled.
       long none = 0;
       while (
           !__atomic_compare_exchange_n(&store->items[slot], &none, i + 1, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {
@@ -553,7 +555,7 @@ static void* give_up_soon(void* argument) {
     CHECK(result == 0 || errno == ETIMEDOUT);
     scene->taken += result == 0;
     CHECK(flag_comes(&scene->posted, i + 1));
-    // The unit is lost if neither the waiter nor the semaphore has it.
+    // A waiter that has timed out has not consumed the unit, so the semaphore must have it.
     if (result != 0) CHECK_SUCCESS(sem_trywait(&scene->semaphore));
     CHECK_NUMBER(value_of(&scene->semaphore), 0);
     flag_set(&scene->finished, i + 1);
@@ -577,8 +579,8 @@ CASE(post_at_the_deadline) {
   join_thread(thread);
 }
 
-// The same post, with another thread that waits without a deadline: the waiter that timed out has not consumed its
-// wake-up.
+// A post near the deadline of some waiters, while another thread waits without a deadline: a waiter that times out must
+// not consume the wake-up of that thread.
 struct rivals {
   sem_t semaphore;
   int through, stop;
@@ -623,7 +625,7 @@ CASE(timed_and_untimed_together) {
   for (int i = 0; i < 4; ++i) join_thread(threads[i]);
 }
 
-// One thread waits without a deadline, and others time out at the same time. The only post happens at that moment.
+// One thread waits without a deadline; the others time out at the same moment, and the only post is made then.
 struct exodus {
   sem_t semaphore;
   int rounds, waiting, taken, given_up, ready;
@@ -677,8 +679,8 @@ CASE(post_while_others_give_up) {
 
 // -- destruction: a thread that has returned from the wait may destroy the semaphore --
 
-// The poster may not have returned from its call by then. A late read or write crashes if the page is unmapped; if the
-// memory has been reused, a late write changes a byte.
+// The thread that destroys the semaphore does not wait for the return of sem_post in the poster. If the page is
+// unmapped, a late access by the poster crashes; if the memory is reused, a late write changes a byte.
 struct farewell {
   const char* name;
   int waiters;      ///< the last of them destroys the semaphore
@@ -757,8 +759,7 @@ CASE_FOR(destroyed_by_the_woken, struct farewell, way, farewells) {
   for (int i = 0; i < way->waiters; ++i) join_thread(threads[i]);
 }
 
-// Immediately after the last wait one thread destroys the semaphore and makes it again, with another value, for other
-// threads.
+// A thread destroys the semaphore immediately after the last wait, and initialises it again with another value.
 CASE(destroyed_and_made_again) {
   static struct place place;
   make_place(&place, &semaphore_waits[0], 0);
@@ -788,7 +789,7 @@ static void* wait_until_interrupted(void* argument) {
   CHECK_ERROR(wait_long(place->wait, &place->semaphore), EINTR);
   CHECK_NUMBER(value_of(&place->semaphore), 0);
   flag_set(&place->interrupted, 1);
-  // One more signal may still be pending.
+  // Another signal may interrupt this wait, too.
   errno = 0;
   while (wait_long(place->wait, &place->semaphore) != 0) CHECK_CODE(errno, EINTR);
   flag_set(&place->through, 1);
@@ -938,7 +939,7 @@ static void* wait_and_post_in_storm(void* argument) {
   struct storm* storm = argument;
   long posts = 0, waits = 0;
   for (int i = 0; !flag_get(&storm->stop); ++i) {
-    // There are more waits than posts: the handlers make the rest of the posts.
+    // This thread waits more often than it posts; the signal handlers make the other posts.
     errno = 0;
     const struct semaphore_wait* wait = &semaphore_waits[i % 4];
     const struct timespec deadline = microseconds_later(now(wait->clock), 300);

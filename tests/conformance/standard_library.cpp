@@ -107,7 +107,8 @@ CASE(std_readers_and_writers) {
 }
 
 CASE(std_mutex_in_reused_memory) {
-  // Neither init nor destroy is called: the previous content must not matter, and zero bytes must be a free mutex.
+  // Neither pthread_mutex_init nor pthread_mutex_destroy is called: the memory's previous content must not matter, and
+  // the zeros that the constructor writes must be a free mutex.
   alignas(std::mutex) static unsigned char memory[sizeof(std::mutex)];
   for (int round = 0; round < 100; ++round) {
     std::memset(memory, 0xa5, sizeof memory);
@@ -407,8 +408,8 @@ CASE(std_shared_futures_and_tasks) {
   }
 }
 
-// The C++ library makes it of std::atomic's wait, not of sem_t. At most one thread waits on each semaphore here: with
-// several, the semaphore of gcc 12 can lose a wake-up (GCC bug 104928).
+// The C++ library implements this semaphore by std::atomic's wait, not by sem_t. At most one thread waits on each
+// semaphore here, because with several waiters the semaphore of gcc 12 can lose a wake-up (GCC bug 104928).
 CASE(std_counting_semaphore) {
   std::counting_semaphore<3> room(3), items(0);
   long put = 0, taken = 0;
@@ -505,7 +506,7 @@ void* try_to_lock(void* mutex) {
 struct releases {
   scene* at;
   ~releases() {
-    // The mutex has been acquired again before any destructor of the caller runs.
+    // The cancelled wait has acquired the mutex again before the destructors of the caller's objects run.
     CHECK_NUMBER(reinterpret_cast<std::intptr_t>(in_new_thread(try_to_lock, &at->mutex)), EBUSY);
     CHECK_OK(pthread_mutex_unlock(&at->mutex));
     ++at->destroyed;
@@ -571,7 +572,7 @@ struct stage {
 struct leaves_word {
   stage& at;
   ~leaves_word() {
-    // The guard is destroyed before the lock that was made earlier: no other thread can acquire the mutex yet.
+    // This guard is destroyed before the older unique_lock, so the mutex is still held.
     if (at.way < 3) CHECK(!std::async(std::launch::async, [this] { return at.mutex.try_lock(); }).get());
     ++at.guards;
   }
@@ -636,7 +637,7 @@ CASE(cancellation_runs_destructors_in_every_wait) {
   }
 }
 
-// Many programs catch all exceptions and rethrow them.
+// The cancellation passes through a handler that catches all exceptions and rethrows them, as many programs have it.
 void* catch_all(void* argument) {
   stage& at = *static_cast<stage*>(argument);
   try {
@@ -666,8 +667,8 @@ CASE(cancellation_through_catch_all) {
 
 // -- the end --
 
-// Static objects are destroyed while other threads still use objects that live longer. The static objects themselves
-// lock and notify.
+// At exit static objects are destroyed while other threads still use objects that live longer. The destructors lock and
+// notify.
 struct shared_state {
   std::mutex mutex;
   std::condition_variable condition;
@@ -722,7 +723,7 @@ CASE(static_destructors_among_threads) {
               ++state.generation, state.condition.notify_one(), state.any.notify_one();
           }
         }).detach();
-      // A thread waits on the static object, too, and is told to end before the object is destroyed.
+      // This thread waits on the static object, and is joined before the object is destroyed.
       std::thread waiter([] {
         std::unique_lock lock(static_one.own_mutex);
         static_one.own_condition.wait_for(lock, 1ms);

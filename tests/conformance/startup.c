@@ -9,8 +9,8 @@
 static struct early_report preinit_report, first_report, ordinary_report;
 static int* destructor_result;
 
-// Runs before the constructor of any library, and uses neither a thread nor the test library's function, since that
-// library's calls may not be bound yet.
+// Runs before the constructor of any library. It uses neither a thread nor use_everything(), because the calls in the
+// test library may not be bound yet.
 static void before_everything(void) {
   static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
   static pthread_mutex_t recursive = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;

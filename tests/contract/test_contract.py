@@ -42,7 +42,7 @@ def needs(header, code):
 
 
 LEAST = "least::platform, usher::waiting<least::platform, usher::waiting_kind::park>"
-# The part that is left out: the source, and the text of the first error.
+# For each part that is left out: the source to compile, and the text of the first error.
 CASES = {
     "ATOMIC": (PLATFORM, "a platform needs atomic<T>"),
     "FETCH_XOR": (PLATFORM, "a platform needs atomic<T>"),
@@ -103,7 +103,7 @@ CASES = {
     "CONSTEXPR_CONSTRUCTOR": (MUTEX, "a lock needs a constexpr default constructor"),
     "TRIVIAL_DESTRUCTOR": (MUTEX, "it needs a trivial destructor"),
 }
-# The other places where locks enter.
+# Parts that are left out where locks are used in other places: in the catalogue and in the simulator.
 ELSEWHERE = {
     ("catalogue", "TRAITS"): CATALOGUE, ("catalogue", "TRY_LOCK"): CATALOGUE, ("catalogue", "TRIVIAL_DESTRUCTOR"): CATALOGUE,
     ("simulator", "UNLOCK"): SIMULATED, ("simulator", "TRAITS"): SIMULATED,
@@ -148,7 +148,7 @@ def all_errors(compiler, source):
     return DIAGNOSTIC.findall(done.stderr)
 
 
-# The header of the default lock, which is always included.
+# The header of the default lock: it needs no error message, because it is always included.
 OF_MUTEX = "steady.hpp"
 
 
@@ -200,7 +200,8 @@ def precompiled(compiler, folder):
 def cases_of(compiler, number, headers):
     """Yields (name, the required error or None, the arguments of first_error). `headers` is the result of precompiled()."""
     name = Path(compiler).name
-    # The assertions are the same for both compilers. The second is tested only for its wording and for the error that it reports first.
+    # Both compilers have the same assertions. With the second compiler only some cases run: they show its wording and the error that it
+    # reports first.
     some = CASES if number == 0 else {n: case for n, case in CASES.items() if n in FOR_ALL_COMPILERS}
     for what, source in {"platform": PLATFORM, "waiting": WAITING, "mutex": MUTEX, "catalogue": CATALOGUE,
                          "simulator": SIMULATED, **{n.lower(): s for n, (s, _) in some.items()

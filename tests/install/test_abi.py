@@ -51,7 +51,7 @@ def main():
     expect("the symbolic links", {name: (folder / name).resolve() for name in ("libusher-locks.so", "libusher-locks.so.0")},
            {name: options.library.resolve() for name in ("libusher-locks.so", "libusher-locks.so.0")})
     if options.release:
-        # The loader is needed where thread-local storage is used.
+        # The loader is among the needed libraries only if the library uses thread-local storage.
         expect("needs the C library and nothing else",
                set(re.findall(r"\(NEEDED\).*\[(.*)\]", dynamic)) - {"ld-linux-x86-64.so.2"}, {"libc.so.6"})
     print(f"{len(failures)} failures")

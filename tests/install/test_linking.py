@@ -106,7 +106,7 @@ def test(options, folder):
         for first, second in itertools.product(toolchain.kinds, repeat=2):
             what = f"by {toolchain.name()}, {first} and {second}"
             host, static, plugin = (folder / f"{which}-{toolchain.name()}-{first}-{second}" for which in ("host", "static", "plugin"))
-            # ld.lld selects the symbols to export before link-time optimisation defines this symbol.
+            # -rdynamic exports all symbols: ld.lld selects the exported symbols before link-time optimisation defines this one.
             export = "-rdynamic" if first in ("clang-full", "clang-thin") else EXPORT
             if toolchain.link(f"executable {what}", host, [kinds[first]["host"], kinds[second]["second"]], export):
                 hosts.append(host)
@@ -125,7 +125,7 @@ def test(options, folder):
     own_states(toolchains, kinds, folder, lambda *arguments: compiled(*arguments))
 
 
-# Identifiers of the headers that cannot be global variables of a program: words of the language, functions of the C library.
+# Identifiers in the headers that a program cannot use for a global variable: words of the language, functions of the C library.
 NO_VARIABLES = set("""auto bool break case catch char class concept consteval constexpr constinit const continue decltype default delete do
   double else enum explicit export extern false float for friend goto if inline int long mutable namespace new noexcept nullptr operator
   private protected public requires return short signed sizeof static static_assert struct switch template this throw true try typename
@@ -138,7 +138,7 @@ def names_of_its_own(options, folder):
     (folder / "generated").mkdir()
     headers = sorted(options.include.rglob("*.hpp"))
     text = re.sub(r'//.*|"[^"\n]*"', "", "".join(header.read_text() for header in headers))
-    # Each word that follows a blank and that is in the place of a variable or parameter; names of class members end in _.
+    # Finds words in the place of a variable or parameter. Names of class members, which end in _, are left out.
     names = set(re.findall(r"(?<=[\w>&*] )[&*]?([a-z]\w*)(?<!_)(?=\s*[,)={;:])", text)) | set(string.ascii_lowercase)
     locks = [lock for lock in catalog.locks() if lock.excludes]
     for file, lines in {

@@ -24,7 +24,7 @@ def below(*folders, but=()):
     return lambda file: file.startswith(folders) and not file.startswith(but)
 
 
-# The files to which a rule applies, the files that they must not reach, and the rule in words.
+# Each rule: the files to which it applies, the files that they must not include directly or indirectly, and the rule in words.
 RULES = [
     (below("src/sim/", "src/check/"), below("include/usher/platform/"),
      "the simulator and the checker do without the hardware's platform"),
@@ -127,7 +127,7 @@ def violations(tree):
     return lines
 
 
-# Installed headers may share a file name with another installed header: their paths are an interface.
+# Names of header files that occur twice in include/: the paths of installed headers are an interface and stay.
 TWICE_IN_INCLUDE = {"futex.hpp", "shared_memory.hpp"}
 
 
@@ -255,7 +255,7 @@ class Layers(unittest.TestCase):
         if found:
             self.fail("\n" + "\n".join(found))
         includes = Includes(TREE)
-        # The rules apply to some files, and includes are found.
+        # Checks the test itself: the first rule applies to many files, and known includes are found.
         self.assertGreater(len([f for f in includes.files if RULES[0][0](f)]), 30)
         self.assertIsNotNone(includes.way("include/usher/mutex.hpp", below("include/usher/platform/native/state.hpp")))
         self.assertIn("include/usher/core/semaphore_core.hpp", includes.edges["src/check/target.cpp.in"])

@@ -1,8 +1,8 @@
-// A small program with every kind of object that libusher.so takes over, to be built under a sanitizer and run under a lock.
-// Right answers and no report, unless it is told to make a mistake. Arguments, any of:
-//   conditions  also wait on condition variables
-//   overrun     write behind the end of an allocation
-//   race        two threads, one variable, no lock
+// A small program with every kind of object that libusher.so replaces. It is built with a sanitizer and runs under a
+// lock. It must print "ok" without a report of the sanitizer, unless an argument asks for a mistake. Arguments:
+//   conditions  also waits on condition variables
+//   overrun     writes behind the end of an allocation
+//   race        two threads write one variable without a lock
 #include <pthread.h>
 #include <semaphore.h>
 #include <time.h>
@@ -88,7 +88,7 @@ int main(int count, char** words) {
   sem_init(&letters, 0, 0);
   std::vector<std::thread> threads;
   for (int me = 0; me < team; ++me) threads.emplace_back(work, me, conditions);
-  // Data written before a post is visible after the wait that it ends.
+  // The reader must see data that were written before the post that ended its wait.
   long read = 0;
   std::thread reader([&read] {
     while (sem_wait(&letters) != 0) {

@@ -73,7 +73,7 @@ class Checker:
             return
         env, library = dict(self.env), linked_runtime(program)
         if library:
-            # The loader finds clang's only by its folder.
+            # The loader finds clang's run-time library only by its folder.
             folder = folder_of(compiler, library)
             if folder and "clang" in compiler:
                 env["LD_LIBRARY_PATH"] = folder
@@ -81,7 +81,8 @@ class Checker:
         if before is None or run(before + [program], 60, env) != (0, "ok\n"):
             print(f"skip  {program.name}: does not run here, without Usher")
             return
-        # ThreadSanitizer would take the C library's condition variables with our mutexes.
+        # If libusher.so exports no versioned condition functions, ThreadSanitizer calls those of the C library, which cannot use Usher's
+        # mutexes.
         arguments = ["conditions"] if sanitizer == "address" or self.versioned else []
         if library:
             env["LD_PRELOAD"] = library

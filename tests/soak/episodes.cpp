@@ -40,7 +40,7 @@ void await(self& me, const char* what, const void* object, int size, Condition&&
   }
 }
 
-/// Posts directly or in a signal handler of that thread. The thread may itself be waiting for this unit.
+/// Posts directly, or sends thread `in` a signal whose handler posts. That thread may itself wait for this unit.
 void post_somehow(self& me, sem_t* sem, pthread_t in) {
   me.count(op_post);
   sigval value;
@@ -68,15 +68,15 @@ struct scene {
   std::atomic<int> waiting{0}, tokens{0}, out{0};  // change with the mutex held
 };
 
-/// Constructed with the mutex held. Unless `normal` is set, the destructor does the work of a cancelled waiter: it
-/// leaves the counts right and unlocks.
+/// A guard for a waiter that may be cancelled; constructed with the mutex held. Unless `normal` is set, the destructor
+/// corrects the counts and unlocks.
 class leaves_when_cancelled {
  public:
   leaves_when_cancelled(self& me, scene& s) : me_(me), scene_(s) {}
   ~leaves_when_cancelled() {
     if (normal) return;
     pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, nullptr);
-    // This thread holds the mutex again, as in a cleanup handler.
+    // The cancelled wait has acquired the mutex again.
     if (given_away) scene_.lock.ours_again(me_);
     scene_.waiting.fetch_sub(1);
     me_.count(op_cancel);
@@ -91,7 +91,7 @@ class leaves_when_cancelled {
 
 }  // namespace
 
-// ---- conditions that end with their last use -------------------------------------------------------------------------
+// ---- conditions that are destroyed right after their last use -------------------------------------------------------
 
 void destroy_conditions(self& me) {
   scene s(me);
@@ -194,8 +194,8 @@ bool is_among(int victim, const std::vector<int>& cancelled) {
   return std::find(cancelled.begin(), cancelled.end(), victim) != cancelled.end();
 }
 
-/// Joins the cancelled waiters. Returns the number of those that the cancellation ended. A victim that had not begun to
-/// wait acts upon the request at the beginning of its wait.
+/// Joins the cancelled waiters, and returns how many of them ended by cancellation. A victim that had not begun to wait
+/// is cancelled when its wait begins.
 int join(team& waiters, const std::vector<int>& cancelled) {
   int ended = 0;
   for (int victim : cancelled) ended += waiters.join(victim) ? 1 : 0;
@@ -328,8 +328,8 @@ void cancel_semaphore_waiters(self& me) {
   const int ended_by_it = join(waiters, cancelled);
   me.count(op_cancel, ended_by_it);
   await_arrivals();
-  // In glibc 2.36 a thread that is woken by a post and immediately cancelled consumes the wake-up. For each such thread
-  // one unit may be left while others sleep.
+  // In glibc 2.36 a cancelled thread may have consumed the wake-up of a post. For each such thread one unit may be left
+  // although other threads sleep.
   const int swallowed = set.full ? 0 : ended_by_it;
   await(me, "waiters on a semaphore that has units", s.sem, sizeof *s.sem,
         [&] { return s.value() <= swallowed || s.waiting.load() == 0; });
@@ -400,7 +400,7 @@ void cancel_asynchronously(self& me) {
   me.made_progress();
 }
 
-// ---- objects that end with their last user -------------------------------------------------------------------------
+// ---- objects that are destroyed by their last user ------------------------------------------------------------------
 
 void short_lived_semaphores(self& me) {
   const int rounds = me.random.between(5, 40), number = me.random.between(1, 3);
@@ -410,7 +410,7 @@ void short_lived_semaphores(self& me) {
     page where;
     std::atomic<int> done{0};
   };
-  // The objects are kept until the end, when overwritten pages are checked.
+  // The objects exist until the end, when it is checked that overwritten pages have not changed.
   std::vector<std::unique_ptr<completion>> all;
   for (int i = 0; i < rounds; ++i) all.push_back(std::make_unique<completion>(me));
   team waiters(me);
@@ -434,8 +434,8 @@ void short_lived_semaphores(self& me) {
   for (auto& c : all) {
     sem_t* const sem = c->sem();
     for (int n = 0; n < number; ++n) {
-      // After the last post the semaphore may be gone, so that nothing follows. A helper that is the only one cannot
-      // have ended before it.
+      // No access follows the last post, because the semaphore may be gone. A post by a signal needs a thread that
+      // exists: a single helper cannot end before it.
       post_somehow(me, sem, number == 1 && me.random.percent(50) ? waiters.thread(0) : pthread_self());
     }
     if (me.random.percent(20)) pause_a_little(me);
@@ -482,7 +482,7 @@ void short_lived_mutexes(self& me) {
       busy.fetch_sub(1);
     });
   }
-  // Signals interrupt some of the threads, perhaps between the store that releases a mutex and the rest of the unlock.
+  // Sends signals to some of the threads, perhaps between the store that releases a mutex and the rest of the unlock.
   for (int i = 0; i < 300 && busy.load() > 0; ++i) {
     if (const int tid = users.tid(me.random.below(number)); tid != 0) signal_thread(tid, signothing);
     spin_for(me.random.below(20) * microsecond);

@@ -1,6 +1,6 @@
-// Forks while the other threads hold locks, wait and are queued. The child has one thread. The data under the locks
-// that this thread held are consistent, locks that no thread held are free, and every object works for new threads of
-// the child.
+// Forks while other threads hold locks, wait and are queued. The child has one thread. In the child the data under
+// locks that the forking thread held are consistent, locks that were free are free, and every object works for new
+// threads.
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -15,7 +15,7 @@ namespace soak {
 
 namespace {
 
-/// The phase of a child: the parent prints it when the child fails.
+/// The step that a child executes. The parent prints it if the child fails.
 struct progress_note {
   std::atomic<const char*> phase[3];
 };
@@ -100,7 +100,7 @@ void new_threads_take(self& me, counted_semaphore& s) {
   team takers(me);
   for (int i = 0; i < number; ++i)
     takers.start([&s](self& who) { take_unit(who, s.sem.get(), patience_of_wait::endless, strict); });
-  // A random time: the takers are at different places at the posts.
+  // After a random time the takers are at different points of their waits.
   if (me.random.percent(50)) nap(me.random.below(500) * microsecond);
   for (int i = 0; i < number; ++i) MUST(sem_post(s.sem.get()) == 0 ? 0 : errno);
   takers.join_all();
@@ -114,7 +114,7 @@ struct held_ones {
 
 int fork_here(self& me, shared_objects& shared, const held_ones& held);
 
-/// Uses the locks that the forking thread held: the child may unlock them.
+/// Run in the child: unlocks and uses the mutexes that the forking thread held.
 void use_what_was_held(self& me, const held_ones& held) {
   for (guarded* c : held.cells) {
     if (!may_unlock_in_child(*c)) continue;
@@ -135,7 +135,7 @@ void use_what_was_held(self& me, const held_ones& held) {
   }
 }
 
-/// Uses the mutexes that the forking thread did not hold, and the semaphores.
+/// Run in the child: uses the mutexes that the forking thread did not hold, and the semaphores.
 void use_the_others(self& me, shared_objects& shared, const held_ones& held) {
   for (guarded& c : shared.cells) {
     if (std::find(held.cells.begin(), held.cells.end(), &c) != held.cells.end()) continue;
@@ -222,7 +222,7 @@ int fork_here(self& me, shared_objects& shared, const held_ones& held) {
 }  // namespace
 
 void fork_a_child(self& me, shared_objects& shared) {
-  // At most one fork runs at a time, and not too often: a fork costs much more than the other operations.
+  // Allows one fork at a time, and at most one in 15 ms: a fork costs much more than the other operations.
   if (now() - shared.last_fork.load() < 15 * millisecond || shared.forking.exchange(true)) return;
   held_ones held;
   const int share = me.random.below(101);

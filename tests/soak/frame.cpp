@@ -1,4 +1,4 @@
-// Threads, the watchdog's list, failures, time, and objects that check themselves.
+// Implements the threads, the watchdog's list, failures, time, and the objects that check themselves.
 #include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -157,7 +157,7 @@ void print_watched(std::int64_t at) {
     dprintf(2, "  thread %d (%s) since %.3f s: %s %p%s", tid, asleep(tid) ? "asleep" : "awake",
             static_cast<double>(at - w.since.load()) / static_cast<double>(second), what, object,
             w.strict.load() ? " (strict)" : "");
-    // The memory of the object may be unmapped, so the kernel reads it.
+    // Reads the object by process_vm_readv(), which fails without a fault if the memory is unmapped.
     std::uint32_t words[16] = {};
     iovec to = {words, sizeof words}, from = {const_cast<void*>(object), static_cast<std::size_t>(size)};
     if (size > 0 && size <= static_cast<int>(sizeof words) && process_vm_readv(getpid(), &to, 1, &from, 1, 0) == size) {
@@ -236,8 +236,8 @@ page::page(random_source& random) : offset_(8 * random.below(500)), way_(random.
 }
 
 void page::vanish() {
-  // Unmaps the page, protects it so that no later mapping gets its address, or overwrites it, which reveals a later
-  // write.
+  // Unmaps the page, or protects it so that its address is not used again, or overwrites it so that a later write is
+  // seen.
   if (way_ == 0) {
     munmap(base_, page_size);
   } else if (way_ == 1) {
@@ -361,7 +361,7 @@ bool guarded::try_enter(self& me) {
 }
 
 void guarded::enter(self& me, strictness s) {
-  // One acquisition in eight tries another call first, which may fail.
+  // In one of eight acquisitions another call is tried first; it may fail.
   if (me.random.below(8) == 0 && try_enter(me)) return;
   waiting w(me, "pthread_mutex_lock", mutex(), s);
   MUST(pthread_mutex_lock(mutex()));

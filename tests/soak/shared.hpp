@@ -63,7 +63,8 @@ struct shared_objects {
   shared_objects(random_source& random, int threads);
   void finish();  // called when all threads have ended: the counts must add up
 
-  /// True if one more thread may wait without a deadline: enough threads must remain that can make progress.
+  /// Returns whether one more thread may wait without a deadline: enough other threads must remain that can make
+  /// progress.
   bool may_block();
 
   int threads;
@@ -82,7 +83,7 @@ struct shared_objects {
 void post(self& me, counted_semaphore& s);
 void post_from_handler(shared_objects& shared);
 
-/// The state of the objects at the end of the traffic.
+/// The state of the shared objects when the traffic has ended.
 struct standing {
   int waiters = 0;
   const char* owed = nullptr;  // the kind of units that an object has although a thread waits for them

@@ -39,7 +39,7 @@ void on_post(int) {
 
 void on_post_this(int, siginfo_t* info, void*) {
   const int code = errno;
-  // The memory of the semaphore may be freed as soon as its unit is available.
+  // sem_post() is the last access to the semaphore: its memory may be freed as soon as the unit is available.
   if (sem_post(static_cast<sem_t*>(info->si_value.sival_ptr)) != 0) FAIL("sem_post in a handler: %s", code_name(errno));
   totals[op_handler_post].fetch_add(1, std::memory_order_relaxed);
   errno = code;
@@ -110,7 +110,7 @@ void* watch(void*) {
   while (!all_done.load()) {
     nap(50 * millisecond);  // until the next look
     const std::int64_t at = now();
-    // The whole process or the machine may have been stopped, which is no error of a lock.
+    // The time during which this process or the machine was stopped does not count: it is no fault of a lock.
     const std::int64_t asleep_myself = at - looked - 2 * second;
     looked = at;
     long sum = 0;
@@ -129,8 +129,7 @@ void* watch(void*) {
       std::int64_t from = w.since.load();
       if (!is_strict && ended == 0) continue;
       if (!is_strict) from = std::max(from, ended);
-      // A wait without a deadline on a shared object ends when the main thread releases it. The main thread checks
-      // these waits itself.
+      // Skips waits without a deadline on shared objects: the main thread ends them and checks them itself.
       if (!is_strict && strncmp(what, "pthread_cond", 12) == 0) continue;
       if (!is_strict && strncmp(what, "sem_", 4) == 0) continue;
       if (at - from > set.patience && w.what.load() == what && w.since.load() <= from)
@@ -147,7 +146,7 @@ pthread_key_t key;
 pthread_mutex_t exits_mutex = PTHREAD_MUTEX_INITIALIZER;
 long exits = 0, starts = 0;
 
-/// The destructor of a key: the thread locks once more at its end.
+/// The destructor of thread-specific data: each thread locks once more at its end.
 void at_exit(void*) {
   MUST(pthread_mutex_lock(&exits_mutex));
   exits = exits + 1;
@@ -227,7 +226,7 @@ void act(self& me, const worker& w, std::atomic<int>& actors) {
     default:
       break;
   }
-  // Episodes have threads of their own, so only a few run at a time.
+  // Only a few episodes run at a time, because each has threads of its own.
   if (actors.fetch_add(1) < 3) {
     switch (which) {
       case destroyed:
@@ -268,7 +267,7 @@ void* work(void* argument) {
     const sigset_t ours = our_signals();
     MUST(pthread_sigmask(SIG_UNBLOCK, &ours, nullptr));
     MUST(pthread_setspecific(key, &w));
-    // Half of the threads make only a few actions.
+    // Half of the threads end after a few actions.
     const int limit = me.random.percent(50) ? me.random.between(1, 20) : me.random.between(100, 2000);
     for (int i = 0; i < limit && !stopping.load(); ++i) act(me, w, actors);
   }

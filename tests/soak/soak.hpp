@@ -72,8 +72,8 @@ struct watched {
   std::atomic<long> progress{0};
 };
 
-/// Every thread constructs one at its beginning. It has the thread's random numbers, counts, and entry in the
-/// watchdog's list.
+/// Each thread constructs one of these when it begins. It contains the thread's random numbers and counts, and its
+/// entry in the watchdog's list.
 class self {
  public:
   explicit self(std::uint64_t seed);
@@ -92,9 +92,9 @@ class self {
   long counts_[operations] = {};
 };
 
-/// While this object exists, the watchdog knows that the thread waits. `strict`: the wait must end within the time of
-/// --patience whatever the other threads do. Otherwise a lock without fairness may delay the thread as long as there is
-/// traffic.
+/// While an object of class `waiting` exists, the watchdog knows that the thread waits. `strict`: the wait must end
+/// within the time of --patience whatever other threads do. `loose`: a lock without fairness may delay the thread as
+/// long as there is traffic.
 enum strictness { loose, strict };
 class waiting {
  public:
@@ -150,7 +150,7 @@ bool asleep(int tid);
 
 // ---- failing ---------------------------------------------------------------------------------------------------------
 
-/// Prints the reason, every wait with its object, and the seed that repeats the run. Then it aborts; a forked child
+/// Prints the reason, every wait with its object, and the seed that repeats the run. Then aborts, or in a forked child
 /// exits with 3.
 [[noreturn]] void fail(const char* file, int line, const char* format, ...) __attribute__((format(printf, 3, 4)));
 #define FAIL(...) ::soak::fail(__FILE__, __LINE__, __VA_ARGS__)
@@ -181,7 +181,7 @@ void nap(std::int64_t ns);
 
 // ---- objects ---------------------------------------------------------------------------------------------------------
 
-/// Memory for a T, filled with arbitrary bytes, at an address that has T's alignment and no larger one.
+/// Memory for a T, filled with arbitrary bytes. Its address has the alignment of T and no larger one.
 template <class T>
 class placed {
  public:
@@ -219,7 +219,7 @@ class page {
 enum class kind { normal, recursive, error_checking, adaptive };
 extern const char* const kind_names[4];
 
-/// Makes a mutex of that kind in one of several ways, whatever the memory contains.
+/// Makes a mutex of this kind in one of several ways. The memory may have any content.
 void make_mutex(pthread_mutex_t* mutex, kind k, random_source& random);
 void make_cond(pthread_cond_t* cond, clockid_t clock, random_source& random);
 
@@ -230,18 +230,18 @@ class guarded {
   void make(random_source& random, kind k);
   void destroy();
 
-  /// Acquires the mutex by pthread_mutex_lock or by a call that may fail.
+  /// Acquires the mutex by pthread_mutex_lock, sometimes after another call that may fail.
   void enter(self& me, strictness s = loose);
   bool try_enter(self& me);
   void leave(self& me);
-  /// For waits on a condition variable and for cleanup handlers: this thread is about to release the mutex, or holds it
-  /// again.
+  /// For waits on a condition variable and for cleanup handlers. given(): this thread is about to release the mutex.
+  /// ours_again(): it holds the mutex again.
   void given(self& me);
   void ours_again(self& me);
 
   pthread_mutex_t* mutex() const { return mutex_.get(); }
   kind which() const { return kind_; }
-  /// To be called while no thread is in the critical section.
+  /// Checks the number of acquisitions. Must be called while no thread is in the critical section.
   void check_count() const;
 
  private:
@@ -256,7 +256,8 @@ class guarded {
 /// Returns false if it timed out.
 enum class patience_of_wait { endless, far, near };
 bool wait_on(self& me, pthread_cond_t* cond, clockid_t clock, guarded& lock, patience_of_wait p, strictness s);
-/// Calls sem_wait, timedwait or clockwait until there is a unit or, if `near`, the deadline has passed.
+/// Calls sem_wait, timedwait or clockwait until it has taken a unit (returns true) or, for `near`, until the deadline
+/// has passed (returns false).
 bool take_unit(self& me, sem_t* sem, patience_of_wait p, strictness s);
 
 // ---- the parts -------------------------------------------------------------------------------------------------------
@@ -266,8 +267,8 @@ struct settings {
   double seconds = 10;
   int threads = 0;  // 0: another number in every round
   std::int64_t patience = 30 * second;
-  /// Also tests two guarantees that glibc 2.36 breaks: a forked child may use conditions on which threads of its parent
-  /// wait, and a cancelled waiter does not consume the wake-up of a unit that was posted meanwhile.
+  /// Also tests two guarantees that glibc 2.36 does not keep: a child may use conditions on which threads of its parent
+  /// waited at the fork, and a cancelled waiter does not consume the wake-up of a post.
   bool full = false;
   bool stay = false;     // waits after a failure, for a debugger
   unsigned parts = ~0u;  // the actions to use
@@ -277,7 +278,7 @@ extern std::atomic<bool> stopping;  // the traffic of this round is to end
 
 constexpr int sigpost = SIGUSR1;     // its handler posts, and system calls are interrupted
 constexpr int signothing = SIGUSR2;  // its handler only takes time, and system calls are restarted
-/// A real-time signal; its value is the semaphore that the handler posts.
+/// A real-time signal whose handler posts the semaphore to which the signal's value points.
 inline int sigpost_this() {
   return SIGRTMIN + 3;
 }
@@ -300,7 +301,7 @@ void short_lived_semaphores(self& me);
 void short_lived_mutexes(self& me);
 void ring(self& me);
 
-/// Called in a child, which has one thread.
+/// Called in a child: removes the threads that do not exist there from the watchdog's list.
 void forget_other_threads(self& me);
 extern std::atomic<int> in_child;  // the depth of forks
 

@@ -1,4 +1,4 @@
-// The actions of workers on the shared objects.
+// Implements the actions of workers on the shared objects.
 #include <sched.h>
 
 #include <algorithm>
@@ -27,7 +27,7 @@ patience_of_wait some_patience(self& me, bool may_block) {
   return patience_of_wait::near;
 }
 
-/// Exists during a wait that has no deadline or a distant one.
+/// Reserves the right to wait without a deadline, or with a distant one; granted() returns whether the thread may.
 class blocker {
  public:
   blocker(self& me, shared_objects& shared)
@@ -170,7 +170,7 @@ bool shared_objects::may_block() {
 
 namespace {
 
-/// Checks made by the thread that holds the mutex.
+/// Checks the results of further calls by the thread that holds the mutex.
 void look_inside(self& me, guarded& cell) {
   pthread_mutex_t* const m = cell.mutex();
   const timespec past = {1, 0};
@@ -222,7 +222,7 @@ void use_cells(self& me, shared_objects& shared) {
     dwell(me);
     if (me.random.percent(10)) look_inside(me, a);
     if (first + 1 < count && me.random.percent(10)) {
-      // Mutexes are locked in one order, to avoid deadlock, and unlocked in either order.
+      // Two mutexes are always locked in the same order, to avoid deadlock. They are unlocked in either order.
       guarded& b = shared.cells[static_cast<std::size_t>(me.random.between(first + 1, count - 1))];
       b.enter(me);
       dwell(me);

@@ -1,4 +1,4 @@
-// The list of all threads. The watchdog reads it.
+// The list of all threads, which the watchdog reads.
 #pragma once
 
 #include "soak.hpp"

@@ -29,7 +29,7 @@ int main(int argc, char** argv) {
     }
     m.lock();
     std::jthread waiter([&] { lock_and_unlock(m); });
-    // Long enough that the waiter is usually in the queue; an earlier unlock is correct, too.
+    // After this time the waiter is usually in the queue. An earlier unlock is correct, too.
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
     m.unlock();
   }

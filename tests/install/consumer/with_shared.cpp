@@ -1,5 +1,5 @@
-// An executable that embeds locks loads the shared library of the C interface with its symbols kept apart. Both must
-// use one state of the process, and a mutex that the code of both uses must work. with_shared LIBRARY
+// with_shared LIBRARY: an executable that embeds locks loads the shared library of the C interface, with its symbols
+// kept apart. Both must use one process-wide state.
 #include <dlfcn.h>
 
 #include <cstdio>
@@ -31,7 +31,7 @@ int main(int, char** argv) {
   const auto free = reinterpret_cast<decltype(&usher_mutex_free)>(dlsym(library, "usher_mutex_free"));
   const auto name = reinterpret_cast<decltype(&usher_lock_name)>(dlsym(library, "usher_lock_name"));
   if (make == nullptr || lock == nullptr || unlock == nullptr || free == nullptr || name == nullptr) return 2;
-  // Nodes of the same pool are held at the same time.
+  // Each thread holds a lock of the library and one of the executable, so both take nodes from the same pool.
   for (const char* which : {static_cast<const char*>(nullptr), name(0)}) {
     usher_mutex_t* const theirs = make(which);
     counter = 0;

@@ -1,5 +1,5 @@
-// A program that includes all headers, uses all locks, and has global variables whose names the headers also use. The
-// test makes the files below generated/.
+// A program that includes all headers, uses all locks, and has global variables with names that the headers use, too.
+// The test generates the files of generated/.
 #include <mutex>
 
 #include <generated/names.hpp>

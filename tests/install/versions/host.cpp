@@ -44,7 +44,7 @@ int main(int, char** argv) {
     std::printf("the state is %s\n", shared ? "not shared" : "shared");
     return 1;
   }
-  // In one scope, the first object that defines a symbol provides it for all.
+  // With RTLD_GLOBAL both plugins are in one scope, where the first definition of a symbol is used for all objects.
   if (scope == RTLD_GLOBAL && (a.function() == b.function()) != shared) {
     std::printf("the code is %s\n", shared ? "not shared" : "shared");
     return 1;
@@ -64,8 +64,8 @@ int main(int, char** argv) {
       });
     }
   }
-  // There are this thread and the eight others: a record is reused after its thread has ended, if a short search finds
-  // it.
+  // The main thread and up to eight others exist at the same time. A record is reused after the end of its thread if a
+  // short search finds it, so there may be more than nine records.
   if (a.records() < 1 || a.records() > 128 || b.records() < 1 || b.records() > 128) {
     std::printf("%lu and %lu thread records\n", a.records(), b.records());
     return 1;

@@ -16,7 +16,8 @@ extern "C" const void* plugin_state() {
   return &usher::usher_process_state;
 }
 
-/// A function that the headers define in line, and the object's size: both differ between releases.
+/// Returns the address of an inline function of the headers, which has other code in each release; the next function
+/// returns the size of the process's state, which also differs.
 extern "C" const void* plugin_function() {
   return reinterpret_cast<const void*>(&usher::native::prepare_heavy_fences);
 }
