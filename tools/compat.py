@@ -117,7 +117,7 @@ def sqlite(s):
     said = s.run([s.build.program("sqlite_shared"), "--threads", s.threads, "--operations", s.size(20000, 4000),
                   "--file", file, "--check"])
     expect("checked:" in said, "sqlite_shared did not check")
-    # The file is checked again by another program, without the library.
+    # SQLite in this script, which runs without the library, checks the file once more.
     with contextlib.closing(sqlite3.connect(file)) as db:
         expect(db.execute("PRAGMA integrity_check").fetchall() == [("ok",)], "integrity_check of the file fails")
         expect(db.execute("SELECT count(*), sum(balance) FROM account").fetchall() == [(1000, 1000000)],
@@ -168,7 +168,7 @@ def java_classes():
 
 
 def java(s):
-    # In full runs the compiler also runs under the lock, which takes longer than all other steps.
+    # In full runs java also compiles the source under the lock, which takes longer than all other steps.
     classes = java_classes() if s.quick else None
     program = ["-cp", classes, "Contention"] if classes else [SCRIPTS / "Contention.java"]
     expect(s.run(["java", "-Xmx256m"] + program + [s.threads, s.size(20000, 5000)]) == "ok\n", "no final ok")
@@ -328,7 +328,7 @@ PROGRAMS = {
     "jemalloc": (jemalloc, [], ["malloc_check"], ["libjemalloc.so.2"]),
 }
 
-# These also run with more threads than the bits or slots that a lock may have for its waiters.
+# These programs also run with 48 threads, more than the bits or slots that some locks have for waiters.
 CROWD, CROWDED = 48, ("sysbench", "sqlite", "jemalloc")
 
 

@@ -69,7 +69,7 @@ def locked(owner, addresses):
             match = re.match(r"\s*([0-9a-f]+):\s+(.*)", line)
             if match and int(match.group(1), 16) in addresses:
                 text = match.group(2)
-                # xchg with memory is locked without the prefix; mfence costs as much.
+                # Counts instructions with a lock prefix and xchg with memory, which is locked without one; mfence costs as much.
                 if re.match(r"lock\b|mfence", text) or re.match(r"xchg\w*\s.*\(", text):
                     found.add(int(match.group(1), 16))
         start = end + 1

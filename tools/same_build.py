@@ -17,7 +17,8 @@ from pathlib import Path
 
 import harness
 
-# Every lock on two machines, on few and on many threads; then every program under locks of each kind.
+# Arguments of `usher sim`: every lock on two machines, with few and with many threads. Below it follow locks of each kind, under which
+# every program runs.
 SIMULATED = [
     ["mutexbench", "--machine", "x5-2", "--locks", "all", "--threads", "1,4,40", "--ms", "0.1", "--seeds", "2"],
     ["mutexbench", "--machine", "t5", "--locks", "all", "--threads", "2,150", "--ms", "0.3", "--seeds", "1"],

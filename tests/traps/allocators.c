@@ -28,7 +28,7 @@ static void* lock_in_every_way(void* argument) {
       const struct timespec soon = later(now(CLOCK_REALTIME), 1);
       if (pthread_mutex_timedlock(mutex, &soon) == 0) CHECK_OK(pthread_mutex_unlock(mutex));
     }
-    // The thread holds several mutexes at once, more than its record has nodes.
+    // The thread holds 11 mutexes at once; its per-thread record has fewer queue nodes.
     for (int i = 0; i < 11; ++i) CHECK_OK(pthread_mutex_lock(&scene->mutexes[i]));
     for (int i = 0; i < 11; ++i) CHECK_OK(pthread_mutex_unlock(&scene->mutexes[i]));
     CHECK_OK(pthread_mutex_lock(&scene->mutexes[0]));
@@ -44,7 +44,7 @@ static void* lock_in_every_way(void* argument) {
 
 CASE(no_allocation_in_any_call) {
   if (!count_allocations) skip_case("needs the counting allocator preloaded");
-  // This shows that the counter works.
+  // Shows that the counter of allocations works.
   count_allocations(1);
   free(malloc(100));
   count_allocations(0);

@@ -66,12 +66,12 @@ CASE_FOR(bound_to_library, struct reference, reference, references) {
   void* address = address_of(reference->function);
   if (!lies_in_library(address))
     fail_case(__FILE__, __LINE__, "%s is bound to %s", reference->name, object_of(address));
-  // All versions must be bound to one function, the same as for all other callers. The library exports a few condition
-  // functions twice, once with a version.
+  // All versions of a name are bound to one function, to which callers without a version are bound, too. Condition
+  // functions are left out: the library exports some of them twice, once with a version.
   if (strncmp(reference->symbol, "pthread_cond_", 13) != 0) CHECK(address == dlsym(RTLD_DEFAULT, reference->symbol));
 }
 
-// The lock of one version must exclude the trylock of another.
+// A mutex that one version of lock has acquired must be busy for another version of trylock.
 struct pair {
   const char* name;
   void (*lock)(void);
@@ -94,7 +94,7 @@ CASE_FOR(versions_exclude_each_other, struct pair, pair, pairs) {
   CHECK_CODE(pthread_mutex_clocklock(&mutex, CLOCK_MONOTONIC, &past), ETIMEDOUT);
 }
 
-// The post of one version must serve the wait of another.
+// A post by one version must end a wait by another version.
 struct semaphore_calls {
   const char* name;
   void (*post)(void);
@@ -140,7 +140,7 @@ CASE_FOR(versions_share_semaphores, struct semaphore_calls, calls, semaphore_cal
 }
 #endif
 
-// These names of the C library must stay bound to it.
+// Functions that libusher.so must not replace: they stay bound to the C library.
 struct left_alone {
   const char* name;
 };

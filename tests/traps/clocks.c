@@ -78,7 +78,8 @@ static bool sleeps_in(pid_t thread, unsigned long call[7]) {
                               &call[5], &call[6]) == 7;
 }
 
-// The first sleeps of a waiter may be short, so the loop looks every 2 ms for one until the deadline; its limit is 4 s.
+// Looks every 2 ms, for at most 4 s, for a sleep until the deadline on the right clock: the first sleeps of a waiter
+// may be short.
 CASE_FOR(sleeps_until_the_time_of_its_clock, struct wait, wait, waits) {
   begin_to_wait(wait, 60000);
   unsigned long call[7] = {0};

@@ -1,5 +1,6 @@
-// A program whose output run_traps.py checks: one line on stdout that tells whose mutexes the program uses.
-//   environment [--threads N] [--forks N]
+// environment [--threads N] [--forks N]
+// Prints one line on stdout: whether the program's mutexes are the C library's or those of libusher.so. run_traps.py
+// checks the line.
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <stdio.h>
@@ -37,7 +38,7 @@ int main(int argc, char** argv) {
   for (int i = 0; i < threads && i < 64; ++i) pthread_join(all[i], NULL);
 
   if (pthread_mutex_lock(&mutex) != 0) abort();
-  // Only the C library counts a mutex's users, in this field.
+  // The C library counts a mutex's users in this field; libusher.so leaves it 0 here.
   const int is_the_c_librarys = mutex.__data.__nusers != 0;
   void* got;
   if (pthread_create(&all[0], NULL, try_it, &mutex) != 0) abort();

@@ -75,7 +75,7 @@ std::vector<std::pair<unsigned long, unsigned long>> wiped() {
   return all;
 }
 
-// The kernel wipes whole pages, however large they are. This program is also built for pages of 64 KiB.
+// The kernel wipes whole pages. This program is also built for pages of 64 KiB.
 CASE(wiped_memory_shares_no_page_with_other_memory) {
   native::fork_epoch();
   const auto all = wiped();
@@ -86,7 +86,8 @@ CASE(wiped_memory_shares_no_page_with_other_memory) {
   }
 }
 
-// To lock in a child of vfork is undefined, but must not store the child's ids as those of the process.
+// A child of vfork shares the parent's memory. Locks in it are undefined, but must not store the child's ids as those
+// of the parent.
 CASE(child_of_vfork_is_the_first_user) {
   const pid_t child = vfork();
   if (child == 0) {

@@ -5,7 +5,7 @@
 #include <limits.h>
 #include <sys/syscall.h>
 
-// -- unlock does not touch the mutex when another thread may own it --
+// -- unlock does not access the mutex once another thread may own it --
 
 enum { sharers = 3, pages = 3000 };
 
@@ -20,8 +20,9 @@ struct relay {
   int unmapped;
 };
 
-// The last owner unmaps the page as soon as it has released the mutex; the previous owner may not have returned from
-// its unlock by then. A late read or write crashes here if it comes late enough, which no stress test can guarantee.
+// The last owner unmaps the page as soon as it has released the mutex, and the previous owner may not have returned
+// from its unlock by then. A late access by that unlock crashes, if it is late enough; a stress test cannot guarantee
+// this.
 static void* drop_all(void* argument) {
   struct relay* relay = argument;
   for (int i = 0; i < pages; ++i) {
@@ -90,7 +91,7 @@ CASE(unmapped_by_the_woken) {
   }
 }
 
-// -- fork: the queue has nodes of threads of all kinds that do not exist in the child --
+// -- fork: the queue has nodes of threads that do not exist in the child --
 
 struct haunted {
   pthread_mutex_t mutex;
@@ -156,14 +157,14 @@ struct way_to_fork {
 static const struct way_to_fork ways_to_fork[] = {
     {"fork", fork, 1}, {"fork_of_a_fork", fork, 3}, {"raw_clone", raw_clone, 1}, {"raw_clone_of_one", raw_clone, 3}};
 
-// The mutex is held across the fork and released in both processes, as by pthread_atfork handlers.
+// Forks with the mutex held, and releases it in both processes, as handlers of pthread_atfork do.
 static void haunt(const struct way_to_fork* way, int generations) {
   struct haunted house;
   memset(&house, 0, sizeof house);
   pthread_t ghosts[4];
   CHECK_OK(pthread_mutex_lock(&house.mutex));
-  // The child of a raw clone cannot start threads that the C library knows of. Its queue has only the threads of its
-  // ancestors.
+  // After a raw clone the child cannot start threads, because the C library does not know the child. The queue in a
+  // later generation has only threads of the first one.
   const bool threads = way->fork == fork || generations == way->generations;
   for (int i = 0; threads && i < 4; ++i) ghosts[i] = start_thread(i % 2 ? ghost_timed : ghost_untimed, &house);
   if (threads) {
@@ -223,7 +224,7 @@ static void* wait_a_second(void* argument) {
   return NULL;
 }
 
-// Eight threads use the mutex all the time, and four try with a deadline of one second: each of the four acquires it
+// Eight threads use the mutex all the time. Each of four others tries with deadlines of one second and acquires it
 // every time.
 CASE_FOR(a_second_is_enough, struct mutex_kind, kind, main_kinds) {
   static struct rush rush;
@@ -236,7 +237,8 @@ CASE_FOR(a_second_is_enough, struct mutex_kind, kind, main_kinds) {
   for (int i = 0; i < 8; ++i) join_thread(threads[i]);
 }
 
-// The opposite case: threads with deadlines must not keep out threads without one.
+// Acquires the mutex with deadlines of one millisecond, over and over: this must not keep out threads without a
+// deadline.
 static void* short_patience(void* argument) {
   struct rush* rush = argument;
   while (!flag_get(&rush->stop)) {

@@ -42,7 +42,7 @@ const scene scenes[] = {
     {"give_to_pool_preloaded", true, record::most, true, false},
 };
 
-/// Shared between the tracing process and the traced one.
+/// Memory that the tracing process and the traced process share.
 struct stage {
   int after;     ///< the number of the instruction at which the handler runs
   int ended;     ///< the interrupted operation has ended
@@ -74,7 +74,8 @@ std::vector<node_handle> of_handler;
 void be_another_process() {
   be_a_child();
   traced = false;
-  // The nodes that were taken belonged to locks that such a child resets; without a preload they stay in use.
+  // In a child under the preload, the locks that held the taken nodes are reset, so the nodes are free again. Without a
+  // preload the nodes stay in use.
   if (!now_on->preloaded) return;
   in_hand.assign(in_hand.size(), false);
   hand.clear();
@@ -159,12 +160,12 @@ void be_traced() {
   }
 }
 
-// The traced thread while it is stopped.
+// The traced thread, which the tracing process steps and stops.
 struct thread {
   pid_t id;
   int status = 0;
 
-  /// Returns false if the thread has ended.
+  /// Waits for the next stop of the thread. Returns false if the thread has ended.
   bool stops() {
     CHECK(waitpid(id, &status, 0) == id);
     if (WIFSIGNALED(status)) fail_case(__FILE__, __LINE__, "died of signal %d", WTERMSIG(status));
@@ -173,7 +174,7 @@ struct thread {
   void go(__ptrace_request how, int signal_number) const {
     CHECK(ptrace(how, id, nullptr, reinterpret_cast<void*>(std::intptr_t{signal_number})) == 0);
   }
-  /// Lets the thread run to its next trap.
+  /// Lets the thread run to its next trap. Returns false if the thread has ended.
   bool runs(int signal_number) {
     go(PTRACE_CONT, signal_number);
     while (stops()) {

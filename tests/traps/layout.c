@@ -11,8 +11,8 @@
 #define LM_ID_NEWLM -1
 #endif
 
-// The library must handle every kind of mutex that it can. Normal set by an attribute is 0x200 in the C library, which
-// is easily missed.
+// libusher.so must handle all of these kinds of mutex itself. The C library stores the type "normal" that an attribute
+// sets as 0x200, which is easily missed.
 CASE_FOR(ours, struct mutex_kind, kind, all_kinds) {
   pthread_mutex_t mutex;
   make_mutex(&mutex, kind);
@@ -57,7 +57,7 @@ CASE_FOR(the_c_librarys, struct foreign, foreign, foreigners) {
     CHECK_OK(pthread_mutex_init(&mutex, &attribute));
     const int kind = mutex.__data.__kind;
     const int code = pthread_mutex_lock(&mutex);
-    // A ceiling needs a thread with a real-time priority: for all others the C library returns EINVAL.
+    // A priority ceiling needs a thread with a real-time priority: for other threads the C library returns EINVAL.
     if (foreign->protocol == PTHREAD_PRIO_PROTECT && code != 0) {
       CHECK(code == EINVAL || code == EPERM);
       continue;
@@ -69,7 +69,7 @@ CASE_FOR(the_c_librarys, struct foreign, foreign, foreigners) {
   }
 }
 
-// A debugger shows the owner of a mutex from these two fields.
+// The owner and the count are in the C library's fields, from which debuggers read them.
 CASE_WHERE(owner_and_count_in_place, struct mutex_kind, kind, all_kinds, kind->checks) {
   pthread_mutex_t mutex;
   make_mutex(&mutex, kind);
@@ -90,7 +90,7 @@ CASE_WHERE(owner_and_count_in_place, struct mutex_kind, kind, all_kinds, kind->c
   }
 }
 
-// A child's thread is not its parent's, and has another number.
+// The thread of a child has another number than its parent's thread, and must store that number as the owner.
 CASE_WHERE(owner_in_place_after_fork, struct mutex_kind, kind, all_kinds, kind->checks) {
   pthread_mutex_t mutex;
   make_mutex(&mutex, kind);
@@ -112,8 +112,8 @@ CASE_WHERE(owner_in_place_after_fork, struct mutex_kind, kind, all_kinds, kind->
   _exit(0);
 }
 
-// Threads that wait on a condition do not exist in a child, so pthread_cond_destroy need not wait for them there. In
-// the C library it waits for ever.
+// The waiters of a condition do not exist in a child, so that pthread_cond_destroy need not wait for them there. The C
+// library's waits for ever.
 static void* wait_for_ever(void* argument) {
   struct {
     pthread_mutex_t mutex;
@@ -212,7 +212,7 @@ CASE_FOR(found_busy_by_the_c_library, struct back_door, door, back_doors) {
                : way == 1 ? pthread_mutex_trylock(&mutex)
                           : pthread_mutex_timedlock(&mutex, &past));
       CHECK_CODE(elsewhere(trylock_behind_our_back, &mutex), EBUSY);
-      // The same holds after a hand-over with other threads in the queue.
+      // The word is also set after a hand-over with other threads in the queue.
       pthread_t waiters[3];
       for (int j = 0; j < 3; ++j) waiters[j] = start_thread(thread_lock_unlock, &mutex);
       await_sleepers(3);
@@ -251,7 +251,7 @@ static void* check_held_word(void* argument) {
   return NULL;
 }
 
-// Each owner finds the word set, whichever way it acquired the lock.
+// The first word of the mutex is not zero while the mutex is held, in whichever way the owner acquired it.
 CASE(first_word_set_through_hand_over) {
   static struct shared_mutex shared;
   make_mutex(&shared.mutex, &all_kinds[0]);

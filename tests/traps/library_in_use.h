@@ -1,5 +1,4 @@
-// Functions of the trap tests that know libusher.so: they find it (USHER_LIB), and distinguish its mutexes from the C
-// library's.
+// Functions for trap tests that find libusher.so (USHER_LIB) and distinguish its mutexes from the C library's.
 #ifndef USHER_TESTS_LIBRARY_IN_USE_H
 #define USHER_TESTS_LIBRARY_IN_USE_H
 
@@ -8,8 +7,8 @@
 #include <dlfcn.h>
 #include <limits.h>
 
-/// The C library counts a mutex's users at offset 12, where libusher.so counts timed waiters; there are none here. To
-/// be called once, while the mutex is held and no thread waits.
+/// At offset 12 the C library counts a mutex's users, libusher.so timed waiters. So the result is right only if it is
+/// called once, while the mutex is held and no thread waits.
 static inline bool is_the_c_librarys(const pthread_mutex_t* mutex) {
   return mutex->__data.__nusers != 0;
 }
@@ -28,7 +27,7 @@ static inline const char* object_of(const void* address) {
   return dladdr(address, &info) != 0 ? info.dli_fname : "nothing";
 }
 
-/// Returns a function's address in the type of dladdr and dlsym: ISO C has no such conversion.
+/// Returns a function's address as void*, the type that dladdr and dlsym use: ISO C has no such conversion.
 static inline void* address_of(void (*function)(void)) {
   void* address;
   memcpy(&address, &function, sizeof address);

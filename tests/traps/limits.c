@@ -24,7 +24,7 @@ static void work_once(struct scene* scene) {
   CHECK_OK(pthread_mutex_unlock(&scene->mutex));
 }
 
-// Makes calls of all kinds; waits on the condition keep the threads in step.
+// Calls functions of all kinds. The waits on the condition keep the threads in step.
 static void work(struct scene* scene) {
   for (int i = 0; i < scene->rounds; ++i) {
     work_once(scene);
@@ -66,8 +66,8 @@ static pthread_t start_small_thread(thread_body body, void* argument, size_t sta
   return thread;
 }
 
-// Runs work in threads with small stacks. `before_work`, unless null, runs when all threads exist and none of them has
-// locked yet.
+// Runs work in threads with small stacks. `before_work` may be null; it is called when all threads exist and none of
+// them has locked yet.
 static void work_in_threads(int threads, size_t stack, int rounds, void (*before_work)(void)) {
   static struct scene scene = {.mutex = PTHREAD_MUTEX_INITIALIZER, .condition = PTHREAD_COND_INITIALIZER};
   pthread_t all[64];
@@ -93,7 +93,8 @@ struct address_space {
 };
 static const struct address_space address_spaces[] = {{"200_MiB", 200 << 20}, {"32_MiB", 32 << 20}};
 
-// The process starts with a limited address space, as by `ulimit -v`, against which the library's reservations count.
+// The process starts with a limited address space, as by `ulimit -v`. The library's reservations count against the
+// limit.
 CASE_FOR(started_with_little_address_space, struct address_space, space, address_spaces) {
   const bool with_library = getenv("USHER_LIB") && getenv("LD_PRELOAD");
   const pid_t child = fork();
@@ -116,7 +117,7 @@ CASE_FOR(started_with_little_address_space, struct address_space, space, address
   CHECK_CHILD(child, 0);
 }
 
-// The loader only warns about a library that cannot be preloaded.
+// Checks that the library has been preloaded: if the loader fails to do so, it only prints a warning.
 CASE(still_preloaded) {
   if (!getenv("LD_PRELOAD")) skip_case("nothing is preloaded");
   CHECK(lies_in_library(dlsym(RTLD_DEFAULT, "pthread_mutex_lock")));
@@ -128,7 +129,8 @@ static void no_more_memory(void) {
   CHECK(mmap(NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) == MAP_FAILED);
 }
 
-// The C library's mutexes need no memory of their own: a program without free memory can still lock for the first time.
+// A program without free memory can lock for the first time, as with the C library's mutexes, which need no memory of
+// their own.
 CASE(first_lock_without_memory) {
   work_in_threads(6, 256 << 10, 50, no_more_memory);
 }
@@ -278,8 +280,8 @@ CASE_FOR(ten_thousand_threads, struct march, march, marches) {
     march->after();
   }
   const long growth = resident_kib() - after_two_thousand;
-  // A lock that is never released may cost its node (64 bytes), but not the whole record of a thread. When `usher stat`
-  // records, its file has slots of 128 bytes for 4096 threads.
+  // For each lock that is never released the process may grow by a node (64 bytes), but not by the whole record of a
+  // thread. With `usher stat` it may also grow by the record's 4096 slots of 128 bytes.
   const long recorded = getenv("USHER_STAT") != NULL ? 600 : 0;
   const long allowed = (march->body == march_and_forget ? 1500 : 300) + recorded;
   if (growth > allowed) fail_case(__FILE__, __LINE__, "grew by %ld KiB from 2000 to 10000 threads", growth);
@@ -301,7 +303,7 @@ static void* join_the_queue(void* argument) {
   return NULL;
 }
 
-// More waiters queue than any lock has bits, slots, or nodes in one block.
+// More waiters queue than a lock has bits or slots, or a block has nodes.
 CASE(a_thousand_threads_in_one_queue) {
   static struct mass mass = {.mutex = PTHREAD_MUTEX_INITIALIZER};
   static pthread_t threads[1000];
@@ -354,7 +356,7 @@ CASE(twenty_thousand_locks_held) {
   free(mutexes);
 }
 
-// Some threads lock mutexes and others unlock them, while both continue.
+// Mutexes that some threads have locked are unlocked by other threads.
 CASE(hoards_change_hands) {
   pthread_mutex_t* mutexes = calloc(a_lot, sizeof *mutexes);
   for (int round = 0; round < 4; ++round) {

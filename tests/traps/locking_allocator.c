@@ -92,7 +92,8 @@ void free(void* pointer) {
 
 void* calloc(size_t number, size_t size) {
   void* block = malloc(number * size);
-  // The pointer is volatile: otherwise the compiler replaces the two calls by a call of calloc, which is this function.
+  // The pointer is volatile because otherwise the compiler replaces malloc and memset by calloc, so that calloc would
+  // call itself.
   void* (*volatile fill)(void*, int, size_t) = memset;
   return fill(block, 0, number * size);
 }

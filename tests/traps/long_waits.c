@@ -1,5 +1,5 @@
-// Tests how long threads wait and how often they wake up meanwhile. The measures are other threads' critical sections
-// and context switches instead of time, since these do not depend on the machine's load.
+// Tests how long threads wait and how often they wake up meanwhile. Both are measured in other threads' critical
+// sections and in context switches instead of time, because these do not depend on the machine's load.
 #include "kinds.h"
 
 #include <sys/resource.h>
@@ -25,7 +25,8 @@ static long my_switches(void) {
   return r.ru_nvcsw;
 }
 
-/// The thread sleeps while it holds the mutex, so that the library decides the next owner and not the machine's timing.
+/// The thread sleeps while it holds the mutex, so that the others wait at the unlock: the library decides the next
+/// owner, not the timing.
 static void* use_again_and_again(void* argument) {
   struct scene* s = argument;
   for (bool over = false; !over;) {
@@ -58,7 +59,8 @@ static long sections_of_others(struct scene* s, int users, int waiters) {
   for (int i = 0; i < waiters; ++i) wait[i] = start_thread(wait_for_go, s);
   await_flag(&s->waiting, waiters);
   for (int i = 0; i < users; ++i) use[i] = start_thread(use_again_and_again, s);
-  // The thread locks twice, since the library does not know a thread that has never waited for a mutex.
+  // The thread locks twice before it signals, because the library does not know a thread that has never waited for a
+  // mutex.
   long sections = 0;
   for (int i = 0; i < 2; ++i) {
     CHECK_OK(pthread_mutex_lock(&s->mutex));
@@ -87,7 +89,8 @@ CASE(signalled_among_long_sections) {
   CHECK(soon >= 3);
 }
 
-// After a broadcast the waiters need less than a section each. (An earlier version needed two to four.)
+// The 40 waiters of a broadcast return within 20 critical sections of other threads. (An earlier version needed two to
+// four sections a waiter.)
 CASE(broadcast_among_long_sections) {
   struct scene s;
   const long sections = sections_of_others(&s, 3, 40);
@@ -189,7 +192,7 @@ static void* get_in(void* argument) {
   return NULL;
 }
 
-// Each unlock gives the mutex to the next waiter: no waiter sleeps until its deadline although the mutex was released.
+// Each unlock gives the mutex to the next waiter, so no waiter sleeps until its deadline.
 CASE(deadlines_that_are_met) {
   struct crowd c = {.switches = 0};
   pthread_mutex_init(&c.mutex, NULL);

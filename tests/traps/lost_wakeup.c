@@ -117,8 +117,8 @@ static bool is_asleep(pid_t thread) {
   return state != NULL && state[1] == ' ' && state[2] == 'S';
 }
 
-/// Waits until `thread` has given the flag that value. Returns false after 5 s. While worker 0 is held, `thread` may
-/// depend on it: then false after `thread` has slept for 20 ms, or after 0.15 s.
+/// Waits until the flag has this value, which `thread` sets. Returns false after 5 s. While worker 0 is held, `thread`
+/// may be blocked by it: then returns false after 0.15 s, or when `thread` has slept for 20 ms.
 static bool comes(const int* flag, int at_least, pid_t thread) {
   const double limit = seconds() + (is_held ? 0.15 : 5);
   double awake = seconds();
@@ -139,7 +139,7 @@ static bool all_asleep(void) {
   }
   return true;
 }
-/// Waits until all_asleep() at five looks in a row, for at most 1 s, since the workers may also poll.
+/// Waits until all_asleep() is true five times in a row, for at most 1 s: workers may also poll.
 static void settle(void) {
   const double limit = seconds() + 1;
   for (int quiet = 0; quiet < 5 && seconds() < limit; usleep(50)) quiet = all_asleep() ? quiet + 1 : 0;
@@ -204,7 +204,7 @@ static void let_go_on(void) {
   CHECK(ptrace(PTRACE_DETACH, queue->worker[held].thread, NULL, NULL) == 0);
   is_held = false;
 }
-/// Returns false if the thread went to sleep in a system call.
+/// Executes one instruction of worker 0. Returns false if the thread went to sleep in a system call.
 static bool step(void) {
   CHECK(ptrace(PTRACE_SINGLESTEP, queue->worker[held].thread, NULL, NULL) == 0);
   if (stops(1)) return true;
@@ -227,7 +227,7 @@ static bool others_come_and_go(void) {
          order(put_item);
 }
 
-/// The other threads could not go on while worker 0 was held. All items must be taken nevertheless.
+/// Called if the other threads were blocked while worker 0 was held: lets it run, and checks that all items are taken.
 static enum outcome finish_freely(void) {
   let_go_on();
   for (int i = 0; i < workers; ++i) flag_add(&queue->worker[i].wanted, 10);
@@ -259,7 +259,7 @@ static enum outcome play(const struct schedule* schedule, int instructions, char
     if (!step() || flag_get(&slow->returns) > 0) return over;
   struct user_regs_struct registers;
   CHECK(ptrace(PTRACE_GETREGS, slow->thread, NULL, &registers) == 0);
-  // The child is a fork of this process: its functions are at the same addresses.
+  // Symbols are looked up in this process: the child is a fork of it, so its functions have the same addresses.
   Dl_info info = {0};
   void* const address = (void*)(uintptr_t)registers.rip;
   if (dladdr(address, &info) != 0 && info.dli_fname != NULL) {

@@ -1,6 +1,6 @@
-// Traps of queue nodes: a thread has a limited number of them in reserve, but may hold any number of locks. Other
-// threads may give back nodes that it took. It may end while it holds some, and a signal handler may lock while the
-// thread is about to take one. And a child of a fork does not have the threads that hold nodes.
+// Traps of queue nodes. A thread has a limited number of nodes in reserve, but may hold any number of locks. Other
+// threads may give back nodes that it took. It may end while it holds nodes, a signal handler may lock while it takes
+// one, and a child of a fork does not have the threads that hold nodes.
 #include "kinds.h"
 
 #include <sys/ptrace.h>
@@ -19,7 +19,7 @@ static void unlock_all(pthread_mutex_t* all, int count) {
   for (int i = 0; i < count; ++i) CHECK_OK(pthread_mutex_unlock(&all[i]));
 }
 
-// -- the cost in time: compared within the case; the best of several rounds counts --
+// -- the cost in time, compared between parts of the same case; the best of several rounds counts --
 
 static double least(double a, double b) {
   return a < b ? a : b;
@@ -101,7 +101,7 @@ CASE(threads_that_end_with_a_lock_held) {
               (parts - 4) * part, last * 1e3);
 }
 
-// -- nodes that other threads give back --
+// -- nodes that are given back by another thread than the one that took them --
 
 struct belt {
   pthread_mutex_t* mutexes;
@@ -119,7 +119,7 @@ static void* unlock_on_belt(void* argument) {
   return NULL;
 }
 
-// There are more rounds than nodes.
+// One thread locks and another unlocks, in more rounds than there are nodes.
 CASE(locked_here_unlocked_there) {
   struct belt belt = {.mutexes = new_mutexes(belt_length)};
   const pthread_t thread = start_thread(unlock_on_belt, &belt);
@@ -131,7 +131,7 @@ CASE(locked_here_unlocked_there) {
   join_thread(thread);
 }
 
-// Returns the node with which a mutex is held, for locks that store it in the open; otherwise 0.
+// Returns the number of the node with which a mutex is held, for locks that store it in their first word; otherwise 0.
 static uint32_t node_of(const pthread_mutex_t* mutex) {
   static const char* const in_first_word[] = {"mcs", "clh", "clh-tls", "mcsg"};
   const char* lock = getenv("LD_PRELOAD") ? getenv("USHER_LOCK") : NULL;
@@ -141,7 +141,7 @@ static uint32_t node_of(const pthread_mutex_t* mutex) {
   return word;
 }
 
-// Checks that all mutexes are held, and with different nodes.
+// Checks that all mutexes are held, each with another node.
 static void check_nodes(pthread_mutex_t* const* all, int count) {
   for (int i = 0; i < count; ++i) {
     CHECK_CODE(pthread_mutex_trylock(all[i]), EBUSY);
@@ -151,7 +151,7 @@ static void check_nodes(pthread_mutex_t* const* all, int count) {
   }
 }
 
-// There are so many generations that the nodes held at all the forks together exceed the number of nodes.
+// Each generation forks with locks held. The nodes that all generations hold together are more than there are.
 CASE(generations_that_fork_with_locks_held) {
   enum { deep = 56, many = 20000 };
   pthread_mutex_t* all = new_mutexes(many);
@@ -244,7 +244,7 @@ static bool go_to_trap(pid_t child, bool one_step, long number) {
   return WIFSTOPPED(status);
 }
 
-// The handler runs once before each instruction of the call, except for repetitions in loops.
+// The handler runs once before each instruction of the call. Repetitions in loops are left out.
 CASE_FOR(handler_that_returns_holding, struct interrupted_call, call, interrupted_calls) {
   enum { most_places = 2000 };
   static long places[most_places];

@@ -1,11 +1,12 @@
-// Trap: as long as a process has one thread, locks and unlocks are plain loads and stores. A thread that is created at
-// any moment and in any way must find the state of every mutex right, and so must a signal handler that runs between
-// two of these instructions.
+// Trap: as long as a process has one thread, lock and unlock are plain loads and stores. Threads may be created at any
+// moment and in any way, and a signal handler may run between two of these instructions: each must find the state of
+// every mutex correct.
 #include "kinds.h"
 
 #include <threads.h>
 
-// A variable of the C library; older and other C libraries do not have it.
+// The C library's variable that says whether the process has only one thread; older and other C libraries do not have
+// it.
 extern char __libc_single_threaded __attribute__((weak));
 
 static bool knows_threads(void) {
@@ -111,7 +112,7 @@ CASE_FOR(threads_come, struct mutex_kind, kind, main_kinds) {
   for (int i = 0; i < 24; ++i) {
     counting.count = i;
     CHECK_CHILD(start_child((void (*)(void*))(void (*)(void))from_one_to_many, NULL), 0);
-    // This process has no other thread yet, and uses the mutex between the children's lives.
+    // The parent, which still has one thread, also uses the mutex after each child.
     CHECK_OK(pthread_mutex_lock(&counting.mutex));
     CHECK_OK(pthread_mutex_unlock(&counting.mutex));
   }
@@ -194,7 +195,7 @@ static const struct mutex_kind* kind_in_parent;
 
 static void be_child_of_one(void* unused) {
   (void)unused;
-  // The mutexes that check their owner have an owner with another id now.
+  // In a child the owner that a mutex has stored is another thread, so kinds that check the owner refuse the unlock.
   CHECK_CODE(pthread_mutex_trylock(&held_in_parent), EBUSY);
   CHECK_CODE(pthread_mutex_unlock(&held_in_parent), kind_in_parent->checks ? EPERM : 0);
   if (!kind_in_parent->checks) CHECK_OK(try_elsewhere(&held_in_parent));
@@ -244,7 +245,7 @@ static pthread_mutex_t stepped;
 static volatile bool stepping, handler_locks;
 static volatile int steps, locked_steps, got;
 
-/// Returns whether the instruction is an atomic operation or one with the same cost.
+/// Returns whether the instruction is a locked operation, or one that costs as much.
 static bool is_locked(const unsigned char* code) {
   bool rex = true;
   while (rex) {  // prefixes
@@ -314,14 +315,14 @@ static void step_through(const struct mutex_kind* kind, bool locks) {
   CHECK_OK(try_elsewhere(&stepped));
 }
 
-// This case runs only where USHER_PLAIN_ALONE tells that the lock has an uncontended word: the C library's trylock has
-// a locked instruction even with one thread.
+// Skipped unless USHER_PLAIN_ALONE is set, as for locks whose uncontended state is one word: the C library's trylock
+// has a locked instruction even with one thread.
 CASE_FOR(nothing_is_locked, struct mutex_kind, kind, all_kinds) {
   be_alone();
   if (getenv("USHER_PLAIN_ALONE") == NULL) skip_case("this lock has no plain way");
   step_through(kind, false);
   CHECK_NUMBER(locked_steps, 0);
-  // With several threads at least lock and trylock have locked instructions; an unlock may be a store.
+  // With several threads at least lock and trylock have a locked instruction each; unlock may be a plain store.
   step_through(kind, false);
   CHECK(locked_steps >= 2);
 }

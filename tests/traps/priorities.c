@@ -33,7 +33,7 @@ static struct scene {
 
 static bool set_priority(int priority) {
   if (scene.policy->number == SCHED_OTHER) return setpriority(PRIO_PROCESS, 0, 19 - priority) == 0;
-  // A thread begins with the policy of its creator.
+  // New threads inherit their creator's policy, so an ordinary thread must set its own.
   const int policy = priority != ordinary ? scene.policy->number : SCHED_OTHER;
   return sched_setscheduler(0, policy, &(struct sched_param){priority}) == 0;
 }
@@ -86,7 +86,7 @@ static const char* read_of(int thread_id, const char* file, char* line, size_t s
   return line;
 }
 
-// Waits until the thread sleeps in a futex call. Where the kernel does not show the call, sleep is sufficient.
+// Waits until the thread sleeps in a futex call. If the kernel does not show the call, any sleep is accepted.
 static void await_futex(int thread_id) {
   char line[512];
   for (const double limit = seconds() + 5;; usleep(300)) {
@@ -100,7 +100,7 @@ static void await_futex(int thread_id) {
   }
 }
 
-/// The threads arrive one after the other; each sleeps before the next one arrives.
+/// Starts the waiters one after the other; each sleeps before the next one arrives.
 static void assemble(const struct policy* policy, thread_body body, pthread_t* threads) {
   scene.policy = policy;
   const bool fakes = getenv("USHER_FAKE_PRIORITIES") != NULL;

@@ -39,7 +39,7 @@ NODE_LOCKS = ("mcs", "clh", "clh-tls", "k42-tls")
 FORKS = (("hand_over", "ghosts/fork"),
          ("processes", "fork_of_a_fork_with_ghosts/fork", "generations_with_ghosts/default", "condition_after_fork"),
          ("forked_waits", "semaphore_with_ghosts/fork", "condition_with_ghosts/fork", "handler_forks_in_condition_wait"))
-# C libraries whose condition variables lose signals (bug 25847), by the first line of `ldd --version`.
+# C libraries whose condition variables lose signals (glibc bug 25847). A library is identified by the first line of `ldd --version`.
 LOSE_SIGNALS = {"Debian GLIBC 2.36-9+deb12u14"}
 counts = {"PASS": 0, "FAIL": 0, "SKIP": 0}
 
@@ -116,7 +116,7 @@ def symbols():
         if len(fields) >= 8 and fields[0].rstrip(":").isdigit() and fields[6] != "UND":
             if fields[4] in ("GLOBAL", "WEAK", "UNIQUE"):
                 exported.append(fields[7])
-    # A few symbols are also exported with their version, for ThreadSanitizer's dlvsym().
+    # Names that are exported with a version, for ThreadSanitizer's dlvsym(), must also be exported without one.
     versioned = [name for name in exported if "@" in name and name.split("@")[0] not in exported]
     check("exports_without_version", not versioned, f"with a version only: {versioned}")
     names = {name.split("@")[0] for name in exported}
@@ -141,7 +141,7 @@ def symbols():
     check("thread_local_storage_is_small", size < 1024, f"{size} bytes of initial-exec storage")
 
     run_cases("bindings", "bindings", environment("loiter", [LIB]))
-    # The loader's record shows that no object but the library itself is bound to the C library's functions of these families.
+    # The loader's log of bindings shows whether any object except libusher.so is bound to the C library's functions of these families.
     status, out, err = run([BIN / "environment", "--threads", "2"],
                            environment("loiter", [LIB], LD_DEBUG="bindings"), 60)
     bound, missed = 0, []
@@ -156,7 +156,7 @@ def symbols():
     check("loader_binds_all_to_library", status == 0 and out and bound > 0 and not missed,
           f"{bound} bound to the library, to the C library: {missed}")
 
-    # The library is loaded by dlopen, and uses the small part of thread-local storage that the loader keeps for this.
+    # Here the program loads the library by dlopen. Its thread-local storage must fit into the small space that the loader reserves.
     run_cases("load_later", "load_later", environment("loiter"))
     run_cases("load_later_mcs", "load_later", environment("mcs"))
 
@@ -224,7 +224,7 @@ def environment_variable():
     for name in (lock.name for lock in catalog.locks() if lock.excludes):
         expect_output(f"silent/{name}", ["sh", "-c", 'x=$(echo one; echo two >/dev/null) && echo "[$x]"'],
                       environment(name, [LIB]), "[one]\n")
-    # The variable must have exactly this name.
+    # Variables whose names only resemble USHER_LOCK have no effect.
     expect_output("other_variables", program, environment(None, [LIB], USHER_LOCKS="twa", XUSHER_LOCK="twa"), theirs)
 
     for wrong, nearest in (("lotier", "loiter"), ("twaa", "twa"), ("tickte", "ticket"), ("mcsrc", "mcscr"),
@@ -294,7 +294,7 @@ def under_lock(lock):
     run_cases(f"{lock}/clocks", "clocks", environment(lock, [LIB]),
               ("--fresh", "--only", "sleeps_until_the_time_of_its_clock"))
     alone(lock)
-    # The other cases need a lock that hands over to threads that have waited long.
+    # These cases run only under locks that hand over to threads that have waited long.
     others = "deadlines_that_pass", "deadlines_that_are_met"
     hands_over = lock.startswith("loiter") and lock not in ("loiter-barging", "loiter-store")
     every = [] if hands_over else [word for name in others for word in ("--only", name)]

@@ -78,7 +78,8 @@ static void* lock_in_sandboxed_thread(void* unused) {
   return NULL;
 }
 
-// The resources of an ended thread are not reused. With queue nodes, the first 34 threads need no new memory.
+// Each thread needs new resources, because those of an ended thread are not reused. The queue nodes for the first 34
+// threads exist already.
 static void lock_in_threads(void* unused) {
   (void)unused;
   for (int i = 0; i < 30; ++i) join_thread(start_thread(lock_in_sandboxed_thread, NULL));
@@ -88,8 +89,8 @@ CASE(first_locks_of_threads_without_system_calls) {
   check_sandboxed(start_child(lock_in_threads, NULL));
 }
 
-// A child of vfork() uses its parent's memory, and must not be mistaken for the parent. To lock in it is undefined, but
-// works with the C library.
+// A child of vfork() uses its parent's memory, and must not be mistaken for the parent. A lock call in it is undefined,
+// but works with the C library.
 static void vfork_before_locking(void* unused) {
   (void)unused;
   const pid_t child = vfork();

@@ -102,7 +102,7 @@ void share(const combination& which, int flags) {
   at.functions[0]->construct(at.memory);
   worker workers[8];
   for (int i = 0; i < 8; ++i) workers[i] = {&at, i, 300};
-  // The first rounds make a queue of several sleeping threads.
+  // In the first five rounds several threads sleep in a queue.
   for (int round = 0; round < 5; ++round) {
     at.waiting = 0;
     for (worker& one : workers) one.rounds = 1;
@@ -127,8 +127,8 @@ CASE_FOR(loaded_locally, combination, which, combinations) {
 }
 
 #ifndef PROGRAM_EMBEDS
-// A deeply bound object prefers its own symbols to the program's: this tests the state that objects share without the
-// program.
+// With RTLD_DEEPBIND an object prefers its own symbols to the program's, so the objects must find the shared state
+// without the program.
 CASE_FOR(loaded_deeply_bound, combination, which, combinations) {
   share(*which, RTLD_LOCAL | RTLD_DEEPBIND);
 }

@@ -1,5 +1,6 @@
-// Large locks under the preload: each takes its state from a pool while threads contend. The state must return to the
-// pool however many mutexes a program makes and however they end: std::mutex is destroyed without any call.
+// Locks that are larger than a mutex, under the preload: under contention each takes its state from a pool. The state
+// must return to the pool however many mutexes a program makes and however they end; std::mutex is destroyed without
+// any call.
 #include "cases.h"
 
 #include <sys/resource.h>
@@ -26,8 +27,7 @@ struct scene {
   int arrived = 0, done = 0;
 };
 
-// One thread walks upwards and the other downwards through all mutexes of a generation. The first mutex of each is
-// held, and the threads meet.
+// Locks all mutexes of each generation, upwards or downwards. The two threads meet, so that some mutexes are contended.
 void worker(scene& s, bool upwards) {
   for (int g = 1; g <= generations; ++g) {
     while (flag_get(&s.generation) < g) sched_yield();

@@ -34,7 +34,8 @@ static pthread_mutex_t* mutex_on_stage(void) {
 
 static void take_it_away(void) {
   int nobody = 0;
-  // Only the first thread that gets the mutex does the following.
+  // The first thread that gets the mutex makes its page inaccessible until the unlock has returned. Other threads skip
+  // this.
   if (!__atomic_compare_exchange_n(&stage->taken, &nobody, 1, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) return;
   CHECK(mprotect(stage->page, 4096, PROT_NONE) == 0);
   flag_set(&stage->gone, 1);
@@ -69,8 +70,8 @@ static void* come_by_trylock(void* unused) {
   return unused;
 }
 
-// Threads that still wait may read the mutex when it is inaccessible: the handler lets them read again. Faults of the
-// unlocking thread go to the process that traces it instead.
+// The fault handler of waiters, which may read the mutex while it is inaccessible: it returns after a pause, so that
+// they read again. Faults of the unlocking thread go to the tracing process instead.
 static void look_again(int number, siginfo_t* info, void* context) {
   (void)context;
   const char* address = info->si_addr;
@@ -91,7 +92,7 @@ static void unlock_under_trace(const struct comers* comers, const struct mutex_k
   if (ptrace(PTRACE_TRACEME, 0, NULL, NULL) != 0) skip_case("may not trace its own child");
   pthread_mutex_t* mutex = mutex_on_stage();
   make_mutex(mutex, kind);
-  // Work of the first calls (symbol binding, page faults) must not be part of the test.
+  // The first calls bind symbols and cause page faults. They are made here, so that they are not stepped.
   for (int i = 0; i < 2; ++i) {
     CHECK_OK(pthread_mutex_lock(mutex));
     CHECK_OK(pthread_mutex_unlock(mutex));
@@ -133,8 +134,8 @@ static void trace(pid_t child) {
     }
     CHECK(WIFSTOPPED(status) && WSTOPSIG(status) == SIGTRAP);
     ++steps;
-    // A thread that can acquire the mutex shall do so at this point. After one thread has acquired it, this loop does
-    // not wait.
+    // Pauses, so that a thread that can acquire the mutex does so at this point: longer if a thread has acquired it,
+    // until that thread has made the page inaccessible. After that no pause is needed.
     if (!flag_get(&stage->gone)) usleep(flag_get(&stage->taken) ? 200 : 20);
   }
   CHECK(ptrace(PTRACE_CONT, child, NULL, NULL) == 0);

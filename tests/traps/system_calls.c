@@ -26,7 +26,7 @@ struct range {
   uint64_t begin, end;
   enum owner owner;
 };
-/// The code in a process's memory. It is read again for an address that is in none of the ranges.
+/// The executable ranges of a process's address space. They are read again if an address is in none of them.
 struct process {
   pid_t id;
   int ranges;

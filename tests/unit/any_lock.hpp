@@ -10,7 +10,7 @@
 
 namespace usher::test {
 
-/// A lock that was constructed free. Copies share it.
+/// A free lock of any type. Copies of the object share the lock.
 class any_lock {
  public:
   template <class Lock>
@@ -30,7 +30,7 @@ class any_lock {
   void lock() { table_->lock(lock_.get()); }
   bool try_lock() { return table_->try_lock(lock_.get()); }
   void unlock() { table_->unlock(lock_.get()); }
-  /// Does nothing for a lock without guests.
+  /// Has no effect if the lock has no lock_as_guest().
   void lock_as_guest() { table_->lock_as_guest(lock_.get()); }
 
   void* address() const { return lock_.get(); }

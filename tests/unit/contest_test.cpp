@@ -46,7 +46,7 @@ TEST(betting, more_wins_are_worth_more) {
     for (std::size_t k = 0; k < n; ++k) EXPECT_LT(wealth(k, n), wealth(k + 1, n)) << k << " of " << n;
 }
 
-/// The value of the sum of binomial coefficients, integrated by the midpoint rule.
+/// Integrates numerically, by the midpoint rule, the wealth that wealth() computes as a sum of binomial coefficients.
 double integrated_wealth(double wins, double tosses) {
   constexpr int steps = 20000;
   double sum = 0, weights = 0;
@@ -130,7 +130,8 @@ TEST(contest, fewest_rounds_are_enough) {
 }
 
 TEST(contest, budget_keeps_room_for_confirmation) {
-  // Seven rounds of four candidates would leave only one run.
+  // The budget is 36 runs: after seven rounds of four candidates and the reference, one run would be left to confirm
+  // the choice.
   contest c(4);
   run(
       c, [](std::size_t i, std::size_t) { return i == 3 ? 1.5 : 1.1; }, 7.2, 4);
@@ -141,7 +142,8 @@ TEST(contest, budget_keeps_room_for_confirmation) {
 
 TEST(contest, without_room_for_confirmation_nothing_is_chosen) {
   const auto speed_up = [](std::size_t i, std::size_t) { return i == 0 ? 1.3 : 1.2; };
-  // Five rounds of both candidates, then the sixth and three more of one: 15 + 2 + 6 runs.
+  // Needs 23 runs: five rounds of both candidates and the reference (15), the sixth round of one candidate (2) and
+  // three more (6).
   contest enough(2), too_few(2);
   run(enough, speed_up, 23.0 / 3, 2);
   EXPECT_EQ(enough.winner(), 0U);
@@ -293,7 +295,7 @@ TEST(contest, contradictory_rounds_leave_everything_open) {
   EXPECT_TRUE(std::isinf(c.between(0).low));
 }
 
-/// The interval excludes neutral exactly if the verdict is better or worse, even with ties.
+/// The interval excludes "no difference" exactly if the verdict is better or worse, also with ties.
 TEST(contest, interval_and_verdict_agree) {
   std::mt19937 bits(1);
   for (int trial = 0; trial < 300; ++trial) {
@@ -336,7 +338,7 @@ TEST(order, each_is_as_likely_as_any_other) {
 
 class null_trials : public testing::TestWithParam<simulated::kind_of_noise> {};
 
-/// Checks trials with each of these budgets, in rounds.
+/// Runs trials of equal locks with each of these budgets, in rounds. At most 5 % of the trials may have a winner.
 void expect_few_winners(const simulated::kind_of_noise& noise, std::initializer_list<std::size_t> budgets) {
   constexpr int trials = 10000;
   const auto machine = noise.make();
@@ -364,7 +366,7 @@ TEST_P(null_trials, have_few_winners_in_few_and_in_many_rounds) {  // `make test
 INSTANTIATE_TEST_SUITE_P(noise, null_trials, testing::ValuesIn(simulated::kinds_of_noise()),
                          [](const auto& p) { return std::string(p.param.name); });
 
-/// If the order alternated, every fourth run could always be the reference's run of every second round.
+/// Every fourth run is slow. If the order of runs alternated regularly, these could always be runs of the reference.
 TEST(null_trials_in_step, have_few_winners) {
   constexpr int trials = 10000;
   const contest fresh(1);
@@ -376,8 +378,8 @@ TEST(null_trials_in_step, have_few_winners) {
   EXPECT_LE(winners, trials / 20);
 }
 
-/// All candidates run to the end, and their intervals are read after each round. Each limit must fail as rarely as it
-/// promises.
+/// All candidates run to the end, and their intervals are read after each round. Each end of an interval must be wrong
+/// at most as often as promised.
 TEST(interval_of_a_contest, covers) {
   constexpr int trials = 10000, rounds = 30;
   constexpr std::size_t candidates = 4;
@@ -401,8 +403,8 @@ TEST(interval_of_a_contest, covers) {
   for (const int w : worse) EXPECT_LE(w, trials / 20);
 }
 
-/// At 3 % noise, a candidate that is half as fast again wins among four within 10 rounds, and is confirmed within as
-/// many runs as 10 rounds have.
+/// At 3 % noise, one of four candidates is 50 % faster. It is chosen within 10 rounds, and confirmed within as many
+/// runs as 10 rounds have.
 TEST(power, clear_gain_is_found_within_ten_rounds) {
   constexpr int trials = 1000;
   const contest fresh(4);
@@ -417,8 +419,8 @@ TEST(power, clear_gain_is_found_within_ten_rounds) {
   EXPECT_GE(found, trials * 99 / 100);
 }
 
-/// Ten equal locks are all slightly better than the reference. The best of them seems better than it is until it runs
-/// again.
+/// Ten equal candidates are all slightly better than the reference. The chosen one seems better than it is until its
+/// further runs are counted.
 TEST(power, figure_of_the_winner_has_no_winners_curse) {
   constexpr int trials = 2000;
   constexpr double gain = 1.1;

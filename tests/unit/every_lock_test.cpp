@@ -26,10 +26,10 @@ class every_lock : public testing::TestWithParam<const lock_table*> {
   void lock() { lock_.lock(state_.bytes); }
   bool try_lock() { return lock_.try_lock(state_.bytes); }
   void unlock() { lock_.unlock(state_.bytes); }
-  /// True if the test does something that the C library's mutex allows in practice but a sanitizer reports.
+  /// True for the C library's mutexes. Tests then skip uses that these allow in practice but that a sanitizer reports.
   bool is_beyond_posix() const { return lock_.traits->native_only; }
-  /// Few acquisitions where hand-overs are slow: with more threads than CPUs, a spinning FIFO lock waits for time
-  /// slices, and a lock that sleeps between looks hands over only as often as it looks.
+  /// Returns fewer acquisitions for ways of waiting with slow hand-overs. With more threads than CPUs, a spinning FIFO
+  /// lock waits for time slices; a lock that sleeps and polls hands over only as often as it polls.
   long rounds() const { return lock_.kind == waiting_kind::spin || lock_.kind == waiting_kind::sleep ? 300 : 5000; }
 };
 
@@ -85,7 +85,7 @@ TEST_P(every_lock, excludes_with_try_lock_among_lock) {
 }
 
 TEST_P(every_lock, wakes_waiters_that_sleep) {
-  // Each hold is so long that every parking waiter sleeps. A lost wake-up would hang the test.
+  // The mutex is held so long that every waiter that can park sleeps. If a wake-up is lost, the test hangs.
   constexpr int threads = 4, turns = 3;
   int entered = 0;
   test::in_threads(threads, [&](unsigned) {
@@ -144,8 +144,8 @@ TEST_P(every_lock, hand_over_hand) {
 
 TEST_P(every_lock, memory_may_be_reused_by_the_next_owner) {
   if (is_beyond_posix()) GTEST_SKIP() << "this lock is not one of ours";
-  // The owner overwrites the lock with garbage. The thread that unlocked before must not read the lock any more. A
-  // wrong lock fails this test only sometimes; the real evidence is the argument in each header.
+  // The next owner overwrites the lock. The previous unlock must not read the lock any more. An incorrect lock fails
+  // this test only sometimes; each header has the argument for its lock.
   for (int i = 0; i < 200; i++) {
     auto s = std::make_unique<storage>();
     lock_.lock(s->bytes);

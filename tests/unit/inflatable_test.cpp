@@ -1,4 +1,5 @@
-// Large locks in eight bytes. They are inflated while threads contend, and give the state back to the pool afterwards.
+// Locks that are too large for a mutex, in eight bytes: they are inflated while threads contend, and return the
+// inflated state to the pool afterwards.
 #include "usher/core/inflatable.hpp"
 
 #include <gtest/gtest.h>
@@ -38,7 +39,7 @@ static_assert(std::is_same_v<embeddable_or_inflatable<native, parking, roomy_loc
 static_assert(
     std::is_same_v<embeddable_or_inflatable<native, parking, ticket<native, parking>>, ticket<native, parking>>);
 
-/// Takes all inflated states that the pool has at this moment.
+/// Takes all inflated states that are in the pool, and returns their handles.
 std::vector<std::uint32_t> take_all() {
   std::vector<std::uint32_t> taken;
   while (const std::uint32_t h = native::take_inflated<roomy_lock>())
@@ -105,7 +106,7 @@ TEST(inflatable, locks_of_different_types_share_the_pool) {
 }
 
 /// Ten million locks with short lives, each with two contending threads. The pool must not run out, and no thread may
-/// find another lock in its inflated state.
+/// find another lock's state in place of its own.
 TEST(inflatable, serves_ten_million_short_lives) {
   struct generation {
     small_form lock{};

@@ -98,7 +98,7 @@ TEST(loiter_parts, deferred_unpark_leaves_the_standby_asleep_while_an_arrival_sp
   EXPECT_EQ(word(plain, 0) & asleep, 0u) << "the standby is woken even if threads spin, because they are not counted";
 }
 
-/// The CPU time of a thread. It excludes the time that other processes take.
+/// Returns the CPU time of a thread, so that other processes do not affect the result.
 std::chrono::nanoseconds cpu_time_of(std::jthread& thread) {
   clockid_t clock{};
   timespec time{};
@@ -169,8 +169,8 @@ using test::actor;
 using test::scripted;
 using scripted_spin = waiting<scripted, waiting_kind::spin>;
 
-/// Waiters arrive one after the other, from these NUMA nodes, at a lock that the script holds and then unlocks. Returns
-/// the order of their admission.
+/// Lets waiters from these NUMA nodes arrive one after the other at a held lock, then unlocks. Returns the order in
+/// which they are admitted.
 template <class Lock>
 std::vector<unsigned> order_from(Lock& lock, const std::vector<unsigned>& numa_nodes) {
   std::vector<unsigned> order;
@@ -216,12 +216,13 @@ TEST(mcscrn, prefers_threads_at_home_then_moves_home) {
 TEST(mcscrn, sets_surplus_threads_at_home_aside) {
   mcscrn_with_node<scripted, scripted_spin> l{};
   EXPECT_EQ(order_from(l, {0, 0, 0}), (std::vector<unsigned>{1, 2, 0})) << "like MCSCR";
-  // 4 is remote and last. The threads that were set aside precede it, because they are at home.
+  // Waiter 4 is on the remote node, so it is last. The waiters that were set aside come before it, because they are on
+  // the home node.
   EXPECT_EQ(order_from(l, {0, 0, 0, 0, 1}), (std::vector<unsigned>{1, 3, 2, 0, 4}));
   EXPECT_EQ(home(l), 1u);
 }
 
-/// At each unlock that may change home, home changes.
+/// A platform on which every random choice with period 1 succeeds: home changes at each unlock that may change it.
 struct fickle : scripted {
   static bool bernoulli(std::uint32_t n) { return n == 1; }
 };
@@ -234,8 +235,8 @@ TEST(mcscrn, home_changes_now_and_then_though_somebody_is_at_home) {
 
 TEST(mcscrn, a_change_of_home_makes_passive_threads_remote) {
   mcscrn_with_node<fickle, waiting<fickle, waiting_kind::spin>, 1> l{};
-  // 0 is remote; then 1 is set aside for 2. When 2 leaves, home becomes node 1, and 1 returns when it is its node's
-  // turn.
+  // Waiter 0 is remote, and waiter 1 is set aside in favour of 2. When 2 leaves, home becomes node 1. Waiter 1 is
+  // admitted when its node is home again.
   EXPECT_EQ(order_from(l, {1, 0, 0}), (std::vector<unsigned>{2, 0, 1}));
   EXPECT_EQ(home(l), 0u);
 }
@@ -267,8 +268,8 @@ TEST(node_ring, keeps_order) {
 /// Two slots in a word, so that a few actors need several words.
 using wide = basic_fairlock_wide<scripted, scripted_spin, 512, 2>;
 
-/// Actors arrive in this order, each `times` times, at a lock that the script holds. An actor that leaves is back
-/// before the next one leaves. Returns the order of admission.
+/// Lets actors arrive in this order at a held lock, each `times` times. An actor that has unlocked arrives again before
+/// the next one unlocks. Returns the order of admission.
 std::vector<unsigned> round_robin(const std::vector<unsigned>& arrivals, unsigned times) {
   wide l{};
   std::vector<unsigned> order;
@@ -303,7 +304,7 @@ TEST(fairlock_wide, serves_slots_upwards_whatever_the_order_of_arrival) {
 }
 
 TEST(fairlock_wide, begins_behind_the_holder_and_wraps) {
-  // All actors return at once. Each waiter is overtaken by each other exactly once, which is the bound for this number
+  // All actors arrive again at once. Each overtakes each other waiter exactly once, which is the bound for this number
   // of actors.
   EXPECT_EQ(round_robin({2, 0, 3, 1}, 3), (std::vector<unsigned>{0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3}));
   static_assert(wide::traits.bypass == 1023);
@@ -317,7 +318,8 @@ TEST(fairlock_wide, many_waiters_in_the_compact_form) {
 
 // ---- ways of waiting
 
-/// Simulates a processor with such an instruction. The functions let a test write to the word at these moments.
+/// Simulates the processor's instructions that arm a monitor on a word and wait for a write. Tests set functions that
+/// are called right after the arming and during the wait, and that may write to the word.
 struct fake_monitor {
   static inline unsigned armed, waited;
   static inline std::function<void()> after_arming, while_waiting;
@@ -364,7 +366,7 @@ TEST_F(monitor, a_limit_of_nothing_is_one_look) {
   EXPECT_EQ(fake_monitor::armed, 0u);
 }
 TEST_F(monitor, natively_with_what_the_processor_has) {
-  // Without such an instruction the waiter polls.
+  // Without monitor instructions the waiter polls.
   const auto is_one = [](std::uint32_t v) { return v == 1; };
   EXPECT_EQ(native::await(word_, is_one, std::memory_order_acquire, pacing::monitoring.within(100000)), std::nullopt);
   EXPECT_EQ(usher_process_state.monitor.load(), std::uint32_t(native_detail::find_monitor()));

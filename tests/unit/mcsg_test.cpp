@@ -37,7 +37,7 @@ using test::any_lock;
 using test::named_lock;
 using test::scripted;
 
-// Must run before the first request for a NUMA node: the tests' machine has two.
+// Pretends that the machine has two NUMA nodes. Must run before the first request for a node.
 const bool two_nodes = setenv("USHER_FAKE_NODES", "2", 1) == 0;
 
 using stp = waiting<native, waiting_kind::spin_then_park>;
@@ -66,7 +66,7 @@ std::uint32_t flag_of(node_handle h) {
   return scripted::node(h).flag.peek();
 }
 
-// ---- Figure 2: two groups overtake each other
+// ---- Figure 2: one group of waiters overtakes another
 
 TEST(figure_2, mcsg) {
   mcsg_with_node<scripted, by_script> lock{};
@@ -115,7 +115,7 @@ TEST(figure_2, mcsg) {
   EXPECT_EQ(next_of(n4), n1);
   EXPECT_EQ(tail(), n2);
 
-  // Inside the groups the order is kept: T3, T4, T1, T2.
+  // The order within each group is kept: T3, T4, then T1, T2.
   lock.unlock(n3);
   EXPECT_EQ(flag_of(n1), flag_waiting);
   t4.run();
@@ -132,8 +132,9 @@ TEST(figure_2, mcsg) {
   EXPECT_EQ(tail(), no_node);
 }
 
-/// In MCSg+ no thread stores π again, so two groups exist only if another guest arrives in between. The arrivals here
-/// are T1 and T2, G2, then T3 and T4; then the first guest leaves. Returns when T1 and T3 are about to try again.
+/// Builds two groups in MCSg+, where they exist only if another guest arrives in between, because no thread stores π
+/// again. T1 and T2 arrive, then the guest G2, then T3 and T4; then the first guest unlocks. At the end T1 and T3 are
+/// about to try again.
 template <class Lock>
 struct two_groups {
   Lock lock{};
@@ -288,7 +289,7 @@ TEST(mcsg_plus_plus, a_leader_that_is_behind_a_guest_retries_only_when_the_tail_
 
 // ---- back-off (G9)
 
-/// The operations of an actor on a word from now on.
+/// Returns the operations of an actor on one word, from the construction of this object on.
 struct deeds {
   explicit deeds(const void* word) : word(word) { test::history.clear(); }
   std::string of(const actor& a) const {  // l: load, s: store, m: read-modify-write
@@ -399,7 +400,7 @@ TEST(tickets, are_drawn_by_leaders_only_and_once) {
   EXPECT_EQ(tail(), no_node);
 }
 
-/// The leader waits for its turn before each attempt, not only before the first.
+/// A group's leader waits for its turn before every attempt, not only before the first one.
 TEST(tickets, are_awaited_before_each_attempt) {
   two_groups<mcsg_plus_with_node<scripted, by_script, leader_turns<scripted, by_script>>> s;
   const deeds tail_of(&s.lock);
@@ -428,7 +429,7 @@ TEST(tickets, may_wrap) {
   }
 }
 
-// ---- waits in a guest's unlock (G11, G12)
+// ---- when a guest's unlock waits (G11, G12)
 
 TEST(guest_unlock, is_wait_free_in_mcsg_plus_plus) {
   const auto operations = [](auto& lock) {
@@ -476,7 +477,7 @@ TEST(guest_unlock, waits_in_mcsg_for_a_regular_between_its_exchanges) {
   lock.unlock(n1);
 }
 
-/// §4.5: MCSg++ gives no guarantee to a single one of many guests.
+/// MCSg++ does not guarantee admission to a guest if there are several (§4.5).
 TEST(mcsg_plus_plus, of_many_guests_one_may_starve) {
   mcsg_plus_with_node<scripted, by_script, leader_turns<scripted, by_script>> lock{};
   actor unlucky;
@@ -538,7 +539,7 @@ INSTANTIATE_TEST_SUITE_P(with_guests, guests,
                          }),
                          test::name_of);
 
-/// All threads run on one CPU, so none of them has a CPU to itself.
+/// All threads share one CPU, so a waiter must give it up.
 TEST_P(guests, progress_on_one_cpu) {
   cpu_set_t all_cpus, one;
   ASSERT_EQ(sched_getaffinity(0, sizeof all_cpus, &all_cpus), 0);
@@ -563,7 +564,7 @@ TEST_P(guests, progress_on_one_cpu) {
   sched_setaffinity(0, sizeof all_cpus, &all_cpus);
 }
 
-/// It works if all users are guests. Then one call after the other is upgraded (§1.2, §7).
+/// At first all threads are guests. In each further round one more thread calls lock() instead (§1.2, §7).
 TEST_P(guests, any_share_of_the_calls_may_be_guests) {
   any_lock lock = GetParam().make();
   long counter = 0;
@@ -603,7 +604,7 @@ TEST_P(guests, sleep_while_others_hold_the_lock) {
 
 // ---- guarantees (G11)
 
-/// The first word. An arrival changes it in each of these locks.
+/// Returns the first word of the lock. In each of these locks an arrival changes it.
 std::uint32_t tail_of(const any_lock& lock) {
   return __atomic_load_n(static_cast<std::uint32_t*>(lock.address()), __ATOMIC_ACQUIRE);
 }
@@ -611,7 +612,7 @@ void await_arrival(const any_lock& lock, std::uint32_t before) {
   EXPECT_TRUE(test::eventually([&] { return tail_of(lock) != before; }));
 }
 
-/// Lets threads queue one after the other behind a holder; 'g' is a guest. Returns the order of admission.
+/// Lets threads queue one after the other behind an owner; a 'g' in `who` is a guest. Returns the order of admission.
 template <class Lock>
 std::string admission_order(const std::string& who) {
   any_lock lock = any_lock::make<Lock>();
@@ -728,7 +729,7 @@ static_assert(sizeof(c_bo_mcs<native, stp>) == cohort_size && sizeof(c_bo_clh<na
 static_assert(sizeof(inflatable<native, stp, c_mcs_mcs<native, stp>>) == 8, "what a pthread_mutex_t has of them");
 static_assert(sizeof(k42<native, stp>) == 8 && sizeof(k42_tls<native, stp>) == 8 && sizeof(clh<native, stp>) == 8);
 
-/// The contents of a lock that is held and has waiters: handles of nodes and marks, but no address of a stack.
+/// A lock that is held and has waiters contains only handles of nodes and marks, and no address of a stack.
 TEST(properties, an_idle_lock_is_zero_again_and_a_busy_one_holds_handles_only) {
   const auto check = [](any_lock lock) {
     const std::vector<unsigned char> zeros(lock.size());
@@ -757,7 +758,7 @@ TEST(properties, an_idle_lock_is_zero_again_and_a_busy_one_holds_handles_only) {
   check(any_lock::make<k42_tls<native, stp>>());
 }
 
-/// The locks are thread-oblivious: another thread may unlock, as a cohort's global lock requires.
+/// Another thread than the owner may unlock, as a cohort lock requires of its global lock.
 TEST(properties, another_thread_may_unlock) {
   const auto check = [](any_lock lock) {
     for (int i = 0; i < 50; i++) {
@@ -879,7 +880,7 @@ TEST_P(cohorts, exclude) {
   std::jthread([&] { lock.unlock(); }).join();
 }
 
-/// A series of hand-overs within a node ends after PassThreshold of them, even if threads of the node still wait.
+/// A series of hand-overs within a NUMA node ends after PassThreshold of them, even if threads of that node still wait.
 void runs_end(any_lock lock) {
   std::vector<std::unique_ptr<actor>> near;
   for (int i = 0; i < 6; i++) near.push_back(std::make_unique<actor>(0));
@@ -935,7 +936,7 @@ TEST(cohort, runs_end_tkt_mcsg_plus_plus) {
   runs_end(any_lock::make<cohort<scripted, by_script, ticket, mcsg_plus_plus, 3>>());
 }
 
-/// As long as a thread waits in the node, exactly 64 hand-overs stay there (Table 2: "threshold 64").
+/// While a thread of the NUMA node waits, exactly 64 hand-overs stay in the node (Table 2: "threshold 64").
 void passes_64_times(any_lock lock) {
   actor far(1);
   lock.lock();
@@ -978,7 +979,7 @@ TEST(cohort, passes_64_times_ptl_tkt) {
   passes_64_times(any_lock::make<c_ptl_tkt<scripted, by_script>>());
 }
 
-/// An unlock without waiters in the node releases the global lock.
+/// An unlock releases the global lock if no thread of the owner's NUMA node waits.
 TEST(cohort, does_not_keep_the_global_lock_for_nobody) {
   c_mcs_mcs<scripted, by_script> lock{};
   actor far(1);
@@ -990,7 +991,7 @@ TEST(cohort, does_not_keep_the_global_lock_for_nobody) {
   EXPECT_TRUE(far.ended());
 }
 
-/// G14, §6.3: a guest uses only the global lock, and delays no local lock.
+/// A guest uses only the global lock and delays no local lock (G14, §6.3).
 void guests_go_straight_to_the_global_lock(any_lock lock) {
   const auto* const begin = static_cast<const unsigned char*>(lock.address());
   const auto only_global = [&](const actor& a) {
@@ -1038,7 +1039,7 @@ TEST(cohort, guests_go_straight_to_the_global_lock_bo_mcsg_plus_plus) {
   guests_go_straight_to_the_global_lock(any_lock::make<c_bo_mcsg_plus_plus<scripted, by_script>>());
 }
 
-/// §7: under C-BO-MCSg++ a thread that cannot get a node is a guest of its NUMA node's local lock.
+/// Under C-BO-MCSg++ a thread that cannot get a queue node is a guest of its NUMA node's local lock (§7).
 TEST(cohort, a_thread_without_a_node_is_a_guest_of_the_local_lock_bo_mcsg_plus_plus) {
   c_bo_mcsg_plus_plus<scripted, by_script> lock{};
   std::vector<node_handle> all;

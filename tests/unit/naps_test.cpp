@@ -1,4 +1,4 @@
-// Sleeps that only their timer ends, on systems with late timers.
+// Naps: sleeps of waiters that only a timer ends, on systems with precise and with late timers.
 #include <gtest/gtest.h>
 #include <sys/prctl.h>
 
@@ -14,7 +14,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// Counts naps, and reports them as in time or late as the test demands.
+/// Counts naps, and reports the system's timers as precise or late, as the test sets it.
 struct napping : native {
   static inline std::atomic<unsigned> naps{0};
   static inline std::atomic<bool> in_time{true};
@@ -26,8 +26,8 @@ struct napping : native {
   static bool naps_end_in_time() { return in_time; }
 };
 
-/// Returns the naps of a thread that repeatedly arrives at a lock that another thread takes in bursts. The thread is
-/// woken, but too late.
+/// Returns the number of naps of a waiter beside a thread that holds the lock four times in a row, for 200 µs each. The
+/// waiter is always woken too late to acquire the lock in between.
 unsigned naps_beside_bursts(bool in_time) {
   napping::in_time = in_time;
   napping::naps = 0;
@@ -57,7 +57,7 @@ TEST(naps, of_a_standby_that_was_woken_too_late) {
   EXPECT_EQ(naps_beside_bursts(false), 0u);
 }
 
-// As with systemd's TimerSlackNSec, or prctl() in the program, the kernel ends each sleep late by up to this time.
+// The kernel ends each sleep late, by up to the timer slack. systemd's TimerSlackNSec or prctl() in a program sets it.
 TEST(naps, late_ones_are_noticed) {
   const std::atomic<std::uint32_t> word{0};
   const auto nap = [&word] { native::nap(word, 0, every_sleeper, 50000, 0); };

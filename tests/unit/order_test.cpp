@@ -144,7 +144,7 @@ TEST(twa, a_parking_unlock_writes_to_the_array_only_where_somebody_watches) {
 }
 
 TEST(twa, collisions_of_two_locks_are_harmless) {
-  // Both locks have the same salt and the same numbers, so they share every slot.
+  // Both locks have the same salt and count from the same number, so that all their waiters use the same slots.
   using small = basic_twa<native, stp, shared_array<native, 2>>;
   small a{}, b{};
   long counters[2] = {};
@@ -265,7 +265,7 @@ TEST(mcscr, culls_one_an_unlock_refills_from_the_latest_and_strands_nobody) {
   lock.unlock();  // 0 is surplus, 1 gets the lock
   team.clear();
   ASSERT_EQ(order.size(), 3u);
-  // With probability 1/1000 an unlock serves the eldest passive thread instead, but here that is the same thread.
+  // With probability 1/1000 an unlock admits the eldest passive thread instead; here this is the same thread.
   EXPECT_EQ(order, (std::vector<int>{1, 2, 0}));
   EXPECT_EQ(word(lock, passive_head), 0u);
   EXPECT_EQ(word(lock, passive_tail), 0u);
@@ -273,7 +273,7 @@ TEST(mcscr, culls_one_an_unlock_refills_from_the_latest_and_strands_nobody) {
 }
 
 TEST(mcscr, the_eldest_get_their_turn) {
-  // With a period of 2 every second unlock serves the eldest passive thread; with a period of 1 every unlock does.
+  // A period of n means that every n-th unlock admits the eldest passive thread; with a period of 1 every unlock does.
   mcscr_with_node<native, stp, 1> lock{};
   long counter = 0;
   std::vector<long> work(8);
@@ -293,7 +293,7 @@ TEST(mcscr, the_eldest_get_their_turn) {
 // ---- LOITER
 // ----------------------------------------------------------------------------------------------------------
 
-/// Two threads pass the lock between them without a pause; a third must still acquire it.
+/// Two threads pass the lock to each other without a pause. A third thread must nevertheless acquire it.
 template <class Lock>
 void an_impatient_standby_is_handed_the_lock() {
   Lock lock{};
@@ -352,7 +352,7 @@ void timed_waiting() {
   m.unlock();
   late.join();
 
-  // The same, against threads that use the lock all the time.
+  // A timed acquisition also succeeds while other threads use the lock all the time.
   std::atomic<bool> stop{false};
   long counter = 0, timed = 0;
   {

@@ -1,5 +1,5 @@
-// The order in which sleeping waiters with real-time priorities are served. The tests set the priorities themselves,
-// except in the tests of the kernel's.
+// The order in which sleeping waiters with real-time priorities are admitted. Most tests set the priorities by a
+// function of their own; some use the kernel's.
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <sys/resource.h>
@@ -27,7 +27,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// The native platform, with a priority that the thread sets itself.
+/// The native platform, except that each thread sets its priority in `rank`.
 struct ranked : native {
   static inline thread_local std::uint32_t rank = 0;
   static std::uint32_t thread_id() { return rank + 1; }
@@ -35,11 +35,11 @@ struct ranked : native {
 };
 static_assert(platform<ranked>);
 
-// These are the ranks of the threads 0, 1, 2 …
+// The priorities of threads 0, 1, 2 …
 const std::vector<std::uint32_t> ranks{5, 12, 0, 8, 12, 5, 0, 99};
 const std::vector<unsigned> by_rank{7, 1, 4, 3, 0, 5, 2, 6};
 
-/// Starts threads of these ranks. Each sleeps before the next one arrives.
+/// Starts a thread for each entry of `ranks`. Each sleeps before the next one arrives.
 template <class Enter>
 std::vector<std::jthread> in_turn(Enter enter) {
   std::vector<std::jthread> team;
@@ -103,7 +103,7 @@ std::vector<queue::waiter*> chain_of(queue::waiter& first) {
 }
 
 TEST(chains, are_made_one_by_priority_and_then_by_age) {
-  // All pairs of chains of up to four elements with three priorities.
+  // Tests all pairs of sorted chains with up to four waiters and three priorities.
   std::vector<std::vector<std::uint32_t>> sorted;
   for (std::uint32_t length = 1; length <= 4; length++)
     for (std::uint32_t code = 0; code < 81; code++) {

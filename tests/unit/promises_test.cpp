@@ -1,6 +1,6 @@
-// The guarantees of locks about order and progress, as far as a deterministic test can show them: the guarantees are
-// consistent, and a thread makes progress whatever other threads do. For progress a script plays the worst case: before
-// each operation of the thread the words change, so that every compare-and-swap that expects a loaded value fails.
+// The guarantees of locks about order and progress, as far as a deterministic test can show them: they are consistent,
+// and a thread makes progress whatever other threads do. For progress a script plays the worst case: it changes the
+// words before each operation of the thread, so that every compare-and-swap that expects a loaded value fails.
 #include <gtest/gtest.h>
 
 #include "scripted.hpp"
@@ -52,14 +52,14 @@ TEST(promises, agree_with_each_other) {
   }
 }
 
-// ---- the way to the doorway
+// ---- the number of operations before the doorway is passed
 
 constexpr unsigned many = 200;
 
-/// An actor arrives at a held lock. Before each of its operations the script releases or acquires the lock, until it
-/// cannot do so any more: then the actor is past its doorway, or owns the lock. While the actor pauses, the script does
-/// both, so that a value that the actor has read is present again when it continues, and has changed when it writes.
-/// Returns the number of the actor's operations until then; `many` if the actor never gets there.
+/// An actor arrives at a held lock. Before each of its operations the script releases or acquires the lock. When the
+/// script can do neither, the actor has passed its doorway or owns the lock. While the actor pauses, the script does
+/// both, so that the actor finds the value that it had read, but a different one when it writes. Returns the number of
+/// the actor's operations; `many` if it never gets there.
 template <class Lock>
 unsigned operations_to_doorway() {
   Lock l{};
@@ -111,7 +111,7 @@ TEST(doorway, of_compare_and_swap_is_not_bounded) {
 
 // ---- behind the doorway
 
-/// Each reading of the clock advances it by a millisecond.
+/// A clock that advances by a millisecond each time it is read.
 struct hours : scripted {
   static std::uint64_t now() { return clock += 1000000; }
   static inline std::uint64_t clock = 0;
@@ -140,7 +140,7 @@ TEST(behind_the_doorway, steadys_standby_says_that_it_is_impatient) {
 constexpr std::uint64_t microsecond = 1000, ask_after = 1000 * microsecond, hand_off_after = 4000 * microsecond;
 constexpr std::uint32_t asleep = 4, impatient = 8, handed = 16;  // the bits of the first word, as in the header
 
-/// Each reading of the clock advances it. Records how the standby sleeps.
+/// A clock that advances by `look` each time it is read. Also counts the sleeps of the standby thread.
 struct watched : scripted {
   static inline std::uint64_t clock = 0, look = 0;
   static inline unsigned slept = 0, slept_impatient = 0;  ///< sleeps with a time limit
@@ -154,9 +154,9 @@ struct watched : scripted {
 };
 using steady_by_script = steady<watched, waiting<watched, waiting_kind::park>>;
 
-/// A random schedule with the worst case for a standby. Before each of the standby's operations the lock is released,
-/// acquired or left alone. It is never left free when the standby has just read that it is free, and never handed over
-/// while the standby is awake.
+/// A random schedule with the worst case for a standby thread. Before each of its operations the script releases the
+/// lock, acquires it, or leaves it alone. The script never leaves the lock free when the standby has just read that it
+/// is free, and never hands it over while the standby is awake.
 struct barging {
   steady_by_script lock{};
   actor standby;
@@ -192,7 +192,8 @@ struct barging {
     if (saw_it_free && !held) change();
     standby.step();
   }
-  /// Whether the standby is awake and wants the next unlock to hand the lock over. The script then does not unlock.
+  /// Returns whether the standby is awake and wants the next unlock to hand the lock over to it. The script then does
+  /// not unlock.
   bool asks() const { return held && is_marked(impatient) && !standby.waits(); }
   bool is_marked(std::uint32_t marks) const { return (test::word(lock, 0) & marks) != 0; }
 };
@@ -266,9 +267,9 @@ TEST(steady_bound, the_lock_is_not_handed_to_one_that_sleeps_before_4_ms) {
   EXPECT_EQ(watched::slept_impatient, 0u);
 }
 
-/// Two actors wait for a lock that the script owns. The second is a distant waiter and tries to register in a slot of
-/// the array, but threads of other locks change the slot before each of its operations. Meanwhile the first acquires
-/// the lock, and the second must notice that.
+/// Two actors wait for a lock that the script owns. The second one tries to register in a slot of the waiting array,
+/// but threads of other locks change the slot before each of its operations. Meanwhile the first actor acquires the
+/// lock: the second must notice that it is next.
 template <class Lock, class Tag, class Change>
 void leaves_the_array(Change change) {
   auto& slot = scripted::table<Tag>()[waiting_array::hash(2 * ticket_words::one, 0) & (Tag::size - 1)];
@@ -294,7 +295,8 @@ TEST(behind_the_doorway, twas_waiters_look_at_the_lock_however_busy_their_slot_i
 }
 
 TEST(behind_the_doorway, twa_chains_waiters_look_at_the_lock_however_busy_their_slot_is) {
-  // More nodes than the operations of the thread between two looks at the slot.
+  // The slot gets another node before each operation. There are so many nodes that no value repeats between two reads
+  // of the slot.
   std::vector<node_handle> others(11);
   for (node_handle& h : others) h = scripted::take_node(), prepare<scripted>(h);
   unsigned turn = 0;

@@ -100,7 +100,7 @@ class actor {
   std::jthread thread_;
 };
 
-/// The operations of the actors, in order.
+/// A record of one operation. `history` has the operations of all actors, in order.
 struct done {
   enum what { load, store, modify } what;
   const void* word;
@@ -113,7 +113,7 @@ inline void note(enum done::what what, const void* word) {
   history.push_back({what, word, actor::me != nullptr ? actor::me->number() : 0});
 }
 
-/// A word with the interface of std::atomic that stops before each operation.
+/// A word with the interface of std::atomic. The actor stops before each operation on it.
 template <class T>
 class scripted_atomic {
   using order = std::memory_order;
@@ -203,7 +203,7 @@ struct scripted : scripted_words {
     actor::before_operation();
   }
 
-  /// Sleeps for one turn. This is correct, because spurious wake-ups are allowed.
+  /// Returns after one turn of the script, whether or not the actor was woken: spurious wake-ups are allowed.
   template <class Word>
   static void park(const Word&, decltype(std::declval<Word>().load()), std::uint32_t) {
     actor::must_wait();

@@ -51,7 +51,7 @@ pid_t start(const std::function<bool()>& f) {
   alarm(limit_s);
   _exit(f() ? 0 : 1);
 }
-/// Waits for the process and returns its wait status. Kills the process if its time is over.
+/// Waits for the process and returns its wait status. Kills the process if it exceeds the time limit.
 int end_of(pid_t child) {
   int status = -1;
   for (const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(limit_s);;) {
@@ -93,7 +93,8 @@ void work(const region& r, unsigned me) {
   });
 }
 
-/// Occupies the addresses that a fork or the same program would get, so that the region is mapped elsewhere.
+/// Maps other memory at the addresses that the region would otherwise get in this process, so that it is mapped at a
+/// different address.
 void take_addresses() {
   for (int i = 0; i < 8; i++)  // including the address at which the region has been until now
     ASSERT_NE(mmap(nullptr, 1u << 20, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), MAP_FAILED);
@@ -125,7 +126,7 @@ using every_mutex = testing::Types<of_mcs, of_mcsg, of_mcsg_plus, of_mcsg_plus_p
                                    mutex_of<mcsg_plus_plus, waiting_kind::park>, mutex_of<k42_tls, waiting_kind::park>,
                                    mutex_of<clh, waiting_kind::park>, mutex_of<mcsg, waiting_kind::park>>;
 
-/// The work of an executed program on the lock that has this number.
+/// Runs in an executed program: uses the lock with this number.
 template <class... Mutexes>
 bool work_by_number(testing::Types<Mutexes...>, unsigned which, int fd, unsigned me) {
   unsigned i = 0;
@@ -137,7 +138,7 @@ constexpr unsigned number_of(testing::Types<Mutexes...>) {
   return (void)((std::is_same_v<Mutex, Mutexes> || (i++, false)) || ...), i;
 }
 
-/// Another test executes this test's program with this test selected.
+/// Not a test by itself: other tests execute this program with USHER_TEST_WORK set and only this test selected.
 TEST(executed, works) {
   const char* const order = getenv("USHER_TEST_WORK");
   if (order == nullptr) return;
@@ -228,7 +229,7 @@ TEST(nodes, are_brought_by_who_has_them) {
   EXPECT_EQ(counter(), 1500u);
 }
 
-/// G8: a thread of an MCSg lock without a node is a guest.
+/// A thread that cannot get a queue node is a guest of an MCSg lock (G8).
 TEST(nodes, may_run_out) {
   const file f;
   const region r = region::create(f.fd, 256);
@@ -306,7 +307,7 @@ TEST(processes, that_die_leave_what_they_held_locked_and_nothing_else) {
             0);
 }
 
-/// A process that dies at any moment while it takes or gives back a node breaks no list.
+/// If a process dies at any moment while it takes or gives back a node, all lists stay intact.
 TEST(processes, may_be_killed_at_any_moment) {
   const file f;
   const region r = region::create(f.fd, 256);
@@ -314,7 +315,7 @@ TEST(processes, may_be_killed_at_any_moment) {
     const pid_t child = start([]() -> bool {
       for (;;) shared_memory<void>::give_node(shared_memory<void>::take_node());
     });
-    // The process dies after a time that differs from round to round, so that it is at different places.
+    // The time differs from round to round, so that the process is killed at different points.
     std::this_thread::sleep_for(std::chrono::microseconds(1500 + 37 * i));
     kill(child, SIGKILL);
     end_of(child);

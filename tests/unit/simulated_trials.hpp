@@ -19,7 +19,7 @@ namespace simulated {
 
 using random_bits = std::mt19937_64;
 
-/// The noise of a machine: the number that it adds to the logarithm of each run's time.
+/// The noise of a machine: next() returns the number that is added to the logarithm of the next run's time.
 class machine_noise {
  public:
   machine_noise() = default;
@@ -44,7 +44,7 @@ class gaussian final : public machine_noise {
 class heavy_tailed final : public machine_noise {
  public:
   heavy_tailed(double degrees, double scale) : student_(degrees), scale_(scale) {}
-  // Clamped, because a run takes some time and ends.
+  // The noise is limited, because a run takes some time and ends.
   double next(random_bits& bits) override { return std::clamp(scale_ * student_(bits), -20.0, 20.0); }
 
  private:
@@ -77,7 +77,7 @@ class random_walk final : public machine_noise {
   double place_ = 0;
 };
 
-/// One run in every period takes a third longer, perhaps in step with the order of the runs.
+/// A machine on which one run in every period takes a third longer; the period may coincide with the order of the runs.
 class periodic final : public machine_noise {
  public:
   periodic(double deviation, std::size_t period) : normal_(0, deviation), period_(period) {}
@@ -89,8 +89,8 @@ class periodic final : public machine_noise {
   std::size_t period_, run_ = 0;
 };
 
-/// Recorded runs, in blocks of consecutive ones. Each block is the rest of a series from a random place, so that the
-/// correlation of successive runs is kept.
+/// Noise from recorded runs. It consists of blocks of consecutive runs, each from a random place of a series to its
+/// end, so that the correlation of successive runs is kept.
 class recorded final : public machine_noise {
  public:
   /// Each line is a series: a name and the run times in the order of the runs.
@@ -159,8 +159,8 @@ struct trial_end {
   double middle_at_choice = std::nan("");  ///< of the chosen candidate, over the rounds of the choice
 };
 
-/// A trial of candidates with these speeds relative to the reference. The budget is as many runs as this number of
-/// rounds of all candidates has. `fresh` is a contest of as many candidates without any rounds.
+/// Simulates a trial of candidates whose speeds relative to the reference are `gains`. The budget is given in rounds of
+/// all candidates. `fresh` is a contest of the same number of candidates, before its first round.
 inline trial_end run_trial(const usher::cli::contest& fresh, const std::vector<double>& gains, std::size_t budget,
                            machine_noise& machine, random_bits& bits) {
   trial_end t{fresh};

@@ -68,7 +68,7 @@ static_assert(sizeof(twa_private<native, stp>) == 8 + 4 * 4096);
 
 // ---- the words that waiters watch
 
-/// A word of a lock, with the name that the trace gives it.
+/// Returns the address of a word in a lock; the trace identifies words by their addresses.
 const void* word_at(const void* lock, std::size_t byte) {
   return static_cast<const char*>(lock) + byte;
 }
@@ -77,7 +77,7 @@ const void* slot_at(std::uint32_t number, const void* lock) {
   return &traced::table<twa_array>()[((number * 127) ^ traced::salt(lock)) & 4095];
 }
 
-/// TWA (extended), §2.1, with the numbers of its steps.
+/// The ten steps of the example in TWA (extended), §2.1. The comments have the numbers of the steps.
 TEST(twa, the_ten_steps) {
   trace::begin();
   twa<traced, traced_spin> lock{};
@@ -163,7 +163,7 @@ TEST(twa, the_ten_steps) {
   t2_may_leave.release();
 }
 
-/// The words by which a lock is handed over.
+/// A function that returns the words by which a lock is handed over.
 using words_of = std::vector<const void*>(const void* lock);
 
 /// Queues six threads behind an owner and hands the lock from one to the next. At each stop it checks that at most
@@ -197,7 +197,8 @@ void watchers_are_few(any_lock lock, words_of* near_words, unsigned most, bool a
     EXPECT_LE(near_watchers(), most);
   }
   for (int i = 1; i <= waiters + 1; i++) {
-    // Each waiter watches the word that it should watch.
+    // Waits until `in` threads have been admitted, all others watch a word, and the right number of them watches the
+    // near words.
     EXPECT_TRUE(eventually([&] {
       return in == i && int(trace::watchers()) == waiters + 1 - i && near_watchers() <= most &&
              (i > waiters || near_watchers() >= 1);
@@ -352,7 +353,7 @@ TEST(twa_sized, uses_as_much_of_the_array_as_there_are_cpus) {
   EXPECT_EQ(cpus, really);
 }
 
-/// The tag of another lock for a table with the same meaning.
+/// The tag of another lock. Its table has the same size and meaning as that of TWA-ID, so both use the same memory.
 struct ids {
   static constexpr std::uint32_t size = 4096;
   static constexpr table_kind kind = table_kind::identities;
@@ -439,7 +440,8 @@ TEST_P(narrow, survives_2_to_the_17_acquisitions) {
   EXPECT_TRUE(lock.try_lock());
 }
 
-/// A family of locks. `make` returns a free lock of a way of waiting with this next number.
+/// A family of locks. The functions return a free lock whose next ticket has this number, each in another way of
+/// waiting.
 struct family_of_locks {
   const char* name;
   any_lock (*parking)(std::uint32_t number);
@@ -495,7 +497,8 @@ void goes_on(any_lock lock, int rounds) {
 }
 
 TEST_P(counting, goes_on_over_the_wrap) {
-  // The numbers wrap at 2^32, 2^31, 2^16 and 2^15, with waiters on both sides.
+  // Begins 20 below the point at which a counter wraps, 2^32, 2^31, 2^16 or 2^15, so that waiters are on both sides of
+  // it.
   goes_on(GetParam().plain(~std::uint32_t{20}), 500);
   goes_on(GetParam().parking(~std::uint32_t{20}), 500);
   goes_on(GetParam().spinning(~std::uint32_t{20}), 40);

@@ -34,7 +34,7 @@ class trace {
     events_.clear();
     before_ = nullptr;
   }
-  /// Sets a function that is called before each writing operation, by the thread that is about to execute it.
+  /// Sets a function that a thread calls before each writing operation that it is about to execute.
   static void before_write(std::function<void(const event&)> f) {
     std::lock_guard guard(mutex_);
     before_ = std::move(f);
@@ -48,7 +48,7 @@ class trace {
     return some;
   }
 
-  /// The word that a thread polls at present after it has seen that it must wait.
+  /// Returns the word that a thread polls, after it has found that it must wait; null if it polls none.
   static const void* watched_by(int thread) {
     std::lock_guard guard(mutex_);
     const auto i = watches_.find(thread);
@@ -131,7 +131,7 @@ class traced_atomic {
   bool compare_exchange_weak(T& expected, T v, std::memory_order success, std::memory_order failure) {
     return compare_exchange_strong(expected, v, success, failure);
   }
-  /// Loads the word without a record.
+  /// Loads the word without recording the operation.
   T peek() const { return word_.load(std::memory_order_relaxed); }
 
  private:
@@ -171,7 +171,7 @@ struct traced : native {
     return {nullptr};
   }
 
-  // Nodes are those of the native platform, but their words have a record.
+  // The nodes have the numbers of the native platform's nodes, but their words record operations.
   static queue_node<traced>& node(node_handle h) {
     static_assert(sizeof(queue_node<traced>) == sizeof(queue_node<native>));
     return reinterpret_cast<queue_node<traced>&>(native::node(h));

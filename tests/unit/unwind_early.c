@@ -1,4 +1,5 @@
-// Loads a module before the constructors of src/record run. Unlike the program's own modules, it may be unloaded later.
+// Loads a module in a constructor that runs before those of src/record. Unlike modules of the program itself it may be
+// unloaded later.
 #include <dlfcn.h>
 
 void* loaded_early;

@@ -1,5 +1,5 @@
-// Loaded in two forms, the second in the place of the first: through_the_module() has the same address, but a frame of
-// FRAME bytes.
+// A module that is built with several values of FRAME, and loaded in place of one another. through_the_module() then
+// has the same address, but a frame of another size.
 void through_the_module(void (*f)(void*), void* argument) {
   volatile char frame[FRAME];
   frame[0] = 1;

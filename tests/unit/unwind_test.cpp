@@ -48,7 +48,7 @@ using usher::preload::stack_bounds;
 static std::atomic<unsigned> forbidden_calls{0};
 
 extern "C" {
-// The bounds of this program; the linker defines the symbols.
+// The first and the last address of this program, which the linker defines.
 [[gnu::visibility("hidden")]] extern const char __ehdr_start[];  // NOLINT(bugprone-reserved-identifier)
 [[gnu::visibility("hidden")]] extern const char _end[];          // NOLINT(bugprone-reserved-identifier)
 void* __libc_malloc(std::size_t);                                // NOLINT(bugprone-reserved-identifier)
@@ -101,7 +101,7 @@ thread_local stack_bounds bounds{};
   into = area.chain;
 }
 
-/// The chains of capture() and of backtrace(), called by one function. Only the first address differs.
+/// Takes call chains by capture() and by backtrace() in the same function, so that only their first addresses differ.
 struct both {
   call_chain ours;
   void* theirs[64];
@@ -113,7 +113,8 @@ struct both {
     NO_TAIL_CALL;
   }
 
-  /// `interrupted`: the frame that a signal has interrupted. Its address is one more in our chain.
+  /// Compares the two chains. `interrupted` is the number of a frame that a signal has interrupted: capture() stores
+  /// its address plus one.
   void compare(int interrupted = -1) const {
     const int number = std::min<int>(depth, call_chain::longest);
     ASSERT_EQ(ours.length, unsigned(number));
@@ -177,7 +178,7 @@ KEEP int over_aligned(const std::function<void()>& f) {
   f();
   return buffer[0];
 }
-/// The CFA is then an expression: gcc keeps the address of the arguments on the stack.
+/// A function whose CFA is given by an expression, because gcc stores the address of the arguments on the stack.
 KEEP long over_aligned_with_arguments(long, long, long, long, long, const std::function<void()>& f, long size, long g) {
   alignas(128) volatile char buffer[256];
   auto* p = static_cast<volatile char*>(alloca(std::size_t(size)));
@@ -278,7 +279,7 @@ TEST_F(unwind, alternate_signal_stack) {
       return nullptr;
     };
     if (above) {
-      // A thread, on a stack below the handler's.
+      // The thread's stack is below the handler's.
       std::vector<char> both_stacks(size * 4);
       stack = both_stacks.data() + 3 * size;
       pthread_attr_t a;
@@ -296,7 +297,7 @@ TEST_F(unwind, alternate_signal_stack) {
 
 #if defined(__x86_64__)
 
-/// Faults before it has a frame. Its stack contains only a return address.
+/// A function that faults at its first instruction, when the stack contains only its return address.
 __asm__(R"(
   .text
   .type faulting_leaf, @function
@@ -502,8 +503,7 @@ TEST_F(unwind, fiber_and_the_stack_it_takes) {
 
 #if defined(__x86_64__)
 
-// A function without tables. The caller sets the stack pointer and the frame pointer, f runs, and all registers are
-// restored.
+// A function without unwind tables: calls f with the given stack pointer and frame pointer, and restores all registers.
 __asm__(R"(
   .text
   .globl on_stack
@@ -623,7 +623,8 @@ TEST_F(unwind, garbage_at_the_end_of_a_stack) {
         }
       });
       call_chain c;
-      // Or remember a page above the stack, as if it had existed once.
+      // In every second round the remembered bounds contain a page above the stack, as if the page had once been part
+      // of it.
       if (i % 2 != 0) remembered = {reinterpret_cast<std::uintptr_t>(stack.begin()), top + 4096};
       on_stack(take_chain, &c, stack.end() - 64, frame);
       remembered = {};
@@ -737,7 +738,7 @@ TEST_F(unwind, tables_with_errors) {
   regs.known = ~0u >> (32 - registers::number);
   std::fill(std::begin(regs.r), std::end(regs.r), reinterpret_cast<std::uintptr_t>(&regs));
   for (int i = 0; i < 40000; i++) {
-    // Changes the row, the entry, or the place to which an entry of the table points.
+    // Changes a random byte in a row of the table, or in the unwind entry to which the row points.
     std::int32_t row[2];
     const std::uintptr_t row_at = in.header + 12 + random() % frames * 8;
     std::memcpy(row, reinterpret_cast<const void*>(row_at), 8);
@@ -765,7 +766,7 @@ TEST_F(unwind, tables_with_errors) {
 
 #endif
 
-// ---- functions and state that it does not use -----------------------------------------------------------------------
+// ---- capture() calls no forbidden function and changes no state -----------------------------------------------------
 
 TEST_F(unwind, no_allocation_no_lock_no_errno) {
   recurse(10, [] {

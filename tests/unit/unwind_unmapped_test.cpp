@@ -68,8 +68,8 @@ char* reserve(std::size_t size) {
   return static_cast<char*>(mmap(nullptr, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
 }
 
-/// Code without tables whose frame pointer leads to a word that looks like a return address into a module. No frame of
-/// that module is alive, so another thread may unload it.
+/// Code without tables has a frame pointer that leads to a word like a return address into a module. No frame of the
+/// module exists, so another thread may unload it meanwhile.
 TEST(unwind_unmapped, module_that_is_unloaded_meanwhile) {
   const int status = in_child([] {
     void* module = dlopen(UNWIND_MODULE_1, RTLD_NOW);
@@ -156,7 +156,7 @@ __asm__(R"(
 )");
 
 /// A fiber's stack is unmapped, and a smaller one is mapped at the same address. The memory above the new end was
-/// readable before, and is not any more.
+/// readable, and is so no longer.
 TEST(unwind_unmapped, stack_that_is_smaller_than_the_last_one_there) {
   const int status = in_child([] {
     constexpr std::size_t size = 64 << 10, smaller = size - 4096;
@@ -196,7 +196,7 @@ TEST(unwind_unmapped, modules_of_the_program_start) {
   EXPECT_FALSE(is_initial(nullptr));
 }
 
-/// Numbers modules by the loader's entry and the identity.
+/// Gives each module a number, identified by the loader's entry and the module's identity.
 struct modules_seen {
   std::vector<std::pair<const void*, std::uint64_t>> all;
 };

@@ -1,7 +1,6 @@
-// For tests of waiters: a lock's words, threads that are known to sleep, and threads that wait behind an owner.
-//
-// A test waits for the state that it needs, by until_asleep(), asleep_in() or eventually(). It does not wait for a time
-// in which that state usually occurs.
+// Helpers for tests of waiters: they read the words of a lock, make threads wait behind an owner, and wait until
+// threads sleep. A test waits for the state that it needs, by until_asleep(), asleep_in() or eventually(), and not
+// for a time in which that state usually occurs.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -103,7 +102,7 @@ void lets_a_crowd_in(Lock& lock, unsigned n) {
           lock.unlock();
         }
       });
-    // All threads have begun. Threads that sleep in this lock get the time to fall asleep.
+    // Waits until all threads have begun and, under locks whose waiters sleep, have had time to fall asleep.
     int waited = 0;
     for (const std::atomic<pid_t>& thread : begun)
       while (thread == 0 || (!sleeps(thread) && waited++ < 100))

@@ -109,7 +109,8 @@ TYPED_TEST(conditions, notify_all_reaches_all_and_the_variable_may_go) {
       team.emplace_back([&, i] {
         std::unique_lock lock(m);
         waiting++;
-        // Some threads give up at about the moment of the notification.
+        // Every second thread waits with a limit of 200 µs, so that some give up at about the moment of the
+        // notification.
         while (!go)
           if (i % 2 == 0)
             c->wait(lock);
@@ -204,7 +205,8 @@ TEST(condition_variable, is_left_again_when_unlock_throws) {
   c.notify_all();
 }
 
-/// Requeues one waiter to a mutex that the caller holds. Returns a while after the waiter has fallen asleep there.
+/// Lets one waiter be requeued to a mutex that the caller holds, and returns when the waiter has had time to fall
+/// asleep.
 template <class Mutex>
 std::vector<std::jthread> requeue_one(Mutex& m, condition_variable& c, bool& told) {
   auto waiting = in_turn(1, [&](unsigned) {
@@ -231,7 +233,8 @@ TEST(timed_mutex, a_notified_thread_is_requeued) {
   m.unlock();
 }
 
-/// The waiter lies on a stack that the child may have given to another thread.
+/// A requeued waiter's record lies on its stack, which in a child may belong to another thread: an unlock there must
+/// not write to it.
 TEST(timed_mutex, a_child_does_not_touch_requeued_threads) {
   timed_mutex<futex> m;
   condition_variable c;
@@ -268,7 +271,7 @@ TEST(timed_mutex, is_unlocked_by_a_thread_that_could_not_wait) {
   });
   for (int round = 0; round < 20; round++) {
     const int before = refused;
-    // Signals until the waiter has returned, or has been selected and waits for this mutex.
+    // Sends notifications until three of the thread's waits have failed, or the thread has been requeued to this mutex.
     for (int i = 0; i < 2000 && refused < before + 3 && m.words_beside().requeued() == nullptr; i++) c.notify_one();
     std::this_thread::sleep_for(6ms);  // the mutex is handed over after 4 ms
     m.unlock();
@@ -383,7 +386,7 @@ TEST(semaphores, have_no_credit_if_they_begin_with_fewer_than_none) {
   EXPECT_FALSE(s.try_acquire());
 }
 
-// Constructors of other static objects may use these, whatever the order of initialisation.
+// Constant-initialised objects, which constructors of other static objects may use in any order of initialisation.
 constinit semaphore early_semaphore(1, append_probability(0.001));
 constinit semaphore early_fifo(1);
 constinit condition_variable early_condition(append_probability(0.001));

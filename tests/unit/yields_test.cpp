@@ -1,4 +1,4 @@
-// The -yield forms: a waiter gives its CPU away until it sleeps.
+// The -yield forms of locks, whose waiters yield their CPUs before they sleep.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -15,7 +15,7 @@
 namespace usher {
 namespace {
 
-/// Sums the pauses in which waiters keep their CPUs.
+/// Sums the time for which waiters keep their CPUs by pausing.
 struct pausing : native {
   static inline std::atomic<std::uint64_t> kept{0};
   static void backoff(std::uint32_t ns) {
@@ -42,7 +42,8 @@ TYPED_TEST(yield_forms, a_waiter_does_not_keep_its_cpu) {
   const std::uint64_t kept = pausing::kept;
   lock.unlock();
   waiter.join();
-  // Some locks pause for a short, bounded time before they join their queue. The limit of a -yield form is 1 ms.
+  // Some locks pause for a short, bounded time before a waiter joins the queue; the limit is far below the 1 ms of a
+  // -yield form.
   EXPECT_LT(kept, 10000u);
 }
 

@@ -37,7 +37,7 @@ def work(me):
                     with lock:
                         state["inside"] += 1
                         state["crowded"] = state["crowded"] or state["inside"] > 2
-                    # These release the interpreter's lock while they compute.
+                    # zlib and hashlib release the interpreter's lock while they compute.
                     digest = hashlib.sha256(zlib.decompress(zlib.compress(block))).hexdigest()
                     with lock:
                         state["inside"] -= 1
@@ -67,7 +67,7 @@ for t in [postman] + team:
 for t in team + [postman]:
     t.join()
 
-# Waits with a time limit: without an item they end at the limit, not before; with an item they get it.
+# Waits with a time limit end at the limit if there is no item, and return an item if there is one.
 start = time.monotonic()
 lock.acquire()
 patience = {

@@ -122,7 +122,7 @@ def main():
         squares = list(pool.map(square, range(50), chunksize=5))
     with context.Pool(processes) as pool:
         pooled = pool.map(square, range(50))
-    # A new process, which is not forked, finds the same semaphores by their names.
+    # A process that is spawned, not forked, finds the same semaphores by their names.
     afresh = multiprocessing.get_context("spawn").Pool(1)
     spawned = afresh.map(square, range(5))
     afresh.close()
