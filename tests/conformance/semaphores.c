@@ -368,8 +368,8 @@ CASE(surplus_stays) {
 
 // -- no post is lost, and none wakes a thread too many --
 
-// Several threads post at once to threads that all sleep, and no call follows: no later call can deliver a wake-up that
-// the posters have left to one another.
+// Several threads post at once to threads that all sleep. No call follows, so the test hangs if each poster leaves a
+// wake-up to another one.
 struct volley {
   sem_t semaphore;
   int rounds, asleep, round, through, posted;
