@@ -141,10 +141,10 @@ def main():
     if options.markdown:
         options.markdown.write_text(
             "# How fast the simulator is\n\n"
-            f"The fastest of {options.rounds} rounds, in CPU time of one core. `make bench-sim` takes them again, and fails "
-            "beyond a limit. CPU time, too, grows by up to a quarter where others are busy: they share the caches.\n\n"
+            f"The figures are the fastest of {options.rounds} rounds, in CPU time of one core. `make bench-sim` measures them again, and fails "
+            "above a limit. Other programs increase even CPU time by up to a quarter, since they share the caches.\n\n"
             f"{harness.markdown(rows, heading)}\n\n"
-            "Instructions an event, by callgrind: what grows with a longer run, divided by the events that grow. A test keeps "
+            "Instructions an event, by callgrind: the additional instructions of a longer run, divided by its additional events. A test keeps "
             f"them within {BAND:.0%} of [the record](../../tests/cost/simulator.json).\n\n"
             f"{harness.markdown(counted_rows, ['point', 'instructions an event'])}\n\n"
             f"{harness.provenance_line(provenance)}\n")

@@ -211,13 +211,13 @@ def tables(cost, pairs):
     if cost:
         rows = cost["cases"]
         text += ["## Programs", "",
-                 "Throughput with the library over throughput without it: of the medians of interleaved rounds, in brackets the "
-                 "single rounds from the lowest to the highest, a tenth left out at either end. \"Not recorded\" is `usher run "
+                 "The table has throughput with the library over throughput without it: the ratio of the medians of interleaved rounds; "
+                 "brackets have the range of the rounds without a tenth at either end. \"Not recorded\" is `usher run "
                  "--lock pthread`, \"recorded\" `usher stat -o /dev/null`; both have the C library's own mutex. By CPU time: the "
-                 "work that was done for a second of it, which what others take of the CPUs changes less; not known of servers. "
-                 "(Where the program prints a throughput over a fixed time, all of its CPU time counts, of its preparations too.)",
-                 "", harness.markdown(cost_rows(rows), COST_HEADING), "", "Commands, each behind `usher run --lock pthread "
-                 "--`, `usher stat -o /dev/null --`, or nothing (`python3 -m lab.cases.stat_cases --cost`):", "", "```sh",
+                 "ratio of the work done in a second of CPU time, on which other programs have less influence; not known for servers. "
+                 "(If the program prints a throughput over a fixed time, all of its CPU time counts, including preparations.)",
+                 "", harness.markdown(cost_rows(rows), COST_HEADING), "", "The commands ran alone, after `usher run --lock pthread "
+                 "--`, and after `usher stat -o /dev/null --` (`python3 -m lab.cases.stat_cases --cost`):", "", "```sh",
                  *[wrapped(row["command"]) for row in rows], "```", "", place_lines(rows) + ".", ""]
     if pairs:
         text += ["## An uncontended lock and unlock", "",

@@ -333,8 +333,9 @@ def crossings(curve, measured_curve):
             if was is None:
                 continue
             now = crossing(seen[a], seen[b], 1)
-            found.append(f"{a} falls below {b} between {was[0]} and {was[1]} threads, simulated "
-                         + (f"between {now[0]} and {now[1]}" if now else "below all the while" if seen[a][was[0]] < seen[b][was[0]] else "not at all"))
+            found.append(f"{a} falls below {b} between {was[0]} and {was[1]} threads in the published figures, and in the simulation "
+                         + (f"between {now[0]} and {now[1]}" if now else
+                            "is always below" if seen[a][was[0]] < seen[b][was[0]] else "never"))
     return found
 
 
@@ -352,8 +353,8 @@ def curve_factors(curve, measured_curve, lock=None):
 def settling_text(result):
     if not result["unsettled"]:
         return f"All {result['runs']} runs had settled."
-    return (f"Of {result['runs']} runs {sum(result['unsettled'].values())} had not settled, whose halves differ or that have fewer operations than "
-            f"threads: {harness.counted(result['unsettled'])}.")
+    return (f"Of {result['runs']} runs {sum(result['unsettled'].values())} had not settled (their halves differ, or they have "
+            f"fewer operations than threads): {harness.counted(result['unsettled'])}.")
 
 
 def page(result, machines):
@@ -419,15 +420,16 @@ def trial_tables(result):
     for name, curves in [*((c.machine, [c]) for c in CURVES), ("**all**", CURVES)]:
         cells = [[f for c in curves for f in curve_factors(c, kind[c.id])] for kind in kinds.values()]
         lines.append(f"| {name} | {len(cells[0])} | {' | '.join(map(share_texts, cells))} |")
-    lines += ["", "Pairs of locks at least 10 % apart with as many threads, and how many of them are in the order that was measured.", "",
+    lines += ["", "Pairs of locks that differ by at least 10 % with the same number of threads, and how many of them have the "
+                  "measured order in the simulation.", "",
               f"| machine | pairs | {head} |", f"|{line}"]
     for name, curves in [*((c.machine, [c]) for c in CURVES), ("**all**", CURVES)]:
         cells = [[sum(x) for x in zip(*(order_right(c, kind[c.id]) for c in curves))] for kind in kinds.values()]
         lines.append(f"| {name} | {cells[0][1]} | {' | '.join(str(right) for right, _ in cells)} |")
     seen = {name: median(found["values"]) for name, found in result["overtakes"].items()}
     counts = ", ".join(f"{name}: {text(seen[name])}" for name in TRIALS)
-    return lines + ["", f"On the {OVERTAKES.machine}, whose `per_read` was set so that MCS surpasses ticket at 24 threads (TWA), it does from {text(seen[''])} on. "
-                    f"In the trials: {counts}.", ""]
+    return lines + ["", f"On the {OVERTAKES.machine}, whose `per_read` was set so that MCS surpasses ticket at 24 threads "
+                    f"(TWA paper), it does so from {text(seen[''])} threads on. In the trials it does from so many threads on: {counts}.", ""]
 
 
 def curve_text(curve, result):
@@ -437,9 +439,10 @@ def curve_text(curve, result):
     crossed = crossings(curve, result["curves"][curve.id])
     values = result["curves"][curve.id]["values"]
     lines = [f"## {curve.machine}: locks of mctop's [{curve.file}](https://github.com/LPD-EPFL/mctop/tree/master/results/locks)", "",
-             f"M/s, published → simulated (ratio). Of {pairs} pairs of locks at least 10 % apart with as many threads {right} are in the order "
-             f"that was measured. A critical section of {result['curves'][curve.id]['cs']} steps makes {anchor_of(curve)[0]} with "
-             f"{anchor_of(curve)[1]} threads as fast as it was." + (f" {'. '.join(crossed)}." if crossed else ""), "",
+             f"Cells: million acquisitions a second, published → simulated (ratio). The simulation has the published order in {right} of "
+             f"{pairs} pairs of locks that differ by at least 10 % with the same number of threads. The length of the critical section, "
+             f"{result['curves'][curve.id]['cs']} steps, was set so that {anchor_of(curve)[0]} with {anchor_of(curve)[1]} threads is as "
+             "fast as published." + (f" {'. '.join(crossed)}." if crossed else ""), "",
              "| threads | " + " | ".join(curve.published) + " |", "|---" * (len(curve.published) + 1) + "|"]
     for t in counts:
         cells = []

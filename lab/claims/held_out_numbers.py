@@ -231,7 +231,7 @@ def table_4(form):
 
 
 SOURCES = [
-    Source("Fairlocks, tables 1 to 4, figure 8", "Two quads of a NUMA-Q.", [
+    Source("Fairlocks, tables 1 to 4, figure 8", "The machine is two quads of a NUMA-Q.", [
         Number("F1 spinlock", "table 1: spinlock, 4 threads, all together", 0.1634, throughput(SPINLOCK, 4), "quads 4", "M/s"),
         Number("F1 fairlock", "fairlock", 0.1100, throughput("fairlock-spin", 4), "quads 4", "M/s"),
         Number("F1 spinlock skew", "spinlock, quad 0 / quad 1", 29.97, skew(SPINLOCK, 4), "quads 4", fitted=NUMA_Q),
@@ -247,14 +247,15 @@ SOURCES = [
         Number("F4 ratio", "figure 8: fairlock / spinlock, mean of 1 to 8 threads", 0.64,
                lambda p: sum(p("fairlock-spin", t) / p(SPINLOCK, t) for t in range(1, 9)) / 8, "quads all"),
     ] + [number for form in REFLEX.all for number in table_4(form.name)]),
-    Source("MCSg, table 2", "16 sockets, 224 threads.", [
+    Source("MCSg, table 2", "The machine has 16 sockets; 224 threads run.", [
         number for name, lock, rate, wait in (("MCS", "mcs-node-spin", 1.77, 126.21), ("MCSg", "mcsg-node-spin", 1.86, 120.34),
                                               ("MCSg++", "mcsg++-node-spin", 1.72, 129.58), ("C-MCSg-MCS", "c-mcsg-mcs-spin", 5.22, 42.79))
         for number in (Number(f"G4 {name}", name, rate, throughput(lock, 224), "mcsg", "M/s"),
                        Number(f"G4 {name} latency", f"{name}: average latency", wait, of(lock, 224, "wait_ns.mean", 0.001), "mcsg", "µs",
                               spent="threads / throughput: the same number once more"))
     ]),
-    Source("Malthusian Locks, figure 4 and text", "A T5. The table is RandArray with 32 threads; its watts need a meter. MCS-S's throughput and misses rest on "
+    Source("Malthusian Locks, figure 4 and text", "The machine is a T5. The table is RandArray with 32 threads; the paper's "
+                                                  "watts are not simulated. MCS-S's throughput and misses depend on "
            "the T5's `miss` as well, which was set for the working set of MCSCR.", figure_4() + [
         Number("M1 peak", "§6.1: the peak is at so many threads (MCS-S)", 5, peak_at("mcs-spin"), "randarray"),
         Number("M1 speedup", "its height, of one thread's: slightly more than", 3, lambda p: max(p("mcs-spin", t) for t in p.counts())
@@ -263,7 +264,7 @@ SOURCES = [
         Number("M1 256", "MCS-STP / MCS-S at 256 threads", 120, ratio("mcs", "mcs-spin", 256), "randarray 256"),
         Number("M4 peak", "§6.4: the inflection of stress_latency is at so many threads", 16, peak_at("mcs-spin"), "stress"),
     ]),
-    Source("TWA, text to figures 3 and 4", "MutexBench on an X5-2 and a T7-2.", [
+    Source("TWA, text to figures 3 and 4", "The program is MutexBench on an X5-2 and a T7-2.", [
         Number("T3 ticket", "ticket is the best up to so many threads", 6, best_up_to("ticket-spin", ["twa-spin", "mcs-spin"]), "x5-2"),
         Number("T3 MCS", "MCS surpasses ticket at so many", 24, stays_below_from("ticket-spin", "mcs-spin"), "x5-2", fitted=TURN),
         Number("T4 drop", "T7-2: all locks drop abruptly from so many threads on", 256, drop_from(FEW), "t7-2"),

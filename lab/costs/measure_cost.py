@@ -78,8 +78,8 @@ def main():
         Path(options.markdown).write_text(
             "# What an uncontended lock and unlock costs through the preload\n\n"
             f"{options.rounds} interleaved rounds of {options.batches} × {options.iterations} pairs, in a process that "
-            "has had a second thread, or, where it says alone, has not: the C library leaves out its atomics there. Ratios are to "
-            "the C library's mutex without the library.\n\n"
+            "has had a second thread; in rows marked alone it has not, and the C library uses no atomic operations. Ratios are to "
+            "the C library's mutex without Usher.\n\n"
             f"{harness.markdown(rows, heading)}\n\n{harness.provenance_line(provenance)}\n")
     return 0
 

@@ -236,8 +236,8 @@ def instructions_tables(group):
             by_locked.setdefault(locked.pop(), []).append(title)
     columns = [Column(title, count(what)) for what, title in UNCONTENDED.items()]
     seen = "; ".join(f"{c.heading}: {summaries.extremes(c, names)}" for c in columns)
-    text = ("Exact: the difference between two lengths of run under callgrind, without the loop itself. "
-            f"Least to largest: {seen}. Locked instructions of every candidate: " +
+    text = ("The table has exact counts of instructions: the difference between two lengths of run under callgrind, without the "
+            f"loop itself. Least to largest: {seen}. Locked instructions of every candidate: " +
             ", ".join(f"{n} ({'; '.join(calls)})" for n, calls in by_locked.items()) + ".")
     return [("Instructions of the same calls", text, *summaries.table(names, columns))]
 
@@ -281,8 +281,8 @@ def turns_tables(group):
                 for place in PLACES for what in whats]
 
     text = (f"Two threads take turns: thousand turns a second, median (range) of {rounds_in(points)} interleaved rounds of "
-            f"{group['run']}. Outside: the signal comes after the unlock. Most of a turn's time is the kernel's. On two CPUs the range "
-            "says more than the median, since the kernel chooses the threads' CPUs; hence also both threads on one CPU.")
+            f"{group['run']}. Outside: the signal comes after the unlock. Most of a turn's time is spent in the kernel. On two CPUs the "
+            "range is more important than the median, since the kernel chooses the threads' CPUs; so both threads also ran on one CPU.")
     tables = []
     for title, explanation, whats in (("Two threads take turns: condition variables", text, (INSIDE, OUTSIDE)),
                                       ("Two threads take turns: semaphores", "The same with two semaphores.", (SEMAPHORES,))):
@@ -319,11 +319,11 @@ def lock_tables(group):
     names, counts = summaries.names_in(points), values_of(points, "threads")
     columns = [Column(f"{n} threads", ranges(at(points, threads=n), lambda r: r["rate"] / 1e3, "{:.0f}"), least=True) for n in counts]
     shares = [Column(f"smallest share, {n}", ranges(at(points, threads=n), of("smallest_share")), least=True) for n in counts[-1:]]
-    text = (f"A semaphore of 1 as a lock around one addition: thousand pairs a second, median (range) of {rounds_in(points)} interleaved "
-            f"rounds of {group['run']}. The smallest share is that of the thread that got least, relative to an equal part: a high rate "
-            "with a small share is one thread that goes through again and again. "
-            f"With {counts[-1]} threads: {summaries.extremes(columns[-1], names, 'thousand pairs a second')}; "
-            f"smallest share {summaries.extremes(shares[0], names)}.")
+    text = ("A semaphore with one credit is the lock around one addition: thousand pairs a second, median (range) of "
+            f"{rounds_in(points)} interleaved rounds of {group['run']}. The smallest share is that of the thread with the fewest pairs, "
+            "relative to an equal part. If the rate is high and the share small, one thread takes the semaphore again and again. With "
+            f"{counts[-1]} threads: {summaries.extremes(columns[-1], names, 'thousand pairs a second')}; smallest share "
+            f"{summaries.extremes(shares[0], names)}.")
     return [("A semaphore as a lock", text, *summaries.table(names, columns + shares, "semaphore"))]
 
 
@@ -352,10 +352,10 @@ def herd_tables(group):
     involuntary = max((median(p, of("involuntary_per_waiter", "median")) or 0 for p in points), default=0)
     inner = next((r["rounds"] for p in points for r in p["rounds"]), 0)
     text = (f"A broadcast to {' or '.join(map(str, counts))} waiters under the mutex, which is then held for another 2 ms. Switches: "
-            f"voluntary, a waiter. Medians of {rounds_in(points)} interleaved processes, each of which has the median of {inner} "
-            "broadcasts. Runnable: threads that could run at once, sampled from /proc in separate broadcasts, and so a lower bound. The "
-            "time begins when the broadcaster unlocks and ends when the last waiter is about to unlock. "
-            f"Voluntary switches with {counts[-1]} waiters: {summaries.extremes(columns[-4], names, 'a waiter')}. The largest medians of "
+            f"voluntary context switches of a waiter. Medians of {rounds_in(points)} interleaved processes, each of which has the median "
+            f"of {inner} broadcasts. Runnable: threads that were runnable at the same time, sampled from /proc in separate broadcasts: a "
+            "lower bound. The time begins when the broadcaster unlocks and ends when the last waiter is about to unlock. Voluntary "
+            f"switches with {counts[-1]} waiters: {summaries.extremes(columns[-4], names, 'a waiter')}. The largest medians of "
             f"involuntary switches and of returns from a wait: {involuntary:.2f} and {returns:.2f} a waiter; 1 return means no wake-up "
             "without cause.")
     return [("A broadcast to many waiters", text, *summaries.table(names, columns))]
@@ -386,10 +386,10 @@ def queue_tables(group):
     most = at(points, producers=counts[-1])
     acquisitions = [Column(str(n), medians(at(points, producers=n), of("acquisitions_per_message"))) for n in counts]
     seen = "; ".join(f"{name} {acquisitions[-1].cell([name])}" for name in names)
-    text = ("Expected (paper, §6.7, Fig. 10): 3 acquisitions a message with a FIFO mutex, as every producer finds the queue full, waits "
-            "on not_full and acquires the mutex again; 2 with a CR mutex, where threads wait on the mutex instead. The paper's condition "
-            f"variables are FIFO. Seen with {counts[-1]} producers: {seen}. Columns: number of producers. Medians of {rounds_in(points)} "
-            f"interleaved runs of {seconds_in(points)}.")
+    text = ("The paper (§6.7, Fig. 10) has 3 acquisitions a message with a FIFO mutex, since every producer finds the queue full, waits "
+            "on not_full and acquires the mutex again; and 2 with a mutex that restricts concurrency (CR), on which threads "
+            f"wait instead. Its condition variables are FIFO. Measured with {counts[-1]} producers: {seen}. Columns: number of producers. "
+            f"Medians of {rounds_in(points)} interleaved runs of {seconds_in(points)}.")
     columns = [Column("thousand messages a second", ranges(most, lambda r: r["messages_per_second"] / 1e3, "{:.0f}"), least=True),
                Column("switches a message", ranges(most, of("switches_per_message"), "{:.3f}")),
                Column("waits on not_full a message", ranges(most, a_message("waits_not_full"), "{:.3f}")),
@@ -430,8 +430,8 @@ def pool_tables(group):
     between = tuple(f"P = {p}" for p in APPENDS if p not in (FIFO, MOSTLY_LIFO))
     everything = summaries.names_in(points)
     names = [name for name in everything if not name.endswith(between)]
-    expected = ("Expected (paper, §6.11, Fig. 14): throughput falls as P grows, 1/1000 keeps most of what LIFO gains, a semaphore gives "
-                "the same. With fewer CPUs than buffers a thread finds the pool empty only when the holders of buffers do not run, "
+    expected = ("In the paper (§6.11, Fig. 14) throughput falls as P grows, P = 1/1000 keeps most of the gain of LIFO, and a semaphore has "
+                "the same effect. With fewer CPUs than buffers a thread finds the pool empty only when the holders of buffers do not run, "
                 "so most iterations wait for nothing, whatever P is. ")
     tables = []
     for buffers, title in ((5, "5 buffers"), (1, "1 buffer")):
@@ -447,10 +447,11 @@ def pool_tables(group):
             medians_of = {p["candidate"].removeprefix(kind): median(p, rate) for p in most if p["candidate"].startswith(kind)}
             by_p.append(f"{kind.split()[0][:-1]} with P of {', '.join(medians_of)}: " +
                         ", ".join("–" if v is None else f"{v:.0f}" for v in medians_of.values()))
-        text = (expected if buffers == 5 else "The same with one buffer, for a machine with few CPUs: here threads do wait. ")
-        text += (f"Seen with {counts[-1]} threads, iterations a second: {'; '.join(by_p)}. Columns: iterations a second, median (range) "
-                 f"of {rounds_in(points)} interleaved runs of {seconds_in(points)}; with {counts[-1]} threads: distinct threads among "
-                 "1000 admissions, the smallest thread's share of an equal part, context switches an iteration.")
+        text = (expected if buffers == 5 else "The same with one buffer, so that threads wait for it even on a machine with few CPUs. ")
+        text += (f"Measured with {counts[-1]} threads, iterations a second: {'; '.join(by_p)}. Columns: iterations a second, "
+                 f"median (range) of {rounds_in(points)} interleaved runs of {seconds_in(points)}; with {counts[-1]} threads: distinct "
+                 "threads among 1000 admissions, the smallest share of a thread relative to an equal part, context switches an "
+                 "iteration.")
         tables.append((f"M12: a pool of {title}", text, *summaries.table(names, columns, "waiting")))
     return tables
 
@@ -488,11 +489,11 @@ def workers_tables(group):
     runs = f"Medians of {rounds_in(points)} interleaved runs of {seconds_in(points)}."
     seen, switches = ("; ".join(f"{load.heading}: {summaries.extremes(c, names)}" for load, c in zip(circulate, columns))
                       for columns in (circulate, costs_of[::3]))
-    text = ("Expected (paper, §6.11 and Fig. 13): mostly-LIFO wakes only the workers that the load needs, with fewer context "
-            "switches. 32 workers; a job is 5000 steps of a mt19937. Columns: jobs a second; cells: distinct workers among 100 jobs. "
-            f"{runs} Least to most: {seen}.")
-    more = ("The same runs. Switches: context switches a job. µs: from submission until a worker begins, the median and 99 %. Switches, "
-            f"least to most: {switches}.")
+    text = ("In the paper (§6.11 and Fig. 13) a mostly LIFO order wakes only the workers that the load needs, with fewer context "
+            "switches. Here 32 workers wait; a job is 5000 steps of a mt19937. Columns: jobs a second; cells: distinct workers among 100 "
+            f"jobs. {runs} Fewest to most workers, by jobs a second: {seen}.")
+    more = ("The same runs. Each load, in jobs a second, has three columns: context switches a job, and the time in µs from the submission "
+            f"of a job until a worker begins it, the median and the 99th percentile. Fewest to most switches, by load: {switches}.")
     return [("M26: workers that circulate", text, *summaries.table(names, circulate, "waiting")),
             ("M26: context switches and waits", more, *summaries.table(names, costs_of, "waiting"))]
 

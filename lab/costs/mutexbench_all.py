@@ -42,22 +42,22 @@ def page(result):
     virtual = ", virtual machine" if m["hypervisor"] else ""
     paragraphs = [
         "# MutexBench, all locks\n",
-        f"The catalogue, each lock in its plain form: as [MutexBench by number of threads](mutexbench.md), with shorter runs. Columns: "
-        f"number of threads; cells: thousand acquisitions a second, median of {result['rounds']} rounds of {result['seconds']:g} s. "
-        f"Smallest share: the work of the thread that got least with {most} threads, relative to an equal part. {summaries.CELLS} "
-        f"{summaries.without_default(names)}",
+        "This page has all locks in their plain forms, measured as in [MutexBench by number of threads](mutexbench.md) with shorter "
+        f"runs. Columns: number of threads; cells: thousand acquisitions a second, median of {result['rounds']} rounds of "
+        f"{result['seconds']:g} s. Smallest share: the acquisitions of the thread with the fewest of {most} threads, relative to an "
+        f"equal part. {summaries.CELLS} {summaries.without_default(names)}",
         harness.markdown(rows, heading),
-        "What was expected and what came out:",
-        (f"- Every lock finishes and excludes, also with {most // m['cpus']} threads for each CPU." if not failed else
+        "Expectations and results:",
+        (f"- Every run ends, and every lock excludes, also with {most // m['cpus']} threads for each CPU." if not failed else
          f"- Without an end or without exclusion: {listed(failed)}."),
-        f"- With one thread all are similar, since the work outside the lock dominates: {summaries.extremes(rates[0], names)}.",
+        f"- With one thread all locks are similar, since the work outside the lock dominates: {summaries.extremes(rates[0], names)}.",
         f"- Locks that hand over to one certain thread lose most of their throughput. With {most} threads {len(few)} of {len(names)} locks "
-        f"have less than a twentieth of that with {two} threads; these have at least half: {listed(keep)}.",
+        f"have less than a twentieth of their throughput with {two} threads; these have at least half of it: {listed(keep)}.",
         f"- Smallest share below {ALMOST_NOTHING:g} with {most} threads: {listed(starved) or 'none'}.",
-        "- Two CPUs cannot show what most of these locks were made for; `usher sim` can.",
+        "- Most of these locks were designed for more than two CPUs; `usher sim` shows their effect.",
         f"Every round: [{NAME}.json](../results/{NAME}.json). {m['cpu']}, {m['cpus']} CPUs{virtual}, {m['kernel']}, {result['compiler']}, "
         f"commit {result['commit']}; other programs took {100 * result['others_cpu_share']:.1f} % of the CPU time. {result['date'][:10]}. "
-        f"Command: `{summaries.measuring(result['command'])}`. Single points are good to about a fifth here."]
+        f"Command: `{summaries.measuring(result['command'])}`. Single points have an error of about a fifth here."]
     filled = [text if text.startswith(("|", "#")) else summaries.filled(text, "  " if text.startswith("- ") else "") for text in paragraphs]
     lines = []
     for text, following in zip(filled, filled[1:] + [""]):

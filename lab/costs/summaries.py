@@ -17,7 +17,7 @@ BY_NAME = 10  # a table of at most so many candidates has a row for each
 WIDTH = 130
 
 CELLS = ("A row with a number in parentheses is a family of locks (a heading of [the catalogue](../../src/catalog/catalog.list)); "
-         "its cells have the median lock (of two in the middle the lower) and the worst lock by name.")
+         "its cells have the median lock (of an even number the lower of the middle two), and the worst lock by name.")
 
 
 # ---- cells -----------------------------------------------------------------------------------------------------------
