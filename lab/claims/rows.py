@@ -225,7 +225,7 @@ ROWS = [
                at_most(1.02)),
         Figure("M/s alone", lambda p: p("null", 1)),
         Figure("M/s with 71 readers", lambda p: p("null", 72)),
-    ], fitted="`per_sharer`, `per_read`: the slope is theirs, not that there is one",
+    ], fitted="`per_sharer`, `per_read`: they set the slope of the rise, not its existence",
         why="At half of the jitter the largest rise is above its bound."),
     Row("T2", "Locks that share one array",
         [Sweep("interlock", "x5-2", ["twa-spin", "twa-private-spin"], [64], {"locks": n}, seeds=3) for n in POOL], [
@@ -278,7 +278,7 @@ ROWS = [
         Figure("TWA / ticket at 2 and 4 spread over both sockets, the worse",
                lambda p: min(p("twa-spin", t, sweep=1) / p("ticket-spin", t, sweep=1) for t in [2, 4])),
     ],
-        remark="The paper has a plot only and is judged by its abstract. It binds no threads: here few threads run on one socket first. "
+        remark="The paper has a plot only and is judged by its abstract. It binds no threads; here few threads run on one socket first. "
                "Spread over both sockets the first figure is below its bound in all forms.", forms=OF_X5_2,
         why="Only on a busy directory does TWA fall behind MCS."),
     Row("T7", "stress_latency on the X5-2", [Sweep("stress-latency", "x5-2", FEW, X5_2)], [
@@ -313,7 +313,7 @@ ROWS = [
         Figure("TKT-Dual / TWA, best of 24–72", largest_ratio("tkt-dual-spin", "twa-spin"), "slightly below, 0.9–1", within(0.9, 1)),
         Figure("TKT-Dual / TWA at 72", ratio("tkt-dual-spin", "twa-spin", 72)),
     ],
-        why="TKT-Dual lies between ticket and TWA, but is further behind TWA than slightly, which is not explained."),
+        why="TKT-Dual lies between ticket and TWA, but is clearly, not slightly, behind TWA, which is not explained."),
     Row("T14", "TWA-Staged", [Sweep("mutexbench", "x5-2", ["ticket-spin", "twa-spin", "twa-staged-spin"], [1, 4, 16, 36, 72])], [
         Figure("uncontended, staged / ticket", ratio("twa-staged-spin", "ticket-spin", 1), "≥ 0.97", at_least(0.97)),
         Figure("unlock at 72, staged / ticket (mean ns)", ratio("twa-staged-spin", "ticket-spin", 72, "unlock_ns.mean"),
@@ -325,7 +325,7 @@ ROWS = [
         Figure("TWA-ID / TWA at 72", ratio("twa-id-spin", "twa-spin", 72)),
         Figure("unlock at 72, TWA-ID / TWA (mean ns)", ratio("twa-id-spin", "twa-spin", 72, "unlock_ns.mean")),
     ],
-        remark="The claim is about code, which a test of the compiled code checks. The figures show what it is worth."),
+        remark="The claim is about code, which a test of the compiled code checks. The figures show its effect on throughput."),
     Row("T16", "TWA-Quantized", [Sweep("mutexbench", "x5-2", ["twa-spin", "twa-quantized-spin", "twa-gang-16-spin"], [24, 36, 72])], [
         Figure("unlock at 72, gangs of 4 / TWA (mean ns)", ratio("twa-quantized-spin", "twa-spin", 72, "unlock_ns.mean"),
                "cheaper, < 1", below(1)),
@@ -374,7 +374,7 @@ ROWS = [
         Figure("xadd / ticket, least", worst_ratio("ticket-xadd-spin", "ticket-spin"), "no appreciable change, ≥ 0.9", at_least(0.9)),
         Figure("xadd / ticket, most", largest_ratio("ticket-xadd-spin", "ticket-spin"), "≤ 1.1", at_most(1.1)),
     ], forms=OF_X5_2,
-        why="That a store after a load makes a journey of its own is not the reason: with one trip the figure is much the same, since "
+        why="That a store after a load needs a transfer of its own is not the reason: with one trip the figure is much the same, since "
             "refetches of other cores come between the load and the store."),
     Row("T25", "The hash: neighbours and entrained locks",
         [Sweep("mutexbench", "x5-2", ["twa-spin", "twa-adjacent-spin"], [8, 16, 36, 72])]
@@ -392,7 +392,7 @@ ROWS = [
     ],
         remark="Entrained: each thread takes the locks in turn, every other thread beginning with another lock, so that their tickets "
                "move in unison. A collision shows as one poll of grant more, by a thread whose turn is not near.",
-        why="The collisions happen, as the polls show, but they cost less throughput than the bound asks for."),
+        why="The collisions happen, as the polls show, but they cost less throughput than the bound requires."),
     Row("T28", "Back-off, partitioned ticket, Anderson, qspinlock", [Sweep("mutexbench", "x5-2", ["ticket-spin", "ticket-backoff-spin", "partitioned-ticket-spin", "anderson-spin",
                                               "qspinlock-linux-spin", "qspinlock-spin", "mcs-spin", "twa-spin"], [1, 4, 16, 36, 72])], [
         Figure("events an admission at 72, back-off / ticket", lambda p: (
@@ -449,7 +449,8 @@ ROWS = [
         Figure("mean wait at 224, µs: MCS", lambda p: p("mcs-node-spin", 224, "wait_ns.mean") / 1000, "120–130", told=True),
         Figure("MCSg++ / MCS at 224", ratio("mcsg++-node-spin", "mcs-node-spin", 224), "≈, ≥ 0.9", at_least(0.9)),
     ], forms=OF_E7,
-        why="On a busy directory Table 2 comes out, the waits too, for which nothing was set. In the other forms MCS is too fast."),
+        why="With a busy directory Table 2 is reproduced, including the waits, to which nothing was fitted. In the "
+            "other forms MCS is too fast."),
     Row("G5", "What one guest waits", [Sweep("mcsg-loop", "e7-4890", ["mcsg-node-spin", "mcsg+-node-spin", "mcsg++-node-spin"], [224], {"guests": 1}, ms=20),
                Sweep("mcsg-loop", "e7-4890", ["k42-spin"], [224], ms=20)], [
         Figure("MCSg's guest: acquisitions in 20 ms", lambda p: p("mcsg-node-spin", 224, "groups.guests.throughput") * 20000,
@@ -770,7 +771,7 @@ ROWS = [
         Figure("the same: total", ratio("fairlock-spin", "ttas-spin", 4, sweep=1), "(0.67)"),
     ],
         fitted="`dirty`, `jitter`: the size of test-and-set's skew is not thereby reproduced",
-        why="The total and the rates of both locks are as in the paper; the skew has its direction and not its size. The paper's loop "
+        why="The total and the rates of both locks are as in the paper; the skew has the paper's direction, not its size. The paper's loop "
             "does nothing but count. The machine's numbers were once set with a longer loop, under test-and-set with back-off, which "
             "has a skew of the paper's order."),
     Row("F2", "Eight threads on two quads", [
