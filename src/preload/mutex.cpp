@@ -1,4 +1,5 @@
 // The mutex functions that are the same for all locks. mutex_operations.hpp has those that depend on the lock.
+// The exported functions are in calls.cpp.
 #include <cerrno>
 
 #include "preload/c_library_functions.hpp"

@@ -8,7 +8,8 @@
 namespace usher::sim {
 
 /// A new setting needs a member here, the code that uses it, and a row of the table in
-/// src/cli/sweep/point_settings.hpp.
+/// src/cli/sweep/point_settings.hpp; then docs/usher.1, docs/schema/sim.json and `settings` in tests/cli/test_sim.py.
+/// Its default is 0, false, empty or absent, because the JSON omits these values. An optional integer is a duration.
 struct settings {
   bool pinned = false;  ///< threads stay on their CPUs
   /// The number of threads of other processes. Each needs a CPU for a quarter of the time, in pieces of 2 ms.

@@ -19,7 +19,7 @@
 namespace usher::cli {
 
 /// A member of a point. Its type decides how the setting is read, written and shown. The JSON does not contain settings
-/// with default values.
+/// that are 0, false, empty or absent.
 using point_member = std::variant<bool sweep_point::*, unsigned sweep_point::*, std::uint64_t sweep_point::*,
                                   std::string sweep_point::*, std::optional<std::uint64_t> sweep_point::*,
                                   std::optional<double> sweep_point::*, std::map<std::string, long> sweep_point::*,
