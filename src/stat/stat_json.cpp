@@ -3,9 +3,9 @@
 #include <initializer_list>
 #include <string_view>
 
-#include "support/text/json_fields.hpp"
 #include "record/format.hpp"
 #include "stat/stat_quantities.hpp"
+#include "support/text/json_fields.hpp"
 #include "support/text/utf8.hpp"
 
 namespace usher::cli::stat {
