@@ -116,7 +116,8 @@ struct alignas(64) recorded_thread {
   std::uint32_t light_depth = 0;                     ///< of a recursive mutex: how often it was locked again
   std::uint32_t light_left = 1, light_interval = 1;  ///< acquisitions to the next sample; from the last one to the next
   record::thread_slot* slot = nullptr;
-  /// Ticks. Before this time a wait's chain is taken only if the wait is long, or if the mutex's holder waits, too.
+  /// The time, in ticks, from which the call chain of this thread's next wait is recorded. Before it, a wait's call chain
+  /// is recorded only if the wait is long, or if the mutex's holder waits, too.
   std::uint64_t next_sample = 0;
   stack_bounds stack{};
 

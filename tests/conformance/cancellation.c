@@ -461,8 +461,8 @@ CASE_FOR(wake_survives_cancellation, struct waiting, wait, waits) {
     for (int i = 0; i < count; ++i) {
       holders[i] = (struct ticket_holder){&lottery, i};
       threads[i] = start_thread(draw, &holders[i]);
-      // The threads begin to wait in the order of their numbers, so that the victim is the first in the queue only in
-      // some rounds.
+      // The threads begin to wait in the order of their numbers. The victim's number changes with the round, so the
+      // victim is first in the queue in some rounds and not in others.
       CHECK(flag_comes(&lottery.waiting, i + 1));
     }
     // In every second round the waiters get some time, so that some are asleep and others are still on their way to the

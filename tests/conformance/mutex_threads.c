@@ -310,7 +310,7 @@ CASE(released_at_the_deadline) {
   for (int round = 0; round < 100; ++round) {
     CHECK_OK(pthread_mutex_lock(&mutex));
     pthread_t first = start_thread(just_in_time, &mutex), second = start_thread(just_in_time, &mutex);
-    // From 0.5 ms before the deadlines to 0.5 ms after them.
+    // Over the rounds the unlock moves from 0.5 ms before the deadlines to 0.5 ms after them.
     usleep((useconds_t)(1500 + round * 10));
     CHECK_OK(pthread_mutex_unlock(&mutex));
     const int a = (int)(intptr_t)join_thread(first), b = (int)(intptr_t)join_thread(second);

@@ -1,6 +1,6 @@
-// Traps of the memory layout: the mutexes that the library must handle itself, and the meaning of their bytes to the C
-// library when its functions are called directly. These cases know the layout (design.md, Preload) and need the library
-// with a lock of its own.
+// Tests of mistakes that the memory layout invites: which mutexes libusher.so must handle itself, and how the C library
+// reads their bytes if its own functions are called directly. The cases depend on the layout (design.md, Preload). They
+// need libusher.so to be loaded with one of its own locks, not with the C library's mutex (`pthread`).
 #include "kinds.h"
 
 #include <sys/syscall.h>

@@ -114,8 +114,8 @@ struct complete {
 
 }  // namespace waiting_contract
 
-/// The contract of a lock's second parameter. Not for conditions, because a missing member is a compile error, not
-/// false.
+/// The contract of a lock's second parameter. It cannot choose an overload or a branch of `if constexpr`: if W lacks a
+/// member, a static_assert ends the compilation, so the concept is never false.
 template <class W>
 concept way_to_wait = waiting_contract::complete<W>::looked_through;
 

@@ -137,8 +137,8 @@ struct program : rl::test_suite<program<Threads>, Threads> {
       for (unsigned t = 0; t < Threads; t++) world.set_priority(t, rl::rand(3));
     if (the_scenario->forked) prepare_fork();
     const lock_traits& traits = *the_lock->traits;
-    // An inflatable lock marks its own doorway. For the large lock in the inflated state, the doorway of that lock
-    // counts.
+    // While it is not inflated, an inflatable lock calls P::doorway() itself, so no exchange on its word counts as the
+    // doorway: size 0. While it is inflated, the first exchange on the large lock's state may be the doorway.
     const bool is_inflatable = the_lock->family.starts_with("inflatable-");
     world.promise({.lock = state(),
                    .size = is_inflatable ? 0 : the_lock->size,
