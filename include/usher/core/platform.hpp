@@ -55,10 +55,10 @@
 //                      of the words.
 //   platform_with_inflation
 //   take_inflated<T>() an inflated state, with room for a large lock T, from a pool: a handle of at most 31 bits, or 0
-//                      if none is left, or retake_inflated if the call has enlarged the pool: that takes time, and the
-//                      caller finds out whether it still needs a state before it calls again. inflated<T>(h).lock is
-//                      unlocked, inflated<T>(h).users is as its last use left it. The memory is never unmapped.
-//                      give_inflated<T>(h) may be called by any thread, with the lock unlocked.
+//                      if none is left, or retake_inflated if the pool was enlarged during the call: that takes time,
+//                      and the caller finds out whether it still needs a state before it calls again.
+//                      inflated<T>(h).lock is unlocked, inflated<T>(h).users is as its last use left it. The memory is
+//                      never unmapped. give_inflated<T>(h) may be called by any thread, with the lock unlocked.
 //   platform_with_priorities
 //   thread_id()        names the calling thread to priority(id), as long as it lives; not 0.
 //   priority()         the calling thread's real-time priority, above 0; 0: it has none. Of sleeping threads the

@@ -5,12 +5,12 @@
 // RLIMIT_MEMLOCK whether they may be accessed or not. A process that may commit no more memory than the machine has
 // (vm.overcommit_memory=2) gets small blocks, too.
 //
-// One thread maps a block: it claims the entry of the process's table, and the others wait for the address, so that many
-// threads that need the same block do not have as many mapped for a moment. The wait is bounded: the claim may belong to
-// the function that this thread's signal handler interrupted, or to a thread that a fork did not copy. After it any
-// thread may map the block: the first to write its address decides, and the others unmap theirs. A child that is forked
-// in the middle of it finds the table with or without the address; without it, the child loses the addresses of one
-// block.
+// Usually one thread maps a block: it claims the entry of the process's table, and the others wait for the address, so
+// that many threads that need the same block do not have as many mapped for a moment. The wait is bounded: the claim may
+// belong to the function that this thread's signal handler interrupted, or to a thread that a fork did not copy. After
+// it any thread may map the block: the first to write its address decides, and the others unmap theirs. A child that is
+// forked in the middle of it finds the table with or without the address; without it, the child loses the addresses of
+// one block.
 //
 //     mapping thread      block = mmap();  table = block (b1);  load the table (b2);  the count, a handle (b3)
 //     another thread      finds the count or a handle;  loads the table, relaxed (b4);  accesses the block
@@ -73,20 +73,25 @@ struct blocks {
     Address seen = entry.load(std::memory_order_acquire);
     if (is_address(seen)) return true;
     const int saved = errno;
-    if (seen != Address{} || !entry.compare_exchange_strong(seen, (Address)claimed, std::memory_order_relaxed))
+    const bool mapper =
+        seen == Address{} && entry.compare_exchange_strong(seen, (Address)claimed, std::memory_order_relaxed);
+    if (!mapper)
       for (unsigned i = 0; i < most_yields && entry.load(std::memory_order_relaxed) == (Address)claimed; i++)
         sched_yield();
     seen = entry.load(std::memory_order_acquire);
     if (!is_address(seen)) {
       void* const fresh = mmap(nullptr, block_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
       if (fresh != MAP_FAILED) {
-        madvise(fresh, block_bytes, MADV_NOHUGEPAGE);  // the neighbours may become one large page with it
         const auto mine = (Address)(reinterpret_cast<std::uintptr_t>(fresh) - less);
         while (!is_address(seen) && !entry.compare_exchange_weak(seen, mine, std::memory_order_seq_cst,
                                                                  std::memory_order_acquire)) {  // (b1)
         }
-        if (is_address(seen)) munmap(fresh, block_bytes);
-      } else if (seen == (Address)claimed) {
+        if (is_address(seen))
+          munmap(fresh, block_bytes);
+        else
+          madvise(fresh, block_bytes, MADV_NOHUGEPAGE);  // the neighbours may become one large page with it
+      } else if (mapper) {  // another thread's claim stays: its block may be about to appear
+        seen = (Address)claimed;
         entry.compare_exchange_strong(seen, Address{}, std::memory_order_relaxed);
       }
     }

@@ -22,6 +22,7 @@ struct inflation {
   template <class T>
   static std::uint32_t take_inflated() {
     static_assert(class_of<T> < inflated_class::classes);
+    static_assert(alignof(inflated_state<native, T>) <= sizeof(inflated_slot));
     const std::uint32_t h = take_slot(class_of<T>);
     if (h == 0 || h == retake_inflated) return h;
     auto& slot = slot_of(class_of<T>, h);
