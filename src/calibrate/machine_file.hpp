@@ -1,4 +1,4 @@
-// Makes a machine file for the computer at hand, with measured and assumed numbers, each with its source.
+// Makes a machine file for this computer, with measured and assumed numbers, each with its source.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// The costs of operations on the computer at hand. Each is measured many times and its median is used, since other
+// The costs of operations on this computer. Each is measured many times and its median is used, since other
 // programs may use the CPUs meanwhile.
 #pragma once
 

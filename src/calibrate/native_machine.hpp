@@ -1,4 +1,4 @@
-// The computer at hand: its CPUs and the caches that they share, as the kernel reports them.
+// This computer: its CPUs and the caches that they share, as the kernel reports them.
 #pragma once
 
 #include <cstdint>

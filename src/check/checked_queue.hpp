@@ -62,7 +62,7 @@ struct mutex_bytes {
   bool requeues = true;
   std::uint32_t users_elsewhere = 0;  ///< pretended waiters on other condition variables that never leave
   std::uint32_t users = 0;            ///< the counted waiters of the scenario
-  /// What the lock's functions returned during a thread's last unlock.
+  /// The return values of the lock's functions during a thread's last unlock.
   struct replies {
     enum reply : std::uint8_t { unasked, no, yes };
     reply has_certain_successor = unasked, due = unasked, urgent = unasked;

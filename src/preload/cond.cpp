@@ -1,6 +1,6 @@
 // Usher's condition variables. A wait unlocks and locks its mutex by our pthread_mutex_unlock() and
 // pthread_mutex_lock(), whichever library the mutex belongs to. The C library's condition variable would unlock our
-// mutexes by its own code.
+// mutexes with its own code.
 //
 //     offset  0…23, 40…47  the queue     wait_queue.hpp
 //            24            clock         1: CLOCK_MONOTONIC, 0: CLOCK_REALTIME

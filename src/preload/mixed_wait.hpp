@@ -1,7 +1,7 @@
 // Waits on a process-shared condition variable, which is the C library's, with a mutex of ours. Only threads of this
 // process can use that mutex, but other processes may signal.
 //
-// The C library's wait would unlock our mutex by its own code. So it is given a helper mutex, which is the C
+// The C library's wait would unlock our mutex with its own code. So it is given a helper mutex, which is the C
 // library's:
 //
 //     wait      lock the helper mutex; unlock the program's; wait with the helper; unlock it; lock the program's

@@ -97,8 +97,8 @@ struct alignas(4096) header {
   word32 taken;      ///< 1, by the observer: it has the file, whose descriptor the library may close
   word32 given_up;   ///< record::given_up, by the library
   word32 refused;    ///< the format of a library that has not recorded into this file, because it is another one
-  /// Of the ended threads whose slots were given to other threads: their number, the sum of their lifetimes in ticks,
-  /// and the sums of their waits by kind − 1.
+  /// The ended threads whose slots were given to other threads: their number, the sum of their lifetimes in ticks, and
+  /// the sums of their waits by kind − 1.
   word64 retired, retired_lives, retired_waited[3];
   dropped_counts dropped;
 };

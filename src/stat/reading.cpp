@@ -37,8 +37,8 @@ struct thread_sum {
 /// Sums of one object or of several, in ticks unless another unit is given.
 struct tally {
   std::uint64_t acquisitions = 0, contended = 0, waited = 0, longest = 0, waits = 0;
-  /// Of the holds that were timed and have ended: the sum of their times, the number of holds that they stand for,
-  /// their own number, and the longest.
+  /// The holds that were timed and have ended: the sum of their times, the number of holds that they stand for, their
+  /// own number, and the longest.
   std::uint64_t held = 0, holds = 0, timed = 0, longest_hold = 0;
   double held_in_all = 0;  ///< seconds, of all holds
   std::optional<double> held_share;

@@ -1,4 +1,4 @@
-// The papers' benchmark programs. Each is written once, over a world: the computer at hand or a simulated machine.
+// The papers' benchmark programs. Each is written once, over a world: this computer or a simulated machine.
 //
 // A program is a class template over the world. It describes itself (about()), is constructed once for each run, and is
 // then called by every thread repeatedly until the measured time is over. Locks, shared words, arrays, delays and

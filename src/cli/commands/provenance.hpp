@@ -4,12 +4,10 @@
 #include <gnu/libc-version.h>
 #include <sys/utsname.h>
 
-#include <ctime>
 #include <string>
 
+#include "bench/native/host.hpp"
 #include "support/process/this_computer.hpp"
-
-extern const char* const workloads_commit;  // of a source file that the build writes: cmake/commit.cmake
 
 namespace usher::cli {
 
@@ -29,14 +27,6 @@ inline std::string libc_name() {
   return std::string("glibc ") + gnu_get_libc_version();
 }
 
-/// "2026-11-22T22:42:31Z"
-inline std::string utc_now() {
-  const std::time_t now = std::time(nullptr);
-  std::tm parts{};
-  gmtime_r(&now, &parts);
-  char text[32];
-  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
-  return text;
-}
+using workloads::utc_now;
 
 }  // namespace usher::cli

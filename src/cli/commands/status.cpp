@@ -81,7 +81,7 @@ std::string from_environment(pid_t pid, std::string_view name) {
   return "";
 }
 
-/// What the library does with this value of USHER_LOCK.
+/// Returns how the library treats this value of USHER_LOCK.
 outcome outcome_of(const std::string& name) {
   if (name.empty()) return outcome::not_set;
   const lock_table* const lock = find_lock(name);

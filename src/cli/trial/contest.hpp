@@ -46,7 +46,8 @@ struct contest_rules {
 /// `reference` and `failed` are no verdicts of a contest.
 enum class verdict { reference, better, worse, level, undecided, failed };
 
-/// Of an interval. Level: so near neutral as a whole that the difference has no practical value.
+/// Returns the verdict of an interval. It is `level` if the whole interval is so near neutral that the difference has no
+/// practical value.
 verdict verdict_of(const interval& i, double neutral, const contest_rules& rules = {});
 
 class contest {

@@ -6,11 +6,11 @@
 // (vm.overcommit_memory=2) gets small blocks, too.
 //
 // Usually one thread maps a block: it claims the entry of the process's table, and the others wait for the address, so
-// that many threads that need the same block do not have as many mapped for a moment. The wait is bounded: the claim may
-// belong to the function that this thread's signal handler interrupted, or to a thread that a fork did not copy. After
-// it any thread may map the block: the first to write its address decides, and the others unmap theirs. A child that is
-// forked in the middle of it finds the table with or without the address; without it, the child loses the addresses of
-// one block.
+// that many threads that need the same block do not have as many mapped for a moment. The wait is bounded: the claim
+// may belong to the function that this thread's signal handler interrupted, or to a thread that a fork did not copy.
+// After it any thread may map the block: the first to write its address decides, and the others unmap theirs. A child
+// that is forked in the middle of it finds the table with or without the address; without it, the child loses the
+// addresses of one block.
 //
 //     mapping thread      block = mmap();  table = block (b1);  load the table (b2);  the count, a handle (b3)
 //     another thread      finds the count or a handle;  loads the table, relaxed (b4);  accesses the block

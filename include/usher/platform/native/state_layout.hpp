@@ -162,7 +162,7 @@ struct process_state {
   std::atomic<std::uint32_t> id_array[table_size];
   alignas(64) thread_record reserved_record[reserved_records];
   node_slot reserved_slot[reserved_slots];  ///< those with handles below first_node are not used
-  // The addresses of blocks, each written once, when the block is mapped. Before, null, or a thread's claim: blocks.hpp.
+  // The addresses of blocks, each written once, when the block is mapped; before, null or a claim: blocks.hpp.
   std::atomic<thread_record*> record_block[record_blocks];
   /// The block's address less the offset of its first node's handle: a node's address is this + its handle *
   /// sizeof(node_slot). The first block is reserved_slot.
