@@ -11,7 +11,7 @@
 //     modules      modules of the processes, from when a chain or an object was first there
 //     text         the modules' paths
 //     threads      one slot for each thread, from its first call on; what it waits for now
-//     objects      mutexes, condition variables, semaphores: an open hash table, two cache lines each
+//     objects      mutexes, condition variables and others (`kind`): an open hash table, two cache lines each
 //     details      histograms and threads of objects that have been contended
 //     chains       call chains, each once: a hash table
 //     charges      the time waited, by object or place and by chain: a hash table
@@ -35,10 +35,25 @@ namespace usher::inline v1::record {
 using word32 = std::atomic<std::uint32_t>;
 using word64 = std::atomic<std::uint64_t>;
 
+/// The kind of a recorded object. libusher-stat.so records the kinds from `rwlock` on; a `spin` is a spin lock, and a
+/// `join` is a place in the program that waits for threads to end.
+enum class kind : std::uint8_t { none, mutex, condition, semaphore, rwlock, spin, barrier, join };
+inline constexpr int kinds = 7;  ///< without `none`
+/// The names of kinds, as in JSON.
+inline constexpr const char* kind_names[] = {"",       "mutex", "condition", "semaphore",
+                                             "rwlock", "spin",  "barrier",   "join"};
+constexpr int index_of(kind k) {
+  return int(k) - 1;
+}
+/// Whether one thread at a time holds the object, and its entry has the figures of holds.
+constexpr bool has_holds(kind k) {
+  return k == kind::mutex || k == kind::spin;
+}
+
 inline constexpr const char* file_name = "usher stat";      ///< of the file in memory
 inline constexpr const char* variable = "USHER_STAT";       ///< environment variable with the file's path
 inline constexpr std::uint64_t magic = 0x3174617473687375;  // "ushstat1"
-inline constexpr std::uint32_t version = 2;
+inline constexpr std::uint32_t version = 3;
 
 /// The number of entries of each table. Hash tables have a power of two.
 struct capacities {
@@ -99,7 +114,7 @@ struct alignas(4096) header {
   word32 refused;    ///< the format of a library that has not recorded into this file, because it is another one
   /// The ended threads whose slots were given to other threads: their number, the sum of their lifetimes in ticks, and
   /// the sums of their waits by kind − 1.
-  word64 retired, retired_lives, retired_waited[3];
+  word64 retired, retired_lives, retired_waited[kinds];
   dropped_counts dropped;
 };
 static_assert(sizeof(header) == 4096);
@@ -137,15 +152,16 @@ constexpr std::uint32_t module_of(std::uint64_t word) {
 
 /// The slot of a thread, filled in from its first recorded call on.
 struct alignas(128) thread_slot {
-  word32 tid;                  ///< 0: not yet filled in
-  word32 process;              ///< slot
-  word64 first, last;          ///< ticks: first seen; last, by the launcher or at a contended call
-  word64 waited[3], waits[3];  ///< ticks and number, by kind − 1, all objects together
-  word32 waits_for;            ///< object + 1 while it waits, else 0
-  word32 chain;                ///< + 1, of the wait; 0: none was taken
-  word64 since;                ///< ticks
-  word64 caller;               ///< return address of the waiting call
-  word32 over;                 ///< 1, by the launcher: the thread has ended
+  word32 tid;                          ///< 0: not yet filled in
+  word32 process;                      ///< slot
+  word64 first, last;                  ///< ticks: first seen; last, by the launcher or at a contended call
+  word64 waited[kinds], waits[kinds];  ///< ticks and number, by index_of(), all objects together
+  word32 waits_for;                    ///< object + 1 while it waits, else 0
+  word32 chain;                        ///< + 1, of the wait; 0: none was taken
+  word64 since;                        ///< ticks
+  word64 caller;                       ///< return address of the waiting call
+  word32 over;                         ///< 1, by the launcher: the thread has ended
+  word32 has_deadline;                 ///< 1: the wait ends at a deadline at the latest
   /// The thread's acquisitions of mutexes that are counted by threads (record::counted_by_threads). A word has the
   /// object + 1 in the low bits and a multiple of one_counted above; counted_at() gives the word for a mutex. A count
   /// that is replaced by another mutex's is added to its object's `unheard`.
@@ -156,8 +172,6 @@ constexpr std::uint32_t counted_at(std::uint64_t address) {
   return std::uint32_t(address * 0x9e3779b97f4a7c15u >> 61);
 }
 inline constexpr std::uint64_t least_counted_by_threads = 1 << 14;  ///< acquisitions before that. Chosen
-
-enum class kind : std::uint8_t { none, mutex, condition, semaphore };
 
 /// Flags in object::depth_and_kind. The bits below them are the object's kind, the bits above a recursive mutex's
 /// depth.
@@ -209,6 +223,24 @@ struct alignas(128) object {
   word32 timeouts;
   word32 detail;  ///< + 1; 0: none
   word32 herd;    ///< condition: the most that one broadcast has woken. Mutex: how many holds were timed
+
+  // A read-write lock uses these fields for its two sides. `acquisitions`, `contended` and `waited` are of both sides.
+  // `owner` is the thread that holds it to write; `held` and `holds` are of those holds, each of which is timed.
+  word64& reads() { return signals; }                 ///< acquisitions to read
+  word64& contended_reads() { return unheard; }       ///< those of them that had to wait
+  word64& waited_to_read() { return waited_before; }  ///< ticks
+  word32& readers() { return countdown; }             ///< that hold it now
+  word32& most_readers() { return herd; }             ///< at once
+  const word64& reads() const { return signals; }
+  const word64& contended_reads() const { return unheard; }
+  const word64& waited_to_read() const { return waited_before; }
+  const word32& readers() const { return countdown; }
+  const word32& most_readers() const { return herd; }
+  // A barrier: `acquisitions` are waits, `waited` is until the last thread came, `owner` is the last one, and
+  // detail::thread::waits counts how often the thread came last. A charge of a holder is for the chain of the thread
+  // that came last; its ticks are the time that the others had waited.
+  word32& barrier_size() { return countdown; }
+  const word32& barrier_size() const { return countdown; }
 
   static constexpr std::uint64_t vacant = 1;
   static constexpr std::uint64_t not_timed = 2;  ///< in `hold_begin`: others wait, but this hold is not of the sample
@@ -279,16 +311,23 @@ struct alignas(4096) detail {
   };
   static constexpr std::uint32_t most_threads = 30;
 
-  word32 object;                             ///< + 1
-  word32 many;                               ///< 1: more threads waited than are listed
-  word64 longest_hold;                       ///< ticks, of the timed ones
-  word64 timed_at;                           ///< ticks: when the last timed hold ended
-  word64 longest_waiter;                     ///< thread of the longest wait + 1
-  word64 next_window;                        ///< ticks: no window begins before this time
-  word32 window;                             ///< + 1, of the one that is being written; 0: none
-  word32 windows;                            ///< how many the object has had
-  word64 failed_tries;                       ///< of a mutex: here, because its holder does not read this line
-  word64 polls, sleeps, grants;              ///< of waits under locks of ours: native/wait_tally.hpp
+  word32 object;                 ///< + 1
+  word32 many;                   ///< 1: more threads waited than are listed
+  word64 longest_hold;           ///< ticks, of the timed ones
+  word64 timed_at;               ///< ticks: when the last timed hold ended
+  word64 longest_waiter;         ///< thread of the longest wait + 1
+  word64 next_window;            ///< ticks: no window begins before this time
+  word32 window;                 ///< + 1, of the one that is being written; 0: none
+  word32 windows;                ///< how many the object has had
+  word64 failed_tries;           ///< of a mutex: here, because its holder does not read this line
+  word64 polls, sleeps, grants;  ///< of waits under locks of ours: native/wait_tally.hpp
+  /// Acquisitions by a trylock or a lock call of a thread whose trylock of this mutex or semaphore, the thread's last
+  /// trylock that failed, had failed before: their number, and the ticks from the first failure to the acquisition.
+  word64 tries, tried, longest_try;
+  /// Of a read-write lock: the ticks of waits that began while a writer held it, and of those that began while readers
+  /// held it, by the waiting side (0: to read, 1: to write).
+  word64 behind_writer[2], behind_readers[2];
+  word64 longest_read_wait;                  ///< ticks, of a read-write lock; object::longest has both sides'
   word64 uncharged_held;                     ///< ticks that others waited, not charged to a holder's chain yet
   word64 uncharged_waits, uncharged_waited;  ///< not charged to a waiter's chain yet
   /// For a condition variable: a ring with the times of signals for which no waiter has returned yet. `sent` counts

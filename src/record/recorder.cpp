@@ -75,7 +75,7 @@ std::uint32_t own_slot(recorder& r) {
       continue;
     add(head.retired, 1);
     add(head.retired_lives, t.last.load(std::memory_order_relaxed) - t.first.load(std::memory_order_relaxed));
-    for (int k = 0; k < 3; k++) {
+    for (int k = 0; k < record::kinds; k++) {
       add(head.retired_waited[k], t.waited[k].load(std::memory_order_relaxed));
       t.waited[k].store(0, std::memory_order_relaxed);
       t.waits[k].store(0, std::memory_order_relaxed);

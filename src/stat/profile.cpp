@@ -21,17 +21,7 @@ namespace usher::cli::stat {
 namespace {
 
 std::string_view name_of_kind(kind k) {
-  switch (k) {
-    case kind::mutex:
-      return "mutex";
-    case kind::condition:
-      return "condition";
-    case kind::semaphore:
-      return "semaphore";
-    case kind::none:
-      break;
-  }
-  return "unknown";
+  return k == kind::none ? "unknown" : record::kind_names[int(k)];
 }
 
 constexpr std::string_view beyond = "[truncated]";  // the outermost function of a stack that was cut

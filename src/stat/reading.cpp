@@ -168,7 +168,7 @@ class reader {
   std::unordered_map<std::uint32_t, std::vector<std::uint32_t>> waiting_;  ///< object: threads that still wait
   std::unordered_map<std::uint32_t, std::vector<std::uint32_t>> windows_;  ///< by object
   std::uint64_t hidden_ = 0;                                               ///< threads that may have ended
-  std::uint64_t unfinished_waits_[3] = {};                                 ///< ticks, by kind − 1
+  std::uint64_t unfinished_waits_[record::kinds] = {};                     ///< ticks, by index_of()
 };
 
 std::uint64_t reader::begin_of(std::uint32_t process) const {
@@ -193,7 +193,7 @@ std::uint64_t reader::end_of_thread(std::uint32_t thread) const {
 
 kind reader::kind_of(std::uint32_t object) const {
   const std::uint32_t k = get(record_.object(object).depth_and_kind) & 0xff;
-  return k <= std::uint32_t(kind::semaphore) ? kind(k) : kind::none;
+  return k <= record::kinds ? kind(k) : kind::none;
 }
 
 void reader::read_threads() {
@@ -213,14 +213,14 @@ void reader::read_threads() {
     if (get(t.over) == 0 && ids_.is_hidden(i)) hidden_++;
     const std::uint64_t end = end_of_thread(i), first = std::clamp(get(t.first), time_.begin, end);
     report_.thread_seconds += seconds(end - first);
-    for (int k = 0; k < 3; k++) report_.waited[k] += seconds(get(t.waited[k]));
+    for (int k = 0; k < record::kinds; k++) report_.waited[k] += seconds(get(t.waited[k]));
     const std::uint32_t object = get(t.waits_for);
     if (object != 0 && object <= room_.objects) waiting_[object - 1].push_back(i);
   }
   const record::header& head = record_.head();
   report_.threads += static_cast<unsigned>(get(head.retired));
   report_.thread_seconds += seconds(get(head.retired_lives));
-  for (int k = 0; k < 3; k++) report_.waited[k] += seconds(get(head.retired_waited[k]));
+  for (int k = 0; k < record::kinds; k++) report_.waited[k] += seconds(get(head.retired_waited[k]));
   const std::uint32_t windows = taken(head.windows, room_.windows);
   for (std::uint32_t i = 0; i < windows; i++)
     if (const std::uint32_t object = get(record_.window(i).object); object != 0) windows_[object - 1].push_back(i);
@@ -283,7 +283,7 @@ void reader::group_objects() {
 
 group* reader::group_of_charge(std::uint64_t key) {
   const kind what = record::kind_of(key);
-  if (what == kind::none || what > kind::semaphore) return nullptr;
+  if (what == kind::none || int(what) > record::kinds) return nullptr;
   const std::uint32_t whom = record::whom_of(key);
   if (whom < record::of_place) {
     const auto at = of_object_.find(whom);
@@ -664,7 +664,7 @@ report reader::read(std::size_t most_rows) {
     rows.emplace_back(std::move(r), &g);
   }
   std::sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) { return comes_before(a.first, b.first); });
-  for (int k = 0; k < 3; k++) {  // waits of threads without a slot are counted in the rows only
+  for (int k = 0; k < record::kinds; k++) {  // waits of threads without a slot are counted in the rows only
     double of_rows = 0;
     for (const auto& [r, g] : rows)
       if (int(r.what) == k + 1) of_rows += r.seen.waiting.total;

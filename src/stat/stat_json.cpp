@@ -113,7 +113,7 @@ constexpr auto json_fields(const object_row*) {
 }
 
 constexpr const char* name_of(kind k) {
-  return k == kind::mutex ? "mutex" : k == kind::condition ? "condition" : "semaphore";
+  return record::kind_names[int(k)];
 }
 
 constexpr auto json_fields(const row*) {

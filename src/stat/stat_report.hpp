@@ -86,9 +86,28 @@ struct ways_of_waiting {
   std::uint64_t grants = 0;  ///< hand-overs: waits that another thread ended by a grant to the waiter's queue node
 };
 
+/// Acquisitions by a thread whose trylock of the object had failed before.
+struct retried {
+  std::uint64_t count = 0;
+  double total = 0, longest = 0;  ///< seconds from the first failure to the acquisition
+};
+
+/// One side of a read-write lock: the acquisitions to read, or those to write.
+struct lock_side {
+  std::uint64_t acquisitions = 0, contended = 0;
+  double waited = 0, longest = 0;                ///< seconds
+  double behind_writer = 0, behind_readers = 0;  ///< seconds of `waited`, by what held the lock when the wait began
+};
+
+/// Both sides of a read-write lock.
+struct lock_sides {
+  lock_side reading, writing;
+  std::uint32_t most_readers = 0;  ///< at once
+};
+
 /// Counts of one object, or of all objects of a row.
 struct counts {
-  std::uint64_t acquisitions = 0;  ///< condition: waits. Semaphore: credits taken
+  std::uint64_t acquisitions = 0;  ///< condition, barrier, join: waits. Semaphore: credits taken. Lock: both sides
   std::uint64_t contended = 0;     ///< mutex, semaphore: acquisitions that had to wait
   durations waiting;               ///< mutex, semaphore: for it. Condition: from a signal until the waiter runs
   durations holding;               ///< mutex: of the timed holds; `total` is scaled up to all holds
@@ -101,9 +120,12 @@ struct counts {
   std::uint32_t still_waiting = 0;  ///< threads that waited at the end; `contended` and `waiting` include them
   std::uint64_t timeouts = 0, failed_tries = 0;
   std::uint64_t signals = 0,
-                unheard = 0;  ///< condition: signals and broadcasts, and those without a waiter. Semaphore: posts
-  std::uint32_t herd = 0;     ///< condition: the most waiters that one broadcast woke
-  std::uint64_t woken = 0;    ///< condition: waits that a signal or broadcast ended
+                unheard = 0;        ///< condition: signals and broadcasts, and those without a waiter. Semaphore: posts
+  std::uint32_t herd = 0;           ///< condition: the most waiters that one broadcast woke
+  std::uint64_t woken = 0;          ///< condition: waits that a signal or broadcast ended
+  retried tries;                    ///< mutex, semaphore, spin lock
+  std::optional<lock_sides> sides;  ///< read-write lock; else nullopt
+  std::optional<thread_share> last;     ///< barrier: the thread that came last most often; `waits`: how often
   std::optional<ways_of_waiting> ways;  ///< mutex: nullopt under the C library's locks, which keep no counts
   bool waiting_is_hidden = false;       ///< a part is inside the C library's pthread_cond_wait and was not recorded
   std::vector<thread_share> threads;    ///< sorted by waiting time, the longest first
@@ -140,6 +162,36 @@ struct row {
   std::string command;                          ///< to try next; empty: none
 };
 
+/// The time that threads did not run, by samples of all threads, about ten a second. A thread counts while it sleeps in
+/// the kernel, not while it waits for a CPU.
+struct off_cpu {
+  /// Sleeps in the same system call from the same function.
+  struct place {
+    std::string call;    ///< "futex", "poll"; empty: not known
+    stack where;         ///< the frame outside of the C library; empty: not known
+    std::string module;  ///< of that frame; empty: not known
+    std::uint64_t samples = 0;
+  };
+  std::uint64_t samples = 0;                   ///< of sleeping threads; 0: nothing was sampled
+  std::uint64_t recorded[record::kinds] = {};  ///< those of them in a recorded wait, by index_of()
+  std::uint64_t unreadable = 0;                ///< those of them whose system call the kernel did not show
+  std::vector<place> places;                   ///< all other samples, most first
+
+  std::uint64_t in_futexes() const {
+    std::uint64_t n = 0;
+    for (const place& p : places)
+      if (p.call == "futex") n += p.samples;
+    return n;
+  }
+};
+
+/// The use of the CPUs by the program.
+struct cpu_use {
+  double cpus = 0;     ///< that the program may use
+  double busy = 0;     ///< CPUs that it used on average
+  double waiting = 0;  ///< threads that were ready to run and waited for a CPU, on average
+};
+
 /// Threads that wait for each other in a circle.
 struct deadlock {
   struct thread {
@@ -167,9 +219,12 @@ struct report {
   std::optional<double> others_cpu_share;  ///< of the CPU time meanwhile; nullopt: not known
   std::optional<attach_cost> attached;     ///< nullopt: it was started by this command
   unsigned processes = 0, threads = 0;
-  double thread_seconds = 0;  ///< sum of all threads' lifetimes
-  double waited[3] = {};      ///< sum over all threads, by kind − 1
-  std::vector<row> rows;      ///< sorted by waiting time, the longest first
+  double thread_seconds = 0;          ///< sum of all threads' lifetimes
+  double waited[record::kinds] = {};  ///< sum over all threads, by index_of()
+  std::optional<off_cpu> asleep;      ///< nullopt: not sampled
+  std::optional<cpu_use> cpu;         ///< nullopt: not known
+  bool sees_all_kinds = true;  ///< false: without libusher-stat.so only mutexes, conditions, semaphores were seen
+  std::vector<row> rows;       ///< sorted by waiting time, the longest first
   std::vector<deadlock> deadlocks;
   std::string rule, verdict;         ///< of the program
   std::string next;                  ///< command to try next; empty: none

@@ -229,6 +229,12 @@ recorded_calls sum_of(record::view r) {
       case record::kind::semaphore:
         s.semaphores += had + signals + timeouts;
         break;
+      case record::kind::rwlock:
+      case record::kind::spin:
+      case record::kind::barrier:
+      case record::kind::join:
+        s.others += had + timeouts;
+        break;
       case record::kind::none:
         break;
     }

@@ -74,12 +74,13 @@ struct recorded_calls {
   std::uint64_t contended = 0;   ///< of these: calls that had to wait or failed
   std::uint64_t waits = 0;       ///< for condition variables
   std::uint64_t semaphores = 0;  ///< credits taken and given, and waits that timed out
+  std::uint64_t others = 0;      ///< acquisitions of read-write and spin locks, and waits at barriers and for threads
   std::uint64_t processes = 0;   ///< that had loaded the library
   std::uint64_t threads = 0;  ///< the most that lived at the same time; a thread whose slot was reused is not counted
   std::uint64_t lives = 0;    ///< ticks, the sum of all threads' lifetimes
   std::uint64_t waited = 0;   ///< ticks, the sum of all threads' waits for mutexes
 
-  std::uint64_t all() const { return locks + waits + semaphores; }
+  std::uint64_t all() const { return locks + waits + semaphores + others; }
   /// The share of the threads' lifetimes spent waiting, 0 to 1.
   std::optional<double> waiting_share() const {
     if (lives == 0) return std::nullopt;
