@@ -1,0 +1,174 @@
+#include <fmt/format.h>
+
+#include <array>
+
+#include "stat/rule_facts.hpp"
+#include "stat/stat_quantities.hpp"
+
+namespace usher::cli::stat {
+namespace {
+
+constexpr double much_unseen = 0.1;  // of the sampled sleeps
+
+std::string waited_text(const program_facts& f) {
+  return fmt::format("{} waited {} of their time for recorded locks",
+                     is_c_library(f.r) ? "threads" : "under " + f.r.lock + " threads", small_share_text(f.of_all));
+}
+
+/// The share of all threads' time that the row was waited for, as text.
+std::string waited_for_text(const program_facts& f, const row& r) {
+  return share_text(f.r.thread_seconds > 0 ? r.seen.waiting.total / f.r.thread_seconds : 0);
+}
+
+/// How much threads waited for locks, the hottest lock, and its verdict.
+std::string hottest_text(const program_facts& f) {
+  const row& h = *f.hottest;
+  const counts& c = h.seen;
+  std::string text = waited_text(f);
+  if (says(h, {"polled"})) return fmt::format("{}, but {} was tried repeatedly: {}", text, h.name, h.verdict);
+  if (f.of_all < worth_of_all && !c.threads.empty() && f.r.seconds > 0 &&
+      c.threads.front().waited >= worth_of_thread * f.r.seconds)
+    text +=
+        fmt::format(", but thread {} waited {}", id_text(c.threads.front().tid), time_text(c.threads.front().waited));
+  const double all = f.of_all * f.r.thread_seconds;
+  if (all > 0)
+    text += fmt::format(", {} of that for {}",
+                        c.waiting.total > 0.995 * all ? "all" : share_text(c.waiting.total / all), h.name);
+  return text + ": " + h.verdict;
+}
+
+bool is_hottest(const program_facts& f, kind k) {
+  return f.hottest != nullptr && f.hottest->what == k;
+}
+
+std::string next_of(const row* r) {
+  return r == nullptr ? "" : r->command;
+}
+std::string no_next(const program_facts&) {
+  return "";
+}
+std::string next_of_hottest(const program_facts& f) {
+  return next_of(f.hottest);
+}
+std::string next_of_herd(const program_facts& f) {
+  return next_of(f.herd);
+}
+
+std::string full_text(const program_facts& f) {
+  return fmt::format("; the CPUs are full: {} used, {:.1f} threads ready without one", cpus_text(*f.r.cpu),
+                     f.r.cpu->waiting);
+}
+
+/// The end of the sentence on a program whose locks are not in the way.
+std::string rest_text(const program_facts& f) {
+  std::string text = are_cpus_full(f.r) ? full_text(f) : "";
+  text += unseen_text(f);
+  if (f.herd != nullptr) text += fmt::format(". {}: {}", f.herd->name, f.herd->verdict);
+  return text;
+}
+
+std::string wake_ups_text(const program_facts& f) {
+  const row& c = f.herd != nullptr ? *f.herd : *f.waited_at;
+  std::string text = fmt::format("{}, and {} from signals to running, for a CPU or for the mutex; most for {}",
+                                 waited_text(f), share_text(f.to_run), f.waited_at->name);
+  if (!says(c, {"condition"})) text += fmt::format("{}: {}", &c == f.waited_at ? "" : "; " + c.name, c.verdict);
+  if (are_cpus_full(f.r)) text += full_text(f);
+  return text;
+}
+
+const std::array program_rules_in_order = {
+    program_rule{
+        {"deadlock", "deadlock",
+         "threads waited for each other in a circle for a second or more, none with a deadline, and the circle "
+         "was there at the end",
+         "threads 12 and 13 wait for each other, without a deadline: lock in the same order everywhere"},
+        [](const program_facts& f) { return !f.r.deadlocks.empty(); },
+        [](const program_facts& f) {
+          const deadlock& d = f.r.deadlocks.front();
+          std::string names;
+          for (const deadlock::thread& t : d.threads) names += (names.empty() ? "" : ", ") + t.waits_for;
+          return deadlock_text(d) + " (" + names + ")";
+        },
+        no_next},
+    program_rule{{"no-calls", "no calls", "nothing was recorded",
+                  "no call of a pthread lock, condition variable or semaphore was recorded; 40 % of the time that "
+                  "threads slept was in futex calls, most of libglib-2.0.so.0, which no recorded object explains"},
+                 [](const program_facts& f) { return f.r.rows.empty(); },
+                 [](const program_facts& f) {
+                   return "no call of a pthread lock, condition variable or semaphore was recorded" + rest_text(f);
+                 },
+                 no_next},
+    program_rule{{"hot-mutex", "hot", "the verdict of a mutex says more than that it is not in the way",
+                  "threads waited 31 % of their time for recorded locks, 97 % of that for NAME: its verdict"},
+                 [](const program_facts& f) { return is_hottest(f, kind::mutex); },
+                 hottest_text,
+                 next_of_hottest},
+    program_rule{{"hot-rwlock", "hot", "the same of a read-write lock, for which threads waited longer",
+                  "threads waited 31 % of their time for recorded locks, 97 % of that for NAME: its verdict"},
+                 [](const program_facts& f) { return is_hottest(f, kind::rwlock); },
+                 hottest_text,
+                 no_next},
+    program_rule{{"hot-spin", "hot", "the same of a spin lock",
+                  "threads waited 31 % of their time for recorded locks, 97 % of that for NAME: its verdict"},
+                 [](const program_facts& f) { return is_hottest(f, kind::spin); },
+                 hottest_text,
+                 no_next},
+    program_rule{{"credits", "out of credits", "the verdict of a semaphore says more than that it is not in the way",
+                  "threads waited 0.1 % of their time for recorded locks, and 24 % for NAME: its verdict"},
+                 [](const program_facts& f) { return f.credits != nullptr; },
+                 [](const program_facts& f) {
+                   return fmt::format("{}, and {} for {}: {}", waited_text(f), waited_for_text(f, *f.credits),
+                                      f.credits->name, f.credits->verdict);
+                 },
+                 next_of_herd},
+    program_rule{{"barrier", "waits for others", "the verdict of a barrier says more than that it is not in the way",
+                  "threads waited 0.1 % of their time for recorded locks, and 24 % for NAME: its verdict"},
+                 [](const program_facts& f) { return f.barrier != nullptr; },
+                 [](const program_facts& f) {
+                   return fmt::format("{}, and {} for {}: {}", waited_text(f), waited_for_text(f, *f.barrier),
+                                      f.barrier->name, f.barrier->verdict);
+                 },
+                 no_next},
+    program_rule{{"wake-ups", "slow to wake", "1 % of all threads' time or more was from signals to running",
+                  "threads waited 0.1 % of their time for recorded locks, and 12 % from signals to running, for a CPU "
+                  "or for the mutex; most for NAME: its verdict"},
+                 [](const program_facts& f) { return f.waited_at != nullptr && f.to_run >= worth_of_all; },
+                 wake_ups_text,
+                 [](const program_facts& f) {
+                   if (are_cpus_full(f.r)) return std::string();
+                   return f.herd != nullptr ? f.herd->command : try_command(f.r);
+                 }},
+    program_rule{
+        {"scattered", "scattered", "1 % of all threads' time or more was waited for locks, but for none of them much",
+         "threads waited 2.2 % of their time for recorded locks, for no one of them much: other locks save no "
+         "more waiting than that"},
+        [](const program_facts& f) { return f.of_all >= worth_of_all; },
+        [](const program_facts& f) {
+          return waited_text(f) + ", for no one of them much: other locks save no more waiting than that" +
+                 rest_text(f);
+        },
+        next_of_herd},
+    program_rule{{"unseen-futexes", "not seen",
+                  "10 % or more of the sampled sleeps were in futex calls that no recorded "
+                  "object explains",
+                  "threads waited 0.01 % of their time for recorded locks; 40 % of the time that threads slept was in "
+                  "futex calls, most of libglib-2.0.so.0, which no recorded object explains"},
+                 [](const program_facts& f) { return f.unseen >= much_unseen; },
+                 [](const program_facts& f) { return waited_text(f) + rest_text(f); },
+                 no_next},
+    program_rule{{"cold", "cold", "any other program",
+                  "threads waited 0.01 % of their time for recorded locks: other locks save no more waiting than that"},
+                 [](const program_facts&) { return true; },
+                 [](const program_facts& f) {
+                   return waited_text(f) + ": other locks save no more waiting than that" + rest_text(f);
+                 },
+                 next_of_herd},
+};
+
+}  // namespace
+
+std::span<const program_rule> program_rules() {
+  return program_rules_in_order;
+}
+
+}  // namespace usher::cli::stat

@@ -1,0 +1,156 @@
+#include "stat/rule_facts.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "catalog/names.hpp"
+#include "stat/stat_quantities.hpp"
+#include "support/text/words.hpp"
+
+namespace usher::cli::stat {
+namespace {
+
+constexpr double full_cpus = 0.9;         // of the CPUs
+constexpr double waiting_for_cpus = 0.5;  // threads, on average
+constexpr double least_for_one = 0.85, most_for_one = 1.1, several_cpus = 1.8;
+constexpr double cost_of_wait = 10e-6, cost_of_acquisition = 100e-9;  // seconds
+constexpr std::uint64_t enough_samples = 20;
+constexpr double worth_naming = 0.1;  // of the sampled sleeps
+
+/// The module that made most of the futex calls; empty: not known.
+std::string most_of_futexes(const off_cpu& o) {
+  std::map<std::string, std::uint64_t> samples;
+  for (const off_cpu::place& p : o.places)
+    if (p.call == "futex") samples[p.module] += p.samples;
+  const auto most = std::max_element(samples.begin(), samples.end(),
+                                     [](const auto& a, const auto& b) { return a.second < b.second; });
+  return most == samples.end() ? "" : most->first;
+}
+
+/// The time that threads waited for the lock, in lock calls or between trylocks.
+double delay(const row& r) {
+  return std::max(r.seen.waiting.total, says(r, {"polled"}) ? r.seen.tries.total : 0);
+}
+
+double waited_for(const report& r, kind k) {
+  return r.waited[record::index_of(k)];
+}
+
+}  // namespace
+
+row_facts::row_facts(const row& its_row, const report& its_report) : r(its_row), all(its_report) {
+  const counts& c = r.seen;
+  if (all.thread_seconds > 0) of_all = c.waiting.total / all.thread_seconds;
+  if (all.seconds > 0 && !c.threads.empty()) of_thread = c.threads.front().waited / all.seconds;
+  if (c.waiting.count != 0) mean_wait = c.waiting.total / static_cast<double>(c.waiting.count);
+  if (c.holding.count != 0 && c.acquisitions != 0) mean_hold = c.holding.total / static_cast<double>(c.acquisitions);
+  waiters = std::max(1.0, static_cast<double>(c.most_waiting));
+}
+
+program_facts::program_facts(const report& its_report) : r(its_report) {
+  if (r.thread_seconds > 0) {
+    of_all = (waited_for(r, kind::mutex) + waited_for(r, kind::rwlock) + waited_for(r, kind::spin)) / r.thread_seconds;
+    to_run = waited_for(r, kind::condition) / r.thread_seconds;
+  }
+  if (r.asleep && r.asleep->samples >= enough_samples)
+    unseen = static_cast<double>(r.asleep->in_futexes()) / static_cast<double>(r.asleep->samples);
+  for (const row& i : r.rows) {
+    if (is_lock(i.what) && !says(i, {"cool", "uncontended"}) && (hottest == nullptr || delay(i) > delay(*hottest)))
+      hottest = &i;
+    if (i.what == kind::semaphore && credits == nullptr && says(i, {"no-credits", "semaphore-lock", "polled"}))
+      credits = &i;
+    if (i.what == kind::barrier && barrier == nullptr && says(i, {"last-one", "barrier"})) barrier = &i;
+    if (i.what == kind::condition && waited_at == nullptr) waited_at = &i;
+    if (i.what == kind::condition && herd == nullptr && says(i, {"herd", "slow-wake"})) herd = &i;
+  }
+}
+
+bool is_lock(kind k) {
+  return k == kind::mutex || k == kind::rwlock || k == kind::spin;
+}
+
+bool says(const row& r, std::initializer_list<const char*> rules) {
+  return std::any_of(rules.begin(), rules.end(), [&](const char* name) { return r.rule == name; });
+}
+
+bool is_c_library(const report& all) {
+  return all.lock.empty() || all.lock.starts_with("pthread");
+}
+
+bool are_cpus_full(const report& all) {
+  return all.cpu && all.cpu->cpus > 0 && all.cpu->busy >= full_cpus * all.cpu->cpus &&
+         all.cpu->waiting >= waiting_for_cpus;
+}
+
+bool runs_one_at_a_time(const report& all) {
+  return all.cpu && all.threads > 1 && all.cpu->cpus >= several_cpus && all.cpu->busy >= least_for_one &&
+         all.cpu->busy <= most_for_one;
+}
+
+double most_lock_work(const row_facts& f) {
+  const counts& c = f.r.seen;
+  const bool may_spin = !f.is(kind::mutex) || !is_c_library(f.all) || c.failed_tries > c.acquisitions;
+  if (may_spin || !f.all.cpu || f.all.cpu->busy <= 0 || f.all.seconds <= 0) return 1;
+  const double work =
+      static_cast<double>(c.waiting.count) * cost_of_wait + static_cast<double>(c.acquisitions) * cost_of_acquisition;
+  return std::min(1.0, work / (f.all.cpu->busy * f.all.seconds));
+}
+
+std::string place_text(const frame& f) {
+  const std::string function = short_name(f.function);
+  if (!f.function.empty() && !f.file.empty()) return fmt::format("{}:{} ({})", file_name(f.file), f.line, function);
+  if (!f.function.empty()) return fmt::format("{} in {}", function, file_name(f.module));
+  if (!f.module.empty()) return fmt::format("{}+{:#x}", file_name(f.module), f.offset);
+  return hexadecimal(f.address);
+}
+
+std::string holder_place(const row& r) {
+  for (const charged_stack& s : r.holders)
+    if (const frame* f = s.where.place()) return place_text(*f);
+  return r.name;
+}
+
+std::string held_text(const counts& c) {
+  return (c.holding_is_exact ? "" : "about ") + share_text(c.held_share.value_or(0));
+}
+
+std::string cpus_text(const cpu_use& c) {
+  return fmt::format("{:.1f} of {:.3g}", c.busy, c.cpus);
+}
+
+std::string unseen_text(const program_facts& f) {
+  std::string text;
+  if (f.r.asleep && f.unseen >= worth_naming) {
+    text = fmt::format("; {} of the time that threads slept was in futex calls", share_text(f.unseen));
+    if (const std::string module = most_of_futexes(*f.r.asleep); !module.empty())
+      text += fmt::format(", most of {}", file_name(module));
+    text += ", which no recorded object explains";
+  }
+  if (!f.r.sees_all_kinds) text += "; read-write locks, spin locks and barriers were not recorded";
+  return text;
+}
+
+std::string deadlock_text(const deadlock& d) {
+  std::string tids;
+  for (std::size_t i = 0; i < d.threads.size(); i++)
+    tids += (i == 0 ? "" : i + 1 == d.threads.size() ? " and " : ", ") + id_text(d.threads[i].tid);
+  if (d.threads.size() == 1)
+    return fmt::format("deadlock: thread {} locks it again while it holds it: a recursive mutex, or one lock call less",
+                       tids);
+  return fmt::format("deadlock: threads {} wait for each other, without a deadline: lock in the same order everywhere",
+                     tids);
+}
+
+std::string try_command(const report& all) {
+  return fmt::format("usher try {}-- {}", all.runs_on ? until_load + std::string(" ") : "",
+                     all.command.empty() ? "CMD" : shell_line(all.command));
+}
+
+std::string stat_command_under(const report& all, const char* lock, const char* other) {
+  return fmt::format("usher stat --lock {} -- {}", all.lock == lock ? other : lock,
+                     all.command.empty() ? "CMD" : shell_line(all.command));
+}
+
+}  // namespace usher::cli::stat
