@@ -28,6 +28,7 @@
 #include "stat/profile.hpp"
 #include "stat/reading.hpp"
 #include "stat/remote_symbols.hpp"
+#include "stat/rule_facts.hpp"
 #include "stat/rules.hpp"
 #include "stat/running.hpp"
 #include "stat/stat_json.hpp"
@@ -370,6 +371,7 @@ std::string recording::nothing_to_show(const stat::report& r, const recorded_cal
       std::any_of(r.rows.begin(), r.rows.end(), [](const stat::row& w) { return w.seen.waiting.total > 0; });
   if (calls.all() >= few || any_waiting) return "";
   const std::string times = fmt::format("{} call{}", calls.all(), calls.all() == 1 ? "" : "s");
+  const std::string unseen = stat::unseen_text(stat::program_facts(r));
   if (embeds_unseen_locks())
     return fmt::format(
         "{} hardly uses pthread locks ({}); it embeds locks of Usher, which usher stat does not see: "
@@ -377,11 +379,12 @@ std::string recording::nothing_to_show(const stat::report& r, const recorded_cal
         of_process ? fmt::format("process {}", pid_) : command_[0], times);
   if (of_process || options_.duration > 0)
     return fmt::format(
-        "hardly any use of pthread locks, condition variables and semaphores in {:.1f} s ({}): no lock could have "
-        "made {} faster",
-        r.seconds, times, of_process ? fmt::format("process {}", pid_) : command_[0]);
-  return fmt::format("{} {} pthread locks, condition variables or semaphores ({}): no lock can make it faster",
-                     command_[0], calls.all() == 0 ? "does not use" : "hardly uses", times);
+        "hardly any use of pthread locks, condition variables and semaphores by {} in {:.1f} s ({}): other locks have "
+        "nothing to change{}",
+        of_process ? fmt::format("process {}", pid_) : command_[0], r.seconds, times, unseen);
+  return fmt::format(
+      "{} {} pthread locks, condition variables or semaphores ({}): other locks have nothing to change{}", command_[0],
+      calls.all() == 0 ? "does not use" : "hardly uses", times, unseen);
 }
 
 /// The lock of the recorded processes if all have the same, else empty. It may differ from the option: the command may

@@ -23,7 +23,7 @@ LIBRARY = os.environ["USHER_LIB"]
 CC = os.environ.get("CC") or shutil.which("gcc") or shutil.which("cc")
 LIMIT = 30
 OTHER = 65534
-RESULT = "no lock can make it faster"
+RESULT = "other locks have nothing to change"
 PRECIOUS = "precious\n"
 AS_ROOT = os.geteuid() == 0
 
