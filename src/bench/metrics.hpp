@@ -38,8 +38,8 @@ double smallest_share(std::span<const std::uint64_t> shares);
 /// one window.
 double working_set(std::span<const std::uint16_t> history, std::size_t window = 1000);
 
-/// Median time to reacquire (§1): the number of admissions of other threads between two admissions of the same thread.
-/// It is 31 if 32 threads take turns.
+/// Median time to reacquire (Malthusian Locks, §1): the number of admissions of other threads between two admissions of
+/// the same thread. It is 31 if 32 threads take turns.
 double median_reacquire(std::span<const std::uint16_t> history);
 
 /// The percentile `part` (0 to 1) of the values, which are reordered. 0 if there are no values.

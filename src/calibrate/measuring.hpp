@@ -151,8 +151,8 @@ class pinned {
   bool known_, done_;
 };
 
-/// Mapped memory whose pages have been touched. They are large pages if those are wanted and the kernel has them, else
-/// small ones.
+/// Mapped memory whose pages have been touched. The pages are large if the caller wants that and the kernel provides
+/// them; otherwise they are small.
 class mapped_array {
  public:
   explicit mapped_array(std::size_t bytes, bool large_pages = true) : bytes_(bytes) {

@@ -30,7 +30,8 @@ struct core_costs {
 };
 core_costs costs_of_core(unsigned cpu);
 
-/// The costs of accesses to lines that another CPU had in its caches. Nullopt if the process may not be pinned.
+/// The costs of accesses to lines that another CPU had in its caches. costs_of_lines() returns nullopt if the kernel
+/// does not let it pin threads.
 struct line_costs {
   measured dirty, clean, memory;
   measured invalidate;  ///< includes the read-modify-write that causes it
@@ -47,9 +48,9 @@ std::optional<neighbour_costs> costs_of_neighbour(unsigned cpu, unsigned other);
 struct scheduler_costs {
   measured syscall;         ///< FUTEX_WAKE without a waiter
   measured context_switch;  ///< from one thread of a CPU to another one; count 0: could not be measured
-  /// FUTEX_WAKE of a thread that then waits in the run queue of the caller's CPU.
+  /// The cost of FUTEX_WAKE for a thread that then waits in the run queue of the caller's CPU.
   std::optional<measured> wake_queued;
-  /// The wake-up of a thread on another CPU, which is idle.
+  /// The costs of waking a thread on another CPU, which is idle.
   struct waking {
     measured syscall;  ///< FUTEX_WAKE
     measured after;    ///< from before the call until the thread runs, without the longest tenth

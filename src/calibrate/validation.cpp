@@ -13,7 +13,7 @@ namespace usher::calibrate {
 namespace {
 
 constexpr const char* program = "mutexbench";
-/// The least number of native runs of a lock whose spread is used.
+/// Two locks are compared only if each has at least this many native runs: the range of fewer runs says little.
 constexpr std::size_t enough_runs = 3;
 
 void note_order(agreement& a, const std::vector<compared_point>& points) {
@@ -53,8 +53,8 @@ std::vector<compared_point> points_of(const validation& v, unsigned cpus) {
         throw std::runtime_error("validate: unknown lock '" + name +
                                  "', or one that is not simulated (usher list shows all)");
       }
-      // Left out: a FIFO lock that spins, with more threads than CPUs. It makes no progress while the next owner waits
-      // for a CPU.
+      // Leaves out spinning FIFO locks if threads outnumber CPUs: they make no progress while the next owner waits for
+      // a CPU.
       if (!v.locks_asked && lock->kind == waiting_kind::spin && lock->traits->fifo && threads > cpus) continue;
       points.push_back({lock, threads});
     }

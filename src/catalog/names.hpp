@@ -50,8 +50,8 @@ class nearest_name {
     }
   }
 
-  /// The nearest name. Empty if its distance from the misspelt one is more than 1 and more than a third of that one's
-  /// letters.
+  /// Returns the nearest name, or an empty text if its distance from the misspelt name is more than 1 and more than a
+  /// third of the misspelt name's letters.
   constexpr std::string_view best() const {
     const std::size_t most_changes = misspelt_.size() < 6 ? 1 : misspelt_.size() / 3;
     return distance_ <= most_changes ? best_ : std::string_view();

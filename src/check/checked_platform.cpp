@@ -85,7 +85,8 @@ unsigned effects(std::memory_order o, access a) {
   }
 }
 
-/// Returns the weaker orders that are tried in place of an order: the next weaker one, and each half of it.
+/// Returns, as a set of bits, the weaker orders that are tried in place of an order, such as acquire and release in
+/// place of acq_rel.
 unsigned ways_of(std::memory_order o, access a) {
   const auto ways = [](auto... all) { return ((1u << unsigned(all)) | ...); };
   const bool all = o == std::memory_order_seq_cst;

@@ -10,9 +10,9 @@
 //   also a deadlock, and found at once. Polling with a limit looks a random number of times.
 // - Time: now() advances at random, by little or beyond every limit.
 // - Ends: the last owner of a lock, a waiting list or a semaphore ends its life. Giving a node back ends the node's
-//   life, and leaving the block of a local<T> ends that object's. An access is reported if it is not ordered before the
-//   end, or not after the node's next beginning, even if it did not come too late in this execution. Except for nodes,
-//   an access that is ordered after the end is also reported.
+//   life, and leaving the block of a local<T> ends that object's. An access is reported if it does not happen before
+//   the end (or after the node's next beginning), even if it was in time in this execution. An access after the end is
+//   also reported, except for nodes.
 // - Order: if a lock claims FIFO order, a thread that overtakes a waiter is reported.
 // - Priorities: a scenario gives threads priorities. If a lock claims to admit sleepers by priority, an admission out
 //   of order is reported.
@@ -110,7 +110,8 @@ inline constexpr std::array<const char*, 8> names_of_made{"",        "relaxed", 
 
 enum class access : std::uint8_t { load, store, modify, failure };
 
-/// The operations whose order can be weakened. They are weakened one at a time, and each half of an order separately.
+/// The operations whose order can be weakened. They are weakened one at a time; of acq_rel, acquire and release are
+/// removed separately.
 struct ordered_sites {
   struct found {
     place at;
@@ -176,7 +177,8 @@ struct watched {
 
 void before_access(const void* word, const place& p);
 void after_write(const void* word, const place& p);
-/// Called before and after a compare-and-swap. The adversary in checker_scheduler.hpp makes those of one thread fail.
+/// Called before and after a compare-and-swap. The adversary in checker_scheduler.hpp makes the compare-and-swaps of
+/// one thread fail.
 void begin_attempt(const void* word, bool (*succeeds)(const void*, std::uint64_t), std::uint64_t expected,
                    const place&);
 void end_attempt();
@@ -502,7 +504,7 @@ class execution {
   void promise(const order_promise& p) { promise_ = p; }
   void doorway();
   void admitted(const place& p);
-  /// Records that the leader of a group gets a place in the leaders' order, or gives it up.
+  /// Records that the leader of a group of waiters (MCSg locks) gets a place in the order of leaders, or gives it up.
   void leads(bool has_ticket) { door_[rl::thread_index()] = has_ticket ? ++arrivals_ : 0; }
   void after_exchange(const void* word) {
     if (promise_.first_exchange_is_doorway &&
@@ -550,8 +552,8 @@ class execution {
 
   // ---- random draws ----
 
-  /// Draws at random, whatever n > 1 is. With adverse draws, each place in the source succeeds at every lots_-th draw
-  /// and at no other.
+  /// Draws with the same probability for each n > 1. With adverse draws, each place in the source succeeds at every
+  /// lots_-th draw and at no other.
   bool bernoulli(std::uint32_t n, const place& p);
 
   // ---- priorities ----
@@ -668,7 +670,7 @@ class execution {
     if (end_inflated_[inflated_lost_] == nullptr) {
       State* const made = construct_at_once<State>(inflated_room_[inflated_lost_]);
       end_inflated_[inflated_lost_] = [](void* at) { static_cast<State*>(at)->~State(); };
-      // A new state is closed. In half of the executions its generation is about to wrap.
+      // A new state is closed: no thread may enter it yet. In half of the executions its generation is about to wrap.
       if (wraps_) made->users.store(~std::uint64_t{0x1ffffffff}, std::memory_order_relaxed);
     }
     return 1 + inflated_lost_;

@@ -42,8 +42,8 @@ struct mutex_bytes {
   }
 
   void* state() { return room.data(); }
-  /// Returns true if the mutex has no owner and no waiters. The turn of timed waiters and the hand-overs in a row do
-  /// not matter.
+  /// Returns true if the mutex has no owner and no waiters. The bits for the turn of timed waiters and for the number
+  /// of hand-overs in a row may have any value.
   bool is_idle() const {
     return chain.get() == nullptr &&
            timed_waiter_count<checked>::is_idle(timed.newest() - users_elsewhere * one_user) && owner_tag.newest() == 0;
@@ -75,14 +75,15 @@ struct mutex_bytes {
   checked::plain<void*> chain;
 };
 
-/// A chain's waiters, in its order.
+/// The waiters of one chain (those that one broadcast has selected), in the chain's order.
 struct chain_seen {
   std::array<void*, execution::most_locals> waiters;
   unsigned size = 0;
 };
 
-/// `told` is called before each delivery of a chain, with its first waiter; `locked` after a waiter has locked the
-/// mutex again; `requeued` after each requeue, with the chain and with all waiters that are then requeued.
+/// Functions that a scenario sets. `told` is called before each delivery of a chain, with its first waiter; `locked`
+/// after a waiter has locked the mutex again; `requeued` after each requeue, with the chain and with all waiters that
+/// are then requeued.
 struct delivery_observer {
   void (*told)(void* context, void* waiter) = nullptr;
   void (*locked)(void* context, void* waiter) = nullptr;
@@ -226,7 +227,8 @@ struct queue_adapter {
       mutex::take_over({at()});
       at()->held_by[rl::thread_index()] = true;
     }
-    // These functions update the count of users for which pthread_mutex_destroy() waits: preload/users.hpp.
+    // These functions count the mutex's users, the waiters that will lock it again: pthread_mutex_destroy() waits for
+    // them (preload/users.hpp).
     void entered() {
       mutex_bytes* const m = at();
       const std::uint32_t epoch = checked::fork_epoch();

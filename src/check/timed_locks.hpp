@@ -21,8 +21,8 @@ class with_deadlines {
       .kinds = Lock::traits.kinds,
   };
 
-  /// True if a freed lock certainly goes to a thread without a deadline, provided that this thread runs whenever it
-  /// can: it has a ticket, or polls at once.
+  /// True if a waiter without a deadline certainly gets a freed lock, provided that it runs whenever it can: it has a
+  /// ticket, or polls at once.
   static constexpr bool is_had_when_freed = Lock::traits.fifo || !W::parks;
 
   void lock() {
@@ -58,7 +58,7 @@ class with_deadlines {
   }
 
  private:
-  /// Locks with a deadline, which first is far away or comes soon. Returns false after a time-out.
+  /// Locks with a deadline, which is far away at first, or comes soon. Returns false after a time-out.
   bool lock_in_time() {
     unsigned far = P::random() % 2 * (P::random() % 8), left = P::random() % 4;
     const auto remaining = [&]() -> std::uint64_t {

@@ -118,7 +118,7 @@ std::optional<int> read_words(CLI::App& app, char** words, char** end) {
   }
 }
 
-/// The ends of the parts of the command line after a subcommand's name.
+/// The places at which the command line after a subcommand's name is cut.
 struct cut_words {
   char** own_end;  ///< the first word that is not the subcommand's
   char** command;  ///< the program to start

@@ -200,8 +200,8 @@ void access::commit_as(simulated_thread& t, std::uint32_t number, cycles at) {
   const auto w = coherence_.write(l, e.core, at - std::min(at, there), false);
   e.done = std::max(w.done, at);
   if (q.next != number || q.done > e.done) {
-    // The line arrives while an older store is not written yet. The other cores' copies are invalid, and other cores
-    // may fetch the line again before this store is written.
+    // The line has arrived before this store may be written, because an older store is not written yet. The other
+    // cores' copies are invalid by now, and other cores may fetch the line again meanwhile.
     if constexpr (Traced) trace_->fetches_ahead({t.id, e.word, e.size, e.done - e.begun});
     counts_.fetched_ahead++;
     e.at = buffered_store::step::owns;

@@ -152,7 +152,8 @@ totals totals_at(const world& w, cycles now) {
   return {s.counted(), s.cache_counts(), s.cpu_time(now)};
 }
 
-/// Sets how long waiters that park poll first: as the point demands, else as the machine file says, else as natively.
+/// Sets how long parking waiters poll before they sleep: the point's limit, else that of the machine file, else the
+/// native one.
 void set_spin_limit(world& w, const machine& m, const point& p) {
   if (p.spin_ns)
     w.shared_runtime().limits.spin = std::uint32_t(*p.spin_ns);

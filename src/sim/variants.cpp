@@ -1,4 +1,5 @@
-// Locks for the simulator only: with other parameters and layouts, to check what the papers say about these.
+// Variants of locks for the simulator only. Their parameters and layouts differ from the catalogue's, to check what the
+// papers say about them.
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -17,8 +18,7 @@ namespace usher::sim {
 // Named, not unnamed: see catalog/lock.cpp.in.
 namespace variants {
 
-// TWA with other values of the largest distance from the head at which a waiter watches `grant` (§2 of its paper, which
-// has 1).
+// TWA with another largest distance from the head at which a waiter watches `grant`. In the TWA paper (§2) it is 1.
 template <class P, class W>
 using near_2 = basic_twa<P, W, shared_array<P>, 2>;
 template <class P, class W>
@@ -26,12 +26,12 @@ using near_4 = basic_twa<P, W, shared_array<P>, 4>;
 template <class P, class W>
 using near_8 = basic_twa<P, W, shared_array<P>, 8>;
 
-// TWA whose consecutive tickets have adjacent slots (§2; in the paper they are 127 slots apart).
+// TWA whose consecutive tickets have adjacent slots. In the TWA paper (§2) they are 127 slots apart.
 template <class P, class W>
 using adjacent = basic_twa<P, W, shared_array<P, twa_array::size, 1>>;
 
 /// A waiting array whose hash takes the ticket alone, without the lock: locks with equal tickets use the same slots
-/// (§2).
+/// (TWA paper, §2).
 template <class P>
 class unsalted_array : public shared_array<P> {
  public:
@@ -42,7 +42,8 @@ class unsalted_array : public shared_array<P> {
 template <class P, class W>
 using unsalted = basic_twa<P, W, unsalted_array<P>>;
 
-// Quantized TWA that promotes 16 waiters to short-term waiting at once (§6; 4 in the catalogue).
+// Quantized TWA (TWA, extended, §6) that promotes 16 waiters to short-term waiting at once; in the catalogue it
+// promotes 4.
 template <class P, class W>
 using gang_16 = basic_twa_quantized<P, W, 16>;
 

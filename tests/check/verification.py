@@ -215,7 +215,7 @@ def order_table(results):
     places = {}
     for lock, orders in results["orders"].items():
         for order, o in orders.items():
-            # Older entries have no last part: their runs made the whole order relaxed.
+            # Older entries lack the part `made`: their runs made the whole order relaxed.
             file, line, column, made = re.fullmatch(r"(.+?):(\d+):(\d+)(?::(.+))?", order).groups()
             places.setdefault((file, int(line), int(column), made or "relaxed"), []).append((lock, o))
     rows = []

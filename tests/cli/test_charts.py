@@ -85,7 +85,8 @@ class Chart:
         return [abs(e[0][1] - e[1][1]) for e in ends if len(e) == 2 and e[0][0] == e[1][0]]
 
 
-# Machado, Oliveira and Fernandes, "A physiologically-based model for simulation of color vision deficiency", 2009, severity 1
+# Matrices that simulate colour vision deficiencies, from Machado, Oliveira and Fernandes, "A physiologically-based model for simulation of
+# color vision deficiency", 2009, severity 1
 VISION = {"all cones": ((1, 0, 0), (0, 1, 0), (0, 0, 1)),
           "no M cones": ((.367322, .860646, -.227968), (.280085, .672501, .047413), (-.011820, .042940, .968881)),
           "no L cones": ((.152286, 1.052583, -.204868), (.114503, .786281, .099216), (-.003882, -.048116, 1.051998)),
@@ -170,7 +171,7 @@ class Charts(Refusals, unittest.TestCase):
         names = catalogue() + [name + "-spin" for name in catalogue()] + [f"lock-{i}" for i in range(20)]
         chart = self.chart({name: RISING for name in names})
         self.assertEqual(len({chart.look(name) for name in names}), len(names))
-        # The looks also differ for one lock with different settings, whatever the order of the points.
+        # Curves of one lock with different settings also have different looks (colour, symbol, dashes), whatever the order of the points.
         ran = [((("lock", "twa"), ("parameters", {"ncs": n})), RISING) for n in (0, 5, 9)]
         looks = []
         for order in (ran, ran[::-1]):
@@ -229,7 +230,7 @@ class Charts(Refusals, unittest.TestCase):
 
     def test_ranges_are_bars(self):
         chart = self.chart({"mcs": {1: [3.0, 2.0, 2.5], 2: [5.0]}, "twa": {1: [1.0, 1.0], 2: [2.0]}})
-        # The range from 2 to 3 on an axis from 0 to 5.2, in a plot of 360 pixels
+        # The bar shows the range from 2 to 3 on an axis from 0 to 5.2, in a plot of 360 pixels.
         self.assertEqual([round(length) for length in chart.bars(chart.look("mcs")[0])], [round(360 / 5.2)])
         self.assertEqual(chart.bars(chart.look("twa")[0]), [])
 
@@ -309,7 +310,7 @@ class Charts(Refusals, unittest.TestCase):
         for pattern in (r"^commit \S+", r"^simulated: .*, 72 CPUs$", r"^seeds 1–2$"):
             self.assertRegex(words, "(?m)" + pattern)
         self.assertIn("seeds 1–2", " ".join(Chart(name).texts))
-        # The same chart is drawn by another run and from the file.
+        # A second run of the same points, and a drawing from the file of results, give the same chart.
         self.usher(*asked, "--chart", self.file("again.svg"))
         self.usher("sim", "--merge", self.file("out.json"), "--chart", self.file("merged.svg"))
         for other in ("again.svg", "merged.svg"):

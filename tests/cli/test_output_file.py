@@ -129,7 +129,7 @@ class OutputFile(Refusals, unittest.TestCase):
         if AS_ROOT:
             os.lchown(path, OTHER, OTHER)
 
-    # Planted in a folder that every user may write
+    # The following tests plant files in a folder that every user may write.
 
     def test_a_link_that_is_there_before(self):
         os.symlink(self.victim, self.report)
@@ -289,7 +289,7 @@ class OutputFile(Refusals, unittest.TestCase):
                 self.assertEqual(sorted(os.listdir(self.shared)), ["report", "report.2"])
                 os.unlink(self.report), os.unlink(self.report + ".2")
 
-    # A folder that the user may not write
+    # The following tests use a folder that the user may not write.
 
     def as_other(self):
         return {"user": OTHER, "group": OTHER, "extra_groups": []} if AS_ROOT else {}

@@ -224,7 +224,7 @@ class Stat(Refusals, unittest.TestCase):
         first = [sys.executable, "-c", "import os; print(os.open('/dev/null', os.O_RDONLY))"]
         plain = subprocess.run(first, capture_output=True, text=True, timeout=LIMIT, env=self.environment())
         self.assertEqual(self.stat("--", *first).stdout, plain.stdout)
-        # If the limit allows no high number, the descriptor of the record may have any number.
+        # If the limit on open files allows no high number, the record's descriptor may have any number.
         limited = ["sh", "-c", 'ulimit -n 200; exec "$@"', "sh", USHER, "stat", "--", "sh", "-c", "echo ${USHER_STAT##*/}"]
         done = subprocess.run(limited, capture_output=True, text=True, timeout=LIMIT, env=self.environment())
         self.assertLess(int(done.stdout), 200, done.stderr)
@@ -278,7 +278,7 @@ class Stat(Refusals, unittest.TestCase):
         def own_terminal():
             os.setsid()
             fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-        # Here and below, a loop of short sleeps lets the shell run the trap.
+        # A shell runs a trap only between commands, so this script and those below sleep in a loop of short sleeps.
         script = 'trap "echo interrupted; exit 5" INT; test -t 0 && test -t 1 && read line && echo got $line; while :; do sleep 0.1; done'
         process = subprocess.Popen([USHER, "stat", "--", "sh", "-c", script], env=self.environment(), stdin=end, stdout=end,
                                    stderr=end, preexec_fn=own_terminal)
@@ -351,7 +351,7 @@ class Stat(Refusals, unittest.TestCase):
             self.assertEqual(file.read(2), b"\x1f\x8b")
         self.assertTrue(os.path.exists(names["--folded"]))
 
-    # The table is shown in all cases
+    # The following tests check that the table is shown in all cases.
 
     def test_the_lock_is_the_one_that_programs_had(self):
         for words, lock in ((["--lock", "twa", "--"], "twa"), (["--", USHER, "run", "--lock", "mcs", "--"], "mcs"), (["--"], "pthread")):

@@ -659,7 +659,7 @@ class Try(Refusals, unittest.TestCase):
 
     def test_charts_of_one_round(self):
         chart = os.path.join(self.folder, "ratios.svg")
-        # This also tests ratios far apart, one round (no intervals), names of any length, and a zero.
+        # The test also covers ratios that are far apart, a single round (without intervals), names of any length, and a rate of zero.
         for locks, rate in (("ttas," + "long" * 30 + "=mcs", self.RATES), ("mcs", 'test "$USHER_LOCK" && echo rate 0 || echo rate 5')):
             done = self.run_try("--locks", locks, "--rounds", "1", "--metric", "rate ([0-9]+)", "--chart", chart, "--",
                                 self.script(rate))
@@ -686,7 +686,7 @@ class Try(Refusals, unittest.TestCase):
         self.assertEqual(data["candidates"][1]["troubles"], ["exit status 3: ?bad"])
         self.assertIn("?bad", done.stdout)
 
-    # Failures under one lock, which do not affect the others
+    # The following tests have failures under one lock, which must not affect the other locks.
 
     def one_bad(self, bad, *arguments):
         done = self.run_try("--locks", "mcs,twa", "--rounds", "2", *arguments, "--",
@@ -762,7 +762,7 @@ class Try(Refusals, unittest.TestCase):
             process.kill()
             process.communicate()
 
-    # Failures of the trial, which give one line and a status
+    # The following tests have failures that end the trial with one line and an exit status.
 
     def test_what_is_refused(self):
         for arguments, status, words in (
@@ -832,7 +832,7 @@ class Try(Refusals, unittest.TestCase):
         self.assertIn("interrupted", words)
         self.assertEqual(self.left_behind(f"sleep {mark}"), [])
 
-    # All processes of a run end with it, and no other processes
+    # The following tests check that all processes of a run end with it, and no other processes.
 
     def start(self, *words):
         return subprocess.Popen(words, env=self.environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,

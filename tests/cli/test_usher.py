@@ -84,7 +84,7 @@ class Usher(unittest.TestCase):
     def usher(self, *arguments, env=None, binary=None, **more):
         """Runs the command in an environment without Usher's variables except those of `env` (None removes a variable)."""
         environment = {k: v for k, v in os.environ.items() if not k.startswith("USHER_") and k != "LD_PRELOAD"}
-        # A command that is built with a sanitizer must accept a preload before its runtime.
+        # If the command is built with AddressSanitizer, it must accept a preloaded library before the sanitizer's runtime.
         environment["ASAN_OPTIONS"] = "verify_asan_link_order=0:detect_leaks=0"
         environment["USHER_LIBRARY"] = library
         for name, value in (env or {}).items():
@@ -613,7 +613,7 @@ class Run(Usher):
         done = self.usher("run", "--", "sh", "-c", "exit 7", env={"PATH": None})
         self.assertEqual((done.returncode, done.stderr), (7, ""))
 
-    # The manual page and the completions have all options
+    # The following tests check that the manual page and the completions have all options.
 
     @needs_simulator
     def test_every_option_is_in_the_manual_and_completed(self):
@@ -705,7 +705,7 @@ class Run(Usher):
         self.assert_warned(done, "--sem-append", "pthread")
 
     def test_the_library_says_what_is_no_probability(self):
-        # Without usher run, each process prints one message and continues with the order of arrival.
+        # Without `usher run`, the library itself prints one message for a wrong value, and wakes waiters in the order of arrival.
         for variable in ("USHER_COND_APPEND", "USHER_SEM_APPEND"):
             done = self.usher("-c", "echo ran", binary="/bin/sh",
                               env={"LD_PRELOAD": library, "USHER_LOCK": "twa", variable: "0"})
@@ -733,7 +733,7 @@ class Run(Usher):
         self.assertFalse(os.path.exists(ran))
 
     def test_print_env_is_for_the_shell(self):
-        # The second evaluation in the same shell must change nothing. The old value of LD_PRELOAD has characters that need quotes.
+        # The output of --print-env may be evaluated twice in one shell. The old value of LD_PRELOAD has characters that need quotes.
         odd = "/it's/$HOME/lib*.so"
         command = ('eval "$("$0" run --lock mcs --print-env)" && eval "$("$0" run --print-env)" && '
                    'printf %s "$LD_PRELOAD $USHER_LOCK"')

@@ -295,7 +295,7 @@ void check_child(const char* file, int line, pid_t child, int status) {
 static void run_case(const struct test_case* one) {
   one->body(one->argument);
   fflush(NULL);
-  // _exit() and not exit(): threads that a case has left waiting must not influence its result.
+  // _exit() is called instead of exit(), because threads that a case has left waiting must not influence its result.
   _exit(0);
 }
 

@@ -116,8 +116,8 @@ void* in_new_thread(thread_body body, void* argument);
 /// moment: the start of a thread takes longer than hundreds of its rounds.
 void run_threads(int count, thread_body body, void* arguments, size_t size);
 
-/// Waits until this thread, or the process with this number, sleeps in the kernel. Returns false if it does not sleep
-/// for some time, since a waiter may also spin.
+/// Waits until this thread, or the process with this number, sleeps in the kernel. Returns false if it has not fallen
+/// asleep after some time, since a waiter may also spin.
 bool await_asleep(pid_t thread_id);
 
 /// Waits until this number of threads of the process, without the caller, sleeps in the kernel. Returns false after 20

@@ -478,8 +478,8 @@ CASE_FOR(thread_exits_holding, struct mutex_kind, kind, careless_kinds) {
   for (int round = 0; round < 50; ++round) {
     CHECK_OK(elsewhere(thread_lock, &mutex));
     CHECK_CODE(pthread_mutex_trylock(&mutex), EBUSY);
-    // The thread that locked has ended. A library's per-thread record of it may now belong to the thread that `hold`
-    // starts.
+    // The thread that locked the mutex has ended. A library's record of that thread may now belong to the thread that
+    // hold() starts.
     pthread_mutex_t other = PTHREAD_MUTEX_INITIALIZER;
     struct holder holder;
     hold(&holder, &other);

@@ -37,7 +37,8 @@ USHERS_PROMISE = "the C library does not promise"  # the reason why a case is sk
 # starve, and with pure LIFO some runs do.
 MAY_STARVE = {"lifo": {"atfork_handlers_under_load"}}
 
-# These run in forks of one parent, so that every case is itself in a child. All others run in fresh images, as programs do.
+# The cases of these programs run in forks of one parent, so that every case is itself in a child. The cases of all other programs run in
+# fresh images (fork and exec), as programs do.
 IN_FORKS = {"processes"}
 
 

@@ -232,8 +232,8 @@ CASE(clockwait_knows_two_clocks) {
   }
 }
 
-// The monotonic clock's time is far in the past for the real-time clock, and the real-time clock's is far in the future
-// for the monotonic clock.
+// On the real-time clock the monotonic clock's time is far in the past; on the monotonic clock the real-time clock's
+// time is far in the future. So a wait on the wrong clock ends too early or too late.
 CASE(clockwait_waits_on_the_right_clock) {
   sem_t semaphore;
   make_semaphore(&semaphore, 0);
@@ -789,7 +789,7 @@ static void* wait_until_interrupted(void* argument) {
   CHECK_ERROR(wait_long(place->wait, &place->semaphore), EINTR);
   CHECK_NUMBER(value_of(&place->semaphore), 0);
   flag_set(&place->interrupted, 1);
-  // Another signal may interrupt this wait, too.
+  // A further signal of the test may interrupt this second wait, too.
   errno = 0;
   while (wait_long(place->wait, &place->semaphore) != 0) CHECK_CODE(errno, EINTR);
   flag_set(&place->through, 1);
@@ -804,7 +804,8 @@ CASE_FOR(handler_interrupts, struct semaphore_wait, wait, semaphore_waits) {
     pthread_t thread = start_thread(wait_until_interrupted, &place);
     await_flag(&place.waiting, 1);
     await_asleep(place.thread_id);
-    // A signal that arrives before the sleep does not interrupt the wait.
+    // The signal is sent repeatedly, because a signal that arrives before the thread sleeps does not interrupt the
+    // wait.
     for (int i = 0; i < 2000 && !flag_get(&place.interrupted); ++i) {
       pthread_kill(thread, SIGUSR1);
       usleep(i < 5 ? 100 : 1000);  // until the next attempt; the limit is 2 s
@@ -825,7 +826,7 @@ static void* wait_through_signals(void* argument) {
   flag_set(&place->waiting, 1);
   errno = 0;
   while (wait_long(place->wait, &place->semaphore) != 0) {
-    // Some kernels cannot continue a timed wait.
+    // After a handler some kernels cannot continue a timed wait: it returns EINTR even with SA_RESTART.
     CHECK_CODE(errno, EINTR);
     CHECK(place->wait->timed);
   }

@@ -103,7 +103,7 @@ CASES = {
     "CONSTEXPR_CONSTRUCTOR": (MUTEX, "a lock needs a constexpr default constructor"),
     "TRIVIAL_DESTRUCTOR": (MUTEX, "it needs a trivial destructor"),
 }
-# Parts that are left out where locks are used in other places: in the catalogue and in the simulator.
+# Cases in which the lock with the missing part is used by the catalogue or by the simulator.
 ELSEWHERE = {
     ("catalogue", "TRAITS"): CATALOGUE, ("catalogue", "TRY_LOCK"): CATALOGUE, ("catalogue", "TRIVIAL_DESTRUCTOR"): CATALOGUE,
     ("simulator", "UNLOCK"): SIMULATED, ("simulator", "TRAITS"): SIMULATED,
@@ -148,7 +148,7 @@ def all_errors(compiler, source):
     return DIAGNOSTIC.findall(done.stderr)
 
 
-# The header of the default lock: it needs no error message, because it is always included.
+# The header of the default lock. The header of the mutex always includes it, so no error message needs to name it.
 OF_MUTEX = "steady.hpp"
 
 

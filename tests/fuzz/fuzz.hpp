@@ -1,9 +1,9 @@
-// Fuzz targets: code that reads input of other origin is given arbitrary bytes. It may refuse them by an exception of
-// the standard library, which the programs that use the code catch. Anything else that goes wrong is an error, which a
+// Fuzz targets: code that reads untrusted input is given arbitrary bytes. It may refuse them by an exception of the
+// standard library, which the programs that use the code catch. Anything else that goes wrong is an error, which a
 // sanitizer reports.
 //
-// `make fuzz` builds each target as an executable of libFuzzer. `make test` replays the kept inputs (corpus/TARGET/)
-// in one executable built by the ordinary compiler.
+// `make fuzz` builds each target as an executable of libFuzzer. `make test` replays the kept inputs (corpus/TARGET/) in
+// one executable built by the ordinary compiler.
 #pragma once
 
 #include <cstddef>

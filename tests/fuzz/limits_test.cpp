@@ -1,5 +1,4 @@
-// Tests the reading of result files of unknown origin: input that is refused before it is parsed, and numbers that do
-// not fit.
+// Tests the reading of untrusted result files: input that is refused before it is parsed, and numbers that do not fit.
 #include <gtest/gtest.h>
 
 #include <cstdint>

@@ -106,7 +106,8 @@ def test(options, folder):
         for first, second in itertools.product(toolchain.kinds, repeat=2):
             what = f"by {toolchain.name()}, {first} and {second}"
             host, static, plugin = (folder / f"{which}-{toolchain.name()}-{first}-{second}" for which in ("host", "static", "plugin"))
-            # -rdynamic exports all symbols: ld.lld selects the exported symbols before link-time optimisation defines this one.
+            # With clang's link-time optimisation all symbols are exported (-rdynamic): ld.lld selects the symbols to export before the
+            # optimisation defines the one that EXPORT names.
             export = "-rdynamic" if first in ("clang-full", "clang-thin") else EXPORT
             if toolchain.link(f"executable {what}", host, [kinds[first]["host"], kinds[second]["second"]], export):
                 hosts.append(host)

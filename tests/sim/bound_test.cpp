@@ -30,8 +30,8 @@ using sleeping = Lock<simulated, waiting<simulated, waiting_kind::spin_then_park
 template <template <class, class> class Lock>
 using parking = Lock<simulated, waiting<simulated, waiting_kind::park>>;
 
-/// Returns the longest turn of a standby in ns, if each holder keeps the lock for `hold` ns. 100 µs is far above the
-/// sum of the times for polling and wake-ups, which vary.
+/// Returns the longest turn of a standby (the first waiter in the queue) in ns, if each holder keeps the lock for
+/// `hold` ns. 100 µs is far above the sum of the times for polling and wake-ups, which vary.
 std::uint64_t a_turn(std::uint64_t hold) {
   return 4 * millisecond + 2 * hold + 100 * microsecond;
 }

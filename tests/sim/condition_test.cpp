@@ -102,8 +102,8 @@ TEST(condition_variable, requeues_to_ticket) {
 }
 TEST(condition_variable, requeues_to_a_lock_that_restricts) {
   sleeps_less_where_it_is_requeued<loiter>();
-  // Only tested with one notification at a time. If all threads are notified at once, most sleeps are the naps of the
-  // standby, with and without requeueing.
+  // steady is tested only with one notification at a time. If all threads are notified at once, most sleeps are the
+  // naps of the standby, with and without requeueing.
   sleeps_less_where_it_is_requeued<steady>({false});
 }
 

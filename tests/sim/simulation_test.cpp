@@ -272,7 +272,7 @@ TEST(simulation, two_threads_share_a_cpu_by_slices) {
       ended[t] = s.now();
     });
   s.run();
-  // The threads share a CPU: 200,000 cycles of work, plus 100 for each context switch.
+  // The threads share a CPU. Their work takes 200,000 cycles, and each context switch 100 more.
   EXPECT_NEAR(double(std::max(ended[0], ended[1])), 202000, 3000);
   EXPECT_GE(s.counted().involuntary, 15u);
 }

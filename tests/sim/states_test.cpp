@@ -115,8 +115,8 @@ TEST(fifo_that_parks, one_long_section_is_enough) {
 }
 
 TEST(fifo_that_parks, a_stall_is_borne_that_leaves_the_last_waiter_time) {
-  // A stall longer than S - (T-1)·h makes the waiters sleep: 4.7 µs with 8 threads, and 2.4 µs with 20 (top of this
-  // file).
+  // A stall makes the waiters sleep if it is longer than S - (T-1)·h, where S is the spin budget, T the number of
+  // threads and h the time of a hand-over: 4.7 µs with 8 threads, 2.4 µs with 20.
   const auto sleeps = [](unsigned threads, std::uint64_t stall_ns) {
     return seen(known_machine("x5-2"), {"mcs", threads, 3 * ms, stall_ns}).sleeps_an_operation(2 * ms, 3 * ms);
   };
@@ -127,7 +127,8 @@ TEST(fifo_that_parks, a_stall_is_borne_that_leaves_the_last_waiter_time) {
 }
 
 TEST(fifo_that_parks, with_many_threads_only_one_state_is_left) {
-  // Here (T-1)·h > S (top of this file), so the threads sleep even without a stall.
+  // A round of hand-overs takes longer than the spin budget, (T-1)·h > S (top of this file), so the threads sleep even
+  // without a stall.
   const history h = seen(known_machine("x5-2"), {"mcs", 36, 4 * ms});
   EXPECT_GT(h.sleeps_an_operation(2 * ms, 4 * ms), 0.9);
   EXPECT_LT(h.rate(2 * ms, 4 * ms), 0.2);

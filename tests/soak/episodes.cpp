@@ -76,7 +76,7 @@ class leaves_when_cancelled {
   ~leaves_when_cancelled() {
     if (normal) return;
     pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, nullptr);
-    // The cancelled wait has acquired the mutex again.
+    // A cancelled wait acquires the mutex again, so this thread holds it here.
     if (given_away) scene_.lock.ours_again(me_);
     scene_.waiting.fetch_sub(1);
     me_.count(op_cancel);

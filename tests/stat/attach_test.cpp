@@ -59,7 +59,8 @@ TEST(Filters, CallsThatARecordingDoesNotMakeDoNotMatter) {
 }
 
 TEST(Filters, ArgumentsCount) {
-  // A sandbox may forbid executable memory by such a filter: it kills for mmap with certain bits of the protection.
+  // A sandbox may forbid executable memory by such a filter, which kills the process if mmap() is called with certain
+  // protection bits.
   constexpr std::uint32_t protection = offsetof(seccomp_data, args) + 16;
   const auto for_protection = [&](std::uint32_t bits) {
     return filter_program{load_number,
@@ -174,7 +175,7 @@ TEST(StoppedProcess, AStopThatIsInterruptedLetsGo) {
       },
       [] { return true; });
   EXPECT_NE(s.error, "");
-  // A second attempt succeeds: the process was let go, so another tracer can stop it.
+  // A second attempt succeeds: the interrupted one has let the process go, so that another tracer can stop it.
   EXPECT_EQ(while_stopped(
                 p.pid(), [](const std::vector<pid_t>&) { return std::string(); }, never)
                 .error,

@@ -1,5 +1,5 @@
-// Runs a program with a record and prints the entry of each object as a line of JSON, instead of a report. For work on
-// the recording.
+// Runs a program with a record and prints the entry of each object as a line of JSON, instead of a report. It is for
+// developers of the recording.
 //
 //     dump_record LIBRARY LOCK [--hold-times] CMD…
 #include <fcntl.h>

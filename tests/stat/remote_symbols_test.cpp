@@ -630,7 +630,7 @@ bool mount_over(const fs::path& from, const fs::path& to) {
          mount(from.c_str(), to.c_str(), nullptr, MS_BIND, nullptr) == 0;
 }
 
-// The place of a process keeps the mounts of its namespace when the process has ended.
+// A process_place keeps access to the mounts of a process's namespace after the process has ended.
 TEST(process_place, of_a_program_in_a_mount_namespace) {
   ONLY_AS_ROOT();
   const other_root o;

@@ -1,5 +1,5 @@
-// Each rule must apply in a case that is meant for it, and not in a case close to that. docs/stat.md must have the
-// same table of rules.
+// Tests the rules by which `usher stat` judges an object: each must apply in a case that is meant for it, and not in a
+// similar case. docs/stat.md must have the same table of rules.
 #include <gtest/gtest.h>
 
 #include <fstream>

@@ -401,7 +401,8 @@ TEST(symbols, identity_in_memory_and_in_the_file) {
   EXPECT_EQ(std::adjacent_find(seen.begin(), seen.end()), seen.end());
 }
 
-// The loader gives no path for the program itself, and paths that may be relative to a working directory.
+// The loader's list of modules has no path for the program itself, and its other paths may be relative to a working
+// directory.
 TEST(symbols, paths_of_the_loader) {
   const std::vector<mapped> own = own_modules();
   for (mapped m : own) {
@@ -538,7 +539,7 @@ TEST(place, libraries_are_passed_over) {
   }
 }
 
-// If a stack consists of nothing but lock functions, the program's own one is the place.
+// If a stack consists only of lock functions, the program's own lock function is taken as the place.
 TEST(place, the_programs_own_lock_if_nothing_else_is) {
   stack s = of_functions({"std::mutex::lock()", "Mutex::lock()"});
   EXPECT_EQ(s.place()->function, "Mutex::lock()");

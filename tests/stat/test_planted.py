@@ -49,8 +49,8 @@ class Mutexes(Planted):
                 self.assert_verdict(row, "one-of-many", says=row["each"][0]["name"])
 
     def test_a_convoy(self):
-        # All holds are timed, since in a sample a hold counts for many, also if its thread lost the CPU meanwhile. On a busy machine
-        # threads lose the CPU in any case, so two rules may apply.
+        # All holds are timed (--hold-times): in a sample one hold counts for many, even if its thread lost the CPU meanwhile. On a busy
+        # machine threads lose the CPU in any case, so either of two rules may apply.
         rules = "convoy", "hot-short"
         run = self.measured("convoy", "--hold-times", compare=waiting("queue_mutex"),
                             succeeded=lambda run: run.row("queue_mutex")["rule"] in rules)

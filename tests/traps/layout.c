@@ -212,7 +212,7 @@ CASE_FOR(found_busy_by_the_c_library, struct back_door, door, back_doors) {
                : way == 1 ? pthread_mutex_trylock(&mutex)
                           : pthread_mutex_timedlock(&mutex, &past));
       CHECK_CODE(elsewhere(trylock_behind_our_back, &mutex), EBUSY);
-      // The word is also set after a hand-over with other threads in the queue.
+      // The word must also be set while other threads are queued on the mutex.
       pthread_t waiters[3];
       for (int j = 0; j < 3; ++j) waiters[j] = start_thread(thread_lock_unlock, &mutex);
       await_sleepers(3);

@@ -118,7 +118,7 @@ CASE_FOR(threads_come, struct mutex_kind, kind, main_kinds) {
   }
 }
 
-/// A C library may set the variable again when all other threads have ended.
+/// A C library may set __libc_single_threaded again when all other threads have ended.
 CASE_FOR(threads_come_again, struct mutex_kind, kind, main_kinds) {
   be_alone();
   make_mutex(&counting.mutex, kind);

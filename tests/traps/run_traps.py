@@ -35,7 +35,8 @@ CONFORMANCE = pathlib.Path(os.environ.get("USHER_CONFORMANCE", "."))
 RESULT = re.compile(r"^(PASS|FAIL|SKIP) ([^:]+?)(?:: (.*))?$")
 # Locks that take nodes in different ways. The other locks use one of these ways, or no nodes.
 NODE_LOCKS = ("mcs", "clh", "clh-tls", "k42-tls")
-# Cases in which a child of fork() must notice the fork even if its memory was not wiped. A raw clone() is then not noticed.
+# Cases in which a child of fork() must notice the fork even if its memory was not wiped. Without the wipe a child of a raw clone() does not
+# notice it.
 FORKS = (("hand_over", "ghosts/fork"),
          ("processes", "fork_of_a_fork_with_ghosts/fork", "generations_with_ghosts/default", "condition_after_fork"),
          ("forked_waits", "semaphore_with_ghosts/fork", "condition_with_ghosts/fork", "handler_forks_in_condition_wait"))

@@ -130,8 +130,8 @@ TEST(contest, fewest_rounds_are_enough) {
 }
 
 TEST(contest, budget_keeps_room_for_confirmation) {
-  // The budget is 36 runs: after seven rounds of four candidates and the reference, one run would be left to confirm
-  // the choice.
+  // The budget is 36 runs. Seven rounds of four candidates and the reference would leave only one run to confirm the
+  // choice, so the contest must choose earlier.
   contest c(4);
   run(
       c, [](std::size_t i, std::size_t) { return i == 3 ? 1.5 : 1.1; }, 7.2, 4);
@@ -142,8 +142,8 @@ TEST(contest, budget_keeps_room_for_confirmation) {
 
 TEST(contest, without_room_for_confirmation_nothing_is_chosen) {
   const auto speed_up = [](std::size_t i, std::size_t) { return i == 0 ? 1.3 : 1.2; };
-  // Needs 23 runs: five rounds of both candidates and the reference (15), the sixth round of one candidate (2) and
-  // three more (6).
+  // The contest needs 23 runs: five rounds of both candidates and the reference (15), the sixth round of one candidate
+  // (2) and three more (6).
   contest enough(2), too_few(2);
   run(enough, speed_up, 23.0 / 3, 2);
   EXPECT_EQ(enough.winner(), 0U);
@@ -403,8 +403,8 @@ TEST(interval_of_a_contest, covers) {
   for (const int w : worse) EXPECT_LE(w, trials / 20);
 }
 
-/// At 3 % noise, one of four candidates is 50 % faster. It is chosen within 10 rounds, and confirmed within as many
-/// runs as 10 rounds have.
+/// At 3 % noise, one of four candidates is 50 % faster than the reference. It must be chosen within 10 rounds, and
+/// confirmed within 50 runs, the number of runs in 10 rounds.
 TEST(power, clear_gain_is_found_within_ten_rounds) {
   constexpr int trials = 1000;
   const contest fresh(4);

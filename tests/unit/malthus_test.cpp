@@ -216,8 +216,8 @@ TEST(mcscrn, prefers_threads_at_home_then_moves_home) {
 TEST(mcscrn, sets_surplus_threads_at_home_aside) {
   mcscrn_with_node<scripted, scripted_spin> l{};
   EXPECT_EQ(order_from(l, {0, 0, 0}), (std::vector<unsigned>{1, 2, 0})) << "like MCSCR";
-  // Waiter 4 is on the remote node, so it is last. The waiters that were set aside come before it, because they are on
-  // the home node.
+  // Waiter 4 is on the remote NUMA node, so it is last. The waiters that were set aside (passive) come before it,
+  // because they are on the home node.
   EXPECT_EQ(order_from(l, {0, 0, 0, 0, 1}), (std::vector<unsigned>{1, 3, 2, 0, 4}));
   EXPECT_EQ(home(l), 1u);
 }
@@ -235,8 +235,8 @@ TEST(mcscrn, home_changes_now_and_then_though_somebody_is_at_home) {
 
 TEST(mcscrn, a_change_of_home_makes_passive_threads_remote) {
   mcscrn_with_node<fickle, waiting<fickle, waiting_kind::spin>, 1> l{};
-  // Waiter 0 is remote, and waiter 1 is set aside in favour of 2. When 2 leaves, home becomes node 1. Waiter 1 is
-  // admitted when its node is home again.
+  // Waiter 0 is remote, and waiter 1 is set aside (passive) in favour of waiter 2. When waiter 2 leaves, home becomes
+  // node 1. Waiter 1 is admitted when its node is home again.
   EXPECT_EQ(order_from(l, {1, 0, 0}), (std::vector<unsigned>{2, 0, 1}));
   EXPECT_EQ(home(l), 0u);
 }
@@ -265,11 +265,11 @@ TEST(node_ring, keeps_order) {
 
 // ---- wide Fairlock
 
-/// Two slots in a word, so that a few actors need several words.
+/// Two slots in a word, so that a few scripted threads need several words.
 using wide = basic_fairlock_wide<scripted, scripted_spin, 512, 2>;
 
-/// Lets actors arrive in this order at a held lock, each `times` times. An actor that has unlocked arrives again before
-/// the next one unlocks. Returns the order of admission.
+/// Lets actors (scripted threads) arrive in this order at a held lock, each `times` times. An actor that has unlocked
+/// arrives again before the next one unlocks. Returns the order of admission.
 std::vector<unsigned> round_robin(const std::vector<unsigned>& arrivals, unsigned times) {
   wide l{};
   std::vector<unsigned> order;
@@ -304,8 +304,8 @@ TEST(fairlock_wide, serves_slots_upwards_whatever_the_order_of_arrival) {
 }
 
 TEST(fairlock_wide, begins_behind_the_holder_and_wraps) {
-  // All actors arrive again at once. Each overtakes each other waiter exactly once, which is the bound for this number
-  // of actors.
+  // All threads arrive again at once. Each overtakes each other waiter exactly once, which is the bound for this number
+  // of threads.
   EXPECT_EQ(round_robin({2, 0, 3, 1}, 3), (std::vector<unsigned>{0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3}));
   static_assert(wide::traits.bypass == 1023);
 }

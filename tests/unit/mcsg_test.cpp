@@ -133,8 +133,8 @@ TEST(figure_2, mcsg) {
 }
 
 /// Builds two groups in MCSg+, where they exist only if another guest arrives in between, because no thread stores π
-/// again. T1 and T2 arrive, then the guest G2, then T3 and T4; then the first guest unlocks. At the end T1 and T3 are
-/// about to try again.
+/// (the tail's value after a guest's arrival) again. T1 and T2 arrive, then the guest G2, then T3 and T4; then the
+/// first guest unlocks. At the end T1 and T3 are about to try again.
 template <class Lock>
 struct two_groups {
   Lock lock{};
@@ -289,7 +289,7 @@ TEST(mcsg_plus_plus, a_leader_that_is_behind_a_guest_retries_only_when_the_tail_
 
 // ---- back-off (G9)
 
-/// Returns the operations of an actor on one word, from the construction of this object on.
+/// Returns the operations of an actor (a scripted thread) on one word, from the construction of this object on.
 struct deeds {
   explicit deeds(const void* word) : word(word) { test::history.clear(); }
   std::string of(const actor& a) const {  // l: load, s: store, m: read-modify-write
@@ -429,7 +429,7 @@ TEST(tickets, may_wrap) {
   }
 }
 
-// ---- when a guest's unlock waits (G11, G12)
+// ---- when a guest's unlock waits (rows G11 and G12 of lab/pages/claims.md)
 
 TEST(guest_unlock, is_wait_free_in_mcsg_plus_plus) {
   const auto operations = [](auto& lock) {
@@ -477,7 +477,8 @@ TEST(guest_unlock, waits_in_mcsg_for_a_regular_between_its_exchanges) {
   lock.unlock(n1);
 }
 
-/// MCSg++ does not guarantee admission to a guest if there are several (§4.5).
+/// MCSg++ does not guarantee admission to a guest (a thread that locks without a queue node) if there are several
+/// (§4.5).
 TEST(mcsg_plus_plus, of_many_guests_one_may_starve) {
   mcsg_plus_with_node<scripted, by_script, leader_turns<scripted, by_script>> lock{};
   actor unlucky;
@@ -494,7 +495,7 @@ TEST(mcsg_plus_plus, of_many_guests_one_may_starve) {
   EXPECT_TRUE(unlucky.ended());
 }
 
-// ---- every wait can end in sleep (G12)
+// ---- every wait can end in sleep (row G12 of lab/pages/claims.md)
 
 TEST(mcsg_plus_plus, who_sleeps_says_so_and_is_woken) {
   using lock_type = mcsg_plus_with_node<scripted, parks_by_script, leader_turns<scripted, parks_by_script>>;
@@ -564,7 +565,8 @@ TEST_P(guests, progress_on_one_cpu) {
   sched_setaffinity(0, sizeof all_cpus, &all_cpus);
 }
 
-/// At first all threads are guests. In each further round one more thread calls lock() instead (§1.2, §7).
+/// At first all threads lock as guests, without a queue node. In each further round one more thread calls lock()
+/// instead (§1.2, §7).
 TEST_P(guests, any_share_of_the_calls_may_be_guests) {
   any_lock lock = GetParam().make();
   long counter = 0;
@@ -612,7 +614,8 @@ void await_arrival(const any_lock& lock, std::uint32_t before) {
   EXPECT_TRUE(test::eventually([&] { return tail_of(lock) != before; }));
 }
 
-/// Lets threads queue one after the other behind an owner; a 'g' in `who` is a guest. Returns the order of admission.
+/// Lets threads queue one after the other behind an owner; a 'g' in `who` stands for a guest, a thread without a queue
+/// node. Returns the order of admission.
 template <class Lock>
 std::string admission_order(const std::string& who) {
   any_lock lock = any_lock::make<Lock>();
@@ -991,7 +994,8 @@ TEST(cohort, does_not_keep_the_global_lock_for_nobody) {
   EXPECT_TRUE(far.ended());
 }
 
-/// A guest uses only the global lock and delays no local lock (G14, §6.3).
+/// A guest (a thread that locks without a queue node) uses only the cohort lock's global lock and delays no local lock
+/// (MCSg paper, §6.3).
 void guests_go_straight_to_the_global_lock(any_lock lock) {
   const auto* const begin = static_cast<const unsigned char*>(lock.address());
   const auto only_global = [&](const actor& a) {
@@ -1039,7 +1043,8 @@ TEST(cohort, guests_go_straight_to_the_global_lock_bo_mcsg_plus_plus) {
   guests_go_straight_to_the_global_lock(any_lock::make<c_bo_mcsg_plus_plus<scripted, by_script>>());
 }
 
-/// Under C-BO-MCSg++ a thread that cannot get a queue node is a guest of its NUMA node's local lock (§7).
+/// Under C-BO-MCSg++ a thread that cannot get a queue node locks its NUMA node's local lock as a guest (MCSg paper,
+/// §7).
 TEST(cohort, a_thread_without_a_node_is_a_guest_of_the_local_lock_bo_mcsg_plus_plus) {
   c_bo_mcsg_plus_plus<scripted, by_script> lock{};
   std::vector<node_handle> all;

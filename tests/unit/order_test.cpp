@@ -144,7 +144,7 @@ TEST(twa, a_parking_unlock_writes_to_the_array_only_where_somebody_watches) {
 }
 
 TEST(twa, collisions_of_two_locks_are_harmless) {
-  // Both locks have the same salt and count from the same number, so that all their waiters use the same slots.
+  // Both locks hash the same salt and count from the same ticket number, so that all their waiters use the same slots.
   using small = basic_twa<native, stp, shared_array<native, 2>>;
   small a{}, b{};
   long counters[2] = {};

@@ -56,10 +56,10 @@ TEST(promises, agree_with_each_other) {
 
 constexpr unsigned many = 200;
 
-/// An actor arrives at a held lock. Before each of its operations the script releases or acquires the lock. When the
-/// script can do neither, the actor has passed its doorway or owns the lock. While the actor pauses, the script does
-/// both, so that the actor finds the value that it had read, but a different one when it writes. Returns the number of
-/// the actor's operations; `many` if it never gets there.
+/// An actor (a scripted thread) arrives at a held lock. Before each of its operations the script releases or acquires
+/// the lock. When the script can do neither, the actor has passed its doorway or owns the lock. While the actor pauses,
+/// the script does both, so that the actor finds the value that it had read, but a different one when it writes.
+/// Returns the number of the actor's operations; `many` if it never passes the doorway.
 template <class Lock>
 unsigned operations_to_doorway() {
   Lock l{};
@@ -140,7 +140,8 @@ TEST(behind_the_doorway, steadys_standby_says_that_it_is_impatient) {
 constexpr std::uint64_t microsecond = 1000, ask_after = 1000 * microsecond, hand_off_after = 4000 * microsecond;
 constexpr std::uint32_t asleep = 4, impatient = 8, handed = 16;  // the bits of the first word, as in the header
 
-/// A clock that advances by `look` each time it is read. Also counts the sleeps of the standby thread.
+/// A clock that advances by `look` nanoseconds each time it is read. Also counts the sleeps of the standby (the first
+/// waiter in the queue).
 struct watched : scripted {
   static inline std::uint64_t clock = 0, look = 0;
   static inline unsigned slept = 0, slept_impatient = 0;  ///< sleeps with a time limit
@@ -154,9 +155,9 @@ struct watched : scripted {
 };
 using steady_by_script = steady<watched, waiting<watched, waiting_kind::park>>;
 
-/// A random schedule with the worst case for a standby thread. Before each of its operations the script releases the
-/// lock, acquires it, or leaves it alone. The script never leaves the lock free when the standby has just read that it
-/// is free, and never hands it over while the standby is awake.
+/// A random schedule with the worst case for a standby (the first waiter in the queue). Before each of its operations
+/// the script releases the lock, acquires it, or leaves it alone. The script never leaves the lock free when the
+/// standby has just read that it is free, and never hands it over while the standby is awake.
 struct barging {
   steady_by_script lock{};
   actor standby;
@@ -267,9 +268,9 @@ TEST(steady_bound, the_lock_is_not_handed_to_one_that_sleeps_before_4_ms) {
   EXPECT_EQ(watched::slept_impatient, 0u);
 }
 
-/// Two actors wait for a lock that the script owns. The second one tries to register in a slot of the waiting array,
-/// but threads of other locks change the slot before each of its operations. Meanwhile the first actor acquires the
-/// lock: the second must notice that it is next.
+/// Two actors (scripted threads) wait for a lock that the script owns. The second one tries to register in a slot of
+/// the waiting array, but threads of other locks change the slot before each of its operations. Meanwhile the first
+/// actor acquires the lock: the second must notice that it is next.
 template <class Lock, class Tag, class Change>
 void leaves_the_array(Change change) {
   auto& slot = scripted::table<Tag>()[waiting_array::hash(2 * ticket_words::one, 0) & (Tag::size - 1)];

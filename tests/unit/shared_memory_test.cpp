@@ -229,7 +229,8 @@ TEST(nodes, are_brought_by_who_has_them) {
   EXPECT_EQ(counter(), 1500u);
 }
 
-/// A thread that cannot get a queue node is a guest of an MCSg lock (G8).
+/// A thread that cannot get a queue node acquires an MCSg lock as a guest, without a node (row G8 of
+/// lab/pages/claims.md).
 TEST(nodes, may_run_out) {
   const file f;
   const region r = region::create(f.fd, 256);

@@ -198,7 +198,7 @@ void watchers_are_few(any_lock lock, words_of* near_words, unsigned most, bool a
   }
   for (int i = 1; i <= waiters + 1; i++) {
     // Waits until `in` threads have been admitted, all others watch a word, and the right number of them watches the
-    // near words.
+    // words by which the lock is handed over.
     EXPECT_TRUE(eventually([&] {
       return in == i && int(trace::watchers()) == waiters + 1 - i && near_watchers() <= most &&
              (i > waiters || near_watchers() >= 1);
@@ -301,7 +301,7 @@ TEST(twa_staged, uncontended_paths_leave_the_array_alone) {
 // ---- the array
 
 TEST(twa, slots_of_neighbouring_numbers_are_in_different_sectors) {
-  // TWA (extended), §2: 128 bytes, because of the adjacent-line prefetch.
+  // A sector has 128 bytes, because processors prefetch the adjacent line (TWA, extended, §2).
   const auto sector = [](const void* p) { return std::uintptr_t(p) / 128; };
   const auto locks = std::make_unique<twa<native, spin>[]>(64);
   for (int l = 0; l < 64; l++)
@@ -313,7 +313,7 @@ TEST(twa, slots_of_neighbouring_numbers_are_in_different_sectors) {
 }
 
 TEST(twa, two_locks_in_step_do_not_meet) {
-  // The lock's address is part of the hash. Otherwise the locks would share every slot.
+  // The lock's address is part of the hash that selects a slot. Otherwise the locks would share every slot.
   const auto locks = std::make_unique<twa<native, spin>[]>(64);
   for (int l = 1; l < 64; l++)
     for (std::uint32_t n = 0; n < 5000; n++) ASSERT_NE(&locks[0].slot_of(2 * n), &locks[l].slot_of(2 * n)) << n;

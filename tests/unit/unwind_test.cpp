@@ -178,7 +178,8 @@ KEEP int over_aligned(const std::function<void()>& f) {
   f();
   return buffer[0];
 }
-/// A function whose CFA is given by an expression, because gcc stores the address of the arguments on the stack.
+/// A function whose CFA (canonical frame address) is given by an expression, because gcc stores the address of the
+/// arguments on the stack.
 KEEP long over_aligned_with_arguments(long, long, long, long, long, const std::function<void()>& f, long size, long g) {
   alignas(128) volatile char buffer[256];
   auto* p = static_cast<volatile char*>(alloca(std::size_t(size)));
@@ -326,7 +327,7 @@ unsigned steps, steps_different;
 both first_different;
 
 /// Single-steps a call through a PLT entry that is not bound yet: the loader that binds it, a callback, and all
-/// prologues and epilogues. So each rule of these addresses is tested.
+/// prologues and epilogues. So the unwind rules of each of these addresses are tested.
 TEST_F(unwind, at_every_instruction) {
   constexpr greg_t single_step = 0x100;
   static volatile bool enough;

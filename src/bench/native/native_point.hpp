@@ -44,8 +44,8 @@ struct result {
 /// The programs that can be run.
 std::span<const workloads::description> programs();
 
-/// Checks that the point can be run. Throws std::runtime_error, one line: an unknown program or lock, a parameter out
-/// of bounds.
+/// Throws std::runtime_error with a message of one line if the point cannot be run: an unknown program or lock, a
+/// parameter out of bounds.
 void check_point(const point& p);
 
 /// Runs the point in this process, which should do nothing else: its CPU time and context switches count as the

@@ -186,12 +186,12 @@ class world {
     return all;
   }
 
-  // ---- for who runs the program ----
+  // ---- called by the code that runs the program ----
 
   void measure() { phase_.store(phase::measured, std::memory_order_relaxed); }
   void end();
-  /// Whether the shared generator has the state that `steps` exclusive steps lead to. Concurrent steps lead to another
-  /// state, so this shows whether the lock excludes. True if there is no shared generator.
+  /// Returns whether the shared random generator has the state after `steps` steps made one at a time. Concurrent steps
+  /// lead to another state, so this shows whether the lock excludes. True if no generator is shared.
   bool is_generator_at(std::uint64_t steps) const;
 
  private:

@@ -1,5 +1,5 @@
-// Ideal scalability (TWA, extended, figure 13): every thread steps a generator of its own, without a lock. Only cores,
-// caches and pipelines limit the throughput.
+// Ideal scalability (TWA, extended, figure 13): every thread steps a random number generator of its own, without a
+// lock. Only cores, caches and pipelines limit the throughput.
 #pragma once
 
 #include "bench/programs/program.hpp"

@@ -25,7 +25,8 @@ class alignas(128) keyset {
     return t.uniform(static_cast<std::uint32_t>(keys_.size()));
   }
 
-  /// The key at the index. In `fresh` of a hundred calls it is first replaced by a random key below `below`.
+  /// Returns the key at the index. With a probability of `fresh` percent, first replaces it by a random key below
+  /// `below`.
   template <class Thread>
   std::uint32_t key(Thread& t, std::uint32_t place, std::uint32_t fresh, std::uint32_t below) {
     if (t.uniform(100) < fresh) keys_[place] = t.uniform(below);

@@ -1,5 +1,5 @@
-// MCSg's program (MCSg §5): acquire, read four lines, release. The last threads acquire as guests, without a queue
-// node.
+// The benchmark program of the MCSg paper (§5): acquire, read four lines, release. The last threads acquire as guests,
+// without a queue node.
 #pragma once
 
 #include <array>

@@ -1,5 +1,5 @@
-// MutexBench (TWA, extended, §4.2): the critical section steps a generator a given number of times, the non-critical
-// section a random number of times.
+// MutexBench (TWA, extended, §4.2): the critical section makes a given number of steps of a random number generator,
+// the non-critical section a random number of steps.
 #pragma once
 
 #include "bench/programs/program.hpp"

@@ -52,13 +52,14 @@ struct bad_program : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// Throws bad_program for more guests than threads, and for guests of a lock that admits none.
+/// Throws bad_program if there are more guests (threads that lock without a queue node) than threads, or if the lock
+/// admits no guests.
 void check_guests(const std::map<std::string, long>& asked, unsigned threads, const char* lock, bool admits_guests);
 
 /// Throws bad_program for an unknown parameter, and for a value out of bounds.
 void check_parameters(const description& d, const std::map<std::string, long>& asked);
 
-/// Throws bad_program for a lock that does not exclude with a program that needs exclusion.
+/// Throws bad_program if the program needs mutual exclusion and the lock does not provide it.
 void check_exclusion(const description& d, std::string_view lock, const lock_traits& traits);
 
 /// The requested parameters, with default values for all others.

@@ -137,8 +137,9 @@ class reflex {
       }
     }
     if (!idle) return;
-    // `told` is set by the thread that has cleared `idle`, and by the end of the run. (1) acquire: pairs with both
-    // release stores. The store of 0 below may overwrite the one of the end, which over() shows, too.
+    // `told` is set by the thread that has cleared `idle`, and at the end of the run. (1) acquire: pairs with both
+    // release stores. The store of 0 below may overwrite the store made at the end of the run, but over() reports the
+    // end, too.
     W::platform::await(
         here.told, [&t](std::uint32_t v) { return v != 0 || t.over(); }, std::memory_order_acquire, pacing::polling);
     here.told.store(0, std::memory_order_relaxed);

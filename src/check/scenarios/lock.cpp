@@ -246,8 +246,8 @@ struct program : rl::test_suite<program<Threads>, Threads> {
       if (the_scenario->served && (world.sleeps(the_search.held_back) > 1 || world.sleeps(second_timed) > 1) &&
           ++passes > 3)
         fail("a thread with a deadline waits, and none is served at each second unlock");
-      // Every second unlock must free the lock, and then this thread runs as soon as it can. Only threads that were
-      // granted the lock before may come in between.
+      // Every second unlock must free the lock. Then the held-back thread, which has no deadline, runs as soon as it
+      // can: only threads that were granted the lock earlier may acquire it in between.
       if (the_scenario->freed && !over && world.is_waiting(the_search.held_back) && ++passes > 8)
         fail("a thread without a deadline waits, and the lock is not freed at each second unlock");
       the_search.held = true;  // the scheduler reads it, the program does not
@@ -276,7 +276,7 @@ struct program : rl::test_suite<program<Threads>, Threads> {
     }
   }
 
-  /// Cohort locks have a table with an entry for each NUMA node and do not define both functions.
+  /// Returns false for cohort locks, whose table has an entry for each NUMA node: they do not define both functions.
   static bool has_no_table_of_nodes() {
     return the_lock->unlock_is_due != nullptr && the_lock->has_certain_successor != nullptr;
   }
@@ -342,7 +342,8 @@ struct program : rl::test_suite<program<Threads>, Threads> {
 
   // ---- all --------------------------------------------------------------------------------------------------
 
-  /// Called by the last owner. No thread is left, so the lock must not have been handed over.
+  /// Called by the last owner, after its unlock. The lock must be free: no thread is left to which it could have been
+  /// handed over.
   void expect_free() {
     if (the_lock->unlock_is_due == nullptr) return;
     if (!the_lock->try_lock(state())) fail("no thread has the lock, and it is not free");
@@ -362,7 +363,7 @@ struct program : rl::test_suite<program<Threads>, Threads> {
     if (the_scenario->timed && rl::rand(2) == 0) {
       const lock_handle l{the_lock, state()};
       // The time runs out at once or in the first sleep. Then the thread leaves, so that a lost wake-up is not hidden
-      // by a later look.
+      // by a later attempt.
       unsigned left = rl::rand(2);
       if (timed_waiters::lock(l, it.timed_waiters, [&]() -> std::uint64_t { return left == 0 ? 0 : left--; })) return;
     }

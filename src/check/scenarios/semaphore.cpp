@@ -329,7 +329,7 @@ struct program : rl::test_suite<program<Threads>, Threads> {
         mine[of_mine++] = i;
     const bool ends = model.steps == 0;
     if (!ends) model.steps--;
-    // At the end each waiter gets a credit.
+    // At the end, threads release credits until each waiter has got one.
     const unsigned what = ends ? of_mine != 0 ? 6 : model.listed != 0 && model.credits == 0 ? 0 : 7 : rl::rand(8);
     if (what <= 1) {
       release_one();
@@ -441,7 +441,7 @@ struct program : rl::test_suite<program<Threads>, Threads> {
     the_semaphore->end_waiter(w);
     over();
   }
-  /// By wait(): only at its next sleep, the thread learns that it has gone back to the list.
+  /// Waits by wait(): the thread learns only at its next sleep that it has gone back to the list.
   void wait_in_sleeps(void* w, append_probability chance) {
     std::uint64_t since = 0;   // at or after the time at which enter() read the clock
     std::uint64_t before = 0;  // at or before the time at which arrive() read it
@@ -489,7 +489,7 @@ struct program : rl::test_suite<program<Threads>, Threads> {
       within = false;
     }
   }
-  /// Ensures that no thread tries while another one releases. relacy does not observe this flag.
+  /// Ensures that no thread tries to acquire while another one releases. relacy does not observe this flag.
   void alone() {
     while (within) rl::yield(1, info(place::current()));
     within = true;
@@ -523,7 +523,7 @@ struct program : rl::test_suite<program<Threads>, Threads> {
       if (rounds != 0) {
         rounds--;
         the_semaphore->park(w, 1);
-        // Forks wherever the thread has been granted a credit, since a handler may also run after the wake-up.
+        // Always forks if the thread has just been granted a credit, since a handler may also run after the wake-up.
         if (how != manner::forks || the_semaphore->waits(w)) return wait_end::woken;
         if (!the_semaphore->has_credit(w) && rl::rand(2) == 0) return wait_end::woken;
       }

@@ -88,7 +88,7 @@ bool is_wanted_form(const options& o, const target& t) {
 
 bool is_wanted_scenario(const options& o, const std::string& scenario) {
   if (!o.scenario.empty()) return o.scenario == scenario;
-  // A search cannot run the scenarios "progress" and "served": their schedules are fair and random.
+  // A systematic search cannot run the scenarios "progress" and "served", because their schedules are fair and random.
   return o.random() || (scenario != "progress" && scenario != "served");
 }
 
@@ -232,7 +232,8 @@ void cut_into_chunks(const options& o, std::vector<goal>& goals) {
     for (const std::uint64_t end : ends) {
       for (std::size_t p = 0; p < g.parts.size(); ++p)
         for (std::uint64_t at = begin; at < end;) {
-          // A search is one chunk, because the number of executions that a program needs is not known before.
+          // A systematic search is one chunk, because the number of executions that a program needs is not known
+          // before.
           const std::uint64_t n = o.random() ? std::min(end - at, most_in_a_run) : end - at;
           g.chunks.push_back({p, o.seed + at, n, {}});
           at += n;

@@ -1,4 +1,4 @@
-// The results of a check: the border between running and reporting. check_json.hpp converts them to JSON and back.
+// The results of a check: runs fill them, and reports read them. check_json.hpp converts them to JSON and back.
 #pragma once
 
 #include <cstddef>

@@ -41,7 +41,7 @@ struct bench_options : figure_options {
   double seconds = 1;
 };
 
-/// The error in a result; empty: none. A lock that does not exclude (the null lock, a baseline) is no error.
+/// Returns the error in a result, or an empty text. The null lock, a baseline without mutual exclusion, is no error.
 std::string judge(const point_result& r) {
   if (r.exclusive.value_or(true)) return "";
   const lock_table* const lock = find_lock(r.point.lock);

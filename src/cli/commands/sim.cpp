@@ -189,8 +189,8 @@ int simulate(const std::string& point) {
   return 0;
 }
 
-/// The locks that `--locks all` stands for: their waiters spin only if the machine has no scheduler, and else spin and
-/// then park.
+/// Returns the locks that `--locks all` stands for: the forms that only spin if the machine has no scheduler, otherwise
+/// the forms that spin and then park.
 std::vector<std::string> all_locks(const sim::machine& m) {
   std::vector<std::string> names;
   for (const sim::simulated_lock* l : sim::simulated_locks())

@@ -111,8 +111,8 @@ bool check_usage(const try_options& o, char** command) {
 void print_report(const trial::trial_results& t, const try_options& o, std::FILE* to) {
   const std::size_t width = to == stdout ? terminal_width() : 0;
   std::string text;
-  // Makes all parts but the table printable, since the results may come from a file of another user. The table has
-  // colours, and printable cells.
+  // Makes all parts but the table printable, since the results may come from a file of another user. The table contains
+  // colour codes, and its cells are printable already.
   const auto add = [&text](const std::string& part) { text += printable(part); };
   if (t.has_values()) {
     if (o.markdown)

@@ -12,7 +12,8 @@
 
 namespace usher::cli {
 
-/// Results that differ in nothing but the seed or round. They belong to the vector that the figure was made of.
+/// Results that differ in nothing but the seed or round. The pointers lead into the vector from which the figure was
+/// made.
 using repetitions = std::vector<const point_result*>;
 
 struct series {

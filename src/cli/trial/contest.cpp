@@ -14,7 +14,7 @@ double factor_for_better(std::size_t candidates, const contest_rules& rules) {
 }  // namespace
 
 verdict verdict_of(const interval& i, double neutral, const contest_rules& rules) {
-  // The verdict "level" needs a limit near neutral. Differences, unlike ratios, have no scale for such a limit.
+  // The verdict "level" needs limits around neutral. Ratios have such limits; differences have no scale for them.
   const interval level = neutral != 0 ? interval{rules.level_low, rules.level_high} : interval{0, 0};
   if (i.low > neutral) return verdict::better;
   if (i.high < neutral) return verdict::worse;

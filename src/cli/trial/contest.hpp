@@ -78,7 +78,7 @@ class contest {
   /// The limits of its median speed-up. Each is wrong with a chance of at most `error`; the lower ones, of all candidates together.
   /// Those of the chosen one include the reported figure.
   interval between(std::size_t candidate) const;
-  /// In the order of the rounds that it ran.
+  /// The candidate's speed-ups, in the order of the rounds that it ran.
   const std::vector<double>& speed_ups(std::size_t candidate) const { return entries_[candidate].values; }
   std::size_t rounds(std::size_t candidate) const { return speed_ups(candidate).size(); }
   /// One more than the highest number of a candidate.

@@ -1,5 +1,5 @@
-// Computes the figures, the verdicts and the winner of a trial from its runs and its contest, and nothing else decides
-// them. The contest uses the candidates' numbers in the results; the reference takes no part in it.
+// Computes the figures, the verdicts and the winner of a trial from its runs and its contest. The contest uses the
+// candidates' numbers in the results; the reference takes no part in it.
 #pragma once
 
 #include "cli/trial/conclusion.hpp"

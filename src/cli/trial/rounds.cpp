@@ -23,7 +23,7 @@ constexpr std::size_t fewest_failures = 2;  // a single one may be chance
 /// in every round. Chosen, not measured.
 constexpr double slow = 2, much_of_budget = 0.02, far_behind = 0.5;
 
-/// The reason why the contest has dropped the candidate; empty if the reason is not the candidate's own.
+/// The reason in the candidate's own results why the contest has dropped it; empty if there is none.
 std::string why_dropped(standing s) {
   switch (s) {
     case standing::worse:
@@ -205,7 +205,7 @@ void rounds::note(std::size_t candidate, std::size_t round, attempt& a) {
   }
   if (a.output) compare_output(candidate, std::move(*a.output));
   // The reference's calls are kept only if its run did not fail: the plan depends on them, and a failed run has not
-  // made all.
+  // made all its calls.
   if (a.calls && (candidate != reference || a.run.error.empty())) c.calls = a.calls;
   c.cut = std::max(c.cut, a.cut);
   if (round == 0) return;

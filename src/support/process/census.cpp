@@ -16,7 +16,7 @@ using record::read;
 constexpr auto relaxed = std::memory_order_relaxed;
 
 /// The most processes that are searched for in a sample, since a program may forge thousands of ids and each search
-/// reads files of /proc. Chosen.
+/// reads files of /proc. Chosen, not measured.
 constexpr unsigned most_searches = 1024;
 
 /// Whether the kernel has a process of this id, also where /proc does not show it.
@@ -121,7 +121,7 @@ void census::sample_processes(std::uint64_t now) {
   slots_ = std::move(later);
 }
 
-/// Whether a thread lives. Its process has not recorded its end.
+/// Returns whether a thread lives whose process is not known to have ended.
 census::life census::thread_life(std::uint32_t thread, std::uint32_t own, std::uint32_t process) {
   const process_state& s = states_[process];
   const seen_ids::entry& of = ids_.processes[process];

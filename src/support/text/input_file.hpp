@@ -1,7 +1,7 @@
 // Text files that a user names and that any other user may have written: results that are shown again or merged.
 //
-// The attacker is the file's author. Sizes are limited before the text is parsed: JSON's writer, copies and comparisons are
-// recursive, and memory is ten times a file's size.
+// The attacker is the file's author. Sizes are limited before the text is parsed: the JSON library's writer, copies and
+// comparisons are recursive, and a parsed file takes ten times its size in memory.
 #pragma once
 
 #include <concepts>

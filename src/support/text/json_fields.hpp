@@ -99,8 +99,8 @@ bool is_empty(const V& v) {
     return json_value(v).is_null();
 }
 
-/// How an empty value is written. With or_null, a null that is read leaves the member as it is, and the key must be
-/// there. With or_absent, an absent key leaves it as it is.
+/// How an empty value is written. With or_null, reading a null leaves the member unchanged, and the key must exist.
+/// With or_absent, an absent key leaves the member unchanged.
 enum class if_empty { as_it_is, null, absent };
 inline constexpr if_empty or_null = if_empty::null, or_absent = if_empty::absent;
 

@@ -12,7 +12,7 @@ bool continues(char c) {
   return (static_cast<unsigned char>(c) & 0xc0) == 0x80;
 }
 
-/// The code of a character of valid UTF-8.
+/// The code point of a character in valid UTF-8.
 std::uint32_t code_of(std::string_view character) {
   const auto first = static_cast<unsigned char>(character[0]);
   std::uint32_t code = character.size() == 1 ? first : first & (0x7fu >> character.size());

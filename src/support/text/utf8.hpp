@@ -1,9 +1,9 @@
-// Text from elsewhere (command lines, names in programs and in result files, the output of programs) for terminals and for formats that
-// require UTF-8.
+// Text from elsewhere (command lines, names in programs and in result files, the output of programs) for terminals and
+// for formats that require UTF-8.
 //
 // The attacker chooses such a text: an escape sequence would move the cursor, set the title, or answer in the name of
 // the user. Tables, paragraphs and messages (table.hpp, wrap.hpp, messages.hpp) pass their texts through printable();
-// other lines do so themselves.
+// code that prints other lines calls printable() itself.
 #pragma once
 
 #include <string>

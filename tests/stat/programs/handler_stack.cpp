@@ -70,7 +70,7 @@ void handler_stack() {
   };
   if (pthread_create(&holder, nullptr, hold, nullptr) != 0) std::abort();
   while (!is_held) sched_yield();
-  // The lock is called through a library that is in no recorded chain yet, so its module is recorded, too.
+  // The lock is called through a library that is in no recorded call chain yet, so its module is recorded, too.
   const std::string me = program;
   void* const library = dlopen((me.substr(0, me.rfind('/')) + "/libalternating_1.so").c_str(), RTLD_NOW);
   if (library == nullptr) std::abort();

@@ -17,7 +17,7 @@ constexpr std::size_t page = 4096, stack_size = 16 << 10;
 tally unmapped_figures("unmapped");
 std::atomic<std::uint64_t> made{0};
 
-/// Makes a mutex. Each initialisation takes a call chain, through the generated code.
+/// Makes a mutex. Each initialisation records a call chain, which leads through the generated code.
 [[gnu::noinline]] void make_and_destroy(void*) {
   pthread_mutex_t one;
   pthread_mutex_init(&one, nullptr);  // mark: under generated code
@@ -34,8 +34,8 @@ class generated {
  public:
   generated()
       : code_(static_cast<char*>(mmap(nullptr, page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0))) {
-    // The instructions. own: push rbp; mov rbp, rsp; call *rdi; pop rbp; ret. any: push rbp; mov rbp, rdx; xchg rdi,
-    // rsi; call *rsi; pop rbp; ret.
+    // The instructions. `own` has its own frame pointer: push rbp; mov rbp, rsp; call *rdi; pop rbp; ret. `any` takes
+    // its third argument as the frame pointer: push rbp; mov rbp, rdx; xchg rdi, rsi; call *rsi; pop rbp; ret.
     constexpr unsigned char own[] = {0x55, 0x48, 0x89, 0xe5, 0xff, 0xd7, 0x5d, 0xc3},
                             any[] = {0x55, 0x48, 0x89, 0xd5, 0x48, 0x87, 0xfe, 0xff, 0xd6, 0x5d, 0xc3};
     std::memcpy(code_, own, sizeof own);

@@ -1,6 +1,6 @@
 // Row: a broadcast requeues threads when at most three more hand-overs are possible before the limit of seven in a row.
-// The next unlock comes when the requeued threads should have been woken long ago. Another thread locks the mutex
-// repeatedly, with or without a deadline.
+// The broadcasting thread unlocks the mutex only when the requeued threads should have been woken long ago. Another
+// thread locks the mutex repeatedly, with or without a deadline.
 #include "check/scenarios/queue/queue_program.hpp"
 
 namespace usher::check {
