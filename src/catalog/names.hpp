@@ -15,7 +15,8 @@ constexpr std::string_view without_default_suffix(std::string_view name) {
 }
 
 /// The smallest number of insertions, deletions and replacements of letters, and swaps of neighbours, that turns `a`
-/// into `b`, with no letter changed twice (optimal string alignment). Names are cut after 32 letters. No allocation.
+/// into `b`, with no letter changed twice (optimal string alignment). Names are cut after 32 letters. Allocates
+/// nothing.
 constexpr unsigned edit_distance(std::string_view a, std::string_view b) {
   constexpr std::size_t most = 32;
   a = a.substr(0, most);

@@ -122,7 +122,7 @@ void execution::forget_nodes() {
 }
 
 /// In some executions, an inflated state that is in use at the fork stays taken for ever, whatever the child does with
-/// its lock. The child may then get another one.
+/// its lock. The child may then get another state.
 void execution::lose_inflated() {
   if (inflated_taken_.newest() == 0 || inflated_lost_ + 1 == most_inflated || rl::rand(4) == 0) return;
   inflated_lost_++;

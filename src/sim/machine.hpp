@@ -169,8 +169,8 @@ struct bad_machine : std::runtime_error {
 };
 
 /// Reads a machine's file. `changes` maps section.key to the value that replaces the file's, as TOML or as a bare word
-/// ("coherence.per_read" → "0", "coherence.clean" → "[50, 240]", "coherence.protocol" → "MESI"); the number's source
-/// stays. Throws bad_machine.
+/// ("coherence.per_read" → "0", "coherence.clean" → "[50, 240]", "coherence.protocol" → "MESI"); the source that the
+/// file gives for the number stays. Throws bad_machine.
 machine read_machine(const std::string& file, const std::map<std::string, std::string>& changes = {});
 
 /// Reads a machine from the text of such a file. `name` becomes the machine's name, also in error messages.

@@ -113,7 +113,7 @@ void* join_thread(pthread_t thread);
 void* in_new_thread(thread_body body, void* argument);
 
 /// Runs `body` in `count` threads, the i-th with `arguments + i * size`, and joins them. All call `body` at the same
-/// moment: the start of a thread takes longer than hundreds of its rounds.
+/// moment, because the start of a thread takes longer than hundreds of its rounds.
 void run_threads(int count, thread_body body, void* arguments, size_t size);
 
 /// Waits until this thread, or the process with this number, sleeps in the kernel. Returns false if it has not fallen

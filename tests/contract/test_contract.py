@@ -110,8 +110,8 @@ ELSEWHERE = {
 }
 FOR_ALL_COMPILERS = ("ATOMIC", "FETCH_XOR", "POLLING", "WIDE_PARK", "NODE", "NOW", "TABLES", "INFLATION", "PRIORITIES", "STACK_OBJECTS",
                      "ASYMMETRIC_FENCES", "OWNER_TAGS", "POLL", "TRAITS", "UNLOCK", "CONSTEXPR_CONSTRUCTOR", "TRIVIAL_DESTRUCTOR")
-# The warnings that an embedding project may ask for. Only clang is tested here, since g++ checks templates when it instantiates
-# them: src/catalog is compiled with the flag, and the install test checks all headers.
+# The warnings that an embedding project may ask for. Only clang is tested here, since g++ checks templates when it instantiates them:
+# src/catalog is compiled with -Wsign-conversion, and the install test checks all headers.
 STRICT = ["-Wall", "-Wextra", "-Wpedantic", "-Wsign-conversion", "-Werror"]
 EMBEDS = """
 #include <mutex>

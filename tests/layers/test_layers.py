@@ -141,8 +141,8 @@ def shared_names(tree):
             if len(found) > 1 and not (name in TWICE_IN_INCLUDE and all(p.startswith("include/") for p in found))}
 
 
-# The product and its tests do not use the laboratory: they do not import or include files of lab/, nor read its results. Except:
-# the build and the Makefile, which build and run it; README, which shows a picture; the demo, which runs two of its programs.
+# The product and its tests do not use the laboratory: they do not import or include files of lab/, nor read its results. The exceptions are
+# the build and the Makefile, which build and run it; README, which shows a picture; and the demo, which runs two of its programs.
 USES_LAB = re.compile(r"""^\s*(from|import)\s+lab\b | ^\s*\#\s*include.*\blab/ | ["']lab["'/] | \blab/results/""", re.MULTILINE | re.VERBOSE)
 MAY_USE_LAB = {"CMakeLists.txt", "Makefile", "README.md", "tools/demo.sh",
                "tools/harness.py",                    # names programs in the build folder; changed results are not changed code

@@ -78,7 +78,7 @@ template <template <class, class> class Lock>
 using requeueing = requeue_mutex<simulated, bare<Lock>>;
 
 /// Returns how often threads sleep in runs with ten seeds. One seed is not enough: if all threads are notified at once
-/// and the lock restricts concurrency, either variant may sleep less by chance.
+/// and the lock restricts concurrency, either variant (with or without requeueing) may sleep less by chance.
 template <class Mutex>
 std::uint64_t sleeps(bool all_at_once) {
   std::uint64_t sum = 0;

@@ -2,9 +2,9 @@
 // Locks that restrict concurrency alternate between these states. A cohort lock stays with one node or not, depending
 // on the order in which it releases its two locks.
 //
-// Let T be the number of threads, h the time of a hand-over between awake threads, L that to a sleeping thread
-// (wake-up, system calls, switch), and S the spin budget. No thread sleeps if (T-1)·h < S. Once all sleep, they
-// continue to sleep if (T-1)·L > S.
+// Let T be the number of threads, h the time of a hand-over between awake threads, L the time of a hand-over to a
+// sleeping thread (wake-up, system calls, switch), and S the spin budget. No thread sleeps if (T-1)·h < S. Once all
+// sleep, they continue to sleep if (T-1)·L > S.
 #include <gtest/gtest.h>
 
 #include <cinttypes>
@@ -161,9 +161,9 @@ TEST(fifo_that_parks, a_deep_sleep_makes_it_worse) {
 }
 
 TEST(restricting_that_parks, goes_to_and_fro) {
-  // The few circulating threads begin to sleep when a passive thread takes longer to wake than they spin. One quick
-  // wake-up ends that state. The next wake-up of a passive thread, which comes when the queue is empty, begins it
-  // again.
+  // The few threads that circulate begin to sleep when a passive thread (one that the lock has set aside) takes longer
+  // to wake than they spin. One quick wake-up ends that state. It begins again with the next wake-up of a passive
+  // thread, which comes when the queue is empty.
   const auto at = [](std::uint64_t spin_ns) {
     loop p{"mcscr", 16, 12 * ms};
     p.spin_ns = spin_ns;
@@ -216,8 +216,8 @@ shares of_nodes(const machine& m, const char* lock, unsigned threads, std::uint6
 
 TEST(cohort, whoever_is_released_first_is_there_first) {
   // If a cohort lock releases its local lock first, the next local holder already tries the global lock while the store
-  // that frees it is on its way to the other nodes, and wins. If it releases the global lock first, the nodes race for
-  // it. A global lock with a queue has no race.
+  // that frees the global lock is on its way to the other nodes, and wins. If the cohort lock releases the global lock
+  // first, the nodes race for it. A global lock with a queue has no race.
   const machine m = known_machine("x5-2");
   const shares local = of_nodes(m, "c-bo-mcs-spin", 36), global = of_nodes(m, "c-bo-mcs-global-first-spin", 36),
                queue = of_nodes(m, "c-tkt-mcs-spin", 36);

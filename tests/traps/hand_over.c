@@ -21,8 +21,7 @@ struct relay {
 };
 
 // The last owner unmaps the page as soon as it has released the mutex, and the previous owner may not have returned
-// from its unlock by then. A late access by that unlock crashes, if it is late enough; a stress test cannot guarantee
-// this.
+// from its unlock by then. A late access by that unlock crashes; a stress test cannot guarantee that it is late enough.
 static void* drop_all(void* argument) {
   struct relay* relay = argument;
   for (int i = 0; i < pages; ++i) {

@@ -1,6 +1,6 @@
 // Traps of queue nodes. A thread has a limited number of nodes in reserve, but may hold any number of locks. Other
-// threads may give back nodes that it took. It may end while it holds nodes, a signal handler may lock while it takes
-// one, and a child of a fork does not have the threads that hold nodes.
+// threads may give back nodes that it took. The thread may end while it holds nodes, a signal handler may lock while
+// the thread takes a node, and a child of a fork does not have the threads that hold nodes.
 #include "kinds.h"
 
 #include <sys/ptrace.h>

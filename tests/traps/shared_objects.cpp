@@ -4,7 +4,8 @@
 // unique as gcc does.
 //
 // The objects lie in the folder of the program. Built with PROGRAM_EMBEDS, the program embeds the library, too, and
-// shares its state with the objects. Otherwise it has nothing through which two objects could find each other's state.
+// shares its state with the objects. Otherwise the program has nothing through which two objects could find each
+// other's state.
 #include <dlfcn.h>
 
 #include <cstdint>

@@ -1,8 +1,9 @@
 // LRUCache (Malthusian Locks §6.9): a software cache of limited capacity under one lock. Each thread uses a set of keys
 // repeatedly; a miss replaces the least recently used element, often one of another thread.
 //
-// As in Ceph's SimpleLRU, a search tree finds the element, and a list has the elements in order of use. The tree is not
-// balanced, as a std::map is: its keys are scrambled by a bijection, so that they are inserted in random order.
+// As in Ceph's SimpleLRU, a search tree finds the element, and a list has the elements in order of use. Unlike a
+// std::map, the tree is not balanced: instead its keys are scrambled by a bijection, so that they are inserted in
+// random order.
 #pragma once
 
 #include "bench/programs/keyset.hpp"

@@ -1,6 +1,5 @@
 // The Fairlocks paper's test (§6.1, §6.2): threads on the CPUs of a few nodes, spread evenly, acquire and release one
-// lock, and each counts its operations. The loop can be without other work, which measures lock and unlock alone (§6.1,
-// table 3).
+// lock, and each counts its operations. A loop without other work measures lock and unlock alone (§6.1, table 3).
 #pragma once
 
 #include "bench/programs/program.hpp"

@@ -1,5 +1,5 @@
 // RandArray (Malthusian Locks §6.1): the critical section loads from random places of a shared array, the non-critical
-// section from those of a private array. The arrays compete for the last-level cache.
+// section from random places of a private array. The arrays compete for the last-level cache.
 #pragma once
 
 #include "bench/programs/program.hpp"

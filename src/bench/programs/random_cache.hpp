@@ -1,5 +1,6 @@
 // Random Replacement Cache (TWA, extended, §4.4): a key-value cache of limited capacity under one lock; a miss replaces
-// a random element. As in the paper's model, a hash table has the slot of each key, and slots have keys and values.
+// a random element. As in the paper's model, a hash table maps each key to a slot, and a slot contains a key and its
+// value.
 #pragma once
 
 #include "bench/programs/keyset.hpp"

@@ -1,4 +1,4 @@
-// The scenarios of basic_condition_variable, used like in a program that embeds it. scenarios/queue/tokens.cpp defines
+// The scenarios of basic_condition_variable, used as in a program that embeds it. scenarios/queue/tokens.cpp defines
 // takers, posters and victims.
 //
 // Throws: lock() or unlock() of the mutex occasionally throws during a wait, and the exception leaves the wait.
@@ -9,8 +9,8 @@
 //
 // All scenarios check: a notification selects by the list's order and by priority. notify_one() selects at most one
 // thread, and exactly one if any waits; notify_all() selects each thread that waits at that time. The threads of a
-// chain wake in its order, and only one of them at a time is awake without the mutex. A wait returns whether it was
-// notified. Waits that began before a fork are not checked.
+// chain (those that one notify_all() has selected) wake in its order, and only one of them at a time is awake without
+// the mutex. A wait returns whether it was notified. Waits that began before a fork are not checked.
 #include "check/checked_condition.hpp"
 #include "check/explore.hpp"
 #include "check/seen_waiters.hpp"

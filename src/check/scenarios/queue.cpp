@@ -3,9 +3,10 @@
 // files of queue/ describe the programs of the threads.
 //
 // All scenarios check: a signal selects by the list's order and by priority; it selects at most one waiter, and exactly
-// one if any waits. A broadcast selects each thread that waits at that time. The threads of a chain return in its
-// order, and only one of them at a time is awake without the mutex. A requeue keeps the order of both chains and loses
-// no waiter. An unlock leaves no waiter asleep beyond the limits of wait_morphing.hpp. The mutex counts its users.
+// one if any waits. A broadcast selects each thread that waits at that time. The threads of a chain (those that one
+// broadcast has selected) return in its order, and only one of them at a time is awake without the mutex. A requeue
+// adds the chain to the waiters that are already requeued, keeps the order of both, and loses no waiter. An unlock
+// leaves no waiter asleep beyond the limits of wait_morphing.hpp. The mutex counts its users.
 #include "check/scenarios/queue/queue_program.hpp"
 
 namespace usher::check {

@@ -1,5 +1,5 @@
-// The scenarios of semaphores. Threads wait by semaphore_core::wait(), as in libusher.so. Instead, *in-turn* and half of
-// the executions of *progress* take the steps of wait() one by one.
+// The scenarios of semaphores. Threads wait by semaphore_core::wait(), as in libusher.so; only *in-turn* and half of
+// the executions of *progress* call the steps of wait() one by one.
 //
 // - Mutex: the semaphore has one credit. Each thread acquires it twice, in any manner, and adds one to a plain counter.
 //   The thread with the last acquisition ends the semaphore's life at once, although others may still be inside

@@ -1,5 +1,5 @@
-// The surface of a chart, for lines, filled outlines and text: SVG, an element for each call. Text is kept as text, so that it can be
-// searched and the file is small. Lengths are pixels, y grows downwards.
+// The surface of a chart, for lines, filled outlines and text. It writes SVG, an element for each call. Text is kept as
+// text, so that it can be searched and the file is small. Lengths are pixels, y grows downwards.
 #pragma once
 
 #include <string>

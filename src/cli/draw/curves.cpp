@@ -213,7 +213,7 @@ void drawing::scales() {
 }
 
 /// The ticks of the horizontal axis, at the points, or at round values if there are many points. Ticks whose labels
-/// would overlap are left out, but not the last and the first.
+/// would overlap are left out, except the first and the last.
 std::vector<double> drawing::x_ticks() const {
   std::set<double> values;
   for (const curve& one : chart_.curves)

@@ -75,8 +75,9 @@ class contest {
   std::optional<std::size_t> leader() const;
   /// The figure to report: the median speed-up of all its rounds; for the chosen one, of the rounds after the choice if they suffice.
   double middle(std::size_t candidate) const;
-  /// The limits of its median speed-up. Each is wrong with a chance of at most `error`; the lower ones, of all candidates together.
-  /// Those of the chosen one include the reported figure.
+  /// The limits of the candidate's median speed-up. The chance that a limit is wrong is at most `error`, and so is the
+  /// chance that any of all candidates' lower limits is wrong. The limits of the chosen candidate include the reported
+  /// figure.
   interval between(std::size_t candidate) const;
   /// The candidate's speed-ups, in the order of the rounds that it ran.
   const std::vector<double>& speed_ups(std::size_t candidate) const { return entries_[candidate].values; }
@@ -86,8 +87,8 @@ class contest {
   /// The number of candidates that take part.
   std::size_t candidates() const { return candidates_; }
   std::size_t rounds_after_choice() const;
-  /// The number of further rounds that would show that it is better if it goes on to win at the same rate; nullopt if it wins at most
-  /// half of its rounds, or if more than a thousand would be needed.
+  /// The number of further rounds that would show that the candidate is better if it goes on to win at the same rate;
+  /// nullopt if it wins at most half of its rounds, or if more than a thousand would be needed.
   std::optional<std::size_t> rounds_to_decide(std::size_t candidate) const;
 
  private:

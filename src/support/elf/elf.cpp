@@ -80,8 +80,8 @@ void read_dynamic(const file& f, const ElfW(Phdr) & dynamic, const std::vector<E
   for (const std::uint64_t name : needed) into.needed.push_back(f.text(strings + name));
 }
 
-/// Searches a segment for the notes of Usher's headers, of any release. A file may claim any sizes, so the search ends
-/// at a limit, and each step is at least as long as the header of a note.
+/// Searches a segment for the ELF notes that Usher's headers, of any release, put into a program. A file may claim any
+/// sizes, so the search ends at a limit, and each step is at least as long as the header of a note.
 void find_our_notes(const file& f, const ElfW(Phdr) & notes, elf_file& into) {
   constexpr std::string_view embeds = "usher_process_state_v", records = "usher_record_v";
   const std::uint64_t align = notes.p_align == 8 ? 8 : 4;

@@ -30,12 +30,12 @@ struct ended {
   int why_survived = 0;  ///< errno of kill(); 0: it was killed and did not end
 };
 
-/// A started program. Its standard input is that of this process, from the beginning, if that is a file, else empty.
-/// Its output goes to files, so that no full pipe stops it and no terminal slows it down.
-/// Between this process and the program is its keeper, a process that only waits. As a subreaper
-/// (PR_SET_CHILD_SUBREAPER) it becomes the parent of all processes that the program leaves behind. So exactly the
-/// program's descendants are killed at the end, neither other children of this process nor descendants of another
-/// program that runs at the same time. If this process dies, even by SIGKILL, the keeper kills them, too.
+/// A started program. Its standard input is that of this process, read from the beginning, if that is a file; otherwise
+/// it is empty. Its output goes to files, so that no full pipe stops it and no terminal slows it down. Between this
+/// process and the program is its keeper, a process that only waits. As a subreaper (PR_SET_CHILD_SUBREAPER) it becomes
+/// the parent of all processes that the program leaves behind. So exactly the program's descendants are killed at the
+/// end, neither other children of this process nor descendants of another program that runs at the same time. If this
+/// process dies, even by SIGKILL, the keeper kills them, too.
 class process {
  public:
   /// `inherited`: a descriptor that the program inherits under the same number; -1: none.

@@ -1,8 +1,8 @@
 // The processes and threads of a record as this process's /proc has them.
 //
-// A record has the ids that its processes see. In another PID namespace these are not this process's, and the program
-// may forge them, so an id is only a hint. A process counts as one of the record's if its id in its own namespace is
-// the requested one and it maps the record's file; only its entry in /proc is read.
+// A record has the ids that its processes see. In another PID namespace they differ from the ids that this process
+// sees, and the program may forge them, so an id is only a hint. A process counts as one of the record's if its id in
+// its own namespace is the requested one and it maps the record's file; only its entry in /proc is read.
 #pragma once
 
 #include <sys/types.h>

@@ -33,9 +33,9 @@ class mapped_memory {
   std::uint64_t size_;
 };
 
-/// A copy of a record that no other process can change. Counts are within the capacities, texts end, and chains have a
-/// limited length; indices are as the program wrote them. A mutex's acquisitions include those that threads counted in
-/// their own slots.
+/// A copy of a record that no other process can change. Counts are within the capacities, texts are terminated, and
+/// call chains have a limited length; indices are as the program wrote them. A mutex's acquisitions include those that
+/// threads counted in their own slots.
 class record_copy {
  public:
   /// Copies the parts of the file that were written, without its holes. The capacities must be possible ones. Throws

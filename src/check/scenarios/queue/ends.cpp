@@ -46,7 +46,7 @@ class woken_ends_program : public queue_program {
 
  private:
   /// A thread that returns from an unlimited wait was woken by the only signal. That signal is complete and no other
-  /// thread uses the queue, so this thread may end its life.
+  /// thread uses the queue, so this thread may end the queue's life.
   void be_woken() {
     lock();
     flag.set(1);

@@ -74,7 +74,7 @@ class tokens_program : public queue_program {
   }
 
   /// Calls close() while a taker certainly waits without a signal: more takers wait than signals are under way. Each
-  /// signal reaches one waiter, also if a cancelled waiter has yet to forward it.
+  /// signal reaches one waiter, even if a cancelled waiter has yet to forward it.
   void close_refused() {
     unsigned wait_on = 0;
     for (const unsigned s : present()) wait_on += records[s].waits_for_ever && !records[s].is_signalled ? 1 : 0;
