@@ -49,7 +49,7 @@ struct mutex_bytes {
            timed_waiter_count<checked>::is_idle(timed.newest() - users_elsewhere * one_user) && owner_tag.newest() == 0;
   }
 
-  // These constants are those of timed_waiters.hpp.
+  // Copies of constants of timed_waiters.hpp.
   static constexpr std::uint32_t one_user = 1u << 14, most_users = 4095, one_in_a_row = 1u << 26, requeued = 1u << 29,
                                  served = 1u << 30, most_timed = 0x1fff;
   std::uint32_t counted_users() const { return timed.newest() / one_user & most_users; }

@@ -68,8 +68,8 @@ struct search {
   // Scenarios of fair schedules write these members.
   bool held = false;       ///< a thread other than `held_back` owns the lock
   unsigned held_back = 0;  ///< the thread that is held back
-  /// The thread is on its way to a doorway from which others can keep it. It is not held back before it has passed that
-  /// doorway.
+  /// The held-back thread is on its way to a doorway that others can keep it from reaching. It is not held back before
+  /// it has passed that doorway.
   bool helped = false;
 
   /// The thread is never held back, and runs whenever it can.

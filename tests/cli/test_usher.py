@@ -1139,7 +1139,7 @@ class RealLibrary(Usher):
         self.assert_status(pid, 1, f"{pid} a\\x1b[1mb\\u009bc: not on")
         done = self.usher("status", str(pid))
         self.assertTrue(done.stdout.rstrip("\n").isprintable(), done)
-        # Error messages do not print escape sequences either.
+        # Error messages print names without escape sequences, too.
         if has_stat:
             self.assert_refused(self.usher("stat", "-p", str(pid)), 1, f"process {pid} (a\\x1b[1mb\\u009bc)")
         self.assert_refused(self.usher("list", "x\033[2J\ny"), 2, "'x\\x1b[2J\\x0ay'")

@@ -169,8 +169,8 @@ static void cancel_blocked(const struct waiting* wait, int type) {
     scene.type = type;
     pthread_t thread = start_thread(wait_with_handlers, &scene);
     await_entered(&scene);
-    // An asynchronous cancellation request is made when the thread is asleep: at other moments the C library guarantees
-    // nothing either.
+    // An asynchronous cancellation request is made only when the thread is asleep, because at other moments the C
+    // library guarantees nothing.
     if (type == PTHREAD_CANCEL_ASYNCHRONOUS) {
       while (!await_asleep(scene.thread_id)) {
       }
@@ -313,7 +313,7 @@ CASE_FOR(no_cancellation_points, struct mutex_kind, kind, main_kinds) {
   CHECK_NUMBER(scene.woken, 1);
 }
 
-// A post or a signal to sleeping threads is no cancellation point either.
+// A post or a signal to sleeping threads is no cancellation point.
 static void* wake_while_cancelled(void* argument) {
   struct scene* scene = argument;
   flag_set(&scene->done, 1);

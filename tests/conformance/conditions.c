@@ -364,7 +364,7 @@ CASE(signal_is_not_for_latecomers) {
     await_flag(&scene.waiting, 1);
     CHECK_OK(pthread_mutex_lock(&scene.mutex));
     CHECK_OK(pthread_cond_signal(&scene.condition));
-    // The mutex has not been free since the signal, so that the other thread is still in its wait.
+    // The mutex has not been free since the signal, so the other thread is still in its wait.
     const struct timespec deadline = later(now(CLOCK_REALTIME), 5000);
     int code = 0;
     while (!scene.out && code == 0) code = pthread_cond_timedwait(&scene.condition, &scene.mutex, &deadline);
@@ -898,7 +898,8 @@ CASE_FOR(timed_out_in_the_middle_of_the_queue, struct wait_call, wait, timed_wai
       threads[i] = start_thread(give_up_or_stay, &numbers[i]);
     }
     await_flag(&line.waiting, 10);
-    // In half of the rounds all timed waiters have given up before the signals; in the others they give up meanwhile.
+    // In half of the rounds all timed waiters have given up before the signals; in the other half they give up while
+    // signals are sent.
     if (round % 2) CHECK(flag_comes(&line.order[0], 5));
     for (int i = 0; i < 5; ++i) {
       CHECK_OK(pthread_mutex_lock(&line.mutex));
@@ -1233,7 +1234,7 @@ static void make_scene(struct cancelled_wait* scene, const struct mutex_kind* ki
   scene->may_enter = 1;
 }
 
-/// Every second waiter is already asleep when it is cancelled.
+/// Cancels waiters, every second of which is already asleep.
 static void cancel_with_each_kind(const struct condition_kind* condition, const struct wait_call* wait) {
   for (int kind = 0; kind < 11; ++kind) {
     note("mutex %s", all_kinds[kind].name);

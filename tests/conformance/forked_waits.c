@@ -38,7 +38,7 @@ static void* go_through(void* argument) {
 
 // Uses the semaphore in this thread first, then with new threads, one post for each of them.
 static void use_semaphore(struct place* place, bool threads) {
-  // The first call is sem_post in every second use, otherwise sem_getvalue: either must notice that it runs in another
+  // In every second use the first call is sem_post, otherwise sem_getvalue. Both must notice that they run in another
   // process.
   static int uses;
   if (uses++ % 2 == 0)

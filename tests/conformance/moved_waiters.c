@@ -15,8 +15,8 @@ static void open_scene(struct scene* s) {
   pthread_cond_init(&s->condition, NULL);
 }
 
-/// Some libraries identify a thread only after it has locked a mutex that records its owner, and only then requeue
-/// waiters to a mutex that the thread holds.
+/// Makes the calling thread known: some libraries identify a thread only after it has locked a mutex that records its
+/// owner, and only then requeue waiters to a mutex that the thread holds.
 static void become_known(void) {
   pthread_mutex_t mutex = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
   CHECK_OK(pthread_mutex_lock(&mutex));

@@ -129,7 +129,7 @@ CASE_FOR(fork_while_held, struct mutex_kind, kind, all_kinds) {
 }
 
 // Another thread holds the mutex at the fork: in the child it stays held, and its data may be in any state. The child
-// can only initialise it again.
+// can only initialise the mutex again.
 CASE_FOR(fork_while_held_by_another, struct mutex_kind, kind, all_kinds) {
   struct arena arena = {.count = 0};
   make_mutex(&arena.mutex, kind);

@@ -435,7 +435,7 @@ void short_lived_semaphores(self& me) {
     sem_t* const sem = c->sem();
     for (int n = 0; n < number; ++n) {
       // No access follows the last post, because the semaphore may be gone. A post by a signal needs a thread that
-      // exists: a single helper cannot end before it.
+      // exists: a single helper thread cannot end before the last post.
       post_somehow(me, sem, number == 1 && me.random.percent(50) ? waiters.thread(0) : pthread_self());
     }
     if (me.random.percent(20)) pause_a_little(me);

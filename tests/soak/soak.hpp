@@ -72,8 +72,8 @@ struct watched {
   std::atomic<long> progress{0};
 };
 
-/// Each thread constructs one of these when it begins. It contains the thread's random numbers and counts, and its
-/// entry in the watchdog's list.
+/// Each thread constructs an object of this class when it begins. It contains the thread's random numbers and counts,
+/// and its entry in the watchdog's list.
 class self {
  public:
   explicit self(std::uint64_t seed);

@@ -75,7 +75,8 @@ std::vector<std::pair<unsigned long, unsigned long>> wiped() {
   return all;
 }
 
-// The kernel wipes whole pages. This program is also built for pages of 64 KiB.
+// The kernel wipes whole pages, so wiped memory must begin and end at a multiple of the largest page size. This program
+// is also built for pages of 64 KiB.
 CASE(wiped_memory_shares_no_page_with_other_memory) {
   native::fork_epoch();
   const auto all = wiped();

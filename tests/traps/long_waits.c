@@ -25,8 +25,8 @@ static long my_switches(void) {
   return r.ru_nvcsw;
 }
 
-/// The thread sleeps while it holds the mutex, so that the others wait at the unlock: the library decides the next
-/// owner, not the timing.
+/// Uses the mutex repeatedly. The thread sleeps while it holds the mutex, so that the other threads are queued at its
+/// unlock: the library decides the next owner, not the timing.
 static void* use_again_and_again(void* argument) {
   struct scene* s = argument;
   for (bool over = false; !over;) {

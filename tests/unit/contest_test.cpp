@@ -295,7 +295,7 @@ TEST(contest, contradictory_rounds_leave_everything_open) {
   EXPECT_TRUE(std::isinf(c.between(0).low));
 }
 
-/// The interval excludes "no difference" exactly if the verdict is better or worse, also with ties.
+/// The interval excludes "no difference" exactly if the verdict is better or worse, even with ties.
 TEST(contest, interval_and_verdict_agree) {
   std::mt19937 bits(1);
   for (int trial = 0; trial < 300; ++trial) {

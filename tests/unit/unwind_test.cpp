@@ -280,7 +280,7 @@ TEST_F(unwind, alternate_signal_stack) {
       return nullptr;
     };
     if (above) {
-      // The thread's stack is below the handler's.
+      // In one block of memory, the thread's stack lies below the handler's.
       std::vector<char> both_stacks(size * 4);
       stack = both_stacks.data() + 3 * size;
       pthread_attr_t a;

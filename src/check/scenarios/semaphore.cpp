@@ -453,7 +453,7 @@ struct program : rl::test_suite<program<Threads>, Threads> {
       return wait_end::woken;
     });
   }
-  /// Like wait(), but by its single steps: the thread learns at once that it has gone back to the list, so more
+  /// Waits by the single steps of wait(): the thread learns at once that it has gone back to the list, so more
   /// schedules show a missing hand-over.
   void wait_in_steps(void* w, append_probability chance) {
     bool done = the_semaphore->enter(semaphore(), w, chance);

@@ -15,7 +15,7 @@ std::string table_text(const results& r, std::size_t width);
 /// Makes the same table row by row while the check runs, since it may take hours.
 class result_table {
  public:
-  /// `planned`: all rows that will be shown; their outcomes do not matter.
+  /// `planned`: all rows that will be shown; their outcomes are ignored.
   result_table(const results& planned, std::size_t width);
   std::string heading() const { return table_.heading(); }
   std::string rows(const results& some) const;

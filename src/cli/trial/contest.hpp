@@ -67,7 +67,7 @@ class contest {
   /// Drops a candidate that failed.
   void give_up(std::size_t candidate);
 
-  /// `better` and `worse` follow from the interval at any time, also if next() was not called since the last round.
+  /// `better` and `worse` follow from the interval at any time, even if next() was not called since the last round.
   standing of(std::size_t candidate) const;
   /// The chosen candidate, if the rounds after the choice do not contradict it.
   std::optional<std::size_t> winner() const;

@@ -19,7 +19,7 @@ constexpr auto relaxed = std::memory_order_relaxed;
 /// reads files of /proc. Chosen, not measured.
 constexpr unsigned most_searches = 1024;
 
-/// Whether the kernel has a process of this id, also where /proc does not show it.
+/// Whether the kernel has a process of this id, even where /proc does not show it.
 bool exists(pid_t pid) {
   const long descriptor = syscall(SYS_pidfd_open, pid, 0);
   if (descriptor < 0) return errno != ESRCH && errno != EINVAL;

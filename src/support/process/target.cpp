@@ -115,8 +115,8 @@ void examine(const std::string& program, const std::string& subject, const elf_t
   }
   if (!elf->is_native) return;
   if (elf->interpreter.empty()) {
-    // The loader, started as a program, has no interpreter either, but it loads preloads. It has a soname, unlike
-    // static programs.
+    // The loader, started as a program, has no interpreter, like a static program, but it loads preloads. Unlike a
+    // static program it has a soname.
     if (elf->soname.empty())
       found.push_back(
           fmt::format("{} is statically linked: Usher's library cannot be loaded into it, {}", subject, keeps));

@@ -48,7 +48,7 @@ void both_have_first(int all) {
 }  // namespace
 
 /// Two threads lock two mutexes in opposite order. Both mutexes have been locked so often that most of their holds are
-/// not recorded in their entries.
+/// not recorded in the mutexes' entries.
 void opposite_order() {
   lock_often(left);
   lock_often(right);

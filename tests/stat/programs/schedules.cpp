@@ -1,4 +1,5 @@
-// Fixed schedules, for which an earlier version recorded other times than the program's own clock.
+// Programs with fixed schedules, for which an earlier version of the recording reported other times than the program's
+// own clock.
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
