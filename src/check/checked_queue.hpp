@@ -112,7 +112,7 @@ struct checked_queue {
   void (*unlock)(mutex_bytes&);
   bool (*has_users)(mutex_bytes&);
 
-  // operations of a thread that waits, in this order
+  // The operations of a thread that waits, in the order of their calls.
   void (*make_waiter)(void*);
   void (*enter)(void* waiter, void* queue, mutex_bytes&, append_probability);
   bool (*await_grant)(void* waiter, manner, unsigned rounds, bool& gave_up);
@@ -121,7 +121,7 @@ struct checked_queue {
   void (*end_waiter)(void*);
   void (*undo_enter)(void* waiter);
 
-  // operations of a thread that signals
+  // The operations of a thread that signals.
   void* (*select_one)(void* queue, bool armed);
   void* (*select_all)(void* queue);
   void (*deliver)(void* chain);

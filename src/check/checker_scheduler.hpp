@@ -72,7 +72,7 @@ struct search {
   /// it has passed that doorway.
   bool helped = false;
 
-  /// The thread is never held back, and runs whenever it can.
+  /// True: the thread is not held back but runs whenever it can.
   bool favoured = false;
   enum class adversary : std::uint8_t { none, beats, late };
   adversary against = adversary::none;

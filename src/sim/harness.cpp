@@ -39,7 +39,7 @@ const simulated_lock& known_lock(const std::string& name) {
 /// Pthreads?", hpc-tutorials.llnl.gov/posix/why_pthreads) and 0.7 to 2 s on other computers of that table. On a virtual
 /// machine of 2026, 72 calls in a row took a median of 19 to 37 µs each.
 constexpr std::uint64_t creation_ns = 18000;
-/// The warm-up's share for each thread: time for two acquisitions of a microsecond each. Chosen, not measured.
+/// The warm-up has at least this time for each thread: two acquisitions of a microsecond each. Chosen, not measured.
 constexpr std::uint64_t turns_ns = 2000;
 constexpr unsigned most_placed = 10000;
 constexpr std::pair<const char*, placement> placements[]{

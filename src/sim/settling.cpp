@@ -34,7 +34,8 @@ bool settling::changes_at(unsigned part, double errors) const {
 bool settling::settled() const {
   if (first_half() + second_half() < std::max<std::uint64_t>(fewest, threads_)) return false;
   if (changes_at(parts / 2, 4)) return false;
-  // The threshold is larger here: at many places, noise exceeds a small threshold more often than at one.
+  // The threshold is larger here, because noise exceeds a small threshold more often if many places are tested than if
+  // one is.
   for (unsigned part = 2; part <= parts - 2; part++)
     if (changes_at(part, 7)) return false;
   return true;

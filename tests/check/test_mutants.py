@@ -187,7 +187,7 @@ def they_parse():
         made = list(to.glob("*.hpp"))
         errors = not_parsed(folder)
         say(done.returncode == 0 and made and not errors, f"all {len(made)} mutants of the tree are C++", "\n      ".join(errors))
-        # Simulates that the header renamed a function that the patch calls.
+        # Calls, in one mutant, a function that does not exist, as if the header had renamed it.
         for header in made:
             if header.name != "twa_staged_as_printed.hpp":
                 header.unlink()

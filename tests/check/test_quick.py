@@ -21,7 +21,7 @@ CHECKER = os.path.join(os.path.dirname(os.path.realpath(USHER)), "usher_check")
 LIMIT = 240
 SKIPPED = 77
 
-# The mutant, its description, and options with which it fails.
+# For each mutant: its description, and options with which it fails.
 MUTANTS = {
     # The project's specification names these mutants.
     "twa-no-second-look": ("TWA without the second look at grant", "--forms spin --threads 2"),

@@ -151,7 +151,7 @@ class Check(Refusals, unittest.TestCase):
         self.assertIn("1 mutant, 1 of them caught", done.stdout)
 
     def test_one_that_is_not_caught(self):
-        # The mistake is in the plain store of the hand-over, which the parking form does not have.
+        # The mistake is in a plain store that hands the lock over. The parking form does not have this store.
         done = self.check("--mutants", MUTANT, "--forms", "park", "--executions", "20", "--threads", "2")
         self.assertEqual(done.returncode, 1, done)
         self.assertIn("NOT CAUGHT", done.stdout)
@@ -241,7 +241,8 @@ class Check(Refusals, unittest.TestCase):
                                timeout=LIMIT).stdout.split()
         site = next(s for s in sites if s.endswith(f"{o['file']}:{o['line']}:{o['column']}:{o['made']}"))
         by = o["by"]
-        # A place without an order makes all orders of that place relaxed. For a single acquire or release the result is the same.
+        # With a place but no order, --weaken-at makes all orders of that place relaxed. For a single acquire or release the result is the
+        # same.
         for at in (site, site.rpartition(":")[0]):
             done = self.check(by["lock"], "--weaken-at", at, "--scenario", by["scenario"], "--threads", str(by["threads"]),
                               "--replay", o["replay"])

@@ -27,7 +27,8 @@ LIBRARY = os.environ["USHER_LIB"]
 CC = os.environ.get("CC") or shutil.which("gcc") or shutil.which("cc")
 LIMIT = 30
 
-# Locks ROUNDS times in each of two threads. Then, with "wait", it prints a line and waits for a signal; with "deadlock", it deadlocks.
+# A program that locks ROUNDS times in each of two threads. Then, with "wait", it prints a line and waits for a signal; with "deadlock", it
+# deadlocks.
 LOCKING = r"""
 #include <pthread.h>
 #include <signal.h>

@@ -325,7 +325,7 @@ class Try(Refusals, unittest.TestCase):
         self.assertIn("Runs failed: 3 of 9 rounds could be compared", self.ended_with(done))
 
     def test_the_same_trial_has_the_same_options(self):
-        # The lock is better in four of five rounds: undecided after eight rounds, decided after some more.
+        # The lock is better in four of five rounds. So the trial is undecided after eight rounds, and decided after some more.
         state = os.path.join(self.folder, "turns")
         with open(state, "w") as file:
             file.write("0\n")
@@ -592,7 +592,8 @@ class Try(Refusals, unittest.TestCase):
         self.assertEqual(done.returncode, 0, done)
         self.assertEqual([[r["metric"] for r in c["runs"]] for c in data["candidates"]], [[10, 10], [20, 20]])
         self.assertFalse(os.path.exists(socket))  # the server was terminated, not killed
-        # The server ends at once, before the load, which lasts 0.3 s. The loads of the tests below last 0.3 s and 1 s for the same reason.
+        # The server must end before the load does, so the load lasts 0.3 s. For the same reason the loads of the tests below last 0.3 s or
+        # 1 s.
         early = self.run_try("--locks", "mcs", "--until", "sleep 0.3", "--", self.script('test "$USHER_LOCK" != mcs && sleep 9'))
         self.assertIn("the server ended early", self.note(early, "mcs"))
         self.assertIn("failed: see below; ", self.row(early, "mcs") + "; ")

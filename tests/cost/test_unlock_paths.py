@@ -14,8 +14,8 @@ import unittest
 OBJECT = ""
 STATE = "usher_process_state_v1"  # contains the waiting arrays; an unlock uses nothing else in it
 
-# The number of locked operations in each lock's spinning unlock, on all paths. The second one of twa_sized is in the code that counts the
-# CPUs, which runs once.
+# The number of locked operations in each lock's spinning unlock, on all paths. The second locked operation of twa_sized is in the code that
+# counts the CPUs, which runs once.
 SPINNING = {
     "ticket": 0, "ticket_xadd": 1, "ticket_backoff": 0, "ticket32": 1,
     "twa": 1, "twa32": 2, "twa_sized": 2, "twa_quantized": 1, "twa_private": 0, "twa_staged": 0, "twa_id": 0,

@@ -202,7 +202,7 @@ TEST_F(twa_hand_over, the_ten_steps) {
       if (t == 1) s.compute(200000 - s.now());
       lock.unlock();
     });
-  // Step 1 of the paper: ticket and grant are 0. Step 2 shows it.
+  // Step 1 of the paper: ticket and grant are 0. The checks of step 2 show that.
   s.run();
   trace_.over();
 

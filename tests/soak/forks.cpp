@@ -38,7 +38,7 @@ bool may_unlock_in_child(const guarded& lock) {
   return lock.which() == kind::normal || lock.which() == kind::adaptive;
 }
 
-/// Several new threads lock it a few times each.
+/// Several new threads lock the mutex a few times each.
 void new_threads_lock(self& me, guarded& lock) {
   team workers(me);
   for (int i = me.random.between(1, 3); i > 0; --i)

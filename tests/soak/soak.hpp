@@ -174,7 +174,7 @@ std::int64_t now(clockid_t clock = CLOCK_MONOTONIC);
 timespec to_timespec(std::int64_t t);
 /// Returns a deadline that is usually near and sometimes past.
 std::int64_t some_deadline(self& me, clockid_t clock);
-/// Unlike sleep, this is no cancellation point.
+/// Spins for this time. Unlike sleep, this is no cancellation point.
 void spin_for(std::int64_t ns);
 /// Sleeps for a short time. This is a cancellation point.
 void nap(std::int64_t ns);

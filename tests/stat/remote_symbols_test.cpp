@@ -297,7 +297,8 @@ std::string head_of(std::uint32_t length, message_kind kind) {
   return {reinterpret_cast<const char*>(&h), sizeof h};
 }
 
-/// Expects that names from such a child are only modules and offsets, given within a short time and with a remark.
+/// Expects that names from a child that was taken over are only modules and offsets, given within a short time and with
+/// a remark.
 void expect_only_offsets(const char* what, const std::function<void(int)>& child) {
   SCOPED_TRACE(what);
   const own_modules r;

@@ -61,7 +61,7 @@ class synthetic {
     return i;
   }
 
-  /// Adds an object without a place. placed() below adds one whose place is a chain.
+  /// Adds an object without a place. placed() below adds an object whose place is a call chain.
   std::uint32_t object(kind what, std::uint64_t address, std::uint32_t flags = record::is_static,
                        std::uint32_t of = 0) {
     const std::uint32_t i = next_object_++;

@@ -187,7 +187,8 @@ TEST(unwind_unmapped, modules_of_the_program_start) {
     EXPECT_TRUE(is_initial(module)) << name;  // glibc's handle is the loader's entry
     dlclose(module);
   }
-  // A module that a constructor loads is not initial, although it was loaded before the list was read.
+  // A module that a constructor loads is not one of the program's initial modules, although it was loaded before the
+  // list of modules was read.
   ASSERT_NE(loaded_early, nullptr);
   EXPECT_FALSE(is_initial(entry_of(dlsym(loaded_early, "through_the_module"))));
   void* const module = dlopen(UNWIND_MODULE_1, RTLD_NOW);

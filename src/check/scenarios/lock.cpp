@@ -47,7 +47,7 @@ struct scenario {
   bool forked = false;
 };
 
-// In `plain` there are no spurious wake-ups: only the lock itself wakes a sleeper.
+// In the scenario `plain` there are no spurious wake-ups: only the lock itself wakes a sleeper.
 constexpr scenario scenarios[] = {
     {.name = "plain", .let = {}},
     {.name = "stray", .let = {.stray_wakes = 2}},

@@ -37,7 +37,7 @@ class in_turn_program : public queue_program {
 
   void step(unsigned t) {
     if (steps != 0) steps--;
-    // The thread returns from a wait, gives up a wait, or only locks.
+    // In its turn, the thread returns from a wait, gives up a wait, or only locks the mutex.
     waiting* mine = nullptr;
     for (auto& p : places) {
       if (p.at == nullptr || p.thread != t) continue;

@@ -139,7 +139,7 @@ class queue_program {
   void see_back(void* w);
   void see_locked();
   void see_requeued(const chain_seen& chain, const chain_seen& then);
-  /// Called by the thread that owns the mutex.
+  /// Called by the thread that owns the mutex, after it has acquired it: checks that the mutex counts its users.
   void see_lock();
   /// Clears the observations of vanished threads. The waiter of the thread that forks is in no queue and in no chain
   /// of the child.
