@@ -14,8 +14,8 @@
 namespace usher::calibrate {
 namespace {
 
-/// The size of the largest array that is read from a cache: its loads take less than the geometric mean of those of the
-/// fastest and the slowest array.
+/// The size of the largest array that is read from a cache: a load from it takes less than the geometric mean of a load
+/// from the fastest and one from the slowest array.
 std::uint64_t found_capacity(const mapped_array& a, std::uint64_t from, std::uint64_t to) {
   std::mt19937 chance(1);
   std::vector<std::pair<std::uint64_t, double>> seen;

@@ -104,8 +104,8 @@ double from_memory(const pointer_chase& c) {
 }  // namespace
 
 core_costs costs_of_core(unsigned cpu) {
-  // Short measurements are spread over half a second. They see more changes of the clock frequency and of the load by
-  // other programs than one long measurement.
+  // Short measurements are spread over half a second, so that they cover more changes of the clock frequency and of the
+  // load by other programs than one long measurement would.
   constexpr unsigned passes = 40, times = 5, apart_us = 8000;
   const pinned here(cpu);
   pointer_chase few(16), more(lines_at_once);

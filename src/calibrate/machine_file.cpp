@@ -83,8 +83,8 @@ void write_topology(machine_text& t, const native_machine& m, const std::string&
                                m.cpus.size() == 1 ? "" : "s", m.hypervisor ? "virtual" : "real"));
   t.number("mhz", static_cast<std::uint64_t>(std::llround(mhz)), mhz_source);
   const char* const sysfs = "the kernel's topology in /sys";
-  // A socket of native_machine is a last-level cache with its CPUs. If a package has several such caches, it is a
-  // complex of the machine file.
+  // A socket of native_machine is a last-level cache with its CPUs. If a package has several such caches, each of them
+  // is a complex of the machine file.
   const bool parts = m.packages < m.sockets && m.sockets % m.packages == 0;
   const unsigned complexes = parts ? m.sockets / m.packages : 1;
   t.number("sockets", m.sockets / complexes, sysfs);

@@ -46,7 +46,7 @@ struct goal {
   std::size_t first_failure = none;  ///< index of a chunk, if the goal is a failure
 };
 
-/// The goals that the options name; they point into `all`. Nullopt after an error message.
+/// Returns the goals that the options name, which point into `all`. Nullopt after an error message.
 std::optional<std::vector<goal>> choose(const options& o, const std::string& checker, const std::vector<target>& all);
 
 /// One goal for each memory order of the chosen targets and for each way to weaken it. Nullopt after an error message.
