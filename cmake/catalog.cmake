@@ -1,10 +1,10 @@
 # Reads src/catalog/catalog.list, and generates one source file for each lock. In Python tools/catalog.py reads the list.
 #
 #   usher_read_catalog(<names> <headers> <types> [<headings>])
-#       sets the variables to the columns of the list: foreach(name header type IN ZIP_LISTS names headers types);
-#       <headings>: for each lock, the heading above it
+#       sets the variables to the columns of the list, one element for each lock; <headings> to the heading above it.
+#       Use: foreach(name header type IN ZIP_LISTS names headers types)
 #   usher_catalog_sources(OUT <variable> LOCK_TEMPLATE <file> HEADER <header> NAMESPACE <ns> TABLE <type> [WITHOUT <type>...])
-#       generates a source file for each lock that is built, and one that lists all of them
+#       generates a source file for each lock that is built, and one that lists these locks; sets <variable> to the paths
 include_guard(GLOBAL)
 set(USHER_CATALOG_LIST ${PROJECT_SOURCE_DIR}/src/catalog/catalog.list CACHE INTERNAL "")
 set(USHER_FAMILIES_TEMPLATE ${PROJECT_SOURCE_DIR}/src/catalog/families.cpp.in CACHE INTERNAL "")

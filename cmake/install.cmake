@@ -18,9 +18,8 @@ if(USHER_BUILD_LIBRARIES)
   install(FILES ${PROJECT_BINARY_DIR}/usher.pc ${PROJECT_BINARY_DIR}/usher-locks.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 endif()
 
-# Installs the pages that cmake/installed_pages.cmake makes; the manual page is installed with the command. examples/ is
-# a project of its own, which finds the installed Usher. LICENSE and examples/ are installed by their real paths,
-# because tools/deb.sh makes a tree of symbolic links.
+# Installs the pages that cmake/installed_pages.cmake makes, LICENSE and examples/. The latter two are installed by their
+# real paths, because in the tree that tools/deb.sh makes they are symbolic links.
 set(pages ${PROJECT_BINARY_DIR}/pages)
 file(GLOB sources CONFIGURE_DEPENDS README.md CHANGELOG.md docs/*.md docs/schema/*)
 add_custom_command(OUTPUT ${pages}.made

@@ -2,7 +2,7 @@
 # packages are reported together, one a line.
 set(usher_missing)
 
-# usher_need(<component> <name> <Debian package> <whether it was found>)
+# usher_need(<component> <name> <Debian package> <found>) adds a package to the missing ones unless <found> is true.
 function(usher_need component what package found)
   if(NOT found)
     list(APPEND usher_missing

@@ -1,7 +1,7 @@
-// A queue of limited length between threads: a mutex and two condition variables.
+// A queue of limited length between threads, made of a mutex and two condition variables.
 //
-// The mutex is a timed_mutex: if a thread is notified while the mutex is held, the unlock wakes it, not the
-// notification. So the thread does not wake up only to wait for the mutex.
+// The mutex is a timed_mutex: a thread that is notified while the mutex is held is woken by the unlock, not by the
+// notification. So it does not wake up only to wait for the mutex.
 #include <usher/condition_variable.hpp>
 #include <usher/mutex.hpp>
 

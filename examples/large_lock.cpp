@@ -1,8 +1,7 @@
-// A large lock: a cohort lock, composed of two locks of Usher's, which has cache lines of its own for each NUMA node.
-// The program uses it directly and, for numerous objects, in its inflatable form of eight bytes.
+// This program uses a large lock: a cohort lock, composed of two of Usher's locks, with cache lines of its own for each
+// NUMA node. It uses the lock directly and, for numerous objects, in its inflatable form of eight bytes.
 //
-// libusher.so uses the inflatable form by itself for each lock that does not fit into the 16 free bytes of a
-// pthread_mutex_t.
+// libusher.so uses the inflatable form for each lock that does not fit into the 16 free bytes of a pthread_mutex_t.
 #include <usher/core/inflatable.hpp>
 #include <usher/locks/cohort.hpp>
 #include <usher/mutex.hpp>
@@ -18,14 +17,14 @@
 template <class P, class W>
 using short_cohort = usher::cohort<P, W, usher::ticket, usher::mcs, 8>;
 
-/// Its inflatable form: a ticket lock of eight bytes as long as at most one thread waits, then the cohort lock, taken
-/// from a pool that all mutexes of the process share.
+/// The inflatable form of the cohort lock: a ticket lock of eight bytes as long as at most one thread waits, then the
+/// cohort lock, taken from a pool that all mutexes of the process share.
 template <class P, class W>
 using inflatable_cohort = usher::inflatable<P, W, short_cohort<P, W>>;
 
-/// The table has one lock, so its size does not matter.
+/// The whole table has one lock, so the size of the lock does not matter.
 usher::mutex<short_cohort> of_the_table;
-/// Each of the numerous rows has a lock in the small form.
+/// Each of the table's many rows has a lock in the inflatable form of eight bytes.
 struct row {
   usher::mutex<inflatable_cohort> mutex;
   long value = 0;

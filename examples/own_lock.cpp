@@ -3,9 +3,9 @@
 //
 // A lock is a template over a platform P, the machine, and a way of waiting W. It uses the machine only through P, so
 // the same code runs on the hardware, in a simulator and under a checker of memory orders. The contract is in
-// usher/core/platform.hpp and usher/core/waiting.hpp; the rules that no compiler can check are in CONTRIBUTING.md,
-// "Rules for a lock". CONTRIBUTING.md, "Add a lock in one header and one line", says how to have this lock in
-// libusher.so, `usher try` and `usher sim`.
+// usher/core/platform.hpp and usher/core/waiting.hpp. CONTRIBUTING.md has the rules that no compiler can check ("Rules
+// for a lock"), and describes how to add the lock to libusher.so, `usher try` and `usher sim` ("Add a lock in one header
+// and one line").
 #include <usher/core/hand_over.hpp>
 #include <usher/core/node.hpp>
 #include <usher/core/waiting.hpp>
@@ -33,7 +33,8 @@ class queue_lock {
   void lock() {
     P::doorway(this);
     const usher::node_handle mine = own_node();
-    // (1) The doorway. Release: the prepared node is seen by the successor. Acquire: pairs with the release of a free lock in unlock().
+    // (1) The doorway, which gives the thread its place. Release: the successor sees the prepared node. Acquire: pairs
+    // with the release in unlock() that frees the lock.
     const usher::node_handle previous = tail_.exchange(mine, std::memory_order_acq_rel);
     if (previous != usher::no_node) {
       P::node(previous).next.store(mine, std::memory_order_release);  // (2) pairs with the load in successor_or_free()
@@ -57,14 +58,13 @@ class queue_lock {
 
   void unlock() {
     const usher::node_handle mine = holder_.get();
-    // Hands the lock to the successor or, without one, sets the tail to free. Another thread may destroy the lock from
-    // then on.
+    // Hands the lock to the successor or, without one, frees the lock. Then another thread may destroy the lock.
     if (const usher::node_handle next = usher::successor_or_free<P, W>(tail_, mine)) usher::grant<P, W>(next);
     P::give_node(mine);
   }
 
  private:
-  /// A node of the calling thread's, ready to be enqueued.
+  /// Returns a node of the calling thread, ready to be enqueued.
   static usher::node_handle own_node() {
     usher::node_handle mine;
     while ((mine = P::take_node()) == usher::no_node) P::backoff(1000000);  // all are in use
@@ -97,8 +97,8 @@ bool counts_right(const char* name, int each) {
 int main() {
   using enum usher::waiting_kind;
   const bool slept = counts_right<spin_then_park>("spin, then park", 2000);
-  // Only 50 critical sections a thread: with fewer CPUs than threads, spinning threads wait for threads that have no
-  // CPU.
+  // Spinning is slow with fewer CPUs than threads, because the next owner may have no CPU. So each thread makes only 50
+  // critical sections.
   const bool spun = counts_right<spin>("spin", 50);
   return slept && spun ? 0 : 1;
 }

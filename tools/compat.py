@@ -102,7 +102,7 @@ def expect(condition, why):
         raise Failed(why)
 
 
-# ---- programs that run to their end ----------------------------------------------------------------------------------
+# ---- programs that end by themselves ----------------------------------------------------------------------------------
 
 def sysbench(s):
     events = s.size(8000, 2000)  # an event takes the lock 10 times
@@ -117,7 +117,7 @@ def sqlite(s):
     said = s.run([s.build.program("sqlite_shared"), "--threads", s.threads, "--operations", s.size(20000, 4000),
                   "--file", file, "--check"])
     expect("checked:" in said, "sqlite_shared did not check")
-    # SQLite in this script, which runs without the library, checks the file once more.
+    # SQLite in this script checks the database file again, without Usher's library.
     with contextlib.closing(sqlite3.connect(file)) as db:
         expect(db.execute("PRAGMA integrity_check").fetchall() == [("ok",)], "integrity_check of the file fails")
         expect(db.execute("SELECT count(*), sum(balance) FROM account").fetchall() == [(1000, 1000000)],
@@ -168,7 +168,7 @@ def java_classes():
 
 
 def java(s):
-    # In full runs java also compiles the source under the lock, which takes longer than all other steps.
+    # Only full runs let java compile the source under the lock, because this takes longer than all other steps.
     classes = java_classes() if s.quick else None
     program = ["-cp", classes, "Contention"] if classes else [SCRIPTS / "Contention.java"]
     expect(s.run(["java", "-Xmx256m"] + program + [s.threads, s.size(20000, 5000)]) == "ok\n", "no final ok")
@@ -311,7 +311,7 @@ def has_library(name):
     return name in listing
 
 
-# name: (the function, executables it needs, our drivers it needs, libraries it needs)
+# For each program: its function, and the executables, drivers of this tree and libraries that it needs.
 PROGRAMS = {
     "sysbench": (sysbench, ["sysbench"], [], []),
     "sqlite": (sqlite, [], ["sqlite_shared"], []),
@@ -328,7 +328,7 @@ PROGRAMS = {
     "jemalloc": (jemalloc, [], ["malloc_check"], ["libjemalloc.so.2"]),
 }
 
-# These programs also run with 48 threads, more than the bits or slots that some locks have for waiters.
+# These programs also run with 48 threads, because some locks have fewer bits or slots for waiters.
 CROWD, CROWDED = 48, ("sysbench", "sqlite", "jemalloc")
 
 

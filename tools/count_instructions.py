@@ -47,7 +47,7 @@ def executions(file):
 
 def profile(command, out, env):
     """Returns (executions of the command, None), or (None, the reason of the failure)."""
-    # Symbols are bound at start: otherwise the first call of each function includes the symbol's look-up.
+    # The dynamic linker binds all symbols at start, because with lazy binding the first call of a function would include the look-up.
     outcome = harness.run(["valgrind", "--tool=callgrind", "-q", f"--callgrind-out-file={out}", "--dump-instr=yes",
                            "--compress-strings=no", "--compress-pos=no", *command], limit=60, env=env | {"LD_BIND_NOW": "1"})
     return (executions(out), None) if outcome.ok else (None, outcome.trouble())
@@ -69,7 +69,7 @@ def locked(owner, addresses):
             match = re.match(r"\s*([0-9a-f]+):\s+(.*)", line)
             if match and int(match.group(1), 16) in addresses:
                 text = match.group(2)
-                # Counts instructions with a lock prefix and xchg with memory, which is locked without one; mfence costs as much.
+                # An xchg with memory is locked without a lock prefix. An mfence counts, too, because it costs as much.
                 if re.match(r"lock\b|mfence", text) or re.match(r"xchg\w*\s.*\(", text):
                     found.add(int(match.group(1), 16))
         start = end + 1
@@ -82,8 +82,8 @@ def per_operation(few, many, operations, program):
     grown = collections.defaultdict(dict)
     for (owner, address), count in many.items():
         times = (count - few.get((owner, address), 0)) / operations
-        # The start and end of threads adds a few executions that differ between runs. So a count near a whole number is rounded to
-        # it; any other fraction is kept.
+        # Starting and ending threads executes some instructions a different number of times in each run. So a quotient near a whole
+        # number is rounded; any other fraction is kept.
         if abs(times - round(times)) < 0.1:
             times = round(times)
         if times and Path(owner).name != program:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 PATCHES = Path("tests/mutants")
 TEMPLATES = {"lock": "lock.cpp.in", "queue": "target.cpp.in", "condition": "target.cpp.in", "semaphore": "target.cpp.in"}
-# The folders whose headers a patch may change, with the beginning of their paths in an #include.
+# A patch may change headers in these folders; the value is the beginning of their paths in an #include.
 ROOTS = {"include/usher/": "usher/", "src/check/": "check/"}
 MADE = "// Made by tools/mutants.py"
 FACTS = ("Kind", "Type", "Expect", "Category", "Quick", "Unseen")
@@ -165,7 +165,7 @@ class Mutant:
                 while i < len(lines) and (lines[i][:1] in ("", " ", "-", "+") and not lines[i].startswith("--- a/")):
                     hunk.lines.append((lines[i][:1] or " ", lines[i][1:]))
                     i += 1
-                # Empty lines behind a hunk may be part of its context or of the text behind it. The counts of the @@ line decide.
+                # The counts of the @@ line show whether empty lines after a hunk belong to its context or to the text that follows.
                 counts = tuple(1 if n is None else int(n) for n in match.groups())
                 while hunk.lines and hunk.lines[-1] == (" ", "") and (len(hunk.old()), len(hunk.new())) != counts:
                     hunk.lines.pop()

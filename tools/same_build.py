@@ -17,8 +17,8 @@ from pathlib import Path
 
 import harness
 
-# Arguments of `usher sim`: every lock on two machines, with few and with many threads. Below it follow locks of each kind, under which
-# every program runs.
+# Arguments of `usher sim`, by which every lock runs on two simulated machines, with few and with many threads. Every benchmark program runs
+# under PROGRAM_LOCKS.
 SIMULATED = [
     ["mutexbench", "--machine", "x5-2", "--locks", "all", "--threads", "1,4,40", "--ms", "0.1", "--seeds", "2"],
     ["mutexbench", "--machine", "t5", "--locks", "all", "--threads", "2,150", "--ms", "0.3", "--seeds", "1"],

@@ -67,7 +67,7 @@ for t in [postman] + team:
 for t in team + [postman]:
     t.join()
 
-# Waits with a time limit end at the limit if there is no item, and return an item if there is one.
+# Waits with a time limit must end at the limit, and not before.
 start = time.monotonic()
 lock.acquire()
 patience = {
@@ -91,7 +91,7 @@ try:
 except threading.BrokenBarrierError:
     patience["barrier"] = True
 
-# An event that all threads wait for, futures that depend on each other, and timers.
+# All threads wait for one event, which a timer sets. Below it, futures depend on each other.
 opened, passed = threading.Event(), threading.Semaphore(0)
 guests = [threading.Thread(target=lambda: (opened.wait(30), passed.release())) for _ in range(threads)]
 for t in guests:
@@ -106,7 +106,7 @@ with concurrent.futures.ThreadPoolExecutor(threads) as pool:
     jobs = min(each, 200)
     squares = sum(f.result(30) for f in concurrent.futures.as_completed([pool.submit(pow, n, 2) for n in range(jobs)]))
     mapped = list(pool.map(lambda n: len(zlib.compress(block)) + n, range(20)))
-    # A waiting job occupies a thread of the pool, so it waits only if another thread runs the awaited job.
+    # A job that waits for another job occupies a thread of the pool, so the pool needs a second thread.
     chained = pool.submit(lambda: pool.submit(lambda: 41).result(30) + 1).result(30) if threads > 1 else 42
 
 checks = {

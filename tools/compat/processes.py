@@ -15,7 +15,7 @@ LIMIT = 60  # seconds, for steps that must take almost no time
 
 
 def work(me, lock, semaphore, counter, inside, crowded, barrier, mail, condition, turn):
-    # The process also has threads of its own, which take the same locks.
+    # The threads of this process take the same locks as other processes.
     def add(count):
         for _ in range(count):
             with lock:
@@ -122,7 +122,7 @@ def main():
         squares = list(pool.map(square, range(50), chunksize=5))
     with context.Pool(processes) as pool:
         pooled = pool.map(square, range(50))
-    # A process that is spawned, not forked, finds the same semaphores by their names.
+    # A spawned process opens the semaphores by their names; a forked one inherits them.
     afresh = multiprocessing.get_context("spawn").Pool(1)
     spawned = afresh.map(square, range(5))
     afresh.close()
