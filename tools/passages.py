@@ -33,11 +33,13 @@ def comments(lines, mark):
 
 
 def paragraphs(text):
+    """Paragraphs and lists of a page; no headings, tables, samples, pictures and marks."""
     fenced, number = False, 1
     for part in re.split(r"\n\s*\n", text):
         odd = part.count("```") % 2 == 1
-        if not fenced and not odd and not part.lstrip().startswith(("|", "#", "```", "    ")):
-            yield number, part.strip(), ""
+        prose = re.sub(r"(?m)^\s*(<!--.*?-->|<a id=.*?</a>|<img.*>)\s*$\n?", "", part)
+        if not fenced and not odd and not prose.startswith("    ") and not prose.lstrip().startswith(("|", "#", "```")):
+            yield number, prose.strip(), ""
         fenced ^= odd
         number += part.count("\n") + 2
 
