@@ -71,14 +71,15 @@ def place_line(arena):
     quotas = sorted({r["quota_by"] for rounds in arena.rounds.values() for round_ in rounds.values() for r in round_.values() if "quota_by" in r})
     commits = ", ".join(dict.fromkeys(s["commit"] for s in sessions))
     packages = ", ".join(sorted({f"{name} {version}" for s in sessions for name, version in s["packages"].items()}))
-    text = (f"{m['cpu']}, {m['cpus']} CPUs, {m['kernel']}, {last['libc']}; {last['compiler']}; commit {commits}; "
-            f"{days[0]}{' to ' + days[-1] if len(days) > 1 else ''}; `{last['command']}`; a step of work {last['step_ns']:.2f} ns")
+    text = (f"Measured on {m['cpu']}, {m['cpus']} CPUs, {m['kernel']}, {last['libc']}; {days[0]}{' to ' + days[-1] if len(days) > 1 else ''}; "
+            f"builds of commit {commits}, by {last['compiler']}; last command `{last['command']}`. A step of the work in a section takes "
+            f"{last['step_ns']:.2f} ns.")
     if others:
-        text += (f"; other programs took {100 * statistics.median(others):.1f} % of the CPU time in the median run; rounds with more than "
-                 f"{100 * arena.most_others:.0f} % do not count")
+        text += (f" Other programs took {100 * statistics.median(others):.1f} % of the CPU time in the median run; rounds with more than "
+                 f"{100 * arena.most_others:.0f} % do not count.")
     if quotas:
-        text += f"; quotas by {', '.join(quotas)}"
-    return text + "." + (f" {packages}." if packages else "")
+        text += f" CPU quotas were set by {', '.join(quotas)}."
+    return text + (f" Versions of the packages: {packages}." if packages else "")
 
 
 def time_ratio(judged, lock, name):
@@ -154,7 +155,7 @@ def undecided_text(judged, lock):
     return text + (f": {', '.join(f'`{c.point}`' for c in open_)}" if 0 < len(open_) <= NAMED else "")
 
 
-def wait_lines(run):
+def wait_rows(run):
     """Returns the longest waits and smallest shares that are much worse or much better than the C library's."""
     far = [c for c in run if c.longest and max(c.longest) >= LONG_WAIT and max(c.longest) >= MUCH_LONGER * min(c.longest)]
     far.sort(key=lambda c: -max(c.longest) / max(min(c.longest), 1e-9))
@@ -167,14 +168,15 @@ def wait_lines(run):
     def shares(some):
         return listed(some, lambda c: short(c.share, "{:.2f}"))
 
-    lines = [("longest waits that are much longer, ms", waits, [c for c in far if c.longest[1] > c.longest[0]]),
-             ("longest waits that are much shorter, ms", waits, [c for c in far if c.longest[1] < c.longest[0]]),
-             ("smallest shares that are much smaller", shares, [c for c in apart if c.share[1] < c.share[0]]),
-             ("smallest shares that are much larger", shares, [c for c in apart if c.share[1] > c.share[0]])]
-    return [f"{what}: {text(some)}" for what, text, some in lines if some]
+    lines = [("longest wait much longer, ms", waits, [c for c in far if c.longest[1] > c.longest[0]]),
+             ("longest wait much shorter, ms", waits, [c for c in far if c.longest[1] < c.longest[0]]),
+             ("smallest share much smaller", shares, [c for c in apart if c.share[1] < c.share[0]]),
+             ("smallest share much larger", shares, [c for c in apart if c.share[1] > c.share[0]])]
+    return [[f"{what}: C library → lock", text(some)] for what, text, some in lines if some]
 
 
-def lock_lines(judged, lock):
+def points_table(judged, lock):
+    """Returns a table of the points by result."""
     run = judged.run(lock)
     won = by_value(judged.with_verdict(lock, "won"), "throughput", largest_first=True)
     lost = by_value(judged.with_verdict(lock, "lost"), "throughput")
@@ -182,22 +184,15 @@ def lock_lines(judged, lock):
     costly = by_value(judged.costly(lock), "cpu", largest_first=True)
     nearly = by_value([c for c in run if c not in costly and c.cpu and c.cpu.value > CPU_LIMIT], "cpu", largest_first=True)
     failed = [c for c in run if c.failures]
-    lines = [f"won: {listed(won, lambda c: f'{c.throughput.value:.2f}')}",
-             f"lost: {listed(lost, lambda c: brief(c.throughput))}",
-             f"throughput estimated below {CAUSE}, not lost: {listed(behind, lambda c: brief(c.throughput))}",
-             f"more CPU time, the whole interval above {CPU_LIMIT:.2f}: {listed(costly, lambda c: brief(c.cpu))}",
-             f"CPU time estimated above {CPU_LIMIT:.2f}, not the whole interval: {listed(nearly, lambda c: brief(c.cpu))}",
-             f"undecided: {undecided_text(judged, lock)}"] + wait_lines(run)
+    rows = [["won: throughput, whole interval above 1", listed(won, lambda c: f"{c.throughput.value:.2f}")],
+            [f"lost: throughput, whole interval below {LOSS}", listed(lost, lambda c: brief(c.throughput))],
+            [f"throughput estimated below {CAUSE}, not lost", listed(behind, lambda c: brief(c.throughput))],
+            [f"CPU time, whole interval above {CPU_LIMIT:.2f}", listed(costly, lambda c: brief(c.cpu))],
+            [f"CPU time estimated above {CPU_LIMIT:.2f}, not the whole interval", listed(nearly, lambda c: brief(c.cpu))],
+            ["undecided", undecided_text(judged, lock)]] + wait_rows(run)
     if failed:
-        lines.append(f"runs that failed: {listed(failed, lambda c: f'{len(c.failures)} ({c.failures[-1]})')}")
-    return "\n".join(wrapped(f"- {line}", "  ") for line in lines)
-
-
-def wrapped(text, indent=""):
-    """Returns the text in lines of at most WIDTH columns; a point stays on the line of its figures."""
-    for end in ("` ", " (", " → "):
-        text = text.replace(end, end.replace(" ", "\u00a0"))
-    return textwrap.fill(text, WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False).replace("\u00a0", " ")
+        rows.append(["failed runs", listed(failed, lambda c: f"{len(c.failures)} ({c.failures[-1]})")])
+    return harness.markdown(rows, ["result against the C library", "points"])
 
 
 def place_name(place):
@@ -247,7 +242,8 @@ def write(results, options):
     blocks = []
     for j in all_judged:
         error = f"{judge.FAMILY_ERROR} / {len(j.points)}"
-        origin = wrapped(f"{place_line(j.arena)} Intervals: signed ranks, error {error} each.")
+        origin = textwrap.fill(f"{place_line(j.arena)} Each interval is by signed ranks, for an error of {error}.", WIDTH,
+                               break_long_words=False, break_on_hyphens=False)
         blocks += [f"## {place_name(j.arena.place)}", origin, bars(j)]
         for lock in j.arena.locks + [CONTROL]:
             blocks += [f"### {'The C library against itself' if lock == CONTROL else f'`{lock}`'}, {place_name(j.arena.place)}"]
@@ -256,7 +252,7 @@ def write(results, options):
                 chart.write_text(heat_map(j, lock))
                 picture_of_programs(j, lock, options.charts, places)
                 blocks += [f"![Throughput and CPU time of {lock} against the C library, by point]({os.path.relpath(chart, page.resolve().parent)})"]
-            blocks += [group_table(j, lock), lock_lines(j, lock)]
+            blocks += [group_table(j, lock), points_table(j, lock)]
     side_by_side = two_libraries(all_judged)
     if side_by_side:
         blocks += ["## Two C libraries", side_by_side]

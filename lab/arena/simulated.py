@@ -363,8 +363,9 @@ def report(verdicts, most):
         if not of:
             continue
         unsettled = sum(not v["settled"] for v in of)
-        parts += [f"### {default}", f"Best / {default}: geometric means, and the worst point. {unsettled} of {len(of)} points had not settled.",
-                  summary(of), "By program, machines that decide:", kinds_of_points(of), "The points where most is lost:",
+        parts += [f"### {default}", f"The figures are the throughput of the best lock over that of `{default}`: geometric means, and the worst point. At {unsettled} of "
+                  f"{len(of)} points a run had [not settled](../../docs/simulation.md), so it was too short for a stable figure.",
+                  summary(of), "By program, machines that decide:", kinds_of_points(of), f"The table has the points at which `{default}` is furthest behind the best lock.",
                   losses(of, most)]
     return "\n\n".join(parts)
 
@@ -378,7 +379,7 @@ def write_doc(verdicts, build, most, selection):
     found = {"date": time.strftime("%Y-%m-%d"), "build": build, "points": verdicts}
     lines = [f'"{d}": [\n' + ",\n".join(json.dumps(v, separators=(",", ":")) for v in of) + "\n]" for d, of in verdicts.items()]
     POINTS.write_text(f'{{"date": "{found["date"]}", "build": "{build}", "points": {{\n' + ",\n".join(lines) + "\n}}\n")
-    DOC.write_text(text[:text.index(begin) + len(begin)] + f"Measured {found['date']}: {selection}.\n\n" + report(verdicts, most) + "\n" +
+    DOC.write_text(text[:text.index(begin) + len(begin)] + f"\nMeasured {found['date']}: {selection}.\n\n" + report(verdicts, most) + "\n" +
                    text[text.index(end):])
 
 

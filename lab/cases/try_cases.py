@@ -251,9 +251,10 @@ def case_table(case, by_threads):
     conclusions = [(threads, d["result"]["conclusion"] or {"text": "–"}) for threads, d in by_threads.items()]
     installed = sorted({f"{package} {version}" for d in documents for package, version in d["packages"].items()})
     return "\n".join([figures_table(rows, [f"`{case.name}`"] + [f"{threads} threads" for threads in by_threads]), "", *notes,
-                      "`usher try` concluded:", "",
-                      *[f"- {threads} threads: " + said["text"].replace("\n", " ") for threads, said in conclusions], "",
-                      f"Others took {others_text(documents)}." + (f" {', '.join(installed)}." if installed else "")])
+                      harness.markdown([[str(threads), said["text"].replace("\n", " ")] for threads, said in conclusions],
+                                       ["threads", "conclusion of `usher try`"]), "",
+                      f"During these trials other programs took {others_text(documents)}." +
+                      (f" Versions of the packages: {', '.join(installed)}." if installed else "")])
 
 
 def wrapped(text, width=100):
@@ -278,15 +279,15 @@ def case_block(case, folder, page, options):
     if not shown:
         here = case.at(CHART_THREADS, options.seconds)
         shown = {"prepare": here.prepare, "command": here.line(*trial(here, options), "--")}
-    block = ["```sh"] + [wrapped(text) for text in shown["prepare"] + [shown["command"]]] + ["```", ""]
+    block = ["", "```sh"] + [wrapped(text) for text in shown["prepare"] + [shown["command"]]] + ["```", ""]
     if not documents:
-        return "\n".join(block + ["Not measured yet."])
+        return "\n".join(block + ["Not measured yet.", ""])
     block.append(case_table(case, documents))
     chart = folder / f"{case.name}-{CHART_THREADS}.svg"
     if chart.is_file():
-        block += ["", f"![{case.title} at {CHART_THREADS} threads: speed-up over the C library's mutex by lock]"
+        block += ["", f"![{case.title} with {CHART_THREADS} threads: the speed-up of each lock over the C library's mutex]"
                       f"({os.path.relpath(chart, page.parent)})"]
-    return "\n".join(block)
+    return "\n".join([*block, ""])
 
 
 def anchor(heading):
@@ -301,7 +302,7 @@ def overview(folder):
     locks = names(d for _, d in results)
     rows = [[f"[{case.title}](#{anchor(case.title)})", *[short_cell(candidate_of(d, name)) for name in locks], waiting(d),
              d["result"]["winner"] or "–"] for case, d in results]
-    return figures_table(rows, [f"{CHART_THREADS} threads", *[f"`{name}`" for name in locks], "waiting", "winner"])
+    return f"\n{figures_table(rows, [f'{CHART_THREADS} threads', *[f'`{name}`' for name in locks], 'waiting', 'winner'])}\n"
 
 
 def elsewhere(folder, other):
@@ -317,7 +318,7 @@ def elsewhere(folder, other):
     rows = [[case.title, d["machine"]["libc"], *[cell(candidate_of(d, name)) for name in locks], d["result"]["winner"] or "–"]
             for case, d in results]
     heading = [f"{CHART_THREADS} threads", "C library", *[f"`{name}`" for name in locks], "winner"]
-    return harness.markdown(rows, heading) + "\n\n" + machine_line(other)
+    return f"\n{harness.markdown(rows, heading)}\n\n{machine_line(other)}"
 
 
 def machine_line(folder):
@@ -327,13 +328,14 @@ def machine_line(folder):
     commits = {}  # {rest of the provenance: commits}
     for d in documents:
         length = f"{d['rounds']} rounds" if d["rounds"] else f"a budget of {d['budget']}"
-        compiler = "" if d["compiler"] == "unknown" else f"{d['compiler']}; "
-        place = f"{rounds.machine_text(d['machine'])}; {compiler}{length} after {d['warmup']} warm-up, runs of {d['seconds']} s"
+        compiler = "" if d["compiler"] == "unknown" else f", compiler {d['compiler']}"
+        place = (f"on {rounds.machine_text(d['machine'])}{compiler}; each trial had {length} and {d['warmup']} warm-up run of each lock, "
+                 f"and a run took about {d['seconds']} s")
         commits.setdefault(place, {})[d["commit"]] = True
-    places = [f"{place}; commit{'s' if len(of) > 1 else ''} {', '.join(of)}" for place, of in commits.items()]
+    places = [f"{place}; Usher's commit{'s' if len(of) > 1 else ''} {', '.join(of)}" for place, of in commits.items()]
     days = sorted({d["date"][:10] for d in documents})
     when = " to ".join(dict.fromkeys([days[0], days[-1]]))
-    return f"{' / '.join(places)}; {when}; other programs took {others_text(documents)}."
+    return f"Measured {' / '.join(places)}; {when}. Other programs took {others_text(documents)}."
 
 
 def write_doc(options):

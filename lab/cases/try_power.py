@@ -113,7 +113,7 @@ def main():
                         ("in step", share_table([r for r in rows if r["what"] == "in step"], ("candidates", "budget"), "period", "false")),
                         ("power", power_table(level)),
                         ("power, others lose", power_table([r for r in losing if r["noise"] in ("3 %", "recorded")]))):
-        text = between_markers(text, name, table)
+        text = between_markers(text, name, f"\n{table}\n")
     PAGE.write_text(text)
 
 

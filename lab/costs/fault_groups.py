@@ -110,7 +110,7 @@ def over_the_limit(points, hold_us):
         value, sign = excess(point)
         if value is not None and value > max(1, hold_us / 1000):
             found.append(f"{code(name)} by {sign}{three_digits(value)} ms")
-    return f"{len(found)} of {len(points)}" + (": " if found else "") + "; ".join(found)
+    return f"{len(found)} of {len(points)} locks" + (": " if found else "") + "; ".join(found)
 
 
 def signalled_tables(group):
@@ -125,14 +125,14 @@ def signalled_tables(group):
             here = with_traffic(points, hold, how, outside)
             columns += [Column(f"{length_of(hold)}: signalled", wait_figure(here, "signalled")),
                         Column("newcomer", wait_figure(here, "newcomer"), brief=True)]
-            over.append(f"- Over the limit at {length_of(hold)}, {over_the_limit(here, hold)}.")
+            over.append(f"- With holds of {length_of(hold)} the signalled thread waits too long under {over_the_limit(here, hold)}.")
         text = (f"Two threads (the users) lock the mutex all the time and hold it for the time of the column, {pause(kinds[0][2])}. "
-                "Signalled: the time from `pthread_cond_signal` to the return of `pthread_cond_wait`. Newcomer: the time of a "
-                "`pthread_mutex_lock` that begins when the signalling thread has given the mutex to a user. Cells: means in ms. The "
-                "limit: a signalled thread waits at most 1 ms or one hold longer than a newcomer. `>`: a lower bound; some "
-                "turns ended only because the users paused after a time limit.")
-        text = "The same measurement with users that sleep while they hold the mutex." if tables else text
-        tables.append((f"Signals, {title}", "\n".join([text, *over]), *summaries.table(names, columns)))
+                "\"Signalled\" is the time from a third thread's `pthread_cond_signal` to the return of `pthread_cond_wait`; \"newcomer\" is "
+                "the time of a `pthread_mutex_lock` that begins after the signalling thread has unlocked and a user has the mutex. A cell has "
+                "the mean in ms. A signalled thread should wait at most 1 ms or one hold longer than a newcomer. The sign `>` marks a lower "
+                "bound: the users paused after a time limit, so that a turn could end.")
+        text = "The users of this measurement sleep while they hold the mutex; otherwise it is that of the section above." if tables else text
+        tables.append((f"Signals, {title}", "\n".join([text + "\n", *over]), *summaries.table(names, columns)))
     return tables
 
 
@@ -197,11 +197,11 @@ def held_tables(group):
                Column(f"{few:,} ended: µs a thread", best(after, of("us_per_thread"))),
                Column("if they unlock", lambda n: figure(after.get(n), of("us_per_thread_that_unlocks")), brief=True),
                Column("ns a pair then", lambda n: figure(after.get(n), of("pair_ns_after")))]
-    text = ("At once: one thread locks so many mutexes and unlocks them in the same order, in reverse order or in random order; the time "
-            "of the slowest order. A step: a thread that holds so many other mutexes goes hand over hand through a ring of 64. Ended: "
-            "threads run one after another on one CPU; each locks a mutex of its own and ends. The next columns have the same with "
-            "threads that unlock before they end, and the cost of an uncontended pair in a new thread after all have ended. Cells: "
-            "minima of the rounds; in the last two columns medians. ")
+    text = ("\"At once\": one thread locks so many mutexes and unlocks them in the same, the reverse or a random order; the cell has the "
+            "slowest order. \"A step\": a thread that holds so many other mutexes locks hand over hand through a ring of 64 mutexes. "
+            "\"Ended\": threads run one after another on one CPU, and each locks its own mutex and ends without an unlock. The column behind "
+            "it has threads that unlock before they end; the last one has the cost of an uncontended pair after all threads have ended. "
+            "Cells are minima of the rounds, in the last two columns medians. ")
     if many > few:
         here = ended[many]
         range_of = summaries.extremes(Column("", best(here, of("us_per_thread"))), list(here), "µs a thread")
@@ -241,20 +241,18 @@ def deadlines_tables(group):
             columns = [column("switches a waiter", here, of("switches_per_waiter")), column("CPU s", here, of("cpu_seconds")),
                        column("late, mean: ms", here, late),
                        column("late, 99 %: ms", here, of("late_us", "p99", scale=1e-3))]
-            text = (f"{waiters} threads wait in `pthread_mutex_timedlock` until their deadline, {deadline:g} s away. Switches: "
-                    "voluntary and involuntary context switches of a waiter in the call. CPU: CPU time of the process. Late: the time from "
-                    "the deadline to the return; all waits begin and end at the same time. Mean lateness: " +
-                    summaries.extremes(columns[2], list(here), "ms") + ".")
+            text = (f"{waiters} threads wait in `pthread_mutex_timedlock` for a mutex that stays held, until their common deadline "
+                    f"{deadline:g} s later. The columns have the voluntary and involuntary context switches of a waiter, the CPU time of the "
+                    "process, and the time from the deadline to the return of the call.")
         else:
             columns = [column("had the mutex", here, of("got"), whole, least=True),
                        column("switches a waiter", here, of("switches_per_waiter")),
                        column("CPU: ms", here, of("cpu_seconds", scale=1e3)),
                        column("longest wait: ms", here, of("waited_us", "max", scale=1e-3))]
             short = [name for name, p in here.items() if not p["rounds"] or any(r["got"] < waiters for r in p["rounds"])]
-            text = (f"{waiters} threads wait with a deadline {deadline:g} s away for a mutex that is held for the first 50 ms; then two "
-                    "other threads use it, for 10 µs each time and with 10 µs between two uses. Columns: the number of waiters that got "
-                    "the mutex before the deadline; context switches of a waiter; CPU time of the process; the longest time from the "
-                    "call until a waiter had the mutex. " +
+            text = (f"{waiters} threads wait with a deadline {deadline:g} s away for a mutex that is held for the first 50 ms. Then two other "
+                    "threads repeatedly hold it for 10 µs, with 10 µs in between. The columns have the number of waiters that had the mutex "
+                    "before the deadline, the context switches of a waiter, the CPU time of the process, and the longest wait. " +
                     (f"Not all waiters had the mutex in time with {listed(short)}." if short else
                      f"All {waiters} waiters had the mutex in time in every run."))
         tables.append((f"Deadlines: {title}", text, *summaries.table(list(here), columns)))
@@ -305,14 +303,15 @@ def broadcast_tables(group):
         here, title = with_traffic(points, hold, how, outside), f"{length_of(hold)} {'asleep' if how == 'sleep' else 'awake'}"
         columns += [Column(f"{title}: ms", until_through(here)), column("switches", here, switches, brief=True)]
         late = [f"{code(name)} ({missing_of(p)} missing)" for name, p in here.items() if missing_of(p)]
-        missing.append(f"- Not all through at {title}, {len(late)} of {len(here)}" + (f": {', '.join(late)}." if late else "."))
+        missing.append(f"- With holds of {title} some waiters had not returned under {len(late)} of {len(here)} locks"
+                       + (f": {', '.join(late)}." if late else "."))
     rounds = [r for p in points for r in p["rounds"]]
     waiters, users = (next((r[name] for r in rounds), 0) for name in ("waiters", "users"))
-    text = (f"{waiters} threads wait for a condition; {users} others use the mutex all the time and hold it for the time of the column, "
-            f"{pause(kinds[0][2])}. Cells: the time from the broadcast until the last waiter is through (has returned and "
-            "unlocked), the median of the broadcasts of a process; and voluntary context switches of a waiter in this time. `>`: a lower bound: not "
-            "all waiters were through after this time, and the other threads paused.")
-    return [("Broadcasts", "\n".join([text, *missing]), *summaries.table(names_in(points), columns))]
+    text = (f"{waiters} threads wait for a condition; {users} others use the mutex all the time and hold it for the time of the column, awake "
+            f"or asleep, {pause(kinds[0][2])}. A cell has the time from the broadcast until the last waiter has returned and unlocked, the "
+            "median of the broadcasts of a process, and the voluntary context switches of a waiter in this time. The sign `>` marks a lower "
+            "bound: some waiters had not returned after this time.")
+    return [("Broadcasts", "\n".join([text + "\n", *missing]), *summaries.table(names_in(points), columns))]
 
 
 MEASURE = {"signalled": signalled, "held": held, "deadlines": deadlines, "broadcast": broadcast}

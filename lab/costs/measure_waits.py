@@ -186,10 +186,8 @@ def costs_tables(group):
     points = group["points"]
     names = summaries.names_in(points)
     columns = [Column(title, ratio_of_minima(at(points, what=what))) for what, title in UNCONTENDED.items()]
-    seen = "; ".join(f"{c.heading}: {summaries.extremes(c, names[1:])}" for c in columns)
-    text = (f"{rounds_in(points)} interleaved rounds of {group['run']}, in a process that has had a second thread. Signal, broadcast: of a "
-            "condition variable without a waiter. Cells: the minimum of the rounds, for the C library in ns, for the others relative to "
-            f"it. Least to largest: {seen}.")
+    text = (f"The calls ran in {rounds_in(points)} interleaved rounds of {group['run']}, in a process that has had a second thread. The "
+            "condition variable has no waiter. A cell has the minimum of the rounds: for the C library in ns, for the others relative to it.")
     return [("Uncontended calls", text, *summaries.table(names, columns))]
 
 
@@ -235,9 +233,8 @@ def instructions_tables(group):
         if len(locked) == 1 and None not in locked:
             by_locked.setdefault(locked.pop(), []).append(title)
     columns = [Column(title, count(what)) for what, title in UNCONTENDED.items()]
-    seen = "; ".join(f"{c.heading}: {summaries.extremes(c, names)}" for c in columns)
-    text = ("The table has exact counts of instructions: the difference between two lengths of run under callgrind, without the "
-            f"loop itself. Least to largest: {seen}. Locked instructions of every candidate: " +
+    text = ("The table has exact counts of instructions, without those of the loop. They are the difference between two runs of different "
+            "length under callgrind. Locked instructions, under every lock: " +
             ", ".join(f"{n} ({'; '.join(calls)})" for n, calls in by_locked.items()) + ".")
     return [("Instructions of the same calls", text, *summaries.table(names, columns))]
 
@@ -280,17 +277,16 @@ def turns_tables(group):
                        ranges(at(points, what=what, place=place), lambda v: v / 1e3, "{:.1f}"), least=True)
                 for place in PLACES for what in whats]
 
-    text = (f"Two threads take turns: thousand turns a second, median (range) of {rounds_in(points)} interleaved rounds of "
-            f"{group['run']}. Outside: the signal comes after the unlock. Most of a turn's time is spent in the kernel. On two CPUs the "
-            "range is more important than the median, since the kernel chooses the threads' CPUs; so both threads also ran on one CPU.")
+    runs = f"A cell has thousand turns a second, the median (range) of {rounds_in(points)} interleaved rounds of {group['run']}."
+    text = (f"Two threads take turns: each wakes the other by a signal and waits. {runs} \"Outside\" means that the signal comes after the "
+            "unlock. Most of a turn's time is spent in the kernel. It depends on the CPUs that the kernel chooses for the threads, so the "
+            "threads also ran on one CPU.")
     tables = []
     for title, explanation, whats in (("Two threads take turns: condition variables", text, (INSIDE, OUTSIDE)),
-                                      ("Two threads take turns: semaphores", "The same with two semaphores.", (SEMAPHORES,))):
+                                      ("Two threads take turns: semaphores", f"Two threads wake each other by two semaphores. {runs}", (SEMAPHORES,))):
         cells = columns(*whats)
         names = summaries.names_in(p for p in points if p["what"] in whats)
-        seen = "; ".join(f"{c.heading}: {summaries.extremes(c, names)}" for c in cells)
-        tables.append((title, f"{explanation} Medians, best to worst: {seen}.",
-                       *summaries.table(names, cells, "semaphore" if whats == (SEMAPHORES,) else "lock")))
+        tables.append((title, explanation, *summaries.table(names, cells, "semaphore" if whats == (SEMAPHORES,) else "lock")))
     return tables
 
 
@@ -319,11 +315,10 @@ def lock_tables(group):
     names, counts = summaries.names_in(points), values_of(points, "threads")
     columns = [Column(f"{n} threads", ranges(at(points, threads=n), lambda r: r["rate"] / 1e3, "{:.0f}"), least=True) for n in counts]
     shares = [Column(f"smallest share, {n}", ranges(at(points, threads=n), of("smallest_share")), least=True) for n in counts[-1:]]
-    text = ("A semaphore with one credit is the lock around one addition: thousand pairs a second, median (range) of "
-            f"{rounds_in(points)} interleaved rounds of {group['run']}. The smallest share is that of the thread with the fewest pairs, "
-            "relative to an equal part. If the rate is high and the share small, one thread takes the semaphore again and again. With "
-            f"{counts[-1]} threads: {summaries.extremes(columns[-1], names, 'thousand pairs a second')}; smallest share "
-            f"{summaries.extremes(shares[0], names)}.")
+    text = ("A semaphore with one credit serves as the lock around one addition. A cell has thousand pairs of wait and post a second, the "
+            f"median (range) of {rounds_in(points)} interleaved rounds of {group['run']}. The smallest share is that of the thread with the "
+            "fewest pairs, relative to an equal share. If the rate is high and the share small, one thread acquires the semaphore many times "
+            "in a row.")
     return [("A semaphore as a lock", text, *summaries.table(names, columns + shares, "semaphore"))]
 
 
@@ -351,13 +346,12 @@ def herd_tables(group):
     returns = max((median(p, of("returns_per_waiter", "median")) or 0 for p in points), default=0)
     involuntary = max((median(p, of("involuntary_per_waiter", "median")) or 0 for p in points), default=0)
     inner = next((r["rounds"] for p in points for r in p["rounds"]), 0)
-    text = (f"A broadcast to {' or '.join(map(str, counts))} waiters under the mutex, which is then held for another 2 ms. Switches: "
-            f"voluntary context switches of a waiter. Medians of {rounds_in(points)} interleaved processes, each of which has the median "
-            f"of {inner} broadcasts. Runnable: threads that were runnable at the same time, sampled from /proc in separate broadcasts: a "
-            "lower bound. The time begins when the broadcaster unlocks and ends when the last waiter is about to unlock. Voluntary "
-            f"switches with {counts[-1]} waiters: {summaries.extremes(columns[-4], names, 'a waiter')}. The largest medians of "
-            f"involuntary switches and of returns from a wait: {involuntary:.2f} and {returns:.2f} a waiter; 1 return means no wake-up "
-            "without cause.")
+    text = (f"A thread broadcasts to {' or '.join(map(str, counts))} waiters with the mutex held, and holds it for another 2 ms. A cell "
+            f"has the median of {rounds_in(points)} interleaved processes, each of which has the median of {inner} broadcasts. \"Switches\" "
+            "are the voluntary context switches of a waiter. \"Runnable\" is the number of threads that were runnable at the same time, "
+            "sampled from /proc in separate broadcasts, so it is a lower bound. The time begins when the broadcaster unlocks and ends when "
+            f"the last waiter is about to unlock. A waiter had at most {involuntary:.2f} involuntary switches and {returns:.2f} returns from "
+            "its wait (largest medians); 1 return means that no wake-up was spurious.")
     return [("A broadcast to many waiters", text, *summaries.table(names, columns))]
 
 
@@ -385,18 +379,16 @@ def queue_tables(group):
     names, counts = summaries.names_in(points), values_of(points, "producers")
     most = at(points, producers=counts[-1])
     acquisitions = [Column(str(n), medians(at(points, producers=n), of("acquisitions_per_message"))) for n in counts]
-    seen = "; ".join(f"{name} {acquisitions[-1].cell([name])}" for name in names)
-    text = ("The paper (§6.7, Fig. 10) has 3 acquisitions a message with a FIFO mutex, since every producer finds the queue full, waits "
-            "on not_full and acquires the mutex again; and 2 with a mutex that restricts concurrency (CR), on which threads "
-            f"wait instead. Its condition variables are FIFO. Measured with {counts[-1]} producers: {seen}. Columns: number of producers. "
-            f"Medians of {rounds_in(points)} interleaved runs of {seconds_in(points)}.")
+    text = ("A message of a bounded queue costs 2 acquisitions of its mutex, and a third if the producer finds the queue full and waits on "
+            "the condition variable. The Malthusian paper (§6.7, Fig. 10) has 3 with a FIFO mutex, and 2 with a mutex that restricts "
+            "concurrency, since producers then wait for the mutex. A column is a number of producers; a cell has the acquisitions a message, "
+            f"the median of {rounds_in(points)} interleaved runs of {seconds_in(points)}.")
     columns = [Column("thousand messages a second", ranges(most, lambda r: r["messages_per_second"] / 1e3, "{:.0f}"), least=True),
                Column("switches a message", ranges(most, of("switches_per_message"), "{:.3f}")),
                Column("waits on not_full a message", ranges(most, a_message("waits_not_full"), "{:.3f}")),
                Column("futile wake-ups a message", ranges(most, a_message("futile_wakeups"), "{:.3f}"))]
-    more = (f"The same runs with {counts[-1]} producers, median (range). Messages a second: "
-            f"{summaries.extremes(columns[0], names, 'thousand')}. Futile wake-ups: returns from a wait that found the queue as it "
-            "was before; each is another acquisition.")
+    more = (f"The table has further figures of these runs with {counts[-1]} producers, median (range). A wake-up is futile if the thread "
+            "finds the queue still full (or empty) and waits again; each costs another acquisition.")
     first = "mutex, condition variables"
     return [("M8: acquisitions a message", text, *summaries.table(names, acquisitions, first)),
             (f"M8: throughput and wake-ups with {counts[-1]} producers", more, *summaries.table(names, columns, first))]
@@ -430,9 +422,10 @@ def pool_tables(group):
     between = tuple(f"P = {p}" for p in APPENDS if p not in (FIFO, MOSTLY_LIFO))
     everything = summaries.names_in(points)
     names = [name for name in everything if not name.endswith(between)]
-    expected = ("In the paper (§6.11, Fig. 14) throughput falls as P grows, P = 1/1000 keeps most of the gain of LIFO, and a semaphore has "
-                "the same effect. With fewer CPUs than buffers a thread finds the pool empty only when the holders of buffers do not run, "
-                "so most iterations wait for nothing, whatever P is. ")
+    expected = ("Threads share a pool of buffers, and a waiter is appended to the pool's list with probability P. In the Malthusian paper "
+                "(§6.11, Fig. 14) throughput falls as P grows, P = 1/1000 keeps most of the gain of LIFO, and a semaphore has the same effect. "
+                "With fewer CPUs than buffers, as here, a thread finds the pool empty only if holders of buffers do not run, so P has little "
+                "effect. ")
     tables = []
     for buffers, title in ((5, "5 buffers"), (1, "1 buffer")):
         most, before = at(points, threads=counts[-1], buffers=buffers), at(points, threads=counts[-2], buffers=buffers)
@@ -447,11 +440,11 @@ def pool_tables(group):
             medians_of = {p["candidate"].removeprefix(kind): median(p, rate) for p in most if p["candidate"].startswith(kind)}
             by_p.append(f"{kind.split()[0][:-1]} with P of {', '.join(medians_of)}: " +
                         ", ".join("–" if v is None else f"{v:.0f}" for v in medians_of.values()))
-        text = (expected if buffers == 5 else "The same with one buffer, so that threads wait for it even on a machine with few CPUs. ")
-        text += (f"Measured with {counts[-1]} threads, iterations a second: {'; '.join(by_p)}. Columns: iterations a second, "
-                 f"median (range) of {rounds_in(points)} interleaved runs of {seconds_in(points)}; with {counts[-1]} threads: distinct "
-                 "threads among 1000 admissions, the smallest share of a thread relative to an equal part, context switches an "
-                 "iteration.")
+        text = (expected if buffers == 5 else "With one buffer threads wait for it even on a machine with few CPUs. ")
+        text += (f"A cell has iterations a second, the median (range) of {rounds_in(points)} interleaved runs of {seconds_in(points)}. The "
+                 f"other columns, with {counts[-1]} threads, have the distinct threads among 1000 admissions, the smallest share of a thread "
+                 f"relative to an equal share, and the context switches an iteration. Iterations a second with {counts[-1]} threads, by P: "
+                 f"{'; '.join(by_p)}.")
         tables.append((f"M12: a pool of {title}", text, *summaries.table(names, columns, "waiting")))
     return tables
 
@@ -487,13 +480,11 @@ def workers_tables(group):
                      Column("µs", medians(here, of("waited_us", "p50"), "{:.0f}")),
                      Column("99 %", medians(here, of("waited_us", "p99"), "{:.0f}"))]
     runs = f"Medians of {rounds_in(points)} interleaved runs of {seconds_in(points)}."
-    seen, switches = ("; ".join(f"{load.heading}: {summaries.extremes(c, names)}" for load, c in zip(circulate, columns))
-                      for columns in (circulate, costs_of[::3]))
-    text = ("In the paper (§6.11 and Fig. 13) a mostly LIFO order wakes only the workers that the load needs, with fewer context "
-            "switches. Here 32 workers wait; a job is 5000 steps of a mt19937. Columns: jobs a second; cells: distinct workers among 100 "
-            f"jobs. {runs} Fewest to most workers, by jobs a second: {seen}.")
-    more = ("The same runs. Each load, in jobs a second, has three columns: context switches a job, and the time in µs from the submission "
-            f"of a job until a worker begins it, the median and the 99th percentile. Fewest to most switches, by load: {switches}.")
+    text = ("In the Malthusian paper (§6.11 and Fig. 13) a mostly LIFO order wakes only the workers that the load needs, with fewer "
+            "context switches. Here 32 workers wait for jobs of 5000 steps of a mt19937. A column is a load in jobs a second; a cell has the "
+            f"number of distinct workers among 100 jobs. {runs}")
+    more = ("The table has further figures of the runs with 32 workers. Each load, in jobs a second, has three columns: the context switches "
+            "a job, and the median and the 99th percentile of the time in µs from the submission of a job until a worker begins it.")
     return [("M26: workers that circulate", text, *summaries.table(names, circulate, "waiting")),
             ("M26: context switches and waits", more, *summaries.table(names, costs_of, "waiting"))]
 
@@ -504,8 +495,8 @@ GROUPS = {"costs": costs, "instructions": instructions, "turns": turns, "lock": 
           "pool": pool, "workers": workers, **fault_groups.MEASURE}
 TABLES = {"costs": costs_tables, "instructions": instructions_tables, "turns": turns_tables, "lock": lock_tables, "herd": herd_tables,
           "queue": queue_tables, "pool": pool_tables, "workers": workers_tables, **fault_groups.TABLES}
-ORDERS = (f"[Claims](claims.md) M8, M12 and M26. A waiter is appended to the list of waiters with a probability P, otherwise it goes "
-          f"to the head. FIFO: P = {FIFO}; mostly LIFO: P = {MOSTLY_LIFO}.")
+ORDERS = ("The page belongs to the [claims](claims.md) M8, M12 and M26. A condition variable or semaphore appends a new waiter at the tail "
+          f"of its list with a probability P, otherwise at the head. FIFO means P = {FIFO}, mostly LIFO P = {MOSTLY_LIFO}.")
 FILES = {"waits": FIRST_FILE, "condition-variables": SECOND_FILE, fault_groups.FILE: fault_groups.GROUPS}
 TITLES = {"waits": "What condition variables and semaphores cost through the preload",
           "condition-variables": "Whom a condition variable or a semaphore wakes",

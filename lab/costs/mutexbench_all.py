@@ -42,22 +42,25 @@ def page(result):
     virtual = ", virtual machine" if m["hypervisor"] else ""
     paragraphs = [
         "# MutexBench, all locks\n",
-        "This page has all locks in their plain forms, measured as in [MutexBench by number of threads](mutexbench.md) with shorter "
-        f"runs. Columns: number of threads; cells: thousand acquisitions a second, median of {result['rounds']} rounds of "
-        f"{result['seconds']:g} s. Smallest share: the acquisitions of the thread with the fewest of {most} threads, relative to an "
-        f"equal part. {summaries.CELLS} {summaries.without_default(names)}",
+        "MutexBench ran with all locks as on the page [MutexBench by number of threads](mutexbench.md), but with shorter runs. A column is "
+        f"a number of threads; a cell has thousand acquisitions a second, the median of {result['rounds']} rounds of "
+        f"{result['seconds']:g} s. The smallest share is the number of acquisitions of the thread with the fewest of {most} threads, relative "
+        f"to an equal share. {summaries.CELLS} {summaries.without_default(names)}",
         harness.markdown(rows, heading),
         "Expectations and results:",
-        (f"- Every run ends, and every lock excludes, also with {most // m['cpus']} threads for each CPU." if not failed else
+        (f"- Every run ends, and every lock excludes other threads, also with {most // m['cpus']} threads for each CPU." if not failed else
          f"- Without an end or without exclusion: {listed(failed)}."),
-        f"- With one thread all locks are similar, since the work outside the lock dominates: {summaries.extremes(rates[0], names)}.",
-        f"- Locks that hand over to one certain thread lose most of their throughput. With {most} threads {len(few)} of {len(names)} locks "
-        f"have less than a twentieth of their throughput with {two} threads; these have at least half of it: {listed(keep)}.",
-        f"- Smallest share below {ALMOST_NOTHING:g} with {most} threads: {listed(starved) or 'none'}.",
+        "- With one thread all locks have similar throughput, since the work outside the lock takes most of the time: "
+        f"{summaries.extremes(rates[0], names, 'thousand acquisitions a second')}.",
+        f"- Locks whose unlock names the next owner lose most of their throughput with more threads than CPUs. With {most} threads {len(few)} "
+        f"of {len(names)} locks have less than a twentieth of their throughput with {two}; these locks have at least half of it: "
+        f"{listed(keep)}.",
+        f"- The smallest share with {most} threads is below {ALMOST_NOTHING:g} under: {listed(starved) or 'none'}.",
         "- Most of these locks were designed for more than two CPUs; `usher sim` shows their effect.",
-        f"Every round: [{NAME}.json](../results/{NAME}.json). {m['cpu']}, {m['cpus']} CPUs{virtual}, {m['kernel']}, {result['compiler']}, "
-        f"commit {result['commit']}; other programs took {100 * result['others_cpu_share']:.1f} % of the CPU time. {result['date'][:10]}. "
-        f"Command: `{summaries.measuring(result['command'])}`. Single points have an error of about a fifth here."]
+        f"The figures of all rounds are in [{NAME}.json](../results/{NAME}.json). Measured on {m['cpu']}, {m['cpus']} CPUs{virtual}, "
+        f"{m['kernel']}, {result['compiler']}, commit {result['commit']}; {result['date'][:10]}; command "
+        f"`{summaries.measuring(result['command'])}`. Other programs took {100 * result['others_cpu_share']:.1f} % of the CPU time. The error "
+        "of a single figure is about a fifth."]
     filled = [text if text.startswith(("|", "#")) else summaries.filled(text, "  " if text.startswith("- ") else "") for text in paragraphs]
     lines = []
     for text, following in zip(filled, filled[1:] + [""]):

@@ -16,8 +16,8 @@ DEFAULT = "steady"
 BY_NAME = 10  # a table of at most so many candidates has a row for each
 WIDTH = 130
 
-CELLS = ("A row with a number in parentheses is a family of locks (a heading of [the catalogue](../../src/catalog/catalog.list)); "
-         "its cells have the median lock (of an even number the lower of the middle two), and the worst lock by name.")
+CELLS = ("A row with a number in parentheses stands for a family of locks, as [the catalogue](../../src/catalog/catalog.list) groups "
+         "them. Its cells have the figure of the median lock, and that of the worst lock with its name.")
 
 
 # ---- cells -----------------------------------------------------------------------------------------------------------
@@ -160,7 +160,7 @@ def filled(text, indent=""):
 
 
 def without_default(names):
-    return "" if DEFAULT in names else f"`{DEFAULT}`, the default lock, is not among the measured locks."
+    return "" if DEFAULT in names else f"`{DEFAULT}`, the default lock, was not measured."
 
 
 def measuring(command):
@@ -173,11 +173,11 @@ def provenance(groups):
     alike = {}
     for name, group in groups.items():
         alike.setdefault(harness.provenance_line({**group, "date": group["date"][:10], "command": measuring(group["command"]),
-                                                  "others_cpu_share": 0}).rsplit("; others", 1)[0], []).append(name)
+                                                  "others_cpu_share": 0}).rsplit(". Other programs", 1)[0], []).append(name)
     for line, names in alike.items():
-        shares = ", ".join(f"{100 * groups[name]['others_cpu_share']:.1f} % ({name})" for name in names)
-        counts = ", ".join(f"{rounds} ({name})" for name in names if (rounds := rounds_of(groups[name])))
-        yield filled(f"{line}. Rounds of a point: {counts}. CPU time of other programs: {shares}.")
+        yield filled(f"{line}.")
+        yield harness.markdown([[name, rounds_of(groups[name]) or "–", f"{100 * groups[name]['others_cpu_share']:.1f} %"] for name in names],
+                               ["group of measurements", "rounds of a point", "CPU time of other programs"])
 
 
 def rounds_of(group):
@@ -195,7 +195,7 @@ def page(title, introduction, groups, tables, raw):
             text.append(f"## {heading}\n\n{lines}\n\n{harness.markdown(rows, head)}\n")
         text += [filled(f"**{remark}**") + "\n" for remark in group.get("remarks", [])]
     text.append("## Raw figures and provenance\n")
-    text.append(filled(f"Every round of every point: [{raw}](../results/{raw}).") + "\n")
+    text.append(filled(f"The figures of all rounds are in [{raw}](../results/{raw}).") + "\n")
     text += [line + "\n" for line in provenance(groups)]
     return "\n".join(text)
 
