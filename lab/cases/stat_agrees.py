@@ -385,9 +385,9 @@ def table(document):
              *[cell(one["tools"][kind.name]) for kind in (Strace, Gdb, Drd)]] for one in document["programs"]]
     heading = ["program", "`usher stat`: hottest mutex", "strace", "gdb", "valgrind (drd)"]
     where = document["machine"]
-    return "\n".join([harness.markdown(rows, heading), "", f"{where['cpu']}, {where['cpus']} CPUs, {where['kernel']}; {document['date']}; "
-                      f"{', '.join(document['versions'].values())}. "
-                      "[Results and commands](../results/stat/agreement.json)."])
+    return "\n".join(["", harness.markdown(rows, heading), "", f"Measured on {where['cpu']}, {where['cpus']} CPUs, {where['kernel']}; "
+                      f"{document['date']}; {', '.join(document['versions'].values())}. A JSON file has the "
+                      "[results and commands](../results/stat/agreement.json)."])
 
 
 def main():

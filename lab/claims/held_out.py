@@ -353,13 +353,16 @@ def curve_factors(curve, measured_curve, lock=None):
 def settling_text(result):
     if not result["unsettled"]:
         return f"All {result['runs']} runs had settled."
-    return (f"Of {result['runs']} runs {sum(result['unsettled'].values())} had not settled (their halves differ, or they have "
-            f"fewer operations than threads): {harness.counted(result['unsettled'])}.")
+    return (f"Of {result['runs']} runs {sum(result['unsettled'].values())} had not settled: {harness.counted(result['unsettled'])}.")
+
+
+def fenced(commands):
+    return ["```sh", *commands, "```"]
 
 
 def page(result, machines):
     judged = judged_numbers(result, machines)
-    lines = [f"Measured {result['date']}, commit {result['commit']}, in {result['seconds']} seconds. {settling_text(result)}", "",
+    lines = ["", f"The simulations ran on {result['date']} at commit {result['commit']}, in {result['seconds']} seconds. {settling_text(result)}", "",
              "| source | numbers | median factor | within 1.25 | 1.5 | 2 |", "|---|---|---|---|---|---|"]
     everything = []
     for source, kept, _ in judged:
@@ -378,16 +381,14 @@ def page(result, machines):
             unit = f" {n.unit}" if n.unit else ""
             lines.append(f"| {n.what} | {text(n.published)}{unit} | {text(seen)}{unit if seen is not None else ''} | {ratio_text(n.published, seen)} |")
         lines.append("")
-        for command in dict.fromkeys(result["commands"][n.run] for n, _, _ in kept):
-            lines.append(f"`{command}`  ")
-        lines.append("")
+        lines += fenced(dict.fromkeys(result["commands"][n.run] for n, _, _ in kept)) + [""]
     for curve in CURVES:
         lines += curve_text(curve, result)
     lines += ["## Sentences", "", "| sentence | seen | wanted | |", "|---|---|---|---|"]
     for s in SENTENCES:
         seen = median(result["sentences"][s.id])
         lines.append(f"| {s.what} | {text(seen)} | {s.wanted} | {'as it says' if s.holds(seen) else '✗'} |")
-    lines += [""] + [f"`{result['commands'][r]}`  " for r in dict.fromkeys(s.run for s in SENTENCES)]
+    lines += [""] + fenced(dict.fromkeys(result["commands"][s.run] for s in SENTENCES))
     lines += ["", "## Not held out", "", "| number | published | simulated | because |", "|---|---|---|---|"]
     for source, _, others in judged:
         lines += [f"| {source.title.split(',')[0]}: {n.what} | {text(n.published)} | {text(seen)} | {why} |" for n, seen, why in others]
@@ -411,7 +412,8 @@ def trial_tables(result):
     of locks."""
     kinds = {"as the files are": result["curves"], **{name: result["trials"][name] for name in TRIALS}}
     head, line = " | ".join(kinds), "---|" * (len(kinds) + 2)
-    lines = ["mctop's curves by lock and by machine, as the files are and in the trials: median factor (% within 1.25, 1.5 and 2).", "",
+    lines = ["The next two tables have the errors of mctop's lock curves, by lock and by machine. A cell has the median factor between "
+             "simulated and published figures, and the percentage of figures within a factor of 1.25, 1.5 and 2.", "",
              f"| lock | numbers | {head} |", f"|{line}"]
     for lock in LIBSLOCK:
         cells = [[f for c in CURVES for f in curve_factors(c, kind[c.id], lock)] for kind in kinds.values()]
@@ -420,16 +422,16 @@ def trial_tables(result):
     for name, curves in [*((c.machine, [c]) for c in CURVES), ("**all**", CURVES)]:
         cells = [[f for c in curves for f in curve_factors(c, kind[c.id])] for kind in kinds.values()]
         lines.append(f"| {name} | {len(cells[0])} | {' | '.join(map(share_texts, cells))} |")
-    lines += ["", "Pairs of locks that differ by at least 10 % with the same number of threads, and how many of them have the "
-                  "measured order in the simulation.", "",
+    lines += ["", "The next table counts pairs of locks whose published figures differ by at least 10 % with the same number of threads: all "
+                  "of them, and those that have the same order in the simulation.", "",
               f"| machine | pairs | {head} |", f"|{line}"]
     for name, curves in [*((c.machine, [c]) for c in CURVES), ("**all**", CURVES)]:
         cells = [[sum(x) for x in zip(*(order_right(c, kind[c.id]) for c in curves))] for kind in kinds.values()]
         lines.append(f"| {name} | {cells[0][1]} | {' | '.join(str(right) for right, _ in cells)} |")
     seen = {name: median(found["values"]) for name, found in result["overtakes"].items()}
     counts = ", ".join(f"{name}: {text(seen[name])}" for name in TRIALS)
-    return lines + ["", f"On the {OVERTAKES.machine}, whose `per_read` was set so that MCS surpasses ticket at 24 threads "
-                    f"(TWA paper), it does so from {text(seen[''])} threads on. In the trials it does from so many threads on: {counts}.", ""]
+    return lines + ["", f"The key `per_read` of the {OVERTAKES.machine} was set so that MCS surpasses the ticket lock at 24 threads, as in the TWA "
+                    f"paper. In the simulation MCS does so from {text(seen[''])} threads on, and under the trials' rules from: {counts}.", ""]
 
 
 def curve_text(curve, result):
@@ -439,10 +441,10 @@ def curve_text(curve, result):
     crossed = crossings(curve, result["curves"][curve.id])
     values = result["curves"][curve.id]["values"]
     lines = [f"## {curve.machine}: locks of mctop's [{curve.file}](https://github.com/LPD-EPFL/mctop/tree/master/results/locks)", "",
-             f"Cells: million acquisitions a second, published → simulated (ratio). The simulation has the published order in {right} of "
-             f"{pairs} pairs of locks that differ by at least 10 % with the same number of threads. The length of the critical section, "
-             f"{result['curves'][curve.id]['cs']} steps, was set so that {anchor_of(curve)[0]} with {anchor_of(curve)[1]} threads is as "
-             "fast as published." + (f" {'. '.join(crossed)}." if crossed else ""), "",
+             f"A cell has million acquisitions a second: published → simulated (ratio). Of {pairs} pairs of locks whose published figures "
+             f"differ by at least 10 % with the same number of threads, {right} have the same order in the simulation. The length of the "
+             f"critical section, {result['curves'][curve.id]['cs']} steps, was set so that {anchor_of(curve)[0]} with {anchor_of(curve)[1]} "
+             "threads is as fast as published." + (f" {'. '.join(crossed)}." if crossed else ""), "",
              "| threads | " + " | ".join(curve.published) + " |", "|---" * (len(curve.published) + 1) + "|"]
     for t in counts:
         cells = []
@@ -454,7 +456,7 @@ def curve_text(curve, result):
             mark = "set" if (name, t) == anchor_of(curve) else ratio_text(row[t], seen)
             cells.append(f"{text(row[t])} → {text(seen)} ({mark})")
         lines.append(f"| {t} | " + " | ".join(cells) + " |")
-    return lines + [""] + [f"`{c}`  " for c in result["curves"][curve.id]["commands"]] + [""]
+    return lines + [""] + fenced(result["curves"][curve.id]["commands"]) + [""]
 
 
 def main():
