@@ -231,7 +231,7 @@ def table_4(form):
 
 
 SOURCES = [
-    Source("Fairlocks, tables 1 to 4, figure 8", "The machine is two quads of a NUMA-Q.", [
+    Source("Fairlocks, tables 1 to 4, figure 8", "The simulated machine is a NUMA-Q of two quads, nodes with four CPUs each.", [
         Number("F1 spinlock", "table 1: spinlock, 4 threads, all together", 0.1634, throughput(SPINLOCK, 4), "quads 4", "M/s"),
         Number("F1 fairlock", "fairlock", 0.1100, throughput("fairlock-spin", 4), "quads 4", "M/s"),
         Number("F1 spinlock skew", "spinlock, quad 0 / quad 1", 29.97, skew(SPINLOCK, 4), "quads 4", fitted=NUMA_Q),
@@ -247,7 +247,7 @@ SOURCES = [
         Number("F4 ratio", "figure 8: fairlock / spinlock, mean of 1 to 8 threads", 0.64,
                lambda p: sum(p("fairlock-spin", t) / p(SPINLOCK, t) for t in range(1, 9)) / 8, "quads all"),
     ] + [number for form in REFLEX.all for number in table_4(form.name)]),
-    Source("MCSg, table 2", "The machine has 16 sockets; 224 threads run.", [
+    Source("MCSg, table 2", "On the simulated machine, which has 16 sockets, 224 threads run the loop of the MCSg paper.", [
         number for name, lock, rate, wait in (("MCS", "mcs-node-spin", 1.77, 126.21), ("MCSg", "mcsg-node-spin", 1.86, 120.34),
                                               ("MCSg++", "mcsg++-node-spin", 1.72, 129.58), ("C-MCSg-MCS", "c-mcsg-mcs-spin", 5.22, 42.79))
         for number in (Number(f"G4 {name}", name, rate, throughput(lock, 224), "mcsg", "M/s"),
@@ -264,7 +264,7 @@ SOURCES = [
         Number("M1 256", "MCS-STP / MCS-S at 256 threads", 120, ratio("mcs", "mcs-spin", 256), "randarray 256"),
         Number("M4 peak", "§6.4: the inflection of stress_latency is at so many threads", 16, peak_at("mcs-spin"), "stress"),
     ]),
-    Source("TWA, text to figures 3 and 4", "The program is MutexBench on an X5-2 and a T7-2.", [
+    Source("TWA, text to figures 3 and 4", "MutexBench ran on the simulated machines X5-2 and T7-2.", [
         Number("T3 ticket", "ticket is the best up to so many threads", 6, best_up_to("ticket-spin", ["twa-spin", "mcs-spin"]), "x5-2"),
         Number("T3 MCS", "MCS surpasses ticket at so many", 24, stays_below_from("ticket-spin", "mcs-spin"), "x5-2", fitted=TURN),
         Number("T4 drop", "T7-2: all locks drop abruptly from so many threads on", 256, drop_from(FEW), "t7-2"),
