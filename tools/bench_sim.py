@@ -142,10 +142,12 @@ def main():
     if options.markdown:
         options.markdown.write_text(
             "# How fast the simulator is\n\n"
-            f"A figure is the CPU time of the fastest of {options.rounds} rounds on one core. `make bench-sim` repeats the measurement and fails if "
+            f"A figure is the CPU time of the fastest of {options.rounds} rounds on one core. `make bench-sim` repeats the measurement and "
+            f"fails if "
             "a figure is above its limit. Other programs, which share the caches, increase the CPU time by up to a quarter.\n\n"
             f"{harness.markdown(rows, heading)}\n\n"
-            "The next table has the instructions that the simulator needs for a simulated event, counted by callgrind: the additional instructions "
+            "The next table has the instructions that the simulator needs for a simulated event, counted by callgrind: the additional "
+            "instructions "
             f"of a longer run, divided by its additional events. A test keeps them within {BAND:.0%} of "
             "[stored values](../../tests/cost/simulator.json).\n\n"
             f"{harness.markdown(counted_rows, ['point', 'instructions an event'])}\n\n"

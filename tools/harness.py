@@ -272,7 +272,8 @@ def provenance(build, others):
 def provenance_line(p):
     m = p["machine"]
     return (f"Measured on {m['cpu']}, {m['cpus']} CPUs, {m['kernel']}, {m['libc']}; the build is of commit {p['commit']}, by "
-            f"{p['compiler']}; {p['date']}; command `{p['command']}`. Other programs took {100 * p['others_cpu_share']:.1f} % of the CPU time.")
+            f"{p['compiler']}; {p['date']}; command `{p['command']}`. Other programs took {100 * p['others_cpu_share']:.1f} % of the CPU "
+            f"time.")
 
 
 # ---- tables and pages ------------------------------------------------------------------------------------------------

@@ -71,7 +71,8 @@ def place_line(arena):
     quotas = sorted({r["quota_by"] for rounds in arena.rounds.values() for round_ in rounds.values() for r in round_.values() if "quota_by" in r})
     commits = ", ".join(dict.fromkeys(s["commit"] for s in sessions))
     packages = ", ".join(sorted({f"{name} {version}" for s in sessions for name, version in s["packages"].items()}))
-    text = (f"Measured on {m['cpu']}, {m['cpus']} CPUs, {m['kernel']}, {last['libc']}; {days[0]}{' to ' + days[-1] if len(days) > 1 else ''}; "
+    text = (f"Measured on {m['cpu']}, {m['cpus']} CPUs, {m['kernel']}, {last['libc']}; "
+            f"{days[0]}{' to ' + days[-1] if len(days) > 1 else ''}; "
             f"builds of commit {commits}, by {last['compiler']}; last command `{last['command']}`. A step of the work in a section takes "
             f"{last['step_ns']:.2f} ns.")
     if others:

@@ -363,9 +363,11 @@ def report(verdicts, most):
         if not of:
             continue
         unsettled = sum(not v["settled"] for v in of)
-        parts += [f"### {default}", f"The figures are the throughput of the best lock over that of `{default}`: geometric means, and the worst point. At {unsettled} of "
+        parts += [f"### {default}", f"The figures are the throughput of the best lock over that of `{default}`: geometric means, and the "
+                                    f"worst point. At {unsettled} of "
                   f"{len(of)} points a run had [not settled](../../docs/simulation.md), so it was too short for a stable figure.",
-                  summary(of), "By program, machines that decide:", kinds_of_points(of), f"The table has the points at which `{default}` is furthest behind the best lock.",
+                  summary(of), "By program, machines that decide:", kinds_of_points(of), f"The table has the points at which `{default}` "
+                                                                                         f"is furthest behind the best lock.",
                   losses(of, most)]
     return "\n\n".join(parts)
 

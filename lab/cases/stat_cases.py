@@ -211,17 +211,21 @@ def tables(cost, pairs):
     if cost:
         rows = cost["cases"]
         text += ["## Programs", "",
-                 "The table has the throughput with the library relative to that without it: the ratio of the medians of interleaved rounds, "
+                 "The table has the throughput with the library relative to that without it: the ratio of the medians of interleaved "
+                 "rounds, "
                  "in brackets the range of the middle 80 % of the rounds. \"Not recorded\" is `usher run --lock pthread`, \"recorded\" is "
-                 "`usher stat -o /dev/null`; both use the C library's mutex. The column \"by CPU time\" has the ratio of the work done in a "
+                 "`usher stat -o /dev/null`; both use the C library's mutex. The column \"by CPU time\" has the ratio of the work done in "
+                 "a "
                  "second of CPU time, on which other programs have less influence; it is not known for servers.",
                  "", harness.markdown(cost_rows(rows), COST_HEADING), "", "These commands ran alone, after `usher run --lock pthread "
                  "--`, and after `usher stat -o /dev/null --` (`python3 -m lab.cases.stat_cases --cost`):", "", "```sh",
                  *[wrapped(row["command"]) for row in rows], "```", "", f"Measured on {place_lines(rows)}.", ""]
     if pairs:
         text += ["## An uncontended lock and unlock", "",
-                 f"`pair_cost` measured the time of a lock and unlock without contention, in {len(pairs['results'][0]['rounds_ns'])} interleaved "
-                 "rounds of 20 × 100000 pairs, in a process that has had a second thread.", "", harness.markdown(pair_rows(pairs), PAIR_HEADING), "",
+                 f"`pair_cost` measured the time of a lock and unlock without contention, in {len(pairs['results'][0]['rounds_ns'])} "
+                 f"interleaved "
+                 "rounds of 20 × 100000 pairs, in a process that has had a second "
+                 "thread.", "", harness.markdown(pair_rows(pairs), PAIR_HEADING), "",
                  harness.provenance_line(pairs), ""]
     return "\n".join(text).strip()
 

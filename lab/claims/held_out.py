@@ -362,7 +362,8 @@ def fenced(commands):
 
 def page(result, machines):
     judged = judged_numbers(result, machines)
-    lines = ["", f"The simulations ran on {result['date']} at commit {result['commit']}, in {result['seconds']} seconds. {settling_text(result)}", "",
+    lines = ["", f"The simulations ran on {result['date']} at commit {result['commit']}, in {result['seconds']} seconds. "
+                 f"{settling_text(result)}", "",
              "| source | numbers | median factor | within 1.25 | 1.5 | 2 |", "|---|---|---|---|---|---|"]
     everything = []
     for source, kept, _ in judged:
@@ -422,7 +423,8 @@ def trial_tables(result):
     for name, curves in [*((c.machine, [c]) for c in CURVES), ("**all**", CURVES)]:
         cells = [[f for c in curves for f in curve_factors(c, kind[c.id])] for kind in kinds.values()]
         lines.append(f"| {name} | {len(cells[0])} | {' | '.join(map(share_texts, cells))} |")
-    lines += ["", "The next table counts pairs of locks whose published figures differ by at least 10 % with the same number of threads: all "
+    lines += ["", "The next table counts pairs of locks whose published figures differ by at least 10 % with the same number of threads: "
+                  "all "
                   "of them, and those that have the same order in the simulation.", "",
               f"| machine | pairs | {head} |", f"|{line}"]
     for name, curves in [*((c.machine, [c]) for c in CURVES), ("**all**", CURVES)]:
@@ -430,8 +432,10 @@ def trial_tables(result):
         lines.append(f"| {name} | {cells[0][1]} | {' | '.join(str(right) for right, _ in cells)} |")
     seen = {name: median(found["values"]) for name, found in result["overtakes"].items()}
     counts = ", ".join(f"{name}: {text(seen[name])}" for name in TRIALS)
-    return lines + ["", f"The key `per_read` of the {OVERTAKES.machine} was set so that MCS surpasses the ticket lock at 24 threads, as in the TWA "
-                    f"paper. In the simulation MCS does so from {text(seen[''])} threads on, and under the trials' rules from: {counts}.", ""]
+    return lines + ["", f"The key `per_read` of the {OVERTAKES.machine} was set so that MCS surpasses the ticket lock at 24 threads, as in "
+                        f"the TWA "
+                    f"paper. In the simulation MCS does so from {text(seen[''])} threads on, and under the trials' rules from: "
+                    f"{counts}.", ""]
 
 
 def curve_text(curve, result):
@@ -443,7 +447,8 @@ def curve_text(curve, result):
     lines = [f"## {curve.machine}: locks of mctop's [{curve.file}](https://github.com/LPD-EPFL/mctop/tree/master/results/locks)", "",
              f"A cell has million acquisitions a second: published → simulated (ratio). Of {pairs} pairs of locks whose published figures "
              f"differ by at least 10 % with the same number of threads, {right} have the same order in the simulation. The length of the "
-             f"critical section, {result['curves'][curve.id]['cs']} steps, was set so that {anchor_of(curve)[0]} with {anchor_of(curve)[1]} "
+             f"critical section, {result['curves'][curve.id]['cs']} steps, was set so that {anchor_of(curve)[0]} with "
+             f"{anchor_of(curve)[1]} "
              "threads is as fast as published." + (f" {'. '.join(crossed)}." if crossed else ""), "",
              "| threads | " + " | ".join(curve.published) + " |", "|---" * (len(curve.published) + 1) + "|"]
     for t in counts:

@@ -225,15 +225,16 @@ ROWS = [
                at_most(1.02)),
         Figure("M/s alone", lambda p: p("null", 1)),
         Figure("M/s with 71 readers", lambda p: p("null", 72)),
-    ], fitted="`per_sharer`, `per_read`: they set the slope of the rise, not its existence",
-        why="At half of the jitter the largest rise is above its bound."),
+    ], fitted="`per_sharer`, `per_read`: they set the slope, not the existence of the effect",
+        why="At half of the machine's jitter the largest rise with more readers is above its bound."),
     Row("T2", "Locks that share one array",
         [Sweep("interlock", "x5-2", ["twa-spin", "twa-private-spin"], [64], {"locks": n}, seeds=3) for n in POOL], [
         Figure("worst shared / private, pools of 1 to 8192 locks: collisions and near collisions",
                lambda p: min(p("twa-spin", 64, sweep=i) / p("twa-private-spin", 64, sweep=i) for i in range(len(POOL))),
                "> 0.92", above(0.92)),
-    ], unanswerable="whether the pool of private arrays costs the caches what the shared one saves them, because lines that threads share "
-                    "have no capacity here: 8192 arrays of 16 KB are as near as one"),
+    ], unanswerable="whether private arrays need more room in the caches than the shared array. The simulated caches have room for any "
+                    "number of "
+                    "lines that threads share, so 8192 arrays of 16 KB cost as much as one"),
     Row("T3", "MutexBench on the X5-2", [Sweep("mutexbench", "x5-2", FEW + ["ttas-spin", "mcs-node-spin"], X5_2)], [
         Figure("ticket / the better of TWA and MCS, worst of 1–6 threads",
                lambda p: min(p("ticket-spin", t) / max(p("twa-spin", t), p("mcs-spin", t)) for t in [1, 2, 3, 4, 5, 6]),
@@ -249,13 +250,13 @@ ROWS = [
         Figure("TWA / MCS at 72", ratio("twa-spin", "mcs-spin", 72)),
         Figure("TWA / MCS whose callers keep the nodes, at 72", ratio("twa-spin", "mcs-node-spin", 72)),
     ],
-        remark="Ticket and grant lie on one line, as in a pthread_mutex_t, and MCS's tail and its holder's node on one line. Where "
-               "callers keep the nodes MCS is ahead of TWA from 5 threads on.",
-        fitted="`per_sharer` and `per_read`, with a sketch, for the place where ticket falls below MCS, which is therefore not judged",
+        remark="Ticket and grant lie on one cache line, as in a pthread_mutex_t, and so do MCS's tail and its holder's node. If callers "
+               "provide the nodes, MCS is faster than TWA from 5 threads on.",
+        fitted="`per_sharer` and `per_read` were set for the number of threads at which ticket falls below MCS; that figure is not judged",
         forms=OF_X5_2,
-        why="The verdict rests on when a store asks for its line: from 3 threads on TWA is ahead of MCS in order and ahead until a hit, "
-            "as was measured on a Haswell, and behind MCS if a store always asks ahead or the directory is busy. With two threads, which "
-            "run on two sockets, TWA is behind MCS."),
+        why="The verdict depends on when a store requests its line. From 3 threads on TWA is faster than MCS in the forms \"in order\" and "
+            "\"ahead until a hit\", as was measured on a Haswell. It is slower in the forms \"ahead\" and \"busy directory\", and with two "
+            "threads on two sockets."),
     Row("T4", "MutexBench on the T7-2", [Sweep("mutexbench", "t7-2", FEW, [1, 4, 16, 64, 256, 384, 512], ms=20, seeds=2)], [
         Figure("ticket / the better of TWA and MCS at 4",
                lambda p: p("ticket-spin", 4) / max(p("twa-spin", 4), p("mcs-spin", 4)), "best, ≥ 1", at_least(1)),
@@ -265,9 +266,9 @@ ROWS = [
         Figure("at 512 / at 256, the best of the three", lambda p: max(p(l, 512) / p(l, 256) for l in FEW),
                "all drop abruptly, < 0.8", below(0.8)),
     ], forms=STORES,
-        why="Throughput drops at 512 threads, but by less than in the paper. The depth rests on how far hardware threads slow each "
-            "instruction, on a step of 28 cycles, SPARC's, and on the weight of a spinning hardware thread, assumed to be 0.6 of a "
-            "pipeline. That TWA stays behind MCS is not explained."),
+        why="Throughput drops at 512 threads, but by less than in the paper. The size of the drop depends on how far hardware threads slow "
+            "each other, on the 28 cycles of a PRNG step on SPARC, and on the share of a pipeline that a spinning hardware thread takes, "
+            "assumed to be 0.6. It is not explained why TWA stays slower than MCS."),
     Row("T6", "Random replacement cache", [Sweep("random-cache", "x5-2", FEW, [2, 4, 36, 72], ms=60, seeds=2, placement="compact"),
                                            Sweep("random-cache", "x5-2", FEW, [2, 4], ms=60, seeds=2)], [
         Figure("TWA / ticket at 2 and 4 on one socket, the worse", lambda p: min(p("twa-spin", t) / p("ticket-spin", t) for t in [2, 4]),
@@ -278,9 +279,9 @@ ROWS = [
         Figure("TWA / ticket at 2 and 4 spread over both sockets, the worse",
                lambda p: min(p("twa-spin", t, sweep=1) / p("ticket-spin", t, sweep=1) for t in [2, 4])),
     ],
-        remark="The paper has a plot only and is judged by its abstract. It binds no threads; here few threads run on one socket first. "
-               "Spread over both sockets the first figure is below its bound in all forms.", forms=OF_X5_2,
-        why="Only on a busy directory does TWA fall behind MCS."),
+        remark="The paper has a plot only and is judged by its abstract. The paper does not bind threads; here a few threads run on one "
+               "socket. If they are spread over both sockets, the first figure is below its bound in all forms.", forms=OF_X5_2,
+        why="TWA is slower than MCS only in the form \"busy directory\"."),
     Row("T7", "stress_latency on the X5-2", [Sweep("stress-latency", "x5-2", FEW, X5_2)], [
         Figure("TWA / ticket, worst of 1–4", worst_ratio("twa-spin", "ticket-spin", 1, 4), "like ticket, ≥ 0.9", at_least(0.9)),
         Figure("TWA / MCS at 36 and 72, the worse", lambda p: min(p("twa-spin", t) / p("mcs-spin", t) for t in [36, 72]),
@@ -288,7 +289,7 @@ ROWS = [
         Figure("ticket / TWA at 72", ratio("ticket-spin", "twa-spin", 72)),
     ],
         remark="The paper has a plot only and is judged by its abstract.", forms=OF_X5_2,
-        why="The form of stores does not decide TWA / MCS, and no form brings TWA to within 10 % of MCS."),
+        why="In no form does TWA come within 10 % of MCS."),
     Row("T11", "locktorture: TWA and qspinlock", [
         Sweep("mutexbench", "x5-2", ["ticket32-spin", "twa32-spin", "qspinlock-linux-spin", "qspinlock-spin"], [1, 2, 4, 8, 16, 24, 36, 48, 72],
               {"cs": 20, "ncs": n}) for n in (20, 400)], [
@@ -303,17 +304,17 @@ ROWS = [
         Figure("TWA / our qspinlock, worst", twa_of("qspinlock-spin", min)),
         Figure("TWA / our qspinlock, best", twa_of("qspinlock-spin", max)),
     ],
-        remark="A step of the torture generator is taken for one of the PRNG. The kernel's qspinlock (`qspinlock-linux`) exchanges half a "
-               "word and stores bytes; ours, which joins the queue by a loop of compare-and-swap and unlocks by a read-modify-write, is "
-               "slower and not judged.",
-        why="With two threads ticket is far behind the best, and at its worst count TWA is behind the kernel's qspinlock. Neither is "
-            "explained."),
+        remark="A step of locktorture's generator is assumed to take as long as one of the PRNG. The judged qspinlock is the kernel's "
+               "(`qspinlock-linux`), which exchanges half a word and stores bytes. Usher's qspinlock joins the queue by a compare-and-swap "
+               "loop and unlocks by a read-modify-write; it is slower and not judged.",
+        why="With two threads ticket is much slower than the best lock, and at one number of threads TWA is slower than the kernel's "
+            "qspinlock. Neither is explained."),
     Row("T13", "TKT-Dual", [Sweep("mutexbench", "x5-2", ["ticket-spin", "tkt-dual-spin", "twa-spin"], [24, 36, 48, 72])], [
         Figure("TKT-Dual / ticket, worst of 24–72", worst_ratio("tkt-dual-spin", "ticket-spin"), "above, > 1", above(1)),
         Figure("TKT-Dual / TWA, best of 24–72", largest_ratio("tkt-dual-spin", "twa-spin"), "slightly below, 0.9–1", within(0.9, 1)),
         Figure("TKT-Dual / TWA at 72", ratio("tkt-dual-spin", "twa-spin", 72)),
     ],
-        why="TKT-Dual lies between ticket and TWA, but is clearly, not slightly, behind TWA, which is not explained."),
+        why="TKT-Dual is faster than ticket, but slower than TWA by more than in the paper, which is not explained."),
     Row("T14", "TWA-Staged", [Sweep("mutexbench", "x5-2", ["ticket-spin", "twa-spin", "twa-staged-spin"], [1, 4, 16, 36, 72])], [
         Figure("uncontended, staged / ticket", ratio("twa-staged-spin", "ticket-spin", 1), "≥ 0.97", at_least(0.97)),
         Figure("unlock at 72, staged / ticket (mean ns)", ratio("twa-staged-spin", "ticket-spin", 72, "unlock_ns.mean"),
@@ -349,8 +350,8 @@ ROWS = [
         Figure("a thread, T7-2 with 512 threads / with 1", lambda p: p("null", 512, sweep=1) / p("null", 1, sweep=1) / 512,
                "below 1: < 0.95", below(0.95)),
     ],
-        remark="Shared pipelines are an assumption of the machine (`slowed_by_work`, `pipelines`): the figures show only that they are "
-               "there."),
+        remark="Shared pipelines are an assumption of the machine (`slowed_by_work`, `pipelines`), so the figures show only their "
+               "existence."),
     Row("T21", "The long-term threshold", [Sweep("mutexbench", "x5-2", ["twa-spin", "twa-near-2-spin", "twa-near-4-spin", "twa-near-8-spin"],
                       [2, 4, 8, 16, 24, 36, 48, 72])], [
         Figure("threshold 1 / the best of 1, 2, 4, 8, worst count", lambda p: min(
@@ -368,14 +369,14 @@ ROWS = [
         Figure("TWA / ticket, worst of 1–4 spread over both sockets", lambda p: min(
             p("twa-spin", t, sweep=s) / p("ticket-spin", t, sweep=s) for s in (2, 3) for t in p.counts())),
     ],
-        remark="Threads run on one socket first, as in T6. Spread over both sockets TWA has in all forms less than 0.9 of ticket's "
+        remark="Few threads run on one socket. If they are spread over both sockets, TWA has in all forms less than 0.9 of ticket's "
                "throughput.", forms=OF_X5_2),
     Row("T23", "Unlock by atomic addition", [Sweep("mutexbench", "x5-2", ["ticket-spin", "ticket-xadd-spin"], [1, 2, 4, 8, 16, 36, 72])], [
         Figure("xadd / ticket, least", worst_ratio("ticket-xadd-spin", "ticket-spin"), "no appreciable change, ≥ 0.9", at_least(0.9)),
         Figure("xadd / ticket, most", largest_ratio("ticket-xadd-spin", "ticket-spin"), "≤ 1.1", at_most(1.1)),
     ], forms=OF_X5_2,
-        why="That a store after a load needs a transfer of its own is not the reason: with one trip the figure is much the same, since "
-            "refetches of other cores come between the load and the store."),
+        why="The reason is not that a store after a load needs a second transfer of the line: in the form \"one trip\", which has none, "
+            "the figure is nearly the same, since other cores fetch the line between the load and the store."),
     Row("T25", "The hash: neighbours and entrained locks",
         [Sweep("mutexbench", "x5-2", ["twa-spin", "twa-adjacent-spin"], [8, 16, 36, 72])]
         + [Sweep("interlock", "x5-2", ["twa-spin", "twa-unsalted-spin"], [64], {"locks": n, "cs": 4, "ncs": 4, "entrained": 1}) for n in (2, 4)]
@@ -390,9 +391,9 @@ ROWS = [
         Figure("4 entrained locks: the same", looks_ratio("twa-unsalted-spin", "twa-spin", 64, 2), "> 1.1", above(1.1)),
         Figure("4 locks taken at random: throughput", ratio("twa-unsalted-spin", "twa-spin", 64, sweep=3), "no unison, ≥ 0.97", at_least(0.97)),
     ],
-        remark="Entrained: each thread takes the locks in turn, every other thread beginning with another lock, so that their tickets "
-               "move in unison. A collision shows as one poll of grant more, by a thread whose turn is not near.",
-        why="The collisions happen, as the polls show, but they cost less throughput than the bound requires."),
+        remark="Locks are entrained if each thread takes them in turn, every other thread beginning with another lock, so that their "
+               "tickets advance together. A collision costs a distant waiter one additional poll of the grant.",
+        why="The counts of polls show the collisions, but these cost less throughput than the bound requires."),
     Row("T28", "Back-off, partitioned ticket, Anderson, qspinlock", [Sweep("mutexbench", "x5-2", ["ticket-spin", "ticket-backoff-spin", "partitioned-ticket-spin", "anderson-spin",
                                               "qspinlock-linux-spin", "qspinlock-spin", "mcs-spin", "twa-spin"], [1, 4, 16, 36, 72])], [
         Figure("events an admission at 72, back-off / ticket", lambda p: (
@@ -421,11 +422,11 @@ ROWS = [
         Figure("TATAS at 224 / at 14", scaling("ttas-spin", 224, 14), "does not scale, < 0.2", below(0.2)),
         Figure("MCS at 224, M/s", lambda p: p("mcs-node-spin", 224), "1.77", told=True),
     ],
-        remark="Callers keep the nodes of the MCS family, as in the paper. Our two K42s differ only in where nodes come from, which costs "
-               "nothing here.",
+        remark="Callers provide the nodes of the MCS family, as in the paper. Usher's `k42` and `k42-tls` differ only in the origin of "
+               "their nodes, which costs nothing on the simulated machine.",
         fitted="`per_sharer`, `per_read`", forms=OF_E7,
-        why="K42's distance from MCS does not rest on the form of stores. On a busy directory MCS comes near the paper's rate, and CLH "
-            "passes it. The figures of CLH are not explained."),
+        why="The difference between K42 and MCS is nearly the same in all forms of stores. In the form \"busy directory\" MCS comes "
+            "near the paper's rate, and CLH is faster than MCS. The figures of CLH are not explained."),
     Row("G2", "One guest among 223 regulars", [Sweep("mcsg-loop", "e7-4890", ["mcs-node-spin"], [224], ms=4),
                Sweep("mcsg-loop", "e7-4890", ["mcsg-node-spin", "mcsg++-node-spin"], [224], {"guests": 1}, ms=4),
                Sweep("mcsg-loop", "e7-4890", ["k42-spin", "k42-tls-spin", "clh-node-spin", "clh-tls-spin", "ttas-spin"], [224], ms=4)], [
@@ -440,7 +441,7 @@ ROWS = [
         Figure("TATAS / MCS", lambda p: p("ttas-spin", 224, sweep=2) / p("mcs-node-spin", 224), "does not scale at all, < 0.2", below(0.2)),
     ],
         remark="K42 and CLH-TLS need no node from their callers: all of their threads are guests in the paper's sense.", forms=OF_E7,
-        why="Only on a busy directory is MCSg++ slowed by more than a little."),
+        why="A guest slows MCSg++ by more than the paper's slight amount only in the form \"busy directory\"."),
     Row("G4", "A cohort of MCSg and MCS", [Sweep("mcsg-loop", "e7-4890", ["mcs-node-spin", "mcsg-node-spin", "mcsg++-node-spin", "c-mcsg-mcs-spin"], [224, 240],
                      ms=4)], [
         Figure("C-MCSg-MCS / MCS at 224", ratio("c-mcsg-mcs-spin", "mcs-node-spin", 224), "2.8–3, within 2.5–3.3", within(2.5, 3.3)),
@@ -449,7 +450,7 @@ ROWS = [
         Figure("mean wait at 224, µs: MCS", lambda p: p("mcs-node-spin", 224, "wait_ns.mean") / 1000, "120–130", told=True),
         Figure("MCSg++ / MCS at 224", ratio("mcsg++-node-spin", "mcs-node-spin", 224), "≈, ≥ 0.9", at_least(0.9)),
     ], forms=OF_E7,
-        why="With a busy directory Table 2 is reproduced, including the waits, to which nothing was fitted. In the "
+        why="In the form \"busy directory\" Table 2 of the paper is reproduced, including the waits, to which nothing was fitted. In the "
             "other forms MCS is too fast."),
     Row("G5", "What one guest waits", [Sweep("mcsg-loop", "e7-4890", ["mcsg-node-spin", "mcsg+-node-spin", "mcsg++-node-spin"], [224], {"guests": 1}, ms=20),
                Sweep("mcsg-loop", "e7-4890", ["k42-spin"], [224], ms=20)], [
@@ -484,8 +485,8 @@ ROWS = [
                lambda p: p("mcsg++-node-spin", 224, "groups.regulars.throughput", 3)
                / p("mcsg+-node-spin", 224, "groups.regulars.throughput", 3), "falls faster, < 1", below(1)),
     ],
-        remark="K42 and CLH-TLS treat all threads alike, so they are steady here by construction.",
-        why="At some number of guests MCSg++'s guests have less throughput than MCSg+'s, which is not explained."),
+        remark="K42 and CLH-TLS have no regulars, so the number of guests has no effect on them.",
+        why="With some number of guests those of MCSg++ have less throughput than those of MCSg+, which is not explained."),
     Row("G7", "Leaders of groups that come too late",
         [Sweep("mcsg-loop", "e7-4890", ["mcsg+-node-spin", "mcsg++-node-spin"], [224], {"guests": g}, ms=20, seeds=3) for g in LEADERS], [
         Figure(f"leaders who queue behind another regular, {g} guest{'s' * (g != 1)}: MCSg++ / MCSg+",
@@ -499,9 +500,9 @@ ROWS = [
                told=g in (1, 8, 32))
         for i, g in enumerate(LEADERS)
     ],
-        remark="Such leaders are counted in the lock, as in the paper.",
-        why="With few guests MCSg++ saves too few such leaders, with four as many as in the paper. From 8 guests on its regulars get the "
-            "lock ever more seldom, and a leader that does not get it queues behind no other regular, so that the ratio is too low."),
+        remark="A leader is too late if it queues behind another regular; the lock counts these, as in the paper.",
+        why="MCSg++ avoids as many late leaders as in the paper with four guests, and too few with fewer guests. From 8 guests on its "
+            "regulars seldom get the lock, and a leader that does not get it is not counted, so the ratio is too low."),
     Row("G9", "No guests, no cost", [Sweep("mcsg-loop", "e7-4890", ["mcsg-node-spin", "mcs-node-spin"], [1, 28, 224], ms=4)], [
         Figure("MCSg / MCS without guests at 1", ratio("mcsg-node-spin", "mcs-node-spin", 1), "the common case as fast, ≥ 0.98",
                at_least(0.98)),
@@ -515,7 +516,7 @@ ROWS = [
         Figure("all users as guests, C-MCSg-MCS, M/s", lambda p: p("c-mcsg-mcs-spin", 224, sweep=1), "works, ≥ 0.001", at_least(0.001)),
         Figure("all users as guests, C-BO-MCSg++, M/s", lambda p: p("c-bo-mcsg++-spin", 224, sweep=1), "works, ≥ 0.001", at_least(0.001)),
     ],
-        why="The one guest of either cohort does not get the lock in 4 ms beside 223 regulars, which is not explained."),
+        why="Under both cohort locks the only guest does not get the lock within 4 ms beside 223 regulars, which is not explained."),
     # ---- Malthusian ----
     Row("M1", "RandArray on the T5", [Sweep("randarray", "t5", CR + ["null"], T5, ms=20, seeds=3),
                Sweep("randarray", "t5", ["mcs-spin", "mcscr-spin"], [160], ms=None, seeds=3),
@@ -532,9 +533,10 @@ ROWS = [
         Figure("MCS-STP / MCS-S at 256", ratio("mcs", "mcs-spin", 256, sweep=2), "120, within 40–360", within(40, 360)),
         Figure("MCS-STP / MCS-S at 8", ratio("mcs", "mcs-spin", 8), "poor, < 0.5", below(0.5)),
     ], fitted="`access` (one thread's rate), `miss` (MCSCR's working set)", forms=BUDGETS,
-        why="A line takes 250 cycles from core to core, as on a SPARC T4, so that MCSCR-S and MCS-S have not parted at 16 threads; with "
-            "110 cycles, assumed before, the ratio was 0.84. The time to wake a thread is the paper's and not fitted. That MCSCR-STP "
-            "stays below the run without a lock, and MCS-STP at 256 threads so near to MCS-S, is not explained."),
+        why="The transfer of a cache line between cores takes 250 cycles, as on a SPARC T4; therefore MCSCR-S and MCS-S do not "
+            "differ enough with 16 threads. With 110 cycles, assumed before, their ratio was 0.84. The time to wake a thread is the "
+            "paper's and not fitted. It is not explained why MCSCR-STP stays below the run without a lock, nor why MCS-STP is so "
+            "near to MCS-S with 256 threads."),
     Row("M2", "RandArray, 32 threads, in depth", [Sweep("randarray", "t5", CR, [32], ms=200, seeds=3)], [
         Figure("throughput MCS-S, M/s", lambda p: p("mcs-spin", 32), "0.7"),
         Figure("MCS-STP", lambda p: p("mcs", 32), "0.1"),
@@ -560,9 +562,9 @@ ROWS = [
                / (p("mcs-spin", 32, "displaced_others") + p("mcs-spin", 32, "displaced_own")), "extrinsic", at_least(0.5)),
     ],
         remark="The paper's watts are not simulated.", fitted="`miss`, `access`", forms=BUDGETS,
-        why="From a budget of 20 µs on MCSCR-STP passes MCSCR-S and uses about as many CPUs as its working set has threads, with nothing "
-            "fitted for waking; at the paper's 20000 cycles, 5.555 µs, it does not. With 110 cycles from core to core in place of 250 "
-            "(M1) MCSCR-S had 1.31 times the throughput of MCS-S."),
+        why="With spin budgets of 20 µs and more MCSCR-STP is faster than MCSCR-S and uses about as many CPUs as its working set "
+            "has threads; no number was fitted for waking. With the paper's 20000 cycles, 5.555 µs, it is not faster. If a transfer "
+            "between cores takes 110 cycles in place of 250 (M1), MCSCR-S has 1.31 times the throughput of MCS-S."),
     Row("M3", "RingWalker", [Sweep("ringwalker", "t5", CR, [1, 4, 8, 12, 16, 20, 24, 32, 64], {"elements": e}, seeds=3) for e in (50, 20)], [
         Figure("MCS-S: TLB misses an operation at 12", lambda p: p("mcs-spin", 12, "tlb_misses") / p("mcs-spin", 12) / 2000, "none, < 1",
                below(1)),
@@ -574,15 +576,16 @@ ROWS = [
         Figure("20 elements: TLB misses an operation at 24", lambda p: p("mcs-spin", 24, "tlb_misses", 1) / p("mcs-spin", 24, sweep=1)
                / 2000, "fewer elements move the bend right, < 1", below(1)),
     ], forms=BUDGETS,
-        why="MCS bends at 24 threads and not at 20, since a line takes 250 cycles from core to core, against which TLB misses count less. "
-            "With 110 cycles MCS-S had at 20 threads 0.88 of its throughput at 16."),
+        why="The throughput of MCS begins to fall at 24 threads and not at 20, because a transfer between cores takes 250 cycles, "
+            "compared with which TLB misses cost little. With 110 cycles MCS-S had 0.88 of its throughput at 16 threads with 20."),
     Row("M4", "stress_latency on the T5", [Sweep("stress-latency", "t5", CR, [1, 2, 4, 8, 12, 16, 20, 24, 32, 64, 128], ms=5, seeds=3)], [
         Figure("MCS-S peaks at", peak_at("mcs-spin"), "16, 12–20", within(12, 20)),
         Figure("MCS-S at 32 / at 16", scaling("mcs-spin", 32, 16), "falls, < 0.95", below(0.95)),
     ],
-        remark="That a hardware thread alone on its core is faster by 1.3 is assumed; the paper says only that the pipelines fuse.",
-        why="The fall is small and depends on the jitter, since hardware threads slow each instruction and a line takes 250 cycles from "
-            "core to core."),
+        remark="It is assumed that a hardware thread alone on its core is faster by a factor of 1.3; the paper says only that the "
+               "pipelines fuse.",
+        why="The fall is small and depends on the jitter, since hardware threads slow each other and a transfer between cores takes "
+            "250 cycles."),
     Row("M9", "keymap on the T5", [Sweep("keymap", "t5", CR, KEYMAP, {"keys": 10000000}, ms=60, seeds=2)], [
         Figure("MCS-S peaks at", peak_at("mcs-spin")),
         Figure("MCSCR-S / MCS-S, worst of 64–128", worst_ratio("mcscr-spin", "mcs-spin", 64), "CR ≥ FIFO beyond saturation, ≥ 1", at_least(1)),
@@ -593,7 +596,7 @@ ROWS = [
     ],
         remark="The paper has a plot only.",
         forms=BUDGETS,
-        why="MCSCR-S misses the cache less often, as claimed, but is not faster for it. MCSCR-STP is ahead only with the shortest budget."),
+        why="MCSCR-S has fewer cache misses, as claimed, but is not faster. MCSCR-STP is faster only with the shortest spin budget."),
     Row("M10", "LRUCache on the T5", [Sweep("lru-cache", "t5", CR, [32, 64], {"counts": c} if c else {}, ms=60, seeds=2) for c in (0, 1, 2)], [
         Figure("software misses an access at 64, MCSCR-S / MCS-S", lambda p: software_misses(p, "mcscr-spin") / software_misses(p, "mcs-spin"),
                "lower, < 1", below(1)),
@@ -607,10 +610,11 @@ ROWS = [
                alone="throughput, MCSCR-STP / MCS-STP, worst of 32 and 64"),
         Figure("MCSCR-STP / MCS-S at 64", ratio("mcscr", "mcs-spin", 64)),
     ],
-        remark="The cache's elements are words that threads share, which here have owners and no capacity. A miss in software is counted, "
-               "and costs the removal of the element from the tree and its return.",
+        remark="The elements of the LRU cache are words that threads share; the simulated caches have room for any number of these. "
+               "A miss of the LRU cache is counted, and costs the removal of an element from the tree and its return.",
         forms=BUDGETS,
-        why="Misses in software are fewer, as claimed. Throughput is higher only under waiters that park, with budgets up to 20 µs."),
+        why="The simulated program misses its LRU cache less often, as claimed. Throughput is higher only if waiters park, with "
+            "budgets up to 20 µs."),
     Row("M13", "LOITER and LIFO-CR as MCSCR", [Sweep("randarray", "t5", ["mcscr", "loiter", "lifo-cr", "mcs"], [32], ms=40, seeds=3)], [
         Figure("LOITER / MCSCR at 32", ratio("loiter", "mcscr", 32), "competitive, ≥ 0.9", at_least(0.9)),
         Figure("LIFO-CR / MCSCR at 32", ratio("lifo-cr", "mcscr", 32), "competitive, ≥ 0.9", at_least(0.9)),
@@ -622,8 +626,8 @@ ROWS = [
         Figure("MCSCR at 32, M/s", lambda p: p("mcscr", 32), "1.6 (M2)", told=True),
     ],
         remark="The paper has no figure.", forms=BUDGETS,
-        why="LOITER does not restrict concurrency: all 32 threads circulate, and it misses nearly as often as MCS. With short budgets it "
-            "is ahead of MCSCR because MCSCR is slow there."),
+        why="LOITER does not restrict concurrency: all 32 threads circulate, and it has nearly as many cache misses as MCS. With "
+            "short spin budgets it is faster than MCSCR because MCSCR is slow there."),
     Row("M14", "MCSCRN", [Sweep("mutexbench", "x5-2", ["mcscrn-spin", "c-ptl-tkt-spin", "mcscr-spin", "mcs-spin"], [4, 16, 36, 72])], [
         Figure("MCSCRN / C-PTL-TKT, worst of 16–72", worst_ratio("mcscrn-spin", "c-ptl-tkt-spin", 16), "≥ 1", at_least(1)),
         Figure("hand-overs between nodes, MCSCRN at 72", lambda p: p("mcscrn-spin", 72, "between_sockets") / p("mcscrn-spin", 72, "admissions"),
@@ -633,9 +637,9 @@ ROWS = [
         Figure("C-PTL-TKT", lambda p: p("c-ptl-tkt-spin", 72, "unlock_ns.mean"), alone="mean unlock at 72, ns: C-PTL-TKT", told=True),
     ],
         remark="The paper has no figure; the lock's size is static.", forms=OF_X5_2,
-        why="The form of stores does not decide it. With a refetch at a time the ratio is nearest to 1, since that slows the cohort's "
-            "tickets. Critical sections are so short here that the work of unlock on its lists, in lines that other cores have just "
-            "written, is most of a hand-over; MCSCR loses against MCS for the same reason."),
+        why="The form of stores does not change the verdict. The ratio is nearest to 1 in the form \"a refetch at a time\", which "
+            "slows the tickets of the cohort lock. Critical sections are so short that most of a hand-over is the unlock's work on "
+            "its lists, in lines that other cores have just written; for this reason MCSCR is also slower than MCS."),
     Row("M16", "Work conservation", [
         Sweep("stress-latency", "t5", ["mcs-spin", "mcscr-spin", "lifo-cr-spin", "mcscr", "mcs"], [32], ms=10, seeds=3),
         Sweep("stress-latency", "x5-2", ["mcs-spin", "mcscrn-spin"], [36], ms=5, seeds=3)], [
@@ -652,9 +656,11 @@ ROWS = [
         Figure("longest of MCSCRN-S, ns", lambda p: p("mcscrn-spin", 36, "hand_over_ns.longest", 1)),
         Figure("longest of MCSCR-STP, which must wake, ns", lambda p: p("mcscr", 32, "hand_over_ns.longest")),
     ],
-        remark="`usher check` looks for an execution in which only sleepers remain; the headers argue that there is none.",
-        why="An unlock that keeps a list takes up to three lines from other cores, where MCS's hand-over takes one. MCSCRN's longest is a "
-            "change of home: it walks over the list of remote threads while no thread has the lock."),
+        remark="`usher check` searches for an execution in which only sleeping waiters remain; the locks' headers argue that none "
+               "exists.",
+        why="An unlock that maintains a list fetches up to three lines from other cores, that of MCS fetches one. The longest "
+            "hand-over of MCSCRN is a change of the preferred NUMA node: it walks over the list of remote threads while no thread "
+            "has the lock."),
     Row("M17", "No harm",
         [Sweep("stress-latency", "t5", CR, [1, 2, 3, 4], {"cs": 100}, ms=5, seeds=3),
          Sweep("stress-latency", "t5", ["mcs", "mcscr"], [32], ms=20, seeds=3)]
@@ -673,8 +679,8 @@ ROWS = [
                ratio("mcscr-spin", "mcs-spin", 72, sweep=2 + len(STORES.all) + i), "≥ 0.9", at_least(0.9))
         for i, f in enumerate(STORES.all)
     ], forms=BUDGETS,
-        why="Below saturation MCSCR does no harm. In saturation, with critical sections of tens or hundreds of cycles and nothing in the "
-            "caches to save, the work of MCSCR's unlock on its lists costs more than it brings, whatever the form of stores."),
+        why="Below saturation MCSCR is not slower. In saturation, with critical sections of tens or hundreds of cycles and no cache "
+            "misses to avoid, the unlock's work on its lists costs more than it gains, in all forms of stores."),
     Row("M18", "Size of the active set", [Sweep("stress-latency", "t5", ["mcscr-spin", "mcscr", "lifo-spin", "lifo-cr-spin"], [10], {"cs": 3600, "ncs": 18000}, ms=50,
                       seeds=3),
                 Sweep("stress-latency", "t5", ["mcscr-spin", "mcscr", "lifo-spin"], [16], {"cs": 3600, "ncs": 14400}, ms=50, seeds=3)], [
@@ -695,8 +701,9 @@ ROWS = [
         Figure("MCSCR at 160: sleep / spin-then-park", ratio("mcscr-sleep", "mcscr", 160), "worse, < 1", below(1)),
         Figure("MCS at 160: spin / park", ratio("mcs-spin", "mcs-park", 160), "worse, < 1", below(1)),
     ],
-        remark="A monitor instruction is a spin loop here.", forms=BUDGETS,
-        why="Waking takes 34000 cycles, as in the paper, so that parking is slower than yielding and than polling between sleeps."),
+        remark="On the simulated machine an instruction that monitors a word is a spin loop.", forms=BUDGETS,
+        why="To wake a thread takes 34000 cycles, as in the paper, so parking is slower than yielding and than polling between "
+            "sleeps."),
     Row("M21", "Test-and-set against MCS", [Sweep("stress-latency", "t5", ["mcs-spin", "mcs", "lifo-spin", "lifo", "ttas-spin"], [1, 32, 64], ms=20, seeds=3),
                 Sweep("stress-latency", "t5", ["mcs-spin", "ttas-spin"], [160], ms=None, seeds=2)], [
         Figure("MCS at 64: spin-then-park / spin", ratio("mcs", "mcs-spin", 64), "hurts direct hand-over, < 0.9", below(0.9)),
@@ -706,7 +713,8 @@ ROWS = [
         Figure("preempted, 160 spinning: MCS / TTAS", ratio("mcs-spin", "ttas-spin", 160, sweep=1), "MCS suffers, < 0.5", below(0.5)),
         Figure("Gini at 32: TTAS over MCS", lambda p: p("ttas-spin", 32, "gini") - p("mcs-spin", 32, "gini"), "unfair, > 0.005", above(0.005)),
     ], forms=BUDGETS,
-        why="With the paper's 5.555 µs LIFO's waiters sleep; from 20 µs on MCS's do not. Both sentences of the paper hold between."),
+        why="With the paper's spin budget of 5.555 µs the waiters of LIFO sleep; from 20 µs on those of MCS do not sleep. Both "
+            "sentences of the paper are true only in between."),
     Row("M22", "LOITER's parts, each left out or put in", [
         Sweep("mutexbench", "x5-2", ["loiter"] + PARTS, [72], ms=4),
         Sweep("mutexbench", "x5-2", ["loiter", "loiter-store"], [1], seeds=3),
@@ -737,9 +745,9 @@ ROWS = [
                / p("loiter", 10, "wait_ns.longest", 3), "direct hand-over bounds it, > 1"),
         Figure("impatience's cost: LOITER / without, T5, 10", ratio("loiter", "loiter-barging", 10, sweep=3)),
     ],
-        remark="The paper has no figure: judged is what it says that a part does, by a difference of 2 %. Whether impatience bounds the "
-               "longest wait is not judged, since under this load few threads become impatient.", forms=BUDGETS,
-        why="Which of a part's effects can be seen depends on the spin budget: all of them only with 40 µs."),
+        remark="The paper has no figure; the paper's statements on the effect of each part are judged, by a difference of 2 %. The "
+               "bound on the longest wait is not judged, since under this load few threads become impatient.", forms=BUDGETS,
+        why="The effects that can be seen depend on the spin budget; all of them can be seen only with 40 µs."),
     Row("M23", "LIFO-CR serves the eldest", [Sweep("stress-latency", "t5", ["lifo-cr-spin", "lifo-spin"], [32], ms=200, seeds=3)], [
         Figure("LIFO-CR: least thread's share of the fair one", lambda p: min(p("lifo-cr-spin", 32, "operations")) * 32
                / sum(p("lifo-cr-spin", 32, "operations")), "periodic grant to the eldest, ≥ 0.01", at_least(0.01)),
@@ -753,9 +761,9 @@ ROWS = [
         Figure("at 192", ratio("mcs-pt-spin", "mcs-spin", 192), "> 1.5", above(1.5), alone="MCS-PT / MCS, spinning, at 192"),
         Figure("at 128", ratio("mcs-pt-spin", "mcs-spin", 128, sweep=1)),
     ],
-        why="The lock has two states, and each lasts longer than a run of a second. If its threads begin together (`--together`) it has "
-            "180 times the throughput of MCS; if they begin one after another, as here, no more than MCS. A place in the queue that "
-            "becomes firm after three evictions would explain this, which is not shown."),
+        why="The lock has two states, and each lasts longer than a run of a second. If its threads begin together (`--together`), "
+            "it has 180 times the throughput of MCS; if they begin one after another, as here, it is no faster than MCS. A possible "
+            "cause, not shown, is that a thread keeps its place in the queue after three evictions."),
     # ---- Fairlocks ----
     Row("F1", "Four threads on two quads", [
         Sweep("quads", "numa-q", ["ttas-linux-spin", "ttas-spin", "fairlock-spin"], [4], ms=500, pinned=True),
@@ -771,9 +779,9 @@ ROWS = [
         Figure("the same: total", ratio("fairlock-spin", "ttas-spin", 4, sweep=1), "(0.67)"),
     ],
         fitted="`dirty`, `jitter`: the size of test-and-set's skew is not thereby reproduced",
-        why="The total and the rates of both locks are as in the paper; the skew has the paper's direction, not its size. The paper's loop "
-            "does nothing but count. The machine's numbers were once set with a longer loop, under test-and-set with back-off, which "
-            "has a skew of the paper's order."),
+        why="The total and the rates of both locks are as in the paper; the skew between the quads has the paper's direction, but "
+            "not its size. The paper's loop only counts. The machine's numbers were set with a longer loop under test-and-set with "
+            "back-off, whose skew is near the paper's."),
     Row("F2", "Eight threads on two quads", [
         Sweep("quads", "numa-q", ["ttas-linux-spin", "fairlock-spin"], [8], ms=1000, pinned=True, others=n, seeds=3) for n in (0, 4)], [
         Figure("test-and-set, quad 0 / quad 1", lambda p: skew(p, "ttas-linux-spin", 8), "4.1", fitted=True),
@@ -784,7 +792,7 @@ ROWS = [
         Figure("with 4 other processes: test-and-set", lambda p: skew(p, "ttas-linux-spin", 8, 1), "4.1", fitted=True),
         Figure("with 4 other processes: fairlock", lambda p: skew(p, "fairlock-spin", 8, 1), "1.00, within 0.9–1.1", within(0.9, 1.1)),
     ], fitted="`dirty`, `jitter`",
-        why="Both locks are slower than in the paper, test-and-set by more."),
+        why="Both locks are slower than in the paper, and test-and-set loses more than fairlock."),
     Row("F3", "What a pair costs, uncontended", [
         Sweep("quads", "numa-q", ["ttas-linux-spin", "fairlock-spin"], [1], {"bare": 1}, pinned=True)], [
         Figure("fairlock − test-and-set, ns a pair", lambda p: 1000 / p("fairlock-spin", 1) - 1000 / p("ttas-linux-spin", 1),
@@ -793,8 +801,8 @@ ROWS = [
         Figure("test-and-set, ns", lambda p: 1000 / p("ttas-linux-spin", 1), "29.4"),
         Figure("fairlock, ns", lambda p: 1000 / p("fairlock-spin", 1), "59.1"),
     ],
-        remark="The loop is bare, as in the paper's §6.1. The difference is one locked operation more, in place of a store, and the cost "
-               "of such an operation, `modify`, is assumed. The paper compares C with assembly; both are C++ here."),
+        remark="The loop does nothing else, as in the paper's §6.1. The difference is one locked operation in place of a store, "
+               "whose cost (`modify`) is assumed. The paper compares C with assembly; both are C++ here."),
     Row("F4", "One to eight threads", [
         Sweep("quads", "numa-q", ["ttas-linux-spin", "ttas-spin", "fairlock-spin"], [1, 2, 3, 4, 5, 6, 7, 8], ms=100, pinned=True, seeds=3,
               placement="compact")], [
@@ -803,8 +811,8 @@ ROWS = [
         Figure("at 8", ratio("fairlock-spin", "ttas-linux-spin", 8)),
         Figure("fairlock / test-and-set with back-off, mean of 1–8", mean_of_eight("ttas-spin"), told=True),
     ], fitted="`dirty`, `jitter`",
-        why="The paper's mean lies between those of test-and-set without and with back-off, also with thread n on CPU n, so that up to "
-            "four run in one quad."),
+        why="The paper's mean lies between those of test-and-set without and with back-off, even if thread n runs on CPU n, so that "
+            "up to four threads run in one quad."),
     Row("F5", "The run queue's lock under Reflex", [
         Sweep("reflex", "numa-q", ["ttas-linux-spin", "fairlock-spin"], [8], ms=2000, pinned=True, seeds=3)], [
         Figure("found free, test-and-set", lambda p: free(p, "ttas-linux-spin"), "0.353", fitted=True),
@@ -823,13 +831,12 @@ ROWS = [
         Figure("utilisation, fairlock", lambda p: p("fairlock-spin", 8, "utilisation"), "0.274, within 0.22–0.33", within(0.22, 0.33)),
         Figure("mean hold, test-and-set, µs", lambda p: p("ttas-linux-spin", 8, "hold_ns.mean") / 1000, "66"),
     ],
-        remark="A run is 2 s here, the paper's 11 minutes by its own numbers, which cuts off test-and-set's longest waits: they are not "
-               "judged.",
+        remark="A run takes 2 s here and 11 minutes in the paper, so test-and-set's longest waits are cut off and not judged.",
         fitted="`work` by found-free under test-and-set; `dirty`, `jitter`", forms=REFLEX,
-        why="The program is set by one number of Table 4, how often test-and-set is found free, through the length of system calls "
-            "outside of the lock; two lengths give 0.353. With short calls a quad keeps the lock, finds it free and warm, and the other "
-            "quad starves: the paper's utilisation and long waits of test-and-set. With long calls both quads get it: the paper's equal "
-            "holds and rates. The paper has both at once."),
+        why="The length of the system calls outside of the lock was set by one number of the paper's Table 4, how often "
+            "test-and-set is found free; two lengths give 0.353. With short calls one quad keeps the lock and the other starves: "
+            "this gives the paper's utilisation and long waits of test-and-set. With long calls both quads get the lock: this gives "
+            "the paper's equal holds and rates. The paper has both results at once."),
     Row("F6", "Reflex's throughput", [
         Sweep("reflex", "numa-q", ["ttas-linux-spin", "fairlock-spin"], [1, 2, 4, 6, 8], ms=500, pinned=True, seeds=3)], [
         Figure("tokens, fairlock / test-and-set, worst", worst_ratio("fairlock-spin", "ttas-linux-spin"), "≈ or better, ≥ 0.9", at_least(0.9)),
@@ -837,5 +844,5 @@ ROWS = [
                alone="tokens at 8, fairlock / test-and-set"),
         Figure("at 4", ratio("fairlock-spin", "ttas-linux-spin", 4)),
     ], fitted="`work` by found-free under test-and-set (F5); `dirty`, `jitter`", forms=REFLEX,
-        why="The two programs are those of F5."),
+        why="The two lengths of a system call are those of F5."),
 ]

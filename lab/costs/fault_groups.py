@@ -127,11 +127,15 @@ def signalled_tables(group):
                         Column("newcomer", wait_figure(here, "newcomer"), brief=True)]
             over.append(f"- With holds of {length_of(hold)} the signalled thread waits too long under {over_the_limit(here, hold)}.")
         text = (f"Two threads (the users) lock the mutex all the time and hold it for the time of the column, {pause(kinds[0][2])}. "
-                "\"Signalled\" is the time from a third thread's `pthread_cond_signal` to the return of `pthread_cond_wait`; \"newcomer\" is "
-                "the time of a `pthread_mutex_lock` that begins after the signalling thread has unlocked and a user has the mutex. A cell has "
-                "the mean in ms. A signalled thread should wait at most 1 ms or one hold longer than a newcomer. The sign `>` marks a lower "
+                "\"Signalled\" is the time from a third thread's `pthread_cond_signal` to the return of `pthread_cond_wait`; "
+                "\"newcomer\" is "
+                "the time of a `pthread_mutex_lock` that begins after the signalling thread has unlocked and a user has the mutex. A "
+                "cell has "
+                "the mean in ms. A signalled thread should wait at most 1 ms or one hold longer than a newcomer. The sign `>` marks a "
+                "lower "
                 "bound: the users paused after a time limit, so that a turn could end.")
-        text = "The users of this measurement sleep while they hold the mutex; otherwise it is that of the section above." if tables else text
+        if tables:
+            text = "The users of this measurement sleep while they hold the mutex; otherwise it is that of the section above."
         tables.append((f"Signals, {title}", "\n".join([text + "\n", *over]), *summaries.table(names, columns)))
     return tables
 
@@ -199,7 +203,8 @@ def held_tables(group):
                Column("ns a pair then", lambda n: figure(after.get(n), of("pair_ns_after")))]
     text = ("\"At once\": one thread locks so many mutexes and unlocks them in the same, the reverse or a random order; the cell has the "
             "slowest order. \"A step\": a thread that holds so many other mutexes locks hand over hand through a ring of 64 mutexes. "
-            "\"Ended\": threads run one after another on one CPU, and each locks its own mutex and ends without an unlock. The column behind "
+            "\"Ended\": threads run one after another on one CPU, and each locks its own mutex and ends without an unlock. The column "
+            "behind "
             "it has threads that unlock before they end; the last one has the cost of an uncontended pair after all threads have ended. "
             "Cells are minima of the rounds, in the last two columns medians. ")
     if many > few:
@@ -242,7 +247,8 @@ def deadlines_tables(group):
                        column("late, mean: ms", here, late),
                        column("late, 99 %: ms", here, of("late_us", "p99", scale=1e-3))]
             text = (f"{waiters} threads wait in `pthread_mutex_timedlock` for a mutex that stays held, until their common deadline "
-                    f"{deadline:g} s later. The columns have the voluntary and involuntary context switches of a waiter, the CPU time of the "
+                    f"{deadline:g} s later. The columns have the voluntary and involuntary context switches of a waiter, the CPU time "
+                    f"of the "
                     "process, and the time from the deadline to the return of the call.")
         else:
             columns = [column("had the mutex", here, of("got"), whole, least=True),
@@ -250,8 +256,10 @@ def deadlines_tables(group):
                        column("CPU: ms", here, of("cpu_seconds", scale=1e3)),
                        column("longest wait: ms", here, of("waited_us", "max", scale=1e-3))]
             short = [name for name, p in here.items() if not p["rounds"] or any(r["got"] < waiters for r in p["rounds"])]
-            text = (f"{waiters} threads wait with a deadline {deadline:g} s away for a mutex that is held for the first 50 ms. Then two other "
-                    "threads repeatedly hold it for 10 µs, with 10 µs in between. The columns have the number of waiters that had the mutex "
+            text = (f"{waiters} threads wait with a deadline {deadline:g} s away for a mutex that is held for the first 50 ms. Then two "
+                    f"other "
+                    "threads repeatedly hold it for 10 µs, with 10 µs in between. The columns have the number of waiters that had the "
+                    "mutex "
                     "before the deadline, the context switches of a waiter, the CPU time of the process, and the longest wait. " +
                     (f"Not all waiters had the mutex in time with {listed(short)}." if short else
                      f"All {waiters} waiters had the mutex in time in every run."))
@@ -307,9 +315,11 @@ def broadcast_tables(group):
                        + (f": {', '.join(late)}." if late else "."))
     rounds = [r for p in points for r in p["rounds"]]
     waiters, users = (next((r[name] for r in rounds), 0) for name in ("waiters", "users"))
-    text = (f"{waiters} threads wait for a condition; {users} others use the mutex all the time and hold it for the time of the column, awake "
+    text = (f"{waiters} threads wait for a condition; {users} others use the mutex all the time and hold it for the time of the column, "
+            f"awake "
             f"or asleep, {pause(kinds[0][2])}. A cell has the time from the broadcast until the last waiter has returned and unlocked, the "
-            "median of the broadcasts of a process, and the voluntary context switches of a waiter in this time. The sign `>` marks a lower "
+            "median of the broadcasts of a process, and the voluntary context switches of a waiter in this time. The sign `>` marks a "
+            "lower "
             "bound: some waiters had not returned after this time.")
     return [("Broadcasts", "\n".join([text + "\n", *missing]), *summaries.table(names_in(points), columns))]
 

@@ -187,7 +187,8 @@ def costs_tables(group):
     names = summaries.names_in(points)
     columns = [Column(title, ratio_of_minima(at(points, what=what))) for what, title in UNCONTENDED.items()]
     text = (f"The calls ran in {rounds_in(points)} interleaved rounds of {group['run']}, in a process that has had a second thread. The "
-            "condition variable has no waiter. A cell has the minimum of the rounds: for the C library in ns, for the others relative to it.")
+            "condition variable has no waiter. A cell has the minimum of the rounds: for the C library in ns, for the others relative to "
+            "it.")
     return [("Uncontended calls", text, *summaries.table(names, columns))]
 
 
@@ -283,7 +284,8 @@ def turns_tables(group):
             "threads also ran on one CPU.")
     tables = []
     for title, explanation, whats in (("Two threads take turns: condition variables", text, (INSIDE, OUTSIDE)),
-                                      ("Two threads take turns: semaphores", f"Two threads wake each other by two semaphores. {runs}", (SEMAPHORES,))):
+                                      ("Two threads take turns: semaphores", f"Two threads wake each other by two semaphores. "
+                                                                             f"{runs}", (SEMAPHORES,))):
         cells = columns(*whats)
         names = summaries.names_in(p for p in points if p["what"] in whats)
         tables.append((title, explanation, *summaries.table(names, cells, "semaphore" if whats == (SEMAPHORES,) else "lock")))
@@ -316,8 +318,10 @@ def lock_tables(group):
     columns = [Column(f"{n} threads", ranges(at(points, threads=n), lambda r: r["rate"] / 1e3, "{:.0f}"), least=True) for n in counts]
     shares = [Column(f"smallest share, {n}", ranges(at(points, threads=n), of("smallest_share")), least=True) for n in counts[-1:]]
     text = ("A semaphore with one credit serves as the lock around one addition. A cell has thousand pairs of wait and post a second, the "
-            f"median (range) of {rounds_in(points)} interleaved rounds of {group['run']}. The smallest share is that of the thread with the "
-            "fewest pairs, relative to an equal share. If the rate is high and the share small, one thread acquires the semaphore many times "
+            f"median (range) of {rounds_in(points)} interleaved rounds of {group['run']}. The smallest share is that of the thread with "
+            f"the "
+            "fewest pairs, relative to an equal share. If the rate is high and the share small, one thread acquires the semaphore many "
+            "times "
             "in a row.")
     return [("A semaphore as a lock", text, *summaries.table(names, columns + shares, "semaphore"))]
 
@@ -347,10 +351,12 @@ def herd_tables(group):
     involuntary = max((median(p, of("involuntary_per_waiter", "median")) or 0 for p in points), default=0)
     inner = next((r["rounds"] for p in points for r in p["rounds"]), 0)
     text = (f"A thread broadcasts to {' or '.join(map(str, counts))} waiters with the mutex held, and holds it for another 2 ms. A cell "
-            f"has the median of {rounds_in(points)} interleaved processes, each of which has the median of {inner} broadcasts. \"Switches\" "
+            f"has the median of {rounds_in(points)} interleaved processes, each of which has the median of {inner} broadcasts. "
+            f"\"Switches\" "
             "are the voluntary context switches of a waiter. \"Runnable\" is the number of threads that were runnable at the same time, "
             "sampled from /proc in separate broadcasts, so it is a lower bound. The time begins when the broadcaster unlocks and ends when "
-            f"the last waiter is about to unlock. A waiter had at most {involuntary:.2f} involuntary switches and {returns:.2f} returns from "
+            f"the last waiter is about to unlock. A waiter had at most {involuntary:.2f} involuntary switches and {returns:.2f} returns "
+            f"from "
             "its wait (largest medians); 1 return means that no wake-up was spurious.")
     return [("A broadcast to many waiters", text, *summaries.table(names, columns))]
 
@@ -381,7 +387,8 @@ def queue_tables(group):
     acquisitions = [Column(str(n), medians(at(points, producers=n), of("acquisitions_per_message"))) for n in counts]
     text = ("A message of a bounded queue costs 2 acquisitions of its mutex, and a third if the producer finds the queue full and waits on "
             "the condition variable. The Malthusian paper (§6.7, Fig. 10) has 3 with a FIFO mutex, and 2 with a mutex that restricts "
-            "concurrency, since producers then wait for the mutex. A column is a number of producers; a cell has the acquisitions a message, "
+            "concurrency, since producers then wait for the mutex. A column is a number of producers; a cell has the acquisitions a "
+            "message, "
             f"the median of {rounds_in(points)} interleaved runs of {seconds_in(points)}.")
     columns = [Column("thousand messages a second", ranges(most, lambda r: r["messages_per_second"] / 1e3, "{:.0f}"), least=True),
                Column("switches a message", ranges(most, of("switches_per_message"), "{:.3f}")),
@@ -423,8 +430,10 @@ def pool_tables(group):
     everything = summaries.names_in(points)
     names = [name for name in everything if not name.endswith(between)]
     expected = ("Threads share a pool of buffers, and a waiter is appended to the pool's list with probability P. In the Malthusian paper "
-                "(§6.11, Fig. 14) throughput falls as P grows, P = 1/1000 keeps most of the gain of LIFO, and a semaphore has the same effect. "
-                "With fewer CPUs than buffers, as here, a thread finds the pool empty only if holders of buffers do not run, so P has little "
+                "(§6.11, Fig. 14) throughput falls as P grows, P = 1/1000 keeps most of the gain of LIFO, and a semaphore has the same "
+                "effect. "
+                "With fewer CPUs than buffers, as here, a thread finds the pool empty only if holders of buffers do not run, so P has "
+                "little "
                 "effect. ")
     tables = []
     for buffers, title in ((5, "5 buffers"), (1, "1 buffer")):
@@ -442,7 +451,8 @@ def pool_tables(group):
                         ", ".join("–" if v is None else f"{v:.0f}" for v in medians_of.values()))
         text = (expected if buffers == 5 else "With one buffer threads wait for it even on a machine with few CPUs. ")
         text += (f"A cell has iterations a second, the median (range) of {rounds_in(points)} interleaved runs of {seconds_in(points)}. The "
-                 f"other columns, with {counts[-1]} threads, have the distinct threads among 1000 admissions, the smallest share of a thread "
+                 f"other columns, with {counts[-1]} threads, have the distinct threads among 1000 admissions, the smallest share of a "
+                 f"thread "
                  f"relative to an equal share, and the context switches an iteration. Iterations a second with {counts[-1]} threads, by P: "
                  f"{'; '.join(by_p)}.")
         tables.append((f"M12: a pool of {title}", text, *summaries.table(names, columns, "waiting")))
@@ -481,9 +491,11 @@ def workers_tables(group):
                      Column("99 %", medians(here, of("waited_us", "p99"), "{:.0f}"))]
     runs = f"Medians of {rounds_in(points)} interleaved runs of {seconds_in(points)}."
     text = ("In the Malthusian paper (§6.11 and Fig. 13) a mostly LIFO order wakes only the workers that the load needs, with fewer "
-            "context switches. Here 32 workers wait for jobs of 5000 steps of a mt19937. A column is a load in jobs a second; a cell has the "
+            "context switches. Here 32 workers wait for jobs of 5000 steps of a mt19937. A column is a load in jobs a second; a cell has "
+            "the "
             f"number of distinct workers among 100 jobs. {runs}")
-    more = ("The table has further figures of the runs with 32 workers. Each load, in jobs a second, has three columns: the context switches "
+    more = ("The table has further figures of the runs with 32 workers. Each load, in jobs a second, has three columns: the context "
+            "switches "
             "a job, and the median and the 99th percentile of the time in µs from the submission of a job until a worker begins it.")
     return [("M26: workers that circulate", text, *summaries.table(names, circulate, "waiting")),
             ("M26: context switches and waits", more, *summaries.table(names, costs_of, "waiting"))]

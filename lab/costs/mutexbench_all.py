@@ -44,7 +44,8 @@ def page(result):
         "# MutexBench, all locks\n",
         "MutexBench ran with all locks as on the page [MutexBench by number of threads](mutexbench.md), but with shorter runs. A column is "
         f"a number of threads; a cell has thousand acquisitions a second, the median of {result['rounds']} rounds of "
-        f"{result['seconds']:g} s. The smallest share is the number of acquisitions of the thread with the fewest of {most} threads, relative "
+        f"{result['seconds']:g} s. The smallest share is the number of acquisitions of the thread with the fewest of {most} threads, "
+        f"relative "
         f"to an equal share. {summaries.CELLS} {summaries.without_default(names)}",
         harness.markdown(rows, heading),
         "Expectations and results:",
@@ -52,14 +53,16 @@ def page(result):
          f"- Without an end or without exclusion: {listed(failed)}."),
         "- With one thread all locks have similar throughput, since the work outside the lock takes most of the time: "
         f"{summaries.extremes(rates[0], names, 'thousand acquisitions a second')}.",
-        f"- Locks whose unlock names the next owner lose most of their throughput with more threads than CPUs. With {most} threads {len(few)} "
+        f"- Locks whose unlock names the next owner lose most of their throughput with more threads than CPUs. With {most} threads "
+        f"{len(few)} "
         f"of {len(names)} locks have less than a twentieth of their throughput with {two}; these locks have at least half of it: "
         f"{listed(keep)}.",
         f"- The smallest share with {most} threads is below {ALMOST_NOTHING:g} under: {listed(starved) or 'none'}.",
         "- Most of these locks were designed for more than two CPUs; `usher sim` shows their effect.",
         f"The figures of all rounds are in [{NAME}.json](../results/{NAME}.json). Measured on {m['cpu']}, {m['cpus']} CPUs{virtual}, "
         f"{m['kernel']}, {result['compiler']}, commit {result['commit']}; {result['date'][:10]}; command "
-        f"`{summaries.measuring(result['command'])}`. Other programs took {100 * result['others_cpu_share']:.1f} % of the CPU time. The error "
+        f"`{summaries.measuring(result['command'])}`. Other programs took {100 * result['others_cpu_share']:.1f} % of the CPU time. The "
+        f"error "
         "of a single figure is about a fifth."]
     filled = [text if text.startswith(("|", "#")) else summaries.filled(text, "  " if text.startswith("- ") else "") for text in paragraphs]
     lines = []

@@ -176,7 +176,8 @@ def provenance(groups):
                                                   "others_cpu_share": 0}).rsplit(". Other programs", 1)[0], []).append(name)
     for line, names in alike.items():
         yield filled(f"{line}.")
-        yield harness.markdown([[name, rounds_of(groups[name]) or "–", f"{100 * groups[name]['others_cpu_share']:.1f} %"] for name in names],
+        yield harness.markdown([[name, rounds_of(groups[name]) or "–", f"{100 * groups[name]['others_cpu_share']:.1f} "
+                                                                       f"%"] for name in names],
                                ["group of measurements", "rounds of a point", "CPU time of other programs"])
 
 

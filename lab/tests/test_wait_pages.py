@@ -75,7 +75,8 @@ class Tables(unittest.TestCase):
         points = [signalled_point("C library", turns_of(2000, 1500)), signalled_point("mcs", turns_of(5000, 1000)),
                   signalled_point("lifo", turns_of(9000, 1000, relieved=1)), signalled_point("clh", failures=["hung: killed after 46 s"])]
         (_, text, _, rows), = fault_groups.signalled_tables({"points": points})
-        self.assertIn("With holds of 1 ms the signalled thread waits too long under 2 of 4 locks: `mcs` by 4.00 ms; `lifo` by more than 8.00 ms.", text)
+        self.assertIn("With holds of 1 ms the signalled thread waits too long under 2 of 4 locks: `mcs` by 4.00 ms; `lifo` by more than "
+                      "8.00 ms.", text)
         self.assertEqual(rows[2:], [["`lifo`", "> 9.00", "1.00"], ["`clh`", "> 46 s", "> 46 s"]])
 
     def test_missing_waiters_are_named(self):
