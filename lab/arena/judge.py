@@ -27,7 +27,7 @@ WIDE = 0.10               # an interval wider than that leaves a point undecided
 CPU_LIMIT = 1.10
 
 
-# ---- figures of one list of ratios ----------------------------------------------------------------------------------
+# ---- statistics of a list of ratios ----------------------------------------------------------------------------------
 
 @functools.lru_cache(maxsize=None)
 def rank_to_cut(rounds, error):

@@ -99,7 +99,7 @@ def beside(name, threads, reason, **more):
 
 
 POINTS = [
-    # Most mutexes of most programs are used in this way, without contention.
+    # These points measure uncontended calls, which are the most frequent use of a mutex.
     pairs("alone-pair", "the commonest call of all; the C library leaves out its atomics", "--alone"),
     pairs("alone-try", "the same by trylock", "--alone", "--try-first"),
     pairs("alone-recursive", "the same of a mutex that counts", "--alone", "--kind", "recursive"),

@@ -145,7 +145,8 @@ def misses(lock, seconds=10):
 
 
 SPINLOCK = "ttas-linux-spin"  # Fairlocks'
-# libslock's names of locks, and ours. In libslock the caller provides the queue node, as in our `-node` forms.
+# The names of locks in libslock, and those of the same locks of Usher. In libslock the caller provides the queue node, as in the `-node`
+# locks.
 LIBSLOCK = {"TAS": "tas-spin", "TTAS": "ttas-spin", "TICKET": "ticket-spin", "MCS": "mcs-node-spin", "CLH": "clh-node-spin"}
 CR = {"MCS-S": "mcs-spin", "MCS-STP": "mcs", "MCSCR-S": "mcscr-spin", "MCSCR-STP": "mcscr"}
 FEW = ["ticket-spin", "twa-spin", "mcs-spin"]
@@ -254,7 +255,7 @@ SOURCES = [
                        Number(f"G4 {name} latency", f"{name}: average latency", wait, of(lock, 224, "wait_ns.mean", 0.001), "mcsg", "µs",
                               spent="threads / throughput: the same number once more"))
     ]),
-    Source("Malthusian Locks, figure 4 and text", "The machine is a T5. The table is RandArray with 32 threads; the paper's "
+    Source("Malthusian Locks, figure 4 and text", "The simulated machine is a T5. The table is RandArray with 32 threads; the paper's "
                                                   "watts are not simulated. MCS-S's throughput and misses depend on "
            "the T5's `miss` as well, which was set for the working set of MCSCR.", figure_4() + [
         Number("M1 peak", "§6.1: the peak is at so many threads (MCS-S)", 5, peak_at("mcs-spin"), "randarray"),

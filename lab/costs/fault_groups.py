@@ -39,7 +39,8 @@ def measure(runner, where, rounds, program, arguments, limit, jobs=1, candidates
 
 # ---- signalled -------------------------------------------------------------------------------------------------------
 
-# Hold in µs, spinning or sleeping hold, seconds of a run, patience in seconds, rounds, candidates at once.
+# Each entry: the hold in µs, whether the holder spins or sleeps, the seconds of a run, the time limit of a turn in seconds, the rounds,
+# and the number of candidates that run at once.
 SIGNALLED = [(10, "spin", 0.3, 1, 1, 1), (100, "spin", 0.3, 1, 1, 1), (1000, "sleep", 0.4, 2, 2, 4),
              (20000, "sleep", 1, 2, 2, 8), (200000, "sleep", 2, 3, 2, 14)]
 
@@ -269,8 +270,8 @@ def deadlines_tables(group):
 
 # ---- broadcast -------------------------------------------------------------------------------------------------------
 
-# Hold in µs, spinning or sleeping hold, number of timed broadcasts, number of broadcasts whose waiters' states are read, candidates at
-# once.
+# Each entry: the hold in µs, whether the holder spins or sleeps, the number of timed broadcasts, that of broadcasts whose waiters' states
+# are read, and the number of candidates that run at once.
 BROADCAST = [(10, "spin", 5, 2, 1), (1000, "sleep", 4, 2, 5), (1000, "spin", 2, 1, 1)]
 
 

@@ -67,7 +67,7 @@ def chosen(cases, only):
     return [case for case in cases if not only or case.name in names]
 
 
-# The TWA paper's options (extended version, figure 10); 100,000 keys as in its LevelDB test.
+# The options of the TWA paper (extended version, figure 10), with 100,000 keys as in its LevelDB test.
 ROCKSDB = ("--num=100000 --cache_size=100000 --cache_numshardbits=0 --compression_type=none --mmap_read=true "
            "--mmap_write=true --sync=false --verify_checksum=false --seed=1")
 # The server uses no disk in the measured part and no login, and is reachable only through the scratch folder.

@@ -113,7 +113,7 @@ class Complexity(unittest.TestCase):
 
     def test_locks(self):
         spin, parking = complexity.measure(["ticket", "twa"], "spin"), complexity.measure(["ticket", "twa"], "stp")
-        # The lock tests the word once more than the paper's listing, before it calls the slow path.
+        # Usher's ticket lock tests the word once more than the paper's listing, before it calls the slow path.
         self.assertEqual((spin["ticket", "lock"]["folded npath"], spin["ticket", "lock"]["folded cyclomatic"]), (3, 3))
         self.assertEqual((spin["ticket", "unlock"]["npath"], spin["ticket", "unlock"]["cyclomatic"]), (1, 1))
         for key, figures in spin.items():
