@@ -53,11 +53,12 @@ def main():
     (harness.TREE / "lab" / "pages" / "alignment.md").write_text(
         f"""# A mutex at each place in a cache line
 
-Two threads run MutexBench (4 PRNG steps inside the lock, at most 200 outside) on one `pthread_mutex_t` whose address is 0, 8, … 56 modulo 64. \
-A cell
+Two threads run MutexBench (4 PRNG steps inside the lock, at most 200 outside) on one `pthread_mutex_t` whose address is \
+0, 8, … 56 modulo 64. A cell
 has the acquisitions a millisecond, the median of {options.rounds} interleaved runs of {options.seconds} s. In the library *before* \
 ({options.before_is}) every lock lies at offset 24
-and the owner's tag at offset 0. In *after* a lock of one word that is 0 when free lies at offset 0, and the tag at 4 (`src/preload/layout.hpp`).
+and the owner's tag at offset 0. In *after* a lock of one word that is 0 when free lies at offset 0, and the tag at 4 \
+(`src/preload/layout.hpp`).
 `ticket32`, `twa32` and `loiter` lie at the same offset in both libraries, so their ratios show the noise.
 
 {harness.markdown(rows, heading)}
