@@ -278,7 +278,8 @@ def turns_tables(group):
                        ranges(at(points, what=what, place=place), lambda v: v / 1e3, "{:.1f}"), least=True)
                 for place in PLACES for what in whats]
 
-    runs = f"A cell has thousand turns a second, the median (range) of {rounds_in(points)} interleaved rounds of {group['run']}."
+    runs = (f"A cell has thousands of turns a second (a turn wakes the other thread once): the median (range) of {rounds_in(points)} "
+            f"interleaved rounds of {group['run']}.")
     text = (f"Two threads take turns: each wakes the other by a signal and waits. {runs} \"Outside\" means that the signal comes after the "
             "unlock. Most of a turn's time is spent in the kernel. It depends on the CPUs that the kernel chooses for the threads, so the "
             "threads also ran on one CPU.")

@@ -57,7 +57,7 @@ identity namer::of_frame(const frame& f) {
           f.function.empty() ? where : fmt::format("{} {}", function, where), f.module};
 }
 
-/// The identity of the place of a chain. Resolves frames from the innermost outwards up to the first frame of the
+/// Names the place that a call chain belongs to. Resolves frames from the innermost outwards up to the first one of the
 /// program's own code, so that the files of outer frames are not opened.
 identity namer::identify(std::uint32_t chain) {
   if (!exists(chain)) return {"?", "unknown place", ""};

@@ -117,8 +117,8 @@ static bool is_asleep(pid_t thread) {
   return state != NULL && state[1] == ' ' && state[2] == 'S';
 }
 
-/// Waits until the flag has this value, which `thread` sets. Returns false after 5 s. While worker 0 is held, `thread`
-/// may be blocked by it: then returns false after 0.15 s, or when `thread` has slept for 20 ms.
+/// Waits until the flag, which `thread` sets, is `at_least`. Returns false after 5 s. While worker 0 is stopped, it may
+/// block `thread`: the function then returns false after 0.15 s, or when `thread` has slept for 20 ms.
 static bool comes(const int* flag, int at_least, pid_t thread) {
   const double limit = seconds() + (is_held ? 0.15 : 5);
   double awake = seconds();

@@ -52,7 +52,7 @@ class record_copy {
 /// Limits values that other parts rely on, as described at record_copy. Also for a record that comes from another
 /// source than a file.
 void make_safe(const record::view& copy);
-/// Adds the acquisitions that threads have counted in their slots to the mutexes'.
+/// Adds the acquisitions that threads have counted in their slots to the counts of the mutexes.
 void add_thread_counts(const record::view& copy);
 
 /// A record's file, mapped.
