@@ -98,7 +98,7 @@ bool is_limited_by_cpus(const row_facts& f) {
 }
 
 std::string work_text(const row_facts& f) {
-  return fmt::format("its waits and acquisitions took {} of that CPU time at most",
+  return fmt::format("its waits and acquisitions, at 10 µs and 100 ns each, make {} of that CPU time",
                      small_share_text(most_lock_work(f)));
 }
 
@@ -325,20 +325,21 @@ const std::array rules_in_order = {
                    id_text(c.threads.front().tid), share_text(part_of_first_thread(c)), time_text(c.waiting.longest));
              },
              under_a_bounding_lock},
-    row_rule{{"cpus-full", "CPUs are full",
-              "a mutex under the C library's lock; the program used 90 % of its CPUs or more, half a thread or more "
-              "waited for a CPU on average, and at 10 µs for a wait and 100 ns for an acquisition the mutex had 5 % of "
-              "the CPU time at most",
-              "the CPUs are full (2.0 of 2 used, 3.2 threads ready without one), and its waits and acquisitions took "
-              "1.2 % of that CPU time at most: another lock gains no more than that"},
-             is_limited_by_cpus,
-             [](const row_facts& f) {
-               return fmt::format(
-                   "the CPUs are full ({} used, {:.1f} threads ready without one), and {}: another lock gains no more "
-                   "than that",
-                   cpus_text(*f.all.cpu), f.all.cpu->waiting, work_text(f));
-             },
-             no_command},
+    row_rule{
+        {"cpus-full", "CPUs are full",
+         "a mutex under the C library's lock; the program used 90 % of its CPUs or more, half a thread or more "
+         "waited for a CPU on average, and at 10 µs for a wait and 100 ns for an acquisition the mutex had 5 % of "
+         "the CPU time at most",
+         "the CPUs are full (2.0 of 2 used, 3.2 threads ready without one), and its waits and acquisitions, "
+         "at 10 µs and 100 ns each, make 1.2 % of that CPU time: another lock can hardly gain more"},
+        is_limited_by_cpus,
+        [](const row_facts& f) {
+          return fmt::format(
+              "the CPUs are full ({} used, {:.1f} threads ready without one), and {}: another lock can hardly gain "
+              "more",
+              cpus_text(*f.all.cpu), f.all.cpu->waiting, work_text(f));
+        },
+        no_command},
     row_rule{{"one-of-many", "one of many", "8 objects or more are in the row; one has half of the waiting or more",
               "one of 1,024 (locks+0x28) has 90 % of the waiting: spread what it guards over the others"},
              [](const row_facts& f) {
@@ -412,12 +413,12 @@ const std::array rules_in_order = {
         {"one-at-a-time", "one at a time",
          "a mutex under the C library's lock; the program has 2 CPUs and threads or more and used 0.85 to 1.1 "
          "CPUs, and at the costs of `cpus-full` the mutex had 5 % of that at most",
-         "the program used 1.0 of 2 CPUs, as if one thread ran at a time, and its waits and acquisitions took "
-         "0.8 % of that CPU time at most: another lock gains little"},
+         "the program used 1.0 of 2 CPUs, as if one thread ran at a time, and its waits and acquisitions, at "
+         "10 µs and 100 ns each, make 0.8 % of that CPU time: another lock can hardly gain more"},
         [](const row_facts& f) { return is_mutex(f) && runs_one_at_a_time(f.all) && most_lock_work(f) <= little_work; },
         [](const row_facts& f) {
           return fmt::format(
-              "the program used {} CPUs, as if one thread ran at a time, and {}: another lock gains little",
+              "the program used {} CPUs, as if one thread ran at a time, and {}: another lock can hardly gain more",
               cpus_text(*f.all.cpu), work_text(f));
         },
         no_command},

@@ -649,8 +649,8 @@ TEST(rules, cpus_full) {
   EXPECT_NE(rule_with_cpus(2, 1.8, 0.5, tried), "cpus-full");
   const report r = judged({seldom_waited_for()}, [](report& x) { x.cpu = cpu_use{2, 1.9, 3.2}; });
   EXPECT_EQ(r.rows[0].verdict,
-            "the CPUs are full (1.9 of 2 used, 3.2 threads ready without one), and its waits and acquisitions took 1.1 "
-            "% of that CPU time at most: another lock gains no more than that");
+            "the CPUs are full (1.9 of 2 used, 3.2 threads ready without one), and its waits and acquisitions, at 10 "
+            "µs and 100 ns each, make 1.1 % of that CPU time: another lock can hardly gain more");
   EXPECT_EQ(r.next, "");
   EXPECT_NE(judged({cool()},
                    [](report& x) {
