@@ -201,7 +201,7 @@ struct alignas(128) object {
   word64 acquisitions;  ///< mutex: times locked. Condition: waits. Semaphore: credits taken
   word32 owner;         ///< thread + 1; 0: free, or not known
   word32 countdown;     ///< acquisitions until the next timed hold (low half), and the number it stands for (high half)
-  word64 hold_begin;    ///< ticks but for bits 0 and 1 (recorded_mutex.cpp); 0: this hold is not timed
+  word64 hold_begin;    ///< ticks but for bits 0 and 1 (holding.cpp); 0: this hold is not timed
   /// The time that the waiters present at this hold's beginning had waited by then: see `waiting`. A waiter that gives
   /// up during the hold subtracts its wait, which is the only write to this line by another thread.
   word64 waited_before;

@@ -24,6 +24,16 @@ namespace usher::preload {
 
 inline constexpr std::uint32_t one_deeper = 1u << 16;  ///< in object::depth_and_kind
 
+/// Switches counting by threads on or off. Called by the holder. It may be switched off only while no hold is being
+/// timed as a sample; the next hold is then timed.
+inline void count_by_threads(record::object& o, bool on) {
+  const std::uint32_t before = o.depth_and_kind.load(std::memory_order_relaxed);
+  const std::uint32_t now = on ? before | record::counted_by_threads : before & ~record::counted_by_threads;
+  if (now == before) return;
+  o.depth_and_kind.store(now, std::memory_order_relaxed);
+  if (!on) o.countdown.store(1 << 16 | 1, std::memory_order_relaxed);
+}
+
 [[gnu::noinline]] void hold_begins_slowly(recorded_thread& me, record::object& o);
 
 /// Begins a light hold. Called by the thread that has just locked a mutex that is counted by threads. False if this

@@ -21,7 +21,7 @@ namespace {
 using record::duration_buckets;
 
 constexpr std::size_t symbol_becomes_table = 4;  // objects in one symbol that are one row; chosen
-constexpr std::uint64_t always_timed = 16;       // of an object, the first holds: record/recorded_mutex.cpp
+constexpr std::uint64_t always_timed = 16;       // of an object, the first holds: record/holding.cpp
 constexpr std::size_t most_quiet_objects =
     2048;  // objects of a row that are listed although no thread waited for them; chosen
 
