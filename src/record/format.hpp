@@ -321,8 +321,9 @@ struct alignas(4096) detail {
   word32 windows;                ///< how many the object has had
   word64 failed_tries;           ///< of a mutex: here, because its holder does not read this line
   word64 polls, sleeps, grants;  ///< of waits under locks of ours: native/wait_tally.hpp
-  /// Acquisitions by a trylock or a lock call of a thread whose trylock of this mutex or semaphore, the thread's last
-  /// trylock that failed, had failed before: their number, and the ticks from the first failure to the acquisition.
+  /// Acquisitions by a trylock or a lock call of a thread whose trylock of this mutex, spin lock or semaphore, the
+  /// thread's last trylock that failed, had failed before: their number, and the ticks from the first failure to the
+  /// acquisition, without recorded waits for the object.
   word64 tries, tried, longest_try;
   /// Of a read-write lock: the ticks of waits that began while a writer held it, and of those that began while readers
   /// held it, by the waiting side (0: to read, 1: to write).

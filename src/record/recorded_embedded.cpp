@@ -62,6 +62,7 @@ bool lock(const void* mutex, operation try_lock, operation lock, void* context) 
   if (o == nullptr) return lock(context);
   if (try_lock(context)) {
     hold_begins(*me, *o, mutex);
+    try_ends(*me, *o, mutex);
     return true;
   }
   return wait_for_mutex(*me, *o, mutex, {lock, context}, caller);
@@ -73,9 +74,11 @@ bool try_lock(const void* mutex, operation try_lock, void* context) {
   if (o == nullptr) return locked;
   if (locked) {
     hold_begins(*me, *o, mutex);
+    try_ends(*me, *o, mutex);
   } else {
     record::detail* const d = detail_of(*me, *o);
     count_roughly(*me, d != nullptr ? d->failed_tries : o->signals);
+    try_failed(*me, mutex);
   }
   return locked;
 }
@@ -113,6 +116,7 @@ bool acquire(const void* semaphore, operation try_acquire, operation acquire, vo
   if (o == nullptr || is_over(*me)) return acquire(context);
   if (try_acquire(context)) {
     add(o->acquisitions, 1);
+    try_ends(*me, *o, semaphore);
     return true;
   }
   recorded_wait wait(*me, *o, record::kind::semaphore, caller);
@@ -122,6 +126,7 @@ bool acquire(const void* semaphore, operation try_acquire, operation acquire, vo
   if (acquired) {
     add(o->acquisitions, 1);
     wait.book(ticks);
+    try_ends(*me, *o, semaphore);
   } else {
     wait.book_timeout(ticks);
   }
@@ -132,10 +137,13 @@ bool try_acquire(const void* semaphore, operation try_acquire, void* context) {
   const auto [me, o] = find_embedded(semaphore, record::kind::semaphore, USHER_CALLER);
   const bool acquired = try_acquire(context);
   if (o == nullptr) return acquired;
-  if (acquired)
+  if (acquired) {
     add(o->acquisitions, 1);
-  else
+    try_ends(*me, *o, semaphore);
+  } else {
     count_roughly(*me, o->unheard);
+    try_failed(*me, semaphore);
+  }
   return acquired;
 }
 

@@ -45,9 +45,10 @@ bool is_acquired(int result) {
   return result == 0 || result == EOWNERDEAD;
 }
 
-void acquired(recorded_thread& me, record::object& o, pthread_mutex_t* m, int result) {
+[[gnu::always_inline]] inline void acquired(recorded_thread& me, record::object& o, pthread_mutex_t* m, int result) {
   if (result == EOWNERDEAD) count_by_threads(o, false);  // the entry may name the dead owner: this one overwrites it
   hold_begins(me, o, m);
+  try_ends(me, o, m);
 }
 
 /// Adds how often the thread polled, slept and was granted the lock during its wait. Usher's locks count this;
@@ -93,8 +94,8 @@ template <class F>
 /// Whether the mutex is free for certain: the process has one thread, the mutex is not process-shared, and the record
 /// shows no hold of it (no owner, no light hold of this thread).
 [[gnu::noinline]] bool is_free(recorded_thread& me, const record::object& o, pthread_mutex_t* m) {
-  me.is_alone = has_one_thread();
-  return me.is_alone && o.owner.load(std::memory_order_relaxed) == 0 && me.light_mutex != m &&
+  me.unusual = has_one_thread() ? recorded_thread::alone : 0;
+  return me.unusual != 0 && o.owner.load(std::memory_order_relaxed) == 0 && me.light_mutex != m &&
          !is_shared(kind_of(kind_and_epoch(m).load(std::memory_order_relaxed)));
 }
 
@@ -133,6 +134,15 @@ namespace {
   return result;
 }
 
+/// Locks a mutex if a trylock of the thread has failed, perhaps of this mutex.
+[[gnu::noinline]] int lock_after_failure(recorded_thread& me, record::object& o, pthread_mutex_t* m,
+                                         std::uint64_t caller) {
+  const int result = unrecorded().trylock(m);
+  if (result != 0) return lock_busy(me, o, m, result, caller);
+  acquired(me, o, m, 0);
+  return 0;
+}
+
 }  // namespace
 
 int recorded_lock(pthread_mutex_t* m) {
@@ -142,9 +152,13 @@ int recorded_lock(pthread_mutex_t* m) {
   record::object* const o = entry_of(*me, m, USHER_CALLER);
   if (o == nullptr) [[unlikely]]
     return selected_calls.lock(m);
-  // A free mutex is locked without a wait. So a process with one thread calls the C library's lock at once, which
-  // costs less than its trylock.
-  const bool directly = me->is_alone && is_free(*me, *o, m);
+  bool directly = false;
+  if (me->unusual != 0) [[unlikely]] {
+    if ((me->unusual & recorded_thread::has_failed) != 0) return lock_after_failure(*me, *o, m, USHER_CALLER);
+    // A free mutex is locked without a wait. So a process with one thread calls the C library's lock at once, which
+    // costs less than its trylock.
+    directly = is_free(*me, *o, m);
+  }
   const int result = directly ? selected_calls.lock(m) : selected_calls.trylock(m);
   if (result == 0) [[likely]] {
     hold_begins(*me, *o, m);
@@ -170,6 +184,7 @@ int recorded_trylock(pthread_mutex_t* m) {
     if (o == nullptr) return result;
     record::detail* const d = detail_of(*me, *o);
     count_roughly(*me, d != nullptr ? d->failed_tries : o->signals);
+    try_failed(*me, m);
   }
   return result;
 }

@@ -41,6 +41,7 @@ void come_back(waiting& w, int result, int error) {
   if (result == 0) {
     add(o.acquisitions, 1);
     w.wait.book(ticks);
+    try_ends(w.me, o, w.call.semaphore);
   } else if (error == ETIMEDOUT) {
     w.wait.book_timeout(ticks);
   }
@@ -66,6 +67,7 @@ int wait(const sem_call& call, std::uint64_t caller) {
   const int saved = errno;
   if (unrecorded().sem_trywait(call.semaphore) == 0) {
     add(o->acquisitions, 1);
+    try_ends(*me, *o, call.semaphore);
     return 0;
   }
   if (errno != EAGAIN) return -1;
@@ -105,10 +107,13 @@ int recorded_sem_trywait(sem_t* s) {
   const auto [me, o] = find_recorded(s, record::kind::semaphore, USHER_CALLER);
   const int result = unrecorded().sem_trywait(s);
   if (o == nullptr) return result;
-  if (result == 0)
+  if (result == 0) {
     add(o->acquisitions, 1);
-  else
+    try_ends(*me, *o, s);
+  } else {
     count_roughly(*me, o->unheard);
+    try_failed(*me, s);
+  }
   return result;
 }
 

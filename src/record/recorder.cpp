@@ -134,8 +134,10 @@ void add_details(record::detail& to, record::detail& from) {
   for (std::uint32_t i = 0; i < record::duration_buckets::count / 2; i++)
     if (const std::uint32_t n = from.holds[i].exchange(0, std::memory_order_relaxed); n != 0) add(to.holds[i], n);
   for (record::word64 record::detail::*w :
-       {&record::detail::failed_tries, &record::detail::polls, &record::detail::sleeps, &record::detail::grants})
+       {&record::detail::failed_tries, &record::detail::polls, &record::detail::sleeps, &record::detail::grants,
+        &record::detail::tries, &record::detail::tried})
     add(to.*w, (from.*w).exchange(0, std::memory_order_relaxed));
+  raise_to(to.longest_try, from.longest_try.exchange(0, std::memory_order_relaxed));
   raise_to(to.longest_hold, from.longest_hold.exchange(0, std::memory_order_relaxed));
   add(to.uncharged_held, from.uncharged_held.exchange(0, std::memory_order_relaxed));
   add(to.uncharged_waits, from.uncharged_waits.exchange(0, std::memory_order_relaxed));
@@ -253,7 +255,7 @@ recorded_thread* begin_thread() {
   then.name = name;
   then.random = std::uint32_t(((r.ticks() ^ name) * 0x9e3779b97f4a7c15u) >> 32);
   begin_light_interval(then);
-  then.is_alone = selected().passes_through && has_one_thread();
+  then.unusual = selected().passes_through && has_one_thread() ? recorded_thread::alone : 0;
   then.refused = name == 0 ? epoch : 0;
   if (name != 0) {
     record::thread_slot& slot = r.file.thread(name - 1);
@@ -384,6 +386,17 @@ record::detail* detail_of(recorded_thread& me, record::object& o) {
     if (d == no_room) return nullptr;
   }
   return existing_detail(me, o);
+}
+
+void record_retry(recorded_thread& me, record::object& o) {
+  const std::uint64_t now = me.of->ticks(), ticks = now > me.failed_at ? now - me.failed_at : 0;
+  me.failed_try = nullptr;
+  me.unusual &= std::uint8_t(~recorded_thread::has_failed);
+  record::detail* const d = detail_of(me, o);
+  if (d == nullptr) return;
+  add(d->tries, 1);
+  add(d->tried, ticks);
+  raise_to(d->longest_try, ticks);
 }
 
 namespace {
@@ -544,6 +557,9 @@ std::uint64_t recorded_wait::finish() {
 
 void recorded_wait::book_wait(std::uint64_t ticks) {
   add(object_.waited, ticks);
+  // The time from a failed trylock to the acquisition is without waits that are recorded as such.
+  if (me_.failed_try != nullptr && me_.key_for(me_.failed_try) == object_.key.load(std::memory_order_relaxed))
+    me_.failed_at += ticks;
   const auto k = unsigned(kind_) - 1;
   add(me_.slot->waits[k], 1);
   add(me_.slot->waited[k], ticks);

@@ -105,7 +105,10 @@ struct alignas(64) recorded_thread {
   std::uint64_t key_base = 0;     ///< the bits of an object's key above the address: the process
   std::uint32_t last_object = 0;  ///< of the table, which has a power of two of them
   std::uint32_t name = 0;         ///< slot + 1, as `owner` has it
-  bool is_alone = false;          ///< the C library serves the calls, and the process had one thread
+  /// Bits. `alone`: the C library serves the calls, and the process had one thread. `has_failed`: failed_try is set.
+  /// recorded_lock() needs one comparison for both.
+  std::uint8_t unusual = 0;
+  static constexpr std::uint8_t alone = 1, has_failed = 2;
 
   std::uint32_t refused = 0;                    ///< the fork epoch in which there was no slot for the thread
   std::uint32_t beginning = 0;                  ///< the fork epoch while begin_thread() fills these fields in, else 0
@@ -115,11 +118,15 @@ struct alignas(64) recorded_thread {
   record::object* light_object = nullptr;
   std::uint32_t light_depth = 0;                     ///< of a recursive mutex: how often it was locked again
   std::uint32_t light_left = 1, light_interval = 1;  ///< acquisitions to the next sample; from the last one to the next
+  /// The object of the thread's last failed trylock, if the thread has not acquired it since; else null.
+  const void* failed_try = nullptr;
   record::thread_slot* slot = nullptr;
   /// The time, in ticks, from which the call chain of this thread's next wait is recorded. Before it, a wait's call chain
   /// is recorded only if the wait is long, or if the mutex's holder waits, too.
   std::uint64_t next_sample = 0;
   stack_bounds stack{};
+  /// Ticks: when the first trylock of failed_try failed, plus the time of recorded waits for it since then.
+  std::uint64_t failed_at = 0;
 
   std::uint32_t epoch() const { return std::uint32_t(epoch_word >> 32); }
   std::uint64_t key_for(const void* address) const {
@@ -270,6 +277,23 @@ inline std::uint32_t roughly_one(recorded_thread& me, const record::word64& coun
 inline void count_roughly(recorded_thread& me, record::word64& count) {
   if (const std::uint32_t n = roughly_one(me, count); n != 0) add(count, n);
 }
+
+/// A trylock, or a trywait for a semaphore, has failed. Reads the clock only if the thread's last failure was on
+/// another object. A thread remembers one object, so a failure on another one replaces it.
+inline void try_failed(recorded_thread& me, const void* object) {
+  if (me.failed_try == object) return;
+  me.failed_at = me.of->ticks();
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  me.failed_try = object;
+  me.unusual |= recorded_thread::has_failed;
+}
+[[gnu::cold, gnu::noinline]] void record_retry(recorded_thread& me, record::object& o);
+/// The thread has acquired the object, by any call. Records the time since its first failed trylock of the object.
+inline void try_ends(recorded_thread& me, record::object& o, const void* object) {
+  if (me.failed_try == object) [[unlikely]]
+    record_retry(me, o);
+}
+
 template <class T>
 void raise_to(std::atomic<T>& w, T value) {
   T seen = w.load(std::memory_order_relaxed);

@@ -89,7 +89,8 @@ struct ways_of_waiting {
 /// Acquisitions by a thread whose trylock of the object had failed before.
 struct retried {
   std::uint64_t count = 0;
-  double total = 0, longest = 0;  ///< seconds from the first failure to the acquisition
+  /// Seconds from the first failure to the acquisition, without the waits that `waiting` has.
+  double total = 0, longest = 0;
 };
 
 /// One side of a read-write lock: the acquisitions to read, or those to write.
