@@ -34,6 +34,23 @@ struct thread_sum {
   std::uint64_t waits = 0, ticks = 0;
 };
 
+/// One side of a read-write lock, in ticks.
+struct side_sum {
+  std::uint64_t acquisitions = 0, contended = 0, waited = 0, behind_writer = 0, behind_readers = 0;
+  /// The longest wait of the side, where it is known; and the longest of both sides, where the side's is not.
+  std::uint64_t longest = 0, longest_of_both = 0;
+
+  void add(const side_sum& s) {
+    acquisitions += s.acquisitions;
+    contended += s.contended;
+    waited += s.waited;
+    behind_writer += s.behind_writer;
+    behind_readers += s.behind_readers;
+    longest = std::max(longest, s.longest);
+    longest_of_both = std::max(longest_of_both, s.longest_of_both);
+  }
+};
+
 /// Sums of one object or of several, in ticks unless another unit is given.
 struct tally {
   std::uint64_t acquisitions = 0, contended = 0, waited = 0, longest = 0, waits = 0;
@@ -44,7 +61,9 @@ struct tally {
   std::optional<double> held_share;
   bool holding_known = false, holding_exact = true;
   std::uint32_t most_waiting = 0, still_waiting = 0, herd = 0;
-  std::uint64_t timeouts = 0, signals = 0, unheard = 0;
+  std::uint64_t timeouts = 0, signals = 0, unheard = 0, failed_tries = 0;
+  std::uint64_t tries = 0, tried = 0, longest_try = 0;
+  side_sum reading, writing;
   bool hidden = false, more_threads = false;
   std::optional<ways_of_waiting> ways;
   std::vector<std::uint64_t> wait_sizes, hold_sizes;  ///< by duration_buckets; of holds two in one. Empty: none
@@ -70,6 +89,12 @@ struct tally {
     timeouts += t.timeouts;
     signals += t.signals;
     unheard += t.unheard;
+    failed_tries += t.failed_tries;
+    tries += t.tries;
+    tried += t.tried;
+    longest_try = std::max(longest_try, t.longest_try);
+    reading.add(t.reading);
+    writing.add(t.writing);
     hidden = hidden || t.hidden;
     if (t.ways) {
       if (!ways) ways.emplace();
@@ -146,8 +171,11 @@ class reader {
   row read_row(group& g);
   tally tally_of(std::uint32_t object);
   void add_unfinished(tally& t, std::uint32_t object, const record::object& o, std::uint64_t end);
-  void add_detail(tally& t, std::uint32_t object, const record::object& o);
+  void add_detail(tally& t, const record::detail& d);
+  static void add_sides(tally& t, const record::object& o, const record::detail* d);
   void add_holding(tally& t, const record::object& o, std::uint64_t begin, std::uint64_t end);
+  const record::detail* detail_of(std::uint32_t object) const;
+  lock_side side_of(const side_sum& s) const;
   counts as_counts(const tally& t, kind what) const;
   std::optional<admission> order_of(std::uint32_t object) const;
   std::vector<charged_stack> stacks_of(const std::vector<std::uint32_t>& charges);
@@ -329,7 +357,7 @@ void reader::add_unfinished(tally& t, std::uint32_t object, const record::object
       sum += waited;
       t.longest = std::max(t.longest, waited);
       t.wait_sizes[duration_buckets::of(waited)]++;
-      t.threads[i].waits++;
+      if (kind_of(object) != kind::barrier) t.threads[i].waits++;
       t.threads[i].ticks += waited;
     }
   }
@@ -347,17 +375,24 @@ void reader::add_unfinished(tally& t, std::uint32_t object, const record::object
   unfinished_waits_[std::size_t(what) - 1] += sum;
 }
 
-void reader::add_detail(tally& t, std::uint32_t object, const record::object& o) {
-  const std::uint32_t index = get(o.detail);
-  if (index == 0 || index > room_.details) return;
+/// The object's detail; null if it has none.
+const record::detail* reader::detail_of(std::uint32_t object) const {
+  const std::uint32_t index = get(record_.object(object).detail);
+  if (index == 0 || index > room_.details) return nullptr;
   const record::detail& d = record_.detail(index - 1);
-  if (get(d.object) != object + 1) return;
+  return get(d.object) == object + 1 ? &d : nullptr;
+}
+
+void reader::add_detail(tally& t, const record::detail& d) {
   t.wait_sizes.resize(duration_buckets::count);
   for (std::size_t i = 0; i < t.wait_sizes.size(); i++) t.wait_sizes[i] = get(d.waits[i]);
   t.hold_sizes.resize(duration_buckets::count / 2);
   for (std::size_t i = 0; i < t.hold_sizes.size(); i++) t.hold_sizes[i] = get(d.holds[i]);
   t.longest_hold = get(d.longest_hold);
-  t.signals += get(d.failed_tries);
+  t.failed_tries += get(d.failed_tries);
+  t.tries = get(d.tries);
+  t.tried = get(d.tried);
+  t.longest_try = get(d.longest_try);
   // Mutexes of types that libusher.so leaves to the C library have no counts of ways of waiting.
   const ways_of_waiting ways{get(d.polls), get(d.sleeps), get(d.grants)};
   if (ways.polls + ways.sleeps + ways.grants != 0) t.ways = ways;
@@ -370,6 +405,29 @@ void reader::add_detail(tally& t, std::uint32_t object, const record::object& o)
   }
 }
 
+/// The two sides of a read-write lock. Its words may be from different moments, so no difference is taken for negative.
+void reader::add_sides(tally& t, const record::object& o, const record::detail* d) {
+  const auto rest = [](std::uint64_t all, std::uint64_t part) { return all - std::min(all, part); };
+  t.reading.acquisitions = get(o.reads());
+  t.reading.contended = get(o.contended_reads());
+  t.reading.waited = get(o.waited_to_read());
+  t.writing.acquisitions = rest(get(o.acquisitions), t.reading.acquisitions);
+  t.writing.contended = rest(get(o.contended), t.reading.contended);
+  t.writing.waited = rest(get(o.waited), t.reading.waited);
+  const std::uint64_t longest = get(o.longest);
+  if (d == nullptr) {
+    t.reading.longest_of_both = t.writing.longest_of_both = longest;
+    return;
+  }
+  side_sum* const sides[] = {&t.reading, &t.writing};
+  for (unsigned i = 0; i < std::size(sides); i++) {
+    sides[i]->behind_writer = get(d->behind_writer[i]);
+    sides[i]->behind_readers = get(d->behind_readers[i]);
+  }
+  t.reading.longest = get(d->longest_read_wait);
+  (longest > t.reading.longest ? t.writing.longest : t.writing.longest_of_both) = longest;
+}
+
 void reader::add_holding(tally& t, const record::object& o, std::uint64_t begin, std::uint64_t end) {
   t.held = get(o.held);
   t.holds = get(o.holds);
@@ -379,9 +437,10 @@ void reader::add_holding(tally& t, const record::object& o, std::uint64_t begin,
   const bool is_open = get(o.owner) != 0 && hold_begin != 0 && hold_begin <= end;
   const std::uint64_t open = is_open ? end - std::max(hold_begin, begin) : 0;
   t.longest_hold = std::max(t.longest_hold, open);
+  const bool is_rwlock = kind(get(o.depth_and_kind) & 0xff) == kind::rwlock;  // each hold to write is timed
   const std::uint64_t ended = t.acquisitions - std::min<std::uint64_t>(t.acquisitions, is_open ? 1 : 0);
   t.holding_known = t.holds != 0 || is_open;
-  t.holding_exact = record_.head().hold_times != 0 || (ended <= always_timed && t.holds >= ended);
+  t.holding_exact = is_rwlock || record_.head().hold_times != 0 || (ended <= always_timed && t.holds >= ended);
   t.held_in_all = seconds(t.held);
   if (!t.holding_exact && t.holds != 0) t.held_in_all *= static_cast<double>(ended) / static_cast<double>(t.holds);
   t.held_in_all += seconds(open);
@@ -410,18 +469,34 @@ tally reader::tally_of(std::uint32_t object) {
   t.most_waiting = get(o.most_waiting);
   t.timeouts = get(o.timeouts);
   t.waits = t.contended + (what == kind::condition ? 0 : t.timeouts);
-  t.signals = get(o.signals);
-  t.unheard = get(o.unheard);
-  if (what == kind::mutex)
+  t.hidden = (get(o.flags) & record::any_wait_hidden) != 0;
+  // Several words of an entry have a meaning for each kind: record/format.hpp.
+  const bool is_held_by_one = record::has_holds(what);
+  const std::uint64_t signals = get(o.signals), unheard = get(o.unheard);
+  if (is_held_by_one) t.failed_tries = signals;
+  if (what == kind::semaphore) t.failed_tries = unheard;
+  if (what == kind::condition || what == kind::semaphore) t.signals = signals;
+  if (what == kind::condition) t.unheard = unheard;
+  if (is_held_by_one)
     t.timed = get(o.herd);
   else
     t.herd = get(o.herd);
-  t.hidden = (get(o.flags) & record::any_wait_hidden) != 0;
-  add_detail(t, object, o);
+  const record::detail* const d = detail_of(object);
+  if (d != nullptr) add_detail(t, *d);
+  if (what == kind::rwlock) {
+    add_sides(t, o, d);
+    t.timed = get(o.holds);
+  }
   if (what != kind::condition) add_unfinished(t, object, o, end);
   if (what == kind::condition) t.still_waiting = std::uint32_t(get(o.waiting) & record::waiting_count);
-  if (what == kind::mutex) add_holding(t, o, begin, end);
+  if (is_held_by_one || what == kind::rwlock) add_holding(t, o, begin, end);
   return t;
+}
+
+lock_side reader::side_of(const side_sum& s) const {
+  return {s.acquisitions,           s.contended,
+          seconds(s.waited),        s.longest >= s.longest_of_both ? seconds(s.longest) : 0,
+          seconds(s.behind_writer), seconds(s.behind_readers)};
 }
 
 counts reader::as_counts(const tally& t, kind what) const {
@@ -436,7 +511,7 @@ counts reader::as_counts(const tally& t, kind what) const {
   };
   c.waiting.median = in_seconds(percentile_of(t.wait_sizes, 1, 0.5, t.longest));
   c.waiting.p99 = in_seconds(percentile_of(t.wait_sizes, 1, 0.99, t.longest));
-  if (what == kind::mutex && t.holding_known) {
+  if (t.holding_known) {
     c.holding.count = t.holds;
     c.holding.total = t.held_in_all;
     c.holding.longest = seconds(t.longest_hold);
@@ -449,9 +524,14 @@ counts reader::as_counts(const tally& t, kind what) const {
   c.most_waiting = t.most_waiting;
   c.still_waiting = t.still_waiting;
   c.timeouts = t.timeouts;
-  (what == kind::mutex ? c.failed_tries : c.signals) = t.signals;
-  (what == kind::semaphore ? c.failed_tries : c.unheard) = t.unheard;
-  c.herd = t.herd;
+  c.failed_tries = t.failed_tries;
+  c.tries = {t.tries, seconds(t.tried), seconds(t.longest_try)};
+  c.signals = t.signals;
+  c.unheard = t.unheard;
+  if (what == kind::rwlock)
+    c.sides = {side_of(t.reading), side_of(t.writing), t.herd};
+  else
+    c.herd = t.herd;
   if (what == kind::condition) c.woken = t.contended;
   c.waiting_is_hidden = t.hidden;
   c.ways = t.ways;
@@ -459,6 +539,12 @@ counts reader::as_counts(const tally& t, kind what) const {
   std::sort(c.threads.begin(), c.threads.end(),
             [](const auto& a, const auto& b) { return std::tie(b.waited, a.tid) < std::tie(a.waited, b.tid); });
   c.has_more_threads = t.more_threads;
+  // Of a barrier's thread, `waits` is how often it came last. A list that was full has mixed several threads.
+  if (what == kind::barrier && !t.more_threads) {
+    const auto last = std::max_element(c.threads.begin(), c.threads.end(),
+                                       [](const auto& a, const auto& b) { return a.waits < b.waits; });
+    if (last != c.threads.end() && last->waits != 0 && last->tid != shown_id{}) c.last = *last;
+  }
   return c;
 }
 
@@ -495,7 +581,8 @@ std::optional<admission> reader::order_of(std::uint32_t object) const {
 }
 
 bool has_seen_anything(const tally& t) {
-  return t.acquisitions != 0 || t.waits != 0 || t.signals != 0 || t.timeouts != 0 || t.still_waiting != 0;
+  return t.acquisitions != 0 || t.waits != 0 || t.signals != 0 || t.failed_tries != 0 || t.timeouts != 0 ||
+         t.still_waiting != 0;
 }
 
 /// The order of rows in the report: by waiting time, the longest first; then by acquisitions and name.
@@ -589,7 +676,7 @@ void reader::add_stacks(row& r, const group& g) {
   if (!g.is_static && g.place != 0) r.place = namer_.whole(g.place - 1);
   r.waiters = stacks_of(g.waiters);
   r.holders = stacks_of(g.holders);
-  if (!g.is_static) name_by_use(r);
+  if (!g.is_static && r.what != kind::join) name_by_use(r);  // a join's place is the object itself
 }
 
 /// Whether the function is in one of the stacks.

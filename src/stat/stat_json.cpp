@@ -62,6 +62,25 @@ constexpr auto json_fields(const thread_share*) {
   return std::tuple(id_keys("tid", &t::tid), field("waits", &t::waits), field("waited", &t::waited));
 }
 
+constexpr auto json_fields(const retried*) {
+  using t = retried;
+  return std::tuple(field("count", &t::count), field("total", &t::total), field("longest", &t::longest));
+}
+
+constexpr auto json_fields(const lock_side*) {
+  using s = lock_side;
+  return std::tuple(
+      field("acquisitions", &s::acquisitions), field("contended", &s::contended), field("waited", &s::waited),
+      computed("longest", [](const s& of) { return of.longest > 0 || of.contended == 0 ? json(of.longest) : json(); }),
+      field("behind_writer", &s::behind_writer), field("behind_readers", &s::behind_readers));
+}
+
+constexpr auto json_fields(const lock_sides*) {
+  using s = lock_sides;
+  return std::tuple(field("reading", &s::reading), field("writing", &s::writing),
+                    field("most_readers", &s::most_readers));
+}
+
 constexpr auto json_fields(const ways_of_waiting*) {
   using w = ways_of_waiting;
   return std::tuple(field("polls", &w::polls), field("sleeps", &w::sleeps), field("hand_overs", &w::grants));
@@ -70,6 +89,15 @@ constexpr auto json_fields(const ways_of_waiting*) {
 static json waiting_of(const counts& c) {
   json j = json_value(c.waiting);
   j["hidden"] = c.waiting_is_hidden;
+  return j;
+}
+
+/// The thread that came last at a barrier most often.
+static json last_of(const counts& c) {
+  if (!c.last) return {};
+  json j;
+  id_keys("tid", &thread_share::tid).write(j, *c.last);
+  j["times"] = c.last->waits;
   return j;
 }
 
@@ -88,22 +116,30 @@ constexpr auto json_fields(const counts*) {
   return std::tuple(field("acquisitions", &c::acquisitions), field("contended", &c::contended),
                     computed("waiting", waiting_of), field("most_waiting", &c::most_waiting),
                     field("still_waiting", &c::still_waiting), field("timeouts", &c::timeouts),
-                    field("failed_tries", &c::failed_tries), computed("holding", holding_of),
-                    field("held_share", &c::held_share), field("ways", &c::ways), field("signals", &c::signals),
-                    field("unheard", &c::unheard), field("woken", &c::woken), field("herd", &c::herd),
-                    field("threads", &c::threads), field("more_threads", &c::has_more_threads));
+                    field("failed_tries", &c::failed_tries), field("tries", &c::tries), field("sides", &c::sides),
+                    computed("holding", holding_of), field("held_share", &c::held_share), field("ways", &c::ways),
+                    field("signals", &c::signals), field("unheard", &c::unheard), field("woken", &c::woken),
+                    field("herd", &c::herd), computed("last", last_of), field("threads", &c::threads),
+                    field("more_threads", &c::has_more_threads));
 }
 
 static void erase_keys_of_other_kinds(json& j, kind what) {
-  const bool is_mutex = what == kind::mutex, is_condition = what == kind::condition;
-  const auto erase = [](json& from, std::initializer_list<const char*> keys) {
-    for (const char* key : keys) from.erase(key);
+  const bool is_mutex = what == kind::mutex, is_condition = what == kind::condition, is_rwlock = what == kind::rwlock,
+             is_semaphore = what == kind::semaphore, is_held_by_one = record::has_holds(what);
+  const auto erase_unless = [&j](bool has_them, std::initializer_list<const char*> keys) {
+    for (const char* key : keys)
+      if (!has_them) j.erase(key);
   };
-  if (is_condition) erase(j["waiting"], {"hidden"});
-  if (is_condition) erase(j, {"contended", "failed_tries"});
-  if (is_mutex) erase(j, {"signals"});
-  if (!is_mutex) erase(j, {"holding", "held_share", "ways"});
-  if (!is_condition) erase(j, {"unheard", "woken", "herd"});
+  if (!is_mutex && !is_semaphore) j["waiting"].erase("hidden");
+  erase_unless(is_held_by_one || is_rwlock || is_semaphore || what == kind::join, {"contended"});
+  erase_unless(is_held_by_one || is_rwlock || is_semaphore, {"failed_tries"});
+  erase_unless(is_held_by_one || is_semaphore, {"tries"});
+  erase_unless(is_held_by_one || is_rwlock, {"holding", "held_share"});
+  erase_unless(is_mutex, {"ways"});
+  erase_unless(is_rwlock, {"sides"});
+  erase_unless(is_condition || is_semaphore, {"signals"});
+  erase_unless(is_condition, {"unheard", "woken", "herd"});
+  erase_unless(what == kind::barrier, {"last"});
 }
 
 constexpr auto json_fields(const object_row*) {
@@ -152,7 +188,9 @@ constexpr auto json_fields(const report*) {
       field("thread_seconds", &r::thread_seconds),
       computed("waited",
                [](const r& s) {
-                 return json{{"mutex", s.waited[0]}, {"condition", s.waited[1]}, {"semaphore", s.waited[2]}};
+                 json j;
+                 for (int k = 0; k < record::kinds; k++) j[record::kind_names[k + 1]] = s.waited[k];
+                 return j;
                }),
       field("rule", &r::rule, or_null), field("verdict", &r::verdict, or_null), field("next", &r::next, or_null),
       field("deadlocks", &r::deadlocks), field("attached", &r::attached),

@@ -96,7 +96,8 @@ struct retried {
 /// One side of a read-write lock: the acquisitions to read, or those to write.
 struct lock_side {
   std::uint64_t acquisitions = 0, contended = 0;
-  double waited = 0, longest = 0;                ///< seconds
+  double waited = 0;                             ///< seconds
+  double longest = 0;                            ///< seconds; 0: not known, if there was contention
   double behind_writer = 0, behind_readers = 0;  ///< seconds of `waited`, by what held the lock when the wait began
 };
 
@@ -109,11 +110,11 @@ struct lock_sides {
 /// Counts of one object, or of all objects of a row.
 struct counts {
   std::uint64_t acquisitions = 0;  ///< condition, barrier, join: waits. Semaphore: credits taken. Lock: both sides
-  std::uint64_t contended = 0;     ///< mutex, semaphore: acquisitions that had to wait
-  durations waiting;               ///< mutex, semaphore: for it. Condition: from a signal until the waiter runs
-  durations holding;               ///< mutex: of the timed holds; `total` is scaled up to all holds
-  bool holding_is_exact = false;   ///< each hold was timed
-  std::uint64_t holds_timed = 0;   ///< how many were; those of `holding` include the holds for which they stand
+  std::uint64_t contended = 0;     ///< lock, semaphore: acquisitions that had to wait
+  durations waiting;               ///< for it. Condition: from a signal until the waiter runs
+  durations holding;  ///< mutex, spin lock: of the timed holds; `total` is scaled up to all. Read-write lock: to write
+  bool holding_is_exact = false;  ///< each hold was timed
+  std::uint64_t holds_timed = 0;  ///< how many were; those of `holding` include the holds for which they stand
   /// Total hold time relative to the lifetime of the object's process. For a row: the largest share of one object.
   /// nullopt: not known
   std::optional<double> held_share;
@@ -129,7 +130,8 @@ struct counts {
   std::optional<thread_share> last;     ///< barrier: the thread that came last most often; `waits`: how often
   std::optional<ways_of_waiting> ways;  ///< mutex: nullopt under the C library's locks, which keep no counts
   bool waiting_is_hidden = false;       ///< a part is inside the C library's pthread_cond_wait and was not recorded
-  std::vector<thread_share> threads;    ///< sorted by waiting time, the longest first
+  /// Sorted by waiting time, the longest first. Barrier: `waits` is how often the thread came last.
+  std::vector<thread_share> threads;
   bool has_more_threads = false;
 };
 

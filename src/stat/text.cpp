@@ -87,6 +87,14 @@ std::string unheard_cell(const counts& c) {
   return share_text(static_cast<double>(c.unheard) / static_cast<double>(c.signals));
 }
 
+std::string acquired_cell(const counts& c) {
+  return count_text(c.acquisitions);
+}
+
+std::string last_cell(const counts& c) {
+  return c.last ? id_text(c.last->tid) : unknown_text;
+}
+
 struct section {
   kind what;
   const char *one, *many;
@@ -98,24 +106,35 @@ const std::vector<section>& sections() {
       {kind::mutex,
        "mutex",
        "mutexes",
-       {{"acquired", [](const counts& c) { return count_text(c.acquisitions); }},
+       {{"acquired", acquired_cell}, {"contended", contended_cell}, {"waited", waited_cell}, {"held", held_cell}}},
+      {kind::rwlock,
+       "read-write lock",
+       "read-write locks",
+       {{"read", [](const counts& c) { return count_text(c.sides ? c.sides->reading.acquisitions : 0); }},
+        {"written", [](const counts& c) { return count_text(c.sides ? c.sides->writing.acquisitions : 0); }},
         {"contended", contended_cell},
         {"waited", waited_cell},
-        {"held", held_cell}}},
+        {"held to write", held_cell}}},
+      {kind::spin,
+       "spin lock",
+       "spin locks",
+       {{"acquired", acquired_cell}, {"contended", contended_cell}, {"waited", waited_cell}, {"held", held_cell}}},
       {kind::condition,
        "condition variable",
        "condition variables",
-       {{"waits", [](const counts& c) { return count_text(c.acquisitions); }},
+       {{"waits", acquired_cell},
         {"signals", [](const counts& c) { return count_text(c.signals); }},
         {"unheard", unheard_cell},
         {"to run", [](const counts& c) { return optional_time(c.waiting.median); }}}},
       {kind::semaphore,
        "semaphore",
        "semaphores",
-       {{"taken", [](const counts& c) { return count_text(c.acquisitions); }},
+       {{"taken", acquired_cell},
         {"contended", contended_cell},
         {"waited", waited_cell},
         {"posted", [](const counts& c) { return count_text(c.signals); }}}},
+      {kind::barrier, "barrier", "barriers", {{"waits", acquired_cell}, {"waited", waited_cell}, {"last", last_cell}}},
+      {kind::join, "join", "joins", {{"waits", acquired_cell}, {"waited", waited_cell}}},
   };
   return all;
 }
@@ -250,39 +269,91 @@ std::string order_text(const admission& a) {
                      share_text(a.owner_changes), a.lwss, a.mttr, a.gini, a.rstddev);
 }
 
+/// "; 12 posts"; empty if there are none.
+std::string some_text(std::uint64_t n, std::string_view words) {
+  return n == 0 ? "" : fmt::format("; {} {}", exact_count(n), words);
+}
+
+std::string longest_text(double seconds) {
+  return seconds > 0 ? fmt::format(", {} at the longest", time_text(seconds)) : "";
+}
+
+std::string side_text(const lock_side& s, std::string_view what) {
+  return fmt::format("{} to {}, {} contended; waited {}{}", with_noun(s.acquisitions, "acquisition"), what,
+                     exact_count(s.contended), time_text(s.waited), longest_text(s.longest));
+}
+
+/// The side's waiting, by what held the lock; empty if there was none.
+std::string behind_text(const lock_side& s, std::string_view side) {
+  std::string text;
+  if (s.behind_writer > 0) text = fmt::format("{} waited {} behind a writer", side, time_text(s.behind_writer));
+  if (s.behind_readers > 0)
+    text += (text.empty() ? fmt::format("{} waited ", side) : ", ") + time_text(s.behind_readers) + " behind readers";
+  return text;
+}
+
+/// Adds the lines that the details have for each kind. `line` wraps and indents a line.
+template <class Line>
+void add_condition(const counts& c, Line line) {
+  line(fmt::format("{}, {} ended by a signal{}{}", with_noun(c.acquisitions, "wait"), exact_count(c.woken),
+                   some_text(c.timeouts, "by time"), some_text(c.still_waiting, "still waiting")));
+  line(fmt::format("{} and broadcasts, {} without a waiter{}", with_noun(c.signals, "signal"),
+                   rough_count(c.unheard) + rate_text(c.unheard),
+                   c.herd > 1 ? fmt::format("; one woke {}", with_noun(c.herd, "thread")) : ""));
+  line(durations_text(c.waiting, "from signal to running"));
+}
+
+template <class Line>
+void add_sides(const lock_sides& s, Line line) {
+  line(side_text(s.reading, "read"));
+  line(side_text(s.writing, "write"));
+  const std::string readers = behind_text(s.reading, "readers"), writers = behind_text(s.writing, "writers");
+  if (!readers.empty() || !writers.empty()) line(readers + (readers.empty() || writers.empty() ? "" : "; ") + writers);
+  if (s.most_readers > 0) line(fmt::format("{} at once", with_noun(s.most_readers, "reader")));
+}
+
+template <class Line>
+void add_acquisitions(kind what, const counts& c, Line line) {
+  if (what == kind::barrier)
+    line(with_noun(c.acquisitions, "wait") + (c.last
+                                                  ? fmt::format("; thread {} came last most often, {}",
+                                                                id_text(c.last->tid), with_noun(c.last->waits, "time"))
+                                                  : ""));
+  else
+    line(fmt::format(
+        "{}, {} contended{}{}{}", with_noun(c.acquisitions, what == kind::join ? "wait" : "acquisition"),
+        c.waiting_is_hidden ? exact_count(c.contended) + " or more" : exact_count(c.contended),
+        c.failed_tries == 0
+            ? ""
+            : fmt::format("; {} failed trylocks{}", rough_count(c.failed_tries), rate_text(c.failed_tries)),
+        some_text(c.timeouts, "given up in time"), what == kind::semaphore ? some_text(c.signals, "posts") : ""));
+  if (c.sides) add_sides(*c.sides, line);
+  if (c.tries.count != 0)
+    line(fmt::format("{} came after failed trylocks, {} from the first failure{}",
+                     with_noun(c.tries.count, "acquisition"), time_text(c.tries.total), longest_text(c.tries.longest)));
+  line(durations_text(c.waiting, "waited") +
+       (c.most_waiting > 0 ? fmt::format("; {} at once", with_noun(c.most_waiting, "thread")) : "") +
+       some_text(c.still_waiting, "still waiting"));
+}
+
 std::string counts_text(kind what, const counts& c) {
   std::string text;
   const auto line = [&text](const std::string& words) { text += wrap(words, 2, 2); };
-  const auto some = [](std::uint64_t n, std::string_view words) {
-    return n == 0 ? "" : fmt::format("; {} {}", exact_count(n), words);
-  };
-  if (what == kind::condition) {
-    line(fmt::format("{}, {} ended by a signal{}{}", with_noun(c.acquisitions, "wait"), exact_count(c.woken),
-                     some(c.timeouts, "by time"), some(c.still_waiting, "still waiting")));
-    line(fmt::format("{} and broadcasts, {} without a waiter{}", with_noun(c.signals, "signal"),
-                     rough_count(c.unheard) + rate_text(c.unheard),
-                     c.herd > 1 ? fmt::format("; one woke {}", with_noun(c.herd, "thread")) : ""));
-    line(durations_text(c.waiting, "from signal to running"));
-  } else {
-    line(fmt::format("{}, {} contended{}{}{}", with_noun(c.acquisitions, "acquisition"),
-                     c.waiting_is_hidden ? exact_count(c.contended) + " or more" : exact_count(c.contended),
-                     c.failed_tries == 0 ? ""
-                                         : fmt::format("; {} failed trylocks{}", rough_count(c.failed_tries),
-                                                       rate_text(c.failed_tries)),
-                     some(c.timeouts, "given up in time"), what == kind::semaphore ? some(c.signals, "posts") : ""));
-    line(durations_text(c.waiting, "waited") +
-         (c.most_waiting > 0 ? fmt::format("; {} at once", with_noun(c.most_waiting, "thread")) : "") +
-         some(c.still_waiting, "still waiting"));
-  }
+  if (what == kind::condition)
+    add_condition(c, line);
+  else
+    add_acquisitions(what, c, line);
   if (c.ways)
     line(fmt::format("waiters looked {} times, slept {} times; {}", exact_count(c.ways->polls),
                      exact_count(c.ways->sleeps), with_noun(c.ways->grants, "hand-over")));
-  if (what == kind::mutex && c.holding.count != 0)
-    line(durations_text(c.holding, c.holding_is_exact ? "held" : "held about") +
+  if (c.holding.count != 0) {
+    const char* const held = c.sides ? "held to write" : c.holding_is_exact ? "held" : "held about";
+    line(durations_text(c.holding, held) +
          (c.holding_is_exact || c.holds_timed == 0
               ? ""
               : fmt::format(" (1 of {} holds timed)",
                             exact_count(std::max<std::uint64_t>(1, c.acquisitions / c.holds_timed)))));
+  }
   if (!c.threads.empty() && c.waiting.total > 0) {
     std::string threads;
     for (std::size_t i = 0; i < std::min(c.threads.size(), threads_shown); i++)
@@ -296,16 +367,21 @@ std::string counts_text(kind what, const counts& c) {
 
 std::string objects_table(const row& r, std::size_t top) {
   if (r.objects < 2 || r.each.empty()) return "";
-  std::vector<column> columns = {
-      {"object"}, {"process", true}, {"acquired", true}, {"contended", true}, {"waited", true}};
-  if (r.what == kind::mutex) columns.push_back({"held", true});
+  const bool has_contention = r.what != kind::barrier && r.what != kind::join,
+             has_held = record::has_holds(r.what) || r.what == kind::rwlock;
+  std::vector<column> columns = {{"object"}, {"process", true}, {has_contention ? "acquired" : "waits", true}};
+  if (has_contention) columns.push_back({"contended", true});
+  columns.push_back({"waited", true});
+  if (has_held) columns.push_back({"held", true});
   std::vector<std::vector<std::string>> cells;
   const std::size_t shown = std::min(top, r.each.size());
   for (std::size_t i = 0; i < shown; i++) {
     const object_row& o = r.each[i];
-    cells.push_back({printable_line(o.name), id_text(o.pid), count_text(o.seen.acquisitions), contended_cell(o.seen),
-                     waited_cell(o.seen)});
-    if (r.what == kind::mutex) cells.back().push_back(held_cell(o.seen));
+    std::vector<std::string>& line = cells.emplace_back();
+    line = {printable_line(o.name), id_text(o.pid), count_text(o.seen.acquisitions)};
+    if (has_contention) line.push_back(contended_cell(o.seen));
+    line.push_back(waited_cell(o.seen));
+    if (has_held) line.push_back(held_cell(o.seen));
   }
   std::string text = "\n" + fitted_table(std::move(columns), std::move(cells));
   const std::uint64_t left = r.objects - r.gone - std::min<std::uint64_t>(shown, r.objects - r.gone);
@@ -330,8 +406,9 @@ std::string block_of(const row& r, const text_options& o) {
     if (!r.place.frames.empty())
       text += (r.by_init ? "  initialised at:\n" : "  first used at:\n") + stack_text(r.place, 4, true);
   }
-  text += stacks_text(r.holders, "held at", o.details);
-  text += stacks_text(r.waiters, r.what == kind::condition ? "waits at" : "waited for at", o.details);
+  text += stacks_text(r.holders, r.what == kind::barrier ? "came last at" : "held at", o.details);
+  const bool is_lock = r.what != kind::condition && r.what != kind::barrier && r.what != kind::join;
+  text += stacks_text(r.waiters, is_lock ? "waited for at" : "waits at", o.details);
   return text;
 }
 
@@ -342,7 +419,8 @@ std::string section_text(const section& s, const report& r, const text_options& 
   std::size_t others = 0;
   double waited = 0;
   for (const row& i : r.rows) {
-    if (i.what != s.what) continue;
+    // Most programs wait long for their threads to end, so only the longest of these waits are shown.
+    if (i.what != s.what || (s.what == kind::join && !o.details && &i >= r.rows.data() + hottest_rows)) continue;
     if (rows.size() < o.top) {
       rows.push_back(&i);
     } else {
@@ -361,7 +439,8 @@ std::string section_text(const section& s, const report& r, const text_options& 
   for (const row* i : rows) {
     any_plus = any_plus || (s.what != kind::condition && has_plus(i->seen));
     // A row without waiting needs no stacks, nor does a condition variable whose threads only wait for work.
-    const bool is_worth_it = i->seen.waiting.total > 0 && (s.what != kind::condition || i->rule != "condition");
+    const bool is_worth_it =
+        i->seen.waiting.total > 0 && s.what != kind::join && (s.what != kind::condition || i->rule != "condition");
     if (o.details || (is_worth_it && blocks < hottest_rows)) {
       text += block_of(*i, o);
       blocks++;
@@ -382,7 +461,7 @@ std::string module_without_names(const row& r) {
 /// A hint on missing symbols, for the first contended row whose place has no function name; else empty.
 std::string hint_on_names(const report& r) {
   for (const row& i : r.rows) {
-    if (i.rule == "cool" || i.rule == "uncontended" || i.what == kind::condition) continue;
+    if (i.rule == "cool" || i.rule == "uncontended" || i.what == kind::condition || i.what == kind::join) continue;
     if (const std::string module = module_without_names(i); !module.empty())
       return fmt::format(
           "{} gives no names to these places. If it is stripped, its debug symbols (Debian: a package that ends in "

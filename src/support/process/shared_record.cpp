@@ -143,7 +143,7 @@ void add_thread_counts(const record::view& copy) {
     }
   for (std::uint32_t i = 0; i < room.objects; i++) {
     record::object& o = copy.object(i);
-    if (record::kind(record::read(o.depth_and_kind) & 0xff) != record::kind::mutex) continue;
+    if (!has_holds(record::kind(record::read(o.depth_and_kind) & 0xff))) continue;
     if (record::read(o.unheard) != 0) o.acquisitions.fetch_add(o.unheard.exchange(0));
   }
 }
