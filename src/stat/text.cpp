@@ -114,7 +114,7 @@ const std::vector<section>& sections() {
         {"written", [](const counts& c) { return count_text(c.sides ? c.sides->writing.acquisitions : 0); }},
         {"contended", contended_cell},
         {"waited", waited_cell},
-        {"held to write", held_cell}}},
+        {"held", held_cell}}},
       {kind::spin,
        "spin lock",
        "spin locks",

@@ -337,6 +337,142 @@ TEST_F(reading, what_words_mean_by_kind) {
   EXPECT_EQ(r.rows[1].seen.unheard, 0u);
 }
 
+TEST_F(reading, the_sides_of_a_read_write_lock) {
+  const std::uint32_t l = made.object(kind::rwlock, 0x1000), t = made.thread(11);
+  record::object& o = made.at(l);
+  o.acquisitions = 110;
+  o.reads() = 100;
+  o.contended = 15;
+  o.contended_reads() = 5;
+  o.waited = 9 * s;
+  o.waited_to_read() = 2 * s;
+  o.longest = 3 * s;
+  o.most_readers() = 4;
+  o.readers() = 2;
+  o.held = 1 * s;
+  o.holds = 9;
+  o.owner = t + 1;
+  o.hold_begin = 9 * s;
+  record::detail& d = made.detail(l);
+  d.longest_read_wait = 1 * s;
+  d.behind_writer[0] = 2 * s;
+  d.behind_writer[1] = 3 * s;
+  d.behind_readers[1] = 4 * s;
+  d.failed_tries = 6;
+  made.waits(made.thread(12), l, 8 * s);
+  const report r = read();
+  const counts& c = only(r).seen;
+  EXPECT_EQ(c.acquisitions, 110u);
+  EXPECT_EQ(c.contended, 16u);  // with the thread that still waits, of which the side is not known
+  EXPECT_NEAR(c.waiting.total, 11, 1e-9);
+  EXPECT_NEAR(r.waited[record::index_of(kind::rwlock)], 11, 1e-9);
+  ASSERT_TRUE(c.sides);
+  const lock_side &reading = c.sides->reading, &writing = c.sides->writing;
+  EXPECT_EQ(reading.acquisitions, 100u);
+  EXPECT_EQ(writing.acquisitions, 10u);
+  EXPECT_EQ(reading.contended, 5u);
+  EXPECT_EQ(writing.contended, 10u);
+  EXPECT_NEAR(reading.waited, 2, 1e-9);
+  EXPECT_NEAR(writing.waited, 7, 1e-9);
+  EXPECT_NEAR(reading.longest, 1, 1e-9);
+  EXPECT_NEAR(writing.longest, 3, 1e-9);
+  EXPECT_NEAR(reading.behind_writer, 2, 1e-9);
+  EXPECT_EQ(reading.behind_readers, 0);
+  EXPECT_NEAR(writing.behind_writer, 3, 1e-9);
+  EXPECT_NEAR(writing.behind_readers, 4, 1e-9);
+  EXPECT_EQ(c.sides->most_readers, 4u);
+  EXPECT_EQ(c.failed_tries, 6u);
+  EXPECT_EQ(c.signals + c.unheard + c.herd, 0u);  // the words have another meaning
+  EXPECT_EQ(c.holding.count, 10u);
+  EXPECT_NEAR(c.holding.total, 2, 1e-9);  // with the hold that has not ended
+  EXPECT_TRUE(c.holding_is_exact);
+  EXPECT_NEAR(c.held_share.value(), 0.2, 1e-9);
+}
+
+TEST_F(reading, the_longest_wait_of_a_side_may_be_unknown) {
+  const std::uint32_t l = made.object(kind::rwlock, 0x1000);
+  record::object& o = made.at(l);
+  o.acquisitions = 10;
+  o.contended = 2;
+  o.contended_reads() = 1;
+  o.longest = 3 * s;
+  EXPECT_EQ(only(read()).seen.sides->reading.longest, 0);  // no detail
+  made.detail(l).longest_read_wait = 3 * s;
+  EXPECT_NEAR(only(read()).seen.sides->reading.longest, 3, 1e-9);
+  EXPECT_EQ(only(read()).seen.sides->writing.longest, 0);  // shorter, and not recorded
+}
+
+TEST_F(reading, a_spin_lock_is_read_as_a_mutex) {
+  const std::uint32_t l = made.object(kind::spin, 0x1000);
+  record::object& o = made.at(l);
+  o.acquisitions = 10;
+  o.contended = 4;
+  o.waited = 2 * s;
+  o.held = 1 * s;
+  o.holds = o.herd = 10;
+  o.signals = 3;
+  record::detail& d = made.detail(l);
+  d.failed_tries = 4;
+  d.tries = 2;
+  d.tried = 3 * s;
+  d.longest_try = 2 * s;
+  const counts c = only(read()).seen;
+  EXPECT_EQ(c.failed_tries, 7u);
+  EXPECT_EQ(c.tries.count, 2u);
+  EXPECT_NEAR(c.tries.total, 3, 1e-9);
+  EXPECT_NEAR(c.tries.longest, 2, 1e-9);
+  EXPECT_NEAR(c.held_share.value(), 0.1, 1e-9);
+  EXPECT_EQ(c.holds_timed, 10u);
+  EXPECT_EQ(c.herd, 0u);
+  EXPECT_FALSE(c.sides);
+}
+
+TEST_F(reading, the_thread_that_comes_last_at_a_barrier) {
+  const std::uint32_t i = made.object(kind::barrier, 0x1000), a = made.thread(11), b = made.thread(12);
+  record::object& o = made.at(i);
+  o.acquisitions = 60;
+  o.contended = 30;
+  o.waited = 5 * s;
+  o.owner = a + 1;  // of the last round
+  record::detail& d = made.detail(i);
+  d.threads[0].index = a + 1;
+  d.threads[0].waits = 1;
+  d.threads[0].waited = 4 * s;
+  d.threads[1].index = b + 1;
+  d.threads[1].waits = 29;
+  d.threads[1].waited = 1 * s;
+  d.threads[2].index = 999;  // no such slot
+  d.threads[2].waits = 1000;
+  made.waits(a, i, 9 * s);
+  const counts c = only(read()).seen;
+  ASSERT_TRUE(c.last);
+  EXPECT_EQ(c.last->tid, 12);
+  EXPECT_EQ(c.last->waits, 29u);
+  EXPECT_NEAR(c.waiting.total, 6, 1e-9);
+  d.many = 1;  // an entry of the list may be of several threads
+  EXPECT_FALSE(only(read()).seen.last);
+  d.many = 0;
+  d.threads[0].waits = d.threads[1].waits = 0;  // the number of threads is not known
+  EXPECT_FALSE(only(read()).seen.last);
+}
+
+TEST_F(reading, a_join_is_named_by_its_place) {
+  names.code[0x400100] = {frame_of("std::thread::join()", "", 0, "/lib/libstdc++.so.6")};
+  names.code[0x400200] = {frame_of("run(Pool&)", "/src/pool.cpp", 30)};
+  names.code[0x400300] = {frame_of("idle()", "/src/pool.cpp", 99)};
+  names.variable(0x400000, "run", 0x1000);
+  const std::uint32_t place = made.chain({0x400100, 0x400200}), other = made.chain({0x400300});
+  const std::uint32_t i = made.placed(kind::join, 0x400200, place);
+  made.at(i).acquisitions = 3;
+  made.at(i).waited = 2 * s;
+  made.charge(record::charged::waiter, kind::join, record::of_place + place, other, 3, 2 * s);
+  const report r = read();
+  EXPECT_EQ(only(r).name, "run pool.cpp:30");
+  EXPECT_TRUE(only(r).first_locked.empty());
+  EXPECT_EQ(only(r).waiters.size(), 1u);
+  EXPECT_NEAR(r.waited[record::index_of(kind::join)], 2, 1e-9);
+}
+
 TEST_F(reading, threads_and_their_lives) {
   made.thread(1, 0);
   const std::uint32_t gone = made.thread(2, 1 * s);
@@ -561,9 +697,42 @@ TEST_F(reading, nonsense_in_the_record_does_no_harm) {
   const std::uint32_t odd = made.chain({});
   made.view.chain(odd).length = 1000;
   made.placed(kind::mutex, 0x5000, odd);
-  made.placed(kind(7), 0x6000, odd);
+  made.placed(kind(8), 0x6000, odd);
+  made.at(made.placed(kind(255), 0x7000, odd)).acquisitions = 1;
+  made.charge(record::charged::holder, kind(8), m, 1, 1, 1);
   EXPECT_EQ(read().rows.size(), 1u);
   EXPECT_TRUE(circles(made.view).empty());
+}
+
+// The recorded program writes the record, and may be the attacker: each word may have any value.
+TEST_F(reading, nonsense_about_the_other_kinds_does_no_harm) {
+  constexpr std::uint64_t huge = ~std::uint64_t{0};
+  made.thread(11);
+  for (const kind what : {kind::rwlock, kind::spin, kind::barrier, kind::join}) {
+    const std::uint32_t i = made.object(what, 0x1000 + 0x100 * std::uint64_t(what), 0);
+    record::object& o = made.at(i);
+    for (record::word64* w : {&o.longest, &o.acquisitions, &o.hold_begin, &o.waited_before, &o.held, &o.waiting,
+                              &o.contended, &o.waited, &o.signals, &o.unheard})
+      *w = huge;
+    for (record::word32* w : {&o.owner, &o.countdown, &o.holds, &o.most_waiting, &o.timeouts, &o.herd}) *w = ~0u;
+    o.place = 0xfffffff;
+    record::detail& d = made.detail(i);
+    std::memset(static_cast<void*>(&d), 0xff, sizeof d);
+    d.object = i + 1;
+    made.charge(record::charged::holder, what, i, 0xffffff, huge, huge);
+  }
+  const std::uint32_t other = made.object(kind::rwlock, 0x9000, record::is_sum);  // more reads than acquisitions
+  made.at(other).acquisitions = 1;
+  made.at(other).reads() = 5;
+  made.at(other).detail = 77;
+  const report r = read();
+  EXPECT_EQ(r.rows.size(), 5u);
+  for (const row& i : r.rows) {
+    EXPECT_TRUE(!i.seen.held_share || (*i.seen.held_share >= 0 && *i.seen.held_share <= 1)) << i.name;
+    EXPECT_FALSE(i.seen.last) << i.name;
+    EXPECT_EQ(i.seen.sides.has_value(), i.what == kind::rwlock);
+    EXPECT_TRUE(i.seen.acquisitions != 1 || i.seen.sides->writing.acquisitions == 0);
+  }
 }
 
 TEST_F(reading, most_of_what_nobody_waited_for_is_not_listed) {

@@ -146,6 +146,18 @@ class Mutexes(Planted):
                 own = run.own["tried_mutex"]
                 self.assert_exact(run.row("tried_mutex"), acquisitions=own["acquisitions"],
                                   failed_tries=own["failed"], contended=0)
+                self.assertEqual(run.row("tried_mutex")["tries"], {"count": 0, "total": 0, "longest": 0})
+
+    def test_acquisitions_after_trylocks_that_failed(self):
+        """Only the time from the failure to the next acquisition counts, and not what comes after an acquisition by lock()."""
+        def compare(run):
+            tries, own = run.row("retried_mutex")["tries"], run.own["retried_mutex"]
+            return [("tried", tries["total"], own["waited"]), ("longest", tries["longest"], own["longest"])]
+        for lock in BOTH:
+            with self.subTest(lock=lock):
+                row = self.measured("retries", compare=compare, lock=lock).row("retried_mutex")
+                self.assert_exact(row, acquisitions=6, failed_tries=2, contended=0)
+                self.assertEqual(row["tries"]["count"], 2)
 
     def test_locks_that_nobody_waits_for(self):
         for lock in BOTH:

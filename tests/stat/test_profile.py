@@ -97,6 +97,7 @@ class Profiles(unittest.TestCase):
             hot,
             ("condition", "server.cpp:9 a;b\nc ?", [1, 2000], [[("a;b\nc", "", 0)], main]),
             ("semaphore", "credits", [3, 1_000_000], [[("[unknown]", "", 0)]]),
+            ("rwlock", "table_lock", [4, 500_000_000], [[("worker(int, char)", "/src/server.cpp", 42)], main]),
         ])
 
     def test_mappings(self):
@@ -127,6 +128,7 @@ class Profiles(unittest.TestCase):
             "[truncated];main;0x7e0000000010;libcache.so+0x1234;cache_lock": 250_000,
             "main;a:b c;server.cpp:9 a:b c ?": 2,
             "[unknown];credits": 1000,
+            "main;worker(int, char);table_lock": 500_000,
         })
 
 

@@ -3,9 +3,13 @@
 attached to or have own ids are tested in test_attach.py and test_namespaces.py."""
 
 import copy
+import json
+import os
+import pathlib
+import subprocess
 import unittest
 
-from planted import PROGRAMS, Planted, schema
+from planted import LIMIT, PROGRAMS, Planted, schema
 
 
 def objects_in(value, path=()):
@@ -18,7 +22,7 @@ def objects_in(value, path=()):
 
 @unittest.skipUnless(schema(), "no jsonschema")
 class Schema(Planted):
-    SCENARIOS = ("kinds", "timeouts", "tries", "signals", "herd", "credits")
+    SCENARIOS = ("kinds", "timeouts", "tries", "retries", "signals", "herd", "credits")
 
     def reports(self):
         for lock in (None, "loiter"):
@@ -26,6 +30,9 @@ class Schema(Planted):
                 yield f"{scenario} {lock}", self.stat(scenario, lock=lock).report
         yield "in a circle", self.stat("opposite-order", "--duration", "1.6", status=None).report
         yield "embedded", self.stat("all", command=[str(PROGRAMS / "embedded_recorded"), "all"]).report
+        folder = pathlib.Path(self.folder)
+        subprocess.run([os.environ["USHER_WRITER"], folder / "pprof", folder / "folded", folder / "json"], check=True, timeout=LIMIT)
+        yield "other kinds", json.loads((folder / "json").read_text())
 
     def test_reports_are_as_it_says(self):
         valid, tried = schema(), set()

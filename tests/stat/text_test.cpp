@@ -5,6 +5,7 @@
 
 #include <sstream>
 
+#include "other_kinds.hpp"
 #include "stat/rules.hpp"
 #include "stat/stat_json.hpp"
 #include "stat/stat_quantities.hpp"
@@ -246,6 +247,40 @@ TEST(text, details) {
     EXPECT_TRUE(has(flat(text), flat(part))) << part << "\n" << text;
 }
 
+TEST(text, tables_of_the_other_kinds) {
+  report r = other_kinds();
+  judge(r);
+  std::string text = as_text(r, {});
+  expect_narrow(text);
+  for (const char* part :
+       {"read-write lock  read   written  contended  waited  held  verdict",
+        "table_lock ×2    1,000  50       4.8 %      16.1 s  20 %",
+        "spin lock  acquired  contended  waited  held  verdict", "barrier  waits  waited  last  verdict",
+        "rounds ×2  1,050  9.00 s  12", "unknown_rounds ×2  1,050  1.00 s  –"})
+    EXPECT_TRUE(has(flat(text), flat(part))) << part << "\n" << text;
+  EXPECT_FALSE(has(text, "join")) << text;  // the wait is not among the longest
+  std::swap(r.rows[0], r.rows[4]);
+  text = as_text(r, {});
+  EXPECT_TRUE(has(text, "\njoin                  waits  waited  verdict\nmain server.cpp:7 ×2  1,050  200 ms  "))
+      << text;
+  EXPECT_FALSE(has(text, "waits at")) << text;
+}
+
+TEST(text, details_of_the_other_kinds) {
+  const std::string text = as_text(other_kinds(), {10, true});
+  expect_narrow(text);
+  for (const char* part :
+       {"1,050 acquisitions, 50 contended; 3 failed trylocks 1,000 acquisitions to read, 31 contended; waited 3.10 s, "
+        "200 ms at the longest 50 acquisitions to write, 19 contended; waited 13.0 s, 500 ms at the longest readers "
+        "waited 3.10 s behind a writer; writers waited 1.00 s behind a writer, 12.0 s behind readers 7 readers at once",
+        "held to write 2.00 s in all; median 40.0 ms",
+        "12 acquisitions came after failed trylocks, 3.40 s from the first failure, 1.10 s at the longest",
+        "1,050 waits; thread 12 came last most often, 40 times waited 9.00 s in all",
+        "object process acquired contended waited held table_lock 100 1,050", "object process waits waited rounds",
+        "main server.cpp:7 ×2", "waits at (100 % of the waiting, 200 ms): main server.cpp:7"})
+    EXPECT_TRUE(has(flat(text), flat(part))) << part << "\n" << text;
+}
+
 TEST(text, the_rest_is_counted) {
   report r = sample();
   judge(r);
@@ -447,6 +482,28 @@ TEST(json, everything) {
   EXPECT_FALSE(j["rows"][4].contains("herd"));
   EXPECT_EQ(j["deadlocks"][0]["threads"][0]["stack"]["frames"][0]["function"], "first(int)");
   EXPECT_EQ(nlohmann::ordered_json::parse(j.dump()), j);
+}
+
+TEST(json, the_other_kinds) {
+  const auto j = as_json(other_kinds());
+  EXPECT_EQ(j["waited"]["rwlock"], 16.1);
+  EXPECT_EQ(j["waited"]["barrier"], 10);
+  EXPECT_EQ(j["waited"]["mutex"], 0.1);
+  const auto& table = j["rows"][0];
+  EXPECT_EQ(table["kind"], "rwlock");
+  EXPECT_EQ(table["sides"]["writing"]["behind_readers"], 12);
+  EXPECT_EQ(table["sides"]["most_readers"], 7);
+  EXPECT_EQ(table["held_share"], 0.2);
+  EXPECT_EQ(table["each"][0]["sides"]["reading"]["acquisitions"], 1000);
+  EXPECT_EQ(j["rows"][1]["tries"]["total"], 3.4);
+  EXPECT_EQ(j["rows"][2]["last"]["tid"], 12);
+  EXPECT_EQ(j["rows"][2]["last"]["times"], 40);
+  EXPECT_TRUE(j["rows"][3]["last"].is_null());
+  EXPECT_TRUE(j["rows"][3]["each"][0]["last"]["tid"].is_null());
+  EXPECT_EQ(j["rows"][3]["each"][0]["last"]["own_tid"], 3);
+  EXPECT_EQ(j["rows"][4]["kind"], "join");
+  for (const char* key : {"sides", "tries", "holding", "signals", "last", "failed_tries"})
+    EXPECT_FALSE(j["rows"][4].contains(key)) << key;
 }
 
 TEST(json, is_utf8_whatever_the_names_are) {

@@ -1,7 +1,11 @@
-// Writes a report that has all features of stacks into two files, PPROF-FILE and FOLDED-FILE, for test_profile.py.
+// Writes a report that has all features of stacks into two files, PPROF-FILE and FOLDED-FILE, for test_profile.py; and
+// the JSON of a report with the kinds that only libusher-stat.so records into a third, for test_schema.py.
 #include <fstream>
 
+#include "other_kinds.hpp"
 #include "stat/profile.hpp"
+#include "stat/rules.hpp"
+#include "stat/stat_json.hpp"
 
 using namespace usher::cli::stat;
 
@@ -48,13 +52,22 @@ report sample() {
   credits.what = kind::semaphore;
   credits.name = "credits";
   credits.waiters = {{{}, 3, 0.001}};
+  row& table = r.rows.emplace_back();
+  table.what = kind::rwlock;
+  table.name = "table_lock";
+  table.waiters = {{{{worker, main}, false}, 4, 0.5}};
   return r;
 }
 
 }  // namespace
 
-int main(int, char** arguments) {
+int main(int count, char** arguments) {
   std::ofstream(arguments[1], std::ios::binary) << as_pprof(sample());
   std::ofstream(arguments[2], std::ios::binary) << as_folded(sample());
+  if (count > 3) {
+    report r = other_kinds();
+    judge(r);
+    std::ofstream(arguments[3]) << as_json(r);
+  }
   return 0;
 }

@@ -355,6 +355,38 @@ void timeouts() {
   timed_figures.say("timeouts", 15);
 }
 
+namespace {
+pthread_mutex_t retried_mutex = PTHREAD_MUTEX_INITIALIZER, other_mutex = PTHREAD_MUTEX_INITIALIZER;
+tally retried_figures("retried_mutex");
+
+/// Locks the mutex again and again after one failed trylock, and says how long it took.
+void retry(bool by_lock) {
+  pthread_mutex_lock(&retried_mutex);
+  std::uint64_t ns = 0;
+  in_threads(1, [&](int) {
+    const auto tried = now();
+    check(pthread_mutex_trylock(&retried_mutex) == EBUSY);
+    pthread_mutex_lock(&other_mutex);  // another object in between changes nothing
+    pthread_mutex_unlock(&other_mutex);
+    pthread_mutex_unlock(&retried_mutex);  // a normal mutex may be unlocked by any thread
+    sleep_for(20 * ms);
+    check((by_lock ? pthread_mutex_lock(&retried_mutex) : pthread_mutex_trylock(&retried_mutex)) == 0);
+    ns = now() - tried;
+    pthread_mutex_unlock(&retried_mutex);
+    sleep_for(20 * ms);
+    check(pthread_mutex_trylock(&retried_mutex) == 0);  // no failure came before
+    pthread_mutex_unlock(&retried_mutex);
+  });
+  retried_figures.took(0, ns);
+}
+}  // namespace
+
+/// Two threads, one after the other, acquire the mutex some time after a trylock has failed.
+void retries() {
+  retry(false);
+  retry(true);
+}
+
 void tries() {
   pthread_mutex_lock(&tried_mutex);
   in_threads(3, [](int) {

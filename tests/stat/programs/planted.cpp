@@ -144,6 +144,7 @@ int main(int count, char** arguments) {
       {"kinds", kinds},
       {"timeouts", timeouts},
       {"tries", tries},
+      {"retries", retries},
       {"uncontended", uncontended},
       {"herd", herd},
       {"signals", signals},

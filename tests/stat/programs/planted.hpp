@@ -75,7 +75,7 @@ inline constexpr std::int64_t us = 1000, ms = 1000000;
 
 // The scenarios, by source.
 void one_hot(), convoy(), held_over_sleep(), reused_memory(), starving(), buckets(), heap_buckets(), hot_bucket(),
-    kinds(), timeouts(), tries(), uncontended(), locked_often(), in_a_rhythm();
+    kinds(), timeouts(), tries(), retries(), uncontended(), locked_often(), in_a_rhythm();
 void herd(), signals(), signalled_twice(), left_in_haste();
 void credits(), semaphore_mutex();
 void gives_up(), late_signal(), between_processes(), another_kind(), held_until_a_wait(), long_and_short();
