@@ -1,0 +1,89 @@
+"""Runs programs with known causes: with the cause and without it in turns, and once under `usher stat`."""
+
+import contextlib
+import json
+import re
+import statistics
+import tempfile
+from pathlib import Path
+
+import harness
+from lab.causes.expected import GAIN, NONE
+from lab.run import rounds
+from lab.run.runner import Failed, kill_session
+
+WORTH = 1.15          # times the throughput: a cause is real if its removal gains that
+ROUNDS, MOST = 3, 5   # rounds; rounds if those do not decide
+LIMIT = 20            # seconds beyond the program's own
+
+
+def goes_first():
+    """In the child before exec: its session gets most of the CPUs, if that is permitted, whatever runs beside it."""
+    with contextlib.suppress(OSError):
+        Path("/proc/self/autogroup").write_text("-20")
+
+
+class Runner:
+    def __init__(self, build, usher, seconds):
+        self.program, self.usher, self.seconds = build.program("causes"), usher, seconds
+        if not self.program:
+            harness.die("the program causes is missing: build first (make build)")
+        build.need(usher)
+        self.folder = tempfile.TemporaryDirectory(prefix="usher-causes-", dir="/var/tmp", ignore_cleanup_errors=True)
+        self.step_ns = self.finish([self.program, "--calibrate"], 30).stdout.strip()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *unused):
+        self.folder.cleanup()
+
+    def finish(self, words, limit):
+        process = harness.Process(words, harness.clean_environment(), self.folder.name, goes_first)
+        try:
+            outcome = process.finish(limit, backtrace=False)
+        finally:
+            kill_session(process.popen.pid)
+        if not outcome.ok:
+            raise Failed(outcome.trouble())
+        return outcome
+
+    def words(self, program, seconds, *more):
+        return [self.program, *program.words(), "--folder", self.folder.name, "--step-ns", self.step_ns, "--seconds", str(seconds), *more]
+
+    def rate(self, program, *more):
+        text = self.finish(self.words(program, self.seconds, *more), self.seconds + LIMIT).stdout
+        return json.loads(text)["rate"]
+
+    def truth(self, program):
+        """Returns {"truth": GAIN, NONE or None, "gain": the median ratio, "low", "high", "rates": of the rounds}."""
+        with_cause, without = "with", "without"
+
+        def measure(candidate):
+            return self.rate(program, *(["--without", program.without] if candidate == without else []))
+
+        rates = {with_cause: [], without: []}
+        for wanted in (ROUNDS, MOST):
+            more = rounds.sampled([with_cause, without], wanted - len(rates[with_cause]), measure)
+            for name, values in more.items():
+                rates[name] += values
+            ratios = [b / max(a, 1e-9) for a, b in zip(rates[with_cause], rates[without])]
+            low, high, gain = min(ratios), max(ratios), statistics.median(ratios)
+            # With five rounds the second lowest and second highest decide: one disturbed round must not.
+            ordered = sorted(ratios)
+            inner = (ordered[1], ordered[-2]) if len(ordered) >= MOST else (low, high)
+            truth = GAIN if inner[0] >= WORTH else NONE if inner[1] < WORTH else None
+            if truth:
+                break
+        return {"truth": truth, "gain": round(gain, 3), "low": round(low, 3), "high": round(high, 3), "rates": rates}
+
+    def stat(self, program, seconds):
+        """Returns the report of `usher stat` as JSON, with its text under "text"."""
+        raw, text = Path(self.folder.name) / "stat.json", Path(self.folder.name) / "stat.txt"
+        raw.unlink(missing_ok=True)
+        self.finish([str(self.usher), "stat", "--json", str(raw), "-o", str(text), "--", *self.words(program, seconds)], seconds + LIMIT)
+        report = json.loads(raw.read_text())
+        report["text"] = text.read_text()
+        for key in ("verdict", "next", "text"):  # paths of this machine mean nothing elsewhere
+            report[key] = report[key] and re.sub(r"/[\w./-]*/(?=[\w.-]+)", "", report[key])
+        return report

@@ -1,0 +1,65 @@
+// The work of the program `causes`: its settings, pieces of work of a given length, and counts of operations.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "../team.hpp"
+
+namespace causes {
+
+/// What a thread does in a critical section or between two of them.
+enum class way { none, cpu, sleep, io, file, yield };
+
+struct settings {
+  std::string shape = "mutex", hold_text = "cpu", gap_text = "cpu", without, folder = "/var/tmp";
+  way hold = way::cpu, gap = way::cpu;
+  double hold_us = 10, gap_us = 10, seconds = 1.5, step_ns = 0;
+  long threads = 4, objects = 1, writes = 10, credits = 1, skew = 4, idle = 0, beside = 0, loaded = 0;
+};
+extern settings plan;
+
+/// Whether the cause with this name has been removed.
+bool removed(const char* cause);
+
+extern std::atomic<bool> stop;
+extern thread_local long self;  ///< number of this worker, from 0
+extern thread_local workloads::random_source dice;
+
+inline bool stopped() {
+  return stop.load(std::memory_order_relaxed);
+}
+/// Counts one operation of this thread.
+void count();
+
+/// A length between half and one and a half of `us`, so that threads do not fall into step.
+double about(double us);
+
+// Pieces of work of this length in microseconds. All may be called by several threads.
+void burn(double us);          ///< computes
+void nap(double us);           ///< sleeps
+void await_device(double us);  ///< a read() that blocks so long
+void sync_file(double us);     ///< computes so long, then writes 512 bytes to a file of this thread and fdatasync()
+void between(way what, double us);
+
+/// The fastest of many measurements of one step of burn(), in nanoseconds.
+double measured_step_ns();
+/// Reads "cpu", "sleep" and so on; fails with a message.
+way way_of(const std::string& text);
+
+/// Starts `threads` workers that begin together, and returns when they do. They are numbered from 0.
+void start(long threads, std::function<void()> body);
+std::uint64_t operations();
+
+// The shapes: each starts its threads. False: no shape has this name.
+bool start_exclusion(const std::string& shape);
+bool start_waiting(const std::string& shape);
+void start_guarded();
+void start_guarded_threads();
+/// Further threads, which wait for a signal that never comes.
+void start_idle(long threads);
+
+}  // namespace causes
