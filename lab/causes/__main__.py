@@ -10,8 +10,8 @@ real if its removal gains 15 % of throughput in every round. Then `usher stat` r
 by lab/causes/expected.py. Every run is in a session of its own, with the largest share of the CPUs if that is permitted, since
 other programs on the machine would change the truth.
 
-`right cause`: rule, named object and words are among the acceptable ones. `dangerous`: a word that the truth contradicts, or
-that breaks the program."""
+Right: rule, named object and words are among the acceptable ones. Dangerous: words that break the program, or claim the opposite
+of the truth. Status 1: a fixed program failed; of the drawn ones fewer than nine tenths are right, or one had dangerous advice."""
 
 import json
 import re
@@ -72,10 +72,6 @@ def judge_fixed(program, report):
         wrong.append("has a next command")
     judgement.why, judgement.right = ", ".join(wrong), not wrong
     return judgement
-
-
-def judge_without_expectation(report):
-    return expected.Judgement(True, "", [], None)
 
 
 def run_fixed(runner, options, report):

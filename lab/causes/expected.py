@@ -2,8 +2,9 @@
 
 A cause that was removed and gained (GAIN) has other expectations than one whose removal gained nothing (NONE). `rules` are the
 acceptable rules of the program's verdict, `rows` those of the row whose name matches `named` (empty: any, also no row), `named` and
-`words` are patterns that the verdict must have (empty: any). `forbidden` are patterns that neither the verdict nor the command
-after it nor the verdict of the named row may have: advice that breaks the program, or that the measured truth contradicts."""
+`words` are patterns that the verdict must have (empty: any). `forbidden` and `unfit` are patterns that neither the verdict nor the
+command after it nor the verdict of the named row may have. `forbidden`: dangerous advice, which breaks the program or claims the
+opposite of the measured truth. `unfit`: advice that gains nothing here. Empty `rules`: any."""
 
 import re
 from dataclasses import dataclass
@@ -21,31 +22,28 @@ class Expected:
     named: str = ""
     words: str = ""
     forbidden: tuple = ()
+    unfit: tuple = ()
 
 
 # ---- forbidden words ---------------------------------------------------------------------------------------------------
 
 NOTHING_HELPS = r"\bno (other )?lock can make|expect nothing|(nobody|no thread) waited for it$"
 # "a lock gains little" and "no lock helps" remain allowed.
-TRY_A_LOCK = r"try (a|another|other) locks?|usher try"
+TRY_A_LOCK = r"try (a|another|other) locks?"
+TRIAL = r"\busher try\b"
 SHORTEN = r"shorten (or split )?the critical section|spread what it guards"
 MORE_CREDITS = r"(more|enough|further|additional|too few) credits|have more|too few|second token"
 DEADLOCK = r"for ever|\bdeadlock"
 WAKES_FEWER = r"wakes fewer|wake-ups cost"
-WAITS_FOR_WORK = r"too few(?!.*work)"
+TOO_FEW = r"^(?!.*for work).*too few"  # without the other possibility
 
 
-def gain(rules, rows="", named="", words="", forbidden=()):
-    return Expected(frozenset(rules.split()), frozenset(rows.split()), named, words, (NOTHING_HELPS, *forbidden))
+def gain(rules, rows="", named="", words="", forbidden=(), unfit=()):
+    return Expected(frozenset(rules.split()), frozenset(rows.split()), named, words, (NOTHING_HELPS, *forbidden), unfit)
 
 
 def none(more="", forbidden=()):
-    return Expected(QUIET | frozenset(more.split()), forbidden=(TRY_A_LOCK, SHORTEN, DEADLOCK, *forbidden))
-
-
-def quiet(*forbidden, more=""):
-    """Both truths of a cause that is expected to gain nothing."""
-    return {NONE: none(more, forbidden), GAIN: None}
+    return Expected(QUIET | frozenset(more.split()), forbidden=(TRY_A_LOCK, DEADLOCK, *forbidden), unfit=(TRIAL, SHORTEN))
 
 
 # ---- cause -> truth -> what may be said ---------------------------------------------------------------------------------
@@ -53,15 +51,15 @@ def quiet(*forbidden, more=""):
 BUSY_HOLD = "long-hold sleeping-hold hot hot-short convoy"
 EXPECTED = {
     # Mutexes.
-    "sleeping hold": {GAIN: gain("hot-mutex", "long-hold sleeping-hold hot", "hot_mutex", forbidden=(TRY_A_LOCK, DEADLOCK)), NONE: none()},
-    "working hold": {GAIN: gain("hot-mutex one-at-a-time", BUSY_HOLD, "hot_mutex", forbidden=(DEADLOCK,)), NONE: none()},
-    "yielding hold": {GAIN: gain("hot-mutex", "yields-inside", "hot_mutex", forbidden=(WAKES_FEWER,)),
+    "sleeping hold": {GAIN: gain("hot-mutex", "long-hold sleeping-hold hot", "hot_mutex", unfit=(TRY_A_LOCK, TRIAL)), NONE: none()},
+    "working hold": {GAIN: gain("hot-mutex one-at-a-time", BUSY_HOLD, "hot_mutex"), NONE: none()},
+    "yielding hold": {GAIN: gain("hot-mutex", "yields-inside", "hot_mutex", forbidden=(WAKES_FEWER,), unfit=(r"a hold takes \d",)),
                       NONE: none("hot-mutex", (WAKES_FEWER,))},
     "allocator": {GAIN: gain("hot-mutex", "allocator", "hot_mutex"), NONE: none()},
     "one of many": {GAIN: gain("hot-mutex", "one-of-many", "mutex_table"), NONE: none()},
-    "interpreter": {GAIN: gain("one-at-a-time", forbidden=(WAKES_FEWER, TRY_A_LOCK)), NONE: none("one-at-a-time")},
+    "interpreter": {GAIN: gain("one-at-a-time", forbidden=(WAKES_FEWER, TRY_A_LOCK), unfit=(TRIAL,)), NONE: none("one-at-a-time")},
     "polled": {GAIN: gain("polled hot-mutex", "polled", "hot_polled"), NONE: none("polled")},
-    "retreats": {GAIN: gain("hot-mutex", "", "account", forbidden=(DEADLOCK,)), NONE: none("hot-mutex", (DEADLOCK,))},
+    "retreats": {GAIN: gain("hot-mutex", "", "account", forbidden=(DEADLOCK,)), NONE: none("hot-mutex")},
     "cool mutex": {NONE: none(), GAIN: gain("hot-mutex one-at-a-time", BUSY_HOLD, "hot_mutex")},
     "full CPUs": {NONE: none("", (WAKES_FEWER,)), GAIN: gain("hot-mutex cpus-full", "", "", forbidden=(WAKES_FEWER,))},
     "even table": {NONE: none(), GAIN: gain("hot-mutex scattered", "spread", "mutex_table")},
@@ -73,19 +71,20 @@ EXPECTED = {
     # Semaphores.
     "semaphore as mutex": {GAIN: gain("credits hot-mutex one-at-a-time", "excludes", "hot_binary", forbidden=(MORE_CREDITS,)),
                            NONE: none("", (MORE_CREDITS,))},
-    "token": {GAIN: gain("credits one-at-a-time", "token", "ring_turns", forbidden=(MORE_CREDITS, TRY_A_LOCK)),
+    "token": {GAIN: gain("credits one-at-a-time", "token", "ring_turns", forbidden=(MORE_CREDITS, TRY_A_LOCK), unfit=(TRIAL,)),
               NONE: none("credits one-at-a-time", (MORE_CREDITS,))},
-    "few credits": {GAIN: gain("credits", "no-credits semaphore-lock pool", "pool_credits"), NONE: none("credits", (TRY_A_LOCK,))},
-    "waits for work": quiet(WAITS_FOR_WORK, more="credits wake-ups"),
+    "few credits": {GAIN: gain("credits", "no-credits semaphore-lock pool", "pool_credits"), NONE: none("credits")},
+    "waits for work": {NONE: none("credits wake-ups", (TOO_FEW,))},
     # Condition variables and barriers.
     "herd": {GAIN: gain("wake-ups hot-mutex", "", "work_(came|mutex)", "broadcast"), NONE: none("wake-ups")},
     "turns": {GAIN: gain("wake-ups one-at-a-time", "", "turn_"), NONE: none("wake-ups one-at-a-time")},
-    "barrier": {GAIN: gain("barrier", "waits-for-last", "hot_barrier", forbidden=(TRY_A_LOCK,)), NONE: none("barrier")},
+    "barrier": {GAIN: gain("barrier", "waits-for-last", "hot_barrier", forbidden=(TRY_A_LOCK,), unfit=(TRIAL,)), NONE: none("barrier")},
     # Futexes that no call of the C library uses.
     "own futex": {GAIN: gain("unseen-futexes", "", "", "futex"), NONE: none()},
     "atomic wait": {GAIN: gain("unseen-futexes", "", "", "futex"), NONE: none()},
     # No lock at all.
-    "only computes": quiet(), "only waits for devices": quiet(),
+    "only computes": {NONE: none()},
+    "only waits for devices": {NONE: none()},
 }
 
 
@@ -112,7 +111,7 @@ def said(report, row=None):
 def judge_one(expected, report):
     row = row_of(report, expected.named)
     wrong = []
-    if report["rule"] not in expected.rules:
+    if expected.rules and report["rule"] not in expected.rules:
         wrong.append(f"rule {report['rule']}")
     if expected.named and not re.search(expected.named, report["verdict"]):
         wrong.append(f"does not name {expected.named}")
@@ -121,6 +120,7 @@ def judge_one(expected, report):
     if expected.words and not re.search(expected.words, said(report, row)):
         wrong.append(f"does not say '{expected.words}'")
     text = said(report, row)
+    wrong += [f"says '{found.group()}'" for pattern in expected.unfit for found in [re.search(pattern, text, re.M)] if found]
     dangerous = [found.group() for pattern in expected.forbidden for found in [re.search(pattern, text, re.M)] if found]
     return Judgement(not wrong, ", ".join(wrong), dangerous, row)
 
@@ -129,9 +129,8 @@ def judge(cause, truth, report):
     """Judges a report. A cause whose gain was not decided (None) may be reported in either way, and only words that both
     ways forbid are dangerous."""
     table = EXPECTED[cause]
-    ways = [table[way] for way in ([truth] if truth else [GAIN, NONE]) if table[way]]
-    if not ways:  # a gain where none is possible: noise
-        ways = [e for e in table.values() if e]
+    ways = [table[way] for way in ([truth] if truth else [GAIN, NONE]) if way in table]
+    ways = ways or list(table.values())  # a gain where none is possible is noise
     judged = [judge_one(expected, report) for expected in ways]
     best = next((j for j in judged if j.right), judged[0])
     best.dangerous = [words for words in best.dangerous if all(words in j.dangerous for j in judged)]

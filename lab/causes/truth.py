@@ -24,7 +24,8 @@ def goes_first():
 
 
 class Runner:
-    def __init__(self, build, usher, seconds):
+    def __init__(self, build, usher, seconds, rounds_each=(ROUNDS, MOST)):
+        self.rounds_each = rounds_each
         self.program, self.usher, self.seconds = build.program("causes"), usher, seconds
         if not self.program:
             harness.die("the program causes is missing: build first (make build)")
@@ -63,7 +64,7 @@ class Runner:
             return self.rate(program, *(["--without", program.without] if candidate == without else []))
 
         rates = {with_cause: [], without: []}
-        for wanted in (ROUNDS, MOST):
+        for wanted in self.rounds_each:
             more = rounds.sampled([with_cause, without], wanted - len(rates[with_cause]), measure)
             for name, values in more.items():
                 rates[name] += values
@@ -78,12 +79,12 @@ class Runner:
         return {"truth": truth, "gain": round(gain, 3), "low": round(low, 3), "high": round(high, 3), "rates": rates}
 
     def stat(self, program, seconds):
-        """Returns the report of `usher stat` as JSON, with its text under "text"."""
-        raw, text = Path(self.folder.name) / "stat.json", Path(self.folder.name) / "stat.txt"
+        """Returns the report of `usher stat` as JSON."""
+        raw = Path(self.folder.name) / "stat.json"
         raw.unlink(missing_ok=True)
-        self.finish([str(self.usher), "stat", "--json", str(raw), "-o", str(text), "--", *self.words(program, seconds)], seconds + LIMIT)
+        self.finish([str(self.usher), "stat", "--json", str(raw), "-o", "/dev/null", "--", *self.words(program, seconds)], seconds + LIMIT)
         report = json.loads(raw.read_text())
-        report["text"] = text.read_text()
-        for key in ("verdict", "next", "text"):  # paths of this machine mean nothing elsewhere
-            report[key] = report[key] and re.sub(r"/[\w./-]*/(?=[\w.-]+)", "", report[key])
+        # Paths and speed of this machine mean nothing elsewhere.
+        for key in ("verdict", "next"):
+            report[key] = report[key] and re.sub(r" --folder \S+ --step-ns \S+|/[\w./-]*/(?=[\w.-]+)", "", report[key])
         return report
