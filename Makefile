@@ -5,7 +5,7 @@ JOBS ?= $(shell nproc)
 # Many tests sleep for much of their time.
 TEST_JOBS ?= $(shell expr $(JOBS) + 2)
 
-.PHONY: help deps build demo demo-build quick test test-long test-all mutants rest check check-short check-exhaustive check-aa compat soak fuzz measure measure-waits bench-sim simulated-claims held-out try-cases stat-cases arena arena-sim format check-format tidy install deb clean
+.PHONY: help deps build demo demo-build quick test test-long test-all mutants rest check check-short check-exhaustive check-aa check-causes compat soak fuzz measure measure-waits bench-sim simulated-claims held-out try-cases stat-cases arena arena-sim format check-format tidy install deb clean
 
 # Prints each line "target: … ## group| text": 23 lines of at most 80 columns, so that a terminal shows all of them.
 help:
@@ -85,6 +85,11 @@ check-exhaustive: build ## test| all executions of two threads, bounded (5 minut
 # Ten trials of a lock against itself: usher try must find noise only.
 check-aa: build
 	@python3 tests/cli/aa_trials.py --build $(BUILD)
+
+# usher stat on programs whose cause of waiting is known: the fixed ones, then 60 drawn ones. SEED=1; a quarter of an hour.
+check-causes: build
+	@python3 -m lab.causes --build $(BUILD) --fixed --truth --json lab/results/causes/fixed.json; status=$$?; \
+	  python3 -m lab.causes --build $(BUILD) --seed $(or $(SEED),1) --json lab/results/causes/drawn-$(or $(SEED),1).json && exit $$status
 
 compat: build ## test| unmodified programs under every lock (long)
 	@tools/deps.sh compat

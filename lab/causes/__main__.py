@@ -4,6 +4,7 @@
   python3 -m lab.causes --fixed [--only NAME,NAME]        programs with expected sentences; two minutes, without --truth
   python3 -m lab.causes --seed 1 --count 60 --list        the programs; nothing runs
   python3 -m lab.causes --show FILE                       the tables of a result
+  python3 -m lab.causes --write-doc                       set the tables of lab/results/causes into lab/pages/causes.md
 
 The truth is measured: the program runs in turns with its cause and without it (--without of lab/programs/causes). The cause is
 real if its removal gains 15 % of throughput in every round. Then `usher stat` records the program once, and its report is judged
@@ -28,12 +29,14 @@ from lab.run import rounds, script  # noqa: E402
 from lab.run.runner import Failed  # noqa: E402
 
 RIGHT_SHARE = 54 / 60  # of the drawn programs
+RESULTS, PAGE = harness.TREE / "lab/results/causes", harness.TREE / "lab/pages/causes.md"
 
 
 def entry_of(program, truth, report, judgement):
     row = judgement.row
     return {"name": program.name, "cause": program.cause, "without": program.without, "options": program.options, **(truth or {}),
-            "rule": report["rule"], "verdict": report["verdict"], "next": report["next"], "row": row and {k: row[k] for k in ("name", "rule", "verdict")},
+            "rule": report["rule"], "verdict": report["verdict"], "next": report["next"],
+            "row": row and {k: row[k] for k in ("name", "rule", "verdict")},
             "waited_share": round(sum(report["waited"].values()) / report["thread_seconds"], 5) if report["thread_seconds"] else 0,
             "right": judgement.right, "why": judgement.why, "dangerous": judgement.dangerous}
 
@@ -110,16 +113,32 @@ def confusion(entries):
     return harness.markdown(rows, ["cause", "removing it", *rules])
 
 
+def cell(text):
+    return re.sub(r"\s+", " ", text.replace("|", r"\|"))
+
+
+def sentence(entry):
+    return cell(entry["verdict"] + (f" Next: `{entry['next']}`" if entry["next"] else ""))
+
+
+def outcome(entry):
+    return "; ".join(filter(None, [entry["why"], entry["dangerous"] and "dangerous: " + ", ".join(entry["dangerous"])])) or "pass"
+
+
 def sentences(entries):
     """Returns the table of the fixed programs as Markdown."""
-    def cell(text):
-        return re.sub(r"\s+", " ", text.replace("|", r"\|"))
-
-    rows = [[e["name"], e["shows"], f"{e['gain']:.2f}" if "gain" in e else "", e["rule"],
-             cell(e["verdict"] + (f" Next: {e['next']}" if e["next"] else "")),
-             "; ".join(filter(None, ["" if e["right"] else e["why"], e["dangerous"] and "dangerous: " + ", ".join(e["dangerous"])])) or "pass"]
-            for e in entries]
+    rows = [[e["name"], e["shows"], f"{e['gain']:.2f}" if "gain" in e else "", e["rule"], sentence(e), outcome(e)] for e in entries]
     return harness.markdown(rows, ["program", "what it is", "gain", "rule", "said", "judgement"])
+
+
+def before_and_after(before, after):
+    """Returns the fixed programs with the sentences of two results as Markdown."""
+    then, rows = {e["name"]: e for e in before}, []
+    for e in after:
+        old = then.get(e["name"])
+        said_before = [sentence(old), outcome(old)] if old else ["", ""]
+        rows.append([e["shows"], f"{e['gain']:.2f}" if "gain" in e else "", *said_before, sentence(e), outcome(e)])
+    return harness.markdown(rows, ["program", "gain", "said before", "", "says", ""])
 
 
 def summary(entries):
@@ -137,6 +156,23 @@ def show(document):
     print(harness.provenance_line(document))
 
 
+def write_doc():
+    """The page has the result of before the rules were rewritten beside that of the present ones, and the drawn programs."""
+    before = json.loads((RESULTS / "before.json").read_text())
+    after = json.loads((RESULTS / "fixed.json").read_text()) if (RESULTS / "fixed.json").is_file() else None
+    drawn = [json.loads(file.read_text()) for file in sorted(RESULTS.glob("drawn-*.json"))]
+    fixed = [before_and_after(before["programs"], after["programs"]) if after else sentences(before["programs"]), ""]
+    for name, document in (("Before", before), ("Now", after)):
+        fixed += [f"{name}: {summary(document['programs'])}. {harness.provenance_line(document)}", ""] if document else []
+    parts = []
+    for document in drawn:
+        parts += [f"Seed {document['seed']}: {summary(document['programs'])}.", "", confusion(document["programs"]), "",
+                  harness.provenance_line(document), ""]
+    page = harness.between_markers(PAGE.read_text(), "fixed", "\n".join(fixed).rstrip())
+    PAGE.write_text(harness.between_markers(page, "drawn", "\n".join(parts).rstrip()))
+    return 0
+
+
 def main():
     parser = script.parser(__doc__)
     parser.add_argument("--seed", type=int, default=1, metavar="S")
@@ -150,7 +186,10 @@ def main():
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the result there")
     parser.add_argument("--list", action="store_true", help="list the programs; nothing runs")
     parser.add_argument("--show", type=Path, metavar="FILE", help="the tables of a result; nothing runs")
+    parser.add_argument("--write-doc", action="store_true", help="set the results into the page; nothing runs")
     options = parser.parse_args()
+    if options.write_doc:
+        return write_doc()
     if options.show:
         show(json.loads(options.show.read_text()))
         return 0

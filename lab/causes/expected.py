@@ -32,7 +32,9 @@ NOTHING_HELPS = r"\bno (other )?lock can make|expect nothing|(nobody|no thread) 
 TRY_A_LOCK = r"try (a|another|other) locks?"
 TRIAL = r"\busher try\b"
 SHORTEN = r"shorten (or split )?the critical section|spread what it guards"
-MORE_CREDITS = r"(more|enough|further|additional|too few) credits|have more|too few|second token"
+# A warning ("more credits would break the exclusion") is allowed.
+BREAKS = r"(?! (would |can )?break)"
+MORE_CREDITS = rf"(more|enough|further|additional) credits{BREAKS}|(?<!not )have more|too few|second token{BREAKS}"
 DEADLOCK = r"for ever|\bdeadlock"
 WAKES_FEWER = r"wakes fewer|wake-ups cost"
 TOO_FEW = r"^(?!.*for work).*too few"  # without the other possibility

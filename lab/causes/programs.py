@@ -33,18 +33,21 @@ def threads(dice, *counts):
 
 def sleeping_hold(dice):
     way = dice.choice(["sleep", "io", "file"])
-    return "sleeping hold", "hold", {"shape": "mutex", "threads": threads(dice), "hold": way, "hold-us": length(dice, 100, 4000) if way != "file" else 20,
-                                     "gap": dice.choice(["cpu", "sleep"]), "gap-us": length(dice, 20, 100)}
+    hold = length(dice, 100, 4000)
+    return "sleeping hold", "hold", {
+        "shape": "mutex", "threads": threads(dice), "hold": way, "hold-us": hold if way != "file" else 20,
+        "gap": dice.choice(["cpu", "sleep"]), "gap-us": length(dice, 20, 100)}
 
 
 def working_hold(dice):
     hold = length(dice, 10, 300)
-    return "working hold", "lock", {"shape": "mutex", "threads": threads(dice), "hold": "cpu", "hold-us": hold, "gap": "cpu", "gap-us": hold / 10}
+    return "working hold", "lock", {"shape": "mutex", "threads": threads(dice), "hold": "cpu", "hold-us": hold, "gap-us": hold / 10}
 
 
 def yielding_hold(dice):
     hold = length(dice, 2, 20)
-    return "yielding hold", "yield", {"shape": "mutex", "threads": threads(dice, 4, 6, 8), "hold": "yield", "hold-us": hold, "gap-us": hold / 2}
+    return "yielding hold", "yield", {
+        "shape": "mutex", "threads": threads(dice, 4, 6, 8), "hold": "yield", "hold-us": hold, "gap-us": hold / 2}
 
 
 def allocator(dice):
@@ -53,34 +56,36 @@ def allocator(dice):
 
 
 def one_of_many(dice):
-    return "one of many", "lock", {"shape": "mutex", "threads": threads(dice), "objects": dice.choice([16, 64, 256]), "loaded": dice.randint(85, 95),
-                                   "hold": "sleep", "hold-us": length(dice, 100, 1000), "gap-us": 10}
+    return "one of many", "lock", {
+        "shape": "mutex", "threads": threads(dice), "objects": dice.choice([16, 64, 256]), "loaded": dice.randint(85, 95),
+        "hold": "sleep", "hold-us": length(dice, 100, 1000), "gap-us": 10}
 
 
 def interpreter(dice):
-    return "interpreter", "lock", {"shape": "interpreter", "threads": threads(dice, 2, 4, 8), "hold": "cpu", "hold-us": length(dice, 50, 2000),
-                                   "gap": "none"}
+    return "interpreter", "lock", {
+        "shape": "interpreter", "threads": threads(dice, 2, 4, 8), "hold": "cpu", "hold-us": length(dice, 50, 2000), "gap": "none"}
 
 
 def polled(dice):
     hold = length(dice, 50, 500)
-    return "polled", "lock", {"shape": "polled", "threads": threads(dice), "hold": dice.choice(["cpu", "sleep"]), "hold-us": hold, "gap-us": hold / 20}
+    return "polled", "lock", {
+        "shape": "polled", "threads": threads(dice), "hold": dice.choice(["cpu", "sleep"]), "hold-us": hold, "gap-us": hold / 20}
 
 
 def retreats(dice):
-    return "retreats", "order", {"shape": "retreats", "threads": threads(dice, 2, 4), "hold": "sleep", "hold-us": length(dice, 500, 4000),
-                                 "gap-us": 20}
+    return "retreats", "order", {
+        "shape": "retreats", "threads": threads(dice, 2, 4), "hold": "sleep", "hold-us": length(dice, 500, 4000), "gap-us": 20}
 
 
 def read_write(dice):
-    return "read-write lock", "lock", {"shape": "rwlock", "threads": threads(dice), "writes": dice.choice([20, 50, 100]),
-                                       "hold": dice.choice(["cpu", "sleep"]), "hold-us": length(dice, 50, 500), "gap-us": 5,
-                                       "beside": dice.choice([0, 10])}
+    return "read-write lock", "lock", {
+        "shape": "rwlock", "threads": threads(dice), "writes": dice.choice([20, 50, 100]), "hold": dice.choice(["cpu", "sleep"]),
+        "hold-us": length(dice, 50, 500), "gap-us": 5, "beside": dice.choice([0, 10])}
 
 
 def waiting_writer(dice):
-    return "waiting writer", "preference", {"shape": "writer", "threads": threads(dice, 4, 6, 8), "hold": "sleep", "hold-us": length(dice, 200, 1000),
-                                            "gap-us": 5}
+    return "waiting writer", "preference", {
+        "shape": "writer", "threads": threads(dice, 4, 6, 8), "hold": "sleep", "hold-us": length(dice, 200, 1000), "gap-us": 5}
 
 
 def spin_lock(dice):
@@ -89,17 +94,20 @@ def spin_lock(dice):
 
 
 def semaphore_as_mutex(dice):
-    return "semaphore as mutex", "lock", {"shape": "binary", "threads": threads(dice), "hold": dice.choice(["cpu", "sleep"]),
-                                          "hold-us": length(dice, 50, 1000), "gap-us": dice.choice([5, 20])}
+    return "semaphore as mutex", "lock", {
+        "shape": "binary", "threads": threads(dice), "hold": dice.choice(["cpu", "sleep"]), "hold-us": length(dice, 50, 1000),
+        "gap-us": dice.choice([5, 20])}
 
 
 def token(dice):
-    return "token", "token", {"shape": "ring", "threads": threads(dice), "hold": dice.choice(["cpu", "sleep"]), "hold-us": length(dice, 50, 1000)}
+    return "token", "token", {
+        "shape": "ring", "threads": threads(dice), "hold": dice.choice(["cpu", "sleep"]), "hold-us": length(dice, 50, 1000)}
 
 
 def few_credits(dice):
-    return "few credits", "credits", {"shape": "pool", "threads": threads(dice, 6, 8, 12), "credits": dice.choice([2, 3]),
-                                      "hold": dice.choice(["sleep", "io"]), "hold-us": length(dice, 200, 4000), "gap-us": 10}
+    return "few credits", "credits", {
+        "shape": "pool", "threads": threads(dice, 6, 8, 12), "credits": dice.choice([2, 3]), "hold": dice.choice(["sleep", "io"]),
+        "hold-us": length(dice, 200, 4000), "gap-us": 10}
 
 
 def herd(dice):
@@ -111,37 +119,41 @@ def turns(dice):
 
 
 def barrier(dice):
-    return "barrier", "skew", {"shape": "barrier", "threads": threads(dice, 3, 4, 6), "hold": dice.choice(["sleep", "io"]),
-                               "hold-us": length(dice, 300, 2000), "skew": dice.choice([4, 6, 10])}
+    return "barrier", "skew", {
+        "shape": "barrier", "threads": threads(dice, 3, 4, 6), "hold": dice.choice(["sleep", "io"]), "hold-us": length(dice, 300, 2000),
+        "skew": dice.choice([4, 6, 10])}
 
 
 def own_futex(dice):
-    return "own futex", "lock", {"shape": "own", "threads": threads(dice), "hold": dice.choice(["cpu", "sleep"]), "hold-us": length(dice, 50, 1000),
-                                 "gap-us": 5, "beside": dice.choice([0, 10])}
+    return "own futex", "lock", {
+        "shape": "own", "threads": threads(dice), "hold": dice.choice(["cpu", "sleep"]), "hold-us": length(dice, 50, 1000), "gap-us": 5,
+        "beside": dice.choice([0, 10])}
 
 
 def atomic_wait(dice):
-    return "atomic wait", "lock", {"shape": "atomic", "threads": threads(dice), "hold": "sleep", "hold-us": length(dice, 100, 1000), "gap-us": 5,
-                                   "beside": dice.choice([0, 10])}
+    return "atomic wait", "lock", {
+        "shape": "atomic", "threads": threads(dice), "hold": "sleep", "hold-us": length(dice, 100, 1000), "gap-us": 5,
+        "beside": dice.choice([0, 10])}
 
 
 # The following are made so that removing the lock gains nothing.
 
 def cool_mutex(dice):
     hold = length(dice, 1, 5)
-    return "cool mutex", "lock", {"shape": "mutex", "threads": threads(dice, 2, 3, 4), "hold-us": hold, "gap": dice.choice(["cpu", "sleep", "io"]),
-                                  "gap-us": hold * 200}
+    return "cool mutex", "lock", {
+        "shape": "mutex", "threads": threads(dice, 2, 3, 4), "hold-us": hold, "gap": dice.choice(["cpu", "sleep", "io"]),
+        "gap-us": hold * 200}
 
 
 def full_cpus(dice):
     hold = length(dice, 2, 10)
-    return "full CPUs", "lock", {"shape": "mutex", "threads": threads(dice, 6, 8, 12), "hold-us": hold, "gap-us": hold * dice.choice([6, 10]),
-                                 "beside": 1}
+    return "full CPUs", "lock", {
+        "shape": "mutex", "threads": threads(dice, 6, 8, 12), "hold-us": hold, "gap-us": hold * dice.choice([6, 10]), "beside": 1}
 
 
 def even_table(dice):
-    return "even table", "lock", {"shape": "mutex", "threads": threads(dice, 4, 8), "objects": dice.choice([64, 256]), "hold-us": length(dice, 2, 10),
-                                  "gap-us": 20}
+    return "even table", "lock", {
+        "shape": "mutex", "threads": threads(dice, 4, 8), "objects": dice.choice([64, 256]), "hold-us": length(dice, 2, 10), "gap-us": 20}
 
 
 def other_work(dice):
@@ -150,8 +162,8 @@ def other_work(dice):
 
 
 def cool_read_write(dice):
-    return "read-write lock", "lock", {"shape": "rwlock", "threads": threads(dice, 2, 4), "writes": dice.choice([0, 1]), "hold-us": length(dice, 2, 10),
-                                       "gap-us": 200}
+    return "read-write lock", "lock", {
+        "shape": "rwlock", "threads": threads(dice, 2, 4), "writes": dice.choice([0, 1]), "hold-us": length(dice, 2, 10), "gap-us": 200}
 
 
 def cool_spin(dice):
@@ -168,16 +180,19 @@ def cool_polled(dice):
 
 def enough_credits(dice):
     n = threads(dice, 4, 6)
-    return "few credits", "credits", {"shape": "pool", "threads": n, "credits": n, "hold": "sleep", "hold-us": length(dice, 200, 2000), "gap-us": 20}
+    return "few credits", "credits", {
+        "shape": "pool", "threads": n, "credits": n, "hold": "sleep", "hold-us": length(dice, 200, 2000), "gap-us": 20}
 
 
 def waits_for_work(dice):
-    return "waits for work", "threads", {"shape": "queue", "threads": threads(dice, 4, 6, 8), "hold-us": length(dice, 5, 50),
-                                         "gap": dice.choice(["sleep", "io"]), "gap-us": length(dice, 500, 3000)}
+    return "waits for work", "threads", {
+        "shape": "queue", "threads": threads(dice, 4, 6, 8), "hold-us": length(dice, 5, 50), "gap": dice.choice(["sleep", "io"]),
+        "gap-us": length(dice, 500, 3000)}
 
 
 def even_barrier(dice):
-    return "barrier", "skew", {"shape": "barrier", "threads": threads(dice, 2, 4), "hold": "cpu", "hold-us": length(dice, 500, 3000), "skew": 1}
+    return "barrier", "skew", {
+        "shape": "barrier", "threads": threads(dice, 2, 4), "hold": "cpu", "hold-us": length(dice, 500, 3000), "skew": 1}
 
 
 def cool_own(dice):
@@ -189,23 +204,24 @@ def cool_atomic(dice):
 
 
 def only_computes(dice):
-    return "only computes", "threads", {"shape": "alone", "threads": threads(dice, 2, 4, 8), "gap": "cpu", "gap-us": length(dice, 20, 200),
-                                        "idle": dice.choice([0, 4])}
+    return "only computes", "threads", {
+        "shape": "alone", "threads": threads(dice, 2, 4, 8), "gap": "cpu", "gap-us": length(dice, 20, 200), "idle": dice.choice([0, 4])}
 
 
 def only_devices(dice):
-    return "only waits for devices", "lock", {"shape": "alone", "threads": threads(dice, 2, 4, 8), "gap": dice.choice(["io", "file"]),
-                                              "gap-us": length(dice, 100, 2000)}
+    return "only waits for devices", "lock", {
+        "shape": "alone", "threads": threads(dice, 2, 4, 8), "gap": dice.choice(["io", "file"]), "gap-us": length(dice, 100, 2000)}
 
 
 def one_thread(dice):
-    return "cool mutex", "lock", {"shape": "mutex", "threads": 1, "hold-us": length(dice, 5, 50), "gap-us": 5, "idle": dice.choice([0, 3])}
+    return "cool mutex", "lock", {
+        "shape": "mutex", "threads": 1, "hold-us": length(dice, 5, 50), "gap-us": 5, "idle": dice.choice([0, 3])}
 
 
-HOT = [sleeping_hold, working_hold, yielding_hold, allocator, one_of_many, interpreter, polled, retreats, read_write, waiting_writer, spin_lock,
-       semaphore_as_mutex, token, few_credits, herd, turns, barrier, own_futex, atomic_wait]
-COOL = [cool_mutex, full_cpus, even_table, other_work, cool_read_write, cool_spin, cool_binary, cool_polled, enough_credits, waits_for_work,
-        even_barrier, cool_own, cool_atomic, only_computes, only_devices, one_thread]
+HOT = [sleeping_hold, working_hold, yielding_hold, allocator, one_of_many, interpreter, polled, retreats, read_write,
+       waiting_writer, spin_lock, semaphore_as_mutex, token, few_credits, herd, turns, barrier, own_futex, atomic_wait]
+COOL = [cool_mutex, full_cpus, even_table, other_work, cool_read_write, cool_spin, cool_binary, cool_polled, enough_credits,
+        waits_for_work, even_barrier, cool_own, cool_atomic, only_computes, only_devices, one_thread]
 
 
 def drawn(seed, count):
@@ -269,17 +285,21 @@ FIXED = [
           "shape mutex threads 4 hold yield hold-us 2 gap-us 1",
           says("hot-mutex", "yields-inside", "hot_mutex", "yield|gives", E.WAKES_FEWER, r"a hold takes \d")),
     fixed("binary-semaphore", "a semaphore with one credit as a mutex", "semaphore as mutex", "lock",
-          "shape binary threads 8 hold cpu hold-us 30 gap-us 500", says("credits hot-mutex cpus-full", "excludes", "", "", E.MORE_CREDITS)),
+          "shape binary threads 8 hold cpu hold-us 30 gap-us 500",
+          says("credits hot-mutex cpus-full", "excludes", "", "", E.MORE_CREDITS)),
     fixed("binary-semaphore-26", "the same, more contended", "semaphore as mutex", "lock",
-          "shape binary threads 4 hold sleep hold-us 200 gap-us 5", says("credits hot-mutex", "excludes", "hot_binary", "", E.MORE_CREDITS)),
+          "shape binary threads 4 hold sleep hold-us 200 gap-us 5",
+          says("credits hot-mutex", "excludes", "hot_binary", "", E.MORE_CREDITS)),
     fixed("token-ring", "a token goes from thread to thread", "token", "token",
-          "shape ring threads 4 hold sleep hold-us 200", says("credits one-at-a-time", "token", "ring_turns", "", E.MORE_CREDITS, E.TRY_A_LOCK, E.TRIAL)),
+          "shape ring threads 4 hold sleep hold-us 200",
+          says("credits one-at-a-time", "token", "ring_turns", "", E.MORE_CREDITS, E.TRY_A_LOCK, E.TRIAL)),
     fixed("retreats", "try_lock_for in opposite order, with retreats", "retreats", "order",
           "shape retreats threads 4 hold sleep hold-us 1000 gap-us 20", says("hot-mutex", "", "account", "", E.DEADLOCK), "deadlock"),
     fixed("lock-guard", "lock_guard around a small section at -O2", "working hold", "lock",
           "shape guarded threads 4 hold-us 50 gap-us 5", says("hot-mutex one-at-a-time", "", "guarded", "guarded", r"libstdc\+\+\.so")),
     fixed("lock-guard-last-in-thread", "the same as the last action of a thread", "working hold", "lock",
-          "shape guarded-threads threads 4 hold-us 300 gap-us 5", says("hot-mutex one-at-a-time", "", "guarded", "guarded", r"libstdc\+\+\.so")),
+          "shape guarded-threads threads 4 hold-us 300 gap-us 5",
+          says("hot-mutex one-at-a-time", "", "guarded", "guarded", r"libstdc\+\+\.so")),
     fixed("waits-0.3", "0.3 % waiting", "cool mutex", "lock",
           "shape mutex threads 2 hold-us 5 gap-us 300", E.none(), no_next=True),
     fixed("waits-0.03", "0.03 % waiting", "cool mutex", "lock",
@@ -288,27 +308,34 @@ FIXED = [
           "shape circle threads 4 gap sleep gap-us 500", says("deadlock", "", "of_circle", "for ever|deadlock")),
     # Causes that must be found.
     fixed("sleep-inside", "a mutex held over a sleep", "sleeping hold", "hold",
-          "shape mutex threads 4 hold sleep hold-us 2000 gap-us 50", says("hot-mutex", "sleeping-hold long-hold", "hot_mutex", "held_by_sleep", E.TRY_A_LOCK, E.TRIAL)),
+          "shape mutex threads 4 hold sleep hold-us 2000 gap-us 50",
+          says("hot-mutex", "sleeping-hold long-hold", "hot_mutex", "held_by_sleep", E.TRY_A_LOCK, E.TRIAL)),
     fixed("read-inside", "a mutex held over a read() that blocks", "sleeping hold", "hold",
-          "shape mutex threads 6 hold io hold-us 500 gap-us 50", says("hot-mutex", "sleeping-hold long-hold hot", "hot_mutex", "held_by_read", E.TRY_A_LOCK, E.TRIAL)),
+          "shape mutex threads 6 hold io hold-us 500 gap-us 50",
+          says("hot-mutex", "sleeping-hold long-hold hot", "hot_mutex", "held_by_read", E.TRY_A_LOCK, E.TRIAL)),
     fixed("sync-inside", "a mutex held over fdatasync()", "sleeping hold", "hold",
-          "shape mutex threads 4 hold file hold-us 20 gap-us 50", says("hot-mutex", "sleeping-hold long-hold hot", "hot_mutex", "held_by_sync", E.TRY_A_LOCK, E.TRIAL)),
+          "shape mutex threads 4 hold file hold-us 20 gap-us 50",
+          says("hot-mutex", "sleeping-hold long-hold hot", "hot_mutex", "held_by_sync", E.TRY_A_LOCK, E.TRIAL)),
     fixed("spin-hot", "a spin lock held most of the time", "spin lock", "lock",
           "shape spin threads 3 hold-us 20 gap-us 2", says("hot-spin", "", "hot_spin", "", E.NOTHING_HELPS)),
     fixed("rwlock-writes", "a read-write lock, half of the operations write", "read-write lock", "lock",
           "shape rwlock threads 6 writes 50 hold sleep hold-us 300 gap-us 10", says("hot-rwlock", "", "hot_rwlock", "", E.NOTHING_HELPS)),
     fixed("writer-starves", "readers overtake the only writer", "waiting writer", "preference",
-          "shape writer threads 6 hold sleep hold-us 500 gap-us 5", says("hot-rwlock", "writers-wait", "read_mostly", "", E.NOTHING_HELPS)),
+          "shape writer threads 6 hold sleep hold-us 500 gap-us 5",
+          says("hot-rwlock", "writers-wait", "read_mostly", "", E.NOTHING_HELPS)),
     fixed("pool-too-small", "2 credits for 8 threads", "few credits", "credits",
-          "shape pool threads 8 credits 2 hold sleep hold-us 1000 gap-us 10", says("credits", "", "pool_credits", "", E.NOTHING_HELPS), "excludes token"),
+          "shape pool threads 8 credits 2 hold sleep hold-us 1000 gap-us 10",
+          says("credits", "", "pool_credits", "", E.NOTHING_HELPS), "excludes token"),
     fixed("herd-of-16", "a broadcast for each item", "herd", "herd",
           "shape herd threads 17 hold-us 5 gap-us 5", says("wake-ups hot-mutex", "", "work_", "broadcast", E.NOTHING_HELPS)),
     fixed("barrier-skewed", "one thread of a barrier has six times the work", "barrier", "skew",
-          "shape barrier threads 4 hold sleep hold-us 1000 skew 6", says("barrier", "waits-for-last", "hot_barrier", "", E.NOTHING_HELPS, E.TRY_A_LOCK, E.TRIAL)),
+          "shape barrier threads 4 hold sleep hold-us 1000 skew 6",
+          says("barrier", "waits-for-last", "hot_barrier", "", E.NOTHING_HELPS, E.TRY_A_LOCK, E.TRIAL)),
     fixed("allocator-mutex", "a malloc with one mutex", "allocator", "lock",
           "shape allocator threads 4 hold-us 20 gap-us 2", says("hot-mutex", "allocator", "hot_mutex", "allocat")),
     fixed("one-of-64", "one of 64 mutexes has 90 % of the traffic", "one of many", "lock",
-          "shape mutex threads 6 objects 64 loaded 90 hold sleep hold-us 300 gap-us 10", says("hot-mutex", "one-of-many", "mutex_table", "spread")),
+          "shape mutex threads 6 objects 64 loaded 90 hold sleep hold-us 300 gap-us 10",
+          says("hot-mutex", "one-of-many", "mutex_table", "spread")),
     fixed("atomic-wait", "a lock of std::atomic::wait", "atomic wait", "lock",
           "shape atomic threads 4 hold sleep hold-us 300 gap-us 5", says("unseen-futexes", "", "", "futex", E.NOTHING_HELPS)),
     fixed("turns-by-condition", "two threads take turns by a condition variable", "turns", "turns",

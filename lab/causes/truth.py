@@ -68,7 +68,8 @@ class Runner:
             more = rounds.sampled([with_cause, without], wanted - len(rates[with_cause]), measure)
             for name, values in more.items():
                 rates[name] += values
-            ratios = [b / max(a, 1e-9) for a, b in zip(rates[with_cause], rates[without])]
+            least = 1 / self.seconds  # a run without an operation counts as one with one
+            ratios = [max(b, least) / max(a, least) for a, b in zip(rates[with_cause], rates[without])]
             low, high, gain = min(ratios), max(ratios), statistics.median(ratios)
             # With five rounds the second lowest and second highest decide: one disturbed round must not.
             ordered = sorted(ratios)

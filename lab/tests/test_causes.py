@@ -40,10 +40,12 @@ class Judgements(unittest.TestCase):
         self.assertEqual(undecided.dangerous, [])
 
     def test_more_credits_break_exclusion(self):
-        row = ("hot_binary", "semaphore-lock", "it is used as a lock, or to share a pool; shorten what is done with the credit, or have more")
-        judged = expected.judge("semaphore as mutex", GAIN, report("credits", "threads waited 9 % of their time, but hot_binary: " + row[2], row))
+        row = ("hot_binary", "semaphore-lock", "it is used as a lock; shorten what is done with the credit, or have more")
+        judged = expected.judge("semaphore as mutex", GAIN, report("credits", "threads waited, but hot_binary: " + row[2], row))
         self.assertFalse(judged.right)
         self.assertEqual(judged.dangerous, ["have more"])
+        warned = report("credits", "hot_binary: it excludes: more credits would break that", ("hot_binary", "excludes", ""))
+        self.assertEqual(expected.judge("semaphore as mutex", GAIN, warned).dangerous, [])
 
     def test_a_full_machine_gains_nothing_by_a_lock(self):
         said = report("hot-mutex", "threads waited 27 %, all for hot_mutex: woken waiters find it taken; try a lock that wakes fewer",
@@ -61,7 +63,8 @@ class Judgements(unittest.TestCase):
     def test_credits_may_be_too_few_if_they_may_be_work(self):
         said = report("credits", "24 % for credits of work_items: for work, if it counts work; else there are too few")
         self.assertEqual(expected.judge("waits for work", NONE, said).dangerous, [])
-        self.assertEqual(expected.judge("waits for work", NONE, said | {"verdict": "credits are too few"}).dangerous, ["credits are too few"])
+        wrong = said | {"verdict": "credits are too few"}
+        self.assertEqual(expected.judge("waits for work", NONE, wrong).dangerous, ["credits are too few"])
 
 
 class Programs(unittest.TestCase):
