@@ -4,7 +4,7 @@ A cause that was removed and gained (GAIN) has other expectations than one whose
 acceptable rules of the program's verdict, `rows` those of the row whose name matches `named` (empty: any, also no row), `named` and
 `words` are patterns that the verdict must have (empty: any). `forbidden` and `unfit` are patterns that neither the verdict nor the
 command after it nor the verdict of the named row may have. `forbidden`: dangerous advice, which breaks the program or claims the
-opposite of the measured truth. `unfit`: advice that gains nothing here. Empty `rules`: any."""
+opposite of the measured truth; some are also forbidden in all rows' verdicts. `unfit`: advice that gains nothing here. Empty `rules`: any."""
 
 import re
 from dataclasses import dataclass
@@ -36,6 +36,7 @@ SHORTEN = r"shorten (or split )?the critical section|spread what it guards"
 BREAKS = r"(?! (would |can )?break)"
 MORE_CREDITS = rf"(more|enough|further|additional) credits{BREAKS}|(?<!not )have more|too few|second token{BREAKS}"
 DEADLOCK = r"for ever|\bdeadlock"
+BREAKING = (MORE_CREDITS, DEADLOCK)  # forbidden in the verdict of any row
 WAKES_FEWER = r"wakes fewer|wake-ups cost"
 TOO_FEW = r"^(?!.*for work).*too few"  # without the other possibility
 
@@ -84,6 +85,7 @@ EXPECTED = {
     # Futexes that no call of the C library uses.
     "own futex": {GAIN: gain("unseen-futexes", "", "", "futex"), NONE: none()},
     "atomic wait": {GAIN: gain("unseen-futexes", "", "", "futex"), NONE: none()},
+    "circle": {GAIN: gain("deadlock", "", "of_circle"), NONE: none()},
     # No lock at all.
     "only computes": {NONE: none()},
     "only waits for devices": {NONE: none()},
@@ -123,7 +125,9 @@ def judge_one(expected, report):
         wrong.append(f"does not say '{expected.words}'")
     text = said(report, row)
     wrong += [f"says '{found.group()}'" for pattern in expected.unfit for found in [re.search(pattern, text, re.M)] if found]
-    dangerous = [found.group() for pattern in expected.forbidden for found in [re.search(pattern, text, re.M)] if found]
+    everywhere = "\n".join([text, *(row["verdict"] for row in report["rows"])])
+    dangerous = [found.group() for pattern in expected.forbidden
+                 for found in [re.search(pattern, everywhere if pattern in BREAKING else text, re.M)] if found]
     return Judgement(not wrong, ", ".join(wrong), dangerous, row)
 
 

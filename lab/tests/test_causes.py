@@ -44,6 +44,8 @@ class Judgements(unittest.TestCase):
         judged = expected.judge("semaphore as mutex", GAIN, report("credits", "threads waited, but hot_binary: " + row[2], row))
         self.assertFalse(judged.right)
         self.assertEqual(judged.dangerous, ["have more"])
+        cool = report("cold", "threads waited 0.1 % of their time for locks", row)
+        self.assertEqual(expected.judge("semaphore as mutex", NONE, cool).dangerous, ["have more"])
         warned = report("credits", "hot_binary: it excludes: more credits would break that", ("hot_binary", "excludes", ""))
         self.assertEqual(expected.judge("semaphore as mutex", GAIN, warned).dangerous, [])
 
@@ -78,7 +80,7 @@ class Programs(unittest.TestCase):
 
     def test_sixty_programs_have_every_family(self):
         causes_of = collections.Counter(p.cause for p in programs.drawn(7, 60))
-        self.assertEqual(set(causes_of), set(expected.EXPECTED))
+        self.assertEqual(set(causes_of), set(expected.EXPECTED) - {"circle"})  # only fixed programs deadlock
 
     def test_fixed_programs_have_different_names_and_a_half_are_counterexamples(self):
         names = [p.name for p in programs.FIXED]
