@@ -178,7 +178,7 @@ def main():
     parser.add_argument("--seed", type=int, default=1, metavar="S")
     parser.add_argument("--count", type=int, default=60, metavar="N", help="drawn programs (60)")
     parser.add_argument("--fixed", action="store_true", help="the fixed programs instead")
-    parser.add_argument("--only", metavar="NAMES", help="of the fixed programs, comma-separated (all)")
+    parser.add_argument("--only", metavar="NAMES", help="of the fixed programs, comma-separated; those of an earlier FILE stay")
     parser.add_argument("--truth", action="store_true", help="measure the gain also of fixed programs")
     parser.add_argument("--seconds", type=float, default=1, metavar="S", help="length of a run with or without the cause (1)")
     parser.add_argument("--stat-seconds", type=float, default=2, metavar="S", help="length of the recorded run (2)")
@@ -201,6 +201,8 @@ def main():
     others, report = harness.OthersShare(), script.Report()
     with Runner(build, (options.usher or build.usher).resolve(), options.seconds) as runner:
         entries = (run_fixed if options.fixed else run_drawn)(runner, options, report)
+    if options.only and options.json:  # the other programs of an earlier result stay
+        entries = rounds.merged(options.json, "programs", entries, "name", [p.name for p in programs.FIXED])
     document = {"kind": "fixed" if options.fixed else "drawn", "seed": None if options.fixed else options.seed,
                 **harness.provenance(build, others), "programs": entries}
     if options.json:

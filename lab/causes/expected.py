@@ -4,7 +4,8 @@ A cause that was removed and gained (GAIN) has other expectations than one whose
 acceptable rules of the program's verdict, `rows` those of the row whose name matches `named` (empty: any, also no row), `named` and
 `words` are patterns that the verdict must have (empty: any). `forbidden` and `unfit` are patterns that neither the verdict nor the
 command after it nor the verdict of the named row may have. `forbidden`: dangerous advice, which breaks the program or claims the
-opposite of the measured truth; some are also forbidden in all rows' verdicts. `unfit`: advice that gains nothing here. Empty `rules`: any."""
+opposite of the measured truth; what breaks a program is forbidden in all rows' verdicts. `unfit`: advice that gains nothing here. Empty
+`rules`: any."""
 
 import re
 from dataclasses import dataclass
