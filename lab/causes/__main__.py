@@ -205,6 +205,8 @@ def main():
         entries = rounds.merged(options.json, "programs", entries, "name", [p.name for p in programs.FIXED])
     document = {"kind": "fixed" if options.fixed else "drawn", "seed": None if options.fixed else options.seed,
                 **harness.provenance(build, others), "programs": entries}
+    # Paths of this machine mean nothing elsewhere.
+    document["command"] = re.sub(r"(?<![\w.])/[\w./-]*/(?=[\w.-]+)", "", document["command"])
     if options.json:
         rounds.put(options.json, document)
     print()
