@@ -160,13 +160,13 @@ def write_doc():
     """The page has the result of before the rules were rewritten beside that of the present ones, and the drawn programs."""
     before = json.loads((RESULTS / "before.json").read_text())
     after = json.loads((RESULTS / "fixed.json").read_text()) if (RESULTS / "fixed.json").is_file() else None
-    drawn = [json.loads(file.read_text()) for file in sorted(RESULTS.glob("drawn-*.json"))]
+    drawn = [json.loads(file.read_text()) for file in [RESULTS / "before-drawn.json", *sorted(RESULTS.glob("drawn-*.json"))]]
     fixed = [before_and_after(before["programs"], after["programs"]) if after else sentences(before["programs"]), ""]
     for name, document in (("Before", before), ("Now", after)):
         fixed += [f"{name}: {summary(document['programs'])}. {harness.provenance_line(document)}", ""] if document else []
     parts = []
-    for document in drawn:
-        parts += [f"Seed {document['seed']}: {summary(document['programs'])}.", "", confusion(document["programs"]), "",
+    for number, document in enumerate(drawn):
+        parts += [f"{'Before' if number == 0 else 'Now'}, seed {document['seed']}: {summary(document['programs'])}.", "", confusion(document["programs"]), "",
                   harness.provenance_line(document), ""]
     page = harness.between_markers(PAGE.read_text(), "fixed", "\n".join(fixed).rstrip())
     PAGE.write_text(harness.between_markers(page, "drawn", "\n".join(parts).rstrip()))

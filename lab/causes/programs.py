@@ -301,7 +301,7 @@ FIXED = [
           "shape guarded-threads threads 4 hold-us 300 gap-us 5",
           says("hot-mutex one-at-a-time", "", "guarded", "guarded", r"libstdc\+\+\.so")),
     fixed("waits-0.3", "0.3 % waiting", "cool mutex", "lock",
-          "shape mutex threads 2 hold-us 5 gap-us 300", E.none(), no_next=True),
+          "shape mutex threads 2 hold-us 5 gap-us 400", E.none(), no_next=True),
     fixed("waits-0.03", "0.03 % waiting", "cool mutex", "lock",
           "shape mutex threads 2 hold-us 3 gap-us 500", E.none(), no_next=True),
     fixed("real-deadlock", "two threads lock in opposite order and wait for ever", "circle", "circle",

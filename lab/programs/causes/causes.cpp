@@ -1,5 +1,5 @@
-// A program with a known cause of waiting. It runs for a fixed time and prints its throughput. `--without CAUSE` removes
-// the cause, so that the gain is measured and not assumed. Plain pthread code, not linked to Usher.
+// A program with a known cause of waiting. It runs for a fixed time and prints its throughput. `--without CAUSE`
+// removes the cause, so that the gain is measured and not assumed. Plain pthread code, not linked to Usher.
 #include <sys/resource.h>
 
 #include <chrono>

@@ -1,5 +1,6 @@
-// Shapes in which threads take turns in a critical section. A shape is a class with enter() and leave(); the objects have
-// symbols of their own, and each kind of work in the section has a function of its own, so that a report can name both.
+// Shapes in which threads take turns in a critical section. A shape is a class with enter() and leave(). The objects
+// have symbols of their own, and each kind of work in the section has a function of its own, so that a report can name
+// both.
 //
 // The causes that can be removed: `lock`: each thread has an object of its own. `hold`: the work of the section is done
 // after it. `yield`: the holder keeps its CPU.

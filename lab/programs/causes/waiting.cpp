@@ -1,5 +1,5 @@
-// Shapes in which threads wait for others' work, for credits or for nothing. The comment of each names the cause that can
-// be removed.
+// Shapes in which threads wait for others' work, for credits or for nothing. The comment of each names the cause that
+// can be removed.
 #include <pthread.h>
 #include <semaphore.h>
 
@@ -139,7 +139,7 @@ void start_barrier() {
   });
 }
 
-/// Pairs of phases alternate: two threads take turns. `turns`: each works without the other.
+/// Threads take turns, by one mutex and one condition variable. `turns`: each works without the other.
 long turn = 0;
 NAMED void await_turn() {
   pthread_mutex_lock(&turn_mutex);
