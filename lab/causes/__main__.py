@@ -166,7 +166,8 @@ def write_doc():
         fixed += [f"{name}: {summary(document['programs'])}. {harness.provenance_line(document)}", ""] if document else []
     parts = []
     for number, document in enumerate(drawn):
-        parts += [f"{'Before' if number == 0 else 'Now'}, seed {document['seed']}: {summary(document['programs'])}.", "", confusion(document["programs"]), "",
+        when = "Now" if number else "Before"
+        parts += [f"{when}, seed {document['seed']}: {summary(document['programs'])}.", "", confusion(document["programs"]), "",
                   harness.provenance_line(document), ""]
     page = harness.between_markers(PAGE.read_text(), "fixed", "\n".join(fixed).rstrip())
     PAGE.write_text(harness.between_markers(page, "drawn", "\n".join(parts).rstrip()))
