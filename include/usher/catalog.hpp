@@ -12,10 +12,10 @@ namespace usher::inline v1 {
 /// All locks in the order of `catalog.list`, each family's plain name first.
 std::span<const lock_table* const> catalog();
 
-/// The lock of that name, or null.
+/// Returns the lock with that name, or null.
 const lock_table* find_lock(std::string_view name);
 
-/// The name nearest to a misspelt one; empty if no name is near.
+/// Returns the lock name that is most similar to `misspelt`; empty if none is similar.
 std::string_view nearest_lock(std::string_view misspelt);
 
 }  // namespace usher::inline v1

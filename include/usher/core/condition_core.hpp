@@ -41,7 +41,8 @@ class basic_condition_variable {
   basic_condition_variable(const basic_condition_variable&) = delete;
   basic_condition_variable& operator=(const basic_condition_variable&) = delete;
 
-  /// Returns false if a thread waits that has not been notified. After true no thread accesses the object any more.
+  /// Returns false if a thread waits that has not been notified. Once it has returned true, no thread accesses the
+  /// object any more.
   bool close() { return queue_.close(); }
 
   void notify_one() { wait_on::signal(queue_, queue::forwarding::none); }
@@ -125,8 +126,8 @@ class basic_condition_variable {
     return s.sleep_and_come_back(lock, sleep);
   }
 
-  // mutex_of() is the mutex behind a lock, words_of() the requeue_words of a mutex or null. adopt() marks a lock as
-  // owning its mutex, which was handed over to this thread.
+  // mutex_of() returns the mutex of a lock (a mutex itself or a std::unique_lock), words_of() returns the requeue_words
+  // of a mutex or null. adopt() makes a lock the owner of its mutex, which was handed over to this thread.
   template <class Mutex>
   static Mutex* mutex_of(Mutex& mutex) {
     return &mutex;

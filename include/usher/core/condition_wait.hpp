@@ -34,7 +34,7 @@ class condition_wait {
  public:
   using queue = wait_queue<P>;
 
-  /// Why a waiting thread reads its state again.
+  /// The reasons for which a waiting thread's sleep ends; the thread then reads its state again.
   enum class wait_end {
     woken,     ///< woken, perhaps spuriously
     time,      ///< its time has run out
@@ -99,8 +99,8 @@ class condition_wait {
   /// `lock()` locks the mutex.
   template <class Lock>
   static void come_back(waiter& me, bool granted, Lock lock) {
-    // This also holds in the child if a signal handler has forked since the grant: there, too, this thread owns the
-    // mutex.
+    // The previous owner has handed the mutex over: this thread owns it, also in a child that a signal handler has
+    // forked since.
     if (queue::was_handed_over(me))
       me.target.take_over();
     else
@@ -111,7 +111,7 @@ class condition_wait {
 
   // ---- a thread that signals --------------------------------------------------------------------------------
 
-  /// Signals one waiter. `armed`: that waiter may give up and forward the signal (wait_queue.hpp).
+  /// Signals one waiter. With `armed` the waiter may give up and forward the signal to another waiter (wait_queue.hpp).
   static void signal(queue& q, typename queue::forwarding how = queue::forwarding::armed) {
     if (waiter* const w = of_chain(q.select_one(how))) deliver(*w);
   }
@@ -119,7 +119,7 @@ class condition_wait {
     if (waiter* const first = of_chain(q.select_all())) deliver(*first);
   }
 
-  /// Requeues a chain of selected waiters, or wakes its first.
+  /// Requeues a chain of selected waiters to their mutex, or wakes the chain's first waiter.
   static void deliver(waiter& chain) {
     if (!chain.target.requeue(chain)) queue::grant(chain);
   }

@@ -1,7 +1,7 @@
 // The hand-over through a queue node: a thread waits until its node is granted, and unlock() grants the node of the
 // successor.
 //
-// The granting thread does not touch the node after the grant: the waiter may have given the node back, and another
+// After the grant, the granting thread does not touch the node: the waiter may have given the node back, and another
 // thread may use it. The granting thread wakes a sleeper by a key that it has formed before the grant.
 #pragma once
 
@@ -34,21 +34,21 @@ template <platform P, class W>
   if (W::poll(flag, [](std::uint32_t f) { return f == flag_granted; })) return;
   if constexpr (W::parks) {
     std::uint32_t seen = flag_waiting;
-    // (g1) release on success is not needed for data: it orders nothing that the granting thread reads. Acquire on
-    // failure pairs with (g2): the grant came first.
+    // (g1) Success needs no release for data: the granting thread reads nothing that this thread has written. On
+    // failure the grant came first, and acquire pairs with (g2), the exchange in grant().
     if (!flag.compare_exchange_strong(seen, flag_parked, std::memory_order_acq_rel, std::memory_order_acquire)) return;
     while (flag.load(std::memory_order_acquire) != flag_granted) P::park(flag, flag_parked, every_sleeper);
   }
 }
 
 /// Hands the lock to the thread that waits on this node. The node may be reused before the wake-up, which is then a
-/// stray one.
+/// spurious one for another thread.
 template <platform P, class W>
 void grant(node_handle h) {
   auto& flag = P::node(h).flag;
   if constexpr (W::parks) {
     const wake_key key = P::key_of(flag);
-    // (g2) release: this thread's writes in the critical section; pairs with the acquire loads in wait_for_grant.
+    // (g2) release: publishes this thread's writes in the critical section to the acquire loads in wait_for_grant().
     if (flag.exchange(flag_granted, std::memory_order_acq_rel) == flag_parked) P::wake(key, every_sleeper, 1);
   } else {
     flag.store(flag_granted, std::memory_order_release);
@@ -64,7 +64,7 @@ node_handle successor_or_free(typename P::template atomic<node_handle>& tail, no
   node_handle expected = mine;
   if (tail.compare_exchange_strong(expected, no_node, std::memory_order_release, std::memory_order_relaxed))
     return no_node;
-  // The successor has exchanged the tail but has not yet written the link: waits for the link.
+  // A successor has exchanged the tail but has not yet written the link: this thread waits for the link.
   return W::await_soon(next, [](node_handle s) { return s != no_node; });
 }
 

@@ -56,7 +56,7 @@ class inflatable {
 
   void lock() {
     std::uint64_t seen = word_.load(std::memory_order_relaxed);
-    // (1) acquire: pairs with (2) and (4).
+    // (1) acquire: pairs with (2) and (4), by which unlock() and unlock_inflated() free the lock.
     if ((seen & inflated) == 0 && is_free(seen) &&
         word_.compare_exchange_strong(seen, drawn(seen), std::memory_order_acquire, std::memory_order_relaxed))
         [[likely]]
@@ -74,7 +74,8 @@ class inflatable {
     std::uint64_t seen = word_.load(std::memory_order_relaxed);
     const wake_key key = P::key_of(word_);
     while ((seen & inflated) == 0) {
-      // (2) release: pairs with (1) and (3). A woken thread sets `asleep` again if it is not its turn.
+      // (2) release: pairs with (1) in lock() and (3) in queue_up(). If a woken thread's number is not served yet, the
+      // thread sets `asleep` again.
       if (word_.compare_exchange_strong(seen, served_next(seen), std::memory_order_release, std::memory_order_relaxed))
           [[likely]] {
         if constexpr (W::parks) {
@@ -100,8 +101,8 @@ class inflatable {
   static constexpr std::uint32_t served(std::uint64_t w) { return std::uint32_t(w >> 32) & ~1u; }
   static constexpr bool is_free(std::uint64_t w) { return next(w) == served(w); }
   static constexpr bool nobody_queued(std::uint64_t w) { return next(w) - served(w) == one; }
-  /// The word after one more number was given out. Only the lower half is added to: its carry must not reach the number
-  /// served.
+  /// Returns the word after one more number has been given out. Only the lower half is incremented: a carry must not
+  /// change the upper half, the number served.
   static constexpr std::uint64_t drawn(std::uint64_t w) {
     return (w & ~std::uint64_t{0xffffffff}) | std::uint32_t(next(w) + one);
   }
@@ -144,15 +145,15 @@ class inflatable {
     auto& users = P::template inflated<Large>(std::uint32_t(seen) >> 1).users;
     std::uint64_t u = users.load(std::memory_order_relaxed);
     while (generation(u) == generation(seen) && count(u) != 0) {
-      // (5) acquire: pairs with (6), which publishes the inflated state.
+      // (5) acquire: pairs with (6) in inflate(), which publishes the inflated state.
       if (users.compare_exchange_strong(u, u + 1, std::memory_order_acquire, std::memory_order_relaxed)) return true;
       P::backoff(0);
     }
     return false;
   }
 
-  /// Inflates a held lock without a queue, by the state `h`. Returns true if the caller has locked the lock, false if
-  /// the state has been given back: then `seen` is the current word.
+  /// Inflates a held lock that has no waiters, by the state `h`. Returns true if the caller has locked the lock.
+  /// Returns false if it has given the state back: then `seen` is the current word.
   bool inflate(std::uint32_t h, std::uint64_t& seen) {
     auto& a = P::template inflated<Large>(h);
     if (!a.lock.try_lock()) {  // for the owner; fails only for want of a node
@@ -161,7 +162,7 @@ class inflatable {
     }
     const std::uint64_t now = std::uint64_t{generation(a.users.load(std::memory_order_relaxed)) + 2u} << 32;
     a.users.store(now + 2, std::memory_order_release);  // (6) pairs with (5)
-    // (7) release: pairs with (8), publishes the inflated state.
+    // (7) release: publishes the inflated state to (8), the loads in contend() and unlock_inflated().
     if (word_.compare_exchange_strong(seen, now + h * one + inflated, std::memory_order_release,
                                       std::memory_order_relaxed)) {
       a.lock.lock();
@@ -173,14 +174,14 @@ class inflatable {
     return false;
   }
 
-  /// Draws a ticket and waits for its turn. Returns false if the word has changed from `seen`.
+  /// Draws a ticket and waits until its number is served. Returns false if the word has changed from `seen`.
   bool queue_up(std::uint64_t& seen) {
     const std::uint32_t mine = next(seen);
     if (!word_.compare_exchange_strong(seen, drawn(seen), std::memory_order_relaxed, std::memory_order_relaxed))
       return false;
     P::doorway(this);
-    // An inflated word also means that it is this thread's turn: it was the only waiter, and the large lock is held on
-    // its behalf.
+    // If the word is inflated, this thread has the lock, too: it was the only waiter, and the inflating thread has
+    // acquired the large lock on its behalf.
     const auto my_turn = [mine](std::uint64_t w) { return (w & inflated) != 0 || served(w) == mine; };
     if (!W::poll(word_, my_turn)) {  // (3) acquire: pairs with (2)
       if constexpr (W::parks) {
@@ -201,14 +202,14 @@ class inflatable {
   }
 
   [[gnu::cold, gnu::noinline]] void unlock_inflated() {
-    // (8) acquire: pairs with (7). The word does not change as long as this thread is counted.
+    // (8) acquire: pairs with (7) in inflate(). The word does not change as long as `users` counts this thread.
     const std::uint32_t h = std::uint32_t(word_.load(std::memory_order_acquire)) >> 1;
     auto& a = P::template inflated<Large>(h);
     std::uint64_t u = a.users.load(std::memory_order_relaxed);
     for (;;) {
       const bool last = count(u) == 1;
-      // Relaxed: no thread enters a closed state, and the critical section is published by (4) or by the large lock's
-      // own release.
+      // Relaxed: no thread enters a closed state, and the critical section is published by (4) below or by the large
+      // lock's own release.
       if (a.users.compare_exchange_strong(u, u - 1, std::memory_order_relaxed, std::memory_order_relaxed)) {
         if (!last) return a.lock.unlock();
         break;

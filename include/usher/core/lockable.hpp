@@ -3,7 +3,8 @@
 //
 //   lock(), try_lock(), unlock()   on one object by any number of threads. try_lock() never waits.
 //   traits             its guarantees, as data: traits.hpp
-//   all zero bytes     are the free lock, and the destructor is trivial (natively; other platforms make and end it)
+//   all zero bytes are the free lock, and the destructor is trivial (natively; on other platforms the lock is
+//   constructed and destroyed)
 //
 // Optional:
 //

@@ -17,8 +17,8 @@
 //
 // Locks with an exchange of their own: CLH has no links (clh.hpp). K42 has the lock itself in the queue, and qspinlock
 // has the tail in a field of its word: both need a compare-and-swap (k42.hpp, qspinlock.hpp). MCSg and MCSg+
-// also exchange the tail for a guest's mark, MCSg+ for the last node of a group as well, and waiters of MCSg+ may sleep
-// on `next` (mcsg.hpp, mcsg_plus.hpp).
+// also exchange the tail for the mark of a guest (a thread without a node), MCSg+ for the last node of a group as well,
+// and waiters of MCSg+ may sleep on `next` (mcsg.hpp, mcsg_plus.hpp).
 #pragma once
 
 #include <atomic>
@@ -33,8 +33,8 @@ namespace usher::inline v1 {
 /// empty.
 template <platform P>
 [[gnu::always_inline]] inline node_handle enqueue(typename P::template atomic<node_handle>& tail, node_handle mine) {
-  // (q1) Release: the prepared node; pairs with the acquire of the exchange by which the successor finds this node.
-  // Acquire: pairs with that release, since (q2) writes to the predecessor's node; if the queue was empty, with the
+  // (q1) Release: publishes the prepared node to the exchange by which the successor finds this node. Acquire: pairs
+  // with the predecessor's release, since (q2) writes to the predecessor's node; if the queue was empty, with the
   // releasing compare-and-swap in successor_or_free(), since the critical section begins.
   return tail.exchange(mine, std::memory_order_acq_rel);
 }
@@ -51,7 +51,7 @@ template <platform P>
 /// Tells the predecessor its successor.
 template <platform P>
 [[gnu::always_inline]] inline void link_behind(node_handle previous, node_handle mine) {
-  // (q2) Release: this thread's writes to its node; pairs with the acquire loads of `next`, in successor_or_free() and
+  // (q2) Release: publishes this thread's writes to its node to the acquire loads of `next`, in successor_or_free() and
   // in the locks that edit their queues.
   P::node(previous).next.store(mine, std::memory_order_release);
 }

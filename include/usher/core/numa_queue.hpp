@@ -28,7 +28,7 @@ template <platform P>
 struct node_ring {
   static node_handle eldest(node_handle youngest) { return P::node(youngest).newer.get(); }
 
-  /// Returns the youngest node, as all operations that change a list do.
+  /// Adds a node. Returns the list's youngest node, as all operations that change a list do.
   static node_handle add(node_handle youngest, node_handle h) {
     P::node(h).older.set(h);
     P::node(h).newer.set(h);
@@ -71,8 +71,9 @@ void graft(typename P::template atomic<node_handle>& tail, node_handle mine, nod
   P::node(c.last).next.store(no_node, std::memory_order_relaxed);
   if (next == no_node) {
     node_handle expected = mine;
-    // Release: the last node's `next` is no_node before the next arrival finds the node in the tail and writes its
-    // link. mcscr.hpp (3) has the argument. No acquire: the tail was this thread's own node.
+    // Release: the store of no_node to the last node's `next` comes before the link that the next arrival writes there,
+    // after it has found the node in the tail; mcscr.hpp explains this at (3). No acquire: the tail was this thread's
+    // own node.
     if (tail.compare_exchange_strong(expected, c.last, std::memory_order_release, std::memory_order_relaxed)) return;
     next = W::await_soon(P::node(mine).next, [](node_handle h) { return h != no_node; });
   }
@@ -157,14 +158,14 @@ class remote_threads {
     return moved;
   }
 
-  /// As successor_or_free() of hand_over.hpp, for a queue without other lists. On average one call in `period` moves
-  /// home.
+  /// As successor_or_free() of hand_over.hpp, for a queue without other lists. On average one call in `period` makes
+  /// the NUMA node of the eldest remote thread home.
   node_handle successor_or_free(typename P::template atomic<node_handle>& tail, node_handle mine,
                                 std::uint32_t period) {
     return successor_or_free(tail, mine, [period] { return P::bernoulli(period); });
   }
 
-  /// The same, but home moves if `is_due()` returns true.
+  /// As the function above, but home changes when `is_due()` returns true.
   template <class Due>
     requires std::is_invocable_r_v<bool, Due>
   node_handle successor_or_free(typename P::template atomic<node_handle>& tail, node_handle mine, Due is_due) {

@@ -151,7 +151,7 @@ struct endless<by::sleeping> {
   std::uint64_t period;
 };
 
-// The policies that a platform provides. With and without a limit:
+// The policies that a platform provides. These are used with and without a limit:
 inline constexpr endless<by::polling> polling{};
 // Without a limit:
 inline constexpr endless<by::polling_then_yielding> polling_then_yielding{};

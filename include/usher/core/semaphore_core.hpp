@@ -8,10 +8,10 @@
 // semaphore. An arriving thread takes a free credit although others wait: so a semaphore used as a mutex does not pay a
 // thread switch for each credit. A notified waiter that finds no credit goes back to the head of the list; if it has
 // waited for 1 ms, the next release hands its credit to it, unless a thread that keeps trying takes the credit between
-// the release's addition and the hand-over. The head is admitted with probability one (not so a waiter further down a
-// list that is mostly last in, first out). Waiters with a real-time priority come first, by priority: waiter_list.hpp;
-// "head" means the head of a class of equals. Cost: release and acquire one compare-and-swap each while there are no
-// waiters.
+// the release's addition and the hand-over. The head is admitted with probability one. A waiter further down a list
+// that is mostly last in, first out has no such guarantee. Waiters with a real-time priority come first, by priority:
+// waiter_list.hpp; "head" means the head of a class of equals. Cost: release and acquire one compare-and-swap each
+// while there are no waiters.
 //
 // The word, 64 bits:
 //
@@ -84,7 +84,7 @@ class semaphore_core {
   bool try_acquire() {
     std::uint64_t seen = word_.load(order::relaxed);
     while (credits(seen) != 0) {
-      // (1) acquire: pairs with (2), the writes before release().
+      // (1) acquire: pairs with (2), so that this thread sees what the releasing thread wrote before release().
       if (word_.compare_exchange_weak(seen, seen - 1, order::acquire, order::relaxed)) return true;
       P::backoff(0);
     }
@@ -103,7 +103,8 @@ class semaphore_core {
         dispatches = needs_dispatch(then);
       }
       if (dispatches) then |= locked;
-      // (2) release: pairs with (1), (4) and (6). Acquire if it locks the list.
+      // (2) release: publishes this thread's writes to (1), (4) and (6), the operations that take a credit. Acquire is
+      // needed if this operation locks the list.
       if (word_.compare_exchange_weak(seen, then, order::acq_rel, order::relaxed)) {
         if (dispatches) dispatch();
         return true;
@@ -122,7 +123,7 @@ class semaphore_core {
       if ((seen & (some_wait | locked)) != 0 && stale(seen)) then = renewed(then);
       const bool dispatches = needs_dispatch(then);
       if (dispatches) then |= locked;
-      // (9) as (2); dispatch() notifies as many waiters as there are credits.
+      // (9) The memory orders are those of (2). dispatch() notifies as many waiters as there are credits.
       if (word_.compare_exchange_weak(seen, then, order::acq_rel, order::relaxed)) {
         if (dispatches) dispatch();
         return;
@@ -147,7 +148,8 @@ class semaphore_core {
   bool wait(waiter& me, append_probability probability, Sleep sleep) {
     if (enter(me, probability)) return true;
     for (;;) {
-      // (10) acquire: pairs with (3). The thread that granted a credit has acquired it by (8), (2) or (9).
+      // (10) acquire: pairs with (3) in dispatch(). The dispatching thread acquired the granted credit by (8), (2) or
+      // (9).
       if (me.state.load(order::acquire) != waiter::waiting) {
         if (arrive(me)) return true;
         continue;  // in the list again; the waiter may have been notified since
@@ -263,7 +265,7 @@ class semaphore_core {
     std::uint64_t seen = word_.load(order::relaxed);
     for (;;) {
       const bool free = credits(seen) != 0;
-      // (6) acquire: pairs with (2). (dispatch() below acquires, too.)
+      // (6) acquire: pairs with (2), the addition of a credit. (dispatch() below acquires, too.)
       if ((!free && arrived == 0) ||
           word_.compare_exchange_weak(seen, seen - arrived - (free ? 1 : 0), order::acquire, order::relaxed)) {
         if (free) {
@@ -283,7 +285,7 @@ class semaphore_core {
     return false;
   }
 
-  /// Locks the list. Returns the fork epoch, at its place in the word.
+  /// Locks the list. Returns the fork epoch, shifted to its bits of the word.
   std::uint64_t lock_list() {
     std::uint64_t seen = word_.load(order::relaxed);
     for (;;) {
@@ -318,7 +320,8 @@ class semaphore_core {
         then = hands_over ? seen - 1 : seen + one_coming;
       else
         then = (seen & ~(locked | some_wait)) | (w != nullptr ? some_wait : 0);
-      // (8) release: pairs with (7). Acquire: pairs with (2) for a credit that is handed to a waiter.
+      // (8) release: pairs with (7), the operation that locks the list. Acquire: pairs with (2), if the credit is
+      // handed to a waiter.
       if (!word_.compare_exchange_weak(seen, then, order::acq_rel, order::relaxed)) {
         P::backoff(0);
         continue;

@@ -27,8 +27,8 @@ bool try_lock(Word& word) {
 template <platform P, class Word>
 void unlock(Word& word) {
   const wake_key key = P::key_of(word);
-  // (2) release: pairs with (1) and (3). The replaced value decides about the wake-up: nothing of the lock is read
-  // after it is free.
+  // (2) release: pairs with (1) and (3), the operations that take the lock. The replaced value says whether to wake:
+  // the lock is not read any more after it is free.
   if (word.exchange(free, std::memory_order_release) == contended) P::wake(key, every_sleeper, 1);
 }
 

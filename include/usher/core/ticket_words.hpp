@@ -26,7 +26,7 @@ constexpr std::uint32_t number(std::uint32_t word) {
   return word & ~asleep;
 }
 
-/// How many unlocks until `mine` is served.
+/// Returns how many unlocks remain until the number `mine` is served.
 constexpr std::uint32_t distance(std::uint32_t mine, std::uint32_t grant) {
   return (mine - number(grant)) / one;
 }
@@ -36,7 +36,7 @@ constexpr std::uint32_t mask_of(std::uint32_t number) {
   return 1u << (number / one % 32);
 }
 
-/// Takes a number only if it is served at once.
+/// Takes a number only if that number is served at once.
 template <class Word>
 bool try_lock(Word& ticket, Word& grant) {
   std::uint32_t next = ticket.load(std::memory_order_relaxed);
@@ -49,7 +49,7 @@ bool try_lock(Word& ticket, Word& grant) {
 /// Sleeps until the number or the mark `asleep` in `grant` differs from `seen`. May return spuriously.
 template <platform P, class Word>
 void park_on(Word& grant, std::uint32_t seen, std::uint32_t mask) {
-  // Each sleeper sets the mark, even if it is set already: so an owner that clears the mark has acquired every
+  // Each sleeper sets the mark, even if the mark is set already: so an owner that clears it has acquired every
   // sleeper's ticket, not only the first one's. acq_rel orders the mark after this thread's ticket.
   if (!grant.compare_exchange_strong(seen, seen | asleep, std::memory_order_acq_rel, std::memory_order_relaxed)) return;
   P::park(grant, seen | asleep, mask);
@@ -76,9 +76,9 @@ void wait_until(Word& grant, std::uint32_t mine, std::uint32_t mask) {
 template <class Word>
 [[gnu::cold, gnu::noinline]] void unmark(Word& ticket, Word& grant, std::uint32_t next) {
   if (ticket.load(std::memory_order_relaxed) != next) return;
-  // A waiter draws its ticket before it sets the mark, and every sleeper sets it, also where it is set. So if this
-  // operation clears the mark of a waiter, it acquires the waiter's ticket: the second load sees it, and the mark is
-  // set again. That load is relaxed: nothing is read by way of the ticket.
+  // A waiter draws its ticket before it sets the mark, and every sleeper sets the mark, even if it is set already. So
+  // an operation that clears a waiter's mark acquires the waiter's ticket: then the second load sees the ticket, and
+  // the mark is set again. That load is relaxed: nothing is read by way of the ticket.
   grant.fetch_and(~asleep, std::memory_order_acq_rel);
   if (ticket.load(std::memory_order_relaxed) != next) grant.fetch_or(asleep, std::memory_order_relaxed);
 }
@@ -98,7 +98,8 @@ class front_end {
  protected:
   using word = typename P::template atomic<std::uint32_t>;
 
-  /// The doorway: takes a number. Relaxed: the number orders nothing; grant orders the last holder's writes.
+  /// The doorway: takes a number. Relaxed: the number orders nothing; the load of grant acquires the last holder's
+  /// writes.
   std::uint32_t draw() { return ticket_.fetch_add(one, std::memory_order_relaxed); }
 
   /// Whether this number is served.
@@ -107,7 +108,7 @@ class front_end {
     return number(grant_.load(std::memory_order_acquire)) == mine;
   }
 
-  /// Called by the holder: the number after its own.
+  /// Called by the holder. Returns the number after its own.
   std::uint32_t following() const { return number(grant_.load(std::memory_order_relaxed)) + one; }
 
   /// How many unlocks until `mine` is served.

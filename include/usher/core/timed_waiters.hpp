@@ -61,7 +61,7 @@ class timed_waiter_count {
   /// The owner tag of a held lock whose owner is not known.
   static constexpr std::uint32_t unknown_owner = 1;
 
-  /// Whether an unlock has to do more than to release the lock.
+  /// Returns whether an unlock has to do more than to release the lock.
   static bool has_waiters(const word& timed_waiters) {
     return (timed_waiters.load(std::memory_order_relaxed) & ~(users | in_a_row)) != 0;
   }
@@ -76,7 +76,8 @@ class timed_waiter_count {
   /// Whether a value that was read while the lock was not in use shows no waiter, no user and no requeued thread.
   static constexpr bool is_idle(std::uint32_t timed_waiters) { return (timed_waiters & ~(served | in_a_row)) == 0; }
 
-  // Only the owner calls these three. Relaxed: the lock protects the list of requeued threads for which the bit stands.
+  // Only the owner calls these three functions. Relaxed: the bit says whether the list of requeued threads is empty,
+  // and the lock protects that list.
   static void set_requeued(word& timed_waiters) { timed_waiters.fetch_or(requeued, std::memory_order_relaxed); }
   static bool has_requeued(const word& timed_waiters) {
     return (timed_waiters.load(std::memory_order_relaxed) & requeued) != 0;
@@ -91,12 +92,12 @@ class timed_waiter_count {
     const std::uint32_t seen = timed_waiters.load(std::memory_order_relaxed);
     return (seen & count) != 0 && (seen & served) == 0;
   }
-  // For the owner, when it hands the held lock to a requeued thread instead of calling unlock().
-  /// Whether there have been seven such hand-overs in a row.
+  // Called by the owner when it hands the held lock to a requeued thread instead of calling unlock():
+  /// Returns whether seven hand-overs in a row have gone to requeued threads.
   static bool is_due(const word& timed_waiters) {
     return (timed_waiters.load(std::memory_order_relaxed) & in_a_row) == in_a_row;
   }
-  /// Counts such a hand-over. The next unlock serves a timed waiter if there is one.
+  /// Counts a hand-over to a requeued thread. The next unlock serves a timed waiter if there is one.
   static void pass_by(word& timed_waiters) {
     std::uint32_t seen = timed_waiters.load(std::memory_order_relaxed);
     // Other threads change other bits.
@@ -108,7 +109,7 @@ class timed_waiter_count {
 
   // Users are threads that unlock to wait on a condition variable and will lock again. Only the owner changes their
   // number; other threads may change the rest of the word meanwhile.
-  /// Counts the calling thread as a user. Returns false, without counting it, if the count is at its limit.
+  /// Counts the calling thread as a user. Returns false, and counts nothing, if the count is at its limit.
   static bool add_user(word& timed_waiters) {
     if ((timed_waiters.load(std::memory_order_relaxed) & users) == users) return false;
     timed_waiters.fetch_add(one_user, std::memory_order_relaxed);
@@ -119,15 +120,16 @@ class timed_waiter_count {
     return (timed_waiters.load(std::memory_order_relaxed) & users) != 0;
   }
 
-  /// Waits for `lock` until `remaining()`, in nanoseconds, is 0. Returns true if the caller holds the lock. If the
-  /// platform can sleep until the deadline `remaining` (park_until), the sleep follows steps of the deadline's clock.
+  /// Waits for `lock` as long as `remaining()`, the nanoseconds until the deadline, is not 0. Returns true if the
+  /// caller has got the lock. If the platform has park_until(), sleeps are timed by the deadline's clock, even if that
+  /// clock is set meanwhile.
   template <class Lock, class Remaining>
   static bool lock(Lock& lock, word& timed_waiters, Remaining remaining, const word* tag = nullptr) {
     if (!join(timed_waiters)) return try_now_and_then(lock, remaining);
     bool sees_holders = false, fenced = false;
     std::uint64_t nap = first_nap;
     for (bool saw_freed = false;;) {
-      // (6) acquire: pairs with (5), also through the operation of another waiter that has cleared `freed`.
+      // (6) acquire: pairs with (5), directly or by way of a waiter that has cleared `freed` since.
       std::uint32_t seen = timed_waiters.load(std::memory_order_acquire);
       if (seen & granted) {
         if (take(timed_waiters, seen)) return true;
@@ -142,7 +144,7 @@ class timed_waiter_count {
         nap = first_nap;
       }
       if (lock.try_lock()) {
-        // No grant is pending: the lock was free, and a granted lock is held.
+        // No grant is pending: this thread found the lock free, but a granted lock remains held.
         timed_waiters.fetch_sub(1, std::memory_order_relaxed);
         return true;
       }
@@ -173,7 +175,7 @@ class timed_waiter_count {
                                                   std::memory_order_relaxed))
           return lock.unlock();
       } else if (seen & served) {
-        // (5) release: the cleared tag; pairs with (6).
+        // (5) release: publishes the cleared tag to (6), the waiters' loads of this word.
         if (timed_waiters.compare_exchange_strong(seen, (seen & ~(served | in_a_row)) | freed,
                                                   std::memory_order_release, std::memory_order_relaxed)) {
           lock.unlock();
@@ -182,8 +184,8 @@ class timed_waiter_count {
       } else {
         if (tag != nullptr)
           tag->store(unknown_owner, std::memory_order_relaxed);  // the lock stays held; its next owner is not known
-        // (1) release: pairs with (2). From here on the next owner may destroy the lock and this word, so the wake-up
-        // uses the key.
+        // (1) release: pairs with (2) in take(). From here on the next owner may destroy the lock and this word, so the
+        // wake-up uses the key.
         if (timed_waiters.compare_exchange_strong(seen, seen | granted | served, std::memory_order_release,
                                                   std::memory_order_relaxed))
           return P::wake(key, every_sleeper, 1);
@@ -203,7 +205,7 @@ class timed_waiter_count {
   static bool join(word& timed_waiters) {
     std::uint32_t seen = timed_waiters.load(std::memory_order_relaxed);
     while ((seen & count) != P::count_limit(count)) {
-      // Relaxed: the fences at (3) and (4) order it with the tag.
+      // Relaxed: the fences at (3) and (4) order this increment before the load of the tag.
       if (timed_waiters.compare_exchange_strong(seen, seen + 1, std::memory_order_relaxed, std::memory_order_relaxed))
         return true;
       P::backoff(0);
@@ -211,7 +213,7 @@ class timed_waiter_count {
     return false;
   }
 
-  /// The wait of a thread that could not be counted: no unlock grants it the lock or wakes it, so it tries at
+  /// Waits without being counted as a timed waiter: no unlock grants this thread the lock or wakes it, so it tries at
   /// intervals.
   template <class Lock, class Remaining>
   [[gnu::cold]] static bool try_now_and_then(Lock& lock, Remaining remaining) {

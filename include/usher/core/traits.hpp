@@ -15,16 +15,16 @@ inline constexpr int unbounded = -1;
 ///
 /// From the doorway on: `fifo`, `bypass`, `starvation_free`. A thread past its doorway is admitted after finitely many
 /// admissions of other threads, for certain or with probability one (over the lock's own random numbers, not over
-/// schedules), if every owner unlocks and every thread goes on running. So no loop behind the doorway may be repeated
-/// for as long as other threads like, unless the thread is admitted meanwhile.
+/// schedules), if every owner unlocks and every thread goes on running. So other threads must not be able to keep a
+/// thread in a loop behind its doorway without bound, unless it is admitted meanwhile.
 ///
 /// Up to and including the doorway: `bounded_doorway`. A thread gets there in a bounded number of its own operations,
 /// or of nanoseconds, whatever other threads do. A compare-and-swap that is repeated until it succeeds is not bounded:
 /// its failure means that another thread has succeeded, so the lock makes progress, but this thread need not.
 ///
-/// An operation is one of the platform's. Both parts hold for threads that can have the lock's resources of the
-/// platform: a queue node, a record. Nothing is guaranteed for `try_lock()` and for attempts with a deadline: they take
-/// part in no order.
+/// An operation is one of the platform's. Both parts hold for threads that get from the platform the resources that the
+/// lock needs: a queue node, a record. Nothing is guaranteed for `try_lock()` and for attempts with a deadline: they
+/// take part in no order.
 struct lock_traits {
   const char* summary;           ///< one line for people
   const char* paper;             ///< where the algorithm comes from: paper, section, listing

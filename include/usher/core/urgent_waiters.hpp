@@ -44,7 +44,7 @@ class urgent_waiters {
         continue;
       }
       P::node(mine).next.store(latest_urgent(seen), std::memory_order_relaxed);
-      // (4) release: the prepared node; pairs with (5).
+      // (4) release: publishes the prepared node to (5), the owner's operations in take_urgent().
       if (outer_.compare_exchange_strong(seen, mine * urgent | (seen & state_bits), std::memory_order_release,
                                          std::memory_order_relaxed)) {
         wait_for_grant<P, W>(mine);
@@ -58,7 +58,7 @@ class urgent_waiters {
   /// the eldest, which is the lowest in the stack. The lock stays held, and belongs to that node's thread once the node
   /// is granted. Clears the bits `lost` of the word, which belong to this thread.
   [[gnu::cold, gnu::noinline]] node_handle take_urgent(std::uint32_t lost) {
-    // (5) acquire, and below on failure: pairs with (4).
+    // (5) acquire, here and in the compare-and-swap below: pairs with (4), by which an urgent waiter pushes its node.
     std::uint32_t seen = outer_.load(std::memory_order_acquire);
     for (;; P::backoff(0)) {
       const node_handle top = latest_urgent(seen);
@@ -70,7 +70,7 @@ class urgent_waiters {
         }
       const node_handle then_top = best == top ? link(best) : top;
       const std::uint32_t then = then_top * urgent | (seen & state_bits & ~lost);
-      // No release: the grant admits the next owner, not this operation.
+      // No release is needed: the next owner is admitted by the grant of its node, not by this operation.
       if (then != seen &&
           !outer_.compare_exchange_strong(seen, then, std::memory_order_acquire, std::memory_order_acquire))
         continue;  // another urgent waiter has come, perhaps of a higher priority

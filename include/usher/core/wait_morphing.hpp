@@ -10,8 +10,8 @@
 //     timed()                       atomic<uint32_t>: timed_waiters.hpp
 //     requeued(), requeue_first(w)  the first of the requeued threads, or null. Plain data of the owner's. Null, too,
 //                                   for threads requeued before a fork, in a mutex that is not made anew
-//     may_requeue()                 whether the mutex has room for requeued threads, and is valid in this incarnation
-//     epoch()                       atomic<uint64_t>: the fork epoch in its upper half, 0 before the first use; the
+//     may_requeue() whether the mutex has room for requeued threads, and is valid in this process, not only in its
+//     parent epoch() atomic<uint64_t>: the fork epoch in its upper half, 0 before the first use; the
 //                                   lower half is the embedder's
 //     is_renewed(lower)             whether mutexes with this lower half are made anew after a fork
 //     forget_requeued(), reset_lock()   for a mutex that is made anew
@@ -68,7 +68,7 @@ struct owner_tags {
             pacing::polling_then_yielding);
         continue;
       }
-      // (2) acquire: pairs with (1), a requeue by the thread that locked it.
+      // (2) acquire: pairs with (1), the end of a requeue by the thread that has locked the mutex.
       if (tag.compare_exchange_strong(seen, unknown, std::memory_order_acquire, std::memory_order_relaxed)) return true;
       P::backoff(0);
     }
@@ -115,7 +115,8 @@ class morphing_mutex {
     take_over(w);
     return true;
   }
-  /// The last step of lock(), and the only one for a thread to which the mutex was handed over.
+  /// The last step of lock(): writes the owner tag. A thread to which the mutex was handed over executes only this
+  /// step.
   static void take_over(Words w) { w.owner_tag().store(P::owner_tag(), std::memory_order_relaxed); }
 
   /// Two undefined uses occur in programs and work with the C library, so they work here: an unlock of a free mutex
@@ -163,8 +164,8 @@ class morphing_mutex {
     return true;
   }
 
-  /// If the mutex is of a kind that is made anew after a fork, makes it valid in this incarnation of the process.
-  /// Returns the lower half of its epoch word.
+  /// If the mutex is of a kind that is made anew after a fork, makes it valid in this process, which may be a forked
+  /// child. Returns the lower half of its epoch word.
   static std::uint32_t ready(Words w) {
     const std::uint64_t seen = w.epoch().load(std::memory_order_acquire);
     if (w.is_renewed(std::uint32_t(seen)) && std::uint32_t(seen >> 32) != P::fork_epoch()) [[unlikely]]
@@ -268,8 +269,8 @@ class morphing_mutex {
   }
 };
 
-/// The words beside an embedded lock. Zero bytes: free, no waiters. The child of a fork does not touch the threads that
-/// its parent has requeued: their stacks may be in use by other threads by then.
+/// The words beside an embedded lock. Zero bytes mean: free, no waiters. The child of a fork does not touch the threads
+/// that its parent has requeued: their stacks may be in use by other threads by then.
 template <platform_with_owner_tags P>
 struct requeue_words {
   typename P::template atomic<std::uint32_t> owner_tag{}, timed{};

@@ -81,7 +81,7 @@ class wait_queue {
     while (const auto s = awake(w)) P::park(w.state, *s, every_sleeper);
   }
 
-  /// The state in which the waiter may go on sleeping, or nullopt if it has been granted or owns the mutex.
+  /// Returns the state in which the waiter may go on sleeping, or nullopt if it has been granted or owns the mutex.
   static std::optional<std::uint32_t> awake(const waiter& w) {
     const std::uint32_t s = w.state.load(std::memory_order_acquire);
     return s >= waiter::granted ? std::nullopt : std::optional(s);
@@ -94,14 +94,15 @@ class wait_queue {
     // (6) acquire on failure: pairs with (5), so that this thread sees the value of `forwarding`.
     if (!w.state.compare_exchange_strong(seen, waiter::leaving, std::memory_order_acq_rel, std::memory_order_acquire))
       return false;
-    // From here on select_*() skips this waiter, and close() waits for it: so the queue exists until (2).
+    // From here on select_*() skips this waiter, and close() waits for it: so the queue exists until unlock_list().
     lock_list();
     waiting_.remove(w);
     unlock_list();
     return true;
   }
 
-  /// The last step of a waiter that was granted.
+  /// Ends the stay of a waiter that was granted: takes it off the list of armed waiters (those that may forward their
+  /// signal) if it is there.
   void depart(waiter& w) {
     if (!disarm(w)) return;
     lock_list();
@@ -109,8 +110,9 @@ class wait_queue {
     unlock_list();
   }
 
-  /// As depart(), for a selected waiter that cannot use the signal: if a signal had selected it, selects another waiter
-  /// in its place, and returns the other. The waiter itself remains part of its chain, and will be granted.
+  /// Called in place of depart() by a selected waiter that cannot use the signal, because it was cancelled, say. If a
+  /// signal had selected it, and not a broadcast, selects another waiter for that signal and returns the other waiter;
+  /// null if there is none. The caller remains part of its chain, and will be granted.
   waiter* forward_signal(waiter& w) {
     if (!disarm(w)) return nullptr;
     lock_list();
@@ -125,8 +127,9 @@ class wait_queue {
 
   // ---- threads that signal ----------------------------------------------------------------------------------
 
-  /// Whether there are waiters. Relaxed: the waiter held the mutex when it entered, and a signal that must find it is
-  /// sent by a thread that has locked the mutex since. The bit stays set as long as the waiter is in the list.
+  /// Returns whether there are waiters. Relaxed: a waiter enters while it holds the mutex, and a signal that must find
+  /// the waiter is sent by a thread that has locked the mutex since. The bit stays set as long as the waiter is in the
+  /// list.
   bool has_waiters() const {
     const std::uint64_t seen = word_.load(std::memory_order_relaxed);
     return (seen & some_wait) != 0 && seen >> 32 == P::fork_epoch();
@@ -166,25 +169,27 @@ class wait_queue {
     return first;
   }
 
-  /// Grants the first waiter of a chain. Its node may be gone before the wake-up, which is then a stray one.
+  /// Grants the first waiter of a chain. Its node may be gone before the wake-up, which then finds no sleeper or wakes
+  /// another thread in vain.
   static void grant(waiter& first) { wake_as(first, waiter::granted); }
 
   /// As grant(), called by the owner of the mutex, which leaves the mutex locked: the waiter owns it from here on.
   static void hand_over(waiter& first) { wake_as(first, waiter::handed_over); }
 
-  /// Whether a waiter that has been granted owns the mutex.
+  /// Returns whether a waiter that has been granted owns the mutex.
   static bool was_handed_over(const waiter& w) {
     return w.state.load(std::memory_order_relaxed) == waiter::handed_over;
   }
 
-  /// The rest of the chain after a waiter that has been granted, or null.
+  /// Returns the rest of the chain after a waiter that has been granted, or null.
   static waiter* rest(waiter& granted) {
     waiter* const next = granted.next.get();
     if (next != nullptr) next->prev.set(granted.prev.get());
     return next;
   }
 
-  /// Joins two chains by priority; among equals the waiters of `chain` go before. Returns the first waiter.
+  /// Joins two chains by priority; among equals the waiters of `chain` go before those of `more`. Returns the first
+  /// waiter.
   static waiter& append(waiter& chain, waiter& more) {
     waiter* const last = chain.prev.get();
     if (last->rank.get() >= more.rank.get()) [[likely]] {
@@ -199,7 +204,7 @@ class wait_queue {
   /// Otherwise waits for leaving waiters, each of which executes one short critical section.
   bool close() {
     for (std::uint32_t pause = 1000;; pause = pause < 100000 ? 2 * pause : pause) {
-      // Acquire: pairs with (2), a waiter's last write to the queue.
+      // Acquire: pairs with (2) in unlock_list(), by which a waiter last writes to the queue.
       const std::uint64_t seen = word_.load(std::memory_order_acquire);
       if ((seen & (locked | some_wait | some_armed)) == 0 || seen >> 32 != P::fork_epoch()) return true;
       lock_list();
@@ -240,7 +245,8 @@ class wait_queue {
             pacing::polling_then_yielding);
         continue;
       }
-      // (1) acquire: pairs with (2). The bit for waiters stays set: has_waiters() reads it without the lock.
+      // (1) acquire: pairs with (2) in unlock_list(). The bit for waiters stays set: has_waiters() reads it without the
+      // lock.
       const std::uint64_t then = (stale(seen) ? epoch : seen) | locked;
       if (word_.compare_exchange_strong(seen, then, std::memory_order_acquire, std::memory_order_relaxed)) break;
       P::backoff(0);
@@ -297,12 +303,13 @@ class wait_queue {
     return nullptr;
   }
 
-  /// Returns true if the waiter was armed: from now on close() waits until the waiter has taken itself off the list of
-  /// armed waiters.
+  /// Returns true if the waiter was armed: then close() waits until the waiter has taken itself off the list of armed
+  /// waiters.
   bool disarm(waiter& w) {
     if (w.forwarding.load(std::memory_order_relaxed) == waiter::forwarding_none || left_by_fork(w)) return false;
     std::uint32_t seen = waiter::forwarding_armed;
-    // (8) acquire on failure: pairs with (7). After that only the waiter's own thread accesses its memory.
+    // (8) acquire on failure: pairs with (7), by which close() has detached the waiter. From then on only the waiter's
+    // own thread accesses its memory.
     return w.forwarding.compare_exchange_strong(seen, waiter::forwarding_leaving, std::memory_order_acq_rel,
                                                 std::memory_order_acquire);
   }
@@ -321,8 +328,8 @@ class wait_queue {
     if (after != nullptr) after->prev_armed.set(before);
   }
 
-  /// Detaches all armed waiters; those that have disarmed themselves stay in the list. A detached waiter may be gone at
-  /// once.
+  /// Detaches all armed waiters; those that have disarmed themselves stay in the list. From then on a detached waiter's
+  /// thread may free the waiter's memory at any time.
   void detach_armed() {
     waiter* w = armed_.get();
     armed_.set(nullptr);

@@ -2,9 +2,9 @@
 //
 //     slot     bits 31…2: count of notifications     bit 1: a watcher sleeps or is about to     bit 0: watched
 //
-// The value of a slot has no meaning, only its change: the slot's watchers then look at their lock again. A hash
-// collision costs one such look. Index: number × 127 XOR the lock's salt: neighbouring numbers are 127 words = 508
-// bytes apart, so never in one 128-byte sector, and two locks that run in step do not meet in the same slots.
+// A slot's value has no meaning. Whenever it changes, the slot's watchers look at their lock again. A hash collision
+// costs one such look. Index: number × 127 XOR the lock's salt: neighbouring numbers are 127 words = 508 bytes apart,
+// so never in one 128-byte sector, and two locks that run in step do not meet in the same slots.
 //
 // Only parking forms use the two marks. Where the hand-over is an atomic operation anyway, watchers can announce
 // themselves (store-buffer pattern: hand over, then read the slot; mark the slot, then look at the lock; all
@@ -50,18 +50,18 @@ bool set_sleeping(Word& slot, std::uint32_t& seen) {
   return true;
 }
 
-/// Watches a slot until `near(order)`, which looks at the lock in that order, says that the caller is near enough to
-/// its head.
+/// Watches a slot until `near(order)`, which loads the lock's word with that memory order, returns true: the caller is
+/// near enough to the lock's head.
 template <platform P, class W, class Word, class Near>
 void watch(Word& slot, Near near) {
   for (;;) {
-    // (3) acquire: pairs with (4). The slot is read first, then the lock: if the slot's value is from after the
-    // notification meant for this watcher, the lock is seen as it was then. If it is from before, the slot will change.
-    // Without this look at the lock between the two, a notification could be lost there.
+    // (3) acquire: pairs with (4), the notification. The slot is read first, then the lock. If this load sees the
+    // notification meant for this watcher, near() sees the hand-over before it; otherwise the slot changes later.
+    // Without the look at the lock before the wait, a notification could be lost.
     std::uint32_t seen = slot.load(std::memory_order_acquire);
     if constexpr (W::parks) {
-      // (5) Mark, then look at the lock: either that look sees the hand-over or (4) sees the mark. No compare-and-swap:
-      // other locks' threads could make it fail again and again, and the lock would not be looked at.
+      // (5) Marks the slot, then looks at the lock: either that look sees the hand-over or (4) sees the mark. No
+      // compare-and-swap: other locks' threads could make it fail again and again, and the lock would not be looked at.
       if ((seen & watched) == 0) {
         slot.fetch_or(watched, std::memory_order_seq_cst);
         seen = slot.load(std::memory_order_acquire);
@@ -80,10 +80,10 @@ void watch(Word& slot, Near near) {
   }
 }
 
-/// Increments the count and clears the marks: watchers that still wait set them again. If another thread has just done
-/// so, the watchers meant here look at their lock, which has changed, before they mark again. The exchange could be
-/// relaxed: a thread that reads its value then marks the slot and then looks at the lock, and both operations are
-/// sequentially consistent, as are the caller's write to the lock and look at the slot. It is acq_rel all the same, so
+/// Increments the count and clears the marks: watchers that still wait set them again. If another thread has just
+/// cleared them, the watchers meant here look at their lock, which has changed, before they mark the slot again. The
+/// exchange could be relaxed: a thread that reads its value then marks the slot and then looks at the lock, and both
+/// operations are sequentially consistent, as are the caller's write to the lock and look at the slot. It is acq_rel so
 /// that (3) and (4) alone explain a changed value.
 template <platform P, class Word>
 [[gnu::cold, gnu::noinline]] void notify_watchers(Word& slot) {
@@ -99,7 +99,8 @@ template <platform P, class Word>
 }
 
 /// Makes the watchers of a slot look at their lock again. Where threads park, the caller has written to the lock, or
-/// read it, by a sequentially consistent operation before this: a thread that marks the slot later sees that write.
+/// read it, by a sequentially consistent operation before this call: a thread that marks the slot later sees the lock's
+/// new value.
 template <platform P, class W, class Word>
 void notify(Word& slot) {
   if constexpr (!W::parks) {

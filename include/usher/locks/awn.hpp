@@ -75,7 +75,8 @@ class basic_awn {
 
   bool try_lock() {
     std::uint32_t next = ticket_.load(std::memory_order_relaxed);
-    // If the compare-and-swap succeeds, ticket has been `next` since the load, so no thread has used the place since.
+    // If the compare-and-swap below succeeds, ticket has been `next` since the load, so no thread has used the place
+    // since.
     if ((place_of(next).load(std::memory_order_acquire) & ~asleep) != served(next) ||
         !ticket_.compare_exchange_strong(next, next + 1, std::memory_order_relaxed, std::memory_order_relaxed))
       return false;
@@ -129,8 +130,8 @@ class basic_awn {
     }
     prepare<P>(me);
     for (std::uint64_t seen = place.load(std::memory_order_acquire); (seen & ~asleep) != served(mine);) {  // (1)
-      // r-1,0,0 -> r,1,me. (4) release: the node; pairs with (2), the exchange in unlock(). The mark `asleep` stays,
-      // for threads that sleep at the place wait for later numbers.
+      // round,waits,node of the place: r-1,0,0 -> r,1,me. (4) release: publishes the node to (2), the exchange in
+      // unlock(). The mark `asleep` stays, for threads with later numbers that sleep at the place.
       if (place.compare_exchange_strong(seen, served(mine) | waits | std::uint64_t{me} * 2 | (seen & asleep),
                                         std::memory_order_acq_rel, std::memory_order_acquire)) {
         wait_for_grant<P, W>(me);

@@ -57,8 +57,8 @@ class basic_clh {
     node_handle mine;
     while ((mine = Nodes::take()) == no_node) P::backoff(1000000);
     P::node(mine).flag.store(flag_waiting, std::memory_order_relaxed);
-    // (1) release: the prepared node; pairs with the acquire of the exchange (1) by which the successor finds it.
-    // Acquire: pairs with that release, or with (3), the compare-and-swap in unlock().
+    // (1) release: publishes the prepared node to the exchange (1) by which the successor finds it. Acquire: pairs with
+    // the predecessor's exchange, or with (3), the compare-and-swap in unlock().
     const node_handle previous = tail_.exchange(mine, std::memory_order_acq_rel);
     if (previous != no_node) [[unlikely]] {
       wait_for_grant<P, W>(previous);  // acquire: pairs with (2), the grant
@@ -85,7 +85,7 @@ class basic_clh {
   void unlock() {
     const node_handle mine = holder_.get();
     node_handle expected = mine;
-    // m -> 0. (3) release: pairs with the acquire of (1), the exchange in lock(). If the tail is another node, a
+    // tail: m -> 0. (3) release: pairs with the acquire of (1), the exchange in lock(). If the tail is another node, a
     // successor is certain; then a compare-and-swap would fail and only take the cache line from arriving threads.
     if (tail_.load(std::memory_order_relaxed) == mine &&
         tail_.compare_exchange_strong(expected, no_node, std::memory_order_release, std::memory_order_relaxed))

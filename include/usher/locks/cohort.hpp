@@ -34,8 +34,8 @@
 // global one.
 //
 // Guests, threads without a queue node, take only the global lock, where that lock needs no node: `c-mcsg-mcs` (§6.3),
-// `c-bo-mcsg++` and the other C-BO and C-TKT. If a thread that calls lock() of `c-bo-mcsg++` gets no node, it enters
-// the local lock as a guest.
+// `c-bo-mcsg++` and all other locks whose global lock is BO or TKT. If a thread that calls lock() of `c-bo-mcsg++` gets
+// no node, it enters the local lock as a guest.
 #pragma once
 
 #include <type_traits>
@@ -146,7 +146,7 @@ class cohort {
 template <platform P, class W>
 using cohort_ptl = basic_partitioned<P, W, 4>;
 
-// ttas stands for BO, the paper's lock with back-off.
+// `ttas` is used as BO, the paper's lock with back-off.
 template <platform P, class W>
 using c_bo_mcs = cohort<P, W, ttas, mcs>;
 template <platform P, class W>

@@ -78,18 +78,20 @@ class fairlock {
 
   bool try_lock() {
     std::uint64_t seen = 0;
-    // 0,-,0 -> 1,-,0. (1) acquire: pairs with (2), the compare-and-swap in unlock(), and (3).
+    // Takes the free lock. LOCK,waiters,slot: 0,-,0 -> 1,-,0. (1) acquire: pairs with (2), the compare-and-swap in
+    // unlock(), and (3), that in unlock_contended().
     return word_.compare_exchange_strong(seen, lock_bit, std::memory_order_acquire, std::memory_order_relaxed);
   }
 
   void unlock() {
     std::uint64_t seen = lock_bit;
-    // 1,-,0 -> 0,-,0. (2) release: pairs with (1), the compare-and-swap in try_lock().
+    // Frees the lock. LOCK,waiters,slot: 1,-,0 -> 0,-,0. (2) release: pairs with (1), the compare-and-swap in
+    // try_lock().
     if (!word_.compare_exchange_strong(seen, 0, std::memory_order_release, std::memory_order_relaxed)) [[unlikely]]
       unlock_contended(seen);
   }
 
-  /// Returns the bit to serve after `turn`. `waiting` must have a bit set above LOCK.
+  /// Returns the bit to serve after the bit `turn`, round-robin. `waiting` must have a bit set above LOCK.
   static constexpr unsigned next_bit(std::uint32_t waiting, unsigned turn) {
     waiting &= ~std::uint32_t{lock_bit};
     const std::uint32_t above = waiting & ~((std::uint32_t{2} << turn) - 1);  // turn 31: 2 << 31 is 0, none above
@@ -122,8 +124,9 @@ class fairlock {
         next = (w & ~(waits(slot) | slot_field | head_asleep)) | std::uint64_t{slot} << 32;
         if (waiting(next) == 0) next &= ~asleep;
       }
-      // 1,W,s -> 1,W-j,j or 1,-,s -> 0,-,0. (3) release: pairs with the acquire loads in wait_for_turn(), or with (1).
-      // Each failure means that another thread has claimed a slot or is about to sleep.
+      // LOCK,waiters,slot: 1,W,s -> 1,W-j,j hands the lock to waiter j; 1,-,s -> 0,-,0 frees it. (3) release: pairs
+      // with the acquire loads in wait_for_turn(), or with (1) in try_lock(). Each failure means that another thread
+      // has claimed a slot or is about to sleep.
       if (word_.compare_exchange_strong(w, next, std::memory_order_acq_rel, std::memory_order_relaxed)) {
         if constexpr (W::parks) {
           if (w & asleep) P::wake(key, std::uint32_t{1} << slot, all);
@@ -173,8 +176,8 @@ class fairlock {
     const std::uint32_t free = claimable(w);
     if (free == 0) return claim::no_slot;
     slot = next_bit(free, P::thread_index() % 31);
-    // 1,W,s -> 1,W+i,s. Relaxed: a claim publishes nothing, and as a read-modify-write it continues the release
-    // sequence of (3).
+    // LOCK,waiters,slot: 1,W,s -> 1,W+i,s claims slot i. Relaxed: a claim publishes nothing, and as a read-modify-write
+    // it continues the release sequence of (3), the hand-over.
     if (!word_.compare_exchange_strong(w, w | waits(slot), std::memory_order_relaxed, std::memory_order_relaxed))
       return claim::again;
     P::doorway(this);

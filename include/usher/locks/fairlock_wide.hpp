@@ -79,14 +79,16 @@ class basic_fairlock_wide {
 
   bool try_lock() {
     std::uint64_t seen = 0;
-    // 0,0,0 -> 1,0,0. (1) acquire: pairs with (2) and (3), the compare-and-swaps in unlock() and unlock_contended().
+    // Takes the free lock. LOCK,count,slot: 0,0,0 -> 1,0,0. (1) acquire: pairs with (2) and (3), the compare-and-swaps
+    // in unlock() and unlock_contended().
     return word_.compare_exchange_strong(seen, lock_bit, std::memory_order_acquire, std::memory_order_relaxed);
   }
 
   void unlock() {
     std::uint64_t seen = lock_bit;
-    // 1,0,0 -> 0,0,0. (2) release: pairs with (1), the compare-and-swap in try_lock(). (5) acquire on failure: pairs
-    // with (4), by which a waiter counts itself: this thread sees the waiter's bit.
+    // Frees the lock. LOCK,count,slot: 1,0,0 -> 0,0,0. (2) release: pairs with (1), the compare-and-swap in try_lock().
+    // (5) acquire on failure: pairs with (4), by which a waiter counts itself, so that this thread sees the waiter's
+    // bit.
     if (!word_.compare_exchange_strong(seen, 0, std::memory_order_acq_rel, std::memory_order_acquire)) [[unlikely]]
       unlock_contended(seen);
   }
@@ -100,7 +102,8 @@ class basic_fairlock_wide {
   static constexpr std::uint32_t holders_slot(std::uint64_t w) { return std::uint32_t(w >> 32); }
   static constexpr bool anyone_waits(std::uint64_t w) { return std::uint32_t(w) > lock_bit; }
 
-  // Slots are numbered from 1. These give the bit and the word of a slot, and its two masks.
+  // Slots are numbered from 1. These functions give the bit of a slot, the word that contains it, and the slot's two
+  // masks.
   static constexpr unsigned bit(std::uint32_t slot) { return (slot - 1) % BitsAWord; }
   auto& bits_of(std::uint32_t slot) { return bits_[(slot - 1) / BitsAWord]; }
   static constexpr std::uint64_t waits(std::uint32_t slot) { return std::uint64_t{1} << bit(slot); }
@@ -108,8 +111,8 @@ class basic_fairlock_wide {
 
   [[gnu::cold, gnu::noinline]] void unlock_contended(std::uint64_t w) {
     while (!anyone_waits(w)) {
-      // 1,0,s -> 0,0,0. (3) release, as (2): pairs with (1). Fails if a waiter has just been counted; (5) acquire on
-      // failure.
+      // Frees the lock. LOCK,count,slot: 1,0,s -> 0,0,0. (3) release, as (2) in unlock(). Fails if a waiter has just
+      // been counted; (5) acquire on failure: pairs with (4), by which the waiter counts itself.
       if (word_.compare_exchange_strong(w, 0, std::memory_order_acq_rel, std::memory_order_acquire)) return;
       P::backoff(0);
     }
@@ -123,8 +126,8 @@ class basic_fairlock_wide {
     }
   }
 
-  /// Returns the slot to serve after `turn`: the next higher slot whose bit is set, or else the lowest one. At least
-  /// one bit is set.
+  /// Returns the slot to serve after the slot `turn`: the next higher slot whose bit is set, or else the lowest one. At
+  /// least one bit is set.
   std::uint32_t next_slot(std::uint32_t turn) {
     const std::uint32_t used = used_.load(std::memory_order_relaxed);
     std::uint32_t i = turn / BitsAWord;  // the word of slot turn + 1
@@ -144,8 +147,9 @@ class basic_fairlock_wide {
     }
     use((mine - 1) / BitsAWord + 1);
     bits_of(mine).fetch_or(waits(mine), std::memory_order_relaxed);  // published by (4)
-    // 1,n,s -> 1,n+1,s, or 0,0,0 -> 0,1,0: then the lock is this thread's. (4) release: its bit; pairs with (5), by
-    // which unlock() reads the count. Acquire: as (1). Unlike a compare-and-swap, an addition cannot fail.
+    // Counts this thread as a waiter. LOCK,count,slot: 1,n,s -> 1,n+1,s, or 0,0,0 -> 0,1,0: then the lock is this
+    // thread's. (4) release: publishes this thread's bit to (5), by which unlock() reads the count. Acquire: as (1) in
+    // try_lock(). Unlike a compare-and-swap, an addition cannot fail.
     const bool was_free = word_.fetch_add(one_waits, std::memory_order_acq_rel) == 0;
     P::doorway(this);
     if (was_free) {
@@ -154,8 +158,8 @@ class basic_fairlock_wide {
       return;
     }
     wait_for_turn(mine);
-    // 1,n,s -> 1,n-1,mine. Relaxed: other threads change only the count meanwhile, so the slot that was read is
-    // current.
+    // The new holder subtracts itself from the count and writes its slot. LOCK,count,slot: 1,n,s -> 1,n-1,mine.
+    // Relaxed: other threads change only the count meanwhile, so the slot that was read is current.
     const std::uint64_t w = word_.load(std::memory_order_relaxed);
     word_.fetch_add((std::uint64_t{mine} << 32) - (w & ~std::uint64_t{0xffffffff}) - one_waits,
                     std::memory_order_relaxed);
@@ -169,7 +173,7 @@ class basic_fairlock_wide {
       for (;;) {
         std::uint64_t b = bits.load(std::memory_order_acquire);  // (7)
         if (my_turn(b)) return;
-        // The futex compares the upper half of the word, where the hand-over clears this thread's mark.
+        // The futex compares the upper half of the word of bits. The hand-over clears this thread's mark there.
         if ((b & asleep(mine)) == 0 &&
             !bits.compare_exchange_strong(b, b | asleep(mine), std::memory_order_relaxed, std::memory_order_relaxed)) {
           P::backoff(0);

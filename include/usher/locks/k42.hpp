@@ -71,7 +71,8 @@ class basic_k42 {
 
   bool try_lock() {
     node_handle expected = no_node;
-    // 0,0 -> self,0. (1) acquire: pairs with (2), the compare-and-swap in unlock(). If the tail is 0, so is next.
+    // Takes the free lock. tail,next: 0,0 -> self,0. (1) acquire: pairs with (2), the compare-and-swap in unlock(). If
+    // the tail is 0, so is next.
     return tail_.compare_exchange_strong(expected, self, std::memory_order_acquire, std::memory_order_relaxed);
   }
 
@@ -79,7 +80,7 @@ class basic_k42 {
     node_handle first = next_.load(std::memory_order_acquire);
     if (first == no_node) [[likely]] {
       node_handle expected = self;
-      // self,0 -> 0,0. (2) release: pairs with (1), the compare-and-swap in try_lock().
+      // Frees the lock. tail,next: self,0 -> 0,0. (2) release: pairs with (1), the compare-and-swap in try_lock().
       if (tail_.compare_exchange_strong(expected, no_node, std::memory_order_release, std::memory_order_relaxed))
         return;
       first = W::await_soon(next_, [](node_handle h) { return h != no_node; });  // it is about to write the link
@@ -104,10 +105,10 @@ class basic_k42 {
         continue;
       } else {
         prepare<P>(mine);
-        // n,* -> m,*. (4) release: the prepared node; pairs with the acquire of (4), by which the successor finds it.
-        // Acquire: pairs with that release, and with (5) in take_out(), so that the link below is written after the 0
-        // there. It does no harm if the node in the tail has left the queue and come back since the load: it is the
-        // last again.
+        // tail: n -> m, this thread's node. (4) release: publishes the prepared node to the compare-and-swap (4) of the
+        // successor. Acquire: pairs with the predecessor's (4), and with (5) in take_out(), so that the link below is
+        // written after the 0 that take_out() has stored. The node in the tail may have left the queue and come back
+        // since the load: that does no harm, because it is the last again.
         if (tail_.compare_exchange_strong(last, mine, std::memory_order_acq_rel, std::memory_order_relaxed)) {
           P::doorway(this);
           (last == self ? next_ : P::node(last).next).store(mine, std::memory_order_release);  // (6)
@@ -125,10 +126,11 @@ class basic_k42 {
   void take_out(node_handle mine) {
     node_handle second = P::node(mine).next.load(std::memory_order_acquire);  // acquire: pairs with (6), the link
     if (second == no_node) {
-      // m,m -> m,0 -> self,0. Stored before the tail says `self`: from then on the next arrival writes to next_.
+      // tail,next: m,m -> m,0 -> self,0. The store precedes the change of the tail to `self`: after that change the
+      // next arrival writes to next_.
       next_.store(no_node, std::memory_order_relaxed);
       node_handle expected = mine;
-      // (5) release: the store above; pairs with the acquire of (4), the compare-and-swap in contend().
+      // (5) release: publishes the store above to (4), the compare-and-swap in contend().
       if (tail_.compare_exchange_strong(expected, self, std::memory_order_release, std::memory_order_relaxed)) return;
       second = W::await_soon(P::node(mine).next, [](node_handle h) { return h != no_node; });
     }

@@ -55,7 +55,7 @@ class basic_lifo {
   void lock() {
     P::doorway(this);
     std::uint32_t seen = free;
-    // 0 -> 1. (1) acquire: pairs with (2), the compare-and-swap in unlock().
+    // Takes the free lock: 0 -> held. (1) acquire: pairs with (2), the compare-and-swap in unlock().
     if (!top_.compare_exchange_strong(seen, held, std::memory_order_acquire, std::memory_order_relaxed)) [[unlikely]]
       contend();
     P::admitted(this);
@@ -69,8 +69,8 @@ class basic_lifo {
 
   void unlock() {
     std::uint32_t seen = held;
-    // 1 -> 0. (2) release: pairs with (1), the operations that find the word 0. (3) acquire on failure: pairs with (4),
-    // the push, since hand_over() reads the nodes.
+    // Frees the lock: held -> 0. (2) release: pairs with (1), the operations that find the word 0. (3) acquire on
+    // failure: pairs with (4), the push, since hand_over() reads the nodes.
     if (!top_.compare_exchange_strong(seen, free, std::memory_order_acq_rel, std::memory_order_acquire)) [[unlikely]]
       hand_over(seen);
   }
@@ -94,7 +94,7 @@ class basic_lifo {
     P::give_node(mine);  // the granter does not touch it again
   }
 
-  /// Returns false if the caller has found the lock free and taken it.
+  /// Pushes the node on the stack and returns true. Returns false if the caller has found the lock free and taken it.
   bool push(node_handle mine) {
     std::uint32_t seen = top_.load(std::memory_order_relaxed);
     for (;; P::backoff(0)) {
@@ -103,7 +103,8 @@ class basic_lifo {
           return false;  // (1)
       } else {
         P::node(mine).next.store(seen == held ? no_node : seen, std::memory_order_relaxed);
-        // 1, t -> m. (4) release: the prepared node; pairs with (3) and (5), by which the holder reads the top.
+        // top: held or another node -> this node. (4) release: publishes the prepared node to (3) and (5), by which the
+        // holder reads the top.
         if (top_.compare_exchange_strong(seen, mine, std::memory_order_release, std::memory_order_relaxed)) return true;
       }
     }
@@ -118,7 +119,7 @@ class basic_lifo {
   node_handle take_latest(node_handle top) {
     const node_handle below = link(top);
     node_handle seen = top;
-    // t -> t.next, or 1. (5) acquire on failure: pairs with (4), the push.
+    // top: t -> t.next, or held if t was the only node. (5) acquire on failure: pairs with (4), the push.
     if (top_.compare_exchange_strong(seen, below == no_node ? held : below, std::memory_order_acquire,
                                      std::memory_order_acquire))
       return top;

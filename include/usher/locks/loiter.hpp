@@ -91,8 +91,8 @@ class basic_loiter : protected urgent_waiters<P, W> {
   void lock() {
     P::doorway(this);
     std::uint32_t seen = 0;
-    // 0,0,0,0,0 -> 1,0,0,0,0. (1) acquire: pairs with (2), the compare-and-swap in unlock(), and (3), that in
-    // release().
+    // Takes the free lock: 0,0,0,0,0 -> 1,0,0,0,0 (held, inner, asleep, impatient, handed). (1) acquire: pairs with
+    // (2), the compare-and-swap in unlock(), and (3), that in release().
     if (!outer_.compare_exchange_strong(seen, held, std::memory_order_acquire, std::memory_order_relaxed)) [[unlikely]]
       contend();
     P::admitted(this);
@@ -105,8 +105,9 @@ class basic_loiter : protected urgent_waiters<P, W> {
 
   void unlock() {
     std::uint32_t seen = held;
-    // 1,0,0,0,0 -> 0,0,0,0,0. (2) release: pairs with (1), the operations by which a thread finds the lock free: in
-    // lock(), take(), stand_by() and wait_by_priority(). If it succeeds, asleep was 0: no thread must be woken.
+    // Frees the lock: 1,0,0,0,0 -> 0,0,0,0,0 (held, inner, asleep, impatient, handed). (2) release: pairs with (1), the
+    // operations by which a thread finds the lock free: in lock(), take(), stand_by() and wait_by_priority(). If it
+    // succeeds, asleep was 0: no thread must be woken.
     if (!outer_.compare_exchange_strong(seen, 0, std::memory_order_release, std::memory_order_relaxed)) [[unlikely]]
       unlock_contended(seen);
   }
@@ -157,8 +158,8 @@ class basic_loiter : protected urgent_waiters<P, W> {
 
   /// Tries once to take the lock, which was free when its word was `seen`.
   bool take(std::uint32_t seen) {
-    // (1) 0,0,a,m,0 -> 1,0,a,m,0. Not repeated: a free word changes only if another thread takes the lock, or by the
-    // standby's marks.
+    // (1) Sets `held`; the standby's marks stay. Not repeated: a free word changes only if another thread takes the
+    // lock, or by the standby's marks.
     return outer_.compare_exchange_strong(seen, seen | held, std::memory_order_acquire, std::memory_order_relaxed);
   }
 
@@ -209,7 +210,8 @@ class basic_loiter : protected urgent_waiters<P, W> {
   void stand_by() {
     const std::uint64_t since = P::now();
     for (;;) {
-      // `inner` is not checked: the last holder may have freed the inner queue and not yet the outer word (1,1,*,*,0).
+      // `inner` is not checked: the last holder may have freed the inner queue and not yet the outer word (held and
+      // inner are 1).
       std::uint32_t w = outer_.load(std::memory_order_acquire);  // (1)
       if (w & handed) return self().accept(w);
       if (is_free(w)) {  // 0,0,*,*,0 -> 1,1,0,0,0
@@ -218,14 +220,15 @@ class basic_loiter : protected urgent_waiters<P, W> {
           return;  // (1)
         P::backoff(0);
         if (!Self::hands_over || P::now() - since < handoff_after) continue;
-        // Arrivals may be faster each time: an impatient standby sets its mark even if it saw the word free.
+        // A standby that has waited for handoff_after sets `impatient` even if it saw the word free: an arrival may
+        // take the free lock before it every time.
       } else if (self().polls_before_it_sleeps(w, since)) {
         continue;
       }
       const std::uint64_t waited = P::now() - since;
       const bool patient = !Self::hands_over || waited < handoff_after;
       const std::uint32_t marks = (W::parks ? asleep : 0) | (patient ? 0 : impatient);
-      // h,i,a,m,d -> h,i,1,m,d. Relaxed, as are the loads while it waits: a mark publishes nothing, and the standby
+      // Sets the standby's marks. Relaxed, as are the loads while it waits: a mark publishes nothing, and the standby
       // reads the word again by (1) before it has the lock. A compare-and-swap could fail again and again while other
       // threads circulate. So the mark may be set in a word that is free by now, or handed to this thread, and the loop
       // looks at the word once more before it waits.
@@ -241,8 +244,9 @@ class basic_loiter : protected urgent_waiters<P, W> {
     }
   }
 
-  /// 1,0,*,*,1 -> 1,1,0,0,0. Called by the standby when the lock has been handed to it. Besides the standby only urgent
-  /// waiters write to the word now; if the lock has none (`ranks` is false), a store suffices.
+  /// Accepts the lock that has been handed to the standby, the caller: clears `handed` and the marks, sets `inner`.
+  /// Besides the standby only urgent waiters (threads with a real-time priority) write to the word now; if the lock has
+  /// none (`ranks` is false), a store suffices.
   void accept(std::uint32_t w) {
     if constexpr (Self::ranks)
       outer_.fetch_xor((w & (handed | asleep | impatient)) | inner, std::memory_order_relaxed);
@@ -292,8 +296,8 @@ class basic_loiter : protected urgent_waiters<P, W> {
   node_handle inner_successor(node_handle mine) { return successor_or_free<P, W>(tail_, mine); }
 
   /// Frees the outer lock or hands it over. Returns the old word, whose `asleep` says whether to wake the standby. If
-  /// an urgent waiter gets the lock, sets `chosen` to its node, which the caller grants, and returns 0: the standby
-  /// sleeps on.
+  /// an urgent waiter (a thread with a real-time priority) gets the lock, sets `chosen` to its node, which the caller
+  /// grants, and returns 0: the standby sleeps on.
   std::uint32_t release(std::uint32_t seen, node_handle& chosen) {
     for (;; P::backoff(0)) {
       if constexpr (Self::ranks)
@@ -302,8 +306,9 @@ class basic_loiter : protected urgent_waiters<P, W> {
           return 0;
         }
       const std::uint32_t then = (seen & impatient) != 0 ? held | handed : 0;
-      // 1,*,*,0,0 -> 0,0,0,0,0 or 1,*,*,1,0 -> 1,0,0,0,1. (3) release: pairs with (1), also with the load in stand_by()
-      // that finds `handed`. Fails if the standby has set a mark or an urgent waiter has come.
+      // Frees the word, or, if the standby is impatient, sets `handed` and leaves `held` set. (3) release: pairs with
+      // (1), the operations that take the lock, also with the load in stand_by() that finds `handed`. Fails if the
+      // standby has set a mark or an urgent waiter has come.
       if (outer_.compare_exchange_strong(seen, then, std::memory_order_acq_rel, std::memory_order_relaxed)) return seen;
     }
   }

@@ -30,7 +30,8 @@ constexpr lock_traits loiter_ablation(bool ranks, bool hands_over, unsigned word
   return t;
 }
 
-/// The standby polls for its spin budget before it sleeps. If it is impatient, it sets that mark before it polls.
+/// The standby polls for its spin budget before it sleeps. Once it has waited for handoff_after, it sets the mark
+/// `impatient` before it polls.
 template <platform_with_priorities P, class W>
 class loiter_eager : public basic_loiter<P, W, loiter_eager<P, W>> {
   using base = basic_loiter<P, W, loiter_eager>;
@@ -58,8 +59,8 @@ class loiter_barging : public basic_loiter<P, W, loiter_barging<P, W>> {
   static constexpr lock_traits traits = loiter_ablation<P, W>(base::ranks, hands_over);
 };
 
-/// An arrival stops spinning once it has lost most_failures attempts at a free lock: enough other threads circulate
-/// then.
+/// An arrival stops spinning once it has lost most_failures attempts at a free lock: then enough other threads
+/// circulate.
 template <platform_with_priorities P, class W>
 class loiter_cull : public basic_loiter<P, W, loiter_cull<P, W>> {
   using base = basic_loiter<P, W, loiter_cull>;
@@ -148,8 +149,8 @@ class loiter_with_count : public basic_loiter<P, W, loiter_with_count<P, W, Most
       const std::uint32_t spin = seen & spinners;
       const bool leave = DeferWake && spin != 0 && (seen & impatient) == 0;
       const std::uint32_t then = (seen & impatient) != 0 ? spin | held | handed : spin | (leave ? seen & asleep : 0);
-      // (3) release: pairs with (1), also with the load in stand_by() that finds `handed`. Fails if the standby has set
-      // a mark or the count has changed.
+      // (3) release: pairs with (1), the operations that take the lock, also with the load in stand_by() that finds
+      // `handed`. Fails if the standby has set a mark or the count has changed.
       if (outer_.compare_exchange_strong(seen, then, std::memory_order_acq_rel, std::memory_order_relaxed))
         return leave ? seen & ~asleep : seen;
     }
@@ -219,7 +220,7 @@ class loiter_store : public basic_loiter<P, W, loiter_store<P, W>> {
   bool unlock_is_due() const = delete;  // the mark that says so may be erased
 
  private:
-  // Both have a time limit: the standby looks at the word again without a wake-up.
+  // Both functions have a time limit: after it the standby looks at the word again, even if no unlock has woken it.
   void wait_for_outer(std::uint32_t seen, std::uint64_t ns) { P::nap(outer_, seen, every_sleeper, ns, 0); }
   void wait_for_outer(std::uint32_t seen) { wait_for_outer(seen, handoff_after); }
 };

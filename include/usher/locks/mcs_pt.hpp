@@ -30,7 +30,7 @@
 //     waiting -> evicted     hand_over(), evict_last()
 //     parked  -> evicted     evict_last(), and a wake-up: the waiter has gone to sleep meanwhile
 //
-//     mark of a node:  0: the place is firm; else when the waiter last wrote the time, in 1024 ns, with bit 0 set
+//     mark of a node: 0: the place is firm; else the time at which the waiter last wrote, in 1024 ns, with bit 0 set
 #pragma once
 
 #include "usher/core/hand_over.hpp"
@@ -120,15 +120,15 @@ class mcs_pt_with_node {
       node_handle next = P::node(to).next.load(std::memory_order_acquire);
       if (next == no_node) {
         node_handle expected = to;
-        // (6) release: frees the lock; pairs with the acquire of the exchange in enqueue(). `to` is still in the queue:
-        // if tail names it, no thread is behind it.
+        // (6) release: frees the lock; pairs with the acquire of the exchange in enqueue(). The preempted waiter's node
+        // `to` is still in the queue: if tail names it, no thread is behind it.
         if (tail_.compare_exchange_strong(expected, no_node, std::memory_order_release, std::memory_order_relaxed))
           return evict_last(to);
         next = W::await_soon(P::node(to).next, [](node_handle h) { return h != no_node; });
       }
       std::uint32_t seen = flag_waiting;
       // (5) release: orders the load of the link before the eviction; pairs with the acquire loads of the flag in
-      // wait(). Fails if the waiter has just gone to sleep: then it is granted and woken.
+      // wait(). Fails if the waiter has just gone to sleep: then the waiter is granted the lock and woken.
       if (!P::node(to).flag.compare_exchange_strong(seen, flag_evicted, std::memory_order_release,
                                                     std::memory_order_relaxed))
         break;

@@ -100,7 +100,8 @@ class mcscr_with_node {
         next = W::await_soon(P::node(mine).next, [](node_handle h) { return h != no_node; });
       }
     }
-    // Surplus: if another thread is behind `next`, `next` becomes passive. One thread at each unlock: constant time.
+    // Surplus: if another thread is behind `next`, `next` becomes passive. An unlock moves at most one thread, so its
+    // time is constant.
     if (const node_handle after = P::node(next).next.load(std::memory_order_acquire)) {
       insert_latest(next);
       next = after;

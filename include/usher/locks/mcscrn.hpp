@@ -101,8 +101,8 @@ class mcscrn_with_node {
     }
     node_handle next = P::node(mine).next.load(std::memory_order_acquire);
     if (next == no_node) {
-      // Deficit: the holder seems alone in the queue. If a thread has just arrived, the threads from the lists go
-      // before it.
+      // Deficit: the holder seems alone in the queue. If a thread has just arrived, the threads from the passive and
+      // remote lists go before it.
       if (passive_.get() != no_node) {
         const node_handle latest = take_latest();
         graft<P, W>(tail_, mine, {latest, latest});
@@ -118,7 +118,8 @@ class mcscrn_with_node {
       P::node(latest).next.store(next, std::memory_order_relaxed);  // made visible by the grant
       return latest;
     }
-    // Surplus: if another thread of home is behind `next`, `next` becomes passive. One thread at each unlock.
+    // Surplus: if another thread of the home node is behind `next`, `next` becomes passive. An unlock moves at most one
+    // thread in this way.
     const node_handle after = P::node(next).next.load(std::memory_order_acquire);
     if (after == no_node || remote_.is_remote(after)) return next;
     passive_.set(ring::add(passive_.get(), next));

@@ -98,8 +98,9 @@ class mcsg_with_node {
   void unlock() {
     const wake_key key = P::key_of(tail_);
     for (;;) {
-      // 1, 2 -> 0. A regular may be between its two exchanges: then it is about to put the mark back. Release: pairs
-      // with the acquire of the operations that find the tail 0.
+      // tail: 1 or 2, the guest's mark -> 0. A regular (a thread with a node) may be between its two exchanges of the
+      // tail: then it is about to put the mark back. Release: pairs with the acquire of the operations that find the
+      // tail 0.
       node_handle seen = W::await_soon(tail_, is_guest);
       if (tail_.compare_exchange_strong(seen, no_node, std::memory_order_release, std::memory_order_relaxed)) {
         if (seen == guest_watched) P::wake(key, every_sleeper, all);
@@ -116,17 +117,18 @@ class mcsg_with_node {
   /// Puts the guest's mark back, waits until it is gone, and returns the last node of the group that has formed behind
   /// this thread meanwhile.
   [[gnu::cold, gnu::noinline]] node_handle lead_group(node_handle mark) {
-    // (3) acquire: pairs with the release of the exchange that put the group's last node into the tail. Its owner
-    // cleared its link before that, and this thread will put the node into the tail again, where an arrival finds it
-    // and writes the link. The checker (relacy) cannot show the need, since its modification order is the order of
-    // execution. Release: pairs with the acquire of the next arrival.
+    // (3) acquire: pairs with the release of the exchange that put the group's last node into the tail. The node's
+    // owner cleared its link before that exchange, and this thread will put the node into the tail again, where an
+    // arrival finds it and writes the link. The checker (relacy) cannot show the need, since its modification order is
+    // the order of execution. Release: pairs with the acquire of the next arrival.
     const node_handle group_tail = tail_.exchange(mark, std::memory_order_acq_rel);
     const auto changed = [](node_handle t) { return !is_guest(t); };
     while (!W::poll(tail_, changed)) {
       if constexpr (W::parks) {
         node_handle seen = tail_.load(std::memory_order_relaxed);
         if (!is_guest(seen)) break;
-        // 1 -> 2. Another leader's pair of exchanges may take the mark off for a moment, and puts it back as it was.
+        // tail: 1 -> 2 tells the guest's unlock that a leader sleeps. Another leader's pair of exchanges may take the
+        // mark off for a moment, and puts it back as it was.
         if (seen == guest &&
             !tail_.compare_exchange_strong(seen, guest_watched, std::memory_order_relaxed, std::memory_order_relaxed))
           continue;

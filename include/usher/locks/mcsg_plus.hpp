@@ -92,11 +92,11 @@ class leader_turns : ticket_words::front_end<P> {
   using base::count_from;
   using base::draw;
 
-  /// (t1) acquire: pairs with (t2), the write in pass().
+  /// (t1) acquire: pairs with (t2), the write to grant in pass().
   void await(std::uint32_t mine) { ticket_words::wait_until<P, W>(grant_, mine, every_sleeper); }
 
-  /// (t2) release: the next leader's attempt comes after this one's; pairs with (t1), the loads in await(). Wakes all
-  /// sleepers and clears their mark: a leader that sleeps again sets it again.
+  /// (t2) release: orders the next leader's attempt after this one's; pairs with (t1), the loads in await(). Wakes all
+  /// sleepers and clears their mark: a leader that sleeps again sets the mark again.
   void pass(std::uint32_t mine) {
     if constexpr (W::parks) {
       const wake_key key = P::key_of(grant_);
@@ -123,8 +123,8 @@ class mcsg_plus_with_node {
  public:
   void lock(node_handle mine) {
     prepare<P>(mine);
-    // (1) release: the prepared node; pairs with the acquire of the exchange that finds it here. Acquire: pairs with
-    // the release of the exchange (1) that put the previous value there, or with (5).
+    // (1) release: publishes the prepared node to the exchange that finds it in the tail. Acquire: pairs with the
+    // exchange (1) that put the previous value into the tail, or with (5), a guest's unlock.
     const node_handle previous = enqueue<P>(tail_, mine);
     if (previous == no_node) [[likely]]
       return;
@@ -165,7 +165,7 @@ class mcsg_plus_with_node {
   void unlock() {
     const wake_key key = P::key_of(tail_);
     // (5) release: pairs with (1), the exchange that finds the tail 0. Acquire: pairs with (1), by which the last node
-    // got there: it is prepared before this thread writes to it.
+    // got into the tail: the node is prepared before this thread writes to it.
     const node_handle last = tail_.exchange(no_node, std::memory_order_acq_rel);
     if (last == guest) return;
     if (last == guest_watched)
@@ -219,7 +219,8 @@ class mcsg_plus_with_node {
       if (last != guest) last = end_of_group(last);
       turns_.await(ticket);
       // Algorithm 3, lines 9–11: another attempt for a group that ends in a guest. The leader has no links to follow,
-      // and an exchange of π for π would change nothing: it waits until the tail is another value.
+      // and to exchange the guest's mark for the same mark would change nothing: so it waits until the tail is another
+      // value.
       if (last == guest) await_other_than_guest();
       const node_handle previous = tail_.exchange(last, std::memory_order_acq_rel);  // (1)
       if (is_guest(previous)) {  // a guest was faster. The sleepers of a watched mark wait for another tail
@@ -253,15 +254,14 @@ class mcsg_plus_with_node {
     }
   }
 
-  /// Waits until a thread has told the node its successor, or that it has none. This may last as long as a guest's
-  /// hold.
+  /// Waits until a thread has told the node its successor, or that it has none. This may last until a guest unlocks.
   template <class Word>
   static node_handle await_word(Word& next) {
     const auto told = [](node_handle h) { return h != no_node && h != leader_sleeps; };
     if (const auto h = W::poll(next, told)) return *h;
     node_handle seen = no_node;
     if constexpr (W::parks) {
-      // Acquire on failure: pairs with (3), the write in tell(), which came first.
+      // Acquire on failure: the write in tell(), (3), came first, and this load pairs with it.
       if (next.compare_exchange_strong(seen, leader_sleeps, std::memory_order_acq_rel, std::memory_order_acquire))
         while (!told(seen = next.load(std::memory_order_acquire))) P::park(next, leader_sleeps, every_sleeper);
     }
@@ -284,12 +284,12 @@ class mcsg_plus_with_node {
   }
 
   /// Hands the lock to a guest, and waits until the guest has acknowledged it. Otherwise the regular could use its node
-  /// again and overwrite GG before the guest has read it.
+  /// again and overwrite the grant before the guest has read it.
   [[gnu::cold, gnu::noinline]] static void hand_to_guest(node_handle mine) {
     auto& next = P::node(mine).next;
     if constexpr (W::parks) {
       const wake_key key = P::key_of(next);
-      // (4) release: this thread's writes in the critical section; pairs with the acquire loads in wait_behind().
+      // (4) release: publishes this thread's writes in the critical section to the acquire loads in wait_behind().
       if (next.exchange(guest_granted, std::memory_order_release) == guest_sleeps) P::wake(key, every_sleeper, 1);
     } else {
       next.store(guest_granted, std::memory_order_release);  // (4)
@@ -311,8 +311,8 @@ class mcsg_plus_with_node {
     }
   }
 
-  /// A thread that takes the watched mark off by an exchange is responsible for the sleepers: it wakes them if the tail
-  /// is no longer π; if the tail is π, it sets the mark again.
+  /// Called by a thread that has replaced the mark guest_watched (sleepers wait for a change of the tail) by an
+  /// exchange. If the tail is `guest`, sets the mark again; otherwise wakes the sleepers.
   void restore_watch() {
     node_handle seen = guest;
     if (!tail_.compare_exchange_strong(seen, guest_watched, std::memory_order_relaxed, std::memory_order_relaxed))

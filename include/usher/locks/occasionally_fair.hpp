@@ -59,15 +59,15 @@ class occasionally_fair {
     P::admitted(this);
   }
 
-  // While the gate is `handed` the lock is held: no thread can take it before the head.
+  // While the gate is `handed` the lock is held: no thread can take it before the head of the queue.
   bool try_lock() { return lock_.try_lock(); }
 
   void unlock() {
     if (gate_.load(std::memory_order_relaxed) == nobody) [[likely]]
       return lock_.unlock();
     const wake_key key = P::key_of(gate_);
-    // wanted -> handed. (1) release: pairs with the acquire load in ask(). A store will do: the head waits until it has
-    // the lock, and only this thread can hand the lock over.
+    // gate: wanted -> handed. (1) release: pairs with the acquire load in ask(). A store suffices: the head waits until
+    // it has the lock, and only this thread can hand the lock over.
     gate_.store(handed, std::memory_order_release);
     if constexpr (W::parks) P::wake(key, every_sleeper, 1);
   }

@@ -92,7 +92,8 @@ class qspinlock {
   void lock() {
     P::doorway(this);
     std::uint32_t seen = 0;
-    // 0,0,0 -> 0,0,1. (1) acquire: pairs with (2), the fetch-and-and in unlock().
+    // Takes the free lock: the word changes from 0 to `held`. (1) acquire: pairs with (2), the fetch-and-and in
+    // unlock().
     if (!word_.compare_exchange_strong(seen, held, std::memory_order_acquire, std::memory_order_relaxed)) [[unlikely]]
       contend(seen);
     P::admitted(this);
@@ -106,7 +107,7 @@ class qspinlock {
 
   void unlock() {
     const wake_key key = P::key_of(word_);
-    // *,*,1 -> *,*,0. (2) release: pairs with (1), the operations that find `held` clear, since every other change of
+    // Clears `held`. (2) release: pairs with (1), the operations that find `held` clear, since every other change of
     // the word is a read-modify-write, too. `asleep` is cleared and both threads that may sleep on the word are woken;
     // the one that still waits sets it again.
     const std::uint32_t old = word_.fetch_and(~(held | asleep), std::memory_order_release);
@@ -125,18 +126,19 @@ class qspinlock {
 
   static constexpr node_handle tail(std::uint32_t w) { return w >> tail_shift; }
 
-  /// `seen`: the word that made the first attempt fail.
+  /// `seen` is the value of the word with which the first attempt has failed.
   [[gnu::cold, gnu::noinline]] void contend(std::uint32_t seen) {
     // If a thread is already pending or queued, does not set `pending`: the bit would have to be taken back, and would
     // delay the head.
     if ((seen & (pending | tail_mask)) == 0) {
-      // (3) 0,0,* -> 0,1,*. Acquire, as (1): the lock may be free, and then wait_until_clear() has nothing to wait for.
+      // (3) tail,pending,held: 0,0,* -> 0,1,*. Acquire, as (1): the lock may be free, and then wait_until_clear() has
+      // nothing to wait for.
       seen = word_.fetch_or(pending, std::memory_order_acquire);
       if ((seen & (pending | tail_mask)) == 0) {
         P::doorway(this);
         // This thread is next. No other thread clears `pending` now.
         wait_until_clear(held);
-        // *,1,0 -> *,0,1. An addition, which keeps `asleep`: the head of the queue may have set it.
+        // tail,pending,held: *,1,0 -> *,0,1. An addition keeps `asleep`, which the head of the queue may have set.
         word_.fetch_add(held - pending, std::memory_order_relaxed);
         return;
       }
@@ -153,7 +155,7 @@ class qspinlock {
     }
   }
 
-  /// `seen`: the word as it was a moment ago.
+  /// Enters the queue and waits for the lock. `seen` is a recent value of the word.
   void queue_up(std::uint32_t seen) {
     node_handle me;
     while ((me = P::take_node()) == no_node || me > tail(tail_mask)) {
@@ -162,9 +164,9 @@ class qspinlock {
       P::backoff(100000);
     }
     prepare<P>(me);
-    // (4) *,*,* -> m,*,*. Release: the prepared node; pairs with the acquire of the (4) by which the successor finds
-    // it. Acquire: pairs with that release, since the link is written to the predecessor's node. Repeated whenever
-    // another thread has changed the word.
+    // (4) Makes this thread's node the tail. Release: publishes the prepared node to the (4) by which the successor
+    // finds it. Acquire: pairs with the predecessor's (4), since the link is written to the predecessor's node.
+    // Repeated whenever another thread has changed the word.
     while (!word_.compare_exchange_strong(seen, (seen & ~tail_mask) | me << tail_shift, std::memory_order_acq_rel,
                                           std::memory_order_relaxed))
       P::backoff(0);
@@ -176,25 +178,26 @@ class qspinlock {
     P::give_node(me);
   }
 
-  /// Takes the lock and leaves the queue. Returns true if no thread was behind.
+  /// Takes the lock and leaves the queue. Returns true if no thread was behind this one in the queue.
   bool enter_as_head(node_handle me) {
     for (;;) {
-      // Neither held nor pending: no other thread can take the lock now. None sleeps on the word, for unlock() and
-      // take_pending_back() clear `asleep`, and only the head would set it again.
+      // `held` and `pending` are clear: no other thread can take the lock now. No thread sleeps on the word, because
+      // unlock() and take_pending_back() clear `asleep`, and only the head would set it again.
       std::uint32_t seen = wait_until_clear(held | pending);
       if (tail(seen) != me) {
-        // n,0,0 -> n,0,1, or n,1,1 if a thread has just set `pending` and will take it back. Acquire, as (1).
+        // tail,pending,held: n,0,0 -> n,0,1, or n,1,1 if a thread has just set `pending` and will take it back.
+        // Acquire, as (1) in lock().
         word_.fetch_or(held, std::memory_order_acquire);
         return false;
       }
-      // m,0,0 -> 0,0,1. Fails if a thread has queued up, or has set `pending` and will take it back. Each thread causes
-      // this at most once before it waits behind this one.
+      // tail,pending,held: m,0,0 -> 0,0,1. Fails if a thread has queued up, or has set `pending` and will take it back.
+      // Each thread causes such a failure at most once before it waits behind this one.
       if (word_.compare_exchange_strong(seen, held, std::memory_order_acquire, std::memory_order_relaxed)) return true;
       P::backoff(0);
     }
   }
 
-  /// Waits until none of `bits` is set, and returns the word. Acquire, as (1).
+  /// Waits until none of `bits` is set, and returns the word. Acquire, as (1) in lock().
   std::uint32_t wait_until_clear(std::uint32_t bits) {
     const auto clear = [bits](std::uint32_t w) { return (w & bits) == 0; };
     if (const auto w = W::poll(word_, clear)) return *w;

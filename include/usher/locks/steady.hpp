@@ -122,7 +122,7 @@
 
 namespace usher::inline v1 {
 
-/// The `Gap` bytes after the first word do not belong to the lock.
+/// The lock's first word is followed by `Gap` bytes that do not belong to the lock.
 template <platform_with_priorities P, class W, std::size_t Gap>
 class basic_steady : private urgent_waiters<P, W> {
   using urgency = urgent_waiters<P, W>;
@@ -147,8 +147,8 @@ class basic_steady : private urgent_waiters<P, W> {
   void lock() {
     P::doorway(this);
     std::uint32_t seen = 0;
-    // 0,0,0,0,0 -> 1,0,0,0,0. (1) acquire: pairs with (2), the compare-and-swap in unlock(), and (3), that in
-    // release().
+    // Takes the free lock: 0,0,0,0,0 -> 1,0,0,0,0 (held, inner, asleep, impatient, handed). (1) acquire: pairs with
+    // (2), the compare-and-swap in unlock(), and (3), that in release().
     if (!outer_.compare_exchange_strong(seen, held, std::memory_order_acquire, std::memory_order_relaxed)) [[unlikely]]
       contend(seen);
     P::admitted(this);
@@ -163,9 +163,9 @@ class basic_steady : private urgent_waiters<P, W> {
 
   void unlock() {
     std::uint32_t seen = held;
-    // 1,0,0,0,0 -> 0,0,0,0,0. (2) release: pairs with (1), the operations by which a thread finds the lock free: in
-    // lock(), try_lock(), take(), stand_by() and wait_by_priority(). If it succeeds, asleep was 0: no thread must be
-    // woken.
+    // Frees the lock: 1,0,0,0,0 -> 0,0,0,0,0 (held, inner, asleep, impatient, handed). (2) release: pairs with (1), the
+    // operations by which a thread finds the lock free: in lock(), try_lock(), take(), stand_by() and
+    // wait_by_priority(). If it succeeds, asleep was 0: no thread must be woken.
     if (!outer_.compare_exchange_strong(seen, 0, std::memory_order_release, std::memory_order_relaxed)) [[unlikely]]
       unlock_contended(seen);
   }
@@ -184,8 +184,8 @@ class basic_steady : private urgent_waiters<P, W> {
   }
 
   /// Called by the holder. Returns whether waiters depend on its unlock, because that will hand the lock to a standby
-  /// that has waited for long, or make the next thread in the queue the standby, whose time to become due begins then.
-  /// Holders that hand the lock to each other without this unlock (requeued waiters) must stop soon.
+  /// that has waited for long, or make the next thread in the queue the standby, whose 4 ms until a hand-over begin
+  /// then. Holders that hand the lock to each other without this unlock (requeued waiters) must stop soon.
   bool unlock_is_due() const {
     const std::uint32_t seen = outer_.load(std::memory_order_relaxed);
     return (seen & impatient) != 0 || ((seen & inner) != 0 && has_certain_successor());
@@ -210,8 +210,8 @@ class basic_steady : private urgent_waiters<P, W> {
   /// Whether the standby has or may take the lock. Only the standby calls it, so `handed` means: handed to the caller.
   static constexpr bool may_enter(std::uint32_t w) { return is_free(w) || (w & handed) != 0; }
 
-  /// Tries once to take the lock, which was free when its word was `seen`: 0,0,a,m,0 -> 1,0,a,m,0. Not repeated: a free
-  /// word changes only if another thread takes the lock, or by the standby's marks.
+  /// Tries once to set `held` in the word `seen`, which showed a free lock; the standby's marks stay. Not repeated: a
+  /// free word changes only if another thread takes the lock, or by the standby's marks.
   bool take(std::uint32_t seen) {
     return outer_.compare_exchange_strong(seen, seen | held, std::memory_order_acquire,
                                           std::memory_order_relaxed);  // (1)
@@ -307,7 +307,8 @@ class basic_steady : private urgent_waiters<P, W> {
     const std::uint64_t since = P::now();
     bool may_ask = false, late = false;  // true once it has slept with a mark: it may ask once, and nap once
     for (;;) {
-      // `inner` is not checked: the last holder may have freed the queue and not yet the outer word (1,1,*,*,0).
+      // `inner` is not checked: the last holder may have freed the queue and not yet the outer word (held and inner are
+      // 1).
       std::uint32_t w = outer_.load(std::memory_order_acquire);  // (1)
       const std::uint64_t waited = P::now() - since;
       const bool is_due = waited >= hand_off_after || (!W::parks && waited >= ask_after);
@@ -320,7 +321,8 @@ class basic_steady : private urgent_waiters<P, W> {
           return;  // (1)
         P::backoff(0);
         if (!is_due) continue;
-        // Arrivals may be faster each time: a standby that is due sets its mark even if it saw the word free.
+        // A standby that has waited for hand_off_after sets its marks even if it saw the word free: an arrival may take
+        // the free lock before it every time.
       }
       if (W::parks && !is_due && may_ask && waited >= ask_after) {
         may_ask = false;
@@ -337,8 +339,8 @@ class basic_steady : private urgent_waiters<P, W> {
         continue;
       }
       const std::uint32_t marks = (W::parks ? asleep : 0) | (is_due ? impatient : 0);
-      // h,i,a,m,d -> h,i,1,m,d or h,i,1,1,d. Relaxed: a mark publishes nothing, and the standby reads the word again by
-      // (1) before it has the lock.
+      // Sets `asleep` and, if the standby has waited for hand_off_after, `impatient`. Relaxed: a mark publishes
+      // nothing, and the standby reads the word again by (1) before it has the lock.
       if ((w & marks) != marks) {
         outer_.fetch_or(marks, std::memory_order_relaxed);
         continue;
@@ -348,7 +350,8 @@ class basic_steady : private urgent_waiters<P, W> {
     }
   }
 
-  /// Returns false if the platform knows that short sleeps end late: meanwhile the lock could be free and unused.
+  /// Returns false if the platform knows that short sleeps end late: the lock could be free and unused during the
+  /// delay.
   static bool may_nap() {
     if constexpr (requires { P::naps_end_in_time(); })
       return P::naps_end_in_time();
@@ -425,8 +428,8 @@ class basic_steady : private urgent_waiters<P, W> {
   }
 
   /// Frees the outer word or hands the lock over. Returns the old word, whose `asleep` says whether to wake the
-  /// standby. If an urgent waiter gets the lock, sets `chosen` to its node, which the caller grants, and returns 0: the
-  /// standby sleeps on.
+  /// standby. If an urgent waiter (a thread with a real-time priority) gets the lock, sets `chosen` to its node, which
+  /// the caller grants, and returns 0: the standby sleeps on.
   std::uint32_t release(std::uint32_t seen, [[maybe_unused]] node_handle& chosen) {
     for (;; P::backoff(0)) {
       if constexpr (ranks)
@@ -435,8 +438,9 @@ class basic_steady : private urgent_waiters<P, W> {
           return 0;
         }
       const std::uint32_t then = (seen & impatient) != 0 ? held | handed : 0;
-      // 1,*,*,0,0 -> 0,0,0,0,0 or 1,*,*,1,0 -> 1,0,0,0,1. (3) release: pairs with (1), also with the load in stand_by()
-      // that finds `handed`. Fails if the standby has changed a mark or an urgent waiter has come.
+      // Frees the word, or, if `impatient` is set, hands the lock over: sets `handed` and leaves `held` set. (3)
+      // release: pairs with (1), the operations that take the lock, also with the load in stand_by() that finds
+      // `handed`. Fails if the standby has changed a mark or an urgent waiter has come.
       if (outer_.compare_exchange_strong(seen, then, std::memory_order_acq_rel, std::memory_order_relaxed)) return seen;
     }
   }

@@ -85,7 +85,7 @@ class basic_three_stage {
 
   // (1) acquire: pairs with (2), the write in release().
   static bool held(const word& w) { return w.load(std::memory_order_acquire) != free; }
-  /// Relaxed: the next thread that looks at the word gets A or B from this one first.
+  /// Relaxed: before another thread looks at the word, it gets A or B from this thread, and so sees this store.
   static void hold(word& w) { w.store(taken, std::memory_order_relaxed); }
 
   static bool take(word& w) {

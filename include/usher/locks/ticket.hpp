@@ -11,8 +11,8 @@
 //     try_lock()   ticket: n -> n + 1, only if grant is n
 //
 // Parking: a sleeper waits on grant with the futex mask bit of its number, so that an unlock wakes only the next in
-// line (and in vain threads whose numbers are a multiple of 32 behind, which share the bit). The mark `asleep` stays
-// set while threads wait; a holder without waiters clears it.
+// line, and in vain the threads whose numbers are a multiple of 32 behind, because they share the bit. The mark
+// `asleep` stays set while threads wait; a holder without waiters clears it.
 #pragma once
 
 #include "usher/core/ticket_words.hpp"

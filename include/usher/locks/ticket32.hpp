@@ -51,7 +51,7 @@ struct ticket32_word {
 
   static constexpr std::uint32_t ticket(std::uint32_t w) { return w >> (32 - bits); }
   static constexpr std::uint32_t grant(std::uint32_t w) { return w & (numbers - 1); }
-  /// How many unlocks until `mine` is served.
+  /// Returns how many unlocks remain until the number `mine` is served.
   static constexpr std::uint32_t distance(std::uint32_t mine, std::uint32_t w) {
     return (mine - grant(w)) & (numbers - 1);
   }
@@ -77,8 +77,8 @@ struct ticket32_word {
       for (;;) {
         std::uint32_t w = word.load(std::memory_order_acquire);
         if (served(w)) return;
-        // m,0,n -> m,1,n. An unlock clears the mark only if ticket says that it leaves no waiter. So if this thread
-        // waits, an unlock that clears the mark also wakes it.
+        // ticket,asleep,grant: m,0,n -> m,1,n. An unlock clears the mark only if ticket says that it leaves no waiter.
+        // So if this thread waits, an unlock that clears the mark also wakes this thread.
         if ((w & asleep) == 0 &&
             !word.compare_exchange_strong(w, w | asleep, std::memory_order_relaxed, std::memory_order_relaxed)) {
           P::backoff(0);
@@ -107,8 +107,8 @@ class ticket32 {
 
   void lock() {
     P::doorway(this);
-    // (1) acquire: pairs with (2), since every other change is a read-modify-write and continues the release sequence
-    // of (2).
+    // (1) acquire: pairs with (2) in unlock(), since every other change is a read-modify-write and continues the
+    // release sequence of (2).
     const std::uint32_t seen = word_.fetch_add(fields::ticket_one, std::memory_order_acquire);
     if (fields::ticket(seen) != fields::grant(seen)) [[unlikely]]
       wait(fields::ticket(seen));
@@ -137,7 +137,7 @@ class ticket32 {
  private:
   using fields = ticket32_word<W>;
 
-  /// Threads whose numbers are 32 apart share a bit, so that some wake in vain.
+  /// Returns the futex bit of a number. Threads whose numbers are 32 apart share a bit, so that some wake in vain.
   static constexpr std::uint32_t mask_of(std::uint32_t number) { return 1u << number % 32; }
 
   [[gnu::cold, gnu::noinline]] void wait(std::uint32_t mine) {

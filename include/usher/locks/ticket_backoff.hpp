@@ -40,8 +40,8 @@ class ticket_backoff : ticket_core<P, W> {
   using base::unlock;
 
  private:
-  /// a_thread is the pause for each thread ahead. The paper: "platform- and load-dependent, and requires tuning". Here
-  /// it is about a hand-over and a short critical section; chosen, not measured.
+  /// a_thread is the pause for each thread ahead, about the time of a hand-over and a short critical section; chosen,
+  /// not measured. The paper: "platform- and load-dependent, and requires tuning".
   static constexpr std::uint32_t a_thread = 128, longest = 1000000;  // ns
 
   [[gnu::cold, gnu::noinline]] void stay_away(std::uint32_t mine) {

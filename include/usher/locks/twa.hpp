@@ -73,7 +73,7 @@ class basic_twa : protected ticket_words::front_end<P> {
 
   using base::count_from;
 
-  /// The slot that the thread with this number watches while it is far.
+  /// Returns the slot that the thread with this number watches as long as it does not watch grant.
   auto& slot_of(std::uint32_t number) { return array_.slot(number, this); }
 
  protected:
@@ -86,14 +86,14 @@ class basic_twa : protected ticket_words::front_end<P> {
     } else {
       const wake_key key = P::key_of(grant_);
       // (2) release: pairs with (1), the load in served(). The exchange clears the mark, and all of the few threads
-      // that sleep on grant are woken; those not yet served set it again. Sequentially consistent for (4) in
-      // waiting_array.hpp.
+      // that sleep on grant are woken; those not yet served set the mark again. Sequentially consistent, as (4) in
+      // waiting_array.hpp, the look at the slot, requires.
       if (grant_.exchange(next, std::memory_order_seq_cst) & ticket_words::asleep) [[unlikely]]
         P::wake(key, every_sleeper, all);
     }
   }
 
-  /// Whether this number is served after at most LongTermThreshold unlocks.
+  /// Returns whether this number is served after at most LongTermThreshold unlocks.
   bool is_near(std::uint32_t mine, std::memory_order order) const {
     return base::distance_of(mine, order) <= LongTermThreshold;
   }

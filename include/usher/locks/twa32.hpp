@@ -54,8 +54,8 @@ class twa32 {
     } else {
       const wake_key key = P::key_of(word_);
       // (2) release: pairs with (1), the addition in lock(). At most one thread sleeps on the word, and is woken. A
-      // mark that was seen is cleared in the same operation (only the holder clears it); one that has been set since
-      // stays for the next unlock. Sequentially consistent for (4) in waiting_array.hpp.
+      // mark that was seen is cleared in the same operation (only the holder clears it); a mark set since then stays
+      // for the next unlock. Sequentially consistent, as (4) in waiting_array.hpp, the look at the slot, requires.
       if (word_.fetch_add(step - (seen & fields::asleep), std::memory_order_seq_cst) & fields::asleep) [[unlikely]]
         P::wake(key, every_sleeper, all);
     }

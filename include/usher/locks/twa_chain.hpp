@@ -66,8 +66,8 @@ class twa_chain : ticket_words::front_end<P> {
       tell_all(slot);
     } else {
       const wake_key key = P::key_of(grant_);
-      // (2) release: pairs with (1), the load in served(). Sequentially consistent with (3) and (5): either this look
-      // at the slot finds the node, or its owner sees the hand-over.
+      // (2) release: pairs with (1), the load in served(). Sequentially consistent with (3) and (5): either the load of
+      // the slot below finds the waiter's node, or the waiter sees the hand-over.
       if (grant_.exchange(next, std::memory_order_seq_cst) & ticket_words::asleep) [[unlikely]]
         P::wake(key, every_sleeper, all);
       if (slot.load(std::memory_order_seq_cst) != no_node) [[unlikely]]
@@ -90,8 +90,8 @@ class twa_chain : ticket_words::front_end<P> {
 
   /// Takes a chain off and tells all its waiters.
   static void tell_all(word& slot) {
-    // (4) acquire: the nodes' links; pairs with (3), the compare-and-swap in hang(). Release: a later (3) sees the
-    // hand-over that came before this, for the slot is only changed by read-modify-writes.
+    // (4) acquire: pairs with (3), the compare-and-swap in hang(), so that this thread sees the nodes' links. Release:
+    // a later (3) sees the hand-over that preceded this exchange, since all changes of the slot are read-modify-writes.
     node_handle h = slot.exchange(no_node, std::memory_order_acq_rel);
     while (h != no_node) {
       const node_handle rest = P::node(h).next.load(std::memory_order_relaxed);  // read before the grant
@@ -117,14 +117,16 @@ class twa_chain : ticket_words::front_end<P> {
     P::give_node(me);
   }
 
-  /// Adds the caller's node to the chain. Returns false if the caller has come near before that: threads of other locks
-  /// that use the slot can make the compare-and-swap fail without bound.
+  /// Adds the caller's node to the chain. Threads of other locks that use the slot can make the compare-and-swap fail
+  /// without bound: so it returns false once at most one unlock remains until the caller is served, which then watches
+  /// grant.
   bool hang(node_handle me, word& slot, std::uint32_t mine) {
     prepare<P>(me);
     node_handle first = slot.load(std::memory_order_relaxed);
     for (;;) {
       P::node(me).next.store(first, std::memory_order_relaxed);
-      // (3) release: the node; pairs with (4), the exchange in tell_all(). Sequentially consistent: see (2).
+      // (3) release: publishes the node and its link to (4), the exchange in tell_all(). Sequentially consistent, as
+      // (2) in unlock() requires.
       if (slot.compare_exchange_strong(first, me, std::memory_order_seq_cst, std::memory_order_relaxed)) return true;
       if (!is_far(mine, std::memory_order_relaxed)) return false;
       P::backoff(0);

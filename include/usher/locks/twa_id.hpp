@@ -81,8 +81,8 @@ class twa_id : ticket_words::front_end<P> {
     } else {
       const wake_key key = P::key_of(grant_);
       // (2) release: pairs with (1), the load in served(). All threads that sleep on grant are woken; those not yet
-      // served set the mark again. Sequentially consistent with (3) to (5): either the look at the slot finds an
-      // identity, or its owner sees the hand-over.
+      // served set the mark again. Sequentially consistent with (3) to (5): either the load of the slot finds a
+      // waiter's identity, or that waiter sees the hand-over.
       if (grant_.exchange(next, std::memory_order_seq_cst) & ticket_words::asleep) [[unlikely]]
         P::wake(key, every_sleeper, all);
       if (slot.load(std::memory_order_seq_cst) != 0) [[unlikely]]  // (4)
@@ -104,7 +104,8 @@ class twa_id : ticket_words::front_end<P> {
 
   bool is_far(std::uint32_t mine, std::memory_order order) const { return base::distance_of(mine, order) > 1; }
 
-  /// (5) Called by a thread that has put its identity into the slot. Returns whether it is still far.
+  /// (5) Called by a thread that has put its identity into the slot. Returns whether more than one unlock remains until
+  /// it is served.
   bool is_still_far(std::uint32_t mine) {
     if constexpr (W::parks)
       return is_far(mine, std::memory_order_seq_cst);
@@ -114,8 +115,8 @@ class twa_id : ticket_words::front_end<P> {
 
   /// Writes a value to the slot and wakes the waiter that sleeps on the old value.
   [[gnu::cold, gnu::noinline]] static void leave(word& slot, std::uint32_t value) {
-    // (3), by a waiter, and (4), by unlock(): acquire for the look at grant that follows (3); release for the exchange
-    // or load of the slot that reads the value. Sequentially consistent: see (2).
+    // (3) is this exchange by a waiter, (4) by unlock(). Acquire: for the look at grant that follows (3). Release: for
+    // the exchange or load of the slot that reads the value. Sequentially consistent, as (2) in unlock() requires.
     const std::uint32_t old = slot.exchange(value, std::memory_order_seq_cst);
     if constexpr (W::parks) {
       if (old & sleeping) P::wake(P::key_of(slot), every_sleeper, all);

@@ -52,7 +52,7 @@ class twa_staged : ticket_words::front_end<P> {
   void lock() {
     P::doorway(this);
     const std::uint32_t mine = ticket_.fetch_add(ticket_words::one, std::memory_order_seq_cst);
-    // (1) acquire: pairs with (2), the write to grant in unlock(). Sequentially consistent for look_behind().
+    // (1) acquire: pairs with (2), the write to grant in unlock(). Sequentially consistent, as look_behind() requires.
     if (ticket_words::number(grant_.load(std::memory_order_seq_cst)) != mine) [[unlikely]]
       wait(mine);
     else
@@ -73,8 +73,9 @@ class twa_staged : ticket_words::front_end<P> {
       grant_.store(next, std::memory_order_release);  // (2) release: pairs with (1)
     } else {
       const wake_key key = P::key_of(grant_);
-      // (2) release: pairs with (1), the load in lock(). At most two threads sleep on grant. Both are woken, for the
-      // second must move up; the exchange clears the mark. Sequentially consistent for look_behind().
+      // (2) release: pairs with (1), the load in lock(). At most two threads sleep on grant. Both are woken, since the
+      // second must now tell the third to watch grant; the exchange clears the mark. Sequentially consistent, as
+      // look_behind() requires.
       if (grant_.exchange(next, std::memory_order_seq_cst) & ticket_words::asleep) [[unlikely]]
         P::wake(key, every_sleeper, all);
     }
@@ -115,7 +116,7 @@ class twa_staged : ticket_words::front_end<P> {
     watch_grant(mine, 0);
   }
 
-  /// Waits until the distance is `most` or less.
+  /// Watches grant until at most `most` unlocks remain until the number `mine` is served.
   void watch_grant(std::uint32_t mine, std::uint32_t most) {
     const auto near = [mine, most](std::uint32_t g) { return ticket_words::distance(mine, g) <= most; };
     if (!W::poll(grant_, near)) {

@@ -1,5 +1,5 @@
-// TWA with another array, or with another rule that says when a waiter comes near. twa.hpp has the algorithm; this
-// header has the differences from it.
+// TWA with another array, or with another rule that says when a waiter begins to watch grant. twa.hpp has the
+// algorithm; this header has the differences from it.
 //
 // Source: Dice & Kogan, "TWA – Ticket Locks Augmented with a Waiting Array", extended version, §2, §4.1, §6.
 // Guarantees and cost: as TWA, except where the comment of the class says otherwise.
@@ -68,8 +68,8 @@ class basic_twa_private : basic_twa<P, W, Array> {
 template <platform_with_tables P, class W>
 using twa_private = basic_twa_private<P, W, private_array<P>>;
 
-/// Numbers form gangs of Gang: g·Gang to (g + 1)·Gang − 1. A gang has one slot, and comes near as a whole, when its
-/// first number does:
+/// Numbers form gangs of Gang: g·Gang to (g + 1)·Gang − 1. A gang has one slot. All its threads begin to watch grant
+/// together:
 ///
 ///     distance of the gang's first number   watched by its threads
 ///     1 at most                             grant
@@ -106,17 +106,17 @@ class basic_twa_quantized : basic_twa<P, W> {
 
   using base::count_from;
 
-  /// The slot that the threads of this number's gang watch while they are far.
+  /// Returns the slot that the threads of this number's gang watch as long as they do not watch grant.
   auto& slot_of(std::uint32_t number) { return base::slot_of(number / Gang & ~ticket_words::asleep); }
 
   /// The same lock with gangs that few threads fill, for tests.
   using small = basic_twa_quantized<P, W, (Gang > 2 ? 2 : Gang)>;
 
  private:
-  /// Whether the hand-over to `next` brings the first thread of a gang near.
+  /// Returns whether the next gang's threads must begin to watch grant after the hand-over to `next`.
   static bool brings_gang_near(std::uint32_t next) { return (next / ticket_words::one + 1) % Gang == 0; }
 
-  /// Whether the first number of the gang is served, or next, or has been served.
+  /// Returns whether the first number of the gang is served, or next, or has been served.
   bool is_near(std::uint32_t mine, std::memory_order order) const {
     return base::distance_of(mine, order) <= 1 + mine / ticket_words::one % Gang;
   }
