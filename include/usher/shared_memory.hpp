@@ -128,8 +128,8 @@ class shared_region {
     if (s.st_size == 0) fail(EAGAIN, "usher::shared_region: join");
     const auto size = std::size_t(s.st_size);
     if (size < sizeof(layout)) fail(EINVAL, "usher::shared_region: join");
-    // The file is read, not mapped, because a create() that fails empties the file again. It does not do so once the
-    // region is ready.
+    // The file is read, not mapped, because a create() that fails empties the file again. A region that is ready is
+    // never emptied.
     std::uint64_t ready = 0;
     if (const ssize_t n = pread(fd, &ready, sizeof ready, offsetof(layout, ready)); n < 0) fail(errno, "pread");
     if (ready == 0) fail(EAGAIN, "usher::shared_region: join");

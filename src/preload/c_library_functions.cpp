@@ -37,8 +37,8 @@ __asm__(".symver usher_libc_unlock, __pthread_mutex_unlock@" USHER_FIRST_GLIBC);
 [[gnu::weak]] void* dlvsym(void*, const char*, const char*);
 }
 
-// Replaces the C library's pthread_atfork(), which is linked in from an archive. Its reference to __register_atfork is
-// strong, so that libusher.so could not be loaded where this is missing.
+// Replaces the C library's pthread_atfork(), which is linked in from an archive. That one has a strong reference to
+// __register_atfork, so that libusher.so could not be loaded where this function is missing.
 extern "C" [[gnu::visibility("hidden")]] int pthread_atfork(void (*prepare)(), void (*parent)(), void (*child)()) {
   return __register_atfork != nullptr ? __register_atfork(prepare, parent, child, nullptr) : 0;
 }

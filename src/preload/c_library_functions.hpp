@@ -13,8 +13,8 @@ int mutex_lock(pthread_mutex_t*);
 int mutex_trylock(pthread_mutex_t*);
 int mutex_unlock(pthread_mutex_t*);
 
-/// Returns the C library's function for mutex_lock, mutex_trylock or mutex_unlock if it is linked to: these three
-/// check that at each call. Any other function is returned as it is.
+/// The functions mutex_lock, mutex_trylock and mutex_unlock check at each call whether the C library's function is
+/// linked to. If it is, returns the C library's function in their place. Any other function is returned as it is.
 int (*without_check(int (*)(pthread_mutex_t*)))(pthread_mutex_t*);
 
 int mutex_timedlock(pthread_mutex_t*, const timespec*);

@@ -81,7 +81,7 @@ void on_cancel(void* argument) {
 
 int wait(pthread_cond_t* cond, pthread_mutex_t* mutex, bool realtime, const timespec* until) {
   waiting_thread me;
-  // Defers cancellation: it must not act while this thread holds the queue's lock.
+  // Defers cancellation: a thread must not be cancelled while it holds the queue's lock.
   const usher_cancel_type type = usher_defer_cancellation();
   current_sleep = {&me.state, waiting_thread::granted};
   USHER_PROBE2(cond_wait_begin, cond, mutex);

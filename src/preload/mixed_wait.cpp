@@ -15,8 +15,9 @@ namespace {
 constexpr std::size_t most_helpers = 16;               // a power of two
 constinit pthread_mutex_t helpers[most_helpers] = {};  // all zero: PTHREAD_MUTEX_INITIALIZER
 
-/// Whether a mixed wait has ever begun. A waiter sets this before it unlocks its mutex. A thread whose signal must
-/// reach the waiter has locked that mutex since, so it reads true.
+/// Whether a wait of this kind (a process-shared condition variable, a mutex of ours) has ever begun. A waiter sets
+/// this flag before it unlocks its mutex. A thread whose signal must reach the waiter has locked that mutex since, so
+/// it reads true.
 constinit std::atomic<bool> in_use{false};
 
 pthread_mutex_t* helper_of(const pthread_cond_t* c) {
@@ -39,7 +40,7 @@ int sleep(void* argument) {
   return c_library::cond_clockwait(w.condition, w.helper, w.clock, w.until);
 }
 
-/// Unlocks the helper mutex and locks the program's. Returns the result of the latter.
+/// Unlocks the helper mutex and locks the program's mutex. Returns the result of locking.
 int come_back(waiting& w) {
   c_library::mutex_unlock(w.helper);
   const int error = pthread_mutex_lock(w.mutex);
@@ -68,7 +69,7 @@ int with_helper_locked(pthread_cond_t* c, int (*f)(pthread_cond_t*)) {
 int wait(pthread_cond_t* c, pthread_mutex_t* m, clockid_t clock, const timespec* until) {
   in_use.store(true, std::memory_order_relaxed);  // ordered by the unlock of the program's mutex
   waiting w{c, m, helper_of(c), clock, until, enter_users(m)};
-  // Defers cancellation: it must not act while this thread holds the helper mutex.
+  // Defers cancellation: a thread must not be cancelled while it holds the helper mutex.
   const usher_cancel_type type = usher_defer_cancellation();
   c_library::mutex_lock(w.helper);
   if (const int error = pthread_mutex_unlock(m); error != 0) {

@@ -1,7 +1,7 @@
 // The pthread mutex operations over one lock. Compiled once for each lock and way of waiting, so that the lock's fast
 // path is in line and the only indirection is the exported function's jump.
 //
-//     lock()      One comparison tells a normal mutex that is valid in this incarnation of the process (layout.hpp);
+//     lock() One comparison tells a normal mutex that is valid in the current fork epoch (layout.hpp);
 //                 all others take lock_other(). Then the lock's own lock() runs, and the owner tag is written
 //                 (morphing_mutex, in core/wait_morphing.hpp).
 //     unlock()    Clears the owner tag, then reads `timed`. If no thread waits with a deadline and none is requeued,
@@ -107,7 +107,8 @@ class mutex_operations {
     return 0;
   }
 
-  // The functions for a process with one thread (one_thread.hpp). Each tests that first.
+  // The functions for a process with one thread (one_thread.hpp). Each first tests whether the process still has one
+  // thread.
 
   static int lock_single(pthread_mutex_t* m) {
     if (!still_has_one_thread()) [[unlikely]]
@@ -162,14 +163,14 @@ class mutex_operations {
 
   // ---- by the only thread of a process ----------------------------------------------------------------------
 
-  /// Locks a free mutex by a load and a store. False if it is not free: nothing has changed, and the lock's own code
-  /// must lock it. `tag_follows`: the caller calls own() next, which writes the owner tag.
+  /// Locks a free mutex by a load and a store. Returns false, with nothing changed, if the mutex is not free: the
+  /// lock's own code must lock it. `tag_follows`: the caller calls own() next, which writes the owner tag.
   template <bool tag_follows = false>
   static bool take_nonatomically(pthread_mutex_t* m) {
     const words w = of(m);
     auto [word, held] = w.lock().uncontended();
-    // The acquire here and the release below are for signal handlers, and for a thread that has become the only one
-    // again.
+    // The acquire here and the release in release_nonatomically() are for signal handlers, and for a thread that has
+    // become the only one again.
     if (word.load(std::memory_order_acquire) != 0) [[unlikely]]
       return false;
     word.store(held, std::memory_order_relaxed);
@@ -177,8 +178,8 @@ class mutex_operations {
     return true;
   }
 
-  /// Unlocks by stores. False if the mutex is not in its plain locked state: nothing has changed, and the lock's own
-  /// code must unlock it. A thread that has ended may have locked the mutex.
+  /// Unlocks by stores. Returns false, with nothing changed, if threads wait or the lock's word is not `held`: the
+  /// lock's own code must unlock it. A thread that has ended may have locked the mutex.
   static bool release_nonatomically(pthread_mutex_t* m) {
     const words w = of(m);
     auto [word, held] = w.lock().uncontended();
@@ -193,8 +194,8 @@ class mutex_operations {
 
   // ---- kinds other than normal ------------------------------------------------------------------------------
 
-  /// Sets `me` to the calling thread's id. False if the thread has no record of the mutex's epoch yet, which is the
-  /// current epoch if the mutex is valid.
+  /// Sets `me` to the calling thread's id. Returns false if the thread has no record of the mutex's fork epoch yet,
+  /// which is the current epoch if the mutex is valid.
   [[gnu::always_inline]] static bool know_thread(pthread_mutex_t* m, std::uint32_t& me) {
     return native::recorded_id(kind_and_epoch(m).load(std::memory_order_relaxed), me);
   }
@@ -254,8 +255,8 @@ class mutex_operations {
     return 0;
   }
 
-  // Called by lock(), trylock() and unlock(). lock_single() … have lock_kind<true>() inlined, and call functions for
-  // the parts that need a stack frame.
+  // Called by lock(), trylock() and unlock(). In lock_single() and its like lock_kind<true>() is inlined, and only the
+  // parts that need a stack frame are called.
   [[gnu::noinline]] static int lock_other(pthread_mutex_t* m, validity v) { return lock_kind<false>(m, v); }
   [[gnu::noinline]] static int trylock_other(pthread_mutex_t* m, validity v) { return trylock_kind<false>(m, v); }
   [[gnu::noinline]] static int unlock_other(pthread_mutex_t* m, validity v) { return unlock_kind<false>(m, v); }
@@ -284,7 +285,7 @@ class mutex_operations {
     return true;
   }
 
-  // Not inlined, because these need a stack frame or would be inlined twice.
+  // Not inlined: some of these functions need a stack frame, and the others would be inlined twice.
   [[gnu::noinline]] static int lock_atomically(pthread_mutex_t* m) { return lock(m); }
   [[gnu::noinline]] static int trylock_atomically(pthread_mutex_t* m) { return trylock(m); }
   [[gnu::noinline]] static int unlock_atomically(pthread_mutex_t* m) { return unlock(m); }
@@ -367,8 +368,8 @@ class mutex_operations {
     return 0;
   }
 
-  /// Decrements the recursion depth. False if it is 1, as it always is with an error-checking mutex: it is not
-  /// changed.
+  /// Decrements the recursion depth. Returns false, with nothing changed, if the depth is 1, as it always is with an
+  /// error-checking mutex.
   static bool is_deeper(pthread_mutex_t* m) {
     const std::uint32_t deep = depth(count(m));
     if (deep == 1) return false;
@@ -392,7 +393,7 @@ class mutex_operations {
     if constexpr (!counts_in_tag) set(count(m), 0);
   }
 
-  /// Makes the mutex valid in this incarnation of the process and returns its kind.
+  /// Makes the mutex valid in the current fork epoch and returns its kind.
   static int ready(pthread_mutex_t* m) { return int(core::ready(of(m))); }
 };
 

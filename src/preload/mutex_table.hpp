@@ -17,7 +17,8 @@ struct mutex_table {
   int (*unlock)(pthread_mutex_t*) = nullptr;
   /// The caller must have checked that the clock is a valid one.
   int (*clocklock)(pthread_mutex_t*, clockid_t, const timespec*) = nullptr;
-  // Called by condition variables, with mutexes of all kinds. Null if `passes_through`.
+  // Called by condition variables, with mutexes of all kinds. Null if the table passes calls through to the C library
+  // (`passes_through`).
   void (*take_over)(pthread_mutex_t*) = nullptr;  ///< morphing_mutex::take_over
   bool (*requeue)(pthread_mutex_t*, requeued_waiter<native>&) = nullptr;
   bool (*is_held)(pthread_mutex_t*) = nullptr;  ///< for mutexes that are ours

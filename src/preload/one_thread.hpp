@@ -1,5 +1,5 @@
 // Whether the process has one thread, by the C library's flag __libc_single_threaded (glibc 2.32 and newer). As long as
-// it has, no operation on a mutex of the process's own needs to be atomic.
+// the process has one thread, no operation on its own mutexes needs to be atomic.
 //
 // Every way to make a thread (pthread_create, thrd_create, timers, aio, getaddrinfo_a) is pthread_create inside the C
 // library, which sets the flag to 0 before anything else. So:
@@ -32,12 +32,12 @@
 // - Other C libraries have no such flag: (1) is never done.
 #pragma once
 
-// Null with C libraries that do not have it: the reference is weak.
+// Null with C libraries that do not have the flag: the reference is weak.
 extern "C" [[gnu::weak]] char __libc_single_threaded;  // NOLINT(bugprone-reserved-identifier)
 
 namespace usher::preload {
 
-/// The flag, by one load. May be called only if the C library is known to have it.
+/// Reads the flag by one load. May be called only if the C library is known to have it.
 inline bool still_has_one_thread() {
   return __atomic_load_n(&__libc_single_threaded, __ATOMIC_RELAXED) != 0;
 }

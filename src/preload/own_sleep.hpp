@@ -19,7 +19,7 @@ inline constinit thread_local own_sleep current_sleep;
 
 /// Ends the wait that was interrupted by the fork. Called by a handler of fork(), in the child's only thread.
 inline void wake_in_child() {
-  // A value of `awake` or more says that the wait has already ended, perhaps with a grant, and is kept.
+  // A value of `awake` or more says that the wait has already ended, perhaps with a grant: then the value is kept.
   if (auto* const state = current_sleep.state;
       state != nullptr && state->load(std::memory_order_relaxed) < current_sleep.awake)
     state->store(current_sleep.awake, std::memory_order_relaxed);

@@ -57,11 +57,11 @@ constexpr mutex_table adaptive_table{"pthread-adaptive", true, adaptive_lock, ad
 
 // ---- the calls of a table ----------------------------------------------------------------------------------
 
-/// The calls that lead to the table's functions, for the present number of threads.
+/// Returns the calls that lead to the table's functions, for the present number of threads.
 calls calls_of(const mutex_table& t) {
   calls c = t.passes_through ? c_library_calls : our_calls;
-  // The process may create a thread after this line. That is no error, since the lock_single() functions test it
-  // again.
+  // The process may create a thread after this line. That is no error, since the lock_single() functions test the
+  // number of threads again.
   const bool single = t.lock_single != nullptr && has_one_thread();
   c.lock = c_library::without_check(single ? t.lock_single : t.lock);
   c.trylock = c_library::without_check(single ? t.trylock_single : t.trylock);
@@ -92,8 +92,8 @@ void report_measurements_only(std::string_view name) {
 constexpr const char* cond_variable = "USHER_COND_APPEND";
 constexpr const char* sem_variable = "USHER_SEM_APPEND";
 
-/// The probability in an environment variable; 1 (order of arrival) if the variable is not set; nullopt if its text is
-/// not a probability.
+/// Returns the probability in an environment variable; 1 (order of arrival) if the variable is not set; nullopt if its
+/// text is not a probability.
 std::optional<append_probability> probability(const char* name) {
   const std::string_view text = variable(name);
   if (text.empty()) return append_probability();
@@ -107,8 +107,8 @@ void report_bad_probability(const char* name) {
       " is not a probability above 0 and up to 1; waiters are served in order of arrival.");
 }
 
-/// The nanoseconds in an environment variable: a number of at most nine digits. nullopt if it is not set, or has
-/// another text.
+/// Returns the nanoseconds in an environment variable: a number of at most nine digits. nullopt if it is not set, or
+/// has another text.
 std::optional<std::uint32_t> nanoseconds(const char* name) {
   const std::string_view text = variable(name);
   if (text.empty() || text.size() > 9) return std::nullopt;

@@ -25,7 +25,7 @@ inline const mutex_table& selected() {
   return t != nullptr ? *t : select_table();
 }
 
-/// The calls of the selected table: those made when nothing is recorded.
+/// The functions that are called when nothing is recorded: those of the selected table.
 inline constexpr call_pointers& selected_calls = behind_recorded.selected;
 inline const call_pointers& unrecorded() {
   selected();  // first: they are set by then
@@ -35,8 +35,8 @@ inline const call_pointers& unrecorded() {
 /// Makes the selection, begins a recording if one is requested, and sets current_calls accordingly.
 void connect();
 
-/// Called by a function for a process with one thread that finds more threads. Replaces such functions by those for
-/// several threads, for good, and calls `then`, which is one of these. For tail calls.
+/// Called by a function for a process with one thread that finds more threads. Replaces such functions for good by
+/// those for several threads, and then calls `then`, which is one of the latter. For tail calls.
 int end_one_thread_mode(pthread_mutex_t* m, int (*then)(pthread_mutex_t*));
 
 /// USHER_COND_APPEND and USHER_SEM_APPEND.

@@ -51,7 +51,7 @@ void on_cancel(void* argument) {
 }
 
 [[gnu::cold, gnu::noinline]] int wait(core& s, bool realtime, const timespec* until) {
-  // Defers cancellation: it must not act while this thread holds the list's lock.
+  // Defers cancellation: a thread must not be cancelled while it holds the list's lock.
   const usher_cancel_type type = usher_defer_cancellation();
   USHER_PROBE1(sem_wait_begin, &s);
   waiting_thread me;

@@ -1,6 +1,6 @@
 // A record of the library's selection in a process, for `usher status`. The launcher searches the library's data for
-// its magic: in the memory of the process, if it may read that, else in the library's file, where only the version is
-// filled in.
+// the record's magic number: in the memory of the process, if it may read that memory, else in the library's file,
+// where only the version is filled in.
 #pragma once
 
 #include <array>

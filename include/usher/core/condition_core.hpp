@@ -4,9 +4,9 @@
 // notify_all() wakes one thread, and each thread wakes the next when it has the lock. If the caller owns the mutex, and
 // the mutex has requeue_words (timed_mutex), a notified thread is not woken but requeued to the mutex:
 // wait_morphing.hpp. A thread whose wait ends, by a grant, by time-out or because lock() or unlock() throws, leaves the
-// list, and passes on the rest of a broadcast's chain or a grant that came too late. If unlock() throws, the calling
-// thread must not hold the mutex afterwards: otherwise a thread notified earlier could not lock it, and both would wait
-// for ever.
+// list. It passes the rest of a broadcast's chain, or a grant that came too late, on to another thread. If unlock()
+// throws, the calling thread must not hold the mutex afterwards: otherwise a thread notified earlier could not lock it,
+// and both would wait for ever.
 #pragma once
 
 #include <cstdint>

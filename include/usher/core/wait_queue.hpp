@@ -66,8 +66,8 @@ class wait_queue {
 
   // ---- the waiting thread -----------------------------------------------------------------------------------
 
-  /// Joins the queue. Called with the mutex held, so that the waiter misses no signal that is sent after the mutex's
-  /// release.
+  /// Adds a waiter to the queue. Called with the mutex held, so that the waiter misses no signal that is sent after the
+  /// mutex's release.
   void enter(waiter& w, append_probability probability) {
     w.rank.begin(has_waiters());
     w.epoch.set(lock_list());
@@ -91,7 +91,8 @@ class wait_queue {
   bool leave(waiter& w) {
     if (left_by_fork(w)) return true;
     std::uint32_t seen = waiter::waiting;
-    // (6) acquire on failure: pairs with (5), so that this thread sees the value of `forwarding`.
+    // (6) acquire on failure: pairs with (5), by which a signal selects this waiter, so that this thread sees the value
+    // of `forwarding`.
     if (!w.state.compare_exchange_strong(seen, waiter::leaving, std::memory_order_acq_rel, std::memory_order_acquire))
       return false;
     // From here on select_*() skips this waiter, and close() waits for it: so the queue exists until unlock_list().

@@ -29,7 +29,7 @@ class append_probability {
  public:
   constexpr append_probability() = default;
 
-  /// `p` in (0, 1]. Values below 2⁻³² count as 2⁻³², values above 1 as 1.
+  /// `p` must be in (0, 1]. Values below 2⁻³² count as 2⁻³², values above 1 as 1.
   constexpr explicit append_probability(double p)
       : threshold_(p >= 1                 ? 0
                    : p * 4294967296.0 < 1 ? 1

@@ -5,8 +5,8 @@
 //
 // Source: Wang, Chabbi & Kimura, "Be My Guest – MCS Lock Now Welcomes Guests" (PPoPP 2016), Algorithms 2 (guests), 3
 // (MCSg+) and 4 (MCSg++), §4.3–4.4; back-off of footnote 2. MCSg+ is their name for Algorithm 3 alone (§6.1). The text
-// that we have lacks lines 10–11 of Algorithm 3; lead_group() has our own. Neither clears `next` on arrival; prepare()
-// does.
+// that we have lacks lines 10–11 of Algorithm 3; lead_group() has lines of our own. The paper's algorithms do not clear
+// `next` on arrival; prepare() does.
 // Guarantees: FIFO inside a group of regulars, always. Between groups: in MCSg++ in the order of their tickets, but a
 // regular that arrives just after a guest's unlock may overtake them all, and a leader that finds it in the tail enters
 // behind it with its group; in MCSg+ no order. A single guest among any number of regulars is in the queue in bounded

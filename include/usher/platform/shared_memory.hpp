@@ -199,8 +199,8 @@ struct shared_memory : native {
 
   // ---- the rest
 
-  /// Constant, so that no list of waiters counts as one of another process: the threads that wait in a region exist,
-  /// each in one of its processes.
+  /// The epoch is a constant, so that no list of waiters in the region counts as left behind by a fork: the threads
+  /// that wait in a region exist, each in one of its processes.
   static std::uint32_t fork_epoch() { return 1; }
 
   static std::uint32_t thread_index() {
@@ -312,7 +312,7 @@ struct shared_memory : native {
       const node_handle h = s * nodes_a_share + (first + i) % nodes_a_share;
       auto& used = base()->nodes[h].used;
       std::uint32_t none = 0;
-      // (n1) acquire: pairs with (n2), the end of the node's use by the thread that gave it back.
+      // (n1) acquire: pairs with (n2), by which the thread that gave the node back ended its use.
       if (used.load(std::memory_order_relaxed) == 0 &&
           used.compare_exchange_strong(none, s, std::memory_order_acquire, std::memory_order_relaxed)) {
         search_from.store((h + 1) % nodes_a_share, std::memory_order_relaxed);

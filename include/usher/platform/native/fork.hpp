@@ -60,7 +60,7 @@ struct forks {
     return std::uint32_t(epoch_word >> 32);
   }
 
-  /// fork_epoch() by one load, or 0 before the epoch has begun.
+  /// Returns fork_epoch() by one load, or 0 if the epoch has not begun.
   static std::uint32_t epoch_so_far() {
     constexpr bool little_endian = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__;
     using half [[gnu::may_alias]] = std::uint32_t;
@@ -73,7 +73,7 @@ struct forks {
     return usher_process_state.ids_as_in_libc.load(std::memory_order_relaxed) == epoch ? id_in_libc() : id_in_kernel();
   }
 
-  /// Whether the calling thread is one of this process, not a child of vfork() that uses its memory.
+  /// Returns whether the calling thread is one of this process, not of a child of vfork() that uses its memory.
   static bool is_of_this_process(std::uint32_t epoch) {
     auto& s = usher_process_state;
     if (s.ids_as_in_libc.load(std::memory_order_relaxed) == epoch)
@@ -128,7 +128,7 @@ struct forks {
     // child forked at this moment continues above it.
     const std::uint32_t epoch = s.last_epoch.fetch_add(1, std::memory_order_relaxed) + 1;
     const std::int32_t pid = getpid(), tid = id_in_kernel(), id = id_in_libc();
-    // In the first epoch, different ids mean that this is a child of vfork(): the process is not known then.
+    // In the first epoch, different ids mean that this is a child of vfork(): then the process's id is not recorded.
     if (id == tid || epoch != 1) know_process(epoch, pid, id == tid ? id : 0);
     std::uint64_t epoch_word = 0;
     if (!s.epoch_word.compare_exchange_strong(epoch_word, std::uint64_t{epoch} << 32 | 4, std::memory_order_acq_rel,

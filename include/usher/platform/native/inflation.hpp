@@ -41,7 +41,7 @@ struct inflation {
     std::uint64_t head = free.load(std::memory_order_relaxed);
     for (;;) {
       slot_of(class_of<T>, h).next_free.store(std::uint32_t(head), std::memory_order_relaxed);
-      // (a2) release: pairs with (a1), publishes the state as this user has left it.
+      // (a2) release: publishes the state, as this user has left it, to (a1), by which a thread takes it from the list.
       if (free.compare_exchange_weak(head, ((head >> 32) + 1) << 32 | h, std::memory_order_release,
                                      std::memory_order_relaxed))
         return;
@@ -71,7 +71,8 @@ struct inflation {
 
   static std::uint32_t take_slot(std::size_t c) {
     auto& s = usher_process_state.inflated[c];
-    // (a1) acquire: pairs with (a2). The upper half counts changes: equal words mean an equal list.
+    // (a1) acquire: pairs with (a2), by which a user gives a state back. The upper half counts changes: equal words
+    // mean an equal list.
     std::uint64_t head = s.free.load(std::memory_order_acquire);
     while (std::uint32_t(head) != 0) {
       const std::uint32_t next = slot_of(c, std::uint32_t(head)).next_free.load(std::memory_order_relaxed);

@@ -46,8 +46,8 @@ struct nodes {
     give_to(*r, epoch, h);
   }
 
-  /// The node that was given last is the next that is taken, whichever thread took it before: nodes have no home, and
-  /// no node needs to be cached apart from the others.
+  /// The node that was given last is the next that is taken, whichever thread took it before: a node belongs to no
+  /// record, so no node needs to be cached apart from the others.
   static node_handle cached_node() { return take_node(); }
   static void cache_node(node_handle h) { give_node(h); }
 
@@ -78,7 +78,8 @@ struct nodes {
     records::end(r, epoch);
   }
 
-  /// take_node() if the thread has no record yet, one of another epoch, or a busy one.
+  /// The slow path of take_node(), for a thread that has no record yet, a record of another fork epoch, or a busy
+  /// record (a signal handler has interrupted an operation on it).
   [[gnu::cold, gnu::noinline]] static node_handle take_slowly() {
     const std::uint32_t epoch = forks::fork_epoch();
     if (thread_record* const r = records::ready_record(epoch)) return take_from(*r, epoch);
@@ -93,8 +94,8 @@ struct nodes {
     give_to(*r, epoch, h);
   }
 
-  /// Takes a batch from the pool into an empty record, which is busy. The batch fills half of the record, so that as
-  /// many nodes can be given as taken before the pool is needed again.
+  /// Takes a batch of nodes from the pool into an empty record. The caller has marked the record as busy. The batch
+  /// fills half of the record, so that as many nodes can be given as taken before the pool is needed again.
   [[gnu::cold, gnu::noinline]] static node_handle refill(thread_record& r, std::uint32_t epoch) {
     const std::uint32_t n = acquire_nodes(r.at(1), thread_record::batch);
     const node_handle h = r.at(n)->load(std::memory_order_relaxed);
@@ -104,7 +105,8 @@ struct nodes {
     return h;
   }
 
-  /// Gives a node to a full record, which is busy: the half of its nodes that has been there longest goes to the pool.
+  /// Gives the node `h` to a record that is full. The half of the record's nodes that has been there longest goes to
+  /// the pool. The caller has marked the record as busy.
   [[gnu::cold, gnu::noinline]] static void overflow(thread_record& r, std::uint32_t epoch, node_handle h) {
     constexpr std::uint32_t half = thread_record::batch;
     const auto at = [&r](std::uint32_t i) { return r.at(i)->load(std::memory_order_relaxed); };
@@ -155,7 +157,7 @@ struct nodes {
   /// Cuts at most `most` nodes off the front of the list. Returns their number.
   static std::uint32_t cut_nodes(std::atomic<node_handle>* to, std::uint32_t most) {
     auto& p = pool();
-    // (l1) acquire: pairs with (l2), which publishes the nodes and their links.
+    // (l1) acquire: pairs with (l2) in release_nodes(), which publishes the nodes and their links.
     std::uint64_t list = p.list.load(std::memory_order_acquire);
     for (;;) {
       if (list == 0) {

@@ -63,7 +63,7 @@ struct polling {
   }
 
   /// Polls, then yields, then sleeps for short times between loads: with real-time priorities, a yield alone may not
-  /// let the awaited thread run.
+  /// let the thread run that will change the word.
   template <class Word, class Pred>
   static auto await(const Word& word, Pred pred, std::memory_order order,
                     pacing::endless<pacing::by::polling_then_yielding>) -> decltype(word.load()) {

@@ -48,7 +48,7 @@ struct record_calls {
   bool (*try_lock)(const void* mutex, operation try_lock, void* context);
   void (*unlock)(const void* mutex, operation unlock, void* context);
 
-  /// `mutex`: the mutex if an unlock may hand it over to the waiter, which then does not call lock(); otherwise null.
+  /// `mutex` is the mutex if an unlock may hand it over to the waiter, which then does not call lock(); otherwise null.
   bool (*wait)(const void* condition, const void* mutex, operation wait, void* context);
   void (*notify)(const void* condition, bool all);  ///< before it is done
 

@@ -93,7 +93,7 @@ struct records {
     r.ready.store(thread_record::busy, std::memory_order_relaxed);  // (s2)
     std::atomic_signal_fence(std::memory_order_seq_cst);
   }
-  /// Release: pairs with (r2), this thread's operations on the nodes.
+  /// Release: publishes this thread's operations on the record's nodes to (r2), the load in make_ready().
   static void end(thread_record& r, std::uint32_t epoch) { r.ready.store(epoch, std::memory_order_release); }  // (s4)
 
   /// Makes the record valid in this epoch. Nodes of another epoch are dropped if they are of another pool.
@@ -106,7 +106,7 @@ struct records {
     end(r, epoch);
   }
 
-  /// The calling thread's record; null if it is busy or there is none.
+  /// Returns the calling thread's record; null if an interrupted operation on it is in progress, or if there is none.
   static thread_record* ready_record(std::uint32_t epoch) {
     thread_record* const r = self();
     if (r == nullptr || r->ready.load(std::memory_order_relaxed) == thread_record::busy) return nullptr;
@@ -131,8 +131,8 @@ struct records {
     if (!forks::is_of_this_process(epoch)) return nullptr;
     thread_record* r = claim_record(me);
     if (r == nullptr) return nullptr;
-    // Uses the record that a signal handler of this thread may have taken meanwhile. (A handler right here leaves a
-    // record that stays unused as long as this thread lives.)
+    // Uses the record that a signal handler of this thread may have taken meanwhile. (If a handler takes a record after
+    // this check, that record stays unused as long as this thread lives.)
     if (thread_record* const theirs = current.record; theirs->number.load(std::memory_order_relaxed) != 0) {
       if (r != theirs) r->owner.store(0, std::memory_order_release);
       return theirs;
@@ -179,7 +179,7 @@ struct records {
       // function. In each case this thread may use the record, too, unless an operation on it is in progress.
       if (&r == current.record || r.ready.load(std::memory_order_relaxed) == thread_record::busy) return false;
     } else if (owner != 0) {
-      // Not a record of another incarnation, which may belong to the thread that forked.
+      // Does not take over a record of another fork epoch: it may belong to the thread that forked.
       if (owner >> 32 != me >> 32) return false;
       const int saved = errno;
       const bool alive = syscall(SYS_tgkill, usher_process_state.pid.load(std::memory_order_relaxed),

@@ -18,8 +18,8 @@ namespace usher::inline v1 {
 
 namespace native_detail {
 
-/// The stand-in for the record of a thread that has none: never valid, never written. Each shared object may have one,
-/// so it is recognised by its number, 0, and not by its address.
+/// Stands in for the record of a thread that has none: never valid, never written. Each shared object may have one, so
+/// it is recognised by its number, 0, and not by its address.
 inline constinit thread_record no_record{{}, {}, thread_record::busy, {}, {}, {}, {}};
 
 /// All thread-local data of the calling thread.
@@ -29,13 +29,13 @@ struct thread_state {
 };
 inline constinit thread_local thread_state current;
 
-/// The slot of a handle. Relaxed: blocks.hpp says why a thread that has a handle finds its block.
+/// Returns the slot of a handle. Relaxed: blocks.hpp says why a thread that has a handle finds its block.
 inline node_slot& slot(node_handle h) {
   const std::uintptr_t wide = h;  // an index of this width costs an instruction less
   const std::uintptr_t block = usher_process_state.slot_block[wide / slots_a_block].load(std::memory_order_relaxed);
   return *reinterpret_cast<node_slot*>(block + wide * sizeof(node_slot));
 }
-/// The record with this number, from 1 on. The number is at most `made`, or the record's block is mapped.
+/// Returns the record with this number, from 1 on. The number is at most `made`, or the record's block is mapped.
 inline thread_record& record(std::uint32_t number) {
   auto& s = usher_process_state;
   const std::uint32_t i = number - 1;

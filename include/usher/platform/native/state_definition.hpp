@@ -1,5 +1,5 @@
-// The definition of the process's state, once in each module (an executable or shared object), and the check that the
-// modules of a process use one of them.
+// The definition of the process's state, once in each module (an executable or shared object), and the check that all
+// modules of a process use the same one.
 //
 // The assembler directives are in a function because link-time optimisation merges functions: of directives at the top
 // level each translation unit's would remain. They are in the function's comdat group, so that object files with and
@@ -34,7 +34,7 @@ namespace usher::inline v1::native_detail {
 
 extern process_state* const state_in_use __asm__("usher_process_state_v1_in_use") __attribute__((visibility("hidden")));
 
-/// Hidden, as everything here: this module's own code must examine this module's state.
+/// The members are hidden symbols, as all symbols here: each module's own code must examine that module's state.
 struct [[gnu::visibility("hidden")]] state_check {
   static void run() {
     state_check c;
@@ -42,7 +42,8 @@ struct [[gnu::visibility("hidden")]] state_check {
     if (c.other_ != nullptr) c.report();
   }
 
-  /// True in the first call of a module: each translation unit registers a constructor, but one check is enough.
+  /// Returns true in the first call of a module: each translation unit registers a constructor, but one check is
+  /// enough.
   static bool is_first() { return !std::exchange(done_, true); }
 
  private:
@@ -54,8 +55,9 @@ struct [[gnu::visibility("hidden")]] state_check {
     std::uint32_t is_private;  ///< 1: USHER_PRIVATE_STATE
   };
 
-  /// Called for each module in the order of loading. The search ends at this module, so that of two modules only the
-  /// second one reports.
+  /// Compares a module's state with this module's, and remembers a module that uses another state. Called for each
+  /// module in the order of loading; the search ends at this module, so that of two modules with different states only
+  /// the one loaded second reports the difference.
   static int check_module(dl_phdr_info* module, std::size_t, void* check) {
     const note* const n = note_of(*module);
     if (n == nullptr) return 0;
@@ -66,7 +68,8 @@ struct [[gnu::visibility("hidden")]] state_check {
       c.own_ = module->dlpi_name;
       return 1;
     }
-    // Null: another thread is loading that module, and the loader has not yet connected it to a state.
+    // A null pointer means that another thread is loading that module, and that the loader has not yet connected it to
+    // a state.
     if (n->is_private == 0 && *theirs != nullptr && *theirs != state_in_use && c.other_ == nullptr)
       c.other_ = module->dlpi_name;
     return 0;

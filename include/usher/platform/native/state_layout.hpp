@@ -36,7 +36,8 @@ struct alignas(64) thread_record {
   static constexpr std::uint32_t most = 14, batch = most / 2;
   static constexpr std::uint32_t busy = ~std::uint32_t{0};  ///< no epoch
   std::atomic<std::uint64_t> owner;                         ///< fork epoch << 32 | thread id; 0: no owner
-  /// Points into free[]: the elements after free[0] up to this one are the thread's free nodes. Null: never used yet.
+  /// Points into free[]: the elements after free[0] up to the one pointed to are the thread's free nodes. Null: the
+  /// record was never used.
   std::atomic<std::atomic<node_handle>*> top;
   std::atomic<std::uint32_t> ready;         ///< the epoch for which the nodes are valid, or busy
   std::atomic<std::uint64_t> random;        ///< xorshift state, never 0
@@ -52,9 +53,9 @@ static_assert(sizeof(thread_record) == 128);
 /// The nodes that are in no thread's record (nodes.hpp): a list of free nodes, and the nodes that have not been made
 /// yet.
 struct node_pool {
-  /// The number of changes << 24 | the first node of the list, or no_node; 0: the pool is not open yet. The number
-  /// begins at another value in each epoch, so that an operation begun in the parent does not succeed in its child by
-  /// accident.
+  /// The word is: number of changes << 24 | the first node of the list, or no_node. 0: the pool is not open yet. The
+  /// number begins at another value in each fork epoch, so that an operation begun in the parent does not succeed in
+  /// its child by accident.
   std::atomic<std::uint64_t> list;
   std::atomic<std::uint64_t> from;  ///< 1 + the number of nodes made before the pool began. 0: not yet open
   /// `from` plus the number of nodes made since; 0: the pool is not open yet. The value goes on rising in children, for
@@ -164,7 +165,7 @@ struct process_state {
   node_slot reserved_slot[reserved_slots];  ///< those with handles below first_node are not used
   // The addresses of blocks, each written once, when the block is mapped; before, null or a claim: blocks.hpp.
   std::atomic<thread_record*> record_block[record_blocks];
-  /// The block's address less the offset of its first node's handle: a node's address is this + its handle *
+  /// The block's address less the offset of its first node's handle: a node's address is this value + its handle *
   /// sizeof(node_slot). The first block is reserved_slot.
   std::atomic<std::uintptr_t> slot_block[slot_blocks];
   std::atomic<unsigned char*> inflated_block[inflated_class::first_block(inflated_class::classes)];
