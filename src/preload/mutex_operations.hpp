@@ -1,7 +1,7 @@
 // The pthread mutex operations over one lock. Compiled once for each lock and way of waiting, so that the lock's fast
 // path is in line and the only indirection is the exported function's jump.
 //
-//     lock() One comparison tells a normal mutex that is valid in the current fork epoch (layout.hpp);
+//     lock()      One comparison tells a normal mutex that is valid in the current fork epoch (layout.hpp);
 //                 all others take lock_other(). Then the lock's own lock() runs, and the owner tag is written
 //                 (morphing_mutex, in core/wait_morphing.hpp).
 //     unlock()    Clears the owner tag, then reads `timed`. If no thread waits with a deadline and none is requeued,

@@ -12,7 +12,7 @@
 #include "usher/core/platform.hpp"
 
 // gcc's -Wshadow warns if a parameter of a lambda or local class of this header has the name of an object of the
-// program that instantiates the template. So the warning is off in this header.
+// including program. So the warning is off here.
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wshadow"
 

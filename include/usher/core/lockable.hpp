@@ -3,8 +3,7 @@
 //
 //   lock(), try_lock(), unlock()   on one object by any number of threads. try_lock() never waits.
 //   traits             its guarantees, as data: traits.hpp
-//   all zero bytes are the free lock, and the destructor is trivial (natively; on other platforms the lock is
-//   constructed and destroyed)
+//   all zero bytes     are the free lock, and the destructor is trivial (natively; others construct and destroy it)
 //
 // Optional:
 //

@@ -10,8 +10,9 @@
 //     timed()                       atomic<uint32_t>: timed_waiters.hpp
 //     requeued(), requeue_first(w)  the first of the requeued threads, or null. Plain data of the owner's. Null, too,
 //                                   for threads requeued before a fork, in a mutex that is not made anew
-//     may_requeue() whether the mutex has room for requeued threads, and is valid in this process, not only in its
-//     parent epoch() atomic<uint64_t>: the fork epoch in its upper half, 0 before the first use; the
+//     may_requeue()                 whether the mutex has room for requeued threads, and is valid in this process, not
+//                                   only in its parent
+//     epoch()                       atomic<uint64_t>: the fork epoch in its upper half, 0 before the first use; the
 //                                   lower half is the embedder's
 //     is_renewed(lower)             whether mutexes with this lower half are made anew after a fork
 //     forget_requeued(), reset_lock()   for a mutex that is made anew
@@ -45,7 +46,7 @@
 #include "usher/core/wait_queue.hpp"
 
 // gcc's -Wshadow warns if a parameter of a lambda or local class of this header has the name of an object of the
-// program that instantiates the template. So the warning is off in this header.
+// including program. So the warning is off here.
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wshadow"
 
