@@ -57,6 +57,8 @@ struct cond_call {
   const timespec* until;
   const embedded_operation* wait_embedded = nullptr;
 
+  /// Whether the wait may end at a deadline. Of an embedded condition variable this is not known.
+  bool may_time_out() const { return which != how::wait; }
   /// Whether the C library waits, so that its unlock and lock of the mutex are invisible.
   bool is_c_library() const { return which != how::embedded && selected().passes_through; }
   int wait() const {
@@ -117,7 +119,7 @@ int wait(const cond_call& call, std::uint64_t caller) {
   add(o->acquisitions, 1);
   detail_of(*me, *o);
   record::object* const mutex = call.mutex != nullptr ? me->find(call.mutex) : nullptr;
-  waiting w{call, *me, *o, mutex, recorded_wait(*me, *o, record::kind::condition, caller)};
+  waiting w{call, *me, *o, mutex, recorded_wait(*me, *o, record::kind::condition, caller, call.may_time_out())};
   if (mutex != nullptr && call.is_c_library()) hold_ends(*me, *mutex, w.wait.chain());
   const int result = usher_call_with_cleanup(run, &w, on_cancel);
   come_back(w, result);

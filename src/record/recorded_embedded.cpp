@@ -56,6 +56,12 @@ void end(const void* object, recorded_kind kind) {
 
 // ---- mutexes -----------------------------------------------------------------------------------------------
 
+/// Whether an operation may end at a deadline. Then its context is the caller's variable with the deadline
+/// (record_calls), else the object itself.
+bool may_time_out(const void* object, const void* context) {
+  return context != object;
+}
+
 bool lock(const void* mutex, operation try_lock, operation lock, void* context) {
   const std::uint64_t caller = USHER_CALLER;
   const auto [me, o] = find_embedded(mutex, record::kind::mutex, caller);
@@ -65,7 +71,7 @@ bool lock(const void* mutex, operation try_lock, operation lock, void* context) 
     try_ends(*me, *o, mutex);
     return true;
   }
-  return wait_for_mutex(*me, *o, mutex, {lock, context}, caller);
+  return wait_for_mutex(*me, *o, mutex, {lock, context}, caller, may_time_out(mutex, context));
 }
 
 bool try_lock(const void* mutex, operation try_lock, void* context) {
@@ -119,7 +125,7 @@ bool acquire(const void* semaphore, operation try_acquire, operation acquire, vo
     try_ends(*me, *o, semaphore);
     return true;
   }
-  recorded_wait wait(*me, *o, record::kind::semaphore, caller);
+  recorded_wait wait(*me, *o, record::kind::semaphore, caller, may_time_out(semaphore, context));
   const bool acquired = acquire(context);
   if (!wait.is_current()) return acquired;
   const std::uint64_t ticks = wait.finish();

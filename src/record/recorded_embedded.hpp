@@ -25,7 +25,7 @@ struct embedded_operation {
 
 /// Locks a mutex that was not free by calling `lock`, and records the wait.
 bool wait_for_mutex(recorded_thread& me, record::object& o, const void* mutex, const embedded_operation& lock,
-                    std::uint64_t caller);
+                    std::uint64_t caller, bool has_deadline);
 
 /// Ends the hold of a mutex, whichever thread has it. Called before the unlock; charge_holder() must charge the result
 /// after it.

@@ -64,13 +64,13 @@ void add_wait_tally(recorded_thread& me, record::object& o, const native_detail:
 
 /// Locks a mutex that was not free by calling `lock`, and records the wait.
 template <class F>
-[[gnu::noinline]] int wait_for(recorded_thread& me, record::object& o, pthread_mutex_t* m, F lock,
-                               std::uint64_t caller) {
+[[gnu::noinline]] int wait_for(recorded_thread& me, record::object& o, pthread_mutex_t* m, F lock, std::uint64_t caller,
+                               bool has_deadline = false) {
   if (has_ended(*me.of)) {
     end_recording(*me.of);
     return lock();
   }
-  recorded_wait wait(me, o, record::kind::mutex, caller);
+  recorded_wait wait(me, o, record::kind::mutex, caller, has_deadline);
   detail_of(me, o);  // so that the present hold, which may be the longest, is recorded there
   const native_detail::wait_tally before = native_detail::own_waits;
   const int result = lock();
@@ -110,7 +110,7 @@ int lock_until(pthread_mutex_t* m, std::uint64_t caller, F lock) {
     acquired(*me, *o, m, result);
     return result;
   }
-  return result != EBUSY ? result : wait_for(*me, *o, m, lock, caller);
+  return result != EBUSY ? result : wait_for(*me, *o, m, lock, caller, true);
 }
 
 /// Whether the kind of the mutex makes an unlock by a thread that is not its owner fail.
@@ -279,11 +279,11 @@ int recorded_mutex_destroy(pthread_mutex_t* m) {
 // ---- recorded_embedded.hpp ---------------------------------------------------------------------------------
 
 bool wait_for_mutex(recorded_thread& me, record::object& o, const void* mutex, const embedded_operation& lock,
-                    std::uint64_t caller) {
+                    std::uint64_t caller, bool has_deadline) {
   auto* const address =
       static_cast<pthread_mutex_t*>(const_cast<void*>(mutex));  // by which it is known; never accessed
   return wait_for(
-             me, o, address, [&lock] { return lock() ? 0 : ETIMEDOUT; }, caller) == 0;
+             me, o, address, [&lock] { return lock() ? 0 : ETIMEDOUT; }, caller, has_deadline) == 0;
 }
 
 held_charge end_own_or_others_hold(recorded_thread& me, record::object& o, const void* mutex) {

@@ -73,7 +73,7 @@ int wait(const sem_call& call, std::uint64_t caller) {
   if (errno != EAGAIN) return -1;
   errno = saved;
   const usher_cancel_type type = usher_defer_cancellation();
-  waiting w{call, *me, *o, recorded_wait(*me, *o, record::kind::semaphore, caller)};
+  waiting w{call, *me, *o, recorded_wait(*me, *o, record::kind::semaphore, caller, call.which != sem_call::how::wait)};
   const int result = usher_call_with_cleanup(run, &w, on_cancel);
   come_back(w, result, result == 0 ? 0 : errno);
   usher_restore_cancellation(type);

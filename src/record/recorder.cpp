@@ -499,7 +499,8 @@ void charge(recorder& r, record::charged what, record::kind kind, std::uint32_t 
 
 // ---- a wait ------------------------------------------------------------------------------------------------
 
-recorded_wait::recorded_wait(recorded_thread& me, record::object& o, record::kind kind, std::uint64_t caller)
+recorded_wait::recorded_wait(recorded_thread& me, record::object& o, record::kind kind, std::uint64_t caller,
+                             bool has_deadline)
     : me_(me),
       of_(*me.of),
       recording_(me.recording),
@@ -515,6 +516,7 @@ recorded_wait::recorded_wait(recorded_thread& me, record::object& o, record::kin
   slot_.caller.store(caller, std::memory_order_relaxed);
   slot_.since.store(began_, std::memory_order_relaxed);
   slot_.chain.store(0, std::memory_order_relaxed);
+  slot_.has_deadline.store(has_deadline ? 1 : 0, std::memory_order_relaxed);
   slot_.waits_for.store(me.index(o) + 1, std::memory_order_release);
   USHER_PROBE3(wait_begin, int(kind), record::address_of(o.key.load(std::memory_order_relaxed)), caller);
   // A thread's chain is taken at most once a millisecond, but always if the holder of the mutex waits, too: this may

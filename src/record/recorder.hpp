@@ -304,8 +304,9 @@ void raise_to(std::atomic<T>& w, T value) {
 /// Records a wait of the calling thread. The constructor records its beginning.
 class recorded_wait {
  public:
-  /// The thread begins to wait.
-  recorded_wait(recorded_thread& me, record::object& o, record::kind kind, std::uint64_t caller);
+  /// The thread begins to wait. `has_deadline`: the wait ends by itself, so it is in no deadlock.
+  recorded_wait(recorded_thread& me, record::object& o, record::kind kind, std::uint64_t caller,
+                bool has_deadline = false);
   /// Records that the thread no longer waits, for any reason. Returns the ticks that it has waited.
   std::uint64_t finish();
   /// False if this process was forked by a signal handler during the wait, which the parent records. Also false if

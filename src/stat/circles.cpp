@@ -17,18 +17,25 @@ struct edge {
 };
 
 /// Reads the mutex that a thread waits for and the thread that holds it. False if the thread does not wait for a
-/// mutex, or if the holder is not known.
-bool read_edge(const record::live& record, std::uint32_t thread, edge& e) {
+/// mutex, if its wait has a deadline, or if the holder is not known.
+bool read_wait(const record::live& record, std::uint32_t thread, edge& e) {
   const record::thread_slot* const t = record.thread(thread);
-  if (t == nullptr || record::read(t->over) != 0) return false;
+  if (t == nullptr) return false;
   const std::uint32_t object = t->waits_for.load(std::memory_order_acquire);
   const record::object* const o = object != 0 ? record.object(object - 1) : nullptr;
   if (o == nullptr) return false;
   const std::uint32_t owner = o->owner.load(std::memory_order_acquire);
   if (kind(record::read(o->depth_and_kind) & 0xff) != kind::mutex) return false;
   if (owner == 0 || owner > record.room().threads) return false;
+  if (record::read(t->has_deadline) != 0) return false;  // written before waits_for, which is read above
   e = {thread, object - 1, owner - 1, record::read(t->since)};
   return true;
+}
+
+/// The same for a thread that has not ended.
+bool read_edge(const record::live& record, std::uint32_t thread, edge& e) {
+  const record::thread_slot* const t = record.thread(thread);
+  return t != nullptr && record::read(t->over) == 0 && read_wait(record, thread, e);
 }
 
 bool is_as_before(const record::live& record, const edge& before) {
@@ -68,6 +75,16 @@ std::vector<std::vector<std::uint32_t>> circles(const record::live& record) {
     found.push_back(std::move(circle));
   }
   return found;
+}
+
+bool still_waits(const record::live& record, const std::vector<std::uint32_t>& circle,
+                 const std::vector<std::uint64_t>& since) {
+  for (std::size_t i = 0; i < circle.size(); i++) {
+    edge e{};
+    if (!read_wait(record, circle[i], e) || e.next != circle[(i + 1) % circle.size()] || e.since != since[i])
+      return false;
+  }
+  return true;
 }
 
 deadlock describe(record::view record, const std::vector<std::uint32_t>& circle, const time_scale& time, symbols& names,

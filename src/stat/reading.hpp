@@ -29,6 +29,10 @@ report read_report(record::view record, const time_scale& time, symbols& names, 
 /// thread waits for a mutex that the next one holds. At most some dozens of circles are returned.
 std::vector<std::vector<std::uint32_t>> circles(const record::live& record);
 
+/// Whether the threads of a circle are in the waits that began at `since`, or ended in them.
+bool still_waits(const record::live& record, const std::vector<std::uint32_t>& circle,
+                 const std::vector<std::uint64_t>& since);
+
 /// Adds names and stacks to a circle, read from a copy of the record.
 deadlock describe(record::view record, const std::vector<std::uint32_t>& circle, const time_scale& time, symbols& names,
                   const seen_ids* ids = nullptr);

@@ -421,7 +421,8 @@ int recording::write_report(int status) {
   r.others_cpu_share = others_cpu_share_;
   r.attached = attached_;
   r.deadlocks = watch_.deadlocks();
-  for (const auto& more : {remarks_, names->remarks()}) r.remarks.insert(r.remarks.end(), more.begin(), more.end());
+  for (const auto& more : {remarks_, watch_.remarks(), names->remarks()})
+    r.remarks.insert(r.remarks.end(), more.begin(), more.end());
   const std::string nothing = nothing_to_show(r, sum_of(copy.view()));
   if (!nothing.empty())
     r.remarks.insert(r.remarks.begin(), nothing);

@@ -1,8 +1,11 @@
 #include "stat/watch.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
+#include "stat/stat_quantities.hpp"
 #include "stat/text.hpp"
 #include "support/text/messages.hpp"
 
@@ -60,13 +63,41 @@ void watch::look_for_deadlocks(std::uint64_t now) {
     c.said.seconds = lasted;
     present.push_back(std::move(c));
   }
-  for (circle& c : seen_)
-    if (c.is_said) over_.push_back(std::move(c));
+  for (circle& c : seen_) {
+    const bool is_left = still_waits(file_.live(), c.threads, c.since);
+    if (is_left && !has_ended(c))
+      present.push_back(std::move(c));  // there were too many circles to find this one again
+    else if (c.is_said && is_left)
+      over_.push_back(std::move(c));
+    else if (c.is_said)
+      end(c);
+  }
   seen_ = std::move(present);
   std::vector<circle*> new_ones;
   for (circle& c : seen_)
     if (c.is_due && said_ + new_ones.size() < most_said) new_ones.push_back(&c);
   if (!new_ones.empty()) say(new_ones, now);
+}
+
+/// Whether the circle's threads have ended.
+bool watch::has_ended(const circle& c) const {
+  return std::all_of(c.threads.begin(), c.threads.end(), [this](std::uint32_t i) {
+    const record::thread_slot* const t = file_.live().thread(i);
+    return t != nullptr && record::read(t->over) != 0;
+  });
+}
+
+/// Reports that the threads of a circle have gone on: another thread unlocked a mutex, or a signal handler jumped out
+/// of the wait.
+void watch::end(const circle& c) {
+  std::string tids;
+  for (const deadlock::thread& t : c.said.threads) tids += (tids.empty() ? "" : ", ") + id_text(t.tid);
+  const bool is_one = c.threads.size() == 1;
+  report_error("{} {} no longer wait{} for {}: no deadlock", is_one ? "thread" : "threads", tids, is_one ? "s" : "",
+               is_one ? "itself" : "each other");
+  remarks_.push_back(fmt::format("{} waited for {} for at least {} and then went on ({}): no deadlock.",
+                                 is_one ? "A thread" : fmt::format("{} threads", c.threads.size()),
+                                 is_one ? "itself" : "each other in a circle", time_text(c.said.seconds), tids));
 }
 
 void watch::say(const std::vector<circle*>& new_ones, std::uint64_t now) {

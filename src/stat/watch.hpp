@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "stat/reading.hpp"
@@ -25,8 +26,10 @@ class watch {
   /// Takes the last sample; `now` is the end of the recording.
   void finish(std::uint64_t now);
 
-  /// The deadlocks that were reported.
+  /// The deadlocks that were reported and lasted until the end of the recording, or of their process.
   std::vector<deadlock> deadlocks() const;
+  /// Sentences about circles that were reported as deadlocks and ended by themselves.
+  const std::vector<std::string>& remarks() const { return remarks_; }
   unsigned living_processes() const { return census_.living_processes(); }
   const seen_ids& ids() const { return census_.ids(); }
   std::uint64_t begin() const { return begin_; }
@@ -44,6 +47,8 @@ class watch {
   };
 
   void look_for_deadlocks(std::uint64_t now);
+  void end(const circle& c);
+  bool has_ended(const circle& c) const;
   circle circle_of(std::vector<std::uint32_t> threads) const;
   void say(const std::vector<circle*>& new_ones, std::uint64_t now);
   time_scale scale_until(std::uint64_t now) const { return {begin_, now, file_.clock().seconds_a_tick()}; }
@@ -53,8 +58,9 @@ class watch {
   census census_;
   std::uint64_t begin_;
   std::vector<circle> seen_;  ///< in the last sample
-  std::vector<circle> over_;  ///< reported, and resolved since
-  std::size_t said_ = 0;      ///< circles that were reported
+  std::vector<circle> over_;  ///< reported, of threads that have ended in it
+  std::vector<std::string> remarks_;
+  std::size_t said_ = 0;  ///< circles that were reported
 };
 
 }  // namespace usher::cli::stat

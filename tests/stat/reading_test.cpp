@@ -816,6 +816,40 @@ TEST_F(circle, not_where_someone_can_go_on) {
   EXPECT_TRUE(circles(made.view).empty());
 }
 
+TEST_F(circle, not_where_a_wait_has_a_deadline) {
+  const std::uint32_t m = mutex(0x1000), n = mutex(0x2000), a = made.thread(11), b = made.thread(12);
+  holds(a, m);
+  holds(b, n);
+  made.waits(a, n, s);
+  made.waits(b, m, 2 * s);
+  for (const std::uint32_t t : {a, b}) {
+    made.view.thread(t).has_deadline = 1;
+    EXPECT_TRUE(circles(made.view).empty());
+    made.view.thread(t).has_deadline = 0;
+    EXPECT_EQ(circles(made.view).size(), 1u);
+  }
+}
+
+// A circle of ended threads is one as long as the record shows their waits: they ended in it.
+TEST_F(circle, ends_when_a_thread_goes_on) {
+  const std::uint32_t m = mutex(0x1000), n = mutex(0x2000), a = made.thread(11), b = made.thread(12);
+  holds(a, m);
+  holds(b, n);
+  made.waits(a, n, s);
+  made.waits(b, m, 2 * s);
+  EXPECT_TRUE(still_waits(made.view, {a, b}, {s, 2 * s}));
+  EXPECT_FALSE(still_waits(made.view, {a, b}, {s, 3 * s}));
+  EXPECT_FALSE(still_waits(made.view, {a, 70000}, {s, 2 * s}));
+  made.view.thread(a).over = made.view.thread(b).over = 1;
+  EXPECT_TRUE(circles(made.view).empty());
+  EXPECT_TRUE(still_waits(made.view, {a, b}, {s, 2 * s}));
+  holds(b, m);
+  EXPECT_FALSE(still_waits(made.view, {a, b}, {s, 2 * s}));
+  holds(a, m);
+  made.view.thread(b).waits_for = 0;
+  EXPECT_FALSE(still_waits(made.view, {a, b}, {s, 2 * s}));
+}
+
 TEST_F(circle, conditions_and_semaphores_have_no_holder) {
   const std::uint32_t x = made.object(kind::semaphore, 0x1000), a = made.thread(11);
   holds(a, x);

@@ -65,6 +65,13 @@ class Embedded(Planted):
                     self.assert_first_line([thread["stack"]], mark)
                     self.assertIn("locks it again while it holds it", run.error)
 
+    def test_a_thread_that_waits_for_itself_until_a_deadline(self):
+        for scenario in ("self-timed", "self-timed-of-c"):
+            with self.subTest(scenario=scenario):
+                run = self.run_of(scenario)
+                self.assertEqual(run.report["deadlocks"], [])
+                self.assertNotIn("deadlock", run.error)
+
 
 if __name__ == "__main__":
     unittest.main()

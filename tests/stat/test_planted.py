@@ -275,6 +275,8 @@ class Deadlocks(Planted):
         cls.runs = {(scenario, lock): cls.pool.submit(one.stat, scenario, "--duration", "1.6", lock=lock, status=None)
                     for scenario in ("opposite-order", "ring", "self") for lock in BOTH}
         cls.runs["no-deadlock", None] = cls.pool.submit(one.stat, "no-deadlock")
+        cls.runs.update({(scenario, lock): cls.pool.submit(one.stat, scenario, lock=lock)
+                         for scenario in ("retreats", "ended-circle", "deadlocked-child") for lock in BOTH})
 
     @classmethod
     def tearDownClass(cls):
@@ -314,6 +316,31 @@ class Deadlocks(Planted):
                 thread, = self.deadlock("self", lock)
                 self.assertIn("once", thread["waits_for"])
                 self.assert_first_line([thread["stack"]], "once more")
+
+    def test_a_deadlock_of_a_killed_process(self):
+        for lock in BOTH:
+            with self.subTest(lock=lock):
+                self.assertEqual(len(self.deadlock("deadlocked-child", lock)), 2)
+
+    def test_threads_that_retreat_at_a_deadline(self):
+        for lock in BOTH:
+            with self.subTest(lock=lock):
+                run = self.runs["retreats", lock].result()
+                self.assertEqual((run.status, run.report["deadlocks"]), (0, []), run.error)
+                self.assertNotIn("deadlock:", run.text + run.error)
+
+    def test_a_circle_that_ends(self):
+        for lock in BOTH:
+            with self.subTest(lock=lock):
+                run = self.runs["ended-circle", lock].result()
+                self.assertEqual((run.status, run.report["deadlocks"]), (0, []), run.error)
+                self.assertNotEqual(run.report["rule"], "deadlock")
+                self.assertNotIn("deadlock", [row["rule"] for row in run.rows])
+                said, ended = run.error.splitlines()[:2]
+                self.assertIn("deadlock: 2 threads have waited", said)
+                self.assertRegex(ended, r"threads \d+, \d+ no longer wait for each other: no deadlock")
+                remark, = (one for one in run.report["remarks"] if "each other in a circle" in one)
+                self.assertRegex(remark, r"^2 threads waited for each other in a circle for at least [\d.]+ s and then went on")
 
     def test_a_long_wait_is_none(self):
         run = self.runs["no-deadlock", None].result()

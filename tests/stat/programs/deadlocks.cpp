@@ -1,4 +1,7 @@
 // Threads that wait for each other for ever. The program prints its known figures before they begin.
+#include <signal.h>
+#include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "planted.hpp"
@@ -83,6 +86,54 @@ void no_deadlock() {
     }
     pthread_mutex_unlock(&left);
   });
+}
+
+/// Two threads lock two mutexes in opposite order, the second one with a deadline, and retreat. They wait for each
+/// other for 1.8 s, but this is no deadlock.
+void retreats() {
+  in_threads(2, [](int self) {
+    pthread_mutex_t &first = self == 0 ? left : right, &second = self == 0 ? right : left;
+    pthread_mutex_lock(&first);
+    both_have_first(2);
+    timespec until{};
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += (800 + 50 * self) * ms;
+    until.tv_sec += 1 + until.tv_nsec / (1000 * ms);
+    until.tv_nsec %= 1000 * ms;
+    if (pthread_mutex_timedlock(&second, &until) == 0) pthread_mutex_unlock(&second);
+    pthread_mutex_unlock(&first);
+  });
+}
+
+/// Two threads wait for each other until a third unlocks a mutex that it has not locked, 1.8 s later.
+void ended_circle() {
+  in_threads(3, [](int self) {
+    if (self == 0) {
+      pthread_mutex_lock(&left);
+      both_have_first(2);
+      pthread_mutex_lock(&right);
+      pthread_mutex_unlock(&right);  // the third thread has unlocked the other one
+    } else if (self == 1) {
+      right_then_left();
+    } else {
+      while (have_first < 2) sched_yield();
+      sleep_for(1800 * ms);  // the observer reports the circle after a second
+      pthread_mutex_unlock(&left);
+      sleep_for(200 * ms);  // the observer sees that the circle has ended
+    }
+  });
+}
+
+/// A child that deadlocks. It is killed 1.8 s later, and its parent goes on.
+void deadlocked_child() {
+  const pid_t child = fork();
+  if (child == 0) in_threads(2, [](int self) { self == 0 ? left_then_right() : right_then_left(); });
+  pthread_mutex_lock(&once);
+  sleep_for(1800 * ms);
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
+  sleep_for(200 * ms);
+  pthread_mutex_unlock(&once);
 }
 
 }  // namespace planted

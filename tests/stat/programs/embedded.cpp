@@ -168,6 +168,22 @@ void c_functions() {
   usher_mutex_unlock(&of_c);
 }
 
+/// A thread that waits for itself, but with a deadline: this is no deadlock.
+void lock_twice_until_deadline() {
+  timed.lock();
+  if (timed.try_lock_for(1500ms)) timed.unlock();
+  timed.unlock();
+}
+
+void lock_twice_until_deadline_of_c() {
+  timespec deadline{};
+  clock_gettime(CLOCK_MONOTONIC, &deadline);
+  deadline.tv_sec += 2;
+  usher_mutex_lock(&of_c);
+  if (usher_mutex_timedlock(&of_c, &deadline) == 0) usher_mutex_unlock(&of_c);
+  usher_mutex_unlock(&of_c);
+}
+
 }  // namespace
 
 int main(int, char** words) {
@@ -176,4 +192,6 @@ int main(int, char** words) {
   if (which == "c") c_functions();
   if (which == "self") lock_twice();
   if (which == "self-of-c") lock_twice_of_c();
+  if (which == "self-timed") lock_twice_until_deadline();
+  if (which == "self-timed-of-c") lock_twice_until_deadline_of_c();
 }

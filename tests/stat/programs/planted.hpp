@@ -79,7 +79,7 @@ void one_hot(), convoy(), held_over_sleep(), reused_memory(), starving(), bucket
 void herd(), signals(), signalled_twice(), left_in_haste();
 void credits(), semaphore_mutex();
 void gives_up(), late_signal(), between_processes(), another_kind(), held_until_a_wait(), long_and_short();
-void opposite_order(), ring(), self(), no_deadlock();
+void opposite_order(), ring(), self(), no_deadlock(), retreats(), ended_circle(), deadlocked_child();
 void in_library(), unloaded(), alternating();
 void made_and_destroyed(), many_at_once(), many_in_vain(), thousand_threads(), forked(), chain(), processes(), aborts(),
     killed(), handler_posts(), handler_forks(), cancelled(), nothing();
