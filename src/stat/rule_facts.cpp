@@ -7,6 +7,7 @@
 
 #include "catalog/names.hpp"
 #include "stat/stat_quantities.hpp"
+#include "stat/symbols.hpp"
 #include "support/text/words.hpp"
 
 namespace usher::cli::stat {
@@ -32,6 +33,13 @@ std::string most_of_futexes(const off_cpu& o) {
 /// The time that threads waited for the lock, in lock calls or between trylocks.
 double delay(const row& r) {
   return std::max(r.seen.waiting.total, says(r, {"polled"}) ? r.seen.tries.total : 0);
+}
+
+/// The first place in the stacks that is no frame of the C or C++ library; null: there is none.
+const frame* own_place(const std::vector<charged_stack>& stacks) {
+  for (const charged_stack& s : stacks)
+    if (const frame* f = s.where.place(); f != nullptr && !is_of_a_library(*f)) return f;
+  return nullptr;
 }
 
 double waited_for(const report& r, kind k) {
@@ -106,10 +114,27 @@ std::string place_text(const frame& f) {
   return hexadecimal(f.address);
 }
 
+bool ends_by_tail_call(const stack& holder, const std::vector<charged_stack>& waiters) {
+  if (holder.frames.empty()) return false;
+  const std::uint64_t caller = holder.frames.front().address;
+  const auto is_inside = [caller](const charged_stack& w) {
+    const std::vector<frame>& frames = w.where.frames;
+    return caller != 0 && !frames.empty() && frames.front().address != caller &&
+           std::any_of(frames.begin(), frames.end(), [caller](const frame& f) { return f.address == caller; });
+  };
+  return std::any_of(waiters.begin(), waiters.end(), is_inside) ||
+         (std::all_of(holder.frames.begin(), holder.frames.end(), is_of_a_library) && own_place(waiters) != nullptr);
+}
+
 std::string holder_place(const row& r) {
-  for (const charged_stack& s : r.holders)
-    if (const frame* f = s.where.place()) return place_text(*f);
-  return r.name;
+  for (const charged_stack& s : r.holders) {
+    const frame* const f = s.where.place();
+    if (f == nullptr) continue;
+    if (!ends_by_tail_call(s.where, r.waiters)) return place_text(*f);
+    break;
+  }
+  const frame* const f = own_place(r.waiters);
+  return f != nullptr ? place_text(*f) + ", where it is entered" : r.name;
 }
 
 std::string held_text(const counts& c) {

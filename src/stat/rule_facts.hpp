@@ -67,8 +67,12 @@ double most_lock_work(const row_facts& f);
 
 // Parts of sentences.
 std::string place_text(const frame& f);
-/// The first place in the stacks of holders, at which the lock was held while others waited; if there is none, the
-/// row's name.
+/// Whether the holder's function ended with the unlock, a tail call, so that the stack begins with its caller: waiters
+/// were in a call from the same address, or the stack has no frame of the program, and a waiter's has one.
+bool ends_by_tail_call(const stack& holder, const std::vector<charged_stack>& waiters);
+/// The place in the most charged holder's stack, at which the lock was held while others waited. If there is none, or
+/// the holder's function is missing in the stack (ends_by_tail_call()): the place at which waiters enter the critical
+/// section. If there is none either, the row's name.
 std::string holder_place(const row& r);
 /// "93 %", "about 93 %".
 std::string held_text(const counts& c);

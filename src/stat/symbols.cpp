@@ -151,7 +151,6 @@ bool is_named_like_a_lock(std::string_view name) {
   return false;
 }
 
-/// Whether the function belongs to the C++ library, the C library, or a library that wraps them.
 bool is_of_a_library(const frame& f) {
   const std::string_view name = qualified_name(f.function);
   for (const std::string_view of_libraries :
@@ -612,6 +611,10 @@ struct mapping {
 
 using mapped_files::mapped_file, mapped_files::mapping;
 
+bool is_of_a_library(const frame& f) {
+  return mapped_files::is_of_a_library(f);
+}
+
 // ---- the record's processes -----------------------------------------------------------------------------------------
 
 struct symbols::state {
@@ -745,8 +748,8 @@ std::optional<symbols::static_object> symbols::object_at(std::uint32_t process, 
 const frame* stack::place() const {
   using namespace mapped_files;
   for (const frame& f : frames)
-    if (!is_of_a_library(f) && !is_named_like_a_lock(qualified_name(f.function))) return &f;
-  const auto own = std::find_if_not(frames.begin(), frames.end(), is_of_a_library);
+    if (!mapped_files::is_of_a_library(f) && !is_named_like_a_lock(qualified_name(f.function))) return &f;
+  const auto own = std::find_if_not(frames.begin(), frames.end(), mapped_files::is_of_a_library);
   if (own != frames.end()) return &*own;
   return frames.empty() ? nullptr : &frames.front();
 }

@@ -32,6 +32,9 @@ struct query {
   std::uint64_t address = 0;
 };
 
+/// Whether the frame's function belongs to the C++ library, the C library, or a library that wraps them.
+bool is_of_a_library(const frame& f);
+
 /// Looks up the names in this process. The functions are virtual so that names can come from another process, or from
 /// a test.
 class symbols {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "record/format.hpp"
+#include "stat/rule_facts.hpp"
 #include "stat/rules.hpp"
 #include "stat/stat_quantities.hpp"
 #include "support/text/table.hpp"
@@ -233,8 +234,19 @@ std::string stack_text(const stack& s, std::size_t indent, bool all) {
   return text;
 }
 
+/// The heading of a holder's stack. A stack that begins with the caller of the holder's function has no place of the
+/// hold.
+std::string heading_of_holder(const stack& s, std::string heading, const std::vector<charged_stack>& waiters) {
+  constexpr std::string_view at = " at";
+  if (heading.ends_with(at) && ends_by_tail_call(s, waiters))
+    heading.replace(heading.size() - at.size(), at.size(), " in a function called at");
+  return heading;
+}
+
 /// The first or all of the stacks, each with its share of their sum. `heading` says what the stacks do ("held at").
-std::string stacks_text(const std::vector<charged_stack>& stacks, std::string_view heading, bool all) {
+/// `waiters`: those of the lock, if the stacks are of holders.
+std::string stacks_text(const std::vector<charged_stack>& stacks, std::string_view heading, bool all,
+                        const std::vector<charged_stack>* waiters = nullptr) {
   const double sum =
       std::accumulate(stacks.begin(), stacks.end(), 0.0, [](double s, const charged_stack& c) { return s + c.waited; });
   std::string text;
@@ -242,7 +254,8 @@ std::string stacks_text(const std::vector<charged_stack>& stacks, std::string_vi
     const charged_stack& s = stacks[i];
     text += wrap(
         fmt::format(
-            "{}{}:", heading,
+            "{}{}:",
+            waiters != nullptr ? heading_of_holder(s.where, std::string(heading), *waiters) : std::string(heading),
             sum > 0 ? fmt::format(" ({} of the waiting, {})", share_text(s.waited / sum), time_text(s.waited)) : ""),
         2);
     text += stack_text(s.where, 4, all);
@@ -406,7 +419,7 @@ std::string block_of(const row& r, const text_options& o) {
     if (!r.place.frames.empty())
       text += (r.by_init ? "  initialised at:\n" : "  first used at:\n") + stack_text(r.place, 4, true);
   }
-  text += stacks_text(r.holders, r.what == kind::barrier ? "came last at" : "held at", o.details);
+  text += stacks_text(r.holders, r.what == kind::barrier ? "came last at" : "held at", o.details, &r.waiters);
   const bool is_lock = r.what != kind::condition && r.what != kind::barrier && r.what != kind::join;
   text += stacks_text(r.waiters, is_lock ? "waited for at" : "waits at", o.details);
   return text;
@@ -454,7 +467,9 @@ std::string section_text(const section& s, const report& r, const text_options& 
 std::string module_without_names(const row& r) {
   for (const auto* stacks : {&r.holders, &r.waiters})
     for (const charged_stack& s : *stacks)
-      if (const frame* f = s.where.place()) return f->function.empty() ? std::string(file_name(f->module)) : "";
+      if (const frame* f = s.where.place();
+          f != nullptr && (stacks == &r.waiters || !ends_by_tail_call(s.where, r.waiters)))
+        return f->function.empty() ? std::string(file_name(f->module)) : "";
   return "";
 }
 

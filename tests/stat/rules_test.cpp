@@ -7,6 +7,7 @@
 #include <set>
 #include <sstream>
 
+#include "stat/rule_facts.hpp"
 #include "stat/rules.hpp"
 #include "synthetic.hpp"
 
@@ -273,13 +274,50 @@ TEST(rules, sleeping_hold) {
             "sleeping-hold");
 }
 
+// After a tail call to the unlock, the holder's stack begins with the caller of the holder's function.
+TEST(rules, the_place_of_a_hold_that_ends_by_a_tail_call) {
+  const auto frame_at = [](std::uint64_t address, frame f) {
+    f.address = address;
+    return f;
+  };
+  const frame routine = frame_at(0x900, frame_of("", "", 0, "/usr/lib/libstdc++.so.6.0.30")),
+              clone = frame_at(0x910, frame_of("clone3", "", 0, "/usr/lib/libc.so.6")),
+              loop = frame_at(0x200, frame_of("loop()", "/src/server.cpp", 90)),
+              guard = frame_at(0x100, frame_of("std::lock_guard<std::mutex>::lock_guard(std::mutex&)", "mutex.h", 1)),
+              worker = frame_at(0x100, frame_of("worker(int)", "/src/server.cpp", 118));
+  const std::string entry = "server.cpp:118 (worker), where it is entered";
+  row r = mutex();
+  r.holders = {at({routine, clone})};
+  EXPECT_EQ(holder_place(r), entry);
+  EXPECT_TRUE(ends_by_tail_call(r.holders[0].where, r.waiters));
+  r.waiters = {at({guard, worker, routine, clone})};
+  EXPECT_EQ(holder_place(r), entry);
+  r.waiters = {at({clone}), at({guard, worker, loop, routine, clone})};
+  r.holders = {at({loop, routine, clone})};  // the call in the loop leads to the function that waits
+  EXPECT_EQ(holder_place(r), entry);
+  r.holders = {
+      at({worker, loop, routine, clone})};  // the unlock has the same address as the lock: in a loop of its own
+  EXPECT_EQ(holder_place(r), "server.cpp:118 (worker)");
+  r.holders[0].where.frames[0].address = 0x150;
+  EXPECT_FALSE(ends_by_tail_call(r.holders[0].where, r.waiters));
+  r.holders = {at({routine, clone})};
+  r.waiters = {at({clone})};  // a lock of the C library
+  EXPECT_FALSE(ends_by_tail_call(r.holders[0].where, r.waiters));
+  EXPECT_EQ(holder_place(r), "libstdc++.so.6.0.30+0x0");
+  EXPECT_FALSE(ends_by_tail_call(stack{}, r.waiters));
+}
+
 TEST(rules, long_hold) {
   const row r = verdict([](row& x) { x.seen.held_share = 0.93, x.seen.holding_is_exact = true; });
   EXPECT_EQ(r.rule, "long-hold");
   EXPECT_EQ(r.verdict,
             "held 93 % of the time: shorten the critical section at server.cpp:120 (worker); a lock gains little");
   EXPECT_EQ(r.command, "");
-  EXPECT_EQ(verdict([](row& x) { x.seen.held_share = 0.8, x.holders.clear(); }).verdict,
+  EXPECT_EQ(
+      verdict([](row& x) { x.seen.held_share = 0.8, x.holders.clear(); }).verdict,
+      "held about 80 % of the time: shorten the critical section at server.cpp:118 (worker), where it is entered; a "
+      "lock gains little");
+  EXPECT_EQ(verdict([](row& x) { x.seen.held_share = 0.8, x.holders.clear(), x.waiters.clear(); }).verdict,
             "held about 80 % of the time: shorten the critical section at queue_mutex; a lock gains little");
   EXPECT_EQ(rule_of([](row& x) { x.seen.held_share = 0.79; }), "hot");
   const auto short_holds = [](double median, double longest = 2e-3) {

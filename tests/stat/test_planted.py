@@ -348,6 +348,30 @@ class Deadlocks(Planted):
         self.assertNotEqual(run.report["rule"], "deadlock")
 
 
+class Places(Planted):
+    """Critical sections of guards in a program that is compiled with -O2."""
+
+    def guards(self, scenario, form):
+        run = self.stat(scenario, command=[str(PROGRAMS / form), scenario])
+        self.assertNotIn("libstdc++", run.report["verdict"])
+        self.assertIn("held at (" if scenario == "inlined" else "held in a function called at (", run.error)
+        self.assertNotIn("gives no names", run.error)
+        return run.row("ledger")["verdict"]
+
+    def test_of_an_unlock_by_a_tail_call(self):
+        file, line = marked("guard waits")
+        for scenario in ("thread", "loop"):
+            with self.subTest(scenario=scenario):
+                self.assertIn(f"critical section at {file}:{line} (append_entry), where it is entered", self.guards(scenario, "guards"))
+                self.assertIn("critical section at append_entry in guards_no_debug, where it is entered",
+                              self.guards(scenario, "guards_no_debug"))
+
+    def test_of_an_inlined_guard(self):
+        file, line = marked("inlined guard's end")
+        self.assertIn(f"critical section at {file}:{line} (read_entries);", self.guards("inlined", "guards"))
+        self.assertIn("critical section at read_entries in guards_no_debug;", self.guards("inlined", "guards_no_debug"))
+
+
 class Elsewhere(Planted):
     def in_library(self, scenario, rounds):
         run = self.measured(scenario, compare=waiting("library_mutex"))
