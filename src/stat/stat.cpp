@@ -31,7 +31,9 @@
 #include "stat/rule_facts.hpp"
 #include "stat/rules.hpp"
 #include "stat/running.hpp"
+#include "stat/standing_report.hpp"
 #include "stat/stat_json.hpp"
+#include "stat/stat_quantities.hpp"
 #include "stat/symbols.hpp"
 #include "stat/text.hpp"
 #include "stat/watch.hpp"
@@ -192,6 +194,7 @@ struct running_process {
   stat::process_place place;
   stat::attach_cost cost;
   const stat::process_watch& watch;
+  stat::standing_report& standing;  ///< the deadlocks that are older than the recording
 };
 
 /// One recording and its report.
@@ -213,13 +216,16 @@ class recording {
   int write_report(int status);
   std::string nothing_to_show(const stat::report& r, const recorded_calls& calls) const;
   bool embeds_unseen_locks() const;
+  std::string unseen_sleepers() const;
+  void add_standing(stat::report& r) const;
 
   const stat_options& options_;
   outputs& files_;
   record_file& file_;
   stat::process_place place_ = stat::process_place::own();  ///< where the recorded program sees its files
   stat::watch watch_;
-  std::optional<std::uint64_t> end_;  ///< ticks, when the recording ended
+  const stat::standing_report* standing_ = nullptr;  ///< of an attached process
+  std::optional<std::uint64_t> end_;                 ///< ticks, when the recording ended
   std::vector<std::string> command_;
   pid_t pid_ = 0;
   std::string lock_;
@@ -316,14 +322,19 @@ int recording::observe(const running_process& p, const time_limit& limit, ending
   attached_ = p.cost;
   program_ = p.program;
   runs_on_ = true;
+  standing_ = &p.standing;
   sample_timer timer(watch_);
+  const auto is_over_now = [&] { return p.watch.has_ended(); };
+  const auto is_recorded = [this](std::uint32_t tid) { return watch_.has_in_circle(tid); };
   const foreign_cpu others;
   const std::optional<double> cpu_before = stat::cpu_seconds_of(pid_);
   auto heart = std::make_optional<beating>(file_);
   while (!p.watch.has_ended() && !is_over(limit) && file_.given_up() == record::given_up::no) {
     if (timer.is_due()) timer.sample();
+    p.standing.sample(is_over_now, is_recorded);
     if (end.comes_within(timer.left(limit))) break;
   }
+  p.standing.finish(is_over_now, is_recorded);
   end_recording();
   heart.reset();
   if (file_.given_up() == record::given_up::for_silence) {
@@ -352,18 +363,40 @@ bool recording::embeds_unseen_locks() const {
   return elf && elf->embeds_locks && !elf->records_locks;
 }
 
+/// The number of threads that slept in futex calls all the time, after "; "; empty: it is not known that there are any.
+std::string recording::unseen_sleepers() const {
+  const unsigned n = standing_ != nullptr ? standing_->observed().sleepers() : 0;
+  if (n == 0) return "";
+  return fmt::format("; {} of its {} slept in futex calls without a time limit: what they wait for was not seen", n,
+                     stat::with_noun(standing_->observed().threads(), "thread"));
+}
+
+/// Adds the deadlocks that are older than the recording. If no call was recorded, the report has nothing else.
+void recording::add_standing(stat::report& r) const {
+  const std::vector<stat::deadlock> found = standing_->deadlocks();
+  r.deadlocks.insert(r.deadlocks.end(), found.begin(), found.end());
+  r.remarks.insert(r.remarks.end(), standing_->remarks().begin(), standing_->remarks().end());
+  if (r.processes != 0 || found.empty()) return;
+  r.processes = 1;
+  r.threads = standing_->observed().threads();
+  for (const stat::deadlock& d : found) r.seconds = std::max(r.seconds, d.seconds);
+  r.lock = standing_->observed().lock();
+  r.remarks.push_back("No lock call was recorded meanwhile: the deadlock is known from the words of the mutexes.");
+}
+
 /// The reason why the report has no table, in one line; empty if it has one.
 std::string recording::nothing_to_show(const stat::report& r, const recorded_calls& calls) const {
   const bool of_process = options_.pid_given->count() != 0;
+  if (calls.processes == 0 && !r.deadlocks.empty()) return "";
   if (calls.processes == 0)
     return of_process && stat::is_stopped(pid_)
                ? fmt::format("nothing was recorded: process {} is stopped (kill -CONT {} lets it go on)", pid_, pid_)
-           : of_process
-               ? fmt::format("nothing was recorded: process {} made no call, or could not open the record", pid_)
-               : fmt::format(
-                     "nothing was recorded: libusher.so was not loaded into {} (a static, Go or set-user-ID "
-                     "program, or one that clears LD_PRELOAD)",
-                     command_[0]);
+           : of_process ? fmt::format("nothing was recorded: process {} made no call, or could not open the record{}",
+                                      pid_, unseen_sleepers())
+                        : fmt::format(
+                              "nothing was recorded: libusher.so was not loaded into {} (a static, Go or set-user-ID "
+                              "program, or one that clears LD_PRELOAD)",
+                              command_[0]);
   // Fewer calls are taken for those of libraries, which lock a few mutexes while they are loaded.
   constexpr std::uint64_t few = 100;
   const bool any_waiting =
@@ -421,6 +454,7 @@ int recording::write_report(int status) {
   r.others_cpu_share = others_cpu_share_;
   r.attached = attached_;
   r.deadlocks = watch_.deadlocks();
+  if (standing_ != nullptr) add_standing(r);
   for (const auto& more : {remarks_, watch_.remarks(), names->remarks()})
     r.remarks.insert(r.remarks.end(), more.begin(), more.end());
   const std::string nothing = nothing_to_show(r, sum_of(copy.view()));
@@ -464,7 +498,9 @@ std::string no_duration(const std::string& text) {
 int record_process(const stat_options& o, outputs& files, const stat::signal_queue& signals) {
   const stat::process_watch watch(o.pid);
   const stat::process_place place = stat::place_of(o.pid);
-  running_process process{o.pid, stat::command_of(o.pid), stat::program_of(o.pid, place.root.get()), place, {}, watch};
+  stat::standing_report standing(o.pid, place);
+  running_process process{o.pid,   stat::command_of(o.pid), stat::program_of(o.pid, place.root.get()), place, {}, watch,
+                          standing};
   ending end(signals);
   const auto interrupted = [&end] { return end.comes_within({}); };
   stat::attachment attachment(o.pid, {o.record, o.trust_filter});
@@ -474,7 +510,11 @@ int record_process(const stat_options& o, outputs& files, const stat::signal_que
   if (error.empty()) {
     const auto left = limit ? std::chrono::duration_cast<std::chrono::milliseconds>(*limit - steady_clock::now())
                             : std::chrono::milliseconds(std::chrono::hours(24 * 365));
-    file = attachment.take(left, [&] { return interrupted() || watch.has_ended(); });
+    const auto stops = [&] { return interrupted() || watch.has_ended(); };
+    file = attachment.take(left, [&] {
+      standing.sample(stops, [](std::uint32_t) { return false; });  // the process may make no further call
+      return stops();
+    });
     error = attachment.error();
   }
   if (!error.empty() && end.came()) {

@@ -204,7 +204,8 @@ struct deadlock {
     std::uint64_t address = 0;
   };
   std::vector<thread> threads;
-  double seconds = 0;  ///< so far
+  double seconds = 0;     ///< so far
+  bool is_older = false;  ///< than the recording, so it has lasted longer
 };
 
 /// The time for which attaching stopped the process's threads, and their number.

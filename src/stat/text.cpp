@@ -512,10 +512,11 @@ std::string heading_of(const report& r) {
 std::string as_line(const deadlock& d) {
   std::string text;
   if (d.threads.size() == 1) {
-    text = fmt::format("deadlock: thread {} has waited {} for {}, which it holds itself", id_text(d.threads[0].tid),
-                       time_text(d.seconds), d.threads[0].waits_for);
+    text = fmt::format("deadlock: thread {} has waited {}{} for {}, which it holds itself", id_text(d.threads[0].tid),
+                       d.is_older ? "more than " : "", time_text(d.seconds), d.threads[0].waits_for);
   } else {
-    text = fmt::format("deadlock: {} threads have waited {} for each other:", d.threads.size(), time_text(d.seconds));
+    text = fmt::format("deadlock: {} threads have waited {}{} for each other:", d.threads.size(),
+                       d.is_older ? "more than " : "", time_text(d.seconds));
     for (std::size_t i = 0; i < d.threads.size(); i++)
       text += fmt::format("{} {} for {}", i == 0 ? "" : ",", id_text(d.threads[i].tid), d.threads[i].waits_for);
   }

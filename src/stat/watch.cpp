@@ -113,6 +113,14 @@ void watch::say(const std::vector<circle*>& new_ones, std::uint64_t now) {
   }
 }
 
+bool watch::has_in_circle(std::uint32_t own) const {
+  for (const circle& c : seen_)
+    for (const std::uint32_t i : c.threads)
+      if (const record::thread_slot* const t = file_.live().thread(i); t != nullptr && record::read(t->tid) == own)
+        return true;
+  return false;
+}
+
 std::vector<deadlock> watch::deadlocks() const {
   std::vector<deadlock> all;
   for (const auto* some : {&over_, &seen_})

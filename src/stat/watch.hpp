@@ -28,6 +28,8 @@ class watch {
 
   /// The deadlocks that were reported and lasted until the end of the recording, or of their process.
   std::vector<deadlock> deadlocks() const;
+  /// Whether the thread of this id, as the record has it, is in a circle now.
+  bool has_in_circle(std::uint32_t own) const;
   /// Sentences about circles that were reported as deadlocks and ended by themselves.
   const std::vector<std::string>& remarks() const { return remarks_; }
   unsigned living_processes() const { return census_.living_processes(); }

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "stat/in_child.hpp"
+#include "stat/standing_deadlocks.hpp"
 #include "stat/stopped_process.hpp"
 #include "stat/system_call_filter.hpp"
 #include "stat/target_memory.hpp"
@@ -233,6 +234,116 @@ TEST(TargetMemory, AfterAnExecNothingIsWritten) {
   close(ends[1]);
   kill(child, SIGKILL);
   waitpid(child, nullptr, 0);
+}
+
+// ---- deadlocks that are older than the recording ---------------------------------------------------------------------
+
+std::string futex_line(const std::string& arguments) {
+  return std::to_string(SYS_futex) + " " + arguments + " 0x0 0xffffffff 0x7ffd2f7a46d8 0x7fa74da61503\n";
+}
+
+TEST(Standing, FutexCallsWithoutALimit) {
+  const auto call = futex_sleep_of(futex_line("0x7f0000001000 0x80 0x2 0x0"));
+  ASSERT_TRUE(call);
+  EXPECT_EQ(call->address, 0x7f0000001000u);
+  EXPECT_EQ(call->value, 2u);
+  EXPECT_TRUE(call->is_private);
+  EXPECT_FALSE(call->inherits_priority);
+  EXPECT_TRUE(futex_sleep_of(futex_line("0x1000 0x189 0x2 0x0")));  // WAIT_BITSET, private, on the real-time clock
+  EXPECT_TRUE(futex_sleep_of(futex_line("0x1000 0x6 0x0 0x0"))->inherits_priority);
+  for (const std::string& line :
+       {futex_line("0x1000 0x80 0x2 0x7ffd00"), futex_line("0x1002 0x80 0x2 0x0"), futex_line("0x1000 0x81 0x2 0x0"),
+        std::to_string(SYS_futex) + " 0x1000 0x80 0x2", futex_line(""), std::string("running\n"), std::string(),
+        std::string("\n"), std::string("-1 0x7ffc 0x7fff\n"), std::to_string(SYS_futex),
+        std::string("0 0x0 0x1 0x2 0x0 0x0 0x0 0x1 0x2"), std::string(100000, '9'), std::string(300, '\0')}) {
+    EXPECT_FALSE(futex_sleep_of(line)) << line.substr(0, 80);
+  }
+}
+
+constexpr futex_sleep private_wait{0x1000, 2, true, false};
+
+std::uint32_t c_library_owner(const mutex_words& m, const futex_sleep& call = private_wait) {
+  const mutex_owner o = owner_in(m, call, false);
+  EXPECT_EQ(o.tag, 0u);
+  return o.tid;
+}
+
+TEST(Standing, MutexesOfTheCLibrary) {
+  EXPECT_EQ(c_library_owner({2, 0, 12, 1, 0, 0}), 12u);
+  EXPECT_EQ(c_library_owner({2, 3, 12, 1, 1, 0}), 12u);   // recursive
+  EXPECT_EQ(c_library_owner({2, 0, 12, 1, 2, 0}), 12u);   // checking
+  EXPECT_EQ(c_library_owner({2, 0, 12, 1, 3, 70}), 12u);  // adaptive, with its spins
+  EXPECT_EQ(c_library_owner({2, 0, 12, 1, 0x80, 0}, {0x1000, 2, false, false}), 12u);
+  const std::uint32_t word = 0x80000000 + 12;
+  EXPECT_EQ(c_library_owner({word, 1, 12, 1, 0x90, 0}, {0x1000, word, false, false}), 12u);  // robust
+  EXPECT_EQ(c_library_owner({word, 1, 12, 1, 0x20, 0}, {0x1000, 0, true, true}), 12u);       // priority-inheriting
+}
+
+TEST(Standing, WordsThatAreNoMutexThatIsWaitedFor) {
+  const mutex_words good{2, 0, 12, 1, 0, 0};
+  for (const std::uint32_t odd : {1u, 2u, 3u, 4u, 0x40u, 0x400u, 0x10000u, 0x7fffffffu, 0x80000000u, 0xffffffffu})
+    for (std::uint32_t mutex_words::*field :
+         {&mutex_words::lock, &mutex_words::count, &mutex_words::users, &mutex_words::kind, &mutex_words::epoch}) {
+      mutex_words m = good;
+      if (m.*field == odd) continue;
+      m.*field = odd;
+      const bool may_be = field == &mutex_words::users  ? odd <= 0x10000
+                          : field == &mutex_words::kind ? odd == 2 || odd == 3
+                                                        : false;
+      EXPECT_EQ(c_library_owner(m), may_be ? 12u : 0u) << odd;
+    }
+  EXPECT_EQ(c_library_owner({1, 0, 12, 1, 0, 0}), 0u);              // held, but not waited for
+  EXPECT_EQ(c_library_owner({2, 0, 12, 0, 0, 0}), 0u);              // no thread has it
+  EXPECT_EQ(c_library_owner({2, 0, 12, 1, 1, 0}), 0u);              // recursive, depth 0
+  EXPECT_EQ(c_library_owner(good, {0x1000, 1, true, false}), 0u);   // another value
+  EXPECT_EQ(c_library_owner(good, {0x1000, 2, false, false}), 0u);  // a shared futex
+  EXPECT_EQ(c_library_owner(good, {0x1000, 2, true, true}), 0u);    // another call
+  EXPECT_EQ(c_library_owner({0x80000000 + 13, 1, 12, 1, 0x20, 0}, {0x1000, 0, true, true}), 0u);
+  EXPECT_EQ(c_library_owner({12, 1, 12, 1, 0x20, 0}, {0x1000, 0, true, true}), 0u);  // no thread waits
+}
+
+TEST(Standing, MutexesOfUsher) {
+  const auto owner = [](const mutex_words& m, const futex_sleep& call = private_wait) {
+    return owner_in(m, call, true);
+  };
+  EXPECT_EQ(owner({5, 0x1f81, 0, 0, 0, 7}), (mutex_owner{0, 0x1f81}));
+  EXPECT_EQ(owner({5, 0x1f81, 99, 0, 3, 7}), (mutex_owner{0, 0x1f81}));  // offset 8 belongs to no one on this kind
+  EXPECT_EQ(owner({5, 2, 12, 0, 1, 7}), (mutex_owner{12, 0}));           // recursive
+  EXPECT_EQ(owner({5, 1, 12, 0, 2, 7}), (mutex_owner{12, 0}));           // checking
+  for (const mutex_words& none : {mutex_words{0, 0x1f81, 0, 0, 0, 7}, mutex_words{5, 0x1f81, 0, 0, 0, 0},
+                                  mutex_words{5, 0, 12, 0, 1, 7}, mutex_words{5, 2, 12, 0, 2, 7}})
+    EXPECT_EQ(owner(none), mutex_owner{});
+  EXPECT_EQ(owner({5, 0x1f81, 0, 0, 0, 7}, {0x1000, 2, false, false}), mutex_owner{});
+  EXPECT_EQ(owner({2, 0, 12, 1, 0x80, 0}, {0x1000, 2, false, false}), (mutex_owner{12, 0}));  // the C library's
+}
+
+TEST(Standing, Circles) {
+  const auto thread = [](std::int32_t tid, std::uint32_t owner) {
+    sleeping_thread t;
+    t.tid = tid;
+    t.own = static_cast<std::uint32_t>(tid) + 100;
+    t.owner = owner == 0 ? 0 : owner + 100;
+    return t;
+  };
+  const auto ids = [](const std::vector<sleeping_thread>& threads) {
+    std::vector<std::vector<std::int32_t>> all;
+    for (const auto& circle : circles_of(threads)) {
+      all.emplace_back();
+      for (const sleeping_thread& t : circle) all.back().push_back(t.tid);
+    }
+    return all;
+  };
+  using found = std::vector<std::vector<std::int32_t>>;
+  EXPECT_EQ(ids({}), found{});
+  EXPECT_EQ(ids({thread(1, 2), thread(2, 0), thread(3, 9)}), found{});  // 9 does not sleep
+  EXPECT_EQ(ids({thread(1, 1)}), (found{{1}}));
+  EXPECT_EQ(ids({thread(5, 3), thread(4, 3), thread(3, 5)}), (found{{3, 5}}));  // 4 waits for one in the circle
+  EXPECT_EQ(ids({thread(1, 3), thread(3, 2), thread(2, 1), thread(8, 7), thread(7, 8)}), (found{{1, 3, 2}, {7, 8}}));
+  std::vector<sleeping_thread> same(5, thread(1, 1));  // forged ids
+  EXPECT_LE(circles_of(same).size(), 5u);
+  std::vector<sleeping_thread> many;
+  for (std::int32_t i = 1; i <= 4096; i++) many.push_back(thread(i, static_cast<std::uint32_t>(i)));
+  EXPECT_EQ(circles_of(many).size(), 64u);
 }
 
 }  // namespace

@@ -1,0 +1,400 @@
+#include "stat/standing_deadlocks.hpp"
+
+#include <elf.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+
+#include "preload/status_record.hpp"
+#include "record/module_identity.hpp"
+#include "stat/in_child.hpp"
+#include "support/process/owned_descriptor.hpp"
+#include "support/process/running_process.hpp"
+#include "usher/platform/native/state_layout.hpp"
+
+#ifndef FUTEX_LOCK_PI2
+#define FUTEX_LOCK_PI2 13
+#endif
+
+namespace usher::cli::stat {
+namespace {
+
+using namespace std::chrono_literals;
+using preload::status_record;
+
+// Chosen: limits of one reading, and its period.
+constexpr std::size_t most_threads = 4096, most_mappings = 65536, most_records = 4096, longest_maps = 16 << 20;
+constexpr auto reading_limit = 2s;
+constexpr auto shortest_period = 200ms;
+constexpr unsigned pause_factor = 20;  // a reading takes at most 5 % of a CPU
+constexpr auto long_enough = 1s;       // a wait that is taken for one that does not end
+constexpr std::size_t most_circles = 64;
+constexpr unsigned most_failures = 3;  // each may have cost the whole limit
+
+/// At most `most` bytes of a file of /proc.
+std::string content_of(const std::string& path, std::size_t most) {
+  const owned_descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  std::string text;
+  if (!file.is_open()) return text;
+  char buffer[4096];
+  for (ssize_t n = 0; text.size() < most && (n = ::read(file.get(), buffer, sizeof buffer)) > 0;)
+    text.append(buffer, std::min(static_cast<std::size_t>(n), most - text.size()));
+  return text;
+}
+
+/// The text of a field of a thread's status, up to the end of its line. Names in the file have no line ends.
+std::string_view field_of(std::string_view status, std::string_view name) {
+  const std::size_t at = status.find(name);
+  if (at == std::string_view::npos) return {};
+  const std::string_view rest = status.substr(at + name.size());
+  return rest.substr(0, rest.find('\n'));
+}
+std::uint64_t number_in(std::string_view text) {
+  return std::strtoull(std::string(text).c_str(), nullptr, 10);
+}
+/// The last of several numbers: of a thread's ids, the one in the innermost namespace.
+std::string_view last_word(std::string_view text) {
+  const std::size_t at = text.find_last_of(" \t");
+  return at == std::string_view::npos ? text : text.substr(at + 1);
+}
+
+// ---- mappings -------------------------------------------------------------------------------------------------------
+
+struct mapping {
+  std::uint64_t begin = 0, end = 0, offset = 0;
+  bool is_writable = false;
+  std::string path;
+};
+
+std::vector<mapping> mappings_of(pid_t pid) {
+  const std::string text = content_of(fmt::format("/proc/{}/maps", pid), longest_maps);
+  std::vector<mapping> all;
+  for (std::size_t at = 0; at < text.size() && all.size() < most_mappings;) {
+    const std::size_t line_end = std::min(text.find('\n', at), text.size());
+    const std::string line = text.substr(at, line_end - at);
+    at = line_end + 1;
+    mapping m;
+    char rights[5] = {};
+    unsigned long begin = 0, end = 0, offset = 0;
+    int path = 0;
+    if (std::sscanf(line.c_str(), "%lx-%lx %4s %lx %*s %*s %n", &begin, &end, rights, &offset, &path) < 4) continue;
+    m.begin = begin;
+    m.end = end;
+    m.offset = offset;
+    m.is_writable = rights[1] == 'w';
+    if (path > 0 && static_cast<std::size_t>(path) < line.size()) m.path = line.substr(static_cast<std::size_t>(path));
+    all.push_back(std::move(m));
+  }
+  return all;
+}
+
+/// The module that has the address in a mapping of its file, or in the anonymous mapping that follows (.bss).
+standing_module module_at(const std::vector<mapping>& all, std::uint64_t address, const target_memory& memory) {
+  standing_module found;
+  auto at =
+      std::find_if(all.begin(), all.end(), [&](const mapping& m) { return m.begin <= address && address < m.end; });
+  if (at == all.end()) return found;
+  found.end = at->end;
+  while (at != all.begin() && at->path.empty() && std::prev(at)->end == at->begin) --at;
+  const std::string& path = at->path;
+  if (!path.starts_with('/')) return found;
+  while (at != all.begin() && !(at->path == path && at->offset == 0)) --at;
+  if (at->path != path || at->offset != 0) return found;
+  found.begin = at->begin;
+  Elf64_Ehdr head{};
+  constexpr unsigned most_segments = 64;
+  constexpr std::uint64_t page = 4096;
+  if (!memory.read(found.begin, head) || std::memcmp(head.e_ident, ELFMAG, SELFMAG) != 0 ||
+      head.e_phentsize != sizeof(Elf64_Phdr))
+    return found;
+  bool is_known = false;
+  for (unsigned i = 0; i < head.e_phnum && i < most_segments && !is_known; i++) {
+    Elf64_Phdr p{};
+    if (!memory.read(found.begin + head.e_phoff + i * sizeof p, p)) return found;
+    is_known = p.p_type == PT_LOAD && p.p_offset < page;
+    found.bias = found.begin - p.p_vaddr / page * page;
+  }
+  if (!is_known) return found;
+  found.identity = record::module_identity(
+      [&](std::uint64_t place, void* to, std::size_t size) { return memory.read(found.begin + place, to, size); },
+      [&](std::uint64_t, std::uint64_t in_file) { return found.bias + in_file - found.begin; });
+  found.path = path.substr(0, 4096);
+  return found;
+}
+
+// ---- records of threads ---------------------------------------------------------------------------------------------
+
+/// Finds the threads whose records have a certain tag: the lower half of the record's address, with bit 0 set. The upper
+/// half is not known, so each writable mapping with such an address is searched.
+class tag_finder {
+ public:
+  tag_finder(pid_t pid, const target_memory& memory) : pid_(pid), memory_(memory) {}
+
+  /// The id of the only thread that has the tag in this fork epoch; 0: there is none, or there are several.
+  std::uint32_t find(std::uint32_t tag, std::uint32_t epoch) {
+    using native_detail::thread_record;
+    if (tag <= 2 || (tag & 0x7f) != 1) return 0;  // unknown, or none
+    if (maps_.empty()) maps_ = mappings_of(pid_);
+    std::uint32_t found = 0;
+    for (const mapping& m : maps_) {
+      if (!m.is_writable) continue;
+      std::uint64_t at = (m.begin & ~std::uint64_t{0xffffffff}) | (tag & ~1u);
+      if (at < m.begin) at += std::uint64_t{1} << 32;
+      if (at >= m.end || m.end - at < sizeof(thread_record) || left_-- == 0) continue;
+      const std::uint32_t owner = owner_at(at, epoch);
+      if (owner != 0 && found != 0 && owner != found) return 0;
+      if (owner != 0) found = owner;
+    }
+    return found;
+  }
+
+ private:
+  std::uint32_t owner_at(std::uint64_t at, std::uint32_t epoch) const {
+    using native_detail::thread_record;
+    alignas(thread_record) char bytes[sizeof(thread_record)];
+    if (!memory_.read(at, bytes, sizeof bytes)) return 0;
+    const auto& r = *reinterpret_cast<const thread_record*>(bytes);
+    const std::uint64_t owner = r.owner.load();
+    const std::uint32_t number = r.number.load();
+    const bool is_record = owner >> 32 == epoch && r.random.load() != 0 && r.free[0].load() == no_node && number != 0 &&
+                           number <= native_detail::most_records;
+    return is_record ? static_cast<std::uint32_t>(owner) : 0;
+  }
+
+  pid_t pid_;
+  const target_memory& memory_;
+  std::vector<mapping> maps_;
+  std::size_t left_ = most_records;
+};
+
+// ---- a reading, in a child ------------------------------------------------------------------------------------------
+
+struct reading_head {
+  std::uint32_t threads = 0, sleepers = 0;
+};
+
+/// Returns a reading_head and the sleeping threads.
+std::string read_threads(pid_t pid, const target_memory& memory, bool is_of_usher) {
+  namespace fs = std::filesystem;
+  reading_head head;
+  std::vector<sleeping_thread> found;
+  tag_finder tags(pid, memory);
+  std::error_code gone;
+  for (fs::directory_iterator i(fmt::format("/proc/{}/task", pid), gone), end;
+       !gone && i != end && head.threads < most_threads; i.increment(gone)) {
+    head.threads++;
+    const std::string name = i->path().filename().string(), folder = fmt::format("/proc/{}/task/{}", pid, name);
+    // The switches are read first: if a later reading has the same number, the thread has not run since, and was in the
+    // call that is read next.
+    const std::string status = content_of(folder + "/status", 1 << 16);
+    const auto call = futex_sleep_of(content_of(folder + "/syscall", 256));
+    if (!call || status.empty()) continue;
+    sleeping_thread t;
+    t.tid = static_cast<std::int32_t>(number_in(name));
+    const std::string_view ids = field_of(status, "\nNSpid:\t");
+    t.own = ids.empty() ? static_cast<std::uint32_t>(t.tid) : static_cast<std::uint32_t>(number_in(last_word(ids)));
+    t.address = call->address;
+    t.switches = number_in(field_of(status, "\nvoluntary_ctxt_switches:\t")) +
+                 number_in(field_of(status, "\nnonvoluntary_ctxt_switches:\t"));
+    mutex_words words{};
+    if (memory.read(call->address, words)) {
+      const mutex_owner o = owner_in(words, *call, is_of_usher);
+      t.owner = o.tag != 0 ? tags.find(o.tag, words.epoch) : o.tid;
+    }
+    found.push_back(t);
+  }
+  head.sleepers = static_cast<std::uint32_t>(found.size());
+  return std::string(reinterpret_cast<const char*>(&head), sizeof head) +
+         std::string(reinterpret_cast<const char*>(found.data()), found.size() * sizeof found[0]);
+}
+
+/// Reads which locks the process has: 'u', Usher's; 'c', those of a C library whose mutexes are known; or '-'. The
+/// lock's name follows.
+std::string read_locks(pid_t pid, const target_memory& memory) {
+  status_record status{};
+  const auto library = library_of(pid);
+  const auto at = library ? memory.find(*library, status_record::expected.data()) : std::nullopt;
+  if (!at || !memory.read(*at, &status, sizeof status)) return "-";
+  char name[status_record::longest_name + 1] = {};
+  const preload::outcome decided = status.decided.load();
+  if (decided != preload::outcome::ours)
+    return decided == preload::outcome::undecided || decided == preload::outcome::not_glibc ? "-" : "cpthread";
+  memory.read(reinterpret_cast<std::uint64_t>(status.lock.load()), name, status_record::longest_name);
+  for (char& c : name)
+    if (c != '\0' && std::strchr("abcdefghijklmnopqrstuvwxyz0123456789-_", c) == nullptr) c = '?';
+  return std::string("u") + name;
+}
+
+}  // namespace
+
+// ---- words ----------------------------------------------------------------------------------------------------------
+
+std::optional<futex_sleep> futex_sleep_of(std::string_view line) {
+  const std::string text(line.substr(0, 256));
+  char* rest = nullptr;
+  const long number = std::strtol(text.c_str(), &rest, 10);
+  if (rest == text.c_str() || number != SYS_futex) return std::nullopt;
+  std::uint64_t arguments[4];  // address, operation, value, time limit
+  for (std::uint64_t& a : arguments) {
+    char* const before = rest;
+    a = std::strtoull(before, &rest, 16);
+    if (rest == before) return std::nullopt;
+  }
+  const auto operation = static_cast<std::uint32_t>(arguments[1]);
+  const std::uint32_t command = operation & static_cast<std::uint32_t>(FUTEX_CMD_MASK);
+  const bool waits = command == FUTEX_WAIT || command == FUTEX_WAIT_BITSET,
+             inherits = command == FUTEX_LOCK_PI || command == FUTEX_LOCK_PI2;
+  if ((!waits && !inherits) || arguments[3] != 0 || arguments[0] % alignof(std::uint32_t) != 0) return std::nullopt;
+  return futex_sleep{arguments[0], static_cast<std::uint32_t>(arguments[2]), (operation & FUTEX_PRIVATE_FLAG) != 0,
+                     inherits};
+}
+
+mutex_owner owner_in(const mutex_words& m, const futex_sleep& call, bool is_of_usher) {
+  constexpr std::uint32_t type_bits = 3, recursive = 1, error_checking = 2, adaptive = 3;
+  constexpr std::uint32_t robust = 0x10, inheriting = 0x20, shared = 0x80, elision = 0x300;
+  const std::uint32_t type = m.kind & type_bits;
+  if (is_of_usher && (m.kind & ~(type_bits | elision)) == 0) {
+    if (m.lock == 0 || m.epoch == 0 || call.inherits_priority || !call.is_private) return {};
+    if (type != recursive && type != error_checking) return {0, m.count};
+    return m.count == 0 || (type == error_checking && m.count != 1) ? mutex_owner{} : mutex_owner{m.owner, 0};
+  }
+  if ((m.kind & ~(type_bits | robust | inheriting | shared | elision)) != 0) return {};
+  const bool is_robust = (m.kind & robust) != 0, inherits = (m.kind & inheriting) != 0;
+  if (inherits != call.inherits_priority) return {};
+  // The C library passes the flag for private futexes for all mutexes but shared and robust ones.
+  if (!is_robust && call.is_private == ((m.kind & shared) != 0)) return {};
+  if (is_robust || inherits) {  // the lock word has the holder's id, and the bit that threads wait
+    if ((m.lock & FUTEX_TID_MASK) != m.owner || (m.lock & FUTEX_WAITERS) == 0) return {};
+    if (!inherits && call.value != m.lock) return {};
+  } else if (m.lock != 2 || call.value != 2) {
+    return {};
+  }
+  constexpr std::uint32_t most_users = 1 << 20;  // the holder, and threads that wait for conditions; chosen
+  const std::uint32_t held_once = is_robust || inherits ? 1 : 0;
+  const bool is_counted = type == recursive ? m.count != 0 : m.count == held_once;
+  if (!is_counted || m.users == 0 || m.users > most_users) return {};
+  if (type != adaptive && (m.kind & elision) == 0 && m.epoch != 0) return {};
+  return {m.owner, 0};
+}
+
+std::vector<std::vector<sleeping_thread>> circles_of(const std::vector<sleeping_thread>& threads) {
+  std::unordered_map<std::uint32_t, std::size_t> by_own;
+  for (std::size_t i = 0; i < threads.size(); i++)
+    if (threads[i].own != 0) by_own.emplace(threads[i].own, i);
+  std::vector<std::vector<sleeping_thread>> found;
+  std::vector<std::size_t> walk_of(threads.size(), 0);  // 0: not visited
+  for (std::size_t start = 0; start < threads.size() && found.size() < most_circles; start++) {
+    const std::size_t walk = start + 1;
+    std::size_t at = start;
+    while (at < threads.size() && walk_of[at] == 0) {
+      walk_of[at] = walk;
+      const auto next = by_own.find(threads[at].owner);
+      at = threads[at].owner == 0 || next == by_own.end() ? threads.size() : next->second;
+    }
+    if (at >= threads.size() || walk_of[at] != walk) continue;
+    std::vector<sleeping_thread> circle;
+    for (std::size_t i = at; circle.empty() || i != at; i = by_own.at(threads[i].owner)) circle.push_back(threads[i]);
+    std::rotate(circle.begin(),
+                std::min_element(circle.begin(), circle.end(),
+                                 [](const sleeping_thread& a, const sleeping_thread& b) { return a.tid < b.tid; }),
+                circle.end());
+    found.push_back(std::move(circle));
+  }
+  return found;
+}
+
+// ---- the observation ------------------------------------------------------------------------------------------------
+
+bool standing_deadlocks::read(const interruption& interrupted) {
+  if (failures_ == most_failures) return false;
+  if (!is_prepared_) {
+    const auto locks = in_child([this] { return read_locks(pid_, memory_); }, reading_limit, interrupted);
+    if (!locks || locks->empty() || locks->front() == '-') return false;  // perhaps decided later
+    is_prepared_ = true;
+    is_of_usher_ = locks->front() == 'u';
+    lock_ = locks->substr(1);
+  }
+  const auto bytes = in_child([this] { return read_threads(pid_, memory_, is_of_usher_); }, reading_limit, interrupted);
+  reading_head head;
+  if (!bytes || bytes->size() < sizeof head) {
+    if (!interrupted()) failures_++;
+    return false;
+  }
+  std::memcpy(&head, bytes->data(), sizeof head);
+  if (head.threads == 0 || bytes->size() != sizeof head + head.sleepers * sizeof(sleeping_thread)) return false;
+  std::vector<sleeping_thread> found(head.sleepers);
+  if (!found.empty()) std::memcpy(found.data(), bytes->data() + sizeof head, head.sleepers * sizeof found[0]);
+  threads_ = head.threads;
+  now_ = clock::now();
+  std::unordered_map<std::int32_t, observed> before = std::move(asleep_);
+  asleep_.clear();
+  std::vector<sleeping_thread> lasting;
+  for (const sleeping_thread& t : found) {
+    const auto known = before.find(t.tid);
+    const auto since = known != before.end() && known->second.thread == t ? known->second.since : now_;
+    asleep_[t.tid] = {t, since};
+    if (now_ - since >= long_enough) lasting.push_back(t);
+  }
+  circles_ = circles_of(lasting);
+  return true;
+}
+
+bool standing_deadlocks::sample(const interruption& interrupted) {
+  if (clock::now() < next_) return false;
+  const auto begin = clock::now();
+  const bool is_read = read(interrupted);
+  next_ = clock::now() + std::max<clock::duration>(shortest_period, pause_factor * (clock::now() - begin));
+  return is_read;
+}
+
+double standing_deadlocks::seconds(const circle& c) const {
+  clock::time_point since{};
+  for (const sleeping_thread& t : c)
+    if (const auto known = asleep_.find(t.tid); known != asleep_.end()) since = std::max(since, known->second.since);
+  return std::chrono::duration<double>(now_ - since).count();
+}
+
+unsigned standing_deadlocks::sleepers() const {
+  return static_cast<unsigned>(std::count_if(
+      asleep_.begin(), asleep_.end(), [this](const auto& one) { return now_ - one.second.since >= long_enough; }));
+}
+
+std::vector<standing_module> standing_deadlocks::modules_at(const std::vector<std::uint64_t>& addresses,
+                                                            const interruption& interrupted) {
+  const std::size_t n = std::min(addresses.size(), most_modules);
+  const auto bytes = in_child(
+      [&] {
+        const std::vector<mapping> all = mappings_of(pid_);
+        std::string result;
+        for (std::size_t i = 0; i < n; i++) {
+          const standing_module m = module_at(all, addresses[i], memory_);
+          const std::uint64_t words[] = {m.begin, m.end, m.bias, m.identity, m.path.size()};
+          result.append(reinterpret_cast<const char*>(words), sizeof words).append(m.path);
+        }
+        return result;
+      },
+      reading_limit, interrupted);
+  std::vector<standing_module> found(addresses.size());
+  std::string_view rest = bytes ? std::string_view(*bytes) : std::string_view();
+  for (std::size_t i = 0; i < n; i++) {
+    std::uint64_t words[5];
+    if (rest.size() < sizeof words) break;
+    std::memcpy(words, rest.data(), sizeof words);
+    rest.remove_prefix(sizeof words);
+    if (words[4] > rest.size()) break;
+    found[i] = {words[0], words[1], words[2], words[3], std::string(rest.substr(0, words[4]))};
+    rest.remove_prefix(words[4]);
+  }
+  return found;
+}
+
+}  // namespace usher::cli::stat

@@ -1,0 +1,148 @@
+#include "stat/standing_report.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <thread>
+
+#include "stat/naming.hpp"
+#include "stat/remote_symbols.hpp"
+#include "stat/stat_quantities.hpp"
+#include "stat/text.hpp"
+#include "support/text/messages.hpp"
+
+namespace usher::cli::stat {
+namespace {
+
+constexpr std::size_t most_said = 16;  // each report costs a look-up of names; chosen
+constexpr std::size_t longest_path = 4096;
+
+/// Names of static objects at these addresses, looked up in a private record that has only their modules.
+std::vector<std::string> names_at(const std::vector<std::uint64_t>& addresses,
+                                  const std::vector<standing_module>& modules, const process_place& place) {
+  record::capacities room;
+  room.objects = room.details = room.threads = room.processes = room.windows = 1;
+  room.chains = room.charges = 1;
+  room.modules = standing_deadlocks::most_modules;
+  room.text = static_cast<std::uint32_t>(standing_deadlocks::most_modules * longest_path);
+  const std::uint64_t size = record::view::size_for(room);
+  const std::unique_ptr<void, decltype(&std::free)> memory(std::aligned_alloc(4096, size), &std::free);
+  std::vector<std::string> names;
+  for (const std::uint64_t a : addresses) names.push_back(hexadecimal(a));
+  if (memory == nullptr) return names;
+  std::memset(memory.get(), 0, size);
+  const record::view copy(memory.get(), room);
+  std::uint32_t text = 0;
+  const auto n = static_cast<std::uint32_t>(std::min({modules.size(), addresses.size(), std::size_t{room.modules}}));
+  for (std::uint32_t i = 0; i < n; i++) {
+    const standing_module& m = modules[i];
+    const auto length = static_cast<std::uint32_t>(m.path.size());
+    if (m.path.empty() || length > longest_path) continue;
+    record::module_slot& slot = copy.module(i);
+    slot.begin = m.begin;
+    slot.end = m.end;
+    slot.bias = m.bias;
+    slot.identity = m.identity;
+    slot.path = text;
+    slot.path_length = length;
+    std::memcpy(copy.text() + text, m.path.data(), length);
+    text += length;
+    slot.ready.store(1);
+  }
+  copy.head().modules.store(n);
+  copy.head().processes.store(1);
+  const auto budget = std::make_shared<name_budget>();
+  budget->seconds_a_file = budget->seconds = 10;  // as for the deadlocks of the record: stat.cpp
+  const std::unique_ptr<symbols> found = names_of(copy, {}, place, budget);
+  for (std::uint32_t i = 0; i < n; i++)
+    if (copy.module(i).ready.load() != 0)
+      if (const auto object = found->object_at(0, record::word_of(addresses[i], i + 1)))
+        names[i] = namer::static_name(*object);
+  return names;
+}
+
+std::string ids_of(const deadlock& d) {
+  std::string tids;
+  for (const deadlock::thread& t : d.threads) tids += (tids.empty() ? "" : ", ") + id_text(t.tid);
+  return tids;
+}
+
+}  // namespace
+
+deadlock standing_report::describe(const standing_deadlocks::circle& c, const interruption& interrupted) {
+  std::vector<std::uint64_t> addresses;
+  for (const sleeping_thread& t : c) addresses.push_back(t.address);
+  const auto names = names_at(addresses, observed_.modules_at(addresses, interrupted), place_);
+  deadlock d;
+  d.seconds = observed_.seconds(c);
+  d.is_older = true;
+  for (std::size_t i = 0; i < c.size(); i++) {
+    deadlock::thread t;
+    t.tid = {c[i].tid, c[i].own == static_cast<std::uint32_t>(c[i].tid) ? 0 : std::int64_t{c[i].own}};
+    t.waits_for = names[i];
+    t.address = c[i].address;
+    d.threads.push_back(std::move(t));
+  }
+  return d;
+}
+
+/// Compares the circles of a new reading with those that were reported. Circles are missing in a reading of a process
+/// that is just ending, so a circle has ended only if it is missing twice.
+void standing_report::compare(const interruption& interrupted, const known_elsewhere& is_known) {
+  if (interrupted()) return;  // the process has ended, in its deadlocks
+  const auto& present = observed_.circles();
+  for (std::size_t i = 0; i < reported_.size();) {
+    reported& r = reported_[i];
+    if (std::find(present.begin(), present.end(), r.circle) != present.end()) {
+      r.is_missing = false;
+      r.said.seconds = observed_.seconds(r.circle);
+    } else if (!r.is_missing) {
+      r.is_missing = true;
+    } else {
+      const bool is_one = r.circle.size() == 1;
+      const char* const whom = is_one ? "itself" : "each other";
+      report_error("{} {} no longer wait{} for {}: no deadlock", is_one ? "thread" : "threads", ids_of(r.said),
+                   is_one ? "s" : "", whom);
+      remarks_.push_back(fmt::format("{} waited for {}{} for at least {} and then went on ({}): no deadlock.",
+                                     is_one ? "A thread" : fmt::format("{} threads", r.circle.size()), whom,
+                                     is_one ? "" : " in a circle", time_text(r.said.seconds), ids_of(r.said)));
+      reported_.erase(reported_.begin() + static_cast<std::ptrdiff_t>(i));
+      continue;
+    }
+    i++;
+  }
+  for (const standing_deadlocks::circle& c : present) {
+    const bool is_old =
+        std::any_of(reported_.begin(), reported_.end(), [&](const reported& r) { return r.circle == c; }) ||
+        std::any_of(c.begin(), c.end(), [&](const sleeping_thread& t) { return is_known(t.own); });
+    if (is_old || said_ == most_said) continue;
+    said_++;
+    reported_.push_back({c, describe(c, interrupted), false});
+    report_error("{}", as_line(reported_.back().said));
+  }
+}
+
+void standing_report::sample(const interruption& interrupted, const known_elsewhere& is_known) {
+  if (observed_.sample(interrupted)) compare(interrupted, is_known);
+}
+
+void standing_report::finish(const interruption& interrupted, const known_elsewhere& is_known) {
+  if (!observed_.finish(interrupted)) return;
+  compare(interrupted, is_known);
+  if (std::none_of(reported_.begin(), reported_.end(), [](const reported& r) { return r.is_missing; })) return;
+  std::this_thread::sleep_for(
+      std::chrono::milliseconds(50));  // a process that is being killed has ended by then. Chosen
+  if (observed_.finish(interrupted)) compare(interrupted, is_known);
+}
+
+std::vector<deadlock> standing_report::deadlocks() const {
+  std::vector<deadlock> all;
+  for (const reported& r : reported_) all.push_back(r.said);
+  return all;
+}
+
+}  // namespace usher::cli::stat

@@ -1,0 +1,143 @@
+#!/usr/bin/env python3
+"""`usher stat -p` must report a deadlock that is older than the recording, from the words of the mutexes, and must not report one
+where it cannot be certain. The attacker is the recorded process, which may forge these words. The program is programs/stuck.c."""
+
+import concurrent.futures
+import json
+import os
+import signal
+import subprocess
+import tempfile
+import unittest
+from pathlib import Path
+
+import test_attach
+from planted import schema
+
+PROGRAM = os.environ["USHER_PROGRAMS"] + "/stuck"
+SECONDS = "3"
+CIRCLES = {"two": 2, "three": 3, "recursive": 2, "checked": 2, "self": 1, "robust": 2}
+NONE = ("timed", "row", "futex", "restless", "unmapped", "inheriting")
+FIELDS = (0, 1, 3, 4, 5)  # of a mutex: lock word, count, users, kind, spins
+
+
+def attach(lock, *words):
+    """Returns the finished command and its report, of a process that was stuck before."""
+    with test_attach.Program(*words, lock=lock, program=PROGRAM) as program, tempfile.TemporaryDirectory() as folder:
+        assert program.is_ready, words
+        file = Path(folder) / "json"
+        done = subprocess.run([test_attach.USHER, "stat", "-p", str(program.pid), "--duration", SECONDS, "--json", str(file)],
+                              capture_output=True, text=True, timeout=test_attach.LIMIT, stdin=subprocess.DEVNULL, check=False)
+        return done, json.loads(file.read_text()) if file.exists() else None, program.pid
+
+
+class Standing(unittest.TestCase):
+    """The processes sleep, so all are observed at the same time."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.pool = concurrent.futures.ThreadPoolExecutor(8)
+        scenarios = [(lock, word) for lock in ("pthread", "steady") for word in (*CIRCLES, *NONE, "fresh", "forged", "many")]
+        scenarios += [("pthread", "almost", str(field)) for field in FIELDS]
+        cls.runs = {scenario: cls.pool.submit(attach, *scenario) for scenario in scenarios}
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.pool.shutdown()
+
+    def deadlocks(self, *scenario):
+        done, report, pid = self.runs[scenario].result()
+        self.assertEqual(done.returncode, 0, done)
+        if valid := schema():
+            valid.validate(report)
+        return done, report, pid
+
+    def assert_circle(self, *scenario, length, name="locks"):
+        done, report, pid = self.deadlocks(*scenario)
+        circle, = report["deadlocks"]
+        self.assertEqual(len({one["tid"] for one in circle["threads"]}), length, done)
+        self.assertNotIn(pid, [one["tid"] for one in circle["threads"]])  # main() is not in it
+        for one in circle["threads"]:
+            self.assertIn(name, one["waits_for"])
+        self.assertGreaterEqual(circle["seconds"], 1)
+        self.assertEqual(report["rule"], "deadlock")
+        self.assertIn("Verdict: deadlock:", done.stdout)
+        line, = done.stderr.splitlines()
+        self.assertRegex(line, r"^usher: deadlock: .* more than [\d.]+ s for ")
+
+    def assert_none(self, *scenario):
+        done, report, _ = self.deadlocks(*scenario)
+        self.assertEqual(report["deadlocks"], [])
+        self.assertNotIn("deadlock", done.stdout + done.stderr)
+        return done.stderr
+
+    def test_circles(self):
+        for lock in ("pthread", "steady"):
+            for scenario, length in CIRCLES.items():
+                with self.subTest(lock=lock, scenario=scenario):
+                    self.assert_circle(lock, scenario, length=length)
+
+    def test_none(self):
+        for lock in ("pthread", "steady"):
+            for scenario in NONE:
+                with self.subTest(lock=lock, scenario=scenario):
+                    self.assert_none(lock, scenario)
+
+    def test_what_was_not_seen_is_counted(self):
+        self.assertIn("2 of its 3 threads slept in futex calls without a time limit", self.assert_none("pthread", "futex"))
+        self.assertNotIn("futex calls", self.assert_none("pthread", "timed"))
+
+    def test_holders_without_a_tag(self):
+        """Under Usher's locks a thread that has never waited leaves no tag in the mutex, so its circle is not seen."""
+        self.assert_circle("pthread", "fresh", length=2)
+        self.assertIn("was not seen", self.assert_none("steady", "fresh"))
+
+    def test_forged_mutexes(self):
+        """Words that do not differ from two mutexes that wait for each other are reported as such, whoever wrote them. Under
+        Usher's locks the words are no mutexes."""
+        self.assert_circle("pthread", "forged", length=2, name="0x")
+        self.assertIn("was not seen", self.assert_none("steady", "forged"))
+
+    def test_words_that_are_no_mutex(self):
+        for field in FIELDS:
+            with self.subTest(field=field):
+                self.assert_none("pthread", "almost", str(field))
+
+    def test_many_circles(self):
+        """The number of reports is limited, and so is the time that they take."""
+        done, report, _ = self.deadlocks("pthread", "many")
+        self.assertTrue(1 <= len(report["deadlocks"]) <= 16, len(report["deadlocks"]))
+        self.assertEqual(len(done.stderr.splitlines()), len(report["deadlocks"]))
+
+
+class Ended(unittest.TestCase):
+    def observed(self, *words, lock="pthread"):
+        program = self.enterContext(test_attach.Program(*words, lock=lock, program=PROGRAM))
+        observer = subprocess.Popen([test_attach.USHER, "stat", "-p", str(program.pid)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                    text=True)
+        self.addCleanup(observer.kill)
+        self.assertIn("deadlock: 2 threads have waited", observer.stderr.readline())
+        return program, observer
+
+    def test_a_circle_that_ends(self):
+        for lock in ("pthread", "steady"):
+            with self.subTest(lock=lock):
+                program, observer = self.observed("until-freed", lock=lock)
+                program.process.stdin.write("\n")
+                program.process.stdin.flush()
+                self.assertEqual(program.process.stdout.readline(), "freed\n")
+                self.assertIn("no longer wait for each other: no deadlock", observer.stderr.readline())
+                observer.send_signal(signal.SIGINT)
+                out, error = observer.communicate(timeout=test_attach.LIMIT)
+                self.assertNotIn("Verdict: deadlock", out + error)
+
+    def test_a_deadlocked_process_that_is_killed(self):
+        program, observer = self.observed("two")
+        os.kill(program.pid, signal.SIGKILL)
+        out, error = observer.communicate(timeout=test_attach.LIMIT)
+        self.assertIn("Verdict: deadlock", out, error)
+        self.assertNotIn("no longer", error)
+
+
+if __name__ == "__main__":
+    unittest.main()
