@@ -133,8 +133,8 @@ standing_module module_at(const std::vector<mapping>& all, std::uint64_t address
 
 // ---- records of threads ---------------------------------------------------------------------------------------------
 
-/// Finds the threads whose records have a certain tag: the lower half of the record's address, with bit 0 set. The upper
-/// half is not known, so each writable mapping with such an address is searched.
+/// Finds the threads whose records have a certain tag: the lower half of the record's address, with bit 0 set. The
+/// upper half is not known, so each writable mapping with such an address is searched.
 class tag_finder {
  public:
   tag_finder(pid_t pid, const target_memory& memory) : pid_(pid), memory_(memory) {}

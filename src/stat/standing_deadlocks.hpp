@@ -6,14 +6,19 @@
 // recursive and error-checking ones) or the address of the holder's record (Usher's others). Threads that sleep on a
 // word elsewhere, such as a queue node or a lock of the program's own, are counted and not explained.
 //
-// The attacker is the process: it chooses all words in its memory and the arguments of its futex calls, and the observer
-// may be root. So each reading runs in a child with a time limit (in_child.hpp), of so many threads at most, and copies
-// 24 bytes for a thread. A word of the program may look like a mutex by accident. So a circle is reported only if each
-// member has the lock word, kind, counts and futex arguments that a waited-for mutex has, names another member, and has
-// slept for a second without one context switch. A circle of priority-inheriting mutexes alone is not seen: the kernel
-// refuses its last wait, and the C library lets that thread sleep elsewhere. What remains: a program with forged mutexes that name each other's
-// sleepers is reported as deadlocked. Its threads do sleep without a time limit, and it deceives only its own report. A
-// mutex that is locked again by its holder, for another thread to unlock, also looks like this, until the unlock.
+// The attacker is the process: it chooses all words in its memory and the arguments of its futex calls, and the
+// observer may be root. So each reading runs in a child with a time limit (in_child.hpp), looks at a limited number of
+// threads, and copies 24 bytes for each. A word of the program may look like a mutex by accident. So a circle is
+// reported only if each member has the lock word, kind, counts and futex arguments that a waited-for mutex has, names
+// another member, and has slept for a second without one context switch.
+//
+// Not seen: a circle of priority-inheriting mutexes alone. The kernel refuses its last wait, and the C library lets
+// that thread sleep elsewhere. Under Usher's locks, a circle in which a holder has no tag, because it has never waited,
+// or in which a member waits behind another thread, on its queue node.
+//
+// Reported although it is none: forged mutexes that name each other's sleepers. Such a process deceives only its own
+// report, and its threads do sleep without a time limit. A mutex that its holder locks again, for another thread to
+// unlock, also looks like a deadlock, until the unlock.
 #pragma once
 
 #include <sys/types.h>
@@ -40,13 +45,13 @@ struct futex_sleep {
 /// Reads a line of /proc/PID/task/TID/syscall. Nullopt: the thread is not in such a call.
 std::optional<futex_sleep> futex_sleep_of(std::string_view line);
 
-/// The first bytes of a pthread_mutex_t: layout.hpp. `count` is the owner tag, and `epoch` the fork epoch, in mutexes of
-/// Usher's; `epoch` has the C library's spins.
+/// The first bytes of a pthread_mutex_t: layout.hpp. In mutexes of Usher's, `count` may be the owner tag, and `epoch`
+/// is the fork epoch; in those of the C library `epoch` has the spins.
 struct mutex_words {
   std::uint32_t lock, count, owner, users, kind, epoch;
 };
-/// The holder's thread id, or its tag under Usher's locks; at most one is not 0. Both 0: the words are no mutex that this
-/// call waits for, or have no holder.
+/// The holder's thread id, or its tag under Usher's locks; at most one is not 0. Both 0: the words are no mutex that
+/// this call waits for, or have no holder.
 struct mutex_owner {
   std::uint32_t tid = 0, tag = 0;
   bool operator==(const mutex_owner&) const = default;

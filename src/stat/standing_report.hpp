@@ -1,4 +1,4 @@
-// Reports the deadlocks of standing_deadlocks.hpp: names of the mutexes, a line on standard error, an entry of the report.
+// Reports the deadlocks of standing_deadlocks.hpp: the mutexes' names, a line on standard error, the report's entry.
 #pragma once
 
 #include <cstdint>

@@ -236,7 +236,7 @@ TEST(TargetMemory, AfterAnExecNothingIsWritten) {
   waitpid(child, nullptr, 0);
 }
 
-// ---- deadlocks that are older than the recording ---------------------------------------------------------------------
+// ---- deadlocks that are older than the recording --------------------------------------------------------------------
 
 std::string futex_line(const std::string& arguments) {
   return std::to_string(SYS_futex) + " " + arguments + " 0x0 0xffffffff 0x7ffd2f7a46d8 0x7fa74da61503\n";

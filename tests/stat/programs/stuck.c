@@ -1,13 +1,14 @@
-/* Programs whose threads wait for each other before `usher stat -p` attaches. They print "ready" when all threads sleep.
+/* Programs whose threads wait for each other before `usher stat -p` attaches.
+ * They print "ready" when all threads sleep.
  *
- *     stuck two|three|recursive|checked      a circle of two or three threads; of two with recursive or checking mutexes
+ *     stuck two|three|recursive|checked      a circle of two or three threads; of two, with mutexes of these kinds
  *     stuck self                             a thread locks a normal mutex again
  *     stuck inheriting|robust                two threads, mutexes of the C library under every lock
  *     stuck fresh                            like two, but no thread has waited before: it has no tag
  *     stuck until-freed                      two threads, until a line of input comes: then main() unlocks a mutex
  *     stuck timed                            two threads that wait for each other with a deadline
  *     stuck row                              five threads wait for a mutex whose holder sleeps: no deadlock
- *     stuck forged                           two threads in futex calls of their own, on words like mutexes that name each other
+ *     stuck forged                           two threads in futex calls, on words like mutexes that name each other
  *     stuck almost FIELD                     the same, but the word FIELD (0-5) is not that of a waited-for mutex
  *     stuck futex                            two threads in futex calls on plain words
  *     stuck restless                         the threads of `forged` are woken 20 times a second, and sleep again
@@ -157,7 +158,9 @@ static void forge(int threads, int (*next)(int)) {
   }
 }
 
-static int other(int i) { return 1 - i; }
+static int other(int i) {
+  return 1 - i;
+}
 static int in_circles(int i) { /* 0; 1, 2; 3, 4, 5; ... */
   int first = 0, length = 1;
   while (i >= first + length && first + 2 * length + 1 <= most) first += length++;
@@ -176,8 +179,8 @@ int main(int words_count, char** arguments) {
       while (ids[i] == 0) pause_ms(1);
   } else if (!strcmp(which, "many")) {
     forge(most, in_circles);
-  } else if (!strcmp(which, "forged") || !strcmp(which, "almost") || !strcmp(which, "futex") || !strcmp(which, "restless") ||
-             !strcmp(which, "unmapped")) {
+  } else if (!strcmp(which, "forged") || !strcmp(which, "almost") || !strcmp(which, "futex") ||
+             !strcmp(which, "restless") || !strcmp(which, "unmapped")) {
     forge(2, other);
     if (!strcmp(which, "futex")) memset(words, 0, sizeof words[0] * 2);
     if (field >= 0) words[0][field] = field == 0 || field == 3 ? 0 : 0x40; /* a kind that has ceilings */

@@ -36,9 +36,9 @@ namespace usher::inline v1::native_detail {
 enum class recorded_kind : std::uint32_t { mutex = 1, condition = 2, semaphore = 3 };
 
 /// The functions that libusher.so offers; the symbol's name, usher_record_v1, has the version of this layout. `object`
-/// is the address that identifies an object. libusher.so calls the operations with `context`, which is the object itself
-/// if lock and acquire have no deadline, else another address. A result of false means failure: the object was taken, or
-/// time ran out.
+/// is the address that identifies an object. libusher.so calls the operations with `context`, which is the object
+/// itself if a lock or acquire has no deadline, else another address. A result of false means failure: the object was
+/// taken, or time ran out.
 struct record_calls {
   using operation = bool (*)(void* context);
 
