@@ -21,9 +21,9 @@ NONE = ("timed", "row", "futex", "restless", "unmapped", "inheriting")
 FIELDS = (0, 1, 3, 4, 5)  # of a mutex: lock word, count, users, kind, spins
 
 
-def attach(lock, *words):
+def attach(lock, *words, **more):
     """Returns the finished command and its report, of a process that was stuck before."""
-    with test_attach.Program(*words, lock=lock, program=PROGRAM) as program, tempfile.TemporaryDirectory() as folder:
+    with test_attach.Program(*words, lock=lock, program=PROGRAM, **more) as program, tempfile.TemporaryDirectory() as folder:
         assert program.is_ready, words
         file = Path(folder) / "json"
         done = subprocess.run([test_attach.USHER, "stat", "-p", str(program.pid), "--duration", SECONDS, "--json", str(file)],
@@ -108,6 +108,23 @@ class Standing(unittest.TestCase):
         done, report, _ = self.deadlocks("pthread", "many")
         self.assertTrue(1 <= len(report["deadlocks"]) <= 16, len(report["deadlocks"]))
         self.assertEqual(len(done.stderr.splitlines()), len(report["deadlocks"]))
+
+
+class Elsewhere(unittest.TestCase):
+    def test_memory_that_blocks_its_readers(self):
+        with test_attach.Program("blocked", program=PROGRAM) as program:
+            if not program.is_ready:
+                self.skipTest("userfaultfd is not permitted here")
+            done = subprocess.run([test_attach.USHER, "stat", "-p", str(program.pid), "--duration", "2"], capture_output=True, text=True,
+                                  timeout=test_attach.LIMIT, stdin=subprocess.DEVNULL, check=False)
+            self.assertNotIn("deadlock", done.stdout + done.stderr)
+
+    @unittest.skipUnless(test_attach.usable("unshare", "--pid", "--fork", "--mount-proc", "true"), "unshare is not permitted here")
+    def test_another_pid_namespace(self):
+        done, report, pid = attach("pthread", "two", around=("unshare", "--pid", "--fork", "--mount-proc"))
+        circle, = report["deadlocks"]
+        self.assertTrue(all(one["tid"] > pid for one in circle["threads"]), done)  # the ids that this test sees
+        self.assertIn("(own ", done.stderr)
 
 
 class Ended(unittest.TestCase):

@@ -13,16 +13,19 @@
  *     stuck futex                            two threads in futex calls on plain words
  *     stuck restless                         the threads of `forged` are woken 20 times a second, and sleep again
  *     stuck unmapped                         the words lie in memory that is unmapped while the threads sleep
+ *     stuck blocked                          the words lie in memory whose readers block (userfaultfd)
  *     stuck many                             1,000 threads like those of `forged`, in circles of all lengths
  *
  * In the circles that Usher's own locks can be in, a thread has waited before: so it has an owner tag. */
 #define _GNU_SOURCE
 #include <linux/futex.h>
+#include <linux/userfaultfd.h>
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -158,6 +161,15 @@ static void forge(int threads, int (*next)(int)) {
   }
 }
 
+/* Has each reader of the words block for ever. Returns whether that is permitted. */
+static int block_words(void) {
+  struct uffdio_api api = {.api = UFFD_API};
+  struct uffdio_register range = {.range = {(uintptr_t)words, 1 << 16}, .mode = UFFDIO_REGISTER_MODE_MISSING};
+  const int fd = (int)syscall(SYS_userfaultfd, 0);
+  return fd >= 0 && ioctl(fd, UFFDIO_API, &api) == 0 && ioctl(fd, UFFDIO_REGISTER, &range) == 0 &&
+         madvise(words, 1 << 16, MADV_DONTNEED) == 0;
+}
+
 static int other(int i) {
   return 1 - i;
 }
@@ -180,7 +192,7 @@ int main(int words_count, char** arguments) {
   } else if (!strcmp(which, "many")) {
     forge(most, in_circles);
   } else if (!strcmp(which, "forged") || !strcmp(which, "almost") || !strcmp(which, "futex") ||
-             !strcmp(which, "restless") || !strcmp(which, "unmapped")) {
+             !strcmp(which, "restless") || !strcmp(which, "unmapped") || !strcmp(which, "blocked")) {
     forge(2, other);
     if (!strcmp(which, "futex")) memset(words, 0, sizeof words[0] * 2);
     if (field >= 0) words[0][field] = field == 0 || field == 3 ? 0 : 0x40; /* a kind that has ceilings */
@@ -190,7 +202,7 @@ int main(int words_count, char** arguments) {
   woken = 1;
   for (int i = 0; i < count; i++) await_futex(ids[i]);
   if (!strcmp(which, "unmapped")) munmap(words, 1 << 16);
-  puts("ready");
+  puts(strcmp(which, "blocked") || block_words() ? "ready" : "not permitted");
   fflush(stdout);
   if (!strcmp(which, "restless"))
     for (;; pause_ms(50))
