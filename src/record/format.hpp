@@ -35,7 +35,7 @@ namespace usher::inline v1::record {
 using word32 = std::atomic<std::uint32_t>;
 using word64 = std::atomic<std::uint64_t>;
 
-/// The kind of a recorded object. libusher-stat.so records the kinds from `rwlock` on; a `spin` is a spin lock, and a
+/// The kind of a recorded object. No library records the kinds from `rwlock` on yet; a `spin` is a spin lock, and a
 /// `join` is a place in the program that waits for threads to end.
 enum class kind : std::uint8_t { none, mutex, condition, semaphore, rwlock, spin, barrier, join };
 inline constexpr int kinds = 7;  ///< without `none`

@@ -62,15 +62,6 @@ const deadlock* deadlock_of(const row_facts& f) {
   return nullptr;
 }
 
-/// Whether threads repeat trylocks until one succeeds, for a time that matters.
-bool is_polled(const row_facts& f) {
-  const counts& c = f.r.seen;
-  const bool matters =
-      c.tries.total >= worth_of_all * f.all.thread_seconds || c.tries.total >= worth_of_thread * f.all.seconds;
-  return c.tries.count != 0 && matters &&
-         static_cast<double>(c.failed_tries) >= failures_a_success * static_cast<double>(c.tries.count);
-}
-
 std::string polled_text(const row_facts& f) {
   const counts& c = f.r.seen;
   std::string text = fmt::format(
@@ -185,6 +176,17 @@ bool is_starving(const row_facts& f) {
          c.waiting.longest >= passed_over * f.mean_hold * f.waiters;
 }
 
+/// Whether threads repeat trylocks until one succeeds, for a time that matters and that is longer than the recorded
+/// waits.
+bool is_polled(const row_facts& f) {
+  const counts& c = f.r.seen;
+  const bool matters =
+      c.tries.total >= worth_of_all * f.all.thread_seconds || c.tries.total >= worth_of_thread * f.all.seconds;
+  const bool most_wait_here = c.tries.total > c.waiting.total && !is_rare_wait(f) && !is_starving(f);
+  return c.tries.count != 0 && matters && most_wait_here &&
+         static_cast<double>(c.failed_tries) >= failures_a_success * static_cast<double>(c.tries.count);
+}
+
 double typical_hold(const row_facts& f) {
   return f.r.seen.holding.median.value_or(0);
 }
@@ -267,7 +269,7 @@ const std::array rules_in_order = {
     row_rule{{"polled", "tried repeatedly",
               "a mutex, spin lock or semaphore; 3 trylocks or more failed for each acquisition after a failure, and "
               "the time from the first failure to the acquisition is 1 % of all threads' time or more, or 5 % of the "
-              "record's",
+              "record's, and longer than the recorded waits; `rare-wait` and `starving` do not apply",
               "1,200 trylocks failed, and 40 acquisitions came 2.1 ms after the first failure: threads that only try "
               "again meanwhile wait here, and use CPU time; held 97 % of the time: shorten the critical section at "
               "server.cpp:120 (worker)"},

@@ -453,6 +453,7 @@ int recording::write_report(int status) {
   r.runs_on = runs_on_;
   r.others_cpu_share = others_cpu_share_;
   r.attached = attached_;
+  r.sees_all_kinds = false;  // only mutexes, condition variables and semaphores have a recorder
   r.deadlocks = watch_.deadlocks();
   if (standing_ != nullptr) add_standing(r);
   for (const auto& more : {remarks_, watch_.remarks(), names->remarks()})
