@@ -1,5 +1,5 @@
-"""What a report may say of each cause: the table by which lab.causes judges. It was last changed before
-the results of drawn programs, but after the first results of the fixed ones.
+"""What a report may say of each cause: the table by which lab.causes judges. It was changed after the first results of the fixed
+programs, and got the names of today's rules after the results of before. docs/stat.md lists the rules.
 
 A cause that was removed and gained (GAIN) has other expectations than one whose removal gained nothing (NONE). `rules` are the
 acceptable rules of the program's verdict, `rows` those of the row whose name matches `named` (empty: any, also no row), `named` and

@@ -2,6 +2,7 @@
 stat`. Their truth is measured, so a failure is a sentence of `usher stat` that the truth contradicts."""
 
 import collections
+import re
 import sys
 import unittest
 from pathlib import Path
@@ -73,6 +74,14 @@ class Programs(unittest.TestCase):
     def test_every_cause_has_expectations(self):
         named = {p.cause for p in [*programs.drawn(1, 400), *programs.FIXED]}
         self.assertEqual(named, set(expected.EXPECTED))
+
+    def test_every_rule_exists(self):
+        page = (TREE / "docs" / "stat.md").read_text()
+        tables = page.split("<!-- rules of rows -->")[1].split("<!-- /rules of programs -->")[0]
+        rules = set(re.findall(r"^\| `([a-z-]+)` \|", tables, re.M))
+        named = set().union(*(p.silent | p.expects.rules | p.expects.rows for p in programs.FIXED),
+                            *(e.rules | e.rows for ways in expected.EXPECTED.values() for e in ways.values()))
+        self.assertEqual(named - rules, set())
 
     def test_draws_are_repeatable_and_different(self):
         self.assertEqual(programs.drawn(7, 60), programs.drawn(7, 60))
