@@ -74,16 +74,18 @@ EXPECTED = {
     "waiting writer": {GAIN: gain("hot-rwlock", "writers-hold readers-writers", "read_mostly"), NONE: none("hot-rwlock")},
     "spin lock": {GAIN: gain("hot-spin", "", "hot_spin"), NONE: none("hot-spin")},
     # Semaphores.
-    "semaphore as mutex": {GAIN: gain("credits hot-mutex one-at-a-time", "semaphore-lock no-credits", "hot_binary", forbidden=(MORE_CREDITS,)),
+    "semaphore as mutex": {GAIN: gain("credits hot-mutex one-at-a-time", "semaphore-lock no-credits", "hot_binary",
+                                        forbidden=(MORE_CREDITS,), unfit=(MORE_CREDITS,)),
                            NONE: none("", (MORE_CREDITS,))},
-    "token": {GAIN: gain("credits one-at-a-time", "no-credits", "ring_turns", forbidden=(MORE_CREDITS, TRY_A_LOCK), unfit=(TRIAL,)),
+    "token": {GAIN: gain("credits one-at-a-time", "no-credits", "ring_turns", forbidden=(MORE_CREDITS, TRY_A_LOCK),
+                           unfit=(MORE_CREDITS, TRIAL)),
               NONE: none("credits one-at-a-time", (MORE_CREDITS,))},
     "few credits": {GAIN: gain("credits", "no-credits semaphore-lock", "pool_credits"), NONE: none("credits")},
     "waits for work": {NONE: none("credits wake-ups", (TOO_FEW,))},
     # Condition variables and barriers.
     "herd": {GAIN: gain("wake-ups hot-mutex", "", "work_(came|mutex)", "broadcast"), NONE: none("wake-ups")},
     "turns": {GAIN: gain("wake-ups one-at-a-time", "", "turn_"), NONE: none("wake-ups one-at-a-time")},
-    "barrier": {GAIN: gain("barrier", "last-one barrier", "hot_barrier", forbidden=(TRY_A_LOCK,), unfit=(TRIAL,)), NONE: none("barrier")},
+    "barrier": {GAIN: gain("barrier", "last-one", "hot_barrier", forbidden=(TRY_A_LOCK,), unfit=(TRIAL,)), NONE: none("barrier")},
     # Futexes that no call of the C library uses.
     "own futex": {GAIN: gain("unseen-futexes", "", "", "futex"), NONE: none()},
     "atomic wait": {GAIN: gain("unseen-futexes", "", "", "futex"), NONE: none()},
