@@ -8,16 +8,22 @@
 namespace usher::cli::stat {
 namespace {
 
-constexpr double much_unseen = 0.1;  // of the sampled sleeps
+// What several rules say, for the documentation.
+constexpr const char* hottest_says =
+    "threads waited 31 % of their time for recorded locks, 97 % of that for NAME: its verdict";
+constexpr const char* besides_says =
+    "threads waited 0.1 % of their time for recorded locks, and 24 % for NAME: its verdict";
 
 std::string waited_text(const program_facts& f) {
   return fmt::format("{} waited {} of their time for recorded locks",
                      is_c_library(f.r) ? "threads" : "under " + f.r.lock + " threads", small_share_text(f.of_all));
 }
 
-/// The share of all threads' time that the row was waited for, as text.
-std::string waited_for_text(const program_facts& f, const row& r) {
-  return share_text(f.r.thread_seconds > 0 ? r.seen.waiting.total / f.r.thread_seconds : 0);
+/// The waiting for locks, and for an object that is no lock, with its verdict.
+std::string besides_text(const program_facts& f, const row& r) {
+  return fmt::format("{}, and {} for {}: {}", waited_text(f),
+                     share_text(f.r.thread_seconds > 0 ? r.seen.waiting.total / f.r.thread_seconds : 0), r.name,
+                     r.verdict);
 }
 
 /// How much threads waited for locks, the hottest lock, and its verdict.
@@ -55,14 +61,13 @@ std::string next_of_herd(const program_facts& f) {
 }
 
 std::string full_text(const program_facts& f) {
-  return fmt::format("; the CPUs are full: {} used, {:.1f} threads ready without one", cpus_text(*f.r.cpu),
-                     f.r.cpu->waiting);
+  return "; the CPUs are full: " + full_cpus_text(*f.r.cpu);
 }
 
 /// The end of the sentence on a program whose locks are not in the way.
 std::string rest_text(const program_facts& f) {
   std::string text = are_cpus_full(f.r) ? full_text(f) : "";
-  text += unseen_text(f);
+  text += unseen_text(f.r);
   if (f.herd != nullptr) text += fmt::format(". {}: {}", f.herd->name, f.herd->verdict);
   return text;
 }
@@ -98,36 +103,27 @@ const std::array program_rules_in_order = {
                    return "no call of a pthread lock, condition variable or semaphore was recorded" + rest_text(f);
                  },
                  no_next},
-    program_rule{{"hot-mutex", "hot", "the verdict of a mutex says more than that it is not in the way",
-                  "threads waited 31 % of their time for recorded locks, 97 % of that for NAME: its verdict"},
+    program_rule{{"hot-mutex", "hot", "the verdict of a mutex says more than that it is not in the way", hottest_says},
                  [](const program_facts& f) { return is_hottest(f, kind::mutex); },
                  hottest_text,
                  next_of_hottest},
-    program_rule{{"hot-rwlock", "hot", "the same of a read-write lock, for which threads waited longer",
-                  "threads waited 31 % of their time for recorded locks, 97 % of that for NAME: its verdict"},
+    program_rule{{"hot-rwlock", "hot", "the same of a read-write lock, for which threads waited longer", hottest_says},
                  [](const program_facts& f) { return is_hottest(f, kind::rwlock); },
                  hottest_text,
                  no_next},
-    program_rule{{"hot-spin", "hot", "the same of a spin lock",
-                  "threads waited 31 % of their time for recorded locks, 97 % of that for NAME: its verdict"},
+    program_rule{{"hot-spin", "hot", "the same of a spin lock", hottest_says},
                  [](const program_facts& f) { return is_hottest(f, kind::spin); },
                  hottest_text,
                  no_next},
     program_rule{{"credits", "out of credits", "the verdict of a semaphore says more than that it is not in the way",
-                  "threads waited 0.1 % of their time for recorded locks, and 24 % for NAME: its verdict"},
+                  besides_says},
                  [](const program_facts& f) { return f.credits != nullptr; },
-                 [](const program_facts& f) {
-                   return fmt::format("{}, and {} for {}: {}", waited_text(f), waited_for_text(f, *f.credits),
-                                      f.credits->name, f.credits->verdict);
-                 },
+                 [](const program_facts& f) { return besides_text(f, *f.credits); },
                  next_of_herd},
     program_rule{{"barrier", "waits for others", "the verdict of a barrier says more than that it is not in the way",
-                  "threads waited 0.1 % of their time for recorded locks, and 24 % for NAME: its verdict"},
+                  besides_says},
                  [](const program_facts& f) { return f.barrier != nullptr; },
-                 [](const program_facts& f) {
-                   return fmt::format("{}, and {} for {}: {}", waited_text(f), waited_for_text(f, *f.barrier),
-                                      f.barrier->name, f.barrier->verdict);
-                 },
+                 [](const program_facts& f) { return besides_text(f, *f.barrier); },
                  no_next},
     program_rule{{"wake-ups", "slow to wake", "1 % of all threads' time or more was from signals to running",
                   "threads waited 0.1 % of their time for recorded locks, and 12 % from signals to running, for a CPU "
@@ -153,7 +149,7 @@ const std::array program_rules_in_order = {
                   "object explains",
                   "threads waited 0.01 % of their time for recorded locks; 40 % of the time that threads slept was in "
                   "futex calls, most of libglib-2.0.so.0, which no recorded object explains"},
-                 [](const program_facts& f) { return f.unseen >= much_unseen; },
+                 [](const program_facts& f) { return unseen_share(f.r) >= much_unseen; },
                  [](const program_facts& f) { return waited_text(f) + rest_text(f); },
                  no_next},
     program_rule{{"cold", "cold", "any other program",

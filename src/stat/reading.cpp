@@ -343,6 +343,7 @@ void reader::group_charges() {
 
 /// Adds waits that had not ended at `end` to the sums, as if they had ended then.
 void reader::add_unfinished(tally& t, std::uint32_t object, const record::object& o, std::uint64_t end) {
+  const kind what = kind_of(object);
   const std::uint64_t word = get(o.waiting), n = word & record::waiting_count;
   const auto at = waiting_.find(object);
   const std::size_t seen = at == waiting_.end() ? 0 : at->second.size();
@@ -357,7 +358,7 @@ void reader::add_unfinished(tally& t, std::uint32_t object, const record::object
       sum += waited;
       t.longest = std::max(t.longest, waited);
       t.wait_sizes[duration_buckets::of(waited)]++;
-      if (kind_of(object) != kind::barrier) t.threads[i].waits++;
+      if (what != kind::barrier) t.threads[i].waits++;
       t.threads[i].ticks += waited;
     }
   }
@@ -371,8 +372,7 @@ void reader::add_unfinished(tally& t, std::uint32_t object, const record::object
   t.waits += waiters;
   t.waited += sum;
   t.most_waiting = std::max(t.most_waiting, t.still_waiting);
-  const kind what = kind_of(object);
-  unfinished_waits_[std::size_t(what) - 1] += sum;
+  unfinished_waits_[record::index_of(what)] += sum;
 }
 
 /// The object's detail; null if it has none.

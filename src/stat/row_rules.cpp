@@ -24,6 +24,9 @@ constexpr double little_work = 0.05;      // of the program's CPU time
 constexpr std::uint64_t many_objects = 8;
 constexpr double of_one_object = 0.5;   // of the waiting
 constexpr double slow_hold = 1e-3;      // seconds
+constexpr double short_hold = 10e-6;    // seconds
+constexpr double mostly_held = 0.8;     // of the time
+constexpr double half_held = 0.5;       // of the time
 constexpr double held_in_median = 0.5;  // of the time, if all holds took the median; and without the longest
 constexpr double stands_for = 64;       // about one hold in 64 is timed: record/recorded_mutex.cpp
 constexpr double uneven = 5;            // mean hold, relative to the median
@@ -31,7 +34,6 @@ constexpr std::size_t spread_over = 4;
 constexpr double nearly_all = 0.9;        // of the waiting for one object
 constexpr std::uint64_t seldom = 100;     // waits for one object
 constexpr double long_for_a_gate = 1e-3;  // seconds, of a wait
-constexpr double mostly_writing = 0.5;    // of the time: held to write
 constexpr double at_once = 0.9;           // of the credits
 constexpr double wake_factor = 4;         // mean wait, relative to hold × waiters
 constexpr double wake_cost = 20e-6;       // seconds
@@ -327,21 +329,18 @@ const std::array rules_in_order = {
                    id_text(c.threads.front().tid), share_text(part_of_first_thread(c)), time_text(c.waiting.longest));
              },
              under_a_bounding_lock},
-    row_rule{
-        {"cpus-full", "CPUs are full",
-         "a mutex under the C library's lock; the program used 90 % of its CPUs or more, half a thread or more "
-         "waited for a CPU on average, and at 10 µs for a wait and 100 ns for an acquisition the mutex had 5 % of "
-         "the CPU time at most",
-         "the CPUs are full (2.0 of 2 used, 3.2 threads ready without one), and its waits and acquisitions, "
-         "at 10 µs and 100 ns each, make 1.2 % of that CPU time: another lock can hardly gain more"},
-        is_limited_by_cpus,
-        [](const row_facts& f) {
-          return fmt::format(
-              "the CPUs are full ({} used, {:.1f} threads ready without one), and {}: another lock can hardly gain "
-              "more",
-              cpus_text(*f.all.cpu), f.all.cpu->waiting, work_text(f));
-        },
-        no_command},
+    row_rule{{"cpus-full", "CPUs are full",
+              "a mutex under the C library's lock; the program used 90 % of its CPUs or more, half a thread or more "
+              "waited for a CPU on average, and at 10 µs for a wait and 100 ns for an acquisition the mutex had 5 % of "
+              "the CPU time at most",
+              "the CPUs are full (2.0 of 2 used, 3.2 threads ready without one), and its waits and acquisitions, "
+              "at 10 µs and 100 ns each, make 1.2 % of that CPU time: another lock can hardly gain more"},
+             is_limited_by_cpus,
+             [](const row_facts& f) {
+               return fmt::format("the CPUs are full ({}), and {}: another lock can hardly gain more",
+                                  full_cpus_text(*f.all.cpu), work_text(f));
+             },
+             no_command},
     row_rule{{"one-of-many", "one of many", "8 objects or more are in the row; one has half of the waiting or more",
               "one of 1,024 (locks+0x28) has 90 % of the waiting: spread what it guards over the others"},
              [](const row_facts& f) {
@@ -461,7 +460,7 @@ const std::array rules_in_order = {
     row_rule{{"writers-hold", "held to write", "a read-write lock that is held to write half of the time or more",
               "held to write 70 % of the time: shorten the critical section at server.cpp:120 (worker), or divide what "
               "it guards"},
-             [](const row_facts& f) { return f.is(kind::rwlock) && f.held() >= mostly_writing; },
+             [](const row_facts& f) { return f.is(kind::rwlock) && f.held() >= half_held; },
              [](const row_facts& f) {
                return fmt::format(
                    "held to write {} of the time: shorten the critical section at {}, or divide what it guards",

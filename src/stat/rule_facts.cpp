@@ -18,7 +18,6 @@ constexpr double waiting_for_cpus = 0.5;  // threads, on average
 constexpr double least_for_one = 0.85, most_for_one = 1.1, several_cpus = 1.8;
 constexpr double cost_of_wait = 10e-6, cost_of_acquisition = 100e-9;  // seconds
 constexpr std::uint64_t enough_samples = 20;
-constexpr double worth_naming = 0.1;  // of the sampled sleeps
 
 /// The module that made most of the futex calls; empty: not known.
 std::string most_of_futexes(const off_cpu& o) {
@@ -42,6 +41,14 @@ const frame* own_place(const std::vector<charged_stack>& stacks) {
   return nullptr;
 }
 
+std::string place_text(const frame& f) {
+  const std::string function = short_name(f.function);
+  if (!f.function.empty() && !f.file.empty()) return fmt::format("{}:{} ({})", file_name(f.file), f.line, function);
+  if (!f.function.empty()) return fmt::format("{} in {}", function, file_name(f.module));
+  if (!f.module.empty()) return fmt::format("{}+{:#x}", file_name(f.module), f.offset);
+  return hexadecimal(f.address);
+}
+
 double waited_for(const report& r, kind k) {
   return r.waited[record::index_of(k)];
 }
@@ -62,8 +69,6 @@ program_facts::program_facts(const report& its_report) : r(its_report) {
     of_all = (waited_for(r, kind::mutex) + waited_for(r, kind::rwlock) + waited_for(r, kind::spin)) / r.thread_seconds;
     to_run = waited_for(r, kind::condition) / r.thread_seconds;
   }
-  if (r.asleep && r.asleep->samples >= enough_samples)
-    unseen = static_cast<double>(r.asleep->in_futexes()) / static_cast<double>(r.asleep->samples);
   for (const row& i : r.rows) {
     if (is_lock(i.what) && !says(i, {"cool", "uncontended"}) && (hottest == nullptr || delay(i) > delay(*hottest)))
       hottest = &i;
@@ -106,14 +111,6 @@ double most_lock_work(const row_facts& f) {
   return std::min(1.0, work / (f.all.cpu->busy * f.all.seconds));
 }
 
-std::string place_text(const frame& f) {
-  const std::string function = short_name(f.function);
-  if (!f.function.empty() && !f.file.empty()) return fmt::format("{}:{} ({})", file_name(f.file), f.line, function);
-  if (!f.function.empty()) return fmt::format("{} in {}", function, file_name(f.module));
-  if (!f.module.empty()) return fmt::format("{}+{:#x}", file_name(f.module), f.offset);
-  return hexadecimal(f.address);
-}
-
 bool ends_by_tail_call(const stack& holder, const std::vector<charged_stack>& waiters) {
   if (holder.frames.empty()) return false;
   const std::uint64_t caller = holder.frames.front().address;
@@ -145,15 +142,24 @@ std::string cpus_text(const cpu_use& c) {
   return fmt::format("{:.1f} of {:.3g}", c.busy, c.cpus);
 }
 
-std::string unseen_text(const program_facts& f) {
+std::string full_cpus_text(const cpu_use& c) {
+  return fmt::format("{} used, {:.1f} threads ready without one", cpus_text(c), c.waiting);
+}
+
+double unseen_share(const report& r) {
+  if (!r.asleep || r.asleep->samples < enough_samples) return 0;
+  return static_cast<double>(r.asleep->in_futexes()) / static_cast<double>(r.asleep->samples);
+}
+
+std::string unseen_text(const report& r) {
   std::string text;
-  if (f.r.asleep && f.unseen >= worth_naming) {
-    text = fmt::format("; {} of the time that threads slept was in futex calls", share_text(f.unseen));
-    if (const std::string module = most_of_futexes(*f.r.asleep); !module.empty())
+  if (const double share = unseen_share(r); share >= much_unseen) {
+    text = fmt::format("; {} of the time that threads slept was in futex calls", share_text(share));
+    if (const std::string module = most_of_futexes(*r.asleep); !module.empty())
       text += fmt::format(", most of {}", file_name(module));
     text += ", which no recorded object explains";
   }
-  if (!f.r.sees_all_kinds) text += "; read-write locks, spin locks and barriers were not recorded";
+  if (!r.sees_all_kinds) text += "; read-write locks, spin locks and barriers were not recorded";
   return text;
 }
 

@@ -13,9 +13,7 @@ namespace usher::cli::stat {
 
 inline constexpr double worth_of_all = 0.01;     // of all threads' time
 inline constexpr double worth_of_thread = 0.05;  // of the record's time, waited by one thread
-inline constexpr double mostly_held = 0.8;       // of the time
-inline constexpr double half_held = 0.5;         // of the time
-inline constexpr double short_hold = 10e-6;      // seconds
+inline constexpr double much_unseen = 0.1;       // of the sampled sleeps
 
 /// A row with the quantities that the rules compare.
 struct row_facts {
@@ -39,7 +37,6 @@ struct program_facts {
   const report& r;
   double of_all = 0;               ///< waiting time for locks, relative to all threads' time
   double to_run = 0;               ///< time between a signal and the waiter's running, relative to all threads' time
-  double unseen = 0;               ///< share of the sampled sleeps in futex calls without a recorded wait
   const row* hottest = nullptr;    ///< lock that matters, or whose trylocks do
   const row* credits = nullptr;    ///< semaphore that matters
   const row* barrier = nullptr;    ///< barrier that matters
@@ -66,7 +63,6 @@ bool runs_one_at_a_time(const report& all);
 double most_lock_work(const row_facts& f);
 
 // Parts of sentences.
-std::string place_text(const frame& f);
 /// Whether the holder's function ended with the unlock, a tail call, so that the stack begins with its caller: waiters
 /// were in a call from the same address, or the stack has no frame of the program, and a waiter's has one.
 bool ends_by_tail_call(const stack& holder, const std::vector<charged_stack>& waiters);
@@ -78,8 +74,12 @@ std::string holder_place(const row& r);
 std::string held_text(const counts& c);
 /// "1.9 of 2".
 std::string cpus_text(const cpu_use& c);
+/// "1.9 of 2 used, 3.2 threads ready without one".
+std::string full_cpus_text(const cpu_use& c);
+/// The share of the sampled sleeps that were in futex calls without a recorded wait; 0: none, or too few samples.
+double unseen_share(const report& r);
 /// Reports what the recording could not see of this program, after "; "; empty: nothing is known to be missing.
-std::string unseen_text(const program_facts& f);
+std::string unseen_text(const report& r);
 std::string deadlock_text(const deadlock& d);
 
 /// The recommended `usher try` command. It has no --locks, since `usher try` selects the locks that suit the program.

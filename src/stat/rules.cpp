@@ -18,8 +18,6 @@
 namespace usher::cli::stat {
 namespace {
 
-constexpr double busy_machine = 0.1;  // of the CPU time, by others: as for `usher try` (src/cli/trial/conclusion.hpp)
-
 template <class Rules>
 std::vector<rule> texts_of(const Rules& rules) {
   std::vector<rule> all;

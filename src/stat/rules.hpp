@@ -16,6 +16,9 @@ struct rule {
   const char* says;      ///< the beginning of the sentence, for the documentation
 };
 
+/// The machine is busy if others took more than this share of the CPU time. Chosen, as in `usher try`.
+inline constexpr double busy_machine = 0.1;
+
 /// The option that a recommended `usher try` needs for a program that does not end by itself. The user replaces LOAD
 /// by a command.
 inline constexpr const char* until_load = "--until 'LOAD'";

@@ -404,7 +404,7 @@ std::string recording::nothing_to_show(const stat::report& r, const recorded_cal
       std::any_of(r.rows.begin(), r.rows.end(), [](const stat::row& w) { return w.seen.waiting.total > 0; });
   if (calls.all() >= few || any_waiting) return "";
   const std::string times = fmt::format("{} call{}", calls.all(), calls.all() == 1 ? "" : "s");
-  const std::string unseen = stat::unseen_text(stat::program_facts(r));
+  const std::string unseen = stat::unseen_text(r);
   if (embeds_unseen_locks())
     return fmt::format(
         "{} hardly uses pthread locks ({}); it embeds locks of Usher, which usher stat does not see: "

@@ -26,7 +26,6 @@ constexpr std::size_t hottest_rows = 3;   // with stacks, unless --details gives
 constexpr std::size_t frames_shown = 8;   // of a stack
 constexpr std::size_t threads_shown = 8;  // of a row
 constexpr std::size_t narrowest_name = 16;
-constexpr double much_of_others = 0.1;  // of the CPU time; chosen, as in usher try
 
 /// Breaks paragraphs into lines between words and indents them. words_to_break() makes the words printable. A word
 /// longer than a line is not broken.
@@ -420,8 +419,8 @@ std::string block_of(const row& r, const text_options& o) {
       text += (r.by_init ? "  initialised at:\n" : "  first used at:\n") + stack_text(r.place, 4, true);
   }
   text += stacks_text(r.holders, r.what == kind::barrier ? "came last at" : "held at", o.details, &r.waiters);
-  const bool is_lock = r.what != kind::condition && r.what != kind::barrier && r.what != kind::join;
-  text += stacks_text(r.waiters, is_lock ? "waited for at" : "waits at", o.details);
+  const bool is_taken = is_lock(r.what) || r.what == kind::semaphore;
+  text += stacks_text(r.waiters, is_taken ? "waited for at" : "waits at", o.details);
   return text;
 }
 
@@ -490,7 +489,7 @@ std::string hint_on_names(const report& r) {
 std::vector<std::string> all_remarks(const report& r) {
   std::vector<std::string> all = r.remarks;
   if (std::string hint = hint_on_names(r); !hint.empty()) all.push_back(std::move(hint));
-  if (r.others_cpu_share.value_or(0) > much_of_others)
+  if (r.others_cpu_share.value_or(0) > busy_machine)
     all.push_back(fmt::format(
         "Others and the hypervisor took {:.0f} % of the CPU time meanwhile. That is much: record again when "
         "the machine is quiet.",
