@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "stat/circle_walk.hpp"
 #include "stat/id_names.hpp"
 #include "stat/naming.hpp"
 #include "stat/reading.hpp"
@@ -46,34 +47,21 @@ bool is_as_before(const record::live& record, const edge& before) {
 
 }  // namespace
 
-// Walks from each thread to the holder of the mutex that it waits for. A thread waits for at most one mutex, so a walk
-// either ends or enters a circle. No thread is visited twice, even if threads begin other waits meanwhile.
 std::vector<std::vector<std::uint32_t>> circles(const record::live& record) {
   const std::uint32_t threads = record.threads();
-  std::vector<std::vector<std::uint32_t>> found;
-  std::vector<std::uint32_t> walk_of(threads, 0);  // 0: not visited
-  for (std::uint32_t start = 0; start < threads && found.size() < most_circles; start++) {
-    const std::uint32_t walk = start + 1;
-    std::vector<edge> path;
-    std::uint32_t at = start;
-    edge e{};
-    while (at < threads && walk_of[at] == 0 && read_edge(record, at, e)) {
-      walk_of[at] = walk;
-      path.push_back(e);
-      at = e.next;
-    }
-    if (at >= threads || walk_of[at] != walk) continue;
-    const auto first = std::find_if(path.begin(), path.end(), [at](const edge& x) { return x.thread == at; });
-    if (first == path.end()) continue;
-    // A circle is a deadlock only if all its waits existed at the same time, and some may have ended while others were
-    // read. So all are read again: each wait that is unchanged existed when the last one was first read.
-    if (!std::all_of(first, path.end(), [&](const edge& x) { return is_as_before(record, x); })) continue;
-    std::vector<std::uint32_t> circle;
-    for (auto i = first; i != path.end(); ++i) circle.push_back(i->thread);
-    // The lowest thread comes first, so that a circle is listed in the same way wherever the walk began.
+  std::vector<edge> edges(threads);
+  const auto next = [&](std::uint32_t thread) {
+    return read_edge(record, thread, edges[thread]) ? edges[thread].next : threads;
+  };
+  // A circle is a deadlock only if all its waits existed at the same time, and some may have ended while others were
+  // read. So all are read again: each wait that is unchanged existed when the last one was first read.
+  const auto is_present = [&](const std::vector<std::uint32_t>& circle) {
+    return std::all_of(circle.begin(), circle.end(), [&](std::uint32_t i) { return is_as_before(record, edges[i]); });
+  };
+  std::vector<std::vector<std::uint32_t>> found = find_circles(threads, most_circles, next, is_present);
+  // The lowest thread comes first, so that a circle is listed in the same way wherever the walk began.
+  for (std::vector<std::uint32_t>& circle : found)
     std::rotate(circle.begin(), std::min_element(circle.begin(), circle.end()), circle.end());
-    found.push_back(std::move(circle));
-  }
   return found;
 }
 

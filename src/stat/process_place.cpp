@@ -12,19 +12,10 @@
 #include <sstream>
 #include <string_view>
 
+#include "support/process/files.hpp"
+
 namespace usher::cli::stat {
 namespace {
-
-/// The content of a small file of /proc; `name` is relative to the directory `folder`.
-std::string content_of(int folder, const char* name) {
-  const int fd = openat(folder, name, O_RDONLY | O_CLOEXEC);
-  std::string all;
-  char part[4096];
-  for (ssize_t n = 0; fd >= 0 && (n = read(fd, part, sizeof part)) > 0 && all.size() < 1 << 20;)
-    all.append(part, static_cast<std::size_t>(n));
-  if (fd >= 0) close(fd);
-  return all;
-}
 
 struct rights {
   uid_t uid = 0;

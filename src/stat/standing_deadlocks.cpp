@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 #include <linux/futex.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -16,8 +15,10 @@
 
 #include "preload/status_record.hpp"
 #include "record/module_identity.hpp"
+#include "stat/circle_walk.hpp"
 #include "stat/in_child.hpp"
-#include "support/process/owned_descriptor.hpp"
+#include "support/process/files.hpp"
+#include "support/process/process_ids.hpp"
 #include "support/process/running_process.hpp"
 #include "usher/platform/native/state_layout.hpp"
 
@@ -40,17 +41,6 @@ constexpr auto long_enough = 1s;       // a wait that is taken for one that does
 constexpr std::size_t most_circles = 64;
 constexpr unsigned most_failures = 3;  // each may have cost the whole limit
 
-/// At most `most` bytes of a file of /proc.
-std::string content_of(const std::string& path, std::size_t most) {
-  const owned_descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  std::string text;
-  if (!file.is_open()) return text;
-  char buffer[4096];
-  for (ssize_t n = 0; text.size() < most && (n = ::read(file.get(), buffer, sizeof buffer)) > 0;)
-    text.append(buffer, std::min(static_cast<std::size_t>(n), most - text.size()));
-  return text;
-}
-
 /// The text of a field of a thread's status, up to the end of its line. Names in the file have no line ends.
 std::string_view field_of(std::string_view status, std::string_view name) {
   const std::size_t at = status.find(name);
@@ -61,38 +51,16 @@ std::string_view field_of(std::string_view status, std::string_view name) {
 std::uint64_t number_in(std::string_view text) {
   return std::strtoull(std::string(text).c_str(), nullptr, 10);
 }
-/// The last of several numbers: of a thread's ids, the one in the innermost namespace.
-std::string_view last_word(std::string_view text) {
-  const std::size_t at = text.find_last_of(" \t");
-  return at == std::string_view::npos ? text : text.substr(at + 1);
-}
-
 // ---- mappings -------------------------------------------------------------------------------------------------------
 
-struct mapping {
-  std::uint64_t begin = 0, end = 0, offset = 0;
-  bool is_writable = false;
-  std::string path;
-};
-
 std::vector<mapping> mappings_of(pid_t pid) {
-  const std::string text = content_of(fmt::format("/proc/{}/maps", pid), longest_maps);
+  const std::string text = content_of(AT_FDCWD, fmt::format("/proc/{}/maps", pid), longest_maps);
   std::vector<mapping> all;
   for (std::size_t at = 0; at < text.size() && all.size() < most_mappings;) {
     const std::size_t line_end = std::min(text.find('\n', at), text.size());
-    const std::string line = text.substr(at, line_end - at);
+    mapping m = read_mapping(text.substr(at, line_end - at));
     at = line_end + 1;
-    mapping m;
-    char rights[5] = {};
-    unsigned long begin = 0, end = 0, offset = 0;
-    int path = 0;
-    if (std::sscanf(line.c_str(), "%lx-%lx %4s %lx %*s %*s %n", &begin, &end, rights, &offset, &path) < 4) continue;
-    m.begin = begin;
-    m.end = end;
-    m.offset = offset;
-    m.is_writable = rights[1] == 'w';
-    if (path > 0 && static_cast<std::size_t>(path) < line.size()) m.path = line.substr(static_cast<std::size_t>(path));
-    all.push_back(std::move(m));
+    if (m.range.begin < m.range.end) all.push_back(std::move(m));
   }
   return all;
 }
@@ -100,16 +68,16 @@ std::vector<mapping> mappings_of(pid_t pid) {
 /// The module that has the address in a mapping of its file, or in the anonymous mapping that follows (.bss).
 standing_module module_at(const std::vector<mapping>& all, std::uint64_t address, const target_memory& memory) {
   standing_module found;
-  auto at =
-      std::find_if(all.begin(), all.end(), [&](const mapping& m) { return m.begin <= address && address < m.end; });
+  auto at = std::find_if(all.begin(), all.end(),
+                         [&](const mapping& m) { return m.range.begin <= address && address < m.range.end; });
   if (at == all.end()) return found;
-  found.end = at->end;
-  while (at != all.begin() && at->path.empty() && std::prev(at)->end == at->begin) --at;
+  found.end = at->range.end;
+  while (at != all.begin() && at->path.empty() && std::prev(at)->range.end == at->range.begin) --at;
   const std::string& path = at->path;
   if (!path.starts_with('/')) return found;
   while (at != all.begin() && !(at->path == path && at->offset == 0)) --at;
   if (at->path != path || at->offset != 0) return found;
-  found.begin = at->begin;
+  found.begin = at->range.begin;
   Elf64_Ehdr head{};
   constexpr unsigned most_segments = 64;
   constexpr std::uint64_t page = 4096;
@@ -146,10 +114,10 @@ class tag_finder {
     if (maps_.empty()) maps_ = mappings_of(pid_);
     std::uint32_t found = 0;
     for (const mapping& m : maps_) {
-      if (!m.is_writable) continue;
-      std::uint64_t at = (m.begin & ~std::uint64_t{0xffffffff}) | (tag & ~1u);
-      if (at < m.begin) at += std::uint64_t{1} << 32;
-      if (at >= m.end || m.end - at < sizeof(thread_record) || left_-- == 0) continue;
+      if (!m.rights.starts_with("rw")) continue;
+      std::uint64_t at = (m.range.begin & ~std::uint64_t{0xffffffff}) | (tag & ~1u);
+      if (at < m.range.begin) at += std::uint64_t{1} << 32;
+      if (at >= m.range.end || m.range.end - at < sizeof(thread_record) || left_-- == 0) continue;
       const std::uint32_t owner = owner_at(at, epoch);
       if (owner != 0 && found != 0 && owner != found) return 0;
       if (owner != 0) found = owner;
@@ -195,13 +163,12 @@ std::string read_threads(pid_t pid, const target_memory& memory, bool is_of_ushe
     const std::string name = i->path().filename().string(), folder = fmt::format("/proc/{}/task/{}", pid, name);
     // The switches are read first: if a later reading has the same number, the thread has not run since, and was in the
     // call that is read next.
-    const std::string status = content_of(folder + "/status", 1 << 16);
-    const auto call = futex_sleep_of(content_of(folder + "/syscall", 256));
+    const std::string status = content_of(AT_FDCWD, folder + "/status", 1 << 16);
+    const auto call = futex_sleep_of(content_of(AT_FDCWD, folder + "/syscall", 256));
     if (!call || status.empty()) continue;
     sleeping_thread t;
     t.tid = static_cast<std::int32_t>(number_in(name));
-    const std::string_view ids = field_of(status, "\nNSpid:\t");
-    t.own = ids.empty() ? static_cast<std::uint32_t>(t.tid) : static_cast<std::uint32_t>(number_in(last_word(ids)));
+    t.own = own_id_in(status).id;
     t.address = call->address;
     t.switches = number_in(field_of(status, "\nvoluntary_ctxt_switches:\t")) +
                  number_in(field_of(status, "\nnonvoluntary_ctxt_switches:\t"));
@@ -287,27 +254,23 @@ mutex_owner owner_in(const mutex_words& m, const futex_sleep& call, bool is_of_u
 }
 
 std::vector<std::vector<sleeping_thread>> circles_of(const std::vector<sleeping_thread>& threads) {
-  std::unordered_map<std::uint32_t, std::size_t> by_own;
-  for (std::size_t i = 0; i < threads.size(); i++)
+  const auto n = static_cast<std::uint32_t>(threads.size());
+  std::unordered_map<std::uint32_t, std::uint32_t> by_own;
+  for (std::uint32_t i = 0; i < n; i++)
     if (threads[i].own != 0) by_own.emplace(threads[i].own, i);
+  const auto next = [&](std::uint32_t i) {
+    const auto owner = by_own.find(threads[i].owner);
+    return owner != by_own.end() ? owner->second : n;
+  };
+  const auto any = [](const auto&) { return true; };
   std::vector<std::vector<sleeping_thread>> found;
-  std::vector<std::size_t> walk_of(threads.size(), 0);  // 0: not visited
-  for (std::size_t start = 0; start < threads.size() && found.size() < most_circles; start++) {
-    const std::size_t walk = start + 1;
-    std::size_t at = start;
-    while (at < threads.size() && walk_of[at] == 0) {
-      walk_of[at] = walk;
-      const auto next = by_own.find(threads[at].owner);
-      at = threads[at].owner == 0 || next == by_own.end() ? threads.size() : next->second;
-    }
-    if (at >= threads.size() || walk_of[at] != walk) continue;
-    std::vector<sleeping_thread> circle;
-    for (std::size_t i = at; circle.empty() || i != at; i = by_own.at(threads[i].owner)) circle.push_back(threads[i]);
+  for (const std::vector<std::uint32_t>& indices : find_circles(n, most_circles, next, any)) {
+    std::vector<sleeping_thread>& circle = found.emplace_back();
+    for (const std::uint32_t i : indices) circle.push_back(threads[i]);
     std::rotate(circle.begin(),
                 std::min_element(circle.begin(), circle.end(),
                                  [](const sleeping_thread& a, const sleeping_thread& b) { return a.tid < b.tid; }),
                 circle.end());
-    found.push_back(std::move(circle));
   }
   return found;
 }

@@ -65,12 +65,6 @@ std::vector<std::string> names_at(const std::vector<std::uint64_t>& addresses,
   return names;
 }
 
-std::string ids_of(const deadlock& d) {
-  std::string tids;
-  for (const deadlock::thread& t : d.threads) tids += (tids.empty() ? "" : ", ") + id_text(t.tid);
-  return tids;
-}
-
 }  // namespace
 
 deadlock standing_report::describe(const standing_deadlocks::circle& c, const interruption& interrupted) {
@@ -103,13 +97,9 @@ void standing_report::compare(const interruption& interrupted, const known_elsew
     } else if (!r.is_missing) {
       r.is_missing = true;
     } else {
-      const bool is_one = r.circle.size() == 1;
-      const char* const whom = is_one ? "itself" : "each other";
-      report_error("{} {} no longer wait{} for {}: no deadlock", is_one ? "thread" : "threads", ids_of(r.said),
-                   is_one ? "s" : "", whom);
-      remarks_.push_back(fmt::format("{} waited for {}{} for at least {} and then went on ({}): no deadlock.",
-                                     is_one ? "A thread" : fmt::format("{} threads", r.circle.size()), whom,
-                                     is_one ? "" : " in a circle", time_text(r.said.seconds), ids_of(r.said)));
+      const ended_circle ended = as_ended(r.said);
+      report_error("{}", ended.line);
+      remarks_.push_back(ended.remark);
       reported_.erase(reported_.begin() + static_cast<std::ptrdiff_t>(i));
       continue;
     }

@@ -535,6 +535,18 @@ std::string as_text(const deadlock& d) {
   return text;
 }
 
+ended_circle as_ended(const deadlock& d) {
+  std::string tids;
+  for (const deadlock::thread& t : d.threads) tids += (tids.empty() ? "" : ", ") + id_text(t.tid);
+  const bool is_one = d.threads.size() == 1;
+  const char* const whom = is_one ? "itself" : "each other";
+  return {fmt::format("{} {} no longer wait{} for {}: no deadlock", is_one ? "thread" : "threads", tids,
+                      is_one ? "s" : "", whom),
+          fmt::format("{} waited for {}{} for at least {} and then went on ({}): no deadlock.",
+                      is_one ? "A thread" : fmt::format("{} threads", d.threads.size()), whom,
+                      is_one ? "" : " in a circle", time_text(d.seconds), tids)};
+}
+
 std::string as_text(const report& r, const text_options& o) {
   std::string text = heading_of(r);
   bool any_plus = false;

@@ -16,5 +16,10 @@ std::string as_text(const report& r, const text_options& o);
 /// A deadlock as one line, for stderr while the program hangs; as_text() has the stacks, too.
 std::string as_line(const deadlock& d);
 std::string as_text(const deadlock& d);
+/// The line and the remark that tell that the threads of a reported deadlock have gone on.
+struct ended_circle {
+  std::string line, remark;
+};
+ended_circle as_ended(const deadlock& d);
 
 }  // namespace usher::cli::stat

@@ -1,11 +1,8 @@
 #include "stat/watch.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <utility>
 
-#include "stat/stat_quantities.hpp"
 #include "stat/text.hpp"
 #include "support/text/messages.hpp"
 
@@ -90,14 +87,9 @@ bool watch::has_ended(const circle& c) const {
 /// Reports that the threads of a circle have gone on: another thread unlocked a mutex, or a signal handler jumped out
 /// of the wait.
 void watch::end(const circle& c) {
-  std::string tids;
-  for (const deadlock::thread& t : c.said.threads) tids += (tids.empty() ? "" : ", ") + id_text(t.tid);
-  const bool is_one = c.threads.size() == 1;
-  report_error("{} {} no longer wait{} for {}: no deadlock", is_one ? "thread" : "threads", tids, is_one ? "s" : "",
-               is_one ? "itself" : "each other");
-  remarks_.push_back(fmt::format("{} waited for {} for at least {} and then went on ({}): no deadlock.",
-                                 is_one ? "A thread" : fmt::format("{} threads", c.threads.size()),
-                                 is_one ? "itself" : "each other in a circle", time_text(c.said.seconds), tids));
+  const ended_circle ended = as_ended(c.said);
+  report_error("{}", ended.line);
+  remarks_.push_back(ended.remark);
 }
 
 void watch::say(const std::vector<circle*>& new_ones, std::uint64_t now) {

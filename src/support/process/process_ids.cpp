@@ -88,7 +88,10 @@ std::optional<seen_process> read_process(pid_t pid) {
 }
 
 own_id read_own_id(const char* folder) {
-  const std::string text = read_small((std::string(folder) + "/status").c_str());
+  return own_id_in(read_small((std::string(folder) + "/status").c_str()));
+}
+
+own_id own_id_in(const std::string& text) {
   constexpr std::string_view field = "\nNSpid:";
   const std::size_t at = text.find(field);
   if (at == std::string::npos) {  // Linux before 4.1

@@ -39,6 +39,8 @@ struct own_id {
   bool is_inside = false;
 };
 own_id read_own_id(const char* folder);
+/// The same from the content of the file.
+own_id own_id_in(const std::string& status);
 
 /// Whether /proc may leave processes out, as it does with other users' processes under the option hidepid.
 bool are_processes_hidden();

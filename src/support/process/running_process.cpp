@@ -14,13 +14,12 @@ namespace {
 
 constexpr std::string_view deleted = " (deleted)";  // the kernel appends it
 
-/// One line of /proc/PID/maps.
-struct mapping {
-  address_range range;
-  std::string rights;
-  std::uint64_t offset;
-  std::string path;
-};
+std::string user_name(uid_t id) {
+  const passwd* const known = getpwuid(id);
+  return known != nullptr ? known->pw_name : fmt::format("number {}", id);
+}
+
+}  // namespace
 
 mapping read_mapping(const std::string& line) {
   std::istringstream words(line);
@@ -31,13 +30,6 @@ mapping read_mapping(const std::string& line) {
   std::getline(words, m.path);
   return m;
 }
-
-std::string user_name(uid_t id) {
-  const passwd* const known = getpwuid(id);
-  return known != nullptr ? known->pw_name : fmt::format("number {}", id);
-}
-
-}  // namespace
 
 std::string status_field(const std::string& process, std::string_view name) {
   std::ifstream in("/proc/" + process + "/status");

@@ -15,6 +15,15 @@ struct address_range {
   std::uint64_t begin, end;
 };
 
+/// A line of /proc/PID/maps. The range is empty if the line has none.
+struct mapping {
+  address_range range;
+  std::string rights;  ///< "rw-p"
+  std::uint64_t offset;
+  std::string path;  ///< empty: no file
+};
+mapping read_mapping(const std::string& line);
+
 struct loaded_library {
   std::uint64_t begin = 0;  ///< address of the first byte of its file
   std::string path;         ///< as the process sees it
