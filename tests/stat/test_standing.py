@@ -93,8 +93,8 @@ class Standing(unittest.TestCase):
         self.assertIn("was not seen", self.assert_none("steady", "fresh"))
 
     def test_forged_mutexes(self):
-        """Words that do not differ from two mutexes that wait for each other are reported as such, whoever wrote them. Under
-        Usher's locks the words are no mutexes."""
+        """Words that do not differ from two mutexes that wait for each other are reported as such, also if the program forged them.
+        Under Usher's locks the words are no mutexes."""
         self.assert_circle("pthread", "forged", length=2, name="0x")
         self.assertIn("was not seen", self.assert_none("steady", "forged"))
 

@@ -41,7 +41,7 @@
 //
 // The holder's slot is not claimed again until the holder has unlocked. Otherwise a waiter could miss that its bit was
 // cleared: the lock is handed to it, a new waiter sets the bit again before the first one looks, and no thread takes
-// the lock. The futex of a sleeping waiter compares the upper half of the word. Every hand-over changes that half,
+// the lock. A waiter sleeps only if the upper half of the word is unchanged. Every hand-over changes that half,
 // because the next holder's slot differs from the present holder's.
 #pragma once
 
@@ -104,7 +104,7 @@ class fairlock {
   static constexpr std::uint64_t lock_bit = 1, asleep = std::uint64_t{1} << 37, head_asleep = std::uint64_t{1} << 38;
   static constexpr std::uint64_t slot_field = std::uint64_t{31} << 32;
   static constexpr std::uint32_t waiter_bits = ~std::uint32_t{1};
-  static constexpr std::uint32_t head_mask = 1;  // futex mask of the overflow queue's head; waiters have their bit
+  static constexpr std::uint32_t head_mask = 1;  // wake mask of the overflow queue's head; waiters have their bit
 
   static constexpr std::uint64_t waits(unsigned slot) { return std::uint64_t{1} << slot; }
   static constexpr unsigned holders_slot(std::uint64_t w) { return unsigned((w & slot_field) >> 32); }

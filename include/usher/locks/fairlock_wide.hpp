@@ -173,7 +173,7 @@ class basic_fairlock_wide {
       for (;;) {
         std::uint64_t b = bits.load(std::memory_order_acquire);  // (7)
         if (my_turn(b)) return;
-        // The futex compares the upper half of the word of bits. The hand-over clears this thread's mark there.
+        // It sleeps only if the upper half of the word is unchanged. The hand-over clears this thread's mark there.
         if ((b & asleep(mine)) == 0 &&
             !bits.compare_exchange_strong(b, b | asleep(mine), std::memory_order_relaxed, std::memory_order_relaxed)) {
           P::backoff(0);

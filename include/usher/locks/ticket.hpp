@@ -10,7 +10,7 @@
 //     unlock()     grant: n -> n + 1
 //     try_lock()   ticket: n -> n + 1, only if grant is n
 //
-// Parking: a sleeper waits on grant with the futex mask bit of its number, so that an unlock wakes only the next in
+// Parking: a sleeper waits on grant with the wake mask bit of its number, so that an unlock wakes only the next in
 // line, and in vain the threads whose numbers are a multiple of 32 behind, because they share the bit. The mark
 // `asleep` stays set while threads wait; a holder without waiters clears it.
 #pragma once

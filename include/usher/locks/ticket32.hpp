@@ -137,7 +137,7 @@ class ticket32 {
  private:
   using fields = ticket32_word<W>;
 
-  /// Returns the futex bit of a number. Threads whose numbers are 32 apart share a bit, so that some wake in vain.
+  /// Returns the wake mask of a number. Threads whose numbers are 32 apart share a bit, so that some wake in vain.
   static constexpr std::uint32_t mask_of(std::uint32_t number) { return 1u << number % 32; }
 
   [[gnu::cold, gnu::noinline]] void wait(std::uint32_t mine) {
