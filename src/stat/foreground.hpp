@@ -25,6 +25,7 @@ class signal_queue {
   std::optional<siginfo_t> next(std::chrono::nanoseconds within) const;
   /// Whether the signal was ignored when the launcher started: by nohup, or in the background of a script.
   bool was_ignored(int signal) const { return sigismember(&ignored_, signal) == 1; }
+  const sigset_t& mask_before() const { return before_; }
   /// Restores the dispositions and the signal mask from before the construction. Called in a child before it executes
   /// a program.
   void restore() const;

@@ -25,6 +25,7 @@
 #include "cli/commands/subcommand.hpp"
 #include "stat/attach.hpp"
 #include "stat/foreground.hpp"
+#include "stat/load.hpp"
 #include "stat/profile.hpp"
 #include "stat/reading.hpp"
 #include "stat/remote_symbols.hpp"
@@ -63,6 +64,7 @@ struct stat_options {
   CLI::Option* pid_given = nullptr;
   pid_t pid = 0;
   double duration = 0;
+  std::string until;
   std::size_t top = 10;
   bool details = false;
   bool trust_filter = false;
@@ -106,6 +108,10 @@ bool check_usage(const stat_options& o, char** command) {
   }
   if (has_pid && o.lock_given->count() != 0) {
     report_error("stat: --lock is for a command: process {} has the lock that it was started with", o.pid);
+    return false;
+  }
+  if (has_pid && !o.until.empty()) {
+    report_error("stat: --until is for a command, which its load ends: for process {} use --duration", o.pid);
     return false;
   }
   const std::array<std::pair<const char*, const std::string*>, 4> files = {
@@ -273,11 +279,13 @@ int recording::run(char** command, const preload_library& library, const lock_ta
   if (program.not_started()) return *program.not_started();
   pid_ = program.pid();
   const time_limit limit = after(options_.duration);
+  std::optional<stat::load> load;
+  if (!options_.until.empty()) load.emplace(options_.until, signals);
   time_limit kill_at;
   bool killed = false, asked_to_end = false;
   sample_timer timer(watch_);
   while (!program.has_ended()) {
-    if (!end_ && is_over(limit)) {
+    if (!end_ && (is_over(limit) || (load && !load->is_running()))) {
       end_recording();
       program.send(SIGTERM);
       program.send(SIGCONT);  // a stopped program would not receive SIGTERM
@@ -297,7 +305,9 @@ int recording::run(char** command, const preload_library& library, const lock_ta
     const bool is_ours_alone = signal->si_signo == SIGTERM || (signal->si_signo == SIGHUP && signal->si_code <= 0);
     if (is_ours_alone) program.send(signal->si_signo);
   }
+  if (load && !kill_at) load->end_with_program();
   end_recording();
+  load.reset();
   signals.let_go();
   const unsigned n = watch_.living_processes();
   runs_on_ = asked_to_end || kill_at || n != 0 || program.died_of() == SIGTERM || program.died_of() == SIGKILL;
@@ -570,13 +580,15 @@ recorded any more.
 Examples:
   usher stat -- ./server --port 80
   usher stat --duration 10 -- ./server      for 10 s
+  usher stat --until 'redis-benchmark -q' -- redis-server
   usher stat --lock mcscr -- ./bench        under a lock of Usher's
   usher stat -p 1234 --duration 10          a program that was started by usher run
   usher stat --pprof out.pb.gz -- ./bench   then: pprof -http=: out.pb.gz
 
---duration ends the recording. A command is then ended by SIGTERM and, if it still runs 10 s
-later, by SIGKILL, which is no failure; with -p the program continues. ^C reaches the
-command; with -p it ends the recording. SIGTERM and SIGHUP are forwarded to the command.
+--duration, and the end of the command of --until, end the recording. The program is then
+ended by SIGTERM and, if it still runs 10 s later, by SIGKILL, which is no failure; with -p
+it continues. ^C reaches the command; with -p it ends the recording. SIGTERM and SIGHUP are
+forwarded to the command.
 
 A deadlock, a circle of threads that wait for each other, is reported in a line on standard
 error after a second and is in the table; the program is not changed.
@@ -599,6 +611,9 @@ subcommand stat_command(CLI::App& app) {
                      ->check(CLI::Range(1, std::numeric_limits<pid_t>::max()));
   sub->add_option("--top", o->top, "Number of rows (default: 10)")->type_name("N")->check(CLI::Range(1, 1000000));
   sub->add_option("--duration", o->duration, "Record for so many seconds")->type_name("S")->check(no_duration);
+  sub->add_option("--until", o->until,
+                  "The command is a server: run this shell command while it runs, and then stop the server")
+      ->type_name("CMD");
   sub->add_flag("--details", o->details, "All data of each row, and its objects one by one");
   sub->add_flag("--hold-times", o->record.hold_times,
                 "Time all holds, not a sample of them: 35 ns more for each acquisition of a mutex");

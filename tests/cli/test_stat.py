@@ -320,6 +320,38 @@ class Stat(Refusals, unittest.TestCase):
         self.assertEqual(done.returncode, 4, done)
         self.assertEqual(self.stat("--duration", "60", "--", "sh", "-c", "exit 6").returncode, 6)
 
+    def test_a_load_ends_the_program_and_is_no_failure(self):
+        mark = self.file("loaded")
+        begin = time.monotonic()
+        done = self.stat("--until", f"echo score 7; sleep 0.3; touch {mark}; sleep 0.1", "--", self.locking(), "1000", "wait")
+        self.assertEqual((done.returncode, done.stdout.replace("counted 2000\n", "")), (0, "score 7\n"), done)
+        self.assertTrue(os.path.exists(mark))  # the load ended by itself
+        self.assertLess(time.monotonic() - begin, 10)
+        done = self.stat("--until", "true", "--", "sh", "-c", "trap 'exit 4' TERM; while :; do sleep 0.05; done")
+        self.assertEqual(done.returncode, 4, done)
+        # The load has the signals that the command was started with, and not Usher's library.
+        done = self.stat("--until", "grep ^SigBlk /proc/self/status; echo ${LD_PRELOAD:-none} ${USHER_LOCK:-none}", "--", "sleep", "60")
+        self.assertEqual(done.stdout.splitlines()[0], "SigBlk:\t0000000000000000", done)
+        self.assertEqual(done.stdout.splitlines()[-1], "none none", done)
+
+    def test_a_load_that_fails_is_reported(self):
+        for load, word in (("echo no such port >&2; exit 7", "--until: exit status 7: no such port"),
+                           ("kill -SEGV $$", "--until: died of signal 11"), ("/no/such/load", "--until: exit status 127")):
+            with self.subTest(load):
+                done = self.stat("--until", load, "--", "sleep", "60")
+                self.assertEqual(done.returncode, 0, done)
+                self.assertIn(word, done.stderr)
+
+    def test_a_program_that_ends_before_its_load(self):
+        mark = f"2{os.getpid()}.25"
+        done = self.stat("--until", f"sleep {mark} & sleep {mark}; true", "--", "sh", "-c", "sleep 0.2; exit 6")
+        self.assertEqual(done.returncode, 6, done)
+        self.assertIn("the program ended before the load of --until", done.stderr)
+        self.assertEqual(subprocess.run(["pgrep", "-f", f"^sleep {mark}"], capture_output=True, text=True, timeout=LIMIT).stdout, "")
+        # --duration ends the recording although the load runs on.
+        self.assertEqual(self.stat("--duration", "0.2", "--until", f"sleep {mark}", "--", "sleep", "60").returncode, 0)
+        self.assert_refused(self.stat("-p", "1", "--until", "true"), 2, "--until is for a command")
+
     # Files
 
     def test_files_are_tried_before_anything_is_run(self):

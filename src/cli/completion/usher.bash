@@ -66,7 +66,7 @@ _usher() {
       ((COMP_CWORD > 2)) && options= && [[ ${COMP_WORDS[2]} == sim ]] && options="calibrate validate" ;;
     run) options="--lock --cond-append --sem-append --print-env --quiet --help --" ;;
     try) options="--locks --all --budget --rounds --warmup --seed --metric --lower --higher --before --until --ready --timeout --details --markdown --json --show --chart --title --size --log --plot --colour --quiet --help --" ;;
-    stat) options="--lock --pid --top --duration --details --hold-times --trust-filter --objects --json --pprof --folded --output --help --" ;;
+    stat) options="--lock --pid --top --duration --until --details --hold-times --trust-filter --objects --json --pprof --folded --output --help --" ;;
     check)
       options="--all --mutants --list --threads --executions --seed --scenario --forms --replay --scheduler --differences --programs --acquisitions --weaken --weaken-at --jobs --json --show --quiet --help"
       [[ $word == -* ]] || options="mutants $(usher list --json 2> /dev/null | sed -n 's/.*"name": "\(.*\)",/\1/p')" ;;

@@ -14,6 +14,7 @@
 
 #include "cli/trial/quantities.hpp"
 #include "support/process/census.hpp"
+#include "support/process/ending.hpp"
 #include "support/text/messages.hpp"
 #include "support/text/utf8.hpp"
 #include "support/text/words.hpp"
@@ -74,31 +75,12 @@ class argument_list {
 };
 
 std::string say(const ended& e, double limit) {
-  switch (e.way) {
-    case ended::how::exited:
-      return fmt::format("exit status {}", e.status);
-    case ended::how::signalled:
-      return fmt::format("died of signal {} ({})", e.status, strsignal(e.status));
-    case ended::how::timed_out:
-      return fmt::format("hung: killed after {} s", quantity(limit));
-    case ended::how::not_started:
-      return fmt::format("cannot be started: {}", std::strerror(e.status));
-    case ended::how::interrupted:
-      return "interrupted";
-    case ended::how::stopped:
-      if (e.status == SIGTTIN || e.status == SIGTTOU) return "stopped: it wants the terminal";
-      return fmt::format("stopped by signal {} ({})", e.status, strsignal(e.status));
-  }
-  return "";
+  return e.way == ended::how::timed_out ? fmt::format("hung: killed after {} s", quantity(limit)) : words_of(e);
 }
 
 struct not_started {
   int error;
 };
-
-bool went_well(const ended& e) {
-  return e.way == ended::how::exited && e.status == 0;
-}
 
 bool took_the_limit(const ended& e) {
   return e.way == ended::how::timed_out || e.way == ended::how::stopped;
@@ -111,20 +93,6 @@ constexpr double longest_first_run = 3600;  // without a budget
 constexpr double long_first_run = 20;
 
 constexpr const char* needs_until = "a program that does not end by itself, such as a server, needs --until LOAD";
-
-constexpr std::size_t most_read = 1 << 16;  // bytes: enough for a line
-
-/// The last line of the program's error output, or of its output, which often is the reason of a failure.
-std::string last_words(const process& p, bool also_of_output) {
-  std::string message = last_line(p.err().tail(most_read));
-  if (message.empty() && also_of_output) message = last_line(p.out().tail(most_read));
-  return printable(message, 120);
-}
-
-/// The error, followed by a message that the program printed.
-std::string with_words(const std::string& error, const std::string& message) {
-  return message.empty() ? error : error + ": " + message;
-}
 
 /// The last lines that are not empty, indented.
 std::string last_lines(const std::string& text) {

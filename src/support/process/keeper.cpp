@@ -26,11 +26,13 @@ void keeper::send_report(const keeper_report& r) const {
   while (send(line_, &r, sizeof r, MSG_NOSIGNAL) < 0 && errno == EINTR) continue;
 }
 
-void keeper::keep(char* const* command, const environment_changes& changes, int input, int inherited) {
+void keeper::keep(char* const* command, const environment_changes& changes, int input, int inherited,
+                  const sigset_t* mask) {
   // The keeper ignores ^C and ^Z at the terminal: it blocks all signals, and unblocks only SIGCHLD while it waits.
   sigset_t all;
   sigfillset(&all);
   sigprocmask(SIG_SETMASK, &all, &before_);
+  if (mask != nullptr) before_ = *mask;
   prctl(PR_SET_CHILD_SUBREAPER, 1);
   struct sigaction action {};
   action.sa_handler = ignore_signal;

@@ -31,7 +31,8 @@ inline constexpr double killed_grace = 5, others_grace = 1;
 class keeper {
  public:
   keeper(int line, const scratch_file& out, const scratch_file& err) : line_(line), out_(out), err_(err) {}
-  [[noreturn]] void keep(char* const* command, const environment_changes& changes, int input, int inherited);
+  [[noreturn]] void keep(char* const* command, const environment_changes& changes, int input, int inherited,
+                         const sigset_t* mask);
 
  private:
   void start(char* const* command, const environment_changes& changes, int input, int inherited);

@@ -29,7 +29,7 @@ int milliseconds_until(steady::time_point end, long most) {
 
 }  // namespace
 
-process::process(char* const* command, const environment_changes& changes, int inherited) {
+process::process(char* const* command, const environment_changes& changes, int inherited, const sigset_t* mask) {
   struct stat input {};
   const bool file = fstat(STDIN_FILENO, &input) == 0 && S_ISREG(input.st_mode);
   const int from = open(file ? "/proc/self/fd/0" : "/dev/null", O_RDONLY | O_CLOEXEC);
@@ -43,7 +43,7 @@ process::process(char* const* command, const environment_changes& changes, int i
   keeper_ = fork();
   if (keeper_ == 0) {
     close(ends[0]);
-    keeper(ends[1], out_, err_).keep(command, changes, from, inherited);
+    keeper(ends[1], out_, err_).keep(command, changes, from, inherited, mask);
   }
   const int error = errno;
   close(ends[1]);

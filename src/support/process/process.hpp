@@ -1,6 +1,7 @@
 // Starts a program in a process group of its own, with a time limit, measures it, and leaves none of its processes behind.
 #pragma once
 
+#include <signal.h>
 #include <sys/resource.h>
 #include <sys/types.h>
 
@@ -38,8 +39,9 @@ struct ended {
 /// process dies, even by SIGKILL, the keeper kills them, too.
 class process {
  public:
-  /// `inherited`: a descriptor that the program inherits under the same number; -1: none.
-  process(char* const* command, const environment_changes& changes, int inherited = -1);
+  /// `inherited`: a descriptor that the program inherits under the same number; -1: none. `mask`: the program's signal mask; null:
+  /// this thread's.
+  process(char* const* command, const environment_changes& changes, int inherited = -1, const sigset_t* mask = nullptr);
   process(const process&) = delete;
   process& operator=(const process&) = delete;
   ~process();  ///< kills all its processes
