@@ -1,14 +1,16 @@
 #!/bin/sh
-# The demonstration of `make demo`: `usher try` on three real programs, with two locks and the C library's, half a minute each.
+# The demonstration of `make demo`: `usher try` on three real programs, with two locks and the C library's, half a minute each. After each
+# trial a line says whether what was expected came.
 set -eu
 build=${1:-build/release}
 [ -x "$build/bin/usher" ] || { echo "demo: $build/bin/usher is not there: make demo" >&2; exit 1; }
 [ -x "$build/lab/programs/sqlite_shared" ] || { echo "demo: sqlite_shared was not built: install libsqlite3-dev and run make demo again" >&2; exit 1; }
-programs=$(dirname "$0")/../lab/programs
+tools=$(dirname "$0")
+programs=$tools/../lab/programs
 [ "$programs" != tools/../lab/programs ] || programs=lab/programs
 PATH=/usr/bin:$PATH # Debian's programs come before others of the same names
-said=$(mktemp)
-trap 'rm -f "$said"' EXIT
+said=$(mktemp) results=$(mktemp)
+trap 'rm -f "$said" "$results"' EXIT
 colours=never
 [ ! -t 1 ] || [ -n "${NO_COLOR:-}" ] || [ "${TERM:-dumb}" = dumb ] || colours=always
 
@@ -16,22 +18,25 @@ colours=never
 status=0
 trial() {
     echo "$1"
-    shift
+    expected=$2
+    shift 2
     ended=0
-    "$build/bin/usher" try --budget 29s --colour $colours "$@" > "$said" || ended=$?
+    : > "$results"
+    "$build/bin/usher" try --budget 29s --colour $colours --json "$results" "$@" > "$said" || ended=$?
     sed "s|^  usher |  $build/bin/usher |" "$said"
     [ $ended = 0 ] || status=$ended
     [ $ended -lt 128 ] || exit $ended # interrupted
+    [ ! -s "$results" ] || python3 "$tools/demo_verdict.py" "$expected" "$results"
     echo
 }
 
-trial "1. Python: eight threads share a queue (jobs a second). Expected: a gain." \
+trial "1. Python: eight threads share a queue (jobs a second). Expected: a gain." gain \
     --locks steady,futex --metric 'throughput: ([0-9]+)' -- python3 "$programs/job_queue.py" 8 1
 numbers=$build/numbers
 seq 1 6000000 > "$numbers"
-trial "2. xz compresses a file with two threads (seconds). Expected: no lock helps." \
+trial "2. xz compresses a file with two threads (seconds). Expected: hardly any waiting for mutexes, and no gain that shows." little-waiting \
     --locks steady,futex -- xz -T2 -1 --block-size=1MiB --stdout "$numbers"
-trial "3. SQLite: eight threads on one connection (operations a second). Expected: a lock that serves in order of arrival loses." \
+trial "3. SQLite: eight threads on one connection (operations a second). Expected: twa, which serves in order of arrival, is slower." twa-loses \
     --locks steady,twa --metric 'throughput: ([0-9.]+)' -- "$build/lab/programs/sqlite_shared" --threads 8 --seconds 1 --check
 echo "Next: your own program: $build/bin/usher try -- CMD"
 exit $status
