@@ -149,8 +149,34 @@ TEST(contest, without_room_for_confirmation_nothing_is_chosen) {
   EXPECT_EQ(enough.winner(), 0U);
   EXPECT_EQ(enough.rounds_after_choice(), 3U);
   run(too_few, speed_up, 22.0 / 3, 2);
+  // The rest of the budget shows that the candidate is better, and has no room to confirm that.
+  EXPECT_EQ(too_few.winner(), std::nullopt);
+  EXPECT_EQ(too_few.leader(), 0U);
   EXPECT_EQ(too_few.of(0), standing::hopeless);
-  EXPECT_EQ(too_few.rounds(0), 5U);
+}
+
+/// Without a chance to win, the best candidate runs until it is decided, and then the next one.
+TEST(contest, rest_of_the_budget_goes_to_the_best) {
+  const auto speed_up = [](std::size_t i, std::size_t r) {
+    return i == 0 ? (r % 2 == 0 ? 0.8 : 1.3) : i == 1 ? (r % 2 == 0 ? 0.995 : 1.005) : (r % 2 == 0 ? 0.7 : 1.1);
+  };
+  contest c(3);
+  EXPECT_GT(run(c, speed_up, 20, 3), 25U);
+  EXPECT_EQ(c.winner(), std::nullopt);
+  contest_rules stops;
+  stops.uses_rest = false;
+  contest early(3, stops);
+  EXPECT_LT(run(early, speed_up, 20, 3), 15U);
+  EXPECT_EQ(early.of(0), standing::hopeless);
+}
+
+TEST(contest, rest_of_the_budget_decides_what_it_can) {
+  contest c(2);
+  run(
+      c, [](std::size_t i, std::size_t r) { return i == 0 ? (r % 2 == 0 ? 0.99 : 1.01) : (r % 3 == 0 ? 0.9 : 0.99); },
+      40, 2);
+  EXPECT_EQ(c.of(0), standing::level);
+  EXPECT_EQ(c.of(1), standing::worse);
 }
 
 TEST(contest, leader_that_lost_to_another_waits) {
@@ -183,11 +209,11 @@ TEST(contest, worse_is_dropped_after_the_least_rounds) {
                 c, [](std::size_t i, std::size_t r) { return i == 0       ? 0.5
                                                              : r % 2 == 0 ? 0.8
                                                                           : 1.2; }, 20, 2),
-            20U);
+            30U);
   EXPECT_EQ(c.of(0), standing::worse);
   EXPECT_EQ(c.rounds(0), 5U);
   EXPECT_GT(c.rounds(1), 5U);
-  EXPECT_EQ(c.of(1), standing::hopeless);
+  EXPECT_EQ(c.of(1), standing::in);  // it has the rest of the budget
   EXPECT_EQ(c.winner(), std::nullopt);
 }
 

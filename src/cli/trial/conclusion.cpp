@@ -6,8 +6,10 @@
 #include <cmath>
 
 #include "cli/trial/contest.hpp"
+#include "cli/trial/plan.hpp"
 #include "cli/trial/quantities.hpp"
 #include "cli/trial/trial_options.hpp"
+#include "support/statistics.hpp"
 #include "support/text/duration.hpp"
 #include "support/text/words.hpp"
 #include "usher/catalog.hpp"
@@ -27,6 +29,50 @@ std::string waiting_sentence(const trial_results& t, const std::string& advice =
   if (!share) return "";
   return fmt::format(" Threads wait for mutexes {} of their time{}.", percent(*share),
                      advice.empty() ? "" : ": " + advice);
+}
+
+/// The speed-up if threads ran during all the time that they wait for mutexes: waiting is compared with CPU time, since idle
+/// threads make the share of waiting small. The counted threads are the most that lived at the same time, so the result
+/// is rather too high. nullopt: not measured, or the metric is no rate (waiting may change a latency by any factor).
+std::optional<double> most_by_waiting(const trial_results& t) {
+  const auto share = waiting_share(t);
+  if (!share || !t.has_ratios || (t.lower_is_better && !t.metric.empty())) return std::nullopt;
+  const std::vector<double> cpu = t.reference().values(cpu_of),
+                            seconds = t.reference().values([](const run_result& r) { return r.seconds; });
+  if (cpu.empty() || median(cpu) <= 0) return std::nullopt;
+  return 1 + *share * static_cast<double>(t.reference().calls->threads) * median(seconds) / median(cpu);
+}
+
+/// A sentence for a speed-up that waiting for mutexes cannot explain; it follows another sentence. Else empty.
+std::string beyond_waiting_sentence(const trial_results& t, const candidate_result& c) {
+  const auto most = most_by_waiting(t);
+  if (!most || c.figure() <= contest_rules{}.level_high * *most) return "";
+  return fmt::format(" The difference of {} is larger than this waiting: chance, or something else than waiting.",
+                     c.name);
+}
+
+std::string busy_sentence(const trial_results& t) {
+  if (t.others_cpu_share <= busy) return "";
+  return fmt::format(" Others took {:.0f} % of the CPU time meanwhile, which may hide a difference.",
+                     100 * t.others_cpu_share);
+}
+
+/// The reason why the rest of the budget was not used, as a sentence that follows another one; empty if it was used.
+std::string unused_sentence(const trial_results& t, const outlook& o) {
+  if (!t.budget || o.seconds_unused <= 0 || t.interrupted) return "";
+  const bool all_settled = std::all_of(t.candidates.begin() + 1, t.candidates.end(), [](const candidate_result& c) {
+    return c.judged != verdict::undecided || (c.dropped && c.dropped->why != no_time);
+  });
+  const std::string why = all_settled && o.contradicted == nullptr ? "each lock is decided, behind another or failed"
+                          : t.rounds >= most_rounds ? fmt::format("a trial has at most {} rounds", most_rounds)
+                          : has_little_waiting(t)   ? "threads wait so little"
+                                                    : "the rounds contradict each other";
+  return fmt::format(" {} of {} were not used: {}.", duration_text(o.seconds_unused), duration_text(*t.budget), why);
+}
+
+/// Whether a further trial may be recommended.
+bool may_recommend_trial(const trial_results& t) {
+  return !has_little_waiting(t) && t.others_cpu_share <= busy;
 }
 
 /// The candidate as --locks takes it.
@@ -69,6 +115,12 @@ std::string run_command(const trial_results& t, const candidate_result& c) {
   return fmt::format("usher run --lock {} -- {}", c.lock, shell_line(t.command));
 }
 
+/// The waiting, if it cannot explain the speed-up. Empty otherwise.
+std::string waiting_and_beyond(const trial_results& t, const candidate_result& c) {
+  const std::string beyond = beyond_waiting_sentence(t, c);
+  return beyond.empty() ? "" : waiting_sentence(t) + beyond;
+}
+
 /// Names the winner, and warns if its gain is negligible.
 trial_conclusion worth_it(const trial_results& t, const candidate_result& c) {
   const contest_rules rules;
@@ -78,8 +130,9 @@ trial_conclusion worth_it(const trial_results& t, const candidate_result& c) {
           ? fmt::format("in the {} after it was chosen", with_noun(t.confirming_rounds, "round"))
           : fmt::format("in the {} that it was chosen by: expect a little less", with_noun(c.rounds, "round"));
   return {is_little ? "hardly-worth-it" : "worth-it",
-          fmt::format("{}: {} is {} {} the C library's mutex, {}.{}", is_little ? "Hardly worth it" : "Worth it",
-                      c.name, how_much(t, c), t.has_ratios ? "as" : "than", rounds, starvation_sentence(c)),
+          fmt::format("{}: {} is {} {} the C library's mutex, {}.{}{}", is_little ? "Hardly worth it" : "Worth it",
+                      c.name, how_much(t, c), t.has_ratios ? "as" : "than", rounds, waiting_and_beyond(t, c),
+                      starvation_sentence(c)),
           run_command(t, c)};
 }
 
@@ -87,13 +140,15 @@ trial_conclusion worth_it(const trial_results& t, const candidate_result& c) {
 trial_conclusion unconfirmed(const trial_results& t, const candidate_result& c) {
   std::string why = "no rounds were run after those that showed it";
   if (c.dropped)
-    why = fmt::format("it was dropped in round {} ({})", c.dropped->round, c.dropped->why);
+    why = c.dropped->why == no_time ? "the budget had no time for that"
+                                    : fmt::format("it was dropped in round {} ({})", c.dropped->round, c.dropped->why);
   else if (t.interrupted)
     why = "the trial was interrupted before that";
-  return {"unconfirmed",
-          fmt::format("{} is {}{} in {}, but it was not confirmed: {}.{}", c.name, t.has_ratios ? "better, " : "",
-                      how_much(t, c), with_noun(c.rounds, "round"), why, starvation_sentence(c)),
-          run_command(t, c)};
+  return {
+      "unconfirmed",
+      fmt::format("{} is {}{} in {}, but it was not confirmed: {}.{}{}", c.name, t.has_ratios ? "better, " : "",
+                  how_much(t, c), with_noun(c.rounds, "round"), why, waiting_and_beyond(t, c), starvation_sentence(c)),
+      run_command(t, c)};
 }
 
 /// The command line of the same trial with other candidates and another budget.
@@ -138,7 +193,8 @@ double budget_alone(const trial_results& t, const outlook& o) {
 /// Recommends the same trial of one candidate.
 trial_conclusion undecided(const trial_results& t, const outlook& o) {
   const candidate_result& c = *o.best_undecided;
-  std::string text = undecided_sentence(t, o) + waiting_sentence(t);
+  std::string text = undecided_sentence(t, o) + waiting_sentence(t) + beyond_waiting_sentence(t, c);
+  text += unused_sentence(t, o);
   text += fmt::format(" If it goes on like this, a new trial of it alone decides after about {}.",
                       with_noun(o.rounds_alone, "round"));
   return {"undecided", text, trial_command(t, o, option_of(c), budget_alone(t, o))};
@@ -176,29 +232,45 @@ std::optional<trial_conclusion> better_and_useless(const trial_results& t) {
 trial_conclusion nothing_better(const trial_results& t, const outlook& o) {
   if (const auto useless = better_and_useless(t)) return *useless;
   const auto share = waiting_share(t);
-  const bool may_gain = o.best_undecided != nullptr && o.best_undecided->figure() >= 1.05;
-  if (share && *share < little_waiting && !may_gain)
+  const candidate_result* const best = o.best_undecided;
+  if (has_little_waiting(t))
     return {
         "no-lock-helps",
-        fmt::format("No lock was shown to make this faster, and threads wait for mutexes only {} of their time: expect "
-                    "nothing of another lock.",
-                    percent(*share)),
+        fmt::format("No lock was shown to make this faster. Threads wait for mutexes {} of their time, and less "
+                    "waiting can save only that.{}{}",
+                    percent(*share), best != nullptr ? beyond_waiting_sentence(t, *best) : "", unused_sentence(t, o)),
         ""};
+  const bool open = is_open(t);
+  const std::string rest = (open ? busy_sentence(t) : "") + unused_sentence(t, o);
   if (share && *share >= much_waiting) {
-    const bool open = is_open(t);
-    const std::string said = open ? undecided_sentence(t, o) : "No lock that was tried is better.";
+    const std::string said = open ? undecided_sentence(t, o) : "No lock that was tried was shown to be better.";
     const std::string says = o.ask_stat ? o.ask_stat() : "";
     const std::string where = says.empty() ? waiting_sentence(t, "look for the critical section to shorten")
                                            : fmt::format(" Where the time goes, of one run: {}.", says);
-    return {open ? "undecided" : "shorten", said + where, "usher stat -- " + shell_line(t.command)};
+    return {open ? "undecided" : "shorten", said + where + rest, "usher stat -- " + shell_line(t.command)};
   }
-  if (o.best_undecided != nullptr) return {"undecided", undecided_sentence(t, o) + waiting_sentence(t), ""};
-  return {"keep", "Nothing was better than the C library's mutex: keep it." + waiting_sentence(t), ""};
+  if (best != nullptr)
+    return {"undecided", undecided_sentence(t, o) + waiting_sentence(t) + beyond_waiting_sentence(t, *best) + rest, ""};
+  return {
+      "keep",
+      "No lock that was tried was shown to be better than the C library's mutex: keep it." + waiting_sentence(t) + rest,
+      ""};
 }
 
 /// The conclusion if the rounds are so few that a lock could not be shown to be better even by winning all of them.
 trial_conclusion too_few_rounds(const trial_results& t, const outlook& o, std::size_t went_well) {
   const char* const kind = "too-few-rounds";
+  if (t.budget && !t.interrupted) {
+    std::string locks;
+    for (std::size_t i = 1; i < t.candidates.size(); ++i)
+      locks += (locks.empty() ? "" : ",") + option_of(t.candidates[i]);
+    constexpr double reserve = 1.5;  // runs may take longer than the first one, and more rounds may be needed
+    return {kind,
+            fmt::format("{} had room for {}: {} or more can show that a lock is better.", duration_text(*t.budget),
+                        with_noun(went_well, "round"), o.rounds_wanted) +
+                waiting_sentence(t) + busy_sentence(t),
+            may_recommend_trial(t) ? trial_command(t, o, locks, std::max(reserve * o.seconds_wanted, 10.0)) : ""};
+  }
   if (t.interrupted)
     return {kind,
             fmt::format("Interrupted after {}: {} or more can show that a lock is better.",
@@ -216,29 +288,40 @@ trial_conclusion too_few_rounds(const trial_results& t, const outlook& o, std::s
       ""};
 }
 
+bool has_failures(const trial_results& t) {
+  return std::any_of(t.candidates.begin(), t.candidates.end(), [](const auto& c) { return !c.is_clean(); });
+}
+
+/// Whether the candidate seems better by more than a negligible amount.
+bool is_worth_a_trial(const trial_results& t, const candidate_result& c) {
+  return c.figure() > (t.has_ratios ? contest_rules{}.level_high : 0);
+}
+
 /// The conclusion from the measurements, whether or not the lock calls could be counted.
 trial_conclusion by_figures(const trial_results& t, const outlook& o) {
   if (o.winner != nullptr) return worth_it(t, *o.winner);
   if (o.contradicted != nullptr)
     return {"contradicted",
-            fmt::format("No winner: {} was better in the rounds that it was chosen by, and was not in the {} after. "
-                        "The machine or the program has changed meanwhile; longer runs may decide.",
-                        o.contradicted->name, with_noun(t.confirming_rounds, "round")),
+            fmt::format("No winner: {} was better in the rounds that it was chosen by, and was not in the {} after: "
+                        "chance, or the machine or the program has changed meanwhile; longer runs may decide.{}",
+                        o.contradicted->name, with_noun(t.confirming_rounds, "round"), unused_sentence(t, o)),
             ""};
   if (const candidate_result* const best = t.best_usable()) return unconfirmed(t, *best);
   std::size_t most = 0;
   for (const candidate_result& c : t.candidates) most = std::max(most, c.rounds);
+  const bool no_room = o.seconds_wanted > 0 && most < o.rounds_wanted;
+  if (no_room && (most == 0 || o.best_undecided != nullptr) && !has_failures(t)) return too_few_rounds(t, o, most);
   if (most == 0) return {"too-few-rounds", "No round succeeded: nothing can be concluded.", ""};
   if (!t.budget && most < o.rounds_wanted && o.best_undecided != nullptr) return too_few_rounds(t, o, most);
-  if (o.rounds_alone > 0 && o.best_undecided->figure() > t.neutral()) {
-    const auto share = waiting_share(t);
-    if (!share || *share >= little_waiting || o.best_undecided->figure() >= 1.05 || !t.has_ratios)
-      return undecided(t, o);
-  }
+  if (o.rounds_alone > 0 && is_worth_a_trial(t, *o.best_undecided) && may_recommend_trial(t)) return undecided(t, o);
   return nothing_better(t, o);
 }
 
 }  // namespace
+
+bool has_little_waiting(const trial_results& t) {
+  return waiting_share(t).value_or(1) < little_waiting;
+}
 
 trial_conclusion conclusion_of(const trial_results& t, const outlook& o) {
   const call_counts calls = most_calls(t);
@@ -256,8 +339,9 @@ trial_conclusion conclusion_of(const trial_results& t, const outlook& o) {
   if (was_counted(t) && calls.all() < fewest_calls && t.reference().errors.empty())
     return {
         "no-locks",
-        fmt::format("The program does not use pthread locks or semaphores ({} calls): no lock can make it faster.{}",
-                    calls.all(), ended),
+        fmt::format(
+            "The program does not use pthread locks or semaphores ({} calls): other locks have nothing to change.{}",
+            calls.all(), ended),
         ""};
   return by_figures(t, o);
 }

@@ -10,12 +10,12 @@
 
 namespace usher::cli::trial {
 
-/// Shares of the threads' time that is spent waiting. Below the first, no lock can make a program much faster (`usher
-/// stat` uses the same limit); above the second, an analysis is recommended.
+/// Shares of the threads' time that is spent waiting for mutexes. Below the first, no further trial is recommended (`usher
+/// stat` uses the same limit); above the second, an analysis is.
 inline constexpr double little_waiting = 0.01, much_waiting = 0.05;
 /// With fewer calls the program itself is assumed to make none: libraries lock a few mutexes while they are loaded.
 inline constexpr std::uint64_t fewest_calls = 100;
-/// Measurements are noisy if other processes took more than this share of the CPU time.
+/// If other processes took more than this share of the CPU time, no further trial is recommended.
 inline constexpr double busy = 0.1;
 
 /// Data for the conclusion that are not results of the trial.
@@ -30,8 +30,13 @@ struct outlook {
   std::size_t rounds_alone =
       0;  ///< that would decide in a trial of it alone, if it goes on to win at the same rate; 0: none would
   double timeout = 0;             ///< seconds, as given; 0: it was not
+  double seconds_wanted = 0;      ///< for the fewest rounds that decide; 0: they fit into the budget
+  double seconds_unused = 0;      ///< of the budget; 0: it had no room for another round
   std::size_t rounds_wanted = 0;  ///< the fewest that can show anything, of so many candidates
 };
+
+/// Whether so little waiting for mutexes was measured that no further trial is recommended.
+bool has_little_waiting(const trial_results& t);
 
 trial_conclusion conclusion_of(const trial_results& t, const outlook& o);
 

@@ -35,11 +35,13 @@ std::vector<std::size_t> contest::next(double rounds_left) {
   const auto runs_left = static_cast<std::size_t>(std::max(rounds_left, 0.0) * static_cast<double>(running + 1) + 1e-6);
   if (!chosen_ && rounds_.size() >= rules_.least_rounds) {
     drop_decided();
-    if (!choose_leader()) {
+    if (!choose_leader(runs_left)) {
       drop_hopeless(runs_left);
       // If the budget has no room for another round of all candidates, only those that are better remain.
-      if (!choose_leader() && !present().empty() && room(runs_left, present().size()) == 0) choose(highest(present()));
+      if (!choose_leader(runs_left) && !present().empty() && room(runs_left, present().size()) == 0)
+        choose(highest(present()));
     }
+    if (!chosen_ && rules_.uses_rest && present().empty()) give_rest_to_best();
   }
   const std::vector<std::size_t> wanted = chosen_ ? chosen_again() : present();
   return runs_left > wanted.size() ? wanted : std::vector<std::size_t>();
@@ -50,11 +52,12 @@ std::vector<std::size_t> contest::chosen_again() const {
   return {*chosen_};
 }
 
-bool contest::choose_leader() {
+bool contest::choose_leader(std::size_t runs_left) {
   const std::vector<std::size_t> left = present();
   if (left.empty()) return false;
   const std::size_t first = highest(left);
   if (!is_better(first) || !leads(first, left)) return false;
+  if (entries_[first].has_rest && runs_left < runs_kept()) return false;
   choose(first);
   return true;
 }
@@ -171,7 +174,7 @@ void contest::drop_decided() {
 /// The number of rounds with so many candidates that fit into the remaining runs. Runs for the rounds after a choice
 /// are kept back.
 std::size_t contest::room(std::size_t runs_left, std::size_t candidates) const {
-  const std::size_t kept = 2 * rules_.confirming;
+  const std::size_t kept = runs_kept();
   return runs_left < kept ? 0 : (runs_left - kept) / (candidates + 1);
 }
 
@@ -180,8 +183,8 @@ void contest::drop_hopeless(std::size_t runs_left) {
     std::vector<std::size_t> left = present();
     const std::size_t more = room(runs_left, left.size());
     std::erase_if(left, [&](std::size_t c) {
-      const bool possible = !entries_[c].contradictory && wins(c) + more >= for_better_.of(rounds(c) + more);
-      return is_better(c) || possible;
+      if (is_better(c)) return !entries_[c].has_rest || runs_left >= runs_kept();
+      return !entries_[c].contradictory && wins(c) + more >= for_better_.of(rounds(c) + more);
     });
     if (left.empty()) return;
     const auto lowest = std::min_element(left.begin(), left.end(), [&](std::size_t a, std::size_t b) {
@@ -189,6 +192,18 @@ void contest::drop_hopeless(std::size_t runs_left) {
     });
     entries_[*lowest].dropped = standing::hopeless;
   }
+}
+
+void contest::give_rest_to_best() {
+  std::vector<std::size_t> open;
+  for (std::size_t c = 0; c < entries_.size(); ++c)
+    if (!entries_[c].given_up && !entries_[c].contradictory && entries_[c].dropped == standing::hopeless &&
+        !is_better(c))
+      open.push_back(c);
+  if (open.empty()) return;
+  entry& best = entries_[highest(open)];
+  best.dropped = standing::in;
+  best.has_rest = true;
 }
 
 standing contest::of(std::size_t candidate) const {

@@ -17,6 +17,8 @@
 //    it is better. Of several hopeless candidates the one with the lowest median is dropped first, and its runs are divided among the
 //    others before these are examined. Dropping depends on past rounds only, and under "no better" the next round is a fair toss
 //    whatever the past was: no rule for dropping makes a false "better" likelier.
+//  * If all candidates are dropped, the rest of the budget goes to the best hopeless one (the highest median), until it is worse or level;
+//    then to the next. These rounds narrow the interval. A choice needs room for the rounds after it, so they hardly ever lead to one.
 //  * The leader is chosen as soon as it is better and has lost to none of the others in more rounds than it won, or when the budget has
 //    no room for another round of all. The following rounds run only the reference and the chosen candidate. Its figure is the median
 //    of these rounds, since the median of the rounds that it was chosen by is too good on average (the winner's curse). If that median
@@ -41,6 +43,7 @@ struct contest_rules {
   std::size_t least_rounds = 5;
   std::size_t confirming = 3, confirming_wanted = 5;
   double level_low = 0.97, level_high = 1.03;  ///< chosen, not measured: a smaller difference is of no use
+  bool uses_rest = true;  ///< false: a contest whose candidates are all dropped is over, though the budget has room
 };
 
 /// `reference` and `failed` are no verdicts of a contest.
@@ -99,6 +102,7 @@ class contest {
     bool contradictory = false;           ///< the bets have rejected every median
     bool given_up = false;
     standing dropped = standing::in;
+    bool has_rest = false;  ///< was hopeless, and has the rest of the budget
   };
 
   struct score {
@@ -121,9 +125,12 @@ class contest {
   void narrow(entry& e) const;
   void drop_decided();
   void drop_hopeless(std::size_t runs_left);
+  /// The runs that the budget keeps for the rounds after a choice.
+  std::size_t runs_kept() const { return 2 * rules_.confirming; }
   std::size_t room(std::size_t runs_left, std::size_t candidates) const;
-  bool choose_leader();
+  bool choose_leader(std::size_t runs_left);
   void choose(std::size_t c);
+  void give_rest_to_best();
 
   contest_rules rules_;
   std::size_t candidates_;

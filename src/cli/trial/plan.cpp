@@ -62,9 +62,9 @@ std::string too_long(const plan& p, const options& o, const first_runs& seen) {
   if (p.taken.size() > few) names = with_noun(p.taken.size(), "candidate");
   return fmt::format(
       "a run takes {}, too long for an answer in {}: the fewest rounds that can give one, {} of {}, take about {}; "
-      "a shorter run, or ^C, which shows the results so far, ends it sooner",
-      duration_text(seen.seconds), duration_text(o.budget), p.least_rounds, names,
-      duration_text(seconds_needed(p.taken.size(), o, seen.seconds)));
+      "shorter runs or a longer --budget can give one",
+      duration_text(seen.seconds), duration_text(o.budget), fewest_rounds(p.taken.size()), names,
+      duration_text(p.seconds_wanted));
 }
 
 /// Leaves out default candidates until the trial fits into the budget or has only `fewest_candidates`.
@@ -72,7 +72,7 @@ void fit_into_budget(plan& p, const options& o, const first_runs& seen) {
   const auto fits = [&] { return seconds_needed(p.taken.size(), o, seen.seconds) <= seen.seconds_left; };
   for (; o.default_candidates() && p.taken.size() > fewest_candidates && !fits(); p.taken.pop_back())
     p.left_out.push_back({p.taken.back().name, "for lack of time"});
-  if (!fits()) p.least_rounds = std::max(p.least_rounds, fewest_rounds(p.taken.size()));
+  if (!fits()) p.seconds_wanted = seconds_needed(p.taken.size(), o, seen.seconds);
   p.notes.push_back(fits() ? rounds_that_fit(p, o, seen) : too_long(p, o, seen));
 }
 

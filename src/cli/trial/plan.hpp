@@ -27,8 +27,8 @@ struct plan {
   bool nothing_to_gain = false;  ///< the program has no locks, or the library is not loaded, and the user named no lock
   std::vector<choice> taken;
   std::vector<left_out_lock> left_out;
-  std::size_t least_rounds = contest_rules{}.least_rounds;  ///< even if the budget is used up
-  std::vector<std::string> notes;                           ///< for the user
+  double seconds_wanted = 0;       ///< for the fewest rounds that decide; 0: they fit into the budget
+  std::vector<std::string> notes;  ///< for the user
 };
 
 /// Makes the plan from its arguments alone: reads no clock, starts no program, prints nothing.

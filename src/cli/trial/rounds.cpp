@@ -22,6 +22,7 @@ constexpr std::size_t fewest_failures = 2;  // a single one may be chance
 /// times as long as the reference and `much_of_budget` of the budget for a run, and its speed-up was below `far_behind`
 /// in every round. Chosen, not measured.
 constexpr double slow = 2, much_of_budget = 0.02, far_behind = 0.5;
+constexpr double runs_kept_for_stat = 1.25;  // the last round may take a little longer than the rounds before
 
 /// The reason in the candidate's own results why the contest has dropped it; empty if there is none.
 std::string why_dropped(standing s) {
@@ -31,9 +32,9 @@ std::string why_dropped(standing s) {
     case standing::level:
       return "no different";
     case standing::hopeless:
-      return "no time to decide";
+      return no_time;
     case standing::behind:
-      return "behind another";
+      return behind_another;
     case standing::in:
     case standing::better:
     case standing::chosen:
@@ -90,13 +91,13 @@ int rounds::run_all() {
   if (status != 0 && results_.interrupted && !results_.has_values())
     report_error("interrupted after {} ({}): {} was stopped, with all that it has started, and nothing was measured",
                  duration_text(elapsed()), now_, results_.command.front());
+  results_.others_cpu_share = foreign_.share();
   sum_up(status);
   bar_.clear();
   if (status == 0 && interrupted() != 0) {  // during the run under usher stat
     status = 128 + interrupted();
     results_.interrupted = true;
   }
-  results_.others_cpu_share = foreign_.share();
   results_.seconds = elapsed();
   return status;
 }
@@ -131,7 +132,8 @@ void rounds::follow_plan() {
 
 /// Runs the candidate's warm-ups. The last one counts its lock calls, so that the timed runs need not.
 void rounds::warm_up(std::size_t candidate) {
-  for (int left = options_.warmup; left > 0 && entries_[candidate].in; --left) run_one(candidate, 0, left == 1);
+  for (int left = options_.warmup; left > 0 && entries_[candidate].in && has_time(); --left)
+    run_one(candidate, 0, left == 1);
 }
 
 void rounds::compare() {
@@ -140,7 +142,10 @@ void rounds::compare() {
   // the results of rounds.
   std::vector<bool> takes_part(entries_.size());
   for (const std::size_t c : present()) takes_part[c] = true;
-  contest_.emplace(takes_part);
+  contest_rules rules;
+  // So little waiting leaves other locks little to save: more rounds than a decision needs are a waste of time.
+  rules.uses_rest = !has_little_waiting(results_);
+  contest_.emplace(takes_part, rules);
   for (std::vector<std::size_t> wanted; !(wanted = next_round()).empty();) run_round(wanted);
 }
 
@@ -153,6 +158,9 @@ void rounds::run_round(const std::vector<std::size_t>& wanted) {
   results_.order.emplace_back();
   try {
     for (const std::size_t place : order) {
+      // Reference and candidate of a round are compared only if both have run. Under "no better" it is as likely that the
+      // time is over after a slow run of one as of the other.
+      if (!has_time() && !results_.order.back().empty()) break;
       const std::size_t c = all[place];
       if (!is_begun || c != reference) run_one(c, results_.rounds);
       results_.order.back().push_back(results_.candidates[c].name);
@@ -259,6 +267,11 @@ std::vector<std::size_t> rounds::present() const {
   return in;
 }
 
+/// Whether another run may begin.
+bool rounds::has_time() const {
+  return !options_.by_budget() || elapsed() < options_.budget;
+}
+
 double rounds::elapsed() const {
   return std::chrono::duration<double>(steady::now() - start_).count();
 }
@@ -278,10 +291,9 @@ double rounds::seconds_of_round() const {
 /// The number of rounds with the remaining candidates that fit into the budget. The time of a run under `usher stat` is
 /// kept back if it may be needed at the end.
 double rounds::rounds_left() const {
-  const double kept = can_ask_stat() ? seconds_of_run(reference) : 0;
+  const double kept = can_ask_stat() ? runs_kept_for_stat * seconds_of_run(reference) : 0;
   const double by_time = std::max(options_.budget - elapsed() - kept, 0.0) / std::max(seconds_of_round(), 1e-6);
-  const auto up_to = [this](std::size_t n) { return static_cast<double>(n - std::min(n, results_.rounds)); };
-  return std::max(std::min(by_time, up_to(most_rounds)), up_to(plan_.least_rounds));
+  return std::min(by_time, static_cast<double>(most_rounds - std::min(most_rounds, results_.rounds)));
 }
 
 /// The candidates of the next round. Empty if the trial is over.
@@ -300,8 +312,12 @@ std::vector<std::size_t> rounds::next_round() {
   return wanted;
 }
 
-/// Records why the contest has dropped candidates, and takes them out of later rounds.
+/// Records why the contest has dropped candidates, and takes them out of later rounds. One of them may be wanted again.
 void rounds::note_drops(const std::vector<std::size_t>& wanted) {
+  for (const std::size_t c : wanted) {
+    entries_[c].in = true;
+    results_.candidates[c].dropped.reset();
+  }
   for (const std::size_t c : present()) {
     const standing s = contest_->of(c);
     if (s == standing::chosen || std::find(wanted.begin(), wanted.end(), c) != wanted.end()) continue;
@@ -338,6 +354,10 @@ void rounds::sum_up(int status) {
   outlook o = judge(results_, contest_.value_or(contest(0)));
   if (status != 0 && !(results_.interrupted && results_.has_values())) return;
   o.nothing_to_gain = plan_.nothing_to_gain;
+  o.seconds_wanted = plan_.seconds_wanted;
+  if (options_.by_budget() && !entries_[reference].seconds.empty() &&
+      options_.budget - elapsed() > (2 + runs_kept_for_stat) * results_.run_seconds)
+    o.seconds_unused = options_.budget - elapsed();
   o.timeout = options_.timeout;
   o.ask_stat = [this] { return ask_stat(); };
   results_.conclusion = conclusion_of(results_, o);

@@ -1,5 +1,5 @@
 // Runs a trial: the reference, for the plan (plan.hpp); the warm-ups; then round by round, until the contest (contest.hpp) is over or the
-// budget is used up.
+// budget is used up. No run begins after the budget's time.
 #pragma once
 
 #include <optional>
@@ -63,6 +63,7 @@ class rounds {
   double seconds_of_run(std::size_t candidate) const;
   double seconds_of_round() const;
   double elapsed() const;
+  bool has_time() const;
   std::vector<std::size_t> present() const;
   void drop(std::size_t candidate, const std::string& why);
   void drop_slow_and_far_behind();

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <sstream>
+#include <tuple>
 
 #include "cli/trial/conclusion.hpp"
 #include "cli/trial/quantities.hpp"
@@ -30,13 +31,20 @@ bool is_reference(const trial_results& t, const candidate_result& c) {
 bool is_winner(const trial_results& t, const candidate_result& c) {
   return t.winner == c.name;
 }
-/// The candidates, sorted by speed-up. The reference counts as neutral; candidates without a speed-up are last.
+/// The candidates, sorted by speed-up, the winner first. The reference counts as neutral; candidates without a speed-up are
+/// last. A candidate that was dropped as behind another is never above all others: its median is of fewer rounds.
 std::vector<const candidate_result*> best_first(const trial_results& t) {
   std::vector<const candidate_result*> sorted;
   sorted.reserve(t.candidates.size());
   for (const candidate_result& c : t.candidates) sorted.push_back(&c);
+  const auto figure = [&](const candidate_result& c) {
+    return is_reference(t, c) ? t.neutral() : c.speed_up.value_or(-HUGE_VAL);
+  };
+  double best = -HUGE_VAL;
+  for (const candidate_result& c : t.candidates)
+    if (!c.is_behind()) best = std::max(best, figure(c));
   const auto worth = [&](const candidate_result* c) {
-    return is_reference(t, *c) ? t.neutral() : c->speed_up.value_or(-HUGE_VAL);
+    return std::tuple(is_winner(t, *c), std::min(figure(*c), best), !c->is_behind());
   };
   std::stable_sort(sorted.begin(), sorted.end(), [&](auto* a, auto* b) { return worth(a) > worth(b); });
   return sorted;
@@ -280,7 +288,7 @@ std::string summary_text(const trial_results& t, std::size_t width) {
                            with_noun(t.rounds, "round"), duration_text(t.seconds), t.interrupted ? ", interrupted" : "",
                            100 * t.others_cpu_share),
                width);
-  if (t.others_cpu_share > busy) text += in_lines("That is much: repeat the trial when the machine is quiet.", width);
+  if (t.others_cpu_share > busy) text += in_lines("That is much: it may hide differences.", width);
   return text;
 }
 

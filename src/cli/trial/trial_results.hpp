@@ -40,6 +40,9 @@ struct drop_reason {
   std::string why;
 };
 
+inline constexpr const char* behind_another = "behind another";
+inline constexpr const char* no_time = "no time to decide";
+
 struct candidate_result {
   std::string name, lock;
   std::vector<run_result> runs;
@@ -56,6 +59,7 @@ struct candidate_result {
   std::optional<drop_reason> dropped;
 
   double figure() const { return speed_up.value_or(std::nan("")); }
+  bool is_behind() const { return dropped && dropped->why == behind_another; }
   bool is_clean() const { return errors.empty() && first_difference == 0; }
   /// Better, without failures, and not the reference under another name.
   bool is_usable() const { return judged == verdict::better && is_clean() && lock != c_library; }
