@@ -20,6 +20,7 @@
 #include "preload/status.hpp"
 #include "record/attach_point.hpp"
 #include "record/recorded_embedded.hpp"
+#include "record/recorded_others.hpp"
 #include "record/recorder.hpp"
 
 namespace usher::preload {
@@ -257,6 +258,7 @@ void connect() {
     seen = current_recording.load(std::memory_order_relaxed);
     current_calls.set(seen != 0 ? recorded_calls : calls_of(table));
     connect_embedded(seen != 0);
+    connect_others(seen != 0);
     std::atomic_thread_fence(std::memory_order_seq_cst);
   } while (current_recording.load(std::memory_order_relaxed) != seen || has_request());
 }

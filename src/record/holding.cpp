@@ -77,9 +77,8 @@ void record_owner(recorded_thread& me, record::object& o, std::uint64_t now) {
   if (n + 1 == record::window::length) d.window.store(0, std::memory_order_relaxed);
 }
 
-/// Adds the ticks that others waited during this hold to the mutex's uncharged time. At most a thousand times a second
-/// in a program, returns all of it, to be charged to the call chain of this unlock; otherwise it is kept for a later
-/// hold.
+}  // namespace
+
 held_charge add_charge(recorded_thread& me, record::object& o, std::uint64_t ticks, std::uint64_t now) {
   record::detail* const d = ticks != 0 ? detail_of(me, o) : nullptr;
   if (d == nullptr) return {};
@@ -89,10 +88,8 @@ held_charge add_charge(recorded_thread& me, record::object& o, std::uint64_t tic
   const bool is_due =
       now >= next && sample.compare_exchange_strong(next, now + me.of->ticks_a_ms, std::memory_order_relaxed);
   d->uncharged_held.store(is_due ? 0 : all, std::memory_order_relaxed);
-  return is_due ? held_charge{all, charge_target(me, o)} : held_charge{};
+  return is_due ? held_charge{all, charge_target(me, o), entry_kind(o)} : held_charge{};
 }
-
-}  // namespace
 
 void settle_light_hold(recorded_thread& me) {
   const void* const mutex = me.light_mutex;
@@ -244,7 +241,7 @@ void hold_ends(recorded_thread& me, record::object& o, std::uint32_t chain) {
 }
 
 void charge_holder(recorded_thread& me, const held_charge& c) {
-  charge(*me.of, record::charged::holder, record::kind::mutex, c.whom, take_chain(me), 1, c.due);
+  charge(*me.of, record::charged::holder, c.kind, c.whom, take_chain(me), 1, c.due);
 }
 
 }  // namespace usher::preload

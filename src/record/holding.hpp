@@ -107,7 +107,12 @@ struct held_charge {
   /// unlock's.
   std::uint64_t due = 0;
   std::uint32_t whom = 0;
+  record::kind kind = record::kind::mutex;
 };
+/// Adds the ticks that others waited during this hold to the object's uncharged time. At most a thousand times a second
+/// in a program, returns all of it, to be charged to the call chain of this unlock; otherwise it is kept for a later
+/// hold.
+held_charge add_charge(recorded_thread& me, record::object& o, std::uint64_t ticks, std::uint64_t now);
 /// hold_ends_slowly() is called before the mutex is released, while only this thread writes the holder's fields;
 /// charge_holder() is called after the release.
 [[gnu::noinline]] held_charge hold_ends_slowly(recorded_thread& me, record::object& o);

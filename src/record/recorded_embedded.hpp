@@ -23,9 +23,9 @@ struct embedded_operation {
   bool operator()() const { return call(context); }
 };
 
-/// Locks a mutex that was not free by calling `lock`, and records the wait.
+/// Locks a mutex or spin lock that was not free by calling `lock`, and records the wait.
 bool wait_for_mutex(recorded_thread& me, record::object& o, const void* mutex, const embedded_operation& lock,
-                    std::uint64_t caller, bool has_deadline);
+                    std::uint64_t caller, bool has_deadline, record::kind kind = record::kind::mutex);
 
 /// Ends the hold of a mutex, whichever thread has it. Called before the unlock; charge_holder() must charge the result
 /// after it.

@@ -65,12 +65,12 @@ void add_wait_tally(recorded_thread& me, record::object& o, const native_detail:
 /// Locks a mutex that was not free by calling `lock`, and records the wait.
 template <class F>
 [[gnu::noinline]] int wait_for(recorded_thread& me, record::object& o, pthread_mutex_t* m, F lock, std::uint64_t caller,
-                               bool has_deadline = false) {
+                               bool has_deadline = false, record::kind kind = record::kind::mutex) {
   if (has_ended(*me.of)) {
     end_recording(*me.of);
     return lock();
   }
-  recorded_wait wait(me, o, record::kind::mutex, caller, has_deadline);
+  recorded_wait wait(me, o, kind, caller, has_deadline);
   detail_of(me, o);  // so that the present hold, which may be the longest, is recorded there
   const native_detail::wait_tally before = native_detail::own_waits;
   const int result = lock();
@@ -279,11 +279,11 @@ int recorded_mutex_destroy(pthread_mutex_t* m) {
 // ---- recorded_embedded.hpp ---------------------------------------------------------------------------------
 
 bool wait_for_mutex(recorded_thread& me, record::object& o, const void* mutex, const embedded_operation& lock,
-                    std::uint64_t caller, bool has_deadline) {
+                    std::uint64_t caller, bool has_deadline, record::kind kind) {
   auto* const address =
       static_cast<pthread_mutex_t*>(const_cast<void*>(mutex));  // by which it is known; never accessed
   return wait_for(
-             me, o, address, [&lock] { return lock() ? 0 : ETIMEDOUT; }, caller, has_deadline) == 0;
+             me, o, address, [&lock] { return lock() ? 0 : ETIMEDOUT; }, caller, has_deadline, kind) == 0;
 }
 
 held_charge end_own_or_others_hold(recorded_thread& me, record::object& o, const void* mutex) {

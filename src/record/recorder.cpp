@@ -128,7 +128,7 @@ record::object* sum_of_place(recorded_thread& me, const record::object& o, recor
   return sum;
 }
 
-void add_details(record::detail& to, record::detail& from) {
+void add_details(record::kind kind, record::detail& to, record::detail& from) {
   for (std::uint32_t i = 0; i < record::duration_buckets::count; i++)
     if (const std::uint32_t n = from.waits[i].exchange(0, std::memory_order_relaxed); n != 0) add(to.waits[i], n);
   for (std::uint32_t i = 0; i < record::duration_buckets::count / 2; i++)
@@ -138,11 +138,21 @@ void add_details(record::detail& to, record::detail& from) {
         &record::detail::tries, &record::detail::tried})
     add(to.*w, (from.*w).exchange(0, std::memory_order_relaxed));
   raise_to(to.longest_try, from.longest_try.exchange(0, std::memory_order_relaxed));
+  if (kind == record::kind::rwlock) {
+    for (unsigned side = 0; side < 2; side++) {
+      add(to.behind_writer[side], from.behind_writer[side].exchange(0, std::memory_order_relaxed));
+      add(to.behind_readers[side], from.behind_readers[side].exchange(0, std::memory_order_relaxed));
+    }
+    raise_to(to.longest_read_wait, from.longest_read_wait.exchange(0, std::memory_order_relaxed));
+  }
   raise_to(to.longest_hold, from.longest_hold.exchange(0, std::memory_order_relaxed));
   add(to.uncharged_held, from.uncharged_held.exchange(0, std::memory_order_relaxed));
   add(to.uncharged_waits, from.uncharged_waits.exchange(0, std::memory_order_relaxed));
   add(to.uncharged_waited, from.uncharged_waited.exchange(0, std::memory_order_relaxed));
   for (auto& t : from.threads) {
+    // A barrier's threads are kept, since most programs destroy their barriers.
+    if (const std::uint32_t name = t.index.load(std::memory_order_relaxed); kind == record::kind::barrier && name != 0)
+      note_thread(to, name, t.waits.load(std::memory_order_relaxed), t.waited.load(std::memory_order_relaxed));
     t.index.store(0, std::memory_order_relaxed);
     t.waits.store(0, std::memory_order_relaxed);
     t.waited.store(0, std::memory_order_relaxed);
@@ -152,27 +162,6 @@ void add_details(record::detail& to, record::detail& from) {
   from.many.store(0, std::memory_order_relaxed);
   from.window.store(0, std::memory_order_relaxed);
   from.windows.store(0, std::memory_order_relaxed);
-}
-
-/// Adds a wait to the thread's sum in the object's list of threads. If several threads do so at once, a wait may be
-/// lost.
-void note_thread(record::detail& d, std::uint32_t name, std::uint64_t ticks) {
-  record::detail::thread* least = nullptr;
-  for (auto& t : d.threads) {
-    std::uint32_t seen = t.index.load(std::memory_order_relaxed);
-    if (seen == 0 && t.index.compare_exchange_strong(seen, name, std::memory_order_relaxed)) seen = name;
-    if (seen == name) {
-      add(t.waits, 1);
-      add(t.waited, ticks);
-      return;
-    }
-    if (least == nullptr || t.waited.load(std::memory_order_relaxed) < least->waited.load(std::memory_order_relaxed))
-      least = &t;
-  }
-  d.many.store(1, std::memory_order_relaxed);
-  least->index.store(name, std::memory_order_relaxed);
-  add(least->waits, 1);
-  add(least->waited, ticks);
 }
 
 /// Adds the acquisitions that threads have counted in their slots to the mutex's entry. No thread locks the mutex any
@@ -211,6 +200,25 @@ void collect_counts(recorder& r, record::object& o) {
 }
 
 }  // namespace
+
+void note_thread(record::detail& d, std::uint32_t name, std::uint32_t waits, std::uint64_t ticks) {
+  record::detail::thread* least = nullptr;
+  for (auto& t : d.threads) {
+    std::uint32_t seen = t.index.load(std::memory_order_relaxed);
+    if (seen == 0 && t.index.compare_exchange_strong(seen, name, std::memory_order_relaxed)) seen = name;
+    if (seen == name) {
+      add(t.waits, waits);
+      add(t.waited, ticks);
+      return;
+    }
+    if (least == nullptr || t.waited.load(std::memory_order_relaxed) < least->waited.load(std::memory_order_relaxed))
+      least = &t;
+  }
+  d.many.store(1, std::memory_order_relaxed);
+  least->index.store(name, std::memory_order_relaxed);
+  add(least->waits, waits);
+  add(least->waited, ticks);
+}
 
 void add_counted(recorder& r, std::uint64_t word) {
   const auto object = std::uint32_t(word & (record::one_counted - 1));
@@ -293,10 +301,10 @@ record::object* begin_object(recorded_thread& me, const void* address, record::k
   record::object* const o = entry_for(r, key, is_new);
   if (o == nullptr) add(r.head->dropped.objects, 1);
   if (!is_new) return o;
-  o->countdown.store(1 << 16 | 1, std::memory_order_relaxed);
+  if (has_holds(kind)) o->countdown.store(1 << 16 | 1, std::memory_order_relaxed);
   o->depth_and_kind.store((recursive ? 1u << 8 : 0u) | std::uint32_t(kind), std::memory_order_relaxed);
   std::uint32_t place = 0;
-  const bool in_module = is_in_module(me, address, caller, place);
+  const bool in_module = kind != record::kind::join && is_in_module(me, address, caller, place);
   o->flags.store((in_module ? record::is_static : 0u) | (from_init ? record::from_init : 0u),
                  std::memory_order_relaxed);
   if (!in_module) place = take_chain(me);
@@ -325,14 +333,15 @@ void end_object(recorded_thread& me, record::object& o) {
   const auto kind = record::kind(o.depth_and_kind.load(std::memory_order_relaxed) & 0xff);
   record::object* const sum = sum_of_place(me, o, kind);
   if (sum == nullptr) return;  // the entry stays as it is, until its address is used again
-  if (kind == record::kind::mutex && o.acquisitions.load(std::memory_order_relaxed) >= record::least_counted_by_threads)
+  const bool is_held_by_one = has_holds(kind);
+  if (is_held_by_one && o.acquisitions.load(std::memory_order_relaxed) >= record::least_counted_by_threads)
     collect_counts(*me.of, o);
   add(sum->owner, 1);
   if (const std::uint64_t holds = o.holds.load(std::memory_order_relaxed); holds != 0) {
     const std::uint64_t sixteenths = (o.held.load(std::memory_order_relaxed) << 4) / holds;  // of a tick, the mean
-    const std::uint64_t others = kind == record::kind::mutex ? o.unheard.load(std::memory_order_relaxed) : 0;
-    raise_to(sum->hold_begin,
-             std::max(holds, o.acquisitions.load(std::memory_order_relaxed) + others) * sixteenths >> 4);
+    const std::uint64_t all =
+        is_held_by_one ? o.acquisitions.load(std::memory_order_relaxed) + o.unheard.load(std::memory_order_relaxed) : 0;
+    raise_to(sum->hold_begin, std::max(holds, all) * sixteenths >> 4);
   }
   for (record::word64 record::object::*w :
        {&record::object::acquisitions, &record::object::held, &record::object::contended, &record::object::waited,
@@ -343,16 +352,21 @@ void end_object(recorded_thread& me, record::object& o) {
   raise_to(sum->longest, o.longest.exchange(0, std::memory_order_relaxed));
   raise_to(sum->most_waiting, o.most_waiting.exchange(0, std::memory_order_relaxed));
   const std::uint32_t herd = o.herd.exchange(0, std::memory_order_relaxed);
-  if (kind == record::kind::mutex)
+  if (is_held_by_one)
     add(sum->herd, herd);
   else
     raise_to(sum->herd, herd);
+  if (kind == record::kind::rwlock)
+    add(sum->waited_to_read(), o.waited_to_read().exchange(0, std::memory_order_relaxed));
+  if (kind == record::kind::barrier)
+    sum->barrier_size().store(o.barrier_size().load(std::memory_order_relaxed), std::memory_order_relaxed);
   sum->flags.fetch_or(flags & (record::any_wait_hidden | record::embedded), std::memory_order_relaxed);
   // The detail stays with the entry, for the next object that gets it; its figures are moved to the sum.
   if (record::detail* const from = existing_detail(me, o))
-    if (record::detail* const to = detail_of(me, *sum)) add_details(*to, *from);
+    if (record::detail* const to = detail_of(me, *sum)) add_details(kind, *to, *from);
   for (record::word64* w : {&o.hold_begin, &o.waited_before, &o.waiting}) w->store(0, std::memory_order_relaxed);
-  for (record::word32* w : {&o.owner, &o.depth_and_kind, &o.place, &o.flags}) w->store(0, std::memory_order_relaxed);
+  for (record::word32* w : {&o.owner, &o.countdown, &o.depth_and_kind, &o.place, &o.flags})
+    w->store(0, std::memory_order_relaxed);
   o.key.store(record::object::vacant, std::memory_order_release);
 }
 
@@ -574,7 +588,7 @@ void recorded_wait::book_wait(std::uint64_t ticks) {
   std::uint64_t count = 1, sum = ticks;
   if (d != nullptr) {
     add(d->waits[record::duration_buckets::of(ticks)], 1);
-    note_thread(*d, me_.name, ticks);
+    note_thread(*d, me_.name, kind_ != record::kind::barrier ? 1 : 0, ticks);
     if (longest) d->longest_waiter.store(me_.name, std::memory_order_relaxed);
     if (chain_ == 0) {  // charged to the chain of the next wait that has one
       add(d->uncharged_waits, 1);

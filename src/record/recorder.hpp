@@ -2,10 +2,11 @@
 // part.
 //
 //     begin      record_in() or record_as_requested() maps the file and sets current_recording. connect() then has the
-//                exported functions' pointers lead to recorded_calls (preload/calls.hpp).
+//                exported functions' pointers lead to recorded_calls (preload/calls.hpp),
+//                and those of libusher-stat.so to the functions in recorded_others.hpp.
 //     a call     recorded_self() returns the thread's slot in the file. find() returns the object's entry, in a hash
 //                table by process and address; the first call on an object makes one. Then the call adds to the
-//                entry's counts: recorded_mutex.cpp, recorded_cond.cpp, recorded_semaphore.cpp.
+//                entry's counts: recorded_mutex.cpp, recorded_cond.cpp, recorded_semaphore.cpp and others.
 //     a wait     recorded_wait publishes the object for which the thread waits, and the beginning. At its end it adds
 //                to the object's sums and histogram, and charges the thread's call chain (unwind.hpp). The chain is
 //                taken once a millisecond, and also if the mutex's holder waits, too, or if the wait was long.
@@ -171,10 +172,13 @@ inline bool is_current(const recorded_thread& me) {
 [[gnu::cold, gnu::noinline]] record::object* begin_object(recorded_thread& me, const void* address, record::kind kind,
                                                           bool recursive, bool from_init, std::uint64_t caller);
 
+inline record::kind entry_kind(const record::object& o) {
+  return record::kind(o.depth_and_kind.load(std::memory_order_relaxed) & 0xff);
+}
 /// Whether the entry is of another kind, so that a new object has taken the old one's memory. This happens with
 /// std::mutex and std::condition_variable, which call neither init nor destroy.
 inline bool is_another(const record::object& o, record::kind kind) {
-  return (o.depth_and_kind.load(std::memory_order_relaxed) & 0xff) != std::uint32_t(kind);
+  return entry_kind(o) != kind;
 }
 /// Ends the entry of the old object at this address, and makes one for the new object. Null if the old entry must
 /// stay.
@@ -277,6 +281,9 @@ inline std::uint32_t roughly_one(recorded_thread& me, const record::word64& coun
 inline void count_roughly(recorded_thread& me, record::word64& count) {
   if (const std::uint32_t n = roughly_one(me, count); n != 0) add(count, n);
 }
+/// Adds waits of a thread to its sums in the object's list of threads. If several threads do so at once, a wait may be
+/// lost.
+void note_thread(record::detail& d, std::uint32_t name, std::uint32_t waits, std::uint64_t ticks);
 
 /// A trylock, or a trywait for a semaphore, has failed. Reads the clock only if the thread's last failure was on
 /// another object. A thread remembers one object, so a failure on another one replaces it.

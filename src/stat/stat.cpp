@@ -235,7 +235,8 @@ class recording {
   std::vector<std::string> command_;
   pid_t pid_ = 0;
   std::string lock_;
-  bool runs_on_ = false;  ///< as report::runs_on
+  bool runs_on_ = false;        ///< as report::runs_on
+  bool sees_all_kinds_ = true;  ///< as report::sees_all_kinds
   std::optional<stat::attach_cost> attached_;
   std::string program_;  ///< path of an attached process's
   std::optional<double> others_cpu_share_;
@@ -270,10 +271,11 @@ int recording::run(char** command, const preload_library& library, const lock_ta
                    const stat::signal_queue& signals) {
   for (char** w = command; *w != nullptr; ++w) command_.emplace_back(*w);
   lock_ = lock.name;
+  sees_all_kinds_ = !companion_of(library.path).empty();
   const foreign_cpu others;
   stat::foreground_program program(command,
                                    {{"USHER_LOCK", lock.name},
-                                    {"LD_PRELOAD", preload_list(environment("LD_PRELOAD"), library.path)},
+                                    {"LD_PRELOAD", preload_list(environment("LD_PRELOAD"), library.path, true)},
                                     {record::variable, file_.path()}},
                                    file_.descriptor(), signals);
   if (program.not_started()) return *program.not_started();
@@ -333,6 +335,7 @@ int recording::observe(const running_process& p, const time_limit& limit, ending
   program_ = p.program;
   runs_on_ = true;
   standing_ = &p.standing;
+  sees_all_kinds_ = stat::has_companion(pid_);
   sample_timer timer(watch_);
   const auto is_over_now = [&] { return p.watch.has_ended(); };
   const auto is_recorded = [this](std::uint32_t tid) { return watch_.has_in_circle(tid); };
@@ -461,9 +464,9 @@ int recording::write_report(int status) {
   r.usher = USHER_VERSION;
   r.seconds = time.seconds(time.end - time.begin);
   r.runs_on = runs_on_;
+  r.sees_all_kinds = sees_all_kinds_;
   r.others_cpu_share = others_cpu_share_;
   r.attached = attached_;
-  r.sees_all_kinds = false;  // only mutexes, condition variables and semaphores have a recorder
   r.deadlocks = watch_.deadlocks();
   if (standing_ != nullptr) add_standing(r);
   for (const auto& more : {remarks_, watch_.remarks(), names->remarks()})
@@ -475,6 +478,14 @@ int recording::write_report(int status) {
     r.remarks.push_back(
         "the program embeds locks of Usher, which usher stat does not see: this is about its pthread locks. Compile it "
         "with -DUSHER_RECORD");
+  if (!r.sees_all_kinds)
+    r.remarks.push_back(
+        options_.pid_given->count() != 0
+            ? "read-write locks, spin locks, barriers, joins and C11 calls of this process are not seen: only usher "
+              "stat "
+              "-- CMD records them"
+            : "read-write locks, spin locks, barriers, joins and C11 calls are not seen: libusher-stat.so is missing "
+              "beside libusher.so");
   if (std::any_of(r.rows.begin(), r.rows.end(), [](const stat::row& w) { return w.embedded; }))
     r.remarks.push_back(
         "embedded: locks of Usher that the program has chosen itself; --lock and USHER_LOCK do not change them");

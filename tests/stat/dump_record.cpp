@@ -53,16 +53,15 @@ void print(const view& record) {
   for (std::uint32_t i = 0; i < head.room.objects; ++i) {
     const auto& o = record.object(i);
     if (o.key == 0 || o.key == object::vacant) continue;
-    static const char* const kinds[] = {"none", "mutex", "condition", "semaphore"};
     std::printf(
         "{\"process\": %u, \"address\": \"%lx\", \"kind\": \"%s\", \"acquisitions\": %lu, \"contended\": %lu, "
         "\"waited\": %.9f, \"longest\": %.9f, \"held\": %.9f, \"holds\": %u, \"signals\": %lu, "
         "\"unheard\": %lu, \"most_waiting\": %u, \"waiting\": %lu, \"timeouts\": %u, \"herd\": %u, "
         "\"owner\": %u, \"flags\": %u",
-        process_of(o.key), address_of(o.key), kinds[o.depth_and_kind & 3], o.acquisitions.load(), o.contended.load(),
-        static_cast<double>(o.waited) * 1e-9, static_cast<double>(o.longest) * 1e-9, static_cast<double>(o.held) * 1e-9,
-        o.holds.load(), o.signals.load(), o.unheard.load(), o.most_waiting.load(), o.waiting & waiting_count,
-        o.timeouts.load(), o.herd.load(), o.owner.load(), o.flags.load());
+        process_of(o.key), address_of(o.key), kind_names[o.depth_and_kind & 7], o.acquisitions.load(),
+        o.contended.load(), static_cast<double>(o.waited) * 1e-9, static_cast<double>(o.longest) * 1e-9,
+        static_cast<double>(o.held) * 1e-9, o.holds.load(), o.signals.load(), o.unheard.load(), o.most_waiting.load(),
+        o.waiting & waiting_count, o.timeouts.load(), o.herd.load(), o.owner.load(), o.flags.load());
     if (o.place != 0) print_chain(record, "place", o.place - 1);
     std::printf("}\n");
   }

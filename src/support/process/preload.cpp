@@ -17,12 +17,22 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* library_name = "libusher.so";
+constexpr const char* companion_name = "libusher-stat.so";
 
-/// Whether an entry of LD_PRELOAD is Usher's library, this one or another copy. Two copies must not be loaded, since
+/// The loader splits LD_PRELOAD at spaces and colons and expands $LIB and the like; there is no quoting.
+bool can_be_preloaded(const std::string& path) {
+  return path.find_first_of(" :$") == std::string::npos;
+}
+
+bool is_companion(std::string_view entry) {
+  return file_name(entry) == companion_name;
+}
+
+/// Whether an entry of LD_PRELOAD is Usher's library or its companion, this one or another copy. Two copies must not be loaded, since
 /// the first would use the functions of the second as the C library's.
 bool is_ours(std::string_view entry, const std::string& library) {
   const std::string_view name = file_name(entry);
-  if (name == library_name || name.starts_with("libusher.so.")) return true;
+  if (name == library_name || name.starts_with("libusher.so.") || is_companion(entry)) return true;
   std::error_code none;
   return entry == library || fs::equivalent(fs::path(entry), library, none);
 }
@@ -58,8 +68,7 @@ std::variant<preload_library, no_library> find_library() {
   }
 
   const std::string path = found.native();
-  // The loader splits LD_PRELOAD at spaces and colons and expands $LIB and the like; there is no quoting.
-  if (path.find_first_of(" :$") != std::string::npos)
+  if (!can_be_preloaded(path))
     return no_library{
         fmt::format("LD_PRELOAD cannot hold a path with a space, a colon or a dollar sign: move {} to a path "
                     "without, or name a link to it in USHER_LIBRARY",
@@ -67,6 +76,14 @@ std::variant<preload_library, no_library> find_library() {
   const auto elf = read_elf(path);
   if (!elf) return no_library{fmt::format("{} cannot be read or is no library", path)};
   return preload_library{path, elf->target};
+}
+
+std::string companion_of(const std::string& library) {
+  std::error_code none;
+  for (const fs::path& beside : {fs::path(library), fs::canonical(library, none)})
+    if (const fs::path file = beside.parent_path() / companion_name; is_file(file) && can_be_preloaded(file.native()))
+      return file.native();
+  return "";
 }
 
 bool has_usher(std::string_view preload, const std::string& library) {
@@ -81,16 +98,19 @@ std::string without_usher(std::string_view existing, const std::string& library)
   return list;
 }
 
-std::string preload_list(std::string_view existing, const std::string& library) {
+std::string preload_list(std::string_view existing, const std::string& library, bool with_companion) {
   std::vector<std::string_view> sanitizers;
   std::vector<std::string_view> others;
   for (const auto& entry : entries(existing)) {
+    with_companion = with_companion || is_companion(entry);
     if (is_ours(entry, library)) continue;
     (is_sanitizer_runtime(entry) ? sanitizers : others).push_back(entry);
   }
   std::string list;
   for (const auto& entry : sanitizers) list.append(entry).append(":");
   list += library;
+  if (const std::string companion = with_companion ? companion_of(library) : ""; !companion.empty())
+    list.append(":").append(companion);
   for (const auto& entry : others) list.append(":").append(entry);
   return list;
 }

@@ -22,12 +22,17 @@ struct no_library {
 /// The library that USHER_LIBRARY names, else the one near this program.
 std::variant<preload_library, no_library> find_library();
 
+/// libusher-stat.so, which `usher stat` loads after `library`. Empty: it is missing beside it, or has a path that
+/// LD_PRELOAD cannot hold.
+std::string companion_of(const std::string& library);
+
 /// The value of LD_PRELOAD with `library`: before all other entries of `existing`, but after the runtimes of sanitizers.
-std::string preload_list(std::string_view existing, const std::string& library);
+/// The companion follows `library` if `with_companion`, or if `existing` has one: the command runs under `usher stat`.
+std::string preload_list(std::string_view existing, const std::string& library, bool with_companion = false);
 
 bool has_usher(std::string_view preload, const std::string& library);
 
-/// The value of LD_PRELOAD without any copy of Usher's library.
+/// The value of LD_PRELOAD without any copy of Usher's libraries.
 std::string without_usher(std::string_view existing, const std::string& library);
 
 /// Whether a library of that name or path is a sanitizer's runtime, which must be loaded first.

@@ -1,0 +1,73 @@
+// libusher-stat.so: the functions that only `usher stat -- CMD` interposes (record/others.hpp). The C11 functions are in
+// c11.cpp.
+#include <dlfcn.h>
+
+#include <cerrno>
+
+#include "record/others.hpp"
+
+/// libusher.so's functions while something is recorded, else null. The symbol is missing if libusher.so is.
+extern "C" [[gnu::weak]] std::atomic<const usher::preload::other_calls*> usher_recorded_others_v1;
+
+extern "C" {
+// The bounds of this library's image in memory, defined by the linker.
+[[gnu::visibility("hidden")]] extern const char __ehdr_start[];  // NOLINT(bugprone-reserved-identifier)
+[[gnu::visibility("hidden")]] extern const char _end[];          // NOLINT(bugprone-reserved-identifier)
+}
+
+namespace usher::preload {
+namespace {
+
+void look_up_all();
+
+// The first call of a function looks all of them up. Other libraries' constructors may call them before ours runs.
+#define USHER_FIRST_OTHER(member, name, parameters, arguments) \
+  [[gnu::cold, gnu::noinline]] int first_##member parameters { \
+    look_up_all();                                             \
+    return usher_companion_v1.c_library.member arguments;      \
+  }
+USHER_OTHERS(USHER_FIRST_OTHER)
+
+template <class... Args>
+int missing(Args...) {
+  return ENOSYS;
+}
+template <class... Args>
+void look_up(call_pointer<int(Args...)>& to, const char* name) {
+  void* const p = dlsym(RTLD_NEXT, name);
+  to.set(p != nullptr ? reinterpret_cast<int (*)(Args...)>(p) : missing<Args...>);
+}
+
+void look_up_all() {
+  const int saved = errno;
+  other_pointers& to = usher_companion_v1.c_library;
+#define USHER_LOOK_UP(member, name, parameters, arguments) look_up(to.member, #name);
+  USHER_OTHERS(USHER_LOOK_UP)
+  errno = saved;
+}
+
+[[gnu::constructor]] void at_start() {
+  look_up_all();
+}
+
+inline const other_calls* recorded() {
+  return &usher_recorded_others_v1 != nullptr ? usher_recorded_others_v1.load(std::memory_order_relaxed) : nullptr;
+}
+
+}  // namespace
+}  // namespace usher::preload
+
+// NOLINTNEXTLINE(bugprone-macro-parentheses): a type
+#define USHER_FIRST_OTHER_POINTER(member, name, parameters, arguments) \
+  .member = usher::preload::call_pointer<int parameters>(usher::preload::first_##member),
+constinit usher::preload::companion usher_companion_v1{
+    .begin = __ehdr_start, .end = _end, .c_library = {USHER_OTHERS(USHER_FIRST_OTHER_POINTER)}};
+
+// Each function jumps, so that a recorded function finds the return address of the program's call (USHER_CALLER).
+#define USHER_EXPORTED_OTHER(member, name, parameters, arguments)                   \
+  USHER_EXPORT int name parameters {                                                \
+    const usher::preload::other_calls* const recorded = usher::preload::recorded(); \
+    if (recorded != nullptr) return recorded->member arguments;                     \
+    return usher_companion_v1.c_library.member arguments;                           \
+  }
+USHER_OTHERS(USHER_EXPORTED_OTHER)

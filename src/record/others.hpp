@@ -1,0 +1,87 @@
+// The interface between libusher.so and its companion libusher-stat.so, which only `usher stat -- CMD` loads.
+//
+// The companion exports the functions below, which libusher.so does not export, so that they cost nothing in processes
+// that are not recorded. Each one jumps to libusher.so's function while something is recorded, else to the C library's.
+// Each library exports one object for the other one. The references are weak: each library works alone. The loader
+// resolves them, so neither depends on the order of constructors.
+#pragma once
+
+#include <pthread.h>
+#include <threads.h>
+#include <time.h>
+
+#include <atomic>
+#include <cerrno>
+
+#include "preload/calls.hpp"
+#include "preload/export.hpp"
+
+namespace usher::preload {
+
+// clang-format off
+#define USHER_OTHERS(call) \
+  call(rwlock_init, pthread_rwlock_init, (pthread_rwlock_t* l, const pthread_rwlockattr_t* a), (l, a)) \
+  call(rwlock_destroy, pthread_rwlock_destroy, (pthread_rwlock_t* l), (l)) \
+  call(rdlock, pthread_rwlock_rdlock, (pthread_rwlock_t* l), (l)) \
+  call(tryrdlock, pthread_rwlock_tryrdlock, (pthread_rwlock_t* l), (l)) \
+  call(timedrdlock, pthread_rwlock_timedrdlock, (pthread_rwlock_t* l, const timespec* until), (l, until)) \
+  call(clockrdlock, pthread_rwlock_clockrdlock, (pthread_rwlock_t* l, clockid_t k, const timespec* until), (l, k, until)) \
+  call(wrlock, pthread_rwlock_wrlock, (pthread_rwlock_t* l), (l)) \
+  call(trywrlock, pthread_rwlock_trywrlock, (pthread_rwlock_t* l), (l)) \
+  call(timedwrlock, pthread_rwlock_timedwrlock, (pthread_rwlock_t* l, const timespec* until), (l, until)) \
+  call(clockwrlock, pthread_rwlock_clockwrlock, (pthread_rwlock_t* l, clockid_t k, const timespec* until), (l, k, until)) \
+  call(rwlock_unlock, pthread_rwlock_unlock, (pthread_rwlock_t* l), (l)) \
+  call(spin_init, pthread_spin_init, (pthread_spinlock_t* s, int shared), (s, shared)) \
+  call(spin_destroy, pthread_spin_destroy, (pthread_spinlock_t* s), (s)) \
+  call(spin_lock, pthread_spin_lock, (pthread_spinlock_t* s), (s)) \
+  call(spin_trylock, pthread_spin_trylock, (pthread_spinlock_t* s), (s)) \
+  call(spin_unlock, pthread_spin_unlock, (pthread_spinlock_t* s), (s)) \
+  call(barrier_init, pthread_barrier_init, (pthread_barrier_t* b, const pthread_barrierattr_t* a, unsigned n), (b, a, n)) \
+  call(barrier_destroy, pthread_barrier_destroy, (pthread_barrier_t* b), (b)) \
+  call(barrier_wait, pthread_barrier_wait, (pthread_barrier_t* b), (b)) \
+  call(join, pthread_join, (pthread_t t, void** value), (t, value)) \
+  call(tryjoin, pthread_tryjoin_np, (pthread_t t, void** value), (t, value)) \
+  call(timedjoin, pthread_timedjoin_np, (pthread_t t, void** value, const timespec* until), (t, value, until)) \
+  call(clockjoin, pthread_clockjoin_np, (pthread_t t, void** value, clockid_t k, const timespec* until), (t, value, k, until)) \
+  call(join_c11, thrd_join, (thrd_t t, int* value), (t, value))
+// clang-format on
+
+// NOLINTBEGIN(bugprone-macro-parentheses): types, not expressions
+#define USHER_OTHER_MEMBER(member, name, parameters, arguments) int(*member) parameters;
+struct other_calls {
+  USHER_OTHERS(USHER_OTHER_MEMBER)
+};
+#undef USHER_OTHER_MEMBER
+#define USHER_OTHER_POINTER(member, name, parameters, arguments) call_pointer<int parameters> member;
+struct other_pointers {
+  USHER_OTHERS(USHER_OTHER_POINTER)
+};
+#undef USHER_OTHER_POINTER
+// NOLINTEND(bugprone-macro-parentheses)
+
+/// What libusher.so needs of the companion: the C library's functions, which it could not find itself, since the
+/// companion's are between; and the bounds of the companion's image, whose frames are left out of call chains.
+struct companion {
+  const char *begin, *end;
+  other_pointers c_library;
+};
+
+}  // namespace usher::preload
+
+extern "C" {
+/// The companion's. Missing where that is not loaded.
+[[gnu::weak, gnu::visibility("default")]] extern usher::preload::companion usher_companion_v1;
+}
+
+namespace usher::preload {
+
+/// The C11 result for a pthread function's, as in the C library.
+constexpr int c11_result(int error) {
+  return error == 0           ? thrd_success
+         : error == ENOMEM    ? thrd_nomem
+         : error == ETIMEDOUT ? thrd_timedout
+         : error == EBUSY     ? thrd_busy
+                              : thrd_error;
+}
+
+}  // namespace usher::preload

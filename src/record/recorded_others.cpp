@@ -1,0 +1,18 @@
+#include "record/recorded_others.hpp"
+
+namespace usher::preload {
+namespace {
+
+#define USHER_RECORDED_MEMBER(member, name, parameters, arguments) .member = recorded_##member,
+constexpr other_calls recorded_other_calls{USHER_OTHERS(USHER_RECORDED_MEMBER)};
+
+}  // namespace
+
+void connect_others(bool recording) {
+  const bool is_possible = recording && &usher_companion_v1 != nullptr;
+  usher_recorded_others_v1.store(is_possible ? &recorded_other_calls : nullptr, std::memory_order_relaxed);
+}
+
+}  // namespace usher::preload
+
+constinit std::atomic<const usher::preload::other_calls*> usher_recorded_others_v1{nullptr};
