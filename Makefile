@@ -68,7 +68,7 @@ mutants: build
 
 # The targets that `make build` leaves out: mutants, the demo's build, programs that only tools run.
 rest: mutants demo-build
-	@cmake --build $(BUILD) -j $(JOBS) --target contest_power stat_dump_record
+	@cmake --build $(BUILD) -j $(JOBS) --target contest_power
 
 check: mutants ## test| relaxed-memory checker: locks, mutants (20 minutes)
 	@$(BUILD)/bin/usher check --all --executions 40000 --threads 3 --threads 4 --jobs $(JOBS)

@@ -374,7 +374,8 @@ record::object* begin_initialised(const void* address, record::kind kind, bool r
   recorded_thread* const me = recorded_self();
   if (me == nullptr) return nullptr;
   if (record::object* const before = me->find(address)) end_object(*me, *before);
-  return begin_object(*me, address, kind, recursive, true, 0);
+  record::object* const o = begin_object(*me, address, kind, recursive, true, 0);
+  return o != nullptr && !is_another(*o, kind) ? o : nullptr;  // a static object's entry stays
 }
 
 void end_destroyed(const void* address) {

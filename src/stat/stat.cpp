@@ -224,6 +224,7 @@ class recording {
   bool embeds_unseen_locks() const;
   std::string unseen_sleepers() const;
   void add_standing(stat::report& r) const;
+  std::string unseen_kinds() const;
 
   const stat_options& options_;
   outputs& files_;
@@ -397,6 +398,15 @@ void recording::add_standing(stat::report& r) const {
   r.remarks.push_back("No lock call was recorded meanwhile: the deadlock is known from the words of the mutexes.");
 }
 
+/// A remark for a report that has not seen all kinds.
+std::string recording::unseen_kinds() const {
+  return options_.pid_given->count() != 0
+             ? "Read-write locks, spin locks, barriers, joins and C11 calls of this process are not seen: only usher "
+               "stat -- CMD records them."
+             : "Read-write locks, spin locks, barriers, joins and C11 calls are not seen: libusher-stat.so is missing "
+               "beside libusher.so.";
+}
+
 /// The reason why the report has no table, in one line; empty if it has one.
 std::string recording::nothing_to_show(const stat::report& r, const recorded_calls& calls) const {
   const bool of_process = options_.pid_given->count() != 0;
@@ -471,21 +481,15 @@ int recording::write_report(int status) {
   if (standing_ != nullptr) add_standing(r);
   for (const auto& more : {remarks_, watch_.remarks(), names->remarks()})
     r.remarks.insert(r.remarks.end(), more.begin(), more.end());
-  const std::string nothing = nothing_to_show(r, sum_of(copy.view()));
+  std::string nothing = nothing_to_show(r, sum_of(copy.view()));
+  if (!nothing.empty() && !r.sees_all_kinds) nothing += ". " + unseen_kinds();
   if (!nothing.empty())
     r.remarks.insert(r.remarks.begin(), nothing);
   else if (embeds_unseen_locks())
     r.remarks.push_back(
         "the program embeds locks of Usher, which usher stat does not see: this is about its pthread locks. Compile it "
         "with -DUSHER_RECORD");
-  if (!r.sees_all_kinds)
-    r.remarks.push_back(
-        options_.pid_given->count() != 0
-            ? "read-write locks, spin locks, barriers, joins and C11 calls of this process are not seen: only usher "
-              "stat "
-              "-- CMD records them"
-            : "read-write locks, spin locks, barriers, joins and C11 calls are not seen: libusher-stat.so is missing "
-              "beside libusher.so");
+  if (!r.sees_all_kinds && nothing.empty()) r.remarks.push_back(unseen_kinds());
   if (std::any_of(r.rows.begin(), r.rows.end(), [](const stat::row& w) { return w.embedded; }))
     r.remarks.push_back(
         "embedded: locks of Usher that the program has chosen itself; --lock and USHER_LOCK do not change them");

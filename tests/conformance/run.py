@@ -50,7 +50,7 @@ def environment(lock, library):
     ours = ("LD_PRELOAD", "USHER_LOCK", "USHER_SPIN_NS", "USHER_YIELD_NS", "USHER_SLEEP_NS")
     env = {k: v for k, v in os.environ.items() if k not in ours}
     if lock is not None:
-        env["LD_PRELOAD"] = library
+        env["LD_PRELOAD"] = " ".join(filter(None, (library, os.environ.get("USHER_COMPANION"))))  # see tests/stat/test_recorded.py
         env["USHER_LOCK"] = lock
     return env
 

@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -41,6 +42,30 @@ void print_chain(const view& record, const char* name, std::uint32_t index) {
   std::printf("%s]", chain.cut ? ", \"…\"" : "");
 }
 
+/// The figures that some kinds have in fields of others, and those of the detail.
+void print_others(const view& record, const object& o) {
+  const kind k = kind(o.depth_and_kind & 0xff);
+  if (k == kind::rwlock)
+    std::printf(
+        ", \"reads\": %lu, \"contended_reads\": %lu, \"waited_to_read\": %.9f, \"readers\": %u, \"most_readers\": %u",
+        o.reads().load(), o.contended_reads().load(), static_cast<double>(o.waited_to_read()) * 1e-9,
+        o.readers().load(), o.most_readers().load());
+  if (k == kind::barrier) std::printf(", \"barrier_size\": %u", o.barrier_size().load());
+  if (o.detail - 1 >= record.head().room.details) return;
+  const detail& d = record.detail(o.detail - 1);
+  std::printf(", \"failed_tries\": %lu", d.failed_tries.load());
+  if (k == kind::rwlock)
+    std::printf(
+        ", \"behind_writer_to_read\": %lu, \"behind_writer_to_write\": %lu, \"behind_readers_to_read\": %lu, "
+        "\"behind_readers_to_write\": %lu, \"longest_read_wait\": %lu",
+        d.behind_writer[0].load(), d.behind_writer[1].load(), d.behind_readers[0].load(), d.behind_readers[1].load(),
+        d.longest_read_wait.load());
+  if (k != kind::barrier) return;
+  std::uint32_t came_last = 0, most = 0;
+  for (const auto& t : d.threads) came_last += t.waits, most = std::max(most, t.waits.load());
+  std::printf(", \"came_last\": %u, \"came_last_most\": %u", came_last, most);
+}
+
 void print(const view& record) {
   const auto& head = record.head();
   std::printf(
@@ -62,6 +87,7 @@ void print(const view& record) {
         o.contended.load(), static_cast<double>(o.waited) * 1e-9, static_cast<double>(o.longest) * 1e-9,
         static_cast<double>(o.held) * 1e-9, o.holds.load(), o.signals.load(), o.unheard.load(), o.most_waiting.load(),
         o.waiting & waiting_count, o.timeouts.load(), o.herd.load(), o.owner.load(), o.flags.load());
+    print_others(record, o);
     if (o.place != 0) print_chain(record, "place", o.place - 1);
     std::printf("}\n");
   }
@@ -85,8 +111,10 @@ int main(int count, char** arguments) {
   const bool hold_times = std::strcmp(arguments[3], "--hold-times") == 0;
   const capacities room;
   const auto size = view::size_for(room);
-  const int file = memfd_create(file_name, MFD_CLOEXEC);
-  if (file < 0 || ftruncate(file, static_cast<off_t>(size)) != 0) fail("memfd_create");
+  const int file = memfd_create(file_name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  if (file < 0 || ftruncate(file, static_cast<off_t>(size)) != 0 ||
+      fcntl(file, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) != 0)
+    fail("memfd_create");
   void* memory = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
   if (memory == MAP_FAILED) fail("mmap");
   auto& head = *new (memory) header{};

@@ -4,7 +4,8 @@
     test_recorded.py LIMIT CMD…    runs a command that starts programs under Usher, which then record
 
 USHER_BIN is the command, USHER_LIB the library. The scripts that choose the lock of a program (tests/conformance/run.py,
-tests/traps/run_traps.py) leave USHER_STAT unchanged, so that their programs write into the record of CMD."""
+tests/traps/run_traps.py) leave USHER_STAT unchanged, so that their programs write into the record of CMD. They also load USHER_COMPANION,
+libusher-stat.so."""
 
 import json
 import os

@@ -70,7 +70,8 @@ def environment(lock=None, preload=None, **more):
     if lock is not None:
         env["USHER_LOCK"] = lock
     if preload:
-        env["LD_PRELOAD"] = " ".join(str(p) for p in preload)
+        companion = [os.environ["USHER_COMPANION"]] if LIB in preload and "USHER_COMPANION" in os.environ else []
+        env["LD_PRELOAD"] = " ".join(str(p) for p in [*preload, *companion])
     env.update(more)
     return env
 

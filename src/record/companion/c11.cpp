@@ -22,7 +22,6 @@ pthread_cond_t* of(cnd_t* c) {
 }  // namespace
 
 USHER_EXPORT int mtx_init(mtx_t* m, int type) {
-  if ((type & ~(mtx_recursive | mtx_timed)) != 0) return thrd_error;
   if ((type & mtx_recursive) == 0) return c11_result(pthread_mutex_init(of(m), nullptr));
   pthread_mutexattr_t recursive;
   pthread_mutexattr_init(&recursive);
