@@ -480,8 +480,8 @@ void results() {
   SAY(pthread_rwlock_init(&l, &writers));
   SAY(pthread_rwlock_rdlock(&l));
   std::thread writer = sleeper([&l] {
-    SAY(pthread_rwlock_wrlock(&l));
-    SAY(pthread_rwlock_unlock(&l));
+    check(pthread_rwlock_wrlock(&l) == 0);
+    check(pthread_rwlock_unlock(&l) == 0);
   });
   SAY(pthread_rwlock_tryrdlock(&l));  // a writer waits and is preferred
   SAY(pthread_rwlock_timedrdlock(&l, &past));
