@@ -20,8 +20,8 @@ bool is_wrapper(const recorder& r, std::uint64_t pc) {
   // Other processes write the file, too: a text that would end outside of it is none.
   if (m.ready.load(std::memory_order_acquire) == 0 || m.path > r.room().text || m.path_length > r.room().text - m.path)
     return false;
-  const std::string_view path(r.file.text() + m.path, m.path_length);
-  const std::string_view name = path.substr(path.rfind('/') + 1);
+  std::string_view name(r.file.text() + m.path, m.path_length);
+  name.remove_prefix(name.rfind('/') + 1);  // substr() would need the C++ library, for its exception
   for (const std::string_view wrapper : {"libstdc++.so", "libc++.so", "libboost_thread", "libglib-2.0.so"})
     if (name.starts_with(wrapper)) return true;
   return false;

@@ -9,7 +9,7 @@ from planted import PROGRAMS, Planted
 class Hostile(Planted):
     def test_debug_information_that_crashes_its_reader(self):
         run = self.stat("", command=[str(PROGRAMS / "hostile")])
-        self.assertEqual(sum(row["acquisitions"] for row in run.rows), 300, run.report)
+        self.assertEqual(sum(row["acquisitions"] for row in run.rows if row["kind"] == "mutex"), 300, run.report)
         self.assertTrue(any("hostile are missing" in one for one in run.report["remarks"]), run.report["remarks"])
         stack = run.rows[0]["waiters"][0]["frames"]
         self.assertTrue(any("hostile" in (frame["module"] or "") and frame["offset"] for frame in stack), stack)

@@ -395,7 +395,7 @@ class Elsewhere(Planted):
             with self.subTest(lock=lock):
                 run = self.measured("", command=[str(PROGRAMS / "allocator")], compare=waiting("heap_mutex"), lock=lock)
                 row, own = run.row("heap_mutex"), run.own["heap_mutex"]
-                self.assertIs(row, run.rows[0])
+                self.assertIs(row, next(r for r in run.rows if r["kind"] != "join"))
                 # Acquisitions may be missing: the loader allocates before libusher.so is initialised.
                 self.assertLessEqual(row["acquisitions"], own["acquisitions"])
                 self.assertGreaterEqual(row["acquisitions"], own["acquisitions"] - own["before_main"])

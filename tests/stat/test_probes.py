@@ -106,7 +106,8 @@ class Probes(unittest.TestCase):
         self.assertEqual(of("sem_wait_begin"), [[semaphore]] * 2)
         self.assertEqual(of("sem_wait_end"), [[semaphore, errno.ETIMEDOUT], [semaphore, 0]])
         begun = {tuple(one[:2]) for one in of("wait_begin")}
-        self.assertEqual(begun, {(1, mutex), (2, condition), (3, semaphore)})
+        joins = {one for one in begun if one[0] == 7}
+        self.assertEqual(begun - joins, {(1, mutex), (2, condition), (3, semaphore)})
         self.assertEqual({tuple(one[:2]) for one in of("wait_end")}, begun)
         self.assertTrue(all(one[2] > 0 for one in of("wait_end")), of("wait_end"))
         callers = {caller for _, name, arguments, caller in hits if name == "wait_begin" and arguments[0] == 1}
