@@ -17,10 +17,12 @@ bool is_wrapper(const recorder& r, std::uint64_t pc) {
   const std::uint32_t number = record::module_of(pc);
   if (number == 0 || number > r.room().modules) return false;
   const record::module_slot& m = r.file.module(number - 1);
-  // Other processes write the file, too: a text that would end outside of it is none.
-  if (m.ready.load(std::memory_order_acquire) == 0 || m.path > r.room().text || m.path_length > r.room().text - m.path)
-    return false;
-  std::string_view name(r.file.text() + m.path, m.path_length);
+  if (m.ready.load(std::memory_order_acquire) == 0) return false;
+  // Another process may write anything into the file, at any time: numbers are copied, then compared.
+  const volatile record::module_slot& there = m;
+  const std::uint32_t path = there.path, length = there.path_length, room = r.room().text;
+  if (path > room || length > room - path) return false;
+  std::string_view name(r.file.text() + path, length);
   name.remove_prefix(name.rfind('/') + 1);  // substr() would need the C++ library, for its exception
   for (const std::string_view wrapper : {"libstdc++.so", "libc++.so", "libboost_thread", "libglib-2.0.so"})
     if (name.starts_with(wrapper)) return true;
@@ -33,7 +35,8 @@ std::uint64_t place_of(recorded_thread& me, std::uint64_t caller) {
   if (taken == 0 || taken > me.of->room().chains) return caller;
   const record::chain& c = me.of->file.chain(taken - 1);
   if (c.ready.load(std::memory_order_acquire) == 0) return caller;
-  const std::uint32_t length = std::min(c.length, record::chain::longest);
+  const volatile std::uint32_t& there = c.length;
+  const std::uint32_t said = there, length = std::min(said, record::chain::longest);
   for (std::uint32_t i = 0; i < length; i++)
     if (!is_wrapper(*me.of, c.pc[i])) return record::address_of(c.pc[i]);
   return caller;

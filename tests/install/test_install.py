@@ -50,7 +50,8 @@ def check(what, done, expected=None):
 
 
 def everything_in_place(prefix, libdir):
-    files = ["bin/usher", f"{libdir}/libusher.so", f"{libdir}/libusher_locks.a", f"{libdir}/pkgconfig/usher.pc",
+    files = ["bin/usher", f"{libdir}/libusher.so", f"{libdir}/libusher-stat.so", f"{libdir}/libusher_locks.a",
+             f"{libdir}/pkgconfig/usher.pc",
              f"{libdir}/libusher-locks.so", f"{libdir}/libusher-locks.so.0", f"{libdir}/pkgconfig/usher-locks.pc",
              "share/man/man1/usher.1", "include/usher/version.h",
              *(f"share/doc/usher/{page}" for page in ("README.md", "CHANGELOG.md", "LICENSE", "docs/locks.md", "examples/accounts.c")),

@@ -154,7 +154,8 @@ class Others(unittest.TestCase):
         with tempfile.TemporaryDirectory(prefix="usher-stat-") as folder:
             shutil.copy(LIBRARY, folder)
             env = environment(USHER_LIBRARY=os.path.join(folder, "libusher.so"))
-            done = subprocess.run([os.environ["USHER_BIN"], "stat", "--", PROGRAM, "c11"], env=env, capture_output=True, text=True, timeout=60)
+            done = subprocess.run([os.environ["USHER_BIN"], "stat", "--", PROGRAM, "c11"], env=env, capture_output=True, text=True,
+                                  timeout=60)
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertIn(UNSEEN, done.stderr)
             # A copy of the companion is taken out, so that no process has two.
@@ -174,8 +175,8 @@ class Others(unittest.TestCase):
     def test_a_running_process(self):
         for preload, is_seen in ((str(LIBRARY), False), (f"{LIBRARY}:{COMPANION}", True)):
             with self.subTest(preload=preload):
-                program = subprocess.Popen([PROGRAM, "runs"], env=environment(LD_PRELOAD=preload, USHER_LOCK="pthread"), stdin=subprocess.PIPE,
-                                           stdout=subprocess.PIPE, text=True)
+                program = subprocess.Popen([PROGRAM, "runs"], env=environment(LD_PRELOAD=preload, USHER_LOCK="pthread"),
+                                           stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
                 try:
                     self.assertEqual(program.stdout.readline(), "ready\n")
                     done = self.stat("-p", str(program.pid), "--duration", "0.5")
