@@ -35,8 +35,8 @@ namespace usher::inline v1::record {
 using word32 = std::atomic<std::uint32_t>;
 using word64 = std::atomic<std::uint64_t>;
 
-/// The kind of a recorded object. No library records the kinds from `rwlock` on yet; a `spin` is a spin lock, and a
-/// `join` is a place in the program that waits for threads to end.
+/// The kind of a recorded object. The kinds from `rwlock` on are recorded only in programs that have libusher-stat.so
+/// (record/others.hpp). A `spin` is a spin lock, and a `join` is a place in the program that waits for threads to end.
 enum class kind : std::uint8_t { none, mutex, condition, semaphore, rwlock, spin, barrier, join };
 inline constexpr int kinds = 7;  ///< without `none`
 /// The names of kinds, as in JSON.
@@ -112,6 +112,7 @@ struct alignas(4096) header {
   word32 taken;      ///< 1, by the observer: it has the file, whose descriptor the library may close
   word32 given_up;   ///< record::given_up, by the library
   word32 refused;    ///< the format of a library that has not recorded into this file, because it is another one
+  word32 partial;    ///< 1: a program without libusher-stat.so has opened the file
   /// The ended threads whose slots were given to other threads: their number, the sum of their lifetimes in ticks, and
   /// the sums of their waits by kind − 1.
   word64 retired, retired_lives, retired_waited[kinds];

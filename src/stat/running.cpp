@@ -72,15 +72,6 @@ std::string why_not(pid_t pid) {
       pid, name_of_process(pid));
 }
 
-bool has_companion(pid_t pid) {
-  std::ifstream maps(fmt::format("/proc/{}/maps", pid));
-  for (std::string line; std::getline(maps, line);)
-    if (const std::size_t slash = line.find('/');
-        slash != std::string::npos && file_name(std::string_view(line).substr(slash)).starts_with("libusher-stat.so"))
-      return true;
-  return false;
-}
-
 bool is_stopped(pid_t pid) {
   const std::string state = status_field(std::to_string(pid), "State");
   return state.starts_with('T') || state.starts_with('t');

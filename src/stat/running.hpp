@@ -17,9 +17,6 @@ std::string why_not(pid_t pid);
 /// Whether a signal or a debugger has stopped the process, so that it makes no calls.
 bool is_stopped(pid_t pid);
 
-/// Whether the process has libusher-stat.so, without which only mutexes, condition variables and semaphores are seen.
-bool has_companion(pid_t pid);
-
 /// The words of the process's command line.
 std::vector<std::string> command_of(pid_t pid);
 

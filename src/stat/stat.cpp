@@ -224,7 +224,6 @@ class recording {
   bool embeds_unseen_locks() const;
   std::string unseen_sleepers() const;
   void add_standing(stat::report& r) const;
-  std::string unseen_kinds() const;
 
   const stat_options& options_;
   outputs& files_;
@@ -236,8 +235,7 @@ class recording {
   std::vector<std::string> command_;
   pid_t pid_ = 0;
   std::string lock_;
-  bool runs_on_ = false;        ///< as report::runs_on
-  bool sees_all_kinds_ = true;  ///< as report::sees_all_kinds
+  bool runs_on_ = false;  ///< as report::runs_on
   std::optional<stat::attach_cost> attached_;
   std::string program_;  ///< path of an attached process's
   std::optional<double> others_cpu_share_;
@@ -272,7 +270,6 @@ int recording::run(char** command, const preload_library& library, const lock_ta
                    const stat::signal_queue& signals) {
   for (char** w = command; *w != nullptr; ++w) command_.emplace_back(*w);
   lock_ = lock.name;
-  sees_all_kinds_ = !companion_of(library.path).empty();
   const foreign_cpu others;
   stat::foreground_program program(command,
                                    {{"USHER_LOCK", lock.name},
@@ -336,7 +333,6 @@ int recording::observe(const running_process& p, const time_limit& limit, ending
   program_ = p.program;
   runs_on_ = true;
   standing_ = &p.standing;
-  sees_all_kinds_ = stat::has_companion(pid_);
   sample_timer timer(watch_);
   const auto is_over_now = [&] { return p.watch.has_ended(); };
   const auto is_recorded = [this](std::uint32_t tid) { return watch_.has_in_circle(tid); };
@@ -398,15 +394,6 @@ void recording::add_standing(stat::report& r) const {
   r.remarks.push_back("No lock call was recorded meanwhile: the deadlock is known from the words of the mutexes.");
 }
 
-/// A remark for a report that has not seen all kinds.
-std::string recording::unseen_kinds() const {
-  return options_.pid_given->count() != 0
-             ? "Read-write locks, spin locks, barriers, joins and C11 calls of this process are not seen: only usher "
-               "stat -- CMD records them."
-             : "Read-write locks, spin locks, barriers, joins and C11 calls are not seen: libusher-stat.so is missing "
-               "beside libusher.so.";
-}
-
 /// The reason why the report has no table, in one line; empty if it has one.
 std::string recording::nothing_to_show(const stat::report& r, const recorded_calls& calls) const {
   const bool of_process = options_.pid_given->count() != 0;
@@ -423,8 +410,9 @@ std::string recording::nothing_to_show(const stat::report& r, const recorded_cal
   // Fewer calls are taken for those of libraries, which lock a few mutexes while they are loaded.
   constexpr std::uint64_t few = 100;
   const bool any_waiting =
-      calls.contended != 0 || !r.deadlocks.empty() ||
-      std::any_of(r.rows.begin(), r.rows.end(), [](const stat::row& w) { return w.seen.waiting.total > 0; });
+      calls.contended != 0 || !r.deadlocks.empty() || std::any_of(r.rows.begin(), r.rows.end(), [](const stat::row& w) {
+        return w.what != record::kind::join && w.seen.waiting.total > 0;
+      });
   if (calls.all() >= few || any_waiting) return "";
   const std::string times = fmt::format("{} call{}", calls.all(), calls.all() == 1 ? "" : "s");
   const std::string unseen = stat::unseen_text(r);
@@ -474,22 +462,27 @@ int recording::write_report(int status) {
   r.usher = USHER_VERSION;
   r.seconds = time.seconds(time.end - time.begin);
   r.runs_on = runs_on_;
-  r.sees_all_kinds = sees_all_kinds_;
+  // The libraries write both fields, and the program may write others: they only choose sentences.
+  const record::header& head = copy.view().head();
+  const bool is_recorded = record::read(head.opened) != 0;
+  r.sees_all_kinds = is_recorded && record::read(head.partial) == 0;
   r.others_cpu_share = others_cpu_share_;
   r.attached = attached_;
   r.deadlocks = watch_.deadlocks();
   if (standing_ != nullptr) add_standing(r);
   for (const auto& more : {remarks_, watch_.remarks(), names->remarks()})
     r.remarks.insert(r.remarks.end(), more.begin(), more.end());
-  std::string nothing = nothing_to_show(r, sum_of(copy.view()));
-  if (!nothing.empty() && !r.sees_all_kinds) nothing += ". " + unseen_kinds();
+  const std::string nothing = nothing_to_show(r, sum_of(copy.view()));
   if (!nothing.empty())
     r.remarks.insert(r.remarks.begin(), nothing);
   else if (embeds_unseen_locks())
     r.remarks.push_back(
         "the program embeds locks of Usher, which usher stat does not see: this is about its pthread locks. Compile it "
         "with -DUSHER_RECORD");
-  if (!r.sees_all_kinds && nothing.empty()) r.remarks.push_back(unseen_kinds());
+  if (is_recorded && !r.sees_all_kinds)
+    r.remarks.push_back(
+        "Read-write locks, spin locks, barriers, joins and C11 calls were not recorded: a program ran without "
+        "libusher-stat.so, which usher stat -- CMD loads");
   if (std::any_of(r.rows.begin(), r.rows.end(), [](const stat::row& w) { return w.embedded; }))
     r.remarks.push_back(
         "embedded: locks of Usher that the program has chosen itself; --lock and USHER_LOCK do not change them");

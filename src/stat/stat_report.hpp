@@ -227,8 +227,9 @@ struct report {
   double waited[record::kinds] = {};  ///< sum over all threads, by index_of()
   std::optional<off_cpu> asleep;      ///< nullopt: not sampled
   std::optional<cpu_use> cpu;         ///< nullopt: not known
-  bool sees_all_kinds = true;         ///< false: only mutexes, condition variables and semaphores were
-  std::vector<row> rows;              ///< sorted by waiting time, the longest first
+  /// False: in a program of the record only mutexes, condition variables and semaphores were recorded.
+  bool sees_all_kinds = true;
+  std::vector<row> rows;  ///< sorted by waiting time, the longest first
   std::vector<deadlock> deadlocks;
   std::string rule, verdict;         ///< of the program
   std::string next;                  ///< command to try next; empty: none

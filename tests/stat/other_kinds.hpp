@@ -1,4 +1,4 @@
-// A report with a row of each kind that has no recorder yet, for the tests of its text and JSON.
+// A report with a row of each kind that libusher-stat.so records, for the tests of its text and JSON.
 #pragma once
 
 #include "stat/stat_report.hpp"
