@@ -402,7 +402,7 @@ std::string recording::nothing_to_show(const stat::report& r, const recorded_cal
     return of_process && stat::is_stopped(pid_)
                ? fmt::format("nothing was recorded: process {} is stopped (kill -CONT {} lets it go on)", pid_, pid_)
            : of_process ? fmt::format("nothing was recorded: process {} made no call, or could not open the record{}",
-                                      pid_, unseen_sleepers())
+                                      pid_, unseen_sleepers() + stat::unseen_text(r))
                         : fmt::format(
                               "nothing was recorded: libusher.so was not loaded into {} (a static, Go or set-user-ID "
                               "program, or one that clears LD_PRELOAD)",

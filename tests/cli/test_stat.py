@@ -209,7 +209,7 @@ class Stat(Refusals, unittest.TestCase):
     def test_the_environment_of_the_program(self):
         show = "echo $USHER_LOCK; echo $LD_PRELOAD; echo $USHER_STAT"
         lock, preload, record = self.stat("--", "sh", "-c", show).stdout.splitlines()
-        self.assertEqual((lock, preload), ("pthread", LIBRARY))
+        self.assertEqual((lock, preload), ("pthread", f"{LIBRARY}:{os.path.dirname(LIBRARY)}/libusher-stat.so"))
         self.assertRegex(record, r"\A/proc/\d+/fd/\d+\Z")
         self.assertEqual(self.stat("--lock", "twa", "--", "sh", "-c", show).stdout.splitlines()[0], "twa")
         self.assertEqual(self.stat("--", "sh", "-c", show, env={"USHER_LOCK": "twa"}).stdout.splitlines()[0], "twa")
