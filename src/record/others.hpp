@@ -25,24 +25,28 @@ namespace usher::preload {
   call(rdlock, pthread_rwlock_rdlock, (pthread_rwlock_t* l), (l)) \
   call(tryrdlock, pthread_rwlock_tryrdlock, (pthread_rwlock_t* l), (l)) \
   call(timedrdlock, pthread_rwlock_timedrdlock, (pthread_rwlock_t* l, const timespec* until), (l, until)) \
-  call(clockrdlock, pthread_rwlock_clockrdlock, (pthread_rwlock_t* l, clockid_t k, const timespec* until), (l, k, until)) \
+  call(clockrdlock, pthread_rwlock_clockrdlock, \
+       (pthread_rwlock_t* l, clockid_t k, const timespec* until), (l, k, until)) \
   call(wrlock, pthread_rwlock_wrlock, (pthread_rwlock_t* l), (l)) \
   call(trywrlock, pthread_rwlock_trywrlock, (pthread_rwlock_t* l), (l)) \
   call(timedwrlock, pthread_rwlock_timedwrlock, (pthread_rwlock_t* l, const timespec* until), (l, until)) \
-  call(clockwrlock, pthread_rwlock_clockwrlock, (pthread_rwlock_t* l, clockid_t k, const timespec* until), (l, k, until)) \
+  call(clockwrlock, pthread_rwlock_clockwrlock, \
+       (pthread_rwlock_t* l, clockid_t k, const timespec* until), (l, k, until)) \
   call(rwlock_unlock, pthread_rwlock_unlock, (pthread_rwlock_t* l), (l)) \
   call(spin_init, pthread_spin_init, (pthread_spinlock_t* s, int shared), (s, shared)) \
   call(spin_destroy, pthread_spin_destroy, (pthread_spinlock_t* s), (s)) \
   call(spin_lock, pthread_spin_lock, (pthread_spinlock_t* s), (s)) \
   call(spin_trylock, pthread_spin_trylock, (pthread_spinlock_t* s), (s)) \
   call(spin_unlock, pthread_spin_unlock, (pthread_spinlock_t* s), (s)) \
-  call(barrier_init, pthread_barrier_init, (pthread_barrier_t* b, const pthread_barrierattr_t* a, unsigned n), (b, a, n)) \
+  call(barrier_init, pthread_barrier_init, \
+       (pthread_barrier_t* b, const pthread_barrierattr_t* a, unsigned n), (b, a, n)) \
   call(barrier_destroy, pthread_barrier_destroy, (pthread_barrier_t* b), (b)) \
   call(barrier_wait, pthread_barrier_wait, (pthread_barrier_t* b), (b)) \
   call(join, pthread_join, (pthread_t t, void** value), (t, value)) \
   call(tryjoin, pthread_tryjoin_np, (pthread_t t, void** value), (t, value)) \
   call(timedjoin, pthread_timedjoin_np, (pthread_t t, void** value, const timespec* until), (t, value, until)) \
-  call(clockjoin, pthread_clockjoin_np, (pthread_t t, void** value, clockid_t k, const timespec* until), (t, value, k, until)) \
+  call(clockjoin, pthread_clockjoin_np, \
+       (pthread_t t, void** value, clockid_t k, const timespec* until), (t, value, k, until)) \
   call(join_c11, thrd_join, (thrd_t t, int* value), (t, value))
 // clang-format on
 
