@@ -32,7 +32,7 @@ def attach(lock, *words, **more):
 
 
 class Standing(unittest.TestCase):
-    """Three processes are observed at the same time. With eight, observers on two CPUs read too late to see a second of sleep."""
+    """Three processes are observed at the same time. With eight on two CPUs, circles were sometimes not found."""
 
     @classmethod
     def setUpClass(cls):
