@@ -21,6 +21,7 @@ import sys
 import tempfile
 import termios
 import textwrap
+import threading
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "..", "tools"))
@@ -128,18 +129,28 @@ class Usher(unittest.TestCase):
         primary, secondary = pty.openpty()
         fcntl.ioctl(secondary, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
         process = subprocess.Popen([USHER, *arguments], stdout=secondary, stdin=subprocess.DEVNULL)
-        os.close(secondary)
-        text = b""
-        while True:
+        # When the last descriptor of the terminal is closed, the kernel may drop text that was not read yet. Therefore the
+        # test keeps its own descriptor until it has read a mark that follows the command's text.
+        mark = b"<end of the text>"
+        status = []
+
+        def wait():
             try:
-                part = os.read(primary, 4096)
-            except OSError:  # the other side of the pseudo-terminal is closed
-                break
-            if not part:
-                break
-            text += part
+                status.append(process.wait(timeout=TIME_LIMIT))
+            finally:
+                process.kill()
+                os.write(secondary, mark)
+
+        waiter = threading.Thread(target=wait)
+        waiter.start()
+        text = b""
+        while not text.endswith(mark):
+            text += os.read(primary, 4096)
+        waiter.join()
+        os.close(secondary)
         os.close(primary)
-        self.assertEqual(process.wait(timeout=TIME_LIMIT), 0)
+        self.assertEqual(status, [0])
+        text = text.removesuffix(mark)
         return text.decode().replace("\r\n", "\n")
 
     def script(self, text, name="script", mode=0o755):
