@@ -3,6 +3,7 @@
 // The program writes a record while it runs (src/record/format.hpp). This process samples it periodically and makes
 // the report when the program has ended, normally or not.
 #include <signal.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -24,8 +25,10 @@
 
 #include "cli/commands/subcommand.hpp"
 #include "stat/attach.hpp"
+#include "stat/cpu_use.hpp"
 #include "stat/foreground.hpp"
 #include "stat/load.hpp"
+#include "stat/off_cpu.hpp"
 #include "stat/profile.hpp"
 #include "stat/reading.hpp"
 #include "stat/remote_symbols.hpp"
@@ -37,6 +40,7 @@
 #include "stat/stat_quantities.hpp"
 #include "stat/symbols.hpp"
 #include "stat/text.hpp"
+#include "stat/thread_sampler.hpp"
 #include "stat/watch.hpp"
 #include "support/process/files.hpp"
 #include "support/process/foreign_cpu.hpp"
@@ -125,15 +129,16 @@ bool check_usage(const stat_options& o, char** command) {
   return true;
 }
 
-/// Decides when the record is sampled next: after 20 times the duration of the last sample at least. So sampling takes
-/// at most 5 % of a CPU, even if the program has thousands of processes.
+/// Decides when the record is sampled next: after 40 times the duration of the last sample at least. The sampler of
+/// threads keeps the same rule, so both take at most 5 % of a CPU, even if the program has thousands of processes.
 class sample_timer {
  public:
-  explicit sample_timer(stat::watch& w) : watch_(w) {}
+  sample_timer(stat::watch& w, stat::thread_sampler& threads) : watch_(w), threads_(threads) {}
   void sample() {
     const auto begin = steady_clock::now();
     watch_.sample();
-    next_ = std::max<steady_clock::duration>(sample_period, 20 * (steady_clock::now() - begin)) + steady_clock::now();
+    threads_.update(watch_.ids());
+    next_ = std::max<steady_clock::duration>(sample_period, 40 * (steady_clock::now() - begin)) + steady_clock::now();
   }
   bool is_due() const { return steady_clock::now() >= next_; }
   /// The time until the next sample or the limit, whichever is sooner.
@@ -145,6 +150,7 @@ class sample_timer {
 
  private:
   stat::watch& watch_;
+  stat::thread_sampler& threads_;
   steady_clock::time_point next_ = steady_clock::now() + sample_period;
 };
 
@@ -217,6 +223,7 @@ class recording {
  private:
   stat::watch::name_source naming();
   void end_recording();
+  void end_sampling(const stat::thread_sampler& threads, std::optional<double> cpu_seconds);
   void note_others(double cpu_share);
   std::string lock_of_processes(const record::view& record) const;
   int write_report(int status);
@@ -239,6 +246,8 @@ class recording {
   std::optional<stat::attach_cost> attached_;
   std::string program_;  ///< path of an attached process's
   std::optional<double> others_cpu_share_;
+  std::optional<stat::sampled_sleeps> asleep_;
+  std::optional<stat::cpu_use> cpu_;
   std::vector<std::string> remarks_;
 };
 
@@ -266,6 +275,29 @@ void recording::note_others(double cpu_share) {
   if (seconds >= shortest) others_cpu_share_ = cpu_share;
 }
 
+/// Takes the results of the sampler, which has stopped. `cpu_seconds`: the CPU time of the program, if it is known
+/// exactly.
+void recording::end_sampling(const stat::thread_sampler& threads, std::optional<double> cpu_seconds) {
+  asleep_ = threads.sleeps();
+  const auto found = threads.cpu();
+  const double seconds = static_cast<double>(*end_ - watch_.begin()) * file_.clock().seconds_a_tick();
+  if (!found || found->cpus <= 0 || seconds <= 0) return;
+  cpu_.emplace();
+  cpu_->cpus = found->cpus;
+  cpu_->busy = std::max(found->seconds, cpu_seconds.value_or(0)) / seconds;
+  if (found->knows_waits) cpu_->waiting = found->waited / seconds;
+}
+
+/// The CPU time of the children that have ended and were waited for, with their own children.
+double cpu_seconds_of_children() {
+  rusage u{};
+  getrusage(RUSAGE_CHILDREN, &u);
+  const auto seconds = [](const timeval& t) {
+    return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) * 1e-6;
+  };
+  return seconds(u.ru_utime) + seconds(u.ru_stime);
+}
+
 int recording::run(char** command, const preload_library& library, const lock_table& lock,
                    const stat::signal_queue& signals) {
   for (char** w = command; *w != nullptr; ++w) command_.emplace_back(*w);
@@ -283,10 +315,12 @@ int recording::run(char** command, const preload_library& library, const lock_ta
   if (!options_.until.empty()) load.emplace(options_.until, signals);
   time_limit kill_at;
   bool killed = false, asked_to_end = false;
-  sample_timer timer(watch_);
+  stat::thread_sampler threads(file_.live(), stat::thread_sampler::place::thread);
+  sample_timer timer(watch_, threads);
   while (!program.has_ended()) {
     if (!end_ && (is_over(limit) || (load && !load->is_running()))) {
       end_recording();
+      threads.stop();
       program.send(SIGTERM);
       program.send(SIGCONT);  // a stopped program would not receive SIGTERM
       kill_at = steady_clock::now() + until_killed;
@@ -305,8 +339,12 @@ int recording::run(char** command, const preload_library& library, const lock_ta
     const bool is_ours_alone = signal->si_signo == SIGTERM || (signal->si_signo == SIGHUP && signal->si_code <= 0);
     if (is_ours_alone) program.send(signal->si_signo);
   }
+  const bool ended_by_itself = !end_;
+  const std::optional<double> cpu = ended_by_itself ? std::optional(cpu_seconds_of_children()) : std::nullopt;
   if (load && !kill_at) load->end_with_program();
   end_recording();
+  threads.stop();
+  end_sampling(threads, cpu);
   load.reset();
   signals.let_go();
   const unsigned n = watch_.living_processes();
@@ -333,9 +371,10 @@ int recording::observe(const running_process& p, const time_limit& limit, ending
   program_ = p.program;
   runs_on_ = true;
   standing_ = &p.standing;
-  sample_timer timer(watch_);
   const auto is_over_now = [&] { return p.watch.has_ended(); };
   const auto is_recorded = [this](std::uint32_t tid) { return watch_.has_in_circle(tid); };
+  stat::thread_sampler threads(file_.live(), stat::thread_sampler::place::child);
+  sample_timer timer(watch_, threads);
   const foreign_cpu others;
   const std::optional<double> cpu_before = stat::cpu_seconds_of(pid_);
   auto heart = std::make_optional<beating>(file_);
@@ -346,6 +385,8 @@ int recording::observe(const running_process& p, const time_limit& limit, ending
   }
   p.standing.finish(is_over_now, is_recorded);
   end_recording();
+  threads.stop();
+  end_sampling(threads, std::nullopt);
   heart.reset();
   if (file_.given_up() == record::given_up::for_silence) {
     report_error("stat: process {} has ended the recording and freed it, because this command did not run for 10 s",
@@ -450,6 +491,8 @@ int recording::write_report(int status) {
   const stat::time_scale time{watch_.begin(), *end_, file_.clock().seconds_a_tick()};
   const record_copy copy = file_.copy();
   stat::name_program(copy.view(), program_);
+  const std::vector<std::uint32_t> modules =
+      asleep_ ? stat::add_modules(copy.view(), asleep_->modules) : std::vector<std::uint32_t>();
   const std::unique_ptr<stat::symbols> names = stat::names_of(copy.view(), {}, place_);
   // The files contain the stacks of all rows, not only of the hottest.
   const bool of_all = options_.details || files_.json.wanted() || files_.pprof.wanted() || files_.folded.wanted();
@@ -469,6 +512,8 @@ int recording::write_report(int status) {
   r.others_cpu_share = others_cpu_share_;
   r.attached = attached_;
   r.deadlocks = watch_.deadlocks();
+  if (asleep_) r.asleep = stat::named(*asleep_, modules, *names);
+  r.cpu = cpu_;
   if (standing_ != nullptr) add_standing(r);
   for (const auto& more : {remarks_, watch_.remarks(), names->remarks()})
     r.remarks.insert(r.remarks.end(), more.begin(), more.end());

@@ -168,6 +168,30 @@ constexpr auto json_fields(const attach_cost*) {
   return std::tuple(field("stopped_seconds", &a::seconds), field("stopped_threads", &a::threads));
 }
 
+constexpr auto json_fields(const off_cpu::place*) {
+  using p = off_cpu::place;
+  return std::tuple(field("call", &p::call, or_null), field("module", &p::module, or_null),
+                    field("certain", &p::is_certain), field("samples", &p::samples), field("stack", &p::where));
+}
+
+constexpr auto json_fields(const off_cpu*) {
+  using o = off_cpu;
+  return std::tuple(field("samples", &o::samples), field("observations", &o::observations),
+                    computed("recorded",
+                             [](const o& s) {
+                               json j = json::object();
+                               for (int k = 0; k < record::kinds; k++) j[record::kind_names[k + 1]] = s.recorded[k];
+                               return j;
+                             }),
+                    field("unreadable", &o::unreadable), field("of_a_part", &o::of_a_part),
+                    field("places", &o::places));
+}
+
+constexpr auto json_fields(const cpu_use*) {
+  using c = cpu_use;
+  return std::tuple(field("cpus", &c::cpus), field("busy", &c::busy), field("waiting", &c::waiting));
+}
+
 constexpr auto json_fields(const deadlock::thread*) {
   using t = deadlock::thread;
   return std::tuple(id_keys("tid", &t::tid), field("waits_for", &t::waits_for),
@@ -194,7 +218,7 @@ constexpr auto json_fields(const report*) {
                }),
       field("rule", &r::rule, or_null), field("verdict", &r::verdict, or_null), field("next", &r::next, or_null),
       field("deadlocks", &r::deadlocks), field("attached", &r::attached),
-      field("others_cpu_share", &r::others_cpu_share),
+      field("others_cpu_share", &r::others_cpu_share), field("asleep", &r::asleep), field("cpu", &r::cpu),
       // states how exactly each object's `failed_tries` (mutexes, semaphores) and `unheard` signals are counted
       computed("counting",
                [](const r&) {

@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "record/format.hpp"
+#include "stat/cpu_use.hpp"
+#include "stat/off_cpu.hpp"
 #include "stat/rule_facts.hpp"
 #include "stat/rules.hpp"
 #include "stat/stat_quantities.hpp"
@@ -497,6 +499,27 @@ std::vector<std::string> all_remarks(const report& r) {
   return all;
 }
 
+std::string with_capital(std::string text) {
+  if (!text.empty() && text[0] >= 'a' && text[0] <= 'z') text[0] = static_cast<char>(text[0] - 'a' + 'A');
+  return text;
+}
+
+/// What the threads did while they did not run, and the use of the CPUs.
+std::string sampled_text(const report& r, const text_options& o) {
+  std::string text;
+  for (const std::string& sentence : {off_cpu_text(r), cpu_text(r)})
+    if (!sentence.empty()) text += wrap(with_capital(sentence), 0, 2);
+  if (o.details && r.asleep)
+    for (const off_cpu::place& p : r.asleep->places) {
+      text +=
+          wrap(fmt::format("{} in {}, {}, called{} by:", with_noun(p.samples, "sample"), p.call,
+                           p.module.empty() ? "unknown code" : file_name(p.module), p.is_certain ? "" : " probably"),
+               2, 2);
+      text += stack_text(p.where, 4, true);
+    }
+  return text.empty() ? "" : "\n" + text;
+}
+
 std::string heading_of(const report& r) {
   const std::string lock = r.lock.empty() || r.lock == "pthread" ? "the C library's mutex" : r.lock;
   const std::string title = r.command.empty() ? fmt::format("process {}", id_text(r.pid)) : shell_line(r.command);
@@ -557,6 +580,7 @@ std::string as_text(const report& r, const text_options& o) {
                        "which nobody sees.",
                        0);
   for (const deadlock& d : r.deadlocks) text += "\n" + as_text(d);
+  text += sampled_text(r, o);
   const std::vector<std::string> remarks = all_remarks(r);
   if (!remarks.empty()) text += "\n";
   for (const std::string& remark : remarks) text += wrap(remark, 0, 2);
