@@ -145,7 +145,7 @@ std::optional<double> usable_cpus(pid_t pid) {
 }
 
 bool is_saturated(const report& r) {
-  return r.cpu && r.cpu->cpus > 0 && r.cpu->waiting.value_or(0) >= 1 && r.cpu->busy >= 0.9 * r.cpu->cpus;
+  return r.cpu && r.cpu->waiting.value_or(0) >= 1;
 }
 
 std::string cpu_text(const report& r) {

@@ -133,11 +133,12 @@ bool check_usage(const stat_options& o, char** command) {
 /// threads keeps the same rule, so both take at most 5 % of a CPU, even if the program has thousands of processes.
 class sample_timer {
  public:
-  sample_timer(stat::watch& w, stat::thread_sampler& threads) : watch_(w), threads_(threads) {}
+  sample_timer(stat::watch& w, stat::thread_sampler& threads, pid_t program)
+      : watch_(w), threads_(threads), program_(program) {}
   void sample() {
     const auto begin = steady_clock::now();
     watch_.sample();
-    threads_.update(watch_.ids());
+    threads_.update(watch_.ids(), program_);
     next_ = std::max<steady_clock::duration>(sample_period, 40 * (steady_clock::now() - begin)) + steady_clock::now();
   }
   bool is_due() const { return steady_clock::now() >= next_; }
@@ -151,6 +152,7 @@ class sample_timer {
  private:
   stat::watch& watch_;
   stat::thread_sampler& threads_;
+  pid_t program_;
   steady_clock::time_point next_ = steady_clock::now() + sample_period;
 };
 
@@ -316,7 +318,7 @@ int recording::run(char** command, const preload_library& library, const lock_ta
   time_limit kill_at;
   bool killed = false, asked_to_end = false;
   stat::thread_sampler threads(file_.live(), stat::thread_sampler::place::thread);
-  sample_timer timer(watch_, threads);
+  sample_timer timer(watch_, threads, pid_);
   while (!program.has_ended()) {
     if (!end_ && (is_over(limit) || (load && !load->is_running()))) {
       end_recording();
@@ -374,7 +376,7 @@ int recording::observe(const running_process& p, const time_limit& limit, ending
   const auto is_over_now = [&] { return p.watch.has_ended(); };
   const auto is_recorded = [this](std::uint32_t tid) { return watch_.has_in_circle(tid); };
   stat::thread_sampler threads(file_.live(), stat::thread_sampler::place::child);
-  sample_timer timer(watch_, threads);
+  sample_timer timer(watch_, threads, pid_);
   const foreign_cpu others;
   const std::optional<double> cpu_before = stat::cpu_seconds_of(pid_);
   auto heart = std::make_optional<beating>(file_);
@@ -462,6 +464,10 @@ std::string recording::nothing_to_show(const stat::report& r, const recorded_cal
         "{} hardly uses pthread locks ({}); it embeds locks of Usher, which usher stat does not see: "
         "compile it with -DUSHER_RECORD",
         of_process ? fmt::format("process {}", pid_) : command_[0], times);
+  constexpr double much_unseen = 0.01;  // chosen
+  if (stat::unseen_share(r) >= much_unseen)
+    return fmt::format("{} hardly uses pthread locks ({}), but {}: usher stat does not record locks on such futexes",
+                       of_process ? fmt::format("process {}", pid_) : command_[0], times, stat::off_cpu_text(r));
   if (of_process || options_.duration > 0)
     return fmt::format(
         "hardly any use of pthread locks, condition variables and semaphores by {} in {:.1f} s ({}): other locks have "

@@ -213,7 +213,7 @@ class sampling {
   bool list_threads(pid_t pid, known_process& p);
   void end(const known_process& p);
   void map_slots();
-  bool has_thread(const known_process& p, std::uint32_t own) const;
+  bool has_thread(pid_t pid, const known_process& p, std::uint32_t own) const;
   void look_at(pid_t pid, known_process& p, pid_t tid, std::vector<found>& to);
   std::optional<record::kind> recorded_wait(std::uint32_t slot) const;
   void find_caller(pid_t pid, known_process& p, const kernel_entry& e, known_thread& t);
@@ -412,8 +412,11 @@ std::optional<record::kind> sampling::recorded_wait(std::uint32_t slot) const {
 }
 
 /// Whether the process has a thread with this id in its own PID namespace.
-bool sampling::has_thread(const known_process& p, std::uint32_t own) const {
-  if (!p.is_inside) return std::find(p.threads.begin(), p.threads.end(), static_cast<pid_t>(own)) != p.threads.end();
+bool sampling::has_thread(pid_t pid, const known_process& p, std::uint32_t own) const {
+  const auto tid = static_cast<pid_t>(own);
+  if (!p.is_inside)
+    return std::find(p.threads.begin(), p.threads.end(), tid) != p.threads.end() ||
+           !small_file("/proc/%d/task/%d/schedstat", pid, tid).text().empty();  // it is new
   return std::any_of(slots_.begin(), slots_.end(), [&](const auto& one) {
     return one.first >> 32 == p.slot && record::read(record_.thread(one.second)->tid) == own;
   });
@@ -453,7 +456,7 @@ void sampling::look_at(pid_t pid, known_process& p, pid_t tid, std::vector<found
     return;
   }
   const std::uint32_t other = awaited_thread(*entry);
-  const bool is_join = other != 0 && has_thread(p, other);
+  const bool is_join = other != 0 && has_thread(pid, p, other);
   if (!t.has_caller || t.sp != entry->sp || t.pc != entry->pc) find_caller(pid, p, *entry, t);
   const auto place = place_of(entry->number, is_join, t.at, t.caller);
   to.push_back(place ? found{found::what::place, *place} : found{found::what::unreadable, 0});
@@ -696,7 +699,24 @@ void thread_sampler::start() {
   _exit(0);
 }
 
-void thread_sampler::update(const seen_ids& ids) {
+/// The process and its descendants, at most some dozens.
+std::vector<pid_t> family_of(pid_t pid) {
+  constexpr std::size_t most = 64;  // chosen
+  std::vector<pid_t> all = {pid};
+  for (std::size_t i = 0; i < all.size() && all.size() < most; i++) {
+    const small_file children("/proc/%d/task/%d/children", all[i], all[i]);
+    std::string_view text = children.text();
+    for (pid_t child = 0; all.size() < most;) {
+      const auto r = std::from_chars(text.data(), text.data() + text.size(), child);
+      if (r.ec != std::errc() || child <= 0) break;
+      all.push_back(child);
+      text.remove_prefix(std::min(static_cast<std::size_t>(r.ptr - text.data()) + 1, text.size()));
+    }
+  }
+  return all;
+}
+
+void thread_sampler::update(const seen_ids& ids, pid_t program) {
   if (!board_) return;
   std::vector<std::uint64_t> living;
   const std::uint32_t processes = std::min<std::uint32_t>(record_.processes(), std::uint32_t(ids.processes.size()));
@@ -705,6 +725,9 @@ void thread_sampler::update(const seen_ids& ids) {
     if (e.seen > 0 && !e.is_hidden && record::read(record_.process(i)->ended) == 0)
       living.push_back(entry_of(i, e.seen, e.is_inside));
   }
+  constexpr std::uint32_t no_slot = ~std::uint32_t{0};
+  if (living.empty())
+    for (const pid_t pid : family_of(program)) living.push_back(entry_of(no_slot, pid, false));
   if (living.size() > most_processes) {
     static thread_local std::minstd_rand random(std::random_device{}());
     std::shuffle(living.begin(), living.end(), random);
