@@ -220,7 +220,9 @@ class recording {
   /// Starts and records the command. Returns the exit status.
   int run(char** command, const preload_library& library, const lock_table& lock, const stat::signal_queue& signals);
   /// Records a running process, which has already made the record. Returns the exit status.
-  int observe(const running_process& p, const time_limit& limit, ending& end);
+  /// `threads`: has sampled the process until it made its record, and is used if it has made none; then it has no calls.
+  int observe(const running_process& p, const time_limit& limit, ending& end,
+              std::unique_ptr<stat::thread_sampler> threads);
 
  private:
   stat::watch::name_source naming();
@@ -282,12 +284,11 @@ void recording::note_others(double cpu_share) {
 void recording::end_sampling(const stat::thread_sampler& threads, std::optional<double> cpu_seconds) {
   asleep_ = threads.sleeps();
   const auto found = threads.cpu();
-  const double seconds = static_cast<double>(*end_ - watch_.begin()) * file_.clock().seconds_a_tick();
-  if (!found || found->cpus <= 0 || seconds <= 0) return;
+  if (!found || found->cpus <= 0 || found->elapsed <= 0) return;
   cpu_.emplace();
   cpu_->cpus = found->cpus;
-  cpu_->busy = std::max(found->seconds, cpu_seconds.value_or(0)) / seconds;
-  if (found->knows_waits) cpu_->waiting = found->waited / seconds;
+  cpu_->busy = std::max(found->seconds, cpu_seconds.value_or(0)) / found->elapsed;
+  if (found->knows_waits) cpu_->waiting = found->waited / found->elapsed;
 }
 
 /// The CPU time of the children that have ended and were waited for, with their own children.
@@ -365,7 +366,8 @@ int recording::run(char** command, const preload_library& library, const lock_ta
   return write_report(by_us ? 0 : program.exit_status());
 }
 
-int recording::observe(const running_process& p, const time_limit& limit, ending& end) {
+int recording::observe(const running_process& p, const time_limit& limit, ending& end,
+                       std::unique_ptr<stat::thread_sampler> threads) {
   pid_ = p.pid;
   command_ = p.command;
   place_ = p.place;
@@ -375,8 +377,9 @@ int recording::observe(const running_process& p, const time_limit& limit, ending
   standing_ = &p.standing;
   const auto is_over_now = [&] { return p.watch.has_ended(); };
   const auto is_recorded = [this](std::uint32_t tid) { return watch_.has_in_circle(tid); };
-  stat::thread_sampler threads(file_.live(), stat::thread_sampler::place::child);
-  sample_timer timer(watch_, threads, pid_);
+  if (threads == nullptr)
+    threads = std::make_unique<stat::thread_sampler>(file_.live(), stat::thread_sampler::place::child);
+  sample_timer timer(watch_, *threads, pid_);
   const foreign_cpu others;
   const std::optional<double> cpu_before = stat::cpu_seconds_of(pid_);
   auto heart = std::make_optional<beating>(file_);
@@ -387,8 +390,8 @@ int recording::observe(const running_process& p, const time_limit& limit, ending
   }
   p.standing.finish(is_over_now, is_recorded);
   end_recording();
-  threads.stop();
-  end_sampling(threads, std::nullopt);
+  threads->stop();
+  end_sampling(*threads, std::nullopt);
   heart.reset();
   if (file_.given_up() == record::given_up::for_silence) {
     report_error("stat: process {} has ended the recording and freed it, because this command did not run for 10 s",
@@ -441,6 +444,11 @@ void recording::add_standing(stat::report& r) const {
 std::string recording::nothing_to_show(const stat::report& r, const recorded_calls& calls) const {
   const bool of_process = options_.pid_given->count() != 0;
   if (calls.processes == 0 && !r.deadlocks.empty()) return "";
+  constexpr double much_unseen = 0.01;  // chosen
+  const bool sleeps_unseen = stat::unseen_share(r) >= much_unseen;
+  constexpr const char* not_recorded = ": usher stat does not record locks on such futexes";
+  if (calls.processes == 0 && of_process && sleeps_unseen)
+    return fmt::format("process {} made no recorded call, but {}{}", pid_, stat::off_cpu_text(r), not_recorded);
   if (calls.processes == 0)
     return of_process && stat::is_stopped(pid_)
                ? fmt::format("nothing was recorded: process {} is stopped (kill -CONT {} lets it go on)", pid_, pid_)
@@ -464,10 +472,10 @@ std::string recording::nothing_to_show(const stat::report& r, const recorded_cal
         "{} hardly uses pthread locks ({}); it embeds locks of Usher, which usher stat does not see: "
         "compile it with -DUSHER_RECORD",
         of_process ? fmt::format("process {}", pid_) : command_[0], times);
-  constexpr double much_unseen = 0.01;  // chosen
-  if (stat::unseen_share(r) >= much_unseen)
-    return fmt::format("{} hardly uses pthread locks ({}), but {}: usher stat does not record locks on such futexes",
-                       of_process ? fmt::format("process {}", pid_) : command_[0], times, stat::off_cpu_text(r));
+  if (sleeps_unseen)
+    return fmt::format("{} hardly uses pthread locks ({}), but {}{}",
+                       of_process ? fmt::format("process {}", pid_) : command_[0], times, stat::off_cpu_text(r),
+                       not_recorded);
   if (of_process || options_.duration > 0)
     return fmt::format(
         "hardly any use of pthread locks, condition variables and semaphores by {} in {:.1f} s ({}): other locks have "
@@ -576,16 +584,27 @@ int record_process(const stat_options& o, outputs& files, const stat::signal_que
   stat::attachment attachment(o.pid, {o.record, o.trust_filter});
   std::string error = attachment.ask(interrupted);
   const time_limit limit = after(o.duration);
-  std::unique_ptr<record_file> file;
+  std::unique_ptr<record_file> file, none;
+  std::unique_ptr<stat::thread_sampler> threads;
   if (error.empty()) {
     const auto left = limit ? std::chrono::duration_cast<std::chrono::milliseconds>(*limit - steady_clock::now())
                             : std::chrono::milliseconds(std::chrono::hours(24 * 365));
     const auto stops = [&] { return interrupted() || watch.has_ended(); };
+    // A process that makes no call makes no record, but its threads can be sampled.
+    none = std::make_unique<record_file>(o.record);
+    threads = std::make_unique<stat::thread_sampler>(none->live(), stat::thread_sampler::place::child);
+    const seen_ids nobody;
+    auto next_update = steady_clock::now();
     file = attachment.take(left, [&] {
       standing.sample(stops, [](std::uint32_t) { return false; });  // the process may make no further call
+      if (steady_clock::now() >= next_update) {
+        threads->update(nobody, o.pid);
+        next_update = steady_clock::now() + sample_period;
+      }
       return stops();
     });
     error = attachment.error();
+    if (file != nullptr) threads.reset();
   }
   if (!error.empty() && end.came()) {
     report_error("stat: nothing was recorded: interrupted");
@@ -596,8 +615,8 @@ int record_process(const stat_options& o, outputs& files, const stat::signal_que
     return cannot_be_recorded;
   }
   process.cost = {attachment.stopped_seconds(), attachment.stopped_threads()};
-  if (file == nullptr) file = std::make_unique<record_file>(o.record);  // without any call
-  return recording(o, files, *file).observe(process, limit, end);
+  if (file == nullptr) file = std::move(none);  // without any call
+  return recording(o, files, *file).observe(process, limit, end, std::move(threads));
 }
 
 int carry_out(const stat_options& o, char** command) {

@@ -43,7 +43,7 @@ constexpr std::uint64_t period_ns = 100'000'000;  // of passes
 /// A pass is followed by a pause of so many times its CPU time, so that passes take at most 2.5 % of a CPU.
 constexpr std::uint64_t pause_for_pass = 40;
 constexpr std::uint64_t enough_ns = period_ns / pause_for_pass;  // CPU time in which a pass reads threads
-constexpr auto too_long = 2s;                                    // for a pass of a child; chosen
+constexpr auto too_long = 1s;                                    // for a pass of a child; chosen
 
 // Sizes, chosen.
 constexpr std::uint32_t most_processes = 1024;  // in a pass
@@ -668,7 +668,7 @@ void sample(board& b, record::live record, bool counts_from_now) {
 // ---- the observer's side --------------------------------------------------------------------------------------------
 
 thread_sampler::thread_sampler(record::live record, place where)
-    : record_(record), where_(where), board_(new_board()), progress_at_(clock::now()) {
+    : record_(record), where_(where), board_(new_board()), began_(clock::now()), progress_at_(began_) {
   if (board_) start();
 }
 
@@ -774,7 +774,8 @@ void thread_sampler::end_child() {
 }
 
 void thread_sampler::stop() {
-  if (!board_) return;
+  if (!board_ || board_->is_over.load() != 0) return;
+  ended_ = clock::now();
   board_->is_over.store(1);
   syscall(SYS_futex, &board_->is_over, FUTEX_WAKE, 1, nullptr, nullptr, 0);
   const auto until = clock::now() + 500ms;
@@ -810,6 +811,7 @@ std::optional<sampled_sleeps> thread_sampler::sleeps() const {
 std::optional<sampled_cpu> thread_sampler::cpu() const {
   if (passes() == 0) return std::nullopt;
   sampled_cpu c;
+  c.elapsed = std::chrono::duration<double>(ended_ - began_).count();
   c.cpus = static_cast<double>(board_->thousandth_cpus.load()) / 1000;
   c.seconds = static_cast<double>(board_->own_ticks.load()) / static_cast<double>(sysconf(_SC_CLK_TCK));
   c.waited = static_cast<double>(board_->waited_ns.load()) * 1e-9;

@@ -40,6 +40,7 @@ namespace usher::cli::stat {
 /// The sampler's figures about CPUs.
 struct sampled_cpu {
   double cpus = 0;           ///< that the first process may use; 0: not known
+  double elapsed = 0;        ///< seconds from the sampler's start to its end
   double seconds = 0;        ///< CPU time of all processes
   double waited = 0;         ///< seconds that threads were ready to run and waited for a CPU
   bool knows_waits = false;  ///< the kernel tells `waited`
@@ -81,6 +82,7 @@ class thread_sampler {
   std::shared_ptr<board> board_;
   std::thread thread_;
   pid_t child_ = -1;
+  std::chrono::steady_clock::time_point began_, ended_{};
   std::uint64_t passes_seen_ = 0;
   std::chrono::steady_clock::time_point progress_at_;  ///< when the child's last progress was seen
 };

@@ -2,11 +2,13 @@
 // which sleep until the program has run for the time, while the main thread sleeps in nanosleep. For `busy` the threads
 // compute instead, and the program prints how many steps they made.
 #include <fcntl.h>
+#include <linux/userfaultfd.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -43,28 +45,52 @@ void compute() {
   steps += n;
 }
 
-/// Sleeps with a stack pointer at the end of its mapping, behind which nothing is mapped.
-void sleep_at_the_edge() {
+/// Sleeps with this stack pointer in the system call `poll` of the C library's function syscall(), so that the stack is
+/// searched for its caller. Does not return.
+void sleep_with_stack(void* stack) {
+  pollfd p{ends[0], POLLIN, 0};
 #if defined(__x86_64__)
-  const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
-  auto* const stack =
-      static_cast<char*>(mmap(nullptr, 3 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
-  munmap(stack + 2 * page, page);
-  pollfd p{ends[0], POLLIN, 0};
-  long result = 7;  // SYS_poll
-  // The stack pointer is in the hole while the call sleeps.
+  const auto* code = reinterpret_cast<const unsigned char*>(&syscall);
+  while (code[0] != 0x0f || code[1] != 0x05) code++;  // the instruction
   asm volatile(
-      "mov %%rsp, %%r12\n\t"
-      "mov %[hole], %%rsp\n\t"
-      "syscall\n\t"
-      "mov %%r12, %%rsp"
-      : "+a"(result)
-      : "D"(&p), "S"(1L), "d"(-1L), [hole] "r"(stack + 2 * page)
-      : "rcx", "r11", "r12", "memory");
+      "mov %[stack], %%rsp\n\t"
+      "jmp *%[code]"
+      :
+      : "a"(SYS_poll), "D"(&p), "S"(1L), "d"(-1L), [stack] "r"(stack), [code] "r"(code)
+      : "memory");
 #else
-  pollfd p{ends[0], POLLIN, 0};
-  poll(&p, 1, -1);
+  (void)stack;
 #endif
+  for (;;) poll(&p, 1, -1);
+}
+
+constexpr std::size_t page = 4096;
+
+char* new_pages(std::size_t n) {
+  void* const pages = mmap(nullptr, n * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (pages == MAP_FAILED) std::abort();
+  return static_cast<char*>(pages);
+}
+
+/// Returns the address of a hole.
+char* hole() {
+  char* const pages = new_pages(3);
+  munmap(pages + page, page);
+  return pages + page;
+}
+
+/// Returns a page whose content never arrives: a read of it by another process waits for ever.
+char* absent_page() {
+  char* const pages = new_pages(1);
+  const int file = static_cast<int>(syscall(SYS_userfaultfd, O_CLOEXEC));
+  uffdio_api api{};
+  api.api = UFFD_API;
+  uffdio_register range{};
+  range.range = {reinterpret_cast<std::uintptr_t>(pages), page};
+  range.mode = UFFDIO_REGISTER_MODE_MISSING;
+  if (file < 0 || ioctl(file, UFFDIO_API, &api) != 0 || ioctl(file, UFFDIO_REGISTER, &range) != 0)
+    std::fprintf(stderr, "no userfaultfd\n");
+  return pages;
 }
 
 void sleep_in(const char* way) {
@@ -75,7 +101,8 @@ void sleep_in(const char* way) {
   if (is("atomic")) flag.wait(0);
   if (is("poll")) poll(&p, 1, -1);
   if (is("read") && read(ends[0], &c, 1) < 0) std::abort();
-  if (is("edge")) sleep_at_the_edge();
+  if (is("hole")) sleep_with_stack(hole());
+  if (is("absent")) sleep_with_stack(absent_page());
   if (is("busy")) compute();
   if (is("mutex")) {
     pthread_mutex_lock(&mutex);
@@ -115,6 +142,7 @@ int main(int count, char** arguments) {
       return 1;
   if (std::strcmp(way, "join") != 0) sleep_seconds(std::atof(arguments[3]));
   is_over = true;
+  if (std::strcmp(way, "hole") == 0) _exit(0);
   if (is_mutex) pthread_mutex_unlock(&mutex);
   pthread_mutex_lock(&mutex);
   is_signalled = true;
