@@ -221,9 +221,12 @@ class sleep_namer {
 
   void prepare() {
     std::vector<query> all;
-    for (const auto& p : sleeps_.places)
-      for (const module_offset& at : {p.pc, p.caller})
+    for (const auto& p : sleeps_.places) {
+      // The innermost functions of other calls are not asked for, since the C library's symbols would be read for them.
+      const bool needs_inner = !p.is_join && p.pc != p.caller && name_of_call(p.number) == "futex";
+      for (const module_offset& at : {needs_inner ? p.pc : module_offset{}, p.caller})
         if (const query q = query_of(at); q.address != 0) all.push_back(q);
+    }
     names_.prepare(all);
   }
 

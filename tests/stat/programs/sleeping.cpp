@@ -1,6 +1,6 @@
 // Programs whose threads sleep, or wait for a CPU, in known ways. `sleeping WAY THREADS SECONDS` has that many threads,
 // which sleep until the program has run for the time, while the main thread sleeps in nanosleep. For `busy` the threads
-// compute instead, and the program prints how many steps they made.
+// compute instead, for `crowd` one more thread does; the program prints how many steps they made, and its CPU time.
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
 #include <poll.h>
@@ -9,13 +9,13 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <thread>
 #include <vector>
 
@@ -99,7 +99,7 @@ void sleep_in(const char* way) {
   char c = 0;
   if (is("library")) sleep_in_library(&word);
   if (is("atomic")) flag.wait(0);
-  if (is("poll")) poll(&p, 1, -1);
+  if (is("poll") || is("crowd")) poll(&p, 1, -1);
   if (is("read") && read(ends[0], &c, 1) < 0) std::abort();
   if (is("hole")) sleep_with_stack(hole());
   if (is("absent")) sleep_with_stack(absent_page());
@@ -140,8 +140,11 @@ int main(int count, char** arguments) {
             },
             arguments[1]) != 0)
       return 1;
-  if (std::strcmp(way, "join") != 0) sleep_seconds(std::atof(arguments[3]));
+  std::thread computing;
+  if (std::strcmp(way, "crowd") == 0) computing = std::thread(compute);
+  sleep_seconds(std::atof(arguments[3]));
   is_over = true;
+  if (computing.joinable()) computing.join();
   if (std::strcmp(way, "hole") == 0) _exit(0);
   if (is_mutex) pthread_mutex_unlock(&mutex);
   pthread_mutex_lock(&mutex);
@@ -153,6 +156,7 @@ int main(int count, char** arguments) {
   wake_in_library(&word);
   close(ends[1]);
   for (const pthread_t t : all) pthread_join(t, nullptr);
-  std::printf("%llu\n", static_cast<unsigned long long>(steps.load()));
+  std::printf("%llu %.3f\n", static_cast<unsigned long long>(steps.load()),
+              static_cast<double>(std::clock()) / CLOCKS_PER_SEC);
   return 0;
 }
