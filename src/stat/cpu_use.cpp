@@ -144,10 +144,6 @@ std::optional<double> usable_cpus(pid_t pid) {
   return std::min<double>(n, quota_of(pid).value_or(n));
 }
 
-bool is_saturated(const report& r) {
-  return r.cpu && r.cpu->waiting.value_or(0) >= 1;
-}
-
 std::string cpu_text(const report& r) {
   if (!r.cpu) return "";
   const auto number = [](double n) {
@@ -156,8 +152,7 @@ std::string cpu_text(const report& r) {
   };
   const std::string cpus = number(r.cpu->cpus);
   std::string text = fmt::format("used {} of {} CPU{}", number(r.cpu->busy), cpus, cpus == "1" ? "" : "s");
-  if (!r.cpu->waiting) return text;
-  const std::string waiting = number(*r.cpu->waiting);
+  const std::string waiting = number(r.cpu->waiting);
   const bool is_one = waiting == "1";
   return text + fmt::format("; {} thread{} on average {} ready and waited for one", waiting, is_one ? "" : "s",
                             is_one ? "was" : "were");

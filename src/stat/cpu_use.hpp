@@ -42,10 +42,6 @@ std::string_view group_of(std::string_view text, std::string_view controller);
 /// The number of CPUs that the process may use by its affinity and its control groups; nullopt: it has ended.
 std::optional<double> usable_cpus(pid_t pid);
 
-/// Whether the CPUs were full: on average, one thread or more was ready to run and waited for a CPU. Chosen. Other
-/// programs may have filled them.
-bool is_saturated(const report& r);
-
 /// "used 1.9 of 2 CPUs; 3.2 threads on average were ready and waited for one"; empty: not known.
 std::string cpu_text(const report& r);
 

@@ -284,11 +284,11 @@ void recording::note_others(double cpu_share) {
 void recording::end_sampling(const stat::thread_sampler& threads, std::optional<double> cpu_seconds) {
   asleep_ = threads.sleeps();
   const auto found = threads.cpu();
-  if (!found || found->cpus <= 0 || found->elapsed <= 0) return;
+  if (!found || found->cpus <= 0 || found->elapsed <= 0 || !found->knows_waits) return;
   cpu_.emplace();
   cpu_->cpus = found->cpus;
   cpu_->busy = std::max(found->seconds, cpu_seconds.value_or(0)) / found->elapsed;
-  if (found->knows_waits) cpu_->waiting = found->waited / found->elapsed;
+  cpu_->waiting = found->waited / found->elapsed;
 }
 
 /// The CPU time of the children that have ended and were waited for, with their own children.

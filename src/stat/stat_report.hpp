@@ -174,17 +174,17 @@ struct off_cpu {
     std::string call;    ///< "futex", "poll"; "join": a futex that is the end of a thread; "page fault"
     stack where;         ///< the frame outside of the C library; empty: not known
     std::string module;  ///< of that frame; empty: not known
+    std::uint64_t samples = 0;
     /// The frame made the system call itself. Else it is the first word on the stack that looks like a return address,
     /// which a stale word may also do.
     bool is_certain = false;
-    std::uint64_t samples = 0;
   };
   std::uint64_t samples = 0;                   ///< of sleeping threads; 0: nothing was sampled
-  std::uint64_t observations = 0;              ///< how many times a thread was found asleep
   std::uint64_t recorded[record::kinds] = {};  ///< of the samples: those in a recorded wait, by index_of()
   std::uint64_t unreadable = 0;                ///< those whose system call the kernel did not show
-  bool of_a_part = false;     ///< at times a random part of the threads was looked at, or fewer than ten times a second
-  std::vector<place> places;  ///< all other samples, most first
+  std::vector<place> places;                   ///< all other samples, most first
+  std::uint64_t observations = 0;              ///< how many times a thread was found asleep
+  bool of_a_part = false;  ///< at times a random part of the threads was looked at, or fewer than ten times a second
 
   std::uint64_t in_futexes() const {
     std::uint64_t n = 0;
@@ -196,9 +196,9 @@ struct off_cpu {
 
 /// The use of the CPUs by the program.
 struct cpu_use {
-  double cpus = 0;                ///< that the program may use
-  double busy = 0;                ///< CPUs that it used on average
-  std::optional<double> waiting;  ///< threads that were ready to run and waited for a CPU, on average
+  double cpus = 0;     ///< that the program may use
+  double busy = 0;     ///< CPUs that it used on average
+  double waiting = 0;  ///< threads that were ready to run and waited for a CPU, on average
 };
 
 /// Threads that wait for each other in a circle.
