@@ -3,13 +3,12 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sched.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <charconv>
 #include <vector>
 
-#include "support/process/owned_descriptor.hpp"
+#include "support/process/files.hpp"
 
 namespace usher::cli::stat {
 namespace {
@@ -33,13 +32,8 @@ std::uint64_t sum(std::uint64_t a, std::uint64_t b) {
   return a > ~b ? ~std::uint64_t{0} : a + b;
 }
 
-/// The beginning of a small file; empty if it cannot be read.
 std::string read_small(const std::string& path) {
-  const owned_descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
-  std::string text(4096, '\0');
-  const ssize_t n = file.is_open() ? read(file.get(), text.data(), text.size()) : -1;
-  text.resize(n > 0 ? static_cast<std::size_t>(n) : 0);
-  return text;
+  return content_of(AT_FDCWD, path, 4096);
 }
 
 /// The smallest quota of the group and the groups above it.

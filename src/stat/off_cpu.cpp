@@ -136,22 +136,6 @@ std::uint32_t awaited_thread(const kernel_entry& e) {
   return static_cast<std::uint32_t>(e.arguments[2]);
 }
 
-std::optional<file_mapping> parse_mapping(std::string_view line) {
-  file_mapping m;
-  const std::string_view range = next_word(line), rights = next_word(line), offset = next_word(line);
-  next_word(line);  // device
-  const std::string_view inode = next_word(line);
-  const std::size_t dash = range.find('-');
-  if (dash == std::string_view::npos || rights.size() < 3 || !is_number(range.substr(0, dash), m.begin, 16) ||
-      !is_number(range.substr(dash + 1), m.end, 16) || m.begin >= m.end || !is_number(offset, m.offset, 16) ||
-      inode.empty())
-    return std::nullopt;
-  m.is_code = rights[2] == 'x';
-  line.remove_prefix(std::min(line.find_first_not_of(" \t"), line.size()));
-  if (line.starts_with('/') && inode != "0") m.path = line.substr(0, line.find('\n'));
-  return m;
-}
-
 bool is_passed_over(std::string_view path) {
   constexpr std::string_view deleted = " (deleted)";
   if (path.ends_with(deleted)) path.remove_suffix(deleted.size());
@@ -285,11 +269,6 @@ off_cpu named(const sampled_sleeps& s, const std::vector<std::uint32_t>& numbers
 }
 
 // ---- sentences --------------------------------------------------------------------------------------------------------
-
-double unseen_share(const report& r) {
-  if (!r.asleep || r.asleep->samples == 0) return 0;
-  return static_cast<double>(r.asleep->in_futexes()) / static_cast<double>(r.asleep->samples);
-}
 
 namespace {
 

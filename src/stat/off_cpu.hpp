@@ -36,14 +36,6 @@ std::string name_of_call(std::int64_t number);
 /// kernel clears. Such a futex is shared, and its expected value is the id. Returns that id, or 0.
 std::uint32_t awaited_thread(const kernel_entry& e);
 
-/// A line of /proc/PID/maps.
-struct file_mapping {
-  std::uint64_t begin = 0, end = 0, offset = 0;
-  bool is_code = false;
-  std::string_view path;  ///< empty: it maps no file
-};
-std::optional<file_mapping> parse_mapping(std::string_view line);
-
 /// Whether a file is the C or C++ library, the dynamic loader or Usher's library. Their frames are passed over.
 bool is_passed_over(std::string_view path);
 
@@ -118,10 +110,6 @@ std::vector<std::uint32_t> add_modules(const record::view& copy, const std::vect
 off_cpu named(const sampled_sleeps& s, const std::vector<std::uint32_t>& numbers, symbols& names);
 
 // ---- sentences ----------------------------------------------------------------------------------------------------
-
-/// The share of the samples of sleeping threads that were in futex calls which no recorded object explains; 0: no
-/// samples.
-double unseen_share(const report& r);
 
 /// "of the time that threads did not run, 31 % was for recorded locks, 12 % in futexes of libglib-2.0.so.0 and 50 % in
 /// poll (230 samples)"; empty: no samples.

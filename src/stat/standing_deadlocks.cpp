@@ -58,9 +58,9 @@ std::vector<mapping> mappings_of(pid_t pid) {
   std::vector<mapping> all;
   for (std::size_t at = 0; at < text.size() && all.size() < most_mappings;) {
     const std::size_t line_end = std::min(text.find('\n', at), text.size());
-    mapping m = read_mapping(text.substr(at, line_end - at));
+    auto m = read_mapping(std::string_view(text).substr(at, line_end - at));
     at = line_end + 1;
-    if (m.range.begin < m.range.end) all.push_back(std::move(m));
+    if (m) all.push_back(*std::move(m));
   }
   return all;
 }

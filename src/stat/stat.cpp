@@ -444,11 +444,13 @@ void recording::add_standing(stat::report& r) const {
 std::string recording::nothing_to_show(const stat::report& r, const recorded_calls& calls) const {
   const bool of_process = options_.pid_given->count() != 0;
   if (calls.processes == 0 && !r.deadlocks.empty()) return "";
-  constexpr double much_unseen = 0.01;  // chosen
-  const bool sleeps_unseen = stat::unseen_share(r) >= much_unseen;
-  constexpr const char* not_recorded = ": usher stat does not record locks on such futexes";
+  const bool sleeps_unseen = stat::unseen_share(r) >= stat::much_unseen;
+  const char* const not_recorded =
+      of_process ? ": usher stat records neither locks on such futexes nor waits that began before the recording"
+                 : ": usher stat does not record locks on such futexes";
   if (calls.processes == 0 && of_process && sleeps_unseen)
-    return fmt::format("process {} made no recorded call, but {}{}", pid_, stat::off_cpu_text(r), not_recorded);
+    return fmt::format("process {} made no recorded call, but {}{}{}", pid_, stat::off_cpu_text(r), not_recorded,
+                       unseen_sleepers());
   if (calls.processes == 0)
     return of_process && stat::is_stopped(pid_)
                ? fmt::format("nothing was recorded: process {} is stopped (kill -CONT {} lets it go on)", pid_, pid_)

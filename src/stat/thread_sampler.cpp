@@ -31,6 +31,8 @@
 #include "record/module_identity.hpp"
 #include "stat/cpu_use.hpp"
 #include "support/process/owned_descriptor.hpp"
+#include "support/process/process_ids.hpp"
+#include "support/process/running_process.hpp"
 
 namespace usher::cli::stat {
 namespace {
@@ -129,10 +131,6 @@ class small_file {
  private:
   char text_[1024];
   std::size_t size_;
-};
-
-struct folder_closer {
-  void operator()(DIR* d) const { closedir(d); }
 };
 
 /// Reads another process's memory. Returns the number of bytes that could be read from the beginning on; no page is
@@ -358,14 +356,8 @@ bool sampling::list_threads(pid_t pid, known_process& p) {
   p.threads.clear();
   char path[32];
   std::snprintf(path, sizeof path, "/proc/%d/task", pid);
-  const std::unique_ptr<DIR, folder_closer> all(opendir(path));
-  if (!all) return false;
-  while (const dirent* const entry = readdir(all.get())) {
-    pid_t tid = 0;
-    const char* const end = entry->d_name + std::strlen(entry->d_name);
-    const auto r = std::from_chars(entry->d_name, end, tid);
-    if (r.ec != std::errc() || r.ptr != end || tid <= 0) continue;
-    if (listed_.size() >= most_threads) break;
+  const bool lives = each_number(path, [&](pid_t tid) {
+    if (listed_.size() >= most_threads) return;
     p.threads.push_back(tid);
     listed_.emplace_back(pid, tid);
     known_thread& t = threads_[tid];
@@ -375,8 +367,8 @@ bool sampling::list_threads(pid_t pid, known_process& p) {
       t.is_older = is_new && is_older;
     }
     t.listed = pass_;
-  }
-  return true;
+  });
+  return lives;
 }
 
 /// Keeps the times of a process that has ended.
@@ -534,14 +526,14 @@ void sampling::read_code(pid_t pid, known_process& p) {
     text.append(part, static_cast<std::size_t>(n));
     std::size_t begin = 0;
     for (std::size_t end = 0; (end = text.find('\n', begin)) != std::string::npos; begin = end + 1) {
-      const auto m = parse_mapping(std::string_view(text).substr(begin, end - begin));
-      if (!m || m->path.empty()) continue;
+      const auto m = read_mapping(std::string_view(text).substr(begin, end - begin));
+      if (!m || !m->is_of_file) continue;
       if (m->offset == 0 && m->path != first_path) {
         first_path = m->path;
-        first_begin = m->begin;
+        first_begin = m->range.begin;
       }
-      if (!m->is_code || code.size() >= most_ranges) continue;
-      code.push_back({m->begin, m->end, m->offset, m->path == first_path ? first_begin : 0, std::string(m->path),
+      if (m->rights[2] != 'x' || code.size() >= most_ranges) continue;
+      code.push_back({m->range.begin, m->range.end, m->offset, m->path == first_path ? first_begin : 0, m->path,
                       is_passed_over(m->path)});
     }
     text.erase(0, begin);

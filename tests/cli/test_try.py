@@ -379,14 +379,17 @@ class Try(Refusals, unittest.TestCase):
                 self.assert_refused(self.run_try("--budget", text, "--", "true"), 2, "--budget")
 
     THREADS = r"""
+    #define _DEFAULT_SOURCE
     #include <pthread.h>
     #include <stdlib.h>
+    #include <unistd.h>
     static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
     static pthread_barrier_t all;
     static void *run(void *unused) {
       pthread_mutex_lock(&mutex);
       pthread_mutex_unlock(&mutex);
       pthread_barrier_wait(&all);
+      usleep(60000);  // `usher try` counts the living threads by samples
       for (int i = 0; i < 100; i++) pthread_mutex_lock(&mutex), pthread_mutex_unlock(&mutex);
       return unused;
     }

@@ -6,7 +6,9 @@
 
 #include "stat/cpu_use.hpp"
 #include "stat/off_cpu.hpp"
+#include "stat/rule_facts.hpp"
 #include "stat/text.hpp"
+#include "support/process/running_process.hpp"
 #include "synthetic.hpp"
 
 namespace usher::cli::stat {
@@ -47,20 +49,23 @@ TEST(Sleeps, AThreadThatIsAwaited) {
 }
 
 TEST(Sleeps, Mappings) {
-  const auto m = parse_mapping("7f00-8f00 r-xp 00002000 fe:01 42   /usr/lib/lib a.so (deleted)\n");
+  const auto m = read_mapping("7f00-8f00 r-xp 00002000 fe:01 42   /usr/lib/lib a.so (deleted)\n");
   ASSERT_TRUE(m);
-  EXPECT_TRUE(m->is_code);
-  EXPECT_EQ(m->begin, 0x7f00u);
-  EXPECT_EQ(m->end, 0x8f00u);
+  EXPECT_EQ(m->rights, "r-xp");
+  EXPECT_EQ(m->range.begin, 0x7f00u);
+  EXPECT_EQ(m->range.end, 0x8f00u);
   EXPECT_EQ(m->offset, 0x2000u);
   EXPECT_EQ(m->path, "/usr/lib/lib a.so (deleted)");
-  EXPECT_EQ(parse_mapping("7f00-8f00 r-xp 0 0:0 0")->path, "");
-  EXPECT_EQ(parse_mapping("7f00-8f00 r-xp 0 0:0 0 [vdso]")->path, "");
-  EXPECT_EQ(parse_mapping("7f00-8f00 r-xp 0 0:0 0 /no/inode")->path, "");
-  EXPECT_EQ(parse_mapping("7f00-8f00 rw-p 0 fe:01 1 /a\\012b")->path, "/a\\012b");
+  EXPECT_TRUE(m->is_of_file);
+  EXPECT_EQ(read_mapping("7f00-8f00 r-xp 0 0:0 0")->path, "");
+  EXPECT_EQ(read_mapping("7f00-8f00 r-xp 0 0:0 0 [vdso]")->path, "[vdso]");
+  for (const char* none :
+       {"7f00-8f00 r-xp 0 0:0 0", "7f00-8f00 r-xp 0 0:0 0 [vdso]", "7f00-8f00 r-xp 0 0:0 0 /no/inode"})
+    EXPECT_FALSE(read_mapping(none)->is_of_file) << none;
+  EXPECT_EQ(read_mapping("7f00-8f00 rw-p 0 fe:01 1 /a\\012b")->path, "/a\\012b");
   for (const char* bad : {"", "-", "7f00 r-xp 0 0:0 1 /a", "8f00-7f00 r-xp 0 0:0 1 /a", "7f00-8f00 r 0 0:0 1 /a",
                           "7f00-8f00 r-xp x 0:0 1 /a", "7f00-fffffffffffffffff r-xp 0 0:0 1 /a", "7f00-8f00 r-xp 0"})
-    EXPECT_FALSE(parse_mapping(bad)) << bad;
+    EXPECT_FALSE(read_mapping(bad)) << bad;
 }
 
 TEST(Sleeps, LibrariesThatArePassedOver) {
@@ -134,7 +139,7 @@ TEST(Sleeps, ParsersAcceptAnyBytes) {
     std::string text;
     for (unsigned n = random() % 24; n > 0; n--) text += pieces[random() % std::size(pieces)];
     parse_entry(text);
-    parse_mapping(text);
+    read_mapping(text);
     parse_times(text);
     parse_schedule(text);
     parse_quota(text);

@@ -20,9 +20,6 @@
 namespace usher::cli {
 namespace {
 
-struct folder_closer {
-  void operator()(DIR* d) const { closedir(d); }
-};
 struct file_closer {
   void operator()(std::FILE* f) const { std::fclose(f); }
 };
@@ -36,19 +33,6 @@ std::string read_small(const char* path) {
   close(file);
   text.resize(n > 0 ? static_cast<std::size_t>(n) : 0);
   return text;
-}
-
-/// Calls f(id) for each entry of a folder whose name is a number. Returns false if there is no such folder.
-template <class F>
-bool each_number(const char* folder, F f) {
-  const std::unique_ptr<DIR, folder_closer> all(opendir(folder));
-  if (!all) return false;
-  while (const dirent* const entry = readdir(all.get())) {
-    pid_t id = 0;
-    const char* const end = entry->d_name + std::strlen(entry->d_name);
-    if (const auto r = std::from_chars(entry->d_name, end, id); r.ec == std::errc() && r.ptr == end && id > 0) f(id);
-  }
-  return true;
 }
 
 struct short_path {
@@ -65,6 +49,20 @@ short_path path_of(const char* format, Numbers... numbers) {
 constexpr auto largest_pid = static_cast<std::uint32_t>(std::numeric_limits<pid_t>::max());
 
 }  // namespace
+
+bool each_number(const char* folder, const std::function<void(pid_t)>& f) {
+  struct closer {
+    void operator()(DIR* d) const { closedir(d); }
+  };
+  const std::unique_ptr<DIR, closer> all(opendir(folder));
+  if (!all) return false;
+  while (const dirent* const entry = readdir(all.get())) {
+    pid_t id = 0;
+    const char* const end = entry->d_name + std::strlen(entry->d_name);
+    if (const auto r = std::from_chars(entry->d_name, end, id); r.ec == std::errc() && r.ptr == end && id > 0) f(id);
+  }
+  return true;
+}
 
 std::optional<seen_process> read_process(pid_t pid) {
   const std::string text = read_small(path_of("/proc/%d/stat", pid).c_str());

@@ -8,6 +8,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -28,6 +29,9 @@ struct seen_process {
   bool has_ended() const { return (state == 'Z' && threads <= 1) || state == 'X'; }
   bool has_first_ended() const { return state == 'Z' || state == 'X'; }
 };
+
+/// Calls f(id) for each entry of a folder whose name is a number. Returns false if there is no such folder.
+bool each_number(const char* folder, const std::function<void(pid_t)>& f);
 
 /// The process's entry in /proc now; nullopt: it has none.
 std::optional<seen_process> read_process(pid_t pid);

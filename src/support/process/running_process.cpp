@@ -4,6 +4,8 @@
 #include <pwd.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <charconv>
 #include <fstream>
 #include <sstream>
 
@@ -19,15 +21,36 @@ std::string user_name(uid_t id) {
   return known != nullptr ? known->pw_name : fmt::format("number {}", id);
 }
 
+/// Takes the next word off the text; empty if there is none.
+std::string_view next_word(std::string_view& text) {
+  text.remove_prefix(std::min(text.find_first_not_of(" \t"), text.size()));
+  const std::string_view word = text.substr(0, text.find_first_of(" \t"));
+  text.remove_prefix(word.size());
+  return word;
+}
+
+bool is_hexadecimal(std::string_view word, std::uint64_t& to) {
+  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), to, 16);
+  return error == std::errc() && end == word.data() + word.size();
+}
+
 }  // namespace
 
-mapping read_mapping(const std::string& line) {
-  std::istringstream words(line);
-  std::string device, inode;
-  char dash = '-';
-  mapping m{};
-  words >> std::hex >> m.range.begin >> dash >> m.range.end >> m.rights >> m.offset >> device >> inode >> std::ws;
-  std::getline(words, m.path);
+std::optional<mapping> read_mapping(std::string_view line) {
+  mapping m;
+  line = line.substr(0, line.find('\n'));
+  const std::string_view range = next_word(line), rights = next_word(line), offset = next_word(line);
+  next_word(line);  // device
+  const std::string_view inode = next_word(line);
+  const std::size_t dash = range.find('-');
+  if (dash == std::string_view::npos || rights.size() < 3 || !is_hexadecimal(range.substr(0, dash), m.range.begin) ||
+      !is_hexadecimal(range.substr(dash + 1), m.range.end) || m.range.begin >= m.range.end ||
+      !is_hexadecimal(offset, m.offset) || inode.empty())
+    return std::nullopt;
+  m.rights.assign(rights);
+  line.remove_prefix(std::min(line.find_first_not_of(" \t"), line.size()));
+  m.path.assign(line);
+  m.is_of_file = line.starts_with('/') && inode != "0";
   return m;
 }
 
@@ -65,15 +88,16 @@ std::optional<loaded_library> library_of(pid_t pid) {
   std::string mapped_as;
   bool has_code = false;
   for (std::string line; std::getline(maps, line);) {
-    const mapping m = read_mapping(line);
-    if (!found && m.offset == 0 && file_name(m.path).starts_with("libusher.so")) {
-      mapped_as = m.path;
-      found = loaded_library{m.range.begin, m.path, m.path.ends_with(deleted), {}};
-      if (found->is_deleted) found->path.resize(m.path.size() - deleted.size());
+    const auto m = read_mapping(line);
+    if (!m) continue;
+    if (!found && m->offset == 0 && file_name(m->path).starts_with("libusher.so")) {
+      mapped_as = m->path;
+      found = loaded_library{m->range.begin, mapped_as, m->path.ends_with(deleted), {}};
+      if (found->is_deleted) found->path.resize(m->path.size() - deleted.size());
     }
-    if (!found || m.path != mapped_as) continue;
-    if (m.rights.starts_with("rw")) found->data.push_back(m.range);
-    has_code = has_code || m.rights.find('x') != std::string::npos;
+    if (!found || m->path != mapped_as) continue;
+    if (m->rights.starts_with("rw")) found->data.push_back(m->range);
+    has_code = has_code || m->rights[2] == 'x';
   }
   // A file without mapped code is not loaded: if code may not be mapped (noexec, NoExecPaths=), the loader fails and
   // may leave the file's first part mapped.

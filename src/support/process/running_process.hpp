@@ -15,14 +15,17 @@ struct address_range {
   std::uint64_t begin, end;
 };
 
-/// A line of /proc/PID/maps. The range is empty if the line has none.
+/// A line of /proc/PID/maps.
 struct mapping {
-  address_range range;
+  address_range range{};
   std::string rights;  ///< "rw-p"
-  std::uint64_t offset;
-  std::string path;  ///< empty: no file
+  std::uint64_t offset = 0;
+  std::string path;         ///< or a name as "[stack]", or empty
+  bool is_of_file = false;  ///< `path` is a file's
 };
-mapping read_mapping(const std::string& line);
+/// The attacker is the process, which names its files. Nullopt if the line, up to its path, is not as the kernel writes
+/// it, or if the range is empty.
+std::optional<mapping> read_mapping(std::string_view line);
 
 struct loaded_library {
   std::uint64_t begin = 0;  ///< address of the first byte of its file
