@@ -329,8 +329,10 @@ struct alignas(4096) detail {
   /// Of a read-write lock: the ticks of waits that began while a writer held it, and of those that began while readers
   /// held it, by the waiting side (0: to read, 1: to write).
   word64 behind_writer[2], behind_readers[2];
-  word64 longest_read_wait;                  ///< ticks, of a read-write lock; object::longest has both sides'
-  word64 uncharged_held;                     ///< ticks that others waited, not charged to a holder's chain yet
+  word64 longest_read_wait;  ///< ticks, of a read-write lock; object::longest has both sides'
+  word32 yields_before;      ///< recorded_thread::yields at the beginning of the present timed hold of a mutex
+  word32 yielding_holds;     ///< holds in which the holder called sched_yield(), counted as in `holds`
+  word64 uncharged_held;     ///< ticks that others waited, not charged to a holder's chain yet
   word64 uncharged_waits, uncharged_waited;  ///< not charged to a waiter's chain yet
   /// For a condition variable: a ring with the times of signals for which no waiter has returned yet. `sent` counts
   /// the signals, `heard` the waiters that have returned.

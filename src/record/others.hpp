@@ -7,6 +7,7 @@
 #pragma once
 
 #include <pthread.h>
+#include <sched.h>
 #include <threads.h>
 #include <time.h>
 
@@ -47,7 +48,8 @@ namespace usher::preload {
   call(timedjoin, pthread_timedjoin_np, (pthread_t t, void** value, const timespec* until), (t, value, until)) \
   call(clockjoin, pthread_clockjoin_np, \
        (pthread_t t, void** value, clockid_t k, const timespec* until), (t, value, k, until)) \
-  call(join_c11, thrd_join, (thrd_t t, int* value), (t, value))
+  call(join_c11, thrd_join, (thrd_t t, int* value), (t, value)) \
+  call(yield, sched_yield, (), ())
 // clang-format on
 
 // NOLINTBEGIN(bugprone-macro-parentheses): types, not expressions

@@ -8,6 +8,11 @@ constexpr other_calls recorded_other_calls{USHER_OTHERS(USHER_RECORDED_MEMBER)};
 
 }  // namespace
 
+int recorded_yield() {
+  if (recorded_thread* const me = recorded_self()) me->yields++;
+  return unrecorded_others().yield();
+}
+
 void connect_others(bool recording) {
   const bool is_possible = recording && &usher_companion_v1 != nullptr;
   usher_recorded_others_v1.store(is_possible ? &recorded_other_calls : nullptr, std::memory_order_relaxed);

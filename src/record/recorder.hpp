@@ -119,6 +119,7 @@ struct alignas(64) recorded_thread {
   record::object* light_object = nullptr;
   std::uint32_t light_depth = 0;                     ///< of a recursive mutex: how often it was locked again
   std::uint32_t light_left = 1, light_interval = 1;  ///< acquisitions to the next sample; from the last one to the next
+  std::uint32_t yields = 0;  ///< calls of sched_yield(), modulo 2^32; only libusher-stat.so counts them
   /// The object of the thread's last failed trylock, if the thread has not acquired it since; else null.
   const void* failed_try = nullptr;
   record::thread_slot* slot = nullptr;

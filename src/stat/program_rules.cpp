@@ -81,6 +81,47 @@ std::string wake_ups_text(const program_facts& f) {
   return text;
 }
 
+constexpr double little_waking = 0.1;  // of the program's CPU time
+
+bool has_wake_ups(const program_facts& f) {
+  return f.waited_at != nullptr && f.to_run >= worth_of_all;
+}
+
+bool has_herd(const program_facts& f) {
+  return f.herd != nullptr && says(*f.herd, {"herd"});
+}
+
+bool has_costly_herd(const program_facts& f) {
+  return has_herd(f) && f.hottest != nullptr && f.herd->seen.waiting.total > f.hottest->seen.waiting.total;
+}
+
+/// The most that the waits for signals can have cost.
+double work_of_signals(const program_facts& f) {
+  std::uint64_t waits = 0, acquisitions = 0;
+  for (const row& r : f.r.rows) {
+    if (r.what == kind::condition) waits += r.seen.acquisitions;
+    if (r.what == kind::mutex) waits += r.seen.contended, acquisitions += r.seen.acquisitions;
+  }
+  return most_work(f.r, waits, acquisitions);
+}
+
+bool is_one_at_a_time(const program_facts& f) {
+  if (f.hottest != nullptr) return says(*f.hottest, {"one-at-a-time"});
+  return f.credits == nullptr && f.barrier == nullptr && has_wake_ups(f) && !has_herd(f) && is_c_library(f.r) &&
+         runs_one_at_a_time(f.r) && work_of_signals(f) <= little_waking;
+}
+
+std::string one_at_a_time_text(const program_facts& f) {
+  if (f.hottest != nullptr) return hottest_text(f);
+  return fmt::format(
+      "the program used {} CPUs, as if one thread ran at a time; {} of the threads' time was from signals to running, "
+      "most for {}; all waits and acquisitions, at 10 µs and 100 ns each, make {} of the CPU time: other locks can "
+      "hardly gain more",
+      cpus_text(*f.r.cpu), share_text(f.to_run), f.waited_at->name, small_share_text(work_of_signals(f)));
+}
+
+const std::string no_calls = "no call of a pthread lock, condition variable or semaphore was recorded";
+
 const std::array program_rules_in_order = {
     program_rule{
         {"deadlock", "deadlock",
@@ -95,18 +136,30 @@ const std::array program_rules_in_order = {
           return deadlock_text(d) + " (" + names + ")";
         },
         no_next},
-    program_rule{{"no-calls", "no calls", "nothing was recorded",
-                  "no call of a pthread lock, condition variable or semaphore was recorded; 40 % of the time that "
-                  "threads slept was in futex calls, most of libglib-2.0.so.0, which no recorded object explains"},
-                 [](const program_facts& f) { return f.r.rows.empty(); },
-                 [](const program_facts& f) {
-                   return "no call of a pthread lock, condition variable or semaphore was recorded" + rest_text(f);
-                 },
-                 no_next},
-    program_rule{{"hot-mutex", "hot", "the verdict of a mutex says more than that it is not in the way", hottest_says},
-                 [](const program_facts& f) { return is_hottest(f, kind::mutex); },
+    program_rule{{"cpus-full", "CPUs are full",
+                  "the row's rule of the lock that threads waited for longest is `cpus-full`", hottest_says},
+                 [](const program_facts& f) { return f.hottest != nullptr && says(*f.hottest, {"cpus-full"}); },
                  hottest_text,
-                 next_of_hottest},
+                 no_next},
+    program_rule{
+        {"one-at-a-time", "one at a time",
+         "that rule is `one-at-a-time`; or `wake-ups` applies, no condition variable has a herd, the program "
+         "has 2 CPUs and threads or more and used 0.85 to 1.1 CPUs, and at the costs of `cpus-full` all waits "
+         "and acquisitions had 10 % of that at most",
+         "the program used 1.0 of 2 CPUs, as if one thread ran at a time; 11 % of the threads' time was from "
+         "signals to running, most for NAME; all waits and acquisitions, at 10 µs and 100 ns each, make 4.6 % of "
+         "the CPU time: other locks can hardly gain more"},
+        is_one_at_a_time,
+        one_at_a_time_text,
+        no_next},
+    program_rule{
+        {"hot-mutex", "hot",
+         "the verdict of a mutex says more than that it is not in the way, and no condition variable has a herd "
+         "that took more time from its signals to running",
+         hottest_says},
+        [](const program_facts& f) { return is_hottest(f, kind::mutex) && !has_costly_herd(f); },
+        hottest_text,
+        next_of_hottest},
     program_rule{{"hot-rwlock", "hot", "the same of a read-write lock, for which threads waited longer", hottest_says},
                  [](const program_facts& f) { return is_hottest(f, kind::rwlock); },
                  hottest_text,
@@ -128,7 +181,7 @@ const std::array program_rules_in_order = {
     program_rule{{"wake-ups", "slow to wake", "1 % of all threads' time or more was from signals to running",
                   "threads waited 0.1 % of their time for recorded locks, and 12 % from signals to running, for a CPU "
                   "or for the mutex; most for NAME: its verdict"},
-                 [](const program_facts& f) { return f.waited_at != nullptr && f.to_run >= worth_of_all; },
+                 has_wake_ups,
                  wake_ups_text,
                  [](const program_facts& f) {
                    if (are_cpus_full(f.r)) return std::string();
@@ -150,7 +203,12 @@ const std::array program_rules_in_order = {
                   "threads waited 0.01 % of their time for recorded locks; 40 % of the time that threads slept was in "
                   "futex calls, most of libglib-2.0.so.0, which no recorded object explains"},
                  [](const program_facts& f) { return unseen_share(f.r) >= much_unseen; },
-                 [](const program_facts& f) { return waited_text(f) + rest_text(f); },
+                 [](const program_facts& f) { return (f.r.rows.empty() ? no_calls : waited_text(f)) + rest_text(f); },
+                 no_next},
+    program_rule{{"no-calls", "no calls", "nothing was recorded",
+                  "no call of a pthread lock, condition variable or semaphore was recorded"},
+                 [](const program_facts& f) { return f.r.rows.empty(); },
+                 [](const program_facts& f) { return no_calls + rest_text(f); },
                  no_next},
     program_rule{{"cold", "cold", "any other program",
                   "threads waited 0.01 % of their time for recorded locks: other locks save no more waiting than that"},

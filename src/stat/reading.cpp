@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <set>
 #include <span>
 #include <tuple>
@@ -57,7 +58,8 @@ struct tally {
   /// The holds that were timed and have ended: the sum of their times, the number of holds that they stand for, their
   /// own number, and the longest.
   std::uint64_t held = 0, holds = 0, timed = 0, longest_hold = 0;
-  double held_in_all = 0;  ///< seconds, of all holds
+  std::uint64_t yielding = 0;  ///< of `hold_sizes`: holds in which the holder called sched_yield()
+  double held_in_all = 0;      ///< seconds, of all holds
   std::optional<double> held_share;
   bool holding_known = false, holding_exact = true;
   std::uint32_t most_waiting = 0, still_waiting = 0, herd = 0;
@@ -78,6 +80,7 @@ struct tally {
     held += t.held;
     holds += t.holds;
     timed += t.timed;
+    yielding += t.yielding;
     longest_hold = std::max(longest_hold, t.longest_hold);
     held_in_all += t.held_in_all;
     if (t.held_share) held_share = std::max(held_share.value_or(0), *t.held_share);
@@ -389,6 +392,7 @@ void reader::add_detail(tally& t, const record::detail& d) {
   t.hold_sizes.resize(duration_buckets::count / 2);
   for (std::size_t i = 0; i < t.hold_sizes.size(); i++) t.hold_sizes[i] = get(d.holds[i]);
   t.longest_hold = get(d.longest_hold);
+  t.yielding = get(d.yielding_holds);
   t.failed_tries += get(d.failed_tries);
   t.tries = get(d.tries);
   t.tried = get(d.tried);
@@ -520,6 +524,8 @@ counts reader::as_counts(const tally& t, kind what) const {
     c.holding_is_exact = t.holding_exact;
     c.holds_timed = t.timed;
     if (t.held_share) c.held_share = *t.held_share;
+    const std::uint64_t sized = std::accumulate(t.hold_sizes.begin(), t.hold_sizes.end(), std::uint64_t{0});
+    if (sized != 0) c.yielding_share = std::min(1.0, static_cast<double>(t.yielding) / static_cast<double>(sized));
   }
   c.most_waiting = t.most_waiting;
   c.still_waiting = t.still_waiting;

@@ -19,6 +19,7 @@ constexpr double passed_over = 20;         // longest wait, relative to hold × 
 constexpr double of_one_thread = 0.75;     // of the waiting
 constexpr std::uint64_t enough_locked = 100;
 constexpr double failures_a_success = 3;  // of trylocks
+constexpr double soon_again = 50e-6;      // seconds from one failed trylock to the next
 constexpr double in_allocator = 0.5;      // of the waiting, by the waiters' stacks
 constexpr double little_work = 0.05;      // of the program's CPU time
 constexpr std::uint64_t many_objects = 8;
@@ -30,6 +31,7 @@ constexpr double half_held = 0.5;       // of the time
 constexpr double held_in_median = 0.5;  // of the time, if all holds took the median; and without the longest
 constexpr double stands_for = 64;       // about one hold in 64 is timed: record/holding.cpp
 constexpr double uneven = 5;            // mean hold, relative to the median
+constexpr double often_yielding = 0.1;  // of the timed holds
 constexpr std::size_t spread_over = 4;
 constexpr double nearly_all = 0.9;        // of the waiting for one object
 constexpr std::uint64_t seldom = 100;     // waits for one object
@@ -38,6 +40,7 @@ constexpr double at_once = 0.9;           // of the credits
 constexpr double wake_factor = 4;         // mean wait, relative to hold × waiters
 constexpr double wake_cost = 20e-6;       // seconds
 constexpr double mostly_last = 0.75;      // of the rounds of a barrier
+constexpr double worth_a_share = 0.15;    // of all threads' time, waited at a barrier
 constexpr std::uint64_t enough_woken = 100;
 constexpr double herd_size = 4;     // woken by one signal
 constexpr double slow_wake = 1e-3;  // seconds
@@ -77,17 +80,32 @@ std::string polled_text(const row_facts& f) {
   return text;
 }
 
+/// Whether the time from failed trylocks to acquisitions matters.
+bool delays_by_tries(const row_facts& f) {
+  const double total = f.r.seen.tries.total;
+  return total >= worth_of_all * f.all.thread_seconds || total >= worth_of_thread * f.all.seconds;
+}
+
 std::string uncontended_text(const row_facts& f) {
   const std::uint64_t failed = f.r.seen.failed_tries;
-  return failed == 0 ? "no wait for it was recorded"
-                     : fmt::format("no wait for it was recorded; {} trylock{} failed", exact_count(failed),
-                                   failed == 1 ? "" : "s");
+  return failed == 0
+             ? "no wait for it was recorded"
+             : fmt::format("no wait for it was recorded; {} trylock{} failed", exact_count(failed),
+                           failed == 1 ? "" : "s") +
+                   (delays_by_tries(f) ? fmt::format(", {} apart: what the threads did meanwhile was not seen",
+                                                     time_text(f.r.seen.tries.total / static_cast<double>(failed)))
+                                       : "");
+}
+
+/// Whether the holder called sched_yield() in a large part of the holds.
+bool yields(const row_facts& f) {
+  return is_mutex(f) && f.r.seen.yielding_share.value_or(0) >= often_yielding;
 }
 
 // ---- full CPUs ----------------------------------------------------------------------------------------------
 
 bool is_limited_by_cpus(const row_facts& f) {
-  return is_mutex(f) && are_cpus_full(f.all) && most_lock_work(f) <= little_work;
+  return is_mutex(f) && are_cpus_full(f.all) && most_lock_work(f) <= little_work && !yields(f);
 }
 
 std::string work_text(const row_facts& f) {
@@ -182,11 +200,10 @@ bool is_starving(const row_facts& f) {
 /// waits.
 bool is_polled(const row_facts& f) {
   const counts& c = f.r.seen;
-  const bool matters =
-      c.tries.total >= worth_of_all * f.all.thread_seconds || c.tries.total >= worth_of_thread * f.all.seconds;
   const bool most_wait_here = c.tries.total > c.waiting.total && !is_rare_wait(f) && !is_starving(f);
-  return c.tries.count != 0 && matters && most_wait_here &&
-         static_cast<double>(c.failed_tries) >= failures_a_success * static_cast<double>(c.tries.count);
+  const auto failed = static_cast<double>(c.failed_tries);
+  return c.tries.count != 0 && delays_by_tries(f) && most_wait_here && c.tries.total <= soon_again * failed &&
+         failed >= failures_a_success * static_cast<double>(c.tries.count);
 }
 
 double typical_hold(const row_facts& f) {
@@ -243,11 +260,12 @@ bool is_herd(const row_facts& f) {
          static_cast<double>(c.woken) >= herd_size * heard(c);
 }
 
-bool has_usual_last(const row_facts& f) {
+/// Whether the same thread came last in most rounds of a barrier.
+bool is_usually_last(const row_facts& f) {
   const counts& c = f.r.seen;
   // Each round of a barrier has one last thread; `most_waiting` threads wait for it.
   const double rounds = static_cast<double>(c.acquisitions) / (f.waiters + 1);
-  return f.is(kind::barrier) && c.last && rounds > 0 && static_cast<double>(c.last->waits) >= mostly_last * rounds;
+  return c.last && rounds > 0 && static_cast<double>(c.last->waits) >= mostly_last * rounds;
 }
 
 // ---- the table ----------------------------------------------------------------------------------------------
@@ -269,7 +287,8 @@ const std::array rules_in_order = {
              [](const row_facts& f) { return deadlock_text(*deadlock_of(f)); },
              no_command},
     row_rule{{"polled", "tried repeatedly",
-              "a mutex, spin lock or semaphore; 3 trylocks or more failed for each acquisition after a failure, and "
+              "a mutex, spin lock or semaphore; 3 trylocks or more failed for each acquisition after a failure, 50 µs "
+              "or less apart on average, and "
               "the time from the first failure to the acquisition is 1 % of all threads' time or more, or 5 % of the "
               "record's, and longer than the recorded waits; `rare-wait` and `starving` do not apply",
               "1,200 trylocks failed, and 40 acquisitions came 2.1 ms after the first failure: threads that only try "
@@ -332,7 +351,7 @@ const std::array rules_in_order = {
     row_rule{{"cpus-full", "CPUs are full",
               "a mutex under the C library's lock; the program used 90 % of its CPUs or more, half a thread or more "
               "waited for a CPU on average, and at 10 µs for a wait and 100 ns for an acquisition the mutex had 5 % of "
-              "the CPU time at most",
+              "the CPU time at most; no `uneven-hold` by sched_yield()",
               "the CPUs are full (2.0 of 2 used, 3.2 threads ready without one), and its waits and acquisitions, "
               "at 10 µs and 100 ns each, make 1.2 % of that CPU time: another lock can hardly gain more"},
              is_limited_by_cpus,
@@ -356,17 +375,18 @@ const std::array rules_in_order = {
              },
              sleeping_hold_text,
              no_command},
-    row_rule{
-        {"long-hold", "held too long",
-         "the mutex is held 80 % of the time or more; where that is an estimate of holds below 10 µs, their "
-         "median alone makes it 50 % or more, or all but the longest do",
-         "held 93 % of the time: shorten the critical section at server.cpp:120 (worker); a lock gains little"},
-        [](const row_facts& f) { return is_mutex(f) && f.holds_known() && f.held() >= mostly_held && is_sound(f); },
-        [](const row_facts& f) {
-          return fmt::format("held {} of the time: shorten the critical section at {}; a lock gains little",
-                             held_text(f.r.seen), holder_place(f.r));
-        },
-        no_command},
+    row_rule{{"long-hold", "held too long",
+              "the mutex is held 80 % of the time or more; where that is an estimate of holds below 10 µs, their "
+              "median alone makes it 50 % or more, or all but the longest do; no `uneven-hold` by sched_yield()",
+              "held 93 % of the time: shorten the critical section at server.cpp:120 (worker); a lock gains little"},
+             [](const row_facts& f) {
+               return is_mutex(f) && f.holds_known() && f.held() >= mostly_held && is_sound(f) && !yields(f);
+             },
+             [](const row_facts& f) {
+               return fmt::format("held {} of the time: shorten the critical section at {}; a lock gains little",
+                                  held_text(f.r.seen), holder_place(f.r));
+             },
+             no_command},
     row_rule{{"gate", "stops a thread",
               "one thread has 90 % of the waiting for each object of the row or more, which had 100 waits at most; "
               "the mean wait is 1 ms or more",
@@ -396,20 +416,27 @@ const std::array rules_in_order = {
                    exact_count(objects_waited_for(f.r)), exact_count(f.r.objects), holder_place(f.r));
              },
              a_trial},
-    row_rule{
-        {"uneven-hold", "some long holds",
-         "a mutex that is held half of the time or more; the mean hold is 5 times the median or more, the longest "
-         "below 100 ms",
-         "half of its holds take 1 µs or less, but the mean is 20 µs, and it is held 70 % of the time: in some its "
-         "holder does not run; does it yield, or fault pages, at server.cpp:120 (worker)?"},
-        is_uneven,
-        [](const row_facts& f) {
-          return fmt::format(
-              "half of its holds take {} or less, but the mean is {}, and it is held {} of the time: in some its "
-              "holder does not run; does it yield, or fault pages, at {}?",
-              time_text(typical_hold(f)), time_text(f.mean_hold), held_text(f.r.seen), holder_place(f.r));
-        },
-        a_trial},
+    row_rule{{"uneven-hold", "holder pauses",
+              "a mutex; the holder called sched_yield() in 10 % of the timed holds or more; or the mutex is held half "
+              "of the "
+              "time or more, the mean hold is 5 times the median or more, and the longest is below 100 ms",
+              "in 72 % of the timed holds the holder called sched_yield(), and others ran while it had the mutex: "
+              "yield outside "
+              "of the critical section at server.cpp:120 (worker)"},
+             [](const row_facts& f) { return yields(f) || is_uneven(f); },
+             [](const row_facts& f) {
+               if (yields(f))
+                 return fmt::format(
+                     "in {} of the timed holds the holder called sched_yield(), and others ran while it had the mutex: "
+                     "yield "
+                     "outside of the critical section at {}",
+                     share_text(*f.r.seen.yielding_share), holder_place(f.r));
+               return fmt::format(
+                   "half of its holds take {} or less, but the mean is {}, and it is held {} of the time: in some its "
+                   "holder does not run; does it yield, or fault pages, at {}?",
+                   time_text(typical_hold(f)), time_text(f.mean_hold), held_text(f.r.seen), holder_place(f.r));
+             },
+             [](const row_facts& f) { return yields(f) ? "" : try_command(f.all); }},
     row_rule{
         {"one-at-a-time", "one at a time",
          "a mutex under the C library's lock; the program has 2 CPUs and threads or more and used 0.85 to 1.1 "
@@ -457,6 +484,24 @@ const std::array rules_in_order = {
                                   holder_place(f.r));
              },
              a_trial},
+    row_rule{
+        {"unfinished", "still waited for", "a read-write lock; all recorded waits had not ended when the recording did",
+         "one thread waited for it, 1.9 s in all, and still did at the end; meanwhile there were 12,000 acquisitions "
+         "to read and 3 to write"},
+        [](const row_facts& f) {
+          const counts& c = f.r.seen;
+          return f.is(kind::rwlock) && c.still_waiting != 0 && c.waiting.count <= c.still_waiting;
+        },
+        [](const row_facts& f) {
+          const counts& c = f.r.seen;
+          return fmt::format(
+              "{} waited for it, {} in all, and still did at the end; meanwhile there were {} acquisition{} to read "
+              "and {} to write",
+              c.still_waiting == 1 ? "one thread" : with_noun(c.still_waiting, "thread"), time_text(c.waiting.total),
+              exact_count(c.sides->reading.acquisitions), c.sides->reading.acquisitions == 1 ? "" : "s",
+              exact_count(c.sides->writing.acquisitions));
+        },
+        no_command},
     row_rule{{"writers-hold", "held to write", "a read-write lock that is held to write half of the time or more",
               "held to write 70 % of the time: shorten the critical section at server.cpp:120 (worker), or divide what "
               "it guards"},
@@ -517,25 +562,28 @@ const std::array rules_in_order = {
                    share_text(f.of_all));
              },
              no_command},
-    row_rule{{"last-one", "one comes last",
-              "a barrier that is waited for; the same thread came last in 75 % of the rounds or more",
-              "threads waited 31 % of their time here, and thread 12 came last 950 times: give it less work"},
-             has_usual_last,
-             [](const row_facts& f) {
-               return fmt::format(
-                   "threads waited {} of their time here, and thread {} came last {} times: give it less work",
-                   share_text(f.of_all), id_text(f.r.seen.last->tid), exact_count(f.r.seen.last->waits));
-             },
-             no_command},
+    row_rule{
+        {"last-one", "one comes last",
+         "a barrier at which 15 % of all threads' time or more was waited; the same thread came last in 75 % of the "
+         "rounds or more",
+         "threads waited 31 % of their time here, and thread 12 came last 950 times: give it less work"},
+        [](const row_facts& f) { return f.is(kind::barrier) && f.of_all >= worth_a_share && is_usually_last(f); },
+        [](const row_facts& f) {
+          return fmt::format(
+              "threads waited {} of their time here, and thread {} came last {} times: give it less work",
+              share_text(f.of_all), id_text(f.r.seen.last->tid), exact_count(f.r.seen.last->waits));
+        },
+        no_command},
     row_rule{{"barrier", "waits for others", "any other barrier that is waited for",
               "threads waited 31 % of their time here, and different threads came last: their work differs from round "
               "to round, or the rounds are short"},
              [](const row_facts& f) { return f.is(kind::barrier); },
              [](const row_facts& f) {
-               return fmt::format(
-                   "threads waited {} of their time here, and different threads came last: their work differs from "
-                   "round to round, or the rounds are short",
-                   share_text(f.of_all));
+               return fmt::format("threads waited {} of their time here{}", share_text(f.of_all),
+                                  !f.r.seen.last       ? ""
+                                  : is_usually_last(f) ? ", mostly for the same thread"
+                                                       : ", and different threads came last: their work differs from "
+                                                         "round to round, or the rounds are short");
              },
              no_command},
     row_rule{{"herd", "herd",

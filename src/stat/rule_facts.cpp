@@ -60,7 +60,9 @@ row_facts::row_facts(const row& its_row, const report& its_report) : r(its_row),
   if (all.thread_seconds > 0) of_all = c.waiting.total / all.thread_seconds;
   if (all.seconds > 0 && !c.threads.empty()) of_thread = c.threads.front().waited / all.seconds;
   if (c.waiting.count != 0) mean_wait = c.waiting.total / static_cast<double>(c.waiting.count);
-  if (c.holding.count != 0 && c.acquisitions != 0) mean_hold = c.holding.total / static_cast<double>(c.acquisitions);
+  // The holds of a read-write lock are those to write.
+  const std::uint64_t holds = is(kind::rwlock) ? c.holding.count : c.acquisitions;
+  if (c.holding.count != 0 && holds != 0) mean_hold = c.holding.total / static_cast<double>(holds);
   waiters = std::max(1.0, static_cast<double>(c.most_waiting));
 }
 
@@ -102,13 +104,17 @@ bool runs_one_at_a_time(const report& all) {
          all.cpu->busy <= most_for_one;
 }
 
+double most_work(const report& all, std::uint64_t waits, std::uint64_t acquisitions) {
+  if (!all.cpu || all.cpu->busy <= 0 || all.seconds <= 0) return 1;
+  const double work =
+      static_cast<double>(waits) * cost_of_wait + static_cast<double>(acquisitions) * cost_of_acquisition;
+  return std::min(1.0, work / (all.cpu->busy * all.seconds));
+}
+
 double most_lock_work(const row_facts& f) {
   const counts& c = f.r.seen;
   const bool may_spin = !f.is(kind::mutex) || !is_c_library(f.all) || c.failed_tries > c.acquisitions;
-  if (may_spin || !f.all.cpu || f.all.cpu->busy <= 0 || f.all.seconds <= 0) return 1;
-  const double work =
-      static_cast<double>(c.waiting.count) * cost_of_wait + static_cast<double>(c.acquisitions) * cost_of_acquisition;
-  return std::min(1.0, work / (f.all.cpu->busy * f.all.seconds));
+  return may_spin ? 1 : most_work(f.all, c.waiting.count, c.acquisitions);
 }
 
 bool ends_by_tail_call(const stack& holder, const std::vector<charged_stack>& waiters) {

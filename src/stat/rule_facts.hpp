@@ -57,9 +57,11 @@ bool is_c_library(const report& all);
 bool are_cpus_full(const report& all);
 /// Whether the program has several CPUs and threads, and used about one CPU.
 bool runs_one_at_a_time(const report& all);
-/// The most CPU time that the row's waits and acquisitions can have cost, relative to the program's CPU time. Assumes
-/// 10 µs for a wait and 100 ns for an acquisition, each more than a sleep with its wake-up and a transfer of the lock's
-/// cache line take. 1: not known, or waiters may have used the CPU.
+/// The most CPU time that waits and acquisitions can have cost, relative to the program's CPU time. Assumes 10 µs for a
+/// wait and 100 ns for an acquisition, each more than a sleep with its wake-up and a transfer of the lock's cache line
+/// take. 1: not known.
+double most_work(const report& all, std::uint64_t waits, std::uint64_t acquisitions);
+/// The same for the row's waits and acquisitions. 1 also if waiters may have used the CPU.
 double most_lock_work(const row_facts& f);
 
 // Parts of sentences.

@@ -107,6 +107,7 @@ static json holding_of(const counts& c) {
   if (c.holding.longest == 0) j["longest"] = nullptr;  // not recorded without a waiter
   j["exact"] = c.holding_is_exact;
   j["timed"] = c.holds_timed;
+  j["yielding"] = c.yielding_share ? json(*c.yielding_share) : json();
   return j;
 }
 

@@ -114,6 +114,9 @@ struct counts {
   durations waiting;               ///< for it. Condition: from a signal until the waiter runs
   durations holding;  ///< mutex, spin lock: of the timed holds; `total` is scaled up to all. Read-write lock: to write
   bool holding_is_exact = false;  ///< each hold was timed
+  /// Mutex: of the timed holds since the first wait, the share in which the holder called sched_yield(). nullopt: none
+  /// was timed
+  std::optional<double> yielding_share;
   std::uint64_t holds_timed = 0;  ///< how many were; those of `holding` include the holds for which they stand
   /// Total hold time relative to the lifetime of the object's process. For a row: the largest share of one object.
   /// nullopt: not known

@@ -541,6 +541,54 @@ TEST(rules_of_programs, wake_ups) {
   EXPECT_EQ(judged({cold, c}).rule, "cold");
 }
 
+TEST(rules_of_programs, herds_before_a_mutex_that_is_waited_for_less) {
+  row c = of_kind(kind::condition);
+  c.name = "item_came";
+  c.seen.signals = 100, c.seen.woken = 4000, c.seen.herd = 40;
+  c.seen.waiting.total = mutex().seen.waiting.total;
+  EXPECT_EQ(judged({mutex(), c}).rule, "hot-mutex");
+  c.seen.waiting.total *= 1.01;
+  EXPECT_EQ(judged({mutex(), c}).rule, "wake-ups");
+}
+
+TEST(rules_of_programs, one_at_a_time) {
+  row c = of_kind(kind::condition);
+  c.name = "turn";
+  c.seen.waiting.total = 8;
+  c.seen.acquisitions = 100'000;  // 1 s of 10 s
+  row cold = mutex();
+  cold.seen.waiting = {};
+  cold.seen.contended = cold.seen.acquisitions = 0;
+  const auto with = [&](double busy, const row& condition) {
+    return judged({cold, condition}, [&](report& r) { r.cpu = cpu_use{2, busy, 0.9}; });
+  };
+  const report r = with(1, c);
+  EXPECT_EQ(r.rule, "one-at-a-time");
+  EXPECT_EQ(
+      r.verdict,
+      "the program used 1.0 of 2 CPUs, as if one thread ran at a time; 10 % of the threads' time was from signals to "
+      "running, most for turn; all waits and acquisitions, at 10 µs and 100 ns each, make 10 % of the CPU time: "
+      "other locks can hardly gain more");
+  EXPECT_EQ(r.next, "");
+  EXPECT_EQ(with(1.2, c).rule, "wake-ups");
+  row more = c;
+  more.seen.acquisitions = 101'000;
+  EXPECT_EQ(with(1, more).rule, "wake-ups");
+  row herd = c;
+  herd.seen.signals = 100, herd.seen.woken = 4000, herd.seen.herd = 40;
+  EXPECT_EQ(with(1, herd).rule, "wake-ups");
+}
+
+TEST(rules_of_programs, full_cpus) {
+  row r = mutex();
+  r.seen.acquisitions = r.seen.contended = 1000;
+  r.seen.waiting.count = 1000;
+  const report all = judged({r}, [](report& x) { x.cpu = cpu_use{2, 2, 3.2}; });
+  EXPECT_EQ(all.rows[0].rule, "cpus-full");
+  EXPECT_EQ(all.rule, "cpus-full");
+  EXPECT_EQ(all.next, "");
+}
+
 row cool() {
   row r = mutex();
   r.seen.waiting.total = 0.008;
@@ -626,6 +674,7 @@ TEST(rules_of_programs, unseen_futexes) {
   EXPECT_EQ(with(9, 91).rule, "cold");
   EXPECT_EQ(with(10, 9).rule, "cold");  // too few samples
   const report none = judged({}, [](report& r) { r.asleep = asleep(90, 10); });
+  EXPECT_EQ(none.rule, "unseen-futexes");
   EXPECT_NE(none.verdict.find("recorded; 90 % of the time that threads slept"), std::string::npos) << none.verdict;
   const report attached = judged({cool()}, [](report& r) { r.sees_all_kinds = false; });
   EXPECT_NE(attached.verdict.find("read-write locks, spin locks and barriers were not recorded"), std::string::npos);
@@ -734,27 +783,39 @@ TEST(rules, uneven_hold) {
               "uneven-hold");
 }
 
+TEST(rules, holders_that_yield) {
+  const row r = verdict([](row& x) { x.seen.yielding_share = 0.1; });
+  EXPECT_EQ(r.rule, "uneven-hold");
+  EXPECT_EQ(r.verdict,
+            "in 10 % of the timed holds the holder called sched_yield(), and others ran while it had the mutex: yield "
+            "outside of the critical section at server.cpp:120 (worker)");
+  EXPECT_EQ(r.command, "");
+  EXPECT_EQ(rule_of([](row& x) { x.seen.yielding_share = 0.1, x.seen.held_share = 0.9; }), "uneven-hold");
+  EXPECT_NE(rule_of([](row& x) { x.seen.yielding_share = 0.09; }), "uneven-hold");
+}
+
 TEST(rules, polled) {
   const auto polls = [](row& r) {
     r.seen.contended = 0;
     r.seen.waiting = {};
     r.seen.threads.clear();
-    r.seen.failed_tries = 1200;
+    r.seen.failed_tries = 16000;
     r.seen.tries = {40, 0.8, 0.1};  // of 80 s of all threads
   };
   const row r = verdict(polls);
   EXPECT_EQ(r.rule, "polled");
   EXPECT_EQ(r.verdict,
-            "1,200 trylocks failed, and 40 acquisitions came 20.0 ms after the first failure: threads that only try "
+            "16,000 trylocks failed, and 40 acquisitions came 20.0 ms after the first failure: threads that only try "
             "again meanwhile wait here, and use CPU time; held about 50 % of the time: shorten the critical section at "
             "server.cpp:120 (worker)");
   EXPECT_EQ(rule_of(polls, of_kind(kind::spin)), "polled");
   EXPECT_EQ(rule_of(polls, of_kind(kind::semaphore)), "polled");
   const report all = judged({r});
   EXPECT_EQ(all.rule, "hot-mutex");
-  EXPECT_NE(all.verdict.find("but queue_mutex was tried repeatedly: 1,200"), std::string::npos) << all.verdict;
+  EXPECT_NE(all.verdict.find("but queue_mutex was tried repeatedly: 16,000"), std::string::npos) << all.verdict;
   for (const auto& spoil : std::vector<std::function<void(row&)>>{
-           [](row& x) { x.seen.failed_tries = 119; },  // one failure may have led to other work
+           [](row& x) { x.seen.tries.count = 5334; },    // one failure may have led to other work
+           [](row& x) { x.seen.failed_tries = 15999; },  // as may a longer time than 50 µs to the next one
            [](row& x) { x.seen.tries.total = 0.49; },
            [](row& x) { x.seen.tries.count = 0; },
        })
@@ -767,7 +828,13 @@ TEST(rules, polled) {
               polls(x);
               x.seen.tries = {};
             }).verdict,
-            "no wait for it was recorded; 1,200 trylocks failed");
+            "no wait for it was recorded; 16,000 trylocks failed");
+  EXPECT_EQ(verdict([&](row& x) {
+              polls(x);
+              x.seen.failed_tries = 8000;
+            }).verdict,
+            "no wait for it was recorded; 8,000 trylocks failed, 100 µs apart: what the threads did meanwhile was not "
+            "seen");
 }
 
 // ---- read-write locks, spin locks, barriers, joins ------------------------------------------------------------------
@@ -790,6 +857,17 @@ TEST(rules, read_write_locks) {
   beside.seen.waiting.total = 2;
   EXPECT_EQ(judged({r, beside}).rule, "hot-rwlock");
   EXPECT_EQ(rule_of([](row& x) { x.seen.waiting = {}, x.seen.contended = 0; }, r), "uncontended");
+  // A writer that never gets the lock has only a wait that has not ended.
+  r.seen.sides = lock_sides{};
+  r.seen.sides->reading.acquisitions = 12000;
+  r.seen.contended = r.seen.waiting.count = r.seen.still_waiting = 1;
+  r.seen.waiting.total = 9.9;
+  const row unfinished = verdict([](row&) {}, r);
+  EXPECT_EQ(unfinished.rule, "unfinished");
+  EXPECT_EQ(unfinished.verdict,
+            "one thread waited for it, 9.90 s in all, and still did at the end; meanwhile there were 12,000 "
+            "acquisitions to read and 0 to write");
+  EXPECT_EQ(rule_of([](row& x) { x.seen.waiting.count = 2; }, r), "readers-writers");
 }
 
 TEST(rules, spin_locks) {
@@ -805,10 +883,19 @@ TEST(rules, barriers) {
   row r = of_kind(kind::barrier);
   r.seen.acquisitions = 8000;  // 1,000 rounds of 8 threads
   r.seen.last = thread_share{12, 750, 0};
+  r.seen.waiting.total = 12;  // of 80 s
   EXPECT_EQ(verdict([](row&) {}, r).rule, "last-one");
   EXPECT_EQ(judged({r}).rule, "barrier");
-  EXPECT_EQ(rule_of([](row& x) { x.seen.last->waits = 749; }, r), "barrier");
-  EXPECT_EQ(rule_of([](row& x) { x.seen.last.reset(); }, r), "barrier");
+  const auto says = [&](const std::function<void(row&)>& change) {
+    const row changed = verdict(change, r);
+    EXPECT_EQ(changed.rule, "barrier");
+    return changed.verdict;
+  };
+  EXPECT_TRUE(says([](row& x) { x.seen.last->waits = 749; }).find("different threads came last") != std::string::npos);
+  EXPECT_EQ(says([](row& x) { x.seen.last.reset(); }), "threads waited 15 % of their time here");
+  // If all had the same work, the others would save no more than they wait.
+  EXPECT_EQ(says([](row& x) { x.seen.waiting.total = 11.9; }),
+            "threads waited 15 % of their time here, mostly for the same thread");
 }
 
 TEST(rules, joins) {
