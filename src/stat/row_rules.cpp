@@ -235,8 +235,23 @@ bool is_uneven(const row_facts& f) {
 
 // ---- read-write locks, semaphores, condition variables ------------------------------------------------------
 
+/// Whether the recorded waits are only those that had not ended when the recording did, as of a writer that readers
+/// overtake.
+bool has_only_unfinished(const counts& c) {
+  return c.still_waiting != 0 && c.waiting.count <= c.still_waiting;
+}
+
 std::string sides_text(const row_facts& f) {
-  const lock_sides& s = *f.r.seen.sides;
+  const counts& c = f.r.seen;
+  const lock_sides& s = *c.sides;
+  if (has_only_unfinished(c))
+    return fmt::format(
+        "{} waited for it, {} in all, and still did at the end; meanwhile there were {} acquisition{} to read and {} "
+        "to "
+        "write",
+        c.still_waiting == 1 ? "one thread" : with_noun(c.still_waiting, "thread"), time_text(c.waiting.total),
+        exact_count(s.reading.acquisitions), s.reading.acquisitions == 1 ? "" : "s",
+        exact_count(s.writing.acquisitions));
   return fmt::format("readers waited {}, writers {} ({} of that for readers)", time_text(s.reading.waited),
                      time_text(s.writing.waited), time_text(s.writing.behind_readers));
 }
@@ -484,24 +499,6 @@ const std::array rules_in_order = {
                                   holder_place(f.r));
              },
              a_trial},
-    row_rule{
-        {"unfinished", "still waited for", "a read-write lock; all recorded waits had not ended when the recording did",
-         "one thread waited for it, 1.9 s in all, and still did at the end; meanwhile there were 12,000 acquisitions "
-         "to read and 3 to write"},
-        [](const row_facts& f) {
-          const counts& c = f.r.seen;
-          return f.is(kind::rwlock) && c.still_waiting != 0 && c.waiting.count <= c.still_waiting;
-        },
-        [](const row_facts& f) {
-          const counts& c = f.r.seen;
-          return fmt::format(
-              "{} waited for it, {} in all, and still did at the end; meanwhile there were {} acquisition{} to read "
-              "and {} to write",
-              c.still_waiting == 1 ? "one thread" : with_noun(c.still_waiting, "thread"), time_text(c.waiting.total),
-              exact_count(c.sides->reading.acquisitions), c.sides->reading.acquisitions == 1 ? "" : "s",
-              exact_count(c.sides->writing.acquisitions));
-        },
-        no_command},
     row_rule{{"writers-hold", "held to write", "a read-write lock that is held to write half of the time or more",
               "held to write 70 % of the time: shorten the critical section at server.cpp:120 (worker), or divide what "
               "it guards"},

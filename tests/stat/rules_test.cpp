@@ -863,11 +863,11 @@ TEST(rules, read_write_locks) {
   r.seen.contended = r.seen.waiting.count = r.seen.still_waiting = 1;
   r.seen.waiting.total = 9.9;
   const row unfinished = verdict([](row&) {}, r);
-  EXPECT_EQ(unfinished.rule, "unfinished");
+  EXPECT_EQ(unfinished.rule, "readers-writers");
   EXPECT_EQ(unfinished.verdict,
             "one thread waited for it, 9.90 s in all, and still did at the end; meanwhile there were 12,000 "
-            "acquisitions to read and 0 to write");
-  EXPECT_EQ(rule_of([](row& x) { x.seen.waiting.count = 2; }, r), "readers-writers");
+            "acquisitions to read and 0 to write: hold it for a shorter time, or divide what it guards");
+  EXPECT_TRUE(verdict([](row& x) { x.seen.waiting.count = 2; }, r).verdict.starts_with("readers waited"));
 }
 
 TEST(rules, spin_locks) {

@@ -58,6 +58,7 @@ class Mutexes(Planted):
         self.assert_exact(row, kind="mutex", objects=1, acquisitions=run.own["queue_mutex"]["acquisitions"])
         self.assert_first_line(row["waiters"], "convoy waits")
         self.assert_first_line(row["holders"], "convoy released")
+        self.assertAlmostEqual(row["holding"]["yielding"], 1 / 16, delta=0.01)
         self.assert_verdict(row, *rules)
 
     def test_held_over_a_sleep(self):
