@@ -508,7 +508,8 @@ class Stat(Refusals, unittest.TestCase):
                                                               text=True, timeout=LIMIT, stdin=subprocess.DEVNULL).stdout:
             self.assertLess(time.monotonic(), end)
         program.kill()
-        self.assertEqual(self.finished(process).returncode, 0)
+        done = self.finished(process)
+        self.assertEqual(done.returncode, 0, done)
 
     def test_a_process_with_one_thread(self):
         program = self.started(USHER, "run", "--lock", "loiter", "--", self.built("alone", ALONE))
