@@ -4,6 +4,7 @@ content of the tables is tested in tests/stat/.
 
 USHER_BIN is the command, USHER_LIB the library. Everything has a time limit; each wait is for the state itself, not for a time."""
 
+import contextlib
 import fcntl
 import json
 import os
@@ -91,6 +92,17 @@ int main(void) {
   }
 }
 """
+
+
+def open_files(pid):
+    """Returns the devices and inodes of the files in memory that the process has open."""
+    files, folder = set(), f"/proc/{pid}/fd"
+    for name in os.listdir(folder):
+        path = os.path.join(folder, name)
+        with contextlib.suppress(FileNotFoundError):  # closed meanwhile
+            if "memfd:" in os.readlink(path):
+                files.add((os.stat(path).st_dev, os.stat(path).st_ino))
+    return files
 
 
 class Stat(Refusals, unittest.TestCase):
@@ -503,9 +515,12 @@ class Stat(Refusals, unittest.TestCase):
         self.assertIn("mutex", done.stdout)
         self.assertIsNone(program.poll())
         process = self.started(USHER, "stat", "-p", str(program.pid), "--json", self.file("json"))
+        # The library says that it is recorded a moment before the observer has taken over the record.
         end = time.monotonic() + LIMIT
         while "recorded by usher stat" not in subprocess.run([USHER, "status", str(program.pid)], env=self.environment(), capture_output=True,
                                                               text=True, timeout=LIMIT, stdin=subprocess.DEVNULL).stdout:
+            self.assertLess(time.monotonic(), end)
+        while not open_files(process.pid) & open_files(program.pid):
             self.assertLess(time.monotonic(), end)
         program.kill()
         done = self.finished(process)
