@@ -5,7 +5,7 @@ JOBS ?= $(shell nproc)
 # Many tests sleep for much of their time.
 TEST_JOBS ?= $(shell expr $(JOBS) + 2)
 
-.PHONY: help deps build demo demo-build quick test test-long test-all mutants rest check check-short check-exhaustive check-aa check-causes compat soak fuzz measure measure-waits bench-sim simulated-claims held-out try-cases stat-cases arena arena-sim format check-format tidy install deb clean
+.PHONY: help deps build wheel release test-release release-tests check-roots demo demo-build quick test test-long test-all mutants rest check check-short check-exhaustive check-aa check-causes compat soak fuzz measure measure-waits bench-sim simulated-claims held-out try-cases stat-cases arena arena-sim format check-format tidy install deb clean
 
 # Prints each line "target: … ## group| text": 23 lines of at most 80 columns, so that a terminal shows all of them.
 help:
@@ -36,16 +36,28 @@ demo-build:
 	@cmake -S . -B $(DEMO) -G Ninja -DCMAKE_BUILD_TYPE=Release $(DEMO_PARTS) > $(DEMO)/configure.log 2>&1 || { cat $(DEMO)/configure.log; exit 1; }
 	@cmake --build $(DEMO) -j $(JOBS) --target usher usher_preload usher_stat sqlite_shared
 
-# Not those with the labels long (nested builds, real programs: make test-long) and all-locks.
+# Leaves out the tests with the label long (nested builds, real programs: make test-long) and those with the label all-locks.
 test: build ## use| the tests, about 9 minutes on 2 cores
 	@cd $(BUILD) && ctest -j $(TEST_JOBS) --output-on-failure --no-tests=error -LE 'all-locks|long'
 
 install: build ## use| install below PREFIX=/usr/local
 	@cmake --install $(BUILD) --prefix $(or $(PREFIX),/usr/local)
 
+# These three build once for glibc 2.28 and later, in build/portable, and write to build/dist.
 deb: ## use| build Debian packages
-	@tools/deps.sh build package
-	@tools/deb.sh $(BUILD)/deb $(JOBS)
+	@tools/deps.sh build deb
+	@python3 -m tools.release --jobs $(JOBS) --only deb
+	@echo "Install them, as root, by"; echo "  apt install" $$(ls -d $(CURDIR)/build/dist/*.deb)
+
+# For pip install build/dist/usher_locks-*.whl.
+wheel:
+	@tools/deps.sh build wheel
+	@python3 -m tools.release --jobs $(JOBS) --only wheel
+
+# KEY=id: gpg signs the checksums.
+release: ## use| build all packages: wheel, tarball, .deb, .rpm, OCI
+	@tools/deps.sh build package release
+	@python3 -m tools.release --jobs $(JOBS) $(if $(KEY),--key $(KEY))
 
 clean: ## use| delete all builds
 	@rm -rf build
@@ -78,18 +90,33 @@ check: mutants ## test| relaxed-memory checker: locks, mutants (20 minutes)
 check-short: mutants
 	@python3 tests/check/short_run.py --build $(BUILD) --jobs $(JOBS)
 
-# Runs all executions of two threads that differ from the plain one in at most three places.
-check-exhaustive: build ## test| all executions of two threads, bounded (5 minutes)
+# Runs all executions of two threads that differ from the plain one in at most three places: 5 minutes.
+check-exhaustive: build
 	@timeout 1800 $(BUILD)/bin/usher check --all --threads 2 --scheduler bound --differences 3 --programs 8 --executions 500000 --jobs $(JOBS)
 
 # Ten trials of a lock against itself: usher try must find noise only.
 check-aa: build
 	@python3 tests/cli/aa_trials.py --build $(BUILD)
 
-# usher stat on programs whose cause of waiting is known: the fixed ones, then 60 drawn ones. SEED=1; a quarter of an hour.
+# Runs usher stat on programs whose cause of waiting is known: the fixed ones, then 60 random ones. SEED=1; a quarter of an hour.
 check-causes: build
 	@python3 -m lab.causes --build $(BUILD) --fixed --truth --json lab/results/causes/fixed.json; status=$$?; \
 	  python3 -m lab.causes --build $(BUILD) --seed $(or $(SEED),1) --json lab/results/causes/drawn-$(or $(SEED),1).json && exit $$status
+
+# Installs, uses and removes each package, on this machine.
+test-release: release
+	@tools/deps.sh wheel roots
+	@python3 tests/package/test_wheel.py --wheel build/dist/usher_locks-*.whl
+	@python3 tests/package/test_archives.py
+
+# The programs of the tests in the build of a release.
+release-tests: release
+	@cmake --build build/portable -j $(JOBS) --target usher_test_programs
+
+# As root. ONLY=bullseye: one system.
+check-roots: release-tests ## test| the packages on Debian 11, 12, 13 and sid
+	@tools/deps.sh wheel roots
+	@python3 -m lab.roots $(if $(ONLY),--only $(ONLY))
 
 compat: build ## test| unmodified programs under every lock (long)
 	@tools/deps.sh compat
@@ -130,23 +157,24 @@ measure-waits: build ## measure| condition variables, semaphores (over an hour)
 bench-sim: build ## measure| CPU time of the simulator, against limits (a minute)
 	@python3 tools/bench_sim.py --build $(BUILD)
 
-# Both resume an interrupted run. LOCKS=a,b MINUTES=30; arena also POINTS=REGEX.
+# arena and arena-sim resume an interrupted run. LOCKS=a,b MINUTES=30; arena also has POINTS=REGEX.
 arena: build ## measure| locks against the C library, paired rounds (an hour)
 	@tools/deps.sh try compat
 	@cmake -S . -B $(BUILD) > /dev/null && cmake --build $(BUILD) -j $(JOBS)
 	@python3 -m lab.arena run --build $(BUILD) --locks $(or $(LOCKS),steady) --minutes $(or $(MINUTES),60) $(if $(POINTS),--points '$(POINTS)'); \
 	  status=$$?; python3 -m lab.arena report && exit $$status
 
-# The default lock on simulated machines: two hours.
+# Measures the default lock on simulated machines, for two hours.
 arena-sim: build
 	python3 -m lab.arena.simulated --build $(BUILD) $(if $(LOCKS),--default $(LOCKS)) $(if $(MINUTES),--minutes $(MINUTES),--write-doc)
 
 # ---- pages: each target measures, then writes a page of docs/ ---------------------------------------------------------------------
 
-simulated-claims: build ## pages| claims of the papers, simulated (20 minutes)
+simulated-claims: build ## pages| claims of the papers, simulated (half an hour)
 	python3 -m lab.claims.simulated --build $(BUILD) --write-doc --charts
 
-held-out: build ## pages| published numbers, not calibrated on (5 minutes)
+# Published numbers, not calibrated on: 5 minutes.
+held-out: build
 	python3 -m lab.claims.held_out --build $(BUILD) --write-doc
 
 # Resumes an interrupted run.
@@ -169,7 +197,7 @@ format: ## develop| clang-format of all sources; check-format only asks
 
 check-format:
 	@tools/deps.sh develop
-	@# --dry-run would report each `}  // namespace usher::inline v1`, which clang-format 16 itself writes.
+	@# --dry-run would report each `}  // namespace usher::inline v2`, which clang-format 16 itself writes.
 	@git ls-files '*.cpp' '*.hpp' '*.c' '*.h' | { status=0; while read -r file; do clang-format-16 "$$file" | cmp -s - "$$file" || \
 	  { echo "$$file: not as make format lays it out"; status=1; }; done; exit $$status; }
 

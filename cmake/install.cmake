@@ -1,6 +1,13 @@
 # Installs the headers, the CMake package `usher` and usher.pc; README.md describes their use. The libraries and
 # programs are installed by the folders that build them.
 include(CMakePackageConfigHelpers)
+# All that is installed, without tests: for packages.
+add_custom_target(usher_product)
+foreach(target usher_preload usher_companion usher_locks_shared usher_catalog usher usher_stat usher_bench usher_check)
+  if(TARGET ${target})
+    add_dependencies(usher_product ${target})
+  endif()
+endforeach()
 install(DIRECTORY include/usher DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.hpp" PATTERN "*.h")
 install(TARGETS usher_headers EXPORT usher)
 set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/usher)
@@ -28,6 +35,7 @@ add_custom_command(OUTPUT ${pages}.made
   COMMAND ${CMAKE_COMMAND} -E touch ${pages}.made
   DEPENDS ${sources} cmake/installed_pages.cmake VERBATIM)
 add_custom_target(usher_pages ALL DEPENDS ${pages}.made)
+add_dependencies(usher_product usher_pages)
 install(DIRECTORY ${pages}/ DESTINATION ${CMAKE_INSTALL_DOCDIR})
 foreach(name LICENSE examples)
   file(REAL_PATH ${name} ${name}_path)

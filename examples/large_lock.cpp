@@ -1,5 +1,5 @@
-// This program uses a large lock: a cohort lock, composed of two of Usher's locks, with cache lines of its own for each
-// NUMA node. It uses the lock directly and, for numerous objects, in its inflatable form of eight bytes.
+// This program uses a large lock: a cohort lock, composed of two of Usher's locks, with separate cache lines for each
+// NUMA node. The program uses the lock directly and, for numerous objects, in the inflatable form of eight bytes.
 //
 // libusher.so uses the inflatable form for each lock that does not fit into the 16 free bytes of a pthread_mutex_t.
 #include <usher/core/inflatable.hpp>
@@ -12,8 +12,8 @@
 #include <thread>
 #include <vector>
 
-/// A cohort lock: a global ticket lock, and a queue lock for each NUMA node. The threads of a node pass it on at most 8
-/// times in a row.
+/// A cohort lock: a global ticket lock, and a queue lock for each NUMA node. The threads of a node pass the cohort lock to
+/// each other at most 8 times in a row.
 template <class P, class W>
 using short_cohort = usher::cohort<P, W, usher::ticket, usher::mcs, 8>;
 

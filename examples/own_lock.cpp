@@ -1,4 +1,4 @@
-// A lock algorithm that is not part of Usher, with a queue node for each waiter: the queue lock of Mellor-Crummey and
+// A lock algorithm that is not part of Usher and has a queue node for each waiter: the queue lock of Mellor-Crummey and
 // Scott (TOCS 1991), written without Usher's own parts for queue locks (core/thread_nodes.hpp).
 //
 // A lock is a template over a platform P, the machine, and a way of waiting W. It uses the machine only through P, so
@@ -58,7 +58,7 @@ class queue_lock {
 
   void unlock() {
     const usher::node_handle mine = holder_.get();
-    // Hands the lock to the successor or, without one, frees the lock. Then another thread may destroy the lock.
+    // Hands the lock to the successor or, if there is none, frees the lock. From here on another thread may destroy it.
     if (const usher::node_handle next = usher::successor_or_free<P, W>(tail_, mine)) usher::grant<P, W>(next);
     P::give_node(mine);
   }

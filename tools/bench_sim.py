@@ -18,16 +18,16 @@ MACHINES = TREE / "src" / "sim" / "machines"
 RECORD = TREE / "tests" / "cost" / "simulator.json"
 BAND = 0.03  # between processors: the C library's functions for moving memory differ
 
-# Each row has a name, a description, a limit and a goal in seconds of CPU time, and whether limit and goal are for each lock (True) or
-# for the whole figure.
+# Each row has a name, a description, a limit and a goal in seconds of CPU time, and a flag: limit and goal are for each lock (True) or
+# for the whole figure (False).
 GROUPS = [
     ("figure-3", "MutexBench, x5-2, 17 thread counts × 4 locks × 5 seeds × 2 ms", 8, 4, False),
     ("sixteen-sockets", "mcsg-loop, e7-4890, 224 threads, 8 ms", 1, 0.25, True),
     ("randarray", "RandArray, t5, 17 thread counts × 5 locks × 20 ms", 90, None, False),
 ]
 
-# Each program runs for two simulated times, in µs, the last two columns. The cost of an event is the difference of the two runs'
-# instructions divided by the difference of their events.
+# Each program runs twice; the last two columns are the simulated times of these runs, in µs. The cost of an event is the difference of
+# the two runs' instructions, divided by the difference of their events.
 COUNTED = [
     ("x5-2", "mutexbench", "ticket-spin", 72, 100, 200),
     ("x5-2", "mutexbench", "mcs-spin", 72, 100, 300),

@@ -168,7 +168,7 @@ def java_classes():
 
 
 def java(s):
-    # Only full runs let java compile the source under the lock, because this takes longer than all other steps.
+    # Only in full runs java itself compiles the source, under the lock, because this takes longer than all other steps.
     classes = java_classes() if s.quick else None
     program = ["-cp", classes, "Contention"] if classes else [SCRIPTS / "Contention.java"]
     expect(s.run(["java", "-Xmx256m"] + program + [s.threads, s.size(20000, 5000)]) == "ok\n", "no final ok")
@@ -328,7 +328,7 @@ PROGRAMS = {
     "jemalloc": (jemalloc, [], ["malloc_check"], ["libjemalloc.so.2"]),
 }
 
-# These programs also run with 48 threads, because some locks have fewer bits or slots for waiters.
+# These programs also run with 48 threads, because some locks have fewer than 48 bits or slots for waiters.
 CROWD, CROWDED = 48, ("sysbench", "sqlite", "jemalloc")
 
 

@@ -47,7 +47,7 @@ def executions(file):
 
 def profile(command, out, env):
     """Returns (executions of the command, None), or (None, the reason of the failure)."""
-    # The dynamic linker binds all symbols at start, because with lazy binding the first call of a function would include the look-up.
+    # LD_BIND_NOW: the dynamic linker binds all symbols at start. With lazy binding the first call of a function would include the look-up.
     outcome = harness.run(["valgrind", "--tool=callgrind", "-q", f"--callgrind-out-file={out}", "--dump-instr=yes",
                            "--compress-strings=no", "--compress-pos=no", *command], limit=60, env=env | {"LD_BIND_NOW": "1"})
     return (executions(out), None) if outcome.ok else (None, outcome.trouble())

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Builds the Debian packages of this tree into a folder, and prints how to install them: tools/deb.sh FOLDER [JOBS].
 # debian/ defines them, except for the version (include/usher/version.h) and the packages that the build needs (packages.txt).
-# DEBFULLNAME and DEBEMAIL, if set, name the maintainer.
+# DEBFULLNAME and DEBEMAIL, if set, name the maintainer. USHER_BUILT, if set, is a folder of a finished build.
 set -eu
 tree=$(cd "$(dirname "$0")/.." && pwd)
 mkdir -p "$1"
@@ -27,12 +27,13 @@ sed "s/^Build-Depends: .*/&$needed/" "$tree/debian/control" |
 cat > "$work/debian/changelog" << END
 usher ($(sed -n 's/^#define USHER_VERSION "\(.*\)"/\1/p' "$tree/include/usher/version.h")) unstable; urgency=medium
 
-  * Built from commit $(git -C "$tree" describe --always --dirty 2> /dev/null || echo unknown).
+  * Built from commit $(git -C "$tree" describe --always --dirty --exclude="*" --abbrev=40 2> /dev/null || echo unknown).
 
  -- $maintainer  $(git -C "$tree" log -1 --format=%cD 2> /dev/null || date -R)
 END
 
-echo "usher: building everything with Debian's flags, which takes about as long as make build; $out/build.log says how far it is" >&2
+[ -n "${USHER_BUILT:-}" ] ||
+  echo "usher: building everything with Debian's flags, which takes about as long as make build; $out/build.log says how far it is" >&2
 cd "$work"
 if ! DEB_BUILD_OPTIONS="terse ${DEB_BUILD_OPTIONS:-}" \
   dpkg-buildpackage --build=binary --no-sign --jobs="${2:-$(nproc)}" > "$out/build.log" 2>&1; then

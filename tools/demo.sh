@@ -1,6 +1,6 @@
 #!/bin/sh
 # The demonstration of `make demo`: `usher try` on three real programs, with two locks and the C library's, half a minute each. After each
-# trial a line says whether what was expected came.
+# trial a line says whether the result is the expected one.
 set -eu
 build=${1:-build/release}
 [ -x "$build/bin/usher" ] || { echo "demo: $build/bin/usher is not there: make demo" >&2; exit 1; }
@@ -14,7 +14,7 @@ trap 'rm -f "$said" "$results"' EXIT
 colours=never
 [ ! -t 1 ] || [ -n "${NO_COLOR:-}" ] || [ "${TERM:-dumb}" = dumb ] || colours=always
 
-# The commands that usher try recommends begin with "usher"; here they get the path, so that they can be pasted.
+# The commands that usher try recommends begin with "usher". Here "usher" is replaced by the path, so that a user can paste them.
 status=0
 trial() {
     echo "$1"

@@ -139,10 +139,12 @@ class Process:
         self.command = [str(word) for word in command]
         self.out, self.err = tempfile.TemporaryFile(), tempfile.TemporaryFile()
         self.start = time.monotonic()
+        group = {} if own_session else {"process_group": 0}
+        if sys.version_info < (3, 11) and group:  # in the systems of lab/roots
+            group, preexec = {}, preexec or os.setpgrp
         self.popen = subprocess.Popen(self.command, stdin=subprocess.DEVNULL, stdout=self.out, stderr=self.err,
                                       env=clean_environment() if env is None else env, cwd=cwd,
-                                      start_new_session=own_session, process_group=None if own_session else 0,
-                                      preexec_fn=preexec)
+                                      start_new_session=own_session, preexec_fn=preexec, **group)
         self.handle = os.pidfd_open(self.popen.pid)
 
     def ended_within(self, seconds):

@@ -165,7 +165,7 @@ class Mutant:
                 while i < len(lines) and (lines[i][:1] in ("", " ", "-", "+") and not lines[i].startswith("--- a/")):
                     hunk.lines.append((lines[i][:1] or " ", lines[i][1:]))
                     i += 1
-                # The counts of the @@ line show whether empty lines after a hunk belong to its context or to the text that follows.
+                # The counts in the @@ line show whether empty lines after a hunk are its context or belong to the text that follows.
                 counts = tuple(1 if n is None else int(n) for n in match.groups())
                 while hunk.lines and hunk.lines[-1] == (" ", "") and (len(hunk.old()), len(hunk.new())) != counts:
                     hunk.lines.pop()

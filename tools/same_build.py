@@ -17,8 +17,8 @@ from pathlib import Path
 
 import harness
 
-# Arguments of `usher sim`, by which every lock runs on two simulated machines, with few and with many threads. Every benchmark program runs
-# under PROGRAM_LOCKS.
+# Arguments of `usher sim`: with them every lock runs on two simulated machines, with few and with many threads. PROGRAM_LOCKS are the
+# locks under which every benchmark program runs.
 SIMULATED = [
     ["mutexbench", "--machine", "x5-2", "--locks", "all", "--threads", "1,4,40", "--ms", "0.1", "--seeds", "2"],
     ["mutexbench", "--machine", "t5", "--locks", "all", "--threads", "2,150", "--ms", "0.3", "--seeds", "1"],

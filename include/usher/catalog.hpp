@@ -7,7 +7,7 @@
 
 #include "usher/core/lock_table.hpp"
 
-namespace usher::inline v1 {
+namespace usher::inline v2 {
 
 /// All locks in the order of `catalog.list`, each family's plain name first.
 std::span<const lock_table* const> catalog();
@@ -18,4 +18,4 @@ const lock_table* find_lock(std::string_view name);
 /// Returns the lock name that is most similar to `misspelt`; empty if none is similar.
 std::string_view nearest_lock(std::string_view misspelt);
 
-}  // namespace usher::inline v1
+}  // namespace usher::inline v2

@@ -33,7 +33,7 @@
 #include "usher/platform/native/recorded.hpp"
 #endif
 
-namespace usher::inline v1 {
+namespace usher::inline v2 {
 
 #ifdef USHER_RECORD
 namespace native_detail {
@@ -76,4 +76,4 @@ class condition_variable : public native_detail::condition_base {
 }  // namespace recorded
 #endif
 
-}  // namespace usher::inline v1
+}  // namespace usher::inline v2

@@ -14,12 +14,12 @@
 // thread may unlock. A mutex on which threads wait when another thread forks is not reset in the child, and is unusable
 // there (libusher.so resets the mutexes of its program).
 //
-// With the macro USHER_DEBUG, which all sources of a program must have or none, a lock() by the owner, an unlock() of a
-// free mutex and the destruction of a locked one end the program with one line (platform/native/owner_check.hpp). A
+// With the macro USHER_DEBUG, which all sources of a program must define or none, a lock() by the owner, an unlock() of
+// a free mutex and the destruction of a locked mutex end the program with one line (platform/native/owner_check.hpp). A
 // mutex is then larger, and its destructor not trivial.
 //
-// With the macro USHER_RECORD, likewise in all sources or none, `usher stat` sees the locks, as it does those of
-// pthread (platform/native/recorded.hpp). Destructors are then not trivial.
+// With the macro USHER_RECORD, which also all sources must define or none, `usher stat` records these locks as it
+// records pthread's (platform/native/recorded.hpp). Destructors are then not trivial.
 #pragma once
 
 #include <cstdint>
@@ -38,7 +38,7 @@
 #include "usher/platform/native/recorded.hpp"
 #endif
 
-namespace usher::inline v1 {
+namespace usher::inline v2 {
 
 #ifdef USHER_RECORD
 namespace unrecorded {
@@ -149,4 +149,4 @@ class timed_mutex final : public native_detail::recorded_timed_mutex<unrecorded:
 }  // namespace recorded
 #endif
 
-}  // namespace usher::inline v1
+}  // namespace usher::inline v2

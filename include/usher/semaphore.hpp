@@ -27,7 +27,7 @@
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wshadow"
 
-namespace usher::inline v1 {
+namespace usher::inline v2 {
 
 static_assert(sizeof(semaphore_core<native>) == 32);
 
@@ -121,6 +121,6 @@ class semaphore : public native_detail::recorded_semaphore<unrecorded::semaphore
 }  // namespace recorded
 #endif
 
-}  // namespace usher::inline v1
+}  // namespace usher::inline v2
 
 #pragma GCC diagnostic pop

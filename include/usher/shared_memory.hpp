@@ -11,9 +11,9 @@
 // The region may be mapped at another address in each process: it contains no pointers. The program's data begins as
 // zero bytes, which are free locks; `create` takes a function that prepares the data before other processes may join.
 //
-// A region can hold the locks whose waiters wait in words of the lock and in queue nodes, in all forms: mcs, mcsg,
-// mcsg+, mcsg++, clh, k42 and their -tls forms, the cohorts; tas, ttas, ticket, futex and others. Locks with a
-// process-wide array (the TWA family) do not compile.
+// A region can hold the locks whose waiters wait only on words of the lock and of queue nodes, with every way of
+// waiting: mcs, mcsg, mcsg+, mcsg++, clh, k42 and their -tls forms, the cohorts; tas, ttas, ticket, futex and others.
+// Locks with a process-wide array (the TWA family) do not compile.
 //
 // create() and join() throw std::system_error; the codes (std::errc):
 //     file_exists                      create: the file is not empty
@@ -21,10 +21,10 @@
 //     invalid_argument                 join: the file is no region, or one of another layout or version of Usher
 //     no_buffer_space                  join: 255 living processes have joined
 //     device_or_resource_busy          this process has joined a region of this `Name` already
-//     file_too_large                   create: no file can be as large
-//     not_enough_memory                create: the file is in memory (memfd, tmpfs), and less of that is available
+//     file_too_large                   create: no file can be so large
+//     not_enough_memory                create: the file is in memory (memfd, tmpfs), and not enough memory is available
 //     and the errors of ftruncate, posix_fallocate, fstat, pread and mmap. create() reserves all memory, so that
-//     no access fails later. If it throws, or `prepare` does, the file is empty again, and may be created.
+//     no access fails later. If it throws, or `prepare` does, the file is empty again: create() may be tried again.
 // The descriptor may be closed afterwards.
 //
 // A process leaves by the destructor. At that time no thread of the process may hold a lock of the region, wait for one
@@ -34,14 +34,14 @@
 // fork: the child has joined, too, at the same address, and takes nodes of its own from its first lock() on. It does
 // not hold the locks that its parent holds. exec: the new program joins again.
 //
-// A process that dies, or ends by _exit or exec without leaving: its free nodes are given to processes that join later.
+// If a process dies, or ends by _exit or exec without leaving, its free nodes are given to processes that join later.
 // If one of its threads held a lock or waited for one, that lock stays locked for ever, as any mutex that is not robust
 // does; no error is reported. lost() counts such processes; after such an end the only safe way is a new region. The
 // nodes that the process had in use, one for each lock that a thread held, waited for or (-tls forms) had used, stay in
 // use. A process that can write to the region can break every lock in it.
 //
-// A process has at most 1088 nodes at a time. A thread that gets no node locks as a guest where the lock takes guests;
-// otherwise it tries again every millisecond.
+// A process has at most 1088 nodes at a time. If no node is free for a thread, the thread locks as a guest (without a
+// node) if the lock takes guests; otherwise it tries again every millisecond.
 //
 // Processes that share a region must be in one PID namespace and should have a /proc; without /proc the nodes of dead
 // processes may stay taken.
@@ -60,7 +60,7 @@
 #include "usher/core/waiting.hpp"
 #include "usher/platform/shared_memory.hpp"
 
-namespace usher::inline v1 {
+namespace usher::inline v2 {
 
 namespace shared_memory_detail {
 
@@ -100,7 +100,8 @@ class shared_region {
     if (bytes > std::size_t(std::numeric_limits<off_t>::max()) - sizeof(layout) - 4095)
       fail(EFBIG, "usher::shared_region: create");
     const std::size_t size = sizeof(layout) + (bytes + 4095) / 4096 * 4096;
-    // Checked first: posix_fallocate() would take all memory of the machine before it failed or the process was killed.
+    // This is checked first, because posix_fallocate() would take all memory of the machine before it failed or the
+    // process was killed.
     if (shared_memory_detail::is_in_memory(fd) && size > shared_memory_detail::available_memory())
       fail(ENOMEM, "usher::shared_region: create");
     emptied_unless_ready file{fd};  // declared before the region, which leaves and unmaps the file first
@@ -162,7 +163,7 @@ class shared_region {
   }
 
   /// The number of processes that ended without leaving and whose places are still taken. A process is not counted if
-  /// its end cannot be determined now, for want of a descriptor.
+  /// its end cannot be determined now, because no file descriptor is free.
   unsigned lost() const {
     const int saved = errno;
     unsigned n = 0;
@@ -260,4 +261,4 @@ class shared_node {
   node_handle handle_;
 };
 
-}  // namespace usher::inline v1
+}  // namespace usher::inline v2

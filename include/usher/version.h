@@ -2,9 +2,9 @@
 #ifndef USHER_VERSION_H
 #define USHER_VERSION_H
 
-#define USHER_VERSION "0.2.0"
+#define USHER_VERSION "0.3.0"
 #define USHER_VERSION_MAJOR 0
-#define USHER_VERSION_MINOR 2
+#define USHER_VERSION_MINOR 3
 #define USHER_VERSION_PATCH 0
 
 #endif

@@ -68,7 +68,7 @@ class machine_text {
 
 // Numbers of sim/machines/x5-2.toml.
 constexpr const char* as_x5_2 = "assumed: the X5-2's; ";
-constexpr std::uint64_t per_sharer = 2, per_read = 6;
+constexpr std::uint64_t per_sharer = 2, per_read = 2;
 
 std::string why_not(const native_machine& m) {
   return m.cpus.size() == 1 ? "with one CPU it cannot be measured" : "it could not be measured here";

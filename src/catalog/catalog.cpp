@@ -7,7 +7,7 @@
 #include "catalog/families.hpp"
 #include "catalog/names.hpp"
 
-namespace usher::inline v1 {
+namespace usher::inline v2 {
 
 namespace {
 
@@ -48,4 +48,4 @@ std::string_view nearest_lock(std::string_view misspelt) {
   return nearest.best();
 }
 
-}  // namespace usher::inline v1
+}  // namespace usher::inline v2

@@ -7,7 +7,7 @@
 #include "usher/core/waiting.hpp"
 #include "usher/platform/native.hpp"
 
-namespace usher::inline v1 {
+namespace usher::inline v2 {
 
 template <class P, class W, class Large>
 inline constexpr std::size_t inflated_size<inflatable<P, W, Large>> = sizeof(Large);
@@ -22,4 +22,4 @@ constexpr family<Table> make_family(Make make) {
   });
 }
 
-}  // namespace usher::inline v1
+}  // namespace usher::inline v2

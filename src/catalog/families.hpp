@@ -6,9 +6,9 @@
 #include "catalog/family.hpp"
 #include "usher/core/lock_table.hpp"
 
-namespace usher::inline v1 {
+namespace usher::inline v2 {
 
 std::span<const family<lock_table>* const> families();
 inline constexpr std::size_t most_families = 128;  // families.cpp.in asserts it
 
-}  // namespace usher::inline v1
+}  // namespace usher::inline v2

@@ -11,7 +11,7 @@
 #include "usher/core/lockable.hpp"
 #include "usher/core/waiting.hpp"
 
-namespace usher::inline v1 {
+namespace usher::inline v2 {
 
 /// The names of a family's forms.
 class family_names {
@@ -91,4 +91,4 @@ constexpr family<Table> make_family_on(Make make) {
   return f;
 }
 
-}  // namespace usher::inline v1
+}  // namespace usher::inline v2

@@ -3,7 +3,7 @@
 
 #include <string_view>
 
-namespace usher::inline v1 {
+namespace usher::inline v2 {
 
 /// The lock that is used where no lock is named.
 inline constexpr const char* default_lock = "steady";
@@ -63,4 +63,4 @@ class nearest_name {
   unsigned distance_ = 0;
 };
 
-}  // namespace usher::inline v1
+}  // namespace usher::inline v2

@@ -3,7 +3,7 @@
 
 #include <string_view>
 
-namespace usher::inline v1 {
+namespace usher::inline v2 {
 
 /// The value of a text of digits with at most one point, if it is above 0 and at most 1; else 0.
 constexpr double parse_probability(std::string_view text) {
@@ -25,4 +25,4 @@ constexpr double parse_probability(std::string_view text) {
   return digits && value <= 1 ? value : 0;
 }
 
-}  // namespace usher::inline v1
+}  // namespace usher::inline v2

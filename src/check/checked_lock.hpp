@@ -35,6 +35,7 @@ struct checked_lock {
   void (*lock_without_deadline)(void*);      ///< null if the lock does not define it
   void (*count_from)(void*, std::uint32_t);  ///< null if the lock does not count
   bool is_had_when_freed;                    ///< see check/timed_locks.hpp
+  bool touched_after_hand_over;              ///< its memory outlives all calls (tkt_dual_variants.hpp)
 };
 
 std::vector<checked_lock>& checked_locks();
@@ -62,26 +63,26 @@ const std::vector<const checked_lock*>& mutexes();
 
 template <class Lock>
 void add_lock(const char* family, const char* suffix, const char* mutation) {
-  checked_lock t{
-      .name = {},
-      .family = {},
-      .mutation = {},
-      .traits = &Lock::traits,
-      .size = sizeof(Lock),
-      .make = [](void* at) { ::new (at) Lock{}; },
-      .end = [](void* l) { static_cast<Lock*>(l)->~Lock(); },
-      .lock = [](void* l) { static_cast<Lock*>(l)->lock(); },
-      .try_lock = [](void* l) { return static_cast<Lock*>(l)->try_lock(); },
-      .unlock = [](void* l) { static_cast<Lock*>(l)->unlock(); },
-      .lock_as_guest = nullptr,
-      .has_certain_successor = nullptr,
-      .unlock_is_due = nullptr,
-      .urgent_wait = nullptr,
-      .lock_with_deadline = nullptr,
-      .lock_without_deadline = nullptr,
-      .count_from = nullptr,
-      .is_had_when_freed = false,
-  };
+  constexpr bool touched_after_hand_over = requires { Lock::touched_after_hand_over; };
+  checked_lock t{.name = {},
+                 .family = {},
+                 .mutation = {},
+                 .traits = &Lock::traits,
+                 .size = sizeof(Lock),
+                 .make = [](void* at) { ::new (at) Lock{}; },
+                 .end = [](void* l) { static_cast<Lock*>(l)->~Lock(); },
+                 .lock = [](void* l) { static_cast<Lock*>(l)->lock(); },
+                 .try_lock = [](void* l) { return static_cast<Lock*>(l)->try_lock(); },
+                 .unlock = [](void* l) { static_cast<Lock*>(l)->unlock(); },
+                 .lock_as_guest = nullptr,
+                 .has_certain_successor = nullptr,
+                 .unlock_is_due = nullptr,
+                 .urgent_wait = nullptr,
+                 .lock_with_deadline = nullptr,
+                 .lock_without_deadline = nullptr,
+                 .count_from = nullptr,
+                 .is_had_when_freed = false,
+                 .touched_after_hand_over = touched_after_hand_over};
   if constexpr (requires(Lock& l) { l.lock_as_guest(); })
     t.lock_as_guest = [](void* l) { static_cast<Lock*>(l)->lock_as_guest(); };
   if constexpr (requires(Lock& l) { l.has_certain_successor(); })

@@ -405,7 +405,7 @@ struct order_promise {
 class execution {
  public:
   static constexpr unsigned most_threads = 4, nodes_a_thread = 3, table_size = 2, most_tables = 3;
-  static constexpr unsigned most_locals = 64, most_watched = 2, most_names = 16;
+  static constexpr unsigned most_locals = 256, most_watched = 2, most_names = 16;
 
   execution(chances c, unsigned threads);
   ~execution() {

@@ -46,7 +46,15 @@ extern "C" [[gnu::visibility("hidden")]] int pthread_atfork(void (*prepare)(), v
 namespace usher::preload::c_library {
 namespace {
 
-/// A function of the C library that is looked up at its first call.
+/// The function's address, or null. Before glibc 2.34 a program may start without libpthread.so.0, and load a library
+/// that brings it later. RTLD_NEXT does not see a library that was loaded by dlopen().
+void* find_next(const char* name) {
+  if (void* const next = dlsym(RTLD_NEXT, name)) return next;
+  void* const late = dlopen("libpthread.so.0", RTLD_LAZY | RTLD_NOLOAD);  // loads no file
+  return late != nullptr ? dlsym(late, name) : nullptr;
+}
+
+/// A function of the C library that is looked up at its first call. If it is missing, each call looks for it again.
 template <class F>
 class looked_up;
 
@@ -70,10 +78,11 @@ class looked_up<int(Args...)> {
   [[gnu::cold]] function look_up() {
     const int saved = errno;
     void* p = version_ != nullptr && dlvsym != nullptr ? dlvsym(RTLD_NEXT, name_, version_) : nullptr;
-    if (p == nullptr) p = dlsym(RTLD_NEXT, name_);
-    const auto f = p != nullptr ? reinterpret_cast<function>(p) : missing;
-    function_.store(f, std::memory_order_relaxed);
+    if (p == nullptr) p = find_next(name_);
     errno = saved;
+    if (p == nullptr) return missing;
+    const auto f = reinterpret_cast<function>(p);
+    function_.store(f, std::memory_order_relaxed);
     return f;
   }
 
@@ -99,6 +108,9 @@ constinit looked_up<mutex_f> found_unlock{"pthread_mutex_unlock", nullptr};
 constinit looked_up<int(pthread_mutex_t*, const timespec*)> found_timedlock{"pthread_mutex_timedlock", nullptr};
 constinit looked_up<int(pthread_mutex_t*, clockid_t, const timespec*)> found_clocklock{"pthread_mutex_clocklock",
                                                                                        nullptr};
+constinit looked_up<int(const pthread_condattr_t*, int*)> found_cond_getpshared{"pthread_condattr_getpshared", nullptr};
+constinit looked_up<int(const pthread_condattr_t*, clockid_t*)> found_cond_getclock{"pthread_condattr_getclock",
+                                                                                    nullptr};
 constinit looked_up<int(pthread_cond_t*, const pthread_condattr_t*)> found_cond_init{"pthread_cond_init", cond_version};
 constinit looked_up<int(pthread_cond_t*)> found_cond_destroy{"pthread_cond_destroy", cond_version};
 constinit looked_up<int(pthread_cond_t*, pthread_mutex_t*)> found_cond_wait{"pthread_cond_wait", cond_version};
@@ -178,6 +190,12 @@ int mutex_clocklock(pthread_mutex_t* m, clockid_t c, const timespec* t) {
   return found_clocklock(m, c, t);
 }
 
+int condattr_getpshared(const pthread_condattr_t* a, int* shared) {
+  return found_cond_getpshared(a, shared);
+}
+int condattr_getclock(const pthread_condattr_t* a, clockid_t* clock) {
+  return found_cond_getclock(a, clock);
+}
 int cond_init(pthread_cond_t* c, const pthread_condattr_t* a) {
   return found_cond_init(c, a);
 }
@@ -227,8 +245,8 @@ int sem_getvalue(sem_t* s, int* value) {
 void look_up_all() {
   const auto find = [](auto&... f) { (f.found(), ...); };
   find(found_timedlock, found_clocklock);
-  find(found_cond_init, found_cond_destroy, found_cond_wait, found_cond_timedwait, found_cond_clockwait,
-       found_cond_signal, found_cond_broadcast);
+  find(found_cond_getpshared, found_cond_getclock, found_cond_init, found_cond_destroy, found_cond_wait,
+       found_cond_timedwait, found_cond_clockwait, found_cond_signal, found_cond_broadcast);
   find(found_sem_init, found_sem_destroy, found_sem_wait, found_sem_trywait, found_sem_timedwait, found_sem_clockwait,
        found_sem_post, found_sem_getvalue);
 }

@@ -20,6 +20,9 @@ int (*without_check(int (*)(pthread_mutex_t*)))(pthread_mutex_t*);
 int mutex_timedlock(pthread_mutex_t*, const timespec*);
 int mutex_clocklock(pthread_mutex_t*, clockid_t, const timespec*);
 
+/// If the function is missing, *shared or *clock keeps its value.
+int condattr_getpshared(const pthread_condattr_t*, int* shared);
+int condattr_getclock(const pthread_condattr_t*, clockid_t* clock);
 int cond_init(pthread_cond_t*, const pthread_condattr_t*);
 int cond_destroy(pthread_cond_t*);
 int cond_wait(pthread_cond_t*, pthread_mutex_t*);

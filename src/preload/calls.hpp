@@ -68,6 +68,7 @@ class call_pointer<int(Args...)> {
   constexpr explicit call_pointer(function f) : to_(f) {}
   int operator()(Args... args) const { return to_.load(std::memory_order_relaxed)(args...); }
   void set(function f) { to_.store(f, std::memory_order_relaxed); }
+  function get() const { return to_.load(std::memory_order_relaxed); }
   void change(function from, function to) { to_.compare_exchange_strong(from, to, std::memory_order_relaxed); }
 
  private:

@@ -1,5 +1,6 @@
 #define _GNU_SOURCE
 #include "preload/cancellable_wait.h"
+#include "preload/thread_functions.h"
 
 #include <errno.h>
 #include <linux/futex.h>
@@ -7,25 +8,34 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+static int futex_wait(uint32_t* word, uint32_t expected, const struct timespec* until, int realtime) {
+  const int op = FUTEX_WAIT_BITSET_PRIVATE | (realtime ? FUTEX_CLOCK_REALTIME : 0);
+  return syscall(SYS_futex, word, op, expected, until, NULL, FUTEX_BITSET_MATCH_ANY) == 0 ? 0 : errno;
+}
+
+/* Whether a thread can be cancelled and cleanup handlers can be registered. */
+static int has_cancellation(void) {
 #if defined(__GLIBC__)
-/* pthread_cleanup_push() expands to calls of these. Weak, so that a program on another C library that inherits our
- * LD_PRELOAD can start; such a program never calls them. */
-#pragma weak __pthread_register_cancel
-#pragma weak __pthread_unregister_cancel
-#pragma weak __pthread_unwind_next
-#pragma weak __sigsetjmp
+  return &__pthread_register_cancel != NULL;
+#else
+  return 1;
 #endif
+}
 
 int usher_cancellable_wait(uint32_t* word, uint32_t expected, const struct timespec* until, int realtime,
                            void (*cleanup)(void*), void* argument) {
-  const int op = FUTEX_WAIT_BITSET_PRIVATE | (realtime ? FUTEX_CLOCK_REALTIME : 0);
   const int saved = errno;
   int result;
-  int type;
+  int type = PTHREAD_CANCEL_DEFERRED;
+  if (!has_cancellation()) {
+    result = futex_wait(word, expected, until, realtime);
+    errno = saved;
+    return result;
+  }
   pthread_cleanup_push(cleanup, argument);
   /* A cancellation that is pending acts here, before the sleep. */
   pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, &type);
-  result = syscall(SYS_futex, word, op, expected, until, NULL, FUTEX_BITSET_MATCH_ANY) == 0 ? 0 : errno;
+  result = futex_wait(word, expected, until, realtime);
   pthread_setcanceltype(type, &type);
   pthread_cleanup_pop(0);
   errno = saved;
@@ -34,6 +44,7 @@ int usher_cancellable_wait(uint32_t* word, uint32_t expected, const struct times
 
 int usher_call_with_cleanup(int (*call)(void*), void* argument, void (*cleanup)(void*)) {
   int result;
+  if (!has_cancellation()) return call(argument);
   pthread_cleanup_push(cleanup, argument);
   result = call(argument);
   pthread_cleanup_pop(0);
@@ -41,7 +52,8 @@ int usher_call_with_cleanup(int (*call)(void*), void* argument, void (*cleanup)(
 }
 
 usher_cancel_type usher_defer_cancellation(void) {
-  int type;
+  /* Before glibc 2.34, this function does nothing in a program without libpthread.so.0. */
+  int type = PTHREAD_CANCEL_DEFERRED;
   return pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, &type) == 0 ? type : PTHREAD_CANCEL_DEFERRED;
 }
 

@@ -137,10 +137,10 @@ namespace ours {
 
 int cond_init(pthread_cond_t* c, const pthread_condattr_t* attributes) {
   int shared = PTHREAD_PROCESS_PRIVATE;
-  if (attributes != nullptr) pthread_condattr_getpshared(attributes, &shared);
+  if (attributes != nullptr) c_library::condattr_getpshared(attributes, &shared);
   if (shared != PTHREAD_PROCESS_PRIVATE) return c_library::cond_init(c, attributes);
   clockid_t clock = CLOCK_REALTIME;
-  if (attributes != nullptr) pthread_condattr_getclock(attributes, &clock);
+  if (attributes != nullptr) c_library::condattr_getclock(attributes, &clock);
   std::memset(c, 0, sizeof *c);
   cond_of(c).queue.spare(0) = clock == CLOCK_MONOTONIC ? 1 : 0;
   return 0;

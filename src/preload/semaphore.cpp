@@ -16,6 +16,7 @@
 #include "preload/ours.hpp"
 #include "preload/own_sleep.hpp"
 #include "preload/selection.hpp"
+#include "preload/thread_functions.h"
 #include "preload/timeouts.hpp"
 #include "usher/core/semaphore_core.hpp"
 
@@ -72,7 +73,7 @@ void on_cancel(void* argument) {
 
 int wait_until(sem_t* s, clockid_t clock, const timespec* until) {
   if (!is_time(*until)) return fail(EINVAL);
-  pthread_testcancel();
+  usher_test_cancel();
   core& c = core_of(s);
   return c.try_acquire() ? 0 : wait(c, clock == CLOCK_REALTIME, not_before_1970(until));
 }
@@ -94,7 +95,7 @@ int sem_destroy(sem_t* s) {
 int sem_wait(sem_t* s) {
   if (is_shared(s)) [[unlikely]]
     return c_library::sem_wait(s);
-  pthread_testcancel();  // a cancellation point, also if it does not wait
+  usher_test_cancel();  // a cancellation point, also if it does not wait
   core& c = core_of(s);
   return c.try_acquire() ? 0 : wait(c, false, nullptr);
 }

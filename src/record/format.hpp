@@ -30,7 +30,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace usher::inline v1::record {
+namespace usher::inline v2::record {
 
 using word32 = std::atomic<std::uint32_t>;
 using word64 = std::atomic<std::uint64_t>;
@@ -330,9 +330,11 @@ struct alignas(4096) detail {
   /// held it, by the waiting side (0: to read, 1: to write).
   word64 behind_writer[2], behind_readers[2];
   word64 longest_read_wait;  ///< ticks, of a read-write lock; object::longest has both sides'
-  word32 yields_before;      ///< recorded_thread::yields at the beginning of the present timed hold of a mutex
-  word32 yielding_holds;     ///< holds in which the holder called sched_yield(), counted as in `holds`
-  word64 uncharged_held;     ///< ticks that others waited, not charged to a holder's chain yet
+  /// recorded_thread::yields + 1 at the beginning of the last timed hold of the mutex; 0: not known, since this detail
+  /// was made during the hold.
+  word32 yields_before;
+  word32 yielding_holds;                     ///< holds in which the holder called sched_yield(), counted as in `holds`
+  word64 uncharged_held;                     ///< ticks that others waited, not charged to a holder's chain yet
   word64 uncharged_waits, uncharged_waited;  ///< not charged to a waiter's chain yet
   /// For a condition variable: a ring with the times of signals for which no waiter has returned yet. `sent` counts
   /// the signals, `heard` the waiters that have returned.
@@ -458,4 +460,4 @@ class view {
   places starts_{};
 };
 
-}  // namespace usher::inline v1::record
+}  // namespace usher::inline v2::record

@@ -169,7 +169,8 @@ void hold_begins_slowly(recorded_thread& me, record::object& o) {
     o.countdown.store(countdown - 1, std::memory_order_relaxed);
     return;
   }
-  if (record::detail* const d = existing_detail(me, o)) d->yields_before.store(me.yields, std::memory_order_relaxed);
+  if (record::detail* const d = existing_detail(me, o))
+    d->yields_before.store(me.yields + 1, std::memory_order_relaxed);
   record_owner(me, o, now);
 }
 
@@ -196,7 +197,8 @@ held_charge hold_ends_slowly(recorded_thread& me, record::object& o) {
     if (record::detail* const d = existing_detail(me, o)) {
       record::word32& bucket = d->holds[record::duration_buckets::of(hold) / 2];
       bucket.store(bucket.load(std::memory_order_relaxed) + stands_for, std::memory_order_relaxed);
-      if (d->yields_before.load(std::memory_order_relaxed) != me.yields) [[unlikely]]
+      const std::uint32_t yields_before = d->yields_before.load(std::memory_order_relaxed);
+      if (yields_before != 0 && yields_before != me.yields + 1) [[unlikely]]
         d->yielding_holds.store(d->yielding_holds.load(std::memory_order_relaxed) + stands_for,
                                 std::memory_order_relaxed);
       if (hold > d->longest_hold.load(std::memory_order_relaxed))

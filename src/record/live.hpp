@@ -13,7 +13,7 @@
 
 #include "record/format.hpp"
 
-namespace usher::inline v1::record {
+namespace usher::inline v2::record {
 
 /// The size in bytes up to which an observer accepts a record.
 inline constexpr std::uint64_t largest_file = std::uint64_t{1} << 30;
@@ -57,4 +57,4 @@ class live {
   view tables_;
 };
 
-}  // namespace usher::inline v1::record
+}  // namespace usher::inline v2::record

@@ -3,6 +3,7 @@
 
 #include "preload/cancellable_wait.h"
 #include "preload/selection.hpp"
+#include "preload/thread_functions.h"
 #include "preload/timeouts.hpp"
 #include "record/recorded_calls.hpp"
 
@@ -63,7 +64,7 @@ int wait(const sem_call& call, std::uint64_t caller) {
     return call.wait();
   }
   if (!call.is_valid()) return call.wait();
-  pthread_testcancel();  // a cancellation point, also if it does not wait
+  usher_test_cancel();  // a cancellation point, also if it does not wait
   const int saved = errno;
   if (unrecorded().sem_trywait(call.semaphore) == 0) {
     add(o->acquisitions, 1);

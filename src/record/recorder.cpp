@@ -138,6 +138,8 @@ void add_details(record::kind kind, record::detail& to, record::detail& from) {
         &record::detail::tries, &record::detail::tried})
     add(to.*w, (from.*w).exchange(0, std::memory_order_relaxed));
   raise_to(to.longest_try, from.longest_try.exchange(0, std::memory_order_relaxed));
+  add(to.yielding_holds, from.yielding_holds.exchange(0, std::memory_order_relaxed));
+  from.yields_before.store(0, std::memory_order_relaxed);
   if (kind == record::kind::rwlock) {
     for (unsigned side = 0; side < 2; side++) {
       add(to.behind_writer[side], from.behind_writer[side].exchange(0, std::memory_order_relaxed));
@@ -534,10 +536,11 @@ recorded_wait::recorded_wait(recorded_thread& me, record::object& o, record::kin
   slot_.has_deadline.store(has_deadline ? 1 : 0, std::memory_order_relaxed);
   slot_.waits_for.store(me.index(o) + 1, std::memory_order_release);
   USHER_PROBE3(wait_begin, int(kind), record::address_of(o.key.load(std::memory_order_relaxed)), caller);
-  // A thread's chain is taken at most once a millisecond, but always if the holder of the mutex waits, too: this may
+  // A thread's chain is taken at most once a millisecond, but always if the holder of the lock waits, too: this may
   // be a deadlock.
   const std::uint32_t owner = o.owner.load(std::memory_order_relaxed);
-  const bool holder_waits = owner != 0 && owner <= r.room().threads && kind == record::kind::mutex &&
+  const bool is_lock = record::has_holds(kind) || kind == record::kind::rwlock;
+  const bool holder_waits = owner != 0 && owner <= r.room().threads && is_lock &&
                             r.file.thread(owner - 1).waits_for.load(std::memory_order_relaxed) != 0;
   if (began_ >= me.next_sample || holder_waits) {
     chain_ = take_chain(me);

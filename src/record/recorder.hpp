@@ -9,7 +9,7 @@
 //                entry's counts: recorded_mutex.cpp, recorded_cond.cpp, recorded_semaphore.cpp and others.
 //     a wait     recorded_wait publishes the object for which the thread waits, and the beginning. At its end it adds
 //                to the object's sums and histogram, and charges the thread's call chain (unwind.hpp). The chain is
-//                taken once a millisecond, and also if the mutex's holder waits, too, or if the wait was long.
+//                taken once a millisecond, and also if the lock's holder waits, too, or if the wait was long.
 //     destroy    end_object() adds the entry to the sum of its place: the call chain that made the object.
 //     end        The observer clears a word of the file, or no longer writes its heartbeat. The next slow path calls
 //                end_recording(), which resets the pointers.

@@ -1,7 +1,9 @@
 #include "sim/access.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
+#include <vector>
 
 #include "sim/trace.hpp"
 
@@ -15,15 +17,17 @@ constexpr unsigned most_retries = 2;
 
 }  // namespace
 
+/// Returns a random latency whose mean is `one_way`: a fixed part and an exponential tail.
 cycles access::noisy(cycles one_way) {
   if (machine_.jitter == 0 || one_way == 0) return one_way;
-  return one_way + engine_.chance().exponential(one_way * machine_.jitter / 1024);
+  const cycles mean = one_way * machine_.jitter / 1024;
+  return one_way - std::min(one_way, mean) + engine_.chance().exponential(mean);
 }
 
 /// Returns the latency of an access if accesses are ordered by departure: it is served at once, and the random part of
-/// its latency is added to the answer.
+/// its latency is added to the answer, whose mean is therefore above the latency.
 access::journey access::by_departure(cycles one_way) {
-  return {0, noisy(one_way) - one_way};
+  return {0, std::max(noisy(one_way), one_way) - one_way};
 }
 
 template <bool Traced>
@@ -82,6 +86,50 @@ bool access::was_asked_for_with_load(const simulated_thread& t, const line& l) c
          l.fetched_by == std::int32_t(t.core) && coherence::copies(l) <= 2 && !t.stores.pending();
 }
 
+/// Loads words on different lines, to which the thread will store at once. The loads do not depend on each other, so
+/// that their misses overlap: all requests depart now, and the thread continues when the last line has arrived.
+void access::load_to_store(std::span<const void* const> words, unsigned size) {
+  struct request {
+    const void* word;
+    journey way;
+    cycles arrives;
+  };
+  simulated_thread& t = engine_.me();
+  for (const void* const word : words)
+    if (t.stores.kept() != 0 && t.stores.youngest(word, size, t.now) != nullptr) drain();
+  engine_.sync();
+  t.again.until = 0;
+  counts_.accesses += words.size();
+  const cycles begun = t.now;
+  cycles done = begun;
+  std::vector<request> missing;
+  for (const void* const word : words) {
+    line& l = coherence_.at(word);
+    const bool has = coherence::has(l, t.core);
+    const journey way = has ? journey{0, 0} : travel(l, t.core, false);
+    missing.push_back({word, way, begun + noisy(way.there)});
+  }
+  std::ranges::stable_sort(missing, {}, &request::arrives);
+  for (const request& r : missing) {
+    t.now = r.arrives;
+    engine_.sync();
+    line& l = coherence_.at(r.word);
+    if (trace_ != nullptr) [[unlikely]]
+      trace_->at_line(l, t.core, t.now);
+    const cycles here = std::max(t.now, coherence_.read(l, t.core, t.now - r.way.there) + r.way.late);
+    t.fetched = &l;
+    t.fetched_at = t.now;
+    if (machine_.load_then_store_at_once && was_asked_for_with_load(t, l)) {
+      coherence_.upgrade(l, t.core, here);
+      announce(l, here);
+    }
+    if (trace_ != nullptr) [[unlikely]]
+      trace_->reads({t.id, r.word, size, here - begun});
+    done = std::max(done, here);
+  }
+  t.now = done;
+}
+
 template <bool Traced>
 bool access::store_as(void* word, std::uint64_t value, unsigned size) {
   simulated_thread& t = engine_.me();
@@ -89,6 +137,7 @@ bool access::store_as(void* word, std::uint64_t value, unsigned size) {
   make_room_for_store();
   engine_.sync();
   counts_.accesses++;
+  counts_.writes++;
   line& l = coherence_.at(word);
   if (machine_.load_then_store_at_once && was_asked_for_with_load(t, l)) [[unlikely]] {
     coherence_.upgrade(l, t.core, t.now);
@@ -264,6 +313,7 @@ void access::modify_as(const void* word, unsigned size) {
   drain();
   engine_.sync();
   counts_.accesses++;
+  counts_.writes++;
   const cycles begun = t.now;
   line& l = coherence_.at(word);
   t.again.until = 0;
@@ -341,7 +391,7 @@ void access::announce(line& l, cycles visible) {
   for (std::size_t i = w.size(); i > 1; i--) std::swap(w[i - 1], w[engine_.chance().below(std::uint32_t(i))]);
   for (const std::uint32_t id : w) {
     simulated_thread& t = engine_.thread(id);
-    const cycles period = pipelines_.paced_spinning(t.core, machine_.poll_period);
+    const cycles period = pipelines_.paced_spinning(t.core, period_of(t));
     const cycles when = std::max(visible, t.last_poll) + engine_.chance().below(std::uint32_t(period + 1));
     engine_.push(when + noisy(travel(l, t.core, false).there), event_kind::poll, t);
   }
@@ -421,7 +471,7 @@ bool access::spin(const condition& c, cycles limit) {
   if (has)
     l.watchers.push_back(t.id);
   else
-    engine_.push(t.now + machine_.poll_period, event_kind::poll, t);
+    engine_.push(t.now + period_of(t), event_kind::poll, t);
   if (limit != 0) {
     t.deadline = t.now + limit;
     engine_.push(t.deadline, event_kind::expire, t);

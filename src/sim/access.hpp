@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "sim/arena.hpp"
 #include "sim/coherence.hpp"
@@ -37,6 +38,7 @@ class access {
   void modify(const void* word, unsigned size);
   void compare(const void* word, unsigned size);
   void failed(const void* word, std::uint64_t value);
+  void load_to_store(std::span<const void* const> words, unsigned size);
   bool spin(const condition& c, cycles limit);
   void reuse(const void* begin, std::size_t bytes);
   /// Waits until all stores of the thread are written.
@@ -59,6 +61,7 @@ class access {
 
   struct counts {
     std::uint64_t accesses = 0, polls = 0;
+    std::uint64_t writes = 0;  ///< stores and atomic operations that read and write
     std::uint64_t fetched_ahead = 0, lost_ahead = 0;
   };
   const counts& counted() const { return counts_; }
@@ -100,6 +103,9 @@ class access {
   bool was_asked_for_with_load(const simulated_thread& t, const line& l) const;
   bool keeps_for_retry(const simulated_thread& t, const void* word, const line& l) const;
   void announce(line& l, cycles visible);
+  cycles period_of(const simulated_thread& t) const {
+    return t.waits_for.period != 0 ? t.waits_for.period : machine_.poll_period;
+  }
   void now_works(simulated_thread& t);
   void now_spins(simulated_thread& t);
 

@@ -5,7 +5,8 @@
 
 namespace usher::sim {
 
-coherence::coherence(const machine& m, const arena& a) : machine_(m), arena_(a), fills_(m.all_cores()) {
+coherence::coherence(const machine& m, const arena& a)
+    : machine_(m), arena_(a), farthest_(m.dirty[m.farthest()]), fills_(m.all_cores()) {
   for (unsigned core = 0; core < m.all_cores(); core++) complexes_of_[core] = std::uint8_t(m.complex_of(core));
   for (unsigned i = 0; i < m.all_complexes(); i++)
     for (unsigned j = 0; j < m.all_complexes(); j++) distances_[i][j] = std::uint8_t(m.distance(i, j));
@@ -53,6 +54,15 @@ cycles coherence::from_owner(const line& l, unsigned complex) const {
   return direct + (detour > straight ? detour - straight : 0);
 }
 
+/// Returns the time at which the owner answers a request from this complex that departs at time t.
+cycles coherence::at_owner(line& l, unsigned complex, cycles t, cycles latency) const {
+  const unsigned at = complex_of(unsigned(l.owner));
+  // A cache that got the line from another cache first acknowledges that. A cache to which the last-level cache or the
+  // home granted the line need not.
+  if (machine_.one_request_to_owner) t = std::max(t, l.supplier_free[at]);
+  return std::max(at == complex ? t + latency / 2 : at_home(l, t + latency / 2, latency), l.written);
+}
+
 unsigned coherence::copies(const line& l, unsigned complex) const {
   unsigned n = 0;
   const unsigned cores = machine_.cores / machine_.complexes, end = (complex + 1) * cores;
@@ -86,7 +96,7 @@ cycles coherence::read(line& l, unsigned core, cycles t) {
   if (l.owner != line::nobody) {
     const unsigned from = complex_of(unsigned(l.owner));
     const cycles whole = from_owner(l, here), half = whole / 2;
-    const cycles served = std::max(from == here ? t + half : at_home(l, t + half), l.written);
+    const cycles served = at_owner(l, here, t, whole);
     done = served + (whole - half);
     l.share(unsigned(l.owner));
     l.owner = line::nobody;
@@ -96,7 +106,7 @@ cycles coherence::read(line& l, unsigned core, cycles t) {
   } else if (l.complexes != 0) {
     const unsigned from = supplier(l, here);
     const cycles whole = machine_.clean[distance(here, from)], half = whole / 2;
-    const cycles served = std::max(from == here ? t + half : at_home(l, t + half), l.supplier_free[from]);
+    const cycles served = std::max(from == here ? t + half : at_home(l, t + half, whole), l.supplier_free[from]);
     done = served + (whole - half);
     l.supplier_free[from] = served + machine_.per_read;
     if ((l.complexes >> here & 1) == 0) {
@@ -104,7 +114,8 @@ cycles coherence::read(line& l, unsigned core, cycles t) {
       l.supplier_free[here] = std::max(l.supplier_free[here], done - std::min(done, machine_.clean[0] / 2));
     }
   } else {
-    done = at_home(l, std::max(t, l.written)) + machine_.memory[distance(here, l.home)];
+    const cycles latency = machine_.memory[distance(here, l.home)];
+    done = at_home(l, std::max(t, l.written), latency) + latency;
     l.owner = std::int32_t(core);
     l.writer = std::int32_t(here);
     l.complexes = std::uint64_t{1} << here;
@@ -130,6 +141,7 @@ coherence::written coherence::write(line& l, unsigned core, cycles t, bool modif
   const unsigned here = complex_of(core);
   const cycles own = modify ? machine_.modify : 1;
   cycles done = std::max(t, l.written), visible = done;
+  const bool from_a_core = l.owner != line::nobody;
   if (l.owner == std::int32_t(core)) {
     done = visible = done + own;
     l.written = done;
@@ -137,11 +149,14 @@ coherence::written coherence::write(line& l, unsigned core, cycles t, bool modif
   }
   if (l.owner != line::nobody) {
     const cycles whole = from_owner(l, here), half = whole / 2;
-    visible = std::max(complex_of(unsigned(l.owner)) == here ? t + half : at_home(l, t + half), l.written);
+    visible = at_owner(l, here, t, whole);
     done = visible + (whole - half);
   } else if (l.complexes != 0) {
     const std::uint64_t others = l.complexes & ~(std::uint64_t{1} << here);
-    const cycles begun = others == 0 ? done : at_home(l, done, unsigned(std::popcount(others)));
+    cycles latencies = 0;
+    for (std::uint64_t left = others; left != 0; left &= left - 1)
+      latencies += machine_.invalidate[distance(here, unsigned(std::countr_zero(left)))];
+    const cycles begun = others == 0 ? done : at_home(l, done, latencies, unsigned(std::popcount(others)));
     const bool mine = l.shared_by(core);
     unsigned nearest = distances - 1;
     visible = 0;
@@ -161,7 +176,8 @@ coherence::written coherence::write(line& l, unsigned core, cycles t, bool modif
     if (!mine) done = std::max(done, begun + machine_.clean[nearest]);
   } else {
     if (l.home == ~0u) l.home = machine_.home.value_or(here);
-    done = at_home(l, done) + machine_.memory[distance(here, l.home)];
+    const cycles latency = machine_.memory[distance(here, l.home)];
+    done = at_home(l, done, latency) + latency;
     visible = done;
   }
   done += own;
@@ -170,7 +186,7 @@ coherence::written coherence::write(line& l, unsigned core, cycles t, bool modif
   l.writer = std::int32_t(here);
   l.complexes = std::uint64_t{1} << here;
   l.written = done;
-  l.supplier_free[here] = done;
+  l.supplier_free[here] = from_a_core ? done : 0;
   return {done, visible};
 }
 

@@ -6,13 +6,13 @@
 // fields of `machine`):
 //
 //     read, another core owns it        dirty latency, not before the owner's write is done. The owner keeps a copy
+//     … and a write                     one such request for a line at a time is under way
 //     read, this complex shares it      clean latency. Each read keeps the complex busy for per_read: refetches queue
 //     read, other complexes share it    clean latency from the nearest (MESIF), the home (MESI), the last writer's
 //                                       (MOESI)
 //     read or write, no cache has it    memory latency
 //     … with directories (through_home) a request to an owner in another complex goes through the line's home
-//     … any request to another complex or to memory keeps the line's home busy for `directory`; an invalidation does so
-//       once for each complex with a copy
+//     … where homes order the requests (home_agent) a request to another complex or to memory keeps the line's home busy
 //     write, others share it            an invalidation to each complex with a copy, behind the reads that wait there,
 //                                       and per_sharer for each copy; done when the last complex has answered
 //
@@ -47,7 +47,7 @@ struct line {
   std::uint64_t complexes = 0;          ///< bit mask of the complexes with a copy
   cycles written = 0;                   ///< when the last write was done
   cycles home_free = 0;                 ///< when the home can take the next request
-  cycles* supplier_free = nullptr;      ///< for each complex: when it can supply the line again
+  cycles* supplier_free = nullptr;      ///< for each complex: when it can supply the line again; see at_owner()
   std::vector<std::uint32_t> watchers;  ///< threads that spin on the line with a valid copy
 
   bool shared_by(unsigned core) const { return (sharers[core / 64] >> core % 64 & 1) != 0; }
@@ -105,13 +105,14 @@ class coherence {
   unsigned distance(unsigned a, unsigned b) const { return distances_[a][b]; }
   unsigned supplier(const line& l, unsigned complex) const;
   cycles from_owner(const line& l, unsigned complex) const;
+  cycles at_owner(line& l, unsigned complex, cycles t, cycles latency) const;
   unsigned copies(const line& l, unsigned complex) const;
-  /// Returns the time at which the line's home accepts a request that arrives at time t. `messages`: the number of
-  /// messages that the home sends for it.
-  cycles at_home(line& l, cycles t, unsigned messages = 1) const {
-    if (machine_.directory == 0) return t;
+  /// Returns the time at which the line's home accepts a request that arrives at time t. `latency`: the whole latency of
+  /// the request; `complexes`: the number of complexes that it goes to.
+  cycles at_home(line& l, cycles t, cycles latency, unsigned complexes = 1) const {
+    if (machine_.homes == home_agent::none) return t;
     t = std::max(t, l.home_free);
-    l.home_free = t + machine_.directory * messages;
+    l.home_free = t + (machine_.homes == home_agent::until_answer ? latency : farthest_ * complexes);
     return t;
   }
 
@@ -119,6 +120,7 @@ class coherence {
   const arena& arena_;
   std::array<std::uint8_t, most_cores> complexes_of_{};  // read at every access: a table is faster than a division
   std::array<std::array<std::uint8_t, most_complexes>, most_complexes> distances_{};
+  cycles farthest_;                              // the longest latency of a line that a core owns
   std::vector<std::unique_ptr<line[]>> blocks_;  // so that the address of a line does not change
   std::vector<std::unique_ptr<cycles[]>> suppliers_;
   std::vector<fill> fills_;

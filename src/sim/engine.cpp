@@ -47,6 +47,9 @@ void engine::run() {
   if (failure_) std::rethrow_exception(failure_);
 }
 
+/// No wake-up and no store takes as long as so many interruptions.
+constexpr unsigned most_interruptions = 10000;
+
 /// Executes this event and further ones until one of them resumes a thread. Returns that thread, or null if no event is
 /// left.
 simulated_thread* engine::next(event e) {
@@ -57,11 +60,18 @@ simulated_thread* engine::next(event e) {
         calls_[e.of]();
         continue;
       case event_kind::slice:
+        break;
+      case event_kind::tick:
+      case event_kind::daemon:
+        if (++interruptions_ > most_interruptions && handler_.is_stuck()) return nullptr;
+        break;
       case event_kind::commit:
+        interruptions_ = 0;
         break;
       default:
         simulated_thread& t = *threads_[e.of];
         if (e.epoch != t.epoch) continue;
+        if (e.kind != event_kind::poll) interruptions_ = 0;
         if (e.kind == event_kind::resume) {
           t.epoch++;
           t.now = std::max(t.now, e.time);

@@ -36,6 +36,9 @@ class engine {
     virtual void happens(const event& e) = 0;
     /// Called when the thread's function has returned. The engine then continues with the next event.
     virtual void ended(simulated_thread& t) = 0;
+    /// Whether each thread that has not ended waits for another one without a time limit. Asked if many interruptions
+    /// of CPUs came without any other event.
+    virtual bool is_stuck() const = 0;
     /// The text of a deadlock.
     virtual std::string what_is_waited_for() const = 0;
 
@@ -107,6 +110,7 @@ class engine {
   simulated_thread* me_ = nullptr;
   fiber main_;
   std::exception_ptr failure_;
+  unsigned interruptions_ = 0;  // since the last event of another kind, polls and slices apart
   counts counts_;
 };
 

@@ -17,6 +17,8 @@ enum class event_kind : std::uint8_t {
   commit,  ///< a buffered store's request arrives, or the store is written
   ready,   ///< a woken thread may run
   slice,   ///< a CPU's time slice ends
+  tick,    ///< the timer interrupts a CPU
+  daemon,  ///< another process interrupts a CPU
   call,    ///< a function given to simulation::at()
 };
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <functional>
+#include <numeric>
 #include <set>
 #include <string_view>
 #include <system_error>
@@ -44,6 +45,7 @@ constexpr std::uint64_t turns_ns = 2000;
 constexpr unsigned most_placed = 10000;
 constexpr std::pair<const char*, placement> placements[]{
     {"compact", placement::compact}, {"scattered", placement::scattered}, {"even", placement::even}};
+constexpr const char* random_placement = "random";
 
 unsigned cpu_of(const machine& m, placement where, unsigned thread, unsigned threads) {
   const unsigned n = thread % m.cpus();
@@ -64,6 +66,17 @@ unsigned cpu_of(const machine& m, placement where, unsigned thread, unsigned thr
   const unsigned part = n < first ? used : m.cores - used, skip = n < first ? 0 : used, k = n < first ? n : n - first;
   const unsigned hardware_thread = k / (m.sockets * part), core = k % (m.sockets * part);
   return (core / part * m.cores + skip + core % part) * m.hardware_threads + hardware_thread;
+}
+
+/// Returns all CPUs of the machine in an order that the seed determines. The generator is another one than that of the
+/// run, so that a run with the same placement given as a list is the same run.
+std::vector<unsigned> shuffled_cpus(const machine& m, std::uint64_t seed) {
+  std::vector<unsigned> cpus(m.cpus());
+  std::iota(cpus.begin(), cpus.end(), 0u);
+  random chance(~seed);
+  for (std::size_t left = cpus.size(); left > 1; left--)
+    std::swap(cpus[left - 1], cpus[chance.below(std::uint32_t(left))]);
+  return cpus;
 }
 
 /// Returns the CPU on which the thread begins. `otherwise` is the program's placement.
@@ -172,7 +185,8 @@ void tell_kinds(world& w, const program& program, unsigned threads) {
 std::vector<unsigned> add_threads(world& w, const machine& m, const point& p, const program& program,
                                   const std::function<void(world::thread&)>& body) {
   simulation& s = w.sim();
-  const placing placed = read_placement(p.placement);
+  placing placed = read_placement(p.placement);
+  if (placed.random) placed.cpus = shuffled_cpus(m, p.seed);
   const std::vector<std::uint64_t> arrivals = arrivals_ns(p);
   std::vector<unsigned> sockets;
   for (unsigned i = 0; i < p.threads; i++) {
@@ -214,6 +228,7 @@ void note_totals(result& r, const world& w, const totals& first, const totals& l
   r.migrations = last.s.migrations - first.s.migrations;
   r.cpus_used = static_cast<double>(last.cpu_time - first.cpu_time) / time;
   r.cpus_without_pipeline = static_cast<double>(last.s.without_pipeline - first.s.without_pipeline) / time;
+  r.writes = last.s.writes - first.s.writes;
   r.loads = last.c.loads - first.c.loads;
   r.private_hits = last.c.private_hits - first.c.private_hits;
   r.misses = last.c.misses - first.c.misses;
@@ -271,14 +286,16 @@ placing read_placement(const std::string& text) {
     nearest.consider(name);
     if (text == name) read.where = where;
   }
-  if (read.where) return read;
+  nearest.consider(random_placement);
+  read.random = text == random_placement;
+  if (read.where || read.random) return read;
   const auto number = [&](std::string_view digits) {
     unsigned n = 0;
     const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), n);
     if (error == std::errc{} && end == digits.data() + digits.size()) return n;
     const bool is_word = text.find_first_of("0123456789") == std::string::npos;
     throw std::runtime_error("placement '" + text + "'" + (is_word ? did_you_mean(nearest.best()) : "") +
-                             " (write compact, scattered, even, or CPUs as 0,18,1..3)");
+                             " (write compact, scattered, even, random, or CPUs as 0,18,1..3)");
   };
   for (std::size_t from = 0; from <= text.size();) {
     const std::size_t to = std::min(text.find(',', from), text.size());

@@ -51,6 +51,7 @@ struct result {
   // of the measured time
   std::uint64_t voluntary = 0, involuntary = 0, migrations = 0;
   double cpus_used = 0, cpus_without_pipeline = 0;
+  std::uint64_t writes = 0;  ///< stores and atomic read-modify-writes of words
   std::uint64_t loads = 0, private_hits = 0, misses = 0, own_displaced = 0, others_displaced = 0, tlb_misses = 0;
   // of the simulation
   std::uint64_t warm_up_ns = 0;  ///< before the measured time
@@ -58,11 +59,12 @@ struct result {
   double cpu_seconds = 0;
 };
 
-/// Where threads begin: "compact", "scattered", "even", or a list of CPUs ("0,18,1..3"), whose n-th CPU is that of
-/// thread n, modulo the number of CPUs. A beginning thread is scheduled like a woken one: if its CPU is busy, it gets
-/// an idle CPU, unless threads are pinned.
+/// Where threads begin: "compact", "scattered", "even", "random" (each seed gives another order of all CPUs), or a list
+/// of CPUs ("0,18,1..3"). The n-th CPU of an order or a list is that of thread n, modulo the number of CPUs. A
+/// beginning thread is scheduled like a woken one: if its CPU is busy, it gets an idle CPU, unless threads are pinned.
 struct placing {
   std::optional<workloads::placement> where;
+  bool random = false;
   std::vector<unsigned> cpus;
 };
 

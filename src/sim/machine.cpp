@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cctype>
+#include <charconv>
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -24,6 +26,7 @@ namespace usher::sim {
 
 #include "catalog/names.hpp"
 #include "catalog/suggestion.hpp"
+#include "sim/sha256.hpp"
 
 namespace usher::sim {
 namespace {
@@ -282,6 +285,92 @@ void change(toml::table& all, const std::string& file, const std::string& key, c
   section->insert_or_assign(rest, std::move(to));
 }
 
+// ---- the values of a file as one text, whose digest identifies the machine ------------------------------------------
+
+/// Appends a text in the form of JSON, in ASCII: letters beyond it become \uXXXX in UTF-16. toml++ has checked that it
+/// is valid UTF-8.
+void add_json(std::string_view text, std::string& to) {
+  const auto add_unit = [&to](unsigned unit) {
+    to += "\\u";
+    for (int shift = 12; shift >= 0; shift -= 4) to += "0123456789abcdef"[unit >> shift & 15];
+  };
+  to += '"';
+  for (std::size_t i = 0; i < text.size();) {
+    const auto c = static_cast<unsigned char>(text[i++]);
+    static constexpr std::string_view named = "\"\\\b\f\n\r\t", letters = "\"\\bfnrt";
+    if (const std::size_t at = named.find(static_cast<char>(c)); at != std::string_view::npos) {
+      to += {'\\', letters[at]};
+    } else if (c < 0x20 || c == 0x7f) {
+      add_unit(c);
+    } else if (c < 0x80) {
+      to += static_cast<char>(c);
+    } else {
+      const unsigned more = c >= 0xf0 ? 3 : c >= 0xe0 ? 2 : 1;
+      unsigned point = c & (0x3fu >> more);
+      for (unsigned k = 0; k < more && i < text.size(); k++)
+        point = point << 6 | (static_cast<unsigned char>(text[i++]) & 0x3fu);
+      if (point < 0x10000) {
+        add_unit(point);
+      } else {
+        add_unit(0xd800 + ((point - 0x10000) >> 10));
+        add_unit(0xdc00 + (point & 0x3ff));
+      }
+    }
+  }
+  to += '"';
+}
+
+/// Appends a number with the fewest digits that identify it, and with a point or an exponent.
+void add_json(double v, std::string& to) {
+  if (!std::isfinite(v)) {
+    to += std::isnan(v) ? "NaN" : v < 0 ? "-Infinity" : "Infinity";
+    return;
+  }
+  const bool plain = v == 0 || (std::abs(v) >= 1e-4 && std::abs(v) < 1e16);
+  char digits[64];
+  const auto end =
+      std::to_chars(digits, digits + sizeof digits, v, plain ? std::chars_format::fixed : std::chars_format::scientific)
+          .ptr;
+  to.append(digits, end);
+  if (plain && std::find(digits, end, '.') == end) to += ".0";
+}
+
+/// Appends the value in the form of JSON with sorted keys, without sources. The text is the same as that of Python's
+/// json.dumps(…, sort_keys=True), so that a script of a few lines finds the same digest (docs/simulation.md). A date,
+/// which no key has, becomes null.
+void add_json(const toml::node& node, std::string& to) {
+  if (const toml::table* const table = node.as_table()) {
+    const char* before = "{";
+    for (const auto& [key, value] : *table) {  // toml++ keeps keys in the order of their bytes
+      if (key == "source") continue;
+      to += before;
+      add_json(key.str(), to);
+      to += ": ";
+      add_json(value, to);
+      before = ", ";
+    }
+    to += *before == '{' ? "{}" : "}";
+  } else if (const toml::array* const list = node.as_array()) {
+    const char* before = "[";
+    for (const toml::node& value : *list) {
+      to += before;
+      add_json(value, to);
+      before = ", ";
+    }
+    to += *before == '[' ? "[]" : "]";
+  } else if (const auto text = node.value_exact<std::string_view>()) {
+    add_json(*text, to);
+  } else if (const auto flag = node.value_exact<bool>()) {
+    to += *flag ? "true" : "false";
+  } else if (const auto whole = node.value_exact<std::int64_t>()) {
+    to += std::to_string(*whole);
+  } else if (const auto number = node.value_exact<double>()) {
+    add_json(*number, to);
+  } else {
+    to += "null";
+  }
+}
+
 /// A parsed file with the requested changes.
 class machine_reader {
  public:
@@ -302,8 +391,8 @@ class machine_reader {
     if (table == nullptr) throw bad_machine(file_ + ": section [" + name + "] is missing");
     return {file_, name, *table, m_.fitted};
   }
-  /// Accepts a key that has no effect because of the value of the key `by`. The file may have it, but a requested
-  /// change of it alone is refused.
+  /// Accepts a key that has no effect because of the value of the key `by`. The file may have it. A change that the
+  /// command line requests is refused unless it also changes `by`, since it would have no effect.
   void allow_without_effect(section& s, const std::string& of, const char* key, const char* by, std::uint64_t value) {
     s.allow_without_effect(key);
     if (changes_.contains(of + "." + key) && !changes_.contains(of + "." + by))
@@ -332,6 +421,9 @@ machine machine_reader::read() {
   read_hardware_threads();
   read_scheduler();
   read_cache();
+  std::string values;
+  add_json(all_, values);
+  m_.hash = sha256(values);
   return std::move(m_);
 }
 
@@ -380,10 +472,9 @@ void machine_reader::read_coherence() {
   s.get("memory", m.memory, m);
   s.get("per_sharer", m.per_sharer);
   s.get("per_read", m.per_read);
-  s.get_if_there("directory", m.directory);
   s.get("poll_period", m.poll_period, 1, most_poll_period);
   s.get("exit_penalty", m.exit_penalty);
-  s.get_in_1024("jitter", m.jitter, 0, 10);
+  s.get_in_1024("jitter", m.jitter, 0, 1);
   s.get_if_there("store_entries", m.store_entries, 0, most_store_entries);
   if (s.has("ownership_ahead"))
     m.asks = one_of<ownership>(
@@ -391,7 +482,15 @@ void machine_reader::read_coherence() {
         {{"no", ownership::in_turn}, {"until a hit", ownership::ahead_until_a_hit}, {"yes", ownership::ahead}});
   if (s.has("load_then_store"))
     m.load_then_store_at_once = one_of<bool>(s, "load_then_store", {{"one trip", true}, {"two trips", false}});
+  if (s.has("directory"))
+    s.reject("directory",
+             "is no key any more: home_waits_for says what a line's home waits for, \"the answer\" or \"all answers\"");
   m.through_home = s.flag("through_home", false);
+  if (s.has("home_waits_for"))
+    m.homes = one_of<home_agent>(s, "home_waits_for",
+                                 {{"nothing", home_agent::none},
+                                  {"the answer", home_agent::until_answer},
+                                  {"all answers", home_agent::until_answers}});
   if (s.has("home")) s.get("home", m.home.emplace(), 0, m.all_complexes() - 1);
   s.reject_unknown_keys();
 }
@@ -433,6 +532,20 @@ void machine_reader::read_scheduler() {
   s.get_if_there("yields_after", os.yields_after);
   s.get("latency_least", os.latency_least);
   s.get("latency_mean", os.latency_mean, os.latency_least);
+  s.get_if_there("tick_period", os.tick_period);
+  s.get_if_there("tick", os.tick);
+  s.get_if_there("tick_cpus", os.tick_cpus, 0, m_.cpus());
+  s.get_if_there("daemon_period", os.daemon_period);
+  s.get_if_there("daemon", os.daemon);
+  // A CPU that is interrupted without end never runs its thread.
+  constexpr cycles shortest = 10000;
+  const auto check_period = [&s](const char* key, cycles period, cycles takes, cycles context_switch) {
+    if (period == 0 && takes == 0) return;
+    if (period < shortest) s.reject(key, "is shorter than 10000 cycles");
+    if (period <= takes + context_switch) s.reject(key, "is not longer than the interruption");
+  };
+  check_period("tick_period", os.tick_period, os.tick, 0);
+  check_period("daemon_period", os.daemon_period, os.daemon, os.context_switch);
   if (s.has("idle_after") || s.has("idle_exit")) {
     if (!s.has("idle_after")) s.reject("idle_after", "is missing");
     if (!s.has("idle_exit")) s.reject("idle_exit", "is missing");
@@ -525,18 +638,8 @@ toml::table parsed_text(const std::string& text, const std::string& name) {
   }
 }
 
-std::string hash_of(std::string_view text) {
-  std::uint64_t hash = 0xcbf29ce484222325;
-  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
-  std::string digits(16, '0');
-  for (auto d = digits.rbegin(); d != digits.rend(); ++d, hash >>= 4) *d = "0123456789abcdef"[hash & 15];
-  return digits;
-}
-
 machine read(const std::string& text, const std::string& name, const std::map<std::string, std::string>& changes) {
-  machine m = machine_reader(parsed_text(text, name), name, changes).read();
-  m.hash = hash_of(text);
-  return m;
+  return machine_reader(parsed_text(text, name), name, changes).read();
 }
 
 /// Returns the text of a file, or of a too large file a beginning that exceeds the limit by one byte.
@@ -561,6 +664,22 @@ machine read_machine_text(const std::string& text, const std::string& name,
   m.name = name;
   m.file.clear();
   return m;
+}
+
+std::map<std::string, std::string> machine_values(const std::string& file) {
+  read_machine(file);  // for its errors
+  std::map<std::string, std::string> values;
+  for (const auto& [section, keys] : parsed_text(text_of(file), file)) {
+    const toml::table* const table = keys.as_table();
+    if (table == nullptr) continue;
+    for (const auto& [key, node] : *table) {
+      const toml::table* const with_source = node.as_table();
+      const toml::node* const value = with_source == nullptr ? &node : with_source->get("value");
+      std::string& to = values[std::string(section.str()) + "." + std::string(key.str())];
+      if (value != nullptr) add_json(*value, to);
+    }
+  }
+  return values;
 }
 
 }  // namespace usher::sim

@@ -27,6 +27,13 @@ enum class protocol {
   moesi,  ///< the complex that wrote the line last
 };
 
+/// How long a line's home takes no other request for the line after one that goes to another complex or to memory.
+enum class home_agent : std::uint8_t {
+  none,           ///< not at all: caches ask each other (source snooping)
+  until_answer,   ///< until the one cache that the directory names has answered: for the request's own latency
+  until_answers,  ///< until all caches have answered (home snooping): for the longest latency of the machine
+};
+
 /// The time at which a retired store requests ownership of its line.
 enum class ownership : std::uint8_t {
   in_turn,  ///< when all older stores are written
@@ -38,8 +45,9 @@ enum class ownership : std::uint8_t {
 struct machine {
   std::string name, title;
   std::string file;  ///< the machine's file; empty if it was read from a text
-  std::string
-      hash;  ///< of the text, without changes: two files of one name are two machines. FNV-1a, 16 hexadecimal digits
+  /// The SHA-256 of the file's keys and values after the requested changes, in 64 hexadecimal digits: two machines of
+  /// one name differ if their values do. Sources, comments and layout do not count.
+  std::string hash;
   unsigned mhz = 0;
 
   // ---- topology ----
@@ -62,7 +70,6 @@ struct machine {
   std::array<cycles, distances> clean{}, dirty{}, invalidate{}, memory{};
   cycles per_sharer = 0;    ///< added to an invalidation for each copy in the complex
   cycles per_read = 0;      ///< how long a complex is busy with supplying a line
-  cycles directory = 0;     ///< how long a line's home is busy with a request that goes to another complex or to memory
   cycles poll_period = 0;   ///< period of a spin loop
   cycles exit_penalty = 0;  ///< from the load that ends a spin loop to the next instruction
   /// Entries of a hardware thread's store buffer: retired stores that are not written yet. 0: the thread waits for each
@@ -72,8 +79,9 @@ struct machine {
   /// True: a store to a line that the same core has just loaded from another core's cache needs no second transfer if
   /// no third core has a copy, because ownership is requested together with the load.
   bool load_then_store_at_once = false;
-  unsigned jitter = 0;           ///< mean of the exponential tail of a one-way latency, in 1/1024 of that latency
-  bool through_home = false;     ///< requests to another complex go via the line's home
+  unsigned jitter = 0;        ///< share of a one-way latency that is random, with an exponential tail, in 1/1024
+  bool through_home = false;  ///< requests to another complex go via the line's home
+  home_agent homes = home_agent::none;
   std::optional<unsigned> home;  ///< the home complex of all lines; else that of a line's first access
 
   // ---- hardware threads of a core ----
@@ -98,6 +106,11 @@ struct machine {
     /// thread.
     std::vector<cycles> idle_after{}, idle_exit{};
     bool migrate = true;
+    // Interruptions of CPUs that run a thread; a period of 0: none.
+    cycles tick_period = 0, tick = 0;  ///< of the timer, and how long its interrupt takes
+    unsigned tick_cpus = 0;            ///< so many CPUs have a timer; 0: all
+    cycles daemon_period = 0,
+           daemon = 0;  ///< between other processes, and their time: means of exponential distributions
   };
   std::optional<scheduler> os;
 
@@ -120,6 +133,9 @@ struct machine {
 
   /// Misses are served in order of arrival. If false: in order of departure, so that near cores have no advantage.
   bool ordered_by_arrival = true;
+  /// One request at a time is under way for a line that a core got from another core. If false: the next one is answered
+  /// as soon as the present one's core has the line.
+  bool one_request_to_owner = true;
   bool keeps_for_retry = true;  ///< a compare-and-swap that is retried at once after a failure hits
   bool merges_fills = true;     ///< a read waits for another hardware thread's fill of the line; else it hits at once
   /// Sharing a core also slows the instructions of locks. If false, it slows only the work of programs.
@@ -172,6 +188,9 @@ struct bad_machine : std::runtime_error {
 /// ("coherence.per_read" → "0", "coherence.clean" → "[50, 240]", "coherence.protocol" → "MESI"); the source that the
 /// file gives for the number stays. Throws bad_machine.
 machine read_machine(const std::string& file, const std::map<std::string, std::string>& changes = {});
+
+/// The values of a machine's file, by section.key, in the form of JSON. Throws bad_machine.
+std::map<std::string, std::string> machine_values(const std::string& file);
 
 /// Reads a machine from the text of such a file. `name` becomes the machine's name, also in error messages.
 machine read_machine_text(const std::string& text, const std::string& name,

@@ -43,8 +43,9 @@ std::string runtime::name_in_node(std::size_t offset) {
   }
 }
 
-runtime::runtime(simulation& s, unsigned threads) : kept_(threads), locals_used_(threads) {
-  arena& a = s.shared();
+runtime::runtime(simulation& s, unsigned threads)
+    : arena_(s.shared()), spread_(threads * nodes_a_thread), kept_(threads), locals_used_(threads) {
+  arena& a = arena_;
   for (unsigned i = 0; i < threads * nodes_a_thread; i++)
     slots_.push_back({::new (a.allocate(sizeof(queue_node<simulated>), line_bytes)) queue_node<simulated>(), false});
   if (threads != 0) a.name(slots_.front().node, slots_.size() * line_bytes, name_in_node);
@@ -65,6 +66,15 @@ runtime::runtime(simulation& s, unsigned threads) : kept_(threads), locals_used_
 
 runtime::~runtime() {
   current_ = nullptr;
+}
+
+spread_node* runtime::make_spread(node_handle h) {
+  spread_node* const n = arena_.make_array<spread_node>(1, alignof(spread_node));
+  std::string name = thread_name((h - first_node) / nodes_a_thread);
+  arena_.name(n, sizeof *n, [name = name += "'s node"](std::size_t at) {
+    return name + (at == 0 ? ".next" : at == offsetof(spread_node, flag) ? ".flag" : ".mark");
+  });
+  return n;
 }
 
 node_handle runtime::take_node(unsigned thread) {

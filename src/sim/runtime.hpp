@@ -19,6 +19,14 @@ class observer {
   virtual void leader_too_late(cycles now) = 0;
 };
 
+/// A queue node whose link and waiting flag are on different cache lines, 256 bytes apart.
+struct spread_node {
+  alignas(256) simulated_atomic<node_handle> next;
+  alignas(256) simulated_atomic<std::uint32_t> flag;
+  simulated_atomic<std::uint32_t> mark;
+  simulated_plain<node_handle> newer, older;
+};
+
 class runtime {
  public:
   /// Allocates everything in the simulation's arena: nodes for this number of threads, each in a cache line of its own.
@@ -33,6 +41,11 @@ class runtime {
   void give_node(node_handle h) { slots_[h - first_node].used = false; }
   node_handle& kept(unsigned thread) { return kept_[thread]; }
   queue_node<simulated>& node(node_handle h) { return *slots_[h - first_node].node; }
+  /// Returns the node of this handle in its spread form. It is allocated at the first call.
+  spread_node& spread(node_handle h) {
+    spread_node*& n = spread_[h - first_node];
+    return n != nullptr ? *n : *(n = make_spread(h));
+  }
 
   simulated_atomic<std::uint32_t>* table(table_kind k) { return tables_[std::size_t(k)]; }
 
@@ -52,10 +65,13 @@ class runtime {
   };
 
   static std::string name_in_node(std::size_t offset);
+  spread_node* make_spread(node_handle h);
 
   static inline runtime* current_ = nullptr;
 
+  arena& arena_;
   std::vector<slot> slots_;
+  std::vector<spread_node*> spread_;
   std::vector<node_handle> kept_;
   std::array<simulated_atomic<std::uint32_t>*, 3> tables_{};
   std::vector<std::byte*> locals_;

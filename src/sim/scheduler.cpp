@@ -73,10 +73,17 @@ void scheduler::start(processor& p, simulated_thread& t, cycles at) {
     trace_->notes_cpu(trace::what::gets_cpu, t.id, at, t.cpu, context_switch);
   p.runs = &t;
   p.slice_end = at + context_switch + (machine_.os ? machine_.os->slice : 0);
+  run(t, at, context_switch);
+  if (machine_.os) watch_interrupts(t.cpu, at);
+  if (!p.queue.empty()) watch_slice(t.cpu);
+}
+
+/// Lets the thread continue on its CPU after the delay.
+void scheduler::run(simulated_thread& t, cycles at, cycles delay) {
   t.on_cpu = true;
   t.on_cpu_since = at;
   t.epoch++;
-  t.now = at + context_switch + t.owed;
+  t.now = at + delay + t.owed;
   t.owed = 0;
   if (spins(t) && t.deadline != 0 && t.now >= t.deadline) {
     t.does = activity::works;
@@ -91,7 +98,42 @@ void scheduler::start(processor& p, simulated_thread& t, cycles at) {
   } else {
     engine_.push(t.now, event_kind::resume, t);
   }
-  if (!p.queue.empty()) watch_slice(t.cpu);
+}
+
+/// Queues events for the next interruptions of a CPU that runs a thread. An idle CPU has none. If all threads wait, the
+/// engine ends the run although CPUs of spinning threads are interrupted.
+void scheduler::watch_interrupts(unsigned cpu, cycles at) {
+  const machine::scheduler& os = *machine_.os;
+  processor& p = cpus_[cpu];
+  // tick_cpus of the CPUs have a timer, at equal distances.
+  const bool has_timer = os.tick_cpus == 0 || std::size_t{cpu} * os.tick_cpus % cpus_.size() < os.tick_cpus;
+  if (os.tick_period != 0 && !p.ticks && has_timer) {
+    p.ticks = true;
+    // The CPUs' timers are out of phase by parts of the period.
+    const cycles phase = os.tick_period / cpus_.size() * cpu;
+    const cycles next = (at + os.tick_period - phase) / os.tick_period * os.tick_period + phase;
+    engine_.push({std::max(next, at + 1), engine_.tie(), 0, cpu, event_kind::tick});
+  }
+  if (os.daemon_period != 0 && !p.daemons) {
+    p.daemons = true;
+    constexpr cycles unit = 4096;  // keeps the product in exponential() below 2^64
+    engine_.push({at + 1 + engine_.chance().exponential(os.daemon_period / unit) * unit, engine_.tie(), 0, cpu,
+                  event_kind::daemon});
+  }
+}
+
+void scheduler::interrupt(unsigned cpu, event_kind by, cycles at) {
+  processor& p = cpus_[cpu];
+  (by == event_kind::tick ? p.ticks : p.daemons) = false;
+  if (p.runs == nullptr) return;
+  const machine::scheduler& os = *machine_.os;
+  simulated_thread& t = *p.runs;
+  stop(t, at);
+  const cycles length = by == event_kind::tick ? os.tick : os.context_switch + engine_.chance().exponential(os.daemon);
+  if (trace_ != nullptr) [[unlikely]]
+    trace_->notes_cpu(trace::what::gets_cpu, t.id, at, t.cpu, length);
+  run(t, at, length);
+  watch_interrupts(cpu, at);
 }
 
 /// Takes the thread's CPU away.
@@ -234,7 +276,10 @@ void scheduler::sleep(const condition& c, std::uint32_t mask, cycles limit) {
   t.does = activity::sleeps;
   sleepers_.push_back(&t);
   release_cpu(t, t.now);
-  if (limit != 0) engine_.push(t.now + limit, event_kind::expire, t);
+  if (limit != 0) {
+    t.deadline = t.now + limit;
+    engine_.push(t.deadline, event_kind::expire, t);
+  }
   engine_.give_way();
 }
 
@@ -251,7 +296,8 @@ void scheduler::nap(cycles n) {
   t.does = activity::sleeps;
   sleepers_.push_back(&t);
   release_cpu(t, t.now);
-  engine_.push(t.now + std::max<cycles>(n, 1), event_kind::expire, t);
+  t.deadline = t.now + std::max<cycles>(n, 1);
+  engine_.push(t.deadline, event_kind::expire, t);
   engine_.give_way();
 }
 
@@ -273,6 +319,7 @@ void scheduler::wake(const void* key, std::uint32_t mask, int most) {
     sleepers_.erase(sleepers_.begin() + std::ptrdiff_t(i));
     most--;
     s.epoch++;  // voids its time limit
+    s.deadline = 0;
     if (trace_ != nullptr) [[unlikely]]
       trace_->wakes(s.id);
     if (os.wake_queued != 0 && idle_for(s) == nullptr) {

@@ -44,6 +44,8 @@ class scheduler {
   /// Ends the sleep of a thread whose time limit is over.
   void time_out(simulated_thread& t, cycles at);
   void end_slice(unsigned cpu, cycles at);
+  /// An interrupt or another process takes the CPU for a while from the thread that runs there.
+  void interrupt(unsigned cpu, event_kind by, cycles at);
   /// The running thread has ended.
   void end(simulated_thread& t);
 
@@ -57,12 +59,15 @@ class scheduler {
   struct processor {
     simulated_thread* runs = nullptr;
     std::deque<simulated_thread*> queue;
-    bool slice_ends = false;  ///< the event for the slice's end is queued
+    bool slice_ends = false;              ///< the event for the slice's end is queued
+    bool ticks = false, daemons = false;  ///< the event for the next interruption is queued
     cycles slice_end = 0;
     cycles idle_since = 0;
   };
 
   void start(processor& p, simulated_thread& t, cycles at);
+  void run(simulated_thread& t, cycles at, cycles delay);
+  void watch_interrupts(unsigned cpu, cycles at);
   void stop(simulated_thread& t, cycles at);
   void release_cpu(simulated_thread& t, cycles at);
   void put_on(simulated_thread& t, unsigned cpu) const;

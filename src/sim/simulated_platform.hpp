@@ -121,6 +121,10 @@ class simulated_plain {
     if (!simulation::current().store(&value_, bits, sizeof v)) value_ = v;
   }
 
+  /// Reads the value in no simulated time.
+  T peek() const { return value_; }
+  const void* place() const { return &value_; }
+
  private:
   T value_{};
 };
@@ -135,11 +139,7 @@ struct simulated {
 
   template <class T, class Pred>
   static T await(const atomic<T>& w, Pred pred, std::memory_order o, pacing::endless<pacing::by::polling>) {
-    const T v = w.load(o);
-    if (pred(v)) return v;
-    awaited<T, Pred> a{pred, v};
-    simulation::current().spin(a.on(w), 0);
-    return a.seen;
+    return poll_every(0, w, pred, o);
   }
   template <class T, class Pred>
   static std::optional<T> await(const atomic<T>& w, Pred pred, std::memory_order o,
@@ -279,6 +279,17 @@ struct simulated {
     if (s == Step::joins_other_group) leader_too_late();
   }
 
+ protected:
+  /// Polls the word every `period` cycles; 0: as often as the machine's waiters do.
+  template <class T, class Pred>
+  static T poll_every(cycles period, const atomic<T>& w, Pred pred, std::memory_order o) {
+    const T v = w.load(o);
+    if (pred(v)) return v;
+    awaited<T, Pred> a{pred, v};
+    simulation::current().spin(a.on(w, period), 0);
+    return a.seen;
+  }
+
  private:
   static void leader_too_late();
 
@@ -289,13 +300,13 @@ struct simulated {
     const Pred& pred;
     T seen;
 
-    condition on(const atomic<T>& w) {
+    condition on(const atomic<T>& w, cycles period = 0) {
       return {[](void* context, const void* word) {
                 auto& a = *static_cast<awaited*>(context);
                 a.seen = *static_cast<const T*>(word);
                 return bool(a.pred(a.seen));
               },
-              this, w.place(), sizeof(T)};
+              this, w.place(), sizeof(T), period};
     }
   };
 

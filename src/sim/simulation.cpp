@@ -42,6 +42,7 @@ void simulation::run() {
 
 void simulation::happens(const event& e) {
   if (e.kind == event_kind::slice) return scheduler_.end_slice(e.of, e.time);
+  if (e.kind == event_kind::tick || e.kind == event_kind::daemon) return scheduler_.interrupt(e.of, e.kind, e.time);
   simulated_thread& t = engine_.thread(e.of);
   switch (e.kind) {
     case event_kind::poll:
@@ -70,9 +71,8 @@ simulation::counts simulation::counted() const {
   const engine::counts& e = engine_.counted();
   const access::counts& a = access_.counted();
   const scheduler::counts& s = scheduler_.counted();
-  return {e.events + a.accesses, e.fiber_switches, a.polls,
-          s.voluntary,           s.involuntary,    s.migrations,
-          a.fetched_ahead,       a.lost_ahead,     work_.without_pipeline()};
+  return {e.events + a.accesses, e.fiber_switches, a.polls,         a.writes,     s.voluntary,
+          s.involuntary,         s.migrations,     a.fetched_ahead, a.lost_ahead, work_.without_pipeline()};
 }
 
 std::vector<std::string> simulation::what_threads_do() const {
@@ -90,6 +90,14 @@ std::vector<std::string> simulation::what_threads_do() const {
     texts.push_back(std::move(text));
   }
   return texts;
+}
+
+bool simulation::is_stuck() const {
+  for (unsigned i = 0; i < engine_.threads(); i++) {
+    const simulated_thread& t = engine_.thread(i);
+    if (t.does == activity::works || t.deadline != 0) return false;
+  }
+  return true;
 }
 
 std::string simulation::what_is_waited_for() const {

@@ -15,6 +15,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -98,6 +99,10 @@ class simulation final : private engine::handler {
   /// Reports that the compare-and-swap failed because it found this value.
   void failed(const void* word, std::uint64_t value) { access_.failed(word, value); }
 
+  /// Simulates loads of words on different lines whose misses overlap, before the thread stores to these words. The
+  /// caller reads the words.
+  void load_to_store(std::span<const void* const> words, unsigned size) { access_.load_to_store(words, size); }
+
   /// Spins until the condition holds (returns true) or the limit is over (returns false). 0: no limit.
   bool spin(const condition& c, cycles limit) { return access_.spin(c, limit); }
 
@@ -118,7 +123,7 @@ class simulation final : private engine::handler {
   // ---- counts ----
 
   struct counts {
-    std::uint64_t events = 0, fiber_switches = 0, polls = 0;
+    std::uint64_t events = 0, fiber_switches = 0, polls = 0, writes = 0;
     std::uint64_t voluntary = 0, involuntary = 0, migrations = 0;
     /// Lines that were fetched for buffered stores before their turn; and those of them that were lost before the store
     /// was written.
@@ -134,6 +139,7 @@ class simulation final : private engine::handler {
  private:
   void happens(const event& e) override;
   void ended(simulated_thread& t) override { scheduler_.end(t); }
+  bool is_stuck() const override;
   std::string what_is_waited_for() const override;
 
   static inline simulation* current_ = nullptr;

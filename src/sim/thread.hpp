@@ -19,7 +19,8 @@ struct condition {
   bool (*holds)(void* context, const void* word);
   void* context;
   const void* word;
-  unsigned size;  ///< of the word
+  unsigned size;      ///< of the word
+  cycles period = 0;  ///< of a spinning thread's loads; 0: the machine's poll_period
 };
 
 enum class activity : std::uint8_t { works, spins, sleeps, ended };

@@ -4,12 +4,18 @@
 #include <cstring>
 #include <utility>
 
+#include "sim/artifact_locks.hpp"
 #include "sim/simulated_family.hpp"
 #include "usher/locks/clh.hpp"
 #include "usher/locks/cohort.hpp"
+#include "usher/locks/k42.hpp"
+#include "usher/locks/loiter_variants.hpp"
 #include "usher/locks/mcs.hpp"
+#include "usher/locks/mcs_ahead.hpp"
 #include "usher/locks/mcsg.hpp"
 #include "usher/locks/mcsg_plus.hpp"
+#include "usher/locks/three_stage.hpp"
+#include "usher/locks/tkt_dual_variants.hpp"
 #include "usher/locks/twa.hpp"
 #include "usher/locks/twa_variants.hpp"
 
@@ -46,6 +52,29 @@ using unsalted = basic_twa<P, W, unsalted_array<P>>;
 // promotes 4.
 template <class P, class W>
 using gang_16 = basic_twa_quantized<P, W, 16>;
+
+// TKT-Dual whose unlock writes both words, as in the TWA paper (extended, §6): with one near thread; with four, of
+// which each unlock brings one near or each fourth unlock brings four near (the paper gives no number); with the grant
+// beside the ticket, as in TWA.
+template <class P, class W>
+using dual_near_4 = basic_tkt_dual_releaser<P, W, 4>;
+template <class P, class W>
+using dual_batch_4 = basic_tkt_dual_releaser<P, W, 4, 4>;
+template <class P, class W>
+using dual_beside = basic_tkt_dual_releaser<P, W, 1, 1, 4>;
+
+// 3-Stage whose three locks have a sector each. In the catalogue they share a line, so that a write to B or C disturbs
+// all waiters at A. Also with B released in unlock().
+template <class P, class W>
+using three_stage_apart = basic_three_stage<P, W, false, false, 128>;
+template <class P, class W>
+using three_stage_keeps_b_apart = basic_three_stage<P, W, false, true, 128>;
+
+// MCS that wakes a waiter two or four turns ahead; in the catalogue it is one turn.
+template <class P, class W>
+using mcs_ahead_2 = basic_mcs_ahead<P, W, 2>;
+template <class P, class W>
+using mcs_ahead_4 = basic_mcs_ahead<P, W, 4>;
 
 /// A lock whose callers supply the queue nodes, as in the MCSg paper's program, so that the lock need not store the
 /// holder's node. Each thread has one node and holds one lock at a time.
@@ -264,6 +293,20 @@ class cohort_global_first {
   home homes_[P::most_numa_nodes];
 };
 
+// The forms of the authors' program (artifact_locks.hpp).
+template <class P, class W>
+using mcsg_counted = brings_node<P, mcsg_with_node<P, W, artifact::counted_pauses>, mcsg<P, W>::traits>;
+template <class P, class W>
+using mcsg_plus_apart =
+    brings_node<P, mcsg_plus_with_node<P, W, artifact::unawaited_turns<P, W>>, mcsg_plus<P, W>::traits>;
+template <class P, class W>
+using mcsg_plus_plus_apart =
+    brings_node<P, mcsg_plus_with_node<P, W, artifact::turns_apart<P, W>>, mcsg_plus_plus<P, W>::traits>;
+template <class P, class W>
+using k42_looks = basic_k42<P, W, home_nodes<P>, true>;
+template <class P, class W>
+using k42_tls_looks = basic_k42<P, W, kept_nodes<P>, true>;
+
 /// A string as a template argument, so that each variant's names have static storage.
 template <std::size_t N>
 struct text {
@@ -278,12 +321,34 @@ constexpr family<simulated_lock> variant() {
   return make_simulated_family<Lock>(names<Family>);
 }
 
+/// A variant whose waiters poll without end, on a form of the platform.
+template <class P, template <class, class> class Lock, text Family>
+constexpr family<simulated_lock> polling_variant() {
+  using made = Lock<P, waiting<P, waiting_kind::spin>>;
+  family<simulated_lock> f;
+  f.tables[f.count++] =
+      simulated_lock{make_lock_table<made>(names<Family>, waiting_kind::spin), [](void* at) { ::new (at) made(); }};
+  return f;
+}
+
 constexpr family<simulated_lock> all[] = {
+    polling_variant<artifact::two_arrays, mcs_node, "mcs-artifact">(),
+    polling_variant<artifact::two_arrays, mcsg_counted, "mcsg-artifact">(),
+    polling_variant<artifact::two_arrays, mcsg_plus_apart, "mcsg+-artifact">(),
+    polling_variant<artifact::two_arrays, mcsg_plus_plus_apart, "mcsg++-artifact">(),
+    polling_variant<artifact::two_arrays, clh_node, "clh-artifact">(),
+    polling_variant<artifact::no_pause, k42_looks, "k42-artifact">(),
+    polling_variant<artifact::no_pause, k42_tls_looks, "k42-tls-artifact">(),
+    polling_variant<artifact::no_pause, artifact::tatas, "tatas-artifact">(),
+    polling_variant<artifact::two_arrays, artifact::cohort_inherited_by_node, "c-mcsg-mcs-artifact">(),
     variant<clh_node, "clh-node">(),
     variant<ttas_linux, "ttas-linux">(),
     variant<qspinlock_linux, "qspinlock-linux">(),
     variant<cohort_global_first, "c-bo-mcs-global-first">(),
     variant<mcs_node, "mcs-node">(),
+    variant<loiter_adaptive, "loiter-adaptive">(),
+    variant<mcs_ahead_2, "mcs-ahead-2">(),
+    variant<mcs_ahead_4, "mcs-ahead-4">(),
     variant<mcsg_node, "mcsg-node">(),
     variant<mcsg_plus_node, "mcsg+-node">(),
     variant<mcsg_plus_plus_node, "mcsg++-node">(),
@@ -293,6 +358,13 @@ constexpr family<simulated_lock> all[] = {
     variant<adjacent, "twa-adjacent">(),
     variant<unsalted, "twa-unsalted">(),
     variant<gang_16, "twa-gang-16">(),
+    variant<tkt_dual_releaser, "tkt-dual-releaser">(),
+    variant<dual_near_4, "tkt-dual-near-4">(),
+    variant<dual_batch_4, "tkt-dual-batch-4">(),
+    variant<dual_beside, "tkt-dual-beside">(),
+    variant<three_stage_keeps_b, "three-stage-keeps-b">(),
+    variant<three_stage_apart, "three-stage-apart">(),
+    variant<three_stage_keeps_b_apart, "three-stage-keeps-b-apart">(),
 };
 
 }  // namespace variants

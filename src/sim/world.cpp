@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "sim/trace.hpp"
 
@@ -48,6 +49,13 @@ void world::measured_lock::unlock() {
   meter_->released(began);
   table_->unlock(state_);
   meter_->has_unlocked(began, s.now());
+}
+
+void world::thread::increment(std::span<simulated_plain<std::uint64_t>* const> words) {
+  std::vector<const void*> places;
+  for (const auto* w : words) places.push_back(w->place());
+  simulation::current().load_to_store(places, sizeof(std::uint64_t));
+  for (auto* w : words) w->set(w->peek() + 1);
 }
 
 void world::generator::step(std::uint64_t n) {

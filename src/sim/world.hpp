@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -41,6 +42,18 @@ class world {
   };
   using lock = measured_lock;
 
+  /// Objects that lie apart. Each is on a cache line of its own, so that its words move between cores; the caches'
+  /// capacity is used by the lines of the whole block, at the distances that the program asked for.
+  template <class T>
+  struct spaced {
+    struct alignas(64) apart {
+      T value;
+    };
+    apart* first = nullptr;
+    block occupies;
+    T& operator[](std::size_t i) const { return first[i].value; }
+  };
+
   /// A std::mt19937 in simulated shared memory, laid out as in libstdc++: 624 words of 8 bytes and an index.
   class generator {
    public:
@@ -70,8 +83,18 @@ class world {
     void overhead(std::uint32_t at_least, std::uint32_t spread) {
       world_.simulation_.compute(at_least + world_.simulation_.chance().below(spread));
     }
+    void increment(std::span<simulated_plain<std::uint64_t>* const> words);
     void fetch(const block& b, std::uint64_t offset) { world_.simulation_.load(b, offset); }
     void fetch_at_random(const block& b, std::uint64_t n) { world_.simulation_.load_at_random(b, n); }
+    template <class T>
+    void touch(const spaced<T>& s, std::uint64_t offset) {
+      fetch(s.occupies, offset);
+    }
+    template <class T>
+    void clear(const spaced<T>& s, std::uint64_t offset, std::uint64_t n) {
+      const std::uint64_t line = world_.simulation_.on().caches->line, end = offset + n;
+      for (; offset < end; offset = (offset / line + 1) * line) fetch(s.occupies, offset);
+    }
 
    private:
     world& world_;
@@ -100,6 +123,11 @@ class world {
     T* const made = simulation_.shared().make_array<T>(n, sector_bytes);
     simulation_.shared().name(made, n * sizeof(T), arena::plus("object " + std::to_string(++objects_)));
     return made;
+  }
+
+  template <class T>
+  spaced<T> make_spaced(std::size_t n, std::size_t distance, std::uint64_t page) {
+    return {make_array<typename spaced<T>::apart>(n), make_block((n * distance + page - 1) / page * page, page)};
   }
 
   // ---- for run_point() ----

@@ -17,8 +17,8 @@ struct edge {
   std::uint64_t since;
 };
 
-/// Reads the mutex that a thread waits for and the thread that holds it. False if the thread does not wait for a
-/// mutex, if its wait has a deadline, or if the holder is not known.
+/// Reads the lock that a thread waits for and the thread that holds it. Of a read-write lock only a writer is known.
+/// False if the thread does not wait for a lock, if its wait has a deadline, or if the holder is not known.
 bool read_wait(const record::live& record, std::uint32_t thread, edge& e) {
   const record::thread_slot* const t = record.thread(thread);
   if (t == nullptr) return false;
@@ -26,7 +26,8 @@ bool read_wait(const record::live& record, std::uint32_t thread, edge& e) {
   const record::object* const o = object != 0 ? record.object(object - 1) : nullptr;
   if (o == nullptr) return false;
   const std::uint32_t owner = o->owner.load(std::memory_order_acquire);
-  if (kind(record::read(o->depth_and_kind) & 0xff) != kind::mutex) return false;
+  const auto k = kind(record::read(o->depth_and_kind) & 0xff);
+  if (!record::has_holds(k) && k != kind::rwlock) return false;
   if (owner == 0 || owner > record.room().threads) return false;
   if (record::read(t->has_deadline) != 0) return false;  // written before waits_for, which is read above
   e = {thread, object - 1, owner - 1, record::read(t->since)};
@@ -91,7 +92,9 @@ deadlock describe(record::view record, const std::vector<std::uint32_t>& circle,
     if (object != 0 && object <= room.objects) {
       const record::object& o = record.object(object - 1);
       who.waits_for = namer.name(o);
-      who.address = record::address_of(o.key.load(std::memory_order_relaxed));
+      const std::uint64_t key = o.key.load(std::memory_order_relaxed);
+      who.address = record::address_of(key);
+      who.pid = id_names(record, ids).process(record::process_of(key));
     }
     if (const std::uint32_t chain = t.chain.load(std::memory_order_relaxed); chain != 0)
       who.where = namer.whole(chain - 1);

@@ -5,8 +5,8 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
-#include <vector>
 
 #include "support/process/files.hpp"
 
@@ -127,13 +127,17 @@ std::string_view group_of(std::string_view text, std::string_view controller) {
   return {};
 }
 
-std::optional<double> usable_cpus(pid_t pid) {
-  constexpr std::size_t most = 8192;  // CPUs of a kernel
-  std::vector<std::uint64_t> mask(most / 64);
-  const int result = sched_getaffinity(pid, mask.size() * sizeof mask[0], reinterpret_cast<cpu_set_t*>(mask.data()));
-  if (result < 0) return std::nullopt;
+std::optional<double> usable_cpus(pid_t pid, std::span<const pid_t> threads) {
+  constexpr std::size_t most = 8192;         // CPUs of a kernel
+  constexpr std::size_t most_threads = 256;  // chosen: less than a millisecond
+  std::array<std::uint64_t, most / 64> mask, all{};
+  for (const pid_t thread : threads.first(std::min(threads.size(), most_threads))) {
+    mask.fill(0);
+    if (sched_getaffinity(thread, sizeof mask, reinterpret_cast<cpu_set_t*>(mask.data())) != 0) continue;
+    for (std::size_t i = 0; i < mask.size(); i++) all[i] |= mask[i];
+  }
   unsigned n = 0;
-  for (const std::uint64_t word : mask) n += static_cast<unsigned>(__builtin_popcountll(word));
+  for (const std::uint64_t word : all) n += static_cast<unsigned>(__builtin_popcountll(word));
   if (n == 0) return std::nullopt;
   return std::min<double>(n, quota_of(pid).value_or(n));
 }

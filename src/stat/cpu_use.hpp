@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -39,8 +40,10 @@ std::optional<double> parse_quota(std::string_view text);
 /// of that controller of version 1 ("4:cpu,cpuacct:/a"). Empty: the text has none, or its path has "..".
 std::string_view group_of(std::string_view text, std::string_view controller);
 
-/// The number of CPUs that the process may use by its affinity and its control groups; nullopt: it has ended.
-std::optional<double> usable_cpus(pid_t pid);
+/// The number of CPUs that the process may use by the affinities of these threads and its control groups; nullopt: the
+/// threads have ended. The first thread alone does not tell it: a program may pin each of its threads to a CPU. At most
+/// some hundreds of the threads are looked at.
+std::optional<double> usable_cpus(pid_t pid, std::span<const pid_t> threads);
 
 /// "used 1.9 of 2 CPUs; 3.2 threads on average were ready and waited for one"; empty: not known.
 std::string cpu_text(const report& r);

@@ -95,6 +95,7 @@ constexpr named_call named_calls[] = {
     {SYS_membarrier, "membarrier"},
     {SYS_exit, "exit"},
     {SYS_exit_group, "exit"},
+    {SYS_restart_syscall, "restart_syscall"},  // any call with a time limit, after a stop
 #if defined(SYS_poll)
     {SYS_poll, "poll"},
     {SYS_select, "select"},
@@ -346,7 +347,7 @@ std::string off_cpu_text(const report& r) {
     parts.resize(most_parts - 1);
     parts.push_back(std::move(rest));
   }
-  std::string text = "of the time that threads did not run, ";
+  std::string text = "of the time that threads slept, ";
   for (std::size_t i = 0; i < parts.size(); i++) {
     const std::string_view before = i == 0 ? "" : i + 1 == parts.size() ? " and " : ", ";
     text += fmt::format("{}{} % {}{}", before, parts[i].percent, i == 0 ? "was " : "", parts[i].words);

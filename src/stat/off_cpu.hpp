@@ -111,7 +111,7 @@ off_cpu named(const sampled_sleeps& s, const std::vector<std::uint32_t>& numbers
 
 // ---- sentences ----------------------------------------------------------------------------------------------------
 
-/// "of the time that threads did not run, 31 % was for recorded locks, 12 % in futexes of libglib-2.0.so.0 and 50 % in
+/// "of the time that threads slept, 31 % was for recorded locks, 12 % in futexes of libglib-2.0.so.0 and 50 % in
 /// poll (230 samples)"; empty: no samples.
 std::string off_cpu_text(const report& r);
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <numeric>
 
 #include "catalog/names.hpp"
 #include "stat/rule_facts.hpp"
@@ -55,13 +56,16 @@ bool is_mutex(const row_facts& f) {
 
 bool is_in(const row& r, const deadlock& d) {
   return std::any_of(d.threads.begin(), d.threads.end(), [&](const deadlock::thread& t) {
-    return t.address != 0 &&
-           std::any_of(r.each.begin(), r.each.end(), [&](const object_row& o) { return o.address == t.address; });
+    // A forked process has other objects at the same addresses.
+    const auto is_it = [&t](const object_row& o) {
+      return o.address == t.address && (o.pid.seen == t.pid.seen || o.pid.seen == 0 || t.pid.seen == 0);
+    };
+    return t.address != 0 && std::any_of(r.each.begin(), r.each.end(), is_it);
   });
 }
 
 const deadlock* deadlock_of(const row_facts& f) {
-  if (!is_mutex(f)) return nullptr;
+  if (!is_lock(f.r.what)) return nullptr;
   for (const deadlock& d : f.all.deadlocks)
     if (is_in(f.r, d)) return &d;
   return nullptr;
@@ -278,9 +282,11 @@ bool is_herd(const row_facts& f) {
 /// Whether the same thread came last in most rounds of a barrier.
 bool is_usually_last(const row_facts& f) {
   const counts& c = f.r.seen;
-  // Each round of a barrier has one last thread; `most_waiting` threads wait for it.
-  const double rounds = static_cast<double>(c.acquisitions) / (f.waiters + 1);
-  return c.last && rounds > 0 && static_cast<double>(c.last->waits) >= mostly_last * rounds;
+  // Each round has one last thread. `most_waiting` does not tell how many threads a round has: one may arrive for the
+  // next round before the others have left the last one.
+  const auto rounds = std::accumulate(c.threads.begin(), c.threads.end(), std::uint64_t{0},
+                                      [](auto n, const thread_share& t) { return n + t.waits; });
+  return c.last && static_cast<double>(c.last->waits) >= mostly_last * static_cast<double>(rounds);
 }
 
 // ---- the table ----------------------------------------------------------------------------------------------
@@ -320,16 +326,19 @@ const std::array rules_in_order = {
              },
              uncontended_text,
              no_command},
-    row_rule{{"rare-wait", "rare long wait",
-              "a mutex; the longest wait was 100 ms or more, 100 times the 99 % and 10 times the longest hold",
-              "one wait took 230 ms, 99 % took less than 40 µs: others overtake; a lock that bounds waiting may help"},
-             is_rare_wait,
-             [](const row_facts& f) {
-               return fmt::format(
-                   "one wait took {}, 99 % took less than {}: others overtake; a lock that bounds waiting may help",
-                   time_text(f.r.seen.waiting.longest), time_text(*f.r.seen.waiting.p99));
-             },
-             under_a_bounding_lock},
+    row_rule{
+        {"rare-wait", "rare long wait",
+         "a mutex; the longest wait was 100 ms or more, 100 times the 99 % and 10 times the longest hold",
+         "one wait took 230 ms, 99 % took less than 40 µs: others overtake, or an untimed hold took so long; a lock "
+         "that bounds waiting may help"},
+        is_rare_wait,
+        [](const row_facts& f) {
+          return fmt::format(
+              "one wait took {}, 99 % took less than {}: others overtake, or an untimed hold took so long; a lock "
+              "that bounds waiting may help",
+              time_text(f.r.seen.waiting.longest), time_text(*f.r.seen.waiting.p99));
+        },
+        under_a_bounding_lock},
     row_rule{{"cool", "not in the way",
               "a lock, semaphore or barrier; less than 1 % of all threads' time was waited for it, and no thread "
               "waited 5 % of the time",
@@ -349,20 +358,21 @@ const std::array rules_in_order = {
                    "inside the allocator: allocate less often, or use an allocator that keeps memory for each thread");
              },
              no_command},
-    row_rule{{"starving", "a thread starves",
-              "one thread has 75 % of the waiting or more; its longest wait was 100 ms or more, 3 times the longest "
-              "hold, and 20 times what the holds of all waiters take",
-              "thread 13 has 98 % of the waiting, 340 ms at the longest: others lock again before it; try a lock that "
-              "bounds waiting"},
-             is_starving,
-             [](const row_facts& f) {
-               const counts& c = f.r.seen;
-               return fmt::format(
-                   "thread {} has {} of the waiting, {} at the longest: others lock again before it; try a lock that "
-                   "bounds waiting",
-                   id_text(c.threads.front().tid), share_text(part_of_first_thread(c)), time_text(c.waiting.longest));
-             },
-             under_a_bounding_lock},
+    row_rule{
+        {"starving", "a thread starves",
+         "one thread has 75 % of the waiting or more; its longest wait was 100 ms or more, 3 times the longest "
+         "hold, and 20 times what the holds of all waiters take",
+         "thread 13 has 98 % of the waiting, 340 ms at the longest: others lock again before it, or an untimed hold "
+         "took so long; try a lock that bounds waiting"},
+        is_starving,
+        [](const row_facts& f) {
+          const counts& c = f.r.seen;
+          return fmt::format(
+              "thread {} has {} of the waiting, {} at the longest: others lock again before it, or an untimed hold "
+              "took so long; try a lock that bounds waiting",
+              id_text(c.threads.front().tid), share_text(part_of_first_thread(c)), time_text(c.waiting.longest));
+        },
+        under_a_bounding_lock},
     row_rule{{"cpus-full", "CPUs are full",
               "a mutex under the C library's lock; the program used 90 % of its CPUs or more, half a thread or more "
               "waited for a CPU on average, and at 10 µs for a wait and 100 ns for an acquisition the mutex had 5 % of "

@@ -19,7 +19,7 @@ constexpr double least_for_one = 0.85, most_for_one = 1.1, several_cpus = 1.8;
 constexpr double cost_of_wait = 10e-6, cost_of_acquisition = 100e-9;  // seconds
 constexpr std::uint64_t enough_samples = 20;
 
-/// The module that made most of the futex calls; empty: not known.
+/// The module that made more of the futex calls than any other; empty: not known.
 std::string most_of_futexes(const off_cpu& o) {
   std::map<std::string, std::uint64_t> samples;
   for (const off_cpu::place& p : o.places)
@@ -162,7 +162,7 @@ std::string unseen_text(const report& r) {
   if (const double share = unseen_share(r); share >= much_unseen) {
     text = fmt::format("; {} of the time that threads slept was in futex calls", share_text(share));
     if (const std::string module = most_of_futexes(*r.asleep); !module.empty())
-      text += fmt::format(", most of {}", file_name(module));
+      text += fmt::format(", the largest part in {}", file_name(module));
     text += ", which no recorded object explains";
   }
   if (!r.sees_all_kinds) text += "; read-write locks, spin locks and barriers were not recorded";

@@ -275,6 +275,13 @@ std::vector<std::vector<sleeping_thread>> circles_of(const std::vector<sleeping_
   return found;
 }
 
+bool is_same_wait(const std::vector<sleeping_thread>& a, const std::vector<sleeping_thread>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](sleeping_thread x, const sleeping_thread& y) {
+    x.switches = y.switches;
+    return x == y;
+  });
+}
+
 // ---- the observation ------------------------------------------------------------------------------------------------
 
 bool standing_deadlocks::read(const interruption& interrupted) {
@@ -308,6 +315,7 @@ bool standing_deadlocks::read(const interruption& interrupted) {
     if (now_ - since >= long_enough) lasting.push_back(t);
   }
   circles_ = circles_of(lasting);
+  present_ = circles_of(found);
   return true;
 }
 
@@ -333,6 +341,8 @@ unsigned standing_deadlocks::sleepers() const {
 
 std::vector<standing_module> standing_deadlocks::modules_at(const std::vector<std::uint64_t>& addresses,
                                                             const interruption& interrupted) {
+  std::vector<standing_module> found(addresses.size());
+  if (failures_ == most_failures) return found;
   const std::size_t n = std::min(addresses.size(), most_modules);
   const auto bytes = in_child(
       [&] {
@@ -346,7 +356,7 @@ std::vector<standing_module> standing_deadlocks::modules_at(const std::vector<st
         return result;
       },
       reading_limit, interrupted);
-  std::vector<standing_module> found(addresses.size());
+  if (!bytes && !interrupted()) failures_++;
   std::string_view rest = bytes ? std::string_view(*bytes) : std::string_view();
   for (std::size_t i = 0; i < n; i++) {
     std::uint64_t words[5];

@@ -69,6 +69,9 @@ struct sleeping_thread {
   std::uint64_t switches = 0;  ///< context switches so far
   bool operator==(const sleeping_thread&) const = default;
 };
+/// Whether each thread waits for the same in both circles. A signal, or a stop of the process, wakes a thread, and its
+/// number of switches changes, but it then goes on to wait.
+bool is_same_wait(const std::vector<sleeping_thread>& a, const std::vector<sleeping_thread>& b);
 /// The circles of threads of which each waits for the next; the thread with the lowest id comes first.
 std::vector<std::vector<sleeping_thread>> circles_of(const std::vector<sleeping_thread>& threads);
 
@@ -93,6 +96,8 @@ class standing_deadlocks {
 
   /// Present circles whose threads have all slept for a second.
   const std::vector<circle>& circles() const { return circles_; }
+  /// All circles of the last reading.
+  const std::vector<circle>& present() const { return present_; }
   /// The time for which the circle has been seen, in seconds.
   double seconds(const circle& c) const;
   /// The threads of the process, and those that have slept in futex calls without a time limit for a second.
@@ -117,7 +122,7 @@ class standing_deadlocks {
   target_memory memory_;
   clock::time_point next_{}, now_{};
   std::unordered_map<std::int32_t, observed> asleep_;  ///< by id
-  std::vector<circle> circles_;
+  std::vector<circle> circles_, present_;
   unsigned threads_ = 0;
   unsigned failures_ = 0;
   bool is_prepared_ = false, is_of_usher_ = false;

@@ -23,7 +23,8 @@ constexpr std::size_t longest_path = 4096;
 
 /// Names of static objects at these addresses, looked up in a private record that has only their modules.
 std::vector<std::string> names_at(const std::vector<std::uint64_t>& addresses,
-                                  const std::vector<standing_module>& modules, const process_place& place) {
+                                  const std::vector<standing_module>& modules, const process_place& place,
+                                  const std::shared_ptr<name_budget>& budget) {
   record::capacities room;
   room.objects = room.details = room.threads = room.processes = room.windows = 1;
   room.chains = room.charges = 1;
@@ -55,8 +56,6 @@ std::vector<std::string> names_at(const std::vector<std::uint64_t>& addresses,
   }
   copy.head().modules.store(n);
   copy.head().processes.store(1);
-  const auto budget = std::make_shared<name_budget>();
-  budget->seconds_a_file = budget->seconds = 10;  // as for the deadlocks of the record: stat.cpp
   const std::unique_ptr<symbols> found = names_of(copy, {}, place, budget);
   for (std::uint32_t i = 0; i < n; i++)
     if (copy.module(i).ready.load() != 0)
@@ -67,10 +66,15 @@ std::vector<std::string> names_at(const std::vector<std::uint64_t>& addresses,
 
 }  // namespace
 
+standing_report::standing_report(pid_t pid, const process_place& place)
+    : observed_(pid), place_(place), budget_(std::make_shared<name_budget>()) {
+  budget_->seconds_a_file = budget_->seconds = 10;  // as for the deadlocks of the record: stat.cpp
+}
+
 deadlock standing_report::describe(const standing_deadlocks::circle& c, const interruption& interrupted) {
   std::vector<std::uint64_t> addresses;
   for (const sleeping_thread& t : c) addresses.push_back(t.address);
-  const auto names = names_at(addresses, observed_.modules_at(addresses, interrupted), place_);
+  const auto names = names_at(addresses, observed_.modules_at(addresses, interrupted), place_, budget_);
   deadlock d;
   d.seconds = observed_.seconds(c);
   d.is_older = true;
@@ -85,18 +89,24 @@ deadlock standing_report::describe(const standing_deadlocks::circle& c, const in
 }
 
 /// Compares the circles of a new reading with those that were reported. Circles are missing in a reading of a process
-/// that is just ending, so a circle has ended only if it is missing twice.
+/// that is just ending, so a circle has ended only if it is missing twice. One whose threads have run since the last
+/// reading is not missing: a signal, or a stop of the process, wakes them from calls that they then repeat. But it does
+/// not count as found before its threads have slept from one reading to the next, since one reading may show a circle
+/// that never was: it looks at threads one by one.
 void standing_report::compare(const interruption& interrupted, const known_elsewhere& is_known) {
   if (interrupted()) return;  // the process has ended, in its deadlocks
-  const auto& present = observed_.circles();
+  const auto& present = observed_.present();
   for (std::size_t i = 0; i < reported_.size();) {
     reported& r = reported_[i];
-    if (std::find(present.begin(), present.end(), r.circle) != present.end()) {
-      r.is_missing = false;
-      r.said.seconds = observed_.seconds(r.circle);
-    } else if (!r.is_missing) {
-      r.is_missing = true;
-    } else {
+    const auto now =
+        std::find_if(present.begin(), present.end(), [&](const auto& c) { return is_same_wait(c, r.circle); });
+    r.is_there = now != present.end() && *now == r.circle;
+    if (now != present.end()) r.missed = 0;
+    if (r.is_there) {
+      r.said.seconds = std::max(r.said.seconds, observed_.seconds(r.circle));
+    } else if (now != present.end()) {
+      r.circle = *now;
+    } else if (++r.missed == 2) {
       const ended_circle ended = as_ended(r.said);
       report_error("{}", ended.line);
       remarks_.push_back(ended.remark);
@@ -105,13 +115,13 @@ void standing_report::compare(const interruption& interrupted, const known_elsew
     }
     i++;
   }
-  for (const standing_deadlocks::circle& c : present) {
+  for (const standing_deadlocks::circle& c : observed_.circles()) {
     const bool is_old =
-        std::any_of(reported_.begin(), reported_.end(), [&](const reported& r) { return r.circle == c; }) ||
+        std::any_of(reported_.begin(), reported_.end(), [&](const reported& r) { return is_same_wait(r.circle, c); }) ||
         std::any_of(c.begin(), c.end(), [&](const sleeping_thread& t) { return is_known(t.own); });
     if (is_old || said_ == most_said) continue;
     said_++;
-    reported_.push_back({c, describe(c, interrupted), false});
+    reported_.push_back({c, describe(c, interrupted)});
     report_error("{}", as_line(reported_.back().said));
   }
 }
@@ -123,7 +133,7 @@ void standing_report::sample(const interruption& interrupted, const known_elsewh
 void standing_report::finish(const interruption& interrupted, const known_elsewhere& is_known) {
   if (!observed_.finish(interrupted)) return;
   compare(interrupted, is_known);
-  if (std::none_of(reported_.begin(), reported_.end(), [](const reported& r) { return r.is_missing; })) return;
+  if (std::all_of(reported_.begin(), reported_.end(), [](const reported& r) { return r.is_there; })) return;
   std::this_thread::sleep_for(
       std::chrono::milliseconds(50));  // a process that is being killed has ended by then. Chosen
   if (observed_.finish(interrupted)) compare(interrupted, is_known);

@@ -3,10 +3,12 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "stat/process_place.hpp"
+#include "stat/remote_symbols.hpp"
 #include "stat/standing_deadlocks.hpp"
 #include "stat/stat_report.hpp"
 
@@ -18,7 +20,7 @@ class standing_report {
   /// Whether the thread of this id, as its process sees it, is in a circle that the record shows.
   using known_elsewhere = std::function<bool(std::uint32_t)>;
 
-  standing_report(pid_t pid, const process_place& place) : observed_(pid), place_(place) {}
+  standing_report(pid_t pid, const process_place& place);
 
   /// Reads the threads if the time for it has come, and reports circles that are new or have ended.
   void sample(const interruption& interrupted, const known_elsewhere& is_known);
@@ -34,7 +36,8 @@ class standing_report {
   struct reported {
     standing_deadlocks::circle circle;
     deadlock said;
-    bool is_missing = false;  ///< in the last reading
+    bool is_there = true;  ///< the last reading found it, and its threads had not run
+    unsigned missed = 0;   ///< the last readings, without it
   };
 
   void compare(const interruption& interrupted, const known_elsewhere& is_known);
@@ -42,6 +45,8 @@ class standing_report {
 
   standing_deadlocks observed_;
   const process_place& place_;
+  /// All reports share it: a program may forge circles, and name files that take long to read.
+  std::shared_ptr<name_budget> budget_;
   std::vector<reported> reported_;
   std::vector<std::string> remarks_;
   std::size_t said_ = 0;

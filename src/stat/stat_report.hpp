@@ -168,8 +168,8 @@ struct row {
   std::string command;                          ///< to try next; empty: none
 };
 
-/// The time that threads did not run, by samples of all threads, about ten a second. A thread counts while it sleeps in
-/// the kernel, not while it waits for a CPU. Each sample stands for 100 ms of a thread's time: a thread that is looked
+/// The time that threads slept, by samples of all threads, about ten a second. A thread counts while it sleeps in the
+/// kernel, not while it waits for a CPU. Each sample stands for 100 ms of a thread's time: a thread that is looked
 /// at less often counts for several.
 struct off_cpu {
   /// Sleeps in the same system call from the same function.
@@ -211,6 +211,7 @@ struct deadlock {
     std::string waits_for;  ///< name of the object
     stack where;
     std::uint64_t address = 0;
+    shown_id pid;  ///< of the object's process; 0: not known
   };
   std::vector<thread> threads;
   double seconds = 0;     ///< so far

@@ -235,8 +235,9 @@ std::string stack_text(const stack& s, std::size_t indent, bool all) {
   return text;
 }
 
-/// The heading of a holder's stack. A stack that begins with the caller of the holder's function has no place of the
-/// hold.
+/// The heading of a holder's stack. If the holder's function ended with the call of unlock, its own frame is missing:
+/// the stack begins with its caller, and does not show the place of the hold. Then "held at" becomes "held in a
+/// function called at".
 std::string heading_of_holder(const stack& s, std::string heading, const std::vector<charged_stack>& waiters) {
   constexpr std::string_view at = " at";
   if (heading.ends_with(at) && ends_by_tail_call(s, waiters))
@@ -504,7 +505,7 @@ std::string with_capital(std::string text) {
   return text;
 }
 
-/// What the threads did while they did not run, and the use of the CPUs.
+/// What sleeping threads waited for, and the use of the CPUs.
 std::string sampled_text(const report& r, const text_options& o) {
   std::string text;
   for (const std::string& sentence : {off_cpu_text(r), cpu_text(r)})

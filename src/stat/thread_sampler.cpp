@@ -165,6 +165,7 @@ struct known_process {
   std::uint64_t own_first = 0, own = 0, children_first = 0, children = 0;  ///< clock ticks
   bool is_stopped = false;
   std::vector<pid_t> threads;
+  std::uint64_t listed = 0;        ///< pass in which all its threads were listed last
   std::vector<code_range> code;    ///< sorted
   std::uint64_t code_read_at = 0;  ///< pass; 0: never
 };
@@ -209,6 +210,7 @@ class sampling {
   void pass(std::uint64_t interval_ns);
   void list_processes();
   bool list_threads(pid_t pid, known_process& p);
+  static bool has_only_left(pid_t pid, known_process& p);
   void end(const known_process& p);
   void map_slots();
   bool has_thread(pid_t pid, const known_process& p, std::uint32_t own) const;
@@ -326,13 +328,31 @@ void sampling::list_processes() {
   part_of_processes_ = all != 0 && visited != 0 ? static_cast<double>(visited) / all : 1;
   // Processes that are not in the random part of the board may live.
   if (all > n && processes_.size() < 16 * most_processes) return;
-  std::erase_if(processes_, [&](const auto& one) {
-    if (living.contains(one.first)) return false;
-    end(one.second);
-    return true;
-  });
+  for (auto at = processes_.begin(); at != processes_.end();) {
+    if (living.contains(at->first) || has_only_left(at->first, at->second)) {
+      ++at;
+      continue;
+    }
+    end(at->second);
+    at = processes_.erase(at);
+  }
+  // Threads of processes that this pass did not visit may live, and what they waited so far is counted already.
   if (threads_.size() > 2 * listed_.size() + 1024)
-    std::erase_if(threads_, [&](const auto& one) { return one.second.listed + 8 < pass_; });
+    std::erase_if(threads_, [&](const auto& one) {
+      const auto of = processes_.find(one.second.process);
+      return of == processes_.end() || one.second.listed < of->second.listed;
+    });
+}
+
+/// Whether a process that the observer no longer names lives on, as a shell that starts recorded programs by turns. It
+/// is kept with its times: the observer may name it again, and then its CPU time must not count a second time.
+bool sampling::has_only_left(pid_t pid, known_process& p) {
+  const auto times = parse_times(small_file("/proc/%d/stat", pid).text());
+  if (!times || times->state == 'X' || times->state == 'Z' || p.started != times->started + 1) return false;
+  p.own = std::max(times->own, p.own_first);
+  p.children = std::max(times->children, p.children_first);
+  p.threads.clear();
+  return true;
 }
 
 /// Reads the times of a process and lists its threads. False if it has ended.
@@ -368,6 +388,7 @@ bool sampling::list_threads(pid_t pid, known_process& p) {
     }
     t.listed = pass_;
   });
+  if (listed_.size() < most_threads) p.listed = pass_;
   return lives;
 }
 
@@ -636,7 +657,7 @@ void sampling::sum_cpu() {
   board_.own_ticks.store(std::max(own, board_.own_ticks.load(relaxed)), relaxed);
   board_.waited_ns.store(waited_ns_, relaxed);
   if (first != nullptr && pass_ % pause_for_maps == 1)
-    if (const auto cpus = usable_cpus(first_pid))
+    if (const auto cpus = usable_cpus(first_pid, first->threads))
       board_.thousandth_cpus.store(static_cast<std::uint64_t>(*cpus * 1000), relaxed);
 }
 

@@ -61,7 +61,7 @@ TEST(metrics, the_smallest_share) {
 
 class topology : public testing::Test {
  protected:
-  /// Describes two sockets with two cores each and two hardware threads a core. CPUs are numbered as by a kernel that
+  /// Describes two sockets with two cores each and two hardware threads per core. CPUs are numbered as by a kernel that
   /// counts the first hardware threads of all cores first. The numbers of sockets and cores have gaps.
   void SetUp() override {
     folder_ = std::filesystem::path(testing::TempDir()) / "usher-native-test-cpus";
@@ -145,6 +145,25 @@ TEST_F(native_world, blocks_can_be_read_to_their_end) {
     t.fetch_at_random(b, 1000);
     EXPECT_NE(b.begin[bytes - 1], 0) << "otherwise all pages may be the same page";
   }
+}
+
+TEST_F(native_world, objects_that_lie_apart_keep_what_is_not_cleared) {
+  world::thread t(world_, 0, 1);
+  constexpr std::size_t n = 50, distance = 208;
+  const auto all = world_.make_spaced<std::uint64_t>(n, distance, 8192);
+  for (std::size_t i = 0; i < n; i++) {
+    EXPECT_EQ(place_of(&all[i]) - place_of(&all[0]), i * distance);
+    EXPECT_EQ(all[i], 0u);
+    all[i] = i + 1;
+  }
+  constexpr std::size_t word = sizeof(std::uint64_t);
+  for (std::size_t i = 0; i < n; i++) t.clear(all, i * distance + word, distance - word);
+  for (std::size_t i = 0; i < n; i++) {
+    EXPECT_EQ(all[i], i + 1);
+    const char* const bytes = reinterpret_cast<const char*>(&all[i]);
+    for (std::size_t k = word; k < distance; k++) ASSERT_EQ(bytes[k], 0);
+  }
+  EXPECT_THROW(world_.make_spaced<std::uint64_t>(2, 4, 8192), std::logic_error);
 }
 
 TEST_F(native_world, chance_is_in_bounds_and_follows_from_the_seed) {

@@ -21,7 +21,7 @@ import mutants  # noqa: E402
 PART = """\
 #pragma once
 
-namespace usher::inline v1 {
+namespace usher::inline v2 {
 
 template <class P>
 void hand_over(P& p) {
@@ -34,14 +34,14 @@ void give_up(P& p) {
   p.wake();
 }
 
-}  // namespace usher::inline v1
+}  // namespace usher::inline v2
 """
 QUEUE = """\
 #pragma once
 
 #include "usher/core/part.hpp"
 
-namespace usher::inline v1 {
+namespace usher::inline v2 {
 
 template <class P, class W>
 class queue_lock {
@@ -59,7 +59,7 @@ class queue_lock {
   }
 };
 
-}  // namespace usher::inline v1
+}  // namespace usher::inline v2
 """
 UNRELATED = "#pragma once\n\nclass stranger {\n  int x = 7;\n};\n"
 
@@ -207,7 +207,7 @@ def what_is_made():
         say(done.returncode == 0 and sorted(os.listdir(to)) == ["a_mutant.cpp", "a_mutant.hpp", "b_.cpp", "b_.hpp"],
             "two files a mutant", f"{done.stderr!r}")
         text = (to / "a_mutant.hpp").read_text()
-        say(text.count("namespace usher::mutant_a_mutant::inline v1 {") == 2 and "p.store(1, relaxed);" in text
+        say(text.count("namespace usher::mutant_a_mutant::inline v2 {") == 2 and "p.store(1, relaxed);" in text
             and "p.store(1, release);" not in text and text.index("relaxed") < text.index("class queue_lock")
             and '#include "usher/core/part.hpp"' not in text,
             "the changed header and the lock's, in the mutant's namespace", text)
@@ -304,7 +304,7 @@ def what_is_mended():
     mended("its counts", HEADING + DIFF.replace("-4,7", "-4,8"), new)
     mended("laid out anew", HEADING + DIFF, new, part=PART.replace("p.store(1, release);", "p.store(1,\n          release);"))
     first, second = PART.index("template"), PART.rindex("template")
-    moved = {"include/usher/core/hand_over.hpp": PART[:second] + "}  // namespace usher::inline v1\n"}
+    moved = {"include/usher/core/hand_over.hpp": PART[:second] + "}  // namespace usher::inline v2\n"}
     rest = PART[:first] + PART[second:]
     mended("moved to another header", HEADING + DIFF, new, part=rest, further=moved,
            queue=QUEUE.replace("core/part.hpp", "core/hand_over.hpp"))

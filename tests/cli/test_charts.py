@@ -129,7 +129,7 @@ class Charts(Refusals, unittest.TestCase):
         return name
 
     def drawn(self, locks, *options, command="sim"):
-        done = self.usher(command, "--merge", self.points(locks), "--chart", name := self.file("chart.svg"), *options)
+        done = self.usher(command, "--merge", self.points(locks), "--mixed", "--chart", name := self.file("chart.svg"), *options)
         self.assertEqual((done.returncode, done.stderr), (0, ""), done)
         return name
 

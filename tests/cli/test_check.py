@@ -125,7 +125,7 @@ class Check(Refusals, unittest.TestCase):
         # over.
         self.assertRegex(done.stdout, r"step +thread 0 +thread 1 +thread 2 +source")
         self.assertRegex(done.stdout, r"(?m)^ +\d+ .*node\d+\.flag := 1 \(relaxed\) .*/mcs_relaxed_hand_over\.hpp:\d+  .*"
-                                      r"flag\.store\(flag_granted, std::memory_order_relaxed\)")
+                                      r"flag\.store\(granted, std::memory_order_relaxed\)")
         head, _, rest = done.stdout.partition("\nAgain: ")
         command = rest.splitlines()[0].split()
         self.assertEqual(command[:2], ["usher", "check"])
@@ -151,7 +151,7 @@ class Check(Refusals, unittest.TestCase):
         self.assertIn("1 mutant, 1 of them caught", done.stdout)
 
     def test_one_that_is_not_caught(self):
-        # The mistake is in a plain store that hands the lock over. The parking form does not have this store.
+        # The mistake is in a plain store that hands the lock over. If waiters park, the lock does not have this store.
         done = self.check("--mutants", MUTANT, "--forms", "park", "--executions", "20", "--threads", "2")
         self.assertEqual(done.returncode, 1, done)
         self.assertIn("NOT CAUGHT", done.stdout)
@@ -204,7 +204,8 @@ class Check(Refusals, unittest.TestCase):
             with open(file) as f:
                 orders = json.load(f)["orders"]
         self.assertEqual(done.returncode, 0, done)
-        # The operation that clears the sleepers' mark needs its acquire half, because the next owner reads what the lock protects.
+        # The operation that clears the sleepers' mark must acquire, because the next owner reads what the lock protects. So its weakening
+        # to release is caught.
         halves = {o["made"]: o for o in orders if "grant.fetch_and(~asleep" in o["code"]}
         self.assertEqual({made: o["caught"] for made, o in halves.items()}, {"acquire": False, "release": True})
         # A relaxed load has no order to weaken, and an acquire load can only become relaxed.
@@ -387,7 +388,7 @@ class Check(Refusals, unittest.TestCase):
                 to.write(source.read())
             os.chmod(alone, 0o755)
             done = subprocess.run([alone, "check", "twa"], capture_output=True, text=True, timeout=LIMIT)
-        self.assert_refused(done, 125, "usher_check", "not installed")
+        self.assert_refused(done, 125, "usher_check", "install the package usher-check")
 
     def test_a_checker_that_does_not_work(self):
         done = self.check("twa", env={"USHER_CHECKER": "/bin/false"})

@@ -3,6 +3,7 @@
 USHER_BIN is the command."""
 
 import csv
+import hashlib
 import json
 import os
 import re
@@ -16,6 +17,10 @@ try:
     import jsonschema
 except ImportError:
     jsonschema = None
+try:
+    import tomllib
+except ImportError:
+    tomllib = None
 
 from refusals import EVIL, Refusals, with_evil
 
@@ -109,6 +114,14 @@ class Sim(Refusals, unittest.TestCase):
                 point = self.one("--locks", self.lock, "--threads", "4", "--placement", asked)
                 self.assertEqual((point["placement"], point["sockets"]), (asked, sockets))
 
+    def test_random_placement(self):
+        asked = ("--locks", self.lock, "--threads", "4", "--seeds", "8", "--placement", "random")
+        many = self.points(*asked)
+        self.assertEqual(len(many), 8)
+        self.assertGreater(len({tuple(point["sockets"]) for point in many}), 3)
+        for first, second in zip(many, self.points(*asked)):
+            self.assertEqual((first["seed"], first["sockets"], first["operations"]), (second["seed"], second["sockets"], second["operations"]))
+
     def test_fewer_cpus_than_threads(self):
         asked = ("mutexbench", "--locks", self.lock, "--threads", "4", "--seeds", "1", "--placement", "0", "--pinned")
         done = sim(*asked, "--warm-up", "1", "--ms", "2", "--quiet", "--json", self.file("out.json"))
@@ -137,7 +150,7 @@ class Sim(Refusals, unittest.TestCase):
                 done = sim("--point", words[3])
                 self.assertEqual((done.returncode, done.stderr), (0, ""))
                 point = json.loads(done.stdout)
-                self.assertRegex(point["machine_hash"], "^[0-9a-f]{16}$")
+                self.assertRegex(point["machine_hash"], "^[0-9a-f]{64}$")
                 self.assertEqual((point["usher"], "commit" in point), (VERSION, True))
                 self.assertEqual((point["spin_ns"], point["placement"], point["warm_up_ns"], point["machine_settings"]),
                                  (900, "0,9,18,27", 50000, {"coherence.protocol": "MOESI"}))
@@ -158,7 +171,7 @@ class Sim(Refusals, unittest.TestCase):
         os.rename(self.file("out.json"), self.file("plain.json"))
         every = self.points("--seeds", "1", "--locks", self.parking, "--threads", "4", *settings)[0]
         os.rename(self.file("out.json"), self.file("every.json"))
-        sim("--merge", self.file("plain.json"), self.file("every.json"), "--json", self.file("merged.json"))
+        sim("--merge", self.file("plain.json"), self.file("every.json"), "--mixed", "--json", self.file("merged.json"))
         for name in ("plain", "every", "merged"):
             with open(self.file(f"{name}.json")) as file:
                 jsonschema.validate(json.load(file), schema, jsonschema.Draft202012Validator)
@@ -206,30 +219,98 @@ class Sim(Refusals, unittest.TestCase):
         self.assert_refused(sim("--merge", self.file("a"), "--merge", self.file("b")), 2, self.file("a"), self.file("b"), "two machines",
                             "./m.toml")
 
-    def test_duplicates_count_once(self):
+    def test_duplicates(self):
         once = sim("--merge", self.result("once", {}, {"seed": 2}))
-        twice = sim("--merge", self.file("once"), self.result("again", {"seed": 2}))
-        self.assertEqual(twice.stdout, once.stdout)
-        self.assertEqual(twice.stderr, "usher: warning: --merge: 1 result is there twice: each counts once\n")
-        self.assert_refused(sim("--merge", self.file("once"), self.result("differs", {"throughput": 3})), 2, "once", "differs",
+        self.assertEqual((once.returncode, once.stderr), (0, ""))
+        again = self.result("again", {"seed": 2})
+        self.assert_refused(sim("--merge", self.file("once"), again), 2, "once and /", "again", "one point twice", "mcs, 8 threads, seed 2")
+        self.assert_refused(sim("--merge", self.result("both", {}, {})), 2, "both has one point twice")
+        mixed = sim("--merge", self.file("once"), again, "--mixed")
+        self.assertEqual(mixed.stdout, once.stdout)
+        self.assertEqual(mixed.stderr, "usher: warning: --merge: 1 result is there twice: each counts once\n")
+        differs = self.result("differs", {"throughput": 3})
+        self.assert_refused(sim("--merge", self.file("once"), differs, "--mixed"), 2, "once", "differs",
                             "different results of one point", "mcs, 8 threads, seed 1")
         # Measured rounds are never identical, so they are duplicates only if a file is given twice.
         one, two = (self.result(name, {"seed": ..., "round": 1, "throughput": rate}) for name, rate in (("one", 1), ("two", 2)))
         self.assertEqual(sim("--merge", one, two).stderr, "")
         self.assertIn("1 result is there twice", sim("--merge", one, two, one).stderr)
 
+    def test_mixtures(self):
+        """Lines that cannot be of one sweep are refused, unless --mixed asks for a comparison."""
+        for name, change, words in (
+                ("version", {"usher": "9.9.9"}, ["two builds of usher", "9.9.9", "not known"]),
+                ("commit", {"commit": "abc"}, ["two builds of usher", "abc"]),
+                ("machine", {"machine": "t5"}, ["two machines, m.toml and t5"]),
+                ("hash", {"machine_hash": "0" * 64, "seed": 2}, ["two machines that are both called m.toml", "none", "0" * 64]),
+                ("set", {"machine_settings": {"coherence.hit": 5}, "machine_hash": "1" * 64, "seed": 2}, ["--set-machine", "1" * 64]),
+                ("settings", {"spin_ns": 7, "parameters": {"cs": 1}}, ["one point (mcs, 8 threads, seed 1) with other settings",
+                                                                       "parameters, spin_ns"]),
+                ("length", {"run_ns": 2000}, ["other settings", "run_ns"])):
+            with self.subTest(name):
+                files = ("--merge", self.result("base"), self.result(name, change))
+                self.assert_refused(sim(*files), 2, self.file("base"), self.file(name), *words)
+                self.assertEqual(sim(*files, "--mixed").returncode, 0)
+        varied = self.result("varied", *({"vary": {"key": "coherence.hit", "value": v}, "machine_hash": str(v) * 64} for v in (4, 5)))
+        self.assertEqual(sim("--merge", varied).stderr, "")  # the machines of a sweep over a number differ
+        self.assert_refused(sim("--mixed"), 2, "--merge")
+
     def test_several_builds(self):
         old, new = (self.result(name, {"seed": seed, "usher": "0.1.0", "commit": name}) for name, seed in (("old", 1), ("new", 2)))
         self.assertEqual(sim("--merge", old).stderr, "")
-        done = sim("--merge", old, new, "--json", self.file("both.json"))
+        done = sim("--merge", old, new, "--mixed", "--json", self.file("both.json"))
         self.assertEqual(done.stderr, "usher: warning: --merge: the results are of several builds of usher: 0.1.0 (new), 0.1.0 (old)\n")
         with open(self.file("both.json")) as file:
             data = json.load(file)
         self.assertEqual(data["merged"], [{"usher": "0.1.0", "commit": c} for c in ("old", "new")])
-        self.assertNotIn("commit", data["points"][0])
-        self.assertEqual(sim("--merge", self.file("both.json")).stderr, done.stderr)  # this merges a merged file
+        self.assertEqual([(p["usher"], p["commit"]) for p in data["points"]], [("0.1.0", "old"), ("0.1.0", "new")])
+        self.assertEqual(sim("--merge", self.file("both.json"), "--mixed").stderr, done.stderr)  # this merges a merged file
+        self.assert_refused(sim("--merge", self.file("both.json")), 2, "two builds")
         header = self.result("header", {"seed": 3}, header={"usher": "0.1.0", "commit": "old"})
         self.assertEqual(sim("--merge", old, header).stderr, "")
+
+    def test_the_identity_of_a_machine(self):
+        """The hash is that of the values, after changes by options. Sources and comments do not count."""
+        four = ("--locks", self.lock, "--threads", "4")
+        usual = self.one(*four, "--machine", self.bare)
+        self.assertEqual((usual["usher"], "commit" in usual), (VERSION, True))
+        with open(self.bare) as file:
+            text = file.read()
+        other = self.file("bare2.toml")
+        for change, same in ((text.replace('source = "', 'source = "another '), True), ("# a comment\n" + text, True),
+                             (text.replace("value = 2800", "value = 2801"), False)):
+            with open(other, "w") as to:
+                to.write(change)
+            self.assertEqual(self.one(*four, "--machine", other)["machine_hash"] == usual["machine_hash"], same)
+        changed = self.one(*four, "--machine", self.bare, "--set-machine", "coherence.hit=5")["machine_hash"]
+        self.assertNotEqual(changed, usual["machine_hash"])
+        with open(other, "w") as to:
+            to.write(text.replace("hit = { value = 4", "hit = { value = 5"))
+        self.assertEqual(self.one(*four, "--machine", other)["machine_hash"], changed)
+
+    @unittest.skipUnless(tomllib, "Python before 3.11")
+    def test_the_hash_is_the_documented_one(self):
+        def values(table):
+            if isinstance(table, dict):
+                return {key: values(value) for key, value in table.items() if key != "source"}
+            return [values(item) for item in table] if isinstance(table, list) else table
+        def assert_known(machine, file):
+            with open(file, "rb") as text:
+                wanted = hashlib.sha256(json.dumps(values(tomllib.load(text)), sort_keys=True).encode()).hexdigest()
+            listed = sim("mutexbench", "--locks", self.lock, "--threads", "1", "--seeds", "1", "--list-points", "--machine", machine)
+            self.assertEqual(json.loads(shlex.split(listed.stdout)[3])["machine_hash"], wanted, machine)
+        folder = os.path.join(os.path.dirname(os.path.dirname(USHER)), "share", "usher", "machines")
+        for name in sorted(os.listdir(folder)):
+            assert_known(name.removesuffix(".toml"), os.path.join(folder, name))
+        with open(self.bare) as file:
+            text = file.read()
+        for title, jitter in (("\U0001f980 \u00d7 \uffff", "1e-05"), (r"\t\u007f\\ \"", "1.0"), ("", "0.1e1"), ("a" * 70, "0.00010"),
+                              ("x", "-0.0")):
+            other = self.file("texts.toml")
+            with open(other, "w", encoding="utf-8") as to:
+                to.write(re.sub(r"(?m)^(jitter = { value = )[^,]*", rf"\g<1>{jitter}",
+                                re.sub(r"(?m)^title = .*$", lambda _: f'title = "{title}"', text)))
+            assert_known(other, other)
 
     def test_results_that_nothing_can_have(self):
         for change, words in (({"throughput": -5}, ["throughput is -5"]), ({"throughput": "9"}, ["throughput"]),

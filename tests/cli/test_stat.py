@@ -341,7 +341,7 @@ class Stat(Refusals, unittest.TestCase):
         self.assertLess(time.monotonic() - begin, 10)
         done = self.stat("--until", "true", "--", "sh", "-c", "trap 'exit 4' TERM; while :; do sleep 0.05; done")
         self.assertEqual(done.returncode, 4, done)
-        # The load has the signals that the command was started with, and not Usher's library.
+        # The load runs with the signal mask with which the command was started, and without Usher's library.
         done = self.stat("--until", "grep ^SigBlk /proc/self/status; echo ${LD_PRELOAD:-none} ${USHER_LOCK:-none}", "--", "sleep", "60")
         self.assertEqual(done.stdout.splitlines()[0], "SigBlk:\t0000000000000000", done)
         self.assertEqual(done.stdout.splitlines()[-1], "none none", done)

@@ -96,7 +96,8 @@ CASE_FOR(special_timed, struct special, special, specials) {
   make(mutex, special);
   for (int i = 0; i < 3; ++i) {
     note("%s", timed_calls[i].name);
-    // Some versions of the C library cannot wait for a PI mutex on the monotonic clock: any result is accepted.
+    // Some versions of the C library cannot wait for a PI mutex on the monotonic clock, so this combination is not
+    // tested.
     if (special->protocol == INHERIT && timed_calls[i].clock == CLOCK_MONOTONIC) continue;
     const struct timespec past = later(now(timed_calls[i].clock), -1000);
     CHECK_OK(timed_calls[i].call(mutex, &past));
@@ -127,7 +128,8 @@ struct shared_count {
 
 static void* count_up(void* argument) {
   struct shared_count* shared = argument;
-  // All processes begin together, since starting them takes longer than their work.
+  // Each process waits here until all have arrived: otherwise the first would finish its rounds before the last has
+  // started.
   flag_add(&shared->arrived, 1);
   while (flag_get(&shared->arrived) < shared->parties) sched_yield();
   for (int i = 0; i < shared->rounds; ++i) {
@@ -296,7 +298,8 @@ CASE_WHERE(owning_process_dies, struct special, special, specials,
   }
 }
 
-// A dying thread holds mutexes of all kinds: the kernel walks the list of the robust ones, which must be intact.
+// A thread dies while it holds mutexes of all kinds. The kernel then walks the thread's list of robust mutexes, which
+// must be intact.
 struct assortment {
   pthread_mutex_t mutexes[40];
 };
@@ -304,7 +307,7 @@ struct assortment {
 static void* lock_assortment_and_die(void* argument) {
   struct assortment* all = argument;
   for (int i = 0; i < 40; ++i) CHECK_OK(pthread_mutex_lock(&all->mutexes[i]));
-  // Eight of the 40 mutexes are unlocked, in another order than they were locked.
+  // Eight of the 40 mutexes are unlocked, in an order other than that of the lock calls.
   for (int i = 0; i < 40; i += 5) CHECK_OK(pthread_mutex_unlock(&all->mutexes[(i * 7) % 40]));
   return NULL;
 }

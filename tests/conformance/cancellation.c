@@ -13,7 +13,7 @@ struct scene {
   int waiting, thread_id, may_enter, handlers, woken, tokens, done;
 };
 
-// The calls that wait, behind one signature. The calls for a condition are made with the mutex held.
+// The waiting calls, wrapped in functions of one signature. The calls for a condition are made with the mutex held.
 struct waiting {
   const char* name;
   clockid_t clock;
@@ -106,7 +106,7 @@ static void* wait_with_handlers(void* argument) {
   pthread_cleanup_push(inner_handler, scene);
   scene->thread_id = (int)gettid();
   flag_set(&scene->waiting, 1);
-  // This loop makes no call, since a sleep would itself be a cancellation point.
+  // This loop makes no call, because sleep is itself a cancellation point.
   while (scene->pending && !flag_get(&scene->may_enter)) {
   }
   if (scene->wait->on_semaphore) {
@@ -126,7 +126,7 @@ static void* wait_with_handlers(void* argument) {
   return NULL;
 }
 
-// Returns when the thread waits: its wait on the condition has released the mutex.
+// Returns when the thread has announced its wait. If it waits on the condition, its wait has also released the mutex.
 static void await_entered(struct scene* scene) {
   await_flag(&scene->waiting, 1);
   if (scene->wait->on_semaphore) return;
@@ -313,7 +313,7 @@ CASE_FOR(no_cancellation_points, struct mutex_kind, kind, main_kinds) {
   CHECK_NUMBER(scene.woken, 1);
 }
 
-// A post or a signal to sleeping threads is no cancellation point.
+// Neither a post nor a signal is a cancellation point, even if threads sleep and must be woken.
 static void* wake_while_cancelled(void* argument) {
   struct scene* scene = argument;
   flag_set(&scene->done, 1);
@@ -401,8 +401,8 @@ struct ticket_holder {
   int number;
 };
 
-// Keeps a woken thread in existence until the cancellation request has been made. At this point the request must not
-// take effect any more. If the thread ended at the same time, the C library might report it as cancelled.
+// Keeps a woken thread alive until the cancellation request has been made. The request must not take effect after the
+// wake-up. If the thread ended at the moment of the request, the C library might report it as cancelled.
 static void await_request(struct lottery* lottery) {
   while (!flag_get(&lottery->cancelled)) sched_yield();
 }
@@ -447,7 +447,7 @@ static void hand_out(struct scene* scene, int count, bool with_mutex) {
 
 CASE_FOR(wake_survives_cancellation, struct waiting, wait, waits) {
   // The C library's semaphore loses one wake-up in a few hundred: a waiter that is cancelled between its wake-up and
-  // its return leaves the value to other waiters, but wakes none of them.
+  // its return leaves the semaphore's unit to other waiters, but wakes none of them.
   if (wait->on_semaphore) SKIP_ON_THE_C_LIBRARY("sem_wait");
   int cancelled = 0;
   for (int round = 0; round < 700; ++round) {
@@ -627,8 +627,8 @@ CASE_FOR(destroyed_among_cancelled, struct doom, way, dooms) {
     if (way->broadcast) {
       CHECK_OK(pthread_cond_broadcast(doomed.condition));
     } else {
-      // A signal is sent for each waiter although one waiter may be cancelled: the cancelled one must not consume a
-      // signal of another.
+      // A signal is sent for each waiter, although one waiter may be cancelled. The cancelled waiter must not consume a
+      // signal that another waiter needs.
       for (int i = 0; i < count; ++i) CHECK_OK(pthread_cond_signal(doomed.condition));
       if (way->cancel_before) CHECK_OK(pthread_cond_broadcast(doomed.condition));
     }

@@ -68,7 +68,10 @@ void note(const char* format, ...) {
   va_end(arguments);
 }
 
+extern __attribute__((weak)) const char* strerrorname_np(int); /* glibc 2.32 */
+
 static const char* code_name(int code) {
+  if (strerrorname_np == NULL) return strerror(code);
   const char* name = code == 0 ? "0" : strerrorname_np(code);
   return name ? name : "no error number";
 }
@@ -295,7 +298,8 @@ void check_child(const char* file, int line, pid_t child, int status) {
 static void run_case(const struct test_case* one) {
   one->body(one->argument);
   fflush(NULL);
-  // _exit() is called instead of exit(), because threads that a case has left waiting must not influence its result.
+  // _exit() is called instead of exit(), because a case may have left threads that wait, and these must not influence
+  // its result.
   _exit(0);
 }
 
@@ -320,8 +324,8 @@ static void start_case(const struct test_case* one, bool fresh, int write_end) {
 
 enum outcome { passed, failed, skipped };
 
-/// Waits until the child has ended; returns false if its time is over first. The child is not reaped: as long as it is
-/// a zombie, no other process gets its number.
+/// Waits until the child has ended; returns false if the time limit passes first. The child is not reaped: as long as
+/// it is a zombie, no other process gets its number.
 static bool ends_in_time(pid_t child) {
   sigset_t child_signal;
   sigemptyset(&child_signal);

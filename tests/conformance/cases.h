@@ -1,13 +1,10 @@
 // A small framework for test programs of named cases. Each case runs in a process of its own under a time limit.
 //
-// A program prints one line a case, `PASS name`, `FAIL name: why` or `SKIP name: why`, and closes with
-// `N passed, N failed, N skipped`; it exits with 1 when any case failed.
-//   --list        the names
-//   --only NAME   that case, or all variants of it (`trylock_held` means `trylock_held/recursive` too);
-//   repeatable
-//   --fresh       each case in a fresh image (fork and exec) instead of a fork of the parent
-//   --here NAME   that one case in this very process, without a limit: for debuggers
-//   --limit N     seconds a case may take (20)
+// A program prints one line per case, `PASS name`, `FAIL name: why` or `SKIP name: why`, and closes with `N passed, N
+// failed, N skipped`; it exits with 1 when any case failed. --list        the names --only NAME   that case, or all
+// variants of it (`trylock_held` means `trylock_held/recursive` too); repeatable --fresh       each case in a fresh
+// image (fork and exec) instead of a fork of the parent --here NAME   that one case in this very process, without a
+// limit: for debuggers --limit N     seconds a case may take (20)
 //
 // The framework itself uses no mutex and no thread, so that the first lock that a case takes is the first of its
 // process.
@@ -112,16 +109,16 @@ void* join_thread(pthread_t thread);
 /// Runs `body` in a new thread and returns what it returned.
 void* in_new_thread(thread_body body, void* argument);
 
-/// Runs `body` in `count` threads, the i-th with `arguments + i * size`, and joins them. All call `body` at the same
-/// moment, because the start of a thread takes longer than hundreds of its rounds.
+/// Runs `body` in `count` threads, the i-th with `arguments + i * size`, and joins them. The threads call `body`
+/// together, when the last one has started: the start of a thread may take longer than its work.
 void run_threads(int count, thread_body body, void* arguments, size_t size);
 
 /// Waits until this thread, or the process with this number, sleeps in the kernel. Returns false if it has not fallen
 /// asleep after some time, since a waiter may also spin.
 bool await_asleep(pid_t thread_id);
 
-/// Waits until this number of threads of the process, without the caller, sleeps in the kernel. Returns false after 20
-/// ms, since waiters may also spin. It is for processes whose other threads only wait.
+/// Waits until `count` threads of the process, not counting the caller, sleep in the kernel. Returns false after 20 ms,
+/// since waiters may also spin. For processes whose other threads do nothing but wait.
 bool await_sleepers(int count);
 
 // Flags between threads. C and C++ have different atomics; the compiler's builtins are the same in both.
@@ -135,7 +132,7 @@ static inline int flag_add(int* flag, int value) {
   return __atomic_add_fetch(flag, value, __ATOMIC_SEQ_CST);
 }
 
-/// Sleeps until the flag has at least that value.
+/// Sleeps until the flag is `at_least` or larger.
 void await_flag(const int* flag, int at_least);
 
 /// Like await_flag, but polls more often, at first without sleep. Returns false if the flag does not reach the value
@@ -151,8 +148,8 @@ void sleep_ms(long milliseconds);
 double seconds(void);  ///< monotonic
 /// Computes for a short time without a system call.
 void compute(unsigned steps);
-/// Takes some time, so that other threads find the lock held and wait: computes, and yields the CPU in every eighth
-/// step.
+/// Takes some time, so that other threads find the lock held and must wait. Computes, and in every eighth step yields
+/// the CPU.
 void linger(long step);
 
 // -- memory and processes --
@@ -160,8 +157,8 @@ void linger(long step);
 /// Returns a zeroed page that is shared with all children created later. Never returns null.
 void* shared_page(void);
 
-/// Starts a child that runs `body` and then calls _exit(0). The child is killed when its parent dies or the time limit
-/// is over.
+/// Starts a child that runs `body` and then calls _exit(0). The child is killed when its parent dies or when the case's
+/// time limit passes.
 pid_t start_child(void (*body)(void*), void* argument);
 /// Must be the first call in a child that was not created by start_child (except after vfork or exec).
 void be_a_child(void);

@@ -39,7 +39,7 @@ static clockid_t clock_of(const struct condition_kind* kind) {
   return kind->monotonic ? CLOCK_MONOTONIC : CLOCK_REALTIME;
 }
 
-// The calls that wait, behind one signature. The condition's own clock is CLOCK_REALTIME here.
+// The waiting calls, wrapped in functions of one signature. The condition's own clock is CLOCK_REALTIME here.
 struct wait_call {
   const char* name;
   clockid_t clock;
@@ -364,7 +364,7 @@ CASE(signal_is_not_for_latecomers) {
     await_flag(&scene.waiting, 1);
     CHECK_OK(pthread_mutex_lock(&scene.mutex));
     CHECK_OK(pthread_cond_signal(&scene.condition));
-    // The mutex has not been free since the signal, so the other thread is still in its wait.
+    // The mutex has been held since the signal, so the other thread is still in its wait.
     const struct timespec deadline = later(now(CLOCK_REALTIME), 5000);
     int code = 0;
     while (!scene.out && code == 0) code = pthread_cond_timedwait(&scene.condition, &scene.mutex, &deadline);
@@ -377,7 +377,8 @@ CASE(signal_is_not_for_latecomers) {
 
 // -- deadlines --
 
-// The body of a second thread: it acquires the mutex only if a wait whose deadline has passed still releases it.
+// A wait whose deadline has already passed must still release the mutex for a moment. The second thread runs this body
+// and acquires the mutex in that moment.
 static void* lock_once(void* argument) {
   struct gate* gate = argument;
   flag_set(&gate->thread_id, (int)gettid());
@@ -562,8 +563,8 @@ CASE(broadcast_to_fifty) {
   for (int i = 0; i < 50; ++i) join_thread(threads[i]);
 }
 
-// -- guarantees that only Usher gives: FIFO, no futile wake-up, no wake-up of a thread that then only queues for the
-// mutex --
+// -- guarantees that only Usher gives: FIFO order, no futile wake-up, no wake-up of a thread that would find the mutex
+// held --
 
 struct line_up {
   pthread_mutex_t mutex;
@@ -645,7 +646,7 @@ static void* stand_in_crowd(void* argument) {
   return NULL;
 }
 
-// All waiters return one after the other, and none of them is woken to find the mutex held.
+// All waiters of a broadcast return one after the other. None of them is woken only to find the mutex held.
 CASE_FOR(broadcast_is_no_stampede, struct mutex_kind, kind, main_kinds) {
   SKIP_ON_THE_C_LIBRARY("pthread_cond_broadcast");
   int least = 1 << 30;
@@ -810,8 +811,8 @@ CASE_FOR(bounded_buffer_timed, struct mutex_kind, kind, main_kinds) {
   bounded_buffer(kind, 600, true);
 }
 
-// A signal is sent at the moment when a timed waiter times out. If that waiter returns ETIMEDOUT, it has not consumed
-// the signal, and the waiter without a deadline gets it.
+// A signal is sent at the moment when a timed waiter times out. If that waiter returns ETIMEDOUT, it must not have
+// consumed the signal: the waiter without a deadline must receive it.
 struct near_miss {
   pthread_mutex_t mutex;
   pthread_cond_t condition;
@@ -850,7 +851,7 @@ CASE(signal_at_the_deadline) {
     struct near_miss scene = {.timed_code = -1};
     make_mutex(&scene.mutex, &all_kinds[0]);
     make_condition(&scene.condition, &condition_kinds[0]);
-    // The timed waiter and the other one take turns at being the first in the queue.
+    // In odd rounds the timed waiter is the first in the queue, in even rounds the waiter without a deadline.
     pthread_t first = start_thread(round % 2 ? near_miss_timed : near_miss_patient, &scene);
     await_flag(&scene.waiting, 1);
     pthread_t second = start_thread(round % 2 ? near_miss_patient : near_miss_timed, &scene);
@@ -866,7 +867,7 @@ CASE(signal_at_the_deadline) {
   }
 }
 
-// Every second waiter times out. All later signals go to the waiters that remain.
+// Every second waiter times out. All signals sent afterwards must reach the waiters that remain.
 static void* give_up_or_stay(void* argument) {
   struct in_line* me = argument;
   struct line_up* line = me->line;
@@ -908,8 +909,8 @@ CASE_FOR(timed_out_in_the_middle_of_the_queue, struct wait_call, wait, timed_wai
       CHECK_OK(pthread_mutex_unlock(&line.mutex));
     }
     CHECK(flag_comes(&line.out, 5));
-    // A timed waiter may have taken a token before its deadline. Then a waiter without a deadline is left, and needs
-    // another token.
+    // A timed waiter may have taken a token before its deadline. In that case a waiter without a deadline still waits
+    // and needs another token.
     CHECK_OK(pthread_mutex_lock(&line.mutex));
     line.tokens += 5;
     CHECK_OK(pthread_cond_broadcast(&line.condition));
@@ -1046,7 +1047,7 @@ CASE(signal_while_others_give_up) {
   CHECK_OK(pthread_cond_destroy(&exodus.condition));
 }
 
-// Waiters that time out frequently must not consume the wake-ups of the others.
+// This waiter times out again and again. It must not consume the wake-ups of other waiters.
 static void* keep_timing_out(void* argument) {
   struct gate* gate = argument;
   lock_gate(gate);
@@ -1054,7 +1055,7 @@ static void* keep_timing_out(void* argument) {
     const struct timespec deadline = later(now(CLOCK_REALTIME), 1);
     const int code = pthread_cond_timedwait(&gate->condition, &gate->mutex, &deadline);
     if (code != 0) CHECK_CODE(code, ETIMEDOUT);
-    // This thread takes no token: if it has consumed a signal, it sends another one.
+    // This thread takes no token. If it may have consumed a signal, it sends another one.
     if (code == 0 && gate->open > 0) CHECK_OK(pthread_cond_signal(&gate->condition));
   }
   unlock_gate(gate);
@@ -1085,7 +1086,7 @@ CASE(timed_and_untimed_together) {
 // -- destruction --
 
 // POSIX allows a program to destroy a condition as soon as all its waiters have been woken, even if none of them has
-// run yet. Its memory is reused immediately.
+// run yet. The tests reuse or unmap the condition's memory immediately afterwards.
 struct doomed {
   pthread_mutex_t* mutex;
   pthread_cond_t* condition;
@@ -1234,7 +1235,7 @@ static void make_scene(struct cancelled_wait* scene, const struct mutex_kind* ki
   scene->may_enter = 1;
 }
 
-/// Cancels waiters, every second of which is already asleep.
+/// Cancels one waiter for each kind of mutex. Every second waiter is already asleep when it is cancelled.
 static void cancel_with_each_kind(const struct condition_kind* condition, const struct wait_call* wait) {
   for (int kind = 0; kind < 11; ++kind) {
     note("mutex %s", all_kinds[kind].name);
@@ -1360,8 +1361,8 @@ CASE_FOR(signal_survives_cancellation, struct wait_call, wait, wait_calls) {
     CHECK_OK(pthread_cond_signal(&duel.condition));
     if (round % 2 == 0) CHECK_OK(pthread_cancel(threads[victim]));
     if (round % 3 != 0) CHECK_OK(pthread_mutex_unlock(&duel.mutex));
-    // The result of the join proves nothing: glibc may report a thread as cancelled that was woken and ended before the
-    // request arrived (docs/differences.md).
+    // The result of the join proves nothing: glibc may report a thread as cancelled although it was woken and ended
+    // before the request arrived (docs/differences.md).
     if (join_thread(threads[victim]) != PTHREAD_CANCELED) CHECK(duel.woken[victim] == 1);
     if (duel.woken[victim] == 1) {  // the victim got the signal; then the other thread may still wait
       CHECK_OK(pthread_mutex_lock(&duel.mutex));
@@ -1738,7 +1739,7 @@ static void wait_in_vain(void* argument) {
   unlock_gate(gate);
 }
 
-// A child waits on a shared condition of its own while a thread of its parent waits on another.
+// A child waits on a shared condition of its own while a thread of its parent waits on another shared condition.
 CASE(shared_condition_with_private_mutex_across_fork) {
   struct gate gate;
   make_gate(&gate, &all_kinds[0], &shared_kind);

@@ -82,7 +82,7 @@ static void start_detached(thread_body body, void* argument) {
 
 // -- the code that runs last --
 
-// Called by the code that runs last: uses the same objects as the other threads, at the same time.
+// Called by the code that runs last. It uses the same objects as the other threads, while these threads still use them.
 static void use_the_world(void) {
   for (int i = 0; i < 40; ++i) {
     CHECK_OK(pthread_mutex_lock(&world.mutex));
@@ -190,7 +190,7 @@ CASE(ended_while_the_first_thread_waits) {
   }
 }
 
-// An exit handler that ends threads in an orderly way: it sets a flag and joins them.
+// An exit handler that ends the threads in an orderly way: it tells them to stop, and joins them.
 static pthread_t to_be_joined[6];
 static void stop_and_join(void) {
   CHECK_OK(pthread_mutex_lock(&world.mutex));
@@ -284,7 +284,7 @@ CASE(others_go_on_without_the_first_thread) {
   }
 }
 
-// -- thread-specific data: its destructors may run when a library's per-thread record is already gone --
+// -- thread-specific data: its destructors may run after a library has released its record of the thread --
 
 struct farewell {
   const char* name;
@@ -411,8 +411,8 @@ CASE(data_destructors_of_cancelled) {
   }
 }
 
-// The thread ends while it holds a mutex and a unit of a semaphore. Other threads get them when another thread releases
-// them.
+// The thread ends while it holds a mutex and a unit of a semaphore. Both must become available when another thread
+// releases them.
 static void* die_holding(void* argument) {
   CHECK_OK(pthread_mutex_lock(&world.mutex));
   CHECK_SUCCESS(sem_wait(&world.semaphore));

@@ -36,10 +36,10 @@ static void* go_through(void* argument) {
   return NULL;
 }
 
-// Uses the semaphore in this thread first, then with new threads, one post for each of them.
+// Uses the semaphore first in this thread alone. Then makes new threads wait, and posts once for each of them.
 static void use_semaphore(struct place* place, bool threads) {
-  // In every second use the first call is sem_post, otherwise sem_getvalue. Both must notice that they run in another
-  // process.
+  // In every second use the first call is sem_post, otherwise sem_getvalue. Either call must notice that it runs in a
+  // child.
   static int uses;
   if (uses++ % 2 == 0)
     for (int i = 0; i < 2; ++i) CHECK_SUCCESS(sem_post(&place->semaphore));
@@ -141,7 +141,7 @@ CASE_FOR(semaphore_with_ghosts, struct fork_way, way, fork_ways) {
   }
 }
 
-// Waits and posts in a loop, so that the fork happens at any point of these calls.
+// Waits and posts in a loop, so that the fork may come at any point of either call.
 static void* wait_and_post(void* argument) {
   struct place* place = argument;
   for (int i = 0; !flag_get(&place->stop); ++i) {
@@ -176,7 +176,8 @@ CASE_FOR(semaphore_under_load, struct fork_way, way, fork_ways) {
   CHECK_NUMBER(value_of(&place.semaphore), 2);
 }
 
-// Fork handlers use the semaphore as a lock around the fork; in the child its only thread posts.
+// Fork handlers use the semaphore as a lock: the prepare handler takes it, and the handlers of parent and child post
+// it. In the child the only thread posts.
 static struct place* around_fork;
 static void take_place(void) {
   CHECK_SUCCESS(sem_wait(&around_fork->semaphore));
@@ -271,8 +272,8 @@ static void use_shop(struct shop* shop, bool threads, bool by_signals) {
   for (int i = 0; i < 4; ++i) join_thread(own[i]);
 }
 
-// In a child the C library's pthread_cond_destroy waits for waiters that exist only in the parent; a program can only
-// initialise the condition again. Under Usher it can be used as it is.
+// In a child the C library's pthread_cond_destroy waits for waiters that exist only in the parent. So a program must
+// initialise the condition again without destroying it. Under Usher (`ours`) the child may use the condition as it is.
 static void condition_generations(struct shop* shop, const struct fork_way* way, int generations, bool ours) {
   // The caller forks with the mutex held, so that no other thread is in its critical section at the fork.
   CHECK_OK(pthread_mutex_lock(&shop->mutex));
@@ -315,8 +316,8 @@ static void condition_generations(struct shop* shop, const struct fork_way* way,
 static void fork_condition(const struct fork_way* way, bool ours) {
   static struct shop shop;
   for (int round = 0; round < 6; ++round) {
-    // These kinds do not check their owner: the others would refuse an unlock by the child's thread, which has another
-    // number.
+    // Only kinds that do not check their owner are tested: the thread of the child has another id than the owner, so
+    // the other kinds would refuse its unlock.
     make_shop(&shop, &careless_kinds[round]);
     const int count = 1 + round % 4;
     pthread_t threads[4];
@@ -396,7 +397,7 @@ CASE_FOR(condition_under_load, struct fork_way, way, fork_ways) {
 
 // -- forks by waiters, signallers and handlers --
 
-// The forking thread is not the first thread, which itself waits and does not exist in the child.
+// A second thread forks while the first thread of the process waits. The first thread does not exist in the child.
 struct everything {
   struct shop shop;
   struct place place;
@@ -484,7 +485,7 @@ static void* wait_with_forking_handler(void* argument) {
   int result;
   errno = 0;
   while ((result = wait_long(scene->wait, &handlers_semaphore)) != 0) CHECK_CODE(errno, EINTR);
-  // The post that ended the wait was made by the handler in the child, and by another thread in the parent.
+  // In the child the handler made the post that ended the wait; in the parent another thread made it.
   CHECK_NUMBER(value_of(&handlers_semaphore), 0);
   if (flag_get(&fork_handled) == 2) {
     struct place place;
@@ -527,8 +528,8 @@ static void fork_in_wait(const struct semaphore_wait* wait, int flags) {
 CASE_FOR(handler_forks_in_semaphore_wait, struct semaphore_wait, wait, semaphore_waits) {
   fork_in_wait(wait, 0);
 }
-// With SA_RESTART the kernel continues the interrupted wait, so the waiting thread of the child is not told of the
-// fork.
+// With SA_RESTART the kernel continues the interrupted wait, so in the child the code that waits does not learn that a
+// fork happened.
 CASE_FOR(restarting_handler_forks_in_semaphore_wait, struct semaphore_wait, wait, semaphore_waits) {
   fork_in_wait(wait, SA_RESTART);
 }

@@ -39,7 +39,7 @@ const struct mutex_kind careless_kinds[7] = {
 void make_mutex(pthread_mutex_t* mutex, const struct mutex_kind* kind) {
   memset(mutex, 0xa5, sizeof *mutex);
   if (kind->type == by_initialiser) {
-    // The mutex is made by a copy of the initialiser, as by static initialisation or struct assignment.
+    // The mutex is a copy of the initialiser, as after static initialisation or a struct assignment.
     memcpy(mutex, kind->initialiser, sizeof *mutex);
   } else if (kind->type == without_attribute) {
     CHECK_OK(pthread_mutex_init(mutex, NULL));
@@ -69,8 +69,8 @@ const struct timed_call timed_calls[3] = {
 bool answered_by_the_c_library(const char* function) {
   const char* lock = getenv("USHER_LOCK");
   if (lock && strncmp(lock, "pthread", 7) == 0) return true;
-  // Compares the shared object of `function` with that of pthread_condattr_init, which no library replaces: it is the C
-  // library.
+  // No library replaces pthread_condattr_init, so the shared object that defines it is the C library. `function` is the
+  // C library's if the same object defines it.
   Dl_info here, there;
   void* address = dlsym(RTLD_DEFAULT, function);
   CHECK(address != NULL && dladdr(address, &here) != 0);

@@ -22,7 +22,7 @@ extern const struct mutex_kind careless_kinds[7];  ///< those that do not check 
 /// Initialises a mutex of this kind; the memory may have any content.
 void make_mutex(pthread_mutex_t* mutex, const struct mutex_kind* kind);
 
-// The three calls that time out, behind one signature.
+// The three timed lock calls, wrapped in functions of one signature.
 struct timed_call {
   const char* name;
   clockid_t clock;
@@ -30,13 +30,13 @@ struct timed_call {
 };
 extern const struct timed_call timed_calls[3];
 
-/// True if this function is the C library's, bound directly or because USHER_LOCK names the C library's own mutexes.
-/// Cases of guarantees that only Usher gives are skipped on the C library.
+/// True if this function is the C library's: it may be bound to the C library directly, or USHER_LOCK may name the C
+/// library's own mutexes. Cases that test guarantees which only Usher gives are skipped on the C library.
 bool answered_by_the_c_library(const char* function);
 #define SKIP_ON_THE_C_LIBRARY(function) \
   if (answered_by_the_c_library(function)) skip_case("the C library does not promise this of %s", function)
 
-// The same operations as thread bodies: the argument is the mutex, the result is the error number.
+// Mutex calls as bodies of threads: the argument is the mutex, the result is the error number.
 void* thread_lock(void* mutex);
 void* thread_trylock(void* mutex);
 void* thread_unlock(void* mutex);

@@ -1,5 +1,6 @@
-// Tests threads that a condition variable has selected while their mutex is held. A library may requeue them to the
-// mutex instead of waking them; no event in between may leave a requeued thread asleep.
+// Tests threads that a condition variable has selected while their mutex is held. A library may requeue such a thread
+// to the mutex instead of waking it. Whatever happens before the mutex is free, no requeued thread may stay asleep for
+// ever.
 #include "cases.h"
 
 struct scene {
@@ -15,8 +16,8 @@ static void open_scene(struct scene* s) {
   pthread_cond_init(&s->condition, NULL);
 }
 
-/// Makes the calling thread known: some libraries identify a thread only after it has locked a mutex that records its
-/// owner, and only then requeue waiters to a mutex that the thread holds.
+/// Makes the calling thread known to the library. Some libraries identify a thread only after it has locked a mutex
+/// that records its owner, and requeue waiters only to a mutex that a known thread holds.
 static void become_known(void) {
   pthread_mutex_t mutex = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
   CHECK_OK(pthread_mutex_lock(&mutex));
@@ -54,8 +55,7 @@ static void* signal_after_a_timed_lock(void* argument) {
   return NULL;
 }
 
-// The signalling thread has acquired the mutex by a timed call. When it unlocks, other threads are queued for the
-// mutex.
+// The signalling thread has acquired the mutex by a timed call. At its unlock other threads are queued for the mutex.
 CASE(signal_by_a_thread_with_a_deadline) {
   for (int round = 0; round < 4; ++round) {
     struct scene s;

@@ -523,7 +523,7 @@ CASE_FOR(neighbours_untouched, struct mutex_kind, kind, all_kinds) {
   }
 }
 
-// -- calls that belong to other kinds --
+// -- calls that are only for robust and priority-protected mutexes --
 
 CASE_FOR(not_robust_nor_protected, struct mutex_kind, kind, all_kinds) {
   pthread_mutex_t mutex;

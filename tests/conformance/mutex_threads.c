@@ -1,13 +1,14 @@
 // Tests mutexes with several threads: exclusion, time-outs under load, unlocks by another thread, threads that end,
 // memory that is freed.
 //
-// A FIFO lock that hands over directly needs a context switch for each contended acquisition when there are more
-// threads than CPUs, which takes tens of microseconds. No case therefore makes more than a few thousand acquisitions.
+// When there are more threads than CPUs, a FIFO lock that hands over directly needs a context switch for each contended
+// acquisition. A context switch takes tens of microseconds. No case therefore makes more than a few thousand
+// acquisitions.
 #include "kinds.h"
 
 #include <sys/syscall.h>
 
-// Plain variables under a mutex; they show a second thread in the critical section.
+// Plain variables that the mutex protects. Their values show whether two threads were in the critical section at once.
 struct guarded {
   pthread_mutex_t mutex;
   int inside;
@@ -101,7 +102,7 @@ CASE_FOR(exclusion_by_trylock, struct mutex_kind, kind, main_kinds) {
   exclude(kind, 3, 1000, try_often);
 }
 
-// Acquires the mutex by each of the calls, with deadlines so near that many pass.
+// Acquires the mutex by each of the calls in turn. The deadlines are so near that many calls time out.
 static void* every_way(void* argument) {
   struct worker* worker = argument;
   for (int i = 0; i < worker->rounds; ++i) {
@@ -280,7 +281,7 @@ static void* time_out(void* argument) {
   return (void*)(intptr_t)pthread_mutex_clocklock(argument, CLOCK_MONOTONIC, &deadline);
 }
 
-// A waiter that timed out in the middle of a queue must not take the turn of a waiter before or after it.
+// Every third waiter times out in the queue. The waiters before and behind it must still acquire the mutex.
 CASE_FOR(given_up_in_the_queue, struct mutex_kind, kind, main_kinds) {
   pthread_mutex_t mutex;
   make_mutex(&mutex, kind);
@@ -296,8 +297,8 @@ CASE_FOR(given_up_in_the_queue, struct mutex_kind, kind, main_kinds) {
   }
 }
 
-// The mutex is released at the moment of the deadline. Either result is right, but the state of the mutex must agree
-// with it.
+// The mutex is released at the moment of the deadline. The call may succeed or time out, but the mutex must be locked
+// only if the call succeeded.
 static void* just_in_time(void* argument) {
   const struct timespec deadline = later(now(CLOCK_MONOTONIC), 2);
   const int code = pthread_mutex_clocklock(argument, CLOCK_MONOTONIC, &deadline);
@@ -333,7 +334,7 @@ struct walker {
   int rounds, number;
 };
 
-// Each thread locks the next mutex before it releases the last one, so that no thread overtakes another.
+// Each thread locks the next mutex before it releases the previous one, so that no thread overtakes another.
 static void* walk(void* argument) {
   struct walker* walker = argument;
   for (int round = 0; round < walker->rounds; ++round) {
@@ -509,7 +510,8 @@ CASE_FOR(thread_exits_holding_with_queue, struct mutex_kind, kind, careless_kind
   CHECK_OK(try_elsewhere(&mutex));
 }
 
-// Mutexes of the checking kinds stay held for ever: a later thread must not be mistaken for the dead owner.
+// The owner has ended without an unlock. A mutex of a kind that checks its owner stays held for ever: no later thread
+// may be taken for the dead owner.
 CASE_FOR(exited_owner, struct mutex_kind, kind, all_kinds) {
   pthread_mutex_t mutex;
   make_mutex(&mutex, kind);
@@ -886,7 +888,7 @@ CASE_FOR(reused_by_the_last_owner, struct mutex_kind, kind, main_kinds) {
   free(object);
 }
 
-// The mutex is on a stack, as in a rendezvous: its frame is gone as soon as the lock call has returned.
+// The mutex is in a stack frame, as in a rendezvous. The frame is gone as soon as the second lock call has returned.
 struct rendezvous {
   pthread_mutex_t done;
 };

@@ -1,5 +1,5 @@
 // Tests mutexes and new processes. A child has only a copy of the thread that forked. The other threads, including
-// those queued on a mutex, do not exist in the child: the lock must not be handed to their nodes.
+// those queued on a mutex, do not exist in the child, so an unlock in the child must not hand the lock to them.
 #include "kinds.h"
 
 #include <spawn.h>
@@ -103,8 +103,8 @@ CASE_FOR(fork_while_free, struct mutex_kind, kind, all_kinds) {
 }
 
 // The forking thread holds the mutex. In the child the mutex is held, too, and the child may release it. If the kind
-// checks the owner, the child cannot release it, because its thread has another number than the owner; it can only
-// initialise the mutex again.
+// checks its owner, the child cannot release the mutex, because the child's thread has another id than the owner. The
+// child can then only initialise the mutex again.
 CASE_FOR(fork_while_held, struct mutex_kind, kind, all_kinds) {
   struct arena arena = {.count = 0};
   make_mutex(&arena.mutex, kind);
@@ -286,7 +286,7 @@ static void prepare(void) {
 }
 static void release(void) {
   const int code = pthread_mutex_unlock(&handled->mutex);
-  // In a child the checking kinds regard the caller as another thread than the owner.
+  // In a child, the kinds that check their owner regard the calling thread as a thread other than the owner.
   if (code == EPERM && handled->kind->checks)
     make_mutex(&handled->mutex, handled->kind);
   else
@@ -309,7 +309,7 @@ CASE_FOR(atfork_handlers_under_load, struct mutex_kind, kind, all_kinds) {
       be_a_child();
       use_in_child(&arena);
       if (round % 2) {
-        // The handlers run again while another set of threads uses the mutex.
+        // The handlers run again while a second group of threads uses the mutex.
         struct crowd second;
         start_crowd(&second, 3, &arena);
         const pid_t grandchild = fork();
@@ -373,7 +373,8 @@ CASE(many_children_at_once) {
   for (int i = 0; i < 20; ++i) CHECK_CHILD(children[i], 0);
 }
 
-// Run in a child: data that the thread cached in the parent, such as its number, belong to another thread now.
+// Runs in a child. Data that the thread cached in the parent, such as its id, are not valid for the thread of the
+// child.
 static void child_of_used_thread(void* argument) {
   struct arena* arena = argument;
   CHECK_OK(pthread_mutex_lock(&arena->mutex));

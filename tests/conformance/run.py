@@ -33,12 +33,12 @@ AT_ONCE = 3  # programs at a time: each sleeps for most of its time. Chosen, not
 RESULT = re.compile(r"^(PASS|FAIL|SKIP) ([^:]+?)(?:: (.*))?$")
 USHERS_PROMISE = "the C library does not promise"  # the reason why a case is skipped on the C library only
 
-# Cases in which a thread must acquire a lock that other threads use all the time. They may hang under a lock that lets waiters
-# starve, and with pure LIFO some runs do.
+# Cases in which a thread must acquire a lock that other threads use all the time. Under a lock that lets waiters starve these cases may
+# hang; under pure LIFO some runs do.
 MAY_STARVE = {"lifo": {"atfork_handlers_under_load"}}
 
-# The cases of these programs run in forks of one parent, so that every case is itself in a child. The cases of all other programs run in
-# fresh images (fork and exec), as programs do.
+# The cases of these programs run in forks of one parent, so each case already runs in a child. The cases of all other programs run in fresh
+# images (fork and exec), as programs do.
 IN_FORKS = {"processes"}
 
 

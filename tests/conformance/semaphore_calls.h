@@ -1,4 +1,4 @@
-// The four calls that wait for a semaphore, behind one signature.
+// The four calls that wait for a semaphore, wrapped in functions of one signature.
 #ifndef USHER_TESTS_SEMAPHORE_CALLS_H
 #define USHER_TESTS_SEMAPHORE_CALLS_H
 

@@ -160,7 +160,8 @@ CASE(std_recursion) {
   }).join();
 }
 
-// One thread locks recursively, by deadlines of both clocks, while others use the mutex.
+// All threads lock recursively: one with a short timeout, two with deadlines on different clocks, one without a
+// deadline.
 CASE(std_recursive_timed_among_others) {
   std::recursive_timed_mutex mutex;
   int inside = 0;
@@ -328,7 +329,8 @@ CASE(std_stop_token) {
   }
 }
 
-// The notification is sent by a destructor of the library's key, after the destructors of the thread's own objects.
+// The C++ library sends the notification from the destructor of a thread-specific key, after the destructors of the
+// thread's own objects.
 CASE(std_notify_at_thread_exit) {
   for (int round = 0; round < 50; ++round) {
     std::mutex mutex;
@@ -561,7 +563,8 @@ CASE(pthread_exit_runs_destructors) {
   CHECK_NUMBER(reinterpret_cast<std::intptr_t>(in_new_thread(try_to_lock, &at.mutex)), 0);
 }
 
-// A cancelled thread has a unique_lock and a guard of the program on its stack, in each kind of wait.
+// The stack of a cancelled thread holds a unique_lock and a guard of the program. The thread is cancelled in each kind
+// of wait.
 struct stage {
   std::mutex mutex;
   std::condition_variable condition;

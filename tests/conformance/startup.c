@@ -1,5 +1,5 @@
-// Tests mutexes before main and after it. The constructor of a preloaded library runs last and its destructor among the
-// first, so that the library must work without either.
+// Tests mutexes before main and after it. The constructor of a preloaded library runs after all others, and its
+// destructor among the first. So the library must work before its constructor has run and after its destructor has run.
 #include "kinds.h"
 
 #include <dlfcn.h>

@@ -10,8 +10,8 @@ struct early_report {
   int line;
 };
 
-/// The work of one constructor: it makes every call on every kind of mutex, and starts a thread. The program does the
-/// same.
+/// The work of a constructor: makes every call on every kind of mutex, and starts a thread. The program calls this
+/// function, too.
 void use_everything(struct early_report* report);
 
 extern struct early_report library_report;

@@ -226,6 +226,9 @@ class own {
 #ifndef WITHOUT_TRAITS
   static constexpr usher::lock_traits traits{.summary = "none", .paper = "none"};
 #endif
+#ifdef WITHOUT_LAST_ACCESS
+  static constexpr bool touched_after_hand_over = true;
+#endif
 #ifdef WITHOUT_CONSTEXPR_CONSTRUCTOR
   own() { word_.store(0, std::memory_order_relaxed); }
 #endif

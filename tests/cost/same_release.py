@@ -45,7 +45,7 @@ def main():
     code = functions(sys.argv[2])
     if sum("cmpxchg" in line for lines in code.values() for line in lines) < 10:
         sys.exit("no locks in the second object")
-    # begin_epoch() is exempt: after a fork, the native platform tests in it once whether the calling thread is the one that forked.
+    # begin_epoch() is exempt: the native platform calls it once in each process, and it must know the calling thread.
     found = [name for name, lines in code.items() if "begin_epoch" not in name
              and any(re.search(r"TPOFF|TLSGD|TLSLD|TLSDESC|%fs:(?!0x28)", line) for line in lines)]
     if found:

@@ -12,7 +12,7 @@ import sys
 import unittest
 
 OBJECT = ""
-STATE = "usher_process_state_v1"  # contains the waiting arrays; an unlock uses nothing else in it
+STATE = "usher_process_state_v2"  # contains the waiting arrays; an unlock uses nothing else in it
 
 # The number of locked operations in each lock's spinning unlock, on all paths. The second locked operation of twa_sized is in the code that
 # counts the CPUs, which runs once.
@@ -105,7 +105,7 @@ class UnlockPaths(unittest.TestCase):
         locked, names = self.unlock("twa_id", "spin")
         self.assertEqual(locked, [])
         self.assertLessEqual(names, {STATE}, "calls nothing")
-        # In parking forms the hand-over is an exchange. Its old value shows whether a waiter sleeps on the word.
+        # If waiters may park, the hand-over is an exchange. The old value shows whether a waiter sleeps on the word.
         self.assertGreaterEqual(len(self.unlock("twa_id", "park")[0]), 1)
 
     def test_twa_staged_leaves_the_array_alone(self):

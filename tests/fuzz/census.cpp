@@ -1,5 +1,5 @@
-// Samples a record (the census of processes and threads) while its program forges the record between and during the
-// samples.
+// Runs the class census, which samples the processes and threads of a record, and searches the record for deadlocks.
+// Before each sample the fuzzer changes words of the record, as a program could that forges its own record.
 #include "support/process/census.hpp"
 
 #include "record_patches.hpp"

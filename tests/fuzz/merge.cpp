@@ -20,6 +20,11 @@ USHER_FUZZ_TARGET(merge) {
   }
   add_results("first", std::string(text.substr(0, cut)), merged);
   if (cut != text.size()) add_results("second", std::string(text.substr(cut + 6)), merged);
+  try {
+    check_one_sweep(merged);
+  } catch (const bad_input& e) {  // --mixed shows the results all the same
+    use(e.what());
+  }
   use(std::to_string(remove_duplicates(merged)));
   for (const std::string& build : builds_of(merged)) use(build);
   const figure f = figure_of(merged.results);

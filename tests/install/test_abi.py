@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 TREE = Path(__file__).resolve().parents[2]
-STATE = "usher_process_state_v1"
+STATE = "usher_process_state_v2"
 
 failures = []
 

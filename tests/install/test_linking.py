@@ -19,7 +19,7 @@ import catalog  # noqa: E402
 
 UNITS = {"host": HERE / "consumer/host.cpp", "plugin": HERE / "consumer/plugin.cpp", "second": HERE / "linking/second.cpp"}
 EXAMPLES = HERE.parents[1] / "examples"
-EXPORT = "-Wl,--export-dynamic-symbol=usher_process_state_v1"
+EXPORT = "-Wl,--export-dynamic-symbol=usher_process_state_v2"
 
 failures = []
 
@@ -187,7 +187,7 @@ def own_states(toolchains, kinds, folder, compiled):
             done = run([program, *([plugin] if isinstance(plugin, Path) else plugin)], 30)
             check(f"{name}: {what}", done.returncode == 1 and "state of its own" in done.stdout and done.stderr.count("\n") == 1 and
                   done.stderr.startswith(f"usher: {mine} does not use the process state of {other}: ") and
-                  "export usher_process_state_v1" in done.stderr, done)
+                  "export usher_process_state_v2" in done.stderr, done)
 
         said("an executable that does not export the state", by_hand, shared, shared)
         for how, flags in (("symbolic", ["-Wl,-Bsymbolic"]), ("local", [f"-Wl,--version-script={HERE / 'linking/local.map'}"])):

@@ -21,7 +21,7 @@ def next_release(include, copy):
     added = sized = 0
     for header in copy.rglob("*.hpp"):
         text = header.read_text()
-        text = text.replace("inline v1", "inline v2").replace("usher_process_state_v1", "usher_process_state_v2")
+        text = text.replace("inline v2", "inline v3").replace("usher_process_state_v2", "usher_process_state_v3")
         text, grown = re.subn(r"(\n  alignas\(4096\) [^\n]* waiting_array\b)", r"\n  unsigned char grown[4096];\1", text)
         text, resized = re.subn(r"(#define USHER_STATE_BYTES )(\d+)", lambda m: m[1] + str(int(m[2]) + 4096), text)
         added, sized = added + grown, sized + resized

@@ -17,7 +17,7 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "install"))
 from test_install import c_consumer, check, cmake_consumer, examples, failures, must, run
 
-NAMES = ["libusher-dev", "libusher-locks0", "usher"]
+NAMES = ["libusher-dev", "libusher-locks0", "usher-check", "usher"]
 MAINTAINER = ("A Maintainer", "maintainer@example.org")
 SKIPPED = 77
 
@@ -95,7 +95,7 @@ def commands_work(usr, libdir, version, work, env):
 
 def build_packages(options, out, env):
     """Returns the packages that were built."""
-    told = must([Path(options.tree) / "tools" / "deb.sh", out, 2], 500,
+    told = must([Path(options.tree) / "tools" / "deb.sh", out, 2], 1000,
                  env=dict(env, DEB_BUILD_OPTIONS="noopt optimize=+lto", USHER_LOCKS="steady;twa;mcscr;c-bo-mcs;pthread",
                           DEBFULLNAME=MAINTAINER[0], DEBEMAIL=MAINTAINER[1]))
     packages = [f for f in sorted(out.iterdir()) if f.suffix == ".deb"]

@@ -30,8 +30,8 @@ using sleeping = Lock<simulated, waiting<simulated, waiting_kind::spin_then_park
 template <template <class, class> class Lock>
 using parking = Lock<simulated, waiting<simulated, waiting_kind::park>>;
 
-/// Returns the longest turn of a standby (the first waiter in the queue) in ns, if each holder keeps the lock for
-/// `hold` ns. 100 µs is far above the sum of the times for polling and wake-ups, which vary.
+/// Returns the longest time in ns for which a thread can be the standby (the first waiter in the queue), if each holder
+/// keeps the lock for `hold` ns. The times for polling and wake-ups vary; 100 µs is far above their sum.
 std::uint64_t a_turn(std::uint64_t hold) {
   return 4 * millisecond + 2 * hold + 100 * microsecond;
 }
@@ -150,7 +150,8 @@ waits longest_of_requeued(unsigned others, std::uint64_t hold) {
   return {s.on().to_ns(longest.locking), s.on().to_ns(longest.requeued)};
 }
 
-/// A requeued thread stays asleep for at most 1 ms or one hold. Then it waits like a thread that arrives at that time.
+/// A requeued thread stays asleep for at most 1 ms or one hold. After that it waits no longer than a thread that
+/// arrives at this time.
 template <class Lock>
 void requeued_threads_are_soon_as_others() {
   for (const unsigned others : {1u, 4u, 6u})

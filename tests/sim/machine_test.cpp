@@ -7,6 +7,8 @@
 #include <fstream>
 #include <sstream>
 
+#include "sim/sha256.hpp"
+
 namespace usher::sim {
 namespace {
 
@@ -59,9 +61,9 @@ TEST_F(machine_file, has_what_it_says) {
   const machine m = read_machine(folder + "/x5-2.toml");
   EXPECT_EQ(m.name, "x5-2");
   EXPECT_EQ(m.cpus(), 72u);
-  EXPECT_EQ(m.dirty[0], 120u);
-  EXPECT_EQ(m.dirty[1], 280u);
-  EXPECT_EQ(m.dirty[2], 280u) << "the last entry holds for all greater distances";
+  EXPECT_EQ(m.dirty[0], 103u);
+  EXPECT_EQ(m.dirty[1], 310u);
+  EXPECT_EQ(m.dirty[2], 310u) << "the last entry holds for all greater distances";
   EXPECT_EQ(m.jitter, 307u);
   ASSERT_TRUE(m.os.has_value());
   EXPECT_EQ(m.os->slice, m.from_ns(3000000));
@@ -88,7 +90,7 @@ TEST_F(machine_file, complaints_name_the_key) {
   EXPECT_NE(complaint("[hardware_threads]", "[threads]").find("[threads] is not known"), std::string::npos);
   EXPECT_NE(complaint("\"MESIF\"", "\"MESIG\"").find("coherence.protocol"), std::string::npos);
   EXPECT_NE(
-      complaint("jitter = { value = 0.3,", "jitter = { value = 11.0,").find("coherence.jitter is not between 0 and 10"),
+      complaint("jitter = { value = 0.3,", "jitter = { value = 11.0,").find("coherence.jitter is not between 0 and 1"),
       std::string::npos);
   EXPECT_NE(complaint("sockets = { value = 2, source = \"TWA (extended) §4\" }", "sockets = { value = 2 }")
                 .find("machine.sockets has no source"),
@@ -96,7 +98,7 @@ TEST_F(machine_file, complaints_name_the_key) {
   EXPECT_NE(complaint("sockets = { value = 2, source = \"TWA (extended) §4\" }", "sockets = 2")
                 .find("machine.sockets has no source: write {"),
             std::string::npos);
-  EXPECT_NE(complaint("dirty = { value = [120, 280],", "dirty = { value = [120],")
+  EXPECT_NE(complaint("dirty = { value = [103, 310],", "dirty = { value = [120],")
                 .find("coherence.dirty must list 2 numbers"),
             std::string::npos);
   EXPECT_NE(complaint("sockets = { value = 2,", "sockets = { value = 17,").find("machine.sockets is more than 16"),
@@ -207,6 +209,24 @@ TEST_F(machine_file, complaints_about_changes) {
 
 TEST_F(machine_file, that_is_not_there) {
   EXPECT_THROW(read_machine(folder + "/nothing.toml"), bad_machine);
+}
+
+TEST(sha256, of_texts_that_fill_blocks_or_nearly) {
+  EXPECT_EQ(sha256(""), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+  EXPECT_EQ(sha256("abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+  EXPECT_EQ(sha256(std::string(55, 'x')), "d5e285683cd4efc02d021a5c62014694958901005d6f71e89e0989fac77e4072");
+  EXPECT_EQ(sha256(std::string(56, 'x')), "04c26261370ee7541549d16dee320c723e3fd14671e66a099afe0a377c16888e");
+  EXPECT_EQ(sha256(std::string(63, 'x')), "75220b47218278e656f2013bb8f0c455a25eaf01e86c64924e9d48d89776d6f2");
+  EXPECT_EQ(sha256(std::string(64, 'x')), "7ce100971f64e7001e8fe5a51973ecdfe1ced42befe7ee8d5fd6219506b5393c");
+  EXPECT_EQ(sha256(std::string(120, 'x')), "13f05a0b594787f5ecd315edc96141bd3243203d1b7d4f0836f37308b276ba98");
+}
+
+TEST_F(machine_file, has_values_without_sources) {
+  const auto values = machine_values(folder + "/x5-2.toml");
+  EXPECT_EQ(values.at("coherence.clean"), "[50, 240]");
+  EXPECT_EQ(values.at("coherence.protocol"), "\"MESIF\"");
+  EXPECT_EQ(values.at("coherence.jitter"), "0.3");
+  EXPECT_EQ(values.count("coherence.home"), 0u);
 }
 
 }  // namespace

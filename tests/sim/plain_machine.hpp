@@ -6,8 +6,9 @@
 
 namespace usher::sim {
 
-/// Returns a machine with round costs and nothing random. An access to a line of another core costs 200 cycles in the
-/// same socket, and 2000 from the other socket.
+/// Returns a machine with round costs and nothing random. To get a line that another core owns, a core needs 200 cycles
+/// if the owner is in the same socket, and 2000 if it is in the other socket. To read a line that cores share, it needs
+/// half of that.
 inline machine plain_machine() {
   machine m;
   m.name = "plain";

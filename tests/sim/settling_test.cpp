@@ -5,7 +5,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <set>
 #include <stdexcept>
+#include <string>
 #include <vector>
 
 #include "known_machine.hpp"
@@ -17,8 +19,8 @@ namespace {
 
 constexpr std::uint64_t time = 2000000;
 
-/// Returns the counts of operations that come at these mean intervals in the first and in the second half, `burst` at a
-/// time. The intervals are constant if the seed is 0, otherwise random.
+/// Counts operations that come in groups of `burst`. The mean interval between groups is `first` in the first half of
+/// the time and `second` in the second half. The intervals are constant if the seed is 0, otherwise random.
 settling seen(std::uint64_t first, std::uint64_t second, std::uint64_t seed = 0, unsigned burst = 1) {
   settling s(time, 4);
   random chance(seed);
@@ -58,7 +60,7 @@ TEST(settling, noise_is_no_difference) {
   EXPECT_LE(missed, 20u) << "of 400";
 }
 
-/// Like seen(), but the second part begins at `when`.
+/// Like seen(), but the mean interval changes at the time `when`.
 settling changed_at(std::uint64_t when, std::uint64_t before, std::uint64_t after, std::uint64_t seed) {
   settling s(time, 4);
   random chance(seed);
@@ -139,7 +141,7 @@ TEST(start, together_is_another_start) {
 
 TEST(start, a_storm_at_the_beginning_is_said) {
   // 512 threads arrive at once at a lock that is entered by a loop of compare-and-swap. For each success, every other
-  // thread has made a failed attempt.
+  // thread makes a failed attempt.
   point p = on_mutexbench("qspinlock-spin", 512);
   const result one_by_one = run_point(known_machine("t7-2"), p);
   EXPECT_GT(one_by_one.throughput, 1);
@@ -186,6 +188,36 @@ TEST(placement, fewer_cpus_than_threads) {
   p.pinned = false;
   p.run_ns = 2000000;
   EXPECT_GT(run_point(m, p).cpus_used, 1.5) << "a thread that finds the CPU busy takes an idle one";
+}
+
+/// Returns the sockets on which the point's threads begin.
+std::vector<unsigned> sockets_of(const machine& m, const std::string& placement, std::uint64_t seed, unsigned threads) {
+  point p = on_mutexbench("ticket-spin", threads);
+  p.placement = placement;
+  p.seed = seed;
+  p.warm_up_ns = p.run_ns = 1000;
+  return run_point(m, p).sockets;
+}
+
+TEST(placement, at_random) {
+  const machine m = known_machine("x5-2");
+  std::set<std::vector<unsigned>> different;
+  unsigned second_socket = 0;
+  for (std::uint64_t seed = 1; seed <= 20; seed++) {
+    const std::vector<unsigned> once = sockets_of(m, "random", seed, 8);
+    EXPECT_EQ(once, sockets_of(m, "random", seed, 8)) << "a seed determines its placement: " << seed;
+    different.insert(once);
+    second_socket += unsigned(std::count(once.begin(), once.end(), 1u));
+  }
+  EXPECT_GT(different.size(), 15u);
+  EXPECT_NEAR(second_socket, 80, 25) << "half of 160 threads";
+
+  // Each CPU has one thread if there are as many threads as CPUs.
+  const std::vector<unsigned> all = sockets_of(m, "random", 7, m.cpus());
+  EXPECT_EQ(std::count(all.begin(), all.end(), 0u), m.cpus() / 2);
+  point p = on_mutexbench("ticket-spin", m.cpus());
+  p.placement = "random";
+  EXPECT_EQ(usual_run_ns(m, p), 2000000u) << "no thread waits for a CPU";
 }
 
 TEST(placement, of_cpus_that_there_are_not) {

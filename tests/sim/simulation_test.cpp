@@ -26,6 +26,14 @@ machine with_scheduler() {
   return m;
 }
 
+/// Returns a machine whose timer interrupts each CPU for 500 of 10000 cycles.
+machine with_timer() {
+  machine m = with_scheduler();
+  m.os->tick_period = 10000;
+  m.os->tick = 500;
+  return m;
+}
+
 TEST(simulation, a_line_is_fetched_once_and_then_hit) {
   simulation s(plain(), 1);
   word& w = shared_word(s);
@@ -40,6 +48,60 @@ TEST(simulation, a_line_is_fetched_once_and_then_hit) {
   s.run();
   EXPECT_EQ(first, 300u);
   EXPECT_EQ(second, 1u);
+}
+
+TEST(simulation, misses_of_loads_before_stores_overlap) {
+  for (const bool at_once : {false, true}) {
+    machine m = plain();
+    m.load_then_store_at_once = at_once;
+    simulation s(m, 1);
+    simulated_plain<std::uint32_t>* words[3];
+    for (auto*& w : words) w = ::new (s.shared().allocate(128, 128)) simulated_plain<std::uint32_t>();
+    cycles loads = 0, stores = 0;
+    // The second thread's socket has the first two lines, its own core the third.
+    s.add_thread(0, [&] {
+      for (int i : {0, 1}) words[i]->set(7);
+    });
+    s.add_thread(2, [&] {
+      words[2]->set(7);
+      s.compute(10000);
+      const void* const places[]{words[0]->place(), words[1]->place(), words[2]->place()};
+      const cycles begin = s.now();
+      s.load_to_store(places, sizeof(std::uint32_t));
+      loads = s.now() - begin;
+      for (auto* w : words) w->set(w->peek() + 1);
+      stores = s.now() - begin - loads;
+      for (auto* w : words) EXPECT_EQ(w->peek(), 8u);
+    });
+    s.run();
+    EXPECT_EQ(loads, 2000u) << "one journey, not two";
+    EXPECT_EQ(stores < 100, at_once) << "otherwise the stores ask for the lines once more";
+  }
+}
+
+TEST(simulation, a_waiter_may_poll_less_often_than_the_machine) {
+  const auto latest = [](cycles period) {
+    cycles most = 0;
+    for (std::uint64_t seed = 1; seed <= 20; seed++) {
+      simulation s(plain(), seed);
+      word& w = shared_word(s);
+      cycles seen = 0;
+      s.add_thread(0, [&] {
+        s.compute(5000 - s.now());
+        w.store(1, release);
+      });
+      s.add_thread(1, [&] {
+        s.spin({[](void*, const void* at) { return *static_cast<const std::uint32_t*>(at) == 1; }, nullptr, w.place(),
+                sizeof(std::uint32_t), period},
+               0);
+        seen = s.now();
+      });
+      s.run();
+      most = std::max(most, seen);
+    }
+    return most;
+  };
+  EXPECT_GT(latest(1000), latest(0) + 500);
 }
 
 TEST(simulation, what_another_core_wrote_costs_by_distance) {
@@ -277,6 +339,94 @@ TEST(simulation, two_threads_share_a_cpu_by_slices) {
   EXPECT_GE(s.counted().involuntary, 15u);
 }
 
+/// Computes for so many thousand cycles. Other events happen in between.
+void works(simulation& s, word& w, int thousand) {
+  for (int i = 0; i < thousand; i++) {
+    s.compute(1000);
+    w.load(relaxed);
+  }
+}
+
+TEST(simulation, a_timer_interrupts_a_cpu_that_works_or_spins) {
+  simulation s(with_timer(), 1);
+  word& w = shared_word(s);
+  std::array<cycles, 2> ended{};
+  s.add_thread(0, [&] {
+    works(s, w, 950);
+    ended[0] = s.now();
+    w.store(1, relaxed);
+  });
+  s.add_thread(1, [&] {
+    simulated::await(
+        w, [](std::uint32_t v) { return v == 1; }, acquire, pacing::polling);
+    ended[1] = s.now();
+  });
+  s.run();
+  EXPECT_NEAR(double(ended[0]), 1000000, 3000) << "the timer takes 500 cycles of 10000";
+  EXPECT_GE(ended[1], ended[0]);
+  EXPECT_LT(ended[1], ended[0] + 2000);
+}
+
+TEST(simulation, only_some_cpus_have_a_timer) {
+  machine m = with_timer();  // of four CPUs
+  m.os->tick_cpus = 3;
+  simulation s(m, 1);
+  word& w = shared_word(s);
+  std::array<cycles, 4> ended{};
+  for (unsigned t = 0; t < 4; t++)
+    s.add_thread(t, [&, t] {
+      works(s, w, 500);
+      ended[t] = s.now();
+    });
+  s.run();
+  EXPECT_EQ(std::count_if(ended.begin(), ended.end(), [](cycles c) { return c > 515000; }), 3);
+  EXPECT_EQ(std::count_if(ended.begin(), ended.end(), [](cycles c) { return c < 508000; }), 1);
+}
+
+TEST(simulation, other_processes_take_a_cpu_now_and_then) {
+  machine m = with_scheduler();
+  m.os->daemon_period = 100000;
+  m.os->daemon = 2000;
+  simulation s(m, 1);
+  word& w = shared_word(s);
+  cycles ended = 0;
+  s.add_thread(0, [&] {
+    works(s, w, 50000);
+    ended = s.now();
+  });
+  s.run();
+  // 500 times 2000 cycles and a context switch.
+  EXPECT_NEAR(double(ended), 50000000 + 500 * 2100, 0.15 * 500 * 2100);
+}
+
+TEST(simulation, interruptions_do_not_hide_a_deadlock) {
+  machine m = with_timer();
+  m.os->daemon_period = 100000;
+  m.os->daemon = 2000;
+  simulation s(m, 1);
+  word& w = shared_word(s);
+  s.add_thread(0, [&] { simulated::park(w, 0u, every_sleeper); });
+  s.add_thread(1, [&] {
+    simulated::await(
+        w, [](std::uint32_t v) { return v == 7; }, acquire, pacing::polling);
+  });
+  EXPECT_THROW(s.run(), deadlock);
+}
+
+TEST(simulation, a_long_sleep_is_no_deadlock) {
+  simulation s(with_timer(), 1);
+  word& w = shared_word(s);
+  s.add_thread(0, [&] {
+    simulated::park_for(w, 0u, every_sleeper, 500000000);
+    w.store(7, release);
+  });
+  s.add_thread(1, [&] {
+    simulated::await(
+        w, [](std::uint32_t v) { return v == 7; }, acquire, pacing::polling);
+  });
+  s.run();
+}
+
 TEST(simulation, threads_move_to_idle_cpus) {
   simulation s(with_scheduler(), 1);
   word& w = shared_word(s);
@@ -333,8 +483,8 @@ TEST(simulation, machines_without_fetch_and_add_loop) {
   EXPECT_EQ(w.peek(), 200u);
 }
 
-/// Two threads execute a compare-and-swap that expects 0 in a word that has become 7. Returns how long each then takes
-/// to add 1.
+/// Two threads execute a compare-and-swap that expects 0, on a word that contains 7. Returns how long each thread takes
+/// after that to add 1.
 std::array<cycles, 2> retries(const machine& m) {
   std::array<cycles, 2> took{};
   simulation s(m, 1);

@@ -1,6 +1,6 @@
-// Tests of locks with two stable states. In FIFO locks whose waiters park, all waiters are awake or all are asleep.
-// Locks that restrict concurrency alternate between these states. A cohort lock stays with one node or not, depending
-// on the order in which it releases its two locks.
+// Tests of locks with two stable states. In a FIFO lock whose waiters park, either all waiters are awake or all are
+// asleep. Locks that restrict concurrency alternate between these states. A cohort lock stays with one node or not,
+// depending on the order in which it releases its two locks.
 //
 // Let T be the number of threads, h the time of a hand-over between awake threads, L the time of a hand-over to a
 // sleeping thread (wake-up, system calls, switch), and S the spin budget. No thread sleeps if (T-1)·h < S. Once all
@@ -22,10 +22,21 @@ namespace {
 
 constexpr std::uint64_t us = 1000, ms = 1000 * us;  // in ns
 
-/// Returns a machine whose CPUs wake as quickly from a long sleep as from a short one.
-machine without_deep_sleep(std::map<std::string, std::string> changes = {}) {
-  changes["scheduler.idle_after"] = changes["scheduler.idle_exit"] = "[]";
+constexpr std::pair<const char*, const char*> no_interruptions[] = {{"scheduler.tick_period", "0"},
+                                                                    {"scheduler.tick", "0"},
+                                                                    {"scheduler.daemon_period", "0"},
+                                                                    {"scheduler.daemon", "0"}};
+
+/// Returns the X5-2 without interruptions, which would end the state in which no thread sleeps.
+machine undisturbed(std::map<std::string, std::string> changes = {}) {
+  changes.insert(std::begin(no_interruptions), std::end(no_interruptions));
   return known_machine("x5-2", changes);
+}
+
+/// Returns a machine whose CPUs wake as quickly from a long sleep as from a short one.
+machine undisturbed_without_deep_sleep(std::map<std::string, std::string> changes = {}) {
+  changes["scheduler.idle_after"] = changes["scheduler.idle_exit"] = "[]";
+  return undisturbed(changes);
 }
 
 /// The parameters of a run of MutexBench's loop in which one operation takes stall_ns longer.
@@ -38,7 +49,7 @@ struct loop {
   std::uint64_t seed = 1;
 };
 
-/// The counts of a run in each tenth of a millisecond.
+/// The counts of a run, for each tenth of a millisecond.
 struct history {
   static constexpr std::uint64_t part_ns = ms / 10;
 
@@ -101,11 +112,11 @@ history seen(const machine& m, const loop& p) {
 }
 
 TEST(fifo_that_parks, one_long_section_is_enough) {
-  const history quiet = seen(known_machine("x5-2"), {"mcs", 8, 3 * ms});
+  const history quiet = seen(undisturbed(), {"mcs", 8, 3 * ms});
   EXPECT_EQ(quiet.sleeps_an_operation(0, 3 * ms), 0);
   EXPECT_GT(quiet.rate(1 * ms, 3 * ms), 5);
 
-  const history h = seen(known_machine("x5-2"), {"mcs", 8, 30 * ms, 6 * us});
+  const history h = seen(undisturbed(), {"mcs", 8, 30 * ms, 6 * us});
   EXPECT_EQ(h.sleeps_an_operation(0, ms), 0);
   EXPECT_GT(h.rate(0, ms), 5);
   for (std::uint64_t from = 2 * ms; from < 30 * ms; from += 4 * ms) {
@@ -118,7 +129,7 @@ TEST(fifo_that_parks, a_stall_is_borne_that_leaves_the_last_waiter_time) {
   // A stall makes the waiters sleep if it is longer than S - (T-1)·h, where S is the spin budget, T the number of
   // threads and h the time of a hand-over: 4.7 µs with 8 threads, 2.4 µs with 20.
   const auto sleeps = [](unsigned threads, std::uint64_t stall_ns) {
-    return seen(known_machine("x5-2"), {"mcs", threads, 3 * ms, stall_ns}).sleeps_an_operation(2 * ms, 3 * ms);
+    return seen(undisturbed(), {"mcs", threads, 3 * ms, stall_ns}).sleeps_an_operation(2 * ms, 3 * ms);
   };
   EXPECT_EQ(sleeps(8, 4 * us), 0);
   EXPECT_GT(sleeps(8, 6 * us), 0.9);
@@ -139,16 +150,16 @@ TEST(fifo_that_parks, wakes_up_for_good_where_the_budget_covers_a_round_of_wake_
     const std::uint64_t over = ms + ms / 5;
     return seen(m, {"mcs", threads, 20 * ms, 150 * us, ms, spin_ns}).awake_again(over) - over;
   };
-  const machine m = without_deep_sleep();
+  const machine m = undisturbed_without_deep_sleep();
   EXPECT_LT(returns(6, 25 * us, m), 2 * ms);
   EXPECT_GE(returns(6, 15 * us, m), 18 * ms) << "the end of the run";
   EXPECT_LT(returns(3, 10 * us, m), 2 * ms);
   EXPECT_GE(returns(3, 4 * us, m), 18 * ms);
-  const machine quick = without_deep_sleep({{"scheduler.syscall", "300"},
-                                            {"scheduler.wake", "600"},
-                                            {"scheduler.context_switch", "600"},
-                                            {"scheduler.latency_least", "600"},
-                                            {"scheduler.latency_mean", "1400"}});
+  const machine quick = undisturbed_without_deep_sleep({{"scheduler.syscall", "300"},
+                                                        {"scheduler.wake", "600"},
+                                                        {"scheduler.context_switch", "600"},
+                                                        {"scheduler.latency_least", "600"},
+                                                        {"scheduler.latency_mean", "1400"}});
   EXPECT_LT(returns(6, 6 * us, quick), 2 * ms) << "the same with quick wake-ups";
   EXPECT_GE(returns(6, 6 * us, m), 18 * ms);
 }
@@ -156,7 +167,7 @@ TEST(fifo_that_parks, wakes_up_for_good_where_the_budget_covers_a_round_of_wake_
 TEST(fifo_that_parks, a_deep_sleep_makes_it_worse) {
   // If hand-overs take longer, CPUs are idle longer and sleep more deeply.
   const history deep = seen(known_machine("x5-2"), {"mcs", 36, 20 * ms}),
-                light = seen(without_deep_sleep(), {"mcs", 36, 20 * ms});
+                light = seen(undisturbed_without_deep_sleep(), {"mcs", 36, 20 * ms});
   EXPECT_GT(light.rate(10 * ms, 20 * ms), 5 * deep.rate(10 * ms, 20 * ms));
 }
 
@@ -167,7 +178,8 @@ TEST(restricting_that_parks, goes_to_and_fro) {
   const auto at = [](std::uint64_t spin_ns) {
     loop p{"mcscr", 16, 12 * ms};
     p.spin_ns = spin_ns;
-    return seen(known_machine("t5"), p);
+    // By the file no wake-up is quicker than 30000 cycles.
+    return seen(known_machine("t5", {{"scheduler.latency_least", "9000"}}), p);
   };
   const history short_of_it = at(5555), enough = at(20 * us);
   for (const std::uint64_t from : {2 * ms, 7 * ms}) {
@@ -217,25 +229,17 @@ shares of_nodes(const machine& m, const char* lock, unsigned threads, std::uint6
 TEST(cohort, whoever_is_released_first_is_there_first) {
   // If a cohort lock releases its local lock first, the next local holder already tries the global lock while the store
   // that frees the global lock is on its way to the other nodes, and wins. If the cohort lock releases the global lock
-  // first, the nodes race for it. A global lock with a queue has no race.
+  // first, the other node wins more often, but the lock's line is still near. A global lock with a queue has no race.
   const machine m = known_machine("x5-2");
   const shares local = of_nodes(m, "c-bo-mcs-spin", 36), global = of_nodes(m, "c-bo-mcs-global-first-spin", 36),
                queue = of_nodes(m, "c-tkt-mcs-spin", 36);
   EXPECT_GT(local.most, 0.95);
   EXPECT_GT(local.hand_overs, 1000);
-  EXPECT_LT(global.most, 0.65);
-  EXPECT_LT(global.hand_overs, 100);
+  EXPECT_GT(global.most, 0.8);
+  EXPECT_LT(global.hand_overs, local.hand_overs);
   EXPECT_NEAR(queue.most, 0.5, 0.02);
   EXPECT_NEAR(queue.hand_overs, 65, 2);
   EXPECT_GT(global.operations, 0.9 * local.operations) << "the gain is small";
-}
-
-TEST(cohort, no_chance_changes_it) {
-  for (const char* jitter : {"0", "0.1"}) {
-    const machine m = known_machine("x5-2", {{"coherence.jitter", jitter}});
-    EXPECT_GT(of_nodes(m, "c-bo-mcs-spin", 36, ms).most, 0.95) << jitter;
-    EXPECT_LT(of_nodes(m, "c-bo-mcs-global-first-spin", 36, ms).most, 0.6) << jitter;
-  }
 }
 
 // ---- the tables of docs/simulation.md ----
@@ -245,7 +249,8 @@ TEST(states, DISABLED_table) {
       "x5-2, mcs, S 5.6 µs; a section of 20 µs after 1 ms: M/s and sleeps an operation before, from 2 to 20 ms\n");
   for (const unsigned threads : {2u, 3u, 8u, 16u, 24u, 36u})
     for (const bool deep : {true, false}) {
-      const history h = seen(deep ? known_machine("x5-2") : without_deep_sleep(), {"mcs", threads, 20 * ms, 20 * us});
+      const history h =
+          seen(deep ? known_machine("x5-2") : undisturbed_without_deep_sleep(), {"mcs", threads, 20 * ms, 20 * us});
       std::printf("%2u threads, deep sleep %d: %.2f %.2f → %.3f %.2f\n", threads, deep, h.rate(0, ms),
                   h.sleeps_an_operation(0, ms), h.rate(2 * ms, 20 * ms), h.sleeps_an_operation(2 * ms, 20 * ms));
     }
@@ -256,9 +261,10 @@ TEST(states, DISABLED_table) {
       std::vector<std::uint64_t> times;
       for (std::uint64_t seed = 1; seed <= 5; seed++) {
         const std::uint64_t over = ms + ms / 5;
-        times.push_back(seen(without_deep_sleep(), {"mcs", threads, 80 * ms + over, 150 * us, ms, budget * us, seed})
-                            .awake_again(over) -
-                        over);
+        times.push_back(
+            seen(undisturbed_without_deep_sleep(), {"mcs", threads, 80 * ms + over, 150 * us, ms, budget * us, seed})
+                .awake_again(over) -
+            over);
       }
       std::sort(times.begin(), times.end());
       std::printf("%2u threads, S %2" PRIu64 " µs: %.1f\n", threads, budget, double(times[2]) / ms);

@@ -1,4 +1,4 @@
-// Tests the log of a run. It must not change the run, it names the words that threads access, and it shows TWA's
+// Tests the log of a run. The log must not change the run. It must name the words that threads access, and show TWA's
 // hand-over.
 #include "sim/trace.hpp"
 
@@ -142,12 +142,12 @@ TEST(trace, what_accesses_cost_and_where_lines_come_from) {
   EXPECT_EQ(texts, (std::vector<std::string>{
                        "T0 modifies it+0: 0 → 7" + line + "240 cycles, memory",
                        "T0 reads it+0: 7" + line + "4 cycles, hit",
-                       "T1 reads it+0: 7" + line + "280 cycles, other socket, core 0 wrote it",
+                       "T1 reads it+0: 7" + line + "310 cycles, other socket, core 0 wrote it",
                        "T2 reads it+0: 7" + line + "50 cycles, own socket, 2 copies",
                        "T1 stores to it+0: 9, into its store buffer",
                        "T1 writes it+0: 7 → 9" + line + "205 cycles, invalidates 2 copies in other sockets",
-                       "T0 modifies it+0: 9, unchanged" + line + "300 cycles, other socket, core 18 wrote it",
-                       "T2 modifies it+0: 9, unchanged" + line + "379 cycles, own socket, core 0 wrote it",
+                       "T0 modifies it+0: 9, unchanged" + line + "330 cycles, other socket, core 18 wrote it",
+                       "T2 modifies it+0: 9, unchanged" + line + "452 cycles, own socket, core 0 wrote it",
                        "T0 reads it+0: 9" + line + "4 cycles, still here",
                        "T0 modifies it+0: 9 → 10" + line + "20 cycles, still here",
                    }));

@@ -1,5 +1,5 @@
-// Episodes: short scenarios on their own objects and with a few threads of their own. No other thread takes part, so
-// each episode knows exactly which waiters must be woken: these waits are strict.
+// Episodes: short scenarios. Each uses its own objects and a few threads of its own. No other thread takes part, so an
+// episode knows exactly which waiters must be woken: its waits are strict (soak.hpp).
 #include <sched.h>
 #include <string.h>
 
@@ -54,7 +54,8 @@ patience_of_wait mostly_endless(self& me) {
   return way < 6 ? patience_of_wait::endless : way < 8 ? patience_of_wait::far : patience_of_wait::near;
 }
 
-/// A mutex, a condition variable and counts of the waiters, which several episodes need.
+/// A mutex, a condition variable, and three counts: the threads that wait, the tokens that they wait for, and the
+/// waiters that have left. Several episodes use it.
 struct scene {
   explicit scene(self& me) : clock(some_clock(me)), cond_page(me.random) {
     lock.make(me.random);
@@ -342,8 +343,8 @@ void cancel_semaphore_waiters(self& me) {
   me.made_progress();
 }
 
-/// POSIX does not guarantee that a wait may be cancelled asynchronously. The C library's waits may be, once the thread
-/// sleeps.
+/// POSIX does not guarantee that a wait may be cancelled asynchronously. The C library's waits permit it once the
+/// thread sleeps.
 void cancel_asynchronously(self& me) {
   scene s(me);
   page semaphore_page(me.random);
@@ -410,7 +411,8 @@ void short_lived_semaphores(self& me) {
     page where;
     std::atomic<int> done{0};
   };
-  // The objects exist until the end, when it is checked that overwritten pages have not changed.
+  // The objects exist until the end of the episode. Then their destructors check that overwritten pages have not
+  // changed.
   std::vector<std::unique_ptr<completion>> all;
   for (int i = 0; i < rounds; ++i) all.push_back(std::make_unique<completion>(me));
   team waiters(me);
@@ -435,7 +437,7 @@ void short_lived_semaphores(self& me) {
     sem_t* const sem = c->sem();
     for (int n = 0; n < number; ++n) {
       // No access follows the last post, because the semaphore may be gone. A post by a signal needs a thread that
-      // exists: a single helper thread cannot end before the last post.
+      // still exists when the signal is sent. A single helper thread does, because it cannot end before the last post.
       post_somehow(me, sem, number == 1 && me.random.percent(50) ? waiters.thread(0) : pthread_self());
     }
     if (me.random.percent(20)) pause_a_little(me);

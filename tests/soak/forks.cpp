@@ -155,7 +155,7 @@ void use_the_others(self& me, shared_objects& shared, const held_ones& held) {
   }
 }
 
-/// The child forks while it holds `own`, and while its other threads, which the grandchild does not have, wait.
+/// The child forks while it holds `own` and while its other threads wait. The grandchild does not have these threads.
 void fork_again(self& me, shared_objects& shared, box& own) {
   phase("a fork of the fork");
   own.lock.enter(me, strict);

@@ -95,6 +95,7 @@ void* team::run(void* argument) {
   me.count(op_thread);
   m->tid.store(kernel_thread_id());
   m->work(me);  // a cancellation may unwind it
+  m->returned = true;
   return nullptr;
 }
 
@@ -118,9 +119,9 @@ bool team::join(int i) {
     void* result = nullptr;
     MUST(pthread_join(m.thread, &result));
     m.joined = true;
-    m.cancelled = result == PTHREAD_CANCELED;
+    REQUIRE(m.returned || result == PTHREAD_CANCELED, "a helper that did not return was joined as not cancelled");
   }
-  return m.cancelled;
+  return !m.returned;
 }
 
 void team::join_all() {

@@ -73,8 +73,8 @@ void install_handlers() {
   action.sa_sigaction = on_post_this;
   action.sa_flags = SA_SIGINFO;
   MUST(sigaction(sigpost_this(), &action, nullptr) == 0 ? 0 : errno);
-  // The signals are blocked in the main thread, which would otherwise get most signals to the process, and in the
-  // watchdog.
+  // The main thread and the watchdog block the signals. Otherwise the main thread would receive most of the signals
+  // that are sent to the process.
   const sigset_t ours = our_signals();
   MUST(pthread_sigmask(SIG_BLOCK, &ours, nullptr));
 }
@@ -110,7 +110,7 @@ void* watch(void*) {
   while (!all_done.load()) {
     nap(50 * millisecond);  // until the next look
     const std::int64_t at = now();
-    // The time during which this process or the machine was stopped does not count: it is no fault of a lock.
+    // The time during which this process or the machine was stopped does not count, because no lock causes it.
     const std::int64_t asleep_myself = at - looked - 2 * second;
     looked = at;
     long sum = 0;

@@ -124,7 +124,8 @@ class team {
   pthread_t thread(int i) const { return members_[i]->thread; }
   int tid(int i) const { return members_[i]->tid.load(); }
   void cancel(int i);
-  /// Returns whether the thread ended by cancellation.
+  /// Returns whether a cancellation unwound the thread's work. The result of pthread_join may not tell it: a request that
+  /// arrives when the work has returned is assumed to change glibc 2.36's result to PTHREAD_CANCELED (not reproduced).
   bool join(int i);
   void join_all();
 
@@ -134,7 +135,8 @@ class team {
     body work;
     std::uint64_t seed = 0;
     std::atomic<int> tid{0};
-    bool joined = false, cancelled = false;
+    bool joined = false;
+    bool returned = false;  // written by the thread, read after its join
   };
   static void* run(void* m);
   self& owner_;
@@ -181,7 +183,7 @@ void nap(std::int64_t ns);
 
 // ---- objects ---------------------------------------------------------------------------------------------------------
 
-/// Memory for a T, filled with arbitrary bytes. Its address has the alignment of T and no larger one.
+/// Memory for a T, filled with arbitrary bytes. The address of the T is a random multiple of 8.
 template <class T>
 class placed {
  public:
@@ -234,8 +236,8 @@ class guarded {
   void enter(self& me, strictness s = loose);
   bool try_enter(self& me);
   void leave(self& me);
-  /// For waits on a condition variable and for cleanup handlers. given(): this thread is about to release the mutex.
-  /// ours_again(): it holds the mutex again.
+  /// Needed around waits on a condition variable and in cleanup handlers. given(): this thread is about to release the
+  /// mutex. ours_again(): this thread holds the mutex again.
   void given(self& me);
   void ours_again(self& me);
 

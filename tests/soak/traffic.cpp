@@ -42,7 +42,7 @@ class blocker {
   const bool granted_;
 };
 
-/// Signals n new items: n signals or a broadcast, since each item serves one waiter.
+/// Signals n new items, by n signals or by a broadcast. Each item serves one waiter.
 void announce(self& me, pthread_cond_t* cond, int n) {
   if (me.random.percent(n == 1 ? 15 : 40)) {
     MUST(pthread_cond_broadcast(cond));

@@ -60,8 +60,8 @@ TEST(Filters, CallsThatARecordingDoesNotMakeDoNotMatter) {
 }
 
 TEST(Filters, ArgumentsCount) {
-  // A sandbox may forbid executable memory by such a filter, which kills the process if mmap() is called with certain
-  // protection bits.
+  // A sandbox may forbid executable memory by a filter like this one. It kills the process if mmap() is called with one
+  // of these protection bits.
   constexpr std::uint32_t protection = offsetof(seccomp_data, args) + 16;
   const auto for_protection = [&](std::uint32_t bits) {
     return filter_program{load_number,
@@ -121,7 +121,7 @@ TEST(InChild, WorkThatNeverEndsIsKilled) {
 
 // ---- stopped threads ------------------------------------------------------------------------------------------------
 
-/// A child process that calls `does`, and that the destructor kills.
+/// A child process that calls `does`. The destructor kills the process.
 class other_process {
  public:
   explicit other_process(void (*does)()) : pid_(fork()) {
@@ -176,7 +176,7 @@ TEST(StoppedProcess, AStopThatIsInterruptedLetsGo) {
       },
       [] { return true; });
   EXPECT_NE(s.error, "");
-  // A second attempt succeeds: the interrupted one has let the process go, so that another tracer can stop it.
+  // A second attempt succeeds, because the interrupted attempt no longer traces the process.
   EXPECT_EQ(while_stopped(
                 p.pid(), [](const std::vector<pid_t>&) { return std::string(); }, never)
                 .error,
@@ -208,7 +208,7 @@ TEST(TargetMemory, WhatIsNotMappedIsAnError) {
   EXPECT_TRUE(own.read(reinterpret_cast<std::uint64_t>(needle), word));
 }
 
-/// An attacker may execute a program with more rights while an observer is attached: the observer must not write into
+/// While an observer is attached, an attacker may execute a program with more rights. The observer must not write into
 /// that program.
 TEST(TargetMemory, AfterAnExecNothingIsWritten) {
   int ends[2];

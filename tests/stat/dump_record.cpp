@@ -42,7 +42,8 @@ void print_chain(const view& record, const char* name, std::uint32_t index) {
   std::printf("%s]", chain.cut ? ", \"…\"" : "");
 }
 
-/// The figures that some kinds have in fields of others, and those of the detail.
+/// Prints the figures that some kinds keep in fields which have another meaning for other kinds, and the figures in the
+/// object's `detail`.
 void print_others(const view& record, const object& o) {
   const kind k = kind(o.depth_and_kind & 0xff);
   if (k == kind::rwlock)

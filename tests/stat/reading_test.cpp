@@ -88,8 +88,8 @@ TEST_F(reading, a_module_without_symbols_and_an_address_without_a_module) {
 }
 
 TEST_F(reading, objects_of_one_line_are_one_row) {
-  // Two functions call std::mutex::lock. The first one locks two objects on the heap in one process, and one in a
-  // child.
+  // Two functions call std::mutex::lock. The first function locks two objects on the heap in one process and one object
+  // in a child.
   names.code[0x10] = {frame_of("std::mutex::lock()", "std_mutex.h", 100)};
   names.code[0x20] = {frame_of("Table::find(int)", "/src/table.cpp", 120)};
   names.code[0x21] = {frame_of("Table::find(int)", "/src/table.cpp", 120)};
@@ -545,7 +545,7 @@ TEST_F(reading, stacks_of_statics_and_of_places) {
   EXPECT_TRUE(r.rows[1].place.frames.empty());
 }
 
-/// An object at 0x5000 that was first locked in the function "old". Other threads wait for it, mostly in "now".
+/// An object at 0x5000. The function "old" locked it first; most waits for it are in the function "now".
 class reused : public reading {
  protected:
   std::uint32_t make(std::initializer_list<std::uint64_t> first, std::uint32_t flags = 0) {
@@ -830,7 +830,7 @@ TEST_F(circle, not_where_a_wait_has_a_deadline) {
   }
 }
 
-// A circle of ended threads is one as long as the record shows their waits: they ended in it.
+// Threads that ended during a deadlock still form a circle, as long as the record shows their waits.
 TEST_F(circle, ends_when_a_thread_goes_on) {
   const std::uint32_t m = mutex(0x1000), n = mutex(0x2000), a = made.thread(11), b = made.thread(12);
   holds(a, m);
@@ -848,6 +848,18 @@ TEST_F(circle, ends_when_a_thread_goes_on) {
   holds(a, m);
   made.view.thread(b).waits_for = 0;
   EXPECT_FALSE(still_waits(made.view, {a, b}, {s, 2 * s}));
+}
+
+TEST_F(circle, of_other_locks_than_mutexes) {
+  const std::uint32_t l = made.object(kind::rwlock, 0x1000), m = made.object(kind::spin, 0x2000), a = made.thread(11),
+                      b = made.thread(12);
+  holds(a, l);
+  holds(b, m);
+  made.waits(a, m, s);
+  made.waits(b, l, s);
+  EXPECT_EQ(circles(made.view), (found{{a, b}}));
+  made.at(l).owner = 0;  // readers hold it
+  EXPECT_TRUE(circles(made.view).empty());
 }
 
 TEST_F(circle, conditions_and_semaphores_have_no_holder) {

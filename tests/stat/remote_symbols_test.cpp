@@ -52,7 +52,7 @@ std::uint64_t call_in_library() {
 }
 constexpr const char* name_in_library = "planted::exported(void* (*)())";
 
-/// A record that contains the executable mappings of this process. `change` may replace their paths.
+/// A record that contains the executable mappings of this process. `change` may replace the paths of the mapped files.
 class own_modules {
  public:
   explicit own_modules(const std::function<void(std::string& path)>& change = [](std::string&) {}) : own_(room()) {
@@ -297,8 +297,8 @@ std::string head_of(std::uint32_t length, message_kind kind) {
   return {reinterpret_cast<const char*>(&h), sizeof h};
 }
 
-/// Expects that names from a child that was taken over are only modules and offsets, given within a short time and with
-/// a remark.
+/// Expects that an observer whose child was taken over shows only modules and offsets instead of names, within a short
+/// time and with a remark.
 void expect_only_offsets(const char* what, const std::function<void(int)>& child) {
   SCOPED_TRACE(what);
   const own_modules r;
@@ -368,7 +368,8 @@ TEST(remote_symbols, a_child_that_sends_nonsense_or_nothing) {
   expect_only_offsets("refuses", [](int channel) { say(channel, encode_text(message_kind::ready, "no right")); });
 }
 
-// A child may send so long a name for one address that its copies in many stacks fill the observer's memory.
+// A child may send a very long name for one address. Without a limit, the copies of the name in many stacks would fill
+// the observer's memory.
 TEST(remote_symbols, what_is_handed_out_is_limited) {
   const own_modules r;
   auto budget = std::make_shared<name_budget>();
@@ -552,7 +553,8 @@ TEST(remote_symbols, the_child_can_do_nothing_but_read) {
   EXPECT_EQ(content(file), "content");
 }
 
-// The child may read a file that is closed to other users if the program runs as its owner, or may read all files.
+// A file may be closed to other users. The child may read it if the program runs as the file's owner, or if the program
+// may read all files.
 TEST(remote_symbols, the_child_may_read_what_the_program_may) {
   ONLY_AS_ROOT();
   const folder f;
@@ -583,7 +585,7 @@ TEST(process_place, of_this_process_is_its_own) {
 }
 
 /// A root directory with the library at /inside/libplanted.so. /inside/secret.so is a symbolic link to a path at which
-/// only the outer root has a file, so it must not lead there.
+/// only the outer root has a file. The link must not lead to that file.
 class other_root {
  public:
   other_root() {
@@ -672,7 +674,7 @@ TEST(process_place, of_a_program_in_a_user_namespace) {
   EXPECT_TRUE(place.root && place.user_namespace);
   EXPECT_FALSE(place.reads_all);  // root in its own namespace only
   expect_names_from_inside(place, o);
-  // An observer that is the user of the program, not root, gets the same names.
+  // An observer that runs as the program's user, not as root, gets the same names.
   in_child([&] {
     ASSERT_TRUE(become_stranger());
     prctl(PR_SET_DUMPABLE, 1);
@@ -699,8 +701,8 @@ TEST(process_place, of_a_program_of_the_same_user_in_another_root) {
   });
 }
 
-/// Serves a file system with an empty root. Once `is_silent` is set, reads requests without answering them, so that
-/// the calls block and no signal ends them.
+/// Serves a file system with an empty root. Once `is_silent` is set, the server reads requests and does not answer
+/// them. The calls of its clients then block, and no signal ends them.
 void serve_files(int fuse, const volatile bool& is_silent) {
   static char request[1 << 18];
   for (;;) {
@@ -733,7 +735,7 @@ void serve_files(int fuse, const volatile bool& is_silent) {
   }
 }
 
-/// Changes the root to a file system in user space (FUSE), which then stops answering.
+/// Changes this process's root to a file system in user space (FUSE), which then stops answering.
 bool enter_silent_root(const fs::path& at) {
   const int fuse = open("/dev/fuse", O_RDWR | O_CLOEXEC);
   void* const shared = mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -770,8 +772,8 @@ TEST(process_place, with_files_that_never_answer) {
   EXPECT_NE(remarks, "");
 }
 
-// An observer without the necessary rights gets a remark, and no names from files of another root directory than the
-// program's.
+// An observer without the necessary rights gets a remark. It gets no names: it must not read them from files of a root
+// directory other than the program's.
 TEST(process_place, without_the_rights_there_are_no_names) {
   ONLY_AS_ROOT();
   const other_root o;

@@ -1,5 +1,5 @@
-// Tests the rules by which `usher stat` judges an object: each must apply in a case that is meant for it, and not in a
-// similar case. docs/stat.md must have the same table of rules.
+// Tests the rules by which `usher stat` judges an object. Each rule must apply in a case that is meant for it, and must
+// not apply in a similar case. docs/stat.md must have the same table of rules.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -22,7 +22,8 @@ charged_stack at(std::vector<frame> frames, double waited = 1) {
   return s;
 }
 
-/// A row for a mutex for which 8 threads wait a tenth of their time, 40 µs for each wait; each hold takes 20 µs.
+/// A row of the report for one mutex: 8 threads wait for it during a tenth of their time, 40 µs in each wait; each hold
+/// takes 20 µs.
 row mutex() {
   row r;
   r.what = kind::mutex;
@@ -59,7 +60,7 @@ row of_kind(kind k) {
   return r;
 }
 
-/// The report of a run of 10 s with 8 threads and these rows, with verdicts.
+/// Returns the report of a run of 10 s with 8 threads. It has these rows, and their verdicts.
 report judged(std::vector<row> rows, const std::function<void(report&)>& change = {}) {
   report r;
   r.command = {"./server", "--name", "a b"};
@@ -74,7 +75,7 @@ report judged(std::vector<row> rows, const std::function<void(report&)>& change 
   return r;
 }
 
-/// The row of a mutex with its verdict, after `change`.
+/// Changes the row of a mutex by `change`, and returns it with its verdict.
 row verdict(const std::function<void(row&)>& change, row r = mutex()) {
   change(r);
   return judged({r}).rows[0];
@@ -95,7 +96,7 @@ TEST(rules, deadlock) {
     return judged({mutex()}, [&](report& r) {
       deadlock d;
       for (std::size_t i = 0; i < threads; i++)
-        d.threads.push_back({std::int64_t(12 + i), "queue_mutex", {}, address + i});
+        d.threads.push_back({std::int64_t(12 + i), "queue_mutex", {}, address + i, 0});
       r.deadlocks = {d};
     });
   };
@@ -106,6 +107,19 @@ TEST(rules, deadlock) {
       << two.verdict;
   EXPECT_NE(with(0x1000, 1).verdict.find("locks it again"), std::string::npos);
   EXPECT_EQ(with(0x9000, 2).rows[0].rule, "hot");  // a deadlock of another mutex
+  const auto in_process = [](int pid, kind k) {
+    row r = mutex();
+    r.what = k;
+    return judged({r},
+                  [&](report& all) {
+                    all.deadlocks.push_back({{{12, "queue_mutex", {}, 0x1000, pid}}});
+                  })
+        .rows[0]
+        .rule;
+  };
+  EXPECT_EQ(in_process(0, kind::mutex), "deadlock");
+  EXPECT_EQ(in_process(100, kind::rwlock), "deadlock");
+  EXPECT_EQ(in_process(101, kind::mutex), "hot");  // of a mutex at the same address in another process
 }
 
 TEST(rules, uncontended) {
@@ -230,8 +244,8 @@ TEST(rules, starving) {
   EXPECT_EQ(r.rule, "starving");
   EXPECT_EQ(
       r.verdict,
-      "thread 13 has 98 % of the waiting, 340 ms at the longest: others lock again before it; try a lock that bounds "
-      "waiting");
+      "thread 13 has 98 % of the waiting, 340 ms at the longest: others lock again before it, or an untimed hold took "
+      "so long; try a lock that bounds waiting");
   EXPECT_EQ(r.command, "usher stat --lock steady -- ./server --name 'a b'");
   for (const auto& spoil : std::vector<std::function<void(row&)>>{
            [](row& x) { x.seen.threads[0].waited = 5.9; }, [](row& x) { x.seen.waiting.longest = 0.09; },
@@ -274,7 +288,7 @@ TEST(rules, sleeping_hold) {
             "sleeping-hold");
 }
 
-// After a tail call to the unlock, the holder's stack begins with the caller of the holder's function.
+// If the unlock is a tail call, the holder's stack begins with the caller of the function that held the lock.
 TEST(rules, the_place_of_a_hold_that_ends_by_a_tail_call) {
   const auto frame_at = [](std::uint64_t address, frame f) {
     f.address = address;
@@ -670,7 +684,7 @@ TEST(rules_of_programs, unseen_futexes) {
   EXPECT_EQ(with(10, 90).rule, "unseen-futexes");
   EXPECT_EQ(with(10, 90).verdict,
             "threads waited 0.01 % of their time for recorded locks; 10 % of the time that threads slept was in futex "
-            "calls, most of libglib-2.0.so.0, which no recorded object explains");
+            "calls, the largest part in libglib-2.0.so.0, which no recorded object explains");
   EXPECT_EQ(with(9, 91).rule, "cold");
   EXPECT_EQ(with(10, 9).rule, "cold");  // too few samples
   const report none = judged({}, [](report& r) { r.asleep = asleep(90, 10); });
@@ -704,7 +718,7 @@ TEST(rules, no_trial_on_a_busy_machine_or_for_little_waiting) {
 
 // ---- the CPUs -------------------------------------------------------------------------------------------------------
 
-/// A mutex with long waits and short holds, and so few of them that they cost little CPU time.
+/// A mutex with long waits and short holds. There are so few waits and holds that they cost little CPU time.
 row seldom_waited_for() {
   row r = mutex();
   r.seen.acquisitions = r.seen.contended = r.seen.waiting.count = 20'000;
@@ -857,7 +871,7 @@ TEST(rules, read_write_locks) {
   beside.seen.waiting.total = 2;
   EXPECT_EQ(judged({r, beside}).rule, "hot-rwlock");
   EXPECT_EQ(rule_of([](row& x) { x.seen.waiting = {}, x.seen.contended = 0; }, r), "uncontended");
-  // A writer that never gets the lock has only a wait that has not ended.
+  // A writer that never gets the lock has exactly one wait, which has not ended.
   r.seen.sides = lock_sides{};
   r.seen.sides->reading.acquisitions = 12000;
   r.seen.contended = r.seen.waiting.count = r.seen.still_waiting = 1;
@@ -883,6 +897,8 @@ TEST(rules, barriers) {
   row r = of_kind(kind::barrier);
   r.seen.acquisitions = 8000;  // 1,000 rounds of 8 threads
   r.seen.last = thread_share{12, 750, 0};
+  r.seen.threads = {{12, 750, 0}, {13, 249, 5}, {14, 1, 7}};
+  r.seen.most_waiting = 14;   // threads of two rounds, some of which have not left the first one yet
   r.seen.waiting.total = 12;  // of 80 s
   EXPECT_EQ(verdict([](row&) {}, r).rule, "last-one");
   EXPECT_EQ(judged({r}).rule, "barrier");
@@ -891,9 +907,13 @@ TEST(rules, barriers) {
     EXPECT_EQ(changed.rule, "barrier");
     return changed.verdict;
   };
-  EXPECT_TRUE(says([](row& x) { x.seen.last->waits = 749; }).find("different threads came last") != std::string::npos);
+  EXPECT_TRUE(says([](row& x) {
+                x.seen.last->waits = x.seen.threads[0].waits = 749;
+                x.seen.threads[1].waits++;
+              }).find("different threads came last") != std::string::npos);
   EXPECT_EQ(says([](row& x) { x.seen.last.reset(); }), "threads waited 15 % of their time here");
-  // If all had the same work, the others would save no more than they wait.
+  // Below 15 % of all threads' time the report gives no advice, because equal work would save at most the time that is
+  // waited.
   EXPECT_EQ(says([](row& x) { x.seen.waiting.total = 11.9; }),
             "threads waited 15 % of their time here, mostly for the same thread");
 }

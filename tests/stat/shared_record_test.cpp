@@ -1,4 +1,4 @@
-// Tests how the observer handles a record if the program forges it, truncates it, or passes another file.
+// Tests how the observer handles a record if the program forges it, truncates it, or passes another file instead.
 #include "support/process/shared_record.hpp"
 
 #include <fcntl.h>
@@ -43,8 +43,8 @@ bool is_open(int descriptor) {
   return fcntl(descriptor, F_GETFD) >= 0;
 }
 
-/// Returns the reason why the descriptor is refused, or nothing if it is accepted. The descriptor is closed in any
-/// case.
+/// Returns the reason why the observer refuses the descriptor, or nothing if it accepts the descriptor. The descriptor
+/// is closed in any case.
 std::string refusal_of(int descriptor) {
   std::string why;
   try {
@@ -57,7 +57,7 @@ std::string refusal_of(int descriptor) {
   return why;
 }
 
-/// Returns the reason why a file is refused whose header is valid except for `change`.
+/// Returns the reason why the observer refuses a file. The file's header is valid except for `change`.
 std::string refusal_of_header(const std::function<void(record::header&)>& change) {
   const record_file good(small());
   const std::uint64_t size = record_file::size_for(small());

@@ -174,7 +174,7 @@ TEST(Sleeps, Sentences) {
   r.asleep->samples += 305;
   r.asleep->observations = 1000;
   EXPECT_EQ(off_cpu_text(r),
-            "of the time that threads did not run, 49 % was in poll, 30 % for recorded locks, 12 % in futexes of "
+            "of the time that threads slept, 49 % was in poll, 30 % for recorded locks, 12 % in futexes of "
             "libglib-2.0.so.0, 8 % in read and 1 % elsewhere");
   EXPECT_DOUBLE_EQ(unseen_share(r), 120.0 / 1004);
   r.asleep->observations = 230;
@@ -182,7 +182,7 @@ TEST(Sleeps, Sentences) {
   r.asleep->of_a_part = true;
   EXPECT_NE(off_cpu_text(r).find("a random part"), std::string::npos);
   EXPECT_EQ(off_cpu_text(slept({{"futex", "", 10}})),
-            "of the time that threads did not run, 100 % was in futexes of unknown code (10 samples)");
+            "of the time that threads slept, 100 % was in futexes of unknown code (10 samples)");
   EXPECT_EQ(off_cpu_text(slept({})), "");
   EXPECT_EQ(off_cpu_text(report{}), "");
   EXPECT_EQ(unseen_share(report{}), 0);

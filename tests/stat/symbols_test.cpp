@@ -124,7 +124,8 @@ std::string file_of(const frame& f) {
   return std::filesystem::path(f.file).filename();
 }
 
-// Functions whose names the tests look up.
+// Functions whose names the tests look up. Each returns an address and line numbers in itself and in its inlined
+// callers.
 struct places {
   void* return_address;
   int line, middle_line, outer_line;
@@ -359,7 +360,8 @@ TEST(symbols, of_a_forked_process) {
   EXPECT_EQ(again.resolve(2, call).frames.at(0).module, "/nowhere/libplanted.so");
 }
 
-// An address in the record has the number of its module, so it keeps its name if another module is loaded there later.
+// An address in the record is stored with the number of its module. So it keeps its name if another module is loaded at
+// the same place later.
 TEST(symbols, of_modules_at_the_same_place) {
   modules_record r;
   std::vector<mapped> own = own_modules();

@@ -1,4 +1,4 @@
-// Synthetic records, as a program would have written them, and names for their addresses.
+// Synthetic records, like those that a recorded program writes, and names for the addresses in them.
 #pragma once
 
 #include <cstdint>

@@ -36,7 +36,7 @@ class Program:
             [*around, "env", f"LD_PRELOAD={library}", f"USHER_LOCK={lock}", program, *words], stdin=subprocess.PIPE,
             stdout=subprocess.PIPE, text=True, start_new_session=True)
         self.is_ready = self.process.stdout.readline() == "ready\n"
-        # The words of `around` (such as unshare) may have started the program as their child: the loop finds it.
+        # `around` (for example unshare) may have started the program as a child. The loop finds that child.
         self.pid = self.process.pid
         while (children := Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()) and around:
             self.pid = int(children[0])
@@ -121,7 +121,7 @@ class Stops(Attach):
                 with self.subTest(signal=end):
                     observer = subprocess.Popen([USHER, "stat", "-p", str(program.pid)], stdout=subprocess.PIPE,
                                                 stderr=subprocess.PIPE, text=True)
-                    # Waits until the observer has blocked the signal, which it does before it waits for the process's answer.
+                    # Waits until the observer has blocked the signal. The observer does so before it waits for the process's answer.
                     while not int(self.field(observer.pid, "SigBlk"), 16) >> (end - 1) & 1:
                         self.assertIsNone(observer.poll())
                     observer.send_signal(end)
@@ -156,7 +156,7 @@ class Repeated(Attach):
                 for _ in range(5):
                     self.assertEqual(self.stat(program.pid, duration="0.05").returncode, 0)
                 self.assertEqual(state(program, descriptors), once)
-                # The memory of the last record was freed. Threads may have touched a few of its pages since: less than 256 KiB.
+                # The memory of the last record was freed. Since then threads may have touched a few pages of the record: less than 256 KiB.
                 self.assertLess(int(program.status("RssShmem").split()[0]), 256)
                 self.assertEqual([name for name in os.listdir("/dev/shm") if "usher" in name], [])
 

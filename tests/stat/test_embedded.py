@@ -20,7 +20,7 @@ class Embedded(Planted):
         self.assert_exact(row, kind="mutex", embedded=True, objects=1, acquisitions=1006, contended=3, failed_tries=3, command=None)
         self.assert_first_line(row["waiters"], "embedded waits")
         self.assertGreaterEqual(row["waiting"]["total"], 3 * 0.002)
-        # A wait with a deadline tries once first. That try is not counted as a failed one.
+        # A timed wait begins with one try of the lock. This try is not counted as a failed try.
         self.assert_exact(run.row("timed"), embedded=True, acquisitions=2, contended=1, timeouts=1, failed_tries=0)
         self.assert_exact(run.row("hot"), embedded=True, acquisitions=200000)
         made = [row for row in run.rows if row["by_init"] and row["embedded"]]

@@ -158,7 +158,7 @@ class Others(unittest.TestCase):
                                   timeout=60)
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertIn(UNSEEN, " ".join(done.stderr.split()))
-            # A copy of the companion is taken out, so that no process has two.
+            # If LD_PRELOAD names another copy of libusher-stat.so, `usher stat` removes it, so that no process loads two.
             shutil.copy(COMPANION, folder)
         done = self.stat("--", "sh", "-c", 'echo "$LD_PRELOAD"', LD_PRELOAD=os.path.join(folder, "libusher-stat.so"))
         self.assertEqual(done.stdout.strip(), f"{LIBRARY}:{COMPANION}", done.stderr)
@@ -167,7 +167,7 @@ class Others(unittest.TestCase):
         done = self.stat("--", PROGRAM, "c11")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertNotIn(UNSEEN, " ".join(done.stderr.split()))
-        # usher run keeps it under usher stat, and does not load it otherwise.
+        # `usher run` keeps the companion under `usher stat`, and does not load it otherwise.
         run = [os.environ["USHER_BIN"], "run", "--lock", "steady", "--", "sh", "-c", 'echo "$LD_PRELOAD"']
         self.assertEqual(self.stat("--", *run).stdout.strip(), f"{LIBRARY}:{COMPANION}")
         self.assertEqual(output_of(run, USHER_LIBRARY=str(LIBRARY)).strip(), str(LIBRARY))

@@ -49,8 +49,8 @@ class Mutexes(Planted):
                 self.assert_verdict(row, "one-of-many", says=row["each"][0]["name"])
 
     def test_a_convoy(self):
-        # All holds are timed (--hold-times): in a sample one hold counts for many, even if its thread lost the CPU meanwhile. On a busy
-        # machine threads lose the CPU in any case, so either of two rules may apply.
+        # All holds are timed (--hold-times). In a sample one timed hold would stand for many, even if its thread had lost the CPU
+        # meanwhile. On a busy machine threads lose the CPU in any case, so either of two rules may apply.
         rules = "convoy", "hot-short"
         run = self.measured("convoy", "--hold-times", compare=waiting("queue_mutex"),
                             succeeded=lambda run: run.row("queue_mutex")["rule"] in rules)
@@ -77,7 +77,8 @@ class Mutexes(Planted):
                 self.assert_verdict(row, "sleeping-hold", says="mutexes.cpp:")
 
     def test_a_starving_thread(self):
-        # The run is repeated if another rule applies: a holder may have lost its CPU, so that its hold is the longest.
+        # If another rule applies, the run is repeated: a holder may have lost its CPU, and then the longest hold is too long for these
+        # rules.
         run = self.measured("starving", compare=waiting("greedy_mutex", own="starved"),
                             succeeded=lambda run: run.row("greedy_mutex")["rule"] in ("starving", "rare-wait"))
         row, own = run.row("greedy_mutex"), run.own["starved"]
@@ -92,7 +93,7 @@ class Mutexes(Planted):
         for scenario, options, own in (("buckets", {"name": "table"}, "table"),
                                        ("heap-buckets", {"mark": "heap bucket waits"}, "heap")):
             with self.subTest(scenario=scenario):
-                # The run is repeated if a holder lost its CPU, which makes one of the buckets hot.
+                # If a bucket is reported as hot, the run is repeated: the holder of its mutex may have lost the CPU.
                 run = self.measured(scenario, compare=lambda run: [],
                                     succeeded=lambda run, options=options: run.row(**options)["rule"] == "spread")
                 row = run.row(**options)
@@ -104,7 +105,7 @@ class Mutexes(Planted):
     def test_a_hot_bucket(self):
         def compare(run):
             row, own = run.row("table"), run.own["table"]
-            # Only the longest wait is compared: the program's clock also measures uncontended calls, which are no waits.
+            # Only the longest wait is compared. The program cannot compare sums, because it also measures calls that did not wait.
             return [("longest", row["waiting"]["longest"], own["longest"])]
         run = self.measured("hot-bucket", compare=compare)
         row, own = run.row("table"), run.own["table"]
@@ -220,7 +221,7 @@ class Conditions(Planted):
                 # Acquisitions within pthread_cond_wait are counted, too, but the program does not know their number.
                 self.assertGreaterEqual(often["acquisitions"], own["acquisitions"])
                 self.assertLess(often["acquisitions"], own["acquisitions"] + 8000)
-                # The sample contains about one acquisition in thirty.
+                # About one acquisition in thirty is in the sample of timed holds.
                 inner = run.row("inner_mutex")
                 self.assertLess(inner["holding"]["timed"], inner["acquisitions"] / 5)
 
@@ -275,6 +276,7 @@ class Deadlocks(Planted):
         one = cls()
         cls.runs = {(scenario, lock): cls.pool.submit(one.stat, scenario, "--duration", "1.6", lock=lock, status=None)
                     for scenario in ("opposite-order", "ring", "self") for lock in BOTH}
+        cls.runs["write-locks", None] = cls.pool.submit(one.stat, "write-locks", "--duration", "1.6", status=None)
         cls.runs["no-deadlock", None] = cls.pool.submit(one.stat, "no-deadlock")
         cls.runs.update({(scenario, lock): cls.pool.submit(one.stat, scenario, lock=lock)
                          for scenario in ("retreats", "ended-circle", "deadlocked-child") for lock in BOTH})
@@ -302,6 +304,13 @@ class Deadlocks(Planted):
                 self.assertEqual(set(by_name), {"left", "right"})
                 self.assert_first_line([by_name["right"]], "left, then right")
                 self.assert_first_line([by_name["left"]], "right, then left")
+
+    def test_read_write_locks_that_are_held_to_write(self):
+        by_name = {one["waits_for"].split("::")[-1]: one["stack"] for one in self.deadlock("write-locks", None)}
+        self.assertEqual(set(by_name), {"outer", "inner"})
+        self.assert_first_line([by_name["inner"]], "outer, then inner")
+        self.assert_first_line([by_name["outer"]], "inner, then outer")
+        self.assertEqual({row["rule"] for row in self.runs["write-locks", None].result().rows if row["kind"] == "rwlock"}, {"deadlock"})
 
     def test_a_ring_of_three(self):
         for lock in BOTH:
@@ -397,7 +406,7 @@ class Elsewhere(Planted):
                 run = self.measured("", command=[str(PROGRAMS / "allocator")], compare=waiting("heap_mutex"), lock=lock)
                 row, own = run.row("heap_mutex"), run.own["heap_mutex"]
                 self.assertIs(row, next(r for r in run.rows if r["kind"] != "join"))
-                # Acquisitions may be missing: the loader allocates before libusher.so is initialised.
+                # The report may lack some acquisitions: the loader allocates before libusher.so is initialised.
                 self.assertLessEqual(row["acquisitions"], own["acquisitions"])
                 self.assertGreaterEqual(row["acquisitions"], own["acquisitions"] - own["before_main"])
                 self.assert_first_line(row["waiters"], "heap waits")

@@ -83,7 +83,8 @@ class Probes(unittest.TestCase):
         numbers = {name: len(arguments) for name, arguments in in_doc().items()}
         env = {k: v for k, v in os.environ.items() if not k.startswith("USHER_") and k != "LD_PRELOAD"}
         env["USHER_LIBRARY"] = OPTIONS.library
-        # The probes wait_begin and wait_end exist only in recorded programs, so the test runs `usher stat`, which records gdb itself, too.
+        # The probes wait_begin and wait_end exist only in recorded programs. So the test runs gdb and the program under `usher stat`, which
+        # records gdb, too.
         done = run([OPTIONS.usher, "stat", "--lock", "loiter", "--", gdb, "-batch", "-nx",
                     "-ex", "python exec(%r)" % f"PROBES = {numbers}\n{SCRIPT}", OPTIONS.program], env)
         all_text = done.stdout + done.stderr

@@ -59,6 +59,14 @@ class Schedules(Planted):
                                    run.own["by_turns"]["longest_hold"])],
                      lambda own: {"acquisitions": 120})
 
+    def test_yields_count_for_the_hold_in_which_they_were(self):
+        def contended(run):
+            return all(run.row(mark=mark)["contended"] > 0 for mark in ("yields in its holds", "yields outside of its holds"))
+        run = self.measured("yielding", "--hold-times", compare=lambda run: [], succeeded=contended)
+        self.assertGreater(run.row(mark="yields in its holds")["holding"]["yielding"], 0.5)
+        self.assertEqual(run.row(mark="yields outside of its holds")["holding"]["yielding"], 0)
+        self.assertEqual(run.row("yielded_before")["holding"]["yielding"], 0)
+
 
 if __name__ == "__main__":
     unittest.main(verbosity=2)

@@ -5,6 +5,7 @@ never arrives, and it may have thousands of threads, which end while they are lo
 
 import json
 import os
+import re
 import resource
 import shutil
 import signal
@@ -41,7 +42,7 @@ class Command(Planted):
         self.assertEqual(asleep["unreadable"], 0)
 
     def test_calls_and_their_callers(self):
-        # THREADS of the five threads sleep in the call; the main thread sleeps in nanosleep.
+        # The program has five threads: THREADS of them sleep in the call, and the main thread sleeps in nanosleep.
         for way, call, module in (("library", "futex", "libsleeping.so"), ("atomic", "futex", "sleeping"), ("poll", "poll", "sleeping"),
                                   ("read", "read", "sleeping")):
             with self.subTest(way=way):
@@ -75,7 +76,7 @@ class Command(Planted):
         self.assertLessEqual(cpu["cpus"], len(os.sched_getaffinity(0)))
         self.assertGreater(cpu["waiting"], threads / 4)
         self.assertLess(cpu["busy"], cpu["cpus"] + 0.2)
-        # Each thread computes or waits for a CPU all the time. What it waits after the last sample is missing.
+        # Each thread computes or waits for a CPU all the time. The time that a thread waits after the last sample is missing.
         self.assertAlmostEqual((cpu["busy"] + cpu["waiting"]) / threads, 0.8, delta=0.3, msg=cpu)
 
     def test_threads_that_wait_for_no_cpu(self):
@@ -106,6 +107,17 @@ class Command(Planted):
         run = self.sleeping("poll", threads, 3)
         self.assertTrue(run.report["asleep"]["of_a_part"])
         self.assertGreater(share(run.report, "poll", "sleeping"), 0.9, run.report["asleep"])
+
+    def test_cpu_time_of_a_shell_between_recorded_programs_counts_once(self):
+        script = 'for i in 1 2 3 4 5 6; do k=0; while [ $k -lt 100000 ]; do k=$((k+1)); done; "$0" mutex 1 0.5; done; times'
+        run = self.stat(None, command=["/bin/sh", "-c", script, str(SLEEPING)])
+        times = re.findall(r"(\d+)m([\d.]+)s", run.text)[-4:]  # of the shell and of its children: user, system
+        used = sum(60 * int(minutes) + float(seconds) for minutes, seconds in times)
+        self.assertLess(run.report["cpu"]["busy"] * run.report["seconds"], 1.2 * used + 0.2, times)
+
+    def test_all_threads_affinities_count(self):
+        cpus = len(os.sched_getaffinity(0))
+        self.assertEqual(self.sleeping("pinned", cpus).report["cpu"]["cpus"], self.sleeping("poll").report["cpu"]["cpus"])
 
 
 class Attached(unittest.TestCase):

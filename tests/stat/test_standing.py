@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import tempfile
+import time
 import unittest
 from pathlib import Path
 
@@ -148,6 +149,18 @@ class Ended(unittest.TestCase):
                 observer.send_signal(signal.SIGINT)
                 out, error = observer.communicate(timeout=test_attach.LIMIT)
                 self.assertNotIn("Verdict: deadlock", out + error)
+
+    def test_a_stop_does_not_end_a_deadlock(self):
+        program, observer = self.observed("two")
+        os.kill(program.pid, signal.SIGSTOP)
+        time.sleep(1)
+        os.kill(program.pid, signal.SIGCONT)
+        time.sleep(2)
+        observer.send_signal(signal.SIGINT)
+        out, error = observer.communicate(timeout=test_attach.LIMIT)
+        self.assertIn("Verdict: deadlock", out, error)
+        self.assertEqual(error, "")
+        self.assertNotIn("no deadlock", out)
 
     def test_a_deadlocked_process_that_is_killed(self):
         program, observer = self.observed("two")

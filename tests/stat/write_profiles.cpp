@@ -1,5 +1,5 @@
-// Writes a report that has all features of stacks into two files, PPROF-FILE and FOLDED-FILE, for test_profile.py; and
-// the JSON of a report with the kinds that only libusher-stat.so records into a third, for test_schema.py.
+// Writes three files for tests: for test_profile.py a report with all features of stacks, as PPROF-FILE and
+// FOLDED-FILE; for test_schema.py the JSON of a report with the kinds that only libusher-stat.so records.
 #include <fstream>
 
 #include "other_kinds.hpp"

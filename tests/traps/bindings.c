@@ -1,6 +1,6 @@
 // Trap: symbol versions. A program asks for the version that was the default when it was linked. If a library exports
-// only one version of a name, it may get an old program's lock calls but not its trylock calls, and exclusion is lost.
-// This file refers to every version that the C library has of every exported name.
+// only one version of a name, it may replace lock but not trylock in an old program, and exclusion is lost. This file
+// refers to every version that the C library has of every exported name.
 #include "library_in_use.h"
 
 #include <semaphore.h>
@@ -66,12 +66,12 @@ CASE_FOR(bound_to_library, struct reference, reference, references) {
   void* address = address_of(reference->function);
   if (!lies_in_library(address))
     fail_case(__FILE__, __LINE__, "%s is bound to %s", reference->name, object_of(address));
-  // All versions of a name are bound to one function, to which callers without a version are bound, too. Condition
+  // All versions of a name must be bound to one function, and callers without a version to the same function. Condition
   // functions are left out: the library exports some of them twice, once with a version.
   if (strncmp(reference->symbol, "pthread_cond_", 13) != 0) CHECK(address == dlsym(RTLD_DEFAULT, reference->symbol));
 }
 
-// A mutex that one version of lock has acquired must be busy for another version of trylock.
+// If one version of lock has acquired a mutex, another version of trylock must find the mutex busy.
 struct pair {
   const char* name;
   void (*lock)(void);

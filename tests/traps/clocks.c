@@ -1,5 +1,6 @@
-// Traps of clocks: CLOCK_REALTIME may be set while a thread waits for a time on it. A wait must sleep by that clock,
-// not by another clock for the time that was left when the wait began. The C library's waits do so.
+// Traps of clocks: CLOCK_REALTIME may be set while a thread waits until a time of this clock. The wait must sleep until
+// this time on this clock, as the C library's waits do. It must not compute the remaining time when it begins, and
+// sleep for that long on another clock.
 #include "kinds.h"
 
 #include <fcntl.h>
@@ -78,8 +79,8 @@ static bool sleeps_in(pid_t thread, unsigned long call[7]) {
                               &call[5], &call[6]) == 7;
 }
 
-// Looks every 2 ms, for at most 4 s, for a sleep until the deadline on the right clock: the first sleeps of a waiter
-// may be short.
+// The waiter must at some time sleep until the deadline on the right clock. Looks for this sleep every 2 ms, for at
+// most 4 s, because the first sleeps of a waiter may be short.
 CASE_FOR(sleeps_until_the_time_of_its_clock, struct wait, wait, waits) {
   begin_to_wait(wait, 60000);
   unsigned long call[7] = {0};

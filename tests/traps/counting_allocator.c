@@ -14,8 +14,8 @@ void count_allocations(int on);
 long allocations_counted(void);
 void* memalign(size_t alignment, size_t size);
 
-// A thread-local variable that is accessed without a call. The allocations of a lock in this thread are counted, those
-// of thread creation in other threads are not.
+// A thread-local variable that is accessed without a call. It is set in the thread whose lock calls are tested, so
+// allocations in other threads, such as those of thread creation, are not counted.
 static __thread int counting __attribute__((tls_model("initial-exec")));
 static long counted;
 

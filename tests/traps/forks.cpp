@@ -1,5 +1,5 @@
-// Trap: a program that embeds locks must notice that it is the child of a fork, even where the kernel does not wipe
-// memory for it. The program runs once directly and once under without_wipe.
+// Trap: a program that embeds locks must notice that it is the child of a fork, even if the kernel has not wiped the
+// child's memory. The program runs once directly and once under without_wipe.
 #include <pthread.h>
 
 #include <cstdio>
@@ -87,8 +87,8 @@ CASE(wiped_memory_shares_no_page_with_other_memory) {
   }
 }
 
-// A child of vfork shares the parent's memory. Locks in it are undefined, but must not store the child's ids as those
-// of the parent.
+// A child of vfork shares the parent's memory. Lock calls in the child are undefined, but they must not store the
+// child's ids as those of the parent.
 CASE(child_of_vfork_is_the_first_user) {
   const pid_t child = vfork();
   if (child == 0) {

@@ -1,5 +1,5 @@
-// Traps of the hand-over: an unlock that accesses the mutex too late, nodes of threads that a child does not have,
-// deadlines under load, unlocks by threads that do not own the mutex.
+// Traps of the hand-over: an unlock that accesses the mutex too late, queue nodes of threads that do not exist in a
+// child, deadlines under load, unlocks by threads that do not own the mutex.
 #include "kinds.h"
 
 #include <limits.h>
@@ -21,7 +21,8 @@ struct relay {
 };
 
 // The last owner unmaps the page as soon as it has released the mutex, and the previous owner may not have returned
-// from its unlock by then. A late access by that unlock crashes; a stress test cannot guarantee that it is late enough.
+// from its unlock by then. A late access by that unlock crashes; but a stress test cannot guarantee that the access
+// comes so late.
 static void* drop_all(void* argument) {
   struct relay* relay = argument;
   for (int i = 0; i < pages; ++i) {
@@ -53,7 +54,7 @@ CASE_FOR(unmapped_right_after, struct mutex_kind, kind, main_kinds) {
   CHECK_NUMBER(relay.unmapped, pages);
 }
 
-// The waiter sleeps when the owner unlocks, so that the slow path of unlock runs and wakes it.
+// The waiter sleeps when the owner unlocks, so that the slow path of unlock runs and wakes the waiter.
 struct pair {
   struct object* object;
   int thread_id;
@@ -162,8 +163,8 @@ static void haunt(const struct way_to_fork* way, int generations) {
   memset(&house, 0, sizeof house);
   pthread_t ghosts[4];
   CHECK_OK(pthread_mutex_lock(&house.mutex));
-  // After a raw clone the child cannot start threads, because the C library does not know the child. The queue in a
-  // later generation has only threads of the first one.
+  // After a raw clone the child cannot start threads, because the C library does not know the child. In later
+  // generations the queue has only threads of the first generation.
   const bool threads = way->fork == fork || generations == way->generations;
   for (int i = 0; threads && i < 4; ++i) ghosts[i] = start_thread(i % 2 ? ghost_timed : ghost_untimed, &house);
   if (threads) {

@@ -1,7 +1,7 @@
 // Trap: a signal handler that locks, and returns while it holds the lock, may run at any instruction of the code that
-// takes or gives back a queue node; and it may fork there. A thread takes or gives back a node again and again, and the
-// handler runs after its first instruction, after its second, and so on up to the last. After each handler no node may
-// have been taken twice.
+// takes or gives back a queue node; and it may fork there. A thread repeats this code, and the handler runs after the
+// first instruction of the code, then after the second, and so on up to the last. After each handler no node may have
+// been taken twice.
 #include <sys/ptrace.h>
 #include <sys/user.h>
 

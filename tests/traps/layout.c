@@ -90,7 +90,8 @@ CASE_WHERE(owner_and_count_in_place, struct mutex_kind, kind, all_kinds, kind->c
   }
 }
 
-// The thread of a child has another number than its parent's thread, and must store that number as the owner.
+// The id of a child's thread differs from that of the parent's thread. A lock call in the child must store the child's
+// id as the owner.
 CASE_WHERE(owner_in_place_after_fork, struct mutex_kind, kind, all_kinds, kind->checks) {
   pthread_mutex_t mutex;
   make_mutex(&mutex, kind);
@@ -112,8 +113,8 @@ CASE_WHERE(owner_in_place_after_fork, struct mutex_kind, kind, all_kinds, kind->
   _exit(0);
 }
 
-// The waiters of a condition do not exist in a child, so that pthread_cond_destroy need not wait for them there. The C
-// library's waits for ever.
+// The waiters of a condition do not exist in a child, so pthread_cond_destroy need not wait for them there. The C
+// library's pthread_cond_destroy waits for ever.
 static void* wait_for_ever(void* argument) {
   struct {
     pthread_mutex_t mutex;
@@ -165,7 +166,7 @@ CASE_FOR(kind_stays, struct mutex_kind, kind, all_kinds) {
   }
 }
 
-// -- the C library's own trylock on a mutex of the library --
+// -- the C library's own trylock on a mutex of libusher.so --
 
 static void* c_library_trylock;
 
@@ -212,7 +213,7 @@ CASE_FOR(found_busy_by_the_c_library, struct back_door, door, back_doors) {
                : way == 1 ? pthread_mutex_trylock(&mutex)
                           : pthread_mutex_timedlock(&mutex, &past));
       CHECK_CODE(elsewhere(trylock_behind_our_back, &mutex), EBUSY);
-      // The word must also be set while other threads are queued on the mutex.
+      // The C library's trylock must also find the mutex held while other threads are queued on the mutex.
       pthread_t waiters[3];
       for (int j = 0; j < 3; ++j) waiters[j] = start_thread(thread_lock_unlock, &mutex);
       await_sleepers(3);

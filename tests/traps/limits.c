@@ -129,8 +129,8 @@ static void no_more_memory(void) {
   CHECK(mmap(NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) == MAP_FAILED);
 }
 
-// A program without free memory can lock for the first time, as with the C library's mutexes, which need no memory of
-// their own.
+// A program that has no free memory must be able to lock for the first time. The C library's mutexes permit this,
+// because they need no memory of their own.
 CASE(first_lock_without_memory) {
   work_in_threads(6, 256 << 10, 50, no_more_memory);
 }
@@ -303,7 +303,7 @@ static void* join_the_queue(void* argument) {
   return NULL;
 }
 
-// More waiters queue than a lock has bits or slots, or a block has nodes.
+// So many waiters queue that they exceed the bits or slots of any lock, and the nodes of a block.
 CASE(a_thousand_threads_in_one_queue) {
   static struct mass mass = {.mutex = PTHREAD_MUTEX_INITIALIZER};
   static pthread_t threads[1000];

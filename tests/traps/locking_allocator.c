@@ -1,5 +1,6 @@
 // A library to be preloaded: a very simple heap behind one pthread mutex, which is common in allocators. The loader
-// itself needs it before all constructors. If a lock allocates, the allocator is re-entered and reports this.
+// itself allocates from this heap before any constructor runs. If a lock allocates, the allocator is re-entered and
+// reports this.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>

@@ -90,7 +90,7 @@ CASE(signalled_among_long_sections) {
 }
 
 // The 40 waiters of a broadcast return within 20 critical sections of other threads. (An earlier version needed two to
-// four sections a waiter.)
+// four sections per waiter.)
 CASE(broadcast_among_long_sections) {
   struct scene s;
   const long sections = sections_of_others(&s, 3, 40);

@@ -117,8 +117,8 @@ static bool is_asleep(pid_t thread) {
   return state != NULL && state[1] == ' ' && state[2] == 'S';
 }
 
-/// Waits until the flag, which `thread` sets, is `at_least`. Returns false after 5 s. While worker 0 is stopped, it may
-/// block `thread`: the function then returns false after 0.15 s, or when `thread` has slept for 20 ms.
+/// Waits until the flag, which `thread` sets, is `at_least`. Returns false after 5 s. While worker 0 is stopped, worker
+/// 0 may block `thread`. In this case the function returns false after 0.15 s, or when `thread` has slept for 20 ms.
 static bool comes(const int* flag, int at_least, pid_t thread) {
   const double limit = seconds() + (is_held ? 0.15 : 5);
   double awake = seconds();
@@ -259,7 +259,8 @@ static enum outcome play(const struct schedule* schedule, int instructions, char
     if (!step() || flag_get(&slow->returns) > 0) return over;
   struct user_regs_struct registers;
   CHECK(ptrace(PTRACE_GETREGS, slow->thread, NULL, &registers) == 0);
-  // Symbols are looked up in this process: the child is a fork of it, so its functions have the same addresses.
+  // Symbols are looked up in this process. The traced child is a fork of this process, so its functions have the same
+  // addresses.
   Dl_info info = {0};
   void* const address = (void*)(uintptr_t)registers.rip;
   if (dladdr(address, &info) != 0 && info.dli_fname != NULL) {

@@ -1,6 +1,6 @@
 // Traps of queue nodes. A thread has a limited number of nodes in reserve, but may hold any number of locks. Other
-// threads may give back nodes that it took. The thread may end while it holds nodes, a signal handler may lock while
-// the thread takes a node, and a child of a fork does not have the threads that hold nodes.
+// threads may give back nodes that the thread took. The thread may end while it holds nodes, a signal handler may lock
+// while the thread takes a node, and a child of a fork does not have the threads that hold nodes.
 #include "kinds.h"
 
 #include <sys/ptrace.h>
@@ -19,7 +19,7 @@ static void unlock_all(pthread_mutex_t* all, int count) {
   for (int i = 0; i < count; ++i) CHECK_OK(pthread_mutex_unlock(&all[i]));
 }
 
-// -- the cost in time, compared between parts of the same case; the best of several rounds counts --
+// -- time costs: each case compares parts of its own run; the best of several rounds counts --
 
 static double least(double a, double b) {
   return a < b ? a : b;
@@ -101,7 +101,7 @@ CASE(threads_that_end_with_a_lock_held) {
               (parts - 4) * part, last * 1e3);
 }
 
-// -- nodes that are given back by another thread than the one that took them --
+// -- nodes that are given back by a thread other than the one that took them --
 
 struct belt {
   pthread_mutex_t* mutexes;
@@ -119,7 +119,7 @@ static void* unlock_on_belt(void* argument) {
   return NULL;
 }
 
-// One thread locks and another unlocks, in more rounds than there are nodes.
+// One thread locks and another unlocks, in so many rounds that all nodes together would not suffice if none came back.
 CASE(locked_here_unlocked_there) {
   struct belt belt = {.mutexes = new_mutexes(belt_length)};
   const pthread_t thread = start_thread(unlock_on_belt, &belt);
@@ -141,7 +141,7 @@ static uint32_t node_of(const pthread_mutex_t* mutex) {
   return word;
 }
 
-// Checks that all mutexes are held, each with another node.
+// Checks that all mutexes are held, each with a node of its own.
 static void check_nodes(pthread_mutex_t* const* all, int count) {
   for (int i = 0; i < count; ++i) {
     CHECK_CODE(pthread_mutex_trylock(all[i]), EBUSY);
@@ -151,7 +151,7 @@ static void check_nodes(pthread_mutex_t* const* all, int count) {
   }
 }
 
-// Each generation forks with locks held. The nodes that all generations hold together are more than there are.
+// Each generation forks with locks held. All generations together hold more nodes than there are.
 CASE(generations_that_fork_with_locks_held) {
   enum { deep = 56, many = 20000 };
   pthread_mutex_t* all = new_mutexes(many);

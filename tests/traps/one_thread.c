@@ -1,6 +1,6 @@
 // Trap: as long as a process has one thread, lock and unlock are plain loads and stores. Threads may be created at any
-// moment and in any way, and a signal handler may run between two of these instructions: each must find the state of
-// every mutex correct.
+// moment and in any way, and a signal handler may run between two of these instructions: the new thread or the handler
+// must find the state of every mutex correct.
 #include "kinds.h"
 
 #include <threads.h>
@@ -173,7 +173,8 @@ static void* leave_it_locked(void* mutex) {
   return NULL;
 }
 
-/// Any thread may unlock; here it is again the only thread of the process.
+/// Any thread may unlock a mutex that an ended thread has locked. Here the unlocking thread is again the only thread of
+/// the process.
 CASE(unlocked_alone) {
   be_alone();
   pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -195,7 +196,8 @@ static const struct mutex_kind* kind_in_parent;
 
 static void be_child_of_one(void* unused) {
   (void)unused;
-  // In a child the owner that a mutex has stored is another thread, so kinds that check the owner refuse the unlock.
+  // In a child, the owner that is stored in a mutex is a thread of the parent. So kinds that check the owner refuse the
+  // unlock.
   CHECK_CODE(pthread_mutex_trylock(&held_in_parent), EBUSY);
   CHECK_CODE(pthread_mutex_unlock(&held_in_parent), kind_in_parent->checks ? EPERM : 0);
   if (!kind_in_parent->checks) CHECK_OK(try_elsewhere(&held_in_parent));

@@ -1,9 +1,10 @@
-// The order of sleeping waiters with real-time priorities. POSIX has sem_post unblock the waiter with the highest
-// priority, and of several such waiters the one that has waited longest; for mutexes and condition variables the
-// scheduling policy decides.
+// The order of sleeping waiters with real-time priorities. By POSIX, sem_post unblocks the waiter with the highest
+// priority; if several waiters have this priority, the one that has waited longest. For mutexes and condition variables
+// the scheduling policy decides.
 //
 // All threads share one CPU, so that no running thread barges in. Where the machine permits no real-time priorities,
-// the cases `…/nice` test the order with USHER_FAKE_PRIORITIES=nice, which makes a priority of 19 less the nice value.
+// the cases `…/nice` test the order with USHER_FAKE_PRIORITIES=nice, under which the priority of a thread is 19 minus
+// its nice value.
 #include "cases.h"
 
 #include <fcntl.h>

@@ -1,5 +1,6 @@
-// refuse CALL[,CALL]... PROGRAM ...: executes a program for which these system calls fail with EPERM. Exits with 77 if
-// it is not permitted to arrange this.
+// refuse CALL[,CALL]... PROGRAM ...: executes a program for which these system calls fail: with ENOSYS, as on an older
+// kernel, if Linux has had the call only since 4.11, else with EPERM, as in a sandbox. Exits with 77 if it is not
+// permitted to arrange this.
 #include <errno.h>
 #include <linux/audit.h>
 #include <linux/filter.h>
@@ -14,16 +15,27 @@
 static const struct {
   const char* name;
   unsigned number;
+  unsigned short newer;  // whether an older kernel lacks the call
 } calls[] = {
-    {"getpid", SYS_getpid},
-    {"gettid", SYS_gettid},
-    {"madvise", SYS_madvise},
-    {"membarrier", SYS_membarrier},
-    {"sched_getaffinity", SYS_sched_getaffinity},
-    {"sched_getparam", SYS_sched_getparam},
-    {"sched_getscheduler", SYS_sched_getscheduler},
-    {"sched_yield", SYS_sched_yield},
-    {"tgkill", SYS_tgkill},
+#if defined(__x86_64__)
+    {"clone3", 435, 1},       // Linux 5.3
+    {"close_range", 436, 1},  // 5.9
+    {"faccessat2", 439, 1},   // 5.8
+    {"openat2", 437, 1},      // 5.6
+    {"pidfd_getfd", 438, 1},  // 5.6
+    {"pidfd_open", 434, 1},   // 5.3
+    {"rseq", 334, 1},         // 4.18
+    {"statx", 332, 1},        // 4.11
+#endif
+    {"getpid", SYS_getpid, 0},
+    {"gettid", SYS_gettid, 0},
+    {"madvise", SYS_madvise, 0},
+    {"membarrier", SYS_membarrier, 0},
+    {"sched_getaffinity", SYS_sched_getaffinity, 0},
+    {"sched_getparam", SYS_sched_getparam, 0},
+    {"sched_getscheduler", SYS_sched_getscheduler, 0},
+    {"sched_yield", SYS_sched_yield, 0},
+    {"tgkill", SYS_tgkill, 0},
 };
 enum { known = sizeof calls / sizeof calls[0], most = 8 };
 
@@ -45,7 +57,8 @@ int main(int count, char** arguments) {
       return 2;
     }
     filter[length++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, calls[i].number, 0, 1);
-    filter[length++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM);
+    const unsigned error = calls[i].newer ? ENOSYS : EPERM;
+    filter[length++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | error);
   }
   filter[length++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
   const struct sock_fprog program = {(unsigned short)length, filter};

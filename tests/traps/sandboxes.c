@@ -49,7 +49,7 @@ CASE(first_locks_without_system_calls_in_a_child) {
   check_sandboxed(start_child(lock_in_sandbox, NULL));
 }
 
-// This case is run in a program of its own, because it ends in the sandbox.
+// This case ends in the sandbox, so another case runs it in a program of its own.
 CASE(lock_in_this_process) {
   if (getenv("USHER_IN_SANDBOX") == NULL) skip_case("a part of another case");
   lock_in_sandbox(NULL);
@@ -89,8 +89,8 @@ CASE(first_locks_of_threads_without_system_calls) {
   check_sandboxed(start_child(lock_in_threads, NULL));
 }
 
-// A child of vfork() uses its parent's memory, and must not be mistaken for the parent. A lock call in it is undefined,
-// but works with the C library.
+// A child of vfork() uses its parent's memory, and must not be mistaken for the parent. A lock call in the child is
+// undefined, but works with the C library.
 static void vfork_before_locking(void* unused) {
   (void)unused;
   const pid_t child = vfork();

@@ -1,6 +1,6 @@
 // Locks that are larger than a mutex, under the preload: under contention each takes its state from a pool. The state
-// must return to the pool however many mutexes a program makes and however they end; std::mutex is destroyed without
-// any call.
+// must return to the pool however many mutexes a program makes and however they end; a std::mutex is destroyed without
+// a call of the library.
 #include "cases.h"
 
 #include <sys/resource.h>

@@ -3,7 +3,8 @@
 // with a pause after each. The pause is long enough for the next owner to get the mutex and make its memory
 // inaccessible: the first access after that is a fault, which fails the case.
 //
-// A sleeping waiter gets the mutex late. With USHER_SPIN_NS waiters poll, so that they get it at the earliest moment.
+// A sleeping waiter gets the mutex late. With USHER_SPIN_NS waiters poll, so that they get the mutex at the earliest
+// moment.
 #include "kinds.h"
 
 #include <sys/ptrace.h>
@@ -70,8 +71,8 @@ static void* come_by_trylock(void* unused) {
   return unused;
 }
 
-// The fault handler of waiters, which may read the mutex while it is inaccessible: it returns after a pause, so that
-// they read again. Faults of the unlocking thread go to the tracing process instead.
+// The fault handler of waiters, which may read the mutex while its page is inaccessible. It returns after a pause, and
+// the waiter then repeats its read. Faults of the unlocking thread go to the tracing process instead.
 static void look_again(int number, siginfo_t* info, void* context) {
   (void)context;
   const char* address = info->si_addr;
@@ -134,8 +135,8 @@ static void trace(pid_t child) {
     }
     CHECK(WIFSTOPPED(status) && WSTOPSIG(status) == SIGTRAP);
     ++steps;
-    // Pauses, so that a thread that can acquire the mutex does so at this point: longer if a thread has acquired it,
-    // until that thread has made the page inaccessible. After that no pause is needed.
+    // Pauses, so that a thread that can acquire the mutex at this point does so. If a thread has acquired the mutex,
+    // the pause is longer, until that thread has made the page inaccessible. After that no pause is needed.
     if (!flag_get(&stage->gone)) usleep(flag_get(&stage->taken) ? 200 : 20);
   }
   CHECK(ptrace(PTRACE_CONT, child, NULL, NULL) == 0);

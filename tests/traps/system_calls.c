@@ -1,7 +1,7 @@
 // system_calls LIBRARY PROGRAM ...: runs a program and prints the numbers of the system calls that the library makes in
-// it and in its children, one a line, at the end on standard error. A call is the library's if the first return address
-// on the stack that is outside the C library is in the library. Exits with 77 if it is not permitted to trace, else
-// with 0.
+// it and in its children, one per line, at the end on standard error. A call is the library's if the first return
+// address on the stack that is outside the C library is in the library. Exits with 77 if it is not permitted to trace,
+// else with 0.
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -94,6 +94,7 @@ int main(int count, char** arguments) {
   const pid_t first = fork();
   if (first == 0) {
     setenv("LD_PRELOAD", library, 1);
+    setenv("USHER_TEST_IS_TRACED", "1", 1);  // see storm_of_a_timer in tests/conformance/semaphores.c
     if (ptrace(PTRACE_TRACEME, 0, NULL, NULL) != 0) _exit(77);
     raise(SIGSTOP);
     execv(arguments[2], arguments + 2);

@@ -1,4 +1,5 @@
-// A lock under test behind a table of functions, so that the body of a test is compiled once and not for each lock.
+// Hides the type of a lock under test behind a table of functions, so that the body of a test is compiled once and not
+// for each lock.
 #pragma once
 
 #include <gtest/gtest.h>

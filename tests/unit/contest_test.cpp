@@ -46,7 +46,8 @@ TEST(betting, more_wins_are_worth_more) {
     for (std::size_t k = 0; k < n; ++k) EXPECT_LT(wealth(k, n), wealth(k + 1, n)) << k << " of " << n;
 }
 
-/// Integrates numerically, by the midpoint rule, the wealth that wealth() computes as a sum of binomial coefficients.
+/// Computes the wealth by numerical integration (midpoint rule). wealth() computes the same value as a sum of binomial
+/// coefficients.
 double integrated_wealth(double wins, double tosses) {
   constexpr int steps = 20000;
   double sum = 0, weights = 0;
@@ -149,13 +150,14 @@ TEST(contest, without_room_for_confirmation_nothing_is_chosen) {
   EXPECT_EQ(enough.winner(), 0U);
   EXPECT_EQ(enough.rounds_after_choice(), 3U);
   run(too_few, speed_up, 22.0 / 3, 2);
-  // The rest of the budget shows that the candidate is better, and has no room to confirm that.
+  // The rest of the budget is enough to show that the candidate is better, but not to confirm it.
   EXPECT_EQ(too_few.winner(), std::nullopt);
   EXPECT_EQ(too_few.leader(), 0U);
   EXPECT_EQ(too_few.of(0), standing::hopeless);
 }
 
-/// Without a chance to win, the best candidate runs until it is decided, and then the next one.
+/// If no candidate can win any more, the rest of the budget goes to the best candidate until its verdict is decided,
+/// then to the next best.
 TEST(contest, rest_of_the_budget_goes_to_the_best) {
   const auto speed_up = [](std::size_t i, std::size_t r) {
     return i == 0 ? (r % 2 == 0 ? 0.8 : 1.3) : i == 1 ? (r % 2 == 0 ? 0.995 : 1.005) : (r % 2 == 0 ? 0.7 : 1.1);
@@ -364,7 +366,8 @@ TEST(order, each_is_as_likely_as_any_other) {
 
 class null_trials : public testing::TestWithParam<simulated::kind_of_noise> {};
 
-/// Runs trials of equal locks with each of these budgets, in rounds. At most 5 % of the trials may have a winner.
+/// Runs trials of equal locks with each of these budgets (numbers of rounds). At most 5 % of the trials may have a
+/// winner.
 void expect_few_winners(const simulated::kind_of_noise& noise, std::initializer_list<std::size_t> budgets) {
   constexpr int trials = 10000;
   const auto machine = noise.make();
@@ -392,7 +395,8 @@ TEST_P(null_trials, have_few_winners_in_few_and_in_many_rounds) {  // `make test
 INSTANTIATE_TEST_SUITE_P(noise, null_trials, testing::ValuesIn(simulated::kinds_of_noise()),
                          [](const auto& p) { return std::string(p.param.name); });
 
-/// Every fourth run is slow. If the order of runs alternated regularly, these could always be runs of the reference.
+/// Every fourth run is slow. If the order of the runs alternated regularly, the slow runs could always be runs of the
+/// reference.
 TEST(null_trials_in_step, have_few_winners) {
   constexpr int trials = 10000;
   const contest fresh(1);
@@ -404,8 +408,8 @@ TEST(null_trials_in_step, have_few_winners) {
   EXPECT_LE(winners, trials / 20);
 }
 
-/// All candidates run to the end, and their intervals are read after each round. Each end of an interval must be wrong
-/// at most as often as promised.
+/// All candidates run to the end, and their intervals are read after each round. Neither end of an interval may be
+/// wrong more often than promised.
 TEST(interval_of_a_contest, covers) {
   constexpr int trials = 10000, rounds = 30;
   constexpr std::size_t candidates = 4;
@@ -445,8 +449,8 @@ TEST(power, clear_gain_is_found_within_ten_rounds) {
   EXPECT_GE(found, trials * 99 / 100);
 }
 
-/// Ten equal candidates are all slightly better than the reference. The chosen one seems better than it is until its
-/// further runs are counted.
+/// Ten equal candidates are all slightly better than the reference. The chosen candidate seems better than it is; the
+/// runs after the choice correct this.
 TEST(power, figure_of_the_winner_has_no_winners_curse) {
   constexpr int trials = 2000;
   constexpr double gain = 1.1;

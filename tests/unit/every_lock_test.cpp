@@ -26,10 +26,12 @@ class every_lock : public testing::TestWithParam<const lock_table*> {
   void lock() { lock_.lock(state_.bytes); }
   bool try_lock() { return lock_.try_lock(state_.bytes); }
   void unlock() { lock_.unlock(state_.bytes); }
-  /// True for the C library's mutexes. Tests then skip uses that these allow in practice but that a sanitizer reports.
+  /// True for the C library's mutexes. The tests then skip calls that these mutexes allow in practice but that a
+  /// sanitizer reports.
   bool is_beyond_posix() const { return lock_.traits->native_only; }
-  /// Returns fewer acquisitions for ways of waiting with slow hand-overs. With more threads than CPUs, a spinning FIFO
-  /// lock waits for time slices; a lock that sleeps and polls hands over only as often as it polls.
+  /// The number of acquisitions for a test. It is smaller for ways of waiting with slow hand-overs: with more threads
+  /// than CPUs, a spinning FIFO lock waits for time slices, and a lock that sleeps and polls hands over only as often
+  /// as it polls.
   long rounds() const { return lock_.kind == waiting_kind::spin || lock_.kind == waiting_kind::sleep ? 300 : 5000; }
 };
 
@@ -145,7 +147,7 @@ TEST_P(every_lock, hand_over_hand) {
 TEST_P(every_lock, memory_may_be_reused_by_the_next_owner) {
   if (is_beyond_posix()) GTEST_SKIP() << "this lock is not one of ours";
   // The next owner overwrites the lock. The previous unlock must not read the lock any more. An incorrect lock fails
-  // this test only sometimes; each header has the argument for its lock.
+  // this test only sometimes; the header of each lock explains why its unlock is correct.
   for (int i = 0; i < 200; i++) {
     auto s = std::make_unique<storage>();
     lock_.lock(s->bytes);

@@ -1,5 +1,5 @@
-// Locks that are too large for a mutex, in eight bytes: they are inflated while threads contend, and return the
-// inflated state to the pool afterwards.
+// Locks that are too large for a mutex, in an eight-byte form. When threads contend, such a lock takes its large
+// (inflated) state from a pool, and it returns the state to the pool afterwards.
 #include "usher/core/inflatable.hpp"
 
 #include <gtest/gtest.h>
@@ -106,7 +106,7 @@ TEST(inflatable, locks_of_different_types_share_the_pool) {
 }
 
 /// Ten million locks with short lives, each with two contending threads. The pool must not run out, and no thread may
-/// find another lock's state in place of its own.
+/// find the state of another lock in place of its lock's state.
 TEST(inflatable, serves_ten_million_short_lives) {
   struct generation {
     small_form lock{};
@@ -134,8 +134,9 @@ TEST(inflatable, serves_ten_million_short_lives) {
   give_back(all);
 }
 
-/// A thread that has claimed a block may not exist any more, in the child of a fork, or may be this thread, interrupted
-/// by a signal handler. The next thread waits only for some time, then maps the block itself.
+/// A thread that has claimed a block may never map it: the thread may not exist in the child of a fork, or it may be
+/// the calling thread, interrupted by a signal handler. So the next thread waits for a limited time and then maps the
+/// block itself.
 TEST(inflatable, maps_a_block_whose_claim_was_abandoned) {
   using native_detail::inflated_class;
   const std::uint32_t last = inflated_class::first_block(inflated_class::classes) - 1;

@@ -16,8 +16,11 @@
 #include "usher/locks/fairlock_wide.hpp"
 #include "usher/locks/lifo.hpp"
 #include "usher/locks/loiter.hpp"
+#include "usher/locks/loiter_cohort.hpp"
 #include "usher/locks/loiter_variants.hpp"
 #include "usher/locks/mcs.hpp"
+#include "usher/locks/mcs_ahead.hpp"
+#include "usher/locks/mcscr.hpp"
 #include "usher/locks/mcscrn.hpp"
 #include "usher/platform/native.hpp"
 #include "waiters.hpp"
@@ -70,6 +73,36 @@ TEST(lifo, its_word) {
   EXPECT_EQ(word(l, 0), 0u);
 }
 
+// ---- LIFO with nodes on the stack
+
+/// The native platform without queue nodes.
+struct without_nodes : native {
+  static node_handle take_node() {
+    ADD_FAILURE() << "a lock has asked for a queue node";
+    return no_node;
+  }
+};
+template <std::uint32_t FairnessPeriod, waiting_kind K>
+using lifo_on_stacks =
+    basic_lifo<without_nodes, waiting<without_nodes, K>, FairnessPeriod, false, lifo_stack_nodes<without_nodes>>;
+
+TEST(lifo_cr_stack, takes_no_queue_nodes_and_keeps_the_order) {
+  lifo_on_stacks<0, waiting_kind::spin_then_park> latest{};
+  static_assert(sizeof latest == 8);
+  EXPECT_EQ(admission_order(latest, 6), last_first);
+  lifo_on_stacks<1, waiting_kind::park> eldest{};
+  EXPECT_EQ(admission_order(eldest, 6), (std::vector<unsigned>{0, 1, 2, 3, 4, 5}));
+  EXPECT_EQ(word(eldest, 0), 0u);
+  EXPECT_EQ(word(eldest, 1), 0u);
+}
+
+TEST(lifo_cr_stack, excludes_a_crowd) {
+  lifo_on_stacks<1000, waiting_kind::spin_then_park> l{};
+  test::lets_a_crowd_in(l, 40);
+  lifo_on_stacks<1000, waiting_kind::spin> spinning{};
+  test::lets_a_crowd_in(spinning, 4);
+}
+
 // ---- LOITER's parts
 
 constexpr std::uint32_t held = 1, asleep = 4, impatient = 8, one_spins = 256;
@@ -82,6 +115,7 @@ void set_outer(Lock& lock, std::uint32_t w) {
 TEST(loiter_parts, plain_loiter_is_as_large_as_it_was) {
   static_assert(sizeof(loiter<native, stp>) == 12 && sizeof(loiter_defer<native, stp>) == 12);
   static_assert(sizeof(loiter_numa<native, stp>) == 16);
+  static_assert(sizeof(loiter_cohort<native, stp>) == 2304);
 }
 
 TEST(loiter_parts, deferred_unpark_leaves_the_standby_asleep_while_an_arrival_spins) {
@@ -126,6 +160,63 @@ TEST(loiter_parts, the_cap_on_spinners_sends_arrivals_to_the_inner_lock) {
   native::set_limits({5555, 1000000});
 }
 
+TEST(loiter_parts, many_arrivals_end_the_spinning_of_an_earlier_one) {
+  native::set_limits({1000000000, 1000});
+  loiter_flux<native, stp> l{};
+  static_assert(sizeof l == 16);
+  constexpr unsigned arrivals_word = 3;
+  set_outer(l, held);
+  {
+    std::jthread first([&] {
+      l.lock();
+      l.unlock();
+    });
+    while (word(l, arrivals_word) != 1) std::this_thread::yield();
+    EXPECT_EQ(word(l, 1), 0u) << "it spins";
+    __atomic_fetch_add(reinterpret_cast<std::uint32_t*>(&l) + arrivals_word, 9, __ATOMIC_RELAXED);
+    while (word(l, 1) == 0) std::this_thread::yield();
+    EXPECT_LT(cpu_time_of(first), milliseconds(500)) << "otherwise the thread spins for a second";
+    l.unlock();
+  }
+  EXPECT_EQ(word(l, 0), 0u);
+  native::set_limits({5555, 1000000});
+}
+
+TEST(loiter_parts, spinning_adapts_to_its_success) {
+  native::set_limits({1000, 1000});  // short spins, which fail
+  loiter_adaptive<native, stp> l{};
+  static_assert(sizeof l == 16);
+  constexpr unsigned less_word = 3;
+  for (std::uint32_t before = 0, i = 0; i < 30; i++) {
+    set_outer(l, held);
+    {
+      std::jthread waiter([&] {
+        l.lock();
+        l.unlock();
+      });
+      while (word(l, 1) == 0) std::this_thread::yield();
+      EXPECT_GE(word(l, less_word), before);
+      EXPECT_LE(word(l, less_word), 248u);
+      before = word(l, less_word);
+      l.unlock();
+    }
+  }
+  const std::uint32_t short_spins = word(l, less_word);
+  EXPECT_GT(short_spins, 200u);
+  native::set_limits({4000000000, 1000});  // long spins, which succeed unless the thread loses its CPU for long
+  for (unsigned i = 0; i < 1000 && word(l, less_word) >= short_spins; i++) {
+    set_outer(l, held);
+    std::jthread waiter([&] {
+      l.lock();
+      l.unlock();
+    });
+    if (i % 2 == 0) std::this_thread::sleep_for(milliseconds(1));  // whether it spins then, no state shows
+    l.unlock();
+  }
+  EXPECT_LT(word(l, less_word), short_spins);
+  native::set_limits({5555, 1000000});
+}
+
 TEST(loiter_parts, without_hand_over_the_standby_is_never_impatient) {
   const auto marks = [](auto& l, std::uint32_t wanted) {
     l.lock();
@@ -163,11 +254,158 @@ TEST(loiter_parts, a_mark_that_a_plain_store_has_wiped_out_costs_a_look) {
   EXPECT_TRUE(in);
 }
 
-// ---- MCSCRN
+// ---- unpark ahead of time
+// ---- MCSCR and MCSCRN
 
 using test::actor;
 using test::scripted;
 using scripted_spin = waiting<scripted, waiting_kind::spin>;
+using scripted_stp = waiting<scripted, waiting_kind::spin_then_park>;
+
+/// Actors that arrive one after the other at a lock that the test holds, and go to sleep.
+template <class Arrive>
+void lets_sleepers_arrive(std::deque<actor>& team, unsigned n, Arrive arrive) {
+  for (unsigned i = 0; i < n; i++) {
+    team.emplace_back().start([arrive, i] { arrive(i); });
+    team.back().run();
+  }
+}
+void until_all_have_ended(std::deque<actor>& team) {
+  for (bool any = true; any;) {
+    any = false;
+    for (actor& a : team)
+      if (!a.ended()) a.run(), any = true;
+  }
+}
+const auto& flag_of(unsigned i) {
+  return scripted::node(first_node + i).flag;
+}
+
+TEST(wake_ahead, lifo_wakes_the_waiter_that_it_leaves_on_top) {
+  lifo_cr_ahead<scripted, scripted_stp> l{};
+  std::deque<actor> team;
+  std::vector<unsigned> order;
+  l.lock();
+  lets_sleepers_arrive(team, 3, [&](unsigned i) {
+    l.lock();
+    order.push_back(i);
+    l.unlock();
+  });
+  for (unsigned i = 0; i < 3; i++) ASSERT_EQ(flag_of(i).peek(), flag_parked);
+  l.unlock();
+  EXPECT_EQ(flag_of(2).peek(), flag_granted);
+  EXPECT_EQ(flag_of(1).peek(), flag_waiting) << "the waiter that is next but one polls";
+  EXPECT_EQ(scripted::last_woken, &flag_of(1)) << "its wake-up comes after that of the next owner";
+  EXPECT_EQ(flag_of(0).peek(), flag_parked);
+  team[1].run();
+  EXPECT_EQ(flag_of(1).peek(), flag_parked) << "it goes back to sleep if it is not granted in time";
+  until_all_have_ended(team);
+  EXPECT_EQ(order, (std::vector<unsigned>{2, 1, 0}));
+  EXPECT_EQ(word(l, 0), 0u);
+}
+
+TEST(wake_ahead, a_waiter_that_is_awake_is_not_woken) {
+  lifo_cr_ahead<scripted, scripted_stp> l{};
+  std::deque<actor> team;
+  l.lock();
+  team.emplace_back().start([&] { l.lock(), l.unlock(); });
+  team.back().until_changed([&] { return word(l, 0); });  // it is on the stack, and does not sleep yet
+  team.emplace_back().start([&] { l.lock(), l.unlock(); });
+  team.back().run();
+  EXPECT_EQ(flag_of(0).peek(), flag_waiting);
+  EXPECT_EQ(flag_of(1).peek(), flag_parked);
+  l.unlock();
+  EXPECT_EQ(scripted::last_woken, &flag_of(1)) << "only the next owner is woken";
+  until_all_have_ended(team);
+}
+
+template <unsigned Distance>
+void wakes_at_distance() {
+  mcs_ahead_with_node<scripted, scripted_stp, Distance> l{};
+  std::deque<actor> team;
+  std::vector<unsigned> order;
+  const node_handle mine = first_node + scripted::nodes - 1;  // take_node() takes the first free one
+  l.lock(mine);
+  lets_sleepers_arrive(team, 4, [&](unsigned i) {
+    const node_handle h = scripted::take_node();
+    l.lock(h);
+    order.push_back(i);
+    l.unlock(h);
+    scripted::give_node(h);
+  });
+  l.unlock(mine);
+  EXPECT_EQ(flag_of(0).peek(), flag_granted);
+  for (unsigned i = 1; i < 4; i++) EXPECT_EQ(flag_of(i).peek(), i == Distance ? flag_waiting : flag_parked);
+  EXPECT_EQ(scripted::last_woken, &flag_of(Distance));
+  until_all_have_ended(team);
+  EXPECT_EQ(order, (std::vector<unsigned>{0, 1, 2, 3}));
+  EXPECT_EQ(word(l, 0), 0u);
+}
+
+TEST(wake_ahead, mcs_wakes_the_waiter_behind_the_next_owner) {
+  wakes_at_distance<1>();
+  wakes_at_distance<3>();
+}
+
+TEST(wake_ahead, is_no_call_of_the_kernel_with_one_waiter) {
+  mcs_ahead_with_node<scripted, scripted_stp, 1> l{};
+  std::deque<actor> team;
+  const node_handle mine = first_node + scripted::nodes - 1;
+  l.lock(mine);
+  lets_sleepers_arrive(team, 1, [&](unsigned) {
+    const node_handle h = scripted::take_node();
+    l.lock(h);
+    l.unlock(h);
+    scripted::give_node(h);
+  });
+  l.unlock(mine);
+  EXPECT_EQ(scripted::last_woken, &flag_of(0));
+  until_all_have_ended(team);
+}
+
+// ---- LOITER over a cohort lock
+
+using scripted_park = waiting<scripted, waiting_kind::park>;
+
+/// Lets waiters from these NUMA nodes arrive one after the other at a held LOITER, then unlocks. Returns the order in
+/// which they are admitted.
+template <class Lock>
+std::vector<unsigned> standbys_from(const std::vector<unsigned>& numa_nodes) {
+  Lock l{};
+  std::vector<unsigned> order;
+  std::deque<actor> team;
+  l.lock();
+  for (unsigned i = 0; i < numa_nodes.size(); i++) {
+    team.emplace_back(numa_nodes[i]).start([&, i] {
+      l.lock();
+      order.push_back(i);
+      EXPECT_EQ(l.has_certain_successor(), order.size() < numa_nodes.size());
+      l.unlock();
+    });
+    team.back().run();
+  }
+  EXPECT_TRUE(l.has_certain_successor());
+  l.unlock();
+  until_all_have_ended(team);
+  EXPECT_TRUE(l.try_lock());
+  EXPECT_FALSE(l.has_certain_successor());
+  return order;
+}
+
+TEST(loiter_cohort, standbys_come_from_one_numa_node) {
+  EXPECT_EQ((standbys_from<loiter_cohort<scripted, scripted_park>>({1, 0, 1, 0, 1})),
+            (std::vector<unsigned>{0, 2, 4, 1, 3}));
+  EXPECT_EQ((standbys_from<loiter<scripted, scripted_park>>({1, 0, 1, 0, 1})), (std::vector<unsigned>{0, 1, 2, 3, 4}))
+      << "plain LOITER's are FIFO";
+}
+
+TEST(loiter_cohort, leaves_a_numa_node_whose_turns_are_over) {
+  EXPECT_EQ((standbys_from<basic_loiter_cohort<scripted, scripted_park, 1>>({0, 0, 0, 1, 0, 1})),
+            (std::vector<unsigned>{0, 1, 3, 5, 2, 4}))
+      << "two standbys in a row, then the other NUMA node";
+}
+
+// ---- MCSCRN
 
 /// Lets waiters from these NUMA nodes arrive one after the other at a held lock, then unlocks. Returns the order in
 /// which they are admitted.
@@ -196,6 +434,44 @@ std::vector<unsigned> order_from(Lock& lock, const std::vector<unsigned>& numa_n
   }
   scripted::give_node(mine);
   return order;
+}
+
+/// A platform on which random choices with period 1 succeed, and of all others only call number `due`.
+struct once : scripted {
+  static inline unsigned calls = 0, due = 0;
+  static bool bernoulli(std::uint32_t n) { return n == 1 || ++calls == due; }
+};
+
+template <std::uint32_t FairnessPeriod, std::uint32_t CullPeriod>
+std::vector<unsigned> mcscr_order(unsigned waiters, unsigned due = 0) {
+  once::calls = 0;
+  once::due = due;
+  mcscr_with_node<once, waiting<once, waiting_kind::spin>, FairnessPeriod, CullPeriod> l{};
+  const std::vector<unsigned> order = order_from(l, std::vector<unsigned>(waiters, 0u));
+  EXPECT_EQ(word(l, 0), 0u) << "the lock is free";
+  const node_handle h = scripted::take_node();
+  EXPECT_TRUE(l.try_lock(h));
+  EXPECT_FALSE(l.has_certain_successor(h)) << "no thread is passive";
+  l.unlock(h);
+  scripted::give_node(h);
+  return order;
+}
+
+TEST(mcscr, one_unlock_makes_one_thread_passive_and_the_latest_returns_first) {
+  EXPECT_EQ((mcscr_order<1000, 1>(3)), (std::vector<unsigned>{1, 2, 0}));
+  EXPECT_EQ((mcscr_order<1000, 1>(5)), (std::vector<unsigned>{1, 3, 4, 2, 0}));
+}
+
+TEST(mcscr, an_unlock_that_does_not_look_for_surplus_is_that_of_mcs) {
+  EXPECT_EQ((mcscr_order<1000, 8>(3)), (std::vector<unsigned>{0, 1, 2}));
+  EXPECT_EQ((mcscr_order<1000, 8>(4, 1)), (std::vector<unsigned>{1, 2, 3, 0})) << "only the first unlock looks";
+}
+
+TEST(mcscr, serves_the_eldest_passive_thread) {
+  // Each unlock that has a passive thread serves it, so at most one thread is passive.
+  EXPECT_EQ((mcscr_order<1, 1>(5)), (std::vector<unsigned>{1, 0, 3, 2, 4}));
+  // Waiters 0 and 2 are passive when 3 unlocks, which serves 0. Then 4 becomes passive, and returns before 2.
+  EXPECT_EQ((mcscr_order<1000, 1>(6, 2)), (std::vector<unsigned>{1, 3, 0, 5, 4, 2}));
 }
 
 std::uint32_t home(const auto& lock) {
@@ -235,8 +511,8 @@ TEST(mcscrn, home_changes_now_and_then_though_somebody_is_at_home) {
 
 TEST(mcscrn, a_change_of_home_makes_passive_threads_remote) {
   mcscrn_with_node<fickle, waiting<fickle, waiting_kind::spin>, 1> l{};
-  // Waiter 0 is remote, and waiter 1 is set aside (passive) in favour of waiter 2. When waiter 2 leaves, home becomes
-  // node 1. Waiter 1 is admitted when its node is home again.
+  // Waiter 0 is remote, and waiter 1 is set aside (passive) so that waiter 2 is admitted. At the unlock of waiter 2,
+  // home becomes node 1. Waiter 1 is admitted when its own node is home again.
   EXPECT_EQ(order_from(l, {1, 0, 0}), (std::vector<unsigned>{2, 0, 1}));
   EXPECT_EQ(home(l), 0u);
 }
@@ -304,8 +580,8 @@ TEST(fairlock_wide, serves_slots_upwards_whatever_the_order_of_arrival) {
 }
 
 TEST(fairlock_wide, begins_behind_the_holder_and_wraps) {
-  // All threads arrive again at once. Each overtakes each other waiter exactly once, which is the bound for this number
-  // of threads.
+  // Every thread arrives again at once after its unlock. It overtakes each other waiter exactly once, which is the
+  // bound for this number of threads.
   EXPECT_EQ(round_robin({2, 0, 3, 1}, 3), (std::vector<unsigned>{0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3}));
   static_assert(wide::traits.bypass == 1023);
 }

@@ -132,9 +132,9 @@ TEST(figure_2, mcsg) {
   EXPECT_EQ(tail(), no_node);
 }
 
-/// Builds two groups in MCSg+, where they exist only if another guest arrives in between, because no thread stores π
-/// (the tail's value after a guest's arrival) again. T1 and T2 arrive, then the guest G2, then T3 and T4; then the
-/// first guest unlocks. At the end T1 and T3 are about to try again.
+/// Builds two groups of waiters in MCSg+. No thread stores π (the tail's value after a guest's arrival) again, so there
+/// are two groups only if another guest arrives between them. T1 and T2 arrive, then the guest G2, then T3 and T4; then
+/// the first guest unlocks. At the end T1 and T3 are about to try again.
 template <class Lock>
 struct two_groups {
   Lock lock{};
@@ -540,7 +540,7 @@ INSTANTIATE_TEST_SUITE_P(with_guests, guests,
                          }),
                          test::name_of);
 
-/// All threads share one CPU, so a waiter must give it up.
+/// All threads share one CPU, so a waiter must give up the CPU.
 TEST_P(guests, progress_on_one_cpu) {
   cpu_set_t all_cpus, one;
   ASSERT_EQ(sched_getaffinity(0, sizeof all_cpus, &all_cpus), 0);
@@ -761,7 +761,7 @@ TEST(properties, an_idle_lock_is_zero_again_and_a_busy_one_holds_handles_only) {
   check(any_lock::make<k42_tls<native, stp>>());
 }
 
-/// Another thread than the owner may unlock, as a cohort lock requires of its global lock.
+/// A thread other than the owner may unlock: a cohort lock requires this of its global lock.
 TEST(properties, another_thread_may_unlock) {
   const auto check = [](any_lock lock) {
     for (int i = 0; i < 50; i++) {

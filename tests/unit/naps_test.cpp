@@ -14,7 +14,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// Counts naps, and reports the system's timers as precise or late, as the test sets it.
+/// Counts naps. Reports the system's timers as precise or late, whichever the test has set.
 struct napping : native {
   static inline std::atomic<unsigned> naps{0};
   static inline std::atomic<bool> in_time{true};

@@ -16,6 +16,7 @@
 #include "team.hpp"
 #include "usher/condition_variable.hpp"
 #include "usher/locks/loiter.hpp"
+#include "usher/locks/loiter_cohort.hpp"
 #include "usher/locks/loiter_variants.hpp"
 #include "usher/locks/mcs.hpp"
 #include "usher/locks/steady.hpp"
@@ -228,7 +229,9 @@ using forms = testing::Types<
     loiter_eager<ranked, ranked_waiting<waiting_kind::spin_then_park>>,
     loiter_barging<ranked, ranked_waiting<waiting_kind::spin_then_park>>,
     loiter_cull<ranked, ranked_waiting<waiting_kind::spin_then_park>>,
+    loiter_flux<ranked, ranked_waiting<waiting_kind::spin_then_park>>,
     loiter_numa<ranked, ranked_waiting<waiting_kind::spin_then_park>>,
+    loiter_cohort<ranked, ranked_waiting<waiting_kind::spin_then_park>>,
     steady<ranked, ranked_waiting<waiting_kind::spin_then_park>>, steady<ranked, ranked_waiting<waiting_kind::park>>>;
 TYPED_TEST_SUITE(loiters, forms);
 

@@ -1,6 +1,7 @@
-// The guarantees of locks about order and progress, as far as a deterministic test can show them: they are consistent,
-// and a thread makes progress whatever other threads do. For progress a script plays the worst case: it changes the
-// words before each operation of the thread, so that every compare-and-swap that expects a loaded value fails.
+// Tests the guarantees of locks about order and progress, as far as a deterministic test can: that the guarantees of a
+// lock agree with each other, and that a thread makes progress whatever other threads do. For progress a script plays
+// the worst case: it changes the words before each operation of the thread, so that every compare-and-swap that expects
+// a loaded value fails.
 #include <gtest/gtest.h>
 
 #include "scripted.hpp"
@@ -11,6 +12,7 @@
 #include "usher/locks/fairlock_wide.hpp"
 #include "usher/locks/k42.hpp"
 #include "usher/locks/loiter.hpp"
+#include "usher/locks/loiter_cohort.hpp"
 #include "usher/locks/loiter_variants.hpp"
 #include "usher/locks/steady.hpp"
 #include "usher/locks/ticket.hpp"
@@ -57,9 +59,9 @@ TEST(promises, agree_with_each_other) {
 constexpr unsigned many = 200;
 
 /// An actor (a scripted thread) arrives at a held lock. Before each of its operations the script releases or acquires
-/// the lock. When the script can do neither, the actor has passed its doorway or owns the lock. While the actor pauses,
-/// the script does both, so that the actor finds the value that it had read, but a different one when it writes.
-/// Returns the number of the actor's operations; `many` if it never passes the doorway.
+/// the lock. When the script can do neither, the actor has passed its doorway or owns the lock. When the actor pauses,
+/// the script makes two changes, so that the actor finds the value that it had read before, but a different value when
+/// it writes. Returns the number of the actor's operations; `many` if it never passes the doorway.
 template <class Lock>
 unsigned operations_to_doorway() {
   Lock l{};
@@ -128,6 +130,7 @@ TEST(behind_the_doorway, loiters_standby_says_that_it_is_impatient) {
   standby_gets_the_lock<loiter<hours, waiting<hours, waiting_kind::spin>>>();
   standby_gets_the_lock<loiter_eager<hours, parks>>();
   standby_gets_the_lock<loiter_numa<hours, parks>>();
+  standby_gets_the_lock<loiter_cohort<hours, parks>>();
 }
 
 TEST(behind_the_doorway, steadys_standby_says_that_it_is_impatient) {
@@ -157,7 +160,7 @@ using steady_by_script = steady<watched, waiting<watched, waiting_kind::park>>;
 
 /// A random schedule with the worst case for a standby (the first waiter in the queue). Before each of its operations
 /// the script releases the lock, acquires it, or leaves it alone. The script never leaves the lock free when the
-/// standby has just read that it is free, and never hands it over while the standby is awake.
+/// standby has just read that it is free, and never hands the lock over while the standby is awake.
 struct barging {
   steady_by_script lock{};
   actor standby;
@@ -193,8 +196,8 @@ struct barging {
     if (saw_it_free && !held) change();
     standby.step();
   }
-  /// Returns whether the standby is awake and wants the next unlock to hand the lock over to it. The script then does
-  /// not unlock.
+  /// Returns whether the standby is awake and wants the next unlock to hand the lock over to it. In this case the
+  /// script does not unlock.
   bool asks() const { return held && is_marked(impatient) && !standby.waits(); }
   bool is_marked(std::uint32_t marks) const { return (test::word(lock, 0) & marks) != 0; }
 };
@@ -202,7 +205,7 @@ struct barging {
 TEST(steady_bound, a_standby_is_passed_over_only_until_it_has_waited_for_4_ms) {
   unsigned due_ones = 0;
   for (const std::uint64_t look : {100 * microsecond, 300 * microsecond, 2000 * microsecond})
-    for (std::uint32_t seed = 1; seed <= 25; seed++) {
+    for (std::uint32_t seed = 1; seed <= 50; seed++) {
       watched::clock = 0;
       watched::look = look;
       barging b(seed);
@@ -268,9 +271,9 @@ TEST(steady_bound, the_lock_is_not_handed_to_one_that_sleeps_before_4_ms) {
   EXPECT_EQ(watched::slept_impatient, 0u);
 }
 
-/// Two actors (scripted threads) wait for a lock that the script owns. The second one tries to register in a slot of
+/// Two actors (scripted threads) wait for a lock that the script owns. The second actor tries to register in a slot of
 /// the waiting array, but threads of other locks change the slot before each of its operations. Meanwhile the first
-/// actor acquires the lock: the second must notice that it is next.
+/// actor acquires the lock. The second actor must notice that it is next.
 template <class Lock, class Tag, class Change>
 void leaves_the_array(Change change) {
   auto& slot = scripted::table<Tag>()[waiting_array::hash(2 * ticket_words::one, 0) & (Tag::size - 1)];

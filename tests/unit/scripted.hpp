@@ -49,7 +49,7 @@ class actor {
     stopped_.acquire();
   }
 
-  /// Executes one operation, and the thread's local computation after it.
+  /// Executes one operation of the actor, and the actor's local computation up to its next operation.
   void step() {
     ASSERT_FALSE(ended_) << "actor " << number_;
     waits_ = false;
@@ -203,7 +203,8 @@ struct scripted : scripted_words {
     actor::before_operation();
   }
 
-  /// Returns after one turn of the script, whether or not the actor was woken: spurious wake-ups are allowed.
+  /// Returns when the script resumes the actor the next time, even if no thread has woken the actor: spurious wake-ups
+  /// are allowed.
   template <class Word>
   static void park(const Word&, decltype(std::declval<Word>().load()), std::uint32_t) {
     actor::must_wait();

@@ -93,8 +93,8 @@ void work(const region& r, unsigned me) {
   });
 }
 
-/// Maps other memory at the addresses that the region would otherwise get in this process, so that it is mapped at a
-/// different address.
+/// Maps other memory at the addresses that the region would otherwise get in this process, so that the region is mapped
+/// at a different address.
 void take_addresses() {
   for (int i = 0; i < 8; i++)  // including the address at which the region has been until now
     ASSERT_NE(mmap(nullptr, 1u << 20, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), MAP_FAILED);
@@ -126,7 +126,7 @@ using every_mutex = testing::Types<of_mcs, of_mcsg, of_mcsg_plus, of_mcsg_plus_p
                                    mutex_of<mcsg_plus_plus, waiting_kind::park>, mutex_of<k42_tls, waiting_kind::park>,
                                    mutex_of<clh, waiting_kind::park>, mutex_of<mcsg, waiting_kind::park>>;
 
-/// Runs in an executed program: uses the lock with this number.
+/// Runs in an executed program, and uses the lock with the number `which`.
 template <class... Mutexes>
 bool work_by_number(testing::Types<Mutexes...>, unsigned which, int fd, unsigned me) {
   unsigned i = 0;

@@ -89,8 +89,8 @@ class periodic final : public machine_noise {
   std::size_t period_, run_ = 0;
 };
 
-/// Noise from recorded runs. It consists of blocks of consecutive runs, each from a random place of a series to its
-/// end, so that the correlation of successive runs is kept.
+/// Noise from recorded runs. It consists of blocks of consecutive runs, so that the correlation of successive runs is
+/// kept. A block begins at a random run of a series and ends with the series.
 class recorded final : public machine_noise {
  public:
   /// Each line is a series: a name and the run times in the order of the runs.

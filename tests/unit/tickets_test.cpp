@@ -1,5 +1,5 @@
-// The ticket family: the words that waiters watch, the words that an unlock accesses, places in the array, numbers that
-// wrap. Locks that are too large for the tables of every_lock_test have its tests here.
+// The ticket family: the words that waiters watch, the words that an unlock accesses, slots of the waiting array,
+// ticket numbers that wrap. The tests of every_lock_test are repeated here for locks that are too large for its table.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -26,6 +26,7 @@
 #include "usher/locks/ticket_backoff.hpp"
 #include "usher/locks/ticket_xadd.hpp"
 #include "usher/locks/tkt_dual.hpp"
+#include "usher/locks/tkt_dual_variants.hpp"
 #include "usher/locks/twa.hpp"
 #include "usher/locks/twa32.hpp"
 #include "usher/locks/twa_chain.hpp"
@@ -60,11 +61,12 @@ static_assert(sizeof(twa_chain<native, stp>) == 8);
 static_assert(sizeof(ticket32<native, stp>) == 4 && sizeof(twa32<native, stp>) == 4);
 static_assert(sizeof(ticket32<native, spin>) == 4 && sizeof(twa32<native, spin>) == 4);
 static_assert(sizeof(qspinlock<native, stp>) == 4);
-static_assert(sizeof(three_stage<native, stp>) == 16);
-static_assert(sizeof(tkt_dual<native, stp>) == 3 * 128);
+static_assert(sizeof(three_stage<native, stp>) == 16 && sizeof(three_stage_keeps_b<native, stp>) == 16);
+static_assert(sizeof(basic_three_stage<native, stp, false, false, 128>) == 3 * 128);
+static_assert(sizeof(tkt_dual<native, stp>) == 3 * 128 && sizeof(tkt_dual_releaser<native, stp>) == 3 * 128);
 static_assert(sizeof(partitioned_ticket<native, stp>) == 9 * 128 && sizeof(anderson<native, stp>) == 65 * 128);
 static_assert(sizeof(awn<native, stp>) == 8 + 64 * 8);
-static_assert(sizeof(twa_private<native, stp>) == 8 + 4 * 4096);
+static_assert(sizeof(twa_private<native, stp>) == 8 + 4 * 4096 && sizeof(twa_private_64<native, spin>) == 8 + 8 * 4096);
 
 // ---- the words that waiters watch
 
@@ -88,7 +90,7 @@ TEST(twa, the_ten_steps) {
   std::binary_semaphore t1_may_leave{0}, t2_may_leave{0};
   std::atomic<int> owner{0};
 
-  // 1, 2: the lock is free. T1 takes it at once, by the addition and one load of grant.
+  // 1, 2: the lock is free. T1 takes the lock at once, by the addition to ticket and one load of grant.
   std::jthread t1([&] {
     trace::me = 1;
     lock.lock();
@@ -134,7 +136,7 @@ TEST(twa, the_ten_steps) {
   ASSERT_TRUE(eventually([&] { return trace::watched_by(4) == at3; }));
   EXPECT_EQ(trace::watchers(grant), 1u);
 
-  // 6, 7, 8: T1 releases the lock, and is stopped before it writes to the array. T2 owns the lock by then; T3 does
+  // 6, 7, 8: T1 releases the lock, and is stopped before it writes to the array. T2 already owns the lock; T3 does
   // nothing.
   std::binary_semaphore t1_may_notify{0};
   std::atomic<bool> at_array{false};
@@ -149,7 +151,7 @@ TEST(twa, the_ten_steps) {
   EXPECT_EQ(trace::watchers(grant), 0u);
   t1_may_notify.release();
 
-  // 9, 10: T3 begins to watch grant, T4 stays.
+  // 9, 10: T3 begins to watch grant, T4 continues to watch its slot.
   ASSERT_TRUE(eventually([&] { return trace::watched_by(3) == grant; }));
   EXPECT_EQ(trace::watched_by(4), at3);
   EXPECT_EQ(trace::watchers(grant), 1u);
@@ -166,10 +168,11 @@ TEST(twa, the_ten_steps) {
 /// A function that returns the words by which a lock is handed over.
 using words_of = std::vector<const void*>(const void* lock);
 
-/// Queues six threads behind an owner and hands the lock from one to the next. At each stop it checks that at most
-/// `most` threads watch the words by which the lock is handed over. `array_in_unlock`: the unlock may access the
+/// Queues six threads behind an owner and hands the lock from one to the next. After each hand-over it checks that at
+/// most `most` threads watch the words by which the lock is handed over. `array_in_unlock`: the unlock may access the
 /// process-wide array.
-void watchers_are_few(any_lock lock, words_of* near_words, unsigned most, bool array_in_unlock) {
+/// `writes`: the unlock's writes to the lock; after the last it does not access the lock.
+void watchers_are_few(any_lock lock, words_of* near_words, unsigned most, bool array_in_unlock, unsigned writes = 1) {
   trace::begin();
   const auto near_watchers = [&] {
     unsigned n = 0;
@@ -197,8 +200,8 @@ void watchers_are_few(any_lock lock, words_of* near_words, unsigned most, bool a
     EXPECT_LE(near_watchers(), most);
   }
   for (int i = 1; i <= waiters + 1; i++) {
-    // Waits until `in` threads have been admitted, all others watch a word, and the right number of them watches the
-    // words by which the lock is handed over.
+    // Waits until thread `i` owns the lock, all threads behind it watch a word, and at least one but at most `most` of
+    // them watch the words by which the lock is handed over.
     EXPECT_TRUE(eventually([&] {
       return in == i && int(trace::watchers()) == waiters + 1 - i && near_watchers() <= most &&
              (i > waiters || near_watchers() >= 1);
@@ -212,14 +215,14 @@ void watchers_are_few(any_lock lock, words_of* near_words, unsigned most, bool a
     return std::uintptr_t(p) - std::uintptr_t(begin) < size;
   };
   for (const auto& u : unlocks) {
-    bool released = false;
+    unsigned written = 0;
     for (const event& e : u) {
       const bool own = inside(e.word, lock.address(), lock.size());
-      EXPECT_FALSE(own && released) << "the lock is touched after it has been handed over";
-      released = released || (own && e.what != action::load);
+      EXPECT_FALSE(own && written == writes) << "the lock is touched after it has been handed over";
+      written += own && e.what != action::load;
       EXPECT_TRUE(own || array_in_unlock || !inside(e.word, traced::table<twa_array>(), 4 * 4096));
     }
-    EXPECT_TRUE(released);
+    EXPECT_EQ(written, writes);
   }
 }
 
@@ -255,6 +258,38 @@ TEST(watchers, of_twa_quantized_are_a_gang) {
 }
 TEST(watchers, of_tkt_dual_are_one) {
   watchers_are_few(make_traced<tkt_dual>(), words_at<128>, 1, false);
+}
+template <class P, class W>
+using dual_near_4 = basic_tkt_dual_releaser<P, W, 4>;
+template <class P, class W>
+using dual_batch_4 = basic_tkt_dual_releaser<P, W, 4, 4>;
+TEST(watchers, of_tkt_dual_as_in_the_paper_are_the_near_threads) {
+  // The unlock writes both words.
+  watchers_are_few(make_traced<tkt_dual_releaser>(), words_at<128>, 1, false, 2);
+  watchers_are_few(make_traced<dual_near_4>(), words_at<128>, 4, false, 2);
+}
+TEST(watchers, of_three_stage_that_keeps_b_are_one_at_b_and_none_at_c) {
+  watchers_are_few(make_traced<three_stage_keeps_b>(), words_at<8>, 1, false, 2);
+  watchers_are_few(make_traced<three_stage_keeps_b>(), words_at<8, 12>, 1, false, 2);
+}
+
+TEST(tkt_dual_releaser, every_fourth_unlock_brings_four_threads_near) {
+  trace::begin();
+  trace::me = 1;
+  dual_batch_4<traced, traced_spin> lock{};
+  std::vector<std::size_t> writes;
+  for (int i = 0; i < 8; i++) {
+    lock.lock();
+    const std::size_t before = trace::of(1).size();
+    lock.unlock();
+    const auto all = trace::of(1);
+    writes.push_back(std::size_t(std::count_if(all.begin() + std::ptrdiff_t(before), all.end(),
+                                               [](const event& e) { return e.what != action::load; })));
+    if (writes.back() == 2) {
+      EXPECT_TRUE(all.back().what == action::add && all.back().word == word_at(&lock, 256));
+    }
+  }
+  EXPECT_EQ(writes, (std::vector<std::size_t>{1, 1, 1, 2, 1, 1, 1, 2}));
 }
 TEST(watchers, of_three_stage_are_one_at_each_of_the_last_two) {
   watchers_are_few(make_traced<three_stage>(), words_at<12>, 1, false);
@@ -326,6 +361,60 @@ TEST(twa, a_lock_meets_itself_after_4096_numbers) {
   EXPECT_EQ(slots.size(), 4096u);
 }
 
+// Slots of the array that count on over a wrap of 32 bits
+
+/// A waiter reads its slot, then its lock. Exactly 2^30 notifications of the slot come in between, for other waiters.
+/// They change a slot of 64 bits, so the waiter looks at its lock again; a slot of 32 bits has its old value, so the
+/// waiter waits for one more notification. Returns whether the waiter needed that.
+template <class Slot>
+bool misses_a_whole_turn() {
+  std::atomic<Slot> slot{waiting_array::notice * 5};
+  std::atomic<int> looks{0};
+  std::jthread waiter([&] {
+    waiting_array::watch<native, spin>(slot, [&](std::memory_order) {
+      if (looks.load() == 0) slot.fetch_add(static_cast<Slot>(std::uint64_t{1} << 30) * waiting_array::notice);
+      return ++looks > 1;
+    });
+  });
+  const auto has_seen = [&] { return looks == 2; };
+  if constexpr (sizeof(Slot) == 8) return !eventually(has_seen);
+  // No number of polls shows that a thread never stops waiting: the next notification must be the one that ends the
+  // wait.
+  while (looks == 0) std::this_thread::yield();
+  std::this_thread::sleep_for(milliseconds(2));
+  const bool waits = looks == 1;
+  waiting_array::notify<native, spin>(slot);
+  EXPECT_TRUE(eventually(has_seen));
+  return waits;
+}
+
+TEST(waiting_array, slots_of_64_bits_do_not_repeat_after_2_to_the_30_notifications) {
+  EXPECT_FALSE(misses_a_whole_turn<std::uint64_t>());
+  EXPECT_TRUE(misses_a_whole_turn<std::uint32_t>());
+}
+
+TEST(twa_private, slots_of_64_bits_count_on_over_32) {
+  using lock_type = twa_private_64<native, spin>;
+  const auto lock = std::make_unique<lock_type>();
+  // All slots begin 3 notifications before the wrap of 32 bits.
+  for (std::uint32_t n = 0; n < 4096; n++)
+    lock->slot_of(2 * n).fetch_add(std::uint64_t{1} << 32, std::memory_order_relaxed);
+  for (std::uint32_t n = 0; n < 4096; n++)
+    lock->slot_of(2 * n).fetch_sub(3 * waiting_array::notice, std::memory_order_relaxed);
+  long counter = 0;
+  test::in_threads(4, [&](unsigned) {
+    for (int i = 0; i < 5000; i++) {
+      lock->lock();
+      counter++;
+      lock->unlock();
+    }
+  });
+  EXPECT_EQ(counter, 20000);
+  // 20000 notifications, one for each owner, are 4 or 5 for each of 4096 slots.
+  for (std::uint32_t n = 0; n < 4096; n++)
+    ASSERT_GE(lock->slot_of(2 * n).load(), std::uint64_t{1} << 32) << "the count goes on in the upper half: " << n;
+}
+
 TEST(twa_sized, uses_as_much_of_the_array_as_there_are_cpus) {
   auto& cpus = usher_process_state.cpus;
   const auto really = native::cpus();
@@ -353,7 +442,7 @@ TEST(twa_sized, uses_as_much_of_the_array_as_there_are_cpus) {
   EXPECT_EQ(cpus, really);
 }
 
-/// The tag of another lock. Its table has the same size and meaning as that of TWA-ID, so both use the same memory.
+/// A table tag other than that of TWA-ID. Both tables have the same size and kind, so both tags name the same memory.
 struct ids {
   static constexpr std::uint32_t size = 4096;
   static constexpr table_kind kind = table_kind::identities;
@@ -440,8 +529,8 @@ TEST_P(narrow, survives_2_to_the_17_acquisitions) {
   EXPECT_TRUE(lock.try_lock());
 }
 
-/// A family of locks. The functions return a free lock whose next ticket has this number, each in another way of
-/// waiting.
+/// A family of locks. Each function returns a free lock whose next ticket is `number`; the functions differ in the way
+/// in which the lock's threads wait.
 struct family_of_locks {
   const char* name;
   any_lock (*parking)(std::uint32_t number);
@@ -468,13 +557,27 @@ family_of_locks family(const char* name) {
 class counting : public testing::TestWithParam<family_of_locks> {};
 INSTANTIATE_TEST_SUITE_P(
     counting_locks, counting,
-    testing::ValuesIn(std::vector<family_of_locks>{
-        family<ticket>("ticket"), family<ticket_xadd>("ticket_xadd"), family<ticket_backoff>("ticket_backoff"),
-        family<ticket32>("ticket32"), family<twa>("twa"), family<twa32>("twa32"), family<twa_sized>("twa_sized"),
-        family<twa_quantized>("twa_quantized"), family<twa_private>("twa_private"), family<twa_staged>("twa_staged"),
-        family<twa_id>("twa_id"), family<twa_chain>("twa_chain"), family<tkt_dual>("tkt_dual"),
-        family<three_stage>("three_stage"), family<three_stage_try>("three_stage_try"),
-        family<partitioned_ticket>("partitioned_ticket"), family<anderson>("anderson"), family<awn>("awn")}),
+    testing::ValuesIn(std::vector<family_of_locks>{family<ticket>("ticket"),
+                                                   family<ticket_xadd>("ticket_xadd"),
+                                                   family<ticket_backoff>("ticket_backoff"),
+                                                   family<ticket32>("ticket32"),
+                                                   family<twa>("twa"),
+                                                   family<twa32>("twa32"),
+                                                   family<twa_sized>("twa_sized"),
+                                                   family<twa_quantized>("twa_quantized"),
+                                                   family<twa_private>("twa_private"),
+                                                   family<twa_staged>("twa_staged"),
+                                                   family<twa_id>("twa_id"),
+                                                   family<twa_chain>("twa_chain"),
+                                                   family<tkt_dual>("tkt_dual"),
+                                                   family<tkt_dual_releaser>("tkt_dual_releaser"),
+                                                   family<dual_batch_4>("dual_batch_4"),
+                                                   family<three_stage_keeps_b>("three_stage_keeps_b"),
+                                                   family<three_stage>("three_stage"),
+                                                   family<three_stage_try>("three_stage_try"),
+                                                   family<partitioned_ticket>("partitioned_ticket"),
+                                                   family<anderson>("anderson"),
+                                                   family<awn>("awn")}),
     [](const testing::TestParamInfo<family_of_locks>& info) { return std::string(info.param.name); });
 
 void goes_on(any_lock lock, int rounds) {
@@ -497,8 +600,8 @@ void goes_on(any_lock lock, int rounds) {
 }
 
 TEST_P(counting, goes_on_over_the_wrap) {
-  // Begins 20 below the point at which a counter wraps, 2^32, 2^31, 2^16 or 2^15, so that waiters are on both sides of
-  // it.
+  // The counters begin 20 below the value at which they wrap (2^32, 2^31, 2^16 or 2^15), so that there are waiters on
+  // both sides of the wrap.
   goes_on(GetParam().plain(~std::uint32_t{20}), 500);
   goes_on(GetParam().parking(~std::uint32_t{20}), 500);
   goes_on(GetParam().spinning(~std::uint32_t{20}), 40);

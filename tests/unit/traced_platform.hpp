@@ -1,5 +1,5 @@
-// The native platform with a record of each thread's operations on words, for the spinning forms of locks. A test can
-// see which word each thread watches, and stop a thread before an operation.
+// The native platform, which also records each thread's operations on words. It is for locks whose waiters spin. A test
+// can see which word each thread watches, and stop a thread before an operation.
 #pragma once
 
 #include <chrono>

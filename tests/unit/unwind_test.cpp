@@ -101,7 +101,8 @@ thread_local stack_bounds bounds{};
   into = area.chain;
 }
 
-/// Takes call chains by capture() and by backtrace() in the same function, so that only their first addresses differ.
+/// Takes call chains by capture() and by backtrace() in the same function, so that the two chains differ only in their
+/// first addresses.
 struct both {
   call_chain ours;
   void* theirs[64];
@@ -326,8 +327,8 @@ TEST_F(unwind, fault_at_the_first_instruction) {
 unsigned steps, steps_different;
 both first_different;
 
-/// Single-steps a call through a PLT entry that is not bound yet: the loader that binds it, a callback, and all
-/// prologues and epilogues. So the unwind rules of each of these addresses are tested.
+/// Single-steps a call through a PLT entry that is not bound yet. The steps include the loader that binds it, a
+/// callback, and all prologues and epilogues, so the unwind rules of each of these addresses are tested.
 TEST_F(unwind, at_every_instruction) {
   constexpr greg_t single_step = 0x100;
   static volatile bool enough;
@@ -444,7 +445,8 @@ TEST_F(unwind, threads_at_once) {
   EXPECT_EQ(status, 0);
 }
 
-/// A module replaces another one at the same addresses, with other frames. The old module's rules must not be used.
+/// A module replaces another one at the same addresses. Its frames have another size, so the old module's rules must
+/// not be used.
 TEST_F(unwind, module_in_the_place_of_another) {
   using function = void(void (*)(void*), void*);
   void* places[2];
@@ -634,7 +636,7 @@ TEST_F(unwind, garbage_at_the_end_of_a_stack) {
       EXPECT_LT(c.pc[1], reinterpret_cast<std::uint64_t>(&on_stack) + 64);
       if (frame == 0 || frame >= top || frame % 8 != 0) {
         EXPECT_EQ(c.length, 2u) << frame;
-        // Zeros mark the end of a stack at any address.
+        // The zeros in `other` look like the end of a stack, so a chain that reaches them is not cut.
         EXPECT_TRUE(c.cut || frame == reinterpret_cast<std::uint64_t>(other.begin())) << frame;
       }
     }

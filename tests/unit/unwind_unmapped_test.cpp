@@ -68,8 +68,8 @@ char* reserve(std::size_t size) {
   return static_cast<char*>(mmap(nullptr, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
 }
 
-/// Code without unwind tables has a frame pointer that leads to a word that looks like a return address into a module.
-/// No frame of the module exists, so another thread may unload it meanwhile.
+/// Code without unwind tables has a frame pointer that leads to a word which looks like a return address into a module.
+/// No frame of the module exists, so another thread may unload the module meanwhile.
 TEST(unwind_unmapped, module_that_is_unloaded_meanwhile) {
   const int status = in_child([] {
     void* module = dlopen(UNWIND_MODULE_1, RTLD_NOW);

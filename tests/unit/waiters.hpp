@@ -17,7 +17,7 @@
 
 namespace usher::test {
 
-/// A lock's words as its header describes them.
+/// Returns the i-th 32-bit word of a lock. The lock's header describes its words.
 template <class Lock>
 std::uint32_t word(const Lock& lock, std::size_t i) {
   return __atomic_load_n(reinterpret_cast<const std::uint32_t*>(&lock) + i, __ATOMIC_RELAXED);
@@ -47,7 +47,8 @@ bool eventually(F holds) {
   return false;
 }
 
-/// Waits until the thread that stores its number in `begun` sleeps; for 20 s at most.
+/// Waits until a thread sleeps. The thread stores its id in `begun`, which is 0 before. If the thread does not sleep
+/// after 20 s, the test has failed.
 inline void until_asleep(const std::atomic<pid_t>& begun) {
   EXPECT_TRUE(eventually([&] { return begun != 0 && sleeps(begun); }));
 }

@@ -233,8 +233,8 @@ TEST(timed_mutex, a_notified_thread_is_requeued) {
   m.unlock();
 }
 
-/// A requeued waiter's record lies on its stack, which in a child may belong to another thread: an unlock there must
-/// not write to it.
+/// A requeued waiter's record lies on the waiter's stack. In a child this memory may belong to another thread, so an
+/// unlock in the child must not write to the record.
 TEST(timed_mutex, a_child_does_not_touch_requeued_threads) {
   timed_mutex<futex> m;
   condition_variable c;

@@ -1,4 +1,4 @@
-// The -yield forms of locks, whose waiters yield their CPUs before they sleep.
+// Locks with the suffix -yield, whose waiters yield their CPUs before they sleep.
 #include <gtest/gtest.h>
 
 #include <atomic>

@@ -91,7 +91,7 @@ try:
 except threading.BrokenBarrierError:
     patience["barrier"] = True
 
-# All threads wait for one event, which a timer sets. Below it, futures depend on each other.
+# All threads wait for one event, which a timer sets. In the code after that, futures depend on each other.
 opened, passed = threading.Event(), threading.Semaphore(0)
 guests = [threading.Thread(target=lambda: (opened.wait(30), passed.release())) for _ in range(threads)]
 for t in guests:

@@ -67,7 +67,7 @@ sleeping = Thread.new { Queue.new.pop }
 Thread.pass until sleeping.status == "sleep"
 sleeping.kill.join
 
-# A child has the thread that called fork and can start others, in whichever state those of its parent were.
+# A child has only the thread that called fork. It can start others, whatever the parent's other threads did at the fork.
 noise = Array.new(3) { Thread.new { loop { lock.synchronize { counter += 0 } } } }
 statuses = Array.new(3) do
   pid = fork do

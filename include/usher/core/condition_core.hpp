@@ -4,9 +4,9 @@
 // notify_all() wakes one thread, and each thread wakes the next when it has the lock. If the caller owns the mutex, and
 // the mutex has requeue_words (timed_mutex), a notified thread is not woken but requeued to the mutex:
 // wait_morphing.hpp. A thread whose wait ends, by a grant, by time-out or because lock() or unlock() throws, leaves the
-// list. It passes the rest of a broadcast's chain, or a grant that came too late, on to another thread. If unlock()
-// throws, the calling thread must not hold the mutex afterwards: otherwise a thread notified earlier could not lock it,
-// and both would wait for ever.
+// list. It passes on to another thread the rest of a broadcast's chain (the waiters that the broadcast has still to
+// wake), or a grant that came too late. If unlock() throws, the calling thread must not hold the mutex afterwards:
+// otherwise a thread notified earlier could not lock the mutex, and both threads would wait for ever.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wshadow"
 
-namespace usher::inline v1 {
+namespace usher::inline v2 {
 
 template <platform_with_owner_tags P>
   requires platform_with_stack_objects<P>
@@ -126,8 +126,9 @@ class basic_condition_variable {
     return s.sleep_and_come_back(lock, sleep);
   }
 
-  // mutex_of() returns the mutex of a lock (a mutex itself or a std::unique_lock), words_of() returns the requeue_words
-  // of a mutex or null. adopt() makes a lock the owner of its mutex, which was handed over to this thread.
+  // mutex_of(lock) returns the mutex: `lock` is a mutex itself or a std::unique_lock. words_of(mutex) returns the
+  // requeue_words of a mutex, or null if it has none. adopt(lock) makes a std::unique_lock the owner of its mutex after
+  // the mutex was handed over to this thread.
   template <class Mutex>
   static Mutex* mutex_of(Mutex& mutex) {
     return &mutex;
@@ -154,6 +155,6 @@ class basic_condition_variable {
   append_probability probability_;
 };
 
-}  // namespace usher::inline v1
+}  // namespace usher::inline v2
 
 #pragma GCC diagnostic pop

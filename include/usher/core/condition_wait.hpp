@@ -13,8 +13,9 @@
 //     take_over()    called if the mutex has been handed to the calling thread
 //     entered(), left()   called before and after the wait, with the mutex held if the caller holds it
 //
-// A signal selects one waiter or all, in one step, and delivers them: a thread that owns the mutex requeues them, any
-// other thread wakes the first. Of a broadcast's chain at most one thread is awake without the mutex.
+// A signal selects one waiter, a broadcast selects all waiters as a chain, in one step. The signalling thread then
+// delivers the selected waiters: if it owns the mutex, it requeues them; otherwise it wakes the first one. Of the
+// threads of a chain, at most one at a time is awake without the mutex.
 #pragma once
 
 #include <atomic>
@@ -27,7 +28,7 @@
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wshadow"
 
-namespace usher::inline v1 {
+namespace usher::inline v2 {
 
 template <platform_with_owner_tags P, class Target>
 class condition_wait {
@@ -99,8 +100,8 @@ class condition_wait {
   /// `lock()` locks the mutex.
   template <class Lock>
   static void come_back(waiter& me, bool granted, Lock lock) {
-    // The previous owner has handed the mutex over: this thread owns it, also in a child that a signal handler has
-    // forked since.
+    // The previous owner has handed the mutex over: this thread owns the mutex, also in a child process if a signal
+    // handler of this thread has forked since.
     if (queue::was_handed_over(me))
       me.target.take_over();
     else
@@ -144,6 +145,6 @@ struct condition_parts {
   using wait = condition_wait<P, Target>;
 };
 
-}  // namespace usher::inline v1
+}  // namespace usher::inline v2
 
 #pragma GCC diagnostic pop

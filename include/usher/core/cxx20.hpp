@@ -1,5 +1,6 @@
 // Every header includes this one first, directly or through another header of Usher. So a compiler that is set to an
-// older language reports one line before it reads any C++20, and every header defines USHER_VERSION, the release.
+// older version of C++ reports one error before it reads any C++20. Every header also defines USHER_VERSION, the
+// release.
 #pragma once
 
 #if __cplusplus <= 201703L

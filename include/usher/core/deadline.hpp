@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <mutex>  // durations, time points and clocks, as standard mutexes need them; <chrono> also has calendars
 
-namespace usher::inline v1 {
+namespace usher::inline v2 {
 
 /// Returns the nanoseconds until `deadline`, rounded up: 0 if it has passed, at most an hour, after which the caller
 /// asks again.
@@ -37,4 +37,4 @@ std::chrono::steady_clock::time_point from_now(const std::chrono::duration<Rep, 
   return clock::now() + std::chrono::ceil<clock::duration>(d);
 }
 
-}  // namespace usher::inline v1
+}  // namespace usher::inline v2

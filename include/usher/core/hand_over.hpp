@@ -16,7 +16,7 @@
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wshadow"
 
-namespace usher::inline v1 {
+namespace usher::inline v2 {
 
 /// Makes a node ready to be enqueued.
 template <platform P>
@@ -26,33 +26,46 @@ void prepare(node_handle h) {
   n.flag.store(flag_waiting, std::memory_order_relaxed);
 }
 
-/// Waits until the node is granted.
-template <platform P, class W>
-[[gnu::cold]] void wait_for_grant(node_handle h) {
+/// Waits until `granted` is true of the node's flag.
+template <platform P, class W, class Granted>
+[[gnu::always_inline]] inline void wait_for_flag(node_handle h, Granted granted) {
   if constexpr (requires { P::count_grant(); }) P::count_grant();
   auto& flag = P::node(h).flag;
-  if (W::poll(flag, [](std::uint32_t f) { return f == flag_granted; })) return;
+  if (W::poll(flag, granted)) return;
   if constexpr (W::parks) {
     std::uint32_t seen = flag_waiting;
     // (g1) Success needs no release for data: the granting thread reads nothing that this thread has written. On
-    // failure the grant came first, and acquire pairs with (g2), the exchange in grant().
+    // failure the grant came first, and acquire pairs with (g2), the exchange in grant_by_flag().
     if (!flag.compare_exchange_strong(seen, flag_parked, std::memory_order_acq_rel, std::memory_order_acquire)) return;
-    while (flag.load(std::memory_order_acquire) != flag_granted) P::park(flag, flag_parked, every_sleeper);
+    while (!granted(flag.load(std::memory_order_acquire))) P::park(flag, flag_parked, every_sleeper);
   }
 }
 
-/// Hands the lock to the thread that waits on this node. The node may be reused before the wake-up, which is then a
-/// spurious one for another thread.
+/// Waits until the node is granted.
 template <platform P, class W>
-void grant(node_handle h) {
+[[gnu::cold]] void wait_for_grant(node_handle h) {
+  wait_for_flag<P, W>(h, [](std::uint32_t f) { return f == flag_granted; });
+}
+
+/// Hands the lock to the thread that waits on this node. `granted`, the flag's last value, has the bit flag_granted; a
+/// lock may use the bits above flag_parked. The node may be reused before the wake-up, which is then a spurious one for
+/// another thread.
+template <platform P, class W>
+[[gnu::always_inline]] inline void grant_by_flag(node_handle h, std::uint32_t granted) {
   auto& flag = P::node(h).flag;
   if constexpr (W::parks) {
     const wake_key key = P::key_of(flag);
-    // (g2) release: publishes this thread's writes in the critical section to the acquire loads in wait_for_grant().
-    if (flag.exchange(flag_granted, std::memory_order_acq_rel) == flag_parked) P::wake(key, every_sleeper, 1);
+    // (g2) release: publishes this thread's writes in the critical section to the acquire loads in wait_for_flag().
+    if (flag.exchange(granted, std::memory_order_acq_rel) == flag_parked) P::wake(key, every_sleeper, 1);
   } else {
-    flag.store(flag_granted, std::memory_order_release);
+    flag.store(granted, std::memory_order_release);
   }
+}
+
+/// Hands the lock to the thread that waits on this node in wait_for_grant().
+template <platform P, class W>
+void grant(node_handle h) {
+  grant_by_flag<P, W>(h, std::uint32_t{flag_granted});
 }
 
 /// Returns the successor of the owner's node. If there is none, sets `tail` to free and returns no_node. This is MCS's
@@ -68,6 +81,6 @@ node_handle successor_or_free(typename P::template atomic<node_handle>& tail, no
   return W::await_soon(next, [](node_handle s) { return s != no_node; });
 }
 
-}  // namespace usher::inline v1
+}  // namespace usher::inline v2
 
 #pragma GCC diagnostic pop

@@ -1,14 +1,15 @@
 // Inflatable locks: any lock in eight bytes. A lock with a larger state takes an *inflated state* from a pool of the
-// process when threads first contend, and returns it when its last user unlocks; in between the eight bytes name it.
+// process when threads first contend, and returns it when its last user unlocks; meanwhile the eight bytes contain the
+// handle of the inflated state.
 //
 // Source: ours. Inflated locks are an old idea (Bacon and others, "Thin Locks", PLDI 1998); here the large state is
-// returned, too, so that ten million mutexes need no more of them than are contended at one time. Guarantees: those of
-// the large lock while the lock is inflated, a ticket lock's (FIFO) while it is not; the change from one to the other
-// lets no thread overtake an earlier one. The doorway (drawing a number, or the large lock's doorway) is not bounded: a
-// number, or a place among the users, is taken by a compare-and-swap, which other threads can make fail again and
-// again. try_lock() fails while the lock is inflated: a thread owns it or is about to. If the pool is empty the lock
-// remains a ticket lock. Cost: without contention one compare-and-swap each way. Inflated: the large lock's cost and
-// one compare-and-swap more, on `users`, in each of lock and unlock. Layout: one 64-bit word.
+// returned, too, so that ten million mutexes need only as many inflated states as mutexes are contended at one time.
+// Guarantees: those of the large lock while the lock is inflated, a ticket lock's (FIFO) while it is not; the change
+// from one to the other lets no thread overtake an earlier one. The doorway (drawing a number, or the large lock's
+// doorway) is not bounded: a number, or a place among the users, is taken by a compare-and-swap, which other threads
+// can make fail again and again. try_lock() fails while the lock is inflated: a thread owns it or is about to. If the
+// pool is empty the lock remains a ticket lock. Cost: without contention one compare-and-swap each way. Inflated: the
+// large lock's cost and one compare-and-swap more, on `users`, in each of lock and unlock. Layout: one 64-bit word.
 //
 //     bit 0 clear   ticket:    bits 1–31  next number to be given out     bit 32  a thread sleeps on the word
 //                              bits 33–63 number now served               free where the two numbers are equal
@@ -16,17 +17,17 @@
 //                              that a waiter of the ticket lock cannot fall asleep on an equal upper half
 //
 // An inflated state has the large lock and `users`: bits 0–31 the number of threads that hold the lock or wait for it,
-// 0: closed; bits 33–63 the generation, one more each time the state is taken. A thread enters by adding one to a count
-// that is not 0, under the generation that it read in the word: so it never enters a state that has meanwhile gone to
-// another lock.
+// 0: closed; bits 33–63 the generation, one more each time the state is taken. A thread enters by a compare-and-swap
+// that adds one to the count. It succeeds only if the count is not 0 and the generation is the one that the thread read
+// in the word: so a thread never enters a state that has meanwhile gone to another lock.
 //
 //     ticket, held, no waiter ──an arrival locks a new inflated state for the owner, too──► inflated, two users
 //     inflated, two or more users ──unlock: one user less, then the large lock's unlock──► inflated
 //     inflated, one user          ──unlock: users closed, word cleared──► free; the state is returned
 //
 // The inflating thread acquires the large lock on the owner's behalf: any thread may unlock a lock of ours. After an
-// unlock has decremented `users`, it touches only the hand-over of the large lock; a waiter that is still counted keeps
-// the state in use until then.
+// unlock has decremented `users`, it does nothing but hand over the large lock. The state remains in use until then,
+// because the waiter that gets the large lock is still counted.
 #pragma once
 
 #include <atomic>
@@ -41,7 +42,7 @@
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wshadow"
 
-namespace usher::inline v1 {
+namespace usher::inline v2 {
 
 template <platform_with_inflation P, class W, class Large>
 class inflatable {
@@ -230,6 +231,6 @@ template <platform P, class W, class Lock>
 using embeddable_or_inflatable =
     std::conditional_t<Lock::traits.native_only || embeddable<Lock>, Lock, inflatable<P, W, Lock>>;
 
-}  // namespace usher::inline v1
+}  // namespace usher::inline v2
 
 #pragma GCC diagnostic pop

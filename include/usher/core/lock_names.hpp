@@ -1,5 +1,5 @@
-// Declares all locks, so that the compile error about a lock whose header is not included names the header: one line
-// for `usher::mutex<usher::mcs>` without <usher/locks/mcs.hpp>. The test `contract` tries each lock.
+// Declares all locks, so that a program which does not include a lock's header gets one compile error that names the
+// header: `usher::mutex<usher::mcs>` without <usher/locks/mcs.hpp>, for example. The test `contract` tries each lock.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 #include "usher/core/platform.hpp"
 #include "usher/core/traits.hpp"
 
-namespace usher::inline v1 {
+namespace usher::inline v2 {
 
 // The aliases below name these templates. Default arguments are at the definitions.
 template <platform P, class W, class Lock>
@@ -36,9 +36,9 @@ template <platform_with_tables P, std::uint32_t Size, std::uint32_t Multiplier>
 class shared_array;
 template <platform_with_tables P>
 class array_by_cpus;
-template <platform_with_tables P, std::uint32_t Size>
+template <platform_with_tables P, std::uint32_t Size, class Slot>
 class private_array;
-template <platform P, class W, bool TryFirst>
+template <platform P, class W, bool TryFirst, bool KeepsB, std::size_t Apart>
 class basic_three_stage;
 template <platform P>
 struct home_nodes;
@@ -46,15 +46,23 @@ template <platform P>
 struct kept_nodes;
 template <platform P, class W, class Nodes>
 class basic_clh;
-template <platform P, class W, class Nodes>
+template <platform P, class W, class Nodes, bool LooksFirst>
 class basic_k42;
 template <platform P, class W, template <class, class> class Global, template <class, class> class Local,
           unsigned PassThreshold>
 class cohort;
-template <platform P, class W, std::uint32_t FairnessPeriod>
+template <platform P>
+struct lifo_thread_nodes;
+template <platform_with_stack_objects P>
+struct lifo_stack_nodes;
+template <platform P, class W, std::uint32_t FairnessPeriod, bool WakesAhead, class Nodes>
 class basic_lifo;
+template <platform P, class W, unsigned Distance>
+class basic_mcs_ahead;
 template <platform_with_priorities P, class W, unsigned MostSpinners, bool DeferWake>
 class loiter_with_count;
+template <platform_with_priorities P, class W, std::uint32_t PassThreshold>
+class basic_loiter_cohort;
 template <platform_with_priorities P, class W, std::size_t Gap>
 class basic_steady;
 
@@ -95,7 +103,7 @@ class twa32;
 template <platform_with_tables P, class W>
 using twa_sized = basic_twa<P, W, array_by_cpus<P>, 1>;
 template <platform_with_tables P, class W>
-using twa_private = basic_twa_private<P, W, private_array<P, P::template table_size<twa_array>()>>;
+using twa_private = basic_twa_private<P, W, private_array<P, P::template table_size<twa_array>(), std::uint32_t>>;
 template <platform_with_tables P, class W>
 using twa_quantized = basic_twa_quantized<P, W, 4>;
 template <platform_with_tables P, class W>
@@ -107,13 +115,15 @@ class twa_chain;
 template <platform P, class W>
 class tkt_dual;
 template <platform P, class W>
-using three_stage = basic_three_stage<P, W, false>;
+using three_stage = basic_three_stage<P, W, false, false, 4>;
 template <platform P, class W>
-using three_stage_try = basic_three_stage<P, W, true>;
+using three_stage_try = basic_three_stage<P, W, true, false, 4>;
 template <platform P, class W>
 class qspinlock;
 template <platform P, class W>
 class mcs;
+template <platform P, class W>
+using mcs_ahead = basic_mcs_ahead<P, W, 1>;
 template <platform P, class W>
 class mcs_pt;
 template <platform P, class W>
@@ -127,9 +137,9 @@ using clh = basic_clh<P, W, home_nodes<P>>;
 template <platform P, class W>
 using clh_tls = basic_clh<P, W, kept_nodes<P>>;
 template <platform P, class W>
-using k42 = basic_k42<P, W, home_nodes<P>>;
+using k42 = basic_k42<P, W, home_nodes<P>, false>;
 template <platform P, class W>
-using k42_tls = basic_k42<P, W, kept_nodes<P>>;
+using k42_tls = basic_k42<P, W, kept_nodes<P>, false>;
 template <platform P, class W>
 using c_bo_mcs = cohort<P, W, ttas, mcs, 64>;
 template <platform P, class W>
@@ -157,9 +167,13 @@ class mcscr;
 template <platform P, class W>
 class mcscrn;
 template <platform P, class W>
-using lifo = basic_lifo<P, W, 0>;
+using lifo = basic_lifo<P, W, 0, false, lifo_thread_nodes<P>>;
 template <platform P, class W>
-using lifo_cr = basic_lifo<P, W, 1000>;
+using lifo_cr = basic_lifo<P, W, 1000, false, lifo_thread_nodes<P>>;
+template <platform P, class W>
+using lifo_cr_ahead = basic_lifo<P, W, 1000, true, lifo_thread_nodes<P>>;
+template <platform_with_stack_objects P, class W>
+using lifo_cr_stack = basic_lifo<P, W, 1000, false, lifo_stack_nodes<P>>;
 template <platform_with_priorities P, class W>
 class loiter;
 template <platform_with_priorities P, class W>
@@ -169,9 +183,13 @@ class loiter_barging;
 template <platform_with_priorities P, class W>
 using loiter_cap = loiter_with_count<P, W, 2, false>;
 template <platform_with_priorities P, class W>
+using loiter_cohort = basic_loiter_cohort<P, W, 64>;
+template <platform_with_priorities P, class W>
 class loiter_cull;
 template <platform_with_priorities P, class W>
 using loiter_defer = loiter_with_count<P, W, 0, true>;
+template <platform_with_priorities P, class W>
+class loiter_flux;
 template <platform_with_priorities P, class W>
 class loiter_numa;
 template <platform_with_priorities P, class W>
@@ -232,6 +250,7 @@ USHER_LOCK(three_stage, three_stage)
 USHER_LOCK(three_stage_try, three_stage)
 USHER_LOCK(qspinlock, qspinlock)
 USHER_LOCK(mcs, mcs)
+USHER_LOCK(mcs_ahead, mcs_ahead)
 USHER_LOCK(mcs_pt, mcs_pt)
 USHER_LOCK(mcsg, mcsg)
 USHER_LOCK(mcsg_plus, mcsg_plus)
@@ -254,12 +273,16 @@ USHER_LOCK(mcscr, mcscr)
 USHER_LOCK(mcscrn, mcscrn)
 USHER_LOCK(lifo, lifo)
 USHER_LOCK(lifo_cr, lifo)
+USHER_LOCK(lifo_cr_ahead, lifo)
+USHER_LOCK(lifo_cr_stack, lifo)
 USHER_LOCK(loiter, loiter)
 USHER_LOCK(loiter_eager, loiter_variants)
 USHER_LOCK(loiter_barging, loiter_variants)
 USHER_LOCK(loiter_cap, loiter_variants)
+USHER_LOCK(loiter_cohort, loiter_cohort)
 USHER_LOCK(loiter_cull, loiter_variants)
 USHER_LOCK(loiter_defer, loiter_variants)
+USHER_LOCK(loiter_flux, loiter_variants)
 USHER_LOCK(loiter_numa, loiter_variants)
 USHER_LOCK(loiter_store, loiter_variants)
 USHER_LOCK(steady, steady)
@@ -298,4 +321,4 @@ struct included : named<Lock, P, W> {
 template <template <class, class> class Lock, class P, class W>
 using included_lock = typename lock_names::included<Lock, P, W>::type;
 
-}  // namespace usher::inline v1
+}  // namespace usher::inline v2

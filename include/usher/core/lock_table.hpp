@@ -8,7 +8,7 @@
 
 #include "usher/core/traits.hpp"
 
-namespace usher::inline v1 {
+namespace usher::inline v2 {
 
 /// One lock with one way of waiting, compiled for the hardware. The functions take the address of `size` bytes
 /// aligned to `align`; all zero bytes is the unlocked state and destruction is a no-op.
@@ -25,8 +25,9 @@ struct lock_table {
   void (*lock_as_guest)(void* state);  ///< without a queue node; null if the lock takes no guests
   std::size_t inflated_size = 0;       ///< of its inflated state (inflatable.hpp); 0: none
 
-  /// True for the form with the plain name: spin-then-park, whose waiters need no CPU of their own to make progress.
+  /// True if this way of waiting is the one with the plain name: spin-then-park, whose waiters need no CPU of their own
+  /// to make progress.
   bool plain() const { return std::string_view(name) == family; }
 };
 
-}  // namespace usher::inline v1
+}  // namespace usher::inline v2

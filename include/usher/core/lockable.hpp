@@ -3,7 +3,10 @@
 //
 //   lock(), try_lock(), unlock()   on one object by any number of threads. try_lock() never waits.
 //   traits             its guarantees, as data: traits.hpp
-//   all zero bytes     are the free lock, and the destructor is trivial (natively; others construct and destroy it)
+//   all zero bytes     are the free lock, and the destructor is trivial (natively; other platforms call constructor
+//                      and destructor)
+//   touched_after_hand_over   must not be a member. It marks a paper's lock whose unlock() accesses the lock after the
+//                      hand-over; only the simulator and the checker take such a lock.
 //
 // Optional:
 //
@@ -21,7 +24,7 @@
 
 #include "usher/core/traits.hpp"
 
-namespace usher::inline v1 {
+namespace usher::inline v2 {
 
 namespace lock_contract {
 
@@ -61,24 +64,28 @@ struct zero_bytes : algorithm<L> {
   static_assert(std::is_trivially_destructible_v<L>, "a lock's destruction is nothing: it needs a trivial destructor");
   static_assert(!std::is_trivially_destructible_v<L> || !std::is_default_constructible_v<L> || constant_initialised<L>,
                 "all zero bytes are the free lock: a lock needs a constexpr default constructor");
+  static_assert(
+      !requires { L::touched_after_hand_over; },
+      "unlock() of this lock accesses it after the hand-over, when its memory may be gone");
 };
 
 }  // namespace lock_contract
 
-// These concepts are for static_assert and template heads, not for conditions: a missing member is a compile error that
-// names it, never false.
+// These concepts are for static_assert and template heads, not for conditions: if a member is missing, a compile error
+// names the member; the concept is never false.
 
 /// On any platform.
 template <class L>
 concept lock_algorithm = lock_contract::algorithm<L>::looked_through;
 
-/// A lock on the hardware, where all zero bytes must be the free lock.
+/// A lock for the native platform, on which all zero bytes must be the free lock. The compiler checks that the lock has
+/// a constexpr default constructor and a trivial destructor, but not that the constructed bytes are zero.
 template <class L>
 concept lockable = lock_contract::zero_bytes<L>::looked_through;
 
 /// The result of uncontended(): lock() of the free lock changes this word from 0 to `held`, unlock() without a waiter
-/// changes it back, and neither writes anything else. So a thread that alone can use the lock may change the word by a
-/// load and a store.
+/// changes it back, and neither writes anything else. So while no other thread can use the lock, a thread may change
+/// the word by a load and a store.
 template <class Word, class Value>
 struct uncontended_word {
   Word& word;
@@ -96,4 +103,4 @@ concept has_uncontended_word =
 template <class L>
 concept embeddable = sizeof(L) <= 16 && alignof(L) <= 8;
 
-}  // namespace usher::inline v1
+}  // namespace usher::inline v2

@@ -15,10 +15,10 @@
 // its unlock waits for the link. If t is no_node, the queue was empty: the thread is its head, and the last two steps
 // fall away.
 //
-// Locks with an exchange of their own: CLH has no links (clh.hpp). K42 has the lock itself in the queue, and qspinlock
-// has the tail in a field of its word: both need a compare-and-swap (k42.hpp, qspinlock.hpp). MCSg and MCSg+
-// also exchange the tail for the mark of a guest (a thread without a node), MCSg+ for the last node of a group as well,
-// and waiters of MCSg+ may sleep on `next` (mcsg.hpp, mcsg_plus.hpp).
+// Some locks have operations of their own on the tail. CLH has no links (clh.hpp). K42 keeps the lock itself in the
+// queue, and qspinlock keeps the tail in a field of its word: both need a compare-and-swap (k42.hpp, qspinlock.hpp).
+// MCSg and MCSg+ use enqueue(), but also exchange the tail for the mark of a guest (a thread without a node). MCSg+
+// also exchanges it for the last node of a group, and its waiters may sleep on `next` (mcsg.hpp, mcsg_plus.hpp).
 #pragma once
 
 #include <atomic>
@@ -27,15 +27,16 @@
 #include "usher/core/node.hpp"
 #include "usher/core/platform.hpp"
 
-namespace usher::inline v1 {
+namespace usher::inline v2 {
 
 /// Makes a prepared node the last of the queue. Returns the node that was the last before, or no_node if the queue was
 /// empty.
 template <platform P>
 [[gnu::always_inline]] inline node_handle enqueue(typename P::template atomic<node_handle>& tail, node_handle mine) {
   // (q1) Release: publishes the prepared node to the exchange by which the successor finds this node. Acquire: pairs
-  // with the predecessor's release, since (q2) writes to the predecessor's node; if the queue was empty, with the
-  // releasing compare-and-swap in successor_or_free(), since the critical section begins.
+  // with the release of the predecessor's exchange, because (q2) writes to the predecessor's node. If the queue was
+  // empty, it pairs with the releasing compare-and-swap in successor_or_free(), because the critical section begins
+  // here.
   return tail.exchange(mine, std::memory_order_acq_rel);
 }
 
@@ -63,4 +64,4 @@ template <platform P, class W>
   wait_for_grant<P, W>(mine);
 }
 
-}  // namespace usher::inline v1
+}  // namespace usher::inline v2

@@ -9,7 +9,7 @@
 
 #include <cstdint>
 
-namespace usher::inline v1 {
+namespace usher::inline v2 {
 
 /// 0 is "no node". Handles below `first_node` are never nodes: locks use them as marks in a tail word.
 using node_handle = std::uint32_t;
@@ -19,6 +19,7 @@ inline constexpr node_handle first_node = 16;
 /// States of queue_node::flag:
 ///   waiting ──grant──► granted            the waiter was awake: no wake-up is needed
 ///   waiting ──waiter──► parked ──grant──► granted, and a wake-up
+/// A lock may store more with `granted`, in the bits above `parked` (mcscr.hpp).
 enum node_flag : std::uint32_t { flag_waiting = 0, flag_granted = 1, flag_parked = 2 };
 
 template <class P>
@@ -30,4 +31,4 @@ struct queue_node {
   typename P::template atomic<std::uint32_t> mark;  ///< for the lock (NUMA node, priority); prepare() leaves it
 };
 
-}  // namespace usher::inline v1
+}  // namespace usher::inline v2

@@ -1,11 +1,12 @@
 // The common part of queue locks that take threads out of their queue and put them back: lists of queue nodes, each
-// named by one handle. For locks that prefer the threads of one NUMA node, called home, also the list of the remote
-// threads.
+// named by one handle. For locks that prefer the threads of one NUMA node, called home, there is also the list of
+// remote threads, which ran on other NUMA nodes when they arrived.
 //
 // Source: Dice, "Malthusian Locks" (EuroSys 2017), §9.1, MCSCRN: "the identity of the currently preferred 'home' NUMA
 // node, and a list of remote threads".
 //
-// All this is protected by the lock. queue_node::mark is the NUMA node on which the thread ran when it arrived.
+// The lock protects these lists and `home`. queue_node::mark is the NUMA node on which the queue node's thread ran when
+// it arrived.
 #pragma once
 
 #include <type_traits>
@@ -18,7 +19,7 @@
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wshadow"
 
-namespace usher::inline v1 {
+namespace usher::inline v2 {
 
 /// A list of nodes, named by its youngest node, the one added last; no_node: empty. It is a ring, so the youngest node
 /// is linked to the eldest:
@@ -80,8 +81,8 @@ void graft(typename P::template atomic<node_handle>& tail, node_handle mine, nod
   P::node(c.last).next.store(next, std::memory_order_relaxed);  // made visible by the grant
 }
 
-/// Home and the list of remote threads, in one word, which is a member or is provided by the lock. No thread on the
-/// list runs on the home node.
+/// Home and the list of remote threads, in one word. The word is a member of this class, or the lock provides it. No
+/// thread on the list runs on the home node.
 ///
 ///     bits 0–23   the youngest remote thread's node, 0: none       bits 24–31   home
 ///
@@ -94,8 +95,8 @@ class remote_threads {
   constexpr remote_threads() = default;
   constexpr explicit remote_threads(Word word) : word_(word) {}
 
-  /// Records the NUMA node of an arriving thread, which calls this before it writes the link by which others reach its
-  /// node.
+  /// Records the NUMA node of the calling thread in its queue node. An arriving thread calls this before it writes the
+  /// link by which other threads reach the queue node.
   static void record_numa_node(node_handle mine) {
     P::node(mine).mark.store(P::numa_node(), std::memory_order_relaxed);
   }
@@ -106,8 +107,8 @@ class remote_threads {
   void begin(node_handle first) { set(no_node, numa_node_of(first)); }
   bool is_remote(node_handle h) const { return numa_node_of(h) != home(); }
 
-  /// Moves remote threads from the queue's front to the list while the front has a known successor: at most
-  /// `most_culled`, so in constant time. Returns the node that is in front afterwards.
+  /// Moves remote threads from the queue's front to the list while the front has a known successor. It moves at most
+  /// `most_culled` threads, so it takes constant time. Returns the node that is in front afterwards.
   node_handle cull(node_handle front) {
     for (unsigned i = 0; i < most_culled && is_remote(front); i++) {
       const node_handle behind = P::node(front).next.load(std::memory_order_acquire);
@@ -118,9 +119,9 @@ class remote_threads {
     return front;
   }
 
-  /// Returns the next owner: `front`, unless it is remote and the last node of the queue. In that case home moves: to
-  /// the NUMA node of `front` if the list is empty, otherwise to that of the list's eldest thread, and the listed
-  /// threads of that NUMA node go before `front`.
+  /// Returns the next owner: `front`, unless it is remote and the last node of the queue. In that case home moves. If
+  /// the list is empty, home moves to the NUMA node of `front`. Otherwise it moves to the NUMA node of the list's
+  /// eldest thread, and the listed threads of that NUMA node are put before `front`.
   node_handle next_owner(node_handle front) {
     if (!is_remote(front) || P::node(front).next.load(std::memory_order_relaxed) != no_node) return front;
     if (empty()) {
@@ -158,8 +159,8 @@ class remote_threads {
     return moved;
   }
 
-  /// As successor_or_free() of hand_over.hpp, for a queue without other lists. On average one call in `period` makes
-  /// the NUMA node of the eldest remote thread home.
+  /// As successor_or_free() of hand_over.hpp, for a lock that has the queue and this list only. On average one call in
+  /// `period` makes the NUMA node of the eldest remote thread home.
   node_handle successor_or_free(typename P::template atomic<node_handle>& tail, node_handle mine,
                                 std::uint32_t period) {
     return successor_or_free(tail, mine, [period] { return P::bernoulli(period); });
@@ -189,6 +190,6 @@ class remote_threads {
   Word word_;
 };
 
-}  // namespace usher::inline v1
+}  // namespace usher::inline v2
 
 #pragma GCC diagnostic pop

@@ -3,67 +3,71 @@
 // A lock is a template over a platform and a way of waiting. The same source is compiled for the hardware
 // (`platform/native.hpp`) and for any other machine that keeps this contract: a simulated one, a model checker.
 //
-// Every platform provides (T an integer of 32 or 64 bits):
+// Every platform provides (T is an integer of 32 or 64 bits):
 //
 //   atomic<T>          std::atomic's interface, every order written out. Where a store must be ordered before a later
 //                      load, use sequentially consistent operations or a read-modify-write, never a fence.
 //   plain<T>           data that the lock protects: get() and set(). Race-checked by a checker, free natively.
 //   await(w, pred, o, policy)   the only way to spin on a word: returns the first value loaded with order o that
 //                      satisfies pred. The policy, one of namespace `pacing` below, is the thread's action between two
-//                      loads. With a limit, `pacing::polling.within(ns)`, it gives up after about ns nanoseconds:
-//                      nullopt.
+//                      loads. With a limit, `pacing::polling.within(ns)`, await() returns nullopt after about ns
+//                      nanoseconds.
 //   backoff(ns)        a bounded pause in a retry loop around a read-modify-write. Every such loop contains it, or
 //                      waits in another way in each round.
-//   park(w, v, mask)   sleeps while w == v, until a wake() on w with a common mask bit. A 64-bit w is compared by its
-//                      upper half. May return spuriously. park_for(w, v, mask, ns), 32 bits only: at most ns
-//                      nanoseconds. nap(w, v, mask, ns, bits): as park_for, for a thread that relies on the limit and
-//                      not on a wake-up. But a setter of one of `bits` in w must wake a sleeper; a checker tests that.
+//   park(w, v, mask)   sleeps while w == v, until a wake() on w whose mask has a bit in common with `mask`. A 64-bit w
+//                      is compared by its upper half. May return spuriously. park_for(w, v, mask, ns), 32 bits only:
+//                      sleeps at most ns nanoseconds. nap(w, v, mask, ns, bits): as park_for, for a thread that relies
+//                      on the limit and not on a wake-up. But a thread that sets one of `bits` in w must wake a
+//                      sleeper; a checker tests that.
 //                      naps_end_in_time(), optional: false while short sleeps were seen to end late.
-//   key_of(w)          names w for wake(); formed *before* the operation that gives the lock away, so that nothing of
-//                      the lock is touched after it.
+//   cost_of_sleep(n)   optional: what a sleep costs in ns, if the limit of polling n is the default; otherwise n. It is
+//                      known from note_wake(ns): a thread's wake-up of another has taken so long.
+//   key_of(w)          names w for wake(). The key is formed *before* the operation that gives the lock away, because
+//                      nothing of the lock may be touched after this operation.
 //   wake(key, mask, n) wakes at most n sleepers. The word may be gone by then; a stray wake-up is harmless, because
 //                      every park stands in a loop.
 //   take_node()        a queue node of the calling thread, as a 32-bit handle, or 0 if none is left. Nodes are
 //                      type-stable: their memory is never unmapped. give_node(h) may be called by any thread.
-//   cached_node()      the node that the calling thread has cached, or else as take_node(). cache_node(h): the calling
-//                      thread caches a node for its next cached_node(), whichever thread took it; if it has one
-//                      already, it gives h back. No thread touches a cached node. Where any node will do (native)
-//                      these are take_node() and give_node().
+//   cached_node()      returns the node that the calling thread has cached; if there is none, acts as take_node().
+//                      cache_node(h): the calling thread caches node h for its next cached_node(), whichever thread
+//                      took h; if it has cached a node already, it gives h back. No thread touches a cached node.
+//                      Where nodes belong to no thread (native), these are take_node() and give_node().
 //   node(h)            the node of a handle.
 //   thread_index()     a small number that only the calling thread has, from 1 on; 0 if it can have no record.
 //   numa_node()        the NUMA node on which the calling thread runs, below most_numa_nodes: a guess, for the thread
-//                      may be moved at any time. Machines with more nodes are folded.
-//   cpus()             the number of CPUs of the machine when it was first asked: one answer in a process.
-//   salt(lock)         hashed by a lock in place of its address.
+//                      may be moved at any time. On a machine with more nodes, several nodes share a number.
+//   cpus()             the number of CPUs of the machine at the first call; all later calls return the same number.
+//   salt(lock)         a number that a lock hashes in place of its address.
 //   random()           32 random bits; bernoulli(n): true once in n.
 //   now()              nanoseconds of a steady clock.
 //   fork_epoch()       a number that differs between a process and its children, never 0. A list of waiting threads
 //                      that was last used in another epoch has threads that do not exist in this process.
-//   count_limit(n)     the limit of a count of threads that has room for n: n, known at compile time; a checker returns
-//                      less, the same in a whole execution, so that a few threads reach it.
+//   count_limit(n)     the limit of a count of threads whose field has room for n: n, known at compile time. A checker
+//                      returns a smaller number, the same in a whole execution, so that a few threads reach it.
 //   limits()           how long to poll and to yield before sleeping, and how long to sleep between loads: nanoseconds.
 //   leader(step)       optional: tells an observer the state of a leader of a group of waiters (locks/mcsg_plus.hpp).
 //   doorway(lock), admitted(lock)   hooks by which a test observes arrival and admission; empty natively. lock() begins
 //                      with doorway(). A lock with a retry loop before its doorway calls it again right after the
 //                      operation that is the doorway: the lock's guarantees count from there.
 //
-// Some platforms provide, each with a concept of its own for the locks and parts that need it:
+// Some platforms also provide these groups of operations. Each group has a concept, for the locks that need the group:
 //
 //   platform_with_tables
 //   table<Tag>()       a table of table_size<Tag>() words (atomic<uint32_t>; a power of two, Tag::size on real
 //                      machines), one for each process and kind of table, all zero at first. Tag::kind is the meaning
 //                      of the words.
 //   platform_with_inflation
-//   take_inflated<T>() an inflated state, with room for a large lock T, from a pool: a handle of at most 31 bits, or 0
-//                      if none is left, or retake_inflated if the pool was enlarged during the call: that takes time,
-//                      and the caller finds out whether it still needs a state before it calls again.
+//   take_inflated<T>() takes an inflated state, with room for a large lock T, from a pool. Returns a handle of at most
+//                      31 bits, or 0 if no state is left, or retake_inflated if the call has enlarged the pool. An
+//                      enlargement takes time: before the caller calls again, it checks whether it still needs a state.
 //                      inflated<T>(h).lock is unlocked, inflated<T>(h).users is as its last use left it. The memory is
 //                      never unmapped. give_inflated<T>(h) may be called by any thread, with the lock unlocked.
 //   platform_with_priorities
 //   thread_id()        names the calling thread to priority(id), as long as it lives; not 0.
-//   priority()         the calling thread's real-time priority, above 0; 0: it has none. Of sleeping threads the
-//                      highest is served first. priority(id): that of another thread. May be a system call: only called
-//                      right before a thread goes to sleep, and only if there is another thread to compare it with.
+//   priority()         the calling thread's real-time priority, above 0; 0: it has none. The sleeping thread with the
+//                      highest priority is served first. priority(id): the priority of another thread. May be a system
+//                      call: only called right before a thread goes to sleep, and only if there is another thread to
+//                      compare with.
 //   platform_with_stack_objects
 //   local<T>           an object that a thread puts on its stack and other threads access while it waits: *x, x->.
 //   platform_with_asymmetric_fences
@@ -76,7 +80,7 @@
 //                      (yet). Called in fast paths. ensure_owner_tag(): gives the thread a tag from now on, if
 //                      possible.
 //
-// The concepts are the whole contract: a platform that lacks an operation fails there, with one line that names it.
+// The concepts state the whole contract: if a platform lacks an operation, the compile error is one line that names it.
 #pragma once
 
 #include "usher/core/cxx20.hpp"
@@ -88,7 +92,7 @@
 #include <optional>
 #include <type_traits>
 
-namespace usher::inline v1 {
+namespace usher::inline v2 {
 
 /// The meaning of the words of a process-wide table. Locks of one process share a table only if its words mean the same
 /// to them.
@@ -124,8 +128,8 @@ inline constexpr std::uint32_t every_sleeper = ~std::uint32_t{0};
 inline constexpr int all = 0x7fffffff;
 
 /// The actions of a thread between two loads of a word: the policies of await(). Without a limit await() returns the
-/// value; with one, `policy.within(ns)`, an optional. Everything in a policy is known at compile time, except the
-/// nanoseconds.
+/// value; with a limit, `policy.within(ns)`, it returns a std::optional. Everything in a policy is known at compile
+/// time, except the nanoseconds.
 namespace pacing {
 
 enum class by : std::uint8_t {
@@ -349,7 +353,8 @@ struct sample_lock {};
 
 }  // namespace platform_contract
 
-// The optional parts, as concepts for use in conditions: a platform without one gives false, not an error.
+// The optional groups, as concepts for use in conditions: for a platform without the group the concept is false, and no
+// error is reported.
 
 template <class P>
 concept offers_tables = requires {
@@ -460,4 +465,4 @@ concept platform_with_asymmetric_fences = platform<P> && platform_contract::asym
 template <class P>
 concept platform_with_owner_tags = platform<P> && platform_contract::owner_tags<P>::looked_through;
 
-}  // namespace usher::inline v1
+}  // namespace usher::inline v2

@@ -1,17 +1,17 @@
 // A counting semaphore for any platform, whose waiters are served first in, first out, or mostly last in, first out.
 // wait() is the loop of a waiting thread for libusher.so, usher/semaphore.hpp and the checker; the caller provides the
-// sleep.
+// function that sleeps.
 //
 // Source: Dice, "Malthusian Locks" (EuroSys 2017), §6.11 (an explicit list, the probability to append). Guarantees:
 // credits are neither lost nor made. release() never waits for another thread and takes no node, so it may be called
 // from a signal handler; it does not touch the semaphore after its first wake-up, so a woken thread may destroy the
-// semaphore. An arriving thread takes a free credit although others wait: so a semaphore used as a mutex does not pay a
-// thread switch for each credit. A notified waiter that finds no credit goes back to the head of the list; if it has
-// waited for 1 ms, the next release hands its credit to it, unless a thread that keeps trying takes the credit between
+// semaphore. An arriving thread takes a free credit even if other threads wait: so a semaphore used as a mutex does not
+// pay a thread switch for each credit. A notified waiter that finds no credit goes back to the head of the list; if it
+// has waited for 1 ms, the next release hands its credit to this waiter, unless another thread takes the credit between
 // the release's addition and the hand-over. The head is admitted with probability one. A waiter further down a list
 // that is mostly last in, first out has no such guarantee. Waiters with a real-time priority come first, by priority:
-// waiter_list.hpp; "head" means the head of a class of equals. Cost: release and acquire one compare-and-swap each
-// while there are no waiters.
+// waiter_list.hpp; "head" means the first of the waiters of one priority. Cost: release and acquire one
+// compare-and-swap each while there are no waiters.
 //
 // The word, 64 bits:
 //
@@ -51,7 +51,7 @@
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wshadow"
 
-namespace usher::inline v1 {
+namespace usher::inline v2 {
 
 template <platform_with_priorities P>
 class semaphore_core {
@@ -219,7 +219,7 @@ class semaphore_core {
     return false;
   }
 
-  /// Whether the waiter entered before a fork: then no release of this process finds it.
+  /// Whether the waiter entered before a fork. If so, no release of this process finds it.
   bool left_by_fork(const waiter& w) const { return w.epoch.get() != my_epoch(); }
 
  private:
@@ -350,6 +350,6 @@ class semaphore_core {
   waiter_list<P, waiter> list_;
 };
 
-}  // namespace usher::inline v1
+}  // namespace usher::inline v2
 
 #pragma GCC diagnostic pop

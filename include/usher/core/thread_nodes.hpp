@@ -4,18 +4,18 @@
 #include "usher/core/node.hpp"
 #include "usher/core/platform.hpp"
 
-namespace usher::inline v1 {
+namespace usher::inline v2 {
 
-/// take() gets a node from the calling thread's record. give() returns the node to that record, whichever thread calls
-/// it; on a platform where nodes belong to no record, to the caller's.
+/// take() gets a node from the calling thread's record. give() may be called by any thread. It returns the node to the
+/// record from which the node came; on a platform where nodes belong to no record, it adds the node to the caller's.
 template <platform P>
 struct home_nodes {
   static node_handle take() { return P::take_node(); }
   static void give(node_handle h) { P::give_node(h); }
 };
 
-/// As home_nodes, for locks in which a thread may end with another node than it began with: it caches that node for its
-/// next acquisition.
+/// Like home_nodes, for locks (clh.hpp) in which a thread may take one node and own another at the end. The thread
+/// caches the node that it then owns, for its next acquisition.
 template <platform P>
 struct kept_nodes {
   static node_handle take() { return P::cached_node(); }
@@ -131,4 +131,4 @@ class admits_guests {
   typename P::template plain<node_handle> holder_;  ///< 0 while a guest holds the lock
 };
 
-}  // namespace usher::inline v1
+}  // namespace usher::inline v2

@@ -1,11 +1,11 @@
-// The common part of the word locks: a word that is free, held, or held with waiters perhaps asleep on it.
+// The common part of locks that are one word: free, held, or held while waiters may be asleep on the word.
 //
 //     value      meaning                         unlock
 //     0          free
 //     1          held                            → 0
 //     2          held, waiters may be asleep     → 0, wake one
 //
-// A waiter that has slept takes the lock as 2, not 1: it cannot know whether other waiters sleep on.
+// A waiter that has slept takes the lock as 2, not 1: it cannot know whether other waiters still sleep.
 #pragma once
 
 #include <atomic>
@@ -13,7 +13,7 @@
 
 #include "usher/core/waiting.hpp"
 
-namespace usher::inline v1::three_state {
+namespace usher::inline v2::three_state {
 
 inline constexpr std::uint32_t free = 0, held = 1, contended = 2;
 
@@ -50,4 +50,4 @@ bool park_until_locked_for(Word& word, std::uint64_t ns) {
   }
 }
 
-}  // namespace usher::inline v1::three_state
+}  // namespace usher::inline v2::three_state

@@ -17,7 +17,7 @@
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wshadow"
 
-namespace usher::inline v1::ticket_words {
+namespace usher::inline v2::ticket_words {
 
 inline constexpr std::uint32_t one = 2;     ///< a step of a number
 inline constexpr std::uint32_t asleep = 1;  ///< the mark in grant
@@ -120,6 +120,6 @@ class front_end {
   word grant_;
 };
 
-}  // namespace usher::inline v1::ticket_words
+}  // namespace usher::inline v2::ticket_words
 
 #pragma GCC diagnostic pop

@@ -1,5 +1,5 @@
-// Timed waiting for any lock. A thread cannot leave a lock's queue, so a waiter with a deadline does not join it: it
-// waits beside the lock, and every second unlock hands the lock to such a waiter.
+// Timed waiting for any lock. A thread cannot leave a lock's queue, so a waiter with a deadline does not join the
+// queue. It waits beside the lock, and every second unlock hands the lock to such a waiter.
 //
 // The state is one word beside the lock, `timed_waiters`:
 //
@@ -13,10 +13,11 @@
 //     bit 30      served: the last unlock served a timed waiter
 //     bit 31      granted: the lock, still held, belongs to the timed waiter that clears this bit
 //
-// The owner of the lock sets `requeued`, and deals with these threads before it calls unlock() of this class.
+// The owner of the lock sets `requeued`, and decides about the requeued threads (wait_morphing.hpp) before it calls
+// unlock() of this class.
 //
 // If unlock() reads timed_waiters before a timed waiter increments it, unlock() releases the lock without a wake-up.
-// The waiter makes sure that it does not sleep on, in one of two ways:
+// The waiter must then find the free lock itself. It does so in one of two ways:
 //
 // - Beside the lock is an *owner tag*, non-zero from some point of the critical section on. unlock() clears it *before*
 //   it reads timed_waiters:
@@ -24,21 +25,22 @@
 //       unlock            tag = 0;              fence_light;  read timed_waiters     (3)
 //       timed waiter      timed_waiters += 1;   fence_heavy;  read the tag           (4)
 //
-//   At least one of the two sees the other's write. If the waiter reads a tag, the owner's unlock has not read
+//   At least one of the two threads sees the other's write. If the waiter reads a tag, the owner's unlock has not read
 //   timed_waiters yet and will see the waiter: the waiter sleeps until it is woken. If it reads 0, an unlock may be in
-//   progress (perhaps of a thread that lost its CPU between its read and its release), or a new owner has not written
-//   its tag yet: the waiter looks again after a while. One heavy fence suffices for all later looks of a waiter: an
-//   unlock that read timed_waiters before the fence had cleared its tag by then, so a tag that is seen later belongs to
-//   an unlock that reads timed_waiters later. A heavy fence disturbs all running threads, so a waiter first sleeps for
-//   0.2 ms: most waits are over by then.
+//   progress (perhaps its thread has lost its CPU between the read and the release), or a new owner has not written its
+//   tag yet: the waiter tries the lock again after a while. One heavy fence suffices for all later reads of the tag
+//   by a waiter. An unlock that read timed_waiters before the fence had already cleared its tag; so a tag that the
+//   waiter reads later belongs to an owner whose unlock reads timed_waiters after the fence. A heavy fence disturbs all
+//   running threads, so a waiter first sleeps for 0.2 ms: most waits are over by then.
 //
-//   An unlock that frees the lock wakes one timed waiter. That waiter may be about to sleep, and timed_waiters back at
-//   the value it compares. So the unlock also sets `freed`, and no waiter sleeps on a value with `freed`. The waiter
-//   that clears `freed` tries the lock; if that is not free yet, the unlock has cleared the tag before (5): the waiter
-//   tries again soon. If this waiter gives up instead, it sets `freed` again and wakes another waiter.
+//   An unlock that frees the lock wakes one timed waiter. But that waiter may be only about to sleep, and timed_waiters
+//   may have the value again with which its futex call compares. So the unlock also sets `freed`, and no waiter sleeps
+//   on a value with `freed`. The waiter that clears `freed` tries the lock. If the lock is not free yet, the tag is
+//   already clear, because the unlock cleared it before (5), and the waiter tries again soon. If this waiter gives up
+//   instead, it sets `freed` again and wakes another waiter.
 //
-// - Without a tag, or where the system has no heavy fence, the waiter looks again after 0.2 ms, then after twice as
-//   long each time, at most 10 ms.
+// - Without a tag, or where the system has no heavy fence, the waiter tries the lock again after 0.2 ms, then after
+//   twice as long each time, at most 10 ms.
 //
 // Guarantees: as long as threads keep unlocking, each second unlock admits a timed waiter if there is one, whatever the
 // lock's own order is. A granted lock is never lost: a timed waiter that gives up while `granted` is set takes the lock
@@ -51,7 +53,7 @@
 
 #include "usher/core/platform.hpp"
 
-namespace usher::inline v1 {
+namespace usher::inline v2 {
 
 template <platform_with_asymmetric_fences P>
 class timed_waiter_count {
@@ -252,4 +254,4 @@ class timed_waiter_count {
   }
 };
 
-}  // namespace usher::inline v1
+}  // namespace usher::inline v2

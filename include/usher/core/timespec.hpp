@@ -7,7 +7,7 @@
 
 #include "usher/core/cxx20.hpp"
 
-namespace usher::inline v1 {
+namespace usher::inline v2 {
 
 inline bool is_time(const timespec& t) {
   return t.tv_nsec >= 0 && t.tv_nsec < 1000000000;
@@ -25,4 +25,4 @@ inline std::uint64_t nanoseconds_until(clockid_t clock, const timespec& t) {
   return seconds * 1000000000u + std::uint64_t(t.tv_nsec) - std::uint64_t(now.tv_nsec);
 }
 
-}  // namespace usher::inline v1
+}  // namespace usher::inline v2

@@ -3,12 +3,12 @@
 
 #include "usher/core/ways_of_waiting.hpp"
 
-namespace usher::inline v1 {
+namespace usher::inline v2 {
 
 /// `bypass` of a lock where nothing bounds how often a waiter is overtaken.
 inline constexpr int unbounded = -1;
 
-/// One record a lock: `static constexpr lock_traits traits` of its class.
+/// One record per lock: `static constexpr lock_traits traits` of the lock's class.
 ///
 /// The guarantees of order and progress have two parts, divided by the *doorway*, the operation that gives a thread its
 /// place. Each lock's header says which operation that is.
@@ -16,15 +16,16 @@ inline constexpr int unbounded = -1;
 /// From the doorway on: `fifo`, `bypass`, `starvation_free`. A thread past its doorway is admitted after finitely many
 /// admissions of other threads, for certain or with probability one (over the lock's own random numbers, not over
 /// schedules), if every owner unlocks and every thread goes on running. So other threads must not be able to keep a
-/// thread in a loop behind its doorway without bound, unless it is admitted meanwhile.
+/// thread that has passed its doorway in a loop without bound.
 ///
-/// Up to and including the doorway: `bounded_doorway`. A thread gets there in a bounded number of its own operations,
-/// or of nanoseconds, whatever other threads do. A compare-and-swap that is repeated until it succeeds is not bounded:
-/// its failure means that another thread has succeeded, so the lock makes progress, but this thread need not.
+/// Up to and including the doorway: `bounded_doorway`. A thread completes its doorway in a bounded number of its own
+/// operations, or of nanoseconds, whatever other threads do. A compare-and-swap that is repeated until it succeeds is
+/// not bounded: its failure means that another thread has succeeded, so the lock makes progress, but this thread may
+/// make none.
 ///
-/// An operation is one of the platform's. Both parts hold for threads that get from the platform the resources that the
-/// lock needs: a queue node, a record. Nothing is guaranteed for `try_lock()` and for attempts with a deadline: they
-/// take part in no order.
+/// "Operations" are those of the platform. Both parts hold for threads that get from the platform the resources that
+/// the lock needs: a queue node, a record. Nothing is guaranteed for `try_lock()` and for attempts with a deadline:
+/// they have no place in the lock's order.
 struct lock_traits {
   const char* summary;           ///< one line for people
   const char* paper;             ///< where the algorithm comes from: paper, section, listing
@@ -42,4 +43,4 @@ struct lock_traits {
   bool excludes = true;                 ///< false: no lock at all, for measurements only
 };
 
-}  // namespace usher::inline v1
+}  // namespace usher::inline v2

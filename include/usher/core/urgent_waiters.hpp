@@ -3,13 +3,13 @@
 //
 // Source: ours; POSIX (pthread_mutex_unlock) has the scheduling policy decide which thread gets the mutex. A thread
 // that is about to sleep asks for its real-time priority. If it has one, it does not join the lock's queue, where it
-// would wait behind a thread that may get no CPU. It pushes its node on the stack, and while the stack is not empty,
-// unlock does not free the lock: it pops the node of the highest priority and hands the lock, still held, to its
-// thread. So no free word has a node in it: an urgent thread that finds the lock free takes it, and an unlock frees it
-// by a compare-and-swap that fails if a node has been pushed. Only the owner removes nodes, at any place of the stack,
-// so the top needs no version number; a thread that reads the top by acquire sees all below (lifo.hpp has the
-// argument). A hand-over walks over all urgent waiters. A program without real-time threads pays for one query of the
-// priority before each sleep.
+// would wait behind a thread that may get no CPU. Instead it pushes its node on the stack. While the stack is not
+// empty, unlock does not free the lock: it removes the node of the highest priority and hands the lock, still held, to
+// that node's thread. So a free word never contains a node: an urgent thread that finds the lock free locks it at once,
+// and an unlock frees the lock by a compare-and-swap, which fails if a node has been pushed meanwhile. Only the owner
+// removes nodes, at any place of the stack, so the top needs no version number. A thread that reads the top with
+// acquire sees all nodes below it (lifo.hpp has the argument). A hand-over walks over all urgent waiters. A program
+// without real-time threads pays for one query of the priority before each sleep.
 //
 //     word      bit 0 held · bits 1–7 the lock's own · bits 8–31 the node of the latest urgent waiter
 //
@@ -19,7 +19,7 @@
 #include "usher/core/hand_over.hpp"
 #include "usher/core/node.hpp"
 
-namespace usher::inline v1 {
+namespace usher::inline v2 {
 
 /// The lock's word, and the operations on the stack of urgent waiters in it.
 template <platform_with_priorities P, class W>
@@ -82,4 +82,4 @@ class urgent_waiters {
   typename P::template atomic<std::uint32_t> outer_;
 };
 
-}  // namespace usher::inline v1
+}  // namespace usher::inline v2

@@ -8,8 +8,8 @@
 //     lock()                        the lock
 //     owner_tag()                   atomic<uint32_t>: the owner of the lock; the table below
 //     timed()                       atomic<uint32_t>: timed_waiters.hpp
-//     requeued(), requeue_first(w)  the first of the requeued threads, or null. Plain data of the owner's. Null, too,
-//                                   for threads requeued before a fork, in a mutex that is not made anew
+//     requeued(), requeue_first(w)  the first of the requeued threads, or null. Plain data, accessed only by the owner.
+//                                   Also null if the threads were requeued before a fork, in a mutex not made anew
 //     may_requeue()                 whether the mutex has room for requeued threads, and is valid in this process, not
 //                                   only in its parent
 //     epoch()                       atomic<uint64_t>: the fork epoch in its upper half, 0 before the first use; the
@@ -25,13 +25,14 @@
 //   odd, > 2    a thread that locks: P::owner_tag()    its own unlock() and requeue(), to see that it is the owner
 //
 // A thread is requeued only by the owner of its mutex, whose unlock is certain to come later. The owner tag shows
-// whether the caller is the owner. An unlock by another thread replaces the tag first (claim_owner), and a requeue puts
-// `requeueing` in its place, so the two exclude each other, and the chain needs no other protection. Where it is not
-// certain that the caller is the owner, the thread is woken instead.
+// whether the caller is the owner. An unlock by another thread first replaces the tag by `unknown` (claim_owner()), and
+// a requeue replaces it by `requeueing` while it runs. So an unlock and a requeue exclude each other, and the chain
+// needs no other protection. Where it is not certain that the caller is the owner, the notified thread is woken
+// instead.
 //
 // A lock that restricts concurrency (one with has_certain_successor()) leaves the chain where it is for up to 1 ms
-// while another thread is certain to get the lock, because that thread's unlock finds the chain, too. A thread that has
-// waited for much longer is handed the lock, still locked, by an unlock: turn_of().
+// while another thread is certain to get the lock, because that thread's unlock finds the chain, too. If a requeued
+// thread has waited much longer, an unlock hands it the lock, still locked: turn_of().
 //
 // Invariants:
 //   chain-flag    outside of the owner's operations, the chain is not empty exactly when the bit `requeued` is set
@@ -50,7 +51,7 @@
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wshadow"
 
-namespace usher::inline v1 {
+namespace usher::inline v2 {
 
 template <platform_with_owner_tags P>
 struct owner_tags {
@@ -91,7 +92,8 @@ class morphing_mutex {
   using timed_waiters = timed_waiter_count<P>;
   using tags = owner_tags<P>;
   using queue = wait_queue<P>;
-  // Times of requeued threads in ns. They are chosen; lab/pages/faults.md has the measurements.
+  // Times, in ns, after which an unlock treats a requeued thread differently. They are chosen; lab/pages/faults.md has
+  // the measurements.
   static constexpr std::uint64_t stays_asleep = 1000000;   // while another thread is certain to lock and unlock
   static constexpr std::uint64_t waits_in_turn = 4000000;  // after that it is handed the mutex
   static constexpr std::uint64_t long_hold = 100000;       // from here a hold is much longer than a wake-up
@@ -121,8 +123,8 @@ class morphing_mutex {
   static void take_over(Words w) { w.owner_tag().store(P::owner_tag(), std::memory_order_relaxed); }
 
   /// Two undefined uses occur in programs and work with the C library, so they work here: an unlock of a free mutex
-  /// changes nothing, and a thread may unlock a mutex that another thread has locked (or this thread, when it had no
-  /// tag yet).
+  /// changes nothing, and a thread may unlock a mutex that another thread has locked (or that it has locked itself when
+  /// it had no tag yet).
   static void unlock(Words w) {
     if (w.owner_tag().load(std::memory_order_relaxed) != P::owner_tag()) [[unlikely]]
       return unlock_anothers(w);
@@ -213,11 +215,11 @@ class morphing_mutex {
   /// waits at most 1 ms or one critical section longer than a thread that locks the mutex now. A thread with a
   /// real-time priority is woken at once.
   ///
-  /// A lock that hands over to threads that have waited long (one with unlock_is_due()) does so with requeued threads,
-  /// too. No thread can have the mutex while the new owner wakes up; so this is done where critical sections are much
-  /// longer than a wake-up, or where a condition variable selected the thread 4 ms ago. It is done at most seven times
-  /// in a row while threads at the lock itself have waited long: otherwise threads that signal each other again and
-  /// again could keep the mutex among themselves.
+  /// A lock that hands over to threads that have waited long (one with unlock_is_due()) also hands over to requeued
+  /// threads. No thread can use the mutex while the new owner wakes up. So an unlock hands over only if critical
+  /// sections are much longer than a wake-up, or if a condition variable selected the thread 4 ms ago or earlier. It
+  /// does so at most seven times in a row while threads in the lock itself have waited long: otherwise threads that
+  /// signal each other again and again could keep the mutex among themselves.
   static turn turn_of(Words w, waiter& first) {
     auto&& lock = w.lock();
     if constexpr (requires { lock.has_certain_successor(); }) {
@@ -343,6 +345,6 @@ struct embedded_target {
   void left() const {}
 };
 
-}  // namespace usher::inline v1
+}  // namespace usher::inline v2
 
 #pragma GCC diagnostic pop

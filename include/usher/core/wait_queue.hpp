@@ -1,5 +1,6 @@
 // The waiters of a condition variable: a list in the order of append_probability and of priorities, from which a signal
-// selects one waiter and a broadcast all, in one step. Nothing is allocated; waiters lie on their threads' stacks.
+// selects one waiter, and a broadcast selects all, in one step. Nothing is allocated; waiters lie on their threads'
+// stacks.
 //
 // Source: Dice, "Malthusian Locks" (EuroSys 2017), §6.10 (an explicit list, mostly LIFO) and footnote 40 (no thread is
 // woken only to find that the mutex is held).
@@ -11,16 +12,18 @@
 //     state    waiting ──signal or broadcast──► selected ──its turn in the chain──► granted, or handed_over
 //              waiting ──time-out, cancellation──► leaving: the waiter takes itself off the list
 //
-// A granted waiter acquires the mutex. One in handed_over owns it: the previous owner has left the mutex locked for it.
+// A granted waiter acquires the mutex. A waiter in the state handed_over owns the mutex: the previous owner has left
+// the mutex locked for it.
 //
 // After select_all() has returned and close() has waited for the leaving waiters, no waiter touches the queue: it may
 // be destroyed before the selected waiters have acquired the mutex, even by a thread that holds it. Selected waiters
-// wait for the chain alone, which lies in their own nodes; a waiter that is selected before its time runs out stays in
-// the chain, because it needs the mutex in any case.
+// need only their chain, which is linked through their own nodes. A waiter that is selected before its time runs out
+// stays in the chain, because it needs the mutex in any case.
 //
-// Signal forwarding. A cancelled waiter must give a signal that has selected it to another waiter, and touches the
-// queue once more for that. So a signal *arms* the waiter that it selects; the waiter disarms itself when it departs.
-// close() detaches the waiters that are still armed: no waiter is left to which they could forward the signal.
+// Signal forwarding. If a signal has selected a waiter that is then cancelled, the waiter must pass the signal on to
+// another waiter, and accesses the queue once more to do so. So a signal *arms* the waiter that it selects; the waiter
+// disarms itself when it departs. close() detaches the waiters that are still armed: no waiter is left to which they
+// could forward the signal.
 //
 //     forwarding   none       selected by a broadcast, or not cancellable
 //                  armed ──the waiter departs──► leaving: takes itself off the list of armed waiters
@@ -42,7 +45,7 @@
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wshadow"
 
-namespace usher::inline v1 {
+namespace usher::inline v2 {
 
 template <platform_with_priorities P>
 class wait_queue {
@@ -111,9 +114,9 @@ class wait_queue {
     unlock_list();
   }
 
-  /// Called in place of depart() by a selected waiter that cannot use the signal, because it was cancelled, say. If a
-  /// signal had selected it, and not a broadcast, selects another waiter for that signal and returns the other waiter;
-  /// null if there is none. The caller remains part of its chain, and will be granted.
+  /// Called in place of depart() by a selected waiter that cannot use the signal, for example because it was cancelled.
+  /// If a signal had selected it, and not a broadcast, selects another waiter for that signal and returns the other
+  /// waiter; null if there is none. The caller remains part of its chain, and will be granted.
   waiter* forward_signal(waiter& w) {
     if (!disarm(w)) return nullptr;
     lock_list();
@@ -123,7 +126,7 @@ class wait_queue {
     return other;
   }
 
-  /// Whether the waiter entered before a fork: then no signal of this process finds it.
+  /// Whether the waiter entered before a fork. If so, no signal of this process finds it.
   static bool left_by_fork(const waiter& w) { return w.epoch.get() != P::fork_epoch(); }
 
   // ---- threads that signal ----------------------------------------------------------------------------------
@@ -351,6 +354,6 @@ class wait_queue {
   typename P::template plain<waiter*> armed_;
 };
 
-}  // namespace usher::inline v1
+}  // namespace usher::inline v2
 
 #pragma GCC diagnostic pop

@@ -3,14 +3,15 @@
 // Source: Dice, "Malthusian Locks" (EuroSys 2017), §6.10 and §6.11. A waiter is appended at the tail of the list with
 // some probability, otherwise put at its head; the head is served first. With probability 1 the order is first in,
 // first out. With 1/1000 it is mostly last in, first out: only as many threads circulate as there is work for, the
-// others sleep on, and the waiter at the tail is served in the long run. Probability 0 would let it starve and cannot
-// be expressed.
+// others stay asleep, and the waiter at the tail is served in the long run. Probability 0 would let that waiter starve
+// and cannot be expressed.
 //
-// POSIX (sem_post, pthread_cond_signal) has waiters with a real-time priority served by priority, and among equals the
-// one that has waited longest. So a list is sorted by priority, highest first, and the above holds within a class of
-// equal priorities. With one class an insertion takes constant time; otherwise it walks past the other classes. A
-// priority is determined once in a wait, when the waiter is compared with another: by the waiter itself, or, for a
-// waiter that was alone in the list, by the second one. So a thread that waits alone does not pay for the system call.
+// POSIX (sem_post, pthread_cond_signal) requires that waiters with a real-time priority are served by priority, and
+// among equals the one that has waited longest. So a list is sorted by priority, highest first, and the order described
+// above holds within a class of equal priorities. With one class an insertion takes constant time; otherwise it walks
+// past the other classes. A waiter's priority is determined once per wait, when the waiter is first compared with
+// another waiter. Its own thread determines it; if the waiter was alone in the list, the second waiter does. So a
+// thread that waits alone does not pay for the system call.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +23,7 @@
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wshadow"
 
-namespace usher::inline v1 {
+namespace usher::inline v2 {
 
 /// The probability with which a waiter is appended at the tail. All zero bytes, the default, mean 1.
 class append_probability {
@@ -113,6 +114,6 @@ class waiter_list {
   typename P::template plain<Waiter*> head_, tail_;
 };
 
-}  // namespace usher::inline v1
+}  // namespace usher::inline v2
 
 #pragma GCC diagnostic pop

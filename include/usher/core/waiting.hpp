@@ -5,9 +5,10 @@
 //     if (auto v = W::poll(word, pred)) return *v;       // a spinning lock always returns here
 //     if constexpr (W::parks) { … announce, P::park(…), woken by the hand-over … }
 //
-// Two kinds of lock differ at compile time: one that spins, and one that parks (its unlock contains a wake-up). How
-// long a parking lock stays awake first is a limit, read in the cold path. To the lock, a way that sleeps between loads
-// is a spinning one: no thread wakes it. The ways of waiting are listed in ways_of_waiting.hpp.
+// A lock is compiled as one of two kinds: one that spins, and one that parks (its unlock contains a wake-up). The time
+// for which a waiter of a parking lock stays awake before it sleeps is a limit, read in the cold path. A way of waiting
+// that sleeps between loads counts as spinning, because no thread wakes the waiter. The ways of waiting are listed in
+// ways_of_waiting.hpp.
 #pragma once
 
 #include <atomic>
@@ -20,7 +21,7 @@
 #include "usher/core/platform.hpp"
 #include "usher/core/traits.hpp"
 
-namespace usher::inline v1 {
+namespace usher::inline v2 {
 
 template <platform P, waiting_kind K>
 struct waiting {
@@ -29,8 +30,8 @@ struct waiting {
   static constexpr way_of_waiting way = way_of(K);
   static constexpr bool parks = way.parks;
 
-  /// Stays awake until `pred` holds of the word, and returns the word's value; or until the limit of this way of
-  /// waiting, and returns nullopt. The loads are acquire, so that the waiter sees the granting thread's writes.
+  /// Polls the word. Returns its value as soon as `pred` holds for it, or nullopt at the limit of this way of waiting.
+  /// The loads are acquire, so that the waiter sees the granting thread's writes.
   template <class Word, class Pred>
   static auto poll(const Word& word, Pred pred) -> std::optional<decltype(word.load())> {
     constexpr auto acquire = std::memory_order_acquire;
@@ -119,4 +120,4 @@ struct complete {
 template <class W>
 concept way_to_wait = waiting_contract::complete<W>::looked_through;
 
-}  // namespace usher::inline v1
+}  // namespace usher::inline v2

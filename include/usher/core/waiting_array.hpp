@@ -2,18 +2,24 @@
 //
 //     slot     bits 31…2: count of notifications     bit 1: a watcher sleeps or is about to     bit 0: watched
 //
-// A slot's value has no meaning. Whenever it changes, the slot's watchers look at their lock again. A hash collision
-// costs one such look. Index: number × 127 XOR the lock's salt: neighbouring numbers are 127 words = 508 bytes apart,
-// so never in one 128-byte sector, and two locks that run in step do not meet in the same slots.
+// A slot's value has no meaning. Whenever it changes, the slot's watchers read their lock's word again. A hash
+// collision costs one such read. A slot's index is number × 127 XOR the lock's salt: neighbouring numbers are 127 words
+// = 508 bytes apart, so never in one 128-byte sector, and two locks that run in step do not meet in the same slots.
 //
-// Only parking forms use the two marks. Where the hand-over is an atomic operation anyway, watchers can announce
-// themselves (store-buffer pattern: hand over, then read the slot; mark the slot, then look at the lock; all
-// sequentially consistent), and a notification without watchers does not write to the array. Spinning forms always
-// write.
+// Only parking forms of a lock use the two marks. Their hand-over is an atomic operation anyway, so watchers can
+// announce themselves by a mark, and a notification without watchers does not write to the array. (The unlock hands
+// over, then reads the slot; a watcher marks the slot, then reads the lock; all these operations are sequentially
+// consistent, so at least one of the two threads sees the other's write.) In spinning forms every notification writes
+// to the array.
 //
-// The paper's slots have 64 bits so that they never wrap; a futex has 32. A watcher that reads the slot, does not run
-// during exactly k × 2^30 notifications of it, and then sleeps would miss them: at 10^8 notifications of one slot a
-// second it would have to be suspended for 10.7 s, to within one notification.
+// The paper's slots have 64 bits so that they never wrap; a futex has 32, and so have the slots here. A watcher that
+// reads the slot, does not run during exactly k × 2^30 notifications of it, and then waits would miss them: at 10^8
+// notifications of one slot a second it would have to be suspended for 10.7 s, to within one notification. It then waits
+// for the slot's next notification, which may be for another number or another lock, or may never come.
+//
+// Spinning forms may have the paper's 64-bit slots (private_array). Their count has 62 bits: at 10^8 notifications a
+// second it wraps after 1462 years, so two values that a watcher reads are equal only if there was no notification in
+// between.
 #pragma once
 
 #include <atomic>
@@ -28,7 +34,7 @@
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wshadow"
 
-namespace usher::inline v1 {
+namespace usher::inline v2 {
 
 namespace waiting_array {
 
@@ -58,7 +64,8 @@ void watch(Word& slot, Near near) {
     // (3) acquire: pairs with (4), the notification. The slot is read first, then the lock. If this load sees the
     // notification meant for this watcher, near() sees the hand-over before it; otherwise the slot changes later.
     // Without the look at the lock before the wait, a notification could be lost.
-    std::uint32_t seen = slot.load(std::memory_order_acquire);
+    auto seen = slot.load(std::memory_order_acquire);
+    static_assert(!W::parks || sizeof seen == sizeof(std::uint32_t), "a thread can sleep only on 32 bits");
     if constexpr (W::parks) {
       // (5) Marks the slot, then looks at the lock: either that look sees the hand-over or (4) sees the mark. No
       // compare-and-swap: other locks' threads could make it fail again and again, and the lock would not be looked at.
@@ -71,7 +78,7 @@ void watch(Word& slot, Near near) {
     } else {
       if (near(std::memory_order_acquire)) return;
     }
-    const auto notified = [seen](std::uint32_t v) { return v / notice != seen / notice; };
+    const auto notified = [seen](decltype(seen) v) { return v / notice != seen / notice; };
     if (W::poll(slot, notified)) continue;
     if constexpr (W::parks) {
       if ((seen & sleeping) == 0 && !set_sleeping<P>(slot, seen)) continue;
@@ -81,10 +88,10 @@ void watch(Word& slot, Near near) {
 }
 
 /// Increments the count and clears the marks: watchers that still wait set them again. If another thread has just
-/// cleared them, the watchers meant here look at their lock, which has changed, before they mark the slot again. The
-/// exchange could be relaxed: a thread that reads its value then marks the slot and then looks at the lock, and both
-/// operations are sequentially consistent, as are the caller's write to the lock and look at the slot. It is acq_rel so
-/// that (3) and (4) alone explain a changed value.
+/// cleared the marks, nothing remains to be done: before the caller's watchers mark the slot again, they read their
+/// lock, which has changed already. The compare-and-swap could be relaxed: a thread that reads the value written by it
+/// then marks the slot and then reads the lock. Both operations are sequentially consistent, as are the caller's write
+/// to the lock and read of the slot. It is acq_rel so that the pair of (3) and (4) alone explains a changed value.
 template <platform P, class Word>
 [[gnu::cold, gnu::noinline]] void notify_watchers(Word& slot) {
   std::uint32_t seen = slot.load(std::memory_order_relaxed);
@@ -131,8 +138,8 @@ class shared_array {
 };
 
 /// Uses as much of the process-wide array as suits the machine. The papers want it to be "sized as a function of the
-/// number of CPUs" (§2) and give no function: 64 slots a CPU is the next power of two to their 4096 for 72 CPUs (§4),
-/// the same for all locks of the process, at most 4096.
+/// number of CPUs" (§2) and give no function. This class has 64 slots per CPU, the power of two nearest to the papers'
+/// 4096 slots for 72 CPUs (§4). The size is the same for all locks of the process, and at most 4096.
 template <platform_with_tables P>
 class array_by_cpus {
  public:
@@ -150,21 +157,26 @@ class array_by_cpus {
   }
 };
 
-/// An array in each lock, which makes the lock large and avoids collisions with other locks.
-template <platform_with_tables P, std::uint32_t Size = P::template table_size<twa_array>()>
+/// An array in each lock, which makes the lock large and avoids collisions with other locks. Slot is std::uint32_t or,
+/// for locks whose waiters spin, std::uint64_t.
+template <platform_with_tables P, std::uint32_t Size = P::template table_size<twa_array>(), class Slot = std::uint32_t>
 class private_array {
   static_assert(std::has_single_bit(Size));
 
  public:
+  /// For tests: with slots that few threads fill.
+  using small = private_array<P, 2, Slot>;
+  static constexpr unsigned kinds =
+      sizeof(Slot) == sizeof(std::uint32_t) ? every_waiting_kind_there_is : every_kind_without_parking;
   static constexpr const char* summary = "TWA with an array of its own in each lock";
   static constexpr const char* paper = "TWA (extended), section 4.1";
   static constexpr bool in_lock = true;
   auto& slot(std::uint32_t number, const void*) { return words_[waiting_array::hash(number, 0) & (Size - 1)]; }
 
  private:
-  typename P::template atomic<std::uint32_t> words_[Size];
+  typename P::template atomic<Slot> words_[Size];
 };
 
-}  // namespace usher::inline v1
+}  // namespace usher::inline v2
 
 #pragma GCC diagnostic pop

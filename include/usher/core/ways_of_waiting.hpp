@@ -7,8 +7,8 @@
 //   limit        the wait_limits member that bounds the polling; for pacing::by::sleeping, the time slept between two
 //                loads. none: no limit, or, if the way parks, a single load
 //   then parks   at the limit the waiter goes to sleep, and the hand-over wakes it
-//   usual        locks have this form unless their traits say otherwise
-//   wants a CPU  waiters load a CPU for so long that each needs one of its own
+//   usual        every lock is built with this way unless its traits say otherwise
+//   wants a CPU  waiters load a CPU for so long that each waiter needs a CPU of its own
 //   in words     for `usher list`
 #pragma once
 
@@ -34,7 +34,7 @@
 
 // clang-format on
 
-namespace usher::inline v1 {
+namespace usher::inline v2 {
 
 namespace ways_detail {
 enum class place : std::uint8_t {
@@ -73,8 +73,8 @@ struct way_of_waiting {
   /// "spin-then-park"
   constexpr std::string_view name() const { return hyphenated.data(); }
 
-  /// Whether a lock goes through the same states with both ways: then they differ only in a waiter's actions between
-  /// two loads, and in the duration of these.
+  /// Whether a lock goes through the same states with both ways. If so, the ways differ only in a waiter's actions
+  /// between two loads, and in how long these actions take.
   constexpr bool has_states_of(const way_of_waiting& other) const {
     return parks == other.parks && (!parks || (limit == nullptr) == (other.limit == nullptr));
   }
@@ -130,6 +130,14 @@ constexpr waiting_kind first_with_states_of(waiting_kind kind) {
 
 inline constexpr unsigned every_waiting_kind_there_is = (1u << ways_of_waiting.size()) - 1;
 
+/// The ways whose waiters never park.
+inline constexpr unsigned every_kind_without_parking = [] {
+  unsigned set = 0;
+  for (const way_of_waiting& w : ways_of_waiting)
+    if (!w.parks) set |= unsigned(w.kind);
+  return set;
+}();
+
 /// The usual ways.
 inline constexpr unsigned every_waiting_kind = [] {
   unsigned set = 0;
@@ -138,4 +146,4 @@ inline constexpr unsigned every_waiting_kind = [] {
   return set;
 }();
 
-}  // namespace usher::inline v1
+}  // namespace usher::inline v2

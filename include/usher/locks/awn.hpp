@@ -24,12 +24,12 @@
 //
 //     r-1,0,0 -> r,1,m    wait(), by the thread with number n
 //     r,1,m   -> r,0,0    unlock() of n − 1, which then grants m
-//     r-1,0,0 -> r,0,0    unlock() of n − 1, if n's thread has not come yet: it finds the lock its own when it looks
+//     r-1,0,0 -> r,0,0    unlock() of n − 1, if n's thread has not come yet: it will find that it has the lock
 //
 // A zeroed lock serves number 0, and its other places are in the round before the first: therefore round is rounded up.
 // No word holds the number now served. In the original, unlock writes such a word and then looks for the waiter; here
 // one exchange on the place hands the lock over and returns the node to grant, and unlock does not access the lock
-// again. A place may be used again when the thread of its last number has unlocked, not already when that number is
+// again. A place may be used again when the thread of its last number has unlocked, not as soon as that number is
 // served: the thread may not have read the place yet. Its unlock writes to the next place.
 //
 // The front end is not that of ticket_words.hpp: no word announces the number served, and the numbers have 32 bits.
@@ -46,7 +46,7 @@
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wshadow"
 
-namespace usher::inline v1 {
+namespace usher::inline v2 {
 
 template <platform P, class W, std::uint32_t Places>
 class basic_awn {
@@ -117,8 +117,8 @@ class basic_awn {
 
   [[gnu::cold, gnu::noinline]] void wait(std::uint32_t mine) {
     // (3) acquire: pairs with (2), the exchange in unlock(). The place of `mine` is free when the thread of its last
-    // number, mine − Places, has unlocked. The next place shows that: its last number is served, or the thread of mine
-    // + 1 waits there already.
+    // number, mine − Places, has unlocked. The next place shows that it has unlocked: the last number of the next place
+    // is served, or the thread of mine + 1 waits there already.
     await(place_of(mine + 1), [mine](std::uint64_t v) {
       return (v & ~asleep) == served(mine + 1 - Places) || (v >> 33 == round(mine + 1) && (v & waits) != 0);
     });
@@ -166,6 +166,6 @@ class basic_awn {
 template <platform P, class W>
 using awn = basic_awn<P, W, 64>;
 
-}  // namespace usher::inline v1
+}  // namespace usher::inline v2
 
 #pragma GCC diagnostic pop

@@ -6,7 +6,7 @@
 
 #include "usher/core/waiting.hpp"
 
-namespace usher::inline v1 {
+namespace usher::inline v2 {
 
 template <platform P, class W>
 class c_library {
@@ -60,4 +60,4 @@ class c_library_adaptive : c_library<P, W> {
   }
 };
 
-}  // namespace usher::inline v1
+}  // namespace usher::inline v2

@@ -36,7 +36,7 @@
 #include "usher/core/thread_nodes.hpp"
 #include "usher/core/waiting.hpp"
 
-namespace usher::inline v1 {
+namespace usher::inline v2 {
 
 template <platform P, class W, class Nodes>
 class basic_clh {
@@ -95,7 +95,8 @@ class basic_clh {
       grant<P, W>(mine);  // (2) release: (g2) in hand_over.hpp. From here on the node is the successor's
   }
 
-  /// Called by the holder. Returns false only if another thread is certain to get the lock next.
+  /// Called by the holder. Returns whether no thread waits in the queue. If it returns false, the first waiter is
+  /// certain to get the lock next.
   bool has_no_successor() const { return tail_.load(std::memory_order_relaxed) == holder_.get(); }
 
  private:
@@ -109,4 +110,4 @@ using clh = basic_clh<P, W, home_nodes<P>>;
 template <platform P, class W>
 using clh_tls = basic_clh<P, W, kept_nodes<P>>;
 
-}  // namespace usher::inline v1
+}  // namespace usher::inline v2

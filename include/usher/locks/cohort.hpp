@@ -1,13 +1,13 @@
 // Cohort locks: a local lock for each NUMA node, and a global lock above them. A thread that holds both its node's
-// local lock and the global one holds the whole. Unlock hands both over to a waiter of the same node, up to a limit in
-// a row, so that the data that the lock protects stays in the node's caches.
+// local lock and the global lock holds the cohort lock. Unlock hands both over to a waiter of the same node, up to a
+// limited number of times in a row, so that the data that the lock protects stays in the node's caches.
 //
 // Source: Dice, Marathe & Shavit, "Lock Cohorting" (PPoPP 2012), as the MCSg paper describes and composes it: §5.5,
 // §6.3 ("MCSg in a Cohort Lock"; threshold 64), §7. The names are theirs: C-GLOBAL-LOCAL.
-// Guarantees: not FIFO. At most 64 hand-overs in a row within a node; then the waiters of the global lock have their
-// turn, in its order. The doorway is the local lock's. No thread starves if neither of the two locks starves a thread
-// and if a thread reaches the global lock's doorway in bounded time, since it gets there after the doorway of the
-// whole.
+// Guarantees: not FIFO. At most 64 hand-overs in a row within a node; then the waiters of the global lock are served,
+// in that lock's order. The doorway is the local lock's. No thread starves if neither of the two locks starves a thread
+// and if every thread reaches the global lock's doorway in bounded time. The second condition is needed because a
+// thread passes the doorway of the cohort lock before it reaches that of the global lock.
 // Cost: that of both locks; for a hand-over within a node that of the local lock, and a check whether another thread
 // waits.
 // Layout: the global lock · the holder's node · for each NUMA node: local lock, turns. Each part has 128-byte sectors
@@ -24,8 +24,8 @@
 //                               that thread
 //     1,1,n -> 1,1,0 -> 0,1,0 -> 0,0,0    unlock() else: first the local lock, then the global one
 //
-// Requirements on the two locks: any thread may unlock the global one (as with every lock here), since the thread that
-// releases it need not be the one that took it; and the local one must implement has_no_successor(). Its answer is
+// Requirements on the two locks. Any thread may unlock the global lock (as every lock here), because the thread that
+// releases it need not be the one that acquired it. The local lock must implement has_no_successor(), and the answer is
 // binding: if it is false, another thread of the node is certain to get the local lock next, and finds that the node
 // has the global lock.
 //
@@ -33,9 +33,9 @@
 // destroyed the lock before the local one is released. A thread that takes the local lock in between waits for the
 // global one.
 //
-// Guests, threads without a queue node, take only the global lock, where that lock needs no node: `c-mcsg-mcs` (§6.3),
-// `c-bo-mcsg++` and all other locks whose global lock is BO or TKT. If a thread that calls lock() of `c-bo-mcsg++` gets
-// no node, it enters the local lock as a guest.
+// Guests (threads without a queue node) lock only the global lock, if that lock can do without a node: `c-mcsg-mcs`
+// (§6.3), `c-bo-mcsg++` and all other locks whose global lock is BO or TKT. If a thread that calls lock() of
+// `c-bo-mcsg++` gets no node, it enters the local lock as a guest.
 #pragma once
 
 #include <type_traits>
@@ -48,7 +48,7 @@
 #include "usher/locks/ticket.hpp"
 #include "usher/locks/ttas.hpp"
 
-namespace usher::inline v1 {
+namespace usher::inline v2 {
 
 /// The platform without the hooks doorway() and admitted(): only the cohort lock as a whole reports these.
 template <platform P>
@@ -168,4 +168,4 @@ using c_mcsg_mcs = cohort<P, W, mcsg, mcs>;
 template <platform P, class W>
 using c_bo_mcsg_plus_plus = cohort<P, W, ttas, mcsg_plus_plus>;
 
-}  // namespace usher::inline v1
+}  // namespace usher::inline v2

@@ -9,8 +9,8 @@
 // Guarantees: once its bit is set (doorway: the compare-and-swap that sets it), a waiter is overtaken at most 30 times:
 // no waiter starves. trylock never overtakes a waiter. The way to the doorway is not bounded: the compare-and-swap
 // fails whenever another thread has changed the word, so that a thread may starve before it. Threads queued for a slot
-// are FIFO among each other. (A fetch-and-or would not do: it cannot see in the same operation whether the slot is
-// another's by then, or the holder's.)
+// are FIFO among each other. (A fetch-and-or would not do: it cannot check in the same operation whether the slot now
+// belongs to another waiter or to the holder.)
 // Cost: lock and unlock one compare-and-swap each, also to hand over.
 // Layout: 64-bit word · tail of the overflow queue: 12 bytes, aligned to 8.
 //
@@ -40,9 +40,9 @@
 //     1,-,s -> 0,-,0     unlock(), if s is 0; unlock_contended()
 //
 // The holder's slot is not claimed again until the holder has unlocked. Otherwise a waiter could miss that its bit was
-// cleared: the lock is handed to it, a new waiter sets the bit again before the first one looks, and no thread takes
-// the lock. A waiter sleeps only if the upper half of the word is unchanged. Every hand-over changes that half,
-// because the next holder's slot differs from the present holder's.
+// cleared: the lock is handed to this waiter, a new waiter sets the bit again before the first waiter reads it, and no
+// thread takes the lock. A waiter sleeps only if the upper half of the word is unchanged. Every hand-over changes that
+// half, because the next holder's slot differs from the present holder's.
 #pragma once
 
 #include <bit>
@@ -56,7 +56,7 @@
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wshadow"
 
-namespace usher::inline v1 {
+namespace usher::inline v2 {
 
 template <platform P, class W>
 class fairlock {
@@ -233,6 +233,6 @@ class fairlock {
   mcs_with_node<P, W> overflow_;
 };
 
-}  // namespace usher::inline v1
+}  // namespace usher::inline v2
 
 #pragma GCC diagnostic pop

@@ -52,7 +52,7 @@
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wshadow"
 
-namespace usher::inline v1 {
+namespace usher::inline v2 {
 
 /// The lock has `Words` words of bits, with `BitsAWord` slots in each.
 template <platform P, class W, unsigned Words, unsigned BitsAWord = 32>
@@ -173,7 +173,8 @@ class basic_fairlock_wide {
       for (;;) {
         std::uint64_t b = bits.load(std::memory_order_acquire);  // (7)
         if (my_turn(b)) return;
-        // It sleeps only if the upper half of the word is unchanged. The hand-over clears this thread's mark there.
+        // The thread sleeps only if the upper half of the word is unchanged. The hand-over clears the thread's mark
+        // there.
         if ((b & asleep(mine)) == 0 &&
             !bits.compare_exchange_strong(b, b | asleep(mine), std::memory_order_relaxed, std::memory_order_relaxed)) {
           P::backoff(0);
@@ -200,6 +201,6 @@ class basic_fairlock_wide {
 template <platform P, class W>
 using fairlock_wide = basic_fairlock_wide<P, W, 2048>;
 
-}  // namespace usher::inline v1
+}  // namespace usher::inline v2
 
 #pragma GCC diagnostic pop

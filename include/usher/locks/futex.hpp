@@ -1,5 +1,5 @@
 // The classic three-state mutex that C libraries ship: lock is a compare-and-swap, and if it fails the thread sleeps at
-// once. It is a reference for the other locks that can be simulated and checked like them.
+// once. It is a reference for the other locks; unlike the C library's own mutex it can be simulated and checked.
 //
 // Source: U. Drepper, "Futexes Are Tricky" (2011), mutex 2 with an exchange for the unlock.
 // Guarantees: mutual exclusion; no order, no bound on bypass (an arriving thread overtakes one that is being woken).
@@ -9,7 +9,7 @@
 
 #include "usher/core/three_state.hpp"
 
-namespace usher::inline v1 {
+namespace usher::inline v2 {
 
 template <platform P, class W>
 class futex {
@@ -39,4 +39,4 @@ class futex {
   typename P::template atomic<std::uint32_t> word_;
 };
 
-}  // namespace usher::inline v1
+}  // namespace usher::inline v2

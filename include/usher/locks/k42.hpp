@@ -2,8 +2,8 @@
 // needs a node only while it waits. In the paper that node is on the thread's stack.
 //
 // Source: Auslander et al., the variant of MCS in the K42 kernel, as the MCSg paper describes and measures it: §5.4,
-// §6.1. `k42-tls` is its K42-TLS: the node is not on the stack but borrowed from a pool, and kept in a thread-local
-// variable for the next time, which makes the lock fit for use between processes.
+// §6.1. `k42-tls` is the paper's K42-TLS: the node is not on the stack but borrowed from a pool. A thread-local
+// variable keeps it for the thread's next wait. So the lock can be used between processes.
 // Guarantees: FIFO (doorway: the compare-and-swap that puts the thread into the queue, or takes the free lock); in the
 // queue no thread is overtaken or starves. The way to the doorway is not bounded: the compare-and-swap fails whenever
 // another thread has changed the tail, and a thread may starve before it.
@@ -32,7 +32,7 @@
 // before the critical section begins.
 //
 // Here both forms take nodes from the platform, where each thread has a few of its own. They differ in this: `k42`
-// takes one of these and gives it back; `k42-tls` uses the node that the thread keeps.
+// takes one of these nodes and gives it back; `k42-tls` uses the node that the thread has cached.
 //
 // The arrival is not that of mcs_queue.hpp: if the tail is `self`, the link is the lock's own word, so the arrival
 // needs a compare-and-swap.
@@ -48,9 +48,10 @@
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wshadow"
 
-namespace usher::inline v1 {
+namespace usher::inline v2 {
 
-template <platform P, class W, class Nodes>
+/// `LooksFirst`: an arriving thread loads the tail before its first attempt to change it.
+template <platform P, class W, class Nodes, bool LooksFirst>
 class basic_k42 {
  public:
   static constexpr lock_traits traits{
@@ -64,7 +65,7 @@ class basic_k42 {
 
   void lock() {
     P::doorway(this);
-    if (!try_lock()) [[unlikely]]
+    if (LooksFirst || !try_lock()) [[unlikely]]
       contend();
     P::admitted(this);
   }
@@ -142,11 +143,11 @@ class basic_k42 {
 };
 
 template <platform P, class W>
-using k42 = basic_k42<P, W, home_nodes<P>>;
+using k42 = basic_k42<P, W, home_nodes<P>, false>;
 
 template <platform P, class W>
-using k42_tls = basic_k42<P, W, kept_nodes<P>>;
+using k42_tls = basic_k42<P, W, kept_nodes<P>, false>;
 
-}  // namespace usher::inline v1
+}  // namespace usher::inline v2
 
 #pragma GCC diagnostic pop

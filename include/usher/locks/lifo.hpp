@@ -1,15 +1,18 @@
-// LIFO-CR: waiters are on a stack and the unlocking thread pops the one that arrived last, so that few threads
-// circulate; now and then it serves the eldest instead. The pure LIFO lock, `lifo`, never serves the eldest: then the
-// fewest threads circulate that keep the lock busy, and a waiter may starve.
+// LIFO-CR: waiters are on a stack. An unlock pops the waiter that arrived last and grants it the lock, so that few
+// threads circulate. Now and then an unlock serves the eldest waiter, at the bottom, instead. The pure LIFO lock,
+// `lifo`, never does this: only as many threads circulate as keep the lock busy, and a waiter may starve. In the form
+// `lifo-cr-ahead` an unlock also wakes the waiter that it leaves on top, if this waiter sleeps: core/wake_ahead.hpp. In
+// the form `lifo-cr-stack` a waiter's node is an object in its call of lock(), so the lock needs no thread records.
 //
-// Source: Dice, "Malthusian Locks" (EuroSys 2017), appendix A.2; footnote 41 on the pure form.
+// Source: Dice, "Malthusian Locks" (EuroSys 2017), appendix A.2; footnotes 41 (the pure form) and 19 (ahead).
 // Guarantees: not FIFO. Work-conserving: never free while a thread is on the stack. `lifo`: no bound on bypass, a
-// waiter may starve. `lifo-cr`: every waiter on the stack is admitted with probability one: each unlock serves the
-// eldest with probability 1/1000 (doorway: the compare-and-swap that pushes it). The way to the doorway is not bounded:
-// the push is repeated whenever another thread has pushed or popped in between.
-// Cost: lock and unlock one compare-and-swap each. Hand-over: one compare-and-swap that is not repeated; to the eldest:
-// a walk down the stack.
-// Layout: one 32-bit word. A thread needs a queue node only while it waits.
+// waiter may starve. `lifo-cr`: every waiter on the stack is admitted with probability one, because each unlock serves
+// the eldest with probability 1/1000 (doorway: the compare-and-swap that pushes it). The time to the doorway is not
+// bounded: a thread repeats the compare-and-swap whenever another thread has pushed or popped in between.
+// Cost: lock and unlock one compare-and-swap each. A hand-over to the latest waiter is one compare-and-swap, which is
+// not repeated if it fails. A hand-over to the eldest is a walk down the stack. `lifo-cr-ahead`: also a load of the
+// flag of the waiter on top; if that waiter sleeps, a store and a system call.
+// Layout: one 32-bit word; `lifo-cr-stack`: one 64-bit word. A thread needs a queue node only while it waits.
 //
 //     0             free
 //     1             held, no thread waits
@@ -21,40 +24,100 @@
 //     t -> m        push(): m.next is t
 //     1 -> 0        unlock()
 //     t -> t.next, or 1     take_latest(): the thread of t is granted; the lock stays held
-//     t stays       take_latest(), if a push came in between: the second on the stack is granted; take_eldest(): the
-//                   last
+//     t stays       take_latest(), if a push made its compare-and-swap fail (t is the new top): the node below t is
+//                   removed, and its thread granted. take_eldest(): the same with the node at the bottom
 //
-// The pop needs no version number, because only the holder takes nodes off the stack, at any depth. Between its read of
-// top.next and its compare-and-swap the top node can neither leave nor come back with another next. A push needs none
-// either, since it may put its node above any other node.
+// The pop needs no version number, because only the holder takes nodes off the stack, at any depth. Between the
+// holder's read of top.next and its compare-and-swap, the top node can neither leave the stack nor come back with
+// another `next`. A push needs no version number either, because it may put its node above any other node.
 //
-// Each push is a read-modify-write, so a thread that reads the top by acquire sees all nodes below as well (one release
-// sequence). Links below the top change under the lock only.
+// Each push is a release, and while threads wait all changes of the word are read-modify-writes. So the release
+// sequence of each push includes the later pushes and pops, and a thread that reads the top by acquire sees the nodes
+// below it as well. Only the holder changes links below the top.
 #pragma once
+
+#include <type_traits>
 
 #include "usher/core/hand_over.hpp"
 #include "usher/core/node.hpp"
 #include "usher/core/waiting.hpp"
+#include "usher/core/wake_ahead.hpp"
 
-namespace usher::inline v1 {
+namespace usher::inline v2 {
 
-/// On average one unlock in FairnessPeriod serves the eldest; if it is 0, none does.
-template <platform P, class W, std::uint32_t FairnessPeriod>
+/// A waiter's node is one of its thread's queue nodes.
+template <platform P>
+struct lifo_thread_nodes {
+  using handle = node_handle;
+
+  static auto& node(handle h) { return P::node(h); }
+  static void prepare(handle h) { usher::prepare<P>(h); }
+  template <class W>
+  static void wait(handle h) {
+    wait_for_grant<P, W>(h);
+  }
+  template <class W>
+  static void grant(handle h) {
+    usher::grant<P, W>(h);
+  }
+};
+
+/// A waiter's node is an object on its thread's stack, and its address is the handle. It ends when the waiter returns
+/// from lock(), so no thread touches it after the grant.
+template <platform_with_stack_objects P>
+struct lifo_stack_nodes {
+  struct node_type {
+    typename P::template atomic<std::uint64_t> next;
+    typename P::template atomic<std::uint32_t> flag;
+  };
+  using handle = std::uint64_t;
+
+  static handle handle_of(node_type& n) { return reinterpret_cast<std::uintptr_t>(&n); }
+  static node_type& node(handle h) { return *reinterpret_cast<node_type*>(std::uintptr_t(h)); }
+  static void prepare(handle h) { node(h).flag.store(flag_waiting, std::memory_order_relaxed); }
+  template <class W>
+  static void wait(handle h) {
+    wait_for_grant_or_early_wake<P, W>(node(h).flag);
+  }
+  /// As grant() of hand_over.hpp; the wake-up may reach another object at the same address, which is a stray one there.
+  template <class W>
+  static void grant(handle h) {
+    auto& flag = node(h).flag;
+    if constexpr (W::parks) {
+      const wake_key key = P::key_of(flag);
+      // (7) release: publishes the critical section to the acquire loads of the waiter.
+      if (flag.exchange(flag_granted, std::memory_order_release) == flag_parked) P::wake(key, every_sleeper, 1);
+    } else {
+      flag.store(flag_granted, std::memory_order_release);  // (7)
+    }
+  }
+};
+
+/// On average one unlock in FairnessPeriod serves the eldest; if FairnessPeriod is 0, none does. WakesAhead: an unlock
+/// also wakes the waiter that is on top after it.
+template <platform P, class W, std::uint32_t FairnessPeriod, bool WakesAhead = false,
+          class Nodes = lifo_thread_nodes<P>>
 class basic_lifo {
+  using handle = typename Nodes::handle;
+  static constexpr bool in_threads = std::is_same_v<Nodes, lifo_thread_nodes<P>>;
+
  public:
   static constexpr lock_traits traits{
-      .summary = FairnessPeriod != 0 ? "stack of waiters, now and then the eldest"
-                                     : "stack of waiters: fewest circulate, the eldest may starve",
-      .paper = "Malthusian Locks, appendix A.2",
+      .summary = WakesAhead            ? "lifo-cr that wakes the next waiter ahead of its turn"
+                 : !in_threads         ? "lifo-cr whose waiters are objects on their threads' stacks"
+                 : FairnessPeriod != 0 ? "stack of waiters, now and then the eldest"
+                                       : "stack of waiters: fewest circulate, the eldest may starve",
+      .paper = WakesAhead ? "Malthusian Locks, appendix A.2 and footnote 19" : "Malthusian Locks, appendix A.2",
       .starvation_free = FairnessPeriod != 0,
       .restricts = true,
-      .words = 1,
+      .words = sizeof(handle) / 4,
+      .kinds = WakesAhead ? unsigned(waiting_kind::spin_then_park) : every_waiting_kind,
   };
-  static constexpr bool zero_iff_free = true;  ///< the word
+  static constexpr bool zero_iff_free = in_threads;  ///< the word, if it has 32 bits
 
   void lock() {
     P::doorway(this);
-    std::uint32_t seen = free;
+    handle seen = free;
     // Takes the free lock: 0 -> held. (1) acquire: pairs with (2), the compare-and-swap in unlock().
     if (!top_.compare_exchange_strong(seen, held, std::memory_order_acquire, std::memory_order_relaxed)) [[unlikely]]
       contend();
@@ -62,13 +125,13 @@ class basic_lifo {
   }
 
   bool try_lock() {
-    std::uint32_t seen = free;
+    handle seen = free;
     return top_.load(std::memory_order_relaxed) == free &&
            top_.compare_exchange_strong(seen, held, std::memory_order_acquire, std::memory_order_relaxed);  // (1)
   }
 
   void unlock() {
-    std::uint32_t seen = held;
+    handle seen = held;
     // Frees the lock: held -> 0. (2) release: pairs with (1), the operations that find the word 0. (3) acquire on
     // failure: pairs with (4), the push, since hand_over() reads the nodes.
     if (!top_.compare_exchange_strong(seen, free, std::memory_order_acq_rel, std::memory_order_acquire)) [[unlikely]]
@@ -78,31 +141,42 @@ class basic_lifo {
   /// Called by the holder. Returns whether another thread is certain to get the lock next.
   bool has_certain_successor() const { return top_.load(std::memory_order_relaxed) >= first_node; }
 
-  auto uncontended() { return uncontended_word{top_, held}; }
+  auto uncontended()
+    requires in_threads
+  {
+    return uncontended_word{top_, held};
+  }
 
  private:
-  static constexpr std::uint32_t free = 0, held = 1;
+  static constexpr handle free = 0, held = 1;
 
   [[gnu::cold, gnu::noinline]] void contend() {
-    const node_handle mine = P::take_node();
-    if (mine == no_node) {  // all nodes are in use: without a place on the stack
-      while (!try_lock()) P::backoff(100000);
-      return;
+    if constexpr (in_threads) {
+      const handle mine = P::take_node();
+      if (mine == no_node) {  // all nodes are in use: without a place on the stack
+        while (!try_lock()) P::backoff(100000);
+        return;
+      }
+      Nodes::prepare(mine);
+      if (push(mine)) wait(mine);
+      P::give_node(mine);  // the granter does not touch it again
+    } else {
+      typename P::template local<typename Nodes::node_type> node;
+      const handle mine = Nodes::handle_of(*node);
+      Nodes::prepare(mine);
+      if (push(mine)) wait(mine);
     }
-    prepare<P>(mine);
-    if (push(mine)) wait_for_grant<P, W>(mine);
-    P::give_node(mine);  // the granter does not touch it again
   }
 
   /// Pushes the node on the stack and returns true. Returns false if the caller has found the lock free and taken it.
-  bool push(node_handle mine) {
-    std::uint32_t seen = top_.load(std::memory_order_relaxed);
+  bool push(handle mine) {
+    handle seen = top_.load(std::memory_order_relaxed);
     for (;; P::backoff(0)) {
       if (seen == free) {
         if (top_.compare_exchange_strong(seen, held, std::memory_order_acquire, std::memory_order_relaxed))
           return false;  // (1)
       } else {
-        P::node(mine).next.store(seen == held ? no_node : seen, std::memory_order_relaxed);
+        Nodes::node(mine).next.store(seen == held ? no_node : seen, std::memory_order_relaxed);
         // top: held or another node -> this node. (4) release: publishes the prepared node to (3) and (5), by which the
         // holder reads the top.
         if (top_.compare_exchange_strong(seen, mine, std::memory_order_release, std::memory_order_relaxed)) return true;
@@ -110,29 +184,45 @@ class basic_lifo {
     }
   }
 
-  [[gnu::cold, gnu::noinline]] void hand_over(node_handle top) {
-    grant<P, W>(P::bernoulli(FairnessPeriod) ? take_eldest(top) : take_latest(top));
+  static void wait(handle mine) {
+    if constexpr (WakesAhead)
+      wait_for_grant_or_early_wake<P, W>(Nodes::node(mine).flag);
+    else
+      Nodes::template wait<W>(mine);
+  }
+
+  [[gnu::cold, gnu::noinline]] void hand_over(handle top) {
+    const handle chosen = P::bernoulli(FairnessPeriod) ? take_eldest(top) : take_latest(top);
+    [[maybe_unused]] early_wake<P> ahead;
+    if constexpr (WakesAhead) {
+      // (6) acquire: pairs with (4), the push, before which the platform may have made the node. The waiter on top
+      // stays on the stack until this thread's hand-over.
+      if (const handle next = top_.load(std::memory_order_acquire); next >= first_node)
+        ahead.choose(Nodes::node(next).flag);
+    }
+    Nodes::template grant<W>(chosen);
+    if constexpr (WakesAhead) ahead.wake();
   }
 
   /// Removes and returns the top node, or the node below it if another thread has just pushed. The compare-and-swap is
   /// not repeated, so the time is constant.
-  node_handle take_latest(node_handle top) {
-    const node_handle below = link(top);
-    node_handle seen = top;
+  handle take_latest(handle top) {
+    const handle below = link(top);
+    handle seen = top;
     // top: t -> t.next, or held if t was the only node. (5) acquire on failure: pairs with (4), the push.
     if (top_.compare_exchange_strong(seen, below == no_node ? held : below, std::memory_order_acquire,
                                      std::memory_order_acquire))
       return top;
     // `top` is still on the stack, so the new top has a node below it. That node is removed.
-    const node_handle second = link(seen);
+    const handle second = link(seen);
     set_link(seen, link(second));
     return second;
   }
 
-  node_handle take_eldest(node_handle top) {
-    node_handle above = top, eldest = link(top);
+  handle take_eldest(handle top) {
+    handle above = top, eldest = link(top);
     if (eldest == no_node) return take_latest(top);
-    while (const node_handle below = link(eldest)) {
+    while (const handle below = link(eldest)) {
       above = eldest;
       eldest = below;
     }
@@ -140,10 +230,10 @@ class basic_lifo {
     return eldest;
   }
 
-  static node_handle link(node_handle h) { return P::node(h).next.load(std::memory_order_relaxed); }
-  static void set_link(node_handle h, node_handle below) { P::node(h).next.store(below, std::memory_order_relaxed); }
+  static handle link(handle h) { return Nodes::node(h).next.load(std::memory_order_relaxed); }
+  static void set_link(handle h, handle below) { Nodes::node(h).next.store(below, std::memory_order_relaxed); }
 
-  typename P::template atomic<std::uint32_t> top_;
+  typename P::template atomic<handle> top_;
 };
 
 template <platform P, class W>
@@ -152,4 +242,10 @@ using lifo = basic_lifo<P, W, 0>;
 template <platform P, class W>
 using lifo_cr = basic_lifo<P, W, 1000>;
 
-}  // namespace usher::inline v1
+template <platform P, class W>
+using lifo_cr_ahead = basic_lifo<P, W, 1000, true>;
+
+template <platform_with_stack_objects P, class W>
+using lifo_cr_stack = basic_lifo<P, W, 1000, false, lifo_stack_nodes<P>>;
+
+}  // namespace usher::inline v2

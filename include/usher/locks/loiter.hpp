@@ -1,6 +1,6 @@
-// LOITER ("locking: outer-inner with throttling"): a test-and-set lock that arriving threads take, and behind it an MCS
-// lock that holds back all waiters but one. That one, the standby, contends for the outer lock; if it waits too long it
-// becomes impatient, and the next unlock hands the lock to it.
+// LOITER ("locking: outer-inner with throttling"): a test-and-set lock that arriving threads try to take, and behind it
+// an MCS lock that holds back all waiters but one. This waiter, the standby, contends for the outer lock; if it waits
+// too long it becomes impatient, and the next unlock hands the lock to it.
 //
 // Source: Dice, "Malthusian Locks" (EuroSys 2017), appendix A.1.
 // Guarantees: not FIFO; arriving threads may overtake waiters. Work-conserving. No thread starves: a thread spins for a
@@ -19,9 +19,9 @@
 //                        its unlock. Read by that unlock, which must leave the inner lock and make the next standby;
 //                        most unlocks need not.
 //     asleep     bit 2   the standby sleeps, or is about to. Set by the standby, cleared and read by the unlock, which
-//                        wakes it; cleared by the standby if it has the lock before. It is in the word because unlock()
-//                        may not look at the lock once it is free: the operation that frees the lock returns whether to
-//                        wake.
+//                        wakes it; also cleared by a standby that gets the lock without being woken. The bit is in the
+//                        word because unlock() may not read the lock once it is free: the operation that frees the lock
+//                        returns whether to wake.
 //     impatient  bit 3   the standby has waited for handoff_after. Set by the standby; read and cleared by the unlock,
 //                        which hands the lock over. Without it arrivals could overtake the standby for ever.
 //     handed     bit 4   the lock has been handed to the standby. Set by the unlock, read and cleared by the standby,
@@ -65,6 +65,7 @@
 // critical section.
 //
 // loiter_variants.hpp has ablations: this lock with one part left out or replaced, to measure the worth of each part.
+// loiter_cohort.hpp has this lock with a cohort lock in place of the MCS lock.
 #pragma once
 
 #include "usher/core/hand_over.hpp"
@@ -73,7 +74,7 @@
 #include "usher/core/urgent_waiters.hpp"
 #include "usher/core/waiting.hpp"
 
-namespace usher::inline v1 {
+namespace usher::inline v2 {
 
 /// `Self` is the class that derives from this one: loiter, below, which adds only its traits, or an ablation
 /// (loiter_variants.hpp). An ablation redefines functions or constants that this class uses through self() or `Self::`;
@@ -109,7 +110,7 @@ class basic_loiter : protected urgent_waiters<P, W> {
     // operations by which a thread finds the lock free: in lock(), take(), stand_by() and wait_by_priority(). If it
     // succeeds, asleep was 0: no thread must be woken.
     if (!outer_.compare_exchange_strong(seen, 0, std::memory_order_release, std::memory_order_relaxed)) [[unlikely]]
-      unlock_contended(seen);
+      self().unlock_contended(seen);
   }
 
   /// Called by the holder. Returns whether another thread is certain to get the lock next. A thread at the inner lock
@@ -123,9 +124,9 @@ class basic_loiter : protected urgent_waiters<P, W> {
     return (outer_.load(std::memory_order_relaxed) & inner) == 0 || last != inner_node_.get();
   }
 
-  /// Called by the holder. Returns whether waiters depend on its unlock, because that will hand the lock to an
-  /// impatient standby or make the next thread at the inner lock the standby, whose time to become impatient begins
-  /// then. Holders that hand the lock to each other without this unlock (requeued waiters) must stop soon.
+  /// Called by the holder. Returns true if waiters depend on its unlock: the unlock will hand the lock to an impatient
+  /// standby, or it will make the next thread at the inner lock the standby, whose time to become impatient only begins
+  /// then. Holders that hand the lock to each other without this unlock (requeued waiters) must then stop soon.
   bool unlock_is_due() const
     requires(Self::hands_over)
   {
@@ -153,7 +154,8 @@ class basic_loiter : protected urgent_waiters<P, W> {
   Self& self() { return static_cast<Self&>(*this); }
   const Self& self() const { return static_cast<const Self&>(*this); }
 
-  /// Whether the standby has or may take the lock. Only the standby calls it, so `handed` means: handed to the caller.
+  /// Whether the standby has the lock already or may take it. Only the standby calls it, so `handed` means: handed to
+  /// the caller.
   static constexpr bool may_enter(std::uint32_t w) { return is_free(w) || (w & handed) != 0; }
 
   /// Tries once to take the lock, which was free when its word was `seen`.
@@ -179,7 +181,7 @@ class basic_loiter : protected urgent_waiters<P, W> {
   }
 
   /// Spins on the outer word for a limited time, with random pauses from a window that doubles. Returns true if it has
-  /// taken the lock. Without pauses an arrival would take the lock at each release from a thread that uses it alone,
+  /// taken the lock. Without pauses an arrival would take the lock away from a thread that locks it again and again,
   /// and each time the data would move to another cache.
   bool arrive() {
     std::uint64_t spin_budget = W::spin_budget();
@@ -205,13 +207,13 @@ class basic_loiter : protected urgent_waiters<P, W> {
     if (previous != no_node) wait_behind<P, W>(previous, mine);
   }
 
-  /// Called by the owner of the inner lock, the standby. Waits for the outer lock; on return the thread has both. Where
-  /// it may sleep it does not poll, unlike arrivals: an arrival that is awake can use the lock sooner.
+  /// Called by the owner of the inner lock, the standby. Waits for the outer lock; on return the thread has both. If
+  /// waiters may sleep, the standby does not poll, unlike arrivals: an arrival that is awake can use the lock sooner.
   void stand_by() {
     const std::uint64_t since = P::now();
     for (;;) {
-      // `inner` is not checked: the last holder may have freed the inner queue and not yet the outer word (held and
-      // inner are 1).
+      // `inner` is not checked, because it may be out of date: if the last holder has freed the inner queue but not yet
+      // the outer word, held and inner are still 1 in that word.
       std::uint32_t w = outer_.load(std::memory_order_acquire);  // (1)
       if (w & handed) return self().accept(w);
       if (is_free(w)) {  // 0,0,*,*,0 -> 1,1,0,0,0
@@ -230,8 +232,8 @@ class basic_loiter : protected urgent_waiters<P, W> {
       const std::uint32_t marks = (W::parks ? asleep : 0) | (patient ? 0 : impatient);
       // Sets the standby's marks. Relaxed, as are the loads while it waits: a mark publishes nothing, and the standby
       // reads the word again by (1) before it has the lock. A compare-and-swap could fail again and again while other
-      // threads circulate. So the mark may be set in a word that is free by now, or handed to this thread, and the loop
-      // looks at the word once more before it waits.
+      // threads circulate, so this is a fetch-or. It may set the mark in a word that is free by now, or handed to this
+      // thread: so the loop reads the word once more before it waits.
       if ((w & marks) != marks) {
         outer_.fetch_or(marks, std::memory_order_relaxed);
         continue;
@@ -297,7 +299,7 @@ class basic_loiter : protected urgent_waiters<P, W> {
 
   /// Frees the outer lock or hands it over. Returns the old word, whose `asleep` says whether to wake the standby. If
   /// an urgent waiter (a thread with a real-time priority) gets the lock, sets `chosen` to its node, which the caller
-  /// grants, and returns 0: the standby sleeps on.
+  /// grants, and returns 0: the standby stays asleep.
   std::uint32_t release(std::uint32_t seen, node_handle& chosen) {
     for (;; P::backoff(0)) {
       if constexpr (Self::ranks)
@@ -331,4 +333,4 @@ class loiter : public basic_loiter<P, W, loiter<P, W>> {
   };
 };
 
-}  // namespace usher::inline v1
+}  // namespace usher::inline v2

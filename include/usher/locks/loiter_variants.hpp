@@ -1,14 +1,16 @@
 // LOITER with one part changed, to measure the worth of each part that the paper names. loiter.hpp has the algorithm;
 // this header has the differences from it.
 //
-// Source: Dice, "Malthusian Locks" (EuroSys 2017), appendix A.1 and footnote 39.
+// Source: Dice, "Malthusian Locks" (EuroSys 2017), appendix A.1 and footnotes 17 and 39.
 // Guarantees, cost and layout: as loiter, except where the comment of the class says otherwise.
 //
 //     loiter-eager     the standby polls before it sleeps, as arrivals do
+//     loiter-adaptive  the time for which arrivals spin adapts to their success: footnote 17; in the simulator only
 //     loiter-barging   the standby never becomes impatient, and may starve
 //     loiter-cap       a limited number of arrivals spin
 //     loiter-cull      an arrival gives up after a number of lost attempts at a free lock
 //     loiter-defer     unlock does not wake the standby while arrivals spin: deferred unpark
+//     loiter-flux      an arrival gives up if too many others arrive while it spins
 //     loiter-numa      the inner lock prefers threads of one NUMA node, as MCSCRN
 //     loiter-store     unlock is a plain store: footnote 39
 #pragma once
@@ -16,7 +18,7 @@
 #include "usher/core/numa_queue.hpp"
 #include "usher/locks/loiter.hpp"
 
-namespace usher::inline v1 {
+namespace usher::inline v2 {
 
 /// Returns the traits of an ablation. `hands_over`: whether the lock guarantees that the standby does not starve.
 template <platform_with_priorities P, class W>
@@ -85,6 +87,61 @@ class loiter_cull : public basic_loiter<P, W, loiter_cull<P, W>> {
     }
     return false;
   }
+};
+
+/// An arrival stops spinning once more than most_arrivals other threads have arrived since it began: the paper's
+/// "arrival of spinners", as a count during the time for which the arrival has spun. Only arrivals that spin count. The lock has one more word, which
+/// counts arrivals. The count orders nothing and may wrap.
+template <platform_with_priorities P, class W>
+class loiter_flux : public basic_loiter<P, W, loiter_flux<P, W>> {
+  using base = basic_loiter<P, W, loiter_flux>;
+  friend base;
+
+  static constexpr std::uint32_t most_arrivals = 8;  // chosen, not measured
+
+ public:
+  static constexpr lock_traits traits = loiter_ablation<P, W>(base::ranks, base::hands_over, 4);
+
+ private:
+  bool spin(std::uint64_t spin_budget) {
+    const std::uint32_t before = arrivals_.fetch_add(1, std::memory_order_relaxed) + 1;
+    std::uint32_t window = base::first_window;
+    for (const std::uint64_t end = P::now() + spin_budget; P::now() < end;) {
+      P::backoff(window / 2 + P::random() % window);
+      if (const std::uint32_t seen = base::outer_.load(std::memory_order_relaxed); base::is_free(seen))
+        if (base::take(seen)) return true;
+      if (arrivals_.load(std::memory_order_relaxed) - before > most_arrivals) return false;
+      if (window < base::last_window) window *= 2;
+    }
+    return false;
+  }
+
+  typename P::template atomic<std::uint32_t> arrivals_;
+};
+
+/// Adaptive spinning: an arrival that gets the lock by spinning lengthens the time for which the next ones spin, up to
+/// the spin budget; one that does not shortens it, down to about 1/20 of the budget. The steps are an eighth of the way,
+/// chosen, not measured. The lock has one more word: by how many 256ths of the budget an arrival spins less. Threads
+/// that change it at the same time may lose a step; the word decides only for how long they spin.
+template <platform_with_priorities P, class W>
+class loiter_adaptive : public basic_loiter<P, W, loiter_adaptive<P, W>> {
+  using base = basic_loiter<P, W, loiter_adaptive>;
+  friend base;
+
+  static constexpr std::uint32_t whole = 256, most_less = 248, step = 8;
+
+ public:
+  static constexpr lock_traits traits = loiter_ablation<P, W>(base::ranks, base::hands_over, 4);
+
+ private:
+  bool spin(std::uint64_t spin_budget) {
+    const std::uint32_t less = less_.load(std::memory_order_relaxed);
+    const bool taken = base::spin(spin_budget * (whole - less) / whole);
+    less_.store(taken ? less - (less + step - 1) / step : less + (most_less - less) / step, std::memory_order_relaxed);
+    return taken;
+  }
+
+  typename P::template atomic<std::uint32_t> less_;
 };
 
 /// Counts the arrivals that spin, in bits 8–31 of the outer word. At most MostSpinners may spin; 0: any number. If
@@ -163,7 +220,8 @@ using loiter_cap = loiter_with_count<P, W, 2, false>;  // two: chosen, not measu
 template <platform_with_priorities P, class W>
 using loiter_defer = loiter_with_count<P, W, 0, true>;
 
-/// The inner lock is that of MCSCRN without its passive list (numa_queue.hpp). It needs one word more: 16 bytes in all.
+/// The inner lock is MCSCRN without its passive list (numa_queue.hpp). So this lock needs one more word: 16 bytes in
+/// all.
 template <platform_with_priorities P, class W>
 class loiter_numa : public basic_loiter<P, W, loiter_numa<P, W>> {
   using base = basic_loiter<P, W, loiter_numa>;
@@ -195,10 +253,10 @@ class loiter_numa : public basic_loiter<P, W, loiter_numa<P, W>> {
 
 /// Unlock is a load and a plain store (footnote 39). If the standby sets its mark between the two, the store erases the
 /// mark, and no unlock wakes the standby. So the standby sleeps for at most 1 ms at a time (P::nap); then it takes the
-/// lock if it is free, or sets its mark again. An erased mark costs the standby at most 1 ms, and the lock is idle for
-/// as long if no other thread comes. If every mark is erased, the standby starves. (The paper's unlock stores first and
-/// loads then, from a lock that may have been destroyed; it misses a mark only while its store is in the processor's
-/// store buffer.)
+/// lock if the lock is free, or sets its mark again. An erased mark costs the standby at most 1 ms, and the lock is
+/// idle for as long if no other thread comes. If every mark is erased, the standby starves. (The paper's unlock stores
+/// first and loads then, from a lock that may have been destroyed; it misses a mark only while its store is in the
+/// processor's store buffer.)
 template <platform_with_priorities P, class W>
 class loiter_store : public basic_loiter<P, W, loiter_store<P, W>> {
   using base = basic_loiter<P, W, loiter_store>;
@@ -225,4 +283,4 @@ class loiter_store : public basic_loiter<P, W, loiter_store<P, W>> {
   void wait_for_outer(std::uint32_t seen) { wait_for_outer(seen, handoff_after); }
 };
 
-}  // namespace usher::inline v1
+}  // namespace usher::inline v2

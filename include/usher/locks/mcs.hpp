@@ -16,7 +16,7 @@
 #include "usher/core/thread_nodes.hpp"
 #include "usher/core/waiting.hpp"
 
-namespace usher::inline v1 {
+namespace usher::inline v2 {
 
 /// The papers' lock: every operation takes the caller's node.
 template <platform P, class W>
@@ -62,4 +62,4 @@ class mcs : public with_thread_nodes<P, mcs_with_node<P, W>> {
   };
 };
 
-}  // namespace usher::inline v1
+}  // namespace usher::inline v2

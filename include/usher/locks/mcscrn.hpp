@@ -51,7 +51,7 @@
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wshadow"
 
-namespace usher::inline v1 {
+namespace usher::inline v2 {
 
 template <platform P, class W, std::uint32_t FairnessPeriod = 1000>
 class mcscrn_with_node {
@@ -89,8 +89,8 @@ class mcscrn_with_node {
     wait_behind<P, W>(previous, mine);
   }
 
-  /// Returns the next owner's node. A thread waits, or unlock() has found another node in the tail: its thread is about
-  /// to write the link.
+  /// Returns the next owner's node. There is one: a thread is passive or remote, or unlock() has found that a thread
+  /// has queued behind the holder, though its link may not be written yet.
   [[gnu::cold, gnu::noinline]] node_handle successor(node_handle mine) {
     if (!remote_.empty() && P::bernoulli(FairnessPeriod)) return change_home(mine);
     if (passive_.get() != no_node && P::bernoulli(FairnessPeriod)) {
@@ -102,7 +102,7 @@ class mcscrn_with_node {
     node_handle next = P::node(mine).next.load(std::memory_order_acquire);
     if (next == no_node) {
       // Deficit: the holder seems alone in the queue. If a thread has just arrived, the threads from the passive and
-      // remote lists go before it.
+      // remote lists are put before it.
       if (passive_.get() != no_node) {
         const node_handle latest = take_latest();
         graft<P, W>(tail_, mine, {latest, latest});
@@ -158,6 +158,6 @@ class mcscrn : public with_thread_nodes<P, mcscrn_with_node<P, W>> {
   };
 };
 
-}  // namespace usher::inline v1
+}  // namespace usher::inline v2
 
 #pragma GCC diagnostic pop

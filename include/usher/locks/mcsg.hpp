@@ -41,18 +41,39 @@
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wshadow"
 
-namespace usher::inline v1 {
+namespace usher::inline v2 {
+
+/// The pauses between attempts, which the paper leaves open. Forms of the lock with other pauses have another class.
+template <platform P, class W>
+class mcsg_pauses {
+ public:
+  static constexpr bool leader_watches = true;     ///< a leader tries again only when the mark has gone
+  static constexpr bool guest_looks_first = true;  ///< a guest's unlock loads the tail before each attempt
+
+  /// Called by a guest after each attempt at the lock that has failed. Exponential back-off (§3.1), in ns. The paper
+  /// names no bounds. With 8 µs at most, a hundred spinning guests kept the tail's cache line from the regulars
+  /// (docs/simulation.md, G6).
+  [[gnu::always_inline]] void after_failure() {
+    P::backoff(P::random() % pause_ + pause_ / 2);
+    if (pause_ < (W::parks ? 1u << 20 : 1u << 16)) pause_ *= 2;
+  }
+
+ private:
+  std::uint32_t pause_ = 128;
+};
 
 /// The lock with its two interfaces: lock(node) for regulars, lock() for guests.
-template <platform P, class W>
+template <platform P, class W, class Pauses = mcsg_pauses<P, W>>
 class mcsg_with_node {
+  static_assert(Pauses::guest_looks_first || !W::parks, "a guest's unlock must see whether a leader sleeps");
+
  public:
   void lock(node_handle mine) {
     prepare<P>(mine);
     node_handle group_tail = mine;
     for (;;) {
-      // Enqueues the own node, or the group's last: (q1) in mcs_queue.hpp. The paper peeks at the tail only after the
-      // first pair of exchanges: a peek before it would slow the common case.
+      // Enqueues the caller's node, or the group's last node: (q1) in mcs_queue.hpp. As in the paper, the tail is
+      // polled only after the first pair of exchanges: a load before it would slow the common case.
       const node_handle previous = enqueue<P>(tail_, group_tail);
       if (previous == no_node) [[likely]]
         return;
@@ -81,13 +102,7 @@ class mcsg_with_node {
   // ---- guests
 
   void lock() {
-    // Exponential back-off (§3.1), in ns. The paper names no bounds. With 8 µs at most, a hundred spinning guests kept
-    // the tail's cache line from the regulars (docs/simulation.md, G6).
-    std::uint32_t pause = 128;
-    while (!try_lock()) {
-      P::backoff(P::random() % pause + pause / 2);
-      if (pause < (W::parks ? 1u << 20 : 1u << 16)) pause *= 2;
-    }
+    for (Pauses pauses; !try_lock();) pauses.after_failure();
   }
 
   bool try_lock() {
@@ -101,7 +116,7 @@ class mcsg_with_node {
       // tail: 1 or 2, the guest's mark -> 0. A regular (a thread with a node) may be between its two exchanges of the
       // tail: then it is about to put the mark back. Release: pairs with the acquire of the operations that find the
       // tail 0.
-      node_handle seen = W::await_soon(tail_, is_guest);
+      node_handle seen = Pauses::guest_looks_first ? W::await_soon(tail_, is_guest) : guest;
       if (tail_.compare_exchange_strong(seen, no_node, std::memory_order_release, std::memory_order_relaxed)) {
         if (seen == guest_watched) P::wake(key, every_sleeper, all);
         return;
@@ -114,8 +129,8 @@ class mcsg_with_node {
   static constexpr node_handle guest = 1, guest_watched = 2;
   static constexpr bool is_guest(node_handle h) { return h == guest || h == guest_watched; }
 
-  /// Puts the guest's mark back, waits until it is gone, and returns the last node of the group that has formed behind
-  /// this thread meanwhile.
+  /// Puts the guest's mark back, waits until the mark is gone, and returns the last node of the group that has formed
+  /// behind this thread meanwhile.
   [[gnu::cold, gnu::noinline]] node_handle lead_group(node_handle mark) {
     // (3) acquire: pairs with the release of the exchange that put the group's last node into the tail. The node's
     // owner cleared its link before that exchange, and this thread will put the node into the tail again, where an
@@ -123,7 +138,8 @@ class mcsg_with_node {
     // the order of execution. Release: pairs with the acquire of the next arrival.
     const node_handle group_tail = tail_.exchange(mark, std::memory_order_acq_rel);
     const auto changed = [](node_handle t) { return !is_guest(t); };
-    while (!W::poll(tail_, changed)) {
+    if constexpr (!Pauses::leader_watches) P::backoff(0);
+    while (Pauses::leader_watches && !W::poll(tail_, changed)) {
       if constexpr (W::parks) {
         node_handle seen = tail_.load(std::memory_order_relaxed);
         if (!is_guest(seen)) break;
@@ -153,6 +169,6 @@ class mcsg : public admits_guests<P, mcsg_with_node<P, W>> {
   };
 };
 
-}  // namespace usher::inline v1
+}  // namespace usher::inline v2
 
 #pragma GCC diagnostic pop

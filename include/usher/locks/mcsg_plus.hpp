@@ -7,11 +7,12 @@
 // (MCSg+) and 4 (MCSg++), §4.3–4.4; back-off of footnote 2. MCSg+ is their name for Algorithm 3 alone (§6.1). The text
 // that we have lacks lines 10–11 of Algorithm 3; lead_group() has lines of our own. The paper's algorithms do not clear
 // `next` on arrival; prepare() does.
-// Guarantees: FIFO inside a group of regulars, always. Between groups: in MCSg++ in the order of their tickets, but a
-// regular that arrives just after a guest's unlock may overtake them all, and a leader that finds it in the tail enters
-// behind it with its group; in MCSg+ no order. A single guest among any number of regulars is in the queue in bounded
-// time and is not overtaken there; of many guests, one may starve (§4.5). A guest's unlock is wait-free, except for the
-// wake-up. A regular that hands the lock to a guest waits in unlock until the guest has acknowledged it.
+// Guarantees: FIFO inside a group of regulars, always. MCSg++ admits the groups in the order of their leaders' tickets.
+// But a regular that arrives just after a guest's unlock may overtake all groups, and a leader that finds this regular
+// in the tail enters behind it with its group. MCSg+ keeps no order between groups. A single guest among any number of
+// regulars is in the queue in bounded time and is not overtaken there; of many guests, one may starve (§4.5). A guest's
+// unlock is wait-free, except for the wake-up. A regular that hands the lock to a guest waits in unlock until the guest
+// has acknowledged it.
 // Cost: as MCS; a guest one exchange each way.
 // Layout: MCSg+: tail; MCSg++: tail · next ticket · ticket being served; then the holder's node: 32-bit words. The
 // holder's node is 0 while a guest holds the lock.
@@ -55,11 +56,11 @@
 // by an exchange: it puts the group's last node into the tail (after NS), or π (after GW, since that guest is the
 // last).
 //
-// No thread waits for ever. Proof: call the holder and all threads that will get the lock from it through links a
-// chain. Either the chain's last node is in the tail; or the chain ends in a guest, which at its unlock takes the tail
-// from a group and tells the group that it ends. No thread of a chain waits for a ticket. So the leader of each group
-// finds the group's end whatever the tickets are, and the leader that has the turn gets through once the tail is no
-// longer π.
+// No thread waits for ever. Proof: a chain consists of the holder and all threads that will get the lock from it
+// through links. Either the chain's last node is in the tail; or the chain ends in a guest, which takes the tail from a
+// group at its unlock and tells the group where it ends. No thread of a chain waits for a ticket. So the leader of each
+// group finds the group's end whatever the tickets are, and the leader whose ticket is served succeeds once the tail is
+// no longer π.
 #pragma once
 
 #include "usher/core/hand_over.hpp"
@@ -73,14 +74,15 @@
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wshadow"
 
-namespace usher::inline v1 {
+namespace usher::inline v2 {
 
 /// Steps of a group's leader, which are reported to the checker and the simulator. The checker verifies that leaders
 /// get the lock in the order of their tickets; the simulator counts leaders that find a regular before them (Fig 9).
 enum class leader_step { has_ticket, joins_other_group };
 
 /// The turns of group leaders (Algorithm 4): a leader draws a ticket once, awaits its turn before each attempt, and
-/// passes the turn on when an attempt has succeeded.
+/// passes the turn on when an attempt has succeeded. Another class may also have await_no_guest(tail, pred): a leader
+/// calls it, in place of polling, to wait until `pred` holds of the tail.
 template <platform P, class W>
 class leader_turns : ticket_words::front_end<P> {
   using base = ticket_words::front_end<P>;
@@ -192,6 +194,7 @@ class mcsg_plus_with_node {
   static constexpr node_handle guest_waits = 1, guest_sleeps = 2, guest_granted = 3, guest_acquired = 4,
                                no_successor = 5, leader_sleeps = 6;
   static constexpr bool is_guest(node_handle h) { return h == guest || h == guest_watched; }
+  static constexpr bool is_no_guest(node_handle h) { return !is_guest(h); }
 
   /// Writes `what` to the `next` of a node that was the last in the queue, once for each time that the node was the
   /// last.
@@ -221,7 +224,12 @@ class mcsg_plus_with_node {
       // Algorithm 3, lines 9–11: another attempt for a group that ends in a guest. The leader has no links to follow,
       // and to exchange the guest's mark for the same mark would change nothing: so it waits until the tail is another
       // value.
-      if (last == guest) await_other_than_guest();
+      if (last == guest) {
+        if constexpr (requires { Turns::await_no_guest(tail_, is_no_guest); })
+          Turns::await_no_guest(tail_, is_no_guest);
+        else
+          await_other_than_guest();
+      }
       const node_handle previous = tail_.exchange(last, std::memory_order_acq_rel);  // (1)
       if (is_guest(previous)) {  // a guest was faster. The sleepers of a watched mark wait for another tail
         if (previous == guest_watched) last == guest ? restore_watch() : wake_all();
@@ -349,6 +357,6 @@ class mcsg_plus_plus : public admits_guests<P, mcsg_plus_with_node<P, W, leader_
   };
 };
 
-}  // namespace usher::inline v1
+}  // namespace usher::inline v2
 
 #pragma GCC diagnostic pop

@@ -10,7 +10,7 @@
 
 #include "usher/core/waiting.hpp"
 
-namespace usher::inline v1 {
+namespace usher::inline v2 {
 
 template <platform P, class W>
 class null {
@@ -28,4 +28,4 @@ class null {
   void unlock() {}
 };
 
-}  // namespace usher::inline v1
+}  // namespace usher::inline v2

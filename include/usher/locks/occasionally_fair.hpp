@@ -1,12 +1,12 @@
-// An unfair lock with an occasional direct hand-over to the waiter that has waited longest. A thread first waits as the
-// lock itself lets threads wait; after 1 ms it joins a queue, whose head asks the holder for the lock.
+// An unfair lock with an occasional direct hand-over to the waiter that has waited longest. A thread first waits as in
+// the unfair lock; after 1 ms it joins a queue, whose head asks the holder for the lock.
 //
 // Source: Dice, "Malthusian Locks" (EuroSys 2017), appendix A.2: "It is relatively simple to augment any given unfair
 // lock so that starving threads are periodically given a turn via direct handoff."
-// Guarantees: not FIFO. No thread starves: a thread waits for the lock as others do for 1 ms, then in the queue (FIFO;
-// doorway: the exchange of the queue's tail, which comes after that time at the latest); the head of the queue is
-// handed the lock 1 ms after it has become head, by the next unlock. So at most one admission in a millisecond is the
-// queue's; the lock decides all others.
+// Guarantees: not FIFO. No thread starves: a thread waits for 1 ms as in the unfair lock, then in the queue (FIFO;
+// doorway: the exchange of the queue's tail, which comes after 1 ms at the latest). Once a thread has been the head of
+// the queue for 1 ms, the next unlock hands it the lock. So the queue decides at most one admission per millisecond;
+// the unfair lock decides all others.
 // Cost: that of the lock, and one more load in unlock.
 // Layout: the lock · gate · tail of the queue.
 //
@@ -38,7 +38,7 @@
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wshadow"
 
-namespace usher::inline v1 {
+namespace usher::inline v2 {
 
 template <platform P, class W, class Lock>
 class occasionally_fair {
@@ -119,6 +119,6 @@ using tas_fair = occasionally_fair<P, W, tas<P, W>>;
 template <platform P, class W>
 using ttas_fair = occasionally_fair<P, W, ttas<P, W>>;
 
-}  // namespace usher::inline v1
+}  // namespace usher::inline v2
 
 #pragma GCC diagnostic pop

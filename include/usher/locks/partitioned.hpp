@@ -6,8 +6,8 @@
 // Performance of Spin Lock Alternatives" (IEEE TPDS 1990).
 // Guarantees: FIFO (doorway: the fetch-and-add); no thread is overtaken or starves. In `partitioned-ticket` every 8th
 // waiter watches the same word. In `anderson` each waiter has a word of its own as long as at most 64 threads hold the
-// lock or wait for it. With more threads waiters share words. Anderson's lock would fail then: his words are flags,
-// ours contain the number.
+// lock or wait for it. If there are more threads, waiters share words. Anderson's lock would fail in this case, because
+// his words are flags; ours contain the number.
 // Cost: lock one fetch-and-add, unlock a store (spinning) or one exchange (parking).
 // Layout: ticket and the holder's number in 128 bytes, then Words words of 32 bits, each in 128 bytes: 1,152 bytes
 // (`partitioned-ticket`), 8,320 bytes (`anderson`).
@@ -25,7 +25,7 @@
 
 #include "usher/core/ticket_words.hpp"
 
-namespace usher::inline v1 {
+namespace usher::inline v2 {
 
 template <platform P, class W, std::uint32_t Words>
 class basic_partitioned {
@@ -111,4 +111,4 @@ using partitioned_ticket = basic_partitioned<P, W, 8>;
 template <platform P, class W>
 using anderson = basic_partitioned<P, W, 64>;
 
-}  // namespace usher::inline v1
+}  // namespace usher::inline v2

@@ -1,10 +1,10 @@
 // Qspinlock: the structure of the Linux kernel's spin lock. A test-and-set lock is in the low bits of a word, the tail
 // of an MCS queue in the high ones. Only the head of the queue competes for the test-and-set lock, and leaves the queue
-// once it has it. The first thread that has to wait sets a bit, `pending`, and does not enter the queue.
+// once it has that lock. The first thread that has to wait sets a bit, `pending`, and does not enter the queue.
 //
 // Source: written from the description in TWA (extended version), §4.9. The order of the steps is the kernel's.
-// Guarantees: for threads that can have queue nodes FIFO; past its doorway no thread is overtaken or starves. The
-// doorway is the first of
+// Guarantees: FIFO for threads that get queue nodes; past its doorway no thread is overtaken or starves. The doorway is
+// the first of
 //   - the compare-and-swap that takes the free word,
 //   - the fetch-and-or that sets `pending` in a word that has neither `pending` nor a tail,
 //   - the compare-and-swap that makes the thread the tail.
@@ -52,10 +52,11 @@
 //     m,0,0 -> 0,0,1    enter_as_head(): m, the last in the queue
 //     *,*,1 -> *,*,0    unlock()
 //
-// No arrival overtakes: it can take only 0,0,0, and from a thread's doorway until it has the lock its `pending` or its
-// queue's tail is in the word. `pending` belongs to one thread at a time: a fetch-and-or that finds it set changes
-// nothing. While it is set behind a queue, the head waits and so the tail stays in the word; so no other thread can set
-// it until it has been taken back.
+// No arrival overtakes a thread that has passed its doorway. An arrival can take only 0,0,0; but from a thread's
+// doorway until the thread has the lock, the word contains the `pending` that the thread has set, or the tail of its
+// queue. `pending` belongs to one thread at a time: a fetch-and-or that finds it set changes nothing. While `pending`
+// is set behind a queue, the head waits, and the tail stays in the word; so no other thread can set `pending` until it
+// has been taken back.
 //
 // In the kernel a thread that finds only `pending` waits briefly until the pending thread has taken the lock. That wait
 // comes before the doorway and would let later threads overtake the waiting one; it is left out.
@@ -74,7 +75,7 @@
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wshadow"
 
-namespace usher::inline v1 {
+namespace usher::inline v2 {
 
 template <platform P, class W>
 class qspinlock {
@@ -128,8 +129,8 @@ class qspinlock {
 
   /// `seen` is the value of the word with which the first attempt has failed.
   [[gnu::cold, gnu::noinline]] void contend(std::uint32_t seen) {
-    // If a thread is already pending or queued, does not set `pending`: the bit would have to be taken back, and would
-    // delay the head.
+    // If another thread is pending or queued already, this thread does not set `pending`: it would have to take the bit
+    // back, and the bit would delay the head.
     if ((seen & (pending | tail_mask)) == 0) {
       // (3) tail,pending,held: 0,0,* -> 0,1,*. Acquire, as (1): the lock may be free, and then wait_until_clear() has
       // nothing to wait for.
@@ -147,7 +148,8 @@ class qspinlock {
     queue_up(seen);
   }
 
-  /// Clears `pending`, which this thread has set behind a queue, and wakes the head, which may sleep until it is clear.
+  /// Clears `pending`, which this thread has set behind a queue, and wakes the head, which may sleep until `pending` is
+  /// clear.
   void take_pending_back() {
     const std::uint32_t old = word_.fetch_and(~(pending | asleep), std::memory_order_relaxed);  // n,1,* -> n,0,*
     if constexpr (W::parks) {
@@ -216,6 +218,6 @@ class qspinlock {
   typename P::template atomic<std::uint32_t> word_;
 };
 
-}  // namespace usher::inline v1
+}  // namespace usher::inline v2
 
 #pragma GCC diagnostic pop

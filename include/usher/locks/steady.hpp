@@ -1,132 +1,158 @@
-// Steady: a test-and-set lock that arriving threads take, and a NUMA-aware queue of sleepers behind it. Waiters poll
-// only while polling pays. Usher's default.
+// Steady: a test-and-set word that arriving threads take, and behind it a NUMA-aware queue of sleepers. Usher's default
+// lock.
 //
 // Source: LOITER (Dice, "Malthusian Locks", EuroSys 2017, appendix A.1), changed by rules of the mutexes that are in
-// wide use; docs/default-lock.md has the measurements that chose them. The differences from loiter.hpp:
+// wide use. docs/default-lock.md has the measurements that chose the rules and their constants.
 //
-//   hold times      A thread that came through the queue measures its hold, the time for which it holds the lock. If
-//                   holds are longer than a waiter would poll (the holder sleeps, yields, faults or computes), arrivals
-//                   go to sleep at once, as with the C library.
-//   NUMA nodes      For short holds only arrivals from one NUMA node, home, poll: a look from elsewhere would take
-//                   the cache line from threads that could have used it several times. Home moves after 4 ms.
-//   one sleep       A thread in the queue sleeps; only a standby that asks for the lock (next rule) polls.
-//   hand-off        A standby that has waited for 1 ms asks for the lock while it is awake, for 20 µs at a time. The
-//                   lock is handed to a sleeping standby only after 4 ms: no thread can use the lock while the standby
-//                   wakes up.
-//   naps            A standby that was woken and finds the lock taken again sleeps for 50 µs with the bit asleep clear,
-//                   so that no unlock wakes it. A wake-up at each unlock would cost the running threads more than it
-//                   gains. No naps where the kernel ends short sleeps late (timer slack).
-//   pauses          The pause after an attempt is about 16 times as long as the attempt; for brief holds it is at least
-//                   1.5 times the pause before.
+// An arriving thread takes the word if it is free. If not, the thread may poll for a short time, then joins an MCS queue
+// and sleeps. The head of the queue, the standby, is the only queued thread that competes for the word. When it has had
+// the lock, its unlock makes the next thread of the queue the standby. The rules that loiter.hpp has not:
+//
+//   1  Poll for holds that end soon. Holds of threads from the queue are measured; hold_times.hpp.
+//   2  For brief holds, only threads of one NUMA node, home, poll. Home moves after 4 ms.
+//   3  Sleep once: a thread in the queue has polled before, or polling does not pay. Where it does not pay, one arrival
+//      at a time sleeps at the word instead, if no unlock would wake the standby: a standby that was woken may have to
+//      wait for a CPU for a time slice, and no unlock wakes the threads behind it.
+//   4  A standby that has waited for 1 ms asks for the lock while it is awake, for 20 µs: an unlock in that time hands
+//      the lock over. After 4 ms the lock is handed over even if the standby sleeps; no thread can use the lock while a
+//      sleeper wakes up, so that this serves only the bound on waiting.
+//   5  The pause after an attempt is about 16 times as long as the attempt; hold_times.hpp.
+//   6  A standby that was woken and finds the lock taken again naps, for 50 µs or longer if sleeps are dear or holds are
+//      long: no unlock wakes it. A wake-up at each unlock would cost the running threads more than it gains. No naps
+//      where the kernel ends short sleeps late.
 //
 // Guarantees: not FIFO; arriving threads may overtake waiters. An unlock that leaves the lock free wakes the standby,
-// or the standby looks by itself after its nap. No thread starves: a thread polls for a limited time, then joins the
-// queue (doorway: the exchange of its tail). The head of the queue, the standby, has the lock after at most 4 ms, two
-// holds and two wake-ups, if no thread waits with a deadline, none with a real-time priority, and no condition variable
-// has requeued threads (up to seven of these may get it first). That time, the wake-up that made the thread the
-// standby, and its timer slack are called a turn. A thread with n threads before it waits for at most n + 1 turns; with
-// two NUMA nodes for a turn and 4 ms more, while the other node is home; with N > 2 NUMA nodes for N · (n + 1) times a
-// turn and 4 ms: a node that becomes home stays home for so long, and at least its first waiter is served.
+// or the standby looks by itself after its nap. No thread starves: a thread polls for a limited time, or sleeps at the
+// word for 1 ms at most, then joins the queue (doorway: the exchange of its tail). The standby has the lock after at
+// most 4 ms, two holds and two wake-ups, if no thread waits with a deadline, none with a real-time priority, and no
+// condition variable has requeued threads (up to seven of these may get it first). A turn is this bound, plus the
+// wake-up that made the thread the standby, plus the thread's timer slack. With one NUMA node, a thread with n threads
+// before it waits for at most n + 1 turns; with two nodes, for a turn and 4 ms more, while the other node is home; with
+// N > 2 nodes, for at most N · (n + 1) times a turn and 4 ms: at least the first waiter of each home is served.
 // Cost: lock and unlock one compare-and-swap each; a thread that came through the queue pays for the queue, too.
-// Layout: outer word · tail of the queue · memory: 12 bytes. In a pthread mutex the outer word is at the beginning and
-// the other two are farther behind (spread).
+// Layout: outer word · tail of the queue · memory (hold_times.hpp): 12 bytes. In a pthread mutex the outer word is at
+// the beginning and the other two are farther behind (spread).
 //
-//     outer word, the bits in the order in which they are written below:
-//
-//     held       bit 0   set by the thread that takes the lock, cleared by the unlock that frees it. A hand-over leaves
-//                        it set: no arrival can take the lock.
-//     inner      bit 1   the holder came through the queue. Set by the standby when it has the lock; read and cleared
-//                        by the next unlock(), which must leave the queue and make the next standby; most unlocks need
-//                        not.
-//     asleep     bit 2   the standby sleeps, or is about to. Set by the standby, cleared and read by the unlock, which
-//                        wakes it; cleared by the standby if it has the lock before. It is in the word because unlock()
-//                        may not look at the lock once it is free: the operation that frees the lock returns whether to
-//                        wake. Not set during a nap.
-//     impatient  bit 3   the next unlock is to hand the lock over. Set by the standby: while it asks, awake, or for
-//                        good once it is due (parking: after 4 ms). Read and cleared by the unlock that hands over;
-//                        cleared by the standby if no unlock came while it asked. The bound on the standby's wait
-//                        rests on it.
-//     handed     bit 4   the lock has been handed to the standby. Set by the unlock, read and cleared by the standby,
-//                        which otherwise could not tell its own lock from one that another thread holds.
-//     bits 8–31          the node of the urgent waiter that came last, 0: none. core/urgent_waiters.hpp.
-//
-//     h,i,a,m,d  (held, inner, asleep, iMpatient, handeD; * is 0 or 1; a and m are the standby's marks)
-//
-//     0,0,0,0,0   free. The standby, if there is one, is awake or naps.
-//     0,0,*,*,0   free; the standby set a or m after the unlock. It looks at the word again before it sleeps.
-//     1,0,0,0,0   held by an arrival or by an urgent waiter. The standby, if there is one, is awake or naps.
-//     1,0,1,0,0   the same; the standby sleeps, is about to, or was woken by its timer. The next unlock wakes it.
-//     1,0,0,1,0   the same; the standby asks, awake. The next unlock hands the lock to it.
-//     1,0,1,1,0   the same; the standby is due and sleeps, or asks after its timer woke it. The next unlock hands the
-//                 lock to it.
-//     1,1,0,0,0   held by the thread that was the standby. All others in the queue wait for their nodes to be granted.
-//     1,1,*,*,0   the same with a or m set: the unlock has set the tail to empty, but not yet freed the outer word. A
-//                 thread that has arrived in between is the standby already, and set the bit.
-//     1,0,*,*,1   handed to the standby, which has not seen it yet. It may have set a or m since.
-//
-//     Urgent waiters exist only while held is 1. "The next unlock" is the next that does not hand the lock to an urgent
-//     waiter. Other combinations do not occur.
-//
-// Transitions. Each is one atomic operation on the word:
-//
-//     0,0,0,0,0 -> 1,0,0,0,0    lock(), try_lock()
-//     0,0,a,m,0 -> 1,0,a,m,0    take(), by arrivals; wait_by_priority(), by an urgent waiter: the marks stay
-//     0,0,*,*,0 -> 1,1,0,0,0    stand_by()
-//     h,i,a,m,d -> h,i,1,m,d    stand_by(), before it sleeps
-//     h,i,a,m,d -> h,i,a,1,d    ask(): for 20 µs, from 1 ms on
-//     h,i,a,1,d -> h,i,a,0,d    stand_by(), if no unlock came while it asked
-//     h,i,a,m,d -> h,i,1,1,d    stand_by(), before it sleeps, from 4 ms on
-//     1,0,*,*,1 -> 1,1,0,0,0    stand_by()
-//     1,0,0,0,0 -> 0,0,0,0,0    unlock()
-//     1,*,*,0,0 -> 0,0,0,0,0    release(): the standby is woken if asleep was 1
-//     1,*,*,1,0 -> 1,0,0,0,1    release(): the same; the lock is the standby's
-//     1,*,a,m,0 -> 1,0,a,m,0    take_urgent(), by release(): the lock is that urgent waiter's, and the standby sleeps
-//                               on
-//
-// Only the standby sets the marks, asleep and impatient, by fetch_or: a compare-and-swap could fail for ever. So a mark
-// may be set in a word that has just become free: hence the standby looks at the word again before it sleeps.
-//
-//     memory   bits 0–3     the class of the hold times: a power of two. Moved by one towards each hold that is
-//                           measured; read by arrivals
-//              bits 4–7     home: the NUMA node whose threads poll for brief holds. Read by arrivals
-//              bits 8–31    the node of the last holder from the queue. Read by the unlock that clears `inner`
-//              Written by holders that came through the queue, so by one thread at a time.
-//
-// The queue is that of MCS, and unlock takes remote threads out of it as in MCSCRN: numa_queue.hpp. Each holder passes
-// the state of the queue on to the next in the nodes, so that the lock has no word for it:
-//
-//     node.older   home and the remote threads           written before the grant; the first of a queue writes its own
-//     node.mark    when home last moved, in 1.024 µs  likewise. Before the grant it is the thread's NUMA node, which
-//                                                        the granting thread has read
-//     node.newer   when the hold began, in ns            written and read by the holder
-//
-// A holder that came through the queue leaves it first (finds its successor or frees the queue), then frees the outer
-// word, and only then grants its successor's node, which makes that thread the standby: no wake-up happens inside the
-// critical section.
+// The queue is that of MCS, and unlock takes remote threads out of it as in MCSCRN: numa_queue.hpp. A holder from the
+// queue first leaves it (finds its successor or frees the queue), then frees the outer word, and only then grants its
+// successor's node, which makes that thread the standby: no wake-up happens inside the critical section.
 //
 // For a first reading, assume that remote_threads (numa_queue.hpp) is an empty list and that wait_by_priority()
 // (urgent_waiters.hpp) is never called. That is the case with one NUMA node and without real-time threads.
 #pragma once
 
 #include <algorithm>
-#include <bit>
 #include <cstddef>
 #include <type_traits>
 
 #include "usher/core/hand_over.hpp"
+#include "usher/core/hold_times.hpp"
 #include "usher/core/mcs_queue.hpp"
 #include "usher/core/node.hpp"
 #include "usher/core/numa_queue.hpp"
 #include "usher/core/urgent_waiters.hpp"
 #include "usher/core/waiting.hpp"
 
-namespace usher::inline v1 {
+namespace usher::inline v2 {
+
+/// The outer word of steady: a state, marks that do not depend on it, and in bits 8–31 the node of the urgent waiter
+/// that came last, if any (urgent_waiters.hpp; only while the lock is held).
+///
+///     state           the lock is                                 written by
+///     free            nobody's                                    unlock
+///     held            an arrival's or an urgent waiter's          lock(), try_lock(), wait_by_priority(), take_urgent()
+///     held_by_queue   the last standby's, whose unlock must       the standby, when it has the lock
+///                     name the next one
+///     handed_over     the standby's, which has not noticed it     an unlock that sees `impatient`
+///                     yet; no arrival can take it
+///
+///     free ──arrival──► held ──unlock──► free, handed_over        free ──standby──► held_by_queue
+///     held_by_queue ──unlock──► free, handed_over, held           handed_over ──standby──► held_by_queue
+///
+///     mark            the standby                                 cleared by
+///     asleep          sleeps, or is about to. Not set in a nap    the unlock that frees or hands over, which then wakes
+///     impatient       wants the next unlock to hand over          the unlock that hands over; the standby, if no unlock
+///                                                                 has come while it asked
+///
+///     arrival_asleep  an arrival sleeps at the word. Set by it in a held word without the standby's marks; read and
+///                     cleared by an unlock that frees the lock and has no standby to wake, which wakes the arrival. It
+///                     may be out of date: the arrival sleeps for a limited time, and leaves it.
+///
+/// Only the standby sets its marks, in any state, by fetch_or: a compare-and-swap could fail for ever. It clears them
+/// when it has the lock. The marks are in the word because unlock may not read the lock once it is free: the operation
+/// that frees it returns whether to wake. The standby reads the word again after it has set a mark, since the lock may
+/// just have become free. While the state is held_by_queue, no thread is the standby until unlock has left the queue; a
+/// thread that arrives after that is the standby already, and may set marks.
+struct steady_word {
+  static constexpr std::uint32_t free = 0, held = 1, held_by_queue = 1 | 2, handed_over = 1 | 16;
+  static constexpr std::uint32_t asleep = 4, impatient = 8, marks = asleep | impatient;
+  static constexpr std::uint32_t arrival_asleep = 32;
+
+  static constexpr std::uint32_t state_of(std::uint32_t w) { return w & (held_by_queue | handed_over); }
+  static constexpr bool is_free(std::uint32_t w) { return (w & held) == 0; }
+  /// Whether the standby may take the lock, or has it already.
+  static constexpr bool may_enter(std::uint32_t w) { return is_free(w) || state_of(w) == handed_over; }
+};
+
+/// Rules 4 and 6: what a standby does that could not enter.
+template <bool Parks>
+struct steady_standby {
+  using word = steady_word;
+
+  // Times in ns.
+  static constexpr std::uint64_t ask_after = 1000000, ask_for = 20000, least_nap = 50000, hand_off_after = 4000000;
+
+  enum class step : unsigned char {
+    look_again,   ///< the word was free, but an arrival was faster
+    ask,          ///< set `impatient` and poll for ask_for
+    stop_asking,  ///< clear `impatient`: no unlock has come
+    nap,
+    mark,  ///< set the marks, then look again
+    sleep
+  };
+
+  bool may_ask = false, may_nap = false;  ///< once after each sleep
+
+  /// Whether the standby demands a hand-over, and no longer waits for a free lock.
+  static constexpr bool is_due(std::uint64_t waited) { return waited >= (Parks ? hand_off_after : ask_after); }
+
+  /// The marks with which it sleeps.
+  static constexpr std::uint32_t marks_after(std::uint64_t waited) {
+    return (Parks ? word::asleep : 0) | (is_due(waited) ? word::impatient : 0);
+  }
+
+  /// For how long it sleeps at most; 0: without a limit.
+  static constexpr std::uint64_t sleep_for(std::uint64_t waited) {
+    return is_due(waited) ? 0 : (waited < ask_after ? ask_after : hand_off_after) - waited;
+  }
+
+  /// For how long it naps: ten times what a sleep costs, so that naps use little of the CPU's time, and four holds,
+  /// since the next unlock is far away where holds are long.
+  static constexpr std::uint64_t nap_for(std::uint64_t waited, std::uint64_t hold, std::uint64_t cost_of_sleep) {
+    return std::min(std::clamp(std::max(4 * hold, 10 * cost_of_sleep), least_nap, ask_after), hand_off_after - waited);
+  }
+
+  /// `w` is the word in which it could not enter, `waited` the time since it became the standby.
+  constexpr step next_step(std::uint32_t w, std::uint64_t waited) const {
+    if (!is_due(waited)) {
+      if (word::is_free(w)) return step::look_again;
+      if (may_ask && waited >= ask_after) return step::ask;
+      if ((w & word::impatient) != 0) return step::stop_asking;
+      if (may_nap && (w & word::asleep) == 0) return step::nap;
+    }
+    // A due standby sets its marks even if it saw the word free: arrivals may take the free lock before it every time.
+    const std::uint32_t wanted = marks_after(waited);
+    if ((w & wanted) != wanted) return step::mark;
+    return word::is_free(w) ? step::look_again : step::sleep;
+  }
+};
 
 /// The lock's first word is followed by `Gap` bytes that do not belong to the lock.
 template <platform_with_priorities P, class W, std::size_t Gap>
-class basic_steady : private urgent_waiters<P, W> {
+class basic_steady : private urgent_waiters<P, W>, private steady_word {
   using urgency = urgent_waiters<P, W>;
-  using urgency::held, urgency::is_free, urgency::latest_urgent, urgency::outer_;
+  using steady_word::held, steady_word::is_free;
+  using urgency::latest_urgent, urgency::outer_;
   static constexpr bool ranks = W::parks;
 
  public:
@@ -146,16 +172,15 @@ class basic_steady : private urgent_waiters<P, W> {
 
   void lock() {
     P::doorway(this);
-    std::uint32_t seen = 0;
-    // Takes the free lock: 0,0,0,0,0 -> 1,0,0,0,0 (held, inner, asleep, impatient, handed). (1) acquire: pairs with
-    // (2), the compare-and-swap in unlock(), and (3), that in release().
+    std::uint32_t seen = free;
+    // (1) acquire: pairs with (2), the compare-and-swap in unlock(), and (3), that in release().
     if (!outer_.compare_exchange_strong(seen, held, std::memory_order_acquire, std::memory_order_relaxed)) [[unlikely]]
       contend(seen);
     P::admitted(this);
   }
 
   bool try_lock() {
-    std::uint32_t seen = 0;
+    std::uint32_t seen = free;
     if (outer_.compare_exchange_strong(seen, held, std::memory_order_acquire, std::memory_order_relaxed))
       return true;  // (1)
     return is_free(seen) && take(seen);
@@ -163,32 +188,32 @@ class basic_steady : private urgent_waiters<P, W> {
 
   void unlock() {
     std::uint32_t seen = held;
-    // Frees the lock: 1,0,0,0,0 -> 0,0,0,0,0 (held, inner, asleep, impatient, handed). (2) release: pairs with (1), the
-    // operations by which a thread finds the lock free: in lock(), try_lock(), take(), stand_by() and
-    // wait_by_priority(). If it succeeds, asleep was 0: no thread must be woken.
-    if (!outer_.compare_exchange_strong(seen, 0, std::memory_order_release, std::memory_order_relaxed)) [[unlikely]]
+    // (2) release: pairs with (1), the operations by which a thread finds the lock free: in lock(), try_lock(), take(),
+    // try_to_enter() and wait_by_priority(). If it succeeds, no mark was set, and no thread must be woken.
+    if (!outer_.compare_exchange_strong(seen, free, std::memory_order_release, std::memory_order_relaxed)) [[unlikely]]
       unlock_contended(seen);
   }
 
   /// Called by the holder. Returns whether another thread is certain to get the lock next. A thread in the queue stays
-  /// there until it has had the lock, and only a holder that came through the queue resets the tail; so the tail's
-  /// present value still holds at the unlock. An urgent waiter stays, too.
+  /// there until it has had the lock, and only a holder from the queue resets the tail; so the tail's present value
+  /// still holds at the unlock. An urgent waiter stays, too.
   bool has_certain_successor() const {
     if constexpr (ranks)
       if (urgent_wait()) return true;
     const node_handle last = tail_.load(std::memory_order_relaxed);
     if (last == no_node) return false;
-    if ((outer_.load(std::memory_order_relaxed) & inner) == 0) return true;
-    const node_handle mine = last_node();
-    return last != mine || !queue_of(mine).empty();
+    if (state_of(outer_.load(std::memory_order_relaxed)) != held_by_queue) return true;
+    const node_handle mine = memory().holder();
+    return last != mine || !holder_node{mine}.remote().empty();
   }
 
-  /// Called by the holder. Returns whether waiters depend on its unlock, because that will hand the lock to a standby
-  /// that has waited for long, or make the next thread in the queue the standby, whose 4 ms until a hand-over begin
-  /// then. Holders that hand the lock to each other without this unlock (requeued waiters) must stop soon.
+  /// Called by the holder. Returns true if waiters depend on its unlock: the unlock will hand the lock to a standby
+  /// that has waited for long, or it will make the next thread in the queue the standby, whose 4 ms until a hand-over
+  /// only begin then. Holders that hand the lock to each other without this unlock (requeued waiters) must then stop
+  /// soon.
   bool unlock_is_due() const {
     const std::uint32_t seen = outer_.load(std::memory_order_relaxed);
-    return (seen & impatient) != 0 || ((seen & inner) != 0 && has_certain_successor());
+    return (seen & impatient) != 0 || (state_of(seen) == held_by_queue && has_certain_successor());
   }
 
   /// Called by the holder. Returns whether its unlock will hand the lock to a thread with a real-time priority.
@@ -201,93 +226,108 @@ class basic_steady : private urgent_waiters<P, W> {
   auto uncontended() { return uncontended_word{outer_, held}; }
 
  private:
-  static constexpr std::uint32_t inner = 2, asleep = 4, impatient = 8, handed = 16;
+  static constexpr std::uint32_t home_period = 4000000 >> 10;      // in 1.024 µs
+  static constexpr std::uint64_t most_sleep_at_word = 1000000;     // ns
+  static constexpr std::uint32_t the_standby = 1, an_arrival = 2;  // masks of sleepers at the word
+  static constexpr std::uint32_t microseconds(std::uint64_t ns) { return std::uint32_t(ns >> 10); }
 
-  // Times in ns: chosen. docs/default-lock.md shows the effect of other values.
-  static constexpr std::uint64_t ask_after = 1000000, ask_for = 20000, nap_for = 50000, hand_off_after = 4000000;
-  static constexpr std::uint32_t home_period = 4000000 >> 10;  // in 1.024 µs
+  hold_memory memory() const { return {memory_.load(std::memory_order_relaxed)}; }
+  void remember(hold_memory m) { memory_.store(m.bits, std::memory_order_relaxed); }
 
-  /// Whether the standby has or may take the lock. Only the standby calls it, so `handed` means: handed to the caller.
-  static constexpr bool may_enter(std::uint32_t w) { return is_free(w) || (w & handed) != 0; }
-
-  /// Tries once to set `held` in the word `seen`, which showed a free lock; the standby's marks stay. Not repeated: a
-  /// free word changes only if another thread takes the lock, or by the standby's marks.
-  bool take(std::uint32_t seen) {
-    return outer_.compare_exchange_strong(seen, seen | held, std::memory_order_acquire,
+  /// Tries once to take the lock whose word `seen` was free; the standby's marks stay. Not repeated: a free word changes
+  /// only if another thread takes the lock, or by the standby's marks.
+  bool take(std::uint32_t seen, std::uint32_t then = held) {
+    return outer_.compare_exchange_strong(seen, seen | then, std::memory_order_acquire,
                                           std::memory_order_relaxed);  // (1)
   }
 
   [[gnu::cold, gnu::noinline]] void contend(std::uint32_t seen) {
     if (is_free(seen) && take(seen)) return;
-    if (polling_pays() && poll()) return;
+    const std::uint64_t limit = W::parks ? W::spin_budget() : P::limits().spin, polled = poll_for(limit);
+    if (polled != 0 && poll(polled, limit)) return;
+    const std::uint32_t priority = ranks ? P::priority() : 0;
+    if (W::parks && polled == 0 && priority == 0 && sleep_at_word()) return;
     const node_handle mine = P::take_node();
     if (mine == no_node) {  // all nodes are in use: without a place in the queue
       while (!try_lock()) P::backoff(100000);
       return;
     }
     if constexpr (ranks)
-      if (const std::uint32_t priority = P::priority(); priority != 0) [[unlikely]]
+      if (priority != 0) [[unlikely]]
         return urgency::wait_by_priority(mine, priority);
     enter_queue(mine);
     stand_by();
-    begin_hold(mine);
+    begin_hold(mine, polled > limit);
   }
 
-  // ---- polling ------------------------------------------------------------------------------------------------
-
-  // A hold is in class c if it lasts 64·2^(c−1) ns or longer, but less than twice that; in class 0 below 64 ns.
-  static constexpr std::uint32_t class_bits = 4, longest = (1u << class_bits) - 1;
-  static constexpr std::uint32_t home_bits = 4, homes = (1u << home_bits) - 1;  // machines with more nodes are folded
-  static constexpr std::uint32_t brief = 4;                                     // below class 4, 512 ns: chosen
-  static constexpr std::uint64_t pause_factor = 16, least_pause = 128, most_pause = 8192;  // ns; chosen
-
-  static constexpr std::uint32_t class_of(std::uint64_t ns) {
-    const auto c = std::uint32_t(std::bit_width(ns / 64));
-    return c < longest ? c : longest;
-  }
-  static constexpr std::uint32_t class_in(std::uint32_t memory) { return memory & longest; }
-  static constexpr std::uint32_t home_in(std::uint32_t memory) { return memory >> class_bits & homes; }
-  node_handle last_node() const { return memory_.load(std::memory_order_relaxed) >> (class_bits + home_bits); }
-
-  /// Whether an arrival is likely to get the lock before it would go to sleep, and without harm to other threads. Holds
-  /// that have not been measured yet count as short.
-  bool polling_pays() const {
-    if constexpr (!W::parks) return true;
-    const std::uint32_t seen = memory_.load(std::memory_order_relaxed), holds = class_in(seen);
-    const std::uint64_t spin_budget = W::spin_budget();
-    if (spin_budget == 0 || holds > class_of(spin_budget)) return false;
-    return holds >= brief || (P::numa_node() & homes) == home_in(seen);
+  /// In ns; the limit of polling, if the platform does not measure it.
+  static std::uint64_t cost_of_sleep() {
+    const std::uint64_t limit = W::parks ? W::spin_budget() : P::limits().spin;
+    if constexpr (W::parks && requires { P::cost_of_sleep(limit); })
+      return P::cost_of_sleep(limit);
+    else
+      return limit;
   }
 
-  /// Polls the word for a limited time. Returns true if it has taken the lock. An attempt is one try_lock(); the pause
-  /// after it is 8 to 24 times as long, at random. An attempt takes long if the line is far away or contended; then
-  /// attempts must be rare, since each delays the holder as well.
-  bool poll() {
-    const std::uint64_t spin_budget = W::parks ? W::spin_budget() : P::limits().spin;
-    const bool of_brief = class_in(memory_.load(std::memory_order_relaxed)) < brief;
-    std::uint64_t pause = least_pause, now = P::now();
-    for (const std::uint64_t end = now + spin_budget; now < end;) {
-      pause_between_attempts<P, W>(outer_, is_free, std::uint32_t(pause / 2 + P::random() % pause));
-      const std::uint64_t before = P::now();
-      if (try_lock()) return true;
-      now = P::now();
-      pause = std::clamp((now - before) * pause_factor,
-                         of_brief ? std::min(pause + pause / 2, most_pause) : least_pause, most_pause);
-    }
+  std::uint64_t poll_for(std::uint64_t limit) const {
+    if constexpr (W::parks)
+      return memory().poll_for(limit, cost_of_sleep(), P::numa_node(), P::random);
+    else
+      return limit;
+  }
+
+  bool poll(std::uint64_t ns, std::uint64_t limit) {
+    const bool got_it = poll_lock<P, W>(
+        outer_, is_free, [this] { return try_lock(); }, ns, memory().is_brief());
+    if (got_it && ns > limit && memory().doubt() != 0) remember(memory().after_long_poll(true));
+    return got_it;
+  }
+
+  /// Sleeps at the word until an unlock, if threads are in the queue, the standby is not asleep at the word, and no other
+  /// arrival is. Not for brief holds: there a thread of another NUMA node does not poll because it is to stay away from
+  /// the word. Returns true if it has taken the lock.
+  bool sleep_at_word() {
+    if (memory().is_brief()) return false;
+    std::uint32_t w = outer_.load(std::memory_order_relaxed);
+    if (is_free(w) || (w & (marks | arrival_asleep)) != 0 || tail_.load(std::memory_order_relaxed) == no_node)
+      return false;
+    // Relaxed: the mark publishes nothing, and the lock is taken by (1).
+    if (!outer_.compare_exchange_strong(w, w | arrival_asleep, std::memory_order_relaxed, std::memory_order_relaxed))
+      return false;
+    P::park_for(outer_, w | arrival_asleep, an_arrival, most_sleep_at_word);
+    // Another arrival may sleep, too: between the mark and the sleep of this thread, an unlock may have cleared the mark
+    // and the other thread set it. One mark wakes one thread, so this thread sets the mark for the other. If there is no
+    // other, the next unlock wakes in vain.
+    w = outer_.load(std::memory_order_relaxed);
+    if (is_free(w) && take(w, held | arrival_asleep)) return true;
+    outer_.fetch_or(arrival_asleep, std::memory_order_relaxed);
     return false;
   }
 
   // ---- the queue ----------------------------------------------------------------------------------------------
 
-  /// Accesses the word of the holder's node in which home and the remote threads are.
-  struct older_of {
+  /// The node of a holder from the queue contains the state of the queue, so that the lock needs no words for it. The
+  /// first of a queue writes its own; each holder writes that of its successor before it grants the node.
+  struct holder_node {
     node_handle h;
-    std::uint32_t get() const { return P::node(h).older.get(); }
-    void set(std::uint32_t v) const { P::node(h).older.set(v); }
+
+    struct older_field {
+      node_handle h;
+      std::uint32_t get() const { return P::node(h).older.get(); }
+      void set(std::uint32_t v) const { P::node(h).older.set(v); }
+    };
+    /// Home, and the threads of other NUMA nodes that were taken out of the queue.
+    remote_threads<P, W, older_field> remote() const { return remote_threads<P, W, older_field>(older_field{h}); }
+
+    /// When home last moved, in 1.024 µs. Before that, `mark` is the NUMA node of a queued thread.
+    std::uint32_t home_since() const { return P::node(h).mark.load(std::memory_order_relaxed); }
+    void set_home_since(std::uint32_t t) const { P::node(h).mark.store(t, std::memory_order_relaxed); }
+
+    /// When its hold began, the low 32 bits, in ns. Only the holder itself reads it.
+    std::uint32_t hold_began() const { return P::node(h).newer.get(); }
+    void set_hold_began(std::uint64_t ns) const { P::node(h).newer.set(std::uint32_t(ns)); }
   };
-  using queue = remote_threads<P, W, older_of>;
-  static queue queue_of(node_handle holder) { return queue(older_of{holder}); }
-  static constexpr std::uint32_t microseconds(std::uint64_t ns) { return std::uint32_t(ns >> 10); }
+  using queue = decltype(holder_node{}.remote());
 
   /// The way of waiting in the queue: park at once. The thread has polled before, or polling does not pay.
   using in_queue = std::conditional_t<W::parks, waiting<P, waiting_kind::park>, W>;
@@ -297,57 +337,59 @@ class basic_steady : private urgent_waiters<P, W> {
     queue::record_numa_node(mine);
     const node_handle previous = enqueue<P>(tail_, mine);
     if (previous != no_node) return wait_behind<P, in_queue>(previous, mine);
-    queue_of(mine).begin(mine);
-    P::node(mine).mark.store(microseconds(P::now()), std::memory_order_relaxed);
+    holder_node{mine}.remote().begin(mine);
+    holder_node{mine}.set_home_since(microseconds(P::now()));
   }
 
-  /// Called by the head of the queue, the standby. Waits until it has the lock. Threads that are awake can use the lock
-  /// sooner, so if W::parks it sleeps; it asks for the lock only after it has waited for ask_after.
+  // ---- the standby --------------------------------------------------------------------------------------------
+
+  /// Called by the head of the queue, the standby. Waits until it has the lock.
   void stand_by() {
+    using step = typename steady_standby<W::parks>::step;
+    steady_standby<W::parks> standby;
     const std::uint64_t since = P::now();
-    bool may_ask = false, late = false;  // true once it has slept with a mark: it may ask once, and nap once
     for (;;) {
-      // `inner` is not checked: the last holder may have freed the queue and not yet the outer word (held and inner are
-      // 1).
-      std::uint32_t w = outer_.load(std::memory_order_acquire);  // (1)
+      const std::uint32_t w = outer_.load(std::memory_order_acquire);  // (1)
+      if (try_to_enter(w)) return;
       const std::uint64_t waited = P::now() - since;
-      const bool is_due = waited >= hand_off_after || (!W::parks && waited >= ask_after);
-      if (w & handed) {  // 1,0,*,*,1 -> 1,1,0,0,0. Only urgent waiters write to the word besides
-        outer_.fetch_xor((w & (handed | asleep | impatient)) | inner, std::memory_order_relaxed);
-        return;
+      switch (standby.next_step(w, waited)) {
+        case step::look_again:
+          P::backoff(0);
+          break;
+        case step::ask:
+          standby.may_ask = false;
+          outer_.fetch_or(impatient, std::memory_order_relaxed);
+          P::await(outer_, may_enter, std::memory_order_relaxed, pacing::polling.within(standby.ask_for));
+          break;
+        case step::stop_asking:
+          outer_.fetch_and(~impatient, std::memory_order_relaxed);
+          break;
+        case step::nap:
+          standby.may_nap = false;
+          if constexpr (W::parks)
+            P::nap(outer_, w, the_standby, standby.nap_for(waited, memory().least_hold(), cost_of_sleep()), 0);
+          break;
+        case step::mark:
+          // Relaxed: a mark publishes nothing, and the standby reads the word again by (1) before it has the lock.
+          outer_.fetch_or(standby.marks_after(waited), std::memory_order_relaxed);
+          break;
+        case step::sleep:
+          wait_for_outer(w, standby.sleep_for(waited));
+          standby.may_ask = W::parks;
+          standby.may_nap = W::parks && may_nap();
       }
-      if (is_free(w)) {  // 0,0,*,*,0 -> 1,1,0,0,0
-        if (outer_.compare_exchange_strong(w, held | inner, std::memory_order_acquire, std::memory_order_relaxed))
-          return;  // (1)
-        P::backoff(0);
-        if (!is_due) continue;
-        // A standby that has waited for hand_off_after sets its marks even if it saw the word free: an arrival may take
-        // the free lock before it every time.
-      }
-      if (W::parks && !is_due && may_ask && waited >= ask_after) {
-        may_ask = false;
-        ask();
-        continue;
-      }
-      if (!is_due && (w & impatient) != 0) {
-        outer_.fetch_and(~impatient, std::memory_order_relaxed);  // h,i,a,1,d -> h,i,a,0,d
-        continue;
-      }
-      if (W::parks && !is_due && late && (w & asleep) == 0 && may_nap()) {  // woken, and another was faster
-        late = false;
-        P::nap(outer_, w, every_sleeper, std::min(nap_for, hand_off_after - waited), 0);
-        continue;
-      }
-      const std::uint32_t marks = (W::parks ? asleep : 0) | (is_due ? impatient : 0);
-      // Sets `asleep` and, if the standby has waited for hand_off_after, `impatient`. Relaxed: a mark publishes
-      // nothing, and the standby reads the word again by (1) before it has the lock.
-      if ((w & marks) != marks) {
-        outer_.fetch_or(marks, std::memory_order_relaxed);
-        continue;
-      }
-      wait_for_outer(w, is_due ? 0 : (waited < ask_after ? ask_after : hand_off_after) - waited);
-      may_ask = late = true;
     }
+  }
+
+  /// Called by the standby, which has read `w`. Takes the lock if it is free or handed over, and clears its marks. A word
+  /// that still shows held_by_queue may be out of date: its holder has left the queue, but not yet freed the lock.
+  bool try_to_enter(std::uint32_t w) {
+    if (state_of(w) == handed_over) {  // only urgent waiters write to the word now, and leave these bits
+      outer_.fetch_xor((handed_over ^ held_by_queue) | (w & marks), std::memory_order_relaxed);
+      return true;
+    }
+    return is_free(w) && outer_.compare_exchange_strong(w, held_by_queue | (w & arrival_asleep),
+                                                        std::memory_order_acquire, std::memory_order_relaxed);  // (1)
   }
 
   /// Returns false if the platform knows that short sleeps end late: the lock could be free and unused during the
@@ -359,18 +401,11 @@ class basic_steady : private urgent_waiters<P, W> {
       return true;
   }
 
-  /// Asks for the lock: sets `impatient`, so that the next unlock hands the lock over, and polls for ask_for
-  /// nanoseconds. If no unlock has come, stand_by() clears the bit again.
-  void ask() {
-    outer_.fetch_or(impatient, std::memory_order_relaxed);  // h,i,a,m,d -> h,i,a,1,d
-    P::await(outer_, may_enter, std::memory_order_relaxed, pacing::polling.within(ask_for));
-  }
-
   /// Waits until the word differs from `seen` (parking) or the standby may have the lock (spinning); for at most `ns`
   /// nanoseconds, or without a limit if `ns` is 0.
   void wait_for_outer(std::uint32_t seen, std::uint64_t ns) {
     if constexpr (W::parks)
-      ns != 0 ? P::park_for(outer_, seen, every_sleeper, ns) : P::park(outer_, seen, every_sleeper);
+      ns != 0 ? P::park_for(outer_, seen, the_standby, ns) : P::park(outer_, seen, the_standby);
     else if (ns != 0)
       P::await(outer_, may_enter, std::memory_order_relaxed, pacing::polling.within(ns));
     else
@@ -379,31 +414,27 @@ class basic_steady : private urgent_waiters<P, W> {
 
   // ---- functions of a holder that came through the queue ---------------------------------------------------------
 
-  void begin_hold(node_handle mine) {
-    const std::uint32_t seen = memory_.load(std::memory_order_relaxed);
-    memory_.store(mine << (class_bits + home_bits) | (queue_of(mine).home() & homes) << class_bits | class_in(seen),
-                  std::memory_order_relaxed);
-    P::node(mine).newer.set(std::uint32_t(P::now()));
+  void begin_hold(node_handle mine, bool polled_in_vain) {
+    const hold_memory m = polled_in_vain ? memory().after_long_poll(false) : memory();
+    remember(m.with_holder(mine, holder_node{mine}.remote().home()));
+    holder_node{mine}.set_hold_began(P::now());
   }
 
-  /// Moves the stored class by one towards the class of this hold, so that it converges to the class of the median
-  /// hold.
   void measure_hold(node_handle mine, std::uint64_t now) {
-    const std::uint32_t its = class_of(std::uint32_t(now) - P::node(mine).newer.get());
-    const std::uint32_t seen = memory_.load(std::memory_order_relaxed);
-    if (its != class_in(seen)) memory_.store(its > class_in(seen) ? seen + 1 : seen - 1, std::memory_order_relaxed);
+    const hold_memory before = memory(), after = before.after_hold(std::uint32_t(now) - holder_node{mine}.hold_began());
+    if (after.bits != before.bits) remember(after);
   }
 
   /// Leaves the queue. Returns the successor's node, to which it has copied the queue's state, or no_node if the queue
   /// is empty now.
   node_handle leave_queue(node_handle mine, std::uint64_t now) {
-    queue q = queue_of(mine);
-    const std::uint32_t home = q.home(), since = P::node(mine).mark.load(std::memory_order_relaxed);
-    const node_handle next = q.successor_or_free(tail_, mine, [&] { return microseconds(now) - since >= home_period; });
+    queue remote = holder_node{mine}.remote();
+    const std::uint32_t home = remote.home(), since = holder_node{mine}.home_since();
+    const node_handle next =
+        remote.successor_or_free(tail_, mine, [&] { return microseconds(now) - since >= home_period; });
     if (next == no_node) return no_node;
-    older_of{next}.set(older_of{mine}.get());
-    P::node(next).mark.store(q.home() == home ? since : microseconds(now),
-                             std::memory_order_relaxed);  // made visible by the grant
+    P::node(next).older.set(P::node(mine).older.get());  // the list and home; made visible by the grant, as the next
+    holder_node{next}.set_home_since(remote.home() == home ? since : microseconds(now));
     return next;
   }
 
@@ -411,37 +442,55 @@ class basic_steady : private urgent_waiters<P, W> {
 
   [[gnu::cold, gnu::noinline]] void unlock_contended(std::uint32_t seen) {
     node_handle mine = no_node, next = no_node, chosen = no_node;
-    if (seen & inner) {
+    if (state_of(seen) == held_by_queue) {
       const std::uint64_t now = P::now();
-      mine = last_node();
+      mine = memory().holder();
       measure_hold(mine, now);
       next = leave_queue(mine, now);
     }
     const wake_key key = P::key_of(outer_);
     const std::uint32_t old = release(seen, chosen);
     if constexpr (W::parks)
-      if (old & asleep) P::wake(key, every_sleeper, 1);
+      if (const std::uint32_t sleeper = to_wake(old); sleeper != 0) P::wake(key, sleeper, 1);
     if (mine != no_node) P::give_node(mine);
     if constexpr (ranks)
       if (chosen != no_node) grant<P, W>(chosen);
-    if (next != no_node) grant<P, in_queue>(next);
+    if (next != no_node) grant_and_measure(next);
   }
 
-  /// Frees the outer word or hands the lock over. Returns the old word, whose `asleep` says whether to wake the
-  /// standby. If an urgent waiter (a thread with a real-time priority) gets the lock, sets `chosen` to its node, which
-  /// the caller grants, and returns 0: the standby sleeps on.
+  /// Makes the next thread of the queue the standby, and measures what its wake-up costs.
+  static void grant_and_measure(node_handle next) {
+    if constexpr (W::parks && requires { P::note_wake(std::uint64_t{}); }) {
+      const std::uint64_t before = P::now();
+      grant<P, in_queue>(next);
+      P::note_wake(P::now() - before);
+    } else {
+      grant<P, in_queue>(next);
+    }
+  }
+
+  /// The sleeper at the word that an unlock wakes which has found `old` there: the_standby, an_arrival, or 0.
+  static constexpr std::uint32_t to_wake(std::uint32_t old) {
+    if ((old & asleep) != 0) return the_standby;
+    return (old & impatient) == 0 && (old & arrival_asleep) != 0 ? an_arrival : 0;
+  }
+
+  /// Frees the outer word or hands the lock over. Returns the old word, for to_wake(). If an urgent waiter (a thread with
+  /// a real-time priority) gets the lock, sets `chosen` to its node, which the caller grants, and returns 0: the sleepers
+  /// at the word sleep on.
   std::uint32_t release(std::uint32_t seen, [[maybe_unused]] node_handle& chosen) {
     for (;; P::backoff(0)) {
       if constexpr (ranks)
         if (latest_urgent(seen) != no_node) [[unlikely]] {
-          chosen = urgency::take_urgent(inner);
+          chosen = urgency::take_urgent(held_by_queue & ~held);
           return 0;
         }
-      const std::uint32_t then = (seen & impatient) != 0 ? held | handed : 0;
-      // Frees the word, or, if `impatient` is set, hands the lock over: sets `handed` and leaves `held` set. (3)
-      // release: pairs with (1), the operations that take the lock, also with the load in stand_by() that finds
-      // `handed`. Fails if the standby has changed a mark or an urgent waiter has come.
-      if (outer_.compare_exchange_strong(seen, then, std::memory_order_acq_rel, std::memory_order_relaxed)) return seen;
+      const std::uint32_t then = (seen & impatient) != 0 ? handed_over : free;
+      const std::uint32_t sleeps_on = to_wake(seen) == an_arrival ? 0 : seen & arrival_asleep;
+      // (3) release: pairs with (1), the operations that take the lock, also with the load in stand_by() that finds
+      // handed_over. Fails if the standby has changed a mark or an urgent waiter has come.
+      if (outer_.compare_exchange_strong(seen, then | sleeps_on, std::memory_order_acq_rel, std::memory_order_relaxed))
+        return seen;
     }
   }
 
@@ -457,4 +506,4 @@ class basic_steady : private urgent_waiters<P, W> {
 template <platform P, class W>
 using steady = basic_steady<P, W, 0>;
 
-}  // namespace usher::inline v1
+}  // namespace usher::inline v2

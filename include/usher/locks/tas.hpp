@@ -8,7 +8,7 @@
 
 #include "usher/core/three_state.hpp"
 
-namespace usher::inline v1 {
+namespace usher::inline v2 {
 
 template <platform P, class W>
 class tas {
@@ -66,4 +66,4 @@ class tas {
   typename P::template atomic<std::uint32_t> word_;
 };
 
-}  // namespace usher::inline v1
+}  // namespace usher::inline v2

@@ -1,13 +1,13 @@
 // 3-Stage: a lock made of three, A, B and C, which a thread takes one after the other. Of many waiters one is at C, one
-// at B, and all others at A. A waiter releases A, with its many waiters; the owner releases only C.
+// at B, and all others at A. So A, on which many threads wait, is released by a waiter; the owner releases only C.
 //
 // Source: TWA (extended version), §6, 3-Stage; with TryFirst also its last paragraph: a thread that finds C free takes
 // it.
 // Guarantees: without TryFirst: FIFO (doorway: A's fetch-and-add); no thread is overtaken or starves. With TryFirst: no
 // order, no bound on bypass; the one thread at C may starve.
-// Cost without contention: A's (ticket.hpp); with TryFirst one compare-and-swap, and nothing of A. Release of C a
-// store (spinning) or an exchange (parking).
-// Layout: A (ticket and grant) · B · C: four 32-bit words, 16 bytes.
+// Cost without contention: that of A (ticket.hpp); with TryFirst one compare-and-swap, and no operation on A. The
+// release of C is a store (spinning) or an exchange (parking).
+// Layout: A (ticket and grant) · B · C: four 32-bit words, 16 bytes, or Apart bytes from one lock to the next.
 //
 //     B, C
 //     0 free       set by release()
@@ -20,9 +20,20 @@
 //     *,*,1 -> *,*,0                                        unlock()
 //     *,*,0 -> *,*,1                                        lock(), try_lock(), with TryFirst
 //
-// Only the holder of A waits for B, and only the holder of B for C: so they are taken by a load and a store, without a
-// read-modify-write. With TryFirst C is taken by compare-and-swap. A parks as a ticket lock does.
+// Only the holder of A waits for B, and only the holder of B for C: so B and C are taken by a load and a store, without
+// a read-modify-write. With TryFirst C is taken by compare-and-swap. A parks as a ticket lock does.
+//
+// With KeepsB the owner releases B in unlock(), as the paper suggests "for efficiency", and not at the beginning of its
+// critical section. Then no thread ever waits for C: only the holder of B looks at C, and the owner holds B until it
+// has released C. The release of B, the last write, hands the lock over. In the other order, the next owner would wait
+// first for B, then for C.
+//
+//     A,B,C
+//     0,0,0 -> 1,0,0 -> 1,1,0 -> 0,1,0 -> 0,1,1             lock()
+//     *,1,1 -> *,1,0 -> *,0,0                               unlock()
 #pragma once
+
+#include <cstddef>
 
 #include "usher/locks/ticket.hpp"
 
@@ -31,10 +42,13 @@
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wshadow"
 
-namespace usher::inline v1 {
+namespace usher::inline v2 {
 
-template <platform P, class W, bool TryFirst = false>
+/// TryFirst and KeepsB: see above. Apart: the alignment of each of the three locks.
+template <platform P, class W, bool TryFirst = false, bool KeepsB = false, std::size_t Apart = 4>
 class basic_three_stage {
+  static_assert(!(TryFirst && KeepsB), "a thread that has taken C alone does not hold B");
+
  public:
   static constexpr lock_traits traits{
       .summary = TryFirst ? "3-Stage with a fast path for a lock that is free"
@@ -70,12 +84,19 @@ class basic_three_stage {
       if (!second) return false;
       const bool third = !held(c_);
       if (third) hold(c_);
-      release(b_);
+      if (!KeepsB || !third) release(b_);
       return third;
     }
   }
 
-  void unlock() { release(c_); }
+  void unlock() {
+    if constexpr (KeepsB) {
+      c_.store(free, std::memory_order_relaxed);  // the next thread that looks at C has got B from this one
+      release(b_);
+    } else {
+      release(c_);
+    }
+  }
 
   void count_from(std::uint32_t n) { a_.count_from(n); }
 
@@ -116,7 +137,7 @@ class basic_three_stage {
       await_free(c_);
       hold(c_);
     }
-    release(b_);
+    if constexpr (!KeepsB) release(b_);
   }
 
   void await_free(word& w) {
@@ -138,8 +159,9 @@ class basic_three_stage {
     }
   }
 
-  ticket_core<P, W> a_;
-  word b_, c_;
+  alignas(Apart) alignas(ticket_core<P, W>) ticket_core<P, W> a_;
+  alignas(Apart) alignas(word) word b_;
+  alignas(Apart) alignas(word) word c_;
 };
 
 template <platform P, class W>
@@ -148,6 +170,10 @@ using three_stage = basic_three_stage<P, W>;
 template <platform P, class W>
 using three_stage_try = basic_three_stage<P, W, true>;
 
-}  // namespace usher::inline v1
+/// B is released in unlock(). Not in the catalogue.
+template <platform P, class W>
+using three_stage_keeps_b = basic_three_stage<P, W, false, true>;
+
+}  // namespace usher::inline v2
 
 #pragma GCC diagnostic pop

@@ -10,14 +10,14 @@
 //     unlock()     grant: n -> n + 1
 //     try_lock()   ticket: n -> n + 1, only if grant is n
 //
-// Parking: a sleeper waits on grant with the wake mask bit of its number, so that an unlock wakes only the next in
-// line, and in vain the threads whose numbers are a multiple of 32 behind, because they share the bit. The mark
+// Parking: a sleeper waits on grant with the wake mask bit of its number. So an unlock wakes the next in line, and no
+// others except sleepers whose numbers are a multiple of 32 higher: they share the bit, and wake in vain. The mark
 // `asleep` stays set while threads wait; a holder without waiters clears it.
 #pragma once
 
 #include "usher/core/ticket_words.hpp"
 
-namespace usher::inline v1 {
+namespace usher::inline v2 {
 
 /// The ticket lock without the hooks doorway() and admitted(), for use as a part of other locks.
 template <platform P, class W>
@@ -84,4 +84,4 @@ class ticket : ticket_core<P, W> {
   using base::unlock;
 };
 
-}  // namespace usher::inline v1
+}  // namespace usher::inline v2

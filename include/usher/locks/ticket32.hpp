@@ -1,4 +1,4 @@
-// A ticket lock in 32 bits: ticket and grant are fields of one word, as the papers have it in the Linux kernel.
+// A ticket lock in 32 bits: ticket and grant are fields of one word, as the papers describe it for the Linux kernel.
 //
 // Source: TWA (extended version), §4.9; Listing 1, lines 7–16.
 // Guarantees: FIFO (doorway: the fetch-and-add); no thread is overtaken or starves. This holds as long as fewer than
@@ -39,7 +39,7 @@
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wshadow"
 
-namespace usher::inline v1 {
+namespace usher::inline v2 {
 
 /// The word's fields.
 template <class W>
@@ -137,7 +137,8 @@ class ticket32 {
  private:
   using fields = ticket32_word<W>;
 
-  /// Returns the wake mask of a number. Threads whose numbers are 32 apart share a bit, so that some wake in vain.
+  /// Returns the wake mask of a number. Threads whose numbers are 32 apart share a bit, so that some of them wake in
+  /// vain.
   static constexpr std::uint32_t mask_of(std::uint32_t number) { return 1u << number % 32; }
 
   [[gnu::cold, gnu::noinline]] void wait(std::uint32_t mine) {
@@ -161,6 +162,6 @@ class ticket32 {
   typename P::template atomic<std::uint32_t> word_;
 };
 
-}  // namespace usher::inline v1
+}  // namespace usher::inline v2
 
 #pragma GCC diagnostic pop

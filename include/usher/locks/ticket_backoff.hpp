@@ -10,7 +10,7 @@
 
 #include "usher/locks/ticket.hpp"
 
-namespace usher::inline v1 {
+namespace usher::inline v2 {
 
 template <platform P, class W>
 class ticket_backoff : ticket_core<P, W> {
@@ -60,4 +60,4 @@ class ticket_backoff : ticket_core<P, W> {
   }
 };
 
-}  // namespace usher::inline v1
+}  // namespace usher::inline v2

@@ -12,7 +12,7 @@
 
 #include "usher/locks/ticket.hpp"
 
-namespace usher::inline v1 {
+namespace usher::inline v2 {
 
 template <platform P, class W>
 class ticket_xadd : ticket_core<P, W> {
@@ -46,4 +46,4 @@ class ticket_xadd : ticket_core<P, W> {
   using base::try_lock;
 };
 
-}  // namespace usher::inline v1
+}  // namespace usher::inline v2

@@ -26,7 +26,7 @@
 
 #include "usher/core/ticket_words.hpp"
 
-namespace usher::inline v1 {
+namespace usher::inline v2 {
 
 template <platform P, class W>
 class tkt_dual {
@@ -107,4 +107,4 @@ class tkt_dual {
   sector ticket_, grant_, entered_;
 };
 
-}  // namespace usher::inline v1
+}  // namespace usher::inline v2

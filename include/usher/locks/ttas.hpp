@@ -10,7 +10,7 @@
 
 #include "usher/core/three_state.hpp"
 
-namespace usher::inline v1 {
+namespace usher::inline v2 {
 
 template <platform P, class W>
 class ttas {
@@ -86,4 +86,4 @@ class ttas {
   typename P::template atomic<std::uint32_t> word_;
 };
 
-}  // namespace usher::inline v1
+}  // namespace usher::inline v2

@@ -33,7 +33,7 @@
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wshadow"
 
-namespace usher::inline v1 {
+namespace usher::inline v2 {
 
 /// The paper's parameters are the array with the slots, and the distance up to which a waiter watches grant.
 template <platform_with_tables P, class W, class Array = shared_array<P>, std::uint32_t LongTermThreshold = 1>
@@ -111,6 +111,6 @@ class basic_twa : protected ticket_words::front_end<P> {
 template <platform_with_tables P, class W>
 using twa = basic_twa<P, W>;
 
-}  // namespace usher::inline v1
+}  // namespace usher::inline v2
 
 #pragma GCC diagnostic pop

@@ -14,9 +14,10 @@
 //     t -> 0   tell_all(), by an unlock, or by a waiter in the chain that finds itself near: grants each node of the
 //              chain
 //
-// A waiter cannot remove its own node from a chain. If its look at grant says that it is near, it takes the whole chain
-// off as an unlock does, and tells the others; if another thread has just done so, it waits until it is told. Waiters
-// of other numbers and other locks that are told in vain enter a chain again. A thread that gets no node watches grant.
+// A waiter cannot remove its own node from a chain. If the waiter then reads grant and finds that it is near, it takes
+// the whole chain off as an unlock does, and tells the others; if another thread has just taken the chain off, the
+// waiter waits until that thread tells it. Waiters of other numbers and other locks that are told in vain enter a chain
+// again. A thread that gets no node watches grant.
 //
 // The paper's nodes are on the waiters' stacks. Ours have handles, so that a slot has 32 bits as in the other arrays,
 // and a child of a fork finds an empty array, not nodes on the stacks of threads that it does not have.
@@ -26,7 +27,7 @@
 #include "usher/core/node.hpp"
 #include "usher/core/waiting_array.hpp"
 
-namespace usher::inline v1 {
+namespace usher::inline v2 {
 
 struct twa_chain_array {
   static constexpr std::uint32_t size = 4096;
@@ -118,8 +119,8 @@ class twa_chain : ticket_words::front_end<P> {
   }
 
   /// Adds the caller's node to the chain. Threads of other locks that use the slot can make the compare-and-swap fail
-  /// without bound: so it returns false once at most one unlock remains until the caller is served, which then watches
-  /// grant.
+  /// without bound: so hang() returns false once at most one unlock remains until the caller is served; the caller then
+  /// watches grant.
   bool hang(node_handle me, word& slot, std::uint32_t mine) {
     prepare<P>(me);
     node_handle first = slot.load(std::memory_order_relaxed);
@@ -134,4 +135,4 @@ class twa_chain : ticket_words::front_end<P> {
   }
 };
 
-}  // namespace usher::inline v1
+}  // namespace usher::inline v2

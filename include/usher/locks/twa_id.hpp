@@ -19,16 +19,17 @@
 //     any -> 0           unlock(), of this lock or of another that shares the slot
 //
 // The array is not TWA's, since a count could equal an identity. The identity must be the waiter's alone as long as it
-// waits, so it is a queue node's handle. A thread that gets no node watches grant from the beginning, a thread that
-// another has displaced from its slot from then on.
+// waits, so it is a queue node's handle. A thread that gets no node watches grant from the beginning; a thread that
+// another thread has displaced from its slot watches grant from then on.
 //
 // The identity is published by an exchange, not by a store, so that the look at grant comes after it. The unlock stores
 // to grant, then to the slot. If the exchange comes after the unlock's store to the slot, the look sees the new grant;
 // if it comes before, the slot changes. But between that store and the exchange another unlock may have stored 0 to the
 // slot. Then the exchange reads that 0, and the look need not see the first unlock's store to grant on a machine where
-// threads may see stores in different orders. So if the unlock has no read-modify-write, the look is one: it reads the
-// newest grant. (What remains is the pattern 2+2W: two threads write two words in opposite order. The language allows
-// each thread's first write to be the last of its word; no machine does if the writes release.)
+// threads may see stores in different orders. So if the unlock has no read-modify-write, the waiter looks at grant by a
+// read-modify-write, which reads the newest value. (What remains is the pattern 2+2W: two threads write two words in
+// opposite order. The language allows each thread's first write to be the last of its word; no machine does if the
+// writes release.)
 #pragma once
 
 #include "usher/core/node.hpp"
@@ -39,7 +40,7 @@
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wshadow"
 
-namespace usher::inline v1 {
+namespace usher::inline v2 {
 
 struct twa_id_array {
   static constexpr std::uint32_t size = 4096;
@@ -147,6 +148,6 @@ class twa_id : ticket_words::front_end<P> {
   }
 };
 
-}  // namespace usher::inline v1
+}  // namespace usher::inline v2
 
 #pragma GCC diagnostic pop

@@ -3,8 +3,8 @@
 //
 // Source: TWA (extended version), §6, TWA-Staged. "2 or more elements away" (group A) must mean more than two.
 // Guarantees: FIFO (doorway: the fetch-and-add); no thread is overtaken or starves. As large as a ticket lock.
-// Cost: lock one fetch-and-add and, beyond the ticket lock's, a look at ticket, which the thread has just written.
-// Unlock a store (spinning) or one exchange (parking), without access to the array.
+// Cost: lock one fetch-and-add and, unlike the ticket lock, a load of ticket, which the thread has just written. Unlock
+// a store (spinning) or one exchange (parking), without access to the array.
 // Layout: two 32-bit words in one line, ticket_words.hpp. The array: waiting_array.hpp.
 //
 //     distance    stage   the thread
@@ -16,10 +16,10 @@
 //     A -> B -> C -> owner     each by one unlock. A -> B when the thread in front moves from B to C, and tells the
 //                              slot
 //
-// The paper's rule has a gap. A thread draws its number and then looks at grant, and in between its predecessors may
-// leave. So it may never be in B, but find itself next or even served. The thread behind it may have looked earlier and
-// found itself far; then no thread would tell that one. Here every thread calls look_behind() once it is nearer than B,
-// also on the fast path.
+// The paper's rule has a gap. A thread draws its number and then reads grant, and in between its predecessors may leave
+// the lock. So the thread may never be in stage B, and may find that it is next or even served. The thread behind it
+// may have read grant earlier and found that it was far; then no thread would tell that second thread. Here every
+// thread calls look_behind() once it is nearer than B, also on the fast path.
 //
 // Words and try_lock() are those of ticket_words.hpp; the arrival is not, for its two operations are sequentially
 // consistent.
@@ -32,7 +32,7 @@
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wshadow"
 
-namespace usher::inline v1 {
+namespace usher::inline v2 {
 
 template <platform_with_tables P, class W>
 class twa_staged : ticket_words::front_end<P> {
@@ -131,6 +131,6 @@ class twa_staged : ticket_words::front_end<P> {
   [[no_unique_address]] shared_array<P> array_;
 };
 
-}  // namespace usher::inline v1
+}  // namespace usher::inline v2
 
 #pragma GCC diagnostic pop

@@ -20,19 +20,23 @@
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wshadow"
 
-namespace usher::inline v1 {
+namespace usher::inline v2 {
 
 template <platform_with_tables P, class W>
 using twa_sized = basic_twa<P, W, array_by_cpus<P>>;
 
-/// An array in the lock may be destroyed with it once the lock has been handed over. So unlock does not send the
+/// An array in the lock may be destroyed with the lock once the lock has been handed over. So unlock does not send the
 /// notification: the new owner sends it, at the beginning of its critical section.
 template <platform_with_tables P, class W, class Array>
 class basic_twa_private : basic_twa<P, W, Array> {
   using base = basic_twa<P, W, Array>;
 
  public:
-  static constexpr lock_traits traits = base::traits;
+  static constexpr lock_traits traits = [] {
+    lock_traits t = base::traits;
+    t.kinds = Array::kinds;
+    return t;
+  }();
 
   void lock() {
     P::doorway(this);
@@ -55,7 +59,7 @@ class basic_twa_private : basic_twa<P, W, Array> {
   using base::slot_of;
 
   /// The same lock with an array that few threads fill, for tests.
-  using small = basic_twa_private<P, W, private_array<P, 2>>;
+  using small = basic_twa_private<P, W, typename Array::small>;
 
  private:
   void notify_as_owner(std::uint32_t mine) {
@@ -67,6 +71,10 @@ class basic_twa_private : basic_twa<P, W, Array> {
 
 template <platform_with_tables P, class W>
 using twa_private = basic_twa_private<P, W, private_array<P>>;
+
+/// With slots of 64 bits, as in the paper's Listing 1, line 32. Its waiters spin. Not in the catalogue.
+template <platform_with_tables P, class W>
+using twa_private_64 = basic_twa_private<P, W, private_array<P, P::template table_size<twa_array>(), std::uint64_t>>;
 
 /// Numbers form gangs of Gang: g·Gang to (g + 1)·Gang − 1. A gang has one slot. All its threads begin to watch grant
 /// together:
@@ -132,6 +140,6 @@ class basic_twa_quantized : basic_twa<P, W> {
 template <platform_with_tables P, class W>
 using twa_quantized = basic_twa_quantized<P, W, 4>;
 
-}  // namespace usher::inline v1
+}  // namespace usher::inline v2
 
 #pragma GCC diagnostic pop

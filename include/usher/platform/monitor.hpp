@@ -1,8 +1,8 @@
 // Instructions that wait until a word is written, in user mode and with a limit: Intel's UMONITOR and UMWAIT, AMD's
 // MONITORX and MWAITX, Arm's WFET.
 //
-// Two steps: arm() names the cache line; wait() returns when it has been written since, or after about a microsecond,
-// or spuriously. The word is loaded between the two, so no write is missed.
+// Two steps: arm() names the cache line; wait() returns when the line has been written since arm(), or after about a
+// microsecond, or spuriously. The word is loaded between the two steps, so no write is missed.
 #pragma once
 
 #include "usher/core/cxx20.hpp"
@@ -17,7 +17,7 @@
 #include <cstdint>
 #include <optional>
 
-namespace usher::inline v1::native_detail {
+namespace usher::inline v2::native_detail {
 
 /// The processor's instructions for this.
 enum monitor_kind : std::uint32_t { monitor_none = 1, monitor_umwait = 2, monitor_mwaitx = 3, monitor_wfet = 4 };
@@ -92,4 +92,4 @@ auto await_by_monitor(const Word& word, Pred pred, std::memory_order order, std:
   }
 }
 
-}  // namespace usher::inline v1::native_detail
+}  // namespace usher::inline v2::native_detail

@@ -1,5 +1,5 @@
 // The hardware as a platform: std::atomic, PAUSE, futex, thread records. Each part has a header in native/, which also
-// explains its races. The parts include each other in one direction:
+// explains the part's races. The parts include each other in one direction:
 //
 //     state       the one object of the process, the layouts of its parts, wait limits, tables
 //     futex       sleeping, waking, asymmetric fences, the clock
@@ -29,9 +29,9 @@
 #include "usher/platform/native/records.hpp"
 #include "usher/platform/native/state.hpp"
 
-namespace usher::inline v1 {
+namespace usher::inline v2 {
 
-/// The interface of the parts: every name that others may use is listed here.
+/// The interface of the parts: every name that other code may use is listed here.
 struct native : private native_detail::process,
                 private native_detail::sleeping,
                 private native_detail::fences,
@@ -73,7 +73,8 @@ struct native : private native_detail::process,
 
   using fences::fence_light, fences::fence_heavy, fences::prepare_heavy_fences;
   using sleeping::key_of, sleeping::wake;
-  using sleeping::park, sleeping::park_for, sleeping::park_until, sleeping::nap, sleeping::naps_end_in_time;
+  using sleeping::park, sleeping::park_for, sleeping::park_until, sleeping::nap, sleeping::naps_end_in_time,
+      sleeping::cost_of_sleep, sleeping::note_wake;
   using clock_deadline = native_detail::clock_deadline;
 
   using forks::fork_epoch, forks::epoch_so_far, forks::forget_parent;
@@ -101,4 +102,4 @@ static_assert(platform_with_owner_tags<native> && platform_with_tables<native> &
               platform_with_priorities<native> && platform_with_stack_objects<native> &&
               platform_with_asymmetric_fences<native>);
 
-}  // namespace usher::inline v1
+}  // namespace usher::inline v2

@@ -4,9 +4,9 @@
 // Source: Wang, Chabbi & Kimura, "Be My Guest" (PPoPP 2016), §2.2, "Inter-Process Uses": a node is named by a process
 // and an offset, because a pointer has no meaning in another process.
 //
-// All that processes share is in one region, which each process maps wherever there is room: a header, a share of nodes
-// for each process, the program's data. It contains no pointer. A process itself stores the address of its mapping and
-// the numbers of its shares.
+// All that processes share is in one region, which each process maps wherever there is room: a header, shares of nodes
+// (groups of 64, one or more for each process), the program's data. The region contains no pointer. A process itself
+// stores the address of its mapping and the numbers of its shares.
 //
 //     a handle      bits 6–13  the share: 1 … 255, so that handles below 64 are never nodes
 //                   bits 0–5   which of the share's 64 nodes
@@ -17,12 +17,12 @@
 // processes may take from one share: after an exec, or in a child.
 //
 // Differences to the hardware's platform: sleepers are found by all processes (futexes that are not private); salt() is
-// an offset. Only cached_node() has thread-local storage: `k42-tls` and `clh-tls` have it in their names. Tables,
+// an offset. Only cached_node() uses thread-local storage; its callers are the locks `k42-tls` and `clh-tls`. Tables,
 // inflated states and objects on stacks are missing, so locks that need them do not compile.
 //
-// A region is named by a type, `Name`: a process may join one region of each. All shared objects of the process that
-// use the region should see one definition of that type and export its instances; otherwise each must join, which is
-// harmless.
+// A region is named by a type, `Name`: a process may join one region for each such type. All shared objects of the
+// process that use the region should see one definition of the type and export the instances of this template;
+// otherwise each of them must join, which is harmless.
 #pragma once
 
 #include <errno.h>
@@ -44,7 +44,7 @@
 #include "usher/core/platform.hpp"
 #include "usher/platform/native.hpp"
 
-namespace usher::inline v1 {
+namespace usher::inline v2 {
 
 namespace shared_memory_detail {
 
@@ -70,7 +70,7 @@ struct alignas(64) share {
 };
 
 struct layout {
-  static constexpr std::uint64_t ready_mark = 0x31'30'72'65'68'73'75ull;  ///< "usher01": the version is in it
+  static constexpr std::uint64_t ready_mark = 0x32'30'72'65'68'73'75ull;  ///< "usher02": the version is in it
 
   std::atomic<std::uint64_t> ready;  ///< written last by create()
   std::uint64_t bytes, data;         ///< the size of the region; the offset of the program's data
@@ -93,7 +93,7 @@ inline ssize_t read_proc(const char* name, char* text, std::size_t size) {
 }
 
 /// The time at which a process began, in the kernel's ticks. 0: it has ended, even if its parent has not waited for it.
-/// `unknown`: the time cannot be read now, for want of a descriptor, memory, permission or a /proc.
+/// `unknown`: the time cannot be read now, because a file descriptor, memory, permission or /proc is missing.
 inline constexpr std::uint64_t unknown = ~std::uint64_t{0};
 inline std::uint64_t began(std::int32_t pid) {
   char name[32], text[1024];
@@ -125,8 +125,8 @@ inline std::uint64_t identify(std::int32_t pid) {
   return (begin != unknown ? begin << pid_bits : 0) | std::uint32_t(pid);
 }
 
-/// False only if the process has certainly ended. Ids of other PID namespaces mean nothing: processes that share a
-/// region must share one.
+/// False only if the process has certainly ended. Ids of other PID namespaces mean nothing: all processes that share a
+/// region must be in one PID namespace.
 inline bool is_alive(std::uint64_t owner) {
   const std::int32_t pid = pid_of(owner);
   if (kill(pid, 0) != 0 && errno == ESRCH) return false;
@@ -372,4 +372,4 @@ static_assert(platform_with_priorities<shared_memory<void>> && platform_with_asy
 static_assert(!offers_tables<shared_memory<void>> && !offers_inflation<shared_memory<void>> &&
               !offers_stack_objects<shared_memory<void>>);
 
-}  // namespace usher::inline v1
+}  // namespace usher::inline v2

@@ -90,9 +90,12 @@ void* world::allocate(std::size_t bytes) {
   return at;
 }
 
+const mapping& world::make_mapping(std::size_t bytes, std::size_t page) {
+  return *blocks_.emplace_back(std::make_unique<mapping>(bytes, page));
+}
+
 world::block world::make_block(std::size_t bytes, std::size_t page) {
-  blocks_.push_back(std::make_unique<mapping>(bytes, page));
-  return {blocks_.back()->begin(), bytes};
+  return {make_mapping(bytes, page).begin(), bytes};
 }
 
 // ---- locks

@@ -5,10 +5,13 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <map>
 #include <memory>
 #include <new>
 #include <random>
+#include <span>
+#include <stdexcept>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -42,7 +45,7 @@ class histogram {
   std::uint64_t count_ = 0, sum_ = 0, longest_ = 0;
 };
 
-/// Memory that is only read. It is on large pages if they are requested and the kernel provides them; otherwise it is
+/// Memory for arrays. It is on large pages if they are requested and the kernel provides them; otherwise it is
 /// forced onto small pages.
 class mapping {
  public:
@@ -51,11 +54,12 @@ class mapping {
   mapping& operator=(const mapping&) = delete;
   ~mapping();
   const char* begin() const { return begin_; }
+  char* writable() const { return begin_; }
 
  private:
   void* all_;
   std::size_t all_bytes_;
-  const char* begin_;
+  char* begin_;
 };
 
 class world {
@@ -65,6 +69,14 @@ class world {
   struct block {
     const char* begin;
     std::size_t bytes;
+  };
+
+  /// Objects that lie apart.
+  template <class T>
+  struct spaced {
+    char* first = nullptr;
+    std::size_t distance = 0;
+    T& operator[](std::size_t i) const { return *std::launder(reinterpret_cast<T*>(first + i * distance)); }
   };
 
   /// A std::mt19937 that the threads share.
@@ -121,6 +133,9 @@ class world {
       for (std::size_t i = 0; i < n; i++) use(i);
     }
     void overhead(std::size_t, std::size_t) {}
+    void increment(std::span<native::plain<std::uint64_t>* const> words) {
+      for (auto* w : words) w->set(w->get() + 1);
+    }
     void fetch(const block& b, std::size_t offset) {
       use(*reinterpret_cast<const volatile std::uint64_t*>(b.begin + offset));
     }
@@ -128,6 +143,14 @@ class world {
       for (std::size_t i = 0; i < n; i++)
         fetch(b, static_cast<std::size_t>(std::uint64_t{random()} * (b.bytes / sizeof(std::uint64_t)) >> 32) *
                      sizeof(std::uint64_t));
+    }
+
+    template <class T>
+    void touch(const spaced<T>&, std::size_t) {}
+    template <class T>
+    void clear(const spaced<T>& s, std::size_t offset, std::size_t n) {
+      std::memset(s.first + offset, 0, n);
+      asm volatile("" : : "r"(s.first + offset) : "memory");
     }
 
     // ---- for run_point() ----
@@ -186,6 +209,15 @@ class world {
     return all;
   }
 
+  template <class T>
+  spaced<T> make_spaced(std::size_t n, std::size_t distance, std::size_t page) {
+    static_assert(std::is_trivially_destructible_v<T>);
+    if (distance < sizeof(T) || distance % alignof(T) != 0) throw std::logic_error("objects overlap");
+    const spaced<T> all{make_mapping(n * distance, page).writable(), distance};
+    for (std::size_t i = 0; i < n; i++) ::new (all.first + i * distance) T();
+    return all;
+  }
+
   // ---- called by the code that runs the program ----
 
   void measure() { phase_.store(phase::measured, std::memory_order_relaxed); }
@@ -201,6 +233,7 @@ class world {
   };
 
   void* allocate(std::size_t bytes);
+  const mapping& make_mapping(std::size_t bytes, std::size_t page);
 
   const lock_table& table_;
   const unsigned threads_;

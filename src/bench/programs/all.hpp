@@ -8,13 +8,19 @@
 #include <utility>
 #include <vector>
 
+#include "bench/programs/buffer_pool.hpp"
 #include "bench/programs/ideal.hpp"
 #include "bench/programs/interlock.hpp"
 #include "bench/programs/invalidation.hpp"
 #include "bench/programs/keymap.hpp"
+#include "bench/programs/locktorture.hpp"
 #include "bench/programs/lru_cache.hpp"
+#include "bench/programs/mcsg_artifact.hpp"
 #include "bench/programs/mcsg_loop.hpp"
+#include "bench/programs/mmicro.hpp"
 #include "bench/programs/mutexbench.hpp"
+#include "bench/programs/payment.hpp"
+#include "bench/programs/perl_array.hpp"
 #include "bench/programs/quads.hpp"
 #include "bench/programs/rand_array.hpp"
 #include "bench/programs/random_cache.hpp"
@@ -36,12 +42,18 @@ void for_each_program(const F& f) {
   f.template operator()<stress_latency<W>>();
   f.template operator()<ideal<W>>();
   f.template operator()<mcsg_loop<W>>();
+  f.template operator()<mcsg_artifact<W>>();
   f.template operator()<rand_array<W>>();
   f.template operator()<ring_walker<W>>();
   f.template operator()<keymap<W>>();
   f.template operator()<lru_cache<W>>();
+  f.template operator()<mmicro<W>>();
+  f.template operator()<perl_array<W>>();
+  f.template operator()<buffer_pool<W>>();
+  f.template operator()<payment<W>>();
   f.template operator()<quads<W>>();
   f.template operator()<reflex<W>>();
+  f.template operator()<locktorture<W>>();
 }
 
 /// A benchmark program compiled for a world: this computer or a simulated machine.
@@ -65,6 +77,7 @@ const std::vector<compiled_program<W>>& all_programs() {
                                 [](W& w) -> std::function<void(typename W::thread&)> {
                                   return [p = std::make_shared<P>(w)](typename W::thread& t) {
                                     while (!t.over()) (*p)(t);
+                                    if constexpr (requires { p->finish(t); }) p->finish(t);
                                   };
                                 },
                                 nullptr};

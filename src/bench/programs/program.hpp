@@ -1,14 +1,16 @@
 // The papers' benchmark programs. Each is written once, over a world: this computer or a simulated machine.
 //
 // A program is a class template over the world. It describes itself (about()), is constructed once for each run, and is
-// then called by every thread repeatedly until the measured time is over. Locks, shared words, arrays, delays and
-// random numbers come from the world and from the calling thread, so that the same code is simulated and runs natively.
+// then called by every thread repeatedly until the measured time is over. Then each thread calls finish(), if the
+// program has such a function. Locks, shared words, arrays, delays and random numbers come from the world and from the
+// calling thread, so that the same code is simulated and runs natively.
 #pragma once
 
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -69,7 +71,8 @@ std::map<std::string, long> with_defaults(const description& d, std::map<std::st
 template <class W>
 concept world = platform<typename W::platform> &&
                 requires(W w, typename W::thread t, typename W::lock l, typename W::block b, typename W::generator g,
-                         const char* name, std::size_t n, std::uint32_t below) {
+                         typename W::template spaced<int> s, const char* name, std::size_t n, std::uint32_t below,
+                         std::span<typename W::platform::template plain<std::uint64_t>* const> counters) {
                   { w.threads() } -> std::convertible_to<unsigned>;
                   { w.parameter(name) } -> std::convertible_to<long>;
                   /// A lock of the measured kind, on cache lines of its own. The first lock is metered: its waits and
@@ -80,6 +83,8 @@ concept world = platform<typename W::platform> &&
                   { w.make_block(n, n) } -> std::same_as<typename W::block>;
                   /// An object on cache lines of its own.
                   { w.template make<int>() } -> std::same_as<int&>;
+                  /// n objects at a distance of n bytes, on pages of n bytes. The bytes between them can be cleared.
+                  { w.template make_spaced<int>(n, n, n) } -> std::same_as<typename W::template spaced<int>>;
 
                   l.lock();
                   l.unlock();
@@ -101,9 +106,16 @@ concept world = platform<typename W::platform> &&
                   /// Adds the cost of the surrounding code, in cycles of a simulated machine. On the hardware it does
                   /// nothing, since the code itself takes its time.
                   t.overhead(n, n);
+                  /// Adds one to each of several words, which are on different lines. On the simulated machine the loads
+                  /// of these words overlap.
+                  t.increment(counters);
                   /// Loads from a block: one at an offset, or n at random places.
                   t.fetch(b, n);
                   t.fetch_at_random(b, n);
+                  /// Uses the caches' capacity for the line of a byte. On the hardware the accesses to objects do that.
+                  t.touch(s, n);
+                  /// Clears n bytes from a byte on.
+                  t.clear(s, n, n);
                 };
 
 /// A lock held for a scope.

@@ -1,7 +1,8 @@
 // The checker: the paths of its programs, their targets, and the replies of a run.
 //
-// The checker is no part of `usher`, because relacy replaces the allocator of the program that contains it. usher_check has the
-// targets and a few mutants; usher_check_mutants, beside it, has the other mutants, which take longer to build.
+// The checker is no part of `usher`, because relacy replaces the allocator of the program that contains it. It is two
+// programs, in one folder. usher_check has the targets and the few mutants that the tests need. usher_check_mutants has
+// all other mutants; it is a program of its own because these mutants take longer to build than the rest.
 #pragma once
 
 #include <cstdint>

@@ -11,7 +11,8 @@ struct component {
   const char* option;  ///< of the build
   bool is_built;       ///< with this command
   const char* needs;
-  const char* packages;  ///< Debian packages that contain them
+  const char* packages;               ///< Debian packages that contain them
+  const char* own_package = nullptr;  ///< the package of a release that has the executable, if not the command's
 };
 
 extern const component simulator, recorder, checker;

@@ -19,6 +19,7 @@
 
 #include "bench/native/host.hpp"
 #include "cli/commands/calibrate.hpp"
+#include "cli/commands/machine_from_lstopo.hpp"
 #include "cli/commands/subcommand.hpp"
 #include "cli/commands/validate.hpp"
 #include "cli/sweep/figure_files.hpp"
@@ -58,18 +59,22 @@ struct sim_options : figure_options {
   double ms = 0;  ///< 0: sim::usual_run_ns()
   std::string vary;
   std::vector<std::string> machine_settings;
+  std::string lstopo_file, like;
   trace_options trace;
 };
 
 // ---- machines --------------------------------------------------------------------------------------------------------
 
+/// The folders of the machine files that come with Usher.
+std::vector<fs::path> shipped_folders() {
+  const fs::path tree = own_tree();
+  return {tree / "share" / "usher" / "machines", tree / USHER_DATADIR / "usher" / "machines"};
+}
+
 /// The folders that are searched for machine files, in this order.
 std::vector<fs::path> machine_folders() {
-  std::vector<fs::path> folders;
-  if (const std::string own = environment("USHER_MACHINES"); !own.empty()) folders.emplace_back(own);
-  const fs::path tree = own_tree();
-  folders.push_back(tree / "share" / "usher" / "machines");
-  folders.push_back(tree / USHER_DATADIR / "usher" / "machines");
+  std::vector<fs::path> folders = shipped_folders();
+  if (const std::string own = environment("USHER_MACHINES"); !own.empty()) folders.emplace(folders.begin(), own);
   return folders;
 }
 
@@ -161,6 +166,7 @@ void print_result(const std::string& point, const sim::machine& m, const sim::re
   j["migrations"] = r.migrations;
   j["cpus_used"] = r.cpus_used;
   j["cpus_without_pipeline"] = r.cpus_without_pipeline;
+  j["writes"] = r.writes;
   if (r.loads != 0) {
     j["loads"] = r.loads;
     j["private_hits"] = r.private_hits;
@@ -304,6 +310,9 @@ ordered_json about_this_run(const sweep& s) {
 
 int carry_out(const sim_options& o) try {
   if (o.list) return list_all();
+  if (!o.lstopo_file.empty())
+    return print_machine_from_lstopo(o.lstopo_file, o.like, shipped_folders(),
+                                     [](const std::string& name) { return find_machine(name, {}); });
   if (!o.one_point.empty()) return simulate(o.one_point);
   if (!o.merge.empty()) return merge(o);
   if (o.workload.empty()) {
@@ -346,7 +355,8 @@ Examples:
   usher sim mutexbench --set ncs=0 --threads 1,8,72 --seeds 3 --json out.json
   usher sim randarray --machine t5 --locks mcs,mcscr --threads 32 --spin 20000 --set-machine scheduler.latency_mean=34000
   usher sim mutexbench --threads 72 --vary coherence.per_read=0,3,6,12
-  usher sim mutexbench --list-points | parallel > lines; usher sim --merge lines)";
+  usher sim mutexbench --list-points | parallel > lines; usher sim --merge lines
+  lstopo --of xml here.xml; usher sim --machine-from-lstopo here.xml > here.toml)";
 
 /// Machine, runs and durations.
 void add_time_options(CLI::App& sub, sim_options& o) {
@@ -381,6 +391,24 @@ void add_thread_options(CLI::App& sub, sim_options& o) {
       ->check(CLI::Range(1u, 1024u));
 }
 
+/// Adds the options that write a machine file instead of simulating. The parser refuses them together with others.
+void add_lstopo_options(CLI::App& sub, sim_options& o) {
+  const std::vector<CLI::Option*> others = sub.get_options();
+  auto* const file = sub.add_option("--machine-from-lstopo", o.lstopo_file,
+                                    "Print a machine file made from hwloc's XML (lstopo --of xml), and do nothing else")
+                         ->type_name("F");
+  auto* const like = sub.add_option("--like", o.like,
+                                    "With --machine-from-lstopo: the machine whose latencies are assumed (default: the "
+                                    "nearest)")
+                         ->type_name("M")
+                         ->needs(file);
+  for (CLI::Option* const other : others)
+    if (other != sub.get_help_ptr() && other->get_name() != "--quiet") {
+      file->excludes(other);
+      like->excludes(other);
+    }
+}
+
 }  // namespace
 
 subcommand sim_command(CLI::App& app) {
@@ -391,6 +419,7 @@ subcommand sim_command(CLI::App& app) {
   add_figure_options(*sub, *o, "600",
                      {"--machine", "--seeds", "--jitter", "--ms", "--set-machine", "--vary", "--jobs"});
   add_trace_options(*sub, o->trace);
+  add_lstopo_options(*sub, *o);
   sub->formatter(std::make_shared<help>("usher sim [OPTIONS] WORKLOAD"));
   sub->footer(sim_notes);
   const subcommand parts[] = {calibrate_command(*sub), validate_command(*sub, find_machine)};

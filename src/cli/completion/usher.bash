@@ -35,12 +35,12 @@ _usher() {
     --colour | --color) mapfile -t COMPREPLY < <(compgen -W "auto always never" -- "$word"); return ;;
     --forms) mapfile -t COMPREPLY < <(compgen -W "plain spin park" -- "$word"); return ;;
     --scheduler) mapfile -t COMPREPLY < <(compgen -W "random bound full" -- "$word"); return ;;
-    --machine) mapfile -t COMPREPLY < <(compgen -f -W "$(usher sim --list 2> /dev/null | sed -n '/^Machines/,$s/^    \([^ ]*\) .*/\1/p')" -- "$word"); return ;;
+    --machine | --like) mapfile -t COMPREPLY < <(compgen -f -W "$(usher sim --list 2> /dev/null | sed -n '/^Machines/,$s/^    \([^ ]*\) .*/\1/p')" -- "$word"); return ;;
     --log) mapfile -t COMPREPLY < <(compgen -W "x y xy none" -- "$word"); return ;;
     --title | --size) return ;;
-    --csv | --merge) mapfile -t COMPREPLY < <(compgen -f -- "$word"); return ;;
+    --csv | --merge | --machine-from-lstopo) mapfile -t COMPREPLY < <(compgen -f -- "$word"); return ;;
     -o | --output) mapfile -t COMPREPLY < <(compgen -f -- "$word"); return ;;
-    --placement) mapfile -t COMPREPLY < <(compgen -W "compact scattered even" -- "$word"); return ;;
+    --placement) mapfile -t COMPREPLY < <(compgen -W "compact scattered even random" -- "$word"); return ;;
     --spin) mapfile -t COMPREPLY < <(compgen -W "auto" -- "$word"); return ;;
     --chart-metric)
       mapfile -t COMPREPLY < <(compgen -W "throughput latency latency-p99 latency-longest hand-over lwss mttr utilisation gini cpus switches misses" -- "$word")
@@ -80,7 +80,7 @@ _usher() {
         options="$(usher sim --list 2> /dev/null | sed -n '/^Machines/q; s/^\([a-z-]*\):.*/\1/p') calibrate validate"
       fi ;;
     bench)
-      options="--locks --threads --rounds --seconds --pinned --set --json --csv --chart --chart-metric --title --size --log --log-x --log-y --details --timeout --list --list-points --point --merge --quiet --help"
+      options="--locks --threads --rounds --seconds --pinned --set --json --csv --chart --chart-metric --title --size --log --log-x --log-y --details --timeout --list --list-points --point --merge --mixed --quiet --help"
       [[ $word == -* ]] || options=$(usher bench --list 2> /dev/null | sed -n '/^This/q; s/^\([a-z-]*\):.*/\1/p') ;;
   esac
   mapfile -t COMPREPLY < <(compgen -W "$options" -- "$word")

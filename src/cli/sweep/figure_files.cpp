@@ -176,7 +176,13 @@ void add_results(const std::string& file, const std::string& text, merged_result
   };
   if (auto whole = ordered_json::parse(text, nullptr, false); whole.is_object() && whole.contains("points")) {
     make_printable(whole);
-    for (const ordered_json& p : whole["points"]) add(p);
+    for (const ordered_json& p : whole["points"]) {
+      add(p);
+      point_result& r = into.results.back();
+      if (!r.usher.empty() || !r.commit.empty()) continue;
+      r.usher = text_at(whole, "usher");  // files of older versions have the build in their header only
+      r.commit = text_at(whole, "commit");
+    }
     whole.erase("points");
     add_headers(std::move(whole), into);
   } else {
@@ -199,21 +205,121 @@ void add_results(const std::string& file, const std::string& text, merged_result
   if (into.results.size() == before) throw bad_input("it has no results");
 }
 
+namespace {
+
+std::string file_of(const merged_results& merged, const point_result& r) {
+  return r.file < merged.files.size() ? merged.files[r.file] : "";
+}
+
+/// The files of two results as the begin of a sentence: "a and b have", or "a has" if both are from one file.
+std::string files_have(const merged_results& merged, const point_result& a, const point_result& b) {
+  if (a.file == b.file) return file_of(merged, a) + " has";
+  return file_of(merged, a) + " and " + file_of(merged, b) + " have";
+}
+
+/// "0.3.0 (commit abc)"; "a build that is not known" if a result of an older version does not say it.
+std::string build_of(const point_result& r) {
+  if (r.usher.empty() && r.commit.empty()) return "a build that is not known";
+  if (r.commit.empty()) return r.usher;
+  return fmt::format("{} (commit {})", r.usher.empty() ? "of a version that is not known" : r.usher, r.commit);
+}
+
+/// The machine of a point with its changed numbers, which have one hash.
+std::string machine_text(const sweep_point& p) {
+  sweep_point only;
+  only.machine = p.machine;
+  only.settings = p.settings;
+  only.varied = p.varied;
+  return json_text(only);
+}
+
+std::string varied_text(const sweep_point& p) {
+  sweep_point only;
+  only.varied = p.varied;
+  return json_text(only);
+}
+
+/// The keys that tell the points of one sweep apart. All others are settings that its points have in common.
+std::string point_text(const sweep_point& p) {
+  sweep_point only;
+  only.workload = p.workload;
+  only.machine = p.machine;
+  only.lock = p.lock;
+  only.threads = p.threads;
+  only.seed = p.seed;
+  only.jitter = p.jitter;
+  only.varied = p.varied;
+  return json_text(only);
+}
+
+/// The keys of which two points have other values, as "spin_ns, placement".
+std::string differing_keys(const sweep_point& a, const sweep_point& b) {
+  const auto one = ordered_json::parse(json_text(a)), other = ordered_json::parse(json_text(b));
+  std::string all;
+  for (const point_key& k : point_keys) {
+    const auto here = one.find(k.key), there = other.find(k.key);
+    const bool same = (here == one.end()) == (there == other.end()) && (here == one.end() || *here == *there);
+    if (!same) all += (all.empty() ? "" : ", ") + std::string(k.key);
+  }
+  return all;
+}
+
+constexpr const char* allow_mixed = "--mixed shows them together";
+
+/// Throws if two results that differ in no number of --vary are of two machines.
+void check_machines(const merged_results& merged, const point_result& a, const point_result& b) {
+  if (a.point.machine_hash == b.point.machine_hash && a.point.machine == b.point.machine) return;
+  if (a.point.machine != b.point.machine)
+    throw bad_input(fmt::format("{} results of two machines, {} and {}: {}", files_have(merged, a, b), a.point.machine,
+                                b.point.machine, allow_mixed));
+  const auto hash = [](const point_result& r) { return r.point.machine_hash.empty() ? "none" : r.point.machine_hash; };
+  const bool is_changed = to_json(a.point.settings) != to_json(b.point.settings);
+  throw bad_input(fmt::format("{} results of two machines that are both called {} (hashes {} and {}){}",
+                              files_have(merged, a, b), a.point.machine, hash(a), hash(b),
+                              is_changed ? std::string(", with other --set-machine: ") + allow_mixed : ""));
+}
+
+/// Throws for two results of one point, which are a duplicate or have other settings.
+[[noreturn]] void refuse_second(const merged_results& merged, const point_result& a, const point_result& b) {
+  const std::string keys = differing_keys(a.point, b.point);
+  if (keys.empty())
+    throw bad_input(fmt::format("{} one point twice ({}): merge each file and each line once", files_have(merged, a, b),
+                                name_of(b.point)));
+  throw bad_input(fmt::format("{} one point ({}) with other settings ({}): {}", files_have(merged, a, b),
+                              name_of(b.point), keys, allow_mixed));
+}
+
+}  // namespace
+
+void check_one_sweep(const merged_results& merged) {
+  const point_result* first = nullptr;
+  std::map<std::string, const point_result*> machines, points;
+  for (const point_result& r : merged.results) {
+    if (!r.point.seed) continue;  // measured results have neither a build nor a machine of their own
+    if (first == nullptr) first = &r;
+    if (r.usher != first->usher || r.commit != first->commit)
+      throw bad_input(fmt::format("{} results of two builds of usher, {} and {}: {}", files_have(merged, *first, r),
+                                  build_of(*first), build_of(r), allow_mixed));
+    check_machines(merged, *machines.emplace(varied_text(r.point), &r).first->second, r);
+    const auto [at, is_new] = points.emplace(point_text(r.point), &r);
+    if (!is_new) refuse_second(merged, *at->second, r);
+  }
+}
+
 std::size_t remove_duplicates(merged_results& merged) {
   std::map<std::string, const point_result*> machines;
   std::map<std::string, const point_result*> simulated;
   std::set<std::string_view> measured;
   std::vector<bool> twice(merged.results.size());
-  const auto file = [&](const point_result& r) { return r.file < merged.files.size() ? merged.files[r.file] : ""; };
   for (std::size_t i = 0; i < merged.results.size(); i++) {
     const point_result& r = merged.results[i];
     if (!r.point.machine_hash.empty()) {
-      const point_result& other = *machines.emplace(r.point.machine, &r).first->second;
+      const point_result& other = *machines.emplace(machine_text(r.point), &r).first->second;
       if (other.point.machine_hash != r.point.machine_hash)
         throw bad_input(
-            fmt::format("{} and {} have points of two machines that are both called {} (hashes {} and {}): simulate "
+            fmt::format("{} points of two machines that are both called {} (hashes {} and {}): simulate "
                         "one of them under another name",
-                        file(other), file(r), r.point.machine, other.point.machine_hash, r.point.machine_hash));
+                        files_have(merged, other, r), r.point.machine, other.point.machine_hash, r.point.machine_hash));
     }
     if (r.point.seed) {  // a simulated run is the same each time
       sweep_point without_hash = r.point;
@@ -221,9 +327,9 @@ std::size_t remove_duplicates(merged_results& merged) {
       const auto [at, is_new] = simulated.emplace(json_text(without_hash), &r);
       const point_result& other = *at->second;
       if (!is_new && (other.all.throughput != r.all.throughput || other.operations != r.operations))
-        throw bad_input(fmt::format(
-            "{} and {} have different results of one point ({}): different builds or machines have made them",
-            file(other), file(r), name_of(r.point)));
+        throw bad_input(
+            fmt::format("{} different results of one point ({}): different builds or machines have made them",
+                        files_have(merged, other, r), name_of(r.point)));
       twice[i] = !is_new;
     } else if (r.point.round) {  // a measured one is not: only the same file has all of a result twice
       twice[i] = !measured.insert(r.json).second;
@@ -316,6 +422,7 @@ int merge(const figure_options& o) {
   for (const std::string& file : o.merge)
     if (!read_results(file, merged)) return bad_usage;
   try {
+    if (!o.mixed) check_one_sweep(merged);
     if (const std::size_t twice = remove_duplicates(merged); twice != 0)
       warn("--merge: {} result{} there twice: each counts once", twice, twice == 1 ? " is" : "s are");
   } catch (const bad_input& e) {

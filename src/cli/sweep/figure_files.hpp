@@ -47,6 +47,10 @@ struct merged_results {
 /// appearance of other results.
 void add_results(const std::string& file, const std::string& text, merged_results& into);
 
+/// Throws bad_input with one line unless all simulated results may be parts of one sweep: one build of usher, one
+/// machine, the same settings of the same point, and no point twice.
+void check_one_sweep(const merged_results& merged);
+
 /// Removes duplicate results and returns their number. Throws bad_input with one line if two results of one point
 /// differ, or if machines of one name differ.
 std::size_t remove_duplicates(merged_results& merged);

@@ -100,7 +100,7 @@ inline constexpr point_key point_keys[]{
      .shown = place::pinned,
      .option = {.name = "--pinned", .help = "Threads stay on the CPUs that they begin on", .part = option_part::both}},
     {.key = "parameters", .member = &sweep_point::parameters, .shown = place::point, .said = words::value},
-    {.key = "jitter", .member = &sweep_point::jitter, .most = 10, .shown = place::jitter},
+    {.key = "jitter", .member = &sweep_point::jitter, .most = 1, .shown = place::jitter},
     {.key = "machine_settings", .member = &sweep_point::settings, .shown = place::point, .said = words::value},
     {.key = "vary", .member = &sweep_point::varied, .shown = place::point, .said = words::value},
     {.key = "others",
@@ -122,8 +122,8 @@ inline constexpr point_key point_keys[]{
      .member = &sweep_point::placement,
      .option = {.name = "--placement",
                 .type = "P",
-                .help = "Where threads begin: compact, scattered, even, or CPUs as 0,18,1..3 (default: the "
-                        "workload's)"}},
+                .help = "Where threads begin: compact, scattered, even, random (by the seed), or CPUs as 0,18,1..3 "
+                        "(default: the workload's)"}},
     {.key = "together",
      .member = &sweep_point::together,
      .last_column = true,

@@ -97,6 +97,8 @@ void add_figure_options(CLI::App& to, figure_options& o, const std::string& defa
   to.add_option("--point", o.one_point, "Run one point, as --list-points prints it; its result is a line of JSON")
       ->type_name("JSON");
   to.add_option("--merge", o.merge, "Show results of other runs")->type_name("F")->expected(1, -1);
+  to.add_flag("--mixed", o.mixed, "With --merge: simulated results of several builds, machines or settings, too")
+      ->needs(to.get_option("--merge"));
   std::vector<const char*> of_points{"workload", "--locks", "--threads", "--set", "--timeout", "--list-points"};
   of_points.insert(of_points.end(), own);
   for (const point_key& k : point_keys)

@@ -27,7 +27,7 @@ struct figure_options {
   std::string chart_metric = "throughput";
   chart_options look;
   bool log_x = false, log_y = false;  ///< older names for look.log
-  bool list = false, list_points = false, details = false, quiet = false;
+  bool list = false, list_points = false, details = false, quiet = false, mixed = false;
 };
 
 /// Adds the options in the table of point_settings.hpp that belong to this part.

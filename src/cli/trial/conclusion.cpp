@@ -66,7 +66,8 @@ std::string unused_sentence(const trial_results& t, const outlook& o) {
   const std::string why = all_settled && o.contradicted == nullptr ? "each lock is decided, behind another or failed"
                           : t.rounds >= most_rounds ? fmt::format("a trial has at most {} rounds", most_rounds)
                           : has_little_waiting(t)   ? "threads wait so little"
-                                                    : "the rounds contradict each other";
+                          : o.contradicted          ? "the later rounds contradict the earlier ones"
+                                                    : "the rounds that fit were expected to decide nothing";
   return fmt::format(" {} of {} were not used: {}.", duration_text(o.seconds_unused), duration_text(*t.budget), why);
 }
 
@@ -320,7 +321,8 @@ trial_conclusion by_figures(const trial_results& t, const outlook& o) {
 }  // namespace
 
 bool has_little_waiting(const trial_results& t) {
-  return waiting_share(t).value_or(1) < little_waiting;
+  // Idle threads make the share small even if all others wait.
+  return waiting_share(t).value_or(1) < little_waiting && most_by_waiting(t).value_or(1) < little_gain;
 }
 
 trial_conclusion conclusion_of(const trial_results& t, const outlook& o) {

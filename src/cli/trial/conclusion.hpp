@@ -13,6 +13,8 @@ namespace usher::cli::trial {
 /// Shares of the threads' time that is spent waiting for mutexes. Below the first, no further trial is recommended (`usher
 /// stat` uses the same limit); above the second, an analysis is.
 inline constexpr double little_waiting = 0.01, much_waiting = 0.05;
+/// Waiting is little only if its end would not make the program faster by this factor. Chosen, not measured.
+inline constexpr double little_gain = 1.05;
 /// With fewer calls the program itself is assumed to make none: libraries lock a few mutexes while they are loaded.
 inline constexpr std::uint64_t fewest_calls = 100;
 /// If other processes took more than this share of the CPU time, no further trial is recommended.

@@ -6,6 +6,14 @@
 
 #include "record/others.hpp"
 
+// Before glibc 2.34 libpthread.so.0 alone had these functions, and this library does not depend on it. libusher.so
+// always has the first two.
+#pragma weak pthread_mutex_timedlock
+#pragma weak pthread_mutex_trylock
+#pragma weak pthread_mutexattr_destroy
+#pragma weak pthread_mutexattr_init
+#pragma weak pthread_mutexattr_settype
+
 static_assert(sizeof(mtx_t) == sizeof(pthread_mutex_t) && sizeof(cnd_t) == sizeof(pthread_cond_t));
 
 namespace {
@@ -23,6 +31,10 @@ pthread_cond_t* of(cnd_t* c) {
 
 USHER_EXPORT int mtx_init(mtx_t* m, int type) {
   if ((type & mtx_recursive) == 0) return c11_result(pthread_mutex_init(of(m), nullptr));
+  if (pthread_mutexattr_init == nullptr) {  // a library has brought libpthread.so.0 later, by dlopen()
+    *of(m) = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
+    return thrd_success;
+  }
   pthread_mutexattr_t recursive;
   pthread_mutexattr_init(&recursive);
   pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);

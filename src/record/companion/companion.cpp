@@ -20,22 +20,25 @@ namespace {
 
 void look_up_all();
 
-// The first call of a function looks all of them up. Other libraries' constructors may call them before ours runs.
-#define USHER_FIRST_OTHER(member, name, parameters, arguments) \
-  [[gnu::cold, gnu::noinline]] int first_##member parameters { \
-    look_up_all();                                             \
-    return usher_companion_v1.c_library.member arguments;      \
+// The first call of a function looks all of them up. Other libraries' constructors may call them before ours runs. If the
+// function is missing, the next call looks again: before glibc 2.34 a library that the program loads later may bring
+// libpthread.so.0.
+#define USHER_FIRST_OTHER(member, name, parameters, arguments)                      \
+  [[gnu::cold, gnu::noinline]] int first_##member parameters {                      \
+    look_up_all();                                                                  \
+    if (usher_companion_v1.c_library.member.get() == first_##member) return ENOSYS; \
+    return usher_companion_v1.c_library.member arguments;                           \
   }
 USHER_OTHERS(USHER_FIRST_OTHER)
 
 template <class... Args>
-int missing(Args...) {
-  return ENOSYS;
-}
-template <class... Args>
 void look_up(call_pointer<int(Args...)>& to, const char* name) {
-  void* const p = dlsym(RTLD_NEXT, name);
-  to.set(p != nullptr ? reinterpret_cast<int (*)(Args...)>(p) : missing<Args...>);
+  void* p = dlsym(RTLD_NEXT, name);
+  if (p == nullptr) {  // RTLD_NEXT does not see libraries that were loaded by dlopen()
+    void* const late = dlopen("libpthread.so.0", RTLD_LAZY | RTLD_NOLOAD);
+    if (late != nullptr) p = dlsym(late, name);
+  }
+  if (p != nullptr) to.set(reinterpret_cast<int (*)(Args...)>(p));
 }
 
 void look_up_all() {
@@ -71,3 +74,6 @@ constinit usher::preload::companion usher_companion_v1{
     return usher_companion_v1.c_library.member arguments;                           \
   }
 USHER_OTHERS(USHER_EXPORTED_OTHER)
+
+// The older name of sched_yield(), which programs call that were built before glibc 2.34.
+__asm__(".globl pthread_yield\n.type pthread_yield, @function\n.set pthread_yield, sched_yield");

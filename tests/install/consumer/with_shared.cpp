@@ -21,7 +21,7 @@ int main(int, char** argv) {
     std::printf("%s\n", dlerror());
     return 2;
   }
-  if (dlsym(library, "usher_process_state_v1") != &usher::usher_process_state) {
+  if (dlsym(library, "usher_process_state_v2") != &usher::usher_process_state) {
     std::printf("%s has a state of its own\n", argv[1]);
     return 1;
   }

@@ -1,5 +1,5 @@
-// A library that is built in two versions, each of which is loaded at the address where the other was. Each makes a
-// mutex in a function of its own.
+// A library that is built in two versions. Each version is loaded at the address at which the other one was loaded
+// before, and makes a mutex in a function of its own.
 #include <pthread.h>
 
 #include <cstdlib>

@@ -3,7 +3,7 @@
 
 namespace planted {
 
-// -- a herd: 40 waiters, and a broadcast for each single item --
+// -- a herd: 40 waiters, and a broadcast for each item although one waiter can take it --
 
 namespace {
 constexpr int herd_size = 40, items = 20;
@@ -46,7 +46,7 @@ bool no_more_items = false;
 void herd() {
   in_threads(herd_size + 1, [](int self) {
     if (self > 0) return take_items();
-    // Each broadcast finds all threads waiting: a thread that has taken an item waits again.
+    // All threads wait at each broadcast, because a thread that has taken an item waits again.
     for (int i = 1; i <= items + 1; ++i) give_item(i * herd_size, i > items);
   });
   herd_figures.say("waits", static_cast<std::uint64_t>(waiting_for_item));
@@ -66,8 +66,8 @@ std::int64_t signalled_at = 0;
 constexpr int heard = 25, unheard = 170, gave_up = 8;
 }  // namespace
 
-/// A signalled thread runs 4 ms after its signal at the earliest, since the signalling thread holds the mutex for so
-/// long.
+/// A signalled thread runs 4 ms after its signal at the earliest, because the signalling thread holds the mutex for
+/// that time.
 void signals() {
   in_threads(2, [](int self) {
     for (int i = 1; i <= heard; ++i) {
@@ -105,7 +105,8 @@ void signals() {
   signal_figures.say("timeouts", gave_up);
 }
 
-// -- failed trylocks and signals without a waiter, by turns: a sample of every n-th call could miss one object --
+// -- failed trylocks and signals without a waiter alternate: a sample of every n-th call could miss one of the objects
+// --
 
 namespace {
 pthread_mutex_t vain_mutex = PTHREAD_MUTEX_INITIALIZER;

@@ -50,14 +50,31 @@ void both_have_first(int all) {
 }
 }  // namespace
 
-/// Two threads lock two mutexes in opposite order. Both mutexes have been locked so often that most of their holds are
-/// not recorded in the mutexes' entries.
+/// Two threads lock two mutexes in opposite order. Both mutexes have been locked so often that the threads count most
+/// of their holds in slots of their own and not in the mutexes' entries.
 void opposite_order() {
   lock_often(left);
   lock_often(right);
   left_figures.say("threads", 2);
   print();
   in_threads(2, [](int self) { self == 0 ? left_then_right() : right_then_left(); });
+}
+
+/// The same with read-write locks that are held to write.
+void write_locks() {
+  static pthread_rwlock_t outer = PTHREAD_RWLOCK_INITIALIZER, inner = PTHREAD_RWLOCK_INITIALIZER;
+  left_figures.say("threads", 2);
+  print();
+  in_threads(2, [](int self) {
+    pthread_rwlock_wrlock(self == 0 ? &outer : &inner);
+    both_have_first(2);
+    if (self == 0)
+      pthread_rwlock_wrlock(&inner);  // mark: outer, then inner
+    else
+      pthread_rwlock_rdlock(&outer);  // mark: inner, then outer
+    pthread_rwlock_unlock(&inner);
+    pthread_rwlock_unlock(&outer);
+  });
 }
 
 void ring() {
@@ -88,8 +105,8 @@ void no_deadlock() {
   });
 }
 
-/// Two threads lock two mutexes in opposite order, the second one with a deadline, and retreat. They wait for each
-/// other for 1.8 s, but this is no deadlock.
+/// Two threads lock two mutexes in opposite order, the second mutex with a deadline, and then release the first one.
+/// They wait for each other for 1.8 s, but this is no deadlock.
 void retreats() {
   in_threads(2, [](int self) {
     pthread_mutex_t &first = self == 0 ? left : right, &second = self == 0 ? right : left;

@@ -1,5 +1,5 @@
-// Locks that a program embeds, and calls of the C functions. The program is built with USHER_RECORD and without, at a
-// fixed address and at any. ../test_embedded.py has the expected numbers.
+// Locks that a program embeds, and calls of the C functions. The program is built with and without USHER_RECORD, and
+// linked at a fixed and at a variable address. ../test_embedded.py has the expected numbers.
 #include <pthread.h>
 #include <unistd.h>
 #include <usher/usher.h>
@@ -71,7 +71,7 @@ void mutexes() {
         if (timed.try_lock_for(60s)) timed.unlock();
       },
       [] { timed.unlock(); });
-  // Locks `hot` so often that threads count its holds in their own slots.
+  // Locks `hot` so often that each thread counts its holds of it in a slot of its own.
   std::thread threads[2];
   for (auto& t : threads)
     t = std::thread([] {

@@ -1,5 +1,6 @@
-// Critical sections whose guard's unlock is the last call of a function: at -O2 it is a tail call, so the holder's
-// stack begins with the function's caller. The program is built with and without debug information.
+// Critical sections in which the guard's unlock is the last call of a function. At -O2 this unlock is a tail call, so
+// the stack recorded for the holder begins with the function's caller. The program is built with and without debug
+// information.
 //
 //     guards thread    the caller is the C++ library's thread routine
 //     guards loop      the caller is a loop of the program

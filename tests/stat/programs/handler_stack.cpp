@@ -21,7 +21,7 @@ void handler(int) {
   in_handler();
 }
 
-/// Runs `f` in a signal handler on an alternate stack. Returns the number of bytes of that stack that it used.
+/// Runs `f` in a signal handler on an alternate stack. Returns the number of bytes of the stack that the handler used.
 std::uint64_t stack_used(char* stack, void (*f)()) {
   std::memset(stack, paint, stack_size);
   in_handler = f;
@@ -45,7 +45,8 @@ void wait_for_held() {
 }
 }  // namespace
 
-/// The test sets LD_BIND_NOW, so that functions are bound before: the loader would need more stack than the calls.
+/// The test sets LD_BIND_NOW, so that functions are bound before the handler runs: to bind one in the handler the
+/// loader would need more stack than the calls.
 void handler_stack() {
   auto* const stack =
       static_cast<char*>(mmap(nullptr, stack_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));

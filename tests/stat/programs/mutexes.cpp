@@ -150,7 +150,8 @@ void reused_memory() {
   });
 }
 
-// -- a starving thread: as many threads as CPUs poll for the release, so that the woken thread finds the mutex held --
+// -- a starving thread: as many threads as CPUs poll for the release, so that a woken waiter always finds the mutex
+// held --
 
 namespace {
 pthread_mutex_t greedy_mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -159,8 +160,8 @@ std::atomic<bool> has_starved{false};
 std::atomic<std::int64_t> starves_since{0}, longest_hold{0};
 std::atomic<int> holds{0};
 
-/// Polls for the release of the mutex and holds it for 300 µs, again and again, until the starving thread has waited
-/// during many holds, and much longer than any of them.
+/// Polls for the release of the mutex and holds it for 300 µs, again and again. Ends when the starving thread has
+/// waited during more than 120 holds, and much longer than the longest of them.
 [[gnu::noinline]] void take_again_and_again() {
   while (!has_starved) {
     while (pthread_mutex_trylock(&greedy_mutex) != 0)
@@ -218,7 +219,7 @@ struct heap_bucket {
 };
 tally table_figures("table"), heap_figures("heap");
 
-/// Adds an entry to a bucket whose mutex is held: 2 µs, or 100 µs if the bucket has to grow.
+/// Adds an entry to a bucket whose mutex is held. This takes 2 µs, or 100 µs if the bucket has to grow.
 void add_entry(long& entries, bool grows) {
   ++entries;
   grows ? sleep_for(100 * us) : busy(2 * us);
@@ -245,8 +246,8 @@ void add_entry(long& entries, bool grows) {
 }
 }  // namespace
 
-/// Every thread locks each bucket four times, in the same order, and each 32nd insertion grows its bucket. So threads
-/// meet, but at no bucket more often than at others.
+/// Every thread locks each bucket four times, in the same order, and each 32nd insertion grows its bucket. So the
+/// threads contend, but for no bucket more than for others.
 void buckets() {
   in_threads(4, [](int) {
     for (unsigned i = 0; i < 4 * table_size; ++i) insert(i * 397 % table_size, i % 32 == 0);
@@ -285,8 +286,8 @@ void check(bool as_expected) {
   if (!as_expected) std::abort();
 }
 
-/// In each of `rounds` rounds one thread holds the mutex until another sleeps in its lock call. The holder of a
-/// recursive mutex locks it `again` times more.
+/// In each of `rounds` rounds one thread holds the mutex until another thread sleeps in its lock call. If the mutex is
+/// recursive, its holder locks it `again` more times.
 [[gnu::noinline]] void meet(pthread_mutex_t& mutex, tally& figures, int rounds, int again) {
   std::atomic<int> held{0}, done{0};
   std::atomic<pid_t> waiter{0};
@@ -359,7 +360,8 @@ namespace {
 pthread_mutex_t retried_mutex = PTHREAD_MUTEX_INITIALIZER, other_mutex = PTHREAD_MUTEX_INITIALIZER;
 tally retried_figures("retried_mutex");
 
-/// Locks the mutex again and again after one failed trylock, and says how long it took.
+/// After one failed trylock, acquires the mutex by lock or trylock 20 ms later, and reports the time between the two
+/// calls.
 void retry(bool by_lock) {
   pthread_mutex_lock(&retried_mutex);
   std::uint64_t ns = 0;
@@ -420,7 +422,7 @@ void uncontended() {
   idle_figures.say("acquisitions", 100000);
 }
 
-// -- mutexes that are locked so often that threads count their holds in their own slots --
+// -- mutexes that are locked so often that each thread counts its holds in slots of its own --
 
 void lock_often(pthread_mutex_t& mutex) {
   pthread_mutex_lock(&mutex);  // one acquisition has a waiter
@@ -458,7 +460,7 @@ void take_turns(int self, int rounds) {
   }
 }
 
-/// Locks 40 mutexes often, more than a thread has counts for, and destroys them.
+/// Locks 40 mutexes often, and destroys them. A thread has slots for fewer mutexes.
 void lock_many(int threads, int rounds) {
   constexpr int mutexes = 40;
   auto* const many = new pthread_mutex_t[mutexes];
@@ -491,7 +493,7 @@ void lock_again(int threads, int rounds) {
   again_figures.say("acquisitions", unsigned(rounds) * unsigned(threads));
 }
 
-/// A mutex that was locked often is unlocked by another thread than its holder, which most kinds permit.
+/// A mutex that was locked often is unlocked by a thread that does not hold it, which most kinds permit.
 void pass_on() {
   lock_often(passed_on_mutex);
   constexpr int rounds = 1000;
@@ -527,7 +529,7 @@ void locked_often() {
   pass_on();
 }
 
-// -- each 32nd hold is long: a sample of every n-th hold could have only long ones or only short ones --
+// -- each 32nd hold is long: a sample of every n-th hold might contain only the long holds or only the short ones --
 
 namespace {
 pthread_mutex_t rhythm_mutex = PTHREAD_MUTEX_INITIALIZER;

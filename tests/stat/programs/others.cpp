@@ -16,6 +16,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <source_location>
 #include <thread>
 #include <vector>
 
@@ -23,8 +24,10 @@
 
 namespace {
 
-void check(bool as_expected) {
-  if (!as_expected) std::abort();
+void check(bool as_expected, std::source_location here = std::source_location::current()) {
+  if (as_expected) return;
+  std::fprintf(stderr, "others.cpp:%u: not as expected; errno is %d\n", unsigned{here.line()}, errno);
+  std::abort();
 }
 
 /// Waits until the thread sleeps. The limit is for a thread that only polls.
@@ -32,12 +35,14 @@ void await_sleep(const std::atomic<pid_t>& thread) {
   planted::await_asleep(thread, std::chrono::seconds(5));
 }
 
+/// `milliseconds` may be negative.
 timespec after(clockid_t clock, long milliseconds) {
   timespec t{};
   clock_gettime(clock, &t);
   t.tv_nsec += milliseconds * 1000000;
   t.tv_sec += t.tv_nsec / 1000000000;
   t.tv_nsec %= 1000000000;
+  if (t.tv_nsec < 0) --t.tv_sec, t.tv_nsec += 1000000000;
   return t;
 }
 
@@ -109,7 +114,8 @@ void rwlocks() {
       "{\"sum\": true, \"kind\": \"rwlock\", \"owner\": 100, \"acquisitions\": 200, \"reads\": 100, \"holds\": 100}\n");
 }
 
-/// Threads read and write at random: the counts are consistent, and a plain variable shows exclusion.
+/// Threads read and write at random. The counts must be consistent; a plain variable shows whether writers exclude
+/// other threads.
 void readers_and_writers() {
   static long value = 0;
   constexpr int threads = 4, rounds = 20000;
@@ -137,7 +143,7 @@ void readers_and_writers() {
 
 pthread_spinlock_t spinning;
 
-/// Waits until a thread has used this much CPU time since it has stored its clock.
+/// Waits until the thread with this CPU clock has used `nanoseconds` of CPU time since it set `begun`.
 void await_cpu_time(const std::atomic<bool>& begun, clockid_t clock, long nanoseconds) {
   const auto used = [clock] {
     timespec t{};
@@ -184,7 +190,7 @@ void spins() {
 
 pthread_barrier_t meeting;
 
-/// In each round one thread comes when all others sleep at the barrier.
+/// In each round one thread arrives at the barrier when all others already sleep there.
 void barriers() {
   constexpr int threads = 4, rounds = 12;
   check(pthread_barrier_init(&meeting, nullptr, threads) == 0);
@@ -201,7 +207,7 @@ void barriers() {
         check(result == 0 || result == PTHREAD_BARRIER_SERIAL_THREAD);
         if (result == PTHREAD_BARRIER_SERIAL_THREAD) ++serial;
         ids[t] = 0;
-        // The next round begins when all have left this one.
+        // The next round begins when all threads have left this round.
         static std::atomic<int> left{0};
         ++left;
         while (left < (i + 1) * threads) sched_yield();
@@ -229,7 +235,7 @@ void barriers() {
 
 // ---- joins ---------------------------------------------------------------------------------------------------------
 
-/// A thread that sleeps until it is let go. `ended()` waits until it is gone.
+/// A thread that sleeps until let_go(). await_end() waits until the thread has ended.
 struct held_thread {
   sem_t go;
   std::atomic<pid_t> id{0};
@@ -265,7 +271,7 @@ void* run_held(void* held) {
   asm volatile("nop");  // no tail call, and another function than the last
 }
 
-/// Lets the held thread go when the calling thread sleeps.
+/// Starts a thread that calls let_go() for the held thread when the calling thread sleeps.
 std::thread let_go_later(held_thread& held) {
   static std::atomic<pid_t> caller;
   caller = gettid();
@@ -303,7 +309,7 @@ void joins() {
       "[\"join_at_a_third_line\", 3, 3]]}\n");
 }
 
-/// A thread is cancelled while it joins another one, which can then be joined by a third.
+/// A thread is cancelled while it joins a second one. A third thread can then join the second.
 void cancelled_join() {
   static held_thread held;
   static pthread_t joined;
@@ -340,7 +346,8 @@ void cancelled_join() {
 
 // ---- forks ---------------------------------------------------------------------------------------------------------
 
-/// The child has entries of its own: what the parent held is free to it, or held without a recorded hold.
+/// The record has separate entries for the child's objects. An object that the parent held at the fork has no recorded
+/// hold in the child.
 void forked() {
   check(pthread_spin_init(&spinning, PTHREAD_PROCESS_PRIVATE) == 0);
   check(pthread_rwlock_rdlock(&shared) == 0);
@@ -575,7 +582,7 @@ void runs() {
   user.join();
 }
 
-/// Uncontended pairs, whose instructions are counted.
+/// Locks and unlocks without contention. The test counts the instructions.
 void pairs(long count) {
   for (long i = 0; i < count; ++i) {
     pthread_rwlock_rdlock(&shared);

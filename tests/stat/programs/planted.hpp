@@ -1,6 +1,5 @@
-// The framework of programs with planted contention. Each scenario is a function that the command line names, and has
-// known findings that `usher stat` must report. The program prints its own counts and clock readings as one JSON
-// object:
+// The framework of programs with planted contention. Each scenario is a function that the command line names. `usher
+// stat` must report its known findings. The program prints its own counts and clock readings as one JSON object:
 //
 //     {"ledger": {"acquisitions": 40, "waited": 0.61, "longest": 0.015, "held": 0.2}, …}
 //
@@ -20,7 +19,7 @@ namespace planted {
 /// Returns nanoseconds of CLOCK_MONOTONIC.
 std::int64_t now();
 
-/// The program's own figures for one object. Printed under the object's name if there are any.
+/// The program's own figures for one object, printed under the object's name if there are any figures.
 class tally {
  public:
   explicit tally(const char* name);
@@ -68,7 +67,8 @@ void await_asleep(const std::atomic<pid_t>& thread);
 /// Does nothing, but the compiler must assume that it uses the object.
 void use(void* pointer);
 
-/// Locks and unlocks the mutex so often that threads count its holds in their own slots, no longer in its entry.
+/// Locks and unlocks the mutex so often that each thread counts its holds in a slot of its own and no longer in the
+/// mutex's entry.
 void lock_often(pthread_mutex_t& mutex);
 
 inline constexpr std::int64_t us = 1000, ms = 1000000;
@@ -78,8 +78,8 @@ void one_hot(), convoy(), held_over_sleep(), reused_memory(), starving(), bucket
     kinds(), timeouts(), tries(), retries(), uncontended(), locked_often(), in_a_rhythm();
 void herd(), signals(), signalled_twice(), left_in_haste();
 void credits(), semaphore_mutex();
-void gives_up(), late_signal(), between_processes(), another_kind(), held_until_a_wait(), long_and_short();
-void opposite_order(), ring(), self(), no_deadlock(), retreats(), ended_circle(), deadlocked_child();
+void gives_up(), late_signal(), between_processes(), another_kind(), held_until_a_wait(), long_and_short(), yielding();
+void opposite_order(), write_locks(), ring(), self(), no_deadlock(), retreats(), ended_circle(), deadlocked_child();
 void in_library(), unloaded(), alternating();
 void made_and_destroyed(), many_at_once(), many_in_vain(), thousand_threads(), forked(), chain(), processes(), aborts(),
     killed(), handler_posts(), handler_forks(), cancelled(), nothing();

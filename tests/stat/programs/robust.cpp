@@ -107,8 +107,8 @@ void thousand_threads() {
 
 // -- processes --
 
-/// Threads of a child contend for its copy of the mutex; threads of the parent contend for the original before and
-/// after.
+/// Threads of a child contend for the child's copy of the mutex. Before the fork and after the child's end, threads of
+/// the parent contend for the original.
 void forked() {
   contend(2, 20, 1 * ms);
   if (const pid_t child = fork(); child == 0) {
@@ -123,8 +123,8 @@ void forked() {
   shared_figures.say("childs", 90);
 }
 
-/// Executes itself again until `argument` programs have run in this process. Each makes a few lock calls; the last
-/// one's threads contend.
+/// Executes itself again until `argument` programs have run in this process. Each program makes a few lock calls; in
+/// the last one threads contend.
 void chain() {
   for (int i = 0; i < 10; ++i) {
     pthread_mutex_lock(&shared_mutex);

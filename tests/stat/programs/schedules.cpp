@@ -1,5 +1,5 @@
-// Programs with fixed schedules, for which an earlier version of the recording reported other times than the program's
-// own clock.
+// Programs with fixed schedules. For each of them an earlier version of the recording reported times that differed from
+// the program's own measurements.
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <ctime>
+#include <memory>
 #include <new>
 #include <thread>
 
@@ -24,7 +25,7 @@ timespec in(std::int64_t nanoseconds) {
   return until;
 }
 
-// -- one of two waiters gives up while the mutex is held: the holder is charged with both waits --
+// -- one of two waiters gives up while the mutex is held: both waits are attributed to the holder --
 
 pthread_mutex_t given_up = PTHREAD_MUTEX_INITIALIZER;
 tally given_up_figures("given_up");
@@ -81,7 +82,7 @@ void late_signal() {
     pthread_mutex_lock(&late_mutex);
     const auto until = in(2 * ms);
     waits = 1;
-    // The wait may be signalled instead of timing out if the thread gets no CPU.
+    // If the thread gets no CPU for some time, it may receive the signal before it times out.
     gave_up = pthread_cond_timedwait(&late, &late_mutex, &until) == ETIMEDOUT;
     if (!gave_up) late_figures.took(signalled_at, now());
     for (int i = 1; i <= rounds; ++i) {
@@ -243,6 +244,58 @@ void long_and_short() {
       while (self == 0 && done < i) sched_yield();
     }
   });
+}
+
+// -- sched_yield() in holds, outside of holds, and in the holds of a mutex that lay at the same address before --
+
+namespace {
+pthread_mutex_t yielded_before = PTHREAD_MUTEX_INITIALIZER;
+tally yielded_figures("yielded_before");
+
+#if defined(__x86_64__) && defined(__GLIBC__)
+// The name that programs call that were built before glibc 2.34.
+extern "C" int older_yield();
+__asm__(".symver older_yield, pthread_yield@GLIBC_2.2.5");
+#else
+int older_yield() {
+  return sched_yield();
+}
+#endif
+
+void contend_for(pthread_mutex_t& mutex, bool yields_inside) {
+  in_threads(2, [&](int) {
+    for (int i = 0; i < 100; ++i) {
+      pthread_mutex_lock(&mutex);
+      if (yields_inside) older_yield();
+      busy(50 * us);
+      pthread_mutex_unlock(&mutex);
+      if (!yields_inside) sched_yield();
+    }
+  });
+  pthread_mutex_destroy(&mutex);
+}
+}  // namespace
+
+void yielding() {
+  const auto mutex = std::make_unique<pthread_mutex_t>();  // a static mutex would keep its entry
+  pthread_mutex_init(mutex.get(), nullptr);                // mark: yields in its holds
+  contend_for(*mutex, true);
+  pthread_mutex_init(mutex.get(), nullptr);  // mark: yields outside of its holds
+  contend_for(*mutex, false);
+  // One hold, of a thread that has called sched_yield() before. The first wait for the mutex is during this hold.
+  for (int i = 0; i < 10; ++i) sched_yield();
+  pthread_mutex_lock(&yielded_before);
+  std::atomic<pid_t> waiter{0};
+  std::thread other([&] {
+    waiter = thread_id();
+    pthread_mutex_lock(&yielded_before);
+    pthread_mutex_unlock(&yielded_before);
+  });
+  while (waiter == 0) sleep_for(ms);
+  await_asleep(waiter);
+  pthread_mutex_unlock(&yielded_before);
+  other.join();
+  yielded_figures.say("holds", 2);
 }
 
 }  // namespace planted

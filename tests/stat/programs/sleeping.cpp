@@ -1,10 +1,13 @@
-// Programs whose threads sleep, or wait for a CPU, in known ways. `sleeping WAY THREADS SECONDS` has that many threads,
-// which sleep until the program has run for the time, while the main thread sleeps in nanosleep. For `busy` the threads
-// compute instead, for `crowd` one more thread does; the program prints how many steps they made, and its CPU time.
+// Programs whose threads sleep, or wait for a CPU, in known ways. `sleeping WAY THREADS SECONDS` starts THREADS threads
+// that sleep in the given way for SECONDS seconds; the main thread sleeps in nanosleep. With `busy` the threads compute
+// instead. With `crowd` they sleep, and one more thread computes. With `pinned` each thread, the main thread too, may
+// run on one CPU only, the threads on different ones, and sleeps. At the end the program prints the number of computed
+// steps and its CPU time.
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -45,8 +48,8 @@ void compute() {
   steps += n;
 }
 
-/// Sleeps with this stack pointer in the system call `poll` of the C library's function syscall(), so that the stack is
-/// searched for its caller. Does not return.
+/// Sleeps in the system call `poll` with this stack pointer, at the instruction in the C library's function syscall().
+/// The observer searches the stack for the caller of syscall(). Does not return.
 void sleep_with_stack(void* stack) {
   pollfd p{ends[0], POLLIN, 0};
 #if defined(__x86_64__)
@@ -72,14 +75,14 @@ char* new_pages(std::size_t n) {
   return static_cast<char*>(pages);
 }
 
-/// Returns the address of a hole.
+/// Returns an address in an unmapped page between two mapped pages.
 char* hole() {
   char* const pages = new_pages(3);
   munmap(pages + page, page);
   return pages + page;
 }
 
-/// Returns a page whose content never arrives: a read of it by another process waits for ever.
+/// Returns a page whose content never arrives: another process that reads the page waits for ever.
 char* absent_page() {
   char* const pages = new_pages(1);
   const int file = static_cast<int>(syscall(SYS_userfaultfd, O_CLOEXEC));
@@ -93,13 +96,31 @@ char* absent_page() {
   return pages;
 }
 
+/// Lets the calling thread run on the next of the process's CPUs only.
+void pin() {
+  static const cpu_set_t allowed = [] {
+    cpu_set_t all;
+    if (sched_getaffinity(0, sizeof all, &all) != 0) std::abort();
+    return all;
+  }();
+  static std::atomic<int> pinned{0};
+  int left = pinned++ % CPU_COUNT(&allowed);
+  std::size_t cpu = 0;
+  while (!CPU_ISSET(cpu, &allowed) || left-- > 0) cpu++;
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  CPU_SET(cpu, &one);
+  if (sched_setaffinity(0, sizeof one, &one) != 0) std::abort();
+}
+
 void sleep_in(const char* way) {
   const auto is = [way](const char* name) { return std::strcmp(way, name) == 0; };
   pollfd p{ends[0], POLLIN, 0};
   char c = 0;
   if (is("library")) sleep_in_library(&word);
   if (is("atomic")) flag.wait(0);
-  if (is("poll") || is("crowd")) poll(&p, 1, -1);
+  if (is("pinned")) pin();
+  if (is("poll") || is("crowd") || is("pinned")) poll(&p, 1, -1);
   if (is("read") && read(ends[0], &c, 1) < 0) std::abort();
   if (is("hole")) sleep_with_stack(hole());
   if (is("absent")) sleep_with_stack(absent_page());
@@ -113,7 +134,7 @@ void sleep_in(const char* way) {
     while (!is_signalled) pthread_cond_wait(&condition, &mutex);
     pthread_mutex_unlock(&mutex);
   }
-  // Threads that end while they are looked at.
+  // Threads that end while the observer samples them.
   while (is("brief") && !is_over) std::thread([] {}).join();
 }
 
@@ -127,6 +148,7 @@ int main(int count, char** arguments) {
   const bool is_mutex = std::strcmp(way, "mutex") == 0;
   pthread_mutex_lock(&mutex);  // a recorded call, and what the threads of `mutex` wait for
   if (!is_mutex) pthread_mutex_unlock(&mutex);
+  if (std::strcmp(way, "pinned") == 0) pin();
   std::vector<pthread_t> all(static_cast<std::size_t>(threads));
   pthread_attr_t small;
   pthread_attr_init(&small);

@@ -1,5 +1,5 @@
-// Makes mutexes under generated code and on fibers, while other threads unload a library and unmap code and stacks:
-// taking call chains must not fault.
+// Initialises mutexes from functions that generated code calls, and on fibers, while other threads unload a library and
+// unmap code and stacks. The recording of the call chain of such an initialisation must not fault.
 #include <dlfcn.h>
 #include <sys/mman.h>
 #include <ucontext.h>
@@ -52,7 +52,7 @@ class generated {
   char* code_;
 };
 
-// Memory for a fiber's stack. Above the stack, another thread maps and unmaps memory.
+// Memory for a fiber's stack. Another thread maps and unmaps memory above the stack.
 char* area;
 std::atomic<char*> library_code;
 std::atomic<bool> over{false};
@@ -61,8 +61,8 @@ ucontext_t outside, fiber;
 void on_fiber() {
   const generated code;
   code.with_own_frame();
-  // Code may use the frame-pointer register for other values: here, an address in memory that another thread unmaps,
-  // and a place on the stack that has old return addresses.
+  // Code may use the frame-pointer register for other values. Here these are an address in memory that another thread
+  // unmaps, and a place on the stack with old return addresses.
   code.with_frame(area + stack_size + 512);
   void* words[] = {nullptr, library_code, nullptr, nullptr};
   code.with_frame(words);

@@ -1,25 +1,25 @@
 // Memory for records, nodes and inflated states: blocks of 64 KiB, mapped one at a time, never unmapped.
 //
-// No larger piece is reserved: a process that has locked its memory (mlockall with MCL_FUTURE) would get all of it
-// resident at once, in the middle of a lock call, or could not map it, because locked addresses count against
-// RLIMIT_MEMLOCK whether they may be accessed or not. A process that may commit no more memory than the machine has
-// (vm.overcommit_memory=2) gets small blocks, too.
+// No larger piece is reserved, because of processes that have locked their memory (mlockall with MCL_FUTURE). In such a
+// process a large piece would become resident at once, in the middle of a lock call, or could not be mapped: locked
+// addresses count against RLIMIT_MEMLOCK whether they may be accessed or not. Small blocks also suit a process that may
+// commit no more memory than the machine has (vm.overcommit_memory=2).
 //
-// Usually one thread maps a block: it claims the entry of the process's table, and the others wait for the address, so
-// that many threads that need the same block do not have as many mapped for a moment. The wait is bounded: the claim
-// may belong to the function that this thread's signal handler interrupted, or to a thread that a fork did not copy.
-// After it any thread may map the block: the first to write its address decides, and the others unmap theirs. A child
-// that is forked in the middle of it finds the table with or without the address; without it, the child loses the
-// addresses of one block.
+// Usually one thread maps a block: it claims the block's entry in the process's table, and the other threads wait for
+// the address. Otherwise each of the threads that need the block would map one for a moment. The wait is bounded: the
+// claim may belong to code of the same thread that a signal handler has interrupted, or to a thread that a fork did not
+// copy. After the wait any thread may map the block: the first to write an address decides, and the others unmap
+// theirs. A child that is forked while a block is being mapped finds the table with or without the address; without it,
+// the child loses the addresses of one block.
 //
 //     mapping thread      block = mmap();  table = block (b1);  load the table (b2);  the count, a handle (b3)
 //     another thread      finds the count or a handle;  loads the table, relaxed (b4);  accesses the block
 //
-// A thread that has a node by taking it, or by a list that it owns, is ordered after (b3) by the operation that gave it
-// the node, so (b4) finds the address. Locks also follow handles that they have read by relaxed loads, in nodes that
-// may have changed hands. The address of (b4)'s load depends on the handle, and all processors but Alpha's order such
-// loads. Those of Arm order (b1) before (b3), because (b1) and (b2) are sequentially consistent. A fence would do, too,
-// but thread sanitizers do not know fences.
+// If a thread has taken a node, or owns a list that contains it, the operation by which the thread got the node or the
+// list orders it after (b3), so (b4) finds the address. Locks also follow handles that they have read by relaxed loads,
+// in nodes that may have changed hands. The address of (b4)'s load depends on the handle, and all processors but
+// Alpha's order such loads. Those of Arm order (b1) before (b3), because (b1) and (b2) are sequentially consistent. A
+// fence would do, too, but thread sanitizers do not know fences.
 #pragma once
 
 #include <errno.h>
@@ -33,7 +33,7 @@
 #include "usher/core/node.hpp"
 #include "usher/platform/native/state.hpp"
 
-namespace usher::inline v1::native_detail {
+namespace usher::inline v2::native_detail {
 
 /// Each has_…() maps the block if it is not mapped yet. It returns false if the process may not have more memory now.
 struct blocks {
@@ -100,4 +100,4 @@ struct blocks {
   }
 };
 
-}  // namespace usher::inline v1::native_detail
+}  // namespace usher::inline v2::native_detail

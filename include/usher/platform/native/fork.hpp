@@ -3,21 +3,21 @@
 // It is in `epoch_word`, on a page that is wiped in a child: the child's first access reads 0 and begins a new epoch.
 // The kernel wipes this page, on which are also the chains of waiting threads (MADV_WIPEONFORK); where it does not, a
 // fork handler does: forget_parent(). madvise() comes before the epoch word is written, so that no child inherits the
-// word. last_epoch is copied by fork and also written before the epoch word: a child forked at that moment continues
-// above it. Of several threads that begin an epoch, the first to write the word decides; the others take its epoch.
+// word. last_epoch is copied by fork, and is also written before the epoch word, so that a child forked between these
+// writes begins a greater epoch. Of several threads that begin an epoch, the first to write the word decides; the
+// others take its epoch.
 //
-// A thread's id is asked of the C library, which has it in the thread's own memory, so that no lock makes a system call
-// for it, and a filter of system calls does not make all threads look the same. The kernel's answer differs in two
-// cases:
+// A thread's id comes from the C library, which keeps it in the thread's own memory. So no lock makes a system call for
+// the id, and a filter of system calls cannot make all threads look the same. The kernel's answer differs in two cases:
 //
-// - a child of vfork(). It uses the memory and the thread-local storage of a thread of the parent, which does not run
-//   meanwhile. The id that is wanted is that thread's, as the C library says;
-// - a thread that a raw clone() has copied, and that the C library does not know. The id that is wanted is the
-//   kernel's.
+// - in a child of vfork(). It uses the memory and the thread-local storage of a thread of the parent, which does not
+//   run meanwhile. The id that is wanted is that thread's, which the C library returns;
+// - in a child process that a raw clone() made without the C library. The id that is wanted is the kernel's.
 //
-// Memory that is wiped tells these two apart: it is not wiped for a child of vfork(). So the C library's ids are right
-// for every thread of an epoch that the process's first thread has begun, if there the two ids are equal: all later
-// threads are made by the C library. In any other epoch the kernel is asked.
+// The wiped page tells these two cases apart: it is not wiped for a child of vfork(), so no epoch begins there. If the
+// process's first thread has begun an epoch, and its ids from the C library and from the kernel are equal, then the C
+// library's ids are right for every thread of the epoch, since the C library makes the other threads. In any other epoch
+// the kernel is asked.
 #pragma once
 
 #include <errno.h>
@@ -33,11 +33,15 @@
 #include "usher/core/node.hpp"
 #include "usher/platform/native/state.hpp"
 
-namespace usher::inline v1::native_detail {
+namespace usher::inline v2::native_detail {
 
 /// The calling thread's id as the C library has it. No function returns it directly, but the id of the thread's CPU
 /// clock contains it: in the kernel's interface, that is the thread's id, inverted, above three other bits.
 inline std::int32_t id_in_libc() {
+#if defined(USHER_WEAK_THREAD_FUNCTIONS)  // libusher.so: see src/preload/thread_functions.h
+#pragma weak pthread_getcpuclockid
+  if (pthread_getcpuclockid == nullptr) return 0;
+#endif
   clockid_t clock = 0;
   return pthread_getcpuclockid(pthread_self(), &clock) == 0 ? ~(clock >> 3) : 0;
 }
@@ -93,13 +97,13 @@ struct forks {
     if (s.unwiped.load(std::memory_order_relaxed) == 0) return;
     sigset_t all, before;  // no signal handler may lock in the middle of this
     sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
+    sigprocmask(SIG_SETMASK, &all, &before);  // in Linux the same system call as pthread_sigmask()
     s.epoch_word.store(0, std::memory_order_relaxed);
     s.wiped_pool.list.store(0, std::memory_order_relaxed);
     s.wiped_pool.from.store(0, std::memory_order_relaxed);
     s.wiped_pool.made.store(0, std::memory_order_relaxed);
     for (auto& c : s.chain_array) c.store(no_node, std::memory_order_relaxed);
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    sigprocmask(SIG_SETMASK, &before, nullptr);
   }
 
  private:
@@ -125,20 +129,21 @@ struct forks {
       if (s.told_of_forks.exchange(1, std::memory_order_relaxed) == 0) pthread_atfork(nullptr, nullptr, forget_parent);
     }
     // An epoch that no ancestor has used: last_epoch is copied by fork. It is written before the epoch word, so that a
-    // child forked at this moment continues above it.
+    // child forked between these writes begins a greater epoch.
     const std::uint32_t epoch = s.last_epoch.fetch_add(1, std::memory_order_relaxed) + 1;
     const std::int32_t pid = getpid(), tid = id_in_kernel(), id = id_in_libc();
     // In the first epoch, different ids mean that this is a child of vfork(): then the process's id is not recorded.
-    if (id == tid || epoch != 1) know_process(epoch, pid, id == tid ? id : 0);
+    // Without the C library's id, in libusher.so without libpthread.so.0, the library's constructor begins that epoch.
+    if (id == tid || id == 0 || epoch != 1) know_process(epoch, pid, id == tid ? id : 0);
     std::uint64_t epoch_word = 0;
     if (!s.epoch_word.compare_exchange_strong(epoch_word, std::uint64_t{epoch} << 32 | 4, std::memory_order_acq_rel,
                                               std::memory_order_acquire)) {
       errno = saved;
       return std::uint32_t(epoch_word >> 32);
     }
-    // In the thread that forked, frees the records of all other threads, which this process does not have. This
-    // requires that the thread has one record; so it is not done for shared objects that embed locks, each of which may
-    // have given the thread a record that the others do not know.
+    // The thread that forked frees the records of all other threads, because these threads do not exist in this
+    // process. This requires that the thread has one record; so it is not done for shared objects that embed locks,
+    // each of which may have given the thread a record that the others do not know.
     if (tid == pid && s.orphaned_are_free.load(std::memory_order_relaxed) != 0) {
       const std::uint32_t made = s.made.load(std::memory_order_relaxed);
       for (std::uint32_t i = 1; i <= made; i++) {
@@ -153,4 +158,4 @@ struct forks {
   }
 };
 
-}  // namespace usher::inline v1::native_detail
+}  // namespace usher::inline v2::native_detail

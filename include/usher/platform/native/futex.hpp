@@ -1,9 +1,9 @@
 // Sleeping and waking by the kernel's futex, the clock by which sleeps are measured, and asymmetric fences by
 // membarrier.
 //
-// The word that a wake() names may be gone by then, and its memory in other use: a stray wake-up, because of which
-// every park() stands in a loop. errno belongs to the program: nothing here changes it. Nothing here is a cancellation
-// point.
+// The word that a wake() names may be gone by then, and its memory may be in other use. The wake-up is then a stray one
+// for another thread: so every park() stands in a loop. errno belongs to the program: nothing here changes it. Nothing
+// here is a cancellation point.
 #pragma once
 
 #include <errno.h>
@@ -21,7 +21,7 @@
 #include "usher/platform/native/probes.hpp"
 #include "usher/platform/native/wait_tally.hpp"
 
-namespace usher::inline v1::native_detail {
+namespace usher::inline v2::native_detail {
 
 /// Nanoseconds of the clock to which the time-outs of FUTEX_WAIT_BITSET refer.
 inline std::uint64_t now() {
@@ -37,6 +37,10 @@ struct clock_deadline {
   timespec until;
   std::uint64_t operator()() const { return nanoseconds_until(clock, until); }
 };
+
+/// The default limit of polling before a sleep, in ns: 20,000 cycles at 3.6 GHz, a context switch's round trip by the
+/// Malthusian paper (§5, the machine of §6).
+inline constexpr std::uint32_t default_spin = 5555;
 
 struct sleeping {
   static void park(const std::atomic<std::uint32_t>& word, std::uint32_t expected, std::uint32_t mask) {
@@ -96,11 +100,39 @@ struct sleeping {
     futex(key.word, FUTEX_WAKE_BITSET_PRIVATE, std::uint32_t(most), nullptr, mask);
   }
 
+  /// Called by a thread whose wake-up of another thread took `ns`. A shorter time than that of a system call is ignored:
+  /// no thread slept. Not part of wake(), because a debugger that executes wake() one instruction at a time would never
+  /// leave the vDSO's clock, which repeats a reading that a timer tick has interrupted.
+  static void note_wake(std::uint64_t ns) {
+    if (ns < least_wake) return;
+    const std::uint32_t t = wake_time.load(std::memory_order_relaxed), step = t / 32 + 1;
+    if (t == 0)
+      wake_time.store(std::uint32_t(ns < most_cost ? ns : most_cost), std::memory_order_relaxed);
+    else
+      wake_time.store(ns > t ? t + 3 * step : t > step ? t - step : 1, std::memory_order_relaxed);
+  }
+
+  /// What a sleep costs, in ns, if `limit` is the default limit of polling: three times what a wake-up takes the waking
+  /// thread, at least the limit and at most 50 µs. The factor is that from the call to the time until the woken thread
+  /// runs, on two virtual machines (lab/pages/calibration.md). Other limits are returned unchanged.
+  static std::uint64_t cost_of_sleep(std::uint64_t limit) {
+    if (limit != default_spin) return limit;
+    const std::uint64_t cost = 3 * std::uint64_t{wake_time.load(std::memory_order_relaxed)};
+    return cost < limit ? limit : cost < most_cost ? cost : most_cost;
+  }
+
  private:
   static constexpr std::uint64_t late = 5000000, most_late = 100000000, off_for = 1000;  // ns; times the delay. Chosen
   static constexpr std::uint32_t late_in_a_row = 3;                                      // chosen
   static inline constinit std::atomic<std::uint64_t> no_naps_until{0};
   static inline constinit std::atomic<std::uint32_t> late_naps{0};
+
+  static constexpr std::uint64_t most_cost = 50000;  // ns. Chosen
+  static constexpr std::uint64_t least_wake = 400;   // ns. Chosen: a futex call that wakes no thread takes 200 to 350
+  /// How long a wake-up takes the waking thread, in ns; 0: unknown. The third quartile, since a call is short if the woken
+  /// thread has to wait for a CPU: a call moves it by a thirty-second downwards, or by three upwards. It is not the mean,
+  /// since a call takes long if the woken thread takes the CPU.
+  static inline constinit std::atomic<std::uint32_t> wake_time{0};
 
   static void note_nap(std::uint64_t end) {
     const std::uint64_t ended = now();
@@ -163,4 +195,4 @@ struct fences {
   static bool membarrier(int command) { return syscall(SYS_membarrier, command, 0) == 0; }
 };
 
-}  // namespace usher::inline v1::native_detail
+}  // namespace usher::inline v2::native_detail

@@ -16,7 +16,7 @@
 #include "usher/platform/native/polling.hpp"
 #include "usher/platform/native/state.hpp"
 
-namespace usher::inline v1::native_detail {
+namespace usher::inline v2::native_detail {
 
 struct inflation {
   template <class T>
@@ -27,7 +27,7 @@ struct inflation {
     if (h == 0 || h == retake_inflated) return h;
     auto& slot = slot_of(class_of<T>, h);
     // The bytes are cleared if the state's last lock was of another type. Two shared objects may have different tags
-    // for the same type: then they are cleared without need.
+    // for the same type: then the bytes are cleared without need.
     if (const void* const type = slot.type.load(std::memory_order_relaxed); type != &type_tag<T>) {
       if (type != nullptr) std::memset(static_cast<void*>(&inflated<T>(h).lock), 0, sizeof(T));
       slot.type.store(&type_tag<T>, std::memory_order_relaxed);
@@ -82,8 +82,8 @@ struct inflation {
       polling::pause();
     }
     // To map a block takes long, above all in a process that has locked its memory. Many threads that contend for one
-    // lock would each map one, and keep what they took. So a thread that has mapped a block takes no state from it
-    // before it has checked whether another thread has inflated the lock meanwhile.
+    // lock would each map a block, and each take a state from it. So a thread that has mapped a block takes no state
+    // from it before it has checked whether another thread has inflated the lock meanwhile.
     std::uint32_t made = s.made.load(std::memory_order_acquire);
     while (made + 1 < inflated_class::most) {
       const std::uint32_t block = block_of(c, made + 1);
@@ -95,4 +95,4 @@ struct inflation {
   }
 };
 
-}  // namespace usher::inline v1::native_detail
+}  // namespace usher::inline v2::native_detail

@@ -5,16 +5,16 @@
 // taking and giving a node cost the same however many nodes the thread holds, whichever thread took them, and however
 // threads have ended. Signal handlers may lock in the middle of these operations: (s1) to (s4) in records.hpp.
 //
-// The pool is a list, and the nodes that have not been in use. Each of its words is changed by compare-and-swap only,
-// so threads and handlers, also threads that never run again, may interrupt each other anywhere in it: only the nodes
-// that they had just taken are lost then.
+// The pool consists of a list of free nodes and of the nodes that have not been in use. Each of its words is changed by
+// compare-and-swap only, so an operation on the pool may be interrupted anywhere, by other threads and by signal
+// handlers. If the interrupted thread never runs again, only the nodes that it had just taken are lost.
 //
 // If locks are reset in a child (orphaned_are_free) the pool is on the page that a fork wipes. Nodes that orphaned
 // threads hold, wait with or have in their records cost the child nothing, because its pool is a new one. The new pool
 // begins behind all nodes that an ancestor has made and wraps around. So a node that the forking thread still has,
-// because it forked in a handler that interrupted an operation on a lock, is not given out once more, whatever the
-// operation goes on to do with it; unless the child has made a million others by then. Otherwise locks may stay in use
-// across a fork, and the child goes on with a copy of the pool.
+// because it forked in a handler that interrupted an operation on a lock, is not given out a second time, whatever the
+// operation goes on to do with it, until the child has made a million other nodes. If locks are not reset in a child,
+// they may stay in use across a fork, and the child goes on with a copy of the pool.
 #pragma once
 
 #include <atomic>
@@ -27,7 +27,7 @@
 #include "usher/platform/native/records.hpp"
 #include "usher/platform/native/state.hpp"
 
-namespace usher::inline v1::native_detail {
+namespace usher::inline v2::native_detail {
 
 struct nodes {
   static node_handle take_node() {
@@ -206,7 +206,7 @@ struct nodes {
       std::uint32_t n = 0;
       while (n < wanted && blocks::has_slot(nth(begin + n))) n++;
       if (n == 0) return 0;
-      // Counts the nodes before a thread has them: the pool of a child begins behind them from then on.
+      // Counts the nodes before a thread has them: from then on, the new pool of a child begins behind these nodes.
       std::uint64_t ever = s.ever_made.load(std::memory_order_relaxed);
       while (ever < begin + n && !s.ever_made.compare_exchange_weak(ever, begin + n, std::memory_order_relaxed)) {
       }
@@ -238,4 +238,4 @@ struct nodes {
   }
 };
 
-}  // namespace usher::inline v1::native_detail
+}  // namespace usher::inline v2::native_detail

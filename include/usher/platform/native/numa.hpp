@@ -22,7 +22,7 @@ extern const std::ptrdiff_t __rseq_offset __attribute__((weak));
 extern const unsigned int __rseq_size __attribute__((weak));
 }
 
-namespace usher::inline v1::native_detail {
+namespace usher::inline v2::native_detail {
 
 struct numa {
   static constexpr std::uint32_t most_numa_nodes = 16;
@@ -72,4 +72,4 @@ struct numa {
   }
 };
 
-}  // namespace usher::inline v1::native_detail
+}  // namespace usher::inline v2::native_detail

@@ -17,7 +17,7 @@
 #include "usher/core/wait_morphing.hpp"
 #include "usher/platform/native.hpp"
 
-namespace usher::inline v1::native_detail {
+namespace usher::inline v2::native_detail {
 
 [[noreturn, gnu::cold, gnu::noinline]] inline void die_of_misuse(const char* operation, const void* mutex,
                                                                  const char* why) {
@@ -74,4 +74,4 @@ class checked_owner {
   tag_check::word tag_{};
 };
 
-}  // namespace usher::inline v1::native_detail
+}  // namespace usher::inline v2::native_detail

@@ -1,9 +1,9 @@
 // Waiting awake: the pause instruction, the ways to await a word, and the pause of a retry loop.
 //
 // A waiter that never sleeps may hold the CPU that the awaited thread needs. So a waiter that polls for longer than
-// about a microsecond yields its CPU between loads; and where the wait has no limit it sleeps for short times in the
-// end, because a thread of lower real-time priority gets no CPU from a yield. await() with pacing::polling and no limit
-// does neither: spin locks need a CPU for each thread.
+// about a microsecond yields its CPU between loads; and if the wait has no limit, the waiter finally sleeps for short
+// times, because a thread of lower real-time priority gets no CPU from a yield. await() with pacing::polling and no
+// limit does neither: spin locks need a CPU for each thread.
 #pragma once
 
 #include <sched.h>
@@ -23,7 +23,7 @@
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wshadow"
 
-namespace usher::inline v1::native_detail {
+namespace usher::inline v2::native_detail {
 
 struct polling {
   static void pause() {
@@ -150,6 +150,6 @@ struct polling {
   }
 };
 
-}  // namespace usher::inline v1::native_detail
+}  // namespace usher::inline v2::native_detail
 
 #pragma GCC diagnostic pop

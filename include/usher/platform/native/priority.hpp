@@ -12,7 +12,7 @@
 
 #include "usher/platform/native/state.hpp"
 
-namespace usher::inline v1::native_detail {
+namespace usher::inline v2::native_detail {
 
 struct priorities {
   /// SCHED_FIFO and SCHED_RR: 1 … 99, as the kernel has it; SCHED_DEADLINE, which goes before them: 100; all others 0.
@@ -39,4 +39,4 @@ struct priorities {
   }
 };
 
-}  // namespace usher::inline v1::native_detail
+}  // namespace usher::inline v2::native_detail

@@ -7,10 +7,11 @@
 // pointer, and two branches. During a recording the operation is passed to libusher.so as functions that execute it;
 // libusher.so calls them, and records the embedded object as it does one of pthread (src/record/recorded_embedded.cpp).
 //
-// With the macro, classes are in the inline namespace `recorded`, and so differ from those without it. Otherwise a
-// mutex that one source locks unrecorded and another unlocks would be recorded wrongly. So all sources of a program
-// must have the macro, or none, or else those that share no object. The size of objects is the same. Their destructors
-// are not trivial: they end the record of the object.
+// With the macro USHER_RECORD, the classes are in the inline namespace `recorded`, and so differ from those without the
+// macro. Otherwise a mutex would be recorded wrongly if one source locks it without recording and another source
+// unlocks it with recording. So all sources of a program must define the macro, or none; only sources that share no
+// object may differ. The size of objects is the same with and without the macro. With the macro, destructors are not
+// trivial: they end the record of the object.
 #pragma once
 
 #include <atomic>
@@ -30,7 +31,7 @@
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wshadow"
 
-namespace usher::inline v1::native_detail {
+namespace usher::inline v2::native_detail {
 
 /// As in record::kind.
 enum class recorded_kind : std::uint32_t { mutex = 1, condition = 2, semaphore = 3 };
@@ -59,7 +60,7 @@ struct record_calls {
 };
 
 /// Returns null if nothing is recorded. Reads the symbol's address from the global offset table, whatever the code
-/// model: in an executable at a fixed address the linker would take the address of an undefined weak symbol for 0.
+/// model: otherwise, in an executable at a fixed address, the linker would resolve the undefined weak symbol to 0.
 inline const record_calls* record_in_use() {
   const std::atomic<const record_calls*>* at;
 #if defined(__x86_64__)
@@ -160,7 +161,9 @@ class recorded_timed_mutex : public recorded_mutex<Mutex> {
 
   /// For condition variables.
   auto& words_beside() { return this->mutex_.words_beside(); }
-  /// The argument `mutex` of record_calls::wait: an unlock of this mutex may hand it over to a waiter.
+  /// recorded_condition passes the returned pointer to record_calls::wait as the argument `mutex`. Only mutexes whose
+  /// unlock may hand the mutex over to a waiter of a condition variable have this function; for other mutexes the
+  /// argument is null.
   const void* handed_over_as() const { return this; }
 };
 
@@ -273,7 +276,7 @@ class recorded_semaphore : public Semaphore, public recorded_object<recorded_kin
   }
 };
 
-}  // namespace usher::inline v1::native_detail
+}  // namespace usher::inline v2::native_detail
 
 #ifdef USHER_RECORD
 // A note from which `usher stat` learns that a module's locks are recorded: state_definition.hpp says why it is made in

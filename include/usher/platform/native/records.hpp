@@ -1,8 +1,8 @@
 // Thread records, and a thread's values in its record: its id, a small number, random bits.
 //
-// Thread records and queue nodes lie in memory that is never unmapped (blocks.hpp). A record is owned by a living
-// thread id in one fork epoch. Records have no destructor and no pthread key: a thread that needs a record takes over
-// one whose owner no longer exists. Thread-local storage has one pointer.
+// Thread records and queue nodes lie in memory that is never unmapped (blocks.hpp). A record's owner is a thread id in
+// one fork epoch, as long as this thread lives. Records have no destructor and no pthread key: a thread that needs a
+// record takes over one whose owner no longer exists. Thread-local storage has one pointer.
 //
 // Signal handlers may lock, too, at any point of an operation on free[] and top, and may return while they hold the
 // lock. So the owner announces the operation in `ready`:
@@ -15,11 +15,13 @@
 // A handler before (s2) has finished with the record when it returns, and (s3) reads the state that it has left. A
 // handler between (s2) and (s4) finds `busy`, takes its nodes from the pool, and gives them back there; the pool's
 // operations are compare-and-swaps, which any number of threads may interrupt. A handler after (s4) finds the operation
-// complete. A jump out of a handler leaves the record busy: it is not used any more as long as the thread lives. The
-// operations of (s3) are ordered so that a thread that ends between them, in a handler, leaves no node in two places.
+// complete. A jump (longjmp) out of a handler leaves the record busy: the record is not used any more as long as the
+// thread lives. The operations of (s3) are ordered so that a thread that ends between them, in a handler, leaves no
+// node in two places.
 //
-// Forks. In the child of a fork in a handler the epoch of (s4) is the parent's: the record's nodes are then of unknown
-// origin, and dropped if the pool began anew (nodes.hpp). So are those of the threads that the child does not have.
+// Forks. If a handler forks during these steps, (s4) writes the parent's epoch in the child, too. The child then finds
+// that the record is not ready, and make_ready() drops the record's nodes if the child has a new pool (nodes.hpp). The
+// nodes in the records of threads that only the parent has are dropped in the same way.
 #pragma once
 
 #include <errno.h>
@@ -34,7 +36,7 @@
 #include "usher/platform/native/futex.hpp"
 #include "usher/platform/native/state.hpp"
 
-namespace usher::inline v1::native_detail {
+namespace usher::inline v2::native_detail {
 
 struct records {
   /// The calling thread's record, or null if there are no more records.
@@ -96,7 +98,7 @@ struct records {
   /// Release: publishes this thread's operations on the record's nodes to (r2), the load in make_ready().
   static void end(thread_record& r, std::uint32_t epoch) { r.ready.store(epoch, std::memory_order_release); }  // (s4)
 
-  /// Makes the record valid in this epoch. Nodes of another epoch are dropped if they are of another pool.
+  /// Makes the record valid in this epoch. Nodes of another epoch are dropped if they belong to another pool.
   static void make_ready(thread_record& r, std::uint32_t epoch) {
     if (r.ready.load(std::memory_order_acquire) == epoch) return;  // (r2)
     begin(r);
@@ -127,7 +129,7 @@ struct records {
       return r;
     }
     // A child of vfork() that has an id of its own gets no record: it cannot find out by thread ids which threads of
-    // the other process live.
+    // its parent process live.
     if (!forks::is_of_this_process(epoch)) return nullptr;
     thread_record* r = claim_record(me);
     if (r == nullptr) return nullptr;
@@ -142,9 +144,10 @@ struct records {
     return r;
   }
 
-  /// Takes a record: a new one of the reserved records, without a system call; when these are used up, a dead thread's
-  /// if a short search finds one, else a new one; if no more can be made, a dead thread's by a longer search. So the
-  /// time is bounded, however many threads there are and have been.
+  /// Takes a record from the first of these sources that has one: the reserved records that are new, without a system
+  /// call; when these are used up, a short search for a dead thread's record; a new record outside of the reserved
+  /// ones; a longer search for a dead thread's record. So the time is bounded, however many threads there are and have
+  /// been.
   static thread_record* claim_record(std::uint64_t me) {
     auto& s = usher_process_state;
     std::uint32_t made = s.made.load(std::memory_order_acquire);
@@ -158,8 +161,8 @@ struct records {
     if (made >= reserved_records)
       if (thread_record* const r = find_dead(4)) return r;
     while (made < most_records && blocks::has_record(made + 1)) {
-      // Written before the count, after which other threads may take the record. Several threads may write it, all the
-      // same number.
+      // The number is written before the count; once the count is written, other threads may take the record. Several
+      // threads may write the number, and all write the same one.
       record(made + 1).number.store(made + 1, std::memory_order_relaxed);
       // Before take_over() another thread may find the new record without an owner and take it: then this thread tries
       // the next.
@@ -174,9 +177,10 @@ struct records {
   static bool take_over(thread_record& r, std::uint64_t me) {
     std::uint64_t owner = r.owner.load(std::memory_order_acquire);
     if (owner == me) {
-      // The owner's id is this thread's. Either its thread is dead and the id was given out again, or the record is
-      // this thread's: of another shared object that embeds locks, or found by a handler that interrupted this
-      // function. In each case this thread may use the record, too, unless an operation on it is in progress.
+      // The owner has this thread's id. Either the owner is dead and its id was given to this thread. Or the record is
+      // this thread's already: another shared object that embeds locks has taken it, or this is a signal handler that
+      // has interrupted the thread after this function took it. In each case this thread may use the record, too,
+      // unless an operation on it is in progress.
       if (&r == current.record || r.ready.load(std::memory_order_relaxed) == thread_record::busy) return false;
     } else if (owner != 0) {
       // Does not take over a record of another fork epoch: it may belong to the thread that forked.
@@ -200,4 +204,4 @@ struct records {
   }
 };
 
-}  // namespace usher::inline v1::native_detail
+}  // namespace usher::inline v2::native_detail

@@ -11,10 +11,11 @@
 
 #include "usher/core/node.hpp"
 #include "usher/core/platform.hpp"
+#include "usher/platform/native/futex.hpp"
 #include "usher/platform/native/state_definition.hpp"
 #include "usher/platform/native/state_layout.hpp"
 
-namespace usher::inline v1 {
+namespace usher::inline v2 {
 
 namespace native_detail {
 
@@ -89,8 +90,7 @@ struct process {
   }
 
  private:
-  /// Sets and returns the default limits. Spinning: 5555 ns, which is 20,000 cycles at 3.6 GHz, a context switch's
-  /// round trip by the Malthusian paper (§5, the machine of §6); 0 in a process with one CPU, where spinning cannot
+  /// Sets and returns the default limits. Spinning: default_spin; 0 in a process with one CPU, where spinning cannot
   /// succeed. Yielding: chosen, not measured.
   [[gnu::cold, gnu::noinline]] static wait_limits first_limits() {
     cpu_set_t cpus{};
@@ -100,7 +100,7 @@ struct process {
       for (unsigned i = 0; i < CPU_SETSIZE; i++) count += CPU_ISSET(i, &cpus) ? 1u : 0u;
     const bool one = count == 1;
     errno = saved;
-    const wait_limits l{one ? 0u : 5555u, 1000000u};
+    const wait_limits l{one ? 0u : default_spin, 1000000u};
     set_limits(l);
     return l;
   }
@@ -118,4 +118,4 @@ struct process {
 
 }  // namespace native_detail
 
-}  // namespace usher::inline v1
+}  // namespace usher::inline v2

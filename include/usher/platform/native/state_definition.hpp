@@ -1,21 +1,21 @@
 // The definition of the process's state, once in each module (an executable or shared object), and the check that all
 // modules of a process use the same one.
 //
-// The assembler directives are in a function because link-time optimisation merges functions: of directives at the top
-// level each translation unit's would remain. They are in the function's comdat group, so that object files with and
-// without link-time optimisation can be mixed: whichever function the linker keeps, its directives are kept. clang's
-// ThinLTO makes a private copy of an inline function that the linker has not kept, unless the function is weak.
+// The assembler directives are in a function because link-time optimisation merges functions of one name; it would keep
+// the top-level directives of each translation unit. They are in the function's comdat group, so that object files with
+// and without link-time optimisation can be mixed: whichever function the linker keeps, its directives are kept.
+// clang's ThinLTO makes a private copy of an inline function that the linker has not kept, unless the function is weak.
 //
-//     usher_process_state_v1          the state. STB_GNU_UNIQUE: the loader connects all modules that export it to one
-//     usher_process_state_v1_in_use   hidden, in each module: the address of the state with which the loader, or
+//     usher_process_state_v2          the state. STB_GNU_UNIQUE: the loader connects all modules that export it to one
+//     usher_process_state_v2_in_use   hidden, in each module: the address of the state with which the loader, or
 //                                     already the linker, has connected the module
 //     .note.usher                     a note that leads to that pointer from outside of the module
 //
 // A module whose references to the state are bound within it (-Bsymbolic, a version script with `local: *`, an
-// executable that does not export the symbol) uses a state of its own. A lock that such a module and another one use
-// hangs: its queue nodes and waiting array differ. So when a module is loaded, it compares its state with those of the
-// modules loaded before, and reports a difference. With the macro USHER_PRIVATE_STATE the state is the module's own on
-// purpose: for a module whose locks no other module uses.
+// executable that does not export the symbol) uses a state of its own. A lock that such a module and another module use
+// hangs, because the two modules have different queue nodes and waiting arrays. So when a module is loaded, it compares
+// its state with those of the modules loaded before, and reports a difference. With the macro USHER_PRIVATE_STATE the
+// state is the module's own on purpose: for a module whose locks no other module uses.
 #pragma once
 
 #include <errno.h>
@@ -30,9 +30,9 @@
 
 #include "usher/platform/native/state_layout.hpp"
 
-namespace usher::inline v1::native_detail {
+namespace usher::inline v2::native_detail {
 
-extern process_state* const state_in_use __asm__("usher_process_state_v1_in_use") __attribute__((visibility("hidden")));
+extern process_state* const state_in_use __asm__("usher_process_state_v2_in_use") __attribute__((visibility("hidden")));
 
 /// The members are hidden symbols, as all symbols here: each module's own code must examine that module's state.
 struct [[gnu::visibility("hidden")]] state_check {
@@ -48,7 +48,7 @@ struct [[gnu::visibility("hidden")]] state_check {
 
  private:
   struct note {
-    static constexpr char owner[] = "usher_process_state_v1";
+    static constexpr char owner[] = "usher_process_state_v2";
     ElfW(Nhdr) head;
     char name[(sizeof owner + 3) / 4 * 4];
     std::int32_t pointer;      ///< the distance of the module's state_in_use from here
@@ -99,7 +99,7 @@ struct [[gnu::visibility("hidden")]] state_check {
     const auto name = [&](const char* file) { return part(file != nullptr && *file != 0 ? file : "the executable"); };
     const iovec line[] = {
         part("usher: "), name(own_), part(" does not use the process state of "), name(other_),
-        part(": a lock that both use can hang. Link both so that they export usher_process_state_v1 (an executable by "
+        part(": a lock that both use can hang. Link both so that they export usher_process_state_v2 (an executable by "
              "-rdynamic; no -Bsymbolic, no `local: *`), or compile the one whose locks the other does not use with "
              "-DUSHER_PRIVATE_STATE.\n")};
     [[maybe_unused]] const ssize_t n = writev(STDERR_FILENO, line, sizeof line / sizeof *line);
@@ -111,7 +111,7 @@ struct [[gnu::visibility("hidden")]] state_check {
   const char* other_ = nullptr;
 };
 
-}  // namespace usher::inline v1::native_detail
+}  // namespace usher::inline v2::native_detail
 
 #ifdef __clang__
 #define USHER_STATE_WEAK , gnu::weak
@@ -120,7 +120,7 @@ struct [[gnu::visibility("hidden")]] state_check {
 #endif
 #ifdef USHER_PRIVATE_STATE
 #define USHER_STATE_CALLED gnu::used
-#define USHER_STATE_BINDING ".hidden usher_process_state_v1\n"
+#define USHER_STATE_BINDING ".hidden usher_process_state_v2\n"
 #define USHER_STATE_PRIVATE "1\n"
 #else
 #define USHER_STATE_CALLED gnu::constructor, gnu::used
@@ -131,31 +131,31 @@ struct [[gnu::visibility("hidden")]] state_check {
 // The symbol's version is the inline namespace's: both change when the layout of process_state, of its parts, or of a
 // lock changes, so that objects built from different releases share neither state nor code.
 extern "C"[[ USHER_STATE_CALLED, gnu::visibility("hidden") USHER_STATE_WEAK ]] inline void
-usher_process_state_v1_definition() {
+usher_process_state_v2_definition() {
   __asm__ volatile(
-      ".pushsection .bss.usher_process_state_v1,\"awG\",%nobits,usher_process_state_v1_definition,comdat\n"
-      ".globl usher_process_state_v1\n" USHER_STATE_BINDING
-      ".type usher_process_state_v1, %gnu_unique_object\n"
-      ".size usher_process_state_v1, " USHER_TEXT(USHER_STATE_BYTES) "\n"
+      ".pushsection .bss.usher_process_state_v2,\"awG\",%nobits,usher_process_state_v2_definition,comdat\n"
+      ".globl usher_process_state_v2\n" USHER_STATE_BINDING
+      ".type usher_process_state_v2, %gnu_unique_object\n"
+      ".size usher_process_state_v2, " USHER_TEXT(USHER_STATE_BYTES) "\n"
       ".balign " USHER_TEXT(USHER_LARGEST_PAGE) "\n"
-      "usher_process_state_v1:\n"
+      "usher_process_state_v2:\n"
       ".zero " USHER_TEXT(USHER_STATE_BYTES) "\n"
       ".popsection\n"
-      ".pushsection .data.rel.ro.usher_process_state_v1,\"awG\",%progbits,usher_process_state_v1_definition,comdat\n"
-      ".globl usher_process_state_v1_in_use\n"
-      ".hidden usher_process_state_v1_in_use\n"
-      ".type usher_process_state_v1_in_use, %object\n"
-      ".size usher_process_state_v1_in_use, 8\n"
+      ".pushsection .data.rel.ro.usher_process_state_v2,\"awG\",%progbits,usher_process_state_v2_definition,comdat\n"
+      ".globl usher_process_state_v2_in_use\n"
+      ".hidden usher_process_state_v2_in_use\n"
+      ".type usher_process_state_v2_in_use, %object\n"
+      ".size usher_process_state_v2_in_use, 8\n"
       ".balign 8\n"
-      "usher_process_state_v1_in_use:\n"
-      ".dc.a usher_process_state_v1\n"
+      "usher_process_state_v2_in_use:\n"
+      ".dc.a usher_process_state_v2\n"
       ".popsection\n"
-      ".pushsection .note.usher,\"aG\",%note,usher_process_state_v1_definition,comdat\n"
+      ".pushsection .note.usher,\"aG\",%note,usher_process_state_v2_definition,comdat\n"
       ".balign 4\n"
       ".long 23, 8, 1\n"
-      ".asciz \"usher_process_state_v1\"\n"
+      ".asciz \"usher_process_state_v2\"\n"
       ".balign 4\n"
-      ".long usher_process_state_v1_in_use - .\n"
+      ".long usher_process_state_v2_in_use - .\n"
       ".long " USHER_STATE_PRIVATE ".popsection\n");
 #ifndef USHER_PRIVATE_STATE
   if (usher::native_detail::state_check::is_first()) usher::native_detail::state_check::run();

@@ -7,7 +7,7 @@
 // compilers: state_definition.hpp.
 //
 // The operations on records, nodes and inflated states, and their possible interruptions, are in records.hpp, nodes.hpp
-// and inflation.hpp; the first page across a fork is explained in fork.hpp.
+// and inflation.hpp; fork.hpp explains what a fork does to the first page.
 #pragma once
 
 #include <atomic>
@@ -17,7 +17,7 @@
 #include "usher/core/node.hpp"
 #include "usher/core/platform.hpp"
 
-namespace usher::inline v1 {
+namespace usher::inline v2 {
 
 struct native;
 
@@ -54,8 +54,8 @@ static_assert(sizeof(thread_record) == 128);
 /// yet.
 struct node_pool {
   /// The word is: number of changes << 24 | the first node of the list, or no_node. 0: the pool is not open yet. The
-  /// number begins at another value in each fork epoch, so that an operation begun in the parent does not succeed in
-  /// its child by accident.
+  /// number begins at a different value in each fork epoch, so that an operation begun in the parent does not succeed
+  /// in its child by accident.
   std::atomic<std::uint64_t> list;
   std::atomic<std::uint64_t> from;  ///< 1 + the number of nodes made before the pool began. 0: not yet open
   /// `from` plus the number of nodes made since; 0: the pool is not open yet. The value goes on rising in children, for
@@ -78,8 +78,8 @@ inline constexpr std::uint32_t records_a_block = block_bytes / sizeof(thread_rec
                                slots_a_block = block_bytes / sizeof(node_slot);
 static_assert(records_a_block == 512 && slots_a_block == 1024);
 /// Records and nodes that need no block. The records are enough for most programs, so that a thread's first recursive
-/// lock makes no system call. For each of a few threads there are more nodes than a record keeps, for a process that
-/// can map no memory.
+/// lock makes no system call. In a process that can map no memory, the nodes suffice for a few threads, each of which
+/// may use more nodes than a record keeps.
 inline constexpr std::uint32_t reserved_records = 64, reserved_slots = 256;
 /// In shared_memory.hpp a record's number must fit into 16 bits, and in nodes.hpp a handle into 24 bits.
 inline constexpr std::uint32_t most_records = reserved_records + 127 * records_a_block, record_blocks = 127,
@@ -150,8 +150,8 @@ struct process_state {
   std::atomic<std::uint32_t> seed;
   std::atomic<std::uint32_t> monitor;  ///< the processor's monitor_kind: monitor.hpp; 0: not yet known
   std::atomic<std::uint32_t> numa;     ///< a numa_source; 0: not yet known
-  /// 1: locks that were held or had waiters across a fork are reset (libusher.so does). The nodes of orphaned threads,
-  /// which a fork did not copy, are free then.
+  /// 1: locks that were held or had waiters across a fork are reset (libusher.so resets them). The nodes of orphaned
+  /// threads, which a fork did not copy, are then free.
   std::atomic<std::uint32_t> orphaned_are_free;
   std::atomic<std::uint32_t> unwiped;        ///< 1: the kernel does not wipe in children; forget_parent() does
   std::atomic<std::uint32_t> told_of_forks;  ///< 1: a fork handler calls forget_parent()
@@ -163,7 +163,8 @@ struct process_state {
   std::atomic<std::uint32_t> id_array[table_size];
   alignas(64) thread_record reserved_record[reserved_records];
   node_slot reserved_slot[reserved_slots];  ///< those with handles below first_node are not used
-  // The addresses of blocks, each written once, when the block is mapped; before, null or a claim: blocks.hpp.
+  // The addresses of blocks, each written once, when the block is mapped. Until then an entry is null or a claim:
+  // blocks.hpp.
   std::atomic<thread_record*> record_block[record_blocks];
   /// The block's address less the offset of its first node's handle: a node's address is this value + its handle *
   /// sizeof(node_slot). The first block is reserved_slot.
@@ -177,7 +178,7 @@ static_assert(sizeof(process_state) == USHER_STATE_BYTES && offsetof(process_sta
 
 // The symbol's version is the inline namespace's: both change when the layout of process_state, of its parts, or of a
 // lock changes, so that objects built from different releases share neither state nor code.
-extern native_detail::process_state usher_process_state __asm__("usher_process_state_v1")
+extern native_detail::process_state usher_process_state __asm__("usher_process_state_v2")
     __attribute__((visibility("default")));
 
-}  // namespace usher::inline v1
+}  // namespace usher::inline v2

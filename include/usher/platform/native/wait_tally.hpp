@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-namespace usher::inline v1::native_detail {
+namespace usher::inline v2::native_detail {
 
 /// Since the thread began.
 struct wait_tally {
@@ -32,4 +32,4 @@ inline void count_sleep() {}
 inline void count_grant() {}
 #endif
 
-}  // namespace usher::inline v1::native_detail
+}  // namespace usher::inline v2::native_detail

@@ -1,0 +1,11 @@
+// Reads the input as hwloc's XML and makes a machine file of it.
+#include "calibrate/lstopo_machine.hpp"
+#include "fuzz.hpp"
+
+USHER_FUZZ_TARGET(lstopo) {
+  static const std::string file = USHER_MACHINES "/epyc-zen4-vm-2.toml";  // it has all sections but [hardware_threads]
+  static const calibrate::known_machine known{sim::read_machine(file), sim::machine_values(file)};
+  const calibrate::lstopo topology = calibrate::read_lstopo(as_text(input));
+  for (const std::string& w : topology.warnings) use(w);
+  use(calibrate::machine_file(topology, "fuzzed.xml", known, known));
+}

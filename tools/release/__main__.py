@@ -1,0 +1,96 @@
+"""Builds Usher once, for glibc 2.28 and later, and makes all packages of a release from that build.
+
+The packages and SHA256SUMS are written to --out. Two runs on one build write the same bytes. With --key, gpg signs
+SHA256SUMS.
+"""
+
+import argparse
+import hashlib
+import importlib
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+from tools.release import audit, release
+
+KINDS = {"tarball": ".tar.gz", "wheel": ".whl", "deb": ".deb", "rpm": ".rpm", "oci": "-oci.tar"}  # endings of the files
+
+
+def fail(why):
+    sys.exit(f"usher: release: {why}")
+
+
+def run(*command, **more):
+    done = subprocess.run([str(word) for word in command], check=False, **more)
+    if done.returncode != 0:
+        fail(f"exit status {done.returncode} of: {' '.join(map(str, command))}")
+
+
+def build(folder, jobs):
+    """Compiles what is installed; ninja shows how far it is."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with open(folder / "configure.log", "w", encoding="utf-8") as log:
+        done = subprocess.run(["cmake", "-S", release.TREE, "-B", folder, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release",
+                               "-DUSHER_PORTABLE=ON", "-DCMAKE_INSTALL_LIBDIR=lib"], check=False, stdout=log, stderr=log)
+    if done.returncode != 0:
+        fail(f"the configuration failed: {folder / 'configure.log'}")
+    run("cmake", "--build", folder, "--target", "usher_product", "-j", jobs)
+
+
+def install(folder, stage):
+    shutil.rmtree(stage, ignore_errors=True)
+    run("cmake", "--install", folder, "--prefix", stage, "--strip", stdout=subprocess.DEVNULL)
+    if errors := audit.errors(stage):
+        fail("a file does not run where it should:\n  " + "\n  ".join(errors))
+
+
+def remove_old(out, kinds):
+    """What an earlier run made, and its signature, would be mistaken for this release's."""
+    for file in list(out.iterdir()):
+        if file.name.endswith((*(KINDS[kind] for kind in kinds), ".asc")):
+            file.unlink()
+
+
+def write_sums(out, key):
+    packages = sorted(p for p in out.iterdir() if p.name.endswith(tuple(KINDS.values())))
+    lines = [f"{hashlib.sha256(p.read_bytes()).hexdigest()}  {p.name}\n" for p in packages]
+    sums = out / "SHA256SUMS"
+    sums.write_text("".join(lines), encoding="ascii")
+    if key:
+        run("gpg", "--batch", "--yes", "--local-user", key, "--armor", "--detach-sign", "-o", f"{sums}.asc", sums)
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="python3 -m tools.release", description=__doc__.splitlines()[0])
+    parser.add_argument("--build", type=pathlib.Path, default=release.TREE / "build/portable", help="folder of the build")
+    parser.add_argument("--out", type=pathlib.Path, default=release.TREE / "build/dist", help="folder of the packages")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    parser.add_argument("--only", default=",".join(KINDS), help="kinds of packages (default: %(default)s)")
+    parser.add_argument("--key", help="gpg signs SHA256SUMS with this key")
+    arguments = parser.parse_args()
+    kinds = arguments.only.split(",")
+    if unknown := set(kinds) - KINDS.keys():
+        parser.error(f"no such kind of package: {', '.join(sorted(unknown))} (there are {', '.join(KINDS)})")
+
+    this = release.of_this_tree()
+    if this.commit.endswith("-dirty"):
+        print("usher: release: the tree has uncommitted changes, so the commit does not name these packages", file=sys.stderr)
+    os.environ["SOURCE_DATE_EPOCH"] = str(this.epoch)
+    build(arguments.build, arguments.jobs)
+    stage = arguments.build / "stage"
+    install(arguments.build, stage)
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    remove_old(arguments.out, kinds)
+    packages = []
+    for kind in kinds:
+        print(f"usher: release: {kind}", file=sys.stderr, flush=True)
+        packages += importlib.import_module(f"tools.release.{kind}").make(stage, arguments.out, this)
+    write_sums(arguments.out, arguments.key)
+    for package in sorted(packages):
+        print(package)
+
+
+if __name__ == "__main__":
+    main()

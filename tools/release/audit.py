@@ -1,0 +1,49 @@
+"""Checks that the installed programs and libraries run with the oldest C library that a release names."""
+
+import pathlib
+import re
+import subprocess
+
+from tools.release.release import TREE
+
+OLDEST = (2, 28)
+# These libraries belong to every glibc from OLDEST on. Since 2.34, libpthread.so.0 and libdl.so.2 are empty.
+C_LIBRARY = {"libc.so.6", "libm.so.6", "libpthread.so.0", "libdl.so.2", "librt.so.1", "ld-linux-x86-64.so.2"}
+# These are loaded into programs without threads, which must not get libpthread.so.0: see src/preload/thread_functions.h.
+PRELOADED = {"libusher.so", "libusher-stat.so"}
+
+
+def readelf(*arguments):
+    return subprocess.run(["readelf", "-W", *arguments], check=True, text=True, capture_output=True).stdout
+
+
+def is_elf(path):
+    with open(path, "rb") as file:
+        return file.read(4) == b"\x7fELF"
+
+
+def errors_of(path):
+    needed = set(re.findall(r"\(NEEDED\).*\[(.*)\]", dynamic := readelf("-d", path)))
+    if strangers := needed - C_LIBRARY:
+        yield f"needs {', '.join(sorted(strangers))}"
+    if path.name in PRELOADED and "libpthread.so.0" in needed:
+        yield "needs libpthread.so.0, which a program without threads does not have"
+    if re.search(r"\((RPATH|RUNPATH)\)", dynamic):
+        yield "has a search path for libraries"
+    if str(TREE).encode() in path.read_bytes():
+        yield "names a folder of the build"
+    needs = readelf("-V", path).partition("Version needs")[2]
+    for version in sorted(set(re.findall(r"Name: (\S+)", needs))):
+        number = re.fullmatch(r"GLIBC_([0-9.]+)", version)
+        if number is None or tuple(int(n) for n in number[1].split(".")) > OLDEST:
+            yield f"needs {version}"
+    for name in re.findall(r"GLOBAL +DEFAULT +UND +([^@\s]+)$", readelf("--dyn-syms", path), re.MULTILINE):
+        yield f"needs {name}, which the oldest C library may lack"
+
+
+def errors(stage):
+    """A line for each error."""
+    files = [f for f in sorted(pathlib.Path(stage).rglob("*")) if f.is_file() and not f.is_symlink() and is_elf(f)]
+    if not files:
+        return [f"{stage} has no programs"]
+    return [f"{f.relative_to(stage)} {error}" for f in files for error in errors_of(f)]

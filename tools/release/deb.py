@@ -1,0 +1,31 @@
+"""Debian packages, made by debhelper from the build of a release. Nothing is compiled again."""
+
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+
+def built(folder, libdir):
+    """Changes the folder of the libraries in an installed tree. No compiler option depends on it."""
+    subprocess.run(["cmake", f"-DCMAKE_INSTALL_LIBDIR={libdir}", folder], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(["cmake", "--build", folder, "--target", "usher_product"], check=True, stdout=subprocess.DEVNULL)
+
+
+def make(stage, out, release):
+    folder = pathlib.Path(stage).parent.resolve()
+    work = pathlib.Path(out).resolve() / "deb"
+    multiarch = subprocess.run(["dpkg-architecture", "-qDEB_HOST_MULTIARCH"], check=True, text=True, capture_output=True).stdout.strip()
+    shutil.rmtree(work, ignore_errors=True)
+    built(folder, f"lib/{multiarch}")
+    try:
+        done = subprocess.run([release.tree / "tools/deb.sh", work], check=False, stdout=subprocess.DEVNULL,
+                              env=os.environ | {"USHER_BUILT": str(folder), "SOURCE_DATE_EPOCH": str(release.epoch)})
+    finally:
+        built(folder, "lib")
+    if done.returncode != 0:
+        sys.exit("usher: release: no Debian packages: see above")
+    packages = [shutil.move(file, pathlib.Path(out) / file.name) for file in sorted(work.glob("*.deb"))]
+    shutil.rmtree(work)
+    return [pathlib.Path(p) for p in packages]
