@@ -65,8 +65,8 @@ def app(name, program, reason, arguments, key="", pattern="", **more):
 
 
 CASES = {case.name: case for case in TRIED + MORE}
-# The writer's rate is limited, because db_bench counts only the reads: under a lock that admits an unlimited writer more often, the reads
-# become fewer.
+# The writer's rate is limited, because db_bench counts only the reads: a lock that admits an unlimited writer more often would have fewer
+# reads and seem slower.
 CASES["rocksdb"] = dataclasses.replace(CASES["rocksdb"], command=CASES["rocksdb"].command + " --benchmark_write_rate_limit=2000000")
 CASES["jemalloc"] = dataclasses.replace(CASES["jemalloc"], environment=CASES["jemalloc"].environment | {
     "MALLOC_CONF": "narenas:1,tcache:false,stats_print:true,stats_print_opts:Jmd"})
@@ -131,6 +131,14 @@ POINTS = [
     bench("20u-0-8", 8, "sections longer than any polling", section=20 * US),
     bench("20u-1x-2", 2, "two threads, long sections: the waiter had better sleep", section=20 * US, outside=20 * US),
     bench("20u-0-64", 64, "the longest wait and the smallest share of 64 threads; long enough to see them", section=20 * US, seconds=4),
+    bench("10u-1x-4", 4, "longer than the spin budget, shorter than a sleep on a virtual machine", section=10 * US, outside=10 * US),
+    bench("10u-0-8", 8, "the same, nothing outside", section=10 * US),
+    bench("20u-1x-8", 8, "the same, more threads than CPUs", section=20 * US, outside=20 * US),
+    bench("40u-1x-4", 4, "about as long as a sleep there", section=40 * US, outside=40 * US),
+    bench("100u-1x-3", 3, "waiters sleep: a woken thread may have no CPU", section=100 * US, outside=100 * US),
+    bench("100u-1x-4", 4, "the same, two threads a CPU", section=100 * US, outside=100 * US),
+    bench("100u-0-4", 4, "the same, nothing outside: a wake-up in each section is CPU time lost", section=100 * US),
+    bench("100u-0-8", 8, "the same, a crowd", section=100 * US),
     bench("200u-1x-4", 4, "very long sections: the lock should not matter", section=200 * US, outside=200 * US),
 
     bench("four-mutexes-8", 8, "a table with a few locks", section=200, outside=200, group="spread", extra=("--mutexes", "4")),

@@ -34,15 +34,16 @@ TREE = Path(__file__).resolve().parents[2]
 POINTS = TREE / "lab" / "results" / "arena" / "simulated.json"
 DOC = TREE / "lab" / "pages" / "arena-simulated.md"
 
-# The verdicts are those of these machines, with their numbers of CPUs. The machines of the papers are only shown: on them a spin on a
-# shared word costs too little (lab/pages/held-out.md).
+# The machines, with their numbers of CPUs. Only the deciding machines count for the choice of the default lock. The others are shown only,
+# because on the papers' machines a spin on a shared word costs too little (lab/pages/held-out.md).
 DECIDING = {"xeon-8260-8": 384, "epyc-9654-2": 384, "graviton4-2": 192}
 SHOWN = {"epyc-7003": 256, "graviton3": 64, "epyc-zen4-vm-2": 2, "x5-2": 72, "t7-2": 512, "t5": 128, "e7-4890": 240, "niagara-2": 64,
          "numa-q": 8, "opteron-6172": 48, "xeon-e7-8867l": 160, "xeon-e5-2680v2": 40, "xeon-e7-4830v3": 96}
 CPUS = DECIDING | SHOWN
 WITH_CACHE = ["t5", "epyc-zen4-vm-2"]  # the machine files that have the cache sizes, which RandArray needs
 
-# Each entry: program, parameters, reason, and whether the machines that are only shown run it. A step of `cs` and `ncs` is 9 cycles, 3 ns.
+# Each entry: program, parameters, reason, and whether the machines of SHOWN run the program, too. A step of `cs` and `ncs` is 9 cycles, 3
+# ns.
 PROGRAMS = [
     ("mutexbench", {"cs": 1, "ncs": 0}, "nothing but the lock", True),
     ("mutexbench", {"cs": 4, "ncs": 200}, "as the TWA papers have it: 12 ns inside, 300 outside", True),
@@ -363,8 +364,8 @@ def report(verdicts, most):
         if not of:
             continue
         unsettled = sum(not v["settled"] for v in of)
-        parts += [f"### {default}", f"The figures are the throughput of the best lock over that of `{default}`: geometric means, and the "
-                                    f"worst point. At {unsettled} of "
+        parts += [f"### {default}", f"A figure is the throughput of the best lock divided by the throughput of `{default}`. The table has "
+                                    f"geometric means, and the worst point. At {unsettled} of "
                   f"{len(of)} points a run had [not settled](../../docs/simulation.md), so it was too short for a stable figure.",
                   summary(of), "By program, machines that decide:", kinds_of_points(of), f"The table has the points at which `{default}` "
                                                                                          f"is furthest behind the best lock.",

@@ -31,9 +31,10 @@ RESULT = TREE / "lab/results/stat/agreement.json"
 PAGE = TREE / "lab/pages/stat.md"
 LIMIT = 180
 SAMPLES = 150
-# Modules between the program's code and the wait. The place of a wait is the first frame outside of them.
+# Modules whose frames lie on the stack between the program's code and the wait. The place of a wait is the first frame outside of these
+# modules.
 BETWEEN = re.compile(r"^(libc|libstdc\+\+|libpthread|ld-linux|libusher|vgpreload|\[vdso)")
-# Source files of inlined functions of the C++ library, which are not the place of a wait either.
+# Source files of the C++ library's inlined functions. A frame in one of these files is not the place of a wait either.
 WRAPPERS = re.compile(r"(gthr-default|std_mutex|unique_lock|mutex|invoke)(\.h)?:")
 # A thread that waits for a mutex of the C library calls FUTEX_WAIT on the mutex's first four bytes with the expected value 2. Condition
 # variables, joins and semaphores use FUTEX_WAIT_BITSET.
@@ -103,7 +104,7 @@ class Tool:
         self.here, self.folder = place, folder
 
     def run(self, words, program):
-        # The program is called by its full path, because some programs search for their files beside themselves.
+        # The program is called by its full path, because some programs search for files in their own folder.
         first = shlex.split(program.command)[0]
         words = [self.here.find(word) if word == first else word for word in words]
         outcome = self.here.run(words, self.here.environment(), self.folder, LIMIT)
@@ -230,8 +231,8 @@ while samples < SAMPLES:
         thread.switch()
         value = lambda name: int(gdb.parse_and_eval("$" + name)) & 0xffffffffffffffff
         gdb.newest_frame().select()
-        # Skips threads that are not in futex(word, FUTEX_WAIT, 2). The number of the system call is in orig_rax, because rax may already
-        # have the code for a restart.
+        # Skips threads that are not in futex(word, FUTEX_WAIT, 2). The number of the system call is in orig_rax. rax may already have the
+        # code that restarts the call.
         if value("orig_rax") != 202 or value("rsi") & 0x7f != 0 or value("rdx") & 0xffffffff != CONTENDED:
             continue
         threads += 1
@@ -281,7 +282,7 @@ class Drd(Tool):
 
     def look(self, program):
         self.run(self.words(program), program)
-        # drd prints the errors of one stack only once; their number follows at the end of its output.
+        # drd prints the errors that have the same stack only once; the end of its output has the number of these errors.
         main = os.path.basename(shlex.split(program.command)[0])
         sums, count, acquired, frames = {}, 0, [], []
         for line in (self.folder / "drd.out").read_text(errors="replace").splitlines():

@@ -25,7 +25,8 @@ from lab.run import rounds, runner, script
 from lab.run.case import MORE, TRIED, chosen
 from lab.run.runner import Failed
 
-# perl-lifo differs from perl only by a setting of Usher's condition variables, and these runs use the C library's.
+# perl-lifo differs from perl only by a setting of Usher's condition variables. The runs of this script use the C library's condition
+# variables.
 COSTED = [case for case in TRIED if case.name != "perl-lifo"]
 CASES = COSTED + MORE
 LIBRARY, RECORDED = ["run", "--lock", "pthread", "--"], ["stat", "-o", "/dev/null", "--"]
@@ -211,14 +212,13 @@ def tables(cost, pairs):
     if cost:
         rows = cost["cases"]
         text += ["## Programs", "",
-                 "The table has the throughput with the library relative to that without it: the ratio of the medians of interleaved "
-                 "rounds, "
-                 "in brackets the range of the middle 80 % of the rounds. \"Not recorded\" is `usher run --lock pthread`, \"recorded\" is "
+                 "The table has the throughput with the library relative to the throughput without it: the ratio of the medians of "
+                 "interleaved rounds, and in brackets the range of the middle 80 % of the rounds. \"Not recorded\" is "
+                 "`usher run --lock pthread`, \"recorded\" is "
                  "`usher stat -o /dev/null`; both use the C library's mutex. The column \"by CPU time\" has the ratio of the work done in "
-                 "a "
-                 "second of CPU time, on which other programs have less influence; it is not known for servers.",
-                 "", harness.markdown(cost_rows(rows), COST_HEADING), "", "These commands ran alone, after `usher run --lock pthread "
-                 "--`, and after `usher stat -o /dev/null --` (`python3 -m lab.cases.stat_cases --cost`):", "", "```sh",
+                 "a second of CPU time. Other programs have less influence on this ratio; it is not known for servers.",
+                 "", harness.markdown(cost_rows(rows), COST_HEADING), "", "`python3 -m lab.cases.stat_cases --cost` ran each of these "
+                 "commands in three ways: alone, after `usher run --lock pthread --`, and after `usher stat -o /dev/null --`:", "", "```sh",
                  *[wrapped(row["command"]) for row in rows], "```", "", f"Measured on {place_lines(rows)}.", ""]
     if pairs:
         text += ["## An uncontended lock and unlock", "",

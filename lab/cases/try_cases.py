@@ -247,7 +247,7 @@ def case_table(case, by_threads):
              ["rounds"] + [str(d["result"]["rounds"]) for d in documents]]
     if any(c and c["condition_waits"] >= 100 for c in calls):
         rows.append(["waits for conditions"] + [number(c["condition_waits"]) if c else "–" for c in calls])
-    # Only the text of a conclusion is shown: the command in it is as long as the page's own commands.
+    # Only the text of a conclusion is shown. A conclusion also has a command, which is as long as the commands that the page already shows.
     conclusions = [(threads, d["result"]["conclusion"] or {"text": "–"}) for threads, d in by_threads.items()]
     installed = sorted({f"{package} {version}" for d in documents for package, version in d["packages"].items()})
     return "\n".join([figures_table(rows, [f"`{case.name}`"] + [f"{threads} threads" for threads in by_threads]), "", *notes,

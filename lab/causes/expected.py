@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 GAIN, NONE = "gain", "none"
 
-# Verdicts that promise nothing by other locks.
+# Rules of `usher stat` whose verdict promises no gain from another lock.
 QUIET = frozenset({"cold", "scattered", "cpus-full", "no-calls"})
 
 
@@ -30,11 +30,11 @@ class Expected:
 # ---- forbidden words ---------------------------------------------------------------------------------------------------
 
 NOTHING_HELPS = r"\bno (other )?lock can make|expect nothing|(nobody|no thread) waited for it$"
-# "a lock gains little" and "no lock helps" remain allowed.
+# This pattern forbids advice to try another lock. The sentences "a lock gains little" and "no lock helps" remain allowed.
 TRY_A_LOCK = r"try (a|another|other) locks?"
 TRIAL = r"\busher try\b"
 SHORTEN = r"shorten (or split )?the critical section|spread what it guards"
-# A warning ("more credits would break the exclusion") is allowed.
+# Put behind a word of advice, this pattern lets a warning pass, such as "more credits would break the exclusion".
 BREAKS = r"(?! (would |can )?break)"
 MORE_CREDITS = rf"(more|enough|further|additional) credits{BREAKS}|(?<!not )have more|too few|second token{BREAKS}"
 DEADLOCK = r"for ever|\bdeadlock"
@@ -86,7 +86,7 @@ EXPECTED = {
     "herd": {GAIN: gain("wake-ups hot-mutex", "", "work_(came|mutex)", "broadcast"), NONE: none("wake-ups")},
     "turns": {GAIN: gain("wake-ups one-at-a-time", "", "turn_"), NONE: none("wake-ups one-at-a-time")},
     "barrier": {GAIN: gain("barrier", "last-one", "hot_barrier", forbidden=(TRY_A_LOCK,), unfit=(TRIAL,)), NONE: none("barrier")},
-    # Futexes that no call of the C library uses.
+    # Locks that call futex directly, without a lock of the C library.
     "own futex": {GAIN: gain("unseen-futexes", "", "", "futex"), NONE: none()},
     "atomic wait": {GAIN: gain("unseen-futexes", "", "", "futex"), NONE: none()},
     "circle": {GAIN: gain("deadlock", "", "of_circle"), NONE: none()},

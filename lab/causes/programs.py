@@ -19,7 +19,8 @@ class Program:
 
 
 # ---- drawn programs ------------------------------------------------------------------------------------------------------
-# Each family is a function of a random source that returns (cause, what removes it, options). Lengths are microseconds.
+# Each family is a function of a random source. It returns the cause, the name of the removal (the value of --without), and the options.
+# Lengths are in microseconds.
 
 def length(dice, low, high):
     """A length between the two, uniform in its logarithm, with two digits."""
@@ -136,7 +137,7 @@ def atomic_wait(dice):
         "beside": dice.choice([0, 10])}
 
 
-# The following are made so that removing the lock gains nothing.
+# The following families are made so that removing the lock gains nothing.
 
 def cool_mutex(dice):
     hold = length(dice, 1, 5)

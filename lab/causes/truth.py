@@ -71,7 +71,7 @@ class Runner:
             least = 1 / self.seconds  # a run without an operation counts as one with one
             ratios = [max(b, least) / max(a, least) for a, b in zip(rates[with_cause], rates[without])]
             low, high, gain = min(ratios), max(ratios), statistics.median(ratios)
-            # With five rounds the second lowest and second highest decide: one disturbed round must not.
+            # With five rounds the second lowest and the second highest ratio decide, so that a single disturbed round does not.
             ordered = sorted(ratios)
             inner = (ordered[1], ordered[-2]) if len(ordered) >= MOST else (low, high)
             truth = GAIN if inner[0] >= WORTH else NONE if inner[1] < WORTH else None

@@ -1,5 +1,5 @@
-"""The identity of a result's simulated machine: a digest of the values in its machine file. Sources, comments and layout do not
-count."""
+"""The identity of a result's simulated machine: the digest that `usher sim` writes as machine_hash, SHA-256 of the values of the machine's
+file. Sources, comments and layout do not count. tests/cli/test_sim.py compares the two for all machines."""
 
 import hashlib
 import json

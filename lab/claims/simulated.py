@@ -23,7 +23,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import catalog
-from lab.claims import ledger as claims
+from lab.claims import ledger as claims, sources
 import harness
 from lab.claims.machine_files import digest
 from lab.claims.rows import ROWS, Form
@@ -55,6 +55,20 @@ class Points:
 
     def counts(self, sweep=0):
         return sorted({threads for _, threads in self.points[sweep]})
+
+
+class Medians(Points):
+    """The points of one row under one jitter: each number is the median over the seeds, as in a plot of medians. `runs` are
+    the points of the seeds."""
+
+    def __init__(self, runs):
+        super().__init__(runs[0].points)
+        self.runs = runs
+
+    def __call__(self, lock, threads, of="throughput", sweep=0):
+        value = statistics.median(run(lock, threads, of, sweep) for run in self.runs)
+        self.settled = all(run.settled for run in self.runs)
+        return value
 
 
 def options_of(form):
@@ -141,7 +155,7 @@ class Runner:
             points = json.loads(out.read_text())["points"]
         found = {}
         for p in points:
-            # Finds the place of the run's jitter in the list. All other settings are equal within a sweep.
+            # Finds the place of this run's jitter in the list of jitters. All other settings are equal within a sweep.
             place = min(range(len(jitters)), key=lambda i: abs(jitters[i] - p["jitter"]))
             found.setdefault((p["seed"], place), {})[(p["lock"], p["threads"])] = p
         self.done[tuple(words)] = found
@@ -167,6 +181,22 @@ def hashes(row):
     return {name: digest(MACHINES / f"{name}.toml") for name in names}
 
 
+def sources_of(row):
+    """Returns the digest of what the row is compiled from."""
+    return sources.digest({sweep.workload for sweep in row.sweeps}, {lock for sweep in row.sweeps for lock in sweep.locks})
+
+
+def points_for(figure, sweeps, keys):
+    """Yields the points from which the figure is computed, with the place of their jitter: those of each seed or, for a
+    figure of medians, those of all seeds together."""
+    of_seeds = {}
+    for key in keys:
+        of_seeds.setdefault(key[1], []).append(Points([s[key] for s in sweeps]))
+    for place, runs in of_seeds.items():
+        for points in [Medians(runs)] if figure.of_medians else runs:
+            yield place, points
+
+
 def measure(usher, row):
     began = time.monotonic()
     runner = Runner(usher)
@@ -177,13 +207,12 @@ def measure(usher, row):
         figures = []
         for figure in row.figures:
             values, unsettled = [[] for _ in row.forms.jitters], 0
-            for key in keys:
-                points = Points([s[key] for s in sweeps])
-                values[key[1]].append(round(float(figure.of(points)), 5))
+            for place, points in points_for(figure, sweeps, keys):
+                values[place].append(round(float(figure.of(points)), 5))
                 unsettled += not points.settled
             figures.append({"what": figure.what, "values": values, "unsettled": unsettled})
         forms.append({"name": form.name, "options": shlex.join(options_of(form)), **unsettled_of(sweeps), "figures": figures})
-    return {"row": row.id, "commands": commands_of(row), "machines": hashes(row), "jitters": list(row.forms.jitters), "commit": harness.commit(),
+    return {"row": row.id, "commands": commands_of(row), "machines": hashes(row), "sources": sources_of(row), "jitters": list(row.forms.jitters), "commit": harness.commit(),
             "date": harness.day(), "seconds": round(time.monotonic() - began, 1), "forms": forms}
 
 
@@ -203,6 +232,9 @@ def measured(row):
     changed = [name for name, found in now.items() if result.get("machines", {}).get(name) != found]
     if changed:
         print(f"{file.name} is of another {listed([f'{name}.toml' for name in changed])}: measure it again", file=sys.stderr)
+        return None
+    if result.get("sources") != sources_of(row):
+        print(f"{file.name} is of another simulator, program or lock: measure it again", file=sys.stderr)
         return None
     return result
 

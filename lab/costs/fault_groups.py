@@ -7,7 +7,7 @@ from lab.costs.summaries import Column, at, by_name, code, figure, listed, names
 GROUPS = ["signalled", "held", "deadlines", "broadcast"]
 FILE = "faults"
 TITLE = "Waits that were too long"
-# The locks that are measured where a run takes long, unless the command line names locks.
+# The locks that are measured at points whose runs take long, unless the command line names locks.
 NOTABLE = ["loiter", "mcs", "mcscr", "ticket", "twa", "fairlock", "clh"]
 LIMIT = 60  # seconds, for runs that may not end
 
@@ -39,8 +39,8 @@ def measure(runner, where, rounds, program, arguments, limit, jobs=1, candidates
 
 # ---- signalled -------------------------------------------------------------------------------------------------------
 
-# Each entry: the hold in µs, whether the holder spins or sleeps, the seconds of a run, the time limit of a turn in seconds, the rounds,
-# and the number of candidates that run at once.
+# Each entry: the hold in µs, whether the holder spins or sleeps, the seconds of a run, the time limit of one measured wait in seconds, the
+# rounds, and the number of candidates that run at once.
 SIGNALLED = [(10, "spin", 0.3, 1, 1, 1), (100, "spin", 0.3, 1, 1, 1), (1000, "sleep", 0.4, 2, 2, 4),
              (20000, "sleep", 1, 2, 2, 8), (200000, "sleep", 2, 3, 2, 14)]
 
@@ -76,7 +76,7 @@ def with_traffic(points, hold, how, outside):
 
 
 def pause(outside):
-    return f"with {outside} µs between two uses" if outside else "with nothing between two uses"
+    return f"with {outside} µs between two holds" if outside else "without a pause between two holds"
 
 
 def mean_wait(point, who):
@@ -127,16 +127,15 @@ def signalled_tables(group):
             columns += [Column(f"{length_of(hold)}: signalled", wait_figure(here, "signalled")),
                         Column("newcomer", wait_figure(here, "newcomer"), brief=True)]
             over.append(f"- With holds of {length_of(hold)} the signalled thread waits too long under {over_the_limit(here, hold)}.")
-        text = (f"Two threads (the users) lock the mutex all the time and hold it for the time of the column, {pause(kinds[0][2])}. "
+        text = (f"Two threads lock the mutex again and again and hold it for the time of the column, {pause(kinds[0][2])}. "
                 "\"Signalled\" is the time from a third thread's `pthread_cond_signal` to the return of `pthread_cond_wait`; "
                 "\"newcomer\" is "
-                "the time of a `pthread_mutex_lock` that begins after the signalling thread has unlocked and a user has the mutex. A "
-                "cell has "
-                "the mean in ms. A signalled thread should wait at most 1 ms or one hold longer than a newcomer. The sign `>` marks a "
-                "lower "
-                "bound: the users paused after a time limit, so that a turn could end.")
+                "the time of a `pthread_mutex_lock` that begins after the signalling thread has unlocked and one of the two threads "
+                "has the mutex. A cell has the mean in ms. A signalled thread should wait longer than a newcomer by at most 1 ms or one "
+                "hold, whichever is longer. The sign `>` marks a lower bound: after a time limit the two threads paused, so that the "
+                "wait could end.")
         if tables:
-            text = "The users of this measurement sleep while they hold the mutex; otherwise it is that of the section above."
+            text = "In this measurement the two threads sleep while they hold the mutex. Everything else is as in the section above."
         tables.append((f"Signals, {title}", "\n".join([text + "\n", *over]), *summaries.table(names, columns)))
     return tables
 
@@ -202,12 +201,12 @@ def held_tables(group):
                Column(f"{few:,} ended: µs a thread", best(after, of("us_per_thread"))),
                Column("if they unlock", lambda n: figure(after.get(n), of("us_per_thread_that_unlocks")), brief=True),
                Column("ns a pair then", lambda n: figure(after.get(n), of("pair_ns_after")))]
-    text = ("\"At once\": one thread locks so many mutexes and unlocks them in the same, the reverse or a random order; the cell has the "
-            "slowest order. \"A step\": a thread that holds so many other mutexes locks hand over hand through a ring of 64 mutexes. "
-            "\"Ended\": threads run one after another on one CPU, and each locks its own mutex and ends without an unlock. The column "
-            "behind "
-            "it has threads that unlock before they end; the last one has the cost of an uncontended pair after all threads have ended. "
-            "Cells are minima of the rounds, in the last two columns medians. ")
+    text = ("\"At once\": one thread locks the given number of mutexes and unlocks them in the same, the reverse or a random order; the "
+            "cell has the slowest order. \"A step\": a thread that holds the given number of other mutexes locks hand over hand through a "
+            "ring of 64 mutexes. "
+            "\"Ended\": threads run one after another on one CPU, and each locks its own mutex and ends without an unlock. The next "
+            "column has the same for threads that unlock before they end; the last column has the cost of an uncontended pair after all "
+            "threads have ended. Cells are minima of the rounds, in the last two columns medians. ")
     if many > few:
         here = ended[many]
         range_of = summaries.extremes(Column("", best(here, of("us_per_thread"))), list(here), "µs a thread")
@@ -259,19 +258,18 @@ def deadlines_tables(group):
             short = [name for name, p in here.items() if not p["rounds"] or any(r["got"] < waiters for r in p["rounds"])]
             text = (f"{waiters} threads wait with a deadline {deadline:g} s away for a mutex that is held for the first 50 ms. Then two "
                     f"other "
-                    "threads repeatedly hold it for 10 µs, with 10 µs in between. The columns have the number of waiters that had the "
-                    "mutex "
-                    "before the deadline, the context switches of a waiter, the CPU time of the process, and the longest wait. " +
-                    (f"Not all waiters had the mutex in time with {listed(short)}." if short else
-                     f"All {waiters} waiters had the mutex in time in every run."))
+                    "threads repeatedly hold it for 10 µs, with 10 µs in between. The columns have the number of waiters that got the "
+                    "mutex before the deadline, the context switches of a waiter, the CPU time of the process, and the longest wait. " +
+                    (f"Not all waiters got the mutex in time with {listed(short)}." if short else
+                     f"All {waiters} waiters got the mutex in time in every run."))
         tables.append((f"Deadlines: {title}", text, *summaries.table(list(here), columns)))
     return tables
 
 
 # ---- broadcast -------------------------------------------------------------------------------------------------------
 
-# Each entry: the hold in µs, whether the holder spins or sleeps, the number of timed broadcasts, that of broadcasts whose waiters' states
-# are read, and the number of candidates that run at once.
+# Each entry: the hold in µs, whether the holder spins or sleeps, the number of broadcasts that are timed, the number of further broadcasts
+# during which the waiters' states are read, and the number of candidates that run at once.
 BROADCAST = [(10, "spin", 5, 2, 1), (1000, "sleep", 4, 2, 5), (1000, "spin", 2, 1, 1)]
 
 
@@ -316,12 +314,10 @@ def broadcast_tables(group):
                        + (f": {', '.join(late)}." if late else "."))
     rounds = [r for p in points for r in p["rounds"]]
     waiters, users = (next((r[name] for r in rounds), 0) for name in ("waiters", "users"))
-    text = (f"{waiters} threads wait for a condition; {users} others use the mutex all the time and hold it for the time of the column, "
-            f"awake "
-            f"or asleep, {pause(kinds[0][2])}. A cell has the time from the broadcast until the last waiter has returned and unlocked, the "
-            "median of the broadcasts of a process, and the voluntary context switches of a waiter in this time. The sign `>` marks a "
-            "lower "
-            "bound: some waiters had not returned after this time.")
+    text = (f"{waiters} threads wait for a condition; {users} other threads lock the mutex again and again and hold it, awake or asleep, "
+            f"for the time of the column, {pause(kinds[0][2])}. A cell has the time from the broadcast until the last waiter has "
+            "returned and unlocked, the median of the broadcasts of a process, and the voluntary context switches of a waiter in this "
+            "time. The sign `>` marks a lower bound: some waiters had not returned after this time.")
     return [("Broadcasts", "\n".join([text + "\n", *missing]), *summaries.table(names_in(points), columns))]
 
 

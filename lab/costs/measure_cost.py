@@ -77,10 +77,9 @@ def main():
     if options.markdown:
         Path(options.markdown).write_text(
             "# What an uncontended lock and unlock costs through the preload\n\n"
-            f"The pairs of lock and unlock ran in {options.rounds} interleaved rounds of {options.batches} × {options.iterations}, in a "
-            f"process that "
-            "has had a second thread. (In a process that has had none, a row marked alone, the C library uses no atomic operations.) "
-            "Ratios are "
+            f"The pairs of lock and unlock ran in {options.rounds} interleaved rounds of {options.batches} batches of {options.iterations} "
+            "pairs, in a process that has had a second thread. (In a process that has had none, a row marked alone, the C library uses no "
+            "atomic operations.) Ratios are "
             "relative to the C library's mutex without Usher.\n\n"
             f"{harness.markdown(rows, heading)}\n\n{harness.provenance_line(provenance)}\n")
     return 0

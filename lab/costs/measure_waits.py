@@ -126,8 +126,8 @@ def document(text):
     return found
 
 
-# Each group has a function that measures and returns {"points": [...]}, and a function that makes a page's tables from that result. "run"
-# describes a run, unless the points do.
+# Each group has a function that measures and returns {"points": [...]}, and a function that makes a page's tables from that result. The key
+# "run" describes the length of a run, unless the points have it.
 
 def measured(points, **more):
     return {**more, "points": [p.as_json() for p in points]}
@@ -187,8 +187,8 @@ def costs_tables(group):
     names = summaries.names_in(points)
     columns = [Column(title, ratio_of_minima(at(points, what=what))) for what, title in UNCONTENDED.items()]
     text = (f"The calls ran in {rounds_in(points)} interleaved rounds of {group['run']}, in a process that has had a second thread. The "
-            "condition variable has no waiter. A cell has the minimum of the rounds: for the C library in ns, for the others relative to "
-            "it.")
+            "condition variable has no waiter. A cell has the minimum of the rounds: for the C library in ns, for the other rows "
+            "relative to the C library.")
     return [("Uncontended calls", text, *summaries.table(names, columns))]
 
 
@@ -234,8 +234,8 @@ def instructions_tables(group):
         if len(locked) == 1 and None not in locked:
             by_locked.setdefault(locked.pop(), []).append(title)
     columns = [Column(title, count(what)) for what, title in UNCONTENDED.items()]
-    text = ("The table has exact counts of instructions, without those of the loop. They are the difference between two runs of different "
-            "length under callgrind. Locked instructions, under every lock: " +
+    text = ("The table has exact counts of instructions, without the instructions of the loop. A count comes from the difference between "
+            "two runs of different length under callgrind. Locked instructions, under every lock: " +
             ", ".join(f"{n} ({'; '.join(calls)})" for n, calls in by_locked.items()) + ".")
     return [("Instructions of the same calls", text, *summaries.table(names, columns))]
 
@@ -281,8 +281,8 @@ def turns_tables(group):
     runs = (f"A cell has thousands of turns a second (a turn wakes the other thread once): the median (range) of {rounds_in(points)} "
             f"interleaved rounds of {group['run']}.")
     text = (f"Two threads take turns: each wakes the other by a signal and waits. {runs} \"Outside\" means that the signal comes after the "
-            "unlock. Most of a turn's time is spent in the kernel. It depends on the CPUs that the kernel chooses for the threads, so the "
-            "threads also ran on one CPU.")
+            "unlock. Most of a turn's time is spent in the kernel. This time depends on the CPUs that the kernel chooses for the threads; "
+            "for comparison the threads also ran on one CPU.")
     tables = []
     for title, explanation, whats in (("Two threads take turns: condition variables", text, (INSIDE, OUTSIDE)),
                                       ("Two threads take turns: semaphores", f"Two threads wake each other by two semaphores. "
@@ -388,9 +388,9 @@ def queue_tables(group):
     acquisitions = [Column(str(n), medians(at(points, producers=n), of("acquisitions_per_message"))) for n in counts]
     text = ("A message of a bounded queue costs 2 acquisitions of its mutex, and a third if the producer finds the queue full and waits on "
             "the condition variable. The Malthusian paper (§6.7, Fig. 10) has 3 with a FIFO mutex, and 2 with a mutex that restricts "
-            "concurrency, since producers then wait for the mutex. A column is a number of producers; a cell has the acquisitions a "
-            "message, "
-            f"the median of {rounds_in(points)} interleaved runs of {seconds_in(points)}.")
+            "concurrency, because producers then wait for the mutex and not on the condition variable. A column is a number of "
+            f"producers; a cell has the acquisitions a message, the median of {rounds_in(points)} "
+            f"interleaved runs of {seconds_in(points)}.")
     columns = [Column("thousand messages a second", ranges(most, lambda r: r["messages_per_second"] / 1e3, "{:.0f}"), least=True),
                Column("switches a message", ranges(most, of("switches_per_message"), "{:.3f}")),
                Column("waits on not_full a message", ranges(most, a_message("waits_not_full"), "{:.3f}")),
@@ -430,12 +430,11 @@ def pool_tables(group):
     between = tuple(f"P = {p}" for p in APPENDS if p not in (FIFO, MOSTLY_LIFO))
     everything = summaries.names_in(points)
     names = [name for name in everything if not name.endswith(between)]
-    expected = ("Threads share a pool of buffers, and a waiter is appended to the pool's list with probability P. In the Malthusian paper "
-                "(§6.11, Fig. 14) throughput falls as P grows, P = 1/1000 keeps most of the gain of LIFO, and a semaphore has the same "
-                "effect. "
-                "With fewer CPUs than buffers, as here, a thread finds the pool empty only if holders of buffers do not run, so P has "
-                "little "
-                "effect. ")
+    expected = ("Threads share a pool of buffers, and a waiter goes to the tail of the pool's list with probability P, otherwise to the "
+                "head. In the Malthusian paper (§6.11, Fig. 14) throughput falls as P grows, P = 1/1000 keeps most of the gain of LIFO, "
+                "and a semaphore has the same effect. "
+                "With fewer CPUs than buffers, as here, a thread finds the pool empty only if some threads that have a buffer do not "
+                "run, so P has little effect. ")
     tables = []
     for buffers, title in ((5, "5 buffers"), (1, "1 buffer")):
         most, before = at(points, threads=counts[-1], buffers=buffers), at(points, threads=counts[-2], buffers=buffers)
@@ -450,7 +449,7 @@ def pool_tables(group):
             medians_of = {p["candidate"].removeprefix(kind): median(p, rate) for p in most if p["candidate"].startswith(kind)}
             by_p.append(f"{kind.split()[0][:-1]} with P of {', '.join(medians_of)}: " +
                         ", ".join("–" if v is None else f"{v:.0f}" for v in medians_of.values()))
-        text = (expected if buffers == 5 else "With one buffer threads wait for it even on a machine with few CPUs. ")
+        text = (expected if buffers == 5 else "With a single buffer threads wait for the buffer even on a machine with few CPUs. ")
         text += (f"A cell has iterations a second, the median (range) of {rounds_in(points)} interleaved runs of {seconds_in(points)}. The "
                  f"other columns, with {counts[-1]} threads, have the distinct threads among 1000 admissions, the smallest share of a "
                  f"thread "

@@ -44,9 +44,8 @@ def page(result):
         "# MutexBench, all locks\n",
         "MutexBench ran with all locks as on the page [MutexBench by number of threads](mutexbench.md), but with shorter runs. A column is "
         f"a number of threads; a cell has thousand acquisitions a second, the median of {result['rounds']} rounds of "
-        f"{result['seconds']:g} s. The smallest share is the number of acquisitions of the thread with the fewest of {most} threads, "
-        f"relative "
-        f"to an equal share. {summaries.CELLS} {summaries.without_default(names)}",
+        f"{result['seconds']:g} s. The smallest share is the number of acquisitions of the thread with the fewest acquisitions, "
+        f"of {most} threads, relative to an equal share. {summaries.CELLS} {summaries.without_default(names)}",
         harness.markdown(rows, heading),
         "Expectations and results:",
         (f"- Every run ends, and every lock excludes other threads, also with {most // m['cpus']} threads for each CPU." if not failed else
@@ -55,8 +54,8 @@ def page(result):
         f"{summaries.extremes(rates[0], names, 'thousand acquisitions a second')}.",
         f"- Locks whose unlock names the next owner lose most of their throughput with more threads than CPUs. With {most} threads "
         f"{len(few)} "
-        f"of {len(names)} locks have less than a twentieth of their throughput with {two}; these locks have at least half of it: "
-        f"{listed(keep)}.",
+        f"of {len(names)} locks have less than a twentieth of the throughput that they have with {two} threads. The following locks have "
+        f"at least half of their throughput with {two} threads: {listed(keep)}.",
         f"- The smallest share with {most} threads is below {ALMOST_NOTHING:g} under: {listed(starved) or 'none'}.",
         "- Most of these locks were designed for more than two CPUs; `usher sim` shows their effect.",
         f"The figures of all rounds are in [{NAME}.json](../results/{NAME}.json). Measured on {m['cpu']}, {m['cpus']} CPUs{virtual}, "

@@ -29,7 +29,7 @@ RESULT = TREE / "lab/results/production-cost.json"
 PAGE = TREE / "docs/production.md"
 LIMIT = 60       # seconds, for every started program
 MUTEXES, THREADS = 100_000, 1_000
-# The values of USHER_LOCK with which a program is started. None: without libusher.so.
+# The values of USHER_LOCK with which a program is started. None stands for a start without libusher.so.
 WAYS = {"without": None, "no lock selected": "", "steady": "steady", "mcscr": "mcscr"}
 
 

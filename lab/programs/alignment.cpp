@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::size_t line = 64, step = 8;
 
-/// A pair of unused lines lies on each side, so that no other data shares the lines of the mutex.
+/// The bytes of a mutex between two pairs of unused lines, so that no other data shares the lines of the mutex.
 struct alignas(2 * line) room {
   unsigned char before[2 * line];
   unsigned char bytes[2 * line];

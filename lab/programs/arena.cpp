@@ -1,13 +1,15 @@
 // The arena's own program: plain pthread calls, measured under the C library's mutex and, with the preload, under other
-// locks. One run is one point: each thread locks one of several mutexes, works with it, and works without it. Prints
-// one line of JSON. lab/arena/__main__.py has the list of points, sets library and time limit, and compares.
+// locks. One run measures one point of the arena: each thread repeatedly locks one of several mutexes, works with it,
+// and works without it. The program prints one line of JSON. The scripts in lab/arena have the list of points, set the
+// library and the time limit, and compare the runs.
 //
 // Work is a number of steps, not a time: a section executes the same instructions under every lock, and a thread that
 // is preempted in a section still has to finish it. `--what calibrate` prints the time of a step.
 //
-// The measurement costs the same under every lock: a thread reads the time-stamp counter once an operation, after the
-// unlock, and once more before the lock if it works outside. A wait is the time between these readings: from the call
-// of lock to the return of unlock, including the thread's own section. No clock is read with the mutex held.
+// The measurement costs the same under every lock. A thread reads the time-stamp counter once an operation, after the
+// unlock, and once more before the lock if it works outside of sections. A wait is the time between two successive
+// readings: from the call of lock to the return of unlock, including the thread's own section. No thread reads a clock
+// while it holds the mutex.
 #include <pthread.h>
 #include <sched.h>
 #include <sys/mman.h>
@@ -93,7 +95,7 @@ struct guarded {
   long last_owner = -1;
 };
 
-/// One mutex at a given place in its cache line, and the data that it guards on another.
+/// A mutex at a given place in its cache line, and the data that the mutex guards, on another line.
 struct alignas(line_pair) cell {
   alignas(line_pair) std::byte place[line_pair];
   alignas(line_pair) guarded data;
@@ -108,7 +110,7 @@ struct alignas(line_pair) cell {
 
 enum phase : int { warming_up, measuring, over };
 
-/// The counts of one thread. Only that thread writes them; the main thread reads them.
+/// The counts of one thread. Only this thread writes them; the main thread reads them.
 struct alignas(line_pair) record {
   std::atomic<std::uint64_t> operations{0};
   std::atomic<std::uint64_t> longest{0};
@@ -165,8 +167,8 @@ void work(const plan& p, std::vector<cell>& cells, const std::atomic<int>& now, 
     if (p.sleep_every > 0 && done % static_cast<std::uint64_t>(p.sleep_every) == 0) nanosleep(&nap, nullptr);
     if (const int error = pthread_mutex_unlock(c.mutex); error != 0) check(error, "pthread_mutex_unlock");
     const std::uint64_t end = ticks();
-    // The time-stamp counter of another CPU may be behind. If `end` is therefore before `asked`, the difference is not
-    // a wait.
+    // The thread may have moved to a CPU whose time-stamp counter is behind. `end` can then be before `asked`; such a
+    // difference is not a wait.
     if (end - asked > longest && end > asked && now.load(std::memory_order_relaxed) != warming_up) {
       longest = end - asked;
       mine.longest.store(longest, std::memory_order_relaxed);
@@ -206,7 +208,7 @@ run_results measure(const plan& p, const std::vector<record>& records, std::atom
   return out;
 }
 
-/// Checks that the mutexes excluded, and prints the results of the run.
+/// Checks that each mutex admitted only one thread at a time, and prints the results of the run.
 void report(const std::vector<cell>& cells, const std::vector<record>& records, const run_results& run) {
   std::uint64_t sections = 0, changes = 0, done = 0, measured = 0, longest = 0;
   for (const cell& c : cells) {
@@ -264,7 +266,7 @@ int run_mutex(const plan& p) {
   std::_Exit(0);  // idle threads never end
 }
 
-/// Each function has its own loop and is not inlined, so that the loop contains only the two calls.
+/// Each of these functions has its own loop and is not inlined, so that the loop contains only the two calls.
 [[gnu::noinline]] void lock_pairs(pthread_mutex_t& mutex, long count) {
   for (; count > 0; --count) {
     pthread_mutex_lock(&mutex);
@@ -322,8 +324,8 @@ int calibrate() {
   return 0;
 }
 
-/// Runs threads that compute without a mutex, to load the machine as another program would. Each round writes a
-/// volatile object: otherwise the compiler may assume that the loop ends and omit it.
+/// Runs threads that compute without a mutex, to load the machine as another program would. Each iteration writes a
+/// volatile object: otherwise the compiler may assume that the loop ends, and omit it.
 [[noreturn]] void be_busy(long threads) {
   const auto compute = [] {
     for (volatile std::uint64_t state = 1;;) state = steps(state, 1000000);

@@ -1,7 +1,7 @@
-// A broadcast to many waiters while other threads use the mutex all the time. Measures the time until the last waiter
-// has returned from pthread_cond_wait() and unlocked, how often each waiter slept, and how many were runnable at once.
-// The first rounds are timed. In the others the states of the waiters are read as often as possible, which itself takes
-// time (as in herd).
+// A broadcast to many waiters while other threads, the users, lock the mutex again and again. Measures the time until
+// the last waiter has returned from pthread_cond_wait() and unlocked, how often each waiter slept, and how many waiters
+// were runnable at once. The first rounds are timed. In the later rounds the program reads the states of the waiters as
+// often as possible; these rounds are not timed, because the reading takes time (as in herd).
 #include <unistd.h>
 
 #include <limits>
@@ -68,9 +68,9 @@ void wait_once(stage& s, thread_state& me, long number) {
   s.through.fetch_add(1);
 }
 
-/// Returns when all waiters sleep on the condition variable and all users wait for the mutex, with the mutex held.
+/// Returns with the mutex held when all waiters sleep on the condition variable and all users wait for the mutex.
 void gather(stage& s, traffic& users, const waiter_states& states, long number) {
-  // The users of the mutex pause until all waiters wait. That time is not measured.
+  // The users pause until all waiters wait. The time of the pause is not measured.
   s.armed.store(static_cast<int>(number));
   s.armed.notify_all();
   // Both loops poll every 0.2 ms. The second loop ends after 0.2 s at the latest, because under some locks waiters poll

@@ -1,10 +1,10 @@
-// Threads share fewer buffers than there are threads (Malthusian Locks, §6.11). Each thread takes a buffer, perhaps
-// after a wait, exchanges random places of it with a buffer of its own, returns it, and updates random places of its
-// own buffer. The order of wake-ups decides how many threads, and so how many private buffers, circulate through the
-// caches.
+// Threads share a pool with fewer buffers than threads (Malthusian Locks, §6.11). Each thread takes a buffer, perhaps
+// after a wait, exchanges random words of it with words of a private buffer, returns it to the pool, and updates random
+// words of the private buffer. The order of wake-ups decides how many threads, and so how many private buffers,
+// circulate through the caches.
 //
-// Buffers are taken at the front of the deque and returned at its back, so all buffers circulate for any order of the
-// threads: a difference comes only from the threads.
+// Buffers are taken at the front of the deque and returned at its back. So all buffers of the pool circulate whatever
+// the order of wake-ups is, and a difference in throughput comes only from the private buffers.
 #include <deque>
 
 #include "tally.hpp"

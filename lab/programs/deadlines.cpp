@@ -1,6 +1,6 @@
-// Threads that wait for a mutex with a deadline: their context switches and CPU time. In one case the mutex is held all
-// the time, and every waiter times out. In the other it is held until the waiters sleep; then other threads use it all
-// the time, and some or all waiters acquire it.
+// Threads that wait for a mutex with a deadline: their context switches and CPU time. In the first case the mutex is
+// held all the time, and every waiter times out. In the second case the mutex is held until the waiters sleep; then
+// other threads, the users, lock it again and again, and some or all waiters acquire it.
 #include "traffic.hpp"
 
 namespace {
@@ -69,11 +69,11 @@ struct results {
   std::uint64_t used = 0;  // the users' operations
 };
 
-/// Starts the waits while the mutex is held, and returns when all waiters have returned from the call.
+/// Starts the waiters' timed lock calls while the mutex is held, and returns when each of these calls has returned.
 void measure(checked_mutex& mutex, traffic& users, const settings& set, std::latch& begun, std::atomic<long>& through,
              results& out) {
-  // The threads already exist, so the counts contain only the waits, and one switch of each thread at the start of its
-  // wait.
+  // The waiters already exist, so the counts contain only their waits, and for each waiter one context switch at the
+  // start of its wait.
   const switches before = switches::of(RUSAGE_SELF);
   const double cpu_before = process_cpu_seconds();
   const std::uint64_t used_before = users.operations();

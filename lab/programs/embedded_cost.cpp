@@ -1,5 +1,5 @@
-// The cost of one uncontended lock and unlock when a lock is embedded in a program, beside other libraries' locks.
-// Rounds are interleaved, and a ratio is that of the fastest rounds, because noise on a shared machine only adds time.
+// The cost of one uncontended lock and unlock of a lock that is embedded in a program, compared with other libraries'
+// locks. Rounds are interleaved. A ratio compares the fastest rounds, because noise on a shared machine only adds time.
 #include <tbb/queuing_mutex.h>
 #include <tbb/spin_mutex.h>
 
@@ -50,8 +50,8 @@ struct candidate {
   double best = std::numeric_limits<double>::infinity();  // ns for a pair
 };
 
-/// Adds a lock in its default way of waiting and, if it has one, in its spinning form, which is compared with other
-/// libraries' spin locks.
+/// Adds a lock with its default way of waiting. If the lock also has a spinning variant, adds this variant, too, for
+/// the comparison with other libraries' spin locks.
 template <template <class, class> class Lock>
 void add(std::vector<candidate>& all, const std::string& name) {
   using usher::waiting_kind;
@@ -60,7 +60,8 @@ void add(std::vector<candidate>& all, const std::string& name) {
     all.push_back({name + "-spin", &pairs<usher::mutex<Lock, waiting_kind::spin>>});
 }
 
-/// The other library's lock with which each of our locks is compared, besides nsync_mu and std::mutex.
+/// Pairs of a lock of ours and the most similar lock of another library. Each lock of ours is compared with this lock,
+/// and with nsync_mu and std::mutex.
 constexpr std::pair<std::string_view, std::string_view> closest[] = {
     {"tas-spin", "ck_fas"},
     {"ttas-spin", "tbb::spin_mutex"},
@@ -93,7 +94,7 @@ group peers_of_ours() {
   };
 }
 
-/// Measures all candidates. Returns the share of the CPU time that other processes used meanwhile.
+/// Measures all candidates. Returns the share of the CPU time that other processes used during the measurement.
 double measure(group& ours, group& peers, long rounds, long iterations) {
   // The C library's mutex omits atomics in a process that never had a second thread.
   std::thread([] {}).join();

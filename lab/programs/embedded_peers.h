@@ -1,5 +1,5 @@
-// Timing loops over locks of other libraries that are compiled as C. Each executes n uncontended pairs, inlined if the
-// library offers inline functions.
+// Timing loops over locks of other libraries that are compiled as C. Each loop executes n uncontended pairs of lock and
+// unlock. The calls are inlined if the library offers inline functions.
 #ifndef USHER_WORKLOADS_EMBEDDED_PEERS_H
 #define USHER_WORKLOADS_EMBEDDED_PEERS_H
 

@@ -20,7 +20,7 @@ bool in_time() {
   return seconds_since(begun) < limit;
 }
 
-/// Locks all mutexes, then unlocks all in the given order. Returns false if the time did not suffice.
+/// Locks all mutexes, then unlocks all in the given order. Returns false if the time limit came first.
 bool all_at_once(mutexes& m, const std::string& order, field out) {
   const std::size_t n = m.size();
   std::vector<std::size_t> way(n);
@@ -49,7 +49,8 @@ bool all_at_once(mutexes& m, const std::string& order, field out) {
   return unlocked == n;
 }
 
-/// Locks hand over hand through a ring while others are held. Returns the best of ten batches.
+/// Locks hand over hand through a ring of mutexes while the thread holds `others`. Returns the time of a step in
+/// the fastest of ten batches.
 double ns_of_a_step(mutexes& others, long steps, long& done) {
   constexpr std::size_t length = 64;
   mutexes ring(length);
@@ -103,13 +104,13 @@ void* lock_unlock_and_end(void* mutex) {
   return nullptr;
 }
 
-/// Runs threads one after another, each with a mutex of its own. Returns how many threads ran within the time.
+/// Runs threads one after another, each with a mutex of its own. Returns how many threads ran within the time limit.
 std::size_t threads_that_end(mutexes& m, void* (*work)(void*)) {
   pthread_attr_t small;
   check(pthread_attr_init(&small), "pthread_attr_init");
   check(pthread_attr_setstacksize(&small, 64UL << 10), "pthread_attr_setstacksize");
   std::size_t done = 0;
-  // The threads run on one CPU, because they run one after another and the wake-up of another CPU must not be measured.
+  // The threads run one after another. They run on one CPU, so that the wake-up of another CPU is not measured.
   cpu_set_t one;
   CPU_ZERO(&one);
   CPU_SET(sched_getcpu(), &one);

@@ -1,7 +1,8 @@
 // A broadcast to many waiters while the broadcaster holds the mutex. Each waiter that is woken before it can acquire
-// the mutex runs in vain and sleeps again. Rounds alternate: one is timed until all waiters have returned; in the next
-// the states of the waiters are read as often as possible, which itself takes time. The number of runnable waiters is
-// sampled, so it is a lower bound; context switches are exact.
+// the mutex runs in vain and sleeps again. Two kinds of rounds alternate. The first kind is timed until all waiters
+// have returned. In the second kind the program reads the states of the waiters as often as possible; these rounds are
+// not timed, because the reading takes time. The number of runnable waiters is sampled, so it is a lower bound; the
+// numbers of context switches are exact.
 #include <unistd.h>
 
 #include <memory>

@@ -23,7 +23,7 @@ std::string key_of(long number) {
   return text;
 }
 
-/// The version in clear text, then bytes that depend on this key and version.
+/// Returns a value: the version in clear text, then bytes that depend on the key and the version.
 std::string value_of(long number, std::uint32_t version) {
   char text[16];
   std::snprintf(text, sizeof text, "%010" PRIu32 ":", version);
@@ -58,7 +58,7 @@ class store {
 
   long keys() const { return keys_; }
 
-  /// Only one thread at a time may call this.
+  /// Writes the next version of the key. Only one thread at a time may call this function.
   void write(long number) {
     const std::uint32_t version = ++started_[static_cast<std::size_t>(number)];
     must(db_->Put({}, key_of(number), value_of(number, version)), "put");
@@ -74,7 +74,7 @@ class store {
       fail("key " + key_of(number) + " has a version that was not current during the read");
   }
 
-  /// Reads every key once, in order. Each must have the version last written.
+  /// Reads every key once, in order. Each value must have the version that was last written.
   void scan() const {
     std::unique_ptr<leveldb::Iterator> cursor(db_->NewIterator({}));
     long number = 0;

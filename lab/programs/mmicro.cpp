@@ -1,6 +1,7 @@
 // mmicro, as in "Malthusian Locks" (§6.5): each thread repeatedly allocates 1000 blocks of 1000 bytes, zeroes them, and
-// frees them all. It is made for an allocator with one lock that is a pthread mutex. The C library's allocator has no
-// such lock; a preloaded jemalloc with one arena has one. A block that two threads have is detected when it is freed.
+// frees them all. The program needs an allocator with one lock that is a pthread mutex. The C library's allocator has
+// no such lock; a preloaded jemalloc with one arena has one. If the allocator gives a block to two threads, the program
+// detects this when it frees the block.
 #include <cstdlib>
 #include <cstring>
 #include <string>

@@ -1,5 +1,5 @@
-// Command-line options and errors of the workload programs. The code is small, because these programs run under an
-// instruction counter and many times in a row: their start must be short.
+// Command-line options and errors of the workload programs. The code is small, because the programs must start fast:
+// they run under an instruction counter, and many times in a row.
 #pragma once
 
 #include <charconv>

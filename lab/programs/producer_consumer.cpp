@@ -35,8 +35,8 @@ struct bounded_queue {
   alignas(line_pair) std::queue<int> messages;
   std::size_t bound = 0;
   bool signal_after_unlock = false;
-  // Messages are numbered under the mutex and must be consumed in that order, so the queue detects a failure of
-  // exclusion.
+  // Messages get their numbers under the mutex and must be consumed in the order of these numbers. So the queue detects
+  // a failure of exclusion.
   unsigned produced = 0, consumed = 0;
   alignas(line_pair) std::atomic<bool> stop{false};
 };
@@ -49,7 +49,7 @@ struct alignas(line_pair) record {
   counter futile;  // counts returns from a wait after which the condition was still false
 };
 
-/// Waits until `room` returns true. Returns false when the run is over.
+/// Waits on the condition variable until `room` returns true. Returns false if the run is over.
 template <class Room>
 bool wait_until(bounded_queue& q, checked_condition& condition, record& mine, Room room) {
   bool waited = false;
@@ -171,8 +171,8 @@ int main(int argc, char** argv) {
   static bounded_queue q;
   q.bound = static_cast<std::size_t>(set.bound);
   q.signal_after_unlock = set.after;
-  // The queue is full at the start: under a slow lock its filling would take most of the measured time. If the
-  // consumers are faster than the producers, they empty it before the measured time.
+  // The queue is full at the start, because under a slow lock the producers would need most of the measured time to
+  // fill it. If the consumers are faster than the producers, they empty the queue before the measured time.
   while (q.messages.size() < q.bound) q.messages.push(static_cast<int>(q.produced++));
   std::vector<record> producing(static_cast<std::size_t>(set.producers)),
       consuming(static_cast<std::size_t>(set.consumers));

@@ -1,5 +1,5 @@
-// JSON output of these programs. Only report.cpp includes the JSON library, because it compiles longer than the rest of
-// a program.
+// JSON output of these programs. Only report.cpp includes the JSON library, because compiling that library takes longer
+// than compiling the rest of a program.
 #pragma once
 
 #include <concepts>

@@ -6,8 +6,8 @@
 
 namespace workloads {
 
-/// Starts and joins a thread. The C library omits atomics in a process that has never had a second thread, but a
-/// program in which the cost of locks matters has had one.
+/// Starts and joins a thread. The C library uses no atomic operations in a process that has never had a second thread.
+/// But a program in which the cost of locks matters has more than one thread.
 inline void stop_being_alone() {
   pthread_t thread;
   const auto nothing = [](void*) -> void* { return nullptr; };

@@ -1,7 +1,7 @@
 // The time from pthread_cond_signal() until the selected thread returns from pthread_cond_wait(), while other threads
-// use the mutex all the time. For comparison the same run measures a pthread_mutex_lock() that is called just after the
-// signaller has unlocked the mutex and a user has acquired it. In both cases all users wait for the mutex when the
-// signaller unlocks it.
+// (the users) lock the mutex again and again. For comparison the same run measures a pthread_mutex_lock() of a
+// newcomer, which begins just after the signaller has unlocked the mutex and a user has acquired it. Each of these
+// measured waits is a turn. In every turn all users wait for the mutex when the signaller unlocks it.
 #include "traffic.hpp"
 
 namespace {
@@ -37,13 +37,13 @@ struct stage {
   // These are accessed under the mutex:
   bool told = false, over = false;
   clock_type::time_point called;
-  // The starts and turns of the threads are signalled by atomics, not by pthread objects.
+  // Atomics, not pthread objects, tell the threads when to start and whose turn it is.
   alignas(line_pair) std::atomic<int> armed{0};     // the waiter waits, or holds the mutex and is about to wait
   alignas(line_pair) std::atomic<int> summoned{0};  // number of the turn
   alignas(line_pair) std::atomic<int> through{0};   // number of the turn
   alignas(line_pair) std::atomic<bool> stop{false}, no_more{false};
-  // Written by the signaller, read by the main thread, which limits the waits: the event that the signaller awaits, and
-  // since when.
+  // The signaller writes here which thread's action it awaits, and since when. The main thread reads these words and
+  // limits the waits.
   alignas(line_pair) std::atomic<int> open{nobody}, turn{0};
   std::atomic<double> open_since{0};
   std::atomic<int> relieved{0};  // the last turn that ended only because the users paused
@@ -65,7 +65,7 @@ void announce(std::atomic<int>& number, int value) {
   number.notify_all();
 }
 
-/// The body of the waiter. It keeps the mutex between two waits, so that its turns cost the other threads no time.
+/// The body of the waiter. It keeps the mutex between two waits: so it needs no lock call that would delay the others.
 void wait_for_signals(stage& s) {
   s.mutex.lock();
   announce(s.armed, 1);
@@ -98,7 +98,8 @@ void waits(stage& s, int who) {
   s.open.store(who);
 }
 
-/// Replaces the turn's time by a lower bound, the patience, because the users paused before the turn ended.
+/// Replaces the time of the last turn by a lower bound, the patience, because the turn ended only after the users
+/// paused.
 void make_bound(samples& of, long& relieved, double patience) {
   of.values.back() = patience * 1e6;
   ++relieved;
@@ -194,7 +195,7 @@ int main(int argc, char** argv) {
   waiter.join();
   coming.join();
   signalling.join();
-  // A turn that took longer than the patience is recorded as taking exactly the patience.
+  // A turn that took longer than the patience is recorded with the patience as its time.
   out["patience_us"] = set.patience * 1e6;
   out["signalled_relieved"] = s.signals_relieved;
   out["newcomer_relieved"] = s.comings_relieved;

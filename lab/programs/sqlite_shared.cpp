@@ -34,13 +34,13 @@ class statement {
     if (((sqlite3_bind_int64(handle_, ++place, values) != SQLITE_OK) || ...)) fail("cannot bind a parameter");
     return *this;
   }
-  /// Executes a statement without result to its end.
+  /// Executes a statement that returns no rows.
   void run() {
     const int status = sqlite3_step(handle_);
     if (status != SQLITE_DONE) fail(std::string("a statement failed: ") + sqlite3_errstr(status));
     sqlite3_reset(handle_);
   }
-  /// Returns the first column of the first row as a number. Fails if the result has no row.
+  /// Returns a column of the first row as a number. Ends the program if the result has no row.
   sqlite3_int64 number(int column = 0) {
     const int status = sqlite3_step(handle_);
     if (status != SQLITE_ROW) fail(std::string("a query gave no row: ") + sqlite3_errstr(status));
@@ -98,7 +98,7 @@ sqlite3* create(const std::string& file, long rows) {
   sqlite3* db = nullptr;
   const int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_FULLMUTEX;
   if (sqlite3_open_v2(file.c_str(), &db, flags, nullptr) != SQLITE_OK) fail("cannot open " + file);
-  // Prevents waits for the disk, which must not be measured.
+  // These settings prevent waits for the disk, which must not be measured.
   execute(db, "PRAGMA journal_mode=MEMORY; PRAGMA synchronous=OFF;");
   execute(db,
           "CREATE TABLE account(id INTEGER PRIMARY KEY, balance INTEGER NOT NULL, version INTEGER NOT NULL);"

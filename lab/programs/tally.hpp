@@ -1,6 +1,6 @@
 // The common parts of producer_consumer, buffer_pool, thread_pool, herd, signalled, held_locks, deadlines and
-// broadcast: pthread objects, threads that start together, counters, and samples. The programs do not depend on Usher:
-// one run is one process, and lab/costs/measure_waits.py gives it a library and a time limit.
+// broadcast: pthread objects, threads that start together, counters, and samples. The programs do not depend on Usher.
+// One run is one process; lab/costs/measure_waits.py preloads a library into the process and sets a time limit.
 #pragma once
 
 #include <pthread.h>
@@ -34,7 +34,7 @@ inline void check(int error, const char* what) {
   if (error != 0) fail(std::string(what) + ": " + std::strerror(error));
 }
 
-/// A mutex whose errors end the program.
+/// A mutex whose functions end the program if they return an error.
 struct checked_mutex {
   pthread_mutex_t handle = PTHREAD_MUTEX_INITIALIZER;
 
@@ -73,7 +73,7 @@ class counter {
 struct switches {
   long voluntary = 0, involuntary = 0;
 
-  /// `whom`: RUSAGE_SELF, the process, or RUSAGE_THREAD, the calling thread.
+  /// `whom` is RUSAGE_SELF for the process, or RUSAGE_THREAD for the calling thread.
   static switches of(int whom) {
     rusage usage{};
     getrusage(whom, &usage);
@@ -92,12 +92,12 @@ inline void sleep_seconds(double seconds) {
   std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
 }
 
-/// The warm-up before the measured time.
+/// Returns the length of the warm-up before the measured time.
 inline double warm_up(double seconds) {
   return std::min(0.5, seconds / 10);
 }
 
-/// Threads that start together. The harness waits on no pthread object, so that only the program's own objects are
+/// Threads that start together. The class itself waits on no pthread object, so that only the program's own objects are
 /// measured.
 class starting_team {
  public:
@@ -119,9 +119,9 @@ class starting_team {
   std::vector<std::thread> team_;
 };
 
-/// Records the threads in the order of their admission. The program calls add() with its own mutex held. The
-/// constructor touches the pages. Admissions beyond the capacity are not recorded: the first millions are
-/// representative.
+/// Records the threads in the order of their admission. The program calls add() while it holds its own mutex. The
+/// constructor writes to all pages, so that add() causes no page fault. Admissions beyond the capacity are not
+/// recorded: the first millions are representative.
 class admissions {
  public:
   explicit admissions(std::size_t most) : threads_(most) {}

@@ -40,7 +40,7 @@ class allowance {
   const std::atomic<bool>& stop_;
 };
 
-/// Runs `work(index, allowance)` in `threads` threads that start together. The harness waits on no pthread object, so
+/// Runs `work(index, allowance)` in `threads` threads that start together. This function waits on no pthread object, so
 /// that only the program's own locks are measured and tested.
 inline team_result run_team(long threads, const budget& limit,
                             const std::function<void(long index, allowance&)>& work) {

@@ -1,4 +1,5 @@
-// Threads that use a mutex repeatedly while a program measures something else (signalled, broadcast, deadlines).
+// Threads that lock and unlock a mutex repeatedly (the users) while a program measures something else. The programs
+// signalled, broadcast and deadlines have such users.
 #pragma once
 
 #include <pthread.h>
@@ -24,15 +25,15 @@ struct span {
   }
 };
 
-/// Evaluates --hold and --pause: returns whether a thread sleeps, instead of computing, for that time. "auto" means
-/// sleep from 1 ms on, so that computing users do not take CPUs from the measured threads.
+/// Evaluates --hold and --pause: returns true if a thread is to sleep for the given time, false if it is to compute.
+/// "auto" means sleep from 1 ms on, so that computing users do not take CPUs from the measured threads.
 inline bool is_asleep(const std::string& by, double microseconds) {
   if (by != "spin" && by != "sleep" && by != "auto") fail("'" + by + "' is not spin, sleep or auto", 2);
   return by == "sleep" || (by == "auto" && microseconds >= 1000);
 }
 
-/// Threads that repeatedly hold the mutex for a time and stay away from it for a time, until they are paused or
-/// stopped.
+/// The users: threads that repeatedly hold the mutex for a time and then do not use it for a time, until pause() or
+/// stop() is called.
 class traffic {
  public:
   traffic(checked_mutex& mutex, long users, span hold, span outside)
@@ -48,8 +49,8 @@ class traffic {
     change(over);
     for (std::thread& t : team_) t.join();
   }
-  /// Locks the mutex and returns when all users wait for it and have had time to fall asleep. The users pause until the
-  /// caller has the mutex, because under a lock that allows barging the caller might otherwise never acquire it.
+  /// Locks the mutex and returns when all users wait for the mutex and have had time to fall asleep. The users pause
+  /// until the caller has the mutex: otherwise, under a lock that allows barging, the caller might never acquire it.
   void lock_before_all(checked_mutex& mutex) {
     change(paused);
     mutex.lock();

@@ -1,6 +1,7 @@
-// The cost of condition variables and semaphores: calls without a waiter, a turn from one thread to another and back,
-// and a semaphore that is used as a lock. Measured natively, under the preload, and, for calls without a waiter, under
-// an instruction counter (--quiet: then two runs differ only in the number of operations).
+// The cost of condition variables and semaphores: calls without a waiter, turns that two threads pass to each other,
+// and a semaphore that is used as a lock. The program runs natively, under the preload, and, for calls without a
+// waiter, under an instruction counter. With --quiet it prints nothing, so that two runs differ only in the number of
+// operations.
 #include <pthread.h>
 #include <semaphore.h>
 
@@ -28,7 +29,7 @@ struct objects {
   sem_t semaphore{};
 };
 
-// Not inlined, so that the loop is the same code for every caller.
+// This function and the next ones are not inlined, so that each loop is the same code for every caller.
 [[gnu::noinline]] void signals(objects& o, long iterations) {
   for (long i = 0; i < iterations; ++i) pthread_cond_signal(&o.condition);
 }

@@ -70,13 +70,13 @@ def chosen(cases, only):
 # The options of the TWA paper (extended version, figure 10), with 100,000 keys as in its LevelDB test.
 ROCKSDB = ("--num=100000 --cache_size=100000 --cache_numshardbits=0 --compression_type=none --mmap_read=true "
            "--mmap_write=true --sync=false --verify_checksum=false --seed=1")
-# The server uses no disk in the measured part and no login, and is reachable only through the scratch folder.
+# The server needs no disk in the measured part and no login, and can be reached only through the scratch folder.
 MARIADB = ("--no-defaults --user={user} --skip-networking --skip-grant-tables --innodb-log-file-size=16M "
            "--innodb-flush-log-at-trx-commit=0")
 PERL_THREADS = ("perl -Mthreads -Mthreads::shared -MTime::HiRes -e 1", "this perl has no threads", "perl")
 OLTP = "sysbench oltp_read_write --mysql-user=root --table-size=10000"
 
-# The programs that `usher try` is run on.
+# The programs on which `usher try` is run.
 TRIED = [
     Case("sysbench-threads", "sysbench threads",
          "one lock, held while the thread gives its CPU away",

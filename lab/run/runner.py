@@ -59,7 +59,7 @@ class Place:
 
     def __init__(self, build, folders=None, root=None, library=None):
         self.build, self.root, self.library = build, root, library or build.library
-        # Debian's programs are found before programs of the same name that the user has installed elsewhere.
+        # Debian's programs are found before programs of the same name that somebody has installed elsewhere.
         self.path = ":".join(map(str, folders or [build.folder / "bin", build.programs, *SYSTEM,
                                                   *filter(None, [os.environ.get("PATH")])]))
         self.programs = TREE / "lab" / "programs"

@@ -42,7 +42,7 @@ class Intervals(unittest.TestCase):
                           for signs in itertools.product([False, True], repeat=rounds))
             for error in (0.5, 0.2, 0.05, 0.01):
                 cut = judge.rank_to_cut(rounds, error)
-                # At most error / 2 of the sums lie below the cut. With the sums equal to the cut they are more.
+                # At most error / 2 of all sums lie below the cut. More than error / 2 of all sums lie below the cut or are equal to it.
                 self.assertLessEqual(sum(s < cut for s in sums), error / 2 * len(sums))
                 self.assertGreater(sum(s <= cut for s in sums), error / 2 * len(sums))
 

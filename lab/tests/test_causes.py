@@ -106,7 +106,8 @@ class Reports(unittest.TestCase):
             for number, seed in enumerate(SEEDS):
                 program = programs.drawn(seed, 2)[number % 2]
                 truth, said = runner.truth(program), runner.stat(program, 1.0)
-                # Two short rounds may err: their truth counts only if the program was drawn to have it.
+                # Two short rounds may give a wrong truth. A measured truth counts only if it agrees with the kind of program that was
+                # drawn.
                 if truth["truth"] != (NONE if number % 2 else GAIN):
                     truth["truth"] = None
                 judged.append(causes.entry_of(program, truth, said, expected.judge(program.cause, truth["truth"], said)))

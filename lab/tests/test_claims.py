@@ -6,17 +6,19 @@ import contextlib
 import copy
 import io
 import json
+import random
 import re
 import subprocess
 import sys
 import tempfile
+import tomllib
 from pathlib import Path
 
 TREE = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(TREE))
-from lab.claims import ledger
+from lab.claims import ledger, spans
 from lab.claims import simulated as claims
-from lab.claims.rows import BUDGETS, ROWS, Figure, Form, Forms, Row, Sweep, above, at_least, below
+from lab.claims.rows import BUDGETS, ROWS, Figure, Form, Forms, Row, Sweep, above, at_least, below, latency_us, over
 
 
 def made_up(values, forms=None, **more):
@@ -75,7 +77,8 @@ def sections():
     assert "Not explained." in on_the_page([bad])[2]
     row, judged, text = on_the_page([good], remark="A remark.")
     assert claims.is_plain(row, judged) and "figure 0" not in text and "X1: A remark." in text
-    # A range is shown only if one of its ends is judged differently from the median. Its digits show on which side of the bound it lies.
+    # The page shows a range only if one end of the range is judged differently from the median. A number has enough digits to show on which
+    # side of the bound it lies.
     assert "| 0.5 [0.5–1] |" in on_the_page([[[1, 0.5, 0.5]]])[2]
     assert "| 0.5 |" in on_the_page([[[0.4, 0.5, 0.6]]])[2]
     assert "| 2 [0.9999–2] |" in on_the_page([[[0.9999, 2, 2]]])[2]
@@ -116,6 +119,14 @@ def bounds():
             assert judged == expected, (row.id, figure.what, figure.wanted)
 
 
+def functions_of_figures():
+    assert over(3, 2) == 1.5 and over(0, 2) == 0
+    assert over(0, 0) == 1, "groups without an acquisition are equal"
+    assert over(1, 0) > 1e6
+    parts = {"wait_ns.mean": 5000, "hold_ns.mean": 700, "unlock_ns.mean": 300}
+    assert latency_us("mcs", 4)(lambda lock, threads, of: parts[of]) == 6
+
+
 def what_has_not_settled(usher):
     """Unsettled runs are counted by form and by figure, marked on the page, and listed where a row is printed."""
     row, forms, text = on_the_page([[[1, 2, 1], [0, 0, 0]]])
@@ -138,13 +149,35 @@ def what_has_not_settled(usher):
     assert form["figures"][1]["unsettled"] == 2
 
 
+def figures_of_medians():
+    """A figure of medians is computed once for each jitter, from the median of each point over the seeds."""
+    def points(rates):
+        return {(seed, place): {("null", t): {"throughput": rate, "settled": True} for t, rate in zip((1, 2), of_seed)}
+                for place, seeds in enumerate(rates) for seed, of_seed in enumerate(seeds)}
+
+    # Each seed has a rise of 3 between the points at some seed, but the medians of the points, 2 and 1, fall.
+    sweep = points([[(2, 1), (1, 3), (3, 1)]])
+    keys = sorted(sweep)
+    ratio = Figure("rise", lambda p: p("null", 2) / p("null", 1), of_medians=True)
+    assert [(place, ratio.of(p)) for place, p in claims.points_for(ratio, [sweep], keys)] == [(0, 0.5)]
+    each = Figure("rise", ratio.of)
+    assert [each.of(p) for _, p in claims.points_for(each, [sweep], keys)] == [1 / 2, 3, 1 / 3]
+    ((_, medians),) = claims.points_for(ratio, [sweep], keys)
+    assert medians.counts() == [1, 2] and medians("null", 1) == 2 and medians.settled
+    sweep[(1, 0)][("null", 2)]["settled"] = False
+    ((_, medians),) = claims.points_for(ratio, [sweep], keys)
+    medians("null", 2)
+    assert not medians.settled
+
+
 def machine_files():
     """Figures of another machine's file are not taken; neither are those of another command."""
     row, _ = made_up([[[1, 1, 1]]])
-    result = {"commands": claims.commands_of(row), "machines": claims.hashes(row),
+    result = {"commands": claims.commands_of(row), "machines": claims.hashes(row), "sources": claims.sources_of(row),
               "forms": [{"name": "", "options": "", "runs": 1, "unsettled": {}, "figures": [{"what": "figure 0", "values": [[1]], "unsettled": 0}]}]}
     assert set(result["machines"]) == {"x5-2"} and len(result["machines"]["x5-2"]) == 64
-    other, without, command = copy.deepcopy(result), copy.deepcopy(result), copy.deepcopy(result)
+    other, without, command, code = (copy.deepcopy(result) for _ in range(4))
+    code["sources"] = "0" * 64
     other["machines"]["x5-2"] = "0" * 64
     del without["machines"]
     command["commands"][0] += " --pinned"
@@ -152,13 +185,24 @@ def machine_files():
     with tempfile.TemporaryDirectory() as temporary:
         claims.FOLDER = Path(temporary)
         try:
-            for written, refusal in ((result, ""), (other, "another x5-2.toml"), (without, "another x5-2.toml"), (command, "another X1")):
+            for written, refusal in ((result, ""), (other, "another x5-2.toml"), (without, "another x5-2.toml"), (command, "another X1"),
+                                     (code, "another simulator, program or lock")):
                 (claims.FOLDER / "X1.json").write_text(json.dumps(written))
                 with contextlib.redirect_stderr(io.StringIO()) as said:
                     taken = claims.measured(row)
                 assert (taken is None) == bool(refusal) and refusal in said.getvalue(), said.getvalue()
         finally:
             claims.FOLDER = folder
+
+
+def sources_without_comments():
+    """A comment does not make results old, but a change of a lock's header, the program or the simulator does."""
+    code = claims.sources.code
+    assert code('int x; // a comment\n/* and\nanother */ char* s = "// none";') == 'int x; char* s = "// none";'
+    files = {f.name for f in claims.sources.files_of({"mutexbench"}, {"ticket-spin"})}
+    assert {"ticket.hpp", "mutexbench.hpp", "coherence.cpp", "waiting.hpp", "program.hpp"} <= files, files
+    assert not {"mcs.hpp", "quads.hpp", "variants.cpp", "trace.cpp", "version.h"} & files, files
+    assert "variants.cpp" in {f.name for f in claims.sources.files_of({"mutexbench"}, {"tkt-dual-releaser-spin"})}
 
 
 def thread_counts(text):
@@ -190,7 +234,8 @@ def commands():
     assert len({tuple(claims.command_of(p[1])) for p in parts}) == len(BUDGETS.all)
     # A sweep with ms=None has the command's default length.
     assert "--ms" not in claims.command_of(Sweep("mutexbench", "t5", ["mcs"], [160], ms=None))
-    # A sweep's own settings take precedence over a form's.
+    # Settings of the Sweep itself (here store_entries=9 and spin=1) take precedence over the settings of the form, under which all sweeps
+    # of a row run.
     own = Sweep("mutexbench", "x5-2", ["mcs"], [2], machine_settings={"coherence.store_entries": "9"}, spin=1)
     assert claims.in_form(own, Form("x", {"coherence.store_entries": "1"})).machine_settings == {"coherence.store_entries": "9"}
     assert claims.in_form(own, BUDGETS.all[0]).spin == 1
@@ -223,18 +268,35 @@ def the_page():
     assert ledger.PAGE.read_text() == ledger.page_of(written), "lab/claims/ledger.py --write"
     assert all(row.title for row in ROWS)
     rows = claims.judged_rows()
-    if all(forms for _, forms in rows):  # a machine's file may have changed before its rows are measured again
-        text = claims.DOC.read_text()
-        assert text == claims.page_of(text, rows, written), "python3 -m lab.claims.simulated --no-run --write-doc"
-        assert written["simulated"] == {row.id: claims.verdict_of(row, forms) for row, forms in rows}
-        anchors = set(re.findall(r'<a id="(\w+)"></a>', text))
-        assert {target for target in re.findall(r"\]\(#([tgmf]\d+)\)", text)} == anchors
-        assert text.count("\n") <= 350
+    stale = " ".join(row.id for row, forms in rows if not forms)
+    assert not stale, f"python3 -m lab.claims.simulated {stale}"
+    text = claims.DOC.read_text()
+    assert text == claims.page_of(text, rows, written), "python3 -m lab.claims.simulated --no-run --write-doc"
+    assert written["simulated"] == {row.id: claims.verdict_of(row, forms) for row, forms in rows}
+    anchors = set(re.findall(r'<a id="(\w+)"></a>', text))
+    assert {target for target in re.findall(r"\]\(#([tgmf]\d+)\)", text)} == anchors
+    assert text.count("\n") <= 385
+
+
+def choices_of_keys():
+    machine = tomllib.loads(spans.MACHINE.read_text())["coherence"]
+    first, again = (spans.choice(random.Random(7)) for _ in range(2))
+    assert first == again and set(first) <= set(machine) | {"ownership_ahead", "load_then_store"}
+    assert set(machine) - set(first) == {"protocol", "hit", "store_entries"}
+    row = next(row for row in ROWS if row.id == "F2")
+    assert spans.met(row, "total, fairlock / test-and-set", 0.672) and not spans.met(row, "total, fairlock / test-and-set", 0.9)
+    assert spans.met(row, "fairlock", 1.0) and spans.met(row, "test-and-set, M/s", 1.0) is None
+    of = lambda total: {f.what: 1.0 for f in row.figures} | {"total, fairlock / test-and-set": total}
+    lines = spans.summary(row, [({"home": "0", "home_waits_for": "nothing"}, of(0.7)), ({"home": "1", "home_waits_for": "nothing"}, of(0.9))])
+    assert "   total, fairlock / test-and-set: 0.7 to 0.9, limits met by 1 of 2" in lines
+    assert "      home: 0: 1 of 1, 0.7 to 0.7; 1: 0 of 1, 0.9 to 0.9" in lines and lines[-1] == "   all together: 1 of 2"
+    for row in ROWS:
+        assert set(spans.LIMITS.get(row.id, {})) <= {figure.what for figure in row.figures}
 
 
 def main():
-    for test in (verdicts, unanswerable_alone, sections, figures_that_are_told, the_table, bounds, machine_files, charts, commands,
-                 the_page):
+    for test in (choices_of_keys, verdicts, unanswerable_alone, sections, figures_that_are_told, the_table, bounds, functions_of_figures,
+                 figures_of_medians, machine_files, sources_without_comments, charts, commands, the_page):
         test()
     what_has_not_settled(sys.argv[1])
     every_row_is_accepted(sys.argv[1])

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 """lab/pages/held-out.md agrees with lab/results/held-out.json and with the machine files; a page of other files is refused."""
 
+import json
 import shutil
 import subprocess
 import sys
 import tempfile
 import unittest
+import unittest.mock
 from pathlib import Path
 
 TREE = Path(__file__).resolve().parents[2]
@@ -50,7 +52,8 @@ class HeldOut(unittest.TestCase):
             self.assertEqual(tool("--check", "--machines", folder).returncode, 0)
 
     def test_what_is_fitted_is_read_from_the_file(self):
-        self.assertIn("coherence.per_read", held_out.fitted_keys(MACHINES, "x5-2"))
+        for key in ("coherence.per_sharer", "coherence.per_read"):
+            self.assertIn(key, held_out.fitted_keys(MACHINES, "x5-2"))
         self.assertNotIn("coherence.clean", held_out.fitted_keys(MACHINES, "x5-2"))
 
     def test_factors(self):
@@ -61,13 +64,22 @@ class HeldOut(unittest.TestCase):
         self.assertEqual(held_out.factor(3, None), float("inf"))
         self.assertEqual(held_out.shares([1, 1.3, 1.6, 3]), "4 | 1.45 | 25 % | 50 % | 75 %")
 
-    def test_trials_are_rules_of_the_file(self):
-        trials = held_out.trials_of("opteron-6172", MACHINES)
-        self.assertEqual(trials["A"], {"coherence.directory": 271})
-        self.assertEqual(trials["B"], {"coherence.per_read": 83})
-        self.assertEqual(trials["C"], trials["A"] | trials["B"])
-        self.assertEqual(tuple(trials), held_out.TRIALS)
+    def test_trials_are_the_forms_of_a_home(self):
+        self.assertEqual(held_out.trials_of()["all"], {"coherence.home_waits_for": "all answers"})
+        self.assertEqual(set(held_out.trials_of()), set(held_out.TRIALS))
         self.assertEqual(held_out.share_texts([1, 1.3, 1.6, 3]), "1.45 (25, 50, 75)")
+
+    def test_waiters_of_libslock_slow_their_neighbour_as_work_does(self):
+        self.assertEqual(held_out.spinning_is_work("xeon-e7-4830v3", MACHINES), {"hardware_threads.slowed_by_spin": 1.6})
+        self.assertEqual(held_out.spinning_is_work("opteron-6172", MACHINES), {})
+
+    def test_the_second_run_of_a_machine_has_the_settings_of_the_first(self):
+        westmere = next(c for c in CURVES if c.id == "westmere")
+        again = RUNS["westmere again"]
+        cs = json.loads(held_out.RESULT.read_text())["curves"]["westmere"]["cs"]
+        (_, first) = held_out.runs_of(westmere, cs, MACHINES)
+        self.assertEqual((again.machine, again.settings, again.placement, again.ms, again.machine_settings, again.locks),
+                         (first.machine, first.settings, first.placement, first.ms, first.machine_settings, first.locks))
 
     def test_crossings(self):
         self.assertEqual(held_out.crossing({1: 2.0, 2: 1.5, 4: 1.0}, {1: 1.0, 2: 1.45, 4: 1.4}, 1.1), (1, 4))
@@ -82,12 +94,24 @@ class HeldOut(unittest.TestCase):
                       text := held_out.settling_text({"runs": settling.runs, "unsettled": settling.unsettled}))
         self.assertIn("randarray on t5, mcs with 256 threads 2 times", text)
 
+    def test_a_run_may_be_repeated_alone(self):
+        result = {"machines": held_out.hashes(MACHINES), "numbers": {"F3 spinlock": [1.0]}, "sentences": {}, "commands": {}, "unsettled": {}}
+        points = lambda usher, run, settling: [lambda lock, threads, of="throughput": 2.0]
+        with unittest.mock.patch.object(held_out, "points_of", points):
+            again = held_out.measure_again("usher", MACHINES, result, ["mcsg"])
+        self.assertEqual(again["numbers"]["G4 MCS"], [2.0])
+        self.assertEqual(again["numbers"]["F3 spinlock"], [1.0])
+        self.assertEqual(again["commands"], {"mcsg": held_out.shown(RUNS["mcsg"])})
+        self.assertEqual(set(again["again"]), {"mcsg"})
+        with self.assertRaises(SystemExit):
+            held_out.measure_again("usher", MACHINES, again | {"machines": {}}, ["mcsg"])
+
     def test_curves_of_other_commands_are_refused(self):
         curve = CURVES[0]
-        written = {"cs": 7, "set_by": held_out.set_by(curve), "commands": [held_out.shown(r) for r in held_out.runs_of(curve, 7)],
+        written = {"cs": 7, "set_by": held_out.set_by(curve), "commands": [held_out.shown(r) for r in held_out.runs_of(curve, 7, MACHINES)],
                    "values": {name: {str(t): [1] for t in row} for name, row in curve.published.items()}}
         self.assertTrue(held_out.same_curve(curve, written, "", MACHINES))
-        self.assertFalse(held_out.same_curve(curve, written, "A", MACHINES))
+        self.assertFalse(held_out.same_curve(curve, written, "all", MACHINES))
         self.assertFalse(held_out.same_curve(curve, written | {"cs": 8}, "", MACHINES))
         self.assertFalse(held_out.same_curve(curve, written | {"set_by": ["MCS", 6, 1.0]}, "", MACHINES))
         self.assertFalse(held_out.same_curve(curve, written | {"values": {}}, "", MACHINES))

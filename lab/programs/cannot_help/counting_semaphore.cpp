@@ -1,4 +1,4 @@
-// Uses a C++20 semaphore with one credit as a lock. It consists of an atomic and a futex, not of a sem_t.
+// Uses a C++20 semaphore with one credit as a lock. This semaphore consists of an atomic and a futex, not of a sem_t.
 #include <cstdio>
 #include <cstdlib>
 #include <semaphore>

@@ -1,5 +1,6 @@
 // A program with a known cause of waiting. It runs for a fixed time and prints its throughput. `--without CAUSE`
-// removes the cause, so that the gain is measured and not assumed. Plain pthread code, not linked to Usher.
+// removes the cause: so the gain of the removal can be measured. The program is plain pthread code, not linked to
+// Usher.
 #include <sys/resource.h>
 
 #include <chrono>
@@ -60,6 +61,6 @@ int main(int argc, char** argv) {
               static_cast<unsigned long>(done), seconds, static_cast<double>(done) / seconds,
               of(use.ru_utime) + of(use.ru_stime));
   std::fflush(stdout);
-  // Threads of some shapes wait for ever, and static objects must not be destroyed under them.
+  // Threads of some shapes wait for ever. Static objects must not be destroyed while these threads use them.
   std::_Exit(0);
 }

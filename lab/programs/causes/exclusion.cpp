@@ -1,9 +1,9 @@
-// Shapes in which threads take turns in a critical section. A shape is a class with enter() and leave(). The objects
-// have symbols of their own, and each kind of work in the section has a function of its own, so that a report can name
-// both.
+// Shapes in which threads exclude each other from a critical section. A shape is a class with enter() and leave(). Each
+// object has a symbol of its own, and each kind of work in the section has a function of its own, so that a report can
+// name both.
 //
-// The causes that can be removed: `lock`: each thread has an object of its own. `hold`: the work of the section is done
-// after it. `yield`: the holder keeps its CPU.
+// The causes that `--without` can remove, and what it does: `lock` gives each thread an object of its own; `hold` moves
+// the work of the section behind the section; `yield` lets the holder keep its CPU.
 #include <linux/futex.h>
 #include <pthread.h>
 #include <sched.h>
@@ -27,7 +27,7 @@ struct plain_mutex {
   ALWAYS void leave() { pthread_mutex_unlock(&word); }
   ALWAYS bool try_enter() { return pthread_mutex_trylock(&word) == 0; }
 };
-/// The same, but the thread asks again and again.
+/// The same mutex, but a thread calls trylock and sched_yield() until it has the mutex.
 struct polled_mutex : plain_mutex {
   ALWAYS void enter() {
     while (pthread_mutex_trylock(&word) != 0) sched_yield();
@@ -59,7 +59,8 @@ struct binary {
   }
   ALWAYS void leave() { sem_post(&word); }
 };
-/// A lock of the program's own: 0 free, 1 held, 2 held and threads sleep. No recorder knows it.
+/// A lock that the program implements by a futex: 0 free, 1 held, 2 held and threads sleep. `usher stat` does not
+/// record the calls of this lock.
 struct own_lock {
   std::atomic<int> word{0};
   ALWAYS void enter() {
@@ -73,7 +74,7 @@ struct own_lock {
     while (word.exchange(2) != 0) syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, 2, nullptr, nullptr, 0);
   }
 };
-/// A lock that waits by std::atomic::wait.
+/// A lock whose waiters sleep in std::atomic::wait().
 struct waiting_atomic {
   std::atomic<int> word{0};
   ALWAYS void enter() {
@@ -117,7 +118,7 @@ OBJECTS(waiting_atomic, atomic);
 OBJECTS(interpreter, interpreter);
 pthread_mutex_t beside_mutex = PTHREAD_MUTEX_INITIALIZER;
 
-// One function for each kind of work with the lock held.
+// These functions hold the lock during their work, one function for each kind of work.
 template <class L>
 NAMED void held_by_cpu(L& lock, double us) {
   lock.enter();
@@ -196,7 +197,7 @@ template <class L>
 L& chosen(L& hot, L* shards, L* table) {
   if (removed("lock")) return shards[self];
   if (plan.objects == 1) return hot;
-  // `loaded` percent of the operations go to one of the objects.
+  // At least `loaded` per cent of the operations use one object, in the middle of the table.
   if (dice.below(100) < static_cast<unsigned long>(plan.loaded)) return table[plan.objects / 2];
   return table[dice.below(static_cast<unsigned long>(plan.objects))];
 }
@@ -213,7 +214,7 @@ void start_turns(L& hot, L* shards, L* table) {
   });
 }
 
-/// A thread that finds the mutex taken does other work that also counts.
+/// A thread that finds the mutex taken does other work instead, which counts as an operation, too.
 NAMED void work_instead() {
   between(plan.hold, plan.hold_us);
 }
@@ -233,7 +234,7 @@ void start_fallback() {
   });
 }
 
-/// An allocator with one mutex. The name ends as those of allocators do.
+/// An allocator with one mutex. The function's name ends in `malloc`, by which `usher stat` recognises an allocator.
 NAMED void* global_malloc() {
   plain_mutex& lock = removed("lock") ? mutex_shards[self] : hot_mutex;
   lock.enter();

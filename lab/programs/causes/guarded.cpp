@@ -1,5 +1,5 @@
-// Plain std::lock_guard, compiled as users compile it: the compiler may jump to the unlock as the last action of a
-// function, which then has no frame.
+// Plain std::lock_guard, compiled as users compile their programs: if the unlock is the last action of a function, the
+// compiler may jump to the unlock, and the function then has no frame on the stack.
 #include <mutex>
 #include <thread>
 
@@ -10,7 +10,7 @@ namespace causes {
 std::mutex guarded_mutex, guarded_shards[256];
 long guarded_sum = 0;
 
-/// Its last action is the unlock.
+/// The last action of this function is the unlock.
 [[gnu::noinline]] void guarded_section(std::mutex& lock, double us) {
   const std::lock_guard guard(lock);
   burn(us);
@@ -27,7 +27,7 @@ void start_guarded() {
   });
 }
 
-/// Each operation is a thread whose last action is the unlock, so that its caller is the C++ library.
+/// Each operation starts a thread whose last action is the unlock. So the caller of the unlock is in the C++ library.
 void start_guarded_threads() {
   start(plan.threads, [] {
     while (!stopped()) {

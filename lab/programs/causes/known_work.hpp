@@ -35,31 +35,32 @@ inline bool stopped() {
 /// Counts one operation of this thread.
 void count();
 
-/// A length between half and one and a half of `us`, so that threads do not fall into step.
+/// Returns a random length between half and one and a half of `us`, so that threads do not fall into step.
 double about(double us);
 
-// Pieces of work of this length in microseconds. All may be called by several threads.
+// Pieces of work of the given length in microseconds. Several threads may call each function at the same time.
 void burn(double us);          ///< computes
 void nap(double us);           ///< sleeps
 void await_device(double us);  ///< a read() that blocks so long
 void sync_file(double us);     ///< computes so long, then writes 512 bytes to a file of this thread and fdatasync()
 void between(way what, double us);
 
-/// The fastest of many measurements of one step of burn(), in nanoseconds.
+/// Returns the time of one step of burn() in nanoseconds, the fastest of many measurements.
 double measured_step_ns();
-/// Reads "cpu", "sleep" and so on; fails with a message.
+/// Reads "cpu", "sleep" and so on. Ends the program with a message if the text names no kind of work.
 way way_of(const std::string& text);
 
-/// Starts `threads` workers that begin together, and returns when they do. They are numbered from 0.
+/// Starts `threads` workers, numbered from 0, and returns when all of them begin to work.
 void start(long threads, std::function<void()> body);
 std::uint64_t operations();
 
-// The shapes: each starts its threads. False: no shape has this name.
+// Each function starts the threads of a shape. start_exclusion() and start_waiting() return false if they have no
+// shape of this name.
 bool start_exclusion(const std::string& shape);
 bool start_waiting(const std::string& shape);
 void start_guarded();
 void start_guarded_threads();
-/// Further threads, which wait for a signal that never comes.
+/// Starts further threads, which wait for a signal that never comes.
 void start_idle(long threads);
 
 }  // namespace causes

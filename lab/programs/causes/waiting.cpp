@@ -1,5 +1,5 @@
-// Shapes in which threads wait for others' work, for credits or for nothing. The comment of each names the cause that
-// can be removed.
+// Shapes in which a thread waits for the work of another thread, for a credit, or not at all. The comment of each shape
+// names the cause that `--without` can remove.
 #include <pthread.h>
 #include <semaphore.h>
 
@@ -31,7 +31,7 @@ void take(sem_t& s) {
   }
 }
 
-/// `credits`: there are as many as threads.
+/// Threads share the credits of a semaphore. Without `credits` there is a credit for each thread.
 NAMED void work_with_credit() {
   take(pool_credits);
   between(plan.hold, plan.hold_us);
@@ -48,7 +48,7 @@ void start_pool() {
   });
 }
 
-/// One thread makes items, the others take them. `threads`: only one takes them.
+/// One thread makes items, the other threads take them. Without `threads` a single thread takes the items.
 NAMED void consume_item() {
   take(work_items);
   between(plan.hold, plan.hold_us);
@@ -69,7 +69,7 @@ void start_queue() {
   });
 }
 
-/// A token goes from thread to thread. `token`: each thread has one.
+/// A token goes from thread to thread. Without `token` each thread has a token of its own.
 NAMED void work_with_token(sem_t& mine, sem_t& next) {
   take(mine);
   between(plan.hold, plan.hold_us);
@@ -85,7 +85,7 @@ void start_ring() {
   });
 }
 
-/// A queue of one item, with many threads that wait for it. `herd`: one of them is woken for each item.
+/// Many threads wait for a queue of one item, and each item wakes all of them. Without `herd` it wakes one of them.
 bool has_item = false;
 NAMED void await_item() {
   pthread_mutex_lock(&work_mutex);
@@ -120,7 +120,8 @@ void start_herd() {
   });
 }
 
-/// Threads meet after each phase; one of them has `skew` times the others' work. `skew`: all have the same.
+/// Threads meet at a barrier after each phase. One thread has `skew` times the work of the others. Without `skew` all
+/// threads have the same work.
 NAMED void work_of_phase() {
   const auto n = static_cast<double>(plan.threads), skew = static_cast<double>(plan.skew);
   if (removed("skew"))
@@ -139,7 +140,7 @@ void start_barrier() {
   });
 }
 
-/// Threads take turns, by one mutex and one condition variable. `turns`: each works without the other.
+/// Threads take turns, by one mutex and one condition variable. Without `turns` each thread works independently.
 long turn = 0;
 NAMED void await_turn() {
   pthread_mutex_lock(&turn_mutex);
@@ -163,8 +164,8 @@ void start_turns_by_condition() {
   });
 }
 
-/// Two accounts, locked by half of the threads in the opposite order; a thread that waited too long gives the first one
-/// back. `order`: all have the same order.
+/// Two accounts, which half of the threads lock in the opposite order. A thread that waits too long for the second
+/// account unlocks the first and tries again. Without `order` all threads lock in the same order.
 NAMED void transfer(std::timed_mutex& from, std::timed_mutex& to) {
   while (!stopped()) {
     from.lock();
@@ -192,7 +193,8 @@ void start_retreats() {
   });
 }
 
-/// Two threads wait for each other for ever. `circle`: they lock in the same order.
+/// Two threads lock two mutexes in opposite order and wait for each other for ever. Without `circle` they lock in the
+/// same order.
 NAMED void lock_both(pthread_mutex_t& one, pthread_mutex_t& other) {
   pthread_mutex_lock(&one);
   nap(50000);  // until both threads have their first mutex
@@ -212,7 +214,8 @@ void start_circle() {
   });
 }
 
-/// Many readers, one writer; only the writer's operations count. `preference`: the lock prefers writers.
+/// Many readers and one writer; only the writer's operations count. Without `preference` (of readers) the lock prefers
+/// writers.
 NAMED void read_with_lock() {
   pthread_rwlock_rdlock(&read_mostly);
   between(plan.hold, plan.hold_us);
@@ -241,7 +244,7 @@ void start_writer() {
   });
 }
 
-/// No locks. `threads`: as many as CPUs.
+/// Threads without locks. Without `threads` there are as many threads as CPUs, if the plan has more.
 void start_alone() {
   start(removed("threads") ? std::min<long>(plan.threads, std::thread::hardware_concurrency()) : plan.threads, [] {
     while (!stopped()) {
