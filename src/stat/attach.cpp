@@ -88,6 +88,12 @@ bool is_observed(const target_memory& memory, std::uint64_t at, const attach_poi
   return p.request.number != p.answered.load() && beats(memory, at + offsetof(attach_point, heartbeat));
 }
 
+/// Whether another observer has written a request since `p` was read, or the library has answered one.
+bool has_changed(const attach_point& p, const attach_point& now) {
+  return p.request.number != now.request.number || p.answered.load() != now.answered.load() ||
+         p.file.load() != now.file.load();
+}
+
 /// Whether the process is in the time namespace of this one, so that their monotonic clocks agree. True if that cannot
 /// be read.
 bool has_our_time(pid_t pid) {
@@ -173,14 +179,23 @@ std::string examine(pid_t pid, const target_memory& memory) {
         pid);
   if (memory.error() != 0) return refusal(pid);
   const auto at = memory.find(*library, attach_point::expected.data());
-  alignas(attach_point) char bytes[sizeof(attach_point)];
+  alignas(attach_point) char bytes[sizeof(attach_point)], later[sizeof(attach_point)];
   if (!at || !memory.read(*at, bytes, sizeof bytes)) {
     return other_version(pid, version_of(memory, *library));
   }
   const auto& p = *reinterpret_cast<const attach_point*>(bytes);
-  if (!fits(p)) return other_version(pid, text_of(p.version));
-  if (is_observed(memory, *at, p))
-    return fmt::format("process {} is being recorded by another usher stat: wait for its end", pid);
+  // A living observer writes its heartbeat into the attach point until its request is answered, then into the file. If
+  // the answer comes while is_observed() watches the attach point, that heartbeat stops although the observer lives. So
+  // this looks again after a change. A process whose attach point always changes counts as observed.
+  constexpr int most_looks = 2;
+  for (int look = 0;; look++) {
+    if (!fits(p)) return other_version(pid, text_of(p.version));
+    if (look == most_looks || is_observed(memory, *at, p))
+      return fmt::format("process {} is being recorded by another usher stat: wait for its end", pid);
+    if (!memory.read(*at, later, sizeof later)) return refusal(pid);
+    if (!has_changed(p, *reinterpret_cast<const attach_point*>(later))) break;
+    std::memcpy(bytes, later, sizeof bytes);
+  }
   const examined found{*at, p.request.number};
   return std::string(1, '\0') + std::string(reinterpret_cast<const char*>(&found), sizeof found);
 }

@@ -88,9 +88,9 @@ struct rules {
     in_each_case([](standby s, std::uint32_t w, std::uint64_t waited) {
       if (!s.is_due(waited)) return;
       const step next = s.next_step(w, waited);
-      EXPECT_TRUE(next == step::mark || next == step::sleep || next == step::look_again);
+      EXPECT_TRUE(next == step::set_marks || next == step::sleep || next == step::look_again);
       if ((w & word::impatient) == 0) {
-        EXPECT_EQ(next, step::mark);
+        EXPECT_EQ(next, step::set_marks);
       }
     });
   }
@@ -101,7 +101,7 @@ struct rules {
       const step next = s.next_step(w, waited);
       if (next == step::ask) {
         EXPECT_TRUE(s.may_ask && waited >= s.ask_after && !word::is_free(w));
-      } else if (next == step::nap) {
+      } else if (next == step::take_nap) {
         EXPECT_TRUE(s.may_nap && !word::is_free(w) && (w & word::marks) == 0);
         EXPECT_LT(waited, s.hand_off_after);  // for less than that: stand_by() ends the nap there
       }
@@ -124,10 +124,10 @@ struct rules {
           case step::stop_asking:
             w &= ~word::impatient;
             break;
-          case step::mark:
+          case step::set_marks:
             w |= s.marks_after(waited);
             break;
-          case step::nap:
+          case step::take_nap:
           case step::sleep:
             return;
         }

@@ -106,8 +106,8 @@ struct steady_standby {
     look_again,   ///< the word was free, but an arrival was faster
     ask,          ///< set `impatient` and poll for ask_for
     stop_asking,  ///< clear `impatient`: no unlock has come
-    nap,
-    mark,  ///< set the marks, then look again
+    take_nap,
+    set_marks,  ///< then look again
     sleep
   };
 
@@ -138,11 +138,11 @@ struct steady_standby {
       if (word::is_free(w)) return step::look_again;
       if (may_ask && waited >= ask_after) return step::ask;
       if ((w & word::impatient) != 0) return step::stop_asking;
-      if (may_nap && (w & word::asleep) == 0) return step::nap;
+      if (may_nap && (w & word::asleep) == 0) return step::take_nap;
     }
     // A due standby sets its marks even if it saw the word free: arrivals may take the free lock before it every time.
     const std::uint32_t wanted = marks_after(waited);
-    if ((w & wanted) != wanted) return step::mark;
+    if ((w & wanted) != wanted) return step::set_marks;
     return word::is_free(w) ? step::look_again : step::sleep;
   }
 };
@@ -364,12 +364,12 @@ class basic_steady : private urgent_waiters<P, W>, private steady_word {
         case step::stop_asking:
           outer_.fetch_and(~impatient, std::memory_order_relaxed);
           break;
-        case step::nap:
+        case step::take_nap:
           standby.may_nap = false;
           if constexpr (W::parks)
             P::nap(outer_, w, the_standby, standby.nap_for(waited, memory().least_hold(), cost_of_sleep()), 0);
           break;
-        case step::mark:
+        case step::set_marks:
           // Relaxed: a mark publishes nothing, and the standby reads the word again by (1) before it has the lock.
           outer_.fetch_or(standby.marks_after(waited), std::memory_order_relaxed);
           break;
