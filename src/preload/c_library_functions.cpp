@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include "preload/calls.hpp"
+#include "preload/find_next.hpp"
 
 // All of these are weak: a program on another C library that inherits LD_PRELOAD must still start. The mutex functions
 // are linked to, not looked up, because dlsym() may allocate, and a mutex may be locked before that is possible.
@@ -45,14 +46,6 @@ extern "C" [[gnu::visibility("hidden")]] int pthread_atfork(void (*prepare)(), v
 
 namespace usher::preload::c_library {
 namespace {
-
-/// The function's address, or null. Before glibc 2.34 a program may start without libpthread.so.0, and load a library
-/// that brings it later. RTLD_NEXT does not see a library that was loaded by dlopen().
-void* find_next(const char* name) {
-  if (void* const next = dlsym(RTLD_NEXT, name)) return next;
-  void* const late = dlopen("libpthread.so.0", RTLD_LAZY | RTLD_NOLOAD);  // loads no file
-  return late != nullptr ? dlsym(late, name) : nullptr;
-}
 
 /// A function of the C library that is looked up at its first call. If it is missing, each call looks for it again.
 template <class F>

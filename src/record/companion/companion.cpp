@@ -1,9 +1,8 @@
 // libusher-stat.so: the functions that only `usher stat -- CMD` interposes (record/others.hpp). The C11 functions are in
 // c11.cpp.
-#include <dlfcn.h>
-
 #include <cerrno>
 
+#include "preload/find_next.hpp"
 #include "record/others.hpp"
 
 /// libusher.so's functions while something is recorded, else null. The symbol is missing if libusher.so is.
@@ -33,12 +32,7 @@ USHER_OTHERS(USHER_FIRST_OTHER)
 
 template <class... Args>
 void look_up(call_pointer<int(Args...)>& to, const char* name) {
-  void* p = dlsym(RTLD_NEXT, name);
-  if (p == nullptr) {  // RTLD_NEXT does not see libraries that were loaded by dlopen()
-    void* const late = dlopen("libpthread.so.0", RTLD_LAZY | RTLD_NOLOAD);
-    if (late != nullptr) p = dlsym(late, name);
-  }
-  if (p != nullptr) to.set(reinterpret_cast<int (*)(Args...)>(p));
+  if (void* const p = find_next(name)) to.set(reinterpret_cast<int (*)(Args...)>(p));
 }
 
 void look_up_all() {
