@@ -31,11 +31,12 @@ struct checked_lock {
   bool (*has_certain_successor)(void*);  ///< null here and in the next two if the lock does not define the function
   bool (*unlock_is_due)(void*);
   bool (*urgent_wait)(void*);
-  void (*lock_with_deadline)(void*);         ///< the deadline never comes; null if the lock does not define it
-  void (*lock_without_deadline)(void*);      ///< null if the lock does not define it
-  void (*count_from)(void*, std::uint32_t);  ///< null if the lock does not count
-  bool is_had_when_freed;                    ///< see check/timed_locks.hpp
-  bool touched_after_hand_over;              ///< its memory outlives all calls (tkt_dual_variants.hpp)
+  void (*lock_with_deadline)(void*);           ///< the deadline never comes; null if the lock does not define it
+  void (*lock_without_deadline)(void*);        ///< null if the lock does not define it
+  void (*count_from)(void*, std::uint32_t);    ///< null if the lock does not count
+  void (*expect_holds)(void*, std::uint64_t);  ///< null if the lock does not measure its holds
+  bool is_had_when_freed;                      ///< see check/timed_locks.hpp
+  bool touched_after_hand_over;                ///< its memory outlives all calls (tkt_dual_variants.hpp)
 };
 
 std::vector<checked_lock>& checked_locks();
@@ -81,6 +82,7 @@ void add_lock(const char* family, const char* suffix, const char* mutation) {
                  .lock_with_deadline = nullptr,
                  .lock_without_deadline = nullptr,
                  .count_from = nullptr,
+                 .expect_holds = nullptr,
                  .is_had_when_freed = false,
                  .touched_after_hand_over = touched_after_hand_over};
   if constexpr (requires(Lock& l) { l.lock_as_guest(); })
@@ -97,6 +99,8 @@ void add_lock(const char* family, const char* suffix, const char* mutation) {
     t.lock_without_deadline = [](void* l) { static_cast<Lock*>(l)->lock_without_deadline(); };
   if constexpr (requires(Lock& l) { l.count_from(0u); })
     t.count_from = [](void* l, std::uint32_t n) { static_cast<Lock*>(l)->count_from(n); };
+  if constexpr (requires(Lock& l) { l.expect_holds(0u); })
+    t.expect_holds = [](void* l, std::uint64_t ns) { static_cast<Lock*>(l)->expect_holds(ns); };
   if constexpr (requires { Lock::is_had_when_freed; }) t.is_had_when_freed = Lock::is_had_when_freed;
   add_to_list(t, family, suffix, mutation);
 }

@@ -1,5 +1,6 @@
 // Tests the parsers of the kernel's files with valid and hostile text, the check for call instructions, the names of
 // samples and their sentences.
+#include <gtest/gtest.h>
 #include <sys/syscall.h>
 
 #include <random>

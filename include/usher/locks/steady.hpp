@@ -225,6 +225,9 @@ class basic_steady : private urgent_waiters<P, W>, private steady_word {
 
   auto uncontended() { return uncontended_word{outer_, held}; }
 
+  /// Sets what the lock remembers of its holds, as after many holds of `ns` nanoseconds. Only before the lock's first use.
+  void expect_holds(std::uint64_t ns) { remember({hold_memory::class_of(ns)}); }
+
  private:
   static constexpr std::uint32_t home_period = 4000000 >> 10;      // in 1.024 µs
   static constexpr std::uint64_t most_sleep_at_word = 1000000;     // ns

@@ -112,6 +112,8 @@ struct program : rl::test_suite<program<Threads>, Threads> {
       if (const std::uint32_t n = std::array{0u, 0u, 0u, 0u - 1 - rl::rand(8), 0x7ffffffeu, 0x7ffeu}[rl::rand(6)];
           n != 0)
         the_lock->count_from(state(), n);
+    // In half of the executions, the lock's waiters expect holds for which polling does not pay.
+    if (the_lock->expect_holds != nullptr && rl::rand(2) == 0) the_lock->expect_holds(state(), 4000);
     // A lock begins its search for a slot at the thread's index. In half of the executions the threads have the indices
     // of the last slots, so that the search wraps to the first slot.
     if (const int slots = the_lock->traits->bypass + 1; slots > int(Threads) && rl::rand(2) == 0)
