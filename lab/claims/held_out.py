@@ -27,6 +27,7 @@ MACHINES = harness.TREE / "src" / "sim" / "machines"
 STEP = 9  # cycles of a step of the PRNG, if a machine's file has no value
 TRIALS = {"none": "nothing", "one": "the answer", "all": "all answers"}  # see trials_of
 TRIAL_SEEDS = 2
+ANCHORS = ("MCS", "CLH", "TICKET", "TTAS", "TAS")  # the first that a curve has sets the length of its critical section
 GUESS = 100  # steps of a curve's critical section, before the first number is used
 
 
@@ -104,10 +105,12 @@ def values_of(seeds, of):
 
 
 def spinning_is_work(machine, machines):
-    """Returns the setting by which a waiter slows the other hardware thread of its core as a working one does: libslock's waiting loops
+    """Returns the setting by which a waiter slows the other hardware threads of its core as a working one does: libslock's waiting loops
     are assumed to have no PAUSE."""
     file = tomllib.loads((machines / f"{machine}.toml").read_text())
     threads = file.get("hardware_threads", {})
+    if "weight_of_spin" in threads:
+        return {"hardware_threads.weight_of_spin": 1}
     return {"hardware_threads.slowed_by_spin": threads["slowed_by_work"]["value"]} if "slowed_by_work" in threads else {}
 
 
@@ -121,7 +124,9 @@ def runs_of(curve, cs, machines, settings=None, seeds=3):
 
 
 def anchor_of(curve):
-    return "MCS", min(curve.published["MCS"])
+    """Returns the number that sets the length of the critical section: MCS with the fewest threads or, without MCS, another lock."""
+    name = next(name for name in ANCHORS if name in curve.published)
+    return name, min(curve.published[name])
 
 
 def set_by(curve):
@@ -131,14 +136,17 @@ def set_by(curve):
 
 
 def set_section(usher, curve, machines, settling):
-    """Returns the steps of the critical section with which MCS with the fewest threads is as fast as published."""
+    """Returns the steps of the critical section with which the lock of anchor_of() is as fast as published."""
     name, threads = anchor_of(curve)
     lock = LIBSLOCK[name]
     run = Run("mutexbench", curve.machine, [lock], [threads], {"cs": GUESS, "ncs": 0}, curve.ms, placement="compact")
     seen = statistics.median(p(lock, threads) for p in points_of(usher, run, settling))
-    file = tomllib.loads((machines / f"{curve.machine}.toml").read_text())["machine"]
-    cycles = (1 / curve.published[name][threads] - 1 / seen) * file["mhz"]["value"]
-    return max(0, GUESS + round(cycles / file.get("step", {"value": STEP})["value"]))
+    file = tomllib.loads((machines / f"{curve.machine}.toml").read_text())
+    cycles = (1 / curve.published[name][threads] - 1 / seen) * file["machine"]["mhz"]["value"]
+    step = file["machine"].get("step", {"value": STEP})["value"]
+    if threads <= file["machine"]["sockets"]["value"] * file["machine"]["cores"]["value"]:
+        step /= file.get("hardware_threads", {}).get("alone", {"value": 1})["value"]
+    return max(0, GUESS + round(cycles / step))
 
 
 def trials_of():
@@ -406,7 +414,9 @@ def page(result, machines):
         lines.append(f"| {source.title} | {shares(factors)} |")
     for curve in CURVES:
         factors = curve_factors(curve, result["curves"][curve.id])
-        lines.append(f"| mctop, locks on {curve.machine} (not held out) | {shares(factors)} |")
+        if curve.held_out:
+            everything += factors
+        lines.append(f"| mctop, locks on {curve.machine}{'' if curve.held_out else ' (not held out)'} | {shares(factors)} |")
     lines += [f"| **all that are held out** | {shares(everything)} |", ""]
     lines += trial_tables(result)
     for source, kept, _ in judged:

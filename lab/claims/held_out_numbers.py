@@ -60,6 +60,7 @@ class Curve:
     file: str
     published: dict  # lock: {threads: M/s}
     ms: float = 5
+    held_out: bool = False  # the rules of coherence were chosen by the other curves
 
 
 @dataclass

@@ -244,6 +244,45 @@ TEST(topology, hand_overs_take_as_long_as_published) {
   expect("t5", 1, 78);
 }
 
+/// Returns the median of the cycles of a compare-and-swap of a word on which another core's took effect before, as the tool mctop measures
+/// it: the threads take turns, and nobody else touches the line.
+double compare_and_swap_cycles(const char* name, unsigned core) {
+  machine m = known_machine(name);
+  m.os.reset();  // no interruptions
+  m.hardware_threads = 1;
+  simulation s(m, 1);
+  word& w = shared_word(s);
+  constexpr std::uint32_t rounds = 500;
+  constexpr cycles turn = 20000;
+  std::vector<cycles> took;
+  const auto player = [&](std::uint32_t mine) {
+    for (std::uint32_t i = mine; i < 2 * rounds; i += 2) {
+      s.compute((i + 1) * turn - s.now());
+      const cycles begin = s.now();
+      std::uint32_t expected = i;
+      EXPECT_TRUE(w.compare_exchange_strong(expected, i + 1, relaxed, relaxed));
+      if (mine == 1) took.push_back(s.now() - begin);
+    }
+  };
+  s.add_thread(0, [&] { player(0); });
+  s.add_thread(core, [&] { player(1); });
+  s.run();
+  std::ranges::nth_element(took, took.begin() + rounds / 2);
+  return static_cast<double>(took[rounds / 2]);
+}
+
+// The figures are those from which the files' `dirty` was set: github.com/LPD-EPFL/mctop, desc.
+TEST(topology, a_compare_and_swap_takes_as_long_as_published) {
+  const auto expect = [](const char* name, unsigned core, double published) {
+    EXPECT_NEAR(compare_and_swap_cycles(name, core) / published, 1, 0.05) << name << ", cores 0 and " << core;
+  };
+  expect("t4-4", 1, 207);
+  expect("t4-4", 8, 650);
+  expect("opteron-6172", 1, 117);
+  expect("xeon-e7-4830v3", 1, 127);
+  expect("xeon-e7-4830v3", 12, 305);
+}
+
 TEST(topology, costs_go_by_complex_socket_and_hops) {
   machine m = plain();
   m.sockets = 3;
