@@ -410,8 +410,9 @@ def page(result, machines):
     everything = []
     for source, kept, _ in judged:
         factors = [f for n, seen, _ in kept if (f := factor(n.published, seen)) is not None]
-        everything += factors
-        lines.append(f"| {source.title} | {shares(factors)} |")
+        if source.counted:
+            everything += factors
+        lines.append(f"| {source.title}{'' if source.counted else ' (other programs, not counted)'} | {shares(factors)} |")
     for curve in CURVES:
         factors = curve_factors(curve, result["curves"][curve.id])
         if curve.held_out:
