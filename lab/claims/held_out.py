@@ -440,7 +440,8 @@ def page(result, machines):
     for curve in CURVES:
         name, t = anchor_of(curve)
         seen = median(result["curves"][curve.id]["values"][name][str(t)])
-        lines.append(f"| {curve.machine}: {name}, {t} threads, M/s | {text(curve.published[name][t])} | {text(seen)} | the critical section is set by it |")
+        lines.append(f"| {curve.machine}: {name}, {t} threads, M/s | {text(curve.published[name][t])} | {text(seen)} | the critical section "
+                     f"{'is set by it' if result['curves'][curve.id]['cs'] > 0 else 'would be set by it'} |")
     lines += ["", "## Machine files", "", "| file | SHA-256 of its values |", "|---|---|"]
     lines += [f"| [{name}.toml](../../src/sim/machines/{name}.toml) | `{found}` |" for name, found in result["machines"].items()]
     return "\n".join(lines)
@@ -480,6 +481,14 @@ def trial_tables(result):
                         f"{text(seen[''])} threads on; under the other rules from these numbers of threads on: {counts}.", ""]
 
 
+def section_text(curve, result):
+    cs = result["curves"][curve.id]["cs"]
+    name, threads = anchor_of(curve)
+    if cs == 0:
+        return f"The critical section is empty: even so {name} with {threads} threads is not as fast as published."
+    return f"The length of the critical section, {cs} steps, was set so that {name} with {threads} threads is as fast as published."
+
+
 def curve_text(curve, result):
     """Returns a table of threads by locks: published → simulated."""
     right, pairs = order_right(curve, result["curves"][curve.id])
@@ -488,10 +497,8 @@ def curve_text(curve, result):
     values = result["curves"][curve.id]["values"]
     lines = [f"## {curve.machine}: locks of mctop's [{curve.file}](https://github.com/LPD-EPFL/mctop/tree/master/results/locks)", "",
              f"A cell has million acquisitions a second: published → simulated (ratio). Of {pairs} pairs of locks whose published figures "
-             f"differ by at least 10 % with the same number of threads, {right} have the same order in the simulation. The length of the "
-             f"critical section, {result['curves'][curve.id]['cs']} steps, was set so that {anchor_of(curve)[0]} with "
-             f"{anchor_of(curve)[1]} "
-             "threads is as fast as published." + (f" {'. '.join(crossed)}." if crossed else ""), "",
+             f"differ by at least 10 % with the same number of threads, {right} have the same order in the simulation. "
+             + section_text(curve, result) + (f" {'. '.join(crossed)}." if crossed else ""), "",
              "| threads | " + " | ".join(curve.published) + " |", "|---" * (len(curve.published) + 1) + "|"]
     for t in counts:
         cells = []
@@ -500,7 +507,7 @@ def curve_text(curve, result):
                 cells.append("–")
                 continue
             seen = median(values[name][str(t)])
-            mark = "set" if (name, t) == anchor_of(curve) else ratio_text(row[t], seen)
+            mark = "set" if (name, t) == anchor_of(curve) and result["curves"][curve.id]["cs"] > 0 else ratio_text(row[t], seen)
             cells.append(f"{text(row[t])} → {text(seen)} ({mark})")
         lines.append(f"| {t} | " + " | ".join(cells) + " |")
     return lines + [""] + fenced(result["curves"][curve.id]["commands"]) + [""]
