@@ -27,6 +27,7 @@ MACHINES = harness.TREE / "src" / "sim" / "machines"
 STEP = 9  # cycles of a step of the PRNG, if a machine's file has no value
 TRIALS = {"none": "nothing", "one": "the answer", "all": "all answers"}  # see trials_of
 TRIAL_SEEDS = 2
+ANCHORS = ("MCS", "CLH", "TICKET", "TTAS", "TAS")  # the first that a curve has sets the length of its critical section
 GUESS = 100  # steps of a curve's critical section, before the first number is used
 
 
@@ -104,10 +105,12 @@ def values_of(seeds, of):
 
 
 def spinning_is_work(machine, machines):
-    """Returns the setting by which a waiter slows the other hardware thread of its core as a working one does: libslock's waiting loops
+    """Returns the setting by which a waiter slows the other hardware threads of its core as a working one does: libslock's waiting loops
     are assumed to have no PAUSE."""
     file = tomllib.loads((machines / f"{machine}.toml").read_text())
     threads = file.get("hardware_threads", {})
+    if "weight_of_spin" in threads:
+        return {"hardware_threads.weight_of_spin": 1}
     return {"hardware_threads.slowed_by_spin": threads["slowed_by_work"]["value"]} if "slowed_by_work" in threads else {}
 
 
@@ -121,7 +124,9 @@ def runs_of(curve, cs, machines, settings=None, seeds=3):
 
 
 def anchor_of(curve):
-    return "MCS", min(curve.published["MCS"])
+    """Returns the number that sets the length of the critical section: MCS with the fewest threads or, without MCS, another lock."""
+    name = next(name for name in ANCHORS if name in curve.published)
+    return name, min(curve.published[name])
 
 
 def set_by(curve):
@@ -131,14 +136,17 @@ def set_by(curve):
 
 
 def set_section(usher, curve, machines, settling):
-    """Returns the steps of the critical section with which MCS with the fewest threads is as fast as published."""
+    """Returns the steps of the critical section with which the lock of anchor_of() is as fast as published."""
     name, threads = anchor_of(curve)
     lock = LIBSLOCK[name]
     run = Run("mutexbench", curve.machine, [lock], [threads], {"cs": GUESS, "ncs": 0}, curve.ms, placement="compact")
     seen = statistics.median(p(lock, threads) for p in points_of(usher, run, settling))
-    file = tomllib.loads((machines / f"{curve.machine}.toml").read_text())["machine"]
-    cycles = (1 / curve.published[name][threads] - 1 / seen) * file["mhz"]["value"]
-    return max(0, GUESS + round(cycles / file.get("step", {"value": STEP})["value"]))
+    file = tomllib.loads((machines / f"{curve.machine}.toml").read_text())
+    cycles = (1 / curve.published[name][threads] - 1 / seen) * file["machine"]["mhz"]["value"]
+    step = file["machine"].get("step", {"value": STEP})["value"]
+    if threads <= file["machine"]["sockets"]["value"] * file["machine"]["cores"]["value"]:
+        step /= file.get("hardware_threads", {}).get("alone", {"value": 1})["value"]
+    return max(0, GUESS + round(cycles / step))
 
 
 def trials_of():
@@ -402,11 +410,14 @@ def page(result, machines):
     everything = []
     for source, kept, _ in judged:
         factors = [f for n, seen, _ in kept if (f := factor(n.published, seen)) is not None]
-        everything += factors
-        lines.append(f"| {source.title} | {shares(factors)} |")
+        if source.counted:
+            everything += factors
+        lines.append(f"| {source.title}{'' if source.counted else ' (other programs, not counted)'} | {shares(factors)} |")
     for curve in CURVES:
         factors = curve_factors(curve, result["curves"][curve.id])
-        lines.append(f"| mctop, locks on {curve.machine} (not held out) | {shares(factors)} |")
+        if curve.held_out:
+            everything += factors
+        lines.append(f"| mctop, locks on {curve.machine}{'' if curve.held_out else ' (not held out)'} | {shares(factors)} |")
     lines += [f"| **all that are held out** | {shares(everything)} |", ""]
     lines += trial_tables(result)
     for source, kept, _ in judged:
@@ -429,7 +440,8 @@ def page(result, machines):
     for curve in CURVES:
         name, t = anchor_of(curve)
         seen = median(result["curves"][curve.id]["values"][name][str(t)])
-        lines.append(f"| {curve.machine}: {name}, {t} threads, M/s | {text(curve.published[name][t])} | {text(seen)} | the critical section is set by it |")
+        lines.append(f"| {curve.machine}: {name}, {t} threads, M/s | {text(curve.published[name][t])} | {text(seen)} | the critical section "
+                     f"{'is set by it' if result['curves'][curve.id]['cs'] > 0 else 'would be set by it'} |")
     lines += ["", "## Machine files", "", "| file | SHA-256 of its values |", "|---|---|"]
     lines += [f"| [{name}.toml](../../src/sim/machines/{name}.toml) | `{found}` |" for name, found in result["machines"].items()]
     return "\n".join(lines)
@@ -469,6 +481,14 @@ def trial_tables(result):
                         f"{text(seen[''])} threads on; under the other rules from these numbers of threads on: {counts}.", ""]
 
 
+def section_text(curve, result):
+    cs = result["curves"][curve.id]["cs"]
+    name, threads = anchor_of(curve)
+    if cs == 0:
+        return f"The critical section is empty: even so {name} with {threads} threads is not as fast as published."
+    return f"The length of the critical section, {cs} steps, was set so that {name} with {threads} threads is as fast as published."
+
+
 def curve_text(curve, result):
     """Returns a table of threads by locks: published → simulated."""
     right, pairs = order_right(curve, result["curves"][curve.id])
@@ -477,10 +497,8 @@ def curve_text(curve, result):
     values = result["curves"][curve.id]["values"]
     lines = [f"## {curve.machine}: locks of mctop's [{curve.file}](https://github.com/LPD-EPFL/mctop/tree/master/results/locks)", "",
              f"A cell has million acquisitions a second: published → simulated (ratio). Of {pairs} pairs of locks whose published figures "
-             f"differ by at least 10 % with the same number of threads, {right} have the same order in the simulation. The length of the "
-             f"critical section, {result['curves'][curve.id]['cs']} steps, was set so that {anchor_of(curve)[0]} with "
-             f"{anchor_of(curve)[1]} "
-             "threads is as fast as published." + (f" {'. '.join(crossed)}." if crossed else ""), "",
+             f"differ by at least 10 % with the same number of threads, {right} have the same order in the simulation. "
+             + section_text(curve, result) + (f" {'. '.join(crossed)}." if crossed else ""), "",
              "| threads | " + " | ".join(curve.published) + " |", "|---" * (len(curve.published) + 1) + "|"]
     for t in counts:
         cells = []
@@ -489,7 +507,7 @@ def curve_text(curve, result):
                 cells.append("–")
                 continue
             seen = median(values[name][str(t)])
-            mark = "set" if (name, t) == anchor_of(curve) else ratio_text(row[t], seen)
+            mark = "set" if (name, t) == anchor_of(curve) and result["curves"][curve.id]["cs"] > 0 else ratio_text(row[t], seen)
             cells.append(f"{text(row[t])} → {text(seen)} ({mark})")
         lines.append(f"| {t} | " + " | ".join(cells) + " |")
     return lines + [""] + fenced(result["curves"][curve.id]["commands"]) + [""]

@@ -202,9 +202,9 @@ void writer::coherence() {
   costs("memory", m.memory, true);
   copy(like_, "coherence", {"per_sharer", "per_read"});
   copy(like_, "coherence", {"home_waits_for"});
-  copy(
-      like_, "coherence",
-      {"store_entries", "ownership_ahead", "load_then_store", "poll_period", "exit_penalty", "jitter", "through_home"});
+  copy(like_, "coherence",
+       {"store_entries", "ownership_ahead", "load_then_store", "poll_period", "exit_penalty", "jitter", "through_home",
+        "through_homes_socket"});
 }
 
 void writer::hardware_threads() {

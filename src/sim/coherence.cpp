@@ -46,7 +46,7 @@ unsigned coherence::supplier(const line& l, unsigned complex) const {
 /// Returns the round-trip latency of a request from this complex for a line that a core owns.
 cycles coherence::from_owner(const line& l, unsigned complex) const {
   const unsigned owner = complex_of(unsigned(l.owner));
-  const cycles direct = machine_.dirty[distance(complex, owner)];
+  const cycles direct = machine_.dirty[apart(l, complex, owner)];
   if (!machine_.through_home || owner == complex || l.home == complex || l.home == owner) return direct;
   // The latency of a one-way message is half of an invalidation's round trip.
   const auto way = [this](unsigned a, unsigned b) { return machine_.invalidate[distance(a, b)] / 2; };
@@ -81,7 +81,7 @@ cycles coherence::one_way(line& l, unsigned core, bool write) {
   if (l.owner != line::nobody) return l.owner == std::int32_t(core) ? 0 : from_owner(l, here) / 2;
   if (l.complexes == 0) return 0;
   if (write) return machine_.invalidate[distance(here, l.home)] / 2;
-  return l.shared_by(core) ? 0 : machine_.clean[distance(here, supplier(l, here))] / 2;
+  return l.shared_by(core) ? 0 : machine_.clean[apart(l, here, supplier(l, here))] / 2;
 }
 
 cycles coherence::read(line& l, unsigned core, cycles t) {
@@ -105,7 +105,7 @@ cycles coherence::read(line& l, unsigned core, cycles t) {
     l.supplier_free[here] = std::max(served, done - std::min(done, machine_.clean[0] / 2));
   } else if (l.complexes != 0) {
     const unsigned from = supplier(l, here);
-    const cycles whole = machine_.clean[distance(here, from)], half = whole / 2;
+    const cycles whole = machine_.clean[apart(l, here, from)], half = whole / 2;
     const cycles served = std::max(from == here ? t + half : at_home(l, t + half, whole), l.supplier_free[from]);
     done = served + (whole - half);
     l.supplier_free[from] = served + machine_.per_read;
@@ -155,14 +155,14 @@ coherence::written coherence::write(line& l, unsigned core, cycles t, bool modif
     const std::uint64_t others = l.complexes & ~(std::uint64_t{1} << here);
     cycles latencies = 0;
     for (std::uint64_t left = others; left != 0; left &= left - 1)
-      latencies += machine_.invalidate[distance(here, unsigned(std::countr_zero(left)))];
+      latencies += machine_.invalidate[apart(l, here, unsigned(std::countr_zero(left)))];
     const cycles begun = others == 0 ? done : at_home(l, done, latencies, unsigned(std::popcount(others)));
     const bool mine = l.shared_by(core);
     unsigned nearest = distances - 1;
     visible = 0;
     for (std::uint64_t left = l.complexes; left != 0; left &= left - 1) {
       const auto s = unsigned(std::countr_zero(left));
-      const unsigned d = distance(here, s);
+      const unsigned d = apart(l, here, s);
       const unsigned n = copies(l, s) - unsigned(mine && s == here);
       nearest = std::min(nearest, d);
       const cycles whole = machine_.invalidate[d], half = whole / 2;

@@ -12,6 +12,8 @@
 //                                       (MOESI)
 //     read or write, no cache has it    memory latency
 //     … with directories (through_home) a request to an owner in another complex goes through the line's home
+//     … by the home's socket (through_homes_socket) an access that leaves the complex takes as long as between the two
+//                                       of requester, supplier and home that are the farthest apart
 //     … where homes order the requests (home_agent) a request to another complex or to memory keeps the line's home busy
 //     write, others share it            an invalidation to each complex with a copy, behind the reads that wait there,
 //                                       and per_sharer for each copy; done when the last complex has answered
@@ -103,6 +105,12 @@ class coherence {
   void grow(std::size_t index);
   unsigned complex_of(unsigned core) const { return complexes_of_[core]; }
   unsigned distance(unsigned a, unsigned b) const { return distances_[a][b]; }
+  /// Returns the distance by which an access to the line from one complex to another is priced.
+  unsigned apart(const line& l, unsigned a, unsigned b) const {
+    const unsigned straight = distance(a, b);
+    if (!machine_.through_homes_socket || straight == 0) return straight;
+    return std::max({straight, distance(a, l.home), distance(b, l.home)});
+  }
   unsigned supplier(const line& l, unsigned complex) const;
   cycles from_owner(const line& l, unsigned complex) const;
   cycles at_owner(line& l, unsigned complex, cycles t, cycles latency) const;

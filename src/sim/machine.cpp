@@ -486,6 +486,8 @@ void machine_reader::read_coherence() {
     s.reject("directory",
              "is no key any more: home_waits_for says what a line's home waits for, \"the answer\" or \"all answers\"");
   m.through_home = s.flag("through_home", false);
+  m.through_homes_socket = s.flag("through_homes_socket", false);
+  if (m.through_home && m.through_homes_socket) s.reject("through_homes_socket", "and through_home exclude each other");
   if (s.has("home_waits_for"))
     m.homes = one_of<home_agent>(s, "home_waits_for",
                                  {{"nothing", home_agent::none},

@@ -81,6 +81,8 @@ struct machine {
   bool load_then_store_at_once = false;
   unsigned jitter = 0;        ///< share of a one-way latency that is random, with an exponential tail, in 1/1024
   bool through_home = false;  ///< requests to another complex go via the line's home
+  /// Accesses that leave the complex go via the socket of the line's home.
+  bool through_homes_socket = false;
   home_agent homes = home_agent::none;
   std::optional<unsigned> home;  ///< the home complex of all lines; else that of a line's first access
 

@@ -179,6 +179,16 @@ TEST(ingredients, where_homes_take_a_request_at_a_time_many_complexes_cost_ticke
   EXPECT_LT(ratio(), 0.9 * in_turn) << "the home waits for the farthest complex each time";
 }
 
+TEST(ingredients, where_a_lines_home_is_not_asked_complexes_of_the_other_socket_are_nearer) {
+  machine m = known_machine("epyc-7003");
+  const auto of = [&](const char* lock) { return throughput(m, lock, 128); };
+  const double mcs = of("mcs-spin"), ticket = of("ticket-spin"), near = throughput(m, "mcs-spin", 8);
+  m.through_homes_socket = false;
+  EXPECT_GT(of("mcs-spin"), 1.03 * mcs);
+  EXPECT_GT(of("ticket-spin"), 1.06 * ticket);
+  EXPECT_NEAR(throughput(m, "mcs-spin", 8) / near, 1, 0.01) << "eight threads are where the lock's home is";
+}
+
 TEST(ingredients, where_requests_to_an_owner_overlap_test_and_set_is_faster) {
   machine m = known_machine("x5-2");
   const double in_turn = throughput(m, "tas-spin", 16);

@@ -188,6 +188,8 @@ TEST_F(machine_file, complaints_about_changes) {
     EXPECT_NE(said.find(part), std::string::npos) << key << " = " << value << ": " << said;
     EXPECT_EQ(said.find('\n'), std::string::npos) << said;
   };
+  expect("e7-4890", "coherence.through_homes_socket", "true",
+         "coherence.through_homes_socket and through_home exclude each other");
   expect("x5-2", "coherence.per_raed", "0", "coherence.per_raed is not known: did you mean 'per_read'?");
   expect("x5-2", "coherance.per_read", "0", "did you mean 'coherence.per_read'?");
   expect("x5-2", "per_read", "0", "write section.key");

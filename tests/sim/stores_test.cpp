@@ -208,8 +208,7 @@ cycles read_by(const machine& m, unsigned reader) {
 
 /// Returns the ns of a hand-over between two threads that change a word in turn, each by compare-and-swap in a loop, as the
 /// tool core-to-core-latency measures it: half of a round trip.
-double hand_over_ns(const char* name, unsigned core) {
-  machine m = known_machine(name);
+double hand_over_ns(machine m, unsigned first, unsigned second) {
   m.hardware_threads = 1;
   m.os.reset();  // no interruptions
   simulation s(m, 1);
@@ -219,9 +218,9 @@ double hand_over_ns(const char* name, unsigned core) {
     for (int i = 0; i < rounds; i++)
       for (auto expected = from; !w.compare_exchange_strong(expected, to, relaxed, relaxed);) expected = from;
   };
-  s.add_thread(0, [&] { player(0, 1); });
+  s.add_thread(first, [&] { player(0, 1); });
   cycles end = 0;
-  s.add_thread(core, [&] {
+  s.add_thread(second, [&] {
     player(1, 0);
     end = s.now();
   });
@@ -232,7 +231,7 @@ double hand_over_ns(const char* name, unsigned core) {
 // The figures are those from which the files' `dirty` was set: github.com/nviennot/core-to-core-latency.
 TEST(topology, hand_overs_take_as_long_as_published) {
   const auto expect = [](const char* name, unsigned core, double published) {
-    EXPECT_NEAR(hand_over_ns(name, core) / published, 1, 0.05) << name << ", cores 0 and " << core;
+    EXPECT_NEAR(hand_over_ns(known_machine(name), 0, core) / published, 1, 0.05) << name << ", cores 0 and " << core;
   };
   expect("x5-2", 1, 44);
   expect("x5-2", 18, 118);
@@ -242,6 +241,57 @@ TEST(topology, hand_overs_take_as_long_as_published) {
   expect("epyc-7003", 8, 107);
   expect("graviton3", 1, 46.4);
   expect("t5", 1, 78);
+}
+
+// The published figures are those of an EPYC 7R13 whose word has its home in the first socket: same source.
+TEST(topology, between_complexes_of_a_socket_the_socket_of_the_lines_home_counts) {
+  machine m = known_machine("epyc-7003");
+  m.home = 0;
+  EXPECT_NEAR(hand_over_ns(m, 0, 8) / 107, 1, 0.05);
+  EXPECT_NEAR(hand_over_ns(m, 64, 72) / 190, 1, 0.05) << "neither complex is in the socket of the home";
+  EXPECT_NEAR(hand_over_ns(m, 64, 65) / 23, 1, 0.05) << "within a complex the home is not asked";
+  EXPECT_NEAR(hand_over_ns(m, 0, 64) / 197, 1, 0.05);
+  m.through_homes_socket = false;
+  EXPECT_NEAR(hand_over_ns(m, 64, 72) / 107, 1, 0.05) << "without the rule";
+}
+
+/// Returns the median of the cycles of a compare-and-swap of a word on which another core's took effect before, as the tool mctop measures
+/// it: the threads take turns, and nobody else touches the line.
+double compare_and_swap_cycles(const char* name, unsigned core) {
+  machine m = known_machine(name);
+  m.os.reset();  // no interruptions
+  m.hardware_threads = 1;
+  simulation s(m, 1);
+  word& w = shared_word(s);
+  constexpr std::uint32_t rounds = 500;
+  constexpr cycles turn = 20000;
+  std::vector<cycles> took;
+  const auto player = [&](std::uint32_t mine) {
+    for (std::uint32_t i = mine; i < 2 * rounds; i += 2) {
+      s.compute((i + 1) * turn - s.now());
+      const cycles begin = s.now();
+      std::uint32_t expected = i;
+      EXPECT_TRUE(w.compare_exchange_strong(expected, i + 1, relaxed, relaxed));
+      if (mine == 1) took.push_back(s.now() - begin);
+    }
+  };
+  s.add_thread(0, [&] { player(0); });
+  s.add_thread(core, [&] { player(1); });
+  s.run();
+  std::ranges::nth_element(took, took.begin() + rounds / 2);
+  return static_cast<double>(took[rounds / 2]);
+}
+
+// The figures are those from which the files' `dirty` was set: github.com/LPD-EPFL/mctop, desc.
+TEST(topology, a_compare_and_swap_takes_as_long_as_published) {
+  const auto expect = [](const char* name, unsigned core, double published) {
+    EXPECT_NEAR(compare_and_swap_cycles(name, core) / published, 1, 0.05) << name << ", cores 0 and " << core;
+  };
+  expect("t4-4", 1, 207);
+  expect("t4-4", 8, 650);
+  expect("opteron-6172", 1, 117);
+  expect("xeon-e7-4830v3", 1, 127);
+  expect("xeon-e7-4830v3", 12, 305);
 }
 
 TEST(topology, costs_go_by_complex_socket_and_hops) {
