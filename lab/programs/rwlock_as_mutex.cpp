@@ -22,12 +22,12 @@
 namespace {
 
 struct held_lock {
-  pthread_mutex_t mutex;
-  const void* owner;  // the address of a variable of the thread that has the mutex; other threads read it
-  int kind;           // of the initialiser; not used
-  int depth;          // 0 or less: for writing; otherwise the owner's read locks
+  const void* owner;      // the address of a variable of the thread that has the mutex; other threads read it
+  pthread_mutex_t mutex;  // not at the lock's own address, by which usher stat knows the read-write lock
+  int kind;               // of the initialiser; not used
+  int depth;              // 0 or less: for writing; otherwise the owner's read locks
 };
-static_assert(sizeof(held_lock) <= sizeof(pthread_rwlock_t) && alignof(held_lock) <= alignof(pthread_rwlock_t));
+static_assert(sizeof(held_lock) == sizeof(pthread_rwlock_t) && alignof(held_lock) <= alignof(pthread_rwlock_t));
 
 thread_local char myself;
 long reported = 0;  // acquisitions of the threads that have ended

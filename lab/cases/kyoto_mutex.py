@@ -1,0 +1,116 @@
+"""Kyoto Cabinet with a mutex in place of its read-write lock (claim M7), written to lab/results/kyoto-mutex.json: operations a second
+by lock and number of threads, in interleaved rounds, and the length of the mutex's sections with one thread.
+
+  python3 -m lab.cases.kyoto_mutex                    measure: a quarter of an hour
+  python3 -m lab.cases.kyoto_mutex --show             print the stored results; measures nothing
+
+Candidates: the read-write lock as it is; the C library's mutex; locks of Usher. The range of keys is the paper's; a run begins with a
+million records."""
+
+import json
+import statistics
+import tempfile
+from pathlib import Path
+
+import harness
+from harness import TREE, Build
+from lab.run import rounds, runner, script
+from lab.run.runner import Failed
+
+RESULT = TREE / "lab" / "results" / "kyoto-mutex.json"
+RW_LOCK, C_LIBRARY = "read-write lock", "C library"
+LOCKS = ["mcs-spin", "mcs", "mcs-park", "mcscr-spin", "mcscr", "mcscr-park", "steady", "loiter"]
+THREADS = [1, 2, 5, 8, 16, 32]
+PACKAGES = ["libkyotocabinet16v5", "libkyotocabinet-dev"]
+LIMIT = 60  # seconds, for a run
+
+
+def words(threads, options):
+    return ["kyoto_wicked", "--threads", str(threads), "--seconds", f"{options.seconds:g}", "--records", str(options.records)]
+
+
+def environment(place, candidate):
+    if candidate == RW_LOCK:
+        return place.environment()
+    shim = str(place.build.program("rwlock_as_mutex.so"))
+    return place.environment(None if candidate == C_LIBRARY else candidate, {"LD_PRELOAD": shim, "RWLOCK_AS_MUTEX_REPORT": "1"})
+
+
+def run(place, candidate, threads, options, folder):
+    """Returns the operations a second, and the mutex's acquisitions an operation (0 without the mutex)."""
+    outcome = place.run(words(threads, options), environment(place, candidate), folder, LIMIT)
+    if not outcome.ok:
+        raise Failed(f"{candidate}, {threads} threads: {outcome.trouble()}")
+    rate = runner.figure(r"^throughput: (\d+)", outcome.stdout)
+    served = "libc.so" if candidate == C_LIBRARY else "libusher.so"
+    if candidate == RW_LOCK:
+        return rate, 0.0
+    taken = runner.figure(rf"rwlock_as_mutex: (\d+) acquisitions of mutexes of \S*{served}", outcome.stderr)
+    return rate, (taken - options.records) / (rate * options.seconds)
+
+
+def section(place, options, folder):
+    """Measures one thread: the mean hold as `usher stat` samples it, and the time between two acquisitions without a recording. Both are
+    the least of the rounds, since other programs only add time."""
+    holds, periods = [], []
+    for _ in range(options.rounds):
+        rate, each = run(place, C_LIBRARY, 1, options, folder)
+        periods.append(1e9 / (rate * each))
+        raw = Path(folder) / "stat.json"
+        outcome = place.run(["usher", "stat", "--json", str(raw), "--", *words(1, options)], environment(place, C_LIBRARY), folder, LIMIT)
+        if not outcome.ok:
+            raise Failed(f"usher stat: {outcome.trouble()}")
+        mutex = next(r for r in json.loads(raw.read_text())["rows"] if r["kind"] == "mutex" and r["name"].startswith("pthread_rwlock_init"))
+        holds.append(1e9 * mutex["holding"]["total"] / mutex["holding"]["count"])
+    return {"hold_ns": [round(h, 1) for h in holds], "period_ns": [round(p, 1) for p in periods],
+            "least_hold_ns": round(min(holds), 1), "gap_ns": round(min(periods) - min(holds), 1)}
+
+
+def measure(build, options):
+    build.need(build.usher, build.library, build.programs / "kyoto_wicked", build.programs / "rwlock_as_mutex.so")
+    place, others = runner.Place(build), harness.OthersShare()
+    points, candidates = [], [RW_LOCK, C_LIBRARY, *options.locks]
+    with tempfile.TemporaryDirectory() as folder:
+        sections = section(place, options, folder)
+        print(sections, flush=True)
+        for threads in options.threads:
+            found = rounds.sampled(candidates, options.rounds, lambda c, n=threads: round(run(place, c, n, options, folder)[0]))
+            points += [{"candidate": c, "threads": threads, "rounds": values} for c, values in found.items()]
+            print(threads, {c: round(statistics.median(values) / 1000) for c, values in found.items()}, flush=True)
+    rounds.put(RESULT, {"measurement": "Kyoto Cabinet with a mutex", **harness.provenance(build, others), "virtual": rounds.machine().get("virtual"),
+                        "packages": place.versions(PACKAGES), "run": " ".join(words("N", options)),
+                        "section": sections, "points": points})
+
+
+def show():
+    result = json.loads(RESULT.read_text())
+    at = {(p["candidate"], p["threads"]): p["rounds"] for p in result["points"]}
+    names, counts = (list(dict.fromkeys(p[key] for p in result["points"])) for key in ("candidate", "threads"))
+    base = {n: at[(C_LIBRARY, n)] for n in counts}
+
+    def cell(name, n):
+        ratios = [a / b for a, b in zip(at[(name, n)], base[n])]
+        return f"{statistics.median(at[(name, n)]) / 1e3:.0f} {statistics.median(ratios):.2f} ({min(ratios):.2f}–{max(ratios):.2f})"
+
+    print("thousand operations a second, the median; relative to the C library's mutex in the same round, the median and the range")
+    print(harness.table([[name] + [cell(name, n) for n in counts] for name in names], ["lock"] + [f"{n} threads" for n in counts]))
+    print(result["section"])
+    print(harness.provenance_line(result))
+
+
+def main():
+    parser = script.parser(__doc__)
+    parser.add_argument("--show", action="store_true", help="print the stored results")
+    parser.add_argument("--locks", type=lambda t: t.split(","), default=LOCKS)
+    parser.add_argument("--threads", type=lambda t: [int(n) for n in t.split(",")], default=THREADS)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=1.2)
+    parser.add_argument("--records", type=int, default=1000000)
+    options = parser.parse_args()
+    if options.show:
+        return show()
+    return measure(Build(options.build), options)
+
+
+if __name__ == "__main__":
+    script.entry(main)
