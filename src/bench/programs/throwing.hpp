@@ -27,8 +27,8 @@ class throwing {
     return {.name = "throwing",
             .summary = "throws and catches in a C++ runtime that takes a lock; an operation is a fifth of a throw",
             .source = "TWA (extended), section 4.3, figure 5",
-            .parameters = {{"inside", 124, 0, 1000000, "empty loops or cycles of a search, under the lock"},
-                           {"outside", 346, 0, 1000000, "the same between two searches"},
+            .parameters = {{"inside", 129, 0, 1000000, "empty loops or cycles of a search, under the lock"},
+                           {"outside", 352, 0, 1000000, "the same between two searches"},
                            {"cache", 1, 0, 1, "0: without the list of modules"}},
             .guards = true};
   }
