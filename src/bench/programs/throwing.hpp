@@ -39,12 +39,7 @@ class throwing {
         outside_(static_cast<std::size_t>(w.parameter("outside"))),
         cached_(w.parameter("cache") != 0),
         modules_(w.template make<list>()),
-        next_(w.threads()) {
-    for (std::uint64_t m = 0; m < elements; m++) {
-      modules_.all[m].module.set(m);
-      modules_.all[m].link.set(m + 1);
-    }
-  }
+        next_(w.threads()) {}
 
   void operator()(typename W::thread& t) {
     t.overhead(0, 4);
@@ -65,8 +60,10 @@ class throwing {
   static constexpr std::uint64_t elements = 8;
   static constexpr std::array<std::uint64_t, 5> order = {0, 1, 2, 1, 2};
 
+  /// A module is in the element of its number. Zeros are the elements in order: a link is the distance to the next
+  /// element, less one.
   struct element {
-    word module, end, base, tables, dynamic, link;
+    word begin, end, base, tables, dynamic, link;
   };
   struct list {
     std::array<element, elements> all;
@@ -76,17 +73,20 @@ class throwing {
     unsigned search = 0;
   };
 
+  std::uint64_t after(std::uint64_t e) { return e + 1 + modules_.all[e].link.get(); }
+  void link(std::uint64_t e, std::uint64_t to) { modules_.all[e].link.set(to - e - 1); }
+
   void find(std::uint64_t module) {
     const std::uint64_t head = modules_.head.get();
-    std::uint64_t at = head, before = elements;
-    for (std::uint64_t steps = 0; modules_.all[at].module.get() != module; steps++) {
+    std::uint64_t at = head, before = head;
+    for (std::uint64_t steps = 0; modules_.all[at].begin.get(), at != module; steps++) {
       before = at;
-      at = modules_.all[at].link.get();
+      at = after(at);
       if (at >= elements || steps == elements) throw std::logic_error("throwing: the list of modules lacks a module");
     }
     if (at == head) return;
-    modules_.all[before].link.set(modules_.all[at].link.get());
-    modules_.all[at].link.set(head);
+    link(before, after(at));
+    link(at, head);
     modules_.head.set(at);
   }
 
