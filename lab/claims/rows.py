@@ -299,7 +299,8 @@ ROWS = [
         why="Throughput does not drop at 512 threads, and TWA has half the throughput of MCS: most of its lines go by homes, and that the homes "
             "of the T7-2 take one request for a line at a time is assumed. Without this rule TWA had 0.8 to 0.9 of MCS, and throughput fell by up"
             " to 10 %."),
-    Row("T5", "throw", [Sweep("throwing", "x5-2", FEW, X5_2), Sweep("throwing", "x5-2", FEW, X5_2, {"inside": 96, "cache": 0})], [
+    Row("T5", "throw", [Sweep("throwing", "x5-2", FEW, [1, 2, 3, 4, 5, 6, 8, 12, 16, 24, 36, 72], ms=10, seeds=3),
+                        Sweep("throwing", "x5-2", FEW, [1, 2, 4, 8, 16, 36, 72], {"inside": 96, "cache": 0}, ms=10, seeds=3)], [
         Figure("at 2 / at 1, the best of the three", lambda p: max(p(l, 2) / p(l, 1) for l in FEW), "drops significantly, < 0.8", below(0.8)),
         Figure("most from 2 on / at 1, the best of the three", lambda p: max(peak_from(l, 2)(p) / p(l, 1) for l in FEW),
                "never exceeds one thread, < 1", below(1)),
