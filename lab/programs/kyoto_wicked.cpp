@@ -32,11 +32,11 @@ const std::array<char, 1024> long_value = [] {
 
 class worker {
  public:
-  worker(kc::CacheDB& db, unsigned long seed, unsigned long keys)
-      : db_(db), random_(seed), keys_(keys), cursor_(db.cursor()) {}
+  worker(kc::CacheDB& db, unsigned long seed, unsigned long keys, unsigned long transactions)
+      : db_(db), random_(seed), keys_(keys), transactions_(transactions), cursor_(db.cursor()) {}
 
   void operation() {
-    const bool transaction = one_of(100) && begin();
+    const bool transaction = random_.below(1000) < transactions_ && begin();
     key_ = some_key();
     if (one_of(1000)) {
       key_.resize(1 + random_.below(64));
@@ -149,7 +149,7 @@ class worker {
 
   kc::CacheDB& db_;
   workloads::random_source random_;
-  unsigned long keys_;
+  unsigned long keys_, transactions_;
   std::unique_ptr<kc::CacheDB::Cursor> cursor_;
   std::string key_, value_, found_;
 };
@@ -157,7 +157,7 @@ class worker {
 }  // namespace
 
 int main(int argc, char** argv) {
-  long threads = 2, keys = 10'000'000, records = 0;
+  long threads = 2, keys = 10'000'000, records = 0, transactions = 10;
   workloads::budget limit;
   workloads::options o("kyoto_wicked", "random operations on Kyoto Cabinet's cache in memory");
   o.number("threads", threads, 1, 4096, "threads (2)");
@@ -165,6 +165,7 @@ int main(int argc, char** argv) {
   o.number("operations", limit.operations, 1, 1L << 40, "this many operations in all instead");
   o.number("keys", keys, 1, 1L << 31, "the range of the keys (10000000)");
   o.number("records", records, 0, 1L << 31, "that are set at random before the measured time (0)");
+  o.number("transactions", transactions, 0, 1000, "of a thousand operations, those in a transaction (10)");
   o.parse(argc, argv);
 
   kc::CacheDB& db = *new kc::CacheDB;  // never freed: it has up to ten million records
@@ -176,7 +177,8 @@ int main(int argc, char** argv) {
   }
   const workloads::team_result result =
       workloads::run_team(threads, limit, [&](long index, workloads::allowance& mine) {
-        worker w(db, static_cast<unsigned long>(index) + 2, static_cast<unsigned long>(keys));
+        worker w(db, static_cast<unsigned long>(index) + 2, static_cast<unsigned long>(keys),
+                 static_cast<unsigned long>(transactions));
         while (mine.another()) w.operation();
       });
   std::printf("throughput: %.0f operations/s\n", result.rate());
