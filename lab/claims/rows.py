@@ -212,7 +212,7 @@ def looks_ratio(a, b, threads, sweep):
 
 
 # The mean section and gap of Kyoto Cabinet's mutex, in cycles: lab/results/kyoto-mutex.json.
-KYOTO = {"cs": 0, "ncs": 0}
+KYOTO = {"cs": 1354, "ncs": 257}
 FEW = ["ticket-spin", "twa-spin", "mcs-spin"]
 X5_2 = [1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 28, 36, 48, 60, 72]
 T5 = [1, 2, 3, 4, 5, 6, 8, 12, 16, 24, 32, 64, 128]
