@@ -7,8 +7,8 @@
 //     cache     find the module in a list whose first element is the one found last, and move it to the head
 //     unlock
 //
-// The lengths were measured on an AMD EPYC of 2024 at 4.2 GHz, in lab/results/throw-steps.json: `outside` is today's
-// throw without its searches, `inside` today's search after dl_iterate_phdr(). The order of the modules is that of a
+// The lengths were measured on an AMD EPYC of 2024, in cycles of its clock: `outside` is today's throw without its
+// searches, `inside` today's search after dl_iterate_phdr(). The order of the modules is that of a
 // throw there: the unwinder, the C++ library and the program to find the handler, the last two again to go to it. The
 // cache is that of libgcc (unwind-dw2-fde-dip.c): elements of 48 bytes side by side. As each module is another than the
 // last one, each search writes to the list.
