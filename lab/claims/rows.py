@@ -735,7 +735,8 @@ ROWS = [
         Figure("MCSCR-STP / MCS-STP at 128", ratio("mcscr", "mcs", 128)),
     ],
         remark="Simulated are delay loops as long as the sections and gaps of one thread of our driver on another processor, in cycles, "
-               "and not the cache misses, the cause of the paper's peak.", forms=BUDGETS,
+               "and not the cache misses, the cause of the paper's peak. The gap's length is uncertain; 35 to 1000 cycles change little.",
+        forms=BUDGETS,
         why="84 % of the time is in the section, so MCS-S has the same throughput from 3 to 16 threads. From 2 to 128 threads MCSCR-STP keeps its "
             "throughput, with budgets from 10 µs on: twice that of MCS-S at 128. But its hand-over is slower, and one thread alone is faster."),
     Row("M9", "keymap on the T5", [Sweep("keymap", "t5", CR, KEYMAP, {"keys": 10000000}, ms=60, seeds=2)], [
