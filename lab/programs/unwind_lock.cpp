@@ -1,18 +1,34 @@
 // A library to preload: it takes a mutex around each search for the unwind tables of a frame (_Unwind_Find_FDE), as the
 // C++ runtime did until libgcc used _dl_find_object() of glibc 2.35. It restores that one lock, not that runtime:
-// there, a thread that held the lock went through the list of all loaded modules, and glibc's own mutex of that list,
-// which no preloaded library can replace, was taken, too. At the end of the process the library prints the number of
-// searches if UNWIND_LOCK_REPORT is set.
+// there, a thread that held the lock went through the list of all loaded modules, and the lock was glibc's own, which no
+// preloaded library can replace. Environment variables:
+//
+//     UNWIND_LOCK_REPORT  at the end of the process, print the number of searches
+//     UNWIND_LOCK_WALK    before each search, go through the list as that runtime did where its cache had the module:
+//                         dl_iterate_phdr(), with a function that ends it at the first module
+//     UNWIND_LOCK_MORE    under the lock, make so many searches in addition, for the frames of the last searches in turn.
+//                         The time of a search is the slope
 #include <dlfcn.h>
+#include <link.h>
 #include <pthread.h>
 
 #include <cstdio>
 #include <cstdlib>
+#include <iterator>
 
 namespace {
 
 pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 long searches = 0;  // protected by the mutex
+const bool walks = std::getenv("UNWIND_LOCK_WALK") != nullptr;
+const long more = [] {
+  const char* const text = std::getenv("UNWIND_LOCK_MORE");
+  return text != nullptr ? std::atol(text) : 0;
+}();
+
+// The places of the last searches; protected by the mutex. A throw of the program `throwing` searches five times.
+void* last[5] = {};
+unsigned next_last = 0;
 
 [[gnu::destructor]] void report() {
   if (std::getenv("UNWIND_LOCK_REPORT") == nullptr) return;
@@ -35,7 +51,15 @@ extern "C" const void* _Unwind_Find_FDE(void* pc, void* bases) {
   }();
   pthread_mutex_lock(&mutex);
   ++searches;
-  const void* const entry = next(pc, bases);
+  const auto search_once = [bases](void* place) {
+    if (walks) dl_iterate_phdr([](dl_phdr_info*, std::size_t, void*) { return 1; }, nullptr);
+    return next(place, bases);
+  };
+  if (more != 0) {
+    last[next_last++ % std::size(last)] = pc;
+    for (long i = 0; i < more; ++i) search_once(last[static_cast<unsigned long>(i) % std::size(last)]);
+  }
+  const void* const entry = search_once(pc);
   pthread_mutex_unlock(&mutex);
   return entry;
 }

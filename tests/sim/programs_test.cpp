@@ -206,6 +206,16 @@ TEST(programs, waiters_on_a_list_may_sleep) {
   EXPECT_GT(sleeps(1), 50u);
 }
 
+TEST(programs, throwing_moves_its_list_of_modules_with_the_lock) {
+  const auto ns = [](unsigned threads, std::map<std::string, long> settings) {
+    return 1000 / run("x5-2", "throwing", "ticket-spin", threads, std::move(settings)).throughput;
+  };
+  const std::map<std::string, long> no_list{{"cache", 0}};
+  EXPECT_NEAR(ns(1, {{"inside", 400}, {"outside", 846}}) - ns(1, {{"inside", 0}, {"outside", 0}}), 1246 / 2.8, 10);
+  EXPECT_LT(ns(1, {}), ns(1, no_list) + 60) << "one core has all lines";
+  EXPECT_GT(ns(16, {}), ns(16, no_list) + 60) << "two lines at least come from another core";
+}
+
 TEST(programs, payment_waits_for_few_records) {
   // The program itself compares the totals at the end of the run.
   const result r = run("e7-4890", "payment", "mcs-spin", 48, {{"customers", 300}}, 300000);

@@ -27,6 +27,7 @@
 #include "bench/programs/reflex.hpp"
 #include "bench/programs/ring_walker.hpp"
 #include "bench/programs/stress_latency.hpp"
+#include "bench/programs/throwing.hpp"
 #include "catalog/names.hpp"
 #include "catalog/suggestion.hpp"
 
@@ -40,6 +41,7 @@ void for_each_program(const F& f) {
   f.template operator()<interlock<W>>();
   f.template operator()<random_cache<W>>();
   f.template operator()<stress_latency<W>>();
+  f.template operator()<throwing<W>>();
   f.template operator()<ideal<W>>();
   f.template operator()<mcsg_loop<W>>();
   f.template operator()<mcsg_artifact<W>>();
