@@ -207,8 +207,7 @@ class mutex_operations {
     std::uint32_t me;
     if (!know_thread(m, me)) [[unlikely]]
       return lock_unready(m);
-    if (owner(m).load(std::memory_order_relaxed) == me) [[unlikely]]
-      return relock(m, v == validity::errorcheck);
+    if (owner(m).load(std::memory_order_relaxed) == me) return relock(m, v == validity::errorcheck);
     if constexpr (has_uncontended_word<Lock>) {
       if (one_thread ? take_nonatomically<counts_in_tag>(m) : take_uncontended(m)) [[likely]]
         return own(m, me);
