@@ -9,8 +9,9 @@
 // finds the mark. An aborted unlock does not try again but uses a locked operation: a debugger that steps through the
 // sequence aborts it each time.
 //
-//     --check      steps into each instruction of the sequence, sets the mark there, and lets the unlock go on; then
-//                  threads, signals and forks. Also shows that an unlock that is not restartable loses the mark
+//     --check      stops before each instruction of the sequence, sets the mark there, and lets the unlock go on, also
+//                  by single steps; marks set by another thread; then threads, signals and forks. Also shows that a mark
+//                  is lost without the descriptor, or without the barrier
 //     otherwise    nanoseconds of a pair beside those of the C library and of the same code with a locked unlock, of a
 //                  barrier, and of a section for which threads sleep
 #include <linux/futex.h>
@@ -219,6 +220,50 @@ void check_steps() {
       "steps: an unlock sees a mark set before each of its instructions; without the descriptor it loses the mark");
 }
 
+/// A waiter sets its mark while another thread may be in the sequence. Returns how often the word still had the mark
+/// after the barrier (or, without one, at once), and the unlock has not seen it: a waiter would then sleep for ever.
+long lost_marks(bool barrier, double seconds) {
+  enum : int { idle, prepared, unlocking, unlocked, over };
+  std::atomic<std::uint32_t> word{free_};
+  std::atomic<int> state{idle};
+  std::atomic<bool> saw_no_mark{false};
+  const auto wait_for = [&](int s, int t) {
+    int now;
+    while ((now = state.load()) != s && now != t) std::this_thread::yield();
+    return now;
+  };
+  std::thread holder([&] {
+    while (wait_for(prepared, over) == prepared) {
+      state = unlocking;
+      saw_no_mark = free_restartably<version::slow>(word);
+      if (!saw_no_mark) word = free_;
+      state = unlocked;
+    }
+  });
+  long lost = 0;
+  const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
+  for (long i = 0; std::chrono::steady_clock::now() < end; i++) {
+    word = held;
+    state = prepared;
+    wait_for(unlocking, unlocked);
+    for (long pause = 0; pause < i % 256; pause++) std::atomic_signal_fence(std::memory_order_seq_cst);
+    std::uint32_t seen = held;
+    const bool set = word.compare_exchange_strong(seen, held | asleep);
+    if (set && barrier) abort_sequences();
+    const bool still_there = set && word == (held | asleep);
+    wait_for(unlocked, unlocked);
+    if (still_there && saw_no_mark) lost++;
+  }
+  state = over;
+  holder.join();
+  return lost;
+}
+
+void check_barrier(double seconds) {
+  if (lost_marks(true, seconds) != 0) fail("a mark was lost after the barrier");
+  std::printf("barrier: no mark lost; without the barrier %ld\n", lost_marks(false, seconds));
+}
+
 void on_signal(int) {
   static thread_local sleeping_mutex<way::slow> of_handler;  // a sequence inside of an interrupted one
   of_handler.lock();
@@ -241,9 +286,8 @@ void check_forked_child() {
   if (child < 0 || waitpid(child, &status, 0) != child || status != 0) fail("a child's mutex has failed");
 }
 
-/// Threads count under a mutex. After a lost wake-up a run does not end, and the alarm ends it: with two threads nobody
-/// else wakes the sleeper, and without signals its futex call is not repeated.
-void check_threads(int number, bool signals, double seconds) {
+/// Threads count under a mutex while they get signals, and the process forks.
+void check_threads(int number, double seconds) {
   struct sigaction action {};
   action.sa_handler = on_signal;
   action.sa_flags = SA_RESTART;
@@ -268,16 +312,14 @@ void check_threads(int number, bool signals, double seconds) {
     });
   const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
   for (long i = 0; std::chrono::steady_clock::now() < end; i++) {
-    if (!signals) usleep(1000);
-    for (auto& t : threads)
-      if (signals) pthread_kill(t.native_handle(), SIGUSR1);
-    if (signals && i % 64 == 0) check_forked_child();
+    for (auto& t : threads) pthread_kill(t.native_handle(), SIGUSR1);
+    if (i % 64 == 0) check_forked_child();
   }
   over = true;
   for (auto& t : threads) t.join();
   alarm(0);
   if (counter != all || mutex.word != free_) fail("two threads had the mutex");
-  std::printf("%d threads%s: %ld sections, %ld sequences aborted\n", number, signals ? ", signals, forks" : "", counter,
+  std::printf("%d threads, signals, forks: %ld sections, %ld sequences aborted\n", number, counter,
               aborts - aborts_before);
 }
 
@@ -469,8 +511,8 @@ int main(int argc, char** argv) {
   }
   if (check) {
     check_steps();
-    check_threads(2, false, seconds);
-    check_threads(4, true, seconds);
+    check_barrier(seconds);
+    check_threads(4, seconds);
     return 0;
   }
   workloads::stop_being_alone();
