@@ -207,6 +207,7 @@ class mutex_operations {
     std::uint32_t me;
     if (!know_thread(m, me)) [[unlikely]]
       return lock_unready(m);
+    // Not marked as unlikely: each jump costs a nested lock more than it costs the others, which wait for a locked operation.
     if (owner(m).load(std::memory_order_relaxed) == me) return relock(m, v == validity::errorcheck);
     if constexpr (has_uncontended_word<Lock>) {
       if (one_thread ? take_nonatomically<counts_in_tag>(m) : take_uncontended(m)) [[likely]]
