@@ -89,7 +89,7 @@ class mutex_operations {
  public:
   static int lock(pthread_mutex_t* m) {
     if (const validity v = validity_of(m); v != validity::normal) [[unlikely]]
-      return lock_kind<false>(m, v);
+      return has_uncontended_word<Lock> ? lock_kind<false>(m, v) : lock_other(m, v);
     core::lock(of(m));
     return 0;
   }
@@ -102,7 +102,7 @@ class mutex_operations {
 
   static int unlock(pthread_mutex_t* m) {
     if (const validity v = validity_of(m); v != validity::normal) [[unlikely]]
-      return unlock_kind<false>(m, v);
+      return has_uncontended_word<Lock> ? unlock_kind<false>(m, v) : unlock_other(m, v);
     core::unlock(of(m));
     return 0;
   }
@@ -212,8 +212,11 @@ class mutex_operations {
     if constexpr (has_uncontended_word<Lock>) {
       if (one_thread ? take_nonatomically<counts_in_tag>(m) : take_uncontended(m)) [[likely]]
         return own(m, me);
+      return lock_owned(m, me);
+    } else {
+      core::lock(of(m));
+      return own(m, me);
     }
-    return lock_owned(m, me);
   }
 
   template <bool one_thread>
@@ -246,12 +249,17 @@ class mutex_operations {
     if constexpr (has_uncontended_word<Lock>) {
       if (one_thread ? release_nonatomically(m) : release_uncontended(m)) [[likely]]
         return 0;
+      return release_owned(m);
+    } else {
+      core::release(of(m));
+      return 0;
     }
-    return release_owned(m);
   }
 
-  // Called by trylock(). In lock(), unlock(), lock_single() and its like the function for other kinds is inlined, and
-  // only the parts that need a stack frame are called.
+  // Called by trylock(), and by lock() and unlock() if the lock has no uncontended word. Else the function for other
+  // kinds is inlined, as in lock_single() and its like, and only the parts that need a stack frame are called.
+  [[gnu::noinline]] static int lock_other(pthread_mutex_t* m, validity v) { return lock_kind<false>(m, v); }
+  [[gnu::noinline]] static int unlock_other(pthread_mutex_t* m, validity v) { return unlock_kind<false>(m, v); }
   [[gnu::noinline]] static int trylock_other(pthread_mutex_t* m, validity v) { return trylock_kind<false>(m, v); }
 
   template <bool one_thread>
