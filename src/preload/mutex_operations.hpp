@@ -2,7 +2,7 @@
 // path is in line and the only indirection is the exported function's jump.
 //
 //     lock()      One comparison tells a normal mutex that is valid in the current fork epoch (layout.hpp);
-//                 all others take lock_other(). Then the lock's own lock() runs, and the owner tag is written
+//                 all others take lock_kind(). Then the lock's own lock() runs, and the owner tag is written
 //                 (morphing_mutex, in core/wait_morphing.hpp).
 //     unlock()    Clears the owner tag, then reads `timed`. If no thread waits with a deadline and none is requeued,
 //                 the lock's own unlock() runs; else release_to_others() serves these.
@@ -89,7 +89,7 @@ class mutex_operations {
  public:
   static int lock(pthread_mutex_t* m) {
     if (const validity v = validity_of(m); v != validity::normal) [[unlikely]]
-      return lock_other(m, v);
+      return has_uncontended_word<Lock> ? lock_kind<false>(m, v) : lock_other(m, v);
     core::lock(of(m));
     return 0;
   }
@@ -102,7 +102,7 @@ class mutex_operations {
 
   static int unlock(pthread_mutex_t* m) {
     if (const validity v = validity_of(m); v != validity::normal) [[unlikely]]
-      return unlock_other(m, v);
+      return has_uncontended_word<Lock> ? unlock_kind<false>(m, v) : unlock_other(m, v);
     core::unlock(of(m));
     return 0;
   }
@@ -207,14 +207,14 @@ class mutex_operations {
     std::uint32_t me;
     if (!know_thread(m, me)) [[unlikely]]
       return lock_unready(m);
-    if (owner(m).load(std::memory_order_relaxed) == me) [[unlikely]]
-      return relock(m, v == validity::errorcheck);
-    if constexpr (!has_uncontended_word<Lock>) {
-      core::lock(of(m));
-      return own(m, me);
+    // Not marked as unlikely: each jump costs a nested lock more than it costs the others, which wait for a locked operation.
+    if (owner(m).load(std::memory_order_relaxed) == me) return relock(m, v == validity::errorcheck);
+    if constexpr (has_uncontended_word<Lock>) {
+      if (one_thread ? take_nonatomically<counts_in_tag>(m) : take_uncontended(m)) [[likely]]
+        return own(m, me);
+      return lock_owned(m, me);
     } else {
-      if (one_thread ? !take_nonatomically<counts_in_tag>(m) : !take_uncontended(m)) [[unlikely]]
-        return lock_owned(m, me);
+      core::lock(of(m));
       return own(m, me);
     }
   }
@@ -246,20 +246,21 @@ class mutex_operations {
     if (is_deeper(m)) [[unlikely]]
       return 0;
     disown(m);
-    if constexpr (one_thread) {
-      if (!release_nonatomically(m)) [[unlikely]]
-        return release_owned(m);
+    if constexpr (has_uncontended_word<Lock>) {
+      if (one_thread ? release_nonatomically(m) : release_uncontended(m)) [[likely]]
+        return 0;
+      return release_owned(m);
     } else {
       core::release(of(m));
+      return 0;
     }
-    return 0;
   }
 
-  // Called by lock(), trylock() and unlock(). In lock_single() and its like lock_kind<true>() is inlined, and only the
-  // parts that need a stack frame are called.
+  // Called by trylock(), and by lock() and unlock() if the lock has no uncontended word. Else the function for other
+  // kinds is inlined, as in lock_single() and its like, and only the parts that need a stack frame are called.
   [[gnu::noinline]] static int lock_other(pthread_mutex_t* m, validity v) { return lock_kind<false>(m, v); }
-  [[gnu::noinline]] static int trylock_other(pthread_mutex_t* m, validity v) { return trylock_kind<false>(m, v); }
   [[gnu::noinline]] static int unlock_other(pthread_mutex_t* m, validity v) { return unlock_kind<false>(m, v); }
+  [[gnu::noinline]] static int trylock_other(pthread_mutex_t* m, validity v) { return trylock_kind<false>(m, v); }
 
   template <bool one_thread>
   static bool try_take(pthread_mutex_t* m) {
@@ -283,6 +284,16 @@ class mutex_operations {
       return false;
     if (!counts_in_tag) core::take_over(w);
     return true;
+  }
+
+  /// Tries the lock's own compare-and-swap if no thread waits with a deadline. On failure the caller must call
+  /// release_owned(), which begins again.
+  static bool release_uncontended(pthread_mutex_t* m) {
+    const words w = of(m);
+    auto [word, held] = w.lock().uncontended();
+    auto seen = held;  // a copy in a register; the binding lies in the stack frame
+    return !timed_waiters::clear_tag_and_check(w.owner_tag(), w.timed()) &&
+           word.compare_exchange_strong(seen, 0, std::memory_order_release, std::memory_order_relaxed);
   }
 
   // Not inlined: some of these functions need a stack frame, and the others would be inlined twice.
@@ -360,11 +371,15 @@ class mutex_operations {
 
   // For kinds with an owner:
 
-  /// Locks a mutex again. Only its owner can call this: no other thread finds its own id in the mutex.
-  [[gnu::noinline]] static int relock(pthread_mutex_t* m, bool checks) {
-    if (checks) return EDEADLK;
-    if (depth(count(m)) + 1 == 0) return EAGAIN;
-    set(count(m), depth(count(m)) + 1);
+  /// Locks a mutex again. Only its owner can call this: no other thread finds its own id in the mutex. Inlined, because
+  /// two jumps are a tenth of such a call.
+  [[gnu::always_inline]] static int relock(pthread_mutex_t* m, bool checks) {
+    if (checks) [[unlikely]]
+      return EDEADLK;
+    const std::uint32_t deeper = depth(count(m)) + 1;
+    if (deeper == 0) [[unlikely]]
+      return EAGAIN;
+    set(count(m), deeper);
     return 0;
   }
 
