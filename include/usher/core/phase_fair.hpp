@@ -90,4 +90,10 @@ template <platform_with_visible_readers P, class W, template <class, class> clas
           reader_rule Rule = reader_rule::phase_fair>
 class bravo : public basic_phase_fair<P, W, Writers, Rule, true> {};
 
+/// A thread may lock again for reading.
+template <platform_with_asymmetric_fences P, class W, template <class, class> class Writers = ticket>
+using phase_fair_recursive = phase_fair<P, W, Writers, reader_rule::recursive>;
+template <platform_with_visible_readers P, class W, template <class, class> class Writers = ticket>
+using bravo_recursive = bravo<P, W, Writers, reader_rule::recursive>;
+
 }  // namespace usher::inline v2

@@ -67,7 +67,7 @@
 // A slot is found by hashing the thread and the lock, when the reader enters and again when it leaves. Two threads may
 // have the same slot. Then one of them is in the slot and the other one in arrivals, and it does not matter which
 // leaves in which way, because the sum is right at all times. So a reader that takes its id back does the same as one
-// that leaves. The thread that unlocks must be the one that locked.
+// that leaves, and one that does not find its id acquires what the thread that took it released: (b7). The thread that unlocks must be the one that locked.
 // A reader that enters by arrivals sets `biased`, unless the time of the last search, times nine, has not passed yet
 // (the paper's N): searches take at most a tenth of the time.
 //
@@ -419,7 +419,8 @@ class read_write_core {
     return claimed;
   }
 
-  /// The doorway: after it no writer that comes later claims the lock directly.
+  /// After this no writer that comes later claims the lock directly. A queued writer's doorway is that of the writers'
+  /// lock.
   void enter_queue() {
     words_.queued.fetch_add(1, order::relaxed);
     in_.fetch_or(queue, order::release);  // (6) release: pairs with (7)
@@ -482,11 +483,13 @@ class read_write_core {
     auto* const slots = P::visible_readers();
     if (slots == nullptr) return false;
     auto& mine = slots[own_index()];
-    std::uint64_t seen = mine.load(order::relaxed);
+    // (b7) acquire: pairs with (b5). If another reader of the lock has left by the slot that this thread had taken, this
+    // thread's exit stands for that reader, and publishes its section to the next writer.
+    std::uint64_t seen = mine.load(order::acquire);
     while ((seen & ~sleeping) == id()) {
       const wake_key key = P::key_of(mine);
-      // (b5) release: pairs with (b4). Nothing of the lock is touched after it.
-      if (mine.compare_exchange_weak(seen, 0, order::release, order::relaxed)) {
+      // (b5) release: pairs with (b4) and (b7). Nothing of the lock is touched after it. On failure it is (b7).
+      if (mine.compare_exchange_weak(seen, 0, order::acq_rel, order::acquire)) {
         if constexpr (W::parks)
           if ((seen & sleeping) != 0) [[unlikely]]
             P::wake(key, every_sleeper, all);
