@@ -408,30 +408,26 @@ class read_write_core {
     } else {
       writers_.lock();
     }
-    close();
     bool claimed = true;
     if constexpr (Biased)
       if ((in_.load(order::relaxed) & biased) != 0) claimed = revoke(remaining);
     claimed = claimed && wait_on_in([](std::uint32_t v) { return (v & writing) == 0; }, remaining);
-    // (5) No other thread sets `writing`: `queue` is set, and this thread has the writers' lock.
-    if (claimed) seen = in_.fetch_add(writing, order::acquire);
+    // No other thread sets `writing`: `queue` is set, and this thread has the writers' lock. Relaxed: wait_on_in() is (5).
+    if (claimed) seen = in_.fetch_add(writing, order::relaxed);
     leave_queue();
     return claimed;
   }
 
-  /// After this no writer that comes later claims the lock directly. A queued writer's doorway is that of the writers'
-  /// lock.
+  /// After this no writer that comes later claims the lock directly, and no reader sets `biased`, until the thread has
+  /// left the queue. A queued writer's doorway is that of the writers' lock.
   void enter_queue() {
     words_.queued.fetch_add(1, order::relaxed);
     in_.fetch_or(queue, order::release);  // (6) release: pairs with (7)
   }
 
-  /// Called by the thread that has the writers' lock: from now on no other thread can claim the lock, or set `biased`.
-  /// (The last head may have cleared `queue`; only a thread that has the writers' lock clears it.)
-  void close() {
-    if ((in_.load(order::relaxed) & queue) == 0) in_.fetch_or(queue, order::relaxed);
-  }
-
+  /// Called by the thread that has the writers' lock. Clears `queue` if the thread is the last one in the queue. Only a
+  /// thread with that lock does so, and it sets `queue` again, before it unlocks, if a writer has come meanwhile. So
+  /// `queue` is set as long as a thread in the queue has the writers' lock.
   void leave_queue() {
     if (words_.queued.fetch_sub(1, order::relaxed) == 1) {
       // (7) acquire: pairs with (6). If this clears the mark of a writer that has just come, its increment is seen.
@@ -586,8 +582,7 @@ class read_write_core {
   /// try_lock() and try_upgrade() of a biased lock: claims it if no other thread has it, without waiting.
   [[gnu::cold, gnu::noinline]] bool try_claim_from_visible(bool reads) {
     if (!writers_.try_lock()) return false;
-    words_.queued.fetch_add(1, order::relaxed);
-    close();
+    enter_queue();
     const std::uint32_t begin = now();
     const std::uint32_t was = in_.fetch_and(~biased, order::seq_cst);  // (b3)
     const std::uint32_t mine = own_index();
