@@ -197,8 +197,8 @@ class read_write_core {
       if ((in_.load(order::relaxed) & biased) != 0) return try_claim_from_visible(true);
     std::uint32_t seen = in_.load(order::relaxed);
     while ((seen & (writing | queue | biased)) == 0 && has_left(seen - one)) {
-      // (5): The arrivals become those without this thread.
-      if (in_.compare_exchange_weak(seen, seen - one + writing, order::acquire, order::relaxed)) {
+      // The arrivals become those without this thread. Relaxed: as a reader the thread has acquired the last unlock.
+      if (in_.compare_exchange_weak(seen, seen - one + writing, order::relaxed, order::relaxed)) {
         if (has_left(seen - one)) return true;
         release(one);
         return false;
@@ -210,7 +210,8 @@ class read_write_core {
 
   // ---- the rest -----------------------------------------------------------------------------------------------
 
-  /// Whether no thread holds the lock or waits for it.
+  /// Whether no thread holds the lock or waits for it. Acquire: a caller that then ends the lock's life comes after all
+  /// owners.
   bool is_idle() const {
     const std::uint32_t seen = in_.load(order::acquire);
     return (seen & writing) == 0 && has_left(seen) && words_.queued.load(order::relaxed) == 0 && !has_visible();
@@ -584,7 +585,7 @@ class read_write_core {
     if (!writers_.try_lock()) return false;
     enter_queue();
     const std::uint32_t begin = now();
-    const std::uint32_t was = in_.fetch_and(~biased, order::seq_cst);  // (b3)
+    const std::uint32_t was = in_.fetch_and(~biased, order::seq_cst);  // (b3), (5)
     const std::uint32_t mine = own_index();
     // If the thread's slot has the lock's id, that stands for this reader; else one of the arrivals does.
     const bool in_slot = reads && (P::visible_readers()[mine].load(order::relaxed) & ~sleeping) == id();
@@ -592,8 +593,8 @@ class read_write_core {
     bool claimed = (was & writing) == 0 && visible(in_slot ? mine : P::visible_slots) == 0;
     for (std::uint32_t seen = in_.load(order::relaxed); claimed; P::backoff(0)) {
       claimed = has_left(seen - own);
-      if (claimed && in_.compare_exchange_weak(seen, seen - own + writing, order::acquire, order::relaxed))
-        break;  // (5)
+      // Relaxed: (b3) above is (5).
+      if (claimed && in_.compare_exchange_weak(seen, seen - own + writing, order::relaxed, order::relaxed)) break;
     }
     if (claimed && in_slot) leave_visibly();
     inhibit_from(begin);
