@@ -47,7 +47,7 @@
 //     thread runs;
 //   - a writer gets the lock at the end of the first window in which all readers leave that are inside. If no reader
 //     inside depends on one that comes later, and each leaves within D <= 8 ms of the beginning of a window, that is
-//     after less than 3 D + 0.25 ms. If readers stay longer, or depend on later ones again and again, the writer's wait
+//     after less than 3 D. If readers stay longer, or depend on later ones again and again, the writer's wait
 //     has no bound, as under the C library's default kinds.
 //
 // Visible readers (BRAVO). While `biased` is set, a reader enters by a compare-and-swap that puts the lock's id into a
@@ -576,7 +576,7 @@ class read_write_core {
     auto* const slots = P::visible_readers();
     unsigned n = 0;
     for (std::uint32_t i = 0; slots != nullptr && i < P::visible_slots; i++)
-      n += i != but && (slots[i].load(order::seq_cst) & ~sleeping) == id() ? 1 : 0;  // (b4)
+      n += i != but && (slots[i].load(order::seq_cst) & ~sleeping) == id() ? 1u : 0u;  // (b4)
     return n;
   }
 
