@@ -9,7 +9,7 @@
 //     usher::shared_mutex<usher::phase_fair, usher::steady, usher::waiting_kind::spin_then_park,
 //                         usher::reader_rule::recursive> r;      // a thread may lock again for reading
 //
-// Without arguments: phase-fair, writers queue on usher::steady, spin-then-park. Guarantees and cost: core/phase_fair.hpp;
+// Without arguments: phase-fair, writers queue on usher::steady, spin-then-park. Guarantees and cost: locks/phase_fair.hpp;
 // algorithm and bounds: core/read_write_core.hpp.
 //
 // Phase-fair means that a reader waits behind a waiting writer. A thread that holds such a lock for reading must not
@@ -29,7 +29,7 @@
 #include "usher/core/deadline.hpp"
 #include "usher/core/lock_names.hpp"
 #include "usher/core/lockable.hpp"
-#include "usher/core/phase_fair.hpp"
+#include "usher/locks/phase_fair.hpp"
 #include "usher/core/waiting.hpp"
 #include "usher/locks/steady.hpp"
 #include "usher/platform/native.hpp"

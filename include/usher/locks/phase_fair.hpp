@@ -1,5 +1,5 @@
 // Read-write locks: phase-fair ones, and BRAVO, which adds visible readers. Algorithm, source, guarantees and bounds:
-// read_write_core.hpp.
+// core/read_write_core.hpp.
 //
 //     phase_fair<P, W>                               writers queue on a ticket lock
 //     phase_fair<P, W, mcs>                          … on another lock of the catalogue
