@@ -184,6 +184,7 @@ TYPED_TEST(read_write, attempts_fail_beside_an_owner) {
   EXPECT_TRUE(elsewhere([&] { return m.try_lock_shared() && (m.unlock_shared(), true); }));
   EXPECT_TRUE(elsewhere([&] { return m.try_lock_shared_for(1h) && (m.unlock_shared(), true); }));
   m.unlock_shared();
+  EXPECT_TRUE(elsewhere([&] { return m.try_lock() && (m.unlock(), true); }));  // after a writer that gave up
   EXPECT_TRUE(elsewhere([&] { return m.try_lock_for(1h) && (m.unlock(), true); }));
 }
 

@@ -175,14 +175,15 @@ class read_write_core {
   bool try_lock() {
     std::uint32_t seen = in_.load(order::relaxed);
     for (;;) {
-      if ((seen & (writing | queue)) != 0) return false;
-      if constexpr (Biased)
-        if ((seen & biased) != 0) return try_claim_from_visible(false);
+      if ((seen & writing) != 0) return false;
+      if ((seen & (queue | biased)) != 0) return try_claim_in_queue(false);
       if (!has_left(seen)) return false;
       if (in_.compare_exchange_weak(seen, seen + writing, order::acquire, order::relaxed)) break;  // (5)
       P::backoff(0);
     }
-    return stays_if_alone(seen);
+    if (has_left(seen)) return true;
+    release(0);
+    return false;
   }
 
   void unlock() { release(0); }
@@ -193,18 +194,17 @@ class read_write_core {
   /// A reader becomes the writer if no other thread reads, and no other writes or waits to write. It never waits. False:
   /// the thread is a reader still. (Some other threads' attempts to lock may make it fail, too.)
   bool try_upgrade() {
-    if constexpr (Biased)
-      if ((in_.load(order::relaxed) & biased) != 0) return try_claim_from_visible(true);
     std::uint32_t seen = in_.load(order::relaxed);
-    while ((seen & (writing | queue | biased)) == 0 && has_left(seen - one)) {
+    for (;;) {
+      if ((seen & writing) != 0) return false;
+      if ((seen & (queue | biased)) != 0) return try_claim_in_queue(true);
+      if (!has_left(seen - one)) return false;
       // The arrivals become those without this thread. Relaxed: as a reader the thread has acquired the last unlock.
-      if (in_.compare_exchange_weak(seen, seen - one + writing, order::relaxed, order::relaxed)) {
-        if (has_left(seen - one)) return true;
-        release(one);
-        return false;
-      }
+      if (in_.compare_exchange_weak(seen, seen - one + writing, order::relaxed, order::relaxed)) break;
       P::backoff(0);
     }
+    if (has_left(seen - one)) return true;
+    release(one);
     return false;
   }
 
@@ -402,8 +402,10 @@ class read_write_core {
     enter_queue();
     if constexpr (has_limit<Remaining>) {
       if (!timed_waiters::lock(writers_, words_.timed, remaining)) {
-        // `queue` may stay set without a writer in the queue: the next writer clears it.
-        words_.queued.fetch_sub(1, order::relaxed);
+        if (writers_.try_lock())
+          leave_queue();
+        else
+          words_.queued.fetch_sub(1, order::relaxed);  // `queue` may stay set; the next writer that leaves clears it
         return false;
       }
     } else {
@@ -441,11 +443,36 @@ class read_write_core {
       writers_.unlock();
   }
 
-  /// The thread has claimed the lock when `in` was `seen`, and gives it up unless all readers had left.
-  bool stays_if_alone(std::uint32_t seen) {
-    if (has_left(seen)) return true;
-    release(0);
-    return false;
+  /// try_lock() and try_upgrade() of a lock that is biased or has the mark of a queue: claims it if no other thread has
+  /// it, without waiting. (`queue` stays set if a writer has given up.)
+  [[gnu::cold, gnu::noinline]] bool try_claim_in_queue(bool reads) {
+    if (!writers_.try_lock()) return false;
+    enter_queue();
+    std::uint32_t seen = in_.load(order::acquire);  // (5)
+    std::uint32_t own = reads ? one : 0;            // this reader, if it is one of the arrivals
+    bool claimed = (seen & writing) == 0, in_slot = false;
+    if constexpr (Biased)
+      if ((seen & biased) != 0) {
+        const std::uint32_t begin = now(), mine = own_index();
+        in_.fetch_and(~biased, order::seq_cst);  // (b3)
+        // If the thread's slot has the lock's id, that stands for this reader; else one of the arrivals does.
+        in_slot = reads && (P::visible_readers()[mine].load(order::relaxed) & ~sleeping) == id();
+        if (in_slot) own = 0;
+        claimed = claimed && visible(in_slot ? mine : P::visible_slots) == 0;
+        inhibit_from(begin);
+      }
+    const bool was_biased = (seen & biased) != 0;
+    for (seen = in_.load(order::relaxed); claimed; P::backoff(0)) {
+      claimed = has_left(seen - own);
+      // Relaxed: (5) above. No other thread has claimed the lock since, or does: this one has the writers' lock.
+      if (claimed && in_.compare_exchange_weak(seen, seen - own + writing, order::relaxed, order::relaxed)) break;
+    }
+    if constexpr (Biased) {
+      if (claimed && in_slot) leave_visibly();
+      if (!claimed && was_biased) in_.fetch_or(biased, order::relaxed);
+    }
+    leave_queue();
+    return claimed;
   }
 
   // ---- visible readers ----------------------------------------------------------------------------------------
@@ -578,29 +605,6 @@ class read_write_core {
     for (std::uint32_t i = 0; slots != nullptr && i < P::visible_slots; i++)
       n += i != but && (slots[i].load(order::seq_cst) & ~sleeping) == id() ? 1u : 0u;  // (b4)
     return n;
-  }
-
-  /// try_lock() and try_upgrade() of a biased lock: claims it if no other thread has it, without waiting.
-  [[gnu::cold, gnu::noinline]] bool try_claim_from_visible(bool reads) {
-    if (!writers_.try_lock()) return false;
-    enter_queue();
-    const std::uint32_t begin = now();
-    const std::uint32_t was = in_.fetch_and(~biased, order::seq_cst);  // (b3), (5)
-    const std::uint32_t mine = own_index();
-    // If the thread's slot has the lock's id, that stands for this reader; else one of the arrivals does.
-    const bool in_slot = reads && (P::visible_readers()[mine].load(order::relaxed) & ~sleeping) == id();
-    const std::uint32_t own = reads && !in_slot ? one : 0;
-    bool claimed = (was & writing) == 0 && visible(in_slot ? mine : P::visible_slots) == 0;
-    for (std::uint32_t seen = in_.load(order::relaxed); claimed; P::backoff(0)) {
-      claimed = has_left(seen - own);
-      // Relaxed: (b3) above is (5).
-      if (claimed && in_.compare_exchange_weak(seen, seen - own + writing, order::relaxed, order::relaxed)) break;
-    }
-    if (claimed && in_slot) leave_visibly();
-    inhibit_from(begin);
-    if (!claimed && (was & biased) != 0) in_.fetch_or(biased, order::relaxed);
-    leave_queue();
-    return claimed;
   }
 
   word& in_;

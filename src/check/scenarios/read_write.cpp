@@ -146,6 +146,8 @@ struct program : rl::test_suite<program<Threads>, Threads> {
     write_section();
     the_lock->unlock(state());
     if (!the_lock->is_idle(state())) fail("the last writer has left, and the lock is not idle");
+    if (!the_lock->try_lock(state())) fail("try_lock() fails, and no thread has the lock");
+    the_lock->unlock(state());
     world.end_of(0);
   }
 
