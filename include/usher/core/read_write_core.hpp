@@ -16,7 +16,7 @@
 //            bit 8        biased: readers may enter by a slot of the visible readers (below)
 //            bits 9–31    arrivals: how many readers have come
 //     out    bit 0        draining: the claiming writer sleeps on this word, or is about to
-//            bits 1–8     the lower 8 bits of the number of exits for which that writer waits
+//            bits 1–8     the lower 8 bits of the number of exits for which that writer waits: one exit in 256 wakes it
 //            bits 9–31    exits: how many readers have left
 //     queued   the number of writers that are in the queue or on the way to it
 //     timed    writers with a deadline, who wait beside the queue (timed_waiters.hpp)
@@ -44,7 +44,8 @@
 // twice as long; the windows are 0.25 ms at first, at most 8 ms. So:
 //
 //   - no reader waits behind a writer that only waits for longer than a window, 8 ms, and the time until the writer's
-//     thread runs;
+//     thread runs. (A reader that does not run while the phase changes exactly 32 times, which takes 0.2 s or more, waits
+//     for one window more.)
 //   - a writer gets the lock at the end of the first window in which all readers leave that are inside. If no reader
 //     inside depends on one that comes later, and each leaves within D <= 8 ms of the beginning of a window, that is
 //     after less than 3 D. If readers stay longer, or depend on later ones again and again, the writer's wait
@@ -61,13 +62,15 @@
 // the reader takes its id back and enters by arrivals. With release and acquire alone both could miss each other's
 // write: (b1) could be in a store buffer while (b2) loads, and (b3) while (b4) does.
 // Only the head of the writers' queue clears `biased`, and it does so before it claims the lock: so readers still enter
-// by arrivals while the writer searches the table. No reader sets `biased` while `writing` or `queue` is set; setting it
-// is a compare-and-swap of the whole word. So `biased` stays clear until the writer has the lock. A writer that gives
-// up before it has seen every slot empty sets `biased` again: no writer may claim a lock with visible readers.
+// by arrivals while the writer searches the table. (The paper's writer locks, then searches.) No reader sets `biased`
+// while `writing` or `queue` is set; setting it is a compare-and-swap of the whole word. So `biased` stays clear until
+// the writer has the lock. A writer that gives up before it has seen every slot empty sets `biased` again: no writer
+// may claim a lock with visible readers.
 // A slot is found by hashing the thread and the lock, when the reader enters and again when it leaves. Two threads may
 // have the same slot. Then one of them is in the slot and the other one in arrivals, and it does not matter which
 // leaves in which way, because the sum is right at all times. So a reader that takes its id back does the same as one
-// that leaves, and one that does not find its id acquires what the thread that took it released: (b7). The thread that unlocks must be the one that locked.
+// that leaves, and one that does not find its id acquires what the thread that took it released: (b7). The thread that
+// unlocks must be the one that locked.
 // A reader that enters by arrivals sets `biased`, unless the time of the last search, times nine, has not passed yet
 // (the paper's N): searches take at most a tenth of the time.
 //
