@@ -1,14 +1,14 @@
-/* Usher's locks for C, chosen by name at run time, condition variables, semaphores and read-write locks. Link with libusher_locks.a
- * (pkg-config usher), or with the shared library libusher-locks.so (pkg-config usher-locks), which has the functions
- * of this file and no others.
+/* Usher's locks for C, chosen by name at run time, condition variables, semaphores and read-write locks. Link with
+ * libusher_locks.a (pkg-config usher), or with the shared library libusher-locks.so (pkg-config usher-locks), which has
+ * the functions of this file and no others.
  *
  *     usher_mutex_t m = USHER_MUTEX_INITIALIZER;            // the default lock
  *     usher_mutex_t t;
  *     if (usher_mutex_init(&t, "twa") != 0) …               // by name: `usher list`
  *     usher_mutex_lock(&t);  …  usher_mutex_unlock(&t);
  *
- * `usher stat` records these objects, but for read-write locks. Functions return 0 or an error number, as pthread's do; they leave errno alone.
- * Any thread may unlock. Zero bytes are a valid, free mutex of the default lock. */
+ * `usher stat` records these objects, except read-write locks. Functions return 0 or an error number, as pthread's do;
+ * they leave errno alone. Any thread may unlock. Zero bytes are a valid, free mutex of the default lock. */
 #ifndef USHER_USHER_H
 #define USHER_USHER_H
 

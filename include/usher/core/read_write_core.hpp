@@ -44,8 +44,8 @@
 // twice as long; the windows are 0.25 ms at first, at most 8 ms. So:
 //
 //   - no reader waits behind a writer that only waits for longer than a window, 8 ms, and the time until the writer's
-//     thread runs. (A reader that does not run while the phase changes exactly 32 times, which takes 0.2 s or more, waits
-//     for one window more.)
+//     thread runs. (A reader that does not run while the phase changes exactly 32 times, which takes 0.2 s or more,
+//     waits for one window more.)
 //   - a writer gets the lock at the end of the first window in which all readers leave that are inside. If no reader
 //     inside depends on one that comes later, and each leaves within D <= 8 ms of the beginning of a window, that is
 //     after less than 3 D. If readers stay longer, or depend on later ones again and again, the writer's wait
@@ -418,7 +418,8 @@ class read_write_core {
     if constexpr (Biased)
       if ((in_.load(order::relaxed) & biased) != 0) claimed = revoke(remaining);
     claimed = claimed && wait_on_in([](std::uint32_t v) { return (v & writing) == 0; }, remaining);
-    // No other thread sets `writing`: `queue` is set, and this thread has the writers' lock. Relaxed: wait_on_in() is (5).
+    // No other thread sets `writing`: `queue` is set, and this thread has the writers' lock. Relaxed: wait_on_in() is
+    // (5).
     if (claimed) seen = in_.fetch_add(writing, order::relaxed);
     leave_queue();
     return claimed;
