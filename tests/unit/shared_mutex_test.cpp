@@ -36,7 +36,7 @@ using test::asleep_in;
 using test::eventually;
 using test::in_threads;
 
-constexpr auto fair = reader_rule::phase_fair, recursive = reader_rule::recursive;
+constexpr auto recursive = reader_rule::recursive;
 constexpr auto sp = waiting_kind::spin_then_park;
 
 template <class Lock>
