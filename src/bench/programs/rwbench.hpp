@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <variant>
 
 #include "bench/programs/program.hpp"
 #include "usher/locks/phase_fair.hpp"
@@ -23,6 +24,8 @@ class rwbench {
             .source = "as RWBench of BRAVO (ATC 2019, section 5.3), with computing in place of random numbers",
             .parameters = {{"rwlock", 0, 0, 4,
                             "0 phase-fair, 1 phase-fair-recursive, 2 bravo, 3 bravo-recursive, 4 the lock of --lock"},
+                           {"sleep", 0, 0, 1,
+                            "1: waiters poll, then sleep; on a simulated machine only with such a --lock"},
                            {"writes", 10, 0, 1000, "writes in a thousand operations"},
                            {"inside", 100, 0, 1000000, "iterations of an empty loop inside"},
                            {"outside", 100, 0, 1000000, "iterations outside"}},
@@ -32,37 +35,15 @@ class rwbench {
   explicit rwbench(W& w)
       : first_(w.template make<number>()),
         second_(w.template make<number>()),
-        which_(w.parameter("rwlock")),
         writes_(std::uint32_t(w.parameter("writes"))),
         inside_(std::size_t(w.parameter("inside"))),
         outside_(std::size_t(w.parameter("outside"))) {
-    if (which_ == 0) fair_ = &w.template make<phase_fair<P, how>>();
-    if (which_ == 1) fair_recursive_ = &w.template make<phase_fair_recursive<P, how>>();
-    if (which_ == 2) bravo_ = &w.template make<bravo<P, how>>();
-    if (which_ == 3) bravo_recursive_ = &w.template make<bravo_recursive<P, how>>();
-    if (which_ == 4) exclusive_.emplace(w.make_lock());
+    w.parameter("sleep") != 0 ? make<waiting_kind::spin_then_park>(w) : make<waiting_kind::spin>(w);
   }
 
   void operator()(typename W::thread& t) {
     const bool writes = t.uniform(1000) < writes_;
-    switch (which_) {
-      case 0:
-        use(*fair_, writes, t);
-        break;
-      case 1:
-        use(*fair_recursive_, writes, t);
-        break;
-      case 2:
-        use(*bravo_, writes, t);
-        break;
-      case 3:
-        use(*bravo_recursive_, writes, t);
-        break;
-      default:
-        exclusive_->lock();
-        section(writes, t);
-        exclusive_->unlock();
-    }
+    std::visit([&](auto* lock) { use(*lock, writes, t); }, lock_);
     t.count();
     t.delay(outside_);
     t.overhead(10, 4);  // assumed
@@ -70,7 +51,46 @@ class rwbench {
 
  private:
   using P = typename W::platform;
-  using how = waiting<P, waiting_kind::spin_then_park>;
+  template <waiting_kind K>
+  using how = waiting<P, K>;
+  template <waiting_kind K>
+  using fair = phase_fair<P, how<K>>;
+  template <waiting_kind K>
+  using fair_recursive = phase_fair_recursive<P, how<K>>;
+  template <waiting_kind K>
+  using biased = bravo<P, how<K>>;
+  template <waiting_kind K>
+  using biased_recursive = bravo_recursive<P, how<K>>;
+
+  /// The measured lock, which readers hold alone.
+  struct exclusive {
+    typename W::lock it;
+    void lock() { it.lock(); }
+    void unlock() { it.unlock(); }
+    void lock_shared() { it.lock(); }
+    void unlock_shared() { it.unlock(); }
+  };
+
+  template <waiting_kind K>
+  void make(W& w) {
+    switch (w.parameter("rwlock")) {
+      case 0:
+        lock_ = &w.template make<fair<K>>();
+        break;
+      case 1:
+        lock_ = &w.template make<fair_recursive<K>>();
+        break;
+      case 2:
+        lock_ = &w.template make<biased<K>>();
+        break;
+      case 3:
+        lock_ = &w.template make<biased_recursive<K>>();
+        break;
+      default:
+        exclusive_.emplace(exclusive{w.make_lock()});
+        lock_ = &*exclusive_;
+    }
+  }
   using number = typename P::template plain<std::uint64_t>;
 
   template <class Lock>
@@ -97,15 +117,14 @@ class rwbench {
 
   number& first_;
   number& second_;
-  const long which_;
   const std::uint32_t writes_;
   const std::size_t inside_, outside_;
   bool wrong_ = false;
-  phase_fair<P, how>* fair_ = nullptr;
-  phase_fair_recursive<P, how>* fair_recursive_ = nullptr;
-  bravo<P, how>* bravo_ = nullptr;
-  bravo_recursive<P, how>* bravo_recursive_ = nullptr;
-  std::optional<typename W::lock> exclusive_;
+  static constexpr auto spin = waiting_kind::spin, sleep = waiting_kind::spin_then_park;
+  std::optional<exclusive> exclusive_;
+  std::variant<fair<spin>*, fair<sleep>*, fair_recursive<spin>*, fair_recursive<sleep>*, biased<spin>*, biased<sleep>*,
+               biased_recursive<spin>*, biased_recursive<sleep>*, exclusive*>
+      lock_;
 };
 
 }  // namespace usher::workloads
