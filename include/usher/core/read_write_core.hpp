@@ -202,8 +202,9 @@ class read_write_core {
       if ((seen & writing) != 0) return false;
       if ((seen & (queue | biased)) != 0) return try_claim_in_queue(true);
       if (!has_left(seen - one)) return false;
-      // The arrivals become those without this thread. Relaxed: as a reader the thread has acquired the last unlock.
-      if (in_.compare_exchange_weak(seen, seen - one + writing, order::relaxed, order::relaxed)) break;
+      // (5) The arrivals become those without this thread. It has acquired the last unlock as a reader; acquire is needed
+      // for the visible readers that a writer has found to have left, before it gave up and released the lock.
+      if (in_.compare_exchange_weak(seen, seen - one + writing, order::acquire, order::relaxed)) break;
       P::backoff(0);
     }
     if (has_left(seen - one)) return true;
