@@ -439,7 +439,9 @@ class read_write_core {
   void leave_queue() {
     if (words_.queued.fetch_sub(1, order::relaxed) == 1) {
       // (7) acquire: pairs with (6). If this clears the mark of a writer that has just come, its increment is seen.
-      in_.fetch_and(~queue, order::acquire);
+      // Release: pairs with (5). A thread that gives up may have seen by (b4) that visible readers had left; a writer that
+      // then claims the lock without a search must come after them.
+      in_.fetch_and(~queue, order::acq_rel);
       if (words_.queued.load(order::relaxed) != 0) in_.fetch_or(queue, order::relaxed);
     }
     if (timed_waiters::has_waiters(words_.timed)) [[unlikely]]
