@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 PATCHES = Path("tests/mutants")
-TEMPLATES = {"lock": "lock.cpp.in", "queue": "target.cpp.in", "condition": "target.cpp.in", "semaphore": "target.cpp.in"}
+TEMPLATES = {"lock": "lock.cpp.in", "queue": "target.cpp.in", "condition": "target.cpp.in", "semaphore": "target.cpp.in",
+             "read_write": "read_write.cpp.in"}
 # A patch may change headers in these folders; the value is the beginning of their paths in an #include.
 ROOTS = {"include/usher/": "usher/", "src/check/": "check/"}
 MADE = "// Made by tools/mutants.py"

@@ -1,14 +1,14 @@
-/* Usher's locks for C, chosen by name at run time, and condition variables and semaphores. Link with libusher_locks.a
- * (pkg-config usher), or with the shared library libusher-locks.so (pkg-config usher-locks), which has the functions
- * of this file and no others.
+/* Usher's locks for C, chosen by name at run time, condition variables, semaphores and read-write locks. Link with
+ * libusher_locks.a (pkg-config usher), or with the shared library libusher-locks.so (pkg-config usher-locks), which has
+ * the functions of this file and no others.
  *
  *     usher_mutex_t m = USHER_MUTEX_INITIALIZER;            // the default lock
  *     usher_mutex_t t;
  *     if (usher_mutex_init(&t, "twa") != 0) …               // by name: `usher list`
  *     usher_mutex_lock(&t);  …  usher_mutex_unlock(&t);
  *
- * `usher stat` records these objects. Functions return 0 or an error number, as pthread's do; they leave errno alone.
- * Any thread may unlock. Zero bytes are a valid, free mutex of the default lock. */
+ * `usher stat` records these objects, except read-write locks. Functions return 0 or an error number, as pthread's do;
+ * they leave errno alone. Any thread may unlock. Zero bytes are a valid, free mutex of the default lock. */
 #ifndef USHER_USHER_H
 #define USHER_USHER_H
 
@@ -107,6 +107,45 @@ int usher_sem_timedwait(usher_sem_t* sem, const struct timespec* until);
 /* May be called from a signal handler. EOVERFLOW: there are 0x7fffffff credits. */
 int usher_sem_post(usher_sem_t* sem);
 
+/* Read-write locks: "phase-fair", "bravo" (visible readers: many readers, few writers), and with the suffix "-recursive"
+ * the same for threads that lock again for reading. Guarantees: locks/phase_fair.hpp. Under the kinds without the suffix
+ * a reader waits behind a waiting writer, so a thread that holds the lock must not lock it again. Zero bytes are a valid,
+ * free lock of the kind "phase-fair". The thread that unlocks must be the one that locked. `usher stat` does not record
+ * these objects. */
+typedef struct usher_rwlock {
+  uint32_t usher_kind;
+  uint32_t usher_unused;
+  uint64_t usher_state[5];
+} usher_rwlock_t;
+
+#define USHER_RWLOCK_INITIALIZER \
+  {                              \
+    0, 0, {                      \
+      0                          \
+    }                            \
+  }
+
+/* EINVAL: no read-write lock has that name. A null name means "phase-fair". */
+int usher_rwlock_init(usher_rwlock_t* lock, const char* name);
+int usher_rwlock_rdlock(usher_rwlock_t* lock);
+/* EBUSY: a thread writes, or waits to write. */
+int usher_rwlock_tryrdlock(usher_rwlock_t* lock);
+/* Until an absolute time of CLOCK_MONOTONIC. ETIMEDOUT: it passed. EINVAL: not a valid time. */
+int usher_rwlock_timedrdlock(usher_rwlock_t* lock, const struct timespec* until);
+int usher_rwlock_rdunlock(usher_rwlock_t* lock);
+int usher_rwlock_wrlock(usher_rwlock_t* lock);
+/* EBUSY: another thread reads, writes or waits to write. */
+int usher_rwlock_trywrlock(usher_rwlock_t* lock);
+int usher_rwlock_timedwrlock(usher_rwlock_t* lock, const struct timespec* until);
+int usher_rwlock_wrunlock(usher_rwlock_t* lock);
+/* The calling thread holds the lock for reading, and then holds it for writing. EBUSY: another thread reads, writes or
+ * waits to write; the calling thread still holds the lock for reading. Never waits. */
+int usher_rwlock_tryupgrade(usher_rwlock_t* lock);
+/* The calling thread holds the lock for writing, and then holds it for reading. */
+int usher_rwlock_downgrade(usher_rwlock_t* lock);
+/* Destroying a lock is optional; afterwards it is as USHER_RWLOCK_INITIALIZER. EBUSY: a thread holds or wants it. */
+int usher_rwlock_destroy(usher_rwlock_t* lock);
+
 /* The names of all locks, one after the other; null past the last. */
 const char* usher_lock_name(unsigned index);
 
@@ -125,11 +164,15 @@ usher_cond_t* usher_cond_new(double append);
 int usher_cond_free(usher_cond_t* cond);
 usher_sem_t* usher_sem_new(unsigned value, double append);
 void usher_sem_free(usher_sem_t* sem);
+usher_rwlock_t* usher_rwlock_new(const char* name);
+/* EBUSY: a thread holds or wants it; nothing is freed then. */
+int usher_rwlock_free(usher_rwlock_t* lock);
 
 /* The size of an object in bytes, for callers that allocate it: alignment 8, filled with zeros or by _init(). */
 size_t usher_mutex_size(void);
 size_t usher_cond_size(void);
 size_t usher_sem_size(void);
+size_t usher_rwlock_size(void);
 
 #ifdef __cplusplus
 }

@@ -65,6 +65,16 @@ void usher_sem_free(usher_sem_t* s) {
   std::free(s);
 }
 
+usher_rwlock_t* usher_rwlock_new(const char* name) {
+  return made<usher_rwlock_t>([name](usher_rwlock_t* l) { return usher_rwlock_init(l, name); });
+}
+
+int usher_rwlock_free(usher_rwlock_t* l) {
+  if (l != nullptr && usher_rwlock_destroy(l) != 0) return EBUSY;
+  std::free(l);
+  return 0;
+}
+
 size_t usher_mutex_size(void) {
   return sizeof(usher_mutex_t);
 }
@@ -75,6 +85,10 @@ size_t usher_cond_size(void) {
 
 size_t usher_sem_size(void) {
   return sizeof(usher_sem_t);
+}
+
+size_t usher_rwlock_size(void) {
+  return sizeof(usher_rwlock_t);
 }
 
 }  // extern "C"

@@ -697,6 +697,11 @@ class execution {
   using table_words = std::array<checked_atomic<std::uint32_t>, table_size>;
   table_words& table(table_kind k) { return tables_[std::size_t(k)]; }
 
+  // ---- visible readers ----
+
+  static constexpr unsigned visible_slots = 2;  // threads share them
+  checked_atomic<std::uint64_t>* visible_readers() { return visible_readers_.data(); }
+
  private:
   struct sleeper {
     const void* key;
@@ -758,6 +763,7 @@ class execution {
   std::array<void (*)(void*), most_inflated> end_inflated_{};
   checked_atomic<std::uint32_t> inflated_taken_;
   std::array<table_words, most_tables> tables_;
+  std::array<checked_atomic<std::uint64_t>, visible_slots> visible_readers_;
   std::array<sleeper, most_threads> sleepers_{};
   std::array<nap, most_threads> naps_{};
   std::array<node_handle, most_threads> kept_{};
@@ -986,6 +992,10 @@ struct checked : checked_words {
   static constexpr std::uint32_t table_size() {
     return execution::table_size;
   }
+  static constexpr std::uint32_t visible_slots = execution::visible_slots;
+  static atomic<std::uint64_t>* visible_readers() { return execution::current().visible_readers(); }
+  static bool prepare_visible_readers() { return true; }
+  static std::uint64_t lock_id(const void* lock) { return reinterpret_cast<std::uintptr_t>(lock); }
   static std::uint32_t cpus() { return 1; }
   static std::uint32_t salt(const void*) { return 0; }
   /// Never returns 0, so that the smallest append_probability never appends.
@@ -1015,6 +1025,6 @@ struct checked : checked_words {
 
 static_assert(platform_with_owner_tags<checked> && platform_with_tables<checked> && platform_with_inflation<checked> &&
               platform_with_priorities<checked> && platform_with_stack_objects<checked> &&
-              platform_with_asymmetric_fences<checked>);
+              platform_with_asymmetric_fences<checked> && platform_with_visible_readers<checked>);
 
 }  // namespace usher::check

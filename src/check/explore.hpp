@@ -56,6 +56,7 @@ std::vector<target> lock_targets();
 std::vector<target> queue_targets();
 std::vector<target> condition_targets();
 std::vector<target> semaphore_targets();
+std::vector<target> read_write_targets();
 
 /// Prints relacy's history step by step. It allocates no memory, because relacy replaces the allocator.
 class history_output : public std::streambuf {

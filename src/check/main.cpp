@@ -18,7 +18,8 @@ int usage() {
       "                   [--replay STATE] [--no-history] [--weaken]\n"
       "       usher_check --list\n"
       "--weaken: weakens each order in turn, each half separately. --weaken-at: weakens one order for the run.\n"
-      "L: a lock of the catalogue, or a form of it (twa, twa-spin); wait-queue, condition-variable, semaphore; a "
+      "L: a lock of the catalogue, or a form of it (twa, twa-spin); wait-queue, condition-variable, semaphore; phase-fair,\n"
+      "phase-fair-recursive, bravo, bravo-recursive; a "
       "mutant.\n"
       "Runs executions N, N+1, … (random), or those of programs N, N+1, … (bound, full). "
       "For usher check: --lines, --at-once, --sites,\n"
@@ -102,7 +103,7 @@ void weaken(const target& s, options o, const site& where) {
 
 std::vector<target> every_target() {
   std::vector<target> all;
-  for (auto&& some : {lock_targets(), queue_targets(), condition_targets(), semaphore_targets()})
+  for (auto&& some : {lock_targets(), queue_targets(), condition_targets(), semaphore_targets(), read_write_targets()})
     all.insert(all.end(), some.begin(), some.end());
   for (target& s : all)
     if (s.family.empty()) s.family = s.name;

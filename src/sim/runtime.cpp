@@ -77,6 +77,13 @@ spread_node* runtime::make_spread(node_handle h) {
   return n;
 }
 
+void runtime::make_visible_readers() {
+  if (visible_readers_ != nullptr) return;
+  visible_readers_ = arena_.make_array<simulated_atomic<std::uint64_t>>(simulated::visible_slots, sector_bytes);
+  arena_.name(visible_readers_, simulated::visible_slots * sizeof(std::uint64_t),
+              [](std::size_t at) { return "readers[" + std::to_string(at / sizeof(std::uint64_t)) + "]"; });
+}
+
 node_handle runtime::take_node(unsigned thread) {
   for (unsigned i = thread * nodes_a_thread; i < (thread + 1) * nodes_a_thread; i++)
     if (!slots_[i].used) {
@@ -119,6 +126,16 @@ queue_node<simulated>& simulated::node(node_handle h) {
 }
 simulated_atomic<std::uint32_t>* simulated::table_of(table_kind k) {
   return runtime::current().table(k);
+}
+simulated_atomic<std::uint64_t>* simulated::visible_readers() {
+  return runtime::current().visible_readers();
+}
+bool simulated::prepare_visible_readers() {
+  runtime::current().make_visible_readers();
+  return true;
+}
+std::uint64_t simulated::lock_id(const void* lock) {
+  return 1 + simulation::current().shared().offset_of(lock);
 }
 std::uint32_t simulated::salt(const void* lock) {
   return std::uint32_t(simulation::current().shared().offset_of(lock) >> 3);

@@ -49,6 +49,11 @@ class runtime {
 
   simulated_atomic<std::uint32_t>* table(table_kind k) { return tables_[std::size_t(k)]; }
 
+  /// The table of visible readers, or null.
+  simulated_atomic<std::uint64_t>* visible_readers() { return visible_readers_; }
+  /// Allocates that table at the first call.
+  void make_visible_readers();
+
   void* push_local(unsigned thread, std::size_t bytes);
   void pop_local(unsigned thread, std::size_t bytes);
 
@@ -71,6 +76,7 @@ class runtime {
 
   arena& arena_;
   std::vector<slot> slots_;
+  simulated_atomic<std::uint64_t>* visible_readers_ = nullptr;
   std::vector<spread_node*> spread_;
   std::vector<node_handle> kept_;
   std::array<simulated_atomic<std::uint32_t>*, 3> tables_{};

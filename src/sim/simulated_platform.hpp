@@ -260,6 +260,10 @@ struct simulated {
     return Tag::size;
   }
   static std::uint32_t cpus() { return simulation::current().on().cpus(); }
+  static constexpr std::uint32_t visible_slots = 4096;
+  static atomic<std::uint64_t>* visible_readers();
+  static bool prepare_visible_readers();
+  static std::uint64_t lock_id(const void* lock);
   static std::uint32_t salt(const void* lock);
   static std::uint32_t random() { return std::uint32_t(simulation::current().chance().bits() >> 32); }
   static bool bernoulli(std::uint32_t n) { return n != 0 && simulation::current().chance().below(n) == 0; }
@@ -344,6 +348,7 @@ struct simulated {
 
 // The platform has no inflated states: large locks are simulated without inflation.
 static_assert(platform_with_tables<simulated> && platform_with_priorities<simulated> &&
-              platform_with_stack_objects<simulated> && platform_with_asymmetric_fences<simulated>);
+              platform_with_stack_objects<simulated> && platform_with_asymmetric_fences<simulated> &&
+              platform_with_visible_readers<simulated>);
 
 }  // namespace usher::sim

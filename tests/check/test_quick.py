@@ -53,6 +53,8 @@ MUTANTS = {
     "condition-stops": ("a broadcast that wakes the first alone", "--threads 3"),
     "semaphore-release-leaves-it": ("a semaphore's credit that is left to nobody", "--threads 2"),
     "semaphore-renewed-keeps-notified": ("a semaphore that counts the parent's threads in the child", "--scenario forked --threads 3"),
+    "phase-fair-phase-ignored": ("a reader that waits for a second writer", "--threads 2"),
+    "bravo-slot-acq-rel": ("a reader and a writer that miss each other's write", "--threads 2"),
     "timed-waiters-leaver-looks-once": ("a waiter with a deadline that leaves by a stale look", "--threads 3"),
     "ticket-served-or-past": ("a ticket that counts as served at the wrap", "--threads 3"),
 }

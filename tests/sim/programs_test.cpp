@@ -99,6 +99,17 @@ TEST(programs, locktorture_delays_one_of_four_acquisitions_a_thread) {
   EXPECT_NEAR(ns(1, 0, 145) - ns(1, 0), 300 / 2.6, 5) << "three decisions";
 }
 
+TEST(programs, rwbench_readers_share_and_visible_readers_scale) {
+  const auto rate = [](long rwlock, unsigned threads, long writes, const char* lock = "ttas-spin", long sleep = 0) {
+    return run("x5-2", "rwbench", lock, threads,
+               {{"rwlock", rwlock}, {"writes", writes}, {"inside", 2000}, {"outside", 0}, {"sleep", sleep}}, 2000000)
+        .throughput;
+  };
+  EXPECT_GT(rate(0, 8, 0), 4 * rate(4, 8, 0)) << "phase-fair, and a lock that readers hold alone";
+  EXPECT_GT(rate(2, 16, 0), 0.7 * 16 * rate(2, 1, 0)) << "bravo";
+  for (const long rwlock : {0, 1, 2, 3}) EXPECT_GT(rate(rwlock, 8, 100, "ttas", 1), 0) << rwlock;
+}
+
 TEST(programs, a_bare_pair_costs_no_more_than_its_loop) {
   const auto ns = [](const char* lock, long bare) {
     return 1000 / run("numa-q", "quads", lock, 1, {{"bare", bare}}).throughput;

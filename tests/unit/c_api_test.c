@@ -182,6 +182,63 @@ static int freed_while_waited_for(void) {
   return 0;
 }
 
+/* Readers compare what writers change. */
+static usher_rwlock_t table = USHER_RWLOCK_INITIALIZER;
+static long written, halves[2];
+static void* read_and_write(void* wrong) {
+  for (int i = 0; i < 300; i++) {
+    usher_rwlock_rdlock(&table);
+    if (halves[0] != halves[1]) return wrong;
+    if (usher_rwlock_tryupgrade(&table) == 0) {
+      written++;
+      halves[0]++;
+      halves[1]++;
+      usher_rwlock_downgrade(&table);
+    }
+    usher_rwlock_rdunlock(&table);
+    usher_rwlock_wrlock(&table);
+    written++;
+    halves[0]++;
+    halves[1]++;
+    usher_rwlock_wrunlock(&table);
+  }
+  return NULL;
+}
+static void* attempt(void* wrong) {
+  struct timespec past = {0, 0}, never = {0, 1000000000};
+  if (usher_rwlock_trywrlock(&table) != EBUSY || usher_rwlock_timedwrlock(&table, &past) != ETIMEDOUT) return wrong;
+  return usher_rwlock_timedrdlock(&table, &never) == EINVAL ? NULL : wrong;
+}
+static int one_rwlock(const char* name) {
+  pthread_t threads[3];
+  struct timespec past = {0, 0};
+  void* result;
+  CHECK(usher_rwlock_init(&table, name) == 0);
+  written = halves[0] = halves[1] = 0;
+  for (int i = 0; i < 3; i++) CHECK(pthread_create(&threads[i], NULL, read_and_write, &table) == 0);
+  for (int i = 0; i < 3; i++) CHECK(pthread_join(threads[i], &result) == 0 && result == NULL);
+  CHECK(written == halves[0] && written == halves[1] && written >= 900);
+  CHECK(usher_rwlock_tryrdlock(&table) == 0 && usher_rwlock_timedrdlock(&table, &past) == 0);
+  CHECK(pthread_create(&threads[0], NULL, attempt, &table) == 0);
+  CHECK(pthread_join(threads[0], &result) == 0 && result == NULL);
+  CHECK(usher_rwlock_destroy(&table) == EBUSY && usher_rwlock_tryupgrade(&table) == EBUSY);
+  CHECK(usher_rwlock_rdunlock(&table) == 0 && usher_rwlock_rdunlock(&table) == 0);
+  CHECK(usher_rwlock_trywrlock(&table) == 0 && usher_rwlock_tryrdlock(&table) == EBUSY);
+  CHECK(usher_rwlock_timedrdlock(&table, &past) == ETIMEDOUT && usher_rwlock_destroy(&table) == EBUSY);
+  CHECK(usher_rwlock_wrunlock(&table) == 0 && usher_rwlock_destroy(&table) == 0);
+  usher_rwlock_t* const on_heap = usher_rwlock_new(name);
+  CHECK(on_heap != NULL && usher_rwlock_wrlock(on_heap) == 0 && usher_rwlock_free(on_heap) == EBUSY);
+  CHECK(usher_rwlock_wrunlock(on_heap) == 0 && usher_rwlock_free(on_heap) == 0);
+  return 0;
+}
+static int rwlocks(void) {
+  CHECK(one_rwlock(NULL) == 0 && one_rwlock("phase-fair") == 0 && one_rwlock("phase-fair-recursive") == 0);
+  CHECK(one_rwlock("bravo") == 0 && one_rwlock("bravo-recursive") == 0);
+  CHECK(usher_rwlock_init(&table, "ticket") == EINVAL && usher_rwlock_new("ticket") == NULL);
+  CHECK(usher_rwlock_free(NULL) == 0 && usher_rwlock_size() == sizeof(usher_rwlock_t));
+  return 0;
+}
+
 int main(void) {
   unsigned n = 0;
   char version[32];
@@ -192,6 +249,7 @@ int main(void) {
   CHECK(usher_cond_init(&turned, 0) == EINVAL && usher_cond_init(&turned, 1.5) == EINVAL);
   CHECK(usher_sem_init(&full, 1, 0) == EINVAL && usher_sem_init(&full, 0x80000000u, 1) == EINVAL);
   CHECK(usher_sem_init(&full, 0x7fffffff, 1) == 0 && usher_sem_post(&full) == EOVERFLOW);
+  CHECK(rwlocks() == 0);
   CHECK(waits(1) == 0);
   CHECK(waits(0.001) == 0);
   CHECK(usher_mutex_init(&shared, "no such lock") == EINVAL);

@@ -80,6 +80,12 @@
 //                      (yet). Called in fast paths. ensure_owner_tag(): gives the thread a tag from now on, if
 //                      possible.
 //
+//   platform_with_visible_readers: owner tags, and
+//   visible_readers()  a table of visible_slots words (atomic<uint64_t>; a power of two), one for each process, all zero
+//                      at first; null as long as no call of prepare_visible_readers() has succeeded. A child's table is
+//                      a copy of its parent's.
+//   lock_id(lock)      names a lock in that table: not 0, without the highest bit, different for all locks that exist.
+//
 // The concepts state the whole contract: if a platform lacks an operation, the compile error is one line that names it.
 #pragma once
 
@@ -396,6 +402,14 @@ concept offers_owner_tags = offers_priorities<P> && offers_asymmetric_fences<P> 
   { P::ensure_owner_tag() } -> std::same_as<void>;
 };
 
+template <class P>
+concept offers_visible_readers = offers_owner_tags<P> && requires(const void* lock) {
+  typename std::integral_constant<std::uint32_t, P::visible_slots>;
+  { P::visible_readers() } -> std::same_as<typename P::template atomic<std::uint64_t>*>;
+  { P::prepare_visible_readers() } -> std::same_as<bool>;
+  { P::lock_id(lock) } -> std::same_as<std::uint64_t>;
+};
+
 namespace platform_contract {
 
 template <class P>
@@ -440,6 +454,14 @@ struct owner_tags {
   static constexpr bool looked_through = true;
 };
 
+template <class P>
+struct visible_readers {
+  static_assert(offers_visible_readers<P>,
+                "this needs a platform with visible readers: visible_readers(), visible_slots, "
+                "prepare_visible_readers() and lock_id(lock), and owner tags");
+  static constexpr bool looked_through = true;
+};
+
 }  // namespace platform_contract
 
 // These concepts are for template heads: a missing operation is a compile error that names it.
@@ -464,5 +486,8 @@ concept platform_with_asymmetric_fences = platform<P> && platform_contract::asym
 
 template <class P>
 concept platform_with_owner_tags = platform<P> && platform_contract::owner_tags<P>::looked_through;
+
+template <class P>
+concept platform_with_visible_readers = platform<P> && platform_contract::visible_readers<P>::looked_through;
 
 }  // namespace usher::inline v2

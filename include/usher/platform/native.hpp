@@ -91,6 +91,11 @@ struct native : private native_detail::process,
 
   using inflation::take_inflated, inflation::give_inflated, inflation::inflated;
 
+  static constexpr std::uint32_t visible_slots = native_detail::visible_slots;
+  static std::atomic<std::uint64_t>* visible_readers() { return native_detail::blocks::visible_readers(); }
+  static bool prepare_visible_readers() { return native_detail::blocks::has_visible_readers(); }
+  static std::uint64_t lock_id(const void* lock) { return reinterpret_cast<std::uintptr_t>(lock); }
+
   static std::uint32_t salt(const void* lock) { return std::uint32_t(reinterpret_cast<std::uintptr_t>(lock) >> 3); }
   static constexpr std::uint32_t count_limit(std::uint32_t n) { return n; }
   static void doorway(const void*) {}
@@ -100,6 +105,6 @@ struct native : private native_detail::process,
 static_assert(sizeof(queue_node<native>) <= sizeof(native_detail::node_slot::raw));
 static_assert(platform_with_owner_tags<native> && platform_with_tables<native> && platform_with_inflation<native> &&
               platform_with_priorities<native> && platform_with_stack_objects<native> &&
-              platform_with_asymmetric_fences<native>);
+              platform_with_asymmetric_fences<native> && platform_with_visible_readers<native>);
 
 }  // namespace usher::inline v2

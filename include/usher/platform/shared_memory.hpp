@@ -227,6 +227,7 @@ struct shared_memory : native {
   static std::atomic<std::uint32_t>* table() = delete;
   template <class Tag>
   static constexpr std::uint32_t table_size() = delete;
+  static std::atomic<std::uint64_t>* visible_readers() = delete;
 
   // ---- by shared_region
 
@@ -370,6 +371,6 @@ struct shared_memory : native {
 
 static_assert(platform_with_priorities<shared_memory<void>> && platform_with_asymmetric_fences<shared_memory<void>>);
 static_assert(!offers_tables<shared_memory<void>> && !offers_inflation<shared_memory<void>> &&
-              !offers_stack_objects<shared_memory<void>>);
+              !offers_stack_objects<shared_memory<void>> && !offers_visible_readers<shared_memory<void>>);
 
 }  // namespace usher::inline v2

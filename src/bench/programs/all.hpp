@@ -26,6 +26,7 @@
 #include "bench/programs/random_cache.hpp"
 #include "bench/programs/reflex.hpp"
 #include "bench/programs/ring_walker.hpp"
+#include "bench/programs/rwbench.hpp"
 #include "bench/programs/stress_latency.hpp"
 #include "bench/programs/throwing.hpp"
 #include "catalog/names.hpp"
@@ -56,6 +57,7 @@ void for_each_program(const F& f) {
   f.template operator()<quads<W>>();
   f.template operator()<reflex<W>>();
   f.template operator()<locktorture<W>>();
+  f.template operator()<rwbench<W>>();
 }
 
 /// A benchmark program compiled for a world: this computer or a simulated machine.

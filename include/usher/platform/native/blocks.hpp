@@ -53,6 +53,13 @@ struct blocks {
     return true;
   }
 
+  /// Null if the table is not mapped.
+  static std::atomic<std::uint64_t>* visible_readers() {
+    auto* const table = usher_process_state.visible_readers.load(std::memory_order_acquire);
+    return is_address(table) ? table : nullptr;
+  }
+  static bool has_visible_readers() { return has(usher_process_state.visible_readers, 0); }
+
   static bool has_inflated(std::uint32_t block) { return has(usher_process_state.inflated_block[block], 0); }
   static bool inflated_is_mapped(std::uint32_t block) {
     return is_address(usher_process_state.inflated_block[block].load(std::memory_order_acquire));

@@ -85,7 +85,8 @@ inline constexpr std::uint32_t reserved_records = 64, reserved_slots = 256;
 inline constexpr std::uint32_t most_records = reserved_records + 127 * records_a_block, record_blocks = 127,
                                slot_blocks = 1024;
 static_assert(most_records < 65536);
-inline constexpr std::uint32_t table_size = 4096;
+inline constexpr std::uint32_t table_size = 4096, visible_slots = 4096;
+static_assert(visible_slots * sizeof(std::uint64_t) <= block_bytes);
 
 /// The header of each inflated state. A state that is given back keeps its content, for the next lock of the same type.
 struct alignas(128) inflated_slot {
@@ -156,7 +157,10 @@ struct process_state {
   std::atomic<std::uint32_t> unwiped;        ///< 1: the kernel does not wipe in children; forget_parent() does
   std::atomic<std::uint32_t> told_of_forks;  ///< 1: a fork handler calls forget_parent()
   std::atomic<std::uint32_t> nice_ranks;     ///< 1: priority() is derived from niceness: set_priorities_by_nice()
-  alignas(128) node_pool pool;               ///< in use if locks may stay in use across a fork
+  /// The table of visible readers (core/read_write_core.hpp), in a block that is mapped when a lock first needs it. In
+  /// bytes that were padding, and zero, in earlier releases with this version of the symbol.
+  std::atomic<std::atomic<std::uint64_t>*> visible_readers;
+  alignas(128) node_pool pool;  ///< in use if locks may stay in use across a fork
   std::atomic<std::uint64_t>
       ever_made;  ///< the number of nodes that this process and its ancestors have made, or a few more
   alignas(4096) std::atomic<std::uint32_t> waiting_array[table_size];

@@ -1,0 +1,626 @@
+// A read-write lock for any platform: phase-fair, with any lock of the catalogue as the queue of its writers, and, if
+// wanted, biased towards readers (BRAVO). The functions work on words and a writers' lock that the caller provides, so
+// that an object of another layout, such as a pthread_rwlock_t, can hold them. The locks themselves: phase_fair.hpp.
+//
+// Source: Brandenburg and Anderson, "Spin-based reader-writer synchronization for multiprocessor real-time systems"
+// (Real-Time Systems 2010), the phase-fair ticket lock PF-T; Dice and Kogan, "BRAVO – Biased Locking for Reader-Writer
+// Locks" (ATC 2019), Listing 1. Three things differ from PF-T. Writers queue on a lock of the catalogue instead of a
+// ticket lock, and only while another writer is there. The thread at the head of that queue claims the words, gives
+// the queue's lock back, and then works: so unlock() is one operation, whichever way the writer came, and touches
+// nothing afterwards. Waiters may sleep and may give up.
+//
+//     in     bit 0        writing: a writer has claimed the lock. It owns it once the readers before it have left
+//            bits 1–5     phase: changes when a writer unlocks, or lets waiting readers pass
+//            bit 6        queue: writers are in the queue; only its head may claim the lock
+//            bit 7        asleep: a thread sleeps on this word, or is about to
+//            bit 8        biased: readers may enter by a slot of the visible readers (below)
+//            bits 9–31    arrivals: how many readers have come
+//     out    bit 0        draining: the claiming writer sleeps on this word, or is about to
+//            bits 1–8     the lower 8 bits of the number of exits for which that writer waits: one exit in 256 wakes it
+//            bits 9–31    exits: how many readers have left
+//     queued   the number of writers that are in the queue or on the way to it
+//     timed    writers with a deadline, who wait beside the queue (timed_waiters.hpp)
+//     inhibit  until when no reader sets `biased`, in 1024 ns; 0: not inhibited
+//
+// Arrivals less exits is the number of readers that have come and not left, those inside and those that wait. Both
+// numbers wrap; at most 2^23 − 1 readers may be there at once.
+//
+//     lock_shared()    in: arrivals + 1. If `writing` was set, waits until `writing` and `phase` are not what they were
+//     unlock_shared()  out: exits + 1. The last reader before a writer that sleeps wakes it
+//     lock()           in: sets `writing` if neither `writing`, `queue` nor `biased` is set. Else joins the queue; its
+//                      head waits until `writing` is clear, and sets it. Then waits until exits equal the arrivals that
+//                      there were when it set `writing`
+//     unlock()         in: clears `writing`, phase + 1
+//
+// Phase-fair. A reader waits for at most one writer: it is counted in the next writer's arrivals, so that writer does
+// not own the lock before the reader has left, and the reader's values of `writing` and `phase` do not come back. A
+// writer that has claimed the lock waits for the readers that had come before, and for no others. Between two writers
+// all readers that wait are admitted.
+//
+// Recursive readers (reader_rule::recursive). A reader may lock again while a writer waits; or it may wait for another
+// thread that is about to lock. Under the phase-fair rule both would deadlock, because the new reader waits for the
+// writer, and the writer for the old reader. Under this rule a claiming writer that does not get the lock within a
+// *window* changes the phase: all readers that have come by then pass, and the writer waits for those as well, for
+// twice as long; the windows are 0.25 ms at first, at most 8 ms. So:
+//
+//   - no reader waits behind a writer that only waits for longer than a window, 8 ms, and the time until the writer's
+//     thread runs. (A reader that does not run while the phase changes exactly 32 times, which takes 0.2 s or more,
+//     waits for one window more.)
+//   - a writer gets the lock at the end of the first window in which all readers leave that are inside. If no reader
+//     inside depends on one that comes later, and each leaves within D <= 8 ms of the beginning of a window, that is
+//     after less than 3 D. If readers stay longer, or depend on later ones again and again, the writer's wait
+//     has no bound, as under the C library's default kinds.
+//
+// Visible readers (BRAVO). While `biased` is set, a reader enters by a compare-and-swap that puts the lock's id into a
+// slot of a table that all locks of the process share; then it looks at `biased` again:
+//
+//     reader   slot: 0 -> id       (b1)        writer   in: clears `biased`   (b3)
+//              loads in            (b2)                 loads every slot      (b4)
+//
+// All four operations are sequentially consistent, so they have one order that all threads agree on. If (b2) still sees
+// `biased`, it comes before (b3), and so (b1) comes before (b4): the writer sees the slot, and waits for it. Otherwise
+// the reader takes its id back and enters by arrivals. With release and acquire alone both could miss each other's
+// write: (b1) could be in a store buffer while (b2) loads, and (b3) while (b4) does.
+// Only the head of the writers' queue clears `biased`, and it does so before it claims the lock: so readers still enter
+// by arrivals while the writer searches the table. (The paper's writer locks, then searches.) No reader sets `biased`
+// while `writing` or `queue` is set; setting it is a compare-and-swap of the whole word. So `biased` stays clear until
+// the writer has the lock. A writer that gives up before it has seen every slot empty sets `biased` again: no writer
+// may claim a lock with visible readers.
+// A slot is found by hashing the thread and the lock, when the reader enters and again when it leaves. Two threads may
+// have the same slot. Then one of them is in the slot and the other one in arrivals, and it does not matter which
+// leaves in which way, because the sum is right at all times. So a reader that takes its id back does the same as one
+// that leaves, and one that does not find its id acquires what the thread that took it released: (b7). The thread that
+// unlocks must be the one that locked.
+// A reader that enters by arrivals sets `biased`, unless the time of the last search, times nine, has not passed yet
+// (the paper's N): searches take at most a tenth of the time.
+//
+// Upgrade: a reader that is the only one, with no writer about, becomes the writer in one step. It never waits: two
+// readers that waited for each other to leave would deadlock.
+//
+// Forks. The child has the parent's words. renew() makes them those of a lock that only the calling thread uses.
+#pragma once
+
+#include <atomic>
+#include <bit>
+#include <cstdint>
+#include <new>
+#include <type_traits>
+
+#include "usher/core/platform.hpp"
+#include "usher/core/timed_waiters.hpp"
+#include "usher/core/waiting.hpp"
+
+// gcc's -Wshadow warns if a parameter of a lambda or local class of this header has the name of an object of the
+// including program. So the warning is off here.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wshadow"
+
+namespace usher::inline v2 {
+
+/// How readers and waiting writers are ordered.
+enum class reader_rule : std::uint8_t {
+  phase_fair,  ///< a reader waits behind a waiting writer. A thread must not lock again for reading
+  recursive,   ///< no reader waits without limit behind a writer that only waits. A thread may lock again for reading
+};
+
+/// The words of a read-write lock, all zero at first.
+template <class P>
+struct read_write_words {
+  typename P::template atomic<std::uint32_t> in, out, queued, timed, inhibit;
+};
+
+/// The time limit of a thread that waits for ever.
+struct no_limit {};
+
+template <platform_with_asymmetric_fences P, class W, class Writers, bool Biased>
+class read_write_core {
+  using order = std::memory_order;
+  using word = typename P::template atomic<std::uint32_t>;
+  using timed_waiters = timed_waiter_count<P>;
+
+ public:
+  read_write_core(read_write_words<P>& words, Writers& writers, reader_rule rule)
+      : in_(words.in), out_(words.out), words_(words), writers_(writers), rule_(rule) {}
+
+  // ---- readers ------------------------------------------------------------------------------------------------
+
+  /// `remaining()` returns the nanoseconds that are left, or is no_limit. False: the time is over.
+  template <class Remaining = no_limit>
+  bool lock_shared(Remaining remaining = {}) {
+    if constexpr (Biased)
+      if (enter_visibly()) return true;
+    // (1) acquire: pairs with (2), the unlock of the last writer.
+    const std::uint32_t seen = in_.fetch_add(one, order::acquire);
+    if ((seen & writing) != 0) [[unlikely]]
+      if (!wait_for_phase(seen, remaining)) return false;
+    if constexpr (Biased)
+      if ((seen & biased) == 0 && seen / one % P::count_limit(looks_at_clock) == 0) [[unlikely]]
+        set_biased();
+    return true;
+  }
+
+  bool try_lock_shared() {
+    if constexpr (Biased)
+      if (enter_visibly()) return true;
+    std::uint32_t seen = in_.load(order::relaxed);
+    while ((seen & writing) == 0) {
+      if (in_.compare_exchange_weak(seen, seen + one, order::acquire, order::relaxed)) return true;  // (1)
+      P::backoff(0);
+    }
+    return false;
+  }
+
+  void unlock_shared() {
+    if constexpr (Biased)
+      if (leave_visibly()) return;
+    const wake_key key = P::key_of(out_);
+    // (3) release: pairs with (4), the writer's look at the exits. Nothing of the lock is touched after it.
+    const std::uint32_t seen = out_.fetch_add(one, order::release);
+    if constexpr (W::parks)
+      if ((seen & draining) != 0) [[unlikely]]
+        if (low_bits((seen + one) / one) == (seen & low_bits_of_target)) P::wake(key, every_sleeper, 1);
+  }
+
+  // ---- writers ------------------------------------------------------------------------------------------------
+
+  template <class Remaining = no_limit>
+  bool lock(Remaining remaining = {}) {
+    std::uint32_t seen = in_.load(order::relaxed);
+    // (5) acquire: pairs with (2), the unlock of the last writer.
+    if ((seen & (writing | queue | biased)) != 0 ||
+        !in_.compare_exchange_strong(seen, seen + writing, order::acquire, order::relaxed)) [[unlikely]]
+      if (!claim_in_turn(seen, remaining)) return false;
+    if (has_left(seen)) [[likely]]
+      return true;
+    return drain(seen, remaining);
+  }
+
+  bool try_lock() {
+    std::uint32_t seen = in_.load(order::relaxed);
+    for (;;) {
+      if ((seen & writing) != 0) return false;
+      if ((seen & (queue | biased)) != 0) return try_claim_in_queue(false);
+      if (!has_left(seen)) return false;
+      if (in_.compare_exchange_weak(seen, seen + writing, order::acquire, order::relaxed)) break;  // (5)
+      P::backoff(0);
+    }
+    if (has_left(seen)) return true;
+    release(0);
+    return false;
+  }
+
+  void unlock() { release(0); }
+
+  /// The writer becomes a reader, without a moment in which another writer could get the lock.
+  void unlock_and_lock_shared() { release(one); }
+
+  /// A reader becomes the writer if no other thread reads, and no other writes or waits to write. It never waits. False:
+  /// the thread is a reader still. (Some other threads' attempts to lock may make it fail, too.)
+  bool try_upgrade() {
+    std::uint32_t seen = in_.load(order::relaxed);
+    for (;;) {
+      if ((seen & writing) != 0) return false;
+      if ((seen & (queue | biased)) != 0) return try_claim_in_queue(true);
+      if (!has_left(seen - one)) return false;
+      // (5) The arrivals become those without this thread. It has acquired the last unlock as a reader; acquire is needed
+      // for the visible readers that a writer has found to have left, before it gave up and released the lock.
+      if (in_.compare_exchange_weak(seen, seen - one + writing, order::acquire, order::relaxed)) break;
+      P::backoff(0);
+    }
+    if (has_left(seen - one)) return true;
+    release(one);
+    return false;
+  }
+
+  // ---- the rest -----------------------------------------------------------------------------------------------
+
+  /// Whether no thread holds the lock or waits for it. Acquire: a caller that then ends the lock's life comes after all
+  /// owners.
+  bool is_idle() const {
+    const std::uint32_t seen = in_.load(order::acquire);
+    return (seen & writing) == 0 && has_left(seen) && words_.queued.load(order::relaxed) == 0 && !has_visible();
+  }
+
+  /// Called in the child of a fork by its only thread, which holds the lock as given: `reads` times, or for writing.
+  void renew(std::uint32_t reads, bool writes) {
+    if constexpr (Biased)
+      if (auto* const slots = P::visible_readers(); slots != nullptr)
+        for (std::uint32_t i = 0; i < P::visible_slots; i++)
+          if ((slots[i].load(order::relaxed) & ~sleeping) == id()) slots[i].store(0, order::relaxed);
+    writers_.~Writers();
+    ::new (&writers_) Writers{};
+    words_.queued.store(0, order::relaxed);
+    words_.timed.store(0, order::relaxed);
+    words_.inhibit.store(0, order::relaxed);
+    out_.store(0, order::relaxed);
+    in_.store(reads * one + (writes ? writing : 0), order::relaxed);
+  }
+
+  /// For tests: sets both numbers of a free lock to n.
+  void count_from(std::uint32_t n) {
+    in_.store(n * one + (n & 31) * one_phase, order::relaxed);
+    out_.store(n * one, order::relaxed);
+    if constexpr (requires { writers_.count_from(n); }) writers_.count_from(n);
+  }
+
+ private:
+  static constexpr std::uint32_t writing = 1, one_phase = 2, phases = 31 * one_phase, queue = 1 << 6, asleep = 1 << 7,
+                                 biased = 1 << 8, one = 1 << 9;
+  static constexpr std::uint32_t draining = 1, low_bits_of_target = 0xff << 1;
+  static constexpr std::uint64_t first_window = 250000, most_window = 8000000;  // ns; chosen, not measured
+  static constexpr std::uint64_t sleeping = std::uint64_t{1} << 63;             // in a slot: a writer sleeps on it
+  static constexpr std::uint64_t look_again = 1000000;  // ns; for a writer with a deadline. Chosen, not measured
+  static constexpr std::uint32_t looks_at_clock = 16;   // one in so many readers does. Chosen, not measured
+  static constexpr std::uint32_t inhibits_for = 9;      // times the search: the paper's N
+
+  template <class Remaining>
+  static constexpr bool has_limit = !std::is_same_v<Remaining, no_limit>;
+
+  static constexpr std::uint32_t low_bits(std::uint32_t number) { return (number & 0xff) << 1; }
+  /// What is to be added to `in` for the next phase: the phase wraps without a carry.
+  static constexpr std::uint32_t to_next_phase(std::uint32_t seen) {
+    return (seen & phases) == phases ? 0 - phases : one_phase;
+  }
+
+  /// Whether as many readers have left as had come when `in` was `seen`.
+  bool has_left(std::uint32_t seen) const {
+    // (4) acquire: pairs with (3), the unlock of each reader.
+    return has_left(out_.load(order::acquire), seen);
+  }
+  static constexpr bool has_left(std::uint32_t out, std::uint32_t seen) { return out / one == seen / one; }
+
+  // ---- waiting ------------------------------------------------------------------------------------------------
+
+  /// Waits until `pred` holds for the word. Before the thread sleeps, the word is changed to `mark(word)`. False: the
+  /// time is over. Acquire: all that the comments of the callers say.
+  template <class Pred, class Mark, class Remaining>
+  static bool wait_on(word& w, Pred pred, Mark mark, Remaining remaining) {
+    if constexpr (!has_limit<Remaining>) {
+      if (W::poll(w, pred)) return true;
+    } else {
+      for (;;) {
+        std::uint64_t left = remaining();
+        if (W::parks && left > W::spin_budget()) left = W::spin_budget();
+        if (P::await(w, pred, order::acquire, pacing::polling.within(left))) return true;
+        if (W::parks) break;
+        if (remaining() == 0) return false;
+      }
+    }
+    if constexpr (W::parks)
+      for (;;) {
+        std::uint32_t seen = w.load(order::acquire);
+        if (pred(seen)) return true;
+        const std::uint32_t marked = mark(seen);
+        // Relaxed: the mark orders nothing. The thread that changes the word next sees the mark or comes before it; in
+        // the second case this operation fails.
+        if (marked != seen && !w.compare_exchange_strong(seen, marked, order::relaxed, order::relaxed)) {
+          P::backoff(0);
+          continue;
+        }
+        if constexpr (!has_limit<Remaining>) {
+          P::park(w, marked, every_sleeper);
+        } else {
+          const std::uint64_t left = remaining();
+          if (left == 0) return false;
+          if constexpr (requires { remaining.nap(w, marked, left); })
+            remaining.nap(w, marked, left);
+          else if constexpr (requires { P::park_until(w, marked, every_sleeper, remaining); })
+            P::park_until(w, marked, every_sleeper, remaining);
+          else
+            P::park_for(w, marked, every_sleeper, left);
+        }
+      }
+    return false;
+  }
+
+  /// Waits on `in`, whose sleepers all wake when a writer unlocks or lets readers pass.
+  template <class Pred, class Remaining>
+  bool wait_on_in(Pred pred, Remaining remaining) {
+    return wait_on(
+        in_, pred, [](std::uint32_t v) { return v | asleep; }, remaining);
+  }
+
+  /// A reader waits until the phase of its arrival is over. False: the time is over, and the reader is not counted.
+  template <class Remaining>
+  [[gnu::cold, gnu::noinline]] bool wait_for_phase(std::uint32_t seen, Remaining remaining) {
+    const std::uint32_t mine = seen & (writing | phases);
+    const auto is_over = [mine](std::uint32_t v) { return (v & (writing | phases)) != mine; };
+    if (wait_on_in(is_over, remaining)) return true;  // (1)
+    // While the phase lasts, no writer waits for this reader, so it may take its arrival back.
+    std::uint32_t now = in_.load(order::acquire);
+    while (!is_over(now)) {
+      if (in_.compare_exchange_weak(now, now - one, order::acquire, order::acquire)) return false;
+      P::backoff(0);
+    }
+    return true;
+  }
+
+  /// Ends the phase: adds `more` to `in` as well. If threads sleep on the word, wakes them all.
+  std::uint32_t end_phase(std::uint32_t more) {
+    const wake_key key = P::key_of(in_);
+    const std::uint32_t before = in_.load(order::relaxed);
+    bool wakes = false;
+    if constexpr (W::parks)
+      if ((before & asleep) != 0) [[unlikely]] {
+        wakes = true;
+        in_.fetch_and(~asleep, order::relaxed);
+      }
+    // (2) release: pairs with (1) and (5). If this is an unlock, nothing of the lock is touched after it.
+    const std::uint32_t seen = in_.fetch_add(to_next_phase(before) + more, order::release);
+    if constexpr (W::parks)
+      if (wakes || (seen & asleep) != 0) [[unlikely]]
+        P::wake(key, every_sleeper, all);
+    return seen;
+  }
+
+  void release(std::uint32_t more) { end_phase(more - writing); }
+
+  // ---- a writer's way to the lock -----------------------------------------------------------------------------
+
+  /// The writer has claimed the lock when `in` was `seen`. Waits for the readers that had come. False: the time is over,
+  /// and the lock is released.
+  template <class Remaining>
+  [[gnu::cold, gnu::noinline]] bool drain(std::uint32_t seen, Remaining remaining) {
+    const auto wait = [&](auto limit) {
+      return wait_on(
+          out_, [seen](std::uint32_t v) { return has_left(v, seen); },  // (4)
+          [seen](std::uint32_t v) { return (v & (0 - one)) | low_bits(seen / one) | draining; }, limit);
+    };
+    bool done = false;
+    if (rule_ == reader_rule::phase_fair) {
+      done = wait(remaining);
+    } else {
+      for (std::uint64_t ns = first_window;; ns = ns < most_window ? 2 * ns : ns) {
+        done = wait(window<Remaining>{remaining, P::now(), ns});
+        if (done) break;
+        if constexpr (has_limit<Remaining>)
+          if (remaining() == 0) break;
+        seen = end_phase(0);
+      }
+    }
+    if constexpr (W::parks)
+      if ((out_.load(order::relaxed) & draining) != 0) out_.fetch_and(0 - one, order::relaxed);
+    if (!done) release(0);
+    return done;
+  }
+
+  /// The time that is left of a window, or of the writer's time if that is less.
+  template <class Remaining>
+  struct window {
+    Remaining remaining;
+    std::uint64_t begin, ns;
+    std::uint64_t operator()() const {
+      const std::uint64_t over = P::now() - begin;
+      std::uint64_t left = over < ns ? ns - over : 0;
+      if constexpr (has_limit<Remaining>)
+        if (const std::uint64_t other = remaining(); other < left) left = other;
+      return left;
+    }
+    static void nap(word& w, std::uint32_t seen, std::uint64_t left) { P::nap(w, seen, every_sleeper, left, 0); }
+  };
+
+  /// Claims the lock after the writers that have come before. `seen` becomes the value of `in` right before the claim.
+  /// False: the time is over.
+  template <class Remaining>
+  [[gnu::cold, gnu::noinline]] bool claim_in_turn(std::uint32_t& seen, Remaining remaining) {
+    enter_queue();
+    if constexpr (has_limit<Remaining>) {
+      if (!timed_waiters::lock(writers_, words_.timed, remaining)) {
+        if (writers_.try_lock())
+          leave_queue();
+        else
+          words_.queued.fetch_sub(1, order::relaxed);  // `queue` may stay set; the next writer that leaves clears it
+        return false;
+      }
+    } else {
+      writers_.lock();
+    }
+    bool claimed = true;
+    if constexpr (Biased)
+      if ((in_.load(order::relaxed) & biased) != 0) claimed = revoke(remaining);
+    claimed = claimed && wait_on_in([](std::uint32_t v) { return (v & writing) == 0; }, remaining);
+    // No other thread sets `writing`: `queue` is set, and this thread has the writers' lock. Relaxed: wait_on_in() is
+    // (5).
+    if (claimed) seen = in_.fetch_add(writing, order::relaxed);
+    leave_queue();
+    return claimed;
+  }
+
+  /// After this no writer that comes later claims the lock directly, and no reader sets `biased`, until the thread has
+  /// left the queue. A queued writer's doorway is that of the writers' lock.
+  void enter_queue() {
+    words_.queued.fetch_add(1, order::relaxed);
+    in_.fetch_or(queue, order::release);  // (6) release: pairs with (7)
+  }
+
+  /// Called by the thread that has the writers' lock. Clears `queue` if the thread is the last one in the queue. Only a
+  /// thread with that lock does so, and it sets `queue` again, before it unlocks, if a writer has come meanwhile. So
+  /// `queue` is set as long as a thread in the queue has the writers' lock.
+  void leave_queue() {
+    if (words_.queued.fetch_sub(1, order::relaxed) == 1) {
+      // (7) acquire: pairs with (6). If this clears the mark of a writer that has just come, its increment is seen.
+      // Release: pairs with (5). A thread that gives up may have seen by (b4) that visible readers had left; a writer that
+      // then claims the lock without a search must come after them.
+      in_.fetch_and(~queue, order::acq_rel);
+      if (words_.queued.load(order::relaxed) != 0) in_.fetch_or(queue, order::relaxed);
+    }
+    if (timed_waiters::has_waiters(words_.timed)) [[unlikely]]
+      timed_waiters::unlock(writers_, words_.timed);
+    else
+      writers_.unlock();
+  }
+
+  /// try_lock() and try_upgrade() of a lock that is biased or has the mark of a queue: claims it if no other thread has
+  /// it, without waiting. (`queue` stays set if a writer has given up.)
+  [[gnu::cold, gnu::noinline]] bool try_claim_in_queue(bool reads) {
+    if (!writers_.try_lock()) return false;
+    enter_queue();
+    std::uint32_t seen = in_.load(order::acquire);  // (5)
+    std::uint32_t own = reads ? one : 0;            // this reader, if it is one of the arrivals
+    bool claimed = (seen & writing) == 0, in_slot = false;
+    if constexpr (Biased)
+      if ((seen & biased) != 0) {
+        const std::uint32_t begin = now(), mine = own_index();
+        in_.fetch_and(~biased, order::seq_cst);  // (b3)
+        // If the thread's slot has the lock's id, that stands for this reader; else one of the arrivals does.
+        in_slot = reads && (P::visible_readers()[mine].load(order::relaxed) & ~sleeping) == id();
+        if (in_slot) own = 0;
+        claimed = claimed && visible(in_slot ? mine : P::visible_slots) == 0;
+        inhibit_from(begin);
+      }
+    const bool was_biased = (seen & biased) != 0;
+    for (seen = in_.load(order::relaxed); claimed; P::backoff(0)) {
+      claimed = has_left(seen - own);
+      // Relaxed: (5) above. No other thread has claimed the lock since, or does: this one has the writers' lock.
+      if (claimed && in_.compare_exchange_weak(seen, seen - own + writing, order::relaxed, order::relaxed)) break;
+    }
+    if constexpr (Biased) {
+      if (claimed && in_slot) leave_visibly();
+      if (!claimed && was_biased) in_.fetch_or(biased, order::relaxed);
+    }
+    leave_queue();
+    return claimed;
+  }
+
+  // ---- visible readers ----------------------------------------------------------------------------------------
+
+  std::uint64_t id() const { return P::lock_id(&words_); }
+  /// The index of the calling thread's slot: the upper bits of its owner tag hashed with the lock. A thread without a
+  /// tag has a slot, too, which it only looks at when it leaves.
+  std::uint32_t own_index() const {
+    constexpr int bits = std::countr_zero(P::visible_slots);
+    return (P::owner_tag() * 0x9e3779b1u ^ P::salt(&words_) * 0x85ebca6bu) >> (32 - bits);
+  }
+
+  bool enter_visibly() {
+    if ((in_.load(order::relaxed) & biased) == 0) return false;
+    if (P::owner_tag() == 1) [[unlikely]]
+      return P::ensure_owner_tag(), false;
+    auto* const slots = P::visible_readers();
+    if (slots == nullptr) [[unlikely]]
+      return false;
+    std::uint64_t empty = 0;
+    // (b1)
+    if (!slots[own_index()].compare_exchange_strong(empty, id(), order::seq_cst, order::relaxed)) return false;
+    // (b2) It is also (1): `biased` was set after the last writer's unlock, by operations on one word.
+    if ((in_.load(order::seq_cst) & biased) != 0) [[likely]]
+      return true;
+    unlock_shared();
+    return false;
+  }
+
+  /// Takes the lock's id out of the thread's slot. False: it is not there, so a reader leaves by the exits.
+  bool leave_visibly() {
+    auto* const slots = P::visible_readers();
+    if (slots == nullptr) return false;
+    auto& mine = slots[own_index()];
+    // (b7) acquire: pairs with (b5). If another reader of the lock has left by the slot that this thread had taken, this
+    // thread's exit stands for that reader, and publishes its section to the next writer.
+    std::uint64_t seen = mine.load(order::acquire);
+    while ((seen & ~sleeping) == id()) {
+      const wake_key key = P::key_of(mine);
+      // (b5) release: pairs with (b4) and (b7). Nothing of the lock is touched after it. On failure it is (b7).
+      if (mine.compare_exchange_weak(seen, 0, order::acq_rel, order::acquire)) {
+        if constexpr (W::parks)
+          if ((seen & sleeping) != 0) [[unlikely]]
+            P::wake(key, every_sleeper, all);
+        return true;
+      }
+      P::backoff(0);
+    }
+    return false;
+  }
+
+  /// A reader inside lets others enter by slots.
+  [[gnu::cold, gnu::noinline]] void set_biased() {
+    if (!P::prepare_visible_readers()) return;
+    const std::uint32_t until = words_.inhibit.load(order::relaxed);
+    if (until != 0) {
+      if (std::int32_t(until - now()) > 0) return;
+      words_.inhibit.store(0,
+                           order::relaxed);  // so that it does not seem to lie ahead again when the clock has wrapped
+    }
+    std::uint32_t seen = in_.load(order::relaxed);
+    if ((seen & (writing | queue | biased)) == 0)
+      // (b6) release: publishes the table's address to (b3).
+      in_.compare_exchange_strong(seen, seen | biased, order::release, order::relaxed);
+  }
+
+  static std::uint32_t now() { return std::uint32_t(P::now() >> 10); }
+
+  void inhibit_from(std::uint32_t begin) {
+    const std::uint32_t end = now(), until = end + inhibits_for * (end - begin + 1);
+    words_.inhibit.store(until != 0 ? until : 1, order::relaxed);
+  }
+
+  /// The head of the queue waits until no slot has the lock's id. False: the time is over, and the lock is biased still.
+  template <class Remaining>
+  [[gnu::cold, gnu::noinline]] bool revoke(Remaining remaining) {
+    const std::uint32_t begin = now();
+    in_.fetch_and(~biased, order::seq_cst);  // (b3)
+    bool done = true;
+    auto* const slots = P::visible_readers();
+    for (std::uint32_t i = 0; done && i < P::visible_slots; i++)
+      if ((slots[i].load(order::seq_cst) & ~sleeping) == id()) done = wait_for_slot(slots[i], remaining);  // (b4)
+    inhibit_from(begin);
+    if (!done) in_.fetch_or(biased, order::relaxed);
+    return done;
+  }
+
+  template <class Slot, class Remaining>
+  bool wait_for_slot(Slot& s, Remaining remaining) {
+    const auto is_empty = [id = id()](std::uint64_t v) { return (v & ~sleeping) != id; };
+    if constexpr (has_limit<Remaining>) {
+      // A thread cannot sleep on 64 bits with a limit, so it looks at intervals.
+      for (;;) {
+        const std::uint64_t left = remaining();
+        if (P::await(s, is_empty, order::acquire, pacing::polling.within(left < spin() ? left : spin()))) return true;
+        if (left == 0) return false;
+        const std::uint32_t seen = in_.load(order::relaxed);
+        if constexpr (W::parks) P::nap(in_, seen, every_sleeper, left < look_again ? left : look_again, 0);
+      }
+    } else {
+      if (W::poll(s, is_empty)) return true;  // (b4)
+      if constexpr (W::parks)
+        for (;;) {
+          std::uint64_t seen = s.load(order::acquire);  // (b4)
+          if (is_empty(seen)) return true;
+          // The mark is in the half of the word on which the thread sleeps, so an id of another lock does not look like
+          // this value, unless a writer sleeps there, too: then its wake-up wakes both.
+          if ((seen & sleeping) == 0 &&
+              !s.compare_exchange_strong(seen, seen | sleeping, order::relaxed, order::relaxed)) {
+            P::backoff(0);
+            continue;
+          }
+          P::park(s, seen | sleeping, every_sleeper);
+        }
+      return true;
+    }
+  }
+  static std::uint64_t spin() { return W::spin_budget() < look_again ? W::spin_budget() : look_again; }
+
+  bool has_visible() const {
+    if constexpr (Biased)
+      return visible() != 0;
+    else
+      return false;
+  }
+  /// The number of slots with the lock's id, without slot `but`.
+  unsigned visible(std::uint32_t but = P::visible_slots) const {
+    auto* const slots = P::visible_readers();
+    unsigned n = 0;
+    for (std::uint32_t i = 0; slots != nullptr && i < P::visible_slots; i++)
+      n += i != but && (slots[i].load(order::seq_cst) & ~sleeping) == id() ? 1u : 0u;  // (b4)
+    return n;
+  }
+
+  word& in_;
+  word& out_;
+  read_write_words<P>& words_;
+  Writers& writers_;
+  const reader_rule rule_;
+};
+
+}  // namespace usher::inline v2
+
+#pragma GCC diagnostic pop

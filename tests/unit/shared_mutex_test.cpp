@@ -1,0 +1,431 @@
+// Read-write locks: the standard's interface, sharing, phase fairness, recursive readers, deadlines, upgrades, forks,
+// wrapping numbers, visible readers. Each kind of lock runs with several writers' locks and ways of waiting.
+#include <gtest/gtest.h>
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <cstdlib>
+#include <mutex>
+#include <optional>
+#include <shared_mutex>
+#include <thread>
+#include <type_traits>
+
+#include "team.hpp"
+#include "usher/locks/clh.hpp"
+#include "usher/locks/fairlock.hpp"
+#include "usher/locks/futex.hpp"
+#include "usher/locks/loiter.hpp"
+#include "usher/locks/mcs.hpp"
+#include "usher/locks/mcscr.hpp"
+#include "usher/locks/ticket.hpp"
+#include "usher/locks/ttas.hpp"
+#include "usher/locks/twa.hpp"
+#include "usher/shared_mutex.hpp"
+#include "waiters.hpp"
+
+namespace usher {
+namespace {
+
+using namespace std::chrono_literals;
+using test::asleep_in;
+using test::eventually;
+using test::in_threads;
+
+constexpr auto recursive = reader_rule::recursive;
+constexpr auto sp = waiting_kind::spin_then_park;
+
+template <class Lock>
+struct read_write : testing::Test {
+  Lock lock;
+};
+using every_lock = testing::Types<
+    shared_timed_mutex<>, shared_timed_mutex<bravo>, shared_timed_mutex<phase_fair, steady, sp, recursive>,
+    shared_timed_mutex<bravo, steady, sp, recursive>, shared_timed_mutex<phase_fair, ticket, waiting_kind::park>,
+    shared_timed_mutex<bravo, ticket, waiting_kind::park>, shared_timed_mutex<phase_fair, mcs, waiting_kind::spin>,
+    shared_timed_mutex<bravo, mcs, waiting_kind::yield_then_park>, shared_timed_mutex<phase_fair, twa>,
+    shared_timed_mutex<phase_fair, clh>, shared_timed_mutex<phase_fair, loiter>, shared_timed_mutex<phase_fair, mcscr>,
+    shared_timed_mutex<phase_fair, futex>, shared_timed_mutex<phase_fair, ttas>,
+    shared_timed_mutex<phase_fair, fairlock>>;
+TYPED_TEST_SUITE(read_write, every_lock);
+
+/// The number of threads: under a lock whose waiters keep their CPUs, at most two.
+template <class Lock>
+constexpr unsigned crowd = 0;
+template <template <class, class, template <class, class> class, reader_rule> class Lock,
+          template <class, class> class Writers, waiting_kind Kind, reader_rule Rule>
+constexpr unsigned crowd<shared_timed_mutex<Lock, Writers, Kind, Rule>> = way_of(Kind).wants_cpu ? 2 : 4;
+
+static_assert(std::is_trivially_destructible_v<shared_mutex<>> && sizeof(shared_mutex<>) <= 40);
+static_assert(sizeof(shared_mutex<bravo>) == sizeof(shared_mutex<>));
+constinit shared_timed_mutex<bravo> global;
+
+TYPED_TEST(read_write, writers_exclude_all_and_readers_share) {
+  auto& m = this->lock;
+  std::uint64_t first = 0, second = 0, written = 0;  // plain: ThreadSanitizer checks them
+  std::atomic<std::uint64_t> writes = 0;
+  in_threads(crowd<TypeParam>, [&](unsigned t) {
+    for (unsigned i = 0; i < 400; i++) {
+      if ((i + t) % 5 == 0) {
+        const std::unique_lock guard(m);
+        first++;
+        if (i % 40 == 0) std::this_thread::yield();
+        second++;
+        written++;
+        writes++;
+      } else {
+        const std::shared_lock guard(m);
+        const std::uint64_t seen = first;
+        if (i % 40 == 1) std::this_thread::yield();
+        EXPECT_EQ(second, seen);
+      }
+    }
+  });
+  EXPECT_EQ(written, writes);
+  EXPECT_TRUE(m.try_lock());
+  m.unlock();
+}
+
+TYPED_TEST(read_write, every_operation_beside_every_other) {
+  auto& m = this->lock;
+  std::uint64_t first = 0, second = 0;
+  const auto change = [&] {
+    first++;
+    std::this_thread::yield();
+    second++;
+  };
+  const auto look = [&] {
+    const std::uint64_t seen = first;
+    std::this_thread::yield();
+    EXPECT_EQ(second, seen);
+  };
+  in_threads(crowd<TypeParam>, [&](unsigned t) {
+    std::uint32_t x = t * 7919 + 1;
+    for (unsigned i = 0; i < 150; i++) {
+      x = x * 1664525 + 1013904223;
+      const auto time = std::chrono::microseconds(x >> 8 & 255);
+      switch (x >> 24 & 7) {
+        case 0:
+          if (m.try_lock()) change(), m.unlock();
+          break;
+        case 1:
+          if (m.try_lock_for(time)) change(), m.unlock();
+          break;
+        case 2:
+          if (m.try_lock_shared()) look(), m.unlock_shared();
+          break;
+        case 3:
+          if (m.try_lock_shared_for(time)) look(), m.unlock_shared();
+          break;
+        case 4:
+          m.lock_shared();
+          look();
+          if (m.try_upgrade())
+            change(), m.unlock();
+          else
+            look(), m.unlock_shared();
+          break;
+        case 5:
+          m.lock();
+          change();
+          m.unlock_and_lock_shared();
+          look();
+          m.unlock_shared();
+          break;
+        case 6:
+          m.lock();
+          change();
+          m.unlock();
+          break;
+        default:
+          m.lock_shared();
+          look();
+          m.unlock_shared();
+      }
+    }
+  });
+  EXPECT_EQ(first, second);
+  EXPECT_TRUE(m.try_lock());
+  m.unlock();
+}
+
+TYPED_TEST(read_write, all_readers_are_inside_at_once) {
+  auto& m = this->lock;
+  constexpr unsigned n = 5;
+  std::atomic<unsigned> inside = 0;
+  in_threads(n, [&](unsigned) {
+    const std::shared_lock guard(m);
+    inside++;
+    EXPECT_TRUE(eventually([&] { return inside == n; }));
+  });
+}
+
+TYPED_TEST(read_write, attempts_fail_beside_an_owner) {
+  auto& m = this->lock;
+  const auto elsewhere = [](auto f) {
+    bool result = false;
+    std::jthread([&] { result = f(); }).join();
+    return result;
+  };
+  m.lock();
+  EXPECT_FALSE(elsewhere([&] { return m.try_lock(); }));
+  EXPECT_FALSE(elsewhere([&] { return m.try_lock_shared(); }));
+  EXPECT_FALSE(elsewhere([&] { return m.try_lock_for(2ms); }));
+  EXPECT_FALSE(elsewhere([&] { return m.try_lock_shared_for(2ms); }));
+  EXPECT_FALSE(elsewhere([&] { return m.try_lock_shared_until(std::chrono::system_clock::now()); }));
+  m.unlock();
+  m.lock_shared();
+  EXPECT_FALSE(elsewhere([&] { return m.try_lock(); }));
+  EXPECT_FALSE(elsewhere([&] { return m.try_lock_for(2ms); }));
+  EXPECT_TRUE(elsewhere([&] { return m.try_lock_shared() && (m.unlock_shared(), true); }));
+  EXPECT_TRUE(elsewhere([&] { return m.try_lock_shared_for(1h) && (m.unlock_shared(), true); }));
+  m.unlock_shared();
+  EXPECT_TRUE(elsewhere([&] { return m.try_lock() && (m.unlock(), true); }));  // after a writer that gave up
+  EXPECT_TRUE(elsewhere([&] { return m.try_lock_for(1h) && (m.unlock(), true); }));
+}
+
+TYPED_TEST(read_write, only_the_only_reader_becomes_the_writer) {
+  auto& m = this->lock;
+  for (int i = 0; i < 40; i++) {  // with and without a bias
+    m.lock_shared();
+    EXPECT_TRUE(m.try_upgrade());
+    EXPECT_FALSE(m.try_lock_shared());
+    m.unlock_and_lock_shared();
+    std::jthread([&] {
+      m.lock_shared();
+      EXPECT_FALSE(m.try_upgrade());
+      m.unlock_shared();
+    }).join();
+    EXPECT_TRUE(m.try_upgrade());
+    m.unlock();
+  }
+}
+
+TYPED_TEST(read_write, a_waiting_writer_gets_in_between_readers) {
+  auto& m = this->lock;
+  std::atomic<bool> over = false;
+  std::atomic<unsigned> entered = 0;
+  std::vector<std::jthread> readers;
+  for (unsigned i = 0; i < crowd<TypeParam> / 2; i++)
+    readers.emplace_back([&] {
+      while (!over) {
+        const std::shared_lock guard(m);
+        entered++;
+      }
+    });
+  EXPECT_TRUE(eventually([&] { return entered > 100; }));
+  for (int i = 0; i < 20; i++) {
+    m.lock();
+    m.unlock();
+  }
+  over = true;
+}
+
+TYPED_TEST(read_write, a_waiting_reader_gets_in_between_writers) {
+  auto& m = this->lock;
+  std::atomic<bool> over = false;
+  std::atomic<unsigned> entered = 0;
+  std::vector<std::jthread> writers;
+  for (unsigned i = 0; i < crowd<TypeParam> / 2; i++)
+    writers.emplace_back([&] {
+      while (!over) {
+        const std::unique_lock guard(m);
+        entered++;
+      }
+    });
+  EXPECT_TRUE(eventually([&] { return entered > 100; }));
+  for (int i = 0; i < 20; i++) {
+    m.lock_shared();
+    m.unlock_shared();
+  }
+  over = true;
+}
+
+// ---- phases -----------------------------------------------------------------------------------------------------
+
+/// A writer that waits behind a reader, asleep. The thread ends when the writer has unlocked.
+template <class Lock>
+std::jthread waiting_writer(Lock& m, std::atomic<int>& done) {
+  return asleep_in([&] {
+    m.lock();
+    done++;
+    m.unlock();
+  });
+}
+
+TEST(phase_fair, a_reader_waits_behind_a_waiting_writer) {
+  shared_mutex<phase_fair, ticket, waiting_kind::park> m;
+  std::atomic<int> writes = 0;
+  m.lock_shared();
+  std::jthread writer = waiting_writer(m, writes);
+  std::jthread reader = asleep_in([&] {
+    const std::shared_lock guard(m);
+    EXPECT_EQ(writes, 1);
+  });
+  EXPECT_EQ(writes, 0);
+  m.unlock_shared();
+}
+
+/// A thread locks again for reading while a writer waits, many times.
+template <class Lock>
+void nests(Lock& m) {
+  std::atomic<int> writes = 0;
+  for (int i = 0; i < 3; i++) {
+    m.lock_shared();
+    std::jthread writer = waiting_writer(m, writes);
+    m.lock_shared();
+    m.lock_shared();
+    EXPECT_EQ(writes, i);
+    m.unlock_shared();
+    m.unlock_shared();
+    m.unlock_shared();
+    writer.join();
+    EXPECT_EQ(writes, i + 1);
+  }
+}
+
+/// A reader inside waits for a mutex whose owner locks for reading while a writer waits.
+template <class Lock>
+void is_linked_by_a_mutex(Lock& m) {
+  std::atomic<int> writes = 0;
+  std::mutex other;
+  m.lock_shared();
+  other.lock();
+  std::jthread second([&] {
+    m.lock_shared();
+    const std::unique_lock guard(other);
+    m.unlock_shared();
+  });
+  std::jthread writer = waiting_writer(m, writes);
+  m.lock_shared();  // with `other` held
+  m.unlock_shared();
+  other.unlock();
+  second.join();
+  m.unlock_shared();
+  writer.join();
+  EXPECT_EQ(writes, 1);
+}
+
+template <class Lock>
+struct recursive_readers : testing::Test {
+  Lock lock;
+};
+template <template <class, class, template <class, class> class, reader_rule> class Lock, waiting_kind Kind>
+using nesting = shared_mutex<Lock, steady, Kind, recursive>;
+using every_recursive_lock =
+    testing::Types<nesting<phase_fair, sp>, nesting<phase_fair, waiting_kind::park>,
+                   nesting<phase_fair, waiting_kind::yield_then_park>, nesting<bravo, sp>,
+                   nesting<bravo, waiting_kind::park>, nesting<bravo, waiting_kind::yield_then_park>>;
+TYPED_TEST_SUITE(recursive_readers, every_recursive_lock);
+TYPED_TEST(recursive_readers, nest) {
+  nests(this->lock);
+}
+TYPED_TEST(recursive_readers, are_linked_by_a_mutex) {
+  is_linked_by_a_mutex(this->lock);
+}
+
+// ---- words ------------------------------------------------------------------------------------------------------
+
+TYPED_TEST(read_write, numbers_wrap) {
+  typename TypeParam::lock_type m;
+  for (const std::uint32_t begin : {0x7ffffeu, 0xfdu, 0x7fffffu}) {
+    m.count_from(begin);
+    std::uint64_t value = 0;
+    in_threads(crowd<TypeParam> == 2 ? 2 : 3, [&](unsigned) {
+      for (int i = 0; i < 20; i++) {
+        m.lock_shared();
+        m.unlock_shared();
+        m.lock();
+        value++;
+        m.unlock();
+      }
+    });
+    EXPECT_EQ(value, crowd<TypeParam> == 2 ? 40u : 60u);
+    EXPECT_TRUE(m.is_idle());
+  }
+}
+
+TYPED_TEST(read_write, a_child_renews_what_others_held) {
+  typename TypeParam::lock_type m;
+  // Another thread holds the lock for reading across the fork, and so does this one.
+  std::atomic<bool> held = false, over = false;
+  std::thread other([&] {
+    for (int i = 0; i < 20; i++) m.lock_shared(), m.unlock_shared();  // lets `bravo` become biased
+    m.lock_shared();
+    held = true;
+    EXPECT_TRUE(eventually([&] { return over.load(); }));
+    m.unlock_shared();
+  });
+  EXPECT_TRUE(eventually([&] { return held.load(); }));
+  m.lock_shared();
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(30);
+    m.renew(1, false);
+    const bool alone = !m.is_idle() && m.try_upgrade();
+    if (alone) m.unlock();
+    m.lock();
+    m.unlock();
+    _exit(alone && m.is_idle() ? 0 : 1);
+  }
+  int status = -1;
+  EXPECT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  m.unlock_shared();
+  over = true;
+  other.join();
+}
+
+// ---- visible readers --------------------------------------------------------------------------------------------
+
+/// The number of exits, in steps of 1, from the lock's second word (read_write_core.hpp).
+template <class Lock>
+std::uint32_t exits(const Lock& m) {
+  return test::word(m, 1) / 512;
+}
+
+TEST(visible_readers, write_to_no_shared_word_until_a_writer_comes) {
+  auto& m = global;
+  for (int i = 0; i < 100; i++) m.lock_shared(), m.unlock_shared();
+  const std::uint32_t before = exits(m);
+  EXPECT_LT(before, 50u);
+  for (int i = 0; i < 100; i++) m.lock_shared(), m.unlock_shared();
+  EXPECT_EQ(exits(m), before);
+  m.lock();  // revokes
+  m.unlock();
+  m.lock_shared();
+  m.unlock_shared();
+  EXPECT_EQ(exits(m), before + 1);
+}
+
+TEST(visible_readers, are_waited_for) {
+  auto& m = global;
+  EXPECT_TRUE(eventually([&] {  // the bias is inhibited for a while after a writer
+    const std::uint32_t before = exits(m);
+    m.lock_shared();
+    m.unlock_shared();
+    return exits(m) == before;
+  }));
+  const std::uint32_t before = exits(m);
+  std::atomic<bool> written = false;
+  m.lock_shared();
+  EXPECT_FALSE(m.try_lock());
+  EXPECT_FALSE(m.try_lock_for(2ms));
+  std::jthread writer = asleep_in([&] {
+    m.lock();
+    written = true;
+    m.unlock();
+  });
+  EXPECT_FALSE(written);
+  m.unlock_shared();
+  writer.join();
+  EXPECT_TRUE(written);
+  EXPECT_EQ(exits(m), before);
+}
+
+}  // namespace
+}  // namespace usher
