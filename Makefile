@@ -5,7 +5,7 @@ JOBS ?= $(shell nproc)
 # Many tests sleep for much of their time.
 TEST_JOBS ?= $(shell expr $(JOBS) + 2)
 
-.PHONY: help deps build wheel release test-release release-tests check-roots demo demo-build quick test test-long test-all mutants rest check check-short check-exhaustive check-aa check-causes compat soak fuzz measure measure-waits bench-sim simulated-claims held-out try-cases stat-cases arena arena-sim format check-format tidy install deb clean
+.PHONY: help deps build wheel release test-release release-tests check-roots demo demo-build quick test test-long test-all mutants rest check check-short check-exhaustive litmus check-aa check-causes compat soak fuzz measure measure-waits bench-sim simulated-claims held-out try-cases stat-cases arm test-arm arena arena-sim format check-format tidy install deb clean
 
 # Prints each line "target: … ## group| text": 23 lines of at most 80 columns, so that a terminal shows all of them.
 help:
@@ -59,6 +59,18 @@ release: ## use| build all packages: wheel, tarball, .deb, .rpm, OCI
 	@tools/deps.sh build package release
 	@python3 -m tools.release --jobs $(JOBS) $(if $(KEY),--key $(KEY))
 
+# Builds all for AArch64, by Debian's cross compiler and its packages for that architecture, in build/aarch64.
+ARM_PACKAGES = libc6-dev libstdc++-12-dev libcli11-dev libfmt-dev nlohmann-json3-dev libre2-dev libdw-dev libprotozero-dev zlib1g-dev \
+  libboost-context-dev libtomlplusplus-dev libexpat1-dev relacy-dev libgtest-dev systemtap-sdt-dev-
+arm:
+	@tools/deps.sh build aarch64
+	@tools/debian_root.sh bookworm arm64 build/aarch64-root $(ARM_PACKAGES)
+	@tools/debian_root.sh trixie amd64 build/qemu-root qemu-user-
+	@mkdir -p build/aarch64
+	@cmake -S . -B build/aarch64 -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_TOOLCHAIN_FILE=$(CURDIR)/cmake/aarch64.cmake \
+	  -DUSHER_EMULATOR=$(CURDIR)/build/qemu-root/usr/bin/qemu-aarch64 > build/aarch64/configure.log 2>&1 || { cat build/aarch64/configure.log; exit 1; }
+	@cmake --build build/aarch64 -j $(JOBS)
+
 clean: ## use| delete all builds
 	@rm -rf build
 
@@ -93,6 +105,11 @@ check-short: mutants
 # Runs all executions of two threads that differ from the plain one in at most three places: 5 minutes.
 check-exhaustive: build
 	@timeout 1800 $(BUILD)/bin/usher check --all --threads 2 --scheduler bound --differences 3 --programs 8 --executions 500000 --jobs $(JOBS)
+
+# Hand-overs under Arm's memory model, by herd7 of Debian sid: a minute.
+litmus:
+	@tools/debian_root.sh sid amd64 build/sid-root herdtools7
+	@python3 tests/litmus/run.py
 
 # Ten trials of a lock against itself: usher try must find noise only.
 check-aa: build
