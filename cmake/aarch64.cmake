@@ -1,12 +1,11 @@
 # A build for AArch64 by Debian's cross compiler: `make arm`. The C library and all others are those below AARCH64_ROOT, which
-# tools/debian_root.sh fills. With USHER_EMULATOR, the path of qemu-aarch64, CTest runs the programs under it.
+# tools/debian_root.sh fills. tests/aarch64/emulated.sh runs what is built.
 set(CMAKE_SYSTEM_NAME Linux)
 set(CMAKE_SYSTEM_PROCESSOR aarch64)
 set(CMAKE_LIBRARY_ARCHITECTURE aarch64-linux-gnu)
 set(AARCH64_ROOT "${CMAKE_CURRENT_LIST_DIR}/../build/aarch64-root" CACHE PATH "Debian's packages for AArch64, unpacked")
 get_filename_component(AARCH64_ROOT "${AARCH64_ROOT}" ABSOLUTE)
-set(USHER_EMULATOR "" CACHE FILEPATH "qemu-aarch64")
-list(APPEND CMAKE_TRY_COMPILE_PLATFORM_VARIABLES AARCH64_ROOT USHER_EMULATOR)
+list(APPEND CMAKE_TRY_COMPILE_PLATFORM_VARIABLES AARCH64_ROOT)
 
 set(CMAKE_C_COMPILER aarch64-linux-gnu-gcc-12)
 set(CMAKE_CXX_COMPILER aarch64-linux-gnu-g++-12)
@@ -19,6 +18,3 @@ set(CMAKE_FIND_ROOT_PATH_MODE_PACKAGE ONLY)
 set(ENV{PKG_CONFIG_DIR} "")
 set(ENV{PKG_CONFIG_LIBDIR} "${AARCH64_ROOT}/usr/lib/aarch64-linux-gnu/pkgconfig:${AARCH64_ROOT}/usr/share/pkgconfig")
 set(ENV{PKG_CONFIG_SYSROOT_DIR} "${AARCH64_ROOT}")
-if(USHER_EMULATOR)
-  set(CMAKE_CROSSCOMPILING_EMULATOR ${USHER_EMULATOR} -L ${AARCH64_ROOT})
-endif()
