@@ -5,7 +5,7 @@ JOBS ?= $(shell nproc)
 # Many tests sleep for much of their time.
 TEST_JOBS ?= $(shell expr $(JOBS) + 2)
 
-.PHONY: help deps build wheel release test-release release-tests check-roots demo demo-build quick test test-long test-all mutants rest check check-short check-exhaustive check-aa check-causes compat soak fuzz measure measure-waits bench-sim simulated-claims held-out try-cases stat-cases arena arena-sim format check-format tidy install deb clean
+.PHONY: help deps build wheel release test-release release-tests check-roots demo demo-build quick test test-long test-all mutants rest check check-short check-exhaustive litmus check-aa check-causes compat soak fuzz measure measure-waits bench-sim simulated-claims held-out try-cases stat-cases arm test-arm arena arena-sim format check-format tidy install deb clean
 
 # Prints each line "target: … ## group| text": 23 lines of at most 80 columns, so that a terminal shows all of them.
 help:
@@ -59,6 +59,26 @@ release: ## use| build all packages: wheel, tarball, .deb, .rpm, OCI
 	@tools/deps.sh build package release
 	@python3 -m tools.release --jobs $(JOBS) $(if $(KEY),--key $(KEY))
 
+# Builds for AArch64, by Debian's cross compiler and its packages for that architecture, in build/aarch64: docs/aarch64.md.
+ARM_TARGETS = usher_preload usher_companion usher_locks_shared usher usher_stat usher_bench usher_test_programs \
+  steady_rules_test order_test deadline_test
+ARM_PACKAGES = libc6-dev libstdc++-12-dev libcli11-dev libfmt-dev nlohmann-json3-dev libre2-dev libdw-dev libprotozero-dev zlib1g-dev \
+  libboost-context-dev libtomlplusplus-dev libexpat1-dev relacy-dev libgtest-dev systemtap-sdt-dev-
+arm:
+	@tools/deps.sh build aarch64
+	@tools/debian_root.sh bookworm arm64 build/aarch64-root $(ARM_PACKAGES)
+	@mkdir -p build/aarch64
+	@cmake -S . -B build/aarch64 -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_TOOLCHAIN_FILE=$(CURDIR)/cmake/aarch64.cmake \
+	  > build/aarch64/configure.log 2>&1 || { cat build/aarch64/configure.log; exit 1; }
+	@cmake --build build/aarch64 -j $(JOBS) --target $(ARM_TARGETS)
+
+# Runs tests of that build by qemu-aarch64 of Debian 13; docs/aarch64.md has the tests that an emulator cannot pass.
+ARM_TESTS = ^(unit\.(steady_rules_test|order_test|deadline_test)|traps\.(symbols|forks))$$
+ARM_PROGRAMS = $(addprefix build/aarch64/tests/conformance/,mutex_calls semaphores moved_waiters exit startup standard_library)
+test-arm: arm
+	@tools/debian_root.sh trixie amd64 build/qemu-root qemu-user-
+	@tests/aarch64/run.sh '$(ARM_TESTS)' $(TEST_JOBS) $(ARM_PROGRAMS)
+
 clean: ## use| delete all builds
 	@rm -rf build
 
@@ -93,6 +113,11 @@ check-short: mutants
 # Runs all executions of two threads that differ from the plain one in at most three places: 5 minutes.
 check-exhaustive: build
 	@timeout 1800 $(BUILD)/bin/usher check --all --threads 2 --scheduler bound --differences 3 --programs 8 --executions 500000 --jobs $(JOBS)
+
+# Hand-overs under Arm's memory model, by herd7 of Debian sid: a minute.
+litmus:
+	@tools/debian_root.sh sid amd64 build/sid-root herdtools7
+	@python3 tests/litmus/run.py
 
 # Ten trials of a lock against itself: usher try must find noise only.
 check-aa: build

@@ -9,7 +9,11 @@ typedef int main_function(int, char**, char**);
 typedef void start_function(int, char**, char**);
 
 extern int start_main(main_function*, int, char**, start_function*, void (*)(void), void (*)(void), void*);
+#if defined(__x86_64__)
 __asm__(".symver start_main, __libc_start_main@GLIBC_2.2.5");
+#else
+__asm__(".symver start_main, __libc_start_main@GLIBC_2.17");
+#endif
 
 /* Defined by the linker and by crti.o. */
 extern start_function* __init_array_start[];

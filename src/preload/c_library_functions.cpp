@@ -8,18 +8,12 @@
 
 #include "preload/calls.hpp"
 #include "preload/find_next.hpp"
+#include "preload/glibc_versions.hpp"
 
 // All of these are weak: a program on another C library that inherits LD_PRELOAD must still start. The mutex functions
 // are linked to, not looked up, because dlsym() may allocate, and a mutex may be locked before that is possible.
 extern "C" {
 #if defined(__GLIBC__)
-#if defined(__x86_64__)
-#define USHER_FIRST_GLIBC "GLIBC_2.2.5"
-#define USHER_COND_GLIBC "GLIBC_2.3.2"
-#elif defined(__aarch64__)
-#define USHER_FIRST_GLIBC "GLIBC_2.17"
-#define USHER_COND_GLIBC "GLIBC_2.17"
-#endif
 [[gnu::weak]] int usher_libc_init(pthread_mutex_t*, const pthread_mutexattr_t*);
 [[gnu::weak]] int usher_libc_destroy(pthread_mutex_t*);
 [[gnu::weak]] int usher_libc_lock(pthread_mutex_t*);

@@ -3,12 +3,13 @@
 // exports have a file of their own, because the linker merges two exports of a function in one object file.
 #include "preload/calls.hpp"
 #include "preload/export.hpp"
+#include "preload/glibc_versions.hpp"
 
-#if defined(__x86_64__) && defined(__GLIBC__)
+#if defined(USHER_COND_GLIBC)
 
 using namespace usher::preload;  // NOLINT(google-build-using-namespace): the exported functions follow
 
-#define USHER_WITH_VERSION(name) __asm__(".symver usher_" name ", pthread_" name "@GLIBC_2.3.2, remove")
+#define USHER_WITH_VERSION(name) __asm__(".symver usher_" name ", pthread_" name "@" USHER_COND_GLIBC ", remove")
 
 USHER_WITH_VERSION("cond_init");
 USHER_EXPORT int usher_cond_init(pthread_cond_t* c, const pthread_condattr_t* attributes) {

@@ -149,9 +149,11 @@ enum class validity : std::uint64_t {
   errorcheck = normal + PTHREAD_MUTEX_ERRORCHECK,
   adaptive = normal + PTHREAD_MUTEX_ADAPTIVE_NP
 };
-inline validity validity_of(pthread_mutex_t* m) {
-  return validity(kind_and_epoch(m).load(std::memory_order_acquire) -
-                  usher_process_state.epoch_word.load(std::memory_order_acquire));
+/// Acquire: pairs with the store by which another thread has made the mutex valid (morphing_mutex::renew). An unlock
+/// loads the word relaxed, because its thread has locked the mutex, or comes after the lock by the program's own order.
+/// The epoch word is loaded relaxed: if the two agree, the thread that made the mutex valid had loaded this epoch.
+inline validity validity_of(pthread_mutex_t* m, std::memory_order order = std::memory_order_acquire) {
+  return validity(kind_and_epoch(m).load(order) - usher_process_state.epoch_word.load(std::memory_order_relaxed));
 }
 /// Whether the mutex is valid and of a kind whose owner is recorded (recursive, error-checking).
 inline bool has_owner(validity v) {

@@ -101,7 +101,7 @@ class mutex_operations {
   }
 
   static int unlock(pthread_mutex_t* m) {
-    if (const validity v = validity_of(m); v != validity::normal) [[unlikely]]
+    if (const validity v = validity_of(m, std::memory_order_relaxed); v != validity::normal) [[unlikely]]
       return has_uncontended_word<Lock> ? unlock_kind<false>(m, v) : unlock_other(m, v);
     core::unlock(of(m));
     return 0;

@@ -11,6 +11,9 @@
 // without a guard page, if all pages in between are mapped.
 #pragma once
 
+#include <sys/syscall.h>
+#include <unistd.h>
+
 #include <cstdint>
 
 #include "record/readable_memory.hpp"
@@ -39,18 +42,19 @@ inline std::uintptr_t thread_pointer() {
   return at;
 }
 
-/// Called by a constructor.
+/// Called by a constructor. The first thread's stack is above its thread-local storage, but not under an emulator.
 inline void find_first_thread(std::uintptr_t stack_pointer) {
-  if (const std::uintptr_t own = thread_pointer(); stack_pointer > own) first_thread = own;
+  if (const std::uintptr_t own = thread_pointer(); stack_pointer > own || syscall(SYS_gettid) == getpid())
+    first_thread = own;
 }
 
 /// The end of the thread's own stack, if `stack_pointer` may be on it; 0 if it cannot be.
 inline std::uintptr_t end_of_own_stack(std::uintptr_t stack_pointer) {
   const std::uintptr_t own = thread_pointer();
-  if (stack_pointer < own) return first_thread != 0 && own != first_thread ? own : 0;
+  if (stack_pointer < own && own != first_thread) return first_thread != 0 ? own : 0;
   if (&__libc_stack_end == nullptr) return 0;
   const auto end = reinterpret_cast<std::uintptr_t>(__libc_stack_end);
-  return stack_pointer < end ? end : 0;
+  return stack_pointer < end && (stack_pointer < own) == (end < own) ? end : 0;
 }
 
 /// Pins the memory from `stack_pointer` to the end of the thread's stack. False if `stack_pointer` is not on it, or if

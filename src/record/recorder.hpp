@@ -93,7 +93,15 @@ recorder& recorder_of(std::uint64_t recording);
 /// Null: nothing is recorded.
 recorder* recorder_in_use();
 
-struct alignas(64) recorded_thread {
+// dlopen() refuses a library whose thread-local storage is aligned more strictly than the C library's thread control block,
+// unless a library that the program was started with is aligned as strictly.
+#if defined(__x86_64__)
+inline constexpr std::size_t most_tls_alignment = 64;
+#else
+inline constexpr std::size_t most_tls_alignment = 16;
+#endif
+
+struct alignas(most_tls_alignment) recorded_thread {
   static constexpr std::uint64_t never = 1;  ///< no epoch word
 
   std::uint64_t recording = 0;  ///< of which these fields are

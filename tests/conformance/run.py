@@ -141,11 +141,11 @@ def run_lock(lock, programs, reference, library):
     return passed, failed
 
 
-def library_is_loaded(library):
+def library_is_loaded(library, program):
     """If a library cannot be preloaded, the loader only warns: then all cases would pass on the C library."""
-    maps = subprocess.run(["cat", "/proc/self/maps"], env=environment("pthread", library), capture_output=True,
-                          text=True, timeout=20, check=False)
-    return os.path.realpath(library) in maps.stdout and not maps.stderr
+    env = {**environment("pthread", library), "LD_TRACE_LOADED_OBJECTS": "1"}  # it prints the libraries and ends
+    loaded = subprocess.run([str(program)], env=env, capture_output=True, text=True, timeout=20, check=False)
+    return library in loaded.stdout and not loaded.stderr
 
 
 def main():
@@ -166,7 +166,7 @@ def main():
         options.write_reference.write_text(json.dumps(reference, indent=1))
     else:
         library = os.environ.get("USHER_LIB")
-        if not library or not library_is_loaded(library):
+        if not library or not library_is_loaded(library, options.programs[0]):
             sys.exit("USHER_LIB must name a libusher.so that can be preloaded")
         for lock in options.locks or catalog_names():
             p, f = run_lock(lock, options.programs, reference, library)

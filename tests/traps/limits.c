@@ -60,7 +60,8 @@ static pthread_t start_small_thread(thread_body body, void* argument, size_t sta
   pthread_attr_t attribute;
   pthread_t thread;
   CHECK_OK(pthread_attr_init(&attribute));
-  CHECK_OK(pthread_attr_setstacksize(&attribute, stack));
+  const size_t least = (size_t)PTHREAD_STACK_MIN;  // 128 KiB on AArch64
+  CHECK_OK(pthread_attr_setstacksize(&attribute, stack < least ? least : stack));
   CHECK_OK(pthread_create(&thread, &attribute, body, argument));
   CHECK_OK(pthread_attr_destroy(&attribute));
   return thread;

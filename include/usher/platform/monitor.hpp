@@ -1,8 +1,8 @@
 // Instructions that wait until a word is written, in user mode and with a limit: Intel's UMONITOR and UMWAIT, AMD's
-// MONITORX and MWAITX, Arm's WFET.
+// MONITORX and MWAITX, Arm's WFET and WFE.
 //
 // Two steps: arm() names the cache line; wait() returns when the line has been written since arm(), or after about a
-// microsecond, or spuriously. The word is loaded between the two steps, so no write is missed.
+// microsecond (WFE: 100 µs), or spuriously. The word is loaded between the two steps, so no write is missed.
 #pragma once
 
 #include "usher/core/cxx20.hpp"
@@ -20,7 +20,13 @@
 namespace usher::inline v2::native_detail {
 
 /// The processor's instructions for this.
-enum monitor_kind : std::uint32_t { monitor_none = 1, monitor_umwait = 2, monitor_mwaitx = 3, monitor_wfet = 4 };
+enum monitor_kind : std::uint32_t {
+  monitor_none = 1,
+  monitor_umwait = 2,
+  monitor_mwaitx = 3,
+  monitor_wfet = 4,
+  monitor_wfe = 5
+};
 
 #if defined(__x86_64__)
 
@@ -52,12 +58,16 @@ inline monitor_kind find_monitor() {
 
 #elif defined(__aarch64__)
 
-struct wfet {
+struct wfe {
   /// An exclusive load: a write to the loaded word ends the wait.
   static void arm(const volatile void* at) {
     std::uint32_t unused;
     __asm__ __volatile__("ldxrb %w0, [%1]" : "=r"(unused) : "r"(at) : "memory");
   }
+  static void wait() { __asm__ __volatile__("wfe" ::: "memory"); }
+};
+
+struct wfet : wfe {
   static void wait() {
     std::uint64_t ticks, frequency;
     __asm__ __volatile__("mrs %0, cntvct_el0\n\tmrs %1, cntfrq_el0" : "=r"(ticks), "=r"(frequency));
@@ -67,8 +77,12 @@ struct wfet {
 };
 
 inline monitor_kind find_monitor() {
-  constexpr unsigned long hwcap2 = 26, has_wfxt = 1ul << 31;  // AT_HWCAP2, HWCAP2_WFXT
-  return (getauxval(hwcap2) & has_wfxt) != 0 ? monitor_wfet : monitor_none;
+  constexpr unsigned long hwcap = 16, hwcap2 = 26;  // AT_HWCAP, AT_HWCAP2
+  constexpr unsigned long has_wfxt = 1ul << 31;     // HWCAP2_WFXT
+  // HWCAP_EVTSTRM: a timer sends an event 10,000 times a second (Linux, arm64/elf_hwcaps.rst), which ends a WFE.
+  constexpr unsigned long has_events = 1ul << 2;
+  if ((getauxval(hwcap2) & has_wfxt) != 0) return monitor_wfet;
+  return (getauxval(hwcap) & has_events) != 0 ? monitor_wfe : monitor_none;
 }
 
 #else

@@ -1,0 +1,13 @@
+// The symbol versions of the GNU C library's first release for this architecture, and of its condition variables. Not
+// defined on other architectures.
+#pragma once
+
+#include <features.h>
+
+#if defined(__GLIBC__) && defined(__x86_64__)
+#define USHER_FIRST_GLIBC "GLIBC_2.2.5"
+#define USHER_COND_GLIBC "GLIBC_2.3.2"
+#elif defined(__GLIBC__) && defined(__aarch64__)
+#define USHER_FIRST_GLIBC "GLIBC_2.17"
+#define USHER_COND_GLIBC "GLIBC_2.17"
+#endif

@@ -1,0 +1,75 @@
+#!/bin/sh
+# Downloads packages of a Debian release for an architecture, with everything that they depend on, verifies them by the keyring of
+# this system, and unpacks them below a folder. Installs nothing, runs no maintainer script, and needs no root.
+#
+#   tools/debian_root.sh RELEASE ARCHITECTURE FOLDER PACKAGE...    PACKAGE- with a minus: without its dependencies
+#
+# Does nothing if the folder was made from the same arguments. MIRROR: another one than deb.debian.org.
+set -eu
+[ $# -ge 4 ] || { sed -n '2,5s/^# //p' "$0" >&2; exit 2; }
+arguments=$*
+release=$1 architecture=$2
+mkdir -p "$3"
+folder=$(cd "$3" && pwd)
+shift 3
+made=$folder/.made
+[ "$(cat "$made" 2>/dev/null)" != "$arguments" ] || exit 0
+
+rm -rf "$folder"
+apt=$folder/.apt
+mkdir -p "$apt/state/lists/partial" "$apt/cache/archives/partial" "$apt/sources"
+: > "$apt/status"
+cat > "$apt/sources/debian.sources" <<EOF
+Types: deb
+URIs: ${MIRROR:-http://deb.debian.org/debian}
+Suites: $release
+Components: main
+Signed-By: /usr/share/keyrings/debian-archive-keyring.gpg
+EOF
+# The index of sid is valid for a week, and mirrors may be older; its signature is checked all the same.
+cat > "$apt/apt.conf" <<EOF
+APT::Architecture "$architecture";
+APT::Architectures "$architecture";
+APT::Sandbox::User "";
+APT::Install-Recommends "false";
+Acquire::Languages "none";
+Acquire::Check-Valid-Until "false";
+Dir::State "$apt/state";
+Dir::State::status "$apt/status";
+Dir::Cache "$apt/cache";
+Dir::Etc::sourcelist "/dev/null";
+Dir::Etc::sourceparts "$apt/sources";
+Dir::Etc::Preferences "/dev/null";
+Dir::Etc::PreferencesParts "/dev/null";
+EOF
+export APT_CONFIG="$apt/apt.conf"
+
+whole='' alone=''
+for package; do
+  case $package in
+    *-) alone="$alone ${package%-}" ;;
+    *) whole="$whole $package" ;;
+  esac
+done
+if ! { apt-get -q update && { [ -z "$whole" ] || apt-get -qy --download-only install $whole; } &&
+       { [ -z "$alone" ] || (cd "$apt/cache/archives" && apt-get -q download $alone); }; } > "$apt/log" 2>&1; then
+  tail -20 "$apt/log" >&2
+  echo "usher: apt-get failed (above)" >&2
+  exit 1
+fi
+
+# As on an installed system, /lib is a link into /usr.
+for name in bin sbin lib lib64; do
+  mkdir -p "$folder/usr/$name"
+  ln -s "usr/$name" "$folder/$name"
+done
+for archive in "$apt"/cache/archives/*.deb; do
+  dpkg-deb --fsys-tarfile "$archive" | tar -x -C "$folder" --keep-directory-symlink --no-same-owner
+  dpkg-deb -W --showformat='${Package} ${Version} ${Architecture}\n' "$archive" >> "$folder/.packages"
+done
+# Absolute links would lead to this system's files.
+find "$folder/usr" -type l -lname '/*' | while read -r link; do
+  ln -sfn "$(realpath -ms --relative-to="$(dirname "$link")" "$folder$(readlink "$link")")" "$link"
+done
+rm -rf "$apt"
+printf '%s' "$arguments" > "$made"
