@@ -139,7 +139,7 @@ class Mutant:
                 raise self.problem(f"{self.shown}: its heading needs a line `{key}:`")
             if values and self.facts[key] not in values:
                 raise self.problem(f"{self.shown}: `{key}: {self.facts[key]}` is none of {', '.join(values)}")
-        for key, values in (("Category", CATEGORIES), ("Quick", ("yes",)), ("Unseen", ("yes", "second"))):
+        for key, values in (("Category", CATEGORIES), ("Quick", ("yes",)), ("Unseen", ("yes", "second", "third"))):
             if key in self.facts and self.facts[key] not in values:
                 raise self.problem(f"{self.shown}: `{key}: {self.facts[key]}` is none of {', '.join(values)}")
         if unknown := [key for key in self.facts if key not in FACTS]:

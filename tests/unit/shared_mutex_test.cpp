@@ -247,14 +247,19 @@ TYPED_TEST(read_write, a_waiting_reader_gets_in_between_writers) {
 
 // ---- phases -----------------------------------------------------------------------------------------------------
 
-/// A writer that waits behind a reader, asleep. The thread ends when the writer has unlocked.
+/// A writer that waits behind a reader: it has claimed the lock, or is in the queue. It need not sleep: since Linux 6.18 a
+/// thread that has yielded while it polled may get no CPU for seconds, if other programs use the CPUs. The thread ends
+/// when the writer has unlocked.
 template <class Lock>
 std::jthread waiting_writer(Lock& m, std::atomic<int>& done) {
-  return asleep_in([&] {
+  std::jthread writer([&] {
     m.lock();
     done++;
     m.unlock();
   });
+  constexpr std::uint32_t writing = 1, queue = 1 << 6;  // read_write_core.hpp
+  EXPECT_TRUE(eventually([&] { return (test::word(m, 0) & (writing | queue)) != 0; }));
+  return writer;
 }
 
 TEST(phase_fair, a_reader_waits_behind_a_waiting_writer) {

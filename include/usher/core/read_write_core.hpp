@@ -249,9 +249,9 @@ class read_write_core {
   static constexpr std::uint32_t draining = 1, low_bits_of_target = 0xff << 1;
   static constexpr std::uint64_t first_window = 250000, most_window = 8000000;  // ns; chosen, not measured
   static constexpr std::uint64_t sleeping = std::uint64_t{1} << 63;             // in a slot: a writer sleeps on it
-  static constexpr std::uint64_t look_again = 1000000;  // ns; for a writer with a deadline. Chosen, not measured
-  static constexpr std::uint32_t looks_at_clock = 16;   // one in so many readers does. Chosen, not measured
-  static constexpr std::uint32_t inhibits_for = 9;      // times the search: the paper's N
+  static constexpr std::uint64_t look_interval = 1000000;  // ns; for a writer with a deadline. Chosen, not measured
+  static constexpr std::uint32_t looks_at_clock = 16;      // one in so many readers does. Chosen, not measured
+  static constexpr std::uint32_t inhibits_for = 9;         // times the search: the paper's N
 
   template <class Remaining>
   static constexpr bool has_limit = !std::is_same_v<Remaining, no_limit>;
@@ -577,7 +577,7 @@ class read_write_core {
         if (P::await(s, is_empty, order::acquire, pacing::polling.within(left < spin() ? left : spin()))) return true;
         if (left == 0) return false;
         const std::uint32_t seen = in_.load(order::relaxed);
-        if constexpr (W::parks) P::nap(in_, seen, every_sleeper, left < look_again ? left : look_again, 0);
+        if constexpr (W::parks) P::nap(in_, seen, every_sleeper, left < look_interval ? left : look_interval, 0);
       }
     } else {
       if (W::poll(s, is_empty)) return true;  // (b4)
@@ -597,7 +597,7 @@ class read_write_core {
       return true;
     }
   }
-  static std::uint64_t spin() { return W::spin_budget() < look_again ? W::spin_budget() : look_again; }
+  static std::uint64_t spin() { return W::spin_budget() < look_interval ? W::spin_budget() : look_interval; }
 
   bool has_visible() const {
     if constexpr (Biased)
