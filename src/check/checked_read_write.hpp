@@ -25,7 +25,6 @@ struct checked_read_write {
   std::string name, family, mutation;
   std::size_t size;
   bool recursive;     ///< a thread may lock again for reading
-  bool biased;        ///< has visible readers
   bool fifo_writers;  ///< writers queue on a FIFO lock
   void (*make)(void*);
   void (*end)(void*);
@@ -59,7 +58,6 @@ void add_read_write(const std::string& family, const char* suffix, const char* m
       .mutation = mutation,
       .size = sizeof(Lock),
       .recursive = unsigned(Lock::traits.rule) != 0,  // a mutant's enumeration is another type
-      .biased = Lock::traits.biased,
       .fifo_writers = Lock::writers_lock::traits.fifo,
       .make = [](void* at) { ::new (at) Lock{}; },
       .end = [](void* p) { l(p).~Lock(); },

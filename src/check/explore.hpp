@@ -50,6 +50,18 @@ struct target {
   unsigned usual_threads = 4;  ///< the number of threads without --threads
 };
 
+/// Names the scenarios that concern the target, and returns them; explore()'s number is an index of the result.
+template <class Scenario, std::size_t N, class Concerns>
+std::vector<const Scenario*> select_scenarios(target& of, const Scenario (&all)[N], Concerns concerns) {
+  std::vector<const Scenario*> selected;
+  for (const Scenario& s : all)
+    if (concerns(s)) {
+      of.scenarios.push_back(s.name);
+      selected.push_back(&s);
+    }
+  return selected;
+}
+
 constexpr std::size_t room_for_target = 2048;
 
 std::vector<target> lock_targets();

@@ -366,12 +366,7 @@ std::vector<target> read_write_targets() {
              .explore = {},
              .family = l.family,
              .usual_threads = 3};
-    std::vector<const scenario*> asked;
-    for (const scenario& c : scenarios)
-      if (concerns(c, l)) {
-        s.scenarios.push_back(c.name);
-        asked.push_back(&c);
-      }
+    const auto asked = select_scenarios(s, scenarios, [&l](const scenario& c) { return concerns(c, l); });
     s.explore = [&l, asked](unsigned c, unsigned threads, options o) {
       the_lock = &l;
       the_scenario = asked[c];
