@@ -11,7 +11,6 @@ ends, and if waiters spin on fewer CPUs than threads, the thread with the transa
 
 import json
 import re
-import resource
 import statistics
 import tempfile
 from pathlib import Path
@@ -58,12 +57,10 @@ def operations(place, candidate, threads, options, folder):
 def cpu_time(place, count, options, folder):
     """Returns the CPU seconds of a run of one thread that makes `count` operations, and the mutex's acquisitions in the whole run."""
     command = ["kyoto_wicked", "--threads", "1", "--operations", str(count), "--records", str(options.records), "--transactions", "0"]
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     outcome = place.run(command, environment(place, C_LIBRARY), folder, LIMIT)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
     if not outcome.ok:
         raise Failed(f"one thread: {outcome.trouble()}")
-    return sum(after[:2]) - sum(before[:2]), runner.figure(r"rwlock_as_mutex: (\d+) ", outcome.stderr)
+    return outcome.cpu_seconds, runner.figure(r"rwlock_as_mutex: (\d+) ", outcome.stderr)
 
 
 def section(place, options, folder):

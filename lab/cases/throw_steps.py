@@ -11,7 +11,6 @@ those of the clock that `usher sim calibrate` measures."""
 
 import json
 import re
-import resource
 import tempfile
 import tomllib
 from pathlib import Path
@@ -31,14 +30,11 @@ def measure(place, folder, name):
     extra = CANDIDATES[name]
     if extra is not None:
         extra = {"LD_PRELOAD": str(place.build.program("unwind_lock.so")), "UNWIND_LOCK_REPORT": "1"} | extra
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     outcome = place.run(["throwing", "--threads", "1", "--operations", str(OPERATIONS)], place.environment(None, extra), folder, LIMIT)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
     if not outcome.ok:
         raise runner.Failed(f"{name}: {outcome.trouble()}")
-    used = sum(after[:2]) - sum(before[:2])
     found = re.search(r"unwind_lock: (\d+) searches", outcome.stderr)
-    return 1e9 * used / OPERATIONS, int(found[1]) / OPERATIONS if found else 0
+    return 1e9 * outcome.cpu_seconds / OPERATIONS, int(found[1]) / OPERATIONS if found else 0
 
 
 def clock_of(place, folder):

@@ -36,7 +36,8 @@ using call = int (*)(pthread_mutex_t*);
 
 template <class F>
 F c_library(const char* name) {
-  void* const library = dlopen("libc.so.6", RTLD_NOW);
+  // RTLD_NOLOAD: the library is loaded already, so that no file is searched for and no path in the environment matters.
+  void* const library = dlopen("libc.so.6", RTLD_NOW | RTLD_NOLOAD);
   void* const found = library != nullptr ? dlsym(library, name) : nullptr;
   if (found == nullptr) fail(std::string("the C library has no ") + name);
   return reinterpret_cast<F>(found);

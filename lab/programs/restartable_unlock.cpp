@@ -11,7 +11,7 @@
 //
 //     --check      stops before each instruction of the sequence, sets the mark there, and lets the unlock go on, also
 //                  by single steps; marks set by another thread; then threads, signals and forks. Also shows that a mark
-//                  is lost without the descriptor, or without the barrier
+//                  is lost without the descriptor, and prints how many are lost without the barrier
 //     otherwise    nanoseconds of a pair beside those of the C library and of the same code with a locked unlock, of a
 //                  barrier, and of a section for which threads sleep
 #include <linux/futex.h>
