@@ -74,9 +74,10 @@ namespace usher::inline v2 {
 ///     impatient       wants the next unlock to hand over          the unlock that hands over; the standby, if no unlock
 ///                                                                 has come while it asked
 ///
-///     arrival_asleep  an arrival sleeps at the word. Set by it in a held word without the standby's marks; read and
-///                     cleared by an unlock that frees the lock and has no standby to wake, which wakes the arrival. It
-///                     may be out of date: the arrival sleeps for a limited time, and leaves it.
+///     arrival_asleep  an arrival sleeps at the word. Set by it in a held word without the standby's marks, and again, in
+///                     any word, when it has been woken, for another arrival that may sleep; read and cleared by an
+///                     unlock that frees the lock and has no standby to wake, which wakes the arrival. It may be out of
+///                     date: the arrival sleeps for a limited time, and leaves it.
 ///
 /// Only the standby sets its marks, in any state, by fetch_or: a compare-and-swap could fail for ever. It clears them
 /// when it has the lock. The marks are in the word because unlock may not read the lock once it is free: the operation
