@@ -107,7 +107,8 @@ int usher_sem_timedwait(usher_sem_t* sem, const struct timespec* until);
 /* May be called from a signal handler. EOVERFLOW: there are 0x7fffffff credits. */
 int usher_sem_post(usher_sem_t* sem);
 
-/* Read-write locks: "phase-fair", "bravo" (visible readers: many readers, few writers), and with the suffix "-recursive"
+/* Experimental, not for production: core/read_write_core.hpp names known faults.
+ * Read-write locks: "phase-fair", "bravo" (visible readers: many readers, few writers), and with the suffix "-recursive"
  * the same for threads that lock again for reading. Guarantees: locks/phase_fair.hpp. Under the kinds without the suffix
  * a reader waits behind a waiting writer, so a thread that holds the lock must not lock it again. Zero bytes are a valid,
  * free lock of the kind "phase-fair". The thread that unlocks must be the one that locked. `usher stat` does not record
@@ -134,16 +135,17 @@ int usher_rwlock_tryrdlock(usher_rwlock_t* lock);
 int usher_rwlock_timedrdlock(usher_rwlock_t* lock, const struct timespec* until);
 int usher_rwlock_rdunlock(usher_rwlock_t* lock);
 int usher_rwlock_wrlock(usher_rwlock_t* lock);
-/* EBUSY: another thread reads, writes or waits to write. */
+/* EBUSY: another thread reads, writes or is about to. */
 int usher_rwlock_trywrlock(usher_rwlock_t* lock);
 int usher_rwlock_timedwrlock(usher_rwlock_t* lock, const struct timespec* until);
 int usher_rwlock_wrunlock(usher_rwlock_t* lock);
 /* The calling thread holds the lock for reading, and then holds it for writing. EBUSY: another thread reads, writes or
- * waits to write; the calling thread still holds the lock for reading. Never waits. */
+ * is about to; the calling thread still holds the lock for reading. Never waits. */
 int usher_rwlock_tryupgrade(usher_rwlock_t* lock);
 /* The calling thread holds the lock for writing, and then holds it for reading. */
 int usher_rwlock_downgrade(usher_rwlock_t* lock);
-/* Destroying a lock is optional; afterwards it is as USHER_RWLOCK_INITIALIZER. EBUSY: a thread holds or wants it. */
+/* Destroying a lock is optional; afterwards it is as USHER_RWLOCK_INITIALIZER. EBUSY: a thread holds it or waits
+ * for it. No other thread may be inside a call. */
 int usher_rwlock_destroy(usher_rwlock_t* lock);
 
 /* The names of all locks, one after the other; null past the last. */
@@ -165,7 +167,7 @@ int usher_cond_free(usher_cond_t* cond);
 usher_sem_t* usher_sem_new(unsigned value, double append);
 void usher_sem_free(usher_sem_t* sem);
 usher_rwlock_t* usher_rwlock_new(const char* name);
-/* EBUSY: a thread holds or wants it; nothing is freed then. */
+/* As usher_rwlock_destroy(). EBUSY: nothing is freed. */
 int usher_rwlock_free(usher_rwlock_t* lock);
 
 /* The size of an object in bytes, for callers that allocate it: alignment 8, filled with zeros or by _init(). */

@@ -33,7 +33,10 @@
 //     unlock()         in: clears `writing`, phase + 1
 //
 // Phase-fair. A reader waits for at most one writer: it is counted in the next writer's arrivals, so that writer does
-// not own the lock before the reader has left, and the reader's values of `writing` and `phase` do not come back. A
+// not own the lock before the reader has left. KNOWN FAULT: a writer that gives up changes the phase without waiting for
+// the reader. After 31 of these the reader's values of `writing` and `phase` come back, so that a reader that did not run
+// meanwhile waits for the next writer, and that writer for the reader: a deadlock, or a wrong count if the reader then
+// gives up. A
 // writer that has claimed the lock waits for the readers that had come before, and for no others. Between two writers
 // all readers that wait are admitted.
 //
@@ -44,8 +47,7 @@
 // twice as long; the windows are 0.25 ms at first, at most 8 ms. So:
 //
 //   - no reader waits behind a writer that only waits for longer than a window, 8 ms, and the time until the writer's
-//     thread runs. (A reader that does not run while the phase changes exactly 32 times, which takes 0.2 s or more,
-//     waits for one window more.)
+//     thread runs. (A reader that does not run while the phase changes exactly 32 times waits for one window more.)
 //   - a writer gets the lock at the end of the first window in which all readers leave that are inside. If no reader
 //     inside depends on one that comes later, and each leaves within D <= 8 ms of the beginning of a window, that is
 //     after less than 3 D. If readers stay longer, or depend on later ones again and again, the writer's wait
@@ -72,12 +74,15 @@
 // that leaves, and one that does not find its id acquires what the thread that took it released: (b7). The thread that
 // unlocks must be the one that locked.
 // A reader that enters by arrivals sets `biased`, unless the time of the last search, times nine, has not passed yet
-// (the paper's N): searches take at most a tenth of the time.
+// (the paper's N): searches take at most a tenth of the time, except those of attempts that fail, which set `biased`
+// again at once.
 //
 // Upgrade: a reader that is the only one, with no writer about, becomes the writer in one step. It never waits: two
 // readers that waited for each other to leave would deadlock.
 //
-// Forks. The child has the parent's words. renew() makes them those of a lock that only the calling thread uses.
+// Forks. The child has the parent's words. renew() makes them those of a lock that only the calling thread uses. KNOWN
+// FAULT: the child also has the ids of the parent's visible readers. A new lock at the address of such a lock waits for
+// readers that do not exist.
 #pragma once
 
 #include <atomic>
@@ -326,7 +331,7 @@ class read_write_core {
     const std::uint32_t mine = seen & (writing | phases);
     const auto is_over = [mine](std::uint32_t v) { return (v & (writing | phases)) != mine; };
     if (wait_on_in(is_over, remaining)) return true;  // (1)
-    // While the phase lasts, no writer waits for this reader, so it may take its arrival back.
+    // While the phase lasts, no writer waits for this reader, so it may take its arrival back. (Not after the known fault.)
     std::uint32_t now = in_.load(order::acquire);
     while (!is_over(now)) {
       if (in_.compare_exchange_weak(now, now - one, order::acquire, order::acquire)) return false;
@@ -586,7 +591,8 @@ class read_write_core {
           std::uint64_t seen = s.load(order::acquire);  // (b4)
           if (is_empty(seen)) return true;
           // The mark is in the half of the word on which the thread sleeps, so an id of another lock does not look like
-          // this value, unless a writer sleeps there, too: then its wake-up wakes both.
+          // this value, unless a writer sleeps there, too: then its wake-up wakes both. KNOWN FAULT: until that wake-up,
+          // this thread sleeps although its own lock's reader has left.
           if ((seen & sleeping) == 0 &&
               !s.compare_exchange_strong(seen, seen | sleeping, order::relaxed, order::relaxed)) {
             P::backoff(0);
