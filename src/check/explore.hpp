@@ -70,6 +70,10 @@ std::vector<target> condition_targets();
 std::vector<target> semaphore_targets();
 std::vector<target> read_write_targets();
 
+/// Returns the targets of all kinds. It has a file of its own, all_targets.cpp, since the program of usher-check-own
+/// (packaging/tarball) has only some kinds and defines this function itself.
+std::vector<target> all_targets();
+
 /// Prints relacy's history step by step. It allocates no memory, because relacy replaces the allocator.
 class history_output : public std::streambuf {
  public:

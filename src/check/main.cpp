@@ -102,9 +102,7 @@ void weaken(const target& s, options o, const site& where) {
 }
 
 std::vector<target> every_target() {
-  std::vector<target> all;
-  for (auto&& some : {lock_targets(), queue_targets(), condition_targets(), semaphore_targets(), read_write_targets()})
-    all.insert(all.end(), some.begin(), some.end());
+  std::vector<target> all = all_targets();
   for (target& s : all)
     if (s.family.empty()) s.family = s.name;
   return all;

@@ -1,10 +1,15 @@
 // Naps: sleeps of waiters that only a timer ends, on systems with precise and with late timers.
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
+#include <barrier>
 #include <chrono>
 #include <thread>
+#include <vector>
 
 #include "usher/locks/steady.hpp"
 #include "usher/platform/native.hpp"
@@ -55,6 +60,59 @@ unsigned naps_beside_bursts(bool in_time) {
 TEST(naps, of_a_standby_that_was_woken_too_late) {
   EXPECT_GT(naps_beside_bursts(true), 0u);
   EXPECT_EQ(naps_beside_bursts(false), 0u);
+}
+
+// A process that is stopped while eight of its threads nap has one delay, not eight: naps stay on.
+TEST(naps, a_stop_of_the_process_counts_once) {
+  int ready[2];
+  ASSERT_EQ(pipe(ready), 0);
+  const pid_t child = fork();
+  ASSERT_NE(child, -1);
+  if (child == 0) {
+    const std::atomic<std::uint32_t> word{0};
+    std::atomic<unsigned> late{0};
+    {
+      std::vector<std::jthread> threads;
+      std::barrier all(9);
+      for (int i = 0; i < 8; i++)
+        threads.emplace_back([&] {
+          all.arrive_and_wait();
+          const auto began = std::chrono::steady_clock::now();
+          native::nap(word, 0, every_sleeper, 20000000, 0);
+          late += std::chrono::steady_clock::now() - began > 25ms;
+        });
+      all.arrive_and_wait();
+      std::this_thread::sleep_for(2ms);
+      if (write(ready[1], "", 1) != 1) _exit(3);
+    }
+    _exit(late < 3 ? 2 : native::naps_end_in_time() ? 0 : 1);
+  }
+  char byte;
+  ASSERT_EQ(read(ready[0], &byte, 1), 1);
+  ASSERT_EQ(kill(child, SIGSTOP), 0);
+  std::this_thread::sleep_for(60ms);
+  ASSERT_EQ(kill(child, SIGCONT), 0);
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFEXITED(status));
+  if (WEXITSTATUS(status) == 2) GTEST_SKIP() << "the naps were over before the process was stopped";
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+  close(ready[0]), close(ready[1]);
+}
+
+// One slow wake-up does not make the limit of polling ten times as long; many do, and the estimate has a limit from
+// which it comes back.
+TEST(cost_of_sleep, follows_many_wake_ups) {
+  constexpr std::uint64_t limit = native_detail::default_spin;
+  for (int i = 0; i < 200; i++) native::note_wake(1000);  // after whatever the other tests have measured
+  EXPECT_EQ(native::cost_of_sleep(limit), limit);
+  native::note_wake(1000000);
+  EXPECT_LT(native::cost_of_sleep(limit), limit * 5 / 4);
+  for (int i = 0; i < 1000; i++) native::note_wake(1000000);
+  EXPECT_EQ(native::cost_of_sleep(limit), 50000u);
+  EXPECT_EQ(native::cost_of_sleep(limit + 1), limit + 1);
+  for (int i = 0; i < 80; i++) native::note_wake(1000);
+  EXPECT_EQ(native::cost_of_sleep(limit), limit);
 }
 
 // The kernel ends each sleep late, by up to the timer slack. systemd's TimerSlackNSec or prctl() in a program sets it.

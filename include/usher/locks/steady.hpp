@@ -14,7 +14,7 @@
 //      at a time sleeps at the word instead, if no unlock would wake the standby: a standby that was woken may have to
 //      wait for a CPU for a time slice, and no unlock wakes the threads behind it.
 //   4  A standby that has waited for 1 ms asks for the lock while it is awake, for 20 µs: an unlock in that time hands
-//      the lock over. After 4 ms the lock is handed over even if the standby sleeps; no thread can use the lock while a
+//      the lock over; if the standby has lost its CPU meanwhile, the lock waits for it. After 4 ms the lock is handed over even if the standby sleeps; no thread can use the lock while a
 //      sleeper wakes up, so that this serves only the bound on waiting.
 //   5  The pause after an attempt is about 16 times as long as the attempt; hold_times.hpp.
 //   6  A standby that was woken and finds the lock taken again naps, for 50 µs or longer if sleeps are dear or holds are
@@ -466,8 +466,7 @@ class basic_steady : private urgent_waiters<P, W>, private steady_word {
   static void grant_and_measure(node_handle next) {
     if constexpr (W::parks && requires { P::note_wake(std::uint64_t{}); }) {
       const std::uint64_t before = P::now();
-      grant<P, in_queue>(next);
-      P::note_wake(P::now() - before);
+      if (grant<P, in_queue>(next)) P::note_wake(P::now() - before);
     } else {
       grant<P, in_queue>(next);
     }
