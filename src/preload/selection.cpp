@@ -17,6 +17,7 @@
 #include "preload/one_thread.hpp"
 #include "preload/ours.hpp"
 #include "preload/own_sleep.hpp"
+#include "preload/rwlock_table.hpp"
 #include "preload/status.hpp"
 #include "record/attach_point.hpp"
 #include "record/recorded_embedded.hpp"
@@ -152,7 +153,7 @@ outcome outcome_of(std::string_view name, const mutex_table* found) {
 /// shares the memory, and would write its own id there.
 void begin_process() {
   const mutex_table* const table = selected_table.load(std::memory_order_acquire);
-  if (table != nullptr && !table->passes_through) native::self();
+  if (table != nullptr && (!table->passes_through || selected_rwlocks() != nullptr)) native::self();
 }
 
 /// A handler that fork() calls in the child. Mutexes need no handler: the kernel empties the page of the process's
@@ -170,8 +171,9 @@ void at_fork_in_child() {
 [[gnu::constructor]] void at_start() {
   connect();
   c_library::look_up_all();
+  c_library::look_up_rwlocks();
   c_library::register_child_handler(at_fork_in_child);
-  if (!selected().passes_through) native::prepare_heavy_fences();
+  if (!selected().passes_through || selected_rwlocks() != nullptr) native::prepare_heavy_fences();
   begin_process();
   say_selection_if_verbose();
 }
@@ -204,23 +206,25 @@ constinit const calls our_calls{.lock = nullptr,  // these three are the table's
 constinit std::atomic<const mutex_table*> selected_table{nullptr};
 constinit behind_recorded_calls behind_recorded{};
 
+void prepare_own_locks() {
+  usher_process_state.told_of_forks.store(1, std::memory_order_relaxed);  // at_start() will register the handler
+  native::fork_epoch();
+  if (variable("USHER_FAKE_PRIORITIES") == "nice") native::set_priorities_by_nice(true);  // for tests
+  // Queue nodes of threads that do not exist in a child may be used again there, because mutexes and read-write locks
+  // are reset in a child.
+  usher_process_state.orphaned_are_free.store(1, std::memory_order_relaxed);
+  const wait_limits otherwise = native::limits();
+  native::set_limits({nanoseconds(limit_variables[0]).value_or(otherwise.spin),
+                      nanoseconds(limit_variables[1]).value_or(otherwise.yield),
+                      nanoseconds(limit_variables[2]).value_or(otherwise.sleep)});
+}
+
 const mutex_table& select_table() {
   const std::string_view name = variable("USHER_LOCK");
   const mutex_table* found = find(name);
   const bool refused = found != nullptr && found->lock == nullptr;
   const mutex_table* table = found != nullptr && !refused ? found : &c_library_table;
-  if (!table->passes_through) {  // before the table is published; several threads may do the same
-    usher_process_state.told_of_forks.store(1, std::memory_order_relaxed);  // at_start() will register the handler
-    native::fork_epoch();
-    if (variable("USHER_FAKE_PRIORITIES") == "nice") native::set_priorities_by_nice(true);  // for tests
-    // Queue nodes of threads that do not exist in a child may be used again there, because mutexes are reset in a
-    // child.
-    usher_process_state.orphaned_are_free.store(1, std::memory_order_relaxed);
-    const wait_limits otherwise = native::limits();
-    native::set_limits({nanoseconds(limit_variables[0]).value_or(otherwise.spin),
-                        nanoseconds(limit_variables[1]).value_or(otherwise.yield),
-                        nanoseconds(limit_variables[2]).value_or(otherwise.sleep)});
-  }
+  if (!table->passes_through) prepare_own_locks();  // before the table is published; several threads may do the same
   const std::optional<append_probability> conds = probability(cond_variable), sems = probability(sem_variable);
   order_of_conds.store(conds.value_or(append_probability()), std::memory_order_relaxed);
   order_of_sems.store(sems.value_or(append_probability()), std::memory_order_relaxed);
@@ -235,7 +239,7 @@ const mutex_table& select_table() {
   if (refused) report_measurements_only(found->name);
   if (!table->passes_through && !conds) report_bad_probability(cond_variable);
   if (!table->passes_through && !sems) report_bad_probability(sem_variable);
-  if (!table->passes_through) report_bad_limits();
+  if (!table->passes_through || selected_rwlocks() != nullptr) report_bad_limits();
   return *table;
 }
 
@@ -259,6 +263,7 @@ void connect() {
     current_calls.set(seen != 0 ? recorded_calls : calls_of(table));
     connect_embedded(seen != 0);
     connect_others(seen != 0);
+    connect_rwlocks(seen != 0);
     std::atomic_thread_fence(std::memory_order_seq_cst);
   } while (current_recording.load(std::memory_order_relaxed) != seen || has_request());
 }

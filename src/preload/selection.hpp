@@ -32,6 +32,10 @@ inline const call_pointers& unrecorded() {
   return selected_calls;
 }
 
+/// Prepares the process for locks of ours, by the environment. Called before the first of them is used; several threads
+/// may do so.
+void prepare_own_locks();
+
 /// Makes the selection, begins a recording if one is requested, and sets current_calls accordingly.
 void connect();
 

@@ -17,6 +17,7 @@ namespace {
     .decided = outcome::undecided,
     .reserved = 0,
     .recorder = &current_recording,
+    .rwlock = nullptr,
 };
 
 constexpr const char* c_librarys = "the C library's locks";
@@ -44,6 +45,10 @@ void note_selection(outcome what, const char* lock) {
   record.decided.store(what, std::memory_order_release);
 }
 
+void note_rwlocks(const char* lock) {
+  record.rwlock.store(lock, std::memory_order_relaxed);
+}
+
 void say_selection_if_verbose() {
   const std::string_view wanted = variable("USHER_VERBOSE");
   if (wanted.empty() || wanted == "0" || getauxval(AT_SECURE) != 0) return;
@@ -53,12 +58,15 @@ void say_selection_if_verbose() {
   const outcome what = record.decided.load(std::memory_order_acquire);
   const char* const lock = record.lock.load(std::memory_order_relaxed);
   constexpr const char* version = " " USHER_PRELOAD_VERSION ": ";
+  const char* const rwlock = record.rwlock.load(std::memory_order_relaxed);
+  const char* const and_rwlock = rwlock != nullptr ? "; read-write locks: " : "";
+  const char* const its_name = rwlock != nullptr ? rwlock : "";
   if (what == outcome::ours)
-    say(version, "lock ", lock, " for mutexes, condition variables, semaphores (pid ", pid, ")");
+    say(version, "lock ", lock, " for mutexes, condition variables, semaphores", and_rwlock, its_name, " (pid ", pid, ")");
   else if (what == outcome::c_library && std::string_view(lock) != "pthread")
-    say(version, c_librarys, ", as ", lock, " (pid ", pid, ")");
+    say(version, c_librarys, ", as ", lock, and_rwlock, its_name, " (pid ", pid, ")");
   else
-    say(version, c_librarys, reason(what), " (pid ", pid, ")");
+    say(version, c_librarys, reason(what), and_rwlock, its_name, " (pid ", pid, ")");
 }
 
 }  // namespace usher::preload

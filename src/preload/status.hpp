@@ -9,6 +9,9 @@ namespace usher::preload {
 /// with the same arguments.
 void note_selection(outcome what, const char* lock);
 
+/// As note_selection(), for read-write locks; null: the C library's.
+void note_rwlocks(const char* lock);
+
 /// Writes the line if USHER_VERBOSE asks for it, and if the program does not run in secure mode.
 void say_selection_if_verbose();
 

@@ -31,9 +31,12 @@ struct alignas(16) status_record {
   std::atomic<outcome> decided;
   std::uint32_t reserved;  ///< 0
   const void* recorder;    ///< 64 bits, which are not 0 while `usher stat` records
+  std::atomic<const char*> rwlock;  ///< the name of the read-write lock in use; null: the C library's. Older versions have
+                                    ///< no field here, but zero bytes
 
   static constexpr std::size_t longest_name = 39;
 };
-static_assert(sizeof(status_record) == 64 && offsetof(status_record, decided) == 40);
+static_assert(sizeof(status_record) == 64 && offsetof(status_record, decided) == 40 &&
+              offsetof(status_record, rwlock) == 56);
 
 }  // namespace usher::preload

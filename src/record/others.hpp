@@ -21,19 +21,6 @@ namespace usher::preload {
 
 // clang-format off
 #define USHER_OTHERS(call) \
-  call(rwlock_init, pthread_rwlock_init, (pthread_rwlock_t* l, const pthread_rwlockattr_t* a), (l, a)) \
-  call(rwlock_destroy, pthread_rwlock_destroy, (pthread_rwlock_t* l), (l)) \
-  call(rdlock, pthread_rwlock_rdlock, (pthread_rwlock_t* l), (l)) \
-  call(tryrdlock, pthread_rwlock_tryrdlock, (pthread_rwlock_t* l), (l)) \
-  call(timedrdlock, pthread_rwlock_timedrdlock, (pthread_rwlock_t* l, const timespec* until), (l, until)) \
-  call(clockrdlock, pthread_rwlock_clockrdlock, \
-       (pthread_rwlock_t* l, clockid_t k, const timespec* until), (l, k, until)) \
-  call(wrlock, pthread_rwlock_wrlock, (pthread_rwlock_t* l), (l)) \
-  call(trywrlock, pthread_rwlock_trywrlock, (pthread_rwlock_t* l), (l)) \
-  call(timedwrlock, pthread_rwlock_timedwrlock, (pthread_rwlock_t* l, const timespec* until), (l, until)) \
-  call(clockwrlock, pthread_rwlock_clockwrlock, \
-       (pthread_rwlock_t* l, clockid_t k, const timespec* until), (l, k, until)) \
-  call(rwlock_unlock, pthread_rwlock_unlock, (pthread_rwlock_t* l), (l)) \
   call(spin_init, pthread_spin_init, (pthread_spinlock_t* s, int shared), (s, shared)) \
   call(spin_destroy, pthread_spin_destroy, (pthread_spinlock_t* s), (s)) \
   call(spin_lock, pthread_spin_lock, (pthread_spinlock_t* s), (s)) \
@@ -76,7 +63,7 @@ struct companion {
 
 extern "C" {
 /// The companion's. Missing where that is not loaded.
-[[gnu::weak, gnu::visibility("default")]] extern usher::preload::companion usher_companion_v1;
+[[gnu::weak, gnu::visibility("default")]] extern usher::preload::companion usher_companion_v2;
 }
 
 namespace usher::preload {

@@ -14,10 +14,10 @@ int recorded_yield() {
 }
 
 void connect_others(bool recording) {
-  const bool is_possible = recording && &usher_companion_v1 != nullptr;
-  usher_recorded_others_v1.store(is_possible ? &recorded_other_calls : nullptr, std::memory_order_relaxed);
+  const bool is_possible = recording && &usher_companion_v2 != nullptr;
+  usher_recorded_others_v2.store(is_possible ? &recorded_other_calls : nullptr, std::memory_order_relaxed);
 }
 
 }  // namespace usher::preload
 
-constinit std::atomic<const usher::preload::other_calls*> usher_recorded_others_v1{nullptr};
+constinit std::atomic<const usher::preload::other_calls*> usher_recorded_others_v2{nullptr};

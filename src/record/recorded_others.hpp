@@ -10,16 +10,16 @@
 #include "record/recorded_calls.hpp"
 
 /// The functions that libusher-stat.so calls; null while nothing is recorded.
-USHER_EXPORT std::atomic<const usher::preload::other_calls*> usher_recorded_others_v1;
+USHER_EXPORT std::atomic<const usher::preload::other_calls*> usher_recorded_others_v2;
 
 namespace usher::preload {
 
-/// Sets usher_recorded_others_v1.
+/// Sets usher_recorded_others_v2.
 void connect_others(bool recording);
 
 /// The C library's functions. Only for functions that libusher-stat.so has called.
 inline const other_pointers& unrecorded_others() {
-  return usher_companion_v1.c_library;
+  return usher_companion_v2.c_library;
 }
 
 /// Whether the recording is over; ends it in this process, too. Only for slow paths.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "preload/rwlock_table.hpp"
 #include "preload/timeouts.hpp"
 #include "record/recorded_others.hpp"
 
@@ -49,7 +50,7 @@ template <class F>
   return result;
 }
 
-/// `try_lock` and `lock` are the C library's functions without and with waiting.
+/// `try_lock` and `lock` are the functions without and with waiting that are called when nothing is recorded.
 template <class Try, class F>
 int lock_for(pthread_rwlock_t* l, side s, std::uint64_t caller, Try& try_lock, F lock, bool has_deadline = false) {
   const auto [me, o] = find_recorded(l, record::kind::rwlock, caller);
@@ -97,65 +98,63 @@ void read_ends(record::object& o) {
   }
 }
 
-}  // namespace
-
 int recorded_rwlock_init(pthread_rwlock_t* l, const pthread_rwlockattr_t* attributes) {
-  const int error = unrecorded_others().rwlock_init(l, attributes);
+  const int error = unrecorded_rwlocks.rwlock_init(l, attributes);
   if (error == 0) begin_initialised(l, record::kind::rwlock, false);
   return error;
 }
 
 int recorded_rwlock_destroy(pthread_rwlock_t* l) {
   end_destroyed(l);
-  return unrecorded_others().rwlock_destroy(l);
+  return unrecorded_rwlocks.rwlock_destroy(l);
 }
 
 int recorded_rdlock(pthread_rwlock_t* l) {
-  const other_pointers& c = unrecorded_others();
+  const rwlock_pointers& c = unrecorded_rwlocks;
   return lock_for(l, to_read, USHER_CALLER, c.tryrdlock, [&] { return c.rdlock(l); });
 }
 int recorded_wrlock(pthread_rwlock_t* l) {
-  const other_pointers& c = unrecorded_others();
+  const rwlock_pointers& c = unrecorded_rwlocks;
   return lock_for(l, to_write, USHER_CALLER, c.trywrlock, [&] { return c.wrlock(l); });
 }
 
 // As in the C library, invalid times and clocks are an error even if the lock is free.
 int recorded_timedrdlock(pthread_rwlock_t* l, const timespec* until) {
-  const other_pointers& c = unrecorded_others();
+  const rwlock_pointers& c = unrecorded_rwlocks;
   if (!is_time(*until)) return c.timedrdlock(l, until);
   return lock_for(
       l, to_read, USHER_CALLER, c.tryrdlock, [&] { return c.timedrdlock(l, until); }, true);
 }
 int recorded_clockrdlock(pthread_rwlock_t* l, clockid_t clock, const timespec* until) {
-  const other_pointers& c = unrecorded_others();
+  const rwlock_pointers& c = unrecorded_rwlocks;
   if (!is_waitable(clock) || !is_time(*until)) return c.clockrdlock(l, clock, until);
   return lock_for(
       l, to_read, USHER_CALLER, c.tryrdlock, [&] { return c.clockrdlock(l, clock, until); }, true);
 }
 int recorded_timedwrlock(pthread_rwlock_t* l, const timespec* until) {
-  const other_pointers& c = unrecorded_others();
+  const rwlock_pointers& c = unrecorded_rwlocks;
   if (!is_time(*until)) return c.timedwrlock(l, until);
   return lock_for(
       l, to_write, USHER_CALLER, c.trywrlock, [&] { return c.timedwrlock(l, until); }, true);
 }
 int recorded_clockwrlock(pthread_rwlock_t* l, clockid_t clock, const timespec* until) {
-  const other_pointers& c = unrecorded_others();
+  const rwlock_pointers& c = unrecorded_rwlocks;
   if (!is_waitable(clock) || !is_time(*until)) return c.clockwrlock(l, clock, until);
   return lock_for(
       l, to_write, USHER_CALLER, c.trywrlock, [&] { return c.clockwrlock(l, clock, until); }, true);
 }
 
 int recorded_tryrdlock(pthread_rwlock_t* l) {
-  return try_for(l, to_read, USHER_CALLER, unrecorded_others().tryrdlock(l));
+  return try_for(l, to_read, USHER_CALLER, unrecorded_rwlocks.tryrdlock(l));
 }
 int recorded_trywrlock(pthread_rwlock_t* l) {
-  return try_for(l, to_write, USHER_CALLER, unrecorded_others().trywrlock(l));
+  return try_for(l, to_write, USHER_CALLER, unrecorded_rwlocks.trywrlock(l));
 }
 
 int recorded_rwlock_unlock(pthread_rwlock_t* l) {
   recorded_thread* const me = recorded_self();
   record::object* const o = me != nullptr ? me->find(l) : nullptr;
-  const auto& unlock = unrecorded_others().rwlock_unlock;
+  const auto& unlock = unrecorded_rwlocks.rwlock_unlock;
   if (o == nullptr || is_another(*o, record::kind::rwlock)) return unlock(l);
   if (o->owner.load(std::memory_order_relaxed) != me->name) {
     read_ends(*o);
@@ -166,5 +165,11 @@ int recorded_rwlock_unlock(pthread_rwlock_t* l) {
   if (c.due != 0) charge_holder(*me, c);
   return result;
 }
+
+#define USHER_RECORDED_RWLOCK(member, name, parameters, arguments) .member = recorded_##member,
+
+}  // namespace
+
+constinit const rwlock_calls recorded_rwlocks{USHER_RWLOCKS(USHER_RECORDED_RWLOCK)};
 
 }  // namespace usher::preload

@@ -29,8 +29,8 @@ bool is_own(std::uint64_t address) {
 
 /// Whether the address is in libusher-stat.so, whose C11 functions call pthread's.
 bool is_companions(std::uint64_t address) {
-  return &usher_companion_v1 != nullptr && address >= reinterpret_cast<std::uintptr_t>(usher_companion_v1.begin) &&
-         address < reinterpret_cast<std::uintptr_t>(usher_companion_v1.end);
+  return &usher_companion_v2 != nullptr && address >= reinterpret_cast<std::uintptr_t>(usher_companion_v2.begin) &&
+         address < reinterpret_cast<std::uintptr_t>(usher_companion_v2.end);
 }
 
 /// Adds an address to the chain, unless it is in one of our modules. False if the chain is full.

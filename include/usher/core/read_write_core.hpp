@@ -114,7 +114,8 @@ struct read_write_words {
   typename P::template atomic<std::uint32_t> in, out, queued, timed, inhibit;
 };
 
-/// The time limit of a thread that waits for ever.
+/// The time limit of a thread that waits for ever. A type that is derived from it, as any `remaining`, may have a function
+/// refuses(): true if the lock is held for writing by the calling thread itself, which then does not wait.
 struct no_limit {};
 
 template <platform_with_asymmetric_fences P, class W, class Writers, bool Biased>
@@ -241,6 +242,52 @@ class read_write_core {
     in_.store(reads * one + (writes ? writing : 0), order::relaxed);
   }
 
+  /// As renew(), for a lock whose reads by the calling thread are not known: all of the parent's readers count as its
+  /// own. A fork in the middle of this leaves words that give the same result in that child.
+  void renew_from_words(bool writes) {
+    writers_.~Writers();
+    ::new (&writers_) Writers{};
+    words_.queued.store(0, order::relaxed);
+    words_.timed.store(0, order::relaxed);
+    words_.inhibit.store(0, order::relaxed);
+    const std::uint32_t left = out_.load(order::relaxed) & (0 - one);
+    const std::uint32_t come = writes ? left : in_.load(order::relaxed) & (0 - one);
+    in_.store(come | (writes ? writing : 0) | (has_visible() ? biased : 0), order::relaxed);
+    out_.store(left, order::relaxed);
+  }
+
+  /// The number of readers that have come by arrivals and not left.
+  std::uint32_t readers() const { return (in_.load(order::relaxed) - out_.load(order::relaxed)) / one; }
+
+  // ---- by the only thread of a process ------------------------------------------------------------------------
+  // By loads and stores. False, with nothing changed, if the lock is not free for it or has marks: the caller calls the
+  // function above then. The acquire and release are for signal handlers.
+
+  bool lock_shared_alone() {
+    const std::uint32_t seen = in_.load(order::acquire);
+    if ((seen & (writing | biased)) != 0) return false;
+    in_.store(seen + one, order::relaxed);
+    return true;
+  }
+  bool unlock_shared_alone() {
+    const std::uint32_t seen = out_.load(order::relaxed);
+    if ((seen & draining) != 0 || (Biased && (in_.load(order::relaxed) & biased) != 0)) return false;
+    out_.store((seen & (0 - one)) + one, order::release);
+    return true;
+  }
+  bool lock_alone() {
+    const std::uint32_t seen = in_.load(order::acquire);
+    if ((seen & (writing | queue | biased)) != 0 || !has_left(seen)) return false;
+    in_.store(seen + writing, order::relaxed);
+    return true;
+  }
+  bool unlock_alone() {
+    const std::uint32_t seen = in_.load(order::relaxed);
+    if ((seen & (queue | asleep)) != 0) return false;
+    in_.store(seen - writing + to_next_phase(seen), order::release);
+    return true;
+  }
+
   /// For tests: sets both numbers of a free lock to n.
   void count_from(std::uint32_t n) {
     in_.store(n * one + (n & 31) * one_phase, order::relaxed);
@@ -259,7 +306,16 @@ class read_write_core {
   static constexpr std::uint32_t inhibits_for = 9;         // times the search: the paper's N
 
   template <class Remaining>
-  static constexpr bool has_limit = !std::is_same_v<Remaining, no_limit>;
+  static constexpr bool has_limit = !std::is_base_of_v<no_limit, Remaining>;
+
+  /// Whether the calling thread would wait for itself.
+  template <class Remaining>
+  static bool refuses(const Remaining& remaining) {
+    if constexpr (requires { remaining.refuses(); })
+      return remaining.refuses();
+    else
+      return false;
+  }
 
   static constexpr std::uint32_t low_bits(std::uint32_t number) { return (number & 0xff) << 1; }
   /// What is to be added to `in` for the next phase: the phase wraps without a carry.
@@ -330,6 +386,10 @@ class read_write_core {
   [[gnu::cold, gnu::noinline]] bool wait_for_phase(std::uint32_t seen, Remaining remaining) {
     const std::uint32_t mine = seen & (writing | phases);
     const auto is_over = [mine](std::uint32_t v) { return (v & (writing | phases)) != mine; };
+    if (refuses(remaining)) {  // the phase lasts as long as this thread writes
+      in_.fetch_sub(one, order::relaxed);
+      return false;
+    }
     if (wait_on_in(is_over, remaining)) return true;  // (1)
     // While the phase lasts, no writer waits for this reader, so it may take its arrival back. (Not after the known fault.)
     std::uint32_t now = in_.load(order::acquire);
@@ -408,6 +468,7 @@ class read_write_core {
   /// False: the time is over.
   template <class Remaining>
   [[gnu::cold, gnu::noinline]] bool claim_in_turn(std::uint32_t& seen, Remaining remaining) {
+    if (refuses(remaining)) return false;
     enter_queue();
     if constexpr (has_limit<Remaining>) {
       if (!timed_waiters::lock(writers_, words_.timed, remaining)) {

@@ -6,9 +6,11 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <optional>
 
 #include "catalog/names.hpp"
 #include "catalog/probability.hpp"
+#include "catalog/read_write_names.hpp"
 #include "cli/commands/subcommand.hpp"
 #include "support/process/launch.hpp"
 #include "support/process/preload.hpp"
@@ -30,6 +32,8 @@ struct order_option {
 struct run_options {
   CLI::Option* lock_given = nullptr;
   std::string lock;
+  CLI::Option* rwlock_given = nullptr;
+  std::string rwlock;
   std::array<order_option, 2> orders{{
       {"--cond-append", "USHER_COND_APPEND", "condition variables", ""},
       {"--sem-append", "USHER_SEM_APPEND", "semaphores", ""},
@@ -53,6 +57,22 @@ bool check_orders(std::array<order_option, 2>& orders) {
   return true;
 }
 
+/// The read-write lock of --rwlock, if given, else of USHER_RWLOCK; empty: the C library's. nullopt after an error message.
+std::optional<std::string> choose_rwlock(const run_options& options) {
+  const bool given = options.rwlock_given->count() != 0;
+  const std::string name = given ? options.rwlock : environment("USHER_RWLOCK");
+  if ((name.empty() && !given) || name == "pthread") return name;
+  nearest_name nearest(name);
+  for (const std::string_view known : read_write_names) {
+    if (name == known) return name;
+    nearest.consider(known);
+  }
+  report_error("no read-write lock is called '{}'{}{}; 'usher list' has them, and pthread is the C library's", name,
+               given ? "" : " in USHER_RWLOCK",
+               nearest.best().empty() ? "" : fmt::format("; the nearest is '{}'", nearest.best()));
+  return std::nullopt;
+}
+
 int carry_out(run_options& options, char** command) {
   const bool has_command = command[0] != nullptr;
   if (!has_command && !options.print_env) {
@@ -61,6 +81,8 @@ int carry_out(run_options& options, char** command) {
   }
   const lock_table* lock = choose_lock(options.lock_given->count() != 0, options.lock, default_lock);
   if (lock == nullptr || !check_orders(options.orders)) return bad_usage;
+  const std::optional<std::string> rwlock = choose_rwlock(options);
+  if (!rwlock) return bad_usage;
 
   const auto found = find_library();
   if (const auto* none = std::get_if<no_library>(&found)) {
@@ -79,11 +101,13 @@ int carry_out(run_options& options, char** command) {
   }
   if (options.print_env) {
     fmt::print("export USHER_LOCK={}\nexport LD_PRELOAD={}\n", shell_quoted(lock->name), shell_quoted(preload));
+    if (!rwlock->empty()) fmt::print("export USHER_RWLOCK={}\n", shell_quoted(*rwlock));
     for (const order_option& o : options.orders)
       if (!o.chance.empty()) fmt::print("export {}={}\n", o.variable, shell_quoted(o.chance));
     return 0;
   }
   bool set = setenv("USHER_LOCK", lock->name, 1) == 0 && setenv("LD_PRELOAD", preload.c_str(), 1) == 0;
+  set = set && (rwlock->empty() || setenv("USHER_RWLOCK", rwlock->c_str(), 1) == 0);
   for (const order_option& o : options.orders)
     set = set && (o.chance.empty() || setenv(o.variable, o.chance.c_str(), 1) == 0);
   if (!set) {
@@ -96,6 +120,7 @@ int carry_out(run_options& options, char** command) {
 constexpr const char* run_notes = R"text(Examples:
   usher run -- ./server --port 80
   usher run --lock mcscr -- python3 script.py
+  usher run --rwlock phase-fair -- ./server     read-write locks, too
   usher run --cond-append 0.001 -- ./server     wakes the worker that became idle last
   eval "$(usher run --lock twa --print-env)"    for all programs that this shell starts
 
@@ -103,8 +128,8 @@ Exit status: the command's own; 2 for bad usage or an unknown lock, 125 if Usher
 library cannot be used, 126 if the command cannot be executed, 127 if there is none
 of that name.
 
-Environment: USHER_LOCK is the lock if --lock is not given, USHER_COND_APPEND and
-USHER_SEM_APPEND are P if --cond-append or --sem-append are not. USHER_LIBRARY is the path
+Environment: USHER_LOCK is the lock if --lock is not given, USHER_RWLOCK the read-write
+lock if --rwlock is not, USHER_COND_APPEND and USHER_SEM_APPEND are P if --cond-append or --sem-append are not. USHER_LIBRARY is the path
 of libusher.so instead of the one near this program. LD_PRELOAD is kept: Usher's library
 is inserted at the front, but after the runtimes of sanitizers. With USHER_VERBOSE=1 the
 library prints the lock on stderr when a program starts; 'usher status PID' shows it
@@ -118,6 +143,10 @@ subcommand run(CLI::App& app) {
   options->lock_given = sub->add_option("--lock", options->lock,
                                         fmt::format("The lock (default: USHER_LOCK if set, else {})", default_lock))
                             ->type_name("LOCK");
+  options->rwlock_given = sub->add_option("--rwlock", options->rwlock,
+                                          "The read-write lock: phase-fair, bravo, or one of them over another lock, as "
+                                          "phase-fair-mcs (default: USHER_RWLOCK if set, else pthread, the C library's)")
+                              ->type_name("RWLOCK");
   for (order_option& o : options->orders)
     sub->add_option(o.option, o.chance,
                     fmt::format("Probability that a waiter for {} is appended at the tail, not at the head (1, the "

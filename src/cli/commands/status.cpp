@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
@@ -15,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "catalog/read_write_names.hpp"
 #include "cli/commands/subcommand.hpp"
 #include "preload/status_record.hpp"
 #include "support/locks.hpp"
@@ -69,6 +71,7 @@ bool find_record(const readable& in, address_range part, status_record& found) {
 struct usher_state {
   std::string version;  ///< empty: not known
   std::string lock;
+  std::string rwlock;  ///< empty: the C library's read-write locks
   outcome what = outcome::undecided;
   bool is_recorded = false;
 };
@@ -106,6 +109,9 @@ usher_state state_of(pid_t pid, const loaded_library& library) {
         memory.read(reinterpret_cast<std::uint64_t>(record.recorder), &recorder, sizeof recorder);
     if (!complete) break;
     state.lock = name;
+    if (const auto at = reinterpret_cast<std::uint64_t>(record.rwlock.load());
+        at != 0 && memory.read(at, name, status_record::longest_name))
+      state.rwlock = name;
     state.what = record.decided.load();
     state.is_recorded = recorder != 0;
     return state;
@@ -117,6 +123,9 @@ usher_state state_of(pid_t pid, const loaded_library& library) {
   }
   state.lock = from_environment(pid, "USHER_LOCK");
   state.what = outcome_of(state.lock);
+  const std::string rwlock = from_environment(pid, "USHER_RWLOCK");
+  if (std::find(std::begin(read_write_names), std::end(read_write_names), rwlock) != std::end(read_write_names))
+    state.rwlock = rwlock;
   return state;
 }
 
@@ -190,6 +199,7 @@ bool describe(pid_t pid, const std::string& title) {
   const bool is_on = state.what == outcome::ours;
   std::string line = is_on ? fmt::format("on: lock {}", state.lock)
                            : fmt::format("not on: the locks are the C library's: {}", reason(state));
+  if (!state.rwlock.empty()) line += "; read-write locks: " + state.rwlock;
   line += state.version.empty() ? ", version of Usher not known" : ", Usher " + state.version;
   line += fmt::format(" ({})", library->path);
   if (state.is_recorded) line += ", recorded by usher stat";

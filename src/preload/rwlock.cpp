@@ -1,0 +1,188 @@
+// The exported functions of pthread_rwlock_t, and the selection by USHER_RWLOCK.
+#include "preload/rwlock_table.hpp"
+
+#include <cerrno>
+#include <string_view>
+
+#include "catalog/names.hpp"
+#include "catalog/read_write_names.hpp"
+#include "preload/c_library_functions.hpp"
+#include "preload/export.hpp"
+#include "preload/find_next.hpp"
+#include "preload/glibc_versions.hpp"
+#include "preload/message.hpp"
+#include "preload/one_thread.hpp"
+#include "preload/selection.hpp"
+#include "preload/status.hpp"
+#include "record/others.hpp"
+
+// Linked to, not looked up, as the mutex functions are (c_library_functions.cpp).
+#if defined(USHER_FIRST_GLIBC)
+extern "C" {
+[[gnu::weak]] int usher_libc_rwlock_init(pthread_rwlock_t*, const pthread_rwlockattr_t*);
+[[gnu::weak]] int usher_libc_rwlock_destroy(pthread_rwlock_t*);
+[[gnu::weak]] int usher_libc_rdlock(pthread_rwlock_t*);
+[[gnu::weak]] int usher_libc_tryrdlock(pthread_rwlock_t*);
+[[gnu::weak]] int usher_libc_wrlock(pthread_rwlock_t*);
+[[gnu::weak]] int usher_libc_trywrlock(pthread_rwlock_t*);
+[[gnu::weak]] int usher_libc_rwlock_unlock(pthread_rwlock_t*);
+}
+__asm__(".symver usher_libc_rwlock_init, __pthread_rwlock_init@" USHER_FIRST_GLIBC);
+__asm__(".symver usher_libc_rwlock_destroy, __pthread_rwlock_destroy@" USHER_FIRST_GLIBC);
+__asm__(".symver usher_libc_rdlock, __pthread_rwlock_rdlock@" USHER_FIRST_GLIBC);
+__asm__(".symver usher_libc_tryrdlock, __pthread_rwlock_tryrdlock@" USHER_FIRST_GLIBC);
+__asm__(".symver usher_libc_wrlock, __pthread_rwlock_wrlock@" USHER_FIRST_GLIBC);
+__asm__(".symver usher_libc_trywrlock, __pthread_rwlock_trywrlock@" USHER_FIRST_GLIBC);
+__asm__(".symver usher_libc_rwlock_unlock, __pthread_rwlock_unlock@" USHER_FIRST_GLIBC);
+#endif
+
+namespace usher::preload {
+namespace {
+
+// ---- the C library's functions --------------------------------------------------------------------------------
+
+void look_up(rwlock_pointers& to);
+
+// The first call of a function looks all of them up. If the function is missing, the next call looks again.
+#define USHER_FIRST_IN_LIBRARY(member, name, parameters, arguments)                       \
+  [[gnu::cold, gnu::noinline]] int look_up_##member parameters {                          \
+    look_up(c_library::rwlocks);                                                          \
+    if (c_library::rwlocks.member.get() == look_up_##member) return ENOSYS;               \
+    return c_library::rwlocks.member arguments;                                           \
+  }
+USHER_RWLOCKS(USHER_FIRST_IN_LIBRARY)
+
+template <class... Args>
+void look_up(call_pointer<int(Args...)>& to, const char* name, int (*linked)(Args...) = nullptr) {
+  if (linked != nullptr)
+    to.set(linked);
+  else if (void* const found = find_next(name))
+    to.set(reinterpret_cast<int (*)(Args...)>(found));
+}
+
+void look_up(rwlock_pointers& to) {
+  const int saved = errno;
+#if defined(USHER_FIRST_GLIBC)
+  look_up(to.rwlock_init, "pthread_rwlock_init", usher_libc_rwlock_init);
+  look_up(to.rwlock_destroy, "pthread_rwlock_destroy", usher_libc_rwlock_destroy);
+  look_up(to.rdlock, "pthread_rwlock_rdlock", usher_libc_rdlock);
+  look_up(to.tryrdlock, "pthread_rwlock_tryrdlock", usher_libc_tryrdlock);
+  look_up(to.wrlock, "pthread_rwlock_wrlock", usher_libc_wrlock);
+  look_up(to.trywrlock, "pthread_rwlock_trywrlock", usher_libc_trywrlock);
+  look_up(to.rwlock_unlock, "pthread_rwlock_unlock", usher_libc_rwlock_unlock);
+  look_up(to.timedrdlock, "pthread_rwlock_timedrdlock");
+  look_up(to.clockrdlock, "pthread_rwlock_clockrdlock");
+  look_up(to.timedwrlock, "pthread_rwlock_timedwrlock");
+  look_up(to.clockwrlock, "pthread_rwlock_clockwrlock");
+#else
+#define USHER_LOOK_UP(member, name, parameters, arguments) look_up(to.member, #name);
+  USHER_RWLOCKS(USHER_LOOK_UP)
+#endif
+  errno = saved;
+}
+
+// ---- the selection --------------------------------------------------------------------------------------------
+
+constexpr const char* rwlock_variable = "USHER_RWLOCK";
+constexpr rwlock_table the_c_librarys{};
+constinit std::atomic<const rwlock_table*> selected_rwlock_table{nullptr};
+
+const rwlock_table* find(std::string_view name) {
+  for (const auto tables : {phase_fair_tables(), bravo_tables()})
+    for (const rwlock_table& t : tables)
+      if (name == t.name) return &t;
+  return nullptr;
+}
+
+void report_unknown(std::string_view unknown) {
+  nearest_name nearest(unknown);
+  for (const std::string_view name : read_write_names) nearest.consider(name);
+  const bool is_near = !nearest.best().empty();
+  say(": no read-write lock is called \"", clipped(unknown), "\" (", rwlock_variable, ")",
+      is_near ? "; the nearest is \"" : "", nearest.best(), is_near ? "\"" : "",
+      ". Running on the C library's read-write locks.");
+}
+
+[[gnu::cold, gnu::noinline]] const rwlock_table& select() {
+  const std::string_view name = variable(rwlock_variable);
+  const bool wants_ours = c_library::is_glibc() && !name.empty() && name != "pthread";
+  const rwlock_table* const found = wants_ours ? find(name) : nullptr;
+  if (found != nullptr) prepare_own_locks();
+  const rwlock_table* const table = found != nullptr ? found : &the_c_librarys;
+  note_rwlocks(found != nullptr ? found->name : nullptr);
+  const rwlock_table* none = nullptr;
+  if (!selected_rwlock_table.compare_exchange_strong(none, table, std::memory_order_acq_rel)) return *none;
+  if (wants_ours && found == nullptr) report_unknown(name);
+  return *table;
+}
+
+// ---- the exported functions -----------------------------------------------------------------------------------
+
+#define USHER_FIRST_RWLOCK(member, name, parameters, arguments) \
+  [[gnu::cold]] int first_##member parameters {                 \
+    connect();                                                  \
+    return current_rwlocks.member arguments;                    \
+  }
+USHER_RWLOCKS(USHER_FIRST_RWLOCK)
+
+// NOLINTBEGIN(bugprone-macro-parentheses): types
+#define USHER_FIRST_POINTER(member, name, parameters, arguments) .member = call_pointer<int parameters>(first_##member),
+}  // namespace
+
+constinit rwlock_pointers current_rwlocks{USHER_RWLOCKS(USHER_FIRST_POINTER)};
+constinit rwlock_pointers unrecorded_rwlocks{USHER_RWLOCKS(USHER_FIRST_POINTER)};
+#define USHER_LIBRARY_POINTER(member, name, parameters, arguments) \
+  .member = call_pointer<int parameters>(look_up_##member),
+constinit rwlock_pointers c_library::rwlocks{USHER_RWLOCKS(USHER_LIBRARY_POINTER)};
+// NOLINTEND(bugprone-macro-parentheses)
+
+void c_library::look_up_rwlocks() {
+  look_up(rwlocks);
+}
+
+const rwlock_table* selected_rwlocks() {
+  const rwlock_table* t = selected_rwlock_table.load(std::memory_order_acquire);
+  if (t == nullptr) t = &select();
+  return t != &the_c_librarys ? t : nullptr;
+}
+
+void connect_rwlocks(bool recorded) {
+  if (const rwlock_table* const t = selected_rwlocks()) {
+    rwlock_calls c = t->calls;
+    // The process may create a thread after this line: the functions for one thread test that again.
+    if (has_one_thread()) {
+      c.rdlock = t->rdlock_single;
+      c.wrlock = t->wrlock_single;
+      c.rwlock_unlock = t->unlock_single;
+    }
+    unrecorded_rwlocks.set(c);
+  } else {
+#define USHER_SET_TO_LIBRARY(member, name, parameters, arguments) \
+  unrecorded_rwlocks.member.set(c_library::rwlocks.member.get());
+    USHER_RWLOCKS(USHER_SET_TO_LIBRARY)
+  }
+  if (recorded && &usher_companion_v2 != nullptr) return current_rwlocks.set(recorded_rwlocks);
+#define USHER_SET_UNRECORDED(member, name, parameters, arguments) \
+  current_rwlocks.member.set(unrecorded_rwlocks.member.get());
+  USHER_RWLOCKS(USHER_SET_UNRECORDED)
+}
+
+int end_one_thread_mode(pthread_rwlock_t* l, int (*then)(pthread_rwlock_t*)) {
+  const rwlock_table& t = *selected_rwlocks();
+  // Changes only pointers that still lead to the functions for one thread, as that for mutexes.
+  for (rwlock_pointers* to : {&current_rwlocks, &unrecorded_rwlocks}) {
+    to->rdlock.change(t.rdlock_single, t.calls.rdlock);
+    to->wrlock.change(t.wrlock_single, t.calls.wrlock);
+    to->rwlock_unlock.change(t.unlock_single, t.calls.rwlock_unlock);
+  }
+  return then(l);
+}
+
+}  // namespace usher::preload
+
+// The exported functions jump instead of calling, as those in calls.cpp.
+#define USHER_EXPORTED_RWLOCK(member, name, parameters, arguments) \
+  USHER_EXPORT int name parameters {                               \
+    return usher::preload::current_rwlocks.member arguments;       \
+  }
+USHER_RWLOCKS(USHER_EXPORTED_RWLOCK)

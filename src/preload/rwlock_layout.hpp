@@ -1,0 +1,69 @@
+// How a read-write lock of ours lies in a pthread_rwlock_t, and which locks are ours: all that are not process-shared.
+//
+//     offset
+//          0   in, out, queued, timed, inhibit   core/read_write_core.hpp
+//         20   validity    the inverted fork epoch in which the lock is valid; 0: it was never used. The C library
+//                          writes 0 here, and does not use it
+//         24   writer      the id of the thread that holds the lock for writing, where the C library has it; else 0
+//         28   shared      the C library's
+//         32   writers     the lock on which writers queue: 16 bytes
+//         48   kind        the C library's
+//
+// The writer sets `writer` when it owns the lock and clears it before it gives the lock up. So a reader that unlocks
+// finds 0, and a thread that finds another value and may unlock is the writer: pthread_rwlock_unlock() needs no other
+// knowledge of the caller. A thread that finds its own id there may not wait for the lock (EDEADLK).
+//
+// In the child of a fork, the first call finds another epoch and renews the lock: it is held for writing if `writer` is
+// set, else by as many readers as in the parent. Threads that the child does not have never unlock, as in the C
+// library. Writers that waited are forgotten.
+#pragma once
+
+#include <pthread.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <new>
+
+#include "usher/platform/native.hpp"
+
+namespace usher::preload::rwlock_at {
+
+inline constexpr std::size_t words = 0, validity = 20, writer = 24, shared = 28, writers = 32, kind = 48;
+inline constexpr std::size_t most_writers = 16;
+#if defined(__GLIBC__)
+static_assert(offsetof(pthread_rwlock_t, __data.__cur_writer) == writer &&
+              offsetof(pthread_rwlock_t, __data.__shared) == shared &&
+              offsetof(pthread_rwlock_t, __data.__flags) == kind && offsetof(pthread_rwlock_t, __data.__pad4) == validity);
+#endif
+static_assert(sizeof(pthread_rwlock_t) == 56 && writers + most_writers <= kind);
+
+template <class T>
+T& field(pthread_rwlock_t* l, std::size_t offset) {
+  return *std::launder(reinterpret_cast<T*>(reinterpret_cast<unsigned char*>(l) + offset));
+}
+
+inline std::atomic<std::uint32_t>& validity_of(pthread_rwlock_t* l) {
+  return field<std::atomic<std::uint32_t>>(l, validity);
+}
+inline std::atomic<std::uint32_t>& writer_of(pthread_rwlock_t* l) {
+  return field<std::atomic<std::uint32_t>>(l, writer);
+}
+inline bool is_shared(pthread_rwlock_t* l) {
+  return field<int>(l, shared) != 0;
+}
+/// Whether waiting writers come before new readers. The C library has this order for one kind only.
+inline bool prefers_writers(pthread_rwlock_t* l) {
+  return field<int>(l, kind) == PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP;
+}
+
+/// Whether the lock is ours and valid in the current fork epoch. The epoch is inverted in the lock, so that a lock that
+/// was never used is not valid while no epoch has begun either, when the epoch word is 0. Acquire: pairs with the store
+/// by which another thread has made the lock valid.
+inline bool is_valid(pthread_rwlock_t* l, std::memory_order order = std::memory_order_acquire) {
+  const auto epoch =
+      std::uint32_t(usher_process_state.epoch_word.load(std::memory_order_relaxed) >> 32);
+  return validity_of(l).load(order) == ~epoch;
+}
+
+}  // namespace usher::preload::rwlock_at
