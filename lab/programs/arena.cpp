@@ -83,15 +83,16 @@ struct usage {
 
 struct plan {
   long threads = 2, section = 0, outside = 0, mutexes = 1, alignment = 0, yields = 0, sleep_every = 0, sleep_us = 50,
-       pages = 0, idle = 0;
+       pages = 0, idle = 0, writes = 100, writers = 0;
   double seconds = 0.5;
-  bool try_first = false, every_alignment = false;
+  bool try_first = false, every_alignment = false, read_write = false;
   std::string kind = "normal";
 };
 
-/// The data that a mutex guards. Every section writes it, and the counts show a failure of exclusion.
+/// The data that a lock guards. Every section of a mutex or a writer writes it, and the counts show a failure of exclusion;
+/// so does a reader that finds `copy` different from `state`.
 struct guarded {
-  std::uint64_t state = 1, sections = 0, owner_changes = 0;
+  std::uint64_t state = 1, sections = 0, owner_changes = 0, copy = 1;
   long last_owner = -1;
 };
 
@@ -100,6 +101,19 @@ struct alignas(line_pair) cell {
   alignas(line_pair) std::byte place[line_pair];
   alignas(line_pair) guarded data;
   pthread_mutex_t* mutex = nullptr;
+  pthread_rwlock_t* rwlock = nullptr;
+
+  void make_read_write(std::size_t offset, const std::string& kind) {
+    static_assert(sizeof(pthread_rwlock_t) + 56 <= line_pair);
+    rwlock = new (place + offset) pthread_rwlock_t;
+    pthread_rwlockattr_t attributes;
+    pthread_rwlockattr_init(&attributes);
+    if (kind == "nonrecursive")
+      pthread_rwlockattr_setkind_np(&attributes, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
+    else if (kind != "normal")
+      fail("--kind " + kind + ": normal or nonrecursive", 2);
+    check(pthread_rwlock_init(rwlock, &attributes), "pthread_rwlock_init");
+  }
 
   void make(std::size_t offset, const std::string& kind) {
     static_assert(sizeof(pthread_mutex_t) + 56 <= line_pair);
@@ -112,8 +126,8 @@ enum phase : int { warming_up, measuring, over };
 
 /// The counts of one thread. Only this thread writes them; the main thread reads them.
 struct alignas(line_pair) record {
-  std::atomic<std::uint64_t> operations{0};
-  std::atomic<std::uint64_t> longest{0};
+  std::atomic<std::uint64_t> operations{0}, writes{0};
+  std::atomic<std::uint64_t> longest{0}, longest_to_write{0};
 };
 
 /// Provides pages that have not been accessed before, so that a critical section causes page faults.
@@ -181,6 +195,45 @@ void work(const plan& p, std::vector<cell>& cells, const std::atomic<int>& now, 
   if (own == 0) fail("xorshift came to 0");  // uses the result, so that the work outside is not optimised away
 }
 
+/// The same with read-write locks. With `writers` the first so many threads always write, and the others never.
+void read_and_write(const plan& p, std::vector<cell>& cells, const std::atomic<int>& now, record& mine, long thread) {
+  workloads::random_source random(static_cast<unsigned long>(thread) + 1);
+  std::uint64_t own = static_cast<std::uint64_t>(thread) + 1, longest[2] = {}, done = 0, written = 0;
+  const auto section = static_cast<std::uint64_t>(p.section);
+  const auto most_outside = static_cast<unsigned long>(2 * p.outside + 1);
+  std::uint64_t asked = ticks();
+  while (now.load(std::memory_order_relaxed) != over) {
+    cell& c = cells[cells.size() > 1 ? random.below(cells.size()) : 0];
+    const bool writes =
+        p.writers > 0 ? thread < p.writers : random.below(1000) < static_cast<unsigned long>(p.writes);
+    if (p.outside > 0) asked = ticks();
+    if (const int error = writes ? pthread_rwlock_wrlock(c.rwlock) : pthread_rwlock_rdlock(c.rwlock); error != 0)
+      check(error, writes ? "pthread_rwlock_wrlock" : "pthread_rwlock_rdlock");
+    guarded& d = c.data;
+    if (writes) {
+      d.state = steps(d.state, section);
+      d.copy = d.state;
+      ++d.sections;
+      ++written;
+    } else {
+      const std::uint64_t before = d.copy;
+      own ^= steps(before, section);
+      if (d.state != before) fail("a reader saw a writer's section");
+    }
+    if (const int error = pthread_rwlock_unlock(c.rwlock); error != 0) check(error, "pthread_rwlock_unlock");
+    const std::uint64_t end = ticks();
+    if (end - asked > longest[writes] && end > asked && now.load(std::memory_order_relaxed) != warming_up) {
+      longest[writes] = end - asked;
+      (writes ? mine.longest_to_write : mine.longest).store(longest[writes], std::memory_order_relaxed);
+    }
+    asked = end;
+    mine.operations.store(++done, std::memory_order_relaxed);
+    mine.writes.store(written, std::memory_order_relaxed);
+    if (p.outside > 0) own = steps(own | 1, random.below(most_outside));
+  }
+  __asm__ volatile("" : : "r"(own));  // uses the result
+}
+
 struct run_results {
   std::vector<std::uint64_t> counts;  // counts of each thread in the measured time
   usage before, after;
@@ -208,18 +261,23 @@ run_results measure(const plan& p, const std::vector<record>& records, std::atom
   return out;
 }
 
-/// Checks that each mutex admitted only one thread at a time, and prints the results of the run.
-void report(const std::vector<cell>& cells, const std::vector<record>& records, const run_results& run) {
-  std::uint64_t sections = 0, changes = 0, done = 0, measured = 0, longest = 0;
+/// Checks that each lock admitted only one thread at a time, or one writer, and prints the results of the run.
+void report(const plan& p, const std::vector<cell>& cells, const std::vector<record>& records, const run_results& run) {
+  std::uint64_t sections = 0, changes = 0, done = 0, written = 0, measured = 0, longest = 0, longest_to_write = 0;
   for (const cell& c : cells) {
     sections += c.data.sections;
     changes += c.data.owner_changes;
   }
   for (const record& r : records) {
     done += r.operations.load();
+    written += r.writes.load();
     longest = std::max(longest, r.longest.load());
+    longest_to_write = std::max(longest_to_write, r.longest_to_write.load());
   }
-  if (sections != done)
+  if (p.read_write && sections != written)
+    fail("the read-write lock did not exclude: " + std::to_string(written) + " writes, " + std::to_string(sections) +
+         " counted");
+  if (!p.read_write && sections != done)
     fail("the mutex did not exclude: " + std::to_string(done) + " operations, " + std::to_string(sections) +
          " counted");
   const std::vector<std::uint64_t>& counts = run.counts;
@@ -234,15 +292,22 @@ void report(const std::vector<cell>& cells, const std::vector<record>& records, 
               static_cast<double>(*std::min_element(counts.begin(), counts.end())) / equal,
               static_cast<double>(*std::max_element(counts.begin(), counts.end())) / equal,
               static_cast<double>(changes) / static_cast<double>(std::max<std::uint64_t>(1, done)));
+  // Above, longest_wait is a reader's.
   for (std::size_t i = 0; i < counts.size(); ++i) std::printf("%s%" PRIu64, i > 0 ? ", " : "", counts[i]);
-  std::printf("]}\n");
+  std::printf("]");
+  if (p.read_write)
+    std::printf(", \"writes\": %" PRIu64 ", \"longest_wait_to_write\": %.9f", written,
+                static_cast<double>(longest_to_write) / run.ticks * run.elapsed);
+  std::printf("}\n");
   std::fflush(stdout);
 }
 
-int run_mutex(const plan& p) {
+int run_locks(const plan& p) {
   std::vector<cell> cells(static_cast<std::size_t>(p.mutexes));
-  for (std::size_t i = 0; i < cells.size(); ++i)
-    cells[i].make(p.every_alignment ? 8 * (i % 8) : static_cast<std::size_t>(p.alignment), p.kind);
+  for (std::size_t i = 0; i < cells.size(); ++i) {
+    const std::size_t offset = p.every_alignment ? 8 * (i % 8) : static_cast<std::size_t>(p.alignment);
+    p.read_write ? cells[i].make_read_write(offset, p.kind) : cells[i].make(offset, p.kind);
+  }
   std::vector<record> records(static_cast<std::size_t>(p.threads));
   alignas(line_pair) std::atomic<int> now{warming_up};
   std::latch ready(p.threads + p.idle + 1);
@@ -250,7 +315,7 @@ int run_mutex(const plan& p) {
   for (long i = 0; i < p.threads; ++i) {
     team.emplace_back([&, i] {
       ready.arrive_and_wait();
-      work(p, cells, now, records[static_cast<std::size_t>(i)], i);
+      (p.read_write ? read_and_write : work)(p, cells, now, records[static_cast<std::size_t>(i)], i);
     });
   }
   for (long i = 0; i < p.idle; ++i) {
@@ -262,7 +327,7 @@ int run_mutex(const plan& p) {
   ready.arrive_and_wait();
   const run_results run = measure(p, records, now);
   for (std::thread& t : team) t.join();
-  report(cells, records, run);
+  report(p, cells, records, run);
   std::_Exit(0);  // idle threads never end
 }
 
@@ -280,13 +345,32 @@ int run_mutex(const plan& p) {
   }
 }
 
+[[gnu::noinline]] void read_pairs(pthread_rwlock_t& lock, long count) {
+  for (; count > 0; --count) {
+    pthread_rwlock_rdlock(&lock);
+    pthread_rwlock_unlock(&lock);
+  }
+}
+[[gnu::noinline]] void write_pairs(pthread_rwlock_t& lock, long count) {
+  for (; count > 0; --count) {
+    pthread_rwlock_wrlock(&lock);
+    pthread_rwlock_unlock(&lock);
+  }
+}
+
 /// Runs batches for the given time. The fastest batch gives the cost of the calls, because noise only adds time.
 int run_pairs(const plan& p, bool alone) {
   constexpr long batch = 20000;
   cell c;
-  c.make(static_cast<std::size_t>(p.alignment), p.kind);
+  const auto offset = static_cast<std::size_t>(p.alignment);
+  p.read_write ? c.make_read_write(offset, p.kind) : c.make(offset, p.kind);
   if (!alone) workloads::stop_being_alone();
-  const auto once = [&] { p.try_first ? try_pairs(*c.mutex, batch) : lock_pairs(*c.mutex, batch); };
+  const auto once = [&] {
+    if (p.read_write)
+      p.writes > 0 ? write_pairs(*c.rwlock, batch) : read_pairs(*c.rwlock, batch);
+    else
+      p.try_first ? try_pairs(*c.mutex, batch) : lock_pairs(*c.mutex, batch);
+  };
   once();
   std::vector<double> took;
   const usage before = usage::now();
@@ -360,11 +444,14 @@ int main(int argc, char** argv) {
   o.flag("every-alignment", p.every_alignment, "the mutexes lie at 0, 8, … 56, and again");
   o.number("idle", p.idle, 0, 4096, "threads beside them that sleep (0)");
   o.text("kind", p.kind, "normal, recursive, errorcheck or adaptive (normal)");
+  o.flag("read-write", p.read_write, "read-write locks; --kind: normal or nonrecursive");
+  o.number("writes", p.writes, 0, 1000, "writes in a thousand operations; with pairs: 0 reads, else writes (100)");
+  o.number("writers", p.writers, 0, 4096, "so many threads always write, and the others never (0: --writes holds)");
   o.flag("alone", alone, "with pairs: in a process that never had a second thread");
   o.parse(argc, argv);
   if (p.alignment % 8 != 0) fail("--alignment " + std::to_string(p.alignment) + ": not a multiple of 8", 2);
 
-  if (what == "mutex") return run_mutex(p);
+  if (what == "mutex") return run_locks(p);
   if (what == "pairs") return run_pairs(p, alone);
   if (what == "calibrate") return calibrate();
   if (what == "busy") be_busy(p.threads);

@@ -53,31 +53,33 @@ void look_up(rwlock_pointers& to);
 USHER_RWLOCKS(USHER_FIRST_IN_LIBRARY)
 
 template <class... Args>
-void look_up(call_pointer<int(Args...)>& to, const char* name, int (*linked)(Args...) = nullptr) {
-  if (linked != nullptr)
-    to.set(linked);
-  else if (void* const found = find_next(name))
+void look_up(call_pointer<int(Args...)>& to, const char* name) {
+  if (void* const found = find_next(name))
     to.set(reinterpret_cast<int (*)(Args...)>(found));
+}
+
+/// Sets the pointers to the functions that are linked to.
+void link(rwlock_pointers& to) {
+#if defined(USHER_FIRST_GLIBC)
+  if (usher_libc_rwlock_unlock == nullptr) return;
+  to.rwlock_init.set(usher_libc_rwlock_init);
+  to.rwlock_destroy.set(usher_libc_rwlock_destroy);
+  to.rdlock.set(usher_libc_rdlock);
+  to.tryrdlock.set(usher_libc_tryrdlock);
+  to.wrlock.set(usher_libc_wrlock);
+  to.trywrlock.set(usher_libc_trywrlock);
+  to.rwlock_unlock.set(usher_libc_rwlock_unlock);
+#else
+  (void)to;
+#endif
 }
 
 void look_up(rwlock_pointers& to) {
   const int saved = errno;
-#if defined(USHER_FIRST_GLIBC)
-  look_up(to.rwlock_init, "pthread_rwlock_init", usher_libc_rwlock_init);
-  look_up(to.rwlock_destroy, "pthread_rwlock_destroy", usher_libc_rwlock_destroy);
-  look_up(to.rdlock, "pthread_rwlock_rdlock", usher_libc_rdlock);
-  look_up(to.tryrdlock, "pthread_rwlock_tryrdlock", usher_libc_tryrdlock);
-  look_up(to.wrlock, "pthread_rwlock_wrlock", usher_libc_wrlock);
-  look_up(to.trywrlock, "pthread_rwlock_trywrlock", usher_libc_trywrlock);
-  look_up(to.rwlock_unlock, "pthread_rwlock_unlock", usher_libc_rwlock_unlock);
-  look_up(to.timedrdlock, "pthread_rwlock_timedrdlock");
-  look_up(to.clockrdlock, "pthread_rwlock_clockrdlock");
-  look_up(to.timedwrlock, "pthread_rwlock_timedwrlock");
-  look_up(to.clockwrlock, "pthread_rwlock_clockwrlock");
-#else
-#define USHER_LOOK_UP(member, name, parameters, arguments) look_up(to.member, #name);
+#define USHER_LOOK_UP(member, name, parameters, arguments) \
+  if (to.member.get() == look_up_##member) look_up(to.member, #name);
+  link(to);
   USHER_RWLOCKS(USHER_LOOK_UP)
-#endif
   errno = saved;
 }
 
@@ -157,6 +159,7 @@ void connect_rwlocks(bool recorded) {
     }
     unrecorded_rwlocks.set(c);
   } else {
+    link(c_library::rwlocks);  // the others are looked up by at_start(), which connects again
 #define USHER_SET_TO_LIBRARY(member, name, parameters, arguments) \
   unrecorded_rwlocks.member.set(c_library::rwlocks.member.get());
     USHER_RWLOCKS(USHER_SET_TO_LIBRARY)

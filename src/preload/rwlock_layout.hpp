@@ -61,9 +61,7 @@ inline bool prefers_writers(pthread_rwlock_t* l) {
 /// was never used is not valid while no epoch has begun either, when the epoch word is 0. Acquire: pairs with the store
 /// by which another thread has made the lock valid.
 inline bool is_valid(pthread_rwlock_t* l, std::memory_order order = std::memory_order_acquire) {
-  const auto epoch =
-      std::uint32_t(usher_process_state.epoch_word.load(std::memory_order_relaxed) >> 32);
-  return validity_of(l).load(order) == ~epoch;
+  return validity_of(l).load(order) == ~native::epoch_so_far();
 }
 
 }  // namespace usher::preload::rwlock_at

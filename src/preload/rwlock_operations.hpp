@@ -31,16 +31,23 @@ class rwlock_operations {
     if (!rwlock_at::is_valid(l)) [[unlikely]]
       return unready<&rwlock_pointers::rdlock>(l, rdlock);
     core c = of(l);
-    if (!c.lock_shared(forever{{}, l})) [[unlikely]]
-      return EDEADLK;
-    return read_locked(c);
+    if constexpr (Biased)
+      if (c.enter_visibly()) return 0;
+    const std::uint32_t seen = c.arrive();
+    // The rest in functions that make a `core` of their own: otherwise this one would have to store it.
+    if (core::has_to_wait(seen)) [[unlikely]]
+      return rdlock_after(l, seen);
+    return c.may_have_too_many(seen) ? read_locked(l) : 0;
   }
 
   static int wrlock(pthread_rwlock_t* l) {
     if (!rwlock_at::is_valid(l)) [[unlikely]]
       return unready<&rwlock_pointers::wrlock>(l, wrlock);
-    if (!of(l).lock(forever{{}, l})) [[unlikely]]
-      return EDEADLK;
+    core c = of(l);
+    std::uint32_t seen;
+    const bool claimed = c.claim_at_once(seen);
+    if (!claimed || !c.has_left(seen)) [[unlikely]]
+      return wrlock_after(l, claimed, seen);
     return write_locked(l);
   }
 
@@ -61,7 +68,7 @@ class rwlock_operations {
     if (!rwlock_at::is_valid(l)) [[unlikely]]
       return unready<&rwlock_pointers::tryrdlock>(l, tryrdlock);
     core c = of(l);
-    return c.try_lock_shared() ? read_locked(c) : EBUSY;
+    return !c.try_lock_shared() ? EBUSY : c.may_have_too_many() ? read_locked(l) : 0;
   }
 
   static int trywrlock(pthread_rwlock_t* l) {
@@ -73,8 +80,7 @@ class rwlock_operations {
   static int clockrdlock(pthread_rwlock_t* l, clockid_t clock, const timespec* until) {
     if (!ready(l)) return c_library::rwlocks.clockrdlock(l, clock, until);
     if (!is_waitable(clock) || !is_time(*until)) return EINVAL;
-    core c = of(l);
-    if (c.lock_shared(deadline{{clock, *until}, l})) return read_locked(c);
+    if (of(l).lock_shared(deadline{{clock, *until}, l})) return read_locked(l);
     return writes(l) ? EDEADLK : ETIMEDOUT;
   }
 
@@ -107,13 +113,17 @@ class rwlock_operations {
   static int rdlock_single(pthread_rwlock_t* l) {
     if (!still_has_one_thread()) [[unlikely]]
       return end_one_thread_mode(l, rdlock);
-    return rwlock_at::is_valid(l) && of(l).lock_shared_alone() ? 0 : rdlock_atomically(l);
+    if (!rwlock_at::is_valid(l)) [[unlikely]]
+      return unready<&rwlock_pointers::rdlock>(l, rdlock_single);
+    return of(l).lock_shared_alone() ? 0 : rdlock_atomically(l);
   }
 
   static int wrlock_single(pthread_rwlock_t* l) {
     if (!still_has_one_thread()) [[unlikely]]
       return end_one_thread_mode(l, wrlock);
-    return rwlock_at::is_valid(l) && of(l).lock_alone() ? write_locked(l) : wrlock_atomically(l);
+    if (!rwlock_at::is_valid(l)) [[unlikely]]
+      return unready<&rwlock_pointers::wrlock>(l, wrlock_single);
+    return of(l).lock_alone() ? write_locked(l) : wrlock_atomically(l);
   }
 
   static int unlock_single(pthread_rwlock_t* l) {
@@ -132,9 +142,6 @@ class rwlock_operations {
   }
 
  private:
-  static constexpr std::uint32_t most_readers = 1u << 22;  // half of what the core can count: threads may pass the test
-                                                           // together
-
   /// Whether the calling thread holds the lock for writing. No other thread writes its id there.
   static bool writes(pthread_rwlock_t* l) {
     return rwlock_at::writer_of(l).load(std::memory_order_relaxed) == std::uint32_t(native::thread_id());
@@ -155,10 +162,17 @@ class rwlock_operations {
                 rwlock_at::prefers_writers(l) ? reader_rule::phase_fair : reader_rule::recursive);
   }
 
-  static int read_locked(core c) {
-    if (c.readers() <= most_readers) [[likely]]
-      return 0;
-    c.unlock_shared();
+  [[gnu::noinline]] static int rdlock_after(pthread_rwlock_t* l, std::uint32_t seen) {
+    return of(l).lock_shared_after(seen, forever{{}, l}) ? read_locked(l) : EDEADLK;
+  }
+  [[gnu::noinline]] static int wrlock_after(pthread_rwlock_t* l, bool claimed, std::uint32_t seen) {
+    return of(l).lock_after(claimed, seen, forever{{}, l}) ? write_locked(l) : EDEADLK;
+  }
+
+  /// Gives the lock back if too many readers have it.
+  [[gnu::cold, gnu::noinline]] static int read_locked(pthread_rwlock_t* l) {
+    if (!of(l).has_too_many()) return 0;
+    of(l).unlock_shared();
     return EAGAIN;
   }
 

@@ -169,9 +169,9 @@ void at_fork_in_child() {
 /// Makes the selection before the program can change its environment, and reports an error in USHER_LOCK even if the
 /// program never locks. Then makes the preparations that must not, or cannot, be made in a lock call.
 [[gnu::constructor]] void at_start() {
+  c_library::look_up_rwlocks();
   connect();
   c_library::look_up_all();
-  c_library::look_up_rwlocks();
   c_library::register_child_handler(at_fork_in_child);
   if (!selected().passes_through || selected_rwlocks() != nullptr) native::prepare_heavy_fences();
   begin_process();

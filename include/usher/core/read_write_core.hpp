@@ -135,13 +135,46 @@ class read_write_core {
   bool lock_shared(Remaining remaining = {}) {
     if constexpr (Biased)
       if (enter_visibly()) return true;
+    const std::uint32_t seen = arrive();
+    return has_to_wait(seen) ? lock_shared_after(seen, remaining) : true;
+  }
+
+  bool enter_visibly() {
+    if ((in_.load(order::relaxed) & biased) == 0) return false;
+    if (P::owner_tag() == 1) [[unlikely]]
+      return P::ensure_owner_tag(), false;
+    auto* const slots = P::visible_readers();
+    if (slots == nullptr) [[unlikely]]
+      return false;
+    std::uint64_t empty = 0;
+    // (b1)
+    if (!slots[own_index()].compare_exchange_strong(empty, id(), order::seq_cst, order::relaxed)) return false;
+    // (b2) It is also (1): `biased` was set after the last writer's unlock, by operations on one word.
+    if ((in_.load(order::seq_cst) & biased) != 0) [[likely]]
+      return true;
+    unlock_shared();
+    return false;
+  }
+
+  // lock_shared() in parts, for a caller whose fast path shall contain no calls: if enter_visibly() is false or the lock
+  // is not biased, arrive(); if has_to_wait(), lock_shared_after().
+
+  std::uint32_t arrive() {
     // (1) acquire: pairs with (2), the unlock of the last writer.
-    const std::uint32_t seen = in_.fetch_add(one, order::acquire);
-    if ((seen & writing) != 0) [[unlikely]]
-      if (!wait_for_phase(seen, remaining)) return false;
+    return in_.fetch_add(one, order::acquire);
+  }
+  /// Whether the reader must wait, or set `biased`.
+  static bool has_to_wait(std::uint32_t seen) {
     if constexpr (Biased)
       if ((seen & biased) == 0 && seen / one % P::count_limit(looks_at_clock) == 0) [[unlikely]]
-        set_biased();
+        return true;
+    return (seen & writing) != 0;
+  }
+  template <class Remaining>
+  bool lock_shared_after(std::uint32_t seen, Remaining remaining) {
+    if ((seen & writing) != 0 && !wait_for_phase(seen, remaining)) return false;
+    if constexpr (Biased)
+      if ((seen & biased) == 0 && seen / one % P::count_limit(looks_at_clock) == 0) set_biased();
     return true;
   }
 
@@ -171,14 +204,30 @@ class read_write_core {
 
   template <class Remaining = no_limit>
   bool lock(Remaining remaining = {}) {
-    std::uint32_t seen = in_.load(order::relaxed);
-    // (5) acquire: pairs with (2), the unlock of the last writer.
-    if ((seen & (writing | queue | biased)) != 0 ||
-        !in_.compare_exchange_strong(seen, seen + writing, order::acquire, order::relaxed)) [[unlikely]]
-      if (!claim_in_turn(seen, remaining)) return false;
-    if (has_left(seen)) [[likely]]
+    std::uint32_t seen;
+    const bool claimed = claim_at_once(seen);
+    if (claimed && has_left(seen)) [[likely]]
       return true;
-    return drain(seen, remaining);
+    return lock_after(claimed, seen, remaining);
+  }
+
+  // lock() in parts, as lock_shared().
+
+  bool claim_at_once(std::uint32_t& seen) {
+    seen = in_.load(order::relaxed);
+    // (5) acquire: pairs with (2), the unlock of the last writer.
+    return (seen & (writing | queue | biased)) == 0 &&
+           in_.compare_exchange_strong(seen, seen + writing, order::acquire, order::relaxed);
+  }
+  /// Whether as many readers have left as had come when `in` was `seen`.
+  bool has_left(std::uint32_t seen) const {
+    // (4) acquire: pairs with (3), the unlock of each reader.
+    return has_left(out_.load(order::acquire), seen);
+  }
+  template <class Remaining>
+  bool lock_after(bool claimed, std::uint32_t seen, Remaining remaining) {
+    if (!claimed && !claim_in_turn(seen, remaining)) return false;
+    return has_left(seen) || drain(seen, remaining);
   }
 
   bool try_lock() {
@@ -256,8 +305,20 @@ class read_write_core {
     out_.store(left, order::relaxed);
   }
 
-  /// The number of readers that have come by arrivals and not left.
-  std::uint32_t readers() const { return (in_.load(order::relaxed) - out_.load(order::relaxed)) / one; }
+  /// Whether it may be that 2^21 readers are there by arrivals, a quarter of what the words can count; has_too_many()
+  /// then knows. `seen` is a value of `in`. Exits may be of readers that have come after it: the difference is negative
+  /// then, and wraps if the thread did not run for a while.
+  bool may_have_too_many(std::uint32_t seen) const {
+    return std::int32_t(seen - out_.load(order::relaxed)) >= most_difference;
+  }
+  bool may_have_too_many() const { return may_have_too_many(in_.load(order::relaxed)); }
+  bool has_too_many() const {
+    for (;;) {
+      const std::uint32_t left = out_.load(order::acquire), come = in_.load(order::acquire);
+      if (out_.load(order::relaxed) / one == left / one) return std::int32_t(come - left) >= most_difference;
+      P::backoff(0);
+    }
+  }
 
   // ---- by the only thread of a process ------------------------------------------------------------------------
   // By loads and stores. False, with nothing changed, if the lock is not free for it or has marks: the caller calls the
@@ -298,6 +359,7 @@ class read_write_core {
  private:
   static constexpr std::uint32_t writing = 1, one_phase = 2, phases = 31 * one_phase, queue = 1 << 6, asleep = 1 << 7,
                                  biased = 1 << 8, one = 1 << 9;
+  static constexpr std::int32_t most_difference = 1 << 30;  // 2^21 readers
   static constexpr std::uint32_t draining = 1, low_bits_of_target = 0xff << 1;
   static constexpr std::uint64_t first_window = 250000, most_window = 8000000;  // ns; chosen, not measured
   static constexpr std::uint64_t sleeping = std::uint64_t{1} << 63;             // in a slot: a writer sleeps on it
@@ -323,11 +385,6 @@ class read_write_core {
     return (seen & phases) == phases ? 0 - phases : one_phase;
   }
 
-  /// Whether as many readers have left as had come when `in` was `seen`.
-  bool has_left(std::uint32_t seen) const {
-    // (4) acquire: pairs with (3), the unlock of each reader.
-    return has_left(out_.load(order::acquire), seen);
-  }
   static constexpr bool has_left(std::uint32_t out, std::uint32_t seen) { return out / one == seen / one; }
 
   // ---- waiting ------------------------------------------------------------------------------------------------
@@ -556,23 +613,6 @@ class read_write_core {
   std::uint32_t own_index() const {
     constexpr int bits = std::countr_zero(P::visible_slots);
     return (P::owner_tag() * 0x9e3779b1u ^ P::salt(&words_) * 0x85ebca6bu) >> (32 - bits);
-  }
-
-  bool enter_visibly() {
-    if ((in_.load(order::relaxed) & biased) == 0) return false;
-    if (P::owner_tag() == 1) [[unlikely]]
-      return P::ensure_owner_tag(), false;
-    auto* const slots = P::visible_readers();
-    if (slots == nullptr) [[unlikely]]
-      return false;
-    std::uint64_t empty = 0;
-    // (b1)
-    if (!slots[own_index()].compare_exchange_strong(empty, id(), order::seq_cst, order::relaxed)) return false;
-    // (b2) It is also (1): `biased` was set after the last writer's unlock, by operations on one word.
-    if ((in_.load(order::seq_cst) & biased) != 0) [[likely]]
-      return true;
-    unlock_shared();
-    return false;
   }
 
   /// Takes the lock's id out of the thread's slot. False: it is not there, so a reader leaves by the exits.
