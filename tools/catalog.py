@@ -7,6 +7,7 @@ from pathlib import Path
 
 TREE = Path(__file__).resolve().parent.parent
 LIST = Path("src", "catalog", "catalog.list")
+READ_WRITE = Path("src", "catalog", "read_write_names.hpp")
 WAYS = Path("include", "usher", "core", "ways_of_waiting.hpp")
 FULL_SUFFIX = "-stp"  # of a plain name: src/catalog/names.hpp
 
@@ -40,6 +41,12 @@ def locks(tree=TREE):
             raise ValueError(f"{LIST}: a line is 'name header type', not '{line}'")
         found.append(Lock(*fields, heading))
     return found
+
+
+def read_write_names(tree=TREE):
+    """Returns the names of the read-write locks that libusher.so serves: names of USHER_RWLOCK, not of USHER_LOCK."""
+    writers = re.findall(r'^  writers\(\w+, "([^"]+)"\)', Path(tree, READ_WRITE).read_text(), re.M)
+    return [plain + ending for ending in ["", *(f"-{w}" for w in writers)] for plain in ("phase-fair", "bravo")]
 
 
 @dataclass(frozen=True)

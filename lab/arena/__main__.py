@@ -26,6 +26,7 @@ from pathlib import Path
 
 from lab.arena import judge
 from lab.arena import runs
+import catalog
 import harness
 from lab.arena.judge import BASE, CONTROL
 from lab.arena.points import BY_NAME, GROUPS, POINTS
@@ -128,6 +129,12 @@ def chosen_points(place, options):
             die(f"--points {options.points}: no point is called so (python3 -m lab.arena list)")
     else:
         points = [p for p in POINTS if p.two_libraries or not options.chroot]
+    read_write = [lock in catalog.read_write_names() for lock in options.locks]
+    if any(read_write) and not all(read_write):
+        die("--locks: read-write locks and mutexes have different points: run them one after the other")
+    points = [p for p in points if (p.group == "readwrite") == read_write[0]]
+    if not points:
+        die("no point is left: points of read-write locks are for --locks phase-fair,bravo (python3 -m lab.arena list)")
     there = []
     for point in points:
         why_not = place.missing(point)

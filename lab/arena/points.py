@@ -21,6 +21,7 @@ GROUPS = {
     "crowd": "others want the CPUs, too",
     "waits": "condition variables and semaphores",
     "programs": "real programs",
+    "readwrite": "read-write locks",
 }
 
 
@@ -85,6 +86,14 @@ def jemalloc_facts(text):
 def case(name, threads, reason, ending="", **more):
     return Point(f"{name}-{threads}{ending}", "programs", reason, program=name,
                  case=CASES[name], threads=threads, seconds=1, lower=CASES[name].lower, **more)
+
+
+def read_write(threads, writes, section, outside, reason, **more):
+    """`writes` in a thousand operations; `section` and `outside` in ns."""
+    length = f"{section // 1000}u" if section >= 1000 else str(section)
+    name = f"rw-{writes / 10:g}%-{length}-{'1x' if outside else '0'}-{threads}"
+    return bench(name, threads, reason, section=section, outside=outside, group="readwrite",
+                 extra=("--read-write", "--writes", str(writes)), **more)
 
 
 US = 1000
@@ -174,6 +183,19 @@ POINTS = [
           quota=0.5, seconds=1),
     bench("quota-5u-2", 2, "the same, two threads and longer sections", section=5 * US, outside=5 * US, group="crowd", quota=0.5,
           seconds=1),
+
+    *(Point(f"rw-{name}-pair{ending}", "readwrite", reason + (" without threads" if ending else ""), key="fastest_ns", lower=True,
+            arguments=("--what", "pairs", "--seconds", "{seconds}", "--read-write", "--writes", writes, *extra))
+      for name, writes, reason in (("read", "0", "an uncontended read"), ("write", "1", "an uncontended write"))
+      for ending, extra in (("", ()), ("-alone", ("--alone",)))),
+    *(read_write(threads, 0, section, section, "readers only")
+      for section in (0, 200, US) for threads in (2, 8, 32)),
+    *(read_write(threads, writes, section, section, f"{writes / 10:g} % writers")
+      for writes in (10, 50, 200, 500) for section in (0, 200, US, 20 * US) for threads in (2, 8, 32)),
+    bench("rw-nonrecursive-8", 8, "writers before readers, by the kind", section=US, outside=US, group="readwrite",
+          extra=("--read-write", "--writes", "50", "--kind", "nonrecursive")),
+    *(bench(f"rw-{writers}-writers-of-{threads}", threads, "threads that always read beside threads that always write", section=200,
+            group="readwrite", seconds=1, extra=("--read-write", "--writers", str(writers))) for writers, threads in ((1, 2), (1, 8), (7, 8))),
 
     app("queue-8", "producer_consumer", "a bounded queue, four producers and four consumers",
         "--producers 4 --consumers 4 --bound 100 --seconds {seconds}", "messages_per_second"),

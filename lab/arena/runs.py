@@ -15,6 +15,7 @@ import tempfile
 import time
 from pathlib import Path
 
+import catalog
 import harness
 from harness import TREE, Build, die
 from lab.arena.judge import BASE, CONTROL
@@ -323,6 +324,8 @@ def pack(build, target, programs):
     for script in ("lab/__init__", "lab/arena/__main__", "lab/arena/runs", "lab/arena/points", "lab/arena/judge", "lab/arena/page",
                    "lab/arena/picture", "lab/run/case", "lab/run/runner", "lab/run/rounds", "tools/harness", "tools/catalog"):
         shutil.copy2(TREE / f"{script}.py", target / f"{script}.py")
+    (target / catalog.READ_WRITE).parent.mkdir(parents=True, exist_ok=True)
+    shutil.copy2(TREE / catalog.READ_WRITE, target / catalog.READ_WRITE)
     place = Place(build)
     if programs:
         pack_programs(place, target)

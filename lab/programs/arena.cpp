@@ -204,8 +204,7 @@ void read_and_write(const plan& p, std::vector<cell>& cells, const std::atomic<i
   std::uint64_t asked = ticks();
   while (now.load(std::memory_order_relaxed) != over) {
     cell& c = cells[cells.size() > 1 ? random.below(cells.size()) : 0];
-    const bool writes =
-        p.writers > 0 ? thread < p.writers : random.below(1000) < static_cast<unsigned long>(p.writes);
+    const bool writes = p.writers > 0 ? thread < p.writers : random.below(1000) < static_cast<unsigned long>(p.writes);
     if (p.outside > 0) asked = ticks();
     if (const int error = writes ? pthread_rwlock_wrlock(c.rwlock) : pthread_rwlock_rdlock(c.rwlock); error != 0)
       check(error, writes ? "pthread_rwlock_wrlock" : "pthread_rwlock_rdlock");

@@ -12,6 +12,7 @@ import tempfile
 import time
 from pathlib import Path
 
+import catalog
 import harness
 from harness import TREE, Process, clean_environment
 
@@ -30,7 +31,7 @@ def preloaded(library, lock, extra=None):
     if lock is not None:
         env["LD_PRELOAD"] = ":".join(filter(None, [str(library), env.get("LD_PRELOAD")]))
     if lock:
-        env["USHER_LOCK"] = lock
+        env["USHER_RWLOCK" if lock in catalog.read_write_names() else "USHER_LOCK"] = lock
     return env
 
 

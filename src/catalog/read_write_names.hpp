@@ -5,16 +5,9 @@
 #include <string_view>
 
 /// Calls writers(type, name) for each lock on which writers may queue, but the default. The lock has at most 16 bytes.
-#define USHER_WRITERS_LOCKS(writers) \
-  writers(ticket, "ticket")          \
-  writers(mcs, "mcs")                \
-  writers(clh, "clh")                \
-  writers(twa, "twa")                \
-  writers(mcscr, "mcscr")            \
-  writers(loiter, "loiter")          \
-  writers(fairlock, "fairlock")      \
-  writers(futex, "futex")            \
-  writers(ttas, "ttas")
+#define USHER_WRITERS_LOCKS(writers)                                                                            \
+  writers(ticket, "ticket") writers(mcs, "mcs") writers(clh, "clh") writers(twa, "twa") writers(mcscr, "mcscr") \
+      writers(loiter, "loiter") writers(fairlock, "fairlock") writers(futex, "futex") writers(ttas, "ttas")
 
 namespace usher::inline v2 {
 

@@ -44,18 +44,17 @@ namespace {
 void look_up(rwlock_pointers& to);
 
 // The first call of a function looks all of them up. If the function is missing, the next call looks again.
-#define USHER_FIRST_IN_LIBRARY(member, name, parameters, arguments)                       \
-  [[gnu::cold, gnu::noinline]] int look_up_##member parameters {                          \
-    look_up(c_library::rwlocks);                                                          \
-    if (c_library::rwlocks.member.get() == look_up_##member) return ENOSYS;               \
-    return c_library::rwlocks.member arguments;                                           \
+#define USHER_FIRST_IN_LIBRARY(member, name, parameters, arguments)         \
+  [[gnu::cold, gnu::noinline]] int look_up_##member parameters {            \
+    look_up(c_library::rwlocks);                                            \
+    if (c_library::rwlocks.member.get() == look_up_##member) return ENOSYS; \
+    return c_library::rwlocks.member arguments;                             \
   }
 USHER_RWLOCKS(USHER_FIRST_IN_LIBRARY)
 
 template <class... Args>
 void look_up(call_pointer<int(Args...)>& to, const char* name) {
-  if (void* const found = find_next(name))
-    to.set(reinterpret_cast<int (*)(Args...)>(found));
+  if (void* const found = find_next(name)) to.set(reinterpret_cast<int (*)(Args...)>(found));
 }
 
 /// Sets the pointers to the functions that are linked to.

@@ -34,7 +34,8 @@ inline constexpr std::size_t most_writers = 16;
 #if defined(__GLIBC__)
 static_assert(offsetof(pthread_rwlock_t, __data.__cur_writer) == writer &&
               offsetof(pthread_rwlock_t, __data.__shared) == shared &&
-              offsetof(pthread_rwlock_t, __data.__flags) == kind && offsetof(pthread_rwlock_t, __data.__pad4) == validity);
+              offsetof(pthread_rwlock_t, __data.__flags) == kind &&
+              offsetof(pthread_rwlock_t, __data.__pad4) == validity);
 #endif
 static_assert(sizeof(pthread_rwlock_t) == 56 && writers + most_writers <= kind);
 

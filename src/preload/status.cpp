@@ -62,7 +62,8 @@ void say_selection_if_verbose() {
   const char* const and_rwlock = rwlock != nullptr ? "; read-write locks: " : "";
   const char* const its_name = rwlock != nullptr ? rwlock : "";
   if (what == outcome::ours)
-    say(version, "lock ", lock, " for mutexes, condition variables, semaphores", and_rwlock, its_name, " (pid ", pid, ")");
+    say(version, "lock ", lock, " for mutexes, condition variables, semaphores", and_rwlock, its_name, " (pid ", pid,
+        ")");
   else if (what == outcome::c_library && std::string_view(lock) != "pthread")
     say(version, c_librarys, ", as ", lock, and_rwlock, its_name, " (pid ", pid, ")");
   else

@@ -31,8 +31,9 @@ struct alignas(16) status_record {
   std::atomic<outcome> decided;
   std::uint32_t reserved;  ///< 0
   const void* recorder;    ///< 64 bits, which are not 0 while `usher stat` records
-  std::atomic<const char*> rwlock;  ///< the name of the read-write lock in use; null: the C library's. Older versions have
-                                    ///< no field here, but zero bytes
+  std::atomic<const char*>
+      rwlock;  ///< the name of the read-write lock in use; null: the C library's. Older versions have
+               ///< no field here, but zero bytes
 
   static constexpr std::size_t longest_name = 39;
 };

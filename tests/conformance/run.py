@@ -7,6 +7,7 @@ programs are independent of Usher: LD_PRELOAD names the library, USHER_LOCK the 
 
     run.py --programs DIR/mutex_calls …            the reference, then every lock of the catalogue
     run.py --lock twa --lock loiter --programs …   those locks only
+    run.py --lock rwlock:bravo --programs …       a read-write lock, beside the C library's mutexes
     run.py --write-reference FILE --programs …     the reference only, kept in a file for the runs after it
     run.py --reference FILE --lock twa --programs …
 
@@ -31,6 +32,7 @@ import catalog
 PROGRAM_LIMIT = 150  # seconds; a case has its own limit in the program
 AT_ONCE = 3  # programs at a time: each sleeps for most of its time. Chosen, not measured
 RESULT = re.compile(r"^(PASS|FAIL|SKIP) ([^:]+?)(?:: (.*))?$")
+READ_WRITE = "rwlock:"  # before the name of a read-write lock, in --lock
 USHERS_PROMISE = "the C library does not promise"  # the reason why a case is skipped on the C library only
 
 # Cases in which a thread must acquire a lock that other threads use all the time. Under a lock that lets waiters starve these cases may
@@ -46,12 +48,16 @@ def catalog_names():
     return [lock.name for lock in catalog.locks() if lock.excludes]
 
 
+def variable_of(lock):
+    return "USHER_RWLOCK" if lock.startswith(READ_WRITE) else "USHER_LOCK"
+
+
 def environment(lock, library):
-    ours = ("LD_PRELOAD", "USHER_LOCK", "USHER_SPIN_NS", "USHER_YIELD_NS", "USHER_SLEEP_NS")
+    ours = ("LD_PRELOAD", "USHER_LOCK", "USHER_RWLOCK", "USHER_SPIN_NS", "USHER_YIELD_NS", "USHER_SLEEP_NS")
     env = {k: v for k, v in os.environ.items() if k not in ours}
     if lock is not None:
         env["LD_PRELOAD"] = " ".join(filter(None, (library, os.environ.get("USHER_COMPANION"))))  # see tests/stat/test_recorded.py
-        env["USHER_LOCK"] = lock
+        env[variable_of(lock)] = lock.removeprefix(READ_WRITE)
     return env
 
 
@@ -136,7 +142,7 @@ def run_lock(lock, programs, reference, library):
         for name, why in wrong:
             print(f"  FAIL {name}: {why}")
             if name in results:
-                print(f"       USHER_LOCK={lock} LD_PRELOAD={library} timeout 30 {program} --only {name}")
+                print(f"       {variable_of(lock)}={lock.removeprefix(READ_WRITE)} LD_PRELOAD={library} timeout 30 {program} --only {name}")
         failed += len(wrong)
     return passed, failed
 

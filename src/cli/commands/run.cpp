@@ -143,10 +143,11 @@ subcommand run(CLI::App& app) {
   options->lock_given = sub->add_option("--lock", options->lock,
                                         fmt::format("The lock (default: USHER_LOCK if set, else {})", default_lock))
                             ->type_name("LOCK");
-  options->rwlock_given = sub->add_option("--rwlock", options->rwlock,
-                                          "The read-write lock: phase-fair, bravo, or one of them over another lock, as "
-                                          "phase-fair-mcs (default: USHER_RWLOCK if set, else pthread, the C library's)")
-                              ->type_name("RWLOCK");
+  options->rwlock_given =
+      sub->add_option("--rwlock", options->rwlock,
+                      "The read-write lock: phase-fair, bravo, or one of them over another lock, as "
+                      "phase-fair-mcs (default: USHER_RWLOCK if set, else pthread, the C library's)")
+          ->type_name("RWLOCK");
   for (order_option& o : options->orders)
     sub->add_option(o.option, o.chance,
                     fmt::format("Probability that a waiter for {} is appended at the tail, not at the head (1, the "
