@@ -275,6 +275,27 @@ TEST(phase_fair, a_reader_waits_behind_a_waiting_writer) {
   m.unlock_shared();
 }
 
+/// The test plays a reader that has been counted and does not run: its arrival in the first word, its exit in the second.
+TEST(phase_fair, writers_that_give_up_do_not_bring_a_phase_back) {
+  shared_timed_mutex<phase_fair, ticket, waiting_kind::park> m;
+  auto* const words = reinterpret_cast<std::atomic<std::uint32_t>*>(&m);
+  constexpr std::uint32_t writing_and_phase = 63, one = 1 << 9;  // read_write_core.hpp
+  m.lock();
+  const std::uint32_t seen = words[0].fetch_add(one) & writing_and_phase;
+  m.unlock();
+  for (int i = 0; i < 31; i++) EXPECT_FALSE(m.try_lock_for(0ns));
+  std::atomic<int> writes = 0;
+  std::jthread writer = waiting_writer(m, writes);
+  EXPECT_TRUE(eventually([&] { return (words[0] & writing_and_phase) != seen; }));  // a reader that runs again passes
+  EXPECT_EQ(writes, 0);
+  words[1].fetch_add(one);
+  if (::testing::Test::HasFailure()) _exit(1);  // the writer sleeps for ever
+  writer.join();
+  EXPECT_EQ(writes, 1);
+  // The count of give-ups begins anew: the next writer drains without windows.
+  EXPECT_EQ(words[2], 0u);
+}
+
 /// A thread locks again for reading while a writer waits, many times.
 template <class Lock>
 void nests(Lock& m) {

@@ -18,7 +18,9 @@
 //     out    bit 0        draining: the claiming writer sleeps on this word, or is about to
 //            bits 1–8     the lower 8 bits of the number of exits for which that writer waits: one exit in 256 wakes it
 //            bits 9–31    exits: how many readers have left
-//     queued   the number of writers that are in the queue or on the way to it
+//     queued   bits 0–23    the number of writers that are in the queue or on the way to it
+//              bits 24–31   give-ups: how many writers have claimed the lock and given up since one of them last had to wait
+//                           for readers and got the lock; not more than most_give_ups. The claiming writer changes them
 //     timed    writers with a deadline, who wait beside the queue (timed_waiters.hpp)
 //     inhibit  until when no reader sets `biased`, in 1024 ns; 0: not inhibited
 //
@@ -33,12 +35,21 @@
 //     unlock()         in: clears `writing`, phase + 1
 //
 // Phase-fair. A reader waits for at most one writer: it is counted in the next writer's arrivals, so that writer does
-// not own the lock before the reader has left. KNOWN FAULT: a writer that gives up changes the phase without waiting for
-// the reader. After 31 of these the reader's values of `writing` and `phase` come back, so that a reader that did not run
-// meanwhile waits for the next writer, and that writer for the reader: a deadlock, or a wrong count if the reader then
-// gives up. A
-// writer that has claimed the lock waits for the readers that had come before, and for no others. Between two writers
-// all readers that wait are admitted.
+// not own the lock before the reader has left. A writer that has claimed the lock waits for the readers that had come
+// before, and for no others. Between two writers all readers that wait are admitted.
+//
+// Give-ups. While a reader is counted, no writer that came later gets the lock. So after the writer for which the reader
+// waits has unlocked or given up, only writers that give up change the phase. If 31 of them did so while the reader did
+// not run, the next writer would give `writing` and `phase` the values that the reader saw: reader and writer would wait
+// for each other. Therefore give-ups are counted, and from most_give_ups on, a claiming writer drains by windows, as
+// under the rule for recursive readers (below), until a writer that waits for readers gets the lock. These windows have
+// no upper limit, so that the writer still gets the lock if each reader leaves in bounded time. The phase may wrap then:
+// - a reader that finds the values that it saw again waits for one window more.
+// - if such a reader gives up, it is no longer one of the arrivals, but the writer waits for it until the window ends.
+//   The writer cannot take a later reader's exit for this reader's, because no later reader passes before the phase
+//   changes, and then the writer reads the arrivals again.
+// A writer that finds no reader inside does not reset the count, so that its cost is the same. A count that is too high
+// causes windows without need, and no error.
 //
 // Recursive readers (reader_rule::recursive). A reader may lock again while a writer waits; or it may wait for another
 // thread that is about to lock. Under the phase-fair rule both would deadlock, because the new reader waits for the
@@ -223,7 +234,7 @@ class read_write_core {
   /// owners.
   bool is_idle() const {
     const std::uint32_t seen = in_.load(order::acquire);
-    return (seen & writing) == 0 && has_left(seen) && words_.queued.load(order::relaxed) == 0 && !has_visible();
+    return (seen & writing) == 0 && has_left(seen) && !has_queued() && !has_visible();
   }
 
   /// Called in the child of a fork by its only thread, which holds the lock as given: `reads` times, or for writing.
@@ -252,7 +263,10 @@ class read_write_core {
   static constexpr std::uint32_t writing = 1, one_phase = 2, phases = 31 * one_phase, queue = 1 << 6, asleep = 1 << 7,
                                  biased = 1 << 8, one = 1 << 9;
   static constexpr std::uint32_t draining = 1, low_bits_of_target = 0xff << 1;
+  static constexpr std::uint32_t one_give_up = 1 << 24;  // in `queued`
+  static constexpr std::uint32_t most_give_ups = 16;  // at most 31, the number of phases less 1. Chosen, not measured
   static constexpr std::uint64_t first_window = 250000, most_window = 8000000;  // ns; chosen, not measured
+  static constexpr std::uint64_t endless_window = std::uint64_t{1} << 60;       // ns; no window is longer
   static constexpr std::uint64_t sleeping = std::uint64_t{1} << 63;             // in a slot: a writer sleeps on it
   static constexpr std::uint64_t look_interval = 1000000;  // ns; for a writer with a deadline. Chosen, not measured
   static constexpr std::uint32_t looks_at_clock = 16;      // one in so many readers does. Chosen, not measured
@@ -331,7 +345,7 @@ class read_write_core {
     const std::uint32_t mine = seen & (writing | phases);
     const auto is_over = [mine](std::uint32_t v) { return (v & (writing | phases)) != mine; };
     if (wait_on_in(is_over, remaining)) return true;  // (1)
-    // While the phase lasts, no writer waits for this reader, so it may take its arrival back. (Not after the known fault.)
+    // While the phase lasts, no writer waits for this reader, so it may take its arrival back.
     std::uint32_t now = in_.load(order::acquire);
     while (!is_over(now)) {
       if (in_.compare_exchange_weak(now, now - one, order::acquire, order::acquire)) return false;
@@ -371,11 +385,15 @@ class read_write_core {
           out_, [seen](std::uint32_t v) { return has_left(v, seen); },  // (4)
           [seen](std::uint32_t v) { return (v & (0 - one)) | low_bits(seen / one) | draining; }, limit);
     };
+    // Relaxed: (5) orders it after the give-ups of the writers before.
+    const std::uint32_t give_ups = words_.queued.load(order::relaxed) / one_give_up;
     bool done = false;
-    if (rule_ == reader_rule::phase_fair) {
+    if (rule_ == reader_rule::phase_fair && give_ups < P::count_limit(most_give_ups)) {
       done = wait(remaining);
+      if (!done) words_.queued.fetch_add(one_give_up, order::relaxed);
     } else {
-      for (std::uint64_t ns = first_window;; ns = ns < most_window ? 2 * ns : ns) {
+      const std::uint64_t most = rule_ == reader_rule::phase_fair ? endless_window : most_window;
+      for (std::uint64_t ns = first_window;; ns = ns < most ? 2 * ns : ns) {
         done = wait(window<Remaining>{remaining, P::now(), ns});
         if (done) break;
         if constexpr (has_limit<Remaining>)
@@ -385,6 +403,7 @@ class read_write_core {
     }
     if constexpr (W::parks)
       if ((out_.load(order::relaxed) & draining) != 0) out_.fetch_and(0 - one, order::relaxed);
+    if (done && give_ups != 0) words_.queued.fetch_and(one_give_up - 1, order::relaxed);
     if (!done) release(0);
     return done;
   }
@@ -401,7 +420,9 @@ class read_write_core {
         if (const std::uint64_t other = remaining(); other < left) left = other;
       return left;
     }
-    static void nap(word& w, std::uint32_t seen, std::uint64_t left) { P::nap(w, seen, every_sleeper, left, 0); }
+    static void nap(word& w, std::uint32_t seen, std::uint64_t left) {
+      P::nap(w, seen, every_sleeper, left < most_window ? left : most_window, 0);
+    }
   };
 
   /// Claims the lock after the writers that have come before. `seen` becomes the value of `in` right before the claim.
@@ -438,16 +459,18 @@ class read_write_core {
     in_.fetch_or(queue, order::release);  // (6) release: pairs with (7)
   }
 
+  bool has_queued() const { return words_.queued.load(order::relaxed) % one_give_up != 0; }
+
   /// Called by the thread that has the writers' lock. Clears `queue` if the thread is the last one in the queue. Only a
   /// thread with that lock does so, and it sets `queue` again, before it unlocks, if a writer has come meanwhile. So
   /// `queue` is set as long as a thread in the queue has the writers' lock.
   void leave_queue() {
-    if (words_.queued.fetch_sub(1, order::relaxed) == 1) {
+    if (words_.queued.fetch_sub(1, order::relaxed) % one_give_up == 1) {
       // (7) acquire: pairs with (6). If this clears the mark of a writer that has just come, its increment is seen.
       // Release: pairs with (5). A thread that gives up may have seen by (b4) that visible readers had left; a writer that
       // then claims the lock without a search must come after them.
       in_.fetch_and(~queue, order::acq_rel);
-      if (words_.queued.load(order::relaxed) != 0) in_.fetch_or(queue, order::relaxed);
+      if (has_queued()) in_.fetch_or(queue, order::relaxed);
     }
     if (timed_waiters::has_waiters(words_.timed)) [[unlikely]]
       timed_waiters::unlock(writers_, words_.timed);
