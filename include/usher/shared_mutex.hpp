@@ -21,7 +21,7 @@
 // most 2^23 − 1 readers may hold the lock or wait for it at once. A lock that other threads used when a thread forked is
 // unusable in the child.
 //
-// Experimental, not for production: core/read_write_core.hpp names two known faults.
+// Experimental, not for production: core/read_write_core.hpp names a known fault.
 //
 // The macros USHER_DEBUG and USHER_RECORD have no effect on these classes.
 #pragma once
@@ -31,8 +31,8 @@
 #include "usher/core/deadline.hpp"
 #include "usher/core/lock_names.hpp"
 #include "usher/core/lockable.hpp"
-#include "usher/locks/phase_fair.hpp"
 #include "usher/core/waiting.hpp"
+#include "usher/locks/phase_fair.hpp"
 #include "usher/locks/steady.hpp"
 #include "usher/platform/native.hpp"
 

@@ -453,5 +453,44 @@ TEST(visible_readers, are_waited_for) {
   EXPECT_EQ(exits(m), before);
 }
 
+/// The slot of the table with the lock's id; null: none.
+std::atomic<std::uint64_t>* slot_of(const void* m) {
+  auto* const slots = native::visible_readers();
+  for (std::uint32_t i = 0; slots != nullptr && i < native::visible_slots; i++)
+    if (slots[i] == native::lock_id(m)) return &slots[i];
+  return nullptr;
+}
+
+/// Locks for reading by a slot.
+template <class Lock>
+void lock_visibly(Lock& m) {
+  EXPECT_TRUE(eventually([&] {
+    m.lock_shared();
+    if (slot_of(&m) != nullptr) return true;
+    m.unlock_shared();
+    return false;
+  }));
+}
+
+/// A slot in which a reader of one lock is replaced by a reader of another lock, without a wake-up. The upper halves of
+/// the two ids may be equal.
+TEST(visible_readers, of_another_lock_do_not_keep_a_writer_asleep) {
+  shared_mutex<bravo, ticket, waiting_kind::park> m;
+  lock_visibly(m);
+  auto* const slot = slot_of(&m);
+  ASSERT_NE(slot, nullptr);
+  std::atomic<bool> written = false;
+  std::jthread writer = asleep_in([&] {
+    m.lock();
+    written = true;
+    m.unlock();
+  });
+  const std::uint64_t seen = slot->load();
+  slot->store(seen + 1024);  // the test's reader has left
+  EXPECT_TRUE(eventually([&] { return written.load(); }));
+  if (!written) _exit(1);  // the writer sleeps for ever
+  slot->store(0);
+}
+
 }  // namespace
 }  // namespace usher

@@ -242,7 +242,7 @@ class read_write_core {
     if constexpr (Biased)
       if (auto* const slots = P::visible_readers(); slots != nullptr)
         for (std::uint32_t i = 0; i < P::visible_slots; i++)
-          if ((slots[i].load(order::relaxed) & ~sleeping) == id()) slots[i].store(0, order::relaxed);
+          if (slots[i].load(order::relaxed) == id()) slots[i].store(0, order::relaxed);
     writers_.~Writers();
     ::new (&writers_) Writers{};
     words_.queued.store(0, order::relaxed);
@@ -267,10 +267,9 @@ class read_write_core {
   static constexpr std::uint32_t most_give_ups = 16;  // at most 31, the number of phases less 1. Chosen, not measured
   static constexpr std::uint64_t first_window = 250000, most_window = 8000000;  // ns; chosen, not measured
   static constexpr std::uint64_t endless_window = std::uint64_t{1} << 60;       // ns; no window is longer
-  static constexpr std::uint64_t sleeping = std::uint64_t{1} << 63;             // in a slot: a writer sleeps on it
-  static constexpr std::uint64_t look_interval = 1000000;  // ns; for a writer with a deadline. Chosen, not measured
-  static constexpr std::uint32_t looks_at_clock = 16;      // one in so many readers does. Chosen, not measured
-  static constexpr std::uint32_t inhibits_for = 9;         // times the search: the paper's N
+  static constexpr std::uint64_t first_look = 62500, look_interval = 1000000;   // ns; chosen, not measured
+  static constexpr std::uint32_t looks_at_clock = 16;  // one in so many readers does. Chosen, not measured
+  static constexpr std::uint32_t inhibits_for = 9;     // times the search: the paper's N
 
   template <class Remaining>
   static constexpr bool has_limit = !std::is_same_v<Remaining, no_limit>;
@@ -491,7 +490,7 @@ class read_write_core {
         const std::uint32_t begin = now(), mine = own_index();
         in_.fetch_and(~biased, order::seq_cst);  // (b3)
         // If the thread's slot has the lock's id, that stands for this reader; else one of the arrivals does.
-        in_slot = reads && (P::visible_readers()[mine].load(order::relaxed) & ~sleeping) == id();
+        in_slot = reads && P::visible_readers()[mine].load(order::relaxed) == id();
         if (in_slot) own = 0;
         claimed = claimed && visible(in_slot ? mine : P::visible_slots) == 0;
         inhibit_from(begin);
@@ -545,15 +544,9 @@ class read_write_core {
     // (b7) acquire: pairs with (b5). If another reader of the lock has left by the slot that this thread had taken, this
     // thread's exit stands for that reader, and publishes its section to the next writer.
     std::uint64_t seen = mine.load(order::acquire);
-    while ((seen & ~sleeping) == id()) {
-      const wake_key key = P::key_of(mine);
+    while (seen == id()) {
       // (b5) release: pairs with (b4) and (b7). Nothing of the lock is touched after it. On failure it is (b7).
-      if (mine.compare_exchange_weak(seen, 0, order::acq_rel, order::acquire)) {
-        if constexpr (W::parks)
-          if ((seen & sleeping) != 0) [[unlikely]]
-            P::wake(key, every_sleeper, all);
-        return true;
-      }
+      if (mine.compare_exchange_weak(seen, 0, order::acq_rel, order::acquire)) return true;
       P::backoff(0);
     }
     return false;
@@ -589,41 +582,28 @@ class read_write_core {
     bool done = true;
     auto* const slots = P::visible_readers();
     for (std::uint32_t i = 0; done && i < P::visible_slots; i++)
-      if ((slots[i].load(order::seq_cst) & ~sleeping) == id()) done = wait_for_slot(slots[i], remaining);  // (b4)
+      if (slots[i].load(order::seq_cst) == id()) done = wait_for_slot(slots[i], remaining);  // (b4)
     inhibit_from(begin);
     if (!done) in_.fetch_or(biased, order::relaxed);
     return done;
   }
 
+  /// The reader that leaves wakes nobody, so the writer looks at intervals. (A thread can sleep on half of a slot only. In
+  /// that half a reader of another lock may have the same value.)
   template <class Slot, class Remaining>
   bool wait_for_slot(Slot& s, Remaining remaining) {
-    const auto is_empty = [id = id()](std::uint64_t v) { return (v & ~sleeping) != id; };
-    if constexpr (has_limit<Remaining>) {
-      // A thread cannot sleep on 64 bits with a limit, so it looks at intervals.
-      for (;;) {
-        const std::uint64_t left = remaining();
+    const auto is_empty = [id = id()](std::uint64_t v) { return v != id; };
+    for (std::uint64_t ns = first_look;; ns = ns < look_interval ? 2 * ns : ns) {
+      std::uint64_t left = ns;
+      if constexpr (has_limit<Remaining>) {
+        left = remaining();
+        // (b4)
         if (P::await(s, is_empty, order::acquire, pacing::polling.within(left < spin() ? left : spin()))) return true;
         if (left == 0) return false;
-        const std::uint32_t seen = in_.load(order::relaxed);
-        if constexpr (W::parks) P::nap(in_, seen, every_sleeper, left < look_interval ? left : look_interval, 0);
+      } else {
+        if (W::poll(s, is_empty)) return true;  // (b4)
       }
-    } else {
-      if (W::poll(s, is_empty)) return true;  // (b4)
-      if constexpr (W::parks)
-        for (;;) {
-          std::uint64_t seen = s.load(order::acquire);  // (b4)
-          if (is_empty(seen)) return true;
-          // The mark is in the half of the word on which the thread sleeps, so an id of another lock does not look like
-          // this value, unless a writer sleeps there, too: then its wake-up wakes both. KNOWN FAULT: until that wake-up,
-          // this thread sleeps although its own lock's reader has left.
-          if ((seen & sleeping) == 0 &&
-              !s.compare_exchange_strong(seen, seen | sleeping, order::relaxed, order::relaxed)) {
-            P::backoff(0);
-            continue;
-          }
-          P::park(s, seen | sleeping, every_sleeper);
-        }
-      return true;
+      if constexpr (W::parks) P::nap(in_, in_.load(order::relaxed), every_sleeper, left < ns ? left : ns, 0);
     }
   }
   static std::uint64_t spin() { return W::spin_budget() < look_interval ? W::spin_budget() : look_interval; }
@@ -639,7 +619,7 @@ class read_write_core {
     auto* const slots = P::visible_readers();
     unsigned n = 0;
     for (std::uint32_t i = 0; slots != nullptr && i < P::visible_slots; i++)
-      n += i != but && (slots[i].load(order::seq_cst) & ~sleeping) == id() ? 1u : 0u;  // (b4)
+      n += i != but && slots[i].load(order::seq_cst) == id() ? 1u : 0u;  // (b4)
     return n;
   }
 
