@@ -21,7 +21,7 @@
 // most 2^23 − 1 readers may hold the lock or wait for it at once. A lock that other threads used when a thread forked is
 // unusable in the child.
 //
-// Experimental, not for production: core/read_write_core.hpp names a known fault.
+// Experimental, not for production.
 //
 // The macros USHER_DEBUG and USHER_RECORD have no effect on these classes.
 #pragma once

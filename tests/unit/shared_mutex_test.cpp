@@ -492,5 +492,45 @@ TEST(visible_readers, of_another_lock_do_not_keep_a_writer_asleep) {
   slot->store(0);
 }
 
+/// In a child, a lock that another thread of the parent read is free when it is made anew, and a lock that the thread that
+/// forked holds stays held.
+TEST(visible_readers, of_other_threads_do_not_exist_in_a_child) {
+  shared_timed_mutex<bravo> own, others, *const theirs = &others;
+  std::atomic<bool> held = false, over = false;
+  lock_visibly(own);
+  std::jthread other([&] {
+    lock_visibly(*theirs);
+    held = true;
+    EXPECT_TRUE(eventually([&] { return over.load(); }));
+    theirs->unlock_shared();
+  });
+  EXPECT_TRUE(eventually([&] { return held.load(); }));
+  // In 1 run of 4096 both threads have the same slot for the lock, and the child cannot tell them apart.
+  const std::uint32_t mine = visible_slot_of<native::visible_slots>(native::owner_tag(), native::salt(theirs));
+  const bool told_apart = slot_of(theirs) != native::visible_readers() + mine;
+  const pid_t child = told_apart ? fork() : -1;
+  if (child == 0) {
+    alarm(30);
+    auto* const anew = ::new (theirs) shared_timed_mutex<bravo>;
+    for (int i = 0; i < 40; i++) anew->lock_shared(), anew->unlock_shared();  // lets it become biased
+    anew->lock();
+    anew->unlock();
+    if (slot_of(&own) == nullptr || own.try_lock()) _exit(1);
+    own.unlock_shared();
+    own.lock();
+    own.unlock();
+    _exit(slot_of(&own) == nullptr ? 0 : 1);
+  }
+  int status = told_apart ? -1 : 0;
+  if (told_apart) {
+    EXPECT_EQ(waitpid(child, &status, 0), child);
+  }
+  EXPECT_EQ(status, 0);
+  EXPECT_NE(slot_of(theirs), nullptr);
+  over = true;
+  other.join();
+  own.unlock_shared();
+}
+
 }  // namespace
 }  // namespace usher

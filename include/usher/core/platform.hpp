@@ -82,8 +82,8 @@
 //
 //   platform_with_visible_readers: owner tags, and
 //   visible_readers()  a table of visible_slots words (atomic<uint64_t>; a power of two), one for each process, all zero
-//                      at first; null as long as no call of prepare_visible_readers() has succeeded. A child's table is
-//                      a copy of its parent's.
+//                      at first; null as long as no call of prepare_visible_readers() has succeeded. A child's table has
+//                      the ids that are in slots of the thread that forked, for each lock its visible_slot_of().
 //   lock_id(lock)      names a lock in that table: not 0, different for all locks that exist.
 //
 // The concepts state the whole contract: if a platform lacks an operation, the compile error is one line that names it.
@@ -92,6 +92,7 @@
 #include "usher/core/cxx20.hpp"
 
 #include <atomic>
+#include <bit>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -401,6 +402,12 @@ concept offers_owner_tags = offers_priorities<P> && offers_asymmetric_fences<P> 
   { P::owner_tag() } -> std::same_as<std::uint32_t>;
   { P::ensure_owner_tag() } -> std::same_as<void>;
 };
+
+/// The index of the slot in which a thread puts a lock's id.
+template <std::uint32_t Slots>
+constexpr std::uint32_t visible_slot_of(std::uint32_t owner_tag, std::uint32_t salt) {
+  return (owner_tag * 0x9e3779b1u ^ salt * 0x85ebca6bu) >> (32 - std::countr_zero(Slots));
+}
 
 template <class P>
 concept offers_visible_readers = offers_owner_tags<P> && requires(const void* lock) {

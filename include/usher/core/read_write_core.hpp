@@ -91,9 +91,11 @@
 // Upgrade: a reader that is the only one, with no writer about, becomes the writer in one step. It never waits: two
 // readers that waited for each other to leave would deadlock.
 //
-// Forks. The child has the parent's words. renew() makes them those of a lock that only the calling thread uses. KNOWN
-// FAULT: the child also has the ids of the parent's visible readers. A new lock at the address of such a lock waits for
-// readers that do not exist.
+// Forks. The child has the parent's words. renew() makes them those of a lock that only the calling thread uses. The
+// platform removes the ids of the parent's other visible readers from the child's table, so that a new lock at the
+// address of such a lock does not wait for them. It keeps each id that is in the slot of the thread that forked. If
+// another thread has put the id there, because both have the same slot for this lock (1 pair of threads in 4096), the id
+// stays, and a new lock at that address waits for ever.
 #pragma once
 
 #include <atomic>
@@ -514,10 +516,7 @@ class read_write_core {
   std::uint64_t id() const { return P::lock_id(&words_); }
   /// The index of the calling thread's slot: the upper bits of its owner tag hashed with the lock. A thread without a
   /// tag has a slot, too, which it only looks at when it leaves.
-  std::uint32_t own_index() const {
-    constexpr int bits = std::countr_zero(P::visible_slots);
-    return (P::owner_tag() * 0x9e3779b1u ^ P::salt(&words_) * 0x85ebca6bu) >> (32 - bits);
-  }
+  std::uint32_t own_index() const { return visible_slot_of<P::visible_slots>(P::owner_tag(), P::salt(&words_)); }
 
   bool enter_visibly() {
     if ((in_.load(order::relaxed) & biased) == 0) return false;
