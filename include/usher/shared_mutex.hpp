@@ -16,12 +16,12 @@
 // lock it again for reading, nor wait for a thread that is about to; std::shared_mutex does not allow the first either.
 //
 // An object is constant-initialised, trivially destructible, and free when its bytes are zero. No operation throws or
-// allocates from the heap; the first readers of a process under `bravo` map a table of 32 KiB. unlock() and
-// unlock_shared() do not touch the object after the release. The thread that unlocks must be the one that locked. At
-// most 2^23 − 1 readers may hold the lock or wait for it at once. A lock that other threads used when a thread forked is
-// unusable in the child.
+// allocates from the heap; the first readers of a process under `bravo` map a table of 32 KiB, and a program that
+// contains `bravo` registers fork handlers when it is loaded. unlock() and unlock_shared() do not touch the object after
+// the release. The thread that unlocks must be the one that locked. At most 2^23 − 1 readers may hold the lock or wait
+// for it at once. A lock that other threads used when a thread forked is unusable in the child.
 //
-// Experimental, not for production: core/read_write_core.hpp names three known faults.
+// Experimental, not for production.
 //
 // The macros USHER_DEBUG and USHER_RECORD have no effect on these classes.
 #pragma once

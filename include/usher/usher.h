@@ -107,7 +107,7 @@ int usher_sem_timedwait(usher_sem_t* sem, const struct timespec* until);
 /* May be called from a signal handler. EOVERFLOW: there are 0x7fffffff credits. */
 int usher_sem_post(usher_sem_t* sem);
 
-/* Experimental, not for production: core/read_write_core.hpp names known faults.
+/* Experimental, not for production.
  * Read-write locks: "phase-fair", "bravo" (visible readers: many readers, few writers), and with the suffix "-recursive"
  * the same for threads that lock again for reading. Guarantees: locks/phase_fair.hpp. Under the kinds without the suffix
  * a reader waits behind a waiting writer, so a thread that holds the lock must not lock it again. Zero bytes are a valid,

@@ -275,6 +275,27 @@ TEST(phase_fair, a_reader_waits_behind_a_waiting_writer) {
   m.unlock_shared();
 }
 
+/// The test plays a reader that has been counted and does not run: its arrival in the first word, its exit in the second.
+TEST(phase_fair, writers_that_give_up_do_not_bring_a_phase_back) {
+  shared_timed_mutex<phase_fair, ticket, waiting_kind::park> m;
+  auto* const words = reinterpret_cast<std::atomic<std::uint32_t>*>(&m);
+  constexpr std::uint32_t writing_and_phase = 63, one = 1 << 9;  // read_write_core.hpp
+  m.lock();
+  const std::uint32_t seen = words[0].fetch_add(one) & writing_and_phase;
+  m.unlock();
+  for (int i = 0; i < 31; i++) EXPECT_FALSE(m.try_lock_for(0ns));
+  std::atomic<int> writes = 0;
+  std::jthread writer = waiting_writer(m, writes);
+  EXPECT_TRUE(eventually([&] { return (words[0] & writing_and_phase) != seen; }));  // a reader that runs again passes
+  EXPECT_EQ(writes, 0);
+  words[1].fetch_add(one);
+  if (::testing::Test::HasFailure()) _exit(1);  // the writer sleeps for ever
+  writer.join();
+  EXPECT_EQ(writes, 1);
+  // The count of give-ups begins anew: the next writer drains without windows.
+  EXPECT_EQ(words[2], 0u);
+}
+
 /// A thread locks again for reading while a writer waits, many times.
 template <class Lock>
 void nests(Lock& m) {
@@ -430,6 +451,85 @@ TEST(visible_readers, are_waited_for) {
   writer.join();
   EXPECT_TRUE(written);
   EXPECT_EQ(exits(m), before);
+}
+
+/// The slot of the table with the lock's id; null: none.
+std::atomic<std::uint64_t>* slot_of(const void* m) {
+  auto* const slots = native::visible_readers();
+  for (std::uint32_t i = 0; slots != nullptr && i < native::visible_slots; i++)
+    if (slots[i] == native::lock_id(m)) return &slots[i];
+  return nullptr;
+}
+
+/// Locks for reading by a slot.
+template <class Lock>
+void lock_visibly(Lock& m) {
+  EXPECT_TRUE(eventually([&] {
+    m.lock_shared();
+    if (slot_of(&m) != nullptr) return true;
+    m.unlock_shared();
+    return false;
+  }));
+}
+
+/// A slot in which a reader of one lock is replaced by a reader of another lock, without a wake-up. The upper halves of
+/// the two ids may be equal.
+TEST(visible_readers, of_another_lock_do_not_keep_a_writer_asleep) {
+  shared_mutex<bravo, ticket, waiting_kind::park> m;
+  lock_visibly(m);
+  auto* const slot = slot_of(&m);
+  ASSERT_NE(slot, nullptr);
+  std::atomic<bool> written = false;
+  std::jthread writer = asleep_in([&] {
+    m.lock();
+    written = true;
+    m.unlock();
+  });
+  const std::uint64_t seen = slot->load();
+  slot->store(seen + 1024);  // the test's reader has left
+  EXPECT_TRUE(eventually([&] { return written.load(); }));
+  if (!written) _exit(1);  // the writer sleeps for ever
+  slot->store(0);
+}
+
+/// In a child, a lock that another thread of the parent read is free when it is made anew, and a lock that the thread that
+/// forked holds stays held.
+TEST(visible_readers, of_other_threads_do_not_exist_in_a_child) {
+  shared_timed_mutex<bravo> own, others, *const theirs = &others;
+  std::atomic<bool> held = false, over = false;
+  lock_visibly(own);
+  std::jthread other([&] {
+    lock_visibly(*theirs);
+    held = true;
+    EXPECT_TRUE(eventually([&] { return over.load(); }));
+    theirs->unlock_shared();
+  });
+  EXPECT_TRUE(eventually([&] { return held.load(); }));
+  // In 1 run of 4096 both threads have the same slot for the lock, and the child cannot tell them apart.
+  const std::uint32_t mine = visible_slot_of<native::visible_slots>(native::owner_tag(), native::salt(theirs));
+  const bool told_apart = slot_of(theirs) != native::visible_readers() + mine;
+  const pid_t child = told_apart ? fork() : -1;
+  if (child == 0) {
+    alarm(30);
+    auto* const anew = ::new (theirs) shared_timed_mutex<bravo>;
+    for (int i = 0; i < 40; i++) anew->lock_shared(), anew->unlock_shared();  // lets it become biased
+    anew->lock();
+    anew->unlock();
+    if (slot_of(&own) == nullptr || own.try_lock()) _exit(1);
+    own.unlock_shared();
+    own.lock();
+    own.unlock();
+    _exit(slot_of(&own) == nullptr ? 0 : 1);
+  }
+  int status = told_apart ? -1 : 0;
+  if (told_apart) {
+    EXPECT_EQ(waitpid(child, &status, 0), child);
+  }
+  EXPECT_EQ(status, 0);
+  EXPECT_NE(slot_of(theirs), nullptr);
+  over = true;
+  other.join();
+  own.unlock_shared();
 }
 
 }  // namespace

@@ -49,26 +49,23 @@ template <platform P, class W>
 
 /// Hands the lock to the thread that waits on this node. `granted`, the flag's last value, has the bit flag_granted; a
 /// lock may use the bits above flag_parked. The node may be reused before the wake-up, which is then a spurious one for
-/// another thread. Returns whether it has woken the waiter, which was asleep or about to sleep.
+/// another thread.
 template <platform P, class W>
-[[gnu::always_inline]] inline bool grant_by_flag(node_handle h, std::uint32_t granted) {
+[[gnu::always_inline]] inline void grant_by_flag(node_handle h, std::uint32_t granted) {
   auto& flag = P::node(h).flag;
   if constexpr (W::parks) {
     const wake_key key = P::key_of(flag);
     // (g2) release: publishes this thread's writes in the critical section to the acquire loads in wait_for_flag().
-    if (flag.exchange(granted, std::memory_order_acq_rel) != flag_parked) return false;
-    P::wake(key, every_sleeper, 1);
-    return true;
+    if (flag.exchange(granted, std::memory_order_acq_rel) == flag_parked) P::wake(key, every_sleeper, 1);
   } else {
     flag.store(granted, std::memory_order_release);
-    return false;
   }
 }
 
-/// Hands the lock to the thread that waits on this node in wait_for_grant(). Returns whether it has woken that thread.
+/// Hands the lock to the thread that waits on this node in wait_for_grant().
 template <platform P, class W>
-bool grant(node_handle h) {
-  return grant_by_flag<P, W>(h, std::uint32_t{flag_granted});
+void grant(node_handle h) {
+  grant_by_flag<P, W>(h, std::uint32_t{flag_granted});
 }
 
 /// Returns the successor of the owner's node. If there is none, sets `tail` to free and returns no_node. This is MCS's

@@ -82,9 +82,9 @@
 //
 //   platform_with_visible_readers: owner tags, and
 //   visible_readers()  a table of visible_slots words (atomic<uint64_t>; a power of two), one for each process, all zero
-//                      at first; null as long as no call of prepare_visible_readers() has succeeded. A child's table is
-//                      a copy of its parent's.
-//   lock_id(lock)      names a lock in that table: not 0, without the highest bit, different for all locks that exist.
+//                      at first; null as long as no call of prepare_visible_readers() has succeeded. A child's table has
+//                      the ids that are in slots of the thread that forked, for each lock visible_slot_of().
+//   lock_id(lock)      names a lock in that table: not 0, different for all locks that exist.
 //
 // The concepts state the whole contract: if a platform lacks an operation, the compile error is one line that names it.
 #pragma once

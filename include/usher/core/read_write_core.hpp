@@ -18,7 +18,9 @@
 //     out    bit 0        draining: the claiming writer sleeps on this word, or is about to
 //            bits 1–8     the lower 8 bits of the number of exits for which that writer waits: one exit in 256 wakes it
 //            bits 9–31    exits: how many readers have left
-//     queued   the number of writers that are in the queue or on the way to it
+//     queued   bits 0–23    the number of writers that are in the queue or on the way to it
+//              bits 24–31   give-ups: how many writers have claimed the lock and given up since one of them last had to wait
+//                           for readers and got the lock; not more than most_give_ups. The claiming writer changes them
 //     timed    writers with a deadline, who wait beside the queue (timed_waiters.hpp)
 //     inhibit  until when no reader sets `biased`, in 1024 ns; 0: not inhibited
 //
@@ -33,12 +35,21 @@
 //     unlock()         in: clears `writing`, phase + 1
 //
 // Phase-fair. A reader waits for at most one writer: it is counted in the next writer's arrivals, so that writer does
-// not own the lock before the reader has left. KNOWN FAULT: a writer that gives up changes the phase without waiting for
-// the reader. After 31 of these the reader's values of `writing` and `phase` come back, so that a reader that did not run
-// meanwhile waits for the next writer, and that writer for the reader: a deadlock, or a wrong count if the reader then
-// gives up. A
-// writer that has claimed the lock waits for the readers that had come before, and for no others. Between two writers
-// all readers that wait are admitted.
+// not own the lock before the reader has left. A writer that has claimed the lock waits for the readers that had come
+// before, and for no others. Between two writers all readers that wait are admitted.
+//
+// Give-ups. While a reader is counted, no writer that came later gets the lock. So after the writer for which the reader
+// waits has unlocked or given up, only writers that give up change the phase. If 31 of them did so while the reader did
+// not run, the next writer would give `writing` and `phase` the values that the reader saw: reader and writer would wait
+// for each other. Therefore give-ups are counted, and from most_give_ups on, a claiming writer drains by windows, as
+// under the rule for recursive readers (below), until a writer that waits for readers gets the lock. These windows have
+// no upper limit, so that the writer still gets the lock if each reader leaves in bounded time. The phase may wrap then:
+// - a reader that finds the values that it saw again waits for one window more.
+// - if such a reader gives up, it is no longer one of the arrivals, but the writer waits for it until the window ends.
+//   The writer cannot take a later reader's exit for this reader's, because no later reader passes before the phase
+//   changes, and then the writer reads the arrivals again.
+// A writer that finds no reader inside does not reset the count, so that its cost is the same. A count that is too high
+// causes windows without need, and no error.
 //
 // Recursive readers (reader_rule::recursive). A reader may lock again while a writer waits; or it may wait for another
 // thread that is about to lock. Under the phase-fair rule both would deadlock, because the new reader waits for the
@@ -80,9 +91,11 @@
 // Upgrade: a reader that is the only one, with no writer about, becomes the writer in one step. It never waits: two
 // readers that waited for each other to leave would deadlock.
 //
-// Forks. The child has the parent's words. renew() makes them those of a lock that only the calling thread uses. KNOWN
-// FAULT: the child also has the ids of the parent's visible readers. A new lock at the address of such a lock waits for
-// readers that do not exist.
+// Forks. The child has the parent's words. renew() makes them those of a lock that only the calling thread uses. The
+// platform removes the ids of the parent's other visible readers from the child's table, so that a new lock at the
+// address of such a lock does not wait for them. It keeps each id that is in the slot of the thread that forked. If
+// another thread has put the id there, because both have the same slot for this lock (1 pair of threads in 4096), the id
+// stays, and a new lock at that address waits for ever.
 #pragma once
 
 #include <atomic>
@@ -93,6 +106,7 @@
 
 #include "usher/core/platform.hpp"
 #include "usher/core/timed_waiters.hpp"
+#include "usher/core/visible_slot.hpp"
 #include "usher/core/waiting.hpp"
 
 // gcc's -Wshadow warns if a parameter of a lambda or local class of this header has the name of an object of the
@@ -273,7 +287,7 @@ class read_write_core {
   /// owners.
   bool is_idle() const {
     const std::uint32_t seen = in_.load(order::acquire);
-    return (seen & writing) == 0 && has_left(seen) && words_.queued.load(order::relaxed) == 0 && !has_visible();
+    return (seen & writing) == 0 && has_left(seen) && !has_queued() && !has_visible();
   }
 
   /// Called in the child of a fork by its only thread, which holds the lock as given: `reads` times, or for writing.
@@ -281,7 +295,7 @@ class read_write_core {
     if constexpr (Biased)
       if (auto* const slots = P::visible_readers(); slots != nullptr)
         for (std::uint32_t i = 0; i < P::visible_slots; i++)
-          if ((slots[i].load(order::relaxed) & ~sleeping) == id()) slots[i].store(0, order::relaxed);
+          if (slots[i].load(order::relaxed) == id()) slots[i].store(0, order::relaxed);
     writers_.~Writers();
     ::new (&writers_) Writers{};
     words_.queued.store(0, order::relaxed);
@@ -361,11 +375,13 @@ class read_write_core {
                                  biased = 1 << 8, one = 1 << 9;
   static constexpr std::int32_t most_difference = 1 << 30;  // 2^21 readers
   static constexpr std::uint32_t draining = 1, low_bits_of_target = 0xff << 1;
+  static constexpr std::uint32_t one_give_up = 1 << 24;  // in `queued`
+  static constexpr std::uint32_t most_give_ups = 16;  // at most 31, the number of phases less 1. Chosen, not measured
   static constexpr std::uint64_t first_window = 250000, most_window = 8000000;  // ns; chosen, not measured
-  static constexpr std::uint64_t sleeping = std::uint64_t{1} << 63;             // in a slot: a writer sleeps on it
-  static constexpr std::uint64_t look_interval = 1000000;  // ns; for a writer with a deadline. Chosen, not measured
-  static constexpr std::uint32_t looks_at_clock = 16;      // one in so many readers does. Chosen, not measured
-  static constexpr std::uint32_t inhibits_for = 9;         // times the search: the paper's N
+  static constexpr std::uint64_t endless_window = std::uint64_t{1} << 60;       // ns; no window is longer
+  static constexpr std::uint64_t first_look = 62500, look_interval = 1000000;   // ns; chosen, not measured
+  static constexpr std::uint32_t looks_at_clock = 16;  // one in so many readers does. Chosen, not measured
+  static constexpr std::uint32_t inhibits_for = 9;     // times the search: the paper's N
 
   template <class Remaining>
   static constexpr bool has_limit = !std::is_base_of_v<no_limit, Remaining>;
@@ -448,7 +464,7 @@ class read_write_core {
       return false;
     }
     if (wait_on_in(is_over, remaining)) return true;  // (1)
-    // While the phase lasts, no writer waits for this reader, so it may take its arrival back. (Not after the known fault.)
+    // While the phase lasts, no writer waits for this reader, so it may take its arrival back.
     std::uint32_t now = in_.load(order::acquire);
     while (!is_over(now)) {
       if (in_.compare_exchange_weak(now, now - one, order::acquire, order::acquire)) return false;
@@ -488,11 +504,15 @@ class read_write_core {
           out_, [seen](std::uint32_t v) { return has_left(v, seen); },  // (4)
           [seen](std::uint32_t v) { return (v & (0 - one)) | low_bits(seen / one) | draining; }, limit);
     };
+    // Relaxed: (5) orders it after the give-ups of the writers before.
+    const std::uint32_t give_ups = words_.queued.load(order::relaxed) / one_give_up;
     bool done = false;
-    if (rule_ == reader_rule::phase_fair) {
+    if (rule_ == reader_rule::phase_fair && give_ups < P::count_limit(most_give_ups)) {
       done = wait(remaining);
+      if (!done) words_.queued.fetch_add(one_give_up, order::relaxed);
     } else {
-      for (std::uint64_t ns = first_window;; ns = ns < most_window ? 2 * ns : ns) {
+      const std::uint64_t most = rule_ == reader_rule::phase_fair ? endless_window : most_window;
+      for (std::uint64_t ns = first_window;; ns = ns < most ? 2 * ns : ns) {
         done = wait(window<Remaining>{remaining, P::now(), ns});
         if (done) break;
         if constexpr (has_limit<Remaining>)
@@ -502,6 +522,7 @@ class read_write_core {
     }
     if constexpr (W::parks)
       if ((out_.load(order::relaxed) & draining) != 0) out_.fetch_and(0 - one, order::relaxed);
+    if (done && give_ups != 0) words_.queued.fetch_and(one_give_up - 1, order::relaxed);
     if (!done) release(0);
     return done;
   }
@@ -518,7 +539,9 @@ class read_write_core {
         if (const std::uint64_t other = remaining(); other < left) left = other;
       return left;
     }
-    static void nap(word& w, std::uint32_t seen, std::uint64_t left) { P::nap(w, seen, every_sleeper, left, 0); }
+    static void nap(word& w, std::uint32_t seen, std::uint64_t left) {
+      P::nap(w, seen, every_sleeper, left < most_window ? left : most_window, 0);
+    }
   };
 
   /// Claims the lock after the writers that have come before. `seen` becomes the value of `in` right before the claim.
@@ -556,16 +579,18 @@ class read_write_core {
     in_.fetch_or(queue, order::release);  // (6) release: pairs with (7)
   }
 
+  bool has_queued() const { return words_.queued.load(order::relaxed) % one_give_up != 0; }
+
   /// Called by the thread that has the writers' lock. Clears `queue` if the thread is the last one in the queue. Only a
   /// thread with that lock does so, and it sets `queue` again, before it unlocks, if a writer has come meanwhile. So
   /// `queue` is set as long as a thread in the queue has the writers' lock.
   void leave_queue() {
-    if (words_.queued.fetch_sub(1, order::relaxed) == 1) {
+    if (words_.queued.fetch_sub(1, order::relaxed) % one_give_up == 1) {
       // (7) acquire: pairs with (6). If this clears the mark of a writer that has just come, its increment is seen.
       // Release: pairs with (5). A thread that gives up may have seen by (b4) that visible readers had left; a writer that
       // then claims the lock without a search must come after them.
       in_.fetch_and(~queue, order::acq_rel);
-      if (words_.queued.load(order::relaxed) != 0) in_.fetch_or(queue, order::relaxed);
+      if (has_queued()) in_.fetch_or(queue, order::relaxed);
     }
     if (timed_waiters::has_waiters(words_.timed)) [[unlikely]]
       timed_waiters::unlock(writers_, words_.timed);
@@ -586,7 +611,7 @@ class read_write_core {
         const std::uint32_t begin = now(), mine = own_index();
         in_.fetch_and(~biased, order::seq_cst);  // (b3)
         // If the thread's slot has the lock's id, that stands for this reader; else one of the arrivals does.
-        in_slot = reads && (P::visible_readers()[mine].load(order::relaxed) & ~sleeping) == id();
+        in_slot = reads && P::visible_readers()[mine].load(order::relaxed) == id();
         if (in_slot) own = 0;
         claimed = claimed && visible(in_slot ? mine : P::visible_slots) == 0;
         inhibit_from(begin);
@@ -610,10 +635,7 @@ class read_write_core {
   std::uint64_t id() const { return P::lock_id(&words_); }
   /// The index of the calling thread's slot: the upper bits of its owner tag hashed with the lock. A thread without a
   /// tag has a slot, too, which it only looks at when it leaves.
-  std::uint32_t own_index() const {
-    constexpr int bits = std::countr_zero(P::visible_slots);
-    return (P::owner_tag() * 0x9e3779b1u ^ P::salt(&words_) * 0x85ebca6bu) >> (32 - bits);
-  }
+  std::uint32_t own_index() const { return visible_slot_of<P::visible_slots>(P::owner_tag(), P::salt(&words_)); }
 
   /// Takes the lock's id out of the thread's slot. False: it is not there, so a reader leaves by the exits.
   bool leave_visibly() {
@@ -623,15 +645,9 @@ class read_write_core {
     // (b7) acquire: pairs with (b5). If another reader of the lock has left by the slot that this thread had taken, this
     // thread's exit stands for that reader, and publishes its section to the next writer.
     std::uint64_t seen = mine.load(order::acquire);
-    while ((seen & ~sleeping) == id()) {
-      const wake_key key = P::key_of(mine);
+    while (seen == id()) {
       // (b5) release: pairs with (b4) and (b7). Nothing of the lock is touched after it. On failure it is (b7).
-      if (mine.compare_exchange_weak(seen, 0, order::acq_rel, order::acquire)) {
-        if constexpr (W::parks)
-          if ((seen & sleeping) != 0) [[unlikely]]
-            P::wake(key, every_sleeper, all);
-        return true;
-      }
+      if (mine.compare_exchange_weak(seen, 0, order::acq_rel, order::acquire)) return true;
       P::backoff(0);
     }
     return false;
@@ -667,41 +683,28 @@ class read_write_core {
     bool done = true;
     auto* const slots = P::visible_readers();
     for (std::uint32_t i = 0; done && i < P::visible_slots; i++)
-      if ((slots[i].load(order::seq_cst) & ~sleeping) == id()) done = wait_for_slot(slots[i], remaining);  // (b4)
+      if (slots[i].load(order::seq_cst) == id()) done = wait_for_slot(slots[i], remaining);  // (b4)
     inhibit_from(begin);
     if (!done) in_.fetch_or(biased, order::relaxed);
     return done;
   }
 
+  /// The reader that leaves wakes nobody, so the writer looks at intervals. (A thread can sleep on half of a slot only. In
+  /// that half a reader of another lock may have the same value.)
   template <class Slot, class Remaining>
   bool wait_for_slot(Slot& s, Remaining remaining) {
-    const auto is_empty = [id = id()](std::uint64_t v) { return (v & ~sleeping) != id; };
-    if constexpr (has_limit<Remaining>) {
-      // A thread cannot sleep on 64 bits with a limit, so it looks at intervals.
-      for (;;) {
-        const std::uint64_t left = remaining();
+    const auto is_empty = [id = id()](std::uint64_t v) { return v != id; };
+    for (std::uint64_t ns = first_look;; ns = ns < look_interval ? 2 * ns : ns) {
+      std::uint64_t left = ns;
+      if constexpr (has_limit<Remaining>) {
+        left = remaining();
+        // (b4)
         if (P::await(s, is_empty, order::acquire, pacing::polling.within(left < spin() ? left : spin()))) return true;
         if (left == 0) return false;
-        const std::uint32_t seen = in_.load(order::relaxed);
-        if constexpr (W::parks) P::nap(in_, seen, every_sleeper, left < look_interval ? left : look_interval, 0);
+      } else {
+        if (W::poll(s, is_empty)) return true;  // (b4)
       }
-    } else {
-      if (W::poll(s, is_empty)) return true;  // (b4)
-      if constexpr (W::parks)
-        for (;;) {
-          std::uint64_t seen = s.load(order::acquire);  // (b4)
-          if (is_empty(seen)) return true;
-          // The mark is in the half of the word on which the thread sleeps, so an id of another lock does not look like
-          // this value, unless a writer sleeps there, too: then its wake-up wakes both. KNOWN FAULT: until that wake-up,
-          // this thread sleeps although its own lock's reader has left.
-          if ((seen & sleeping) == 0 &&
-              !s.compare_exchange_strong(seen, seen | sleeping, order::relaxed, order::relaxed)) {
-            P::backoff(0);
-            continue;
-          }
-          P::park(s, seen | sleeping, every_sleeper);
-        }
-      return true;
+      if constexpr (W::parks) P::nap(in_, in_.load(order::relaxed), every_sleeper, left < ns ? left : ns, 0);
     }
   }
   static std::uint64_t spin() { return W::spin_budget() < look_interval ? W::spin_budget() : look_interval; }
@@ -717,7 +720,7 @@ class read_write_core {
     auto* const slots = P::visible_readers();
     unsigned n = 0;
     for (std::uint32_t i = 0; slots != nullptr && i < P::visible_slots; i++)
-      n += i != but && (slots[i].load(order::seq_cst) & ~sleeping) == id() ? 1u : 0u;  // (b4)
+      n += i != but && slots[i].load(order::seq_cst) == id() ? 1u : 0u;  // (b4)
     return n;
   }
 

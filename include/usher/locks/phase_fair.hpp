@@ -16,7 +16,8 @@
 //                  at most 8 ms
 //
 // A thread that holds the lock for writing must not lock it again. Under the rule phase_fair it must not lock again for
-// reading either. A time-out, try_lock() and try_upgrade() have no place in this order.
+// reading either. A time-out, try_lock() and try_upgrade() have no place in this order. After 16 writers have timed out
+// beside readers, a reader may enter before a writer that waits, until a writer that waits gets the lock.
 // Cost, uncontended: a pair for reading two fetch-and-adds; a pair for writing a compare-and-swap and a fetch-and-add.
 // Biased, a pair for reading is two compare-and-swaps on a word that no other thread uses, except by a collision.
 // Layout: five 32-bit words, then the writers' lock. All zero bytes are a free lock. unlock() and unlock_shared() do not

@@ -465,8 +465,10 @@ class basic_steady : private urgent_waiters<P, W>, private steady_word {
   /// Makes the next thread of the queue the standby, and measures what its wake-up costs.
   static void grant_and_measure(node_handle next) {
     if constexpr (W::parks && requires { P::note_wake(std::uint64_t{}); }) {
+      const bool sleeps = P::node(next).flag.load(std::memory_order_relaxed) == flag_parked;
       const std::uint64_t before = P::now();
-      if (grant<P, in_queue>(next)) P::note_wake(P::now() - before);
+      grant<P, in_queue>(next);
+      if (sleeps) P::note_wake(P::now() - before);
     } else {
       grant<P, in_queue>(next);
     }

@@ -11,6 +11,7 @@
 //     inflation   the pool of inflated states                                           on blocks, polling
 //     numa        the NUMA node of the calling thread                                   on records
 //     priority    a thread's real-time priority                                         on state
+//     visible_readers   read-write locks' table of readers in the child of a fork       on records
 #pragma once
 
 #include <atomic>
@@ -28,6 +29,7 @@
 #include "usher/platform/native/priority.hpp"
 #include "usher/platform/native/records.hpp"
 #include "usher/platform/native/state.hpp"
+#include "usher/platform/native/visible_readers.hpp"
 
 namespace usher::inline v2 {
 
@@ -93,10 +95,14 @@ struct native : private native_detail::process,
 
   static constexpr std::uint32_t visible_slots = native_detail::visible_slots;
   static std::atomic<std::uint64_t>* visible_readers() { return native_detail::blocks::visible_readers(); }
-  static bool prepare_visible_readers() { return native_detail::blocks::has_visible_readers(); }
+  /// A template, so that only programs that call it register the fork handlers.
+  template <class T = void>
+  static bool prepare_visible_readers() {
+    return native_detail::visible_readers_at_fork<T>::registered && native_detail::blocks::has_visible_readers();
+  }
   static std::uint64_t lock_id(const void* lock) { return reinterpret_cast<std::uintptr_t>(lock); }
 
-  static std::uint32_t salt(const void* lock) { return std::uint32_t(reinterpret_cast<std::uintptr_t>(lock) >> 3); }
+  static std::uint32_t salt(const void* lock) { return native_detail::salt_of(reinterpret_cast<std::uintptr_t>(lock)); }
   static constexpr std::uint32_t count_limit(std::uint32_t n) { return n; }
   static void doorway(const void*) {}
   static void admitted(const void*) {}

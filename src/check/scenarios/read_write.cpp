@@ -1,6 +1,6 @@
 // The scenarios of read-write locks. Writers change two plain variables, readers compare them, so the checker finds each
 // access that the lock does not order; the scenario itself counts the threads inside. In all scenarios but *share*,
-// *linked* and *forked* one thread, the last writer, locks when all others are in their last section, and ends the
+// *linked*, *many-give-up* and *forked* one thread, the last writer, locks when all others are in their last section, and ends the
 // lock's life right after its unlock: the others may still be inside unlock() or unlock_shared().
 //
 // - Exclude: readers and writers. *stray* has spurious wake-ups, too.
@@ -11,6 +11,7 @@
 // - Share: all threads read at once, which each of them waits for.
 // - Linked, for locks with recursive readers: a writer beside readers that lock again, and that wait for each other
 //   inside.
+// - Many-give-up: writers with a deadline give up one after another beside readers, some of which have a deadline, too.
 // - Forked: the process forks at any moment. The forking thread may be inside, as a reader or as the writer. The child
 //   renews the lock, and goes on with its own threads.
 #include "check/checked_read_write.hpp"
@@ -19,7 +20,7 @@
 namespace usher::check {
 namespace {
 
-enum class task { exclude, mixed, fair, share, linked, forked };
+enum class task { exclude, mixed, fair, share, linked, many_give_up, forked };
 
 struct scenario {
   const char* name;
@@ -28,9 +29,13 @@ struct scenario {
 };
 
 constexpr scenario scenarios[] = {
-    {.name = "exclude", .runs = task::exclude}, {.name = "stray", .runs = task::exclude, .stray_wakes = 2},
-    {.name = "mixed", .runs = task::mixed},     {.name = "fair", .runs = task::fair},
-    {.name = "share", .runs = task::share},     {.name = "linked", .runs = task::linked},
+    {.name = "exclude", .runs = task::exclude},
+    {.name = "stray", .runs = task::exclude, .stray_wakes = 2},
+    {.name = "mixed", .runs = task::mixed},
+    {.name = "fair", .runs = task::fair},
+    {.name = "share", .runs = task::share},
+    {.name = "linked", .runs = task::linked},
+    {.name = "many-give-up", .runs = task::many_give_up},
     {.name = "forked", .runs = task::forked},
 };
 
@@ -53,7 +58,9 @@ struct program : rl::test_suite<program<Threads>, Threads> {
         if (rl::rand(2) == 0) world.begins_after(t, 1);
       forks_at = rl::rand(6);
     }
-    if (the_scenario->runs == task::linked) world.run_timers();  // windows end by time
+    if (the_scenario->runs == task::linked || the_scenario->runs == task::mixed ||
+        the_scenario->runs == task::many_give_up)
+      world.run_timers();  // windows end by time
     if (the_scenario->runs == task::fair)
       world.observe({[](void* p, const void* word) { static_cast<program*>(p)->sees_write(word); }, nullptr, this});
     last_in = in().newest();
@@ -73,6 +80,8 @@ struct program : rl::test_suite<program<Threads>, Threads> {
         return share(t);
       case task::linked:
         return t == 0 ? write_twice() : read_linked(t);
+      case task::many_give_up:
+        return t == 0 ? read_twice() : give_up_twice();
       case task::forked:
         return world.run([this, t] { t == 0 ? fork_once() : use_twice(); });
       default:
@@ -170,17 +179,9 @@ struct program : rl::test_suite<program<Threads>, Threads> {
         }
         return;
       case 2:
-        if (within_time(the_lock->lock_while_time)) {
-          write_section();
-          the_lock->unlock(state());
-        }
-        return;
+        return write_within_time();
       case 3:
-        if (within_time(the_lock->lock_shared_while_time)) {
-          read_section();
-          the_lock->unlock_shared(state());
-        }
-        return;
+        return read_within_time();
       case 4:
         return read_then_upgrade();
       case 5:
@@ -218,7 +219,18 @@ struct program : rl::test_suite<program<Threads>, Threads> {
                              &left});
   }
 
-  // ---- share, linked ----------------------------------------------------------------------------------------
+  void write_within_time() {
+    if (!within_time(the_lock->lock_while_time)) return;
+    write_section();
+    the_lock->unlock(state());
+  }
+  void read_within_time() {
+    if (!within_time(the_lock->lock_shared_while_time)) return;
+    read_section();
+    the_lock->unlock_shared(state());
+  }
+
+  // ---- share, linked, many-give-up ----------------------------------------------------------------------------------------
 
   void share(unsigned t) {
     if (rl::rand(3) != 0 || !the_lock->try_lock_shared(state())) the_lock->lock_shared(state());
@@ -240,6 +252,15 @@ struct program : rl::test_suite<program<Threads>, Threads> {
     read_section();
     the_lock->unlock_shared(state());
     the_lock->unlock_shared(state());
+  }
+
+  void read_twice() {
+    for (unsigned i = 0; i < 2; i++) rl::rand(2) == 0 ? read() : read_within_time();
+  }
+  void give_up_twice() {
+    write();
+    for (unsigned i = 0; i < 2; i++) write_within_time();
+    write();
   }
 
   /// Waits inside for the other readers.

@@ -1,0 +1,16 @@
+// The place of a thread in the table of visible readers (read_write_core.hpp): for the lock, and for the fork handler that
+// keeps the ids of one thread.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+
+namespace usher::inline v2 {
+
+/// The index of the slot in which a thread puts a lock's id.
+template <std::uint32_t Slots>
+constexpr std::uint32_t visible_slot_of(std::uint32_t owner_tag, std::uint32_t salt) {
+  return (owner_tag * 0x9e3779b1u ^ salt * 0x85ebca6bu) >> (32 - std::countr_zero(Slots));
+}
+
+}  // namespace usher::inline v2
