@@ -256,6 +256,10 @@ class Mutant:
         for path in headers:
             text = text.replace(f'#include "{spelling(path)}"', "")
         text = text.replace("namespace usher", f"namespace usher::mutant_{self.id}").replace("#pragma once", "")
+        # A qualified name of a function that these headers define.
+        for name in set(re.findall(r"(?<![\w:])usher::(\w+)<", text)):
+            if re.search(rf"^[\w:]+ {name}\(", text, re.M):
+                text = text.replace(f"usher::{name}<", f"usher::mutant_{self.id}::{name}<")
         return f'{MADE}: {self.shown}\n#pragma once\n#include "usher/core/waiting.hpp"\n{text}'
 
     def source(self, tree):

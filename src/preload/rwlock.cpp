@@ -9,32 +9,11 @@
 #include "preload/c_library_functions.hpp"
 #include "preload/export.hpp"
 #include "preload/find_next.hpp"
-#include "preload/glibc_versions.hpp"
 #include "preload/message.hpp"
 #include "preload/one_thread.hpp"
 #include "preload/selection.hpp"
 #include "preload/status.hpp"
 #include "record/others.hpp"
-
-// Linked to, not looked up, as the mutex functions are (c_library_functions.cpp).
-#if defined(USHER_FIRST_GLIBC)
-extern "C" {
-[[gnu::weak]] int usher_libc_rwlock_init(pthread_rwlock_t*, const pthread_rwlockattr_t*);
-[[gnu::weak]] int usher_libc_rwlock_destroy(pthread_rwlock_t*);
-[[gnu::weak]] int usher_libc_rdlock(pthread_rwlock_t*);
-[[gnu::weak]] int usher_libc_tryrdlock(pthread_rwlock_t*);
-[[gnu::weak]] int usher_libc_wrlock(pthread_rwlock_t*);
-[[gnu::weak]] int usher_libc_trywrlock(pthread_rwlock_t*);
-[[gnu::weak]] int usher_libc_rwlock_unlock(pthread_rwlock_t*);
-}
-__asm__(".symver usher_libc_rwlock_init, __pthread_rwlock_init@" USHER_FIRST_GLIBC);
-__asm__(".symver usher_libc_rwlock_destroy, __pthread_rwlock_destroy@" USHER_FIRST_GLIBC);
-__asm__(".symver usher_libc_rdlock, __pthread_rwlock_rdlock@" USHER_FIRST_GLIBC);
-__asm__(".symver usher_libc_tryrdlock, __pthread_rwlock_tryrdlock@" USHER_FIRST_GLIBC);
-__asm__(".symver usher_libc_wrlock, __pthread_rwlock_wrlock@" USHER_FIRST_GLIBC);
-__asm__(".symver usher_libc_trywrlock, __pthread_rwlock_trywrlock@" USHER_FIRST_GLIBC);
-__asm__(".symver usher_libc_rwlock_unlock, __pthread_rwlock_unlock@" USHER_FIRST_GLIBC);
-#endif
 
 namespace usher::preload {
 namespace {
@@ -43,6 +22,7 @@ namespace {
 
 void look_up(rwlock_pointers& to);
 
+// All of them come from the next library that has them, which may be another preloaded one that serves read-write locks.
 // The first call of a function looks all of them up. If the function is missing, the next call looks again.
 #define USHER_FIRST_IN_LIBRARY(member, name, parameters, arguments)         \
   [[gnu::cold, gnu::noinline]] int look_up_##member parameters {            \
@@ -57,27 +37,10 @@ void look_up(call_pointer<int(Args...)>& to, const char* name) {
   if (void* const found = find_next(name)) to.set(reinterpret_cast<int (*)(Args...)>(found));
 }
 
-/// Sets the pointers to the functions that are linked to.
-void link(rwlock_pointers& to) {
-#if defined(USHER_FIRST_GLIBC)
-  if (usher_libc_rwlock_unlock == nullptr) return;
-  to.rwlock_init.set(usher_libc_rwlock_init);
-  to.rwlock_destroy.set(usher_libc_rwlock_destroy);
-  to.rdlock.set(usher_libc_rdlock);
-  to.tryrdlock.set(usher_libc_tryrdlock);
-  to.wrlock.set(usher_libc_wrlock);
-  to.trywrlock.set(usher_libc_trywrlock);
-  to.rwlock_unlock.set(usher_libc_rwlock_unlock);
-#else
-  (void)to;
-#endif
-}
-
 void look_up(rwlock_pointers& to) {
   const int saved = errno;
 #define USHER_LOOK_UP(member, name, parameters, arguments) \
   if (to.member.get() == look_up_##member) look_up(to.member, #name);
-  link(to);
   USHER_RWLOCKS(USHER_LOOK_UP)
   errno = saved;
 }
@@ -158,7 +121,7 @@ void connect_rwlocks(bool recorded) {
     }
     unrecorded_rwlocks.set(c);
   } else {
-    link(c_library::rwlocks);  // the others are looked up by at_start(), which connects again
+    look_up(c_library::rwlocks);
 #define USHER_SET_TO_LIBRARY(member, name, parameters, arguments) \
   unrecorded_rwlocks.member.set(c_library::rwlocks.member.get());
     USHER_RWLOCKS(USHER_SET_TO_LIBRARY)

@@ -86,7 +86,7 @@ namespace c_library {
 /// The C library's own functions.
 [[gnu::visibility("hidden")]] extern constinit rwlock_pointers rwlocks;
 
-/// Looks up those that are not linked to, before one is called.
+/// Looks up those that have not been found yet, before one is called.
 void look_up_rwlocks();
 
 }  // namespace c_library

@@ -121,6 +121,8 @@ def run_reference(programs):
 
 def run_lock(lock, programs, reference, library):
     passed = failed = 0
+    # This program's cases are for read-write locks, which a mutex does not change.
+    programs = [p for p in programs if p.name != "read_write" or lock.startswith(READ_WRITE)]
     for program, (results, seconds, problem) in run_programs(programs, lock, library):
         wrong = []
         for name in reference[program.name]:

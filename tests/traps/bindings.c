@@ -172,7 +172,6 @@ static const struct left_alone left_alone[] = {
     {"pthread_mutex_setprioceiling"},
     {"pthread_mutexattr_init"},
     {"pthread_condattr_init"},
-    {"pthread_rwlock_rdlock"},
     {"pthread_spin_lock"},
     {"pthread_create"},
     {"mtx_lock"},

@@ -52,6 +52,8 @@ FAMILIES = {
     "mutex": ["init", "destroy", "lock", "trylock", "timedlock", "clocklock", "unlock"],
     "cond": ["init", "destroy", "wait", "timedwait", "clockwait", "signal", "broadcast"],
     "sem": ["init", "destroy", "wait", "trywait", "timedwait", "clockwait", "post", "getvalue"],
+    "rwlock": ["init", "destroy", "rdlock", "tryrdlock", "timedrdlock", "clockrdlock", "wrlock", "trywrlock", "timedwrlock", "clockwrlock",
+               "unlock"],
 }
 
 

@@ -130,7 +130,9 @@ struct [[gnu::visibility("hidden")]] state_check {
 
 // The symbol's version is the inline namespace's: both change when the layout of process_state, of its parts, or of a
 // lock changes, so that objects built from different releases share neither state nor code.
-extern "C"[[ USHER_STATE_CALLED, gnu::visibility("hidden") USHER_STATE_WEAK ]] inline void
+// Not inlined: with -flto gcc calls all constructors of a program from one function, and a copy there would define the
+// symbols again.
+extern "C"[[ USHER_STATE_CALLED, gnu::noinline, gnu::visibility("hidden") USHER_STATE_WEAK ]] inline void
 usher_process_state_v2_definition() {
   __asm__ volatile(
       ".pushsection .bss.usher_process_state_v2,\"awG\",%nobits,usher_process_state_v2_definition,comdat\n"
