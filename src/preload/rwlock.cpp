@@ -121,7 +121,8 @@ void connect_rwlocks(bool recorded) {
     }
     unrecorded_rwlocks.set(c);
   } else {
-    look_up(c_library::rwlocks);
+    // Not again for single functions that an old C library lacks: this may be a lock call.
+    if (c_library::rwlocks.rdlock.get() == look_up_rdlock) look_up(c_library::rwlocks);
 #define USHER_SET_TO_LIBRARY(member, name, parameters, arguments) \
   unrecorded_rwlocks.member.set(c_library::rwlocks.member.get());
     USHER_RWLOCKS(USHER_SET_TO_LIBRARY)

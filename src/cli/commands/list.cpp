@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "catalog/read_write_names.hpp"
 #include "cli/commands/lock_facts.hpp"
 #include "cli/commands/subcommand.hpp"
 #include "support/locks.hpp"
@@ -97,6 +98,12 @@ constexpr const char* own_cpu =
     "and "
     "-spin may never finish.";
 
+std::string read_write_locks(std::size_t width) {
+  std::string names;
+  for (const std::string_view name : read_write_names) names += (names.empty() ? "" : ", ") + std::string(name);
+  return filled("Read-write locks, experimental, for 'usher run --rwlock': " + names + ".", width);
+}
+
 std::string in_short(std::size_t width) {
   return filled("For everyday use ('usher try -- CMD' finds out what suits a program):", width) + "\n" +
          everyday_rows(width) + "\n" +
@@ -107,7 +114,7 @@ std::string in_short(std::size_t width) {
                          "another way:",
                          ways_of_waiting.front().in_words),
              width) +
-         endings(width) + filled(own_cpu, width);
+         endings(width) + filled(own_cpu, width) + "\n" + read_write_locks(width);
 }
 
 // ---- one lock in full ----------------------------------------------------------------------------------------

@@ -50,7 +50,7 @@ _usher() {
     --executions | --seed | --scenario | --replay | --differences | --programs | --acquisitions | --weaken-at | --jobs) return ;;
     -p | --pid) mapfile -t COMPREPLY < <(compgen -W "$(pgrep -u "$EUID" 2> /dev/null)" -- "$word"); return ;;
     --top | --duration | --objects) return ;;
-    --before | --until | --ready | --metric | --budget | --rounds | --warmup | --seed | --timeout | --cond-append | --sem-append) return ;;
+    --before | --until | --ready | --metric | --budget | --rounds | --warmup | --seed | --timeout | --cond-append | --sem-append | --rwlock) return ;;
   esac
   [[ ${COMP_WORDS[1]} == sim && $before == --* ]] && usher sim --help 2> /dev/null | grep -q "^  $before [A-Z]" && return
   local options
@@ -64,7 +64,7 @@ _usher() {
     help)
       options="list run try status stat check sim bench"
       ((COMP_CWORD > 2)) && options= && [[ ${COMP_WORDS[2]} == sim ]] && options="calibrate validate" ;;
-    run) options="--lock --cond-append --sem-append --print-env --quiet --help --" ;;
+    run) options="--lock --rwlock --cond-append --sem-append --print-env --quiet --help --" ;;
     try) options="--locks --all --budget --rounds --warmup --seed --metric --lower --higher --before --until --ready --timeout --details --markdown --json --show --chart --title --size --log --plot --colour --quiet --help --" ;;
     stat) options="--lock --pid --top --duration --until --details --hold-times --trust-filter --objects --json --pprof --folded --output --help --" ;;
     check)
