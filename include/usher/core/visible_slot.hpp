@@ -2,6 +2,8 @@
 // keeps the ids of one thread.
 #pragma once
 
+#include "usher/core/cxx20.hpp"
+
 #include <bit>
 #include <cstdint>
 
