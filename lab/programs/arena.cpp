@@ -291,10 +291,9 @@ void report(const plan& p, const std::vector<cell>& cells, const std::vector<rec
               static_cast<double>(*std::min_element(counts.begin(), counts.end())) / equal,
               static_cast<double>(*std::max_element(counts.begin(), counts.end())) / equal,
               static_cast<double>(changes) / static_cast<double>(std::max<std::uint64_t>(1, done)));
-  // Above, longest_wait is a reader's.
   for (std::size_t i = 0; i < counts.size(); ++i) std::printf("%s%" PRIu64, i > 0 ? ", " : "", counts[i]);
   std::printf("]");
-  if (p.read_write)
+  if (p.read_write)  // then longest_wait is a reader's
     std::printf(", \"writes\": %" PRIu64 ", \"longest_wait_to_write\": %.9f", written,
                 static_cast<double>(longest_to_write) / run.ticks * run.elapsed);
   std::printf("}\n");
@@ -331,29 +330,17 @@ int run_locks(const plan& p) {
 }
 
 /// Each of these functions has its own loop and is not inlined, so that the loop contains only the two calls.
-[[gnu::noinline]] void lock_pairs(pthread_mutex_t& mutex, long count) {
+template <auto Lock, auto Unlock, class T>
+[[gnu::noinline]] void pairs(T& lock, long count) {
   for (; count > 0; --count) {
-    pthread_mutex_lock(&mutex);
-    pthread_mutex_unlock(&mutex);
+    Lock(&lock);
+    Unlock(&lock);
   }
 }
 [[gnu::noinline]] void try_pairs(pthread_mutex_t& mutex, long count) {
   for (; count > 0; --count) {
     if (pthread_mutex_trylock(&mutex) != 0) fail("trylock of a free mutex failed");
     pthread_mutex_unlock(&mutex);
-  }
-}
-
-[[gnu::noinline]] void read_pairs(pthread_rwlock_t& lock, long count) {
-  for (; count > 0; --count) {
-    pthread_rwlock_rdlock(&lock);
-    pthread_rwlock_unlock(&lock);
-  }
-}
-[[gnu::noinline]] void write_pairs(pthread_rwlock_t& lock, long count) {
-  for (; count > 0; --count) {
-    pthread_rwlock_wrlock(&lock);
-    pthread_rwlock_unlock(&lock);
   }
 }
 
@@ -365,10 +352,14 @@ int run_pairs(const plan& p, bool alone) {
   p.read_write ? c.make_read_write(offset, p.kind) : c.make(offset, p.kind);
   if (!alone) workloads::stop_being_alone();
   const auto once = [&] {
-    if (p.read_write)
-      p.writes > 0 ? write_pairs(*c.rwlock, batch) : read_pairs(*c.rwlock, batch);
+    if (p.read_write && p.writes > 0)
+      pairs<pthread_rwlock_wrlock, pthread_rwlock_unlock>(*c.rwlock, batch);
+    else if (p.read_write)
+      pairs<pthread_rwlock_rdlock, pthread_rwlock_unlock>(*c.rwlock, batch);
+    else if (p.try_first)
+      try_pairs(*c.mutex, batch);
     else
-      p.try_first ? try_pairs(*c.mutex, batch) : lock_pairs(*c.mutex, batch);
+      pairs<pthread_mutex_lock, pthread_mutex_unlock>(*c.mutex, batch);
   };
   once();
   std::vector<double> took;

@@ -123,14 +123,12 @@ void connect_rwlocks(bool recorded) {
   } else {
     // Not again for single functions that an old C library lacks: this may be a lock call.
     if (c_library::rwlocks.rdlock.get() == look_up_rdlock) look_up(c_library::rwlocks);
-#define USHER_SET_TO_LIBRARY(member, name, parameters, arguments) \
-  unrecorded_rwlocks.member.set(c_library::rwlocks.member.get());
-    USHER_RWLOCKS(USHER_SET_TO_LIBRARY)
+    unrecorded_rwlocks.set(c_library::rwlocks);
   }
-  if (recorded && &usher_companion_v2 != nullptr) return current_rwlocks.set(recorded_rwlocks);
-#define USHER_SET_UNRECORDED(member, name, parameters, arguments) \
-  current_rwlocks.member.set(unrecorded_rwlocks.member.get());
-  USHER_RWLOCKS(USHER_SET_UNRECORDED)
+  if (recorded && &usher_companion_v2 != nullptr)
+    current_rwlocks.set(recorded_rwlocks);
+  else
+    current_rwlocks.set(unrecorded_rwlocks);
 }
 
 int end_one_thread_mode(pthread_rwlock_t* l, int (*then)(pthread_rwlock_t*)) {

@@ -42,12 +42,15 @@ struct rwlock_calls {
 #undef USHER_RWLOCK_MEMBER
 #define USHER_RWLOCK_POINTER(member, name, parameters, arguments) call_pointer<int parameters> member;
 #define USHER_SET_RWLOCK_POINTER(member, name, parameters, arguments) member.set(from.member);
+#define USHER_COPY_RWLOCK_POINTER(member, name, parameters, arguments) member.set(from.member.get());
 struct rwlock_pointers {
   USHER_RWLOCKS(USHER_RWLOCK_POINTER)
   void set(const rwlock_calls& from) { USHER_RWLOCKS(USHER_SET_RWLOCK_POINTER) }
+  void set(const rwlock_pointers& from) { USHER_RWLOCKS(USHER_COPY_RWLOCK_POINTER) }
 };
 #undef USHER_RWLOCK_POINTER
 #undef USHER_SET_RWLOCK_POINTER
+#undef USHER_COPY_RWLOCK_POINTER
 // NOLINTEND(bugprone-macro-parentheses)
 
 struct rwlock_table {

@@ -148,12 +148,17 @@ outcome outcome_of(std::string_view name, const mutex_table* found) {
   return found->passes_through ? outcome::c_library : outcome::ours;
 }
 
+/// Whether the process has locks of ours: mutexes or read-write locks.
+bool has_own_locks(const mutex_table& selected) {
+  return !selected.passes_through || selected_rwlocks() != nullptr;
+}
+
 /// Makes the calling thread's record, so that its first lock of a recursive mutex makes no system call: by then the
 /// thread may be in a sandbox. This also begins the fork epoch, which must not be left to a child of vfork(): it
 /// shares the memory, and would write its own id there.
 void begin_process() {
   const mutex_table* const table = selected_table.load(std::memory_order_acquire);
-  if (table != nullptr && (!table->passes_through || selected_rwlocks() != nullptr)) native::self();
+  if (table != nullptr && has_own_locks(*table)) native::self();
 }
 
 /// A handler that fork() calls in the child. Mutexes need no handler: the kernel empties the page of the process's
@@ -173,7 +178,7 @@ void at_fork_in_child() {
   connect();
   c_library::look_up_all();
   c_library::register_child_handler(at_fork_in_child);
-  if (!selected().passes_through || selected_rwlocks() != nullptr) native::prepare_heavy_fences();
+  if (has_own_locks(selected())) native::prepare_heavy_fences();
   begin_process();
   say_selection_if_verbose();
 }
@@ -239,7 +244,7 @@ const mutex_table& select_table() {
   if (refused) report_measurements_only(found->name);
   if (!table->passes_through && !conds) report_bad_probability(cond_variable);
   if (!table->passes_through && !sems) report_bad_probability(sem_variable);
-  if (!table->passes_through || selected_rwlocks() != nullptr) report_bad_limits();
+  if (has_own_locks(*table)) report_bad_limits();
   return *table;
 }
 

@@ -178,17 +178,12 @@ class read_write_core {
     return in_.fetch_add(one, order::acquire);
   }
   /// Whether the reader must wait, or set `biased`.
-  static bool has_to_wait(std::uint32_t seen) {
-    if constexpr (Biased)
-      if ((seen & biased) == 0 && seen / one % P::count_limit(looks_at_clock) == 0) [[unlikely]]
-        return true;
-    return (seen & writing) != 0;
-  }
+  static bool has_to_wait(std::uint32_t seen) { return (seen & writing) != 0 || sets_biased(seen); }
   template <class Remaining>
   bool lock_shared_after(std::uint32_t seen, Remaining remaining) {
     if ((seen & writing) != 0 && !wait_for_phase(seen, remaining)) return false;
     if constexpr (Biased)
-      if ((seen & biased) == 0 && seen / one % P::count_limit(looks_at_clock) == 0) set_biased();
+      if (sets_biased(seen)) set_biased();
     return true;
   }
 
@@ -296,11 +291,7 @@ class read_write_core {
       if (auto* const slots = P::visible_readers(); slots != nullptr)
         for (std::uint32_t i = 0; i < P::visible_slots; i++)
           if (slots[i].load(order::relaxed) == id()) slots[i].store(0, order::relaxed);
-    writers_.~Writers();
-    ::new (&writers_) Writers{};
-    words_.queued.store(0, order::relaxed);
-    words_.timed.store(0, order::relaxed);
-    words_.inhibit.store(0, order::relaxed);
+    forget_waiters();
     out_.store(0, order::relaxed);
     in_.store(reads * one + (writes ? writing : 0), order::relaxed);
   }
@@ -308,11 +299,7 @@ class read_write_core {
   /// As renew(), for a lock whose reads by the calling thread are not known: all of the parent's readers count as its
   /// own. A fork in the middle of this leaves words that give the same result in that child.
   void renew_from_words(bool writes) {
-    writers_.~Writers();
-    ::new (&writers_) Writers{};
-    words_.queued.store(0, order::relaxed);
-    words_.timed.store(0, order::relaxed);
-    words_.inhibit.store(0, order::relaxed);
+    forget_waiters();
     const std::uint32_t left = out_.load(order::relaxed) & (0 - one);
     const std::uint32_t come = writes ? left : in_.load(order::relaxed) & (0 - one);
     in_.store(come | (writes ? writing : 0) | (has_visible() ? biased : 0), order::relaxed);
@@ -402,6 +389,15 @@ class read_write_core {
   }
 
   static constexpr bool has_left(std::uint32_t out, std::uint32_t seen) { return out / one == seen / one; }
+
+  /// In the child of a fork: the writers that waited do not exist there.
+  void forget_waiters() {
+    writers_.~Writers();
+    ::new (&writers_) Writers{};
+    words_.queued.store(0, order::relaxed);
+    words_.timed.store(0, order::relaxed);
+    words_.inhibit.store(0, order::relaxed);
+  }
 
   // ---- waiting ------------------------------------------------------------------------------------------------
 
@@ -651,6 +647,14 @@ class read_write_core {
       P::backoff(0);
     }
     return false;
+  }
+
+  /// Whether the reader that came when `in` was `seen` is to call set_biased().
+  static bool sets_biased(std::uint32_t seen) {
+    if constexpr (Biased)
+      return (seen & biased) == 0 && seen / one % P::count_limit(looks_at_clock) == 0;
+    else
+      return false;
   }
 
   /// A reader inside lets others enter by slots.
