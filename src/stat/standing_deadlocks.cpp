@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <linux/futex.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 
 #include <algorithm>
@@ -36,7 +37,7 @@ using preload::status_record;
 constexpr std::size_t most_threads = 4096, most_mappings = 65536, most_records = 4096, longest_maps = 16 << 20;
 constexpr auto reading_limit = 2s;
 constexpr auto shortest_period = 200ms;
-constexpr unsigned pause_factor = 20;  // a reading takes at most 5 % of a CPU
+constexpr unsigned pause_factor = 20;  // readings take at most 5 % of a CPU
 constexpr auto long_enough = 1s;       // a wait that is taken for one that does not end
 constexpr std::size_t most_circles = 64;
 constexpr unsigned most_failures = 3;  // each may have cost the whole limit
@@ -319,11 +320,27 @@ bool standing_deadlocks::read(const interruption& interrupted) {
   return true;
 }
 
+/// The CPU time of this thread and of the children that it has awaited.
+static std::chrono::microseconds cpu_time() {
+  std::chrono::microseconds sum{};
+  for (const int whose : {RUSAGE_THREAD, RUSAGE_CHILDREN}) {
+    rusage used{};
+    getrusage(whose, &used);
+    for (const timeval& t : {used.ru_utime, used.ru_stime}) sum += 1s * t.tv_sec + 1us * t.tv_usec;
+  }
+  return sum;
+}
+
+// The pause follows from the CPU time: on busy CPUs a reading of 1 ms can take 150 ms, and a pause of twenty times that
+// would leave a recording of a few seconds without two readings that are a second apart. A process that blocks its
+// readers takes wall time and no CPU time: readings then take at most half of the time.
 bool standing_deadlocks::sample(const interruption& interrupted) {
-  if (clock::now() < next_) return false;
   const auto begin = clock::now();
+  if (begin < next_) return false;
+  const auto cpu_before = cpu_time();
   const bool is_read = read(interrupted);
-  next_ = clock::now() + std::max<clock::duration>(shortest_period, pause_factor * (clock::now() - begin));
+  const auto end = clock::now();
+  next_ = end + std::max<clock::duration>({shortest_period, end - begin, pause_factor * (cpu_time() - cpu_before)});
   return is_read;
 }
 

@@ -33,11 +33,11 @@ def attach(lock, *words, **more):
 
 
 class Standing(unittest.TestCase):
-    """Three processes are observed at the same time. With eight on two CPUs, circles were sometimes not found."""
+    """Two processes are observed at the same time. With eight on two CPUs, circles were sometimes not found."""
 
     @classmethod
     def setUpClass(cls):
-        cls.pool = concurrent.futures.ThreadPoolExecutor(3)
+        cls.pool = concurrent.futures.ThreadPoolExecutor(2)
         scenarios = [(lock, word) for lock in ("pthread", "steady") for word in (*CIRCLES, *NONE, "fresh", "forged", "many")]
         scenarios += [("pthread", "almost", str(field)) for field in FIELDS]
         cls.runs = {scenario: cls.pool.submit(attach, *scenario) for scenario in scenarios}
