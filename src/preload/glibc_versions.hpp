@@ -11,3 +11,7 @@
 #define USHER_FIRST_GLIBC "GLIBC_2.17"
 #define USHER_COND_GLIBC "GLIBC_2.17"
 #endif
+
+// The versions of C11's functions: of their first release, in libpthread.so.0, and since that library is part of libc.
+#define USHER_C11_GLIBC "GLIBC_2.28"
+#define USHER_MERGED_GLIBC "GLIBC_2.34"

@@ -125,7 +125,7 @@ void connect_rwlocks(bool recorded) {
     if (c_library::rwlocks.rdlock.get() == look_up_rdlock) look_up(c_library::rwlocks);
     unrecorded_rwlocks.set(c_library::rwlocks);
   }
-  if (recorded && &usher_companion_v2 != nullptr)
+  if (recorded && &usher_companion_v3 != nullptr)
     current_rwlocks.set(recorded_rwlocks);
   else
     current_rwlocks.set(unrecorded_rwlocks);

@@ -12,7 +12,6 @@
 #include <time.h>
 
 #include <atomic>
-#include <cerrno>
 
 #include "preload/calls.hpp"
 #include "preload/export.hpp"
@@ -53,9 +52,8 @@ struct other_pointers {
 // NOLINTEND(bugprone-macro-parentheses)
 
 /// What libusher.so needs of the companion: the C library's functions, which it could not find itself, since the
-/// companion's are between; and the bounds of the companion's image, whose frames are left out of call chains.
+/// companion's are between.
 struct companion {
-  const char *begin, *end;
   other_pointers c_library;
 };
 
@@ -63,18 +61,5 @@ struct companion {
 
 extern "C" {
 /// The companion's. Missing where that is not loaded.
-[[gnu::weak, gnu::visibility("default")]] extern usher::preload::companion usher_companion_v2;
+[[gnu::weak, gnu::visibility("default")]] extern usher::preload::companion usher_companion_v3;
 }
-
-namespace usher::preload {
-
-/// The C11 result for a pthread function's, as in the C library.
-constexpr int c11_result(int error) {
-  return error == 0           ? thrd_success
-         : error == ENOMEM    ? thrd_nomem
-         : error == ETIMEDOUT ? thrd_timedout
-         : error == EBUSY     ? thrd_busy
-                              : thrd_error;
-}
-
-}  // namespace usher::preload

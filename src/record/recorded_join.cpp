@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include "preload/c11.hpp"
 #include "preload/cancellable_wait.h"
 #include "preload/timeouts.hpp"
 #include "record/recorded_others.hpp"

@@ -14,7 +14,7 @@ int recorded_yield() {
 }
 
 void connect_others(bool recording) {
-  const bool is_possible = recording && &usher_companion_v2 != nullptr;
+  const bool is_possible = recording && &usher_companion_v3 != nullptr;
   usher_recorded_others_v2.store(is_possible ? &recorded_other_calls : nullptr, std::memory_order_relaxed);
 }
 

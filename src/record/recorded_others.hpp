@@ -19,7 +19,7 @@ void connect_others(bool recording);
 
 /// The C library's functions. Only for functions that libusher-stat.so has called.
 inline const other_pointers& unrecorded_others() {
-  return usher_companion_v2.c_library;
+  return usher_companion_v3.c_library;
 }
 
 /// Whether the recording is over; ends it in this process, too. Only for slow paths.

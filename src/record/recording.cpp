@@ -86,7 +86,7 @@ bool map_file(recorder& r, int descriptor, const capacities& room, F write_heade
 /// Has the next calls record into the file, which is mapped and has its header.
 void begin(recorder& r, bool attached) {
   record::header& head = *r.head;
-  if (&usher_companion_v2 == nullptr) head.partial.store(1, std::memory_order_relaxed);
+  if (&usher_companion_v3 == nullptr) head.partial.store(1, std::memory_order_relaxed);
   r.hold_times.store(head.hold_times, std::memory_order_relaxed);
   r.ticks_a_ms.store(head.ticks_a_ms, std::memory_order_relaxed);
   r.tsc.store(head.ticks_are_tsc != 0, std::memory_order_relaxed);

@@ -9,7 +9,6 @@
 
 #include "record/format.hpp"
 #include "record/found_values.hpp"
-#include "record/others.hpp"
 #if defined(__x86_64__)
 #include "record/frame_rules.hpp"
 #endif
@@ -27,15 +26,9 @@ bool is_own(std::uint64_t address) {
   return address >= reinterpret_cast<std::uintptr_t>(__ehdr_start) && address < reinterpret_cast<std::uintptr_t>(_end);
 }
 
-/// Whether the address is in libusher-stat.so, whose C11 functions call pthread's.
-bool is_companions(std::uint64_t address) {
-  return &usher_companion_v2 != nullptr && address >= reinterpret_cast<std::uintptr_t>(usher_companion_v2.begin) &&
-         address < reinterpret_cast<std::uintptr_t>(usher_companion_v2.end);
-}
-
-/// Adds an address to the chain, unless it is in one of our modules. False if the chain is full.
+/// Adds an address to the chain, unless it is in libusher.so, whose C11 functions call pthread's. False if the chain is full.
 bool add(call_chain& chain, std::uint64_t pc, std::uint32_t module) {
-  if (is_own(pc) || is_companions(pc)) return true;
+  if (is_own(pc)) return true;
   if (chain.length == call_chain::longest) return false;
   chain.module[chain.length] = std::uint16_t(module);
   chain.pc[chain.length++] = pc;

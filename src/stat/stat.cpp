@@ -542,7 +542,7 @@ int recording::write_report(int status) {
         "with -DUSHER_RECORD");
   if (is_recorded && !r.sees_all_kinds)
     r.remarks.push_back(
-        "Read-write locks, spin locks, barriers, joins and C11 calls were not recorded: a program ran without "
+        "Read-write locks, spin locks, barriers and joins were not recorded: a program ran without "
         "libusher-stat.so, which usher stat -- CMD loads");
   if (std::any_of(r.rows.begin(), r.rows.end(), [](const stat::row& w) { return w.embedded; }))
     r.remarks.push_back(

@@ -74,7 +74,31 @@ struct reference {
   X(pthread_rwlock_clockrdlock, 2_30, "2.30")   \
   X(pthread_rwlock_clockrdlock, 2_34, "2.34")   \
   X(pthread_rwlock_clockwrlock, 2_30, "2.30")   \
-  X(pthread_rwlock_clockwrlock, 2_34, "2.34")
+  X(pthread_rwlock_clockwrlock, 2_34, "2.34")   \
+  X(mtx_init, 2_28, "2.28")                     \
+  X(mtx_init, 2_34, "2.34")                     \
+  X(mtx_destroy, 2_28, "2.28")                  \
+  X(mtx_destroy, 2_34, "2.34")                  \
+  X(mtx_lock, 2_28, "2.28")                     \
+  X(mtx_lock, 2_34, "2.34")                     \
+  X(mtx_trylock, 2_28, "2.28")                  \
+  X(mtx_trylock, 2_34, "2.34")                  \
+  X(mtx_timedlock, 2_28, "2.28")                \
+  X(mtx_timedlock, 2_34, "2.34")                \
+  X(mtx_unlock, 2_28, "2.28")                   \
+  X(mtx_unlock, 2_34, "2.34")                   \
+  X(cnd_init, 2_28, "2.28")                     \
+  X(cnd_init, 2_34, "2.34")                     \
+  X(cnd_destroy, 2_28, "2.28")                  \
+  X(cnd_destroy, 2_34, "2.34")                  \
+  X(cnd_wait, 2_28, "2.28")                     \
+  X(cnd_wait, 2_34, "2.34")                     \
+  X(cnd_timedwait, 2_28, "2.28")                \
+  X(cnd_timedwait, 2_34, "2.34")                \
+  X(cnd_signal, 2_28, "2.28")                   \
+  X(cnd_signal, 2_34, "2.34")                   \
+  X(cnd_broadcast, 2_28, "2.28")                \
+  X(cnd_broadcast, 2_34, "2.34")
 
 #define DECLARE(symbol, id, version) \
   extern void symbol##_##id(void);   \
@@ -89,8 +113,11 @@ CASE_FOR(bound_to_library, struct reference, reference, references) {
   if (!lies_in_library(address))
     fail_case(__FILE__, __LINE__, "%s is bound to %s", reference->name, object_of(address));
   // All versions of a name must be bound to one function, and callers without a version to the same function. Condition
-  // functions are left out: the library exports some of them twice, once with a version.
-  if (strncmp(reference->symbol, "pthread_cond_", 13) != 0) CHECK(address == dlsym(RTLD_DEFAULT, reference->symbol));
+  // functions are left out: the library exports some of them twice, once with a version. So are C11's, which it exports
+  // only with versions.
+  const bool is_c11 = strncmp(reference->symbol, "mtx_", 4) == 0 || strncmp(reference->symbol, "cnd_", 4) == 0;
+  if (!is_c11 && strncmp(reference->symbol, "pthread_cond_", 13) != 0)
+    CHECK(address == dlsym(RTLD_DEFAULT, reference->symbol));
 }
 
 // If one version of lock has acquired a mutex, another version of trylock must find the mutex busy.
@@ -162,7 +189,8 @@ CASE_FOR(versions_share_semaphores, struct semaphore_calls, calls, semaphore_cal
 }
 #endif
 
-// Functions that libusher.so must not replace: they stay bound to the C library.
+// Functions that libusher.so must not replace, or not for callers without a version (C11's): they stay bound to the C
+// library.
 struct left_alone {
   const char* name;
 };

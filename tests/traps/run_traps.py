@@ -32,7 +32,8 @@ import catalog
 LIB = os.environ.get("USHER_LIB", "")
 BIN = pathlib.Path(os.environ.get("USHER_TRAPS", "."))
 CONFORMANCE = pathlib.Path(os.environ.get("USHER_CONFORMANCE", "."))
-VERSIONS = {"GLIBC_2.3.2", "GLIBC_2.17"}  # of the C library's condition variables, on x86-64 and AArch64
+COND_VERSIONS = {"GLIBC_2.3.2", "GLIBC_2.17"}  # of the C library's condition variables, on x86-64 and AArch64
+C11_VERSIONS = ("GLIBC_2.28", "GLIBC_2.34")
 RESULT = re.compile(r"^(PASS|FAIL|SKIP) ([^:]+?)(?:: (.*))?$")
 # Locks that take nodes in different ways. The other locks use one of these ways, or no nodes.
 NODE_LOCKS = ("mcs", "clh", "clh-tls", "k42-tls")
@@ -48,6 +49,8 @@ counts = {"PASS": 0, "FAIL": 0, "SKIP": 0}
 # Locks whose mutexes admit sleeping waiters by priority. Semaphores and condition variables do so under every lock.
 SERVE_BY_PRIORITY = {"loiter", "loiter-barging", "loiter-cull", "loiter-eager", "loiter-flux", "loiter-numa"}
 
+C11 = [f"mtx_{call}" for call in ("init", "destroy", "lock", "trylock", "timedlock", "unlock")] + [
+    f"cnd_{call}" for call in ("init", "destroy", "wait", "timedwait", "signal", "broadcast")]
 FAMILIES = {
     "mutex": ["init", "destroy", "lock", "trylock", "timedlock", "clocklock", "unlock"],
     "cond": ["init", "destroy", "wait", "timedwait", "clockwait", "signal", "broadcast"],
@@ -121,6 +124,10 @@ def symbols():
         if len(fields) >= 8 and fields[0].rstrip(":").isdigit() and fields[6] != "UND":
             if fields[4] in ("GLOBAL", "WEAK", "UNIQUE"):
                 exported.append(fields[7])
+    # C11's are exported with versions that are not the default ("@@"), so that they replace no other library's functions.
+    c11 = {f"{name}@{version}" for name in C11 for version in C11_VERSIONS}
+    check("exports_c11_with_versions", c11 <= set(exported), f"missing: {sorted(c11 - set(exported))}")
+    exported = [name for name in exported if name not in c11]
     # Names that are exported with a version, for ThreadSanitizer's dlvsym(), must also be exported without one.
     versioned = [name for name in exported if "@" in name and name.split("@")[0] not in exported]
     check("exports_without_version", not versioned, f"with a version only: {versioned}")
@@ -131,10 +138,11 @@ def symbols():
         known |= whole
         present = whole & names
         check(f"exports_whole_family/{family}", present == whole, f"missing: {sorted(whole - names)}")
-    other = sorted(n for n in names - known if not n.startswith("usher_") and n not in VERSIONS)
+    other = sorted(n for n in names - known if not n.startswith("usher_") and n not in {*COND_VERSIONS, *C11_VERSIONS})
     check("exports_nothing_else", not other, f"also: {other}")
     definitions = set(re.findall(r"Flags: none .*Name: (\S+)", readelf("-V").split("Version needs")[0]))
-    check("defines_no_other_versions", definitions <= VERSIONS and len(definitions) < 2, f"it has version definitions: {definitions}")
+    of_cond = definitions - set(C11_VERSIONS)
+    check("defines_no_other_versions", of_cond <= COND_VERSIONS and len(of_cond) < 2, f"it has version definitions: {definitions}")
 
     dynamic = readelf("-d")
     check("is_never_unloaded", re.search(r"FLAGS_1.*NODELETE", dynamic), "not linked with -z nodelete")
@@ -149,6 +157,7 @@ def symbols():
         run_cases("bindings", "bindings", environment("loiter", [LIB]))
     else:
         say("SKIP", "bindings", "not built for older C libraries")
+    run_cases("own_c11", "own_c11", environment("steady", [LIB]))
     # The loader's log of bindings shows whether any object except libusher.so is bound to the C library's functions of these families.
     status, out, err = run([BIN / "environment", "--threads", "2"],
                            environment("loiter", [LIB], LD_DEBUG="bindings"), 60)

@@ -1,5 +1,4 @@
-// libusher-stat.so: the functions that only `usher stat -- CMD` interposes (record/others.hpp). The C11 functions are in
-// c11.cpp.
+// libusher-stat.so: the functions that only `usher stat -- CMD` interposes (record/others.hpp).
 #include <cerrno>
 
 #include "preload/find_next.hpp"
@@ -7,12 +6,6 @@
 
 /// libusher.so's functions while something is recorded, else null. The symbol is missing if libusher.so is.
 extern "C" [[gnu::weak]] std::atomic<const usher::preload::other_calls*> usher_recorded_others_v2;
-
-extern "C" {
-// The bounds of this library's image in memory, defined by the linker.
-[[gnu::visibility("hidden")]] extern const char __ehdr_start[];  // NOLINT(bugprone-reserved-identifier)
-[[gnu::visibility("hidden")]] extern const char _end[];          // NOLINT(bugprone-reserved-identifier)
-}
 
 namespace usher::preload {
 namespace {
@@ -25,8 +18,8 @@ void look_up_all();
 #define USHER_FIRST_OTHER(member, name, parameters, arguments)                      \
   [[gnu::cold, gnu::noinline]] int first_##member parameters {                      \
     look_up_all();                                                                  \
-    if (usher_companion_v2.c_library.member.get() == first_##member) return ENOSYS; \
-    return usher_companion_v2.c_library.member arguments;                           \
+    if (usher_companion_v3.c_library.member.get() == first_##member) return ENOSYS; \
+    return usher_companion_v3.c_library.member arguments;                           \
   }
 USHER_OTHERS(USHER_FIRST_OTHER)
 
@@ -37,7 +30,7 @@ void look_up(call_pointer<int(Args...)>& to, const char* name) {
 
 void look_up_all() {
   const int saved = errno;
-  other_pointers& to = usher_companion_v2.c_library;
+  other_pointers& to = usher_companion_v3.c_library;
 #define USHER_LOOK_UP(member, name, parameters, arguments) look_up(to.member, #name);
   USHER_OTHERS(USHER_LOOK_UP)
   errno = saved;
@@ -57,15 +50,14 @@ inline const other_calls* recorded() {
 // NOLINTNEXTLINE(bugprone-macro-parentheses): a type
 #define USHER_FIRST_OTHER_POINTER(member, name, parameters, arguments) \
   .member = usher::preload::call_pointer<int parameters>(usher::preload::first_##member),
-constinit usher::preload::companion usher_companion_v2{
-    .begin = __ehdr_start, .end = _end, .c_library = {USHER_OTHERS(USHER_FIRST_OTHER_POINTER)}};
+constinit usher::preload::companion usher_companion_v3{.c_library = {USHER_OTHERS(USHER_FIRST_OTHER_POINTER)}};
 
 // Each function jumps, so that a recorded function finds the return address of the program's call (USHER_CALLER).
 #define USHER_EXPORTED_OTHER(member, name, parameters, arguments)                   \
   USHER_EXPORT int name parameters {                                                \
     const usher::preload::other_calls* const recorded = usher::preload::recorded(); \
     if (recorded != nullptr) return recorded->member arguments;                     \
-    return usher_companion_v2.c_library.member arguments;                           \
+    return usher_companion_v3.c_library.member arguments;                           \
   }
 USHER_OTHERS(USHER_EXPORTED_OTHER)
 
