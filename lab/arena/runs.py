@@ -253,8 +253,8 @@ def told(point, value, document, outcome, length):
             "involuntary": outcome.involuntary}
     if "operations" in document:  # the program arena: of the measured time alone
         work = document["operations"]
-        for key in ("cpu", "voluntary", "involuntary", "longest_wait", "longest_wait_to_write", "smallest_share",
-                    "owner_changes", "median_ns"):
+        for key in ("cpu", "voluntary", "involuntary", "longest_wait", "longest_wait_to_write", "p999_to_read", "p999_to_write",
+                    "smallest_share", "owner_changes", "median_ns"):
             if key in document:
                 said[key] = document[key]
     elif point.case and point.case.count or not point.work:

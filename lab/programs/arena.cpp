@@ -17,15 +17,19 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
+#include <bit>
 #include <cerrno>
 #include <chrono>
 #include <cinttypes>
+#include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <latch>
 #include <memory>
 #include <new>
+#include <numeric>
 #include <string>
 #include <thread>
 #include <vector>
@@ -124,10 +128,37 @@ struct alignas(line_pair) cell {
 
 enum phase : int { warming_up, measuring, over };
 
+/// The number of waits by their length, in bins an eighth of a power of two wide.
+class waits {
+ public:
+  void add(std::uint64_t length) {
+    const std::uint64_t bounded = std::max<std::uint64_t>(length, 8);
+    const auto power = static_cast<std::size_t>(std::bit_width(bounded) - 1);  // 3 and more
+    ++counts_[(power - 3) * 8 + ((bounded >> (power - 3)) & 7)];
+  }
+  void add(const waits& other) {
+    for (std::size_t i = 0; i < counts_.size(); ++i) counts_[i] += other.counts_[i];
+  }
+
+  /// Returns the end of the bin in which the 99.9th percentile lies; 0 if there were no waits.
+  double percentile_999() const {
+    const std::uint64_t total = std::accumulate(counts_.begin(), counts_.end(), std::uint64_t{0});
+    std::uint64_t above = 0;
+    for (std::size_t i = counts_.size(); i-- > 0;)
+      if ((above += counts_[i]) * 1000 > total)
+        return std::ldexp(static_cast<double>(8 + i % 8 + 1), static_cast<int>(i / 8));
+    return 0;
+  }
+
+ private:
+  std::array<std::uint64_t, 61 * 8> counts_{};
+};
+
 /// The counts of one thread. Only this thread writes them; the main thread reads them.
 struct alignas(line_pair) record {
   std::atomic<std::uint64_t> operations{0}, writes{0};
   std::atomic<std::uint64_t> longest{0}, longest_to_write{0};
+  waits of_readers, of_writers;  // read when the thread has ended; of read-write locks
 };
 
 /// Provides pages that have not been accessed before, so that a critical section causes page faults.
@@ -221,9 +252,12 @@ void read_and_write(const plan& p, std::vector<cell>& cells, const std::atomic<i
     }
     if (const int error = pthread_rwlock_unlock(c.rwlock); error != 0) check(error, "pthread_rwlock_unlock");
     const std::uint64_t end = ticks();
-    if (end - asked > longest[writes] && end > asked && now.load(std::memory_order_relaxed) != warming_up) {
-      longest[writes] = end - asked;
-      (writes ? mine.longest_to_write : mine.longest).store(longest[writes], std::memory_order_relaxed);
+    if (end > asked && now.load(std::memory_order_relaxed) != warming_up) {
+      (writes ? mine.of_writers : mine.of_readers).add(end - asked);
+      if (end - asked > longest[writes]) {
+        longest[writes] = end - asked;
+        (writes ? mine.longest_to_write : mine.longest).store(longest[writes], std::memory_order_relaxed);
+      }
     }
     asked = end;
     mine.operations.store(++done, std::memory_order_relaxed);
@@ -267,7 +301,10 @@ void report(const plan& p, const std::vector<cell>& cells, const std::vector<rec
     sections += c.data.sections;
     changes += c.data.owner_changes;
   }
+  waits readers, writers;
   for (const record& r : records) {
+    readers.add(r.of_readers);
+    writers.add(r.of_writers);
     done += r.operations.load();
     written += r.writes.load();
     longest = std::max(longest, r.longest.load());
@@ -294,8 +331,10 @@ void report(const plan& p, const std::vector<cell>& cells, const std::vector<rec
   for (std::size_t i = 0; i < counts.size(); ++i) std::printf("%s%" PRIu64, i > 0 ? ", " : "", counts[i]);
   std::printf("]");
   if (p.read_write)  // then longest_wait is a reader's
-    std::printf(", \"writes\": %" PRIu64 ", \"longest_wait_to_write\": %.9f", written,
-                static_cast<double>(longest_to_write) / run.ticks * run.elapsed);
+    std::printf(", \"writes\": %" PRIu64
+                ", \"longest_wait_to_write\": %.9f, \"p999_to_read\": %.9f, \"p999_to_write\": %.9f",
+                written, static_cast<double>(longest_to_write) / run.ticks * run.elapsed,
+                readers.percentile_999() / run.ticks * run.elapsed, writers.percentile_999() / run.ticks * run.elapsed);
   std::printf("}\n");
   std::fflush(stdout);
 }
