@@ -108,6 +108,8 @@ TEST(programs, rwbench_readers_share_and_visible_readers_scale) {
   EXPECT_GT(rate(0, 8, 0), 4 * rate(4, 8, 0)) << "phase-fair, and a lock that readers hold alone";
   EXPECT_GT(rate(2, 16, 0), 0.7 * 16 * rate(2, 1, 0)) << "bravo";
   for (const long rwlock : {0, 1, 2, 3}) EXPECT_GT(rate(rwlock, 8, 100, "ttas", 1), 0) << rwlock;
+  EXPECT_LT(rate(5, 16, 0), 0.7 * 16 * rate(5, 1, 0)) << "readers that count themselves in one word";
+  EXPECT_THROW(rate(5, 8, 1000), workloads::bad_program);
 }
 
 TEST(programs, a_bare_pair_costs_no_more_than_its_loop) {

@@ -1,7 +1,9 @@
 // Threads read data under a read-write lock, and some of the time change it.
 //
 // A thread draws whether it reads or writes, locks, accesses the data, computes inside, unlocks, and computes outside.
-// The read-write lock is one of Usher's, by number; 4 is the measured lock, which readers then hold alone, too.
+// The read-write lock is one of Usher's, by number; 4 is the measured lock, which readers then hold alone, too. 5 is what
+// a reader of glibc's lock does while no thread writes (nptl/pthread_rwlock_common.c of glibc 2.36): an addition, and a
+// load and compare-and-swap, to one word.
 #pragma once
 
 #include <cstddef>
@@ -22,8 +24,9 @@ class rwbench {
     return {.name = "rwbench",
             .summary = "readers and writers of a read-write lock",
             .source = "as RWBench of BRAVO (ATC 2019, section 5.3), with computing in place of random numbers",
-            .parameters = {{"rwlock", 0, 0, 4,
-                            "0 phase-fair, 1 phase-fair-recursive, 2 bravo, 3 bravo-recursive, 4 the lock of --lock"},
+            .parameters = {{"rwlock", 0, 0, 5,
+                            "0 phase-fair, 1 phase-fair-recursive, 2 bravo, 3 bravo-recursive, 4 the lock of --lock, "
+                            "5 readers of glibc's, only with writes=0"},
                            {"sleep", 0, 0, 1,
                             "1: waiters poll, then sleep; on a simulated machine only with such a --lock"},
                            {"writes", 10, 0, 1000, "writes in a thousand operations"},
@@ -71,6 +74,21 @@ class rwbench {
     void unlock_shared() { it.unlock(); }
   };
 
+  /// Readers of glibc's lock without writers.
+  struct counted_readers {
+    static constexpr std::uint32_t one_reader = 8;
+    typename P::template atomic<std::uint32_t> readers;
+    void lock() {}
+    void unlock() {}
+    void lock_shared() { readers.fetch_add(one_reader, std::memory_order_acquire); }
+    void unlock_shared() {
+      std::uint32_t seen = readers.load(std::memory_order_relaxed);
+      while (!readers.compare_exchange_strong(seen, seen - one_reader, std::memory_order_release,
+                                              std::memory_order_relaxed))
+        P::backoff(0);
+    }
+  };
+
   template <waiting_kind K>
   void make(W& w) {
     switch (w.parameter("rwlock")) {
@@ -85,6 +103,10 @@ class rwbench {
         break;
       case 3:
         lock_ = &w.template make<biased_recursive<K>>();
+        break;
+      case 5:
+        if (writes_ != 0) throw bad_program("rwlock=5 has no writers: --set writes=0");
+        lock_ = &w.template make<counted_readers>();
         break;
       default:
         exclusive_.emplace(exclusive{w.make_lock()});
@@ -123,7 +145,7 @@ class rwbench {
   static constexpr auto spin = waiting_kind::spin, sleep = waiting_kind::spin_then_park;
   std::optional<exclusive> exclusive_;
   std::variant<fair<spin>*, fair<sleep>*, fair_recursive<spin>*, fair_recursive<sleep>*, biased<spin>*, biased<sleep>*,
-               biased_recursive<spin>*, biased_recursive<sleep>*, exclusive*>
+               biased_recursive<spin>*, biased_recursive<sleep>*, exclusive*, counted_readers*>
       lock_;
 };
 
