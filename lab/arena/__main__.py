@@ -29,7 +29,7 @@ from lab.arena import runs
 import catalog
 import harness
 from lab.arena.judge import BASE, CONTROL
-from lab.arena.points import BY_NAME, GROUPS, POINTS
+from lab.arena.points import BY_NAME, GROUPS, POINTS, READ_WRITE
 from harness import TREE, die
 
 RESULTS = TREE / "lab" / "results" / "arena"
@@ -132,7 +132,7 @@ def chosen_points(place, options):
     read_write = [lock in catalog.read_write_names() for lock in options.locks]
     if any(read_write) and not all(read_write):
         die("--locks: read-write locks and mutexes have different points: run them one after the other")
-    points = [p for p in points if (p.group == "readwrite") == read_write[0]]
+    points = [p for p in points if (p.group in READ_WRITE) == read_write[0]]
     if not points:
         die("no point is left: points of read-write locks are for --locks phase-fair,bravo (python3 -m lab.arena list)")
     there = []

@@ -8,7 +8,7 @@ import json
 import re
 from dataclasses import dataclass
 
-from lab.run.case import MORE, TRIED
+from lab.run.case import MORE, READERS, TRIED
 from lab.run.runner import Failed
 from lab.run.runner import figure as number_in
 
@@ -22,7 +22,9 @@ GROUPS = {
     "waits": "condition variables and semaphores",
     "programs": "real programs",
     "readwrite": "read-write locks",
+    "readers": "real programs with read-write locks",
 }
+READ_WRITE = ("readwrite", "readers")  # the groups for candidates that are read-write locks
 
 
 @dataclass(frozen=True)
@@ -65,7 +67,7 @@ def app(name, program, reason, arguments, key="", pattern="", **more):
                  two_libraries=True, **more)
 
 
-CASES = {case.name: case for case in TRIED + MORE}
+CASES = {case.name: case for case in TRIED + MORE + READERS}
 # The writer's rate is limited, because db_bench counts only the reads: a lock that admits an unlimited writer more often would have fewer
 # reads and seem slower.
 CASES["rocksdb"] = dataclasses.replace(CASES["rocksdb"], command=CASES["rocksdb"].command + " --benchmark_write_rate_limit=2000000")
@@ -83,8 +85,8 @@ def jemalloc_facts(text):
     return {"owner_changes": total["num_owner_switch"] / total["num_ops"], "lock_operations": total["num_ops"]}
 
 
-def case(name, threads, reason, ending="", **more):
-    return Point(f"{name}-{threads}{ending}", "programs", reason, program=name,
+def case(name, threads, reason, ending="", group="programs", **more):
+    return Point(f"{name}-{threads}{ending}", group, reason, program=name,
                  case=CASES[name], threads=threads, seconds=1, lower=CASES[name].lower, **more)
 
 
@@ -239,6 +241,15 @@ POINTS = [
     case("memcached", 8, "a server with many small mutexes"),
     case("mariadb", 8, "a server with a thread a connection"),
     case("redis", 2, "threads that spin, mutexes that only stop them"),
+
+    *(case(name, threads, reason, group="readers")
+      for name, reason in (("openssl-fetch", "a store of algorithms that all threads read"),
+                           ("openssl-handshake", "the same beside the arithmetic of TLS"),
+                           ("shared-cache", "a hash table under a std::shared_mutex"))
+      for threads in (2, 8, 32)),
+    *(case(name, 8, reason, "-rw", group="readers")
+      for name, reason in (("kyotocabinet", "a read-write lock of the database"), ("rocksdb", "read-write locks beside mutexes"),
+                           ("mariadb", "the server's own locks over read-write locks"))),
 ]
 
 BY_NAME = {point.name: point for point in POINTS}

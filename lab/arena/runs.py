@@ -24,7 +24,8 @@ from lab.run import rounds, runner
 from lab.run.case import Case
 from lab.run.runner import SYSTEM, Failed
 
-PROGRAMS = ["arena", "wait_cost", "producer_consumer", "buffer_pool", "herd", "mmicro", "sqlite_shared", "leveldb_driver"]
+PROGRAMS = ["arena", "wait_cost", "producer_consumer", "buffer_pool", "herd", "mmicro", "sqlite_shared", "leveldb_driver",
+            "openssl_driver", "shared_cache"]
 SCRIPTS = ["job_queue.py", "rand_array.pl"]  # of lab/programs/
 CARRIED = "PACKED.json"                      # in a carried folder: its origin
 CARRIED_LIBRARIES = "carried"                # of its lib/: libraries that programs of other packages need

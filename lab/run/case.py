@@ -182,3 +182,22 @@ MORE = [
          needs=[("java", "default-jdk-headless"), ("javac", "default-jdk-headless")],
          prepare=["javac -d classes tools/compat/Contention.java"]),
 ]
+
+# Programs with read-write locks, for the arena.
+READERS = [
+    Case("openssl-fetch", "OpenSSL, fetches of a digest",
+         "a store of algorithms under a read-write lock, which each fetch takes",
+         "openssl_driver --threads {threads} --seconds {seconds} --what fetch",
+         "fetch: throughput: ([0-9]+)", "fetches/s",
+         built=("openssl_driver", "libssl-dev")),
+    Case("openssl-handshake", "OpenSSL, TLS handshakes",
+         "TLS 1.3 over memory: arithmetic, and fetches",
+         "openssl_driver --threads {threads} --seconds {seconds} --what handshake",
+         "handshake: throughput: ([0-9]+)", "handshakes/s",
+         built=("openssl_driver", "libssl-dev")),
+    Case("shared-cache", "a cache under a std::shared_mutex",
+         "readers look up; one in a hundred misses, and writes",
+         "shared_cache --threads {threads} --seconds {seconds}",
+         "throughput: ([0-9]+)", "operations/s",
+         built=("shared_cache", "")),
+]
