@@ -48,7 +48,7 @@ def summary(points):
         for lock in ("phase-fair", "bravo"):
             of[lock] = {n: one[lock][n] / one["glibc"][n] for n in one[lock]}
         most = max(one["bravo"], key=int)
-        rows.append([point["machine"], point["section"], most, *(f"{min(of[lock].values()):.2f} … {max(of[lock].values()):.2f}" for lock in of),
+        rows.append([point["machine"], str(point["section"]), most, *(f"{min(of[lock].values()):.2f} … {max(of[lock].values()):.2f}" for lock in of),
                      *(f"{one[lock][most] / (int(most) * one[lock]['1']):.2f}" for lock in LOCKS)])
     return rows
 
