@@ -117,6 +117,8 @@ struct alignas(4096) header {
   /// the sums of their waits by kind − 1.
   word64 retired, retired_lives, retired_waited[kinds];
   dropped_counts dropped;
+  /// Ticks waited for process-shared read-write locks, which no lock of Usher's serves; `waited` of threads has them, too.
+  word64 waited_for_shared;
 };
 static_assert(sizeof(header) == 4096);
 

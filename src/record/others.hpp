@@ -1,4 +1,5 @@
-// The interface between libusher.so and its companion libusher-stat.so, which only `usher stat -- CMD` loads.
+// The interface between libusher.so and its companion libusher-stat.so, which only `usher stat -- CMD` loads, and
+// `usher try` where it counts lock calls.
 //
 // The companion exports the functions below, which libusher.so does not export, so that they cost nothing in processes
 // that are not recorded. Each one jumps to libusher.so's function while something is recorded, else to the C library's.

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "preload/c_library_functions.hpp"
+#include "preload/rwlock_layout.hpp"
 #include "preload/rwlock_table.hpp"
 #include "preload/timeouts.hpp"
 #include "record/recorded_others.hpp"
@@ -26,7 +28,7 @@ void acquired(recorded_thread& me, record::object& o, side s) {
 /// Called after a try that found the lock held. `lock` waits.
 template <class F>
 [[gnu::noinline]] int wait_for(recorded_thread& me, record::object& o, side s, std::uint64_t caller, F lock,
-                               bool has_deadline) {
+                               bool has_deadline, bool is_shared) {
   if (is_over(me)) return lock();
   recorded_wait wait(me, o, record::kind::rwlock, caller, has_deadline);
   const bool is_written = o.owner.load(std::memory_order_relaxed) != 0;
@@ -43,6 +45,7 @@ template <class F>
   } else {
     return result;  // such as EDEADLK
   }
+  if (is_shared) add(me.of->head->waited_for_shared, ticks);
   if (s == to_read) add(o.waited_to_read(), ticks);
   if (d == nullptr) return result;
   if (s == to_read) raise_to(d->longest_read_wait, ticks);
@@ -60,7 +63,9 @@ int lock_for(pthread_rwlock_t* l, side s, std::uint64_t caller, Try& try_lock, F
     acquired(*me, *o, s);
     return 0;
   }
-  return result == EBUSY ? wait_for(*me, *o, s, caller, lock, has_deadline) : result;
+  if (result != EBUSY) return result;
+  const bool is_shared = c_library::is_glibc() && rwlock_at::is_shared(l);
+  return wait_for(*me, *o, s, caller, lock, has_deadline, is_shared);
 }
 
 int try_for(pthread_rwlock_t* l, side s, std::uint64_t caller, int result) {

@@ -1,9 +1,12 @@
 // Facts about locks that several subcommands use.
 #pragma once
 
+#include <algorithm>
+#include <iterator>
 #include <string_view>
 
 #include "catalog/names.hpp"
+#include "catalog/read_write_names.hpp"
 #include "catalog/suggestion.hpp"
 #include "usher/catalog.hpp"
 
@@ -16,6 +19,18 @@ constexpr std::string_view to_string(waiting_kind kind) {
 /// Whether waiters spin or poll for so long that each needs a CPU of its own.
 inline bool needs_own_cpu(const lock_table& lock) {
   return way_of(lock.kind).wants_cpu;
+}
+
+/// Whether libusher.so has a read-write lock of this name.
+inline bool is_read_write_lock(std::string_view name) {
+  return std::find(std::begin(read_write_names), std::end(read_write_names), name) != std::end(read_write_names);
+}
+
+/// The name of the read-write lock that is nearest to a misspelt one; empty if none is near.
+inline std::string_view nearest_read_write_lock(std::string_view misspelt) {
+  nearest_name nearest(misspelt);
+  for (const std::string_view known : read_write_names) nearest.consider(known);
+  return nearest.best();
 }
 
 }  // namespace usher::cli

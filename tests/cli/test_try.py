@@ -498,6 +498,132 @@ class Try(Refusals, unittest.TestCase):
             self.assertRegex(conclusion["text"], r"^Undecided: .* [0-9]+ rounds? (cannot tell from chance|would show it)\. "
                                                  r"(Threads wait for mutexes .*: look for|Where the time goes, of one run: )")
 
+    # Read-write locks
+
+    WAITS = r"""
+    #include <pthread.h>
+    #include <stdio.h>
+    #include <string.h>
+    #include <unistd.h>
+    static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+    static pthread_rwlock_t rwlock;
+    static pthread_barrier_t all;
+    static void *lock_mutex(void *unused) {
+      pthread_barrier_wait(&all);
+      for (int i = 0; i < 100; i++) {
+        pthread_mutex_lock(&mutex);
+        if (i < 10) usleep(500);  // the length of the hold, for which other threads wait
+        pthread_mutex_unlock(&mutex);
+      }
+      return unused;
+    }
+    static void *lock_rwlock(void *unused) {
+      pthread_barrier_wait(&all);
+      for (int i = 0; i < 100; i++) {
+        i % 10 == 9 ? pthread_rwlock_rdlock(&rwlock) : pthread_rwlock_wrlock(&rwlock);
+        if (i < 10) usleep(500);
+        pthread_rwlock_unlock(&rwlock);
+      }
+      return unused;
+    }
+    int main(int argc, char **argv) {  // argument: any of mutex, rwlock, shared
+      pthread_t threads[4];
+      pthread_rwlockattr_t attributes;
+      pthread_rwlockattr_init(&attributes);
+      if (strstr(argv[1], "shared")) pthread_rwlockattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
+      pthread_rwlock_init(&rwlock, &attributes);
+      pthread_barrier_init(&all, 0, 4);
+      for (int i = 0; i < 4; i++) {
+        int first = strstr(argv[1], "mutex") && (i < 2 || !strstr(argv[1], "rwlock"));
+        pthread_create(&threads[i], 0, first ? lock_mutex : lock_rwlock, 0);
+      }
+      for (int i = 0; i < 4; i++) pthread_join(threads[i], 0);
+      puts("rate 1");
+      return 0;
+    }
+    """
+
+    def candidates_for(self, what, *options):
+        done, data = self.with_json(*options, "--rounds", "1", "--", self.built("waits", self.WAITS), what)
+        self.assertEqual(done.returncode, 0, done)
+        return done, data, [c["name"] for c in data["candidates"]]
+
+    def test_default_candidates_follow_the_waiting(self):
+        _, data, names = self.candidates_for("rwlock")
+        self.assertEqual(names, ["pthread", "phase-fair", "bravo"])
+        self.assertEqual([(c["lock"], c.get("rwlock")) for c in data["candidates"]],
+                         [("pthread", None), ("pthread", "phase-fair"), ("pthread", "bravo")])
+        for c in data["candidates"]:
+            self.assertEqual((c["calls"]["locks"], c["calls"]["rwlocks"]), (0, 400))
+            self.assertGreater(c["calls"]["rwlock_waiting_share"], 0.05)
+            self.assertNotIn("shared_rwlock_waiting_share", c["calls"])
+        _, data, names = self.candidates_for("mutex,rwlock")
+        self.assertEqual(names, ["pthread", "steady+phase-fair", "steady+bravo", "steady", "phase-fair"])
+        self.assertIn({"name": "bravo", "why": "in favour of read-write locks"}, data["left_out"])
+        for what, options in (("mutex", ()), ("rwlock", ("--warmup", "0"))):  # in the second nothing is counted
+            _, data, names = self.candidates_for(what, *options)
+            self.assertEqual(names[:3], ["pthread", "steady", "loiter-park"])
+            self.assertNotIn("rwlock", json.dumps(data["candidates"]))
+            self.assertNotIn("rwlock", json.dumps(data["left_out"]))
+
+    def test_process_shared_read_write_locks_cannot_be_replaced(self):
+        done, data, names = self.candidates_for("shared")
+        self.assertEqual((data["conclusion"]["kind"], data["rounds"]), ("no-locks", 0))
+        self.assertGreater(data["candidates"][0]["calls"]["shared_rwlock_waiting_share"], 0.05)
+        self.assertIn("these stay the C library's, since no lock of Usher's serves them.", " ".join(done.stdout.split()))
+        done, _, names = self.candidates_for("shared,rwlock,mutex")
+        self.assertEqual(names[:3], ["pthread", "steady", "loiter-park"])
+        self.assertIn("no lock of Usher's serves them.", self.ended_with(done))
+
+    def read_write_rates(self):
+        """Makes a program that waits for a read-write lock, and whose rate depends on both locks."""
+        return self.script(f"""
+            {self.built("waits", self.WAITS)} rwlock > /dev/null
+            case "$USHER_LOCK,$USHER_RWLOCK" in
+              steady,bravo) echo rate 4;; pthread,bravo) echo rate 3;; pthread,phase-fair) echo rate 2;; *) echo rate 1;;
+            esac
+        """)
+
+    def test_a_winner_names_its_read_write_lock(self):
+        program, file = self.read_write_rates(), os.path.join(self.folder, "rwlocks.json")
+        chart = os.path.join(self.folder, "rwlocks.svg")
+        for options, winner, speed_up, command in (
+                ((), "bravo", 3, "--lock pthread --rwlock bravo"),
+                (("--locks", "pthread,steady", "--rwlocks", "pthread,bravo"), "steady+bravo", 4, "--lock steady --rwlock bravo"),
+                (("--locks", "mine=steady+bravo"), "mine", 4, "--lock steady --rwlock bravo")):
+            first = self.run_try("--quiet", *options, "--json", file, "--details", "--plot", "--chart", chart, "--metric", "rate (.*)",
+                                 "--", program)
+            with open(file) as f:
+                data = self.checked(json.load(f))
+            self.assertEqual((first.returncode, first.stderr, data["winner"]), (0, "", winner), first)
+            self.assertIn(f"Worth it: {winner} is {speed_up}.00 times as good", self.ended_with(first))
+            self.assertIn("as the C library's locks, in the", self.ended_with(first))
+            self.assertIn("Usher's read-write locks are experimental.", self.ended_with(first))
+            self.assertEqual(first.stdout.splitlines()[-1], f"  usher run {command} -- {program}")
+            self.assertEqual(self.rows(first)[1].split()[:2], ["*", winner])
+            self.assertIn(f"{winner}: {speed_up}.00", self.svg(chart)[2])
+            shown = self.run_try("--show", file, "--details", "--plot")
+            self.assertEqual((shown.returncode, shown.stdout), (0, first.stdout))
+        # A file of an Usher without read-write locks.
+        for c in data["candidates"]:
+            c.pop("rwlock", None)
+            for key in ("rwlocks", "contended_rwlocks", "rwlock_waiting_share"):
+                c["calls"].pop(key, None)
+        self.checked(data)
+        with open(file, "w") as f:
+            json.dump(data, f)
+        self.assertEqual(self.run_try("--show", file).returncode, 0)
+
+    def test_a_read_write_lock_of_the_environment_is_ignored(self):
+        env = self.environment() | {"USHER_RWLOCK": "bravo"}
+        program = self.script(f'{self.locking()} 2000 > /dev/null; '
+                              'case "$USHER_LOCK,$USHER_RWLOCK" in steady,) echo rate 2;; *) echo rate 1$USHER_RWLOCK;; esac')
+        done = subprocess.run([USHER, "try", "--locks", "steady", "--rounds", "5", "--metric", "rate (.*)", "--", program],
+                              env=env, capture_output=True, text=True, timeout=LIMIT, stdin=subprocess.DEVNULL)
+        self.assertEqual((done.returncode, done.stderr),
+                         (0, "usher: warning: USHER_RWLOCK is set: it is ignored, --rwlocks says what is tried\n"), done)
+        self.assertEqual(done.stdout.splitlines()[-1], f"  usher run --lock steady --rwlock pthread -- {program}")
+
     def during_the_run_under_stat(self, kind, *options, env=None):
         """Returns the exit status of a trial that gets the signal while the reference runs under usher stat."""
         counted, asked = (os.path.join(self.folder, name) for name in (f"counted-{kind}", f"asked-{kind}"))
@@ -811,6 +937,13 @@ class Try(Refusals, unittest.TestCase):
                 (["--locks", "mcs,mcs", "--", "true"], 2, ["mcs", "twice"]),
                 (["--locks", "pthread=pthread", "--", "true"], 2, ["pthread", "twice"]),
                 (["--locks", "twa=mcs", "--", "true"], 2, ["twa=mcs", "another"]),
+                (["--locks", "steady+brave", "--", "true"], 2, ["read-write lock 'brave'", "bravo"]),
+                (["--locks", "bravo=mcs", "--", "true"], 2, ["bravo=mcs", "another"]),
+                (["--rwlocks", "phase-fare", "--", "true"], 2, ["read-write lock 'phase-fare'", "phase-fair"]),
+                (["--rwlocks", "mcs", "--", "true"], 2, ["read-write lock 'mcs'"]),
+                (["--rwlocks", "pthread", "--", "true"], 2, ["--rwlocks"]),
+                (["--rwlocks", "bravo,bravo", "--", "true"], 2, ["bravo", "twice"]),
+                (["--rwlocks", "bravo", "--locks", "phase-fair", "--", "true"], 2, ["phase-fair", "--rwlocks"]),
                 (["--json", "/nowhere/x", "--", "true"], 125, ["/nowhere/x"]),
                 (["--chart", "/nowhere/x.svg", "--", "true"], 125, ["/nowhere/x.svg"]),
                 (["--chart", "ratios.png", "--", "touch", "ratios.png"], 2, ["ratios.png", ".svg", "rsvg-convert"]),

@@ -6,6 +6,7 @@
 
 #include "stat/naming.hpp"
 #include "stat/stat_quantities.hpp"
+#include "support/process/census.hpp"
 #include "synthetic.hpp"
 
 namespace usher::cli::stat {
@@ -490,6 +491,29 @@ TEST_F(reading, threads_and_their_lives) {
   EXPECT_EQ(r.processes, 2u);
   EXPECT_NEAR(r.thread_seconds, 10 + 2 + 1 + 4, 1e-9);
   EXPECT_NEAR(r.waited[0], 3, 1e-9);
+}
+
+TEST_F(reading, sum_has_the_waiting_for_read_write_locks) {
+  record::object& o = made.at(made.object(kind::rwlock, 0x1000));
+  o.acquisitions = 100;
+  o.contended = 7;
+  o.timeouts = 2;
+  const std::uint32_t t = made.thread(1, 0);
+  made.view.thread(t).last = 8 * s;
+  made.view.thread(t).waited[record::index_of(kind::mutex)] = 1 * s;
+  made.view.thread(t).waited[record::index_of(kind::rwlock)] = 3 * s;
+  made.view.head().retired_lives = 2 * s;
+  made.view.head().retired_waited[record::index_of(kind::rwlock)] = 1 * s;
+  made.view.head().waited_for_shared = 1 * s;
+  const recorded_calls c = sum_of(made.view);
+  EXPECT_EQ(c.rwlocks, 102u);
+  EXPECT_EQ(c.contended_rwlocks, 9u);
+  EXPECT_EQ(c.all(), 102u);
+  EXPECT_NEAR(*c.share(c.waited), 0.1, 1e-9);
+  EXPECT_NEAR(*c.share(c.waited_for_rwlocks), 0.4, 1e-9);
+  EXPECT_NEAR(*c.share(c.waited_for_shared_rwlocks), 0.1, 1e-9);
+  made.view.head().waited_for_shared = ~std::uint64_t{0};  // a program may write anything
+  EXPECT_EQ(sum_of(made.view).waited_for_shared_rwlocks, 4 * s);
 }
 
 TEST_F(reading, parts_of_threads) {

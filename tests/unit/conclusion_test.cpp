@@ -22,7 +22,7 @@ using namespace usher::cli::trial;
 
 /// The measurements of a trial other than the times of the runs.
 struct measured {
-  std::optional<double> waiting = 0.1;
+  std::optional<double> waiting = 0.1, rwlock_waiting = std::nullopt, shared_rwlock_waiting = std::nullopt;
   std::uint64_t threads = 4;
   double cpus_used = 2;  ///< CPU seconds a second
   double others = 0;
@@ -58,10 +58,20 @@ played play(const std::vector<std::string>& locks, const speed_up& of, const mea
   t.others_cpu_share = m.others;
   if (!m.rounds) t.budget = m.budget;
   t.candidates.resize(1 + locks.size());
-  for (std::size_t i = 0; i < t.candidates.size(); ++i)
-    t.candidates[i].name = t.candidates[i].lock = i == 0 ? c_library : locks[i - 1];
+  for (std::size_t i = 0; i < t.candidates.size(); ++i) {
+    candidate_result& c = t.candidates[i];
+    c.name = c.lock = i == 0 ? c_library : locks[i - 1];
+    if (const std::size_t plus = c.name.find('+'); plus != std::string::npos) {
+      c.lock = c.name.substr(0, plus);
+      c.rwlock = c.name.substr(plus + 1);
+      c.name = name_of(c.lock, c.rwlock);
+    }
+  }
   t.candidates.front().judged = verdict::reference;
   t.candidates.front().calls = call_counts{100000, 1000, 0, 0, m.threads, true, m.waiting};
+  t.candidates.front().calls->rwlocks = m.rwlock_waiting ? 100000 : 0;
+  t.candidates.front().calls->rwlock_waiting_share = m.rwlock_waiting;
+  t.candidates.front().calls->shared_rwlock_waiting_share = m.shared_rwlock_waiting;
 
   std::vector<bool> takes_part(t.candidates.size(), true);
   takes_part[0] = false;
@@ -253,6 +263,71 @@ TEST(conclusion, budget_without_room_names_one_that_has) {
   EXPECT_EQ(conclusion_of(t, o).command, "usher try --locks steady --budget 3m --warmup 0 --higher -- program");
   t.others_cpu_share = 0.35;
   EXPECT_EQ(conclusion_of(t, o).command, "");
+}
+
+// Read-write locks:
+
+TEST(conclusion, winner_with_a_read_write_lock_names_both) {
+  const auto gain = [](std::size_t i, std::size_t) { return 1.1 + 0.1 * static_cast<double>(i); };
+  const measured m{.waiting = 0.1, .rwlock_waiting = 0.2};
+  const auto both = play({"steady", "steady+bravo"}, gain, m);
+  EXPECT_EQ(both.conclusion.command, "usher run --lock steady --rwlock bravo -- program argument");
+  EXPECT_TRUE(
+      both.conclusion.text.starts_with("Worth it: steady+bravo is 1.30 times as fast (1.30–1.30) as the C "
+                                       "library's locks, in the 5 rounds after it was chosen."))
+      << both.conclusion.text;
+  EXPECT_TRUE(has(both.conclusion.text, "read-write locks are experimental"));
+  EXPECT_EQ(first_row(both.results), "steady+bravo");
+  const auto alone = play({"pthread+phase-fair"}, gain, m);
+  EXPECT_EQ(alone.results.winner, "phase-fair");
+  EXPECT_EQ(alone.conclusion.command, "usher run --lock pthread --rwlock phase-fair -- program argument");
+  const auto mutex = play({"steady+bravo", "steady"}, gain, m);
+  EXPECT_EQ(mutex.conclusion.command, "usher run --lock steady -- program argument");
+  EXPECT_FALSE(has(mutex.conclusion.text, "experimental"));
+}
+
+TEST(conclusion, command_overrides_a_read_write_lock_of_the_environment) {
+  auto p = play({"steady"}, [](std::size_t, std::size_t) { return 1.2; }, {});
+  p.seen.names_rwlock = true;
+  EXPECT_EQ(conclusion_of(p.results, p.seen).command, "usher run --lock steady --rwlock pthread -- program argument");
+}
+
+TEST(conclusion, waiting_for_read_write_locks_counts) {
+  const auto noise = [](std::size_t, std::size_t r) { return r % 3 == 0 ? 0.8 : 1.2; };
+  const auto p = play({"pthread+bravo"}, noise, {.waiting = 0.0003, .rwlock_waiting = 0.3, .budget = 30});
+  EXPECT_EQ(p.conclusion.kind, "undecided");
+  EXPECT_TRUE(has(p.conclusion.text, "Threads wait for mutexes 0.03 % and for read-write locks 30.0 % of their time"))
+      << p.conclusion.text;
+  EXPECT_TRUE(p.conclusion.command.starts_with("usher try --locks bravo --budget ")) << p.conclusion.command;
+  // The sum of both is compared with the limit.
+  EXPECT_FALSE(has_little_waiting(play({"steady"}, noise, {.waiting = 0.006, .rwlock_waiting = 0.006}).results));
+  EXPECT_TRUE(has_little_waiting(play({"steady"}, noise, {.waiting = 0.006, .rwlock_waiting = 0.001}).results));
+  // 1 + 0.2 × 4 / 2 is 1.4.
+  const auto gain = [](std::size_t, std::size_t) { return 1.35; };
+  EXPECT_FALSE(has(play({"steady"}, gain, {.waiting = 0, .rwlock_waiting = 0.2}).conclusion.text, "larger than this"));
+  EXPECT_TRUE(has(play({"steady"}, gain, {.waiting = 0, .rwlock_waiting = 0.1}).conclusion.text, "larger than this"));
+}
+
+TEST(conclusion, process_shared_read_write_locks_are_named) {
+  const auto noise = [](std::size_t, std::size_t r) { return r % 3 == 0 ? 0.8 : 1.2; };
+  const measured m{.waiting = 0.0003, .rwlock_waiting = 0, .shared_rwlock_waiting = 0.4, .budget = 30};
+  const auto p = play({"steady"}, noise, m);
+  EXPECT_EQ(p.conclusion.kind, "no-lock-helps");
+  EXPECT_TRUE(has(p.conclusion.text,
+                  "Threads wait for process-shared read-write locks 40.0 % of their time: these "
+                  "stay the C library's, since no lock of Usher's serves them."))
+      << p.conclusion.text;
+  trial_results t;
+  t.candidates.resize(1);
+  t.candidates[0].calls = call_counts{3, 0, 0, 0, 4, true, 0.0};
+  t.candidates[0].calls->rwlocks = 1000;
+  t.candidates[0].calls->rwlock_waiting_share = 0.001;
+  outlook o;
+  o.nothing_to_gain = true;
+  EXPECT_EQ(conclusion_of(t, o).kind, "no-locks");
+  EXPECT_TRUE(has(conclusion_of(t, o).text, "--rwlocks phase-fair,bravo compares anyway"));
+  t.candidates[0].calls->shared_rwlock_waiting_share = 0.4;
+  EXPECT_TRUE(has(conclusion_of(t, o).text, "no lock of Usher's serves them")) << conclusion_of(t, o).text;
 }
 
 // All combinations:

@@ -10,8 +10,8 @@
 
 #include "catalog/names.hpp"
 #include "catalog/probability.hpp"
-#include "catalog/read_write_names.hpp"
 #include "cli/commands/subcommand.hpp"
+#include "support/locks.hpp"
 #include "support/process/launch.hpp"
 #include "support/process/preload.hpp"
 #include "support/text/help.hpp"
@@ -62,14 +62,10 @@ std::optional<std::string> choose_rwlock(const run_options& options) {
   const bool given = options.rwlock_given->count() != 0;
   const std::string name = given ? options.rwlock : environment("USHER_RWLOCK");
   if ((name.empty() && !given) || name == "pthread") return name;
-  nearest_name nearest(name);
-  for (const std::string_view known : read_write_names) {
-    if (name == known) return name;
-    nearest.consider(known);
-  }
+  if (is_read_write_lock(name)) return name;
+  const std::string_view nearest = nearest_read_write_lock(name);
   report_error("no read-write lock is called '{}'{}{}; 'usher list' has them, and pthread is the C library's", name,
-               given ? "" : " in USHER_RWLOCK",
-               nearest.best().empty() ? "" : fmt::format("; the nearest is '{}'", nearest.best()));
+               given ? "" : " in USHER_RWLOCK", nearest.empty() ? "" : fmt::format("; the nearest is '{}'", nearest));
   return std::nullopt;
 }
 

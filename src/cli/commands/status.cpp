@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
@@ -16,7 +15,6 @@
 #include <string>
 #include <vector>
 
-#include "catalog/read_write_names.hpp"
 #include "cli/commands/subcommand.hpp"
 #include "preload/status_record.hpp"
 #include "support/locks.hpp"
@@ -124,8 +122,7 @@ usher_state state_of(pid_t pid, const loaded_library& library) {
   state.lock = from_environment(pid, "USHER_LOCK");
   state.what = outcome_of(state.lock);
   const std::string rwlock = from_environment(pid, "USHER_RWLOCK");
-  if (std::find(std::begin(read_write_names), std::end(read_write_names), rwlock) != std::end(read_write_names))
-    state.rwlock = rwlock;
+  if (is_read_write_lock(rwlock)) state.rwlock = rwlock;
   return state;
 }
 

@@ -193,6 +193,7 @@ int carry_out(const try_options& o, char** command) {
   warn_of_hindrances(command[0], library.target);
   if (has_usher(environment("LD_PRELOAD"), library.path))
     warn("LD_PRELOAD has Usher's library already: it is removed for the C library's runs");
+  if (!environment("USHER_RWLOCK").empty()) warn("USHER_RWLOCK is set: it is ignored, --rwlocks says what is tried");
 
   try_outputs files;
   if (!files.open(o)) return cannot_start;
@@ -213,8 +214,9 @@ int carry_out(const try_options& o, char** command) {
 
 constexpr const char* try_notes =
     R"text(Runs the command under the C library's mutex and under some locks, in turns, until it
-is certain whether one of them is better, or the budget is used up. Standard input, if it
-is a file, is given to each run from its beginning; otherwise it is empty.
+is certain whether one of them is better, or the budget is used up. Read-write locks are
+tried if threads wait for them. Standard input, if it is a file, is given to each run from
+its beginning; otherwise it is empty.
 
 Examples:
   usher try -- ./bench
@@ -222,6 +224,7 @@ Examples:
   usher try --metric 'events: +([0-9]+)' -- sysbench threads --time=2 run
   usher try --locks steady,mcs --before 'rm -rf db' -- ./bench --db=db
   usher try --locks again=pthread --rounds 9 -- ./bench    # how much is noise?
+  usher try --rwlocks phase-fair,bravo --locks pthread,steady -- ./bench
   usher try --until 'redis-benchmark -q -t set' --metric 'SET: ([0-9.]+)' \
             --ready 'redis-cli ping' -- redis-server
 
@@ -232,10 +235,16 @@ after SIGHUP, 131 after SIGQUIT, with the table so far and the files so far.)tex
 
 void add_trial_options(CLI::App& sub, try_options& o) {
   auto* locks = sub.add_option("--locks", o.locks,
-                               fmt::format("The locks to compare with {}; NAME=LOCK shows LOCK as NAME, so that a lock "
-                                           "may be tried twice (default: up to four that suit the program)",
+                               fmt::format("The locks to compare with {}; LOCK may be LOCK+RWLOCK; NAME=LOCK shows "
+                                           "LOCK as NAME, so that a lock may be tried twice (default: up to four that "
+                                           "suit the program)",
                                            trial::c_library))
                     ->type_name("A,B,...");
+  sub.add_option("--rwlocks", o.rwlocks,
+                 fmt::format("Read-write locks to try, each with each of --locks (without --locks: with {} for "
+                             "mutexes); {} is the C library's",
+                             trial::c_library, trial::c_library))
+      ->type_name("A,B,...");
   sub.add_flag("--all", o.all, "All locks, each in its plain form")->excludes(locks);
   auto* budget = sub.add_option_function<std::string>(
                         "--budget", [&o](const std::string& text) { o.budget = *duration_of(text); },

@@ -50,7 +50,7 @@ _usher() {
     --executions | --seed | --scenario | --replay | --differences | --programs | --acquisitions | --weaken-at | --jobs) return ;;
     -p | --pid) mapfile -t COMPREPLY < <(compgen -W "$(pgrep -u "$EUID" 2> /dev/null)" -- "$word"); return ;;
     --top | --duration | --objects) return ;;
-    --before | --until | --ready | --metric | --budget | --rounds | --warmup | --seed | --timeout | --cond-append | --sem-append | --rwlock) return ;;
+    --before | --until | --ready | --metric | --budget | --rounds | --warmup | --seed | --timeout | --cond-append | --sem-append | --rwlock | --rwlocks) return ;;
   esac
   [[ ${COMP_WORDS[1]} == sim && $before == --* ]] && usher sim --help 2> /dev/null | grep -q "^  $before [A-Z]" && return
   local options
@@ -65,7 +65,7 @@ _usher() {
       options="list run try status stat check sim bench"
       ((COMP_CWORD > 2)) && options= && [[ ${COMP_WORDS[2]} == sim ]] && options="calibrate validate" ;;
     run) options="--lock --rwlock --cond-append --sem-append --print-env --quiet --help --" ;;
-    try) options="--locks --all --budget --rounds --warmup --seed --metric --lower --higher --before --until --ready --timeout --details --markdown --json --show --chart --title --size --log --plot --colour --quiet --help --" ;;
+    try) options="--locks --rwlocks --all --budget --rounds --warmup --seed --metric --lower --higher --before --until --ready --timeout --details --markdown --json --show --chart --title --size --log --plot --colour --quiet --help --" ;;
     stat) options="--lock --pid --top --duration --until --details --hold-times --trust-filter --objects --json --pprof --folded --output --help --" ;;
     check)
       options="--all --mutants --list --threads --executions --seed --scenario --forms --replay --scheduler --differences --programs --acquisitions --weaken --weaken-at --jobs --json --show --quiet --help"

@@ -17,33 +17,46 @@
 namespace usher::cli::trial {
 namespace {
 
-std::optional<double> waiting_share(const trial_results& t) {
+/// The share of the threads' time that they wait for process-shared read-write locks, as a sentence that follows another
+/// one; empty if they hardly do.
+std::string shared_sentence(const trial_results& t) {
   const std::optional<call_counts>& calls = t.reference().calls;
-  return calls ? calls->waiting_share : std::nullopt;
+  const double share = calls ? calls->shared_rwlock_waiting_share.value_or(0) : 0;
+  if (share < little_waiting) return "";
+  return fmt::format(
+      " Threads wait for process-shared read-write locks {} of their time: these stay the C library's, since no lock "
+      "of "
+      "Usher's serves them.",
+      percent(share));
+}
+
+/// "Threads wait for mutexes 3.0 % of their time", with read-write locks if threads wait for some.
+std::string waiting_text(const trial_results& t) {
+  const call_counts& calls = *t.reference().calls;
+  const double rwlocks = calls.rwlock_waiting_share.value_or(0);
+  return fmt::format("Threads wait for mutexes {}{} of their time", percent(calls.waiting_share.value_or(0)),
+                     rwlocks > 0 ? fmt::format(" and for read-write locks {}", percent(rwlocks)) : "");
 }
 
 /// A sentence with the share of time that threads wait, and advice; it follows another sentence. Empty if the share was
 /// not measured.
 std::string waiting_sentence(const trial_results& t, const std::string& advice = "") {
-  const auto share = waiting_share(t);
-  if (!share) return "";
-  return fmt::format(" Threads wait for mutexes {} of their time{}.", percent(*share),
-                     advice.empty() ? "" : ": " + advice);
+  if (!waiting_share(t)) return "";
+  return fmt::format(" {}{}.", waiting_text(t), advice.empty() ? "" : ": " + advice);
 }
 
-/// The speed-up if threads ran during all the time that they wait for mutexes: waiting is compared with CPU time, since idle
-/// threads make the share of waiting small. The counted threads are the most that lived at the same time, so the result
-/// is rather too high. nullopt: not measured, or the metric is no rate (waiting may change a latency by any factor).
+/// The speed-up if threads ran during all the time that they wait for locks. nullopt: not measured, or the metric is no
+/// rate (waiting may change a latency by any factor).
 std::optional<double> most_by_waiting(const trial_results& t) {
   const auto share = waiting_share(t);
   if (!share || !t.has_ratios || (t.lower_is_better && !t.metric.empty())) return std::nullopt;
   const std::vector<double> cpu = t.reference().values(cpu_of),
                             seconds = t.reference().values([](const run_result& r) { return r.seconds; });
   if (cpu.empty() || median(cpu) <= 0) return std::nullopt;
-  return 1 + *share * static_cast<double>(t.reference().calls->threads) * median(seconds) / median(cpu);
+  return speed_up_without(*share, t.reference().calls->threads, median(seconds), median(cpu));
 }
 
-/// A sentence for a speed-up that waiting for mutexes cannot explain; it follows another sentence. Else empty.
+/// A sentence for a speed-up that waiting cannot explain; it follows another sentence. Else empty.
 std::string beyond_waiting_sentence(const trial_results& t, const candidate_result& c) {
   const auto most = most_by_waiting(t);
   if (!most || c.figure() <= contest_rules{}.level_high * *most) return "";
@@ -78,7 +91,8 @@ bool may_recommend_trial(const trial_results& t) {
 
 /// The candidate as --locks takes it.
 std::string option_of(const candidate_result& c) {
-  return c.name == c.lock ? c.name : c.name + "=" + c.lock;
+  const std::string own = name_of(c.lock, c.rwlock);
+  return c.name == own ? c.name : c.name + "=" + own;
 }
 
 std::string how_much(const trial_results& t, const candidate_result& c) {
@@ -105,15 +119,20 @@ bool was_counted(const trial_results& t) {
                      [](const candidate_result& c) { return c.calls.has_value(); });
 }
 
-/// A warning for a lock that is not starvation-free, as a sentence that follows another one; else empty.
-std::string starvation_sentence(const candidate_result& c) {
-  const lock_table* const lock = find_lock(c.lock);
-  if (lock == nullptr || lock->traits->starvation_free) return "";
-  return fmt::format(" {} promises no thread that it gets the lock (usher list {}).", c.name, c.lock);
+/// Warnings for a lock that is not starvation-free and for a read-write lock, as sentences that follow another one; else
+/// empty.
+std::string warning_sentences(const candidate_result& c) {
+  std::string text;
+  const lock_table* const lock = c.lock == c_library ? nullptr : find_lock(c.lock);
+  if (lock != nullptr && !lock->traits->starvation_free)
+    text = fmt::format(" {} promises no thread that it gets the lock (usher list {}).", c.name, c.lock);
+  return text + (c.rwlock.empty() ? "" : " Usher's read-write locks are experimental.");
 }
 
-std::string run_command(const trial_results& t, const candidate_result& c) {
-  return fmt::format("usher run --lock {} -- {}", c.lock, shell_line(t.command));
+std::string run_command(const trial_results& t, const outlook& o, const candidate_result& c) {
+  const std::string rwlock = c.rwlock.empty() && o.names_rwlock ? c_library : c.rwlock;
+  return fmt::format("usher run --lock {}{} -- {}", c.lock, rwlock.empty() ? "" : " --rwlock " + rwlock,
+                     shell_line(t.command));
 }
 
 /// The waiting, if it cannot explain the speed-up. Empty otherwise.
@@ -123,7 +142,7 @@ std::string waiting_and_beyond(const trial_results& t, const candidate_result& c
 }
 
 /// Names the winner, and warns if its gain is negligible.
-trial_conclusion worth_it(const trial_results& t, const candidate_result& c) {
+trial_conclusion worth_it(const trial_results& t, const outlook& o, const candidate_result& c) {
   const contest_rules rules;
   const bool is_little = t.has_ratios && c.figure() < rules.level_high;
   const std::string rounds =
@@ -131,14 +150,14 @@ trial_conclusion worth_it(const trial_results& t, const candidate_result& c) {
           ? fmt::format("in the {} after it was chosen", with_noun(t.confirming_rounds, "round"))
           : fmt::format("in the {} that it was chosen by: expect a little less", with_noun(c.rounds, "round"));
   return {is_little ? "hardly-worth-it" : "worth-it",
-          fmt::format("{}: {} is {} {} the C library's mutex, {}.{}{}", is_little ? "Hardly worth it" : "Worth it",
-                      c.name, how_much(t, c), t.has_ratios ? "as" : "than", rounds, waiting_and_beyond(t, c),
-                      starvation_sentence(c)),
-          run_command(t, c)};
+          fmt::format("{}: {} is {} {} {}, {}.{}{}", is_little ? "Hardly worth it" : "Worth it", c.name, how_much(t, c),
+                      t.has_ratios ? "as" : "than", t.reference_text(), rounds, waiting_and_beyond(t, c),
+                      warning_sentences(c)),
+          run_command(t, o, c)};
 }
 
 /// The conclusion if a candidate is better but the trial ended before it was chosen.
-trial_conclusion unconfirmed(const trial_results& t, const candidate_result& c) {
+trial_conclusion unconfirmed(const trial_results& t, const outlook& o, const candidate_result& c) {
   std::string why = "no rounds were run after those that showed it";
   if (c.dropped)
     why = c.dropped->why == no_time ? "the budget had no time for that"
@@ -148,8 +167,8 @@ trial_conclusion unconfirmed(const trial_results& t, const candidate_result& c) 
   return {
       "unconfirmed",
       fmt::format("{} is {}{} in {}, but it was not confirmed: {}.{}{}", c.name, t.has_ratios ? "better, " : "",
-                  how_much(t, c), with_noun(c.rounds, "round"), why, waiting_and_beyond(t, c), starvation_sentence(c)),
-      run_command(t, c)};
+                  how_much(t, c), with_noun(c.rounds, "round"), why, waiting_and_beyond(t, c), warning_sentences(c)),
+      run_command(t, o, c)};
 }
 
 /// The command line of the same trial with other candidates and another budget.
@@ -219,13 +238,12 @@ std::optional<trial_conclusion> better_and_useless(const trial_results& t) {
                               fmt::format("No winner: {} is {}, but failed or printed something else, as shown above.",
                                           c.name, how_much(t, c)),
                               ""};
-    if (c.lock == c_library)
-      return trial_conclusion{
-          "keep",
-          fmt::format("No winner: {} is the C library's mutex under another name. That it is {} is chance, or "
-                      "due to the machine.",
-                      c.name, how_much(t, c)),
-          ""};
+    if (c.has_c_librarys_locks())
+      return trial_conclusion{"keep",
+                              fmt::format("No winner: {} is {} under another name. That it is {} is chance, or due to "
+                                          "the machine.",
+                                          c.name, t.reference_text(), how_much(t, c)),
+                              ""};
   }
   return std::nullopt;
 }
@@ -237,9 +255,8 @@ trial_conclusion nothing_better(const trial_results& t, const outlook& o) {
   if (has_little_waiting(t))
     return {
         "no-lock-helps",
-        fmt::format("No lock was shown to make this faster. Threads wait for mutexes {} of their time, and less "
-                    "waiting can save only that.{}{}",
-                    percent(*share), best != nullptr ? beyond_waiting_sentence(t, *best) : "", unused_sentence(t, o)),
+        fmt::format("No lock was shown to make this faster. {}, and less waiting can save only that.{}{}",
+                    waiting_text(t), best != nullptr ? beyond_waiting_sentence(t, *best) : "", unused_sentence(t, o)),
         ""};
   const bool open = is_open(t);
   const std::string rest = (open ? busy_sentence(t) : "") + unused_sentence(t, o);
@@ -252,10 +269,10 @@ trial_conclusion nothing_better(const trial_results& t, const outlook& o) {
   }
   if (best != nullptr)
     return {"undecided", undecided_sentence(t, o) + waiting_sentence(t) + beyond_waiting_sentence(t, *best) + rest, ""};
-  return {
-      "keep",
-      "No lock that was tried was shown to be better than the C library's mutex: keep it." + waiting_sentence(t) + rest,
-      ""};
+  return {"keep",
+          fmt::format("No lock that was tried was shown to be better than {}: keep {}.{}{}", t.reference_text(),
+                      t.tries_read_write_locks() ? "them" : "it", waiting_sentence(t), rest),
+          ""};
 }
 
 /// The conclusion if the rounds are so few that a lock could not be shown to be better even by winning all of them.
@@ -300,14 +317,14 @@ bool is_worth_a_trial(const trial_results& t, const candidate_result& c) {
 
 /// The conclusion from the measurements, whether or not the lock calls could be counted.
 trial_conclusion by_figures(const trial_results& t, const outlook& o) {
-  if (o.winner != nullptr) return worth_it(t, *o.winner);
+  if (o.winner != nullptr) return worth_it(t, o, *o.winner);
   if (o.contradicted != nullptr)
     return {"contradicted",
             fmt::format("No winner: {} was better in the rounds that it was chosen by, and was not in the {} after: "
                         "chance, or the machine or the program has changed meanwhile; longer runs may decide.{}",
                         o.contradicted->name, with_noun(t.confirming_rounds, "round"), unused_sentence(t, o)),
             ""};
-  if (const candidate_result* const best = t.best_usable()) return unconfirmed(t, *best);
+  if (const candidate_result* const best = t.best_usable()) return unconfirmed(t, o, *best);
   std::size_t most = 0;
   for (const candidate_result& c : t.candidates) most = std::max(most, c.rounds);
   const bool no_room = o.seconds_wanted > 0 && most < o.rounds_wanted;
@@ -320,32 +337,54 @@ trial_conclusion by_figures(const trial_results& t, const outlook& o) {
 
 }  // namespace
 
+std::optional<double> waiting_share(const trial_results& t) {
+  const std::optional<call_counts>& calls = t.reference().calls;
+  if (!calls || !calls->waiting_share) return std::nullopt;
+  return *calls->waiting_share + calls->rwlock_waiting_share.value_or(0);
+}
+
 bool has_little_waiting(const trial_results& t) {
   // Idle threads make the share small even if all others wait.
-  return waiting_share(t).value_or(1) < little_waiting && most_by_waiting(t).value_or(1) < little_gain;
+  return is_little(waiting_share(t).value_or(1), most_by_waiting(t).value_or(1));
+}
+
+/// The conclusion of a trial whose program has no locks, or only read-write locks for which threads hardly wait.
+static trial_conclusion no_locks(const trial_results& t, const call_counts& calls, bool nothing_compared) {
+  const auto ended = [&](const char* option) {
+    return nothing_compared ? fmt::format(" Nothing was compared; {} compares anyway.", option) : "";
+  };
+  if (calls.all() < fewest_calls)
+    return {"no-locks",
+            fmt::format("The program does not use pthread locks or semaphores ({} calls): other locks have nothing to "
+                        "change.{}",
+                        calls.all(), ended("--locks A,B")),
+            ""};
+  const std::string shared = shared_sentence(t);
+  return {"no-locks",
+          fmt::format("Of pthread's locks the program uses only read-write locks. Threads wait {} of their time for "
+                      "those that Usher's can replace, and less waiting can save only that.{}{}",
+                      percent(calls.rwlock_waiting_share.value_or(0)), shared,
+                      shared.empty() ? ended("--rwlocks phase-fair,bravo") : ""),
+          ""};
 }
 
 trial_conclusion conclusion_of(const trial_results& t, const outlook& o) {
   const call_counts calls = most_calls(t);
-  const char* const ended = o.nothing_to_gain ? " Nothing was compared; --locks A,B compares anyway." : "";
   if (was_counted(t) && !calls.loaded) {
     const std::string text =
         "Its lock calls could not be counted: the library was not loaded (a Go, static or set-user-ID program), or it "
         "runs as "
         "another user and closes what it inherits.";
-    if (o.nothing_to_gain) return {"not-loaded", text + ended, ""};
+    if (o.nothing_to_gain) return {"not-loaded", text + " Nothing was compared; --locks A,B compares anyway.", ""};
     trial_conclusion c = by_figures(t, o);
     c.text = text + "\n" + c.text;
     return c;
   }
-  if (was_counted(t) && calls.all() < fewest_calls && t.reference().errors.empty())
-    return {
-        "no-locks",
-        fmt::format(
-            "The program does not use pthread locks or semaphores ({} calls): other locks have nothing to change.{}",
-            calls.all(), ended),
-        ""};
-  return by_figures(t, o);
+  const bool uses_none = was_counted(t) && calls.all() < fewest_calls && t.reference().errors.empty();
+  if (uses_none || o.nothing_to_gain) return no_locks(t, calls, o.nothing_to_gain);
+  trial_conclusion c = by_figures(t, o);
+  c.text += shared_sentence(t);
+  return c;
 }
 
 }  // namespace usher::cli::trial

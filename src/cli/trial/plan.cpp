@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "cli/trial/conclusion.hpp"
@@ -23,12 +24,37 @@ bool hands_over(const lock_table& lock) {
   return t.fifo || t.bypass != unbounded || t.context;
 }
 
-/// Takes the default candidates that suit a program with `threads` threads (0: not known).
+/// Whether threads wait so much for some kind of locks that other locks may save something.
+bool is_much(double share, const first_runs& seen) {
+  const double gain = seen.counted_cpu_s > 0
+                          ? speed_up_without(share, seen.calls->threads, seen.counted_seconds, seen.counted_cpu_s)
+                          : 1;
+  return !is_little(share, gain);
+}
+
+/// The kinds of locks that the default candidates replace.
+struct replaced_kinds {
+  bool mutexes = true, rwlocks = false;
+};
+
+/// Read-write locks only if threads wait for them; mutexes unless threads wait for read-write locks only.
+replaced_kinds kinds_of(const first_runs& seen) {
+  if (!seen.calls) return {};
+  const bool rwlocks = is_much(seen.calls->rwlock_waiting_share.value_or(0), seen);
+  return {!rwlocks || is_much(seen.calls->waiting_share.value_or(0), seen), rwlocks};
+}
+
+bool replaces_mutex_only(const choice& c) {
+  return c.locks.mutex != nullptr && c.locks.rwlock.empty();
+}
+
+/// Takes the default candidates that replace the mutex only and suit a program with `threads` threads (0: not known).
 void take_sensible(plan& p, const std::vector<choice>& candidates, std::uint64_t threads, unsigned cpus) {
   // One thread more than CPUs is not too many: the first thread of most programs only waits until the others end.
   const bool too_many = threads > std::uint64_t{cpus} + 1;
   for (const choice& c : candidates) {
-    if (too_many && hands_over(*c.lock))
+    if (!replaces_mutex_only(c)) continue;
+    if (too_many && hands_over(*c.locks.mutex))
       p.left_out.push_back(
           {c.name, fmt::format("as it hands the lock to one certain thread, which with {} threads on {} "
                                "CPU{} is often not running",
@@ -36,6 +62,35 @@ void take_sensible(plan& p, const std::vector<choice>& candidates, std::uint64_t
     else if (p.taken.size() < most_candidates)
       p.taken.push_back(c);
   }
+}
+
+/// Takes the default candidates with other read-write locks. If threads wait for mutexes, too, these are the locks of
+/// both kinds, then one lock of each kind alone, so that the result shows which of them matters.
+void take_read_write(plan& p, const std::vector<choice>& candidates, bool mutexes, bool uses_mutexes) {
+  std::vector<choice> of_mutexes = std::exchange(p.taken, {}), alone;
+  for (const choice& c : candidates) {
+    if (c.locks.rwlock.empty()) continue;
+    if (c.locks.mutex == nullptr)
+      alone.push_back(c);
+    else if (mutexes)
+      p.taken.push_back(c);
+  }
+  const char* why = "as threads hardly wait for mutexes";
+  if (mutexes) {
+    why = "in favour of read-write locks";
+    const auto keep_first = [&](std::vector<choice>& from) {
+      if (!from.empty()) p.taken.push_back(from.front());
+      if (!from.empty()) from.erase(from.begin());
+    };
+    keep_first(of_mutexes);
+    keep_first(alone);
+    of_mutexes.insert(of_mutexes.end(), alone.begin(), alone.end());
+  } else {
+    p.taken = alone;
+    p.left_out.clear();
+  }
+  if (!uses_mutexes) return;
+  for (const choice& c : of_mutexes) p.left_out.push_back({c.name, why});
 }
 
 /// The time until a trial has a result: warm-ups, the fewest rounds that decide, and the rounds after the choice, which
@@ -94,12 +149,18 @@ void note_left_out(plan& p) {
 plan plan_of(const options& o, const std::vector<choice>& candidates, const first_runs& seen, unsigned cpus) {
   plan p;
   const auto& calls = seen.calls;
-  p.nothing_to_gain = o.default_candidates() && calls && (!calls->loaded || calls->all() < fewest_calls);
-  if (o.default_candidates() && !p.nothing_to_gain)
+  const replaced_kinds kinds = kinds_of(seen);
+  const bool uses_mutexes = !calls || calls->of_mutexes() >= fewest_calls;
+  p.nothing_to_gain = o.default_candidates() && calls && (!calls->loaded || !(uses_mutexes || kinds.rwlocks));
+  if (p.nothing_to_gain) {
+    std::copy_if(candidates.begin(), candidates.end(), std::back_inserter(p.taken), replaces_mutex_only);
+    return p;
+  }
+  if (o.default_candidates())
     take_sensible(p, candidates, calls ? calls->threads : 0, cpus);
   else
     p.taken = candidates;
-  if (p.nothing_to_gain) return p;
+  if (o.default_candidates() && kinds.rwlocks) take_read_write(p, candidates, kinds.mutexes, uses_mutexes);
   if (o.by_budget()) fit_into_budget(p, o, seen);
   note_left_out(p);
   return p;

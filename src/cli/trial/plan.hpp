@@ -18,13 +18,16 @@ inline constexpr std::size_t most_rounds = 200;
 
 /// The results of the reference's first runs.
 struct first_runs {
-  std::optional<call_counts> calls;  ///< nullopt: not counted
-  double seconds = 0;                ///< of a run, with preparation and server
-  double seconds_left = 0;           ///< of the budget
+  std::optional<call_counts> calls;               ///< nullopt: not counted
+  double seconds = 0;                             ///< of a run, with preparation and server
+  double seconds_left = 0;                        ///< of the budget
+  double counted_seconds = 0, counted_cpu_s = 0;  ///< of the run whose calls were counted, without preparation
 };
 
 struct plan {
-  bool nothing_to_gain = false;  ///< the program has no locks, or the library is not loaded, and the user named no lock
+  /// The program has no locks, or only read-write locks for which threads hardly wait, or the library is not loaded; and
+  /// the user named no lock.
+  bool nothing_to_gain = false;
   std::vector<choice> taken;
   std::vector<left_out_lock> left_out;
   double seconds_wanted = 0;       ///< for the fewest rounds that decide; 0: they fit into the budget

@@ -114,16 +114,16 @@ void rounds::run_reference_first() {
 }
 
 void rounds::follow_plan() {
-  plan_ =
-      plan_of(options_, choices_, {results_.reference().calls, seconds_of_run(reference), options_.budget - elapsed()},
-              results_.place.cpus);
+  const first_runs seen{results_.reference().calls, seconds_of_run(reference), options_.budget - elapsed(),
+                        counted_.seconds, counted_.cpu_s()};
+  plan_ = plan_of(options_, choices_, seen, results_.place.cpus);
   results_.left_out = plan_.left_out;
   for (const choice& c : plan_.taken) {
     candidate_result& one = results_.candidates.emplace_back();
     one.name = c.name;
-    one.lock = c.lock->name;
-    // A candidate that is the C library's mutex under another name runs as the reference does: without Usher's library.
-    entries_.push_back({c.lock == find_lock(c_library) ? nullptr : c.lock});
+    one.lock = c.locks.mutex == nullptr ? c_library : c.locks.mutex->name;
+    one.rwlock = c.locks.rwlock;
+    entries_.push_back({c.locks});
   }
   if (options_.quiet) return;
   bar_.clear();
@@ -190,11 +190,11 @@ void rounds::run_one(std::size_t candidate, std::size_t round, bool counted) {
 attempt rounds::attempt_of(std::size_t candidate, bool counted) {
   const entry& e = entries_[candidate];
   const std::string& name = results_.candidates[candidate].name;
-  attempt a = runner_.run(e.lock, name, counted);
+  attempt a = runner_.run(e.locks, name, counted);
   // The reference's first run is repeated once if it fails: the failure may be chance.
   if (candidate != reference || reference_has_run_ || a.run.error.empty() || a.costly) return a;
   note_failure(candidate, a);
-  return runner_.run(e.lock, name, counted);
+  return runner_.run(e.locks, name, counted);
 }
 
 void rounds::note(std::size_t candidate, std::size_t round, attempt& a) {
@@ -214,7 +214,10 @@ void rounds::note(std::size_t candidate, std::size_t round, attempt& a) {
   if (a.output) compare_output(candidate, std::move(*a.output));
   // The reference's calls are kept only if its run did not fail: the plan depends on them, and a failed run has not
   // made all its calls.
-  if (a.calls && (candidate != reference || a.run.error.empty())) c.calls = a.calls;
+  if (a.calls && (candidate != reference || a.run.error.empty())) {
+    c.calls = a.calls;
+    if (candidate == reference) counted_ = a.run;
+  }
   c.cut = std::max(c.cut, a.cut);
   if (round == 0) return;
   a.run.round = round;
@@ -359,13 +362,13 @@ void rounds::sum_up(int status) {
       options_.budget - elapsed() > (2 + runs_kept_for_stat) * results_.run_seconds)
     o.seconds_unused = options_.budget - elapsed();
   o.timeout = options_.timeout;
+  o.names_rwlock = !environment("USHER_RWLOCK").empty();
   o.ask_stat = [this] { return ask_stat(); };
   results_.conclusion = conclusion_of(results_, o);
 }
 
 bool rounds::can_ask_stat() const {
-  const std::optional<call_counts>& calls = results_.reference().calls;
-  return options_.by_budget() && calls && calls->waiting_share.value_or(0) >= much_waiting && has_stat();
+  return options_.by_budget() && waiting_share(results_).value_or(0) >= much_waiting && has_stat();
 }
 
 /// The verdict of `usher stat` on one run; empty if it cannot be asked or the budget has no room for the run.

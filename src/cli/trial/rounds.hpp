@@ -38,7 +38,7 @@ class rounds {
 
   /// State of a candidate beside its results.
   struct entry {
-    const lock_table* lock = nullptr;     ///< null: the program as it is
+    run_locks locks = {};                 ///< the C library's: the program as it is
     std::vector<double> seconds = {};     ///< of its runs, with preparation and server
     std::vector<printed> unmatched = {};  ///< outputs that do not fit yet; they may when the reference has run again
     bool in = true;                       ///< false: no longer run
@@ -84,6 +84,7 @@ class rounds {
   runner runner_;
   std::optional<contest> contest_;  ///< from the first round on
   output_pattern expected_;
+  run_result counted_;  ///< of the reference: the run whose calls were counted
   bool reference_has_run_ = false;
   int reference_hangs_ = 0;
   std::mt19937_64 random_;  ///< for the order of the runs

@@ -51,7 +51,12 @@ class counting {
   call_counts sum() {
     census_.finish(file_.clock().now());
     const recorded_calls c = sum_of(file_.copy().view());
-    return {c.locks, c.contended, c.waits, c.semaphores, c.threads, c.processes > 0, c.waiting_share()};
+    call_counts n{c.locks,         c.contended,       c.waits,   c.semaphores,       c.threads,
+                  c.processes > 0, c.share(c.waited), c.rwlocks, c.contended_rwlocks};
+    if (c.rwlocks == 0) return n;
+    n.rwlock_waiting_share = c.share(c.waited_for_rwlocks - c.waited_for_shared_rwlocks);
+    if (c.waited_for_shared_rwlocks != 0) n.shared_rwlock_waiting_share = c.share(c.waited_for_shared_rwlocks);
+    return n;
   }
 
  private:
@@ -136,19 +141,21 @@ runner::runner(const options& o, std::vector<std::string> command, const preload
       before_message_(std::move(before_message)),
       limit_(o.by_budget() ? ten_times(o.budget) : longest_first_run) {}
 
-environment_changes runner::changes(const lock_table* lock, const std::string& record) const {
+environment_changes runner::changes(const run_locks& locks, const std::string& record) const {
   const std::string existing = environment("LD_PRELOAD");
   environment_changes e = {{record::variable, record.empty() ? std::nullopt : std::optional(record)}};
   e.emplace_back("USHER_VERBOSE", std::nullopt);  // its messages would be a difference between the locks' outputs
-  if (lock == nullptr && record.empty()) {
+  e.emplace_back("USHER_RWLOCK", locks.rwlock.empty() ? std::nullopt : std::optional(locks.rwlock));
+  if (locks.are_c_librarys() && record.empty()) {
     e.emplace_back("USHER_LOCK", std::nullopt);
     if (!existing.empty()) {
       const std::string others = without_usher(existing, library_.path);
       e.emplace_back("LD_PRELOAD", others.empty() ? std::nullopt : std::optional(others));
     }
   } else {
-    e.emplace_back("USHER_LOCK", lock == nullptr ? c_library : lock->name);
-    e.emplace_back("LD_PRELOAD", preload_list(existing, library_.path));
+    e.emplace_back("USHER_LOCK", locks.mutex == nullptr ? c_library : locks.mutex->name);
+    // The companion records read-write locks.
+    e.emplace_back("LD_PRELOAD", preload_list(existing, library_.path, !record.empty()));
   }
   return e;
 }
@@ -285,7 +292,7 @@ void runner::run_server(process& p, attempt& a) {
   note_usage(r, server);  // not the load's
 }
 
-attempt runner::run_once(const std::vector<std::string>& prefix, const lock_table* lock, bool counted) {
+attempt runner::run_once(const std::vector<std::string>& prefix, const run_locks& locks, bool counted) {
   attempt a;
   const auto begin = steady::now();
   // `before` keeps the processes that the command of --before leaves behind alive during this run.
@@ -299,7 +306,7 @@ attempt runner::run_once(const std::vector<std::string>& prefix, const lock_tabl
   if (counted) count.emplace();
   const argument_list arguments(prefix, command_);
   try {
-    process p(arguments.words(), changes(lock, count ? count->file().path() : ""),
+    process p(arguments.words(), changes(locks, count ? count->file().path() : ""),
               count ? count->file().descriptor() : -1);
     const std::jthread looker = count ? count->look_on() : std::jthread();
     if (options_.until.empty())
@@ -320,11 +327,11 @@ attempt runner::run_once(const std::vector<std::string>& prefix, const lock_tabl
   return a;
 }
 
-attempt runner::run(const lock_table* lock, const std::string& name, bool counted) {
+attempt runner::run(const run_locks& locks, const std::string& name, bool counted) {
   constexpr int most = 3;
   for (int i = 1;; ++i) {
     const unsigned before = continuations();
-    attempt a = run_once({}, lock, counted);
+    attempt a = run_once({}, locks, counted);
     if (continuations() == before) return a;
     if (i == most) {
       a.fail("usher was stopped and continued meanwhile");
@@ -336,7 +343,7 @@ attempt runner::run(const lock_table* lock, const std::string& name, bool counte
 }
 
 attempt runner::run_through(const std::vector<std::string>& words) {
-  return run_once(words, nullptr, false);
+  return run_once(words, {}, false);
 }
 
 }  // namespace usher::cli::trial

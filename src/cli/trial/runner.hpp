@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/trial/candidates.hpp"
 #include "cli/trial/metric.hpp"
 #include "cli/trial/output_pattern.hpp"
 #include "cli/trial/trial_options.hpp"
@@ -13,7 +14,6 @@
 #include "support/process/preload.hpp"
 #include "support/process/process.hpp"
 #include "support/process/record_file.hpp"
-#include "usher/catalog.hpp"
 
 namespace usher::cli::trial {
 
@@ -42,9 +42,9 @@ class runner {
   runner(const options& o, std::vector<std::string> command, const preload_library& library,
          const std::optional<metric_pattern>& metric, std::function<void()> before_message);
 
-  /// Runs the program under the lock; null: without Usher's library. Repeats a run during which this process was
+  /// Runs the program under these locks; those of the C library: without Usher's library. Repeats a run during which this process was
   /// stopped (^Z). `counted`: counts the lock calls, for which the library is loaded even for the reference.
-  attempt run(const lock_table* lock, const std::string& name, bool counted);
+  attempt run(const run_locks& locks, const std::string& name, bool counted);
 
   /// Runs the program by another program that starts it: `words` precede the command.
   attempt run_through(const std::vector<std::string>& words);
@@ -58,7 +58,7 @@ class runner {
  private:
   static double ten_times(double seconds) { return 10 * seconds + 10; }
   void remind_of_first_run(process& p, const std::string& note) const;
-  attempt run_once(const std::vector<std::string>& prefix, const lock_table* lock, bool counted);
+  attempt run_once(const std::vector<std::string>& prefix, const run_locks& locks, bool counted);
   void run_program(process& p, attempt& a);
   void run_server(process& p, attempt& a);
   bool becomes_ready(process& p, attempt& a);
@@ -66,7 +66,7 @@ class runner {
   void check_end(const ended& e);
   void read_metric(attempt& a, const process& p) const;
   void add_output(attempt& a, const process& p) const;
-  environment_changes changes(const lock_table* lock, const std::string& record) const;
+  environment_changes changes(const run_locks& locks, const std::string& record) const;
   double limit() const { return options_.timeout > 0 ? options_.timeout : limit_; }
 
   const options& options_;

@@ -32,7 +32,10 @@ constexpr auto json_fields(const call_counts*) {
   return std::tuple(field("locks", &c::locks), field("contended", &c::contended),
                     field("condition_waits", &c::condition_waits), field("semaphores", &c::semaphores),
                     field("threads", &c::threads), field("loaded", &c::loaded),
-                    field("waiting_share", &c::waiting_share));
+                    field("waiting_share", &c::waiting_share), field("rwlocks", &c::rwlocks, or_absent),
+                    field("contended_rwlocks", &c::contended_rwlocks, or_absent),
+                    field("rwlock_waiting_share", &c::rwlock_waiting_share, or_absent),
+                    field("shared_rwlock_waiting_share", &c::shared_rwlock_waiting_share, or_absent));
 }
 
 constexpr auto json_fields(const drop_reason*) {
@@ -53,7 +56,8 @@ static void read_interval(const any_json& from, candidate_result& c) {
 constexpr auto json_fields(const candidate_result*) {
   using c = candidate_result;
   return std::tuple(
-      field("name", &c::name), field("lock", &c::lock), field("verdict", &c::judged),
+      field("name", &c::name), field("lock", &c::lock), field("rwlock", &c::rwlock, or_absent),
+      field("verdict", &c::judged),
       field("speed_up", &c::speed_up),  // json_of() exchanges it with the next one in a trial without ratios
       computed(
           "difference", [](const c&) { return nullptr; },

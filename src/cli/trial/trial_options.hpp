@@ -13,7 +13,7 @@ namespace usher::cli::trial {
 inline constexpr int default_warmup = 1;
 
 struct options {
-  std::string locks;  ///< empty: the default candidates that suit the program
+  std::string locks, rwlocks;  ///< both empty: the default candidates that suit the program
   bool all = false;
   double budget = 120;  ///< seconds
   int rounds = 0;       ///< exactly so many; 0: until the answer is certain or the budget is used up
@@ -29,7 +29,7 @@ struct options {
   colour_when colours = colour_when::automatic;
 
   bool by_budget() const { return rounds == 0; }
-  bool default_candidates() const { return locks.empty() && !all; }
+  bool default_candidates() const { return locks.empty() && rwlocks.empty() && !all; }
   bool lower_is_better() const { return lower || (metric.empty() && !higher); }
 };
 

@@ -116,7 +116,7 @@ std::vector<std::string> remarks(const trial_results& t, const candidate_result&
     all.push_back(fmt::format("printed {} MiB: only the first and the last {} were read", c.cut >> 20,
                               scratch_file::kept_end >> 20));
   if (!is_reference(t, c) && !c.speed_up && !c.values(metric_of).empty())
-    all.emplace_back("no round in which the C library's mutex went well, too");
+    all.push_back(fmt::format("no round in which {} went well, too", t.reference_text()));
   return all;
 }
 
@@ -161,10 +161,12 @@ std::vector<std::string> detail_columns(const candidate_result& c) {
     range = quantity(*std::min_element(values.begin(), values.end())) + "–" +
             quantity(*std::max_element(values.begin(), values.end()));
   if (c.calls) {
-    calls = quantity(static_cast<double>(c.calls->locks));
-    if (c.calls->locks > 0)
-      contended =
-          fmt::format("{:.1f} %", 100 * static_cast<double>(c.calls->contended) / static_cast<double>(c.calls->locks));
+    const auto locks = static_cast<double>(c.calls->locks) + static_cast<double>(c.calls->rwlocks);
+    calls = quantity(locks);
+    if (locks > 0)
+      contended = fmt::format(
+          "{:.1f} %",
+          100 * (static_cast<double>(c.calls->contended) + static_cast<double>(c.calls->contended_rwlocks)) / locks);
   }
   return {c.name,
           range,
@@ -196,7 +198,7 @@ std::string title_of(const std::string& metric) {
 chart_row row_of(const trial_results& t, const candidate_result& c) {
   chart_row row;
   row.label = c.name;
-  row.lock = c.lock;
+  row.lock = name_of(c.lock, c.rwlock);
   row.remark = joined(remarks(t, c), "; ");
   if (!t.has_ratios && !is_reference(t, c))
     row.remark += std::string(row.remark.empty() ? "" : "; ") + "no ratio: the metric is zero or negative";
@@ -267,16 +269,17 @@ std::string details_text(const trial_results& t, std::size_t width) {
 }
 
 std::string bars_text(const trial_results& t, std::size_t width) {
-  const std::size_t room = std::clamp<std::size_t>(width == 0 ? usual_width : width, 50, 120) - 30;
+  const std::size_t name = t.tries_read_write_locks() ? 20 : 16;
+  const std::size_t room = std::clamp<std::size_t>(width == 0 ? usual_width : width, 50, 120) - name - 14;
   double most = 1;
   for (const candidate_result& c : t.candidates)
     if (c.speed_up && t.has_ratios) most = std::max(most, *c.speed_up);
-  std::string text = "speed-up over the C library's mutex (above 1 is better)\n";
+  std::string text = fmt::format("speed-up over {} (above 1 is better)\n", t.reference_text());
   for (const candidate_result* c : best_first(t)) {
     const double value = is_reference(t, *c) ? 1 : c->speed_up.value_or(-1);
     if (value < 0 || !t.has_ratios) continue;
     const auto bar = static_cast<std::size_t>(value / most * static_cast<double>(room));
-    text += fmt::format("{:<16} {}{} {:.2f}\n", printable_line(c->name), std::string(bar, '#'),
+    text += fmt::format("{:<{}} {}{} {:.2f}\n", printable_line(c->name), name, std::string(bar, '#'),
                         std::string(room - bar, ' '), value);
   }
   return text;
@@ -306,12 +309,12 @@ chart chart_of(const trial_results& t) {
   c.title = t.metric.empty() ? "Time that a run takes" : title_of(t.metric);
   c.subtitle = shell_line(t.command);
   if (!t.until.empty()) c.subtitle += ", load: " + t.until;
-  c.quantity = "speed-up over the C library's mutex";
+  c.quantity = fmt::format("speed-up over {}", t.reference_text());
   c.value_heading = "speed-up";
   c.interval_heading = "95 %";
   c.less_is_better = false;
   for (const candidate_result* one : best_first(t)) c.rows.push_back(row_of(t, *one));
-  c.legend = {{mark::reference, "the C library's mutex"},
+  c.legend = {{mark::reference, t.reference_text()},
               {mark::good, "better"},
               {mark::bad, "worse"},
               {mark::unclear, "undecided, or no different"}};

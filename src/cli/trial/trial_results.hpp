@@ -14,6 +14,12 @@ namespace usher::cli::trial {
 
 inline constexpr const char* c_library = "pthread";  ///< the reference, with which all others are compared
 
+/// The name of a lock with a read-write lock, as --locks takes it. The C library's of the two is not named.
+inline std::string name_of(const std::string& lock, const std::string& rwlock) {
+  if (rwlock.empty()) return lock;
+  return lock == c_library ? rwlock : lock + "+" + rwlock;
+}
+
 /// One run of a round; warm-ups are not kept.
 struct run_result {
   std::size_t round = 0;  ///< from 1
@@ -31,8 +37,13 @@ struct call_counts {
   std::uint64_t threads = 0;            ///< the most that lived at the same time
   bool loaded = false;                  ///< Usher's library was loaded
   std::optional<double> waiting_share;  ///< of all threads' time, for mutexes
+  std::uint64_t rwlocks = 0, contended_rwlocks = 0;
+  /// The same for read-write locks, without process-shared ones, and for process-shared ones. nullopt: none was used.
+  std::optional<double> rwlock_waiting_share = std::nullopt, shared_rwlock_waiting_share = std::nullopt;
 
-  std::uint64_t all() const { return locks + condition_waits + semaphores; }
+  /// The calls that a lock for mutexes serves.
+  std::uint64_t of_mutexes() const { return locks + condition_waits + semaphores; }
+  std::uint64_t all() const { return of_mutexes() + rwlocks; }
 };
 
 struct drop_reason {
@@ -45,6 +56,7 @@ inline constexpr const char* no_time = "no time to decide";
 
 struct candidate_result {
   std::string name, lock;
+  std::string rwlock;  ///< empty: the C library's read-write locks
   std::vector<run_result> runs;
   std::optional<call_counts> calls;
   std::vector<std::string> errors;
@@ -61,8 +73,9 @@ struct candidate_result {
   double figure() const { return speed_up.value_or(std::nan("")); }
   bool is_behind() const { return dropped && dropped->why == behind_another; }
   bool is_clean() const { return errors.empty() && first_difference == 0; }
+  bool has_c_librarys_locks() const { return lock == c_library && rwlock.empty(); }
   /// Better, without failures, and not the reference under another name.
-  bool is_usable() const { return judged == verdict::better && is_clean() && lock != c_library; }
+  bool is_usable() const { return judged == verdict::better && is_clean() && !has_c_librarys_locks(); }
   std::vector<double> values(double (*get)(const run_result&)) const {
     std::vector<double> all;
     for (const run_result& r : runs)
@@ -119,6 +132,15 @@ struct trial_results {
   double neutral() const { return has_ratios ? 1 : 0; }
   std::string unit() const { return metric.empty() ? " s" : ""; }
   const candidate_result& reference() const { return candidates.front(); }
+  bool tries_read_write_locks() const {
+    for (const candidate_result& c : candidates)
+      if (!c.rwlock.empty()) return true;
+    return false;
+  }
+  /// The reference in words.
+  const char* reference_text() const {
+    return tries_read_write_locks() ? "the C library's locks" : "the C library's mutex";
+  }
   /// The usable candidate with the highest speed-up; null: none is usable.
   const candidate_result* best_usable() const {
     const candidate_result* best = nullptr;

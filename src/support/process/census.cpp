@@ -230,6 +230,9 @@ recorded_calls sum_of(record::view r) {
         s.semaphores += had + signals + timeouts;
         break;
       case record::kind::rwlock:
+        s.rwlocks += had + timeouts;
+        s.contended_rwlocks += o.contended.load(relaxed) + timeouts;
+        break;
       case record::kind::spin:
       case record::kind::barrier:
       case record::kind::join:
@@ -239,9 +242,10 @@ recorded_calls sum_of(record::view r) {
         break;
     }
   }
-  const auto mutexes = std::size_t(record::kind::mutex) - 1;
+  constexpr int mutexes = record::index_of(record::kind::mutex), rwlocks = record::index_of(record::kind::rwlock);
   s.lives = h.retired_lives.load(relaxed);
   s.waited = h.retired_waited[mutexes].load(relaxed);
+  s.waited_for_rwlocks = h.retired_waited[rwlocks].load(relaxed);
   std::vector<life_span> lives;
   for (std::uint32_t i = std::min(read(h.threads), r.room().threads); i-- > 0;) {
     const record::thread_slot& t = r.thread(i);
@@ -249,8 +253,11 @@ recorded_calls sum_of(record::view r) {
     const std::uint64_t first = t.first.load(relaxed), last = t.last.load(relaxed);
     s.lives += last > first ? last - first : 0;
     s.waited += t.waited[mutexes].load(relaxed);
+    s.waited_for_rwlocks += t.waited[rwlocks].load(relaxed);
     lives.emplace_back(first, std::max(last, first + 1));
   }
+  // The program may write any value.
+  s.waited_for_shared_rwlocks = std::min(h.waited_for_shared.load(relaxed), s.waited_for_rwlocks);
   s.threads = most_at_once(lives);
   return s;
 }

@@ -70,21 +70,25 @@ class census {
 
 /// Sums over a whole record, which must be a copy.
 struct recorded_calls {
-  std::uint64_t locks = 0;       ///< calls that locked or tried to lock a mutex
-  std::uint64_t contended = 0;   ///< of these: calls that had to wait or failed
-  std::uint64_t waits = 0;       ///< for condition variables
-  std::uint64_t semaphores = 0;  ///< credits taken and given, and waits that timed out
-  std::uint64_t others = 0;      ///< acquisitions of read-write and spin locks, and waits at barriers and for threads
-  std::uint64_t processes = 0;   ///< that had loaded the library
+  std::uint64_t locks = 0;              ///< calls that locked or tried to lock a mutex
+  std::uint64_t contended = 0;          ///< of these: calls that had to wait or failed
+  std::uint64_t waits = 0;              ///< for condition variables
+  std::uint64_t semaphores = 0;         ///< credits taken and given, and waits that timed out
+  std::uint64_t rwlocks = 0;            ///< calls that locked a read-write lock, or gave up at a deadline
+  std::uint64_t contended_rwlocks = 0;  ///< of these: calls that had to wait
+  std::uint64_t others = 0;             ///< acquisitions of spin locks, and waits at barriers and for threads
+  std::uint64_t processes = 0;          ///< that had loaded the library
   std::uint64_t threads = 0;  ///< the most that lived at the same time; a thread whose slot was reused is not counted
   std::uint64_t lives = 0;    ///< ticks, the sum of all threads' lifetimes
   std::uint64_t waited = 0;   ///< ticks, the sum of all threads' waits for mutexes
+  std::uint64_t waited_for_rwlocks = 0;         ///< the same for read-write locks
+  std::uint64_t waited_for_shared_rwlocks = 0;  ///< of these ticks: for process-shared ones
 
-  std::uint64_t all() const { return locks + waits + semaphores + others; }
-  /// The share of the threads' lifetimes spent waiting, 0 to 1.
-  std::optional<double> waiting_share() const {
+  std::uint64_t all() const { return locks + waits + semaphores + rwlocks + others; }
+  /// The share of the threads' lifetimes that these ticks are, 0 to 1.
+  std::optional<double> share(std::uint64_t ticks) const {
     if (lives == 0) return std::nullopt;
-    return static_cast<double>(waited) / static_cast<double>(lives);
+    return static_cast<double>(ticks) / static_cast<double>(lives);
   }
 };
 recorded_calls sum_of(record::view r);
