@@ -5,7 +5,7 @@ JOBS ?= $(shell nproc)
 # Many tests sleep for much of their time.
 TEST_JOBS ?= $(shell expr $(JOBS) + 2)
 
-.PHONY: help deps build wheel release test-release release-tests check-roots demo demo-build quick test test-long test-all mutants rest check check-short check-exhaustive litmus check-aa check-causes compat soak fuzz measure measure-waits bench-sim simulated-claims held-out try-cases stat-cases arm test-arm arena arena-sim format check-format tidy install deb clean
+.PHONY: help deps build wheel release test-release release-tests check-roots demo demo-build quick test suites test-long test-all mutants rest check check-short check-exhaustive litmus check-aa check-causes compat soak fuzz measure measure-waits bench-sim simulated-claims held-out try-cases stat-cases arm test-arm arena arena-sim format check-format tidy install deb clean
 
 # Prints each line "target: … ## group| text": 23 lines of at most 80 columns, so that a terminal shows all of them.
 help:
@@ -147,6 +147,11 @@ compat: build ## test| unmodified programs under every lock (long)
 	@tools/deps.sh compat
 	@cmake -S . -B $(BUILD) > /dev/null && cmake --build $(BUILD) -j $(JOBS)
 	@python3 tools/compat.py --build $(BUILD)
+
+# Downloads sources of Debian packages, once.
+suites: build ## test| public suites of read-write locks, under the C library's locks and ours; five minutes
+	@tools/debian_source.sh bookworm build/suites/sources posixtestsuite glibc gcc-12
+	@python3 tests/conformance/suites.py --build $(BUILD) $(if $(ONLY),--only $(ONLY))
 
 SOAK_SECONDS ?= 600
 # SOAK_SECONDS=600 for all locks together, or SECONDS_PER_LOCK=N.

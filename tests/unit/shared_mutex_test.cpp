@@ -414,6 +414,24 @@ std::uint32_t exits(const Lock& m) {
   return test::word(m, 1) / 512;
 }
 
+TEST(visible_readers, pause_for_nine_times_the_search_and_at_most_69_seconds) {
+  using pause = bias_pause;
+  const std::uint32_t long_search = 1u << 30;
+  for (const std::uint32_t begin : {0u, 1000u, ~0u - 5, ~0u - 50, 1u << 31}) {
+    const std::uint32_t end = begin + 10, until = pause::after(begin, end);
+    EXPECT_NE(until, 0u);
+    EXPECT_TRUE(pause::lasts(until, end)) << begin;
+    EXPECT_TRUE(pause::lasts(until, end + 97)) << begin;
+    EXPECT_FALSE(pause::lasts(until, end + 100)) << begin;
+    EXPECT_FALSE(pause::lasts(until, end + (1u << 31))) << "36 minutes later, " << begin;
+    EXPECT_FALSE(pause::lasts(until, end + (3u << 30))) << "55 minutes later, " << begin;
+    EXPECT_FALSE(pause::lasts(pause::after(begin, begin + long_search), begin + long_search + pause::longest + 1))
+        << begin;
+    EXPECT_TRUE(pause::lasts(pause::after(begin, begin + long_search), begin + long_search + pause::longest - 1))
+        << begin;
+  }
+}
+
 TEST(visible_readers, write_to_no_shared_word_until_a_writer_comes) {
   auto& m = global;
   for (int i = 0; i < 100; i++) m.lock_shared(), m.unlock_shared();

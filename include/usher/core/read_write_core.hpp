@@ -128,6 +128,23 @@ struct read_write_words {
   typename P::template atomic<std::uint32_t> in, out, queued, timed, inhibit;
 };
 
+/// The time after a writer's search for visible readers in which readers do not become visible again: BRAVO's N times the
+/// length of the search, so that searches take at most a tenth of the time. Times are in units of 1.024 µs and wrap every 73
+/// minutes. 0 in read_write_words::inhibit is no such time.
+struct bias_pause {
+  static constexpr std::uint32_t times = 9;           // times the search: the paper's N
+  static constexpr std::uint32_t longest = 1u << 26;  // 69 s
+
+  /// The end of the pause after a search from `begin` to `end`.
+  static constexpr std::uint32_t after(std::uint32_t begin, std::uint32_t end) {
+    const std::uint64_t pause = std::uint64_t{times} * (std::uint64_t{end - begin} + 1);
+    const std::uint32_t until = end + (pause < longest ? std::uint32_t(pause) : longest);
+    return until != 0 ? until : 1;
+  }
+  /// Whether the pause lasts at `now`. A pause that nobody ends seems to last again for 69 s after 72 minutes.
+  static constexpr bool lasts(std::uint32_t until, std::uint32_t now) { return until - now - 1 < longest; }
+};
+
 /// The time limit of a thread that waits for ever. A type that is derived from it, as any `remaining`, may have a function
 /// refuses(): true if the lock is held for writing by the calling thread itself, which then does not wait.
 struct no_limit {};
@@ -248,6 +265,7 @@ class read_write_core {
       if (in_.compare_exchange_weak(seen, seen + writing, order::acquire, order::relaxed)) break;  // (5)
       P::backoff(0);
     }
+    // As many readers have left as had come before the claim: this is false only if `in` has wrapped in between.
     if (has_left(seen)) return true;
     release(0);
     return false;
@@ -368,7 +386,6 @@ class read_write_core {
   static constexpr std::uint64_t endless_window = std::uint64_t{1} << 60;       // ns; no window is longer
   static constexpr std::uint64_t first_look = 62500, look_interval = 1000000;   // ns; chosen, not measured
   static constexpr std::uint32_t looks_at_clock = 16;  // one in so many readers does. Chosen, not measured
-  static constexpr std::uint32_t inhibits_for = 9;     // times the search: the paper's N
 
   template <class Remaining>
   static constexpr bool has_limit = !std::is_base_of_v<no_limit, Remaining>;
@@ -601,18 +618,18 @@ class read_write_core {
     enter_queue();
     std::uint32_t seen = in_.load(order::acquire);  // (5)
     std::uint32_t own = reads ? one : 0;            // this reader, if it is one of the arrivals
-    bool claimed = (seen & writing) == 0, in_slot = false;
+    bool claimed = (seen & writing) == 0 && (reads || has_left(seen)), in_slot = false;
+    const bool was_biased = (seen & biased) != 0;
     if constexpr (Biased)
-      if ((seen & biased) != 0) {
+      if (claimed && was_biased) {
         const std::uint32_t begin = now(), mine = own_index();
         in_.fetch_and(~biased, order::seq_cst);  // (b3)
         // If the thread's slot has the lock's id, that stands for this reader; else one of the arrivals does.
         in_slot = reads && P::visible_readers()[mine].load(order::relaxed) == id();
         if (in_slot) own = 0;
-        claimed = claimed && visible(in_slot ? mine : P::visible_slots) == 0;
+        claimed = !has_visible_except(in_slot ? mine : P::visible_slots);
         inhibit_from(begin);
       }
-    const bool was_biased = (seen & biased) != 0;
     for (seen = in_.load(order::relaxed); claimed; P::backoff(0)) {
       claimed = has_left(seen - own);
       // Relaxed: (5) above. No other thread has claimed the lock since, or does: this one has the writers' lock.
@@ -660,11 +677,12 @@ class read_write_core {
   /// A reader inside lets others enter by slots.
   [[gnu::cold, gnu::noinline]] void set_biased() {
     if (!P::prepare_visible_readers()) return;
-    const std::uint32_t until = words_.inhibit.load(order::relaxed);
+    std::uint32_t until = words_.inhibit.load(order::relaxed);
     if (until != 0) {
-      if (std::int32_t(until - now()) > 0) return;
-      words_.inhibit.store(0,
-                           order::relaxed);  // so that it does not seem to lie ahead again when the clock has wrapped
+      if (bias_pause::lasts(until, now())) return;
+      // The pause is deleted, so that it does not seem to last again when the clock has wrapped. A compare-and-swap: a writer
+      // may have begun another.
+      if (!words_.inhibit.compare_exchange_strong(until, 0, order::relaxed, order::relaxed)) return;
     }
     std::uint32_t seen = in_.load(order::relaxed);
     if ((seen & (writing | queue | biased)) == 0)
@@ -674,10 +692,7 @@ class read_write_core {
 
   static std::uint32_t now() { return std::uint32_t(P::now() >> 10); }
 
-  void inhibit_from(std::uint32_t begin) {
-    const std::uint32_t end = now(), until = end + inhibits_for * (end - begin + 1);
-    words_.inhibit.store(until != 0 ? until : 1, order::relaxed);
-  }
+  void inhibit_from(std::uint32_t begin) { words_.inhibit.store(bias_pause::after(begin, now()), order::relaxed); }
 
   /// The head of the queue waits until no slot has the lock's id. False: the time is over, and the lock is biased still.
   template <class Remaining>
@@ -715,17 +730,16 @@ class read_write_core {
 
   bool has_visible() const {
     if constexpr (Biased)
-      return visible() != 0;
+      return has_visible_except(P::visible_slots);
     else
       return false;
   }
-  /// The number of slots with the lock's id, without slot `but`.
-  unsigned visible(std::uint32_t but = P::visible_slots) const {
+  /// Whether a slot other than `but` has the lock's id.
+  bool has_visible_except(std::uint32_t but) const {
     auto* const slots = P::visible_readers();
-    unsigned n = 0;
     for (std::uint32_t i = 0; slots != nullptr && i < P::visible_slots; i++)
-      n += i != but && slots[i].load(order::seq_cst) == id() ? 1u : 0u;  // (b4)
-    return n;
+      if (i != but && slots[i].load(order::seq_cst) == id()) return true;  // (b4)
+    return false;
   }
 
   word& in_;
