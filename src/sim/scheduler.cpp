@@ -30,11 +30,7 @@ void scheduler::check(unsigned cpu) const {
 void scheduler::place(simulated_thread& t, unsigned cpu, bool urgent, cycles begin) {
   t.urgent = urgent;
   put_on(t, cpu);
-  if (sharing_) {
-    sharing_->begin(t.share, urgent);
-    living_++;
-    if (!std::exchange(clock_runs_, true)) engine_.push({machine_.os->clock_tick, 0, 0, 0, event_kind::clock});
-  }
+  if (sharing_) sharing_->begin(t.share, urgent);
   processor& p = cpus_[cpu];
   if (begin != 0) {
     engine_.push(begin + engine_.chance().below(start_skew), event_kind::ready, t);
@@ -66,7 +62,6 @@ void scheduler::end(simulated_thread& t) {
   if (trace_ != nullptr) [[unlikely]]
     trace_->notes(trace::what::ends, t.id, t.now, nullptr);
   release_cpu(t, t.now);
-  if (sharing_) living_--;
 }
 
 void scheduler::time_out(simulated_thread& t, cycles at) {
@@ -179,6 +174,7 @@ scheduler::processor* scheduler::queue_to_take_from(unsigned cpu) {
 /// Takes the CPU from a thread that sleeps or has ended. The CPU then runs the first thread of its queue or, if its own
 /// is empty, of another one.
 void scheduler::release_cpu(simulated_thread& t, cycles at) {
+  count_ticks_until(at);
   const activity does = std::exchange(t.does, activity::works);  // the pipelines count it as working
   stop(t, at);
   t.does = does;
@@ -207,6 +203,7 @@ void scheduler::make_ready(simulated_thread& t, cycles at) {
     trace_->notes(trace::what::ready, t.id, at, nullptr);
   t.does = activity::works;
   t.now = std::max(t.now, at);
+  count_ticks_until(at);
   if (sharing_) sharing_->wake(t.share);
   if (processor* const p = idle_for(t)) {
     const auto cpu = unsigned(p - cpus_.data());
@@ -459,6 +456,7 @@ void scheduler::queue_on(unsigned cpu, simulated_thread& t, end_of_queue where, 
   p.queue.insert(std::find_if(p.queue.begin(), p.queue.end(),
                               [&](const simulated_thread* other) { return other->share.priority < least; }),
                  &t);
+  if (!std::exchange(clock_runs_, true)) engine_.push({next_tick(), 0, 0, 0, event_kind::clock});
   if (is_best && p.runs->share.priority < t.share.priority) choose_again(p, at);
 }
 
@@ -483,12 +481,26 @@ void scheduler::make_room(processor& p, end_of_queue where, cycles at) {
   queue_on(where == end_of_queue::back ? balance(before.cpu, before.share.priority) : before.cpu, before, where, at);
 }
 
-void scheduler::clock(cycles at) {
-  if (living_ == 0) return;
+/// A tick needs an event only while a thread is queued. Other ticks are counted before a CPU changes its thread, so that
+/// they do not affect a run in which each thread has a CPU.
+void scheduler::count_ticks_until(cycles at) {
+  if (!sharing_ || clock_runs_) return;
+  while (next_tick() <= at) count_tick();
+}
+
+/// Returns whether a thread is queued.
+bool scheduler::count_tick() {
+  const cycles at = next_tick();
+  ticks_++;
   for (processor& p : cpus_)
     if (p.runs != nullptr && sharing_->tick(p.runs->share, best(p))) choose_again(p, at);
-  if (ticks(at) % machine_.os->update_ticks == 0) update(at);
-  engine_.push({at + machine_.os->clock_tick, 0, 0, 0, event_kind::clock});
+  if (ticks_ % machine_.os->update_ticks == 0) update(at);
+  return std::any_of(cpus_.begin(), cpus_.end(), [](const processor& p) { return !p.queue.empty(); });
+}
+
+void scheduler::clock() {
+  clock_runs_ = count_tick();
+  if (clock_runs_) engine_.push({next_tick(), 0, 0, 0, event_kind::clock});
 }
 
 /// Updates all threads. They are in 16 lists, and the list that is updated first changes (ts.c: TS_LISTS,

@@ -56,7 +56,7 @@ class scheduler {
   /// An interrupt or another process takes the CPU for a while from the thread that runs there.
   void interrupt(unsigned cpu, event_kind by, cycles at);
   /// A tick of the time-sharing class.
-  void clock(cycles at);
+  void clock();
   /// The running thread has ended.
   void end(simulated_thread& t);
 
@@ -94,6 +94,9 @@ class scheduler {
 
   static int best(const processor& p) { return p.queue.empty() ? -1 : p.queue.front()->share.priority; }
   unsigned cpus_of_socket() const { return machine_.cores * machine_.hardware_threads; }
+  cycles next_tick() const { return (ticks_ + 1) * machine_.os->clock_tick; }
+  void count_ticks_until(cycles at);
+  bool count_tick();
   std::uint64_t ticks(cycles at) const { return at / machine_.os->clock_tick; }
   unsigned least_important(unsigned socket, unsigned from) const;
   unsigned choose(const simulated_thread& t, cycles at) const;
@@ -114,7 +117,7 @@ class scheduler {
   std::vector<processor> cpus_;
   unsigned idle_cpus_;
   std::optional<time_sharing> sharing_;
-  unsigned living_ = 0;  // threads, while there is a time-sharing class
+  std::uint64_t ticks_ = 0;  // counted
   bool clock_runs_ = false;
   unsigned updated_first_ = 0;
   std::vector<simulated_thread*> sleepers_;  // woken in this order

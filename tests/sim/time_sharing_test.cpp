@@ -324,7 +324,7 @@ TEST(time_sharing, a_run_is_repeated_exactly) {
   p.lock = "ttas-spin";
   p.threads = 160;
   p.seed = 3;
-  p.run_ns = 100000000;
+  p.run_ns = 40000000;
   const result once = run_point(m, p), again = run_point(m, p);
   EXPECT_EQ(once.operations, again.operations);
   EXPECT_EQ(once.involuntary, again.involuntary);
@@ -336,12 +336,13 @@ TEST(time_sharing, a_run_is_repeated_exactly) {
 TEST(time_sharing, does_nothing_while_each_thread_has_a_cpu) {
   point p;
   p.workload = "stress-latency";
-  p.lock = "mcs";
+  p.lock = "mcscr";
   p.threads = 100;
-  p.run_ns = 30000000;
+  p.run_ns = 60000000;
   const result with = run_point(known_machine("t5"), p);
   const result without = run_point(known_machine("t5", {{"scheduler.time_sharing", "false"}}), p);
   EXPECT_EQ(with.operations, without.operations);
+  EXPECT_EQ(with.events, without.events);
 }
 
 }  // namespace
