@@ -63,6 +63,7 @@ simulated_thread* engine::next(event e) {
         break;
       case event_kind::tick:
       case event_kind::daemon:
+      case event_kind::clock:
         if (++interruptions_ > most_interruptions && handler_.is_stuck()) return nullptr;
         break;
       case event_kind::commit:

@@ -19,6 +19,7 @@ enum class event_kind : std::uint8_t {
   slice,   ///< a CPU's time slice ends
   tick,    ///< the timer interrupts a CPU
   daemon,  ///< another process interrupts a CPU
+  clock,   ///< the clock of the time-sharing class ticks
   call,    ///< a function given to simulation::at()
 };
 

@@ -341,6 +341,12 @@ std::uint64_t usual_run_ns(const machine& m, const point& p) {
   constexpr std::uint64_t ms = 1000000;
   const unsigned cpus = cpus_of(m, p);
   if (p.threads <= cpus || !m.os) return 2 * ms;
+  if (m.os->time_sharing) {
+    // As below, if a slice is a tenth of the time between two updates: so often two threads that share a CPU use up a
+    // quantum while they sink from the highest priority to the lowest one. The warm-up has an update.
+    const std::uint64_t updates = std::max<std::uint64_t>(5, (25 * p.threads + 10 * cpus - 1) / (10 * cpus));
+    return updates * m.to_ns(m.os->update_ticks * m.os->clock_tick);
+  }
   // The run lasts for 25 slices of each thread. In a shorter run, the threads that get the CPUs first might never
   // compete with the threads that wait for CPUs. The warm-up, a fifth of the run, has several slices of each thread.
   const std::uint64_t slices = (25 * p.threads + cpus - 1) / cpus;

@@ -556,6 +556,17 @@ void machine_reader::read_scheduler() {
     if (os.idle_after.size() != os.idle_exit.size()) s.reject("idle_exit", "must be as long as idle_after");
     if (!std::is_sorted(os.idle_after.begin(), os.idle_after.end())) s.reject("idle_after", "must grow");
   }
+  s.get_if_there("least_sleep", os.least_sleep);
+  os.time_sharing = s.flag("time_sharing", false);
+  if (os.time_sharing) {
+    s.get("clock_tick", os.clock_tick, shortest);
+    s.get("update_ticks", os.update_ticks, 1);
+    s.get("rechoose_ticks", os.rechoose_ticks);
+    s.get("first_priority", os.first_priority, 0, 59);
+  } else {
+    for (const char* key : {"clock_tick", "update_ticks", "rechoose_ticks", "first_priority"})
+      allow_without_effect(s, "scheduler", key, "time_sharing", 0);
+  }
   s.get_if_there("spin", m_.spin, 1);
   os.migrate = s.flag("migrate", true);
   s.reject_unknown_keys();

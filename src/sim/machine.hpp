@@ -112,7 +112,14 @@ struct machine {
     cycles tick_period = 0, tick = 0;  ///< of the timer, and how long its interrupt takes
     unsigned tick_cpus = 0;            ///< so many CPUs have a timer; 0: all
     cycles daemon_period = 0,
-           daemon = 0;  ///< between other processes, and their time: means of exponential distributions
+           daemon = 0;       ///< between other processes, and their time: means of exponential distributions
+    cycles least_sleep = 0;  ///< a sleep with a time limit lasts at least so long, unless a wake-up ends it
+    // Solaris' time-sharing class (time_sharing.hpp). Priorities then decide which thread has a CPU, and not `slice`.
+    bool time_sharing = false;
+    cycles clock_tick = 0;
+    unsigned update_ticks = 0;    ///< between two updates of all priorities
+    unsigned rechoose_ticks = 0;  ///< a thread that left its CPU longer ago may be queued at another one
+    unsigned first_priority = 0;  ///< of a thread that begins
   };
   std::optional<scheduler> os;
 

@@ -30,11 +30,14 @@ void scheduler::check(unsigned cpu) const {
 void scheduler::place(simulated_thread& t, unsigned cpu, bool urgent, cycles begin) {
   t.urgent = urgent;
   put_on(t, cpu);
+  if (sharing_) sharing_->begin(t.share, urgent);
   processor& p = cpus_[cpu];
   if (begin != 0) {
     engine_.push(begin + engine_.chance().below(start_skew), event_kind::ready, t);
   } else if (p.runs == nullptr) {
     start(p, t, engine_.chance().below(start_skew));
+  } else if (sharing_) {
+    queue_on(cpu, t, end_of_queue::back, 0);
   } else {
     p.queue.push_back(&t);
     watch_slice(cpu);
@@ -148,24 +151,43 @@ void scheduler::stop(simulated_thread& t, cycles at) {
   t.epoch++;
 }
 
-/// Takes the CPU from a thread that sleeps or has ended. The CPU then runs the first thread of its queue, or of the
-/// longest other queue if its own is empty.
+/// Returns a CPU from whose queue an idle one takes the first thread: the longest queue or, with the time-sharing class,
+/// that with the highest priority, in the same socket if there is one. Null if all queues are empty.
+scheduler::processor* scheduler::queue_to_take_from(unsigned cpu) {
+  processor* from = nullptr;
+  if (!sharing_) {
+    for (processor& other : cpus_)
+      if (!other.queue.empty() && (from == nullptr || other.queue.size() > from->queue.size())) from = &other;
+    return from;
+  }
+  const unsigned own = cpu / cpus_of_socket();
+  for (unsigned s = 0; s < machine_.sockets && from == nullptr; s++) {
+    const unsigned first = (own + s) % machine_.sockets * cpus_of_socket();
+    for (unsigned i = 1; i <= cpus_of_socket(); i++) {
+      processor& other = cpus_[first + (cpu + i) % cpus_of_socket()];
+      if (best(other) > (from == nullptr ? -1 : best(*from))) from = &other;
+    }
+  }
+  return from;
+}
+
+/// Takes the CPU from a thread that sleeps or has ended. The CPU then runs the first thread of its queue or, if its own
+/// is empty, of another one.
 void scheduler::release_cpu(simulated_thread& t, cycles at) {
+  count_ticks_until(at);
   const activity does = std::exchange(t.does, activity::works);  // the pipelines count it as working
   stop(t, at);
   t.does = does;
   t.owed = 0;
+  t.share.left_cpu = at;
   processor& p = cpus_[t.cpu];
   p.runs = nullptr;
   p.idle_since = at;
   idle_cpus_++;
   if (p.queue.empty() && machine_.os && machine_.os->migrate) {
-    processor* longest = nullptr;
-    for (processor& other : cpus_)
-      if (!other.queue.empty() && (longest == nullptr || other.queue.size() > longest->queue.size())) longest = &other;
-    if (longest != nullptr) {
-      simulated_thread& stolen = *longest->queue.front();
-      longest->queue.pop_front();
+    if (processor* const from = queue_to_take_from(t.cpu)) {
+      simulated_thread& stolen = *from->queue.front();
+      from->queue.pop_front();
       move(stolen, t.cpu);
       p.queue.push_back(&stolen);
     }
@@ -181,10 +203,14 @@ void scheduler::make_ready(simulated_thread& t, cycles at) {
     trace_->notes(trace::what::ready, t.id, at, nullptr);
   t.does = activity::works;
   t.now = std::max(t.now, at);
+  count_ticks_until(at);
+  if (sharing_) sharing_->wake(t.share);
   if (processor* const p = idle_for(t)) {
     const auto cpu = unsigned(p - cpus_.data());
     if (cpu != t.cpu) move(t, cpu);
     start(*p, t, at);
+  } else if (sharing_) {
+    queue_up(t, at);
   } else if (t.urgent && !cpus_[t.cpu].runs->urgent) {
     cpus_[t.cpu].queue.push_front(&t);
     preempt(cpus_[t.cpu], at);
@@ -235,7 +261,7 @@ void scheduler::move(simulated_thread& t, unsigned cpu) {
 /// Called when a thread is queued for the CPU. Queues an event for the end of the running thread's slice.
 void scheduler::watch_slice(unsigned cpu) {
   processor& p = cpus_[cpu];
-  if (p.slice_ends) return;
+  if (p.slice_ends || sharing_) return;
   p.slice_ends = true;
   engine_.push({p.slice_end, engine_.tie(), 0, cpu, event_kind::slice});
 }
@@ -277,7 +303,7 @@ void scheduler::sleep(const condition& c, std::uint32_t mask, cycles limit) {
   sleepers_.push_back(&t);
   release_cpu(t, t.now);
   if (limit != 0) {
-    t.deadline = t.now + limit;
+    t.deadline = t.now + std::max(limit, machine_.os->least_sleep);
     engine_.push(t.deadline, event_kind::expire, t);
   }
   engine_.give_way();
@@ -296,7 +322,7 @@ void scheduler::nap(cycles n) {
   t.does = activity::sleeps;
   sleepers_.push_back(&t);
   release_cpu(t, t.now);
-  t.deadline = t.now + std::max<cycles>(n, 1);
+  t.deadline = t.now + std::max({n, machine_.os->least_sleep, cycles{1}});
   engine_.push(t.deadline, event_kind::expire, t);
   engine_.give_way();
 }
@@ -345,6 +371,12 @@ void scheduler::yield() {
   engine_.sync();
   processor& p = cpus_[t.cpu];
   if (p.queue.empty()) return;
+  if (sharing_) {
+    sharing_->yield(t.share);
+    if (best(p) < t.share.priority) return;
+    make_room(p, end_of_queue::back, t.now);
+    return engine_.give_way();
+  }
   counts_.involuntary++;  // as Linux counts it
   stop(t, t.now);
   p.queue.push_back(&t);
@@ -352,6 +384,150 @@ void scheduler::yield() {
   p.queue.pop_front();
   start(p, after, t.now);
   engine_.give_way();
+}
+
+// ---- the time-sharing class ----
+
+/// Returns the CPU of a socket whose thread and whose queue have the lowest priority; if several do, the first one from
+/// `from` on.
+unsigned scheduler::least_important(unsigned socket, unsigned from) const {
+  const unsigned first = socket * cpus_of_socket();
+  unsigned least = 0;
+  int lowest = time_sharing::above + 1;
+  for (unsigned i = 0; i < cpus_of_socket(); i++) {
+    const unsigned cpu = first + (from + i) % cpus_of_socket();
+    const processor& p = cpus_[cpu];
+    const int priority = std::max(p.runs == nullptr ? -1 : p.runs->share.priority, best(p));
+    if (priority >= lowest) continue;
+    lowest = priority;
+    least = cpu;
+  }
+  return least;
+}
+
+/// Returns the CPU at which a thread without a CPU queues: where it ran last or, if that was long ago, where the
+/// priority is the lowest, in another socket only if it runs at once there and not in its own.
+unsigned scheduler::choose(const simulated_thread& t, cycles at) const {
+  if (!machine_.os->migrate || ticks(at) - ticks(t.share.left_cpu) <= machine_.os->rechoose_ticks) return t.cpu;
+  const auto preempts_at = [&](unsigned cpu) {
+    const processor& p = cpus_[cpu];
+    return std::max(p.runs == nullptr ? -1 : p.runs->share.priority, best(p)) < t.share.priority;
+  };
+  const unsigned home = least_important(t.socket, t.cpu);
+  if (preempts_at(home)) return home;
+  for (unsigned s = 1; s < machine_.sockets; s++) {
+    const unsigned away = least_important((t.socket + s) % machine_.sockets, 0);
+    if (preempts_at(away)) return away;
+  }
+  return home;
+}
+
+/// Returns the CPU, or the next one of its socket if too many threads of the priority are queued at it.
+unsigned scheduler::balance(unsigned cpu, int priority) const {
+  if (!machine_.os->migrate) return cpu;
+  constexpr int equal_below = 16;     // disp.c: RUNQ_MATCH_PRI
+  constexpr std::ptrdiff_t most = 2;  // disp.c: RUNQ_MAX_DIFF
+  const auto queued = [&](unsigned at) {
+    return std::count_if(cpus_[at].queue.begin(), cpus_[at].queue.end(),
+                         [&](const simulated_thread* t) { return t->share.priority == priority; });
+  };
+  const std::ptrdiff_t length = queued(cpu) - (priority < equal_below ? 0 : most);
+  if (length <= 0) return cpu;
+  const unsigned first = cpu / cpus_of_socket() * cpus_of_socket();
+  const unsigned next = first + (cpu + 1) % cpus_of_socket();
+  return queued(next) < length ? next : cpu;
+}
+
+/// Queues a thread that was woken: behind the others of its priority, unless it left its CPU in this same tick.
+void scheduler::queue_up(simulated_thread& t, cycles at) {
+  if (ticks(at) == ticks(t.share.left_cpu))
+    queue_on(t.cpu, t, end_of_queue::front, at);
+  else
+    queue_on(balance(choose(t, at), t.share.priority), t, end_of_queue::back, at);
+}
+
+/// Queues a thread that has no CPU. It preempts the CPU's thread if its priority is higher.
+void scheduler::queue_on(unsigned cpu, simulated_thread& t, end_of_queue where, cycles at) {
+  if (cpu != t.cpu) move(t, cpu);
+  processor& p = cpus_[cpu];
+  if (p.runs == nullptr) return start(p, t, at);
+  const bool is_best = t.share.priority > best(p);
+  const int least = t.share.priority + (where == end_of_queue::front ? 1 : 0);
+  p.queue.insert(std::find_if(p.queue.begin(), p.queue.end(),
+                              [&](const simulated_thread* other) { return other->share.priority < least; }),
+                 &t);
+  if (!std::exchange(clock_runs_, true)) engine_.push({next_tick(), 0, 0, 0, event_kind::clock});
+  if (is_best && p.runs->share.priority < t.share.priority) choose_again(p, at);
+}
+
+/// Lets a CPU choose between its thread and its queue.
+void scheduler::choose_again(processor& p, cycles at) {
+  time_share& own = p.runs->share;
+  const bool back = sharing_->give_way(own);
+  if (best(p) < own.priority + (back ? 0 : 1)) return;
+  make_room(p, back ? end_of_queue::back : end_of_queue::front, at);
+}
+
+/// Queues the thread of a CPU, which then runs the first one of its queue.
+void scheduler::make_room(processor& p, end_of_queue where, cycles at) {
+  simulated_thread& before = *p.runs;
+  counts_.involuntary++;
+  stop(before, at);
+  before.share.left_cpu = at;
+  simulated_thread& after = *p.queue.front();
+  p.queue.pop_front();
+  start(p, after, at);
+  // `before` was not better than `after`, and does not preempt it.
+  queue_on(where == end_of_queue::back ? balance(before.cpu, before.share.priority) : before.cpu, before, where, at);
+}
+
+/// A tick needs an event only while a thread is queued. Other ticks are counted before a CPU changes its thread, so that
+/// they do not affect a run in which each thread has a CPU.
+void scheduler::count_ticks_until(cycles at) {
+  if (!sharing_ || clock_runs_) return;
+  while (next_tick() <= at) count_tick();
+}
+
+/// Returns whether a thread is queued.
+bool scheduler::count_tick() {
+  const cycles at = next_tick();
+  ticks_++;
+  for (processor& p : cpus_)
+    if (p.runs != nullptr && sharing_->tick(p.runs->share, best(p))) choose_again(p, at);
+  if (ticks_ % machine_.os->update_ticks == 0) update(at);
+  return std::any_of(cpus_.begin(), cpus_.end(), [](const processor& p) { return !p.queue.empty(); });
+}
+
+void scheduler::clock() {
+  clock_runs_ = count_tick();
+  if (clock_runs_) engine_.push({next_tick(), 0, 0, 0, event_kind::clock});
+}
+
+/// Updates all threads. They are in 16 lists, and the list that is updated first changes (ts.c: TS_LISTS,
+/// ts_update_marker): whoever is lifted first, is queued first.
+void scheduler::update(cycles at) {
+  constexpr unsigned lists = 16;
+  bool changed = false;
+  for (unsigned i = 0; i < lists; i++)
+    for (unsigned id = (updated_first_ + i) % lists; id < engine_.threads(); id += lists)
+      changed |= update(engine_.thread(id), at);
+  if (changed) updated_first_ = (updated_first_ + 1) % lists;
+}
+
+bool scheduler::update(simulated_thread& t, cycles at) {
+  if (t.does == activity::ended) return false;
+  if (t.on_cpu) {
+    if (!sharing_->update(t.share, time_sharing::place::has_cpu)) return false;
+    choose_again(cpus_[t.cpu], at);
+    return true;
+  }
+  processor& p = cpus_[t.cpu];
+  const auto found = std::find(p.queue.begin(), p.queue.end(), &t);
+  if (found == p.queue.end()) return sharing_->update(t.share, time_sharing::place::sleeps);
+  if (!sharing_->update(t.share, time_sharing::place::queued)) return false;
+  p.queue.erase(found);
+  queue_on(balance(choose(t, at), t.share.priority), t, end_of_queue::back, at);
+  return true;
 }
 
 }  // namespace usher::sim

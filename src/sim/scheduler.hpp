@@ -2,10 +2,16 @@
 //
 // With a section [scheduler] in the machine's file, threads share CPUs: time slices, run queues, sleeping, wake-ups
 // with a random latency, migration to idle CPUs. Without it, each thread has a CPU of its own and may not sleep.
+//
+// With time_sharing in that section, threads have priorities (time_sharing.hpp). A CPU's queue is then in the order of
+// priorities. The rules for queues are those of illumos (usr/src/uts/common/disp/disp.c): which CPU's queue a thread
+// joins, when it preempts, from which queue an idle CPU takes a thread. In two points they are simplified: a woken
+// thread always goes to an idle CPU if there is one, and what preempts does so at once.
 #pragma once
 
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <vector>
 
 #include "sim/access.hpp"
@@ -13,6 +19,7 @@
 #include "sim/machine.hpp"
 #include "sim/pipelines.hpp"
 #include "sim/thread.hpp"
+#include "sim/time_sharing.hpp"
 
 namespace usher::sim {
 
@@ -21,7 +28,9 @@ class trace;
 class scheduler {
  public:
   scheduler(const machine& m, engine& e, access& a, pipelines& p)
-      : machine_(m), engine_(e), access_(a), pipelines_(p), cpus_(m.cpus()), idle_cpus_(m.cpus()) {}
+      : machine_(m), engine_(e), access_(a), pipelines_(p), cpus_(m.cpus()), idle_cpus_(m.cpus()) {
+    if (m.os && m.os->time_sharing) sharing_.emplace(m);
+  }
 
   void set_trace(trace* t) { trace_ = t; }
 
@@ -46,6 +55,8 @@ class scheduler {
   void end_slice(unsigned cpu, cycles at);
   /// An interrupt or another process takes the CPU for a while from the thread that runs there.
   void interrupt(unsigned cpu, event_kind by, cycles at);
+  /// A tick of the time-sharing class.
+  void clock();
   /// The running thread has ended.
   void end(simulated_thread& t);
 
@@ -75,6 +86,28 @@ class scheduler {
   void preempt(processor& p, cycles at);
   void watch_slice(unsigned cpu);
   processor* idle_for(const simulated_thread& t);
+  processor* queue_to_take_from(unsigned cpu);
+
+  // ---- the time-sharing class ----
+
+  enum class end_of_queue { front, back };  ///< among the threads of a priority
+
+  static int best(const processor& p) { return p.queue.empty() ? -1 : p.queue.front()->share.priority; }
+  unsigned cpus_of_socket() const { return machine_.cores * machine_.hardware_threads; }
+  cycles next_tick() const { return (ticks_ + 1) * machine_.os->clock_tick; }
+  void count_ticks_until(cycles at);
+  bool count_tick();
+  std::uint64_t ticks(cycles at) const { return at / machine_.os->clock_tick; }
+  unsigned least_important(unsigned socket, unsigned from) const;
+  unsigned choose(const simulated_thread& t, cycles at) const;
+  unsigned balance(unsigned cpu, int priority) const;
+  void queue_up(simulated_thread& t, cycles at);
+  void queue_on(unsigned cpu, simulated_thread& t, end_of_queue where, cycles at);
+  void choose_again(processor& p, cycles at);
+  void make_room(processor& p, end_of_queue where, cycles at);
+  void update(cycles at);
+  bool update(simulated_thread& t, cycles at);
+
   cycles to_awake(const simulated_thread& t, cycles now);
 
   const machine& machine_;
@@ -83,6 +116,10 @@ class scheduler {
   pipelines& pipelines_;
   std::vector<processor> cpus_;
   unsigned idle_cpus_;
+  std::optional<time_sharing> sharing_;
+  std::uint64_t ticks_ = 0;  // counted
+  bool clock_runs_ = false;
+  unsigned updated_first_ = 0;
   std::vector<simulated_thread*> sleepers_;  // woken in this order
   cycles cpu_time_ = 0;
   trace* trace_ = nullptr;

@@ -43,6 +43,7 @@ void simulation::run() {
 void simulation::happens(const event& e) {
   if (e.kind == event_kind::slice) return scheduler_.end_slice(e.of, e.time);
   if (e.kind == event_kind::tick || e.kind == event_kind::daemon) return scheduler_.interrupt(e.of, e.kind, e.time);
+  if (e.kind == event_kind::clock) return scheduler_.clock();
   simulated_thread& t = engine_.thread(e.of);
   switch (e.kind) {
     case event_kind::poll:

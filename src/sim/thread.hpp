@@ -9,6 +9,7 @@
 #include "sim/machine.hpp"
 #include "sim/random.hpp"
 #include "sim/store_buffer.hpp"
+#include "sim/time_sharing.hpp"
 
 namespace usher::sim {
 
@@ -50,6 +51,7 @@ struct simulated_thread {
   cycles owed = 0;  ///< preempted in the middle of an operation: the operation's remaining time
   cycles on_cpu_since = 0;
   std::uint32_t mask = 0;  ///< of wake-ups that end its sleep
+  time_share share;        ///< on a machine with the time-sharing class
 
   // ---- access and scheduler: waiting on a word ----
   condition waits_for{};

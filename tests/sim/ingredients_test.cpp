@@ -402,5 +402,23 @@ TEST(ingredients, without_time_slices_a_thread_too_many_does_no_harm) {
   EXPECT_NEAR(run(m, s).throughput, throughput(m, "ticket-spin", 72), 0.1);
 }
 
+TEST(ingredients, without_the_time_sharing_class_a_preempted_successor_is_soon_back) {
+  const machine all = known_machine("t5");
+  machine m = all;
+  m.os->time_sharing = false;
+  const setting spins{"stress-latency", "mcs-spin", 160, 5000000, {}, 1};
+  EXPECT_LT(run(all, spins).throughput, 0.05 * run(m, spins).throughput) << "quanta of up to 200 ms instead of 10";
+  const setting parks{"stress-latency", "mcs-park", 160, 500000, {}, 1};
+  EXPECT_NEAR(run(all, parks).throughput / run(m, parks).throughput, 1, 0.01) << "there are idle CPUs";
+}
+
+TEST(ingredients, without_a_least_length_of_sleeps_waiters_that_poll_between_sleeps_are_faster) {
+  const machine all = known_machine("t5");
+  machine m = all;
+  m.os->least_sleep = 0;
+  const setting s{"stress-latency", "mcs-sleep", 160, 500000, {}, 1};
+  EXPECT_LT(run(all, s).throughput, 0.3 * run(m, s).throughput);
+}
+
 }  // namespace
 }  // namespace usher::sim
