@@ -25,56 +25,6 @@ unsigned lines_of(const slot& s, const moved_lines& lines) {
                   most_lines);
 }
 
-struct replay::mutex::erased {
-  const sim::simulated_lock* table;
-  void* state;
-  void lock() { table->lock(state); }
-  bool try_lock() { return table->try_lock(state); }
-  void unlock() { table->unlock(state); }
-};
-
-struct replay::mutex::view {
-  using waiter = requeued_waiter<P>;
-  erased it;
-  requeue_words<P>* words;
-
-  erased lock() const { return it; }
-  auto& owner_tag() const { return words->owner_tag; }
-  auto& timed() const { return words->timed; }
-  waiter* requeued() const { return words->requeued(); }
-  void requeue_first(waiter* w) const { words->requeue_first(w); }
-  bool may_requeue() const { return true; }
-};
-
-replay::mutex::view replay::mutex::seen() const {
-  return {{table_, state_}, words_};
-}
-
-replay::mutex::mutex(sim::arena& a, const sim::simulated_lock& table, bool has_condition) : table_(&table) {
-  using words = requeue_words<P>;
-  const std::size_t behind = (table.size + alignof(words) - 1) / alignof(words) * alignof(words);
-  auto* const at =
-      static_cast<std::byte*>(a.allocate(behind + sizeof(words), std::max(table.align, sim::world::sector_bytes)));
-  state_ = at;
-  table.make(state_);
-  if (has_condition) words_ = ::new (at + behind) words();
-}
-
-void replay::mutex::lock() {
-  simulation::current().stores_privately();  // the call writes its return address
-  words_ != nullptr ? operations::lock(seen()) : table_->lock(state_);
-}
-
-bool replay::mutex::try_lock() {
-  simulation::current().stores_privately();
-  return words_ != nullptr ? operations::try_lock(seen()) : table_->try_lock(state_);
-}
-
-void replay::mutex::unlock() {
-  simulation::current().stores_privately();
-  words_ != nullptr ? operations::unlock(seen()) : table_->unlock(state_);
-}
-
 void replay::read_write_lock::lock(bool reads) {
   const auto with = [reads](auto& l) { reads ? l.lock_shared() : l.lock(); };
   parking != nullptr ? with(*parking) : with(*spinning);

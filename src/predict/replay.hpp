@@ -13,11 +13,11 @@
 #include <vector>
 
 #include "predict/replay_plan.hpp"
+#include "predict/requeueing_lock.hpp"
 #include "sim/simulated_lock.hpp"
 #include "sim/world.hpp"
 #include "usher/core/condition_core.hpp"
 #include "usher/core/semaphore_core.hpp"
-#include "usher/core/wait_morphing.hpp"
 #include "usher/locks/phase_fair.hpp"
 
 namespace usher::predict {
@@ -60,25 +60,6 @@ class replay {
  private:
   using P = sim::simulated;
 
-  /// A lock of the table, beside the words of wait morphing if there are conditions.
-  class mutex {
-   public:
-    mutex(sim::arena& a, const sim::simulated_lock& table, bool has_condition);
-    void lock();
-    bool try_lock();
-    void unlock();
-    requeue_words<P>& words_beside() { return *words_; }
-
-   private:
-    struct erased;
-    struct view;
-    using operations = morphing_mutex<P, view>;
-    view seen() const;
-    const sim::simulated_lock* table_;
-    void* state_;
-    requeue_words<P>* words_ = nullptr;
-  };
-
   template <waiting_kind K>
   using fair = phase_fair<P, waiting<P, K>>;
 
@@ -105,7 +86,7 @@ class replay {
 
   /// One lock of a slot.
   struct instance {
-    std::optional<mutex> exclusive;
+    std::optional<requeueing_lock> exclusive;
     read_write_lock read_write;
     lock_use use;
     std::vector<P::plain<std::uint64_t>*> lines;
