@@ -11,6 +11,8 @@
 
 namespace usher::recording {
 
+inline constexpr std::uint32_t no_thread = ~std::uint32_t{0};
+
 /// What an object of a recording is.
 enum class object_kind : std::uint8_t {
   mutex,
@@ -58,6 +60,8 @@ struct stream {
   std::uint32_t thread = 0;  // the same number in all windows
   std::uint64_t begins = 0;  // since the window's beginning
   std::vector<event> events;
+  bool begins_in_call = false;    // the first event's call began before the window; its `wait` is the part within
+  std::vector<event> unfinished;  // the call that had not returned at the window's end, if any; `wait`: until that end
 };
 
 /// All threads' streams in one interval of time.
@@ -72,7 +76,8 @@ struct window {
 struct object {
   object_kind kind{};
   std::uint32_t site = 0;
-  std::string name;  // empty unless names were asked for
+  std::string name;                  // empty unless names were asked for
+  std::uint32_t thread = no_thread;  // of an object of the kind `thread`: stream::thread, if it has a stream
 };
 
 struct thread_role {
