@@ -95,8 +95,10 @@ struct alignas(128) stream_slot {
 };
 static_assert(sizeof(stream_slot) == 128);
 
-/// A word: 48 bits of the object's address, and above them what was called, a flag, and a mark that makes it non-zero.
-inline constexpr std::uint64_t recursive_call = std::uint64_t{1} << 62, call_mark = std::uint64_t{1} << 63;
+/// A word: 48 bits of the object's address, and above them what was called, flags, and a mark that makes it non-zero.
+/// `slow_call`: it did not return at once. `recursive_call`: of a recursive mutex.
+inline constexpr std::uint64_t slow_call = std::uint64_t{1} << 61, recursive_call = std::uint64_t{1} << 62,
+                               call_mark = std::uint64_t{1} << 63;
 constexpr std::uint64_t word_of_call(called what, std::uint64_t address) {
   return call_mark | std::uint64_t(what) << 48 | (address & 0xffffffffffffu);
 }

@@ -134,7 +134,7 @@ class sleeping_call {
     forget();
     const std::uint64_t window = open_window();
     if (window == 0 || own_writer() != &me_ || me_.epoch_word != epoch_) return;
-    end_call(me_, window, what, object_, other_, began_, flags);
+    end_call(me_, window, what, object_, other_, began_, flags | record::slow_call);
   }
 
  private:
