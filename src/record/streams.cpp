@@ -107,6 +107,16 @@ stream_slot* take_slot() {
   return nullptr;
 }
 
+/// Writes the calling thread's name into its slot.
+void note_name(stream_slot& s) {
+  char name[16] = {};
+  std::uint64_t words[2];
+  static_assert(sizeof words == sizeof name && sizeof s.name == sizeof name);
+  if (syscall(SYS_prctl, PR_GET_NAME, name, 0, 0, 0) != 0) return;
+  std::memcpy(words, name, sizeof words);
+  for (unsigned i = 0; i < 2; i++) s.name[i].store(words[i], std::memory_order_relaxed);
+}
+
 }  // namespace
 
 void stream_into(const char* path) {
@@ -136,6 +146,7 @@ stream_writer* begin_writer(stream_writer& me) {
     for (auto* w : {&s->busy, &s->call}) w->store(0, std::memory_order_relaxed);
     s->process.store(process_number(epoch), std::memory_order_relaxed);
     s->pid.store(std::uint32_t(syscall(SYS_getpid)), std::memory_order_relaxed);
+    note_name(*s);
     s->self.store(std::uint64_t(pthread_self()), std::memory_order_relaxed);
     s->tid.store(std::uint32_t(syscall(SYS_gettid)), std::memory_order_release);
     s->over.store(0, std::memory_order_release);
@@ -173,6 +184,11 @@ bool take_chunk(stream_writer& me, std::uint64_t window) {
   stream_chunk& c = chunks[record::first_chunk(room, window) + i];
   c.window.store(window, std::memory_order_relaxed);
   c.thread.store(std::uint32_t(me.slot - &slot(0)) + 1, std::memory_order_release);
+  if (me.window != window) {  // it may have got its name since the last window
+    const int saved = errno;
+    note_name(*me.slot);
+    errno = saved;
+  }
   me.next = &c.calls[0];
   me.end = &c.calls[stream_chunk::length];
   me.window = window;
@@ -181,15 +197,6 @@ bool take_chunk(stream_writer& me, std::uint64_t window) {
 
 void note_cpu_time(stream_writer& me, std::uint64_t window) {
   const int saved = errno;
-  if (me.window != window) {
-    char name[16] = {};
-    std::uint64_t words[2];
-    static_assert(sizeof words == sizeof name && sizeof me.slot->name == sizeof name);
-    if (syscall(SYS_prctl, PR_GET_NAME, name, 0, 0, 0) == 0) {
-      std::memcpy(words, name, sizeof words);
-      for (unsigned i = 0; i < 2; i++) me.slot->name[i].store(words[i], std::memory_order_relaxed);
-    }
-  }
   timespec t{};
   const std::uint64_t begin = stream_ticks();
   if (syscall(SYS_clock_gettime, CLOCK_THREAD_CPUTIME_ID, &t) == 0)

@@ -129,7 +129,8 @@ event assembler::event_of(const raw_thread& t, const raw_call& c) {
   e.object = object_of(kind_of(c), t.process, c.object, is_wait(c) ? 0 : c.other);
   if (is_wait(c)) e.other = object_of(object_kind::mutex, t.process, c.other, 0);
   if (c.recursive) objects_[e.object].kind = object_kind::recursive_mutex;
-  if (c.slow) e.wait = ns(c.end - c.begin);
+  const std::uint64_t took = ns(c.end - c.begin);
+  if (c.slow || took >= record::long_call_us * 1000) e.wait = took;
   return e;
 }
 

@@ -52,7 +52,9 @@ struct event {
   std::uint64_t work = 0;  // CPU time since the previous event, outside of calls
   std::uint64_t away =
       0;  // time off the CPU since the previous event, outside of calls: blocked, sleeping or preempted
-  std::uint64_t wait = 0;  // from the call until it returned; 0 if it returned at once
+  std::uint64_t wait =
+      0;  // from the call until it returned; 0 if it returned at once. Any call may have one, such as a
+          // signal that took 5 us to wake a thread
 };
 
 /// What one thread did in one window.
