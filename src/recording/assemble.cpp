@@ -128,7 +128,8 @@ event assembler::event_of(const raw_thread& t, const raw_call& c) {
   e.what = static_cast<action>(c.what);
   e.object = object_of(kind_of(c), t.process, c.object, is_wait(c) ? 0 : c.other);
   if (is_wait(c)) e.other = object_of(object_kind::mutex, t.process, c.other, 0);
-  if (c.recursive) objects_[e.object].kind = object_kind::recursive_mutex;
+  if (c.recursive && objects_[e.object].kind == object_kind::mutex)
+    objects_[e.object].kind = object_kind::recursive_mutex;
   const std::uint64_t took = ns(c.end - c.begin);
   if (c.slow || took >= record::long_call_us * 1000) e.wait = took;
   return e;
@@ -267,9 +268,22 @@ std::vector<bool> assembler::kept_objects() const {
   });
   for (std::size_t i = 0; i < objects_.size(); i++)
     kept[i] = user[i] == several || (user[i] != nobody && objects_[i].kind == object_kind::thread);
+  // Objects that waits connect, directly or by others, are kept together.
+  std::vector<std::uint32_t> group(objects_.size());
+  for (std::uint32_t i = 0; i < group.size(); i++) group[i] = i;
+  const auto of = [&group](std::uint32_t i) {
+    for (; group[i] != i; i = group[i]) group[i] = group[group[i]];
+    return i;
+  };
   for_each([&](std::uint32_t, const event& e) {
-    if (is_wait(e) && (kept[e.object] || kept[e.other])) kept[e.object] = kept[e.other] = true;
+    if (!is_wait(e)) return;
+    const std::uint32_t a = of(e.object), b = of(e.other);
+    group[a] = b;
+    if (kept[a]) kept[b] = true;
+    if (kept[e.object] || kept[e.other]) kept[b] = true;
   });
+  for (std::uint32_t i = 0; i < group.size(); i++)
+    if (user[i] != nobody && kept[of(i)]) kept[i] = true;
   return kept;
 }
 

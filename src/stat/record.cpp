@@ -42,8 +42,9 @@ using steady_clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 constexpr const char* c_library = "pthread";
-constexpr std::chrono::seconds until_killed{10};  // after SIGTERM
-constexpr milliseconds first_window_after{50};    // so that short programs have one. Chosen
+constexpr std::chrono::seconds until_killed{10};     // after SIGTERM
+constexpr std::size_t most_kept_events = 2'500'000;  // some 12 MB in the file. Chosen
+constexpr milliseconds first_window_after{50};       // so that short programs have one. Chosen
 
 struct record_command_options {
   CLI::Option* lock_given = nullptr;
@@ -163,7 +164,7 @@ class windows {
     if (options_.names)
       for (const recording::raw_thread& t : w->threads) names_.look_at(t.process, t.pid);
     to_.add(*w);
-    if (to_.windows() >= 2 * std::size_t{options_.windows} || to_.events() > recording::most_events / 2) {
+    if (to_.windows() >= 2 * std::size_t{options_.windows} || to_.events() > most_kept_events) {
       to_.thin_out();
       every_ *= 2;
     }
@@ -361,7 +362,7 @@ subcommand record_command(CLI::App& app) {
   sub->add_option("--events", o->events,
                   "Room for so many calls in a window, which ends when it is used (default: 100000)")
       ->type_name("N")
-      ->check(CLI::Range(1000, 4'000'000));
+      ->check(CLI::Range(1000, 1'000'000));
   sub->add_option("--duration", o->duration, "Record for so many seconds, then end the command by SIGTERM")
       ->type_name("S")
       ->check(CLI::Range(0.001, 1e9));
