@@ -14,7 +14,7 @@ struct call_cost {
 };
 
 /// Runs this program again with these environment variables and the word that makes it call run_calls(), and records it.
-call_cost measure_call_cost(std::vector<std::pair<std::string, std::string>> variables);
+call_cost measure_call_cost(const std::vector<std::pair<std::string, std::string>>& variables);
 
 /// In that process: locks and unlocks a mutex until the standard input ends. Prints the nanoseconds of an unrecorded call.
 int run_calls();
