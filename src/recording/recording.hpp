@@ -11,6 +11,8 @@
 
 namespace usher::recording {
 
+inline constexpr std::uint32_t no_thread = ~std::uint32_t{0};
+
 /// What an object of a recording is.
 enum class object_kind : std::uint8_t {
   mutex,
@@ -50,7 +52,9 @@ struct event {
   std::uint64_t work = 0;  // CPU time since the previous event, outside of calls
   std::uint64_t away =
       0;  // time off the CPU since the previous event, outside of calls: blocked, sleeping or preempted
-  std::uint64_t wait = 0;  // from the call until it returned; 0 if it returned at once
+  std::uint64_t wait =
+      0;  // from the call until it returned; 0 if it returned at once. Any call may have one, such as a
+          // signal that took 5 us to wake a thread
 };
 
 /// What one thread did in one window.
@@ -58,6 +62,8 @@ struct stream {
   std::uint32_t thread = 0;  // the same number in all windows
   std::uint64_t begins = 0;  // since the window's beginning
   std::vector<event> events;
+  bool begins_in_call = false;    // the first event's call began before the window; its `wait` is the part within
+  std::vector<event> unfinished;  // the call that had not returned at the window's end, if any; `wait`: until that end
 };
 
 /// All threads' streams in one interval of time.
@@ -72,7 +78,8 @@ struct window {
 struct object {
   object_kind kind{};
   std::uint32_t site = 0;
-  std::string name;  // empty unless names were asked for
+  std::string name;                  // empty unless names were asked for
+  std::uint32_t thread = no_thread;  // of an object of the kind `thread`: stream::thread, if it has a stream
 };
 
 struct thread_role {
