@@ -44,11 +44,16 @@ using P = sim::simulated;
 /// Notes the calls of a run's threads. It takes no simulated time.
 class recorder {
  public:
+  /// As usher record: a call that returned sooner and did not wait has no length.
+  static inline std::uint64_t long_call_ns = 5000;
+
   recorder(sim::world& w, unsigned threads)
       : machine_(w.sim().on()), begin_(w.begin()), end_(w.end()), threads_(threads) {}
 
   std::uint32_t add(object_kind kind, std::uint32_t site) {
-    made_.objects.push_back({kind, site, {}});
+    made_.objects.emplace_back();
+    made_.objects.back().kind = kind;
+    made_.objects.back().site = site;
     return std::uint32_t(made_.objects.size() - 1);
   }
 
@@ -58,10 +63,10 @@ class recorder {
   void note(action what, std::uint32_t object, sim::cycles called, std::uint32_t other = 0, bool waited = true) {
     const sim::cycles returned = now();
     of_thread& t = threads_[sim::simulation::current().thread()];
+    const bool is_operation = what == action::lock || what == action::read_lock || what == action::write_lock ||
+                              what == action::semaphore_wait;
+    if (returned > begin_ && returned <= end_ && is_operation) operations_++;
     if (called > begin_ && returned <= end_) {
-      if (what == action::lock || what == action::read_lock || what == action::write_lock ||
-          what == action::semaphore_wait)
-        operations_++;
       const sim::cycles since = std::max(t.returned, begin_);
       recording::event e;
       e.what = what;
@@ -69,7 +74,7 @@ class recorder {
       e.other = other;
       e.away = t.away == 0 ? 0 : ns(t, std::min(t.away, called - since));
       e.work = ns(t, called - since - std::min(t.away, called - since));
-      e.wait = waited ? ns(t, returned - called) : 0;
+      if (waited || machine_.to_ns(returned - called) >= long_call_ns) e.wait = ns(t, returned - called);
       if (t.events.empty()) t.begins = machine_.to_ns(since - begin_);
       t.events.push_back(e);
     }
@@ -88,8 +93,13 @@ class recorder {
     recording::window w;
     w.length = machine_.to_ns(end_ - begin_);
     for (std::uint32_t t = 0; t < threads_.size(); t++) {
+      of_thread& of = threads_[t];
+      recording::event last;
+      last.what = action::end;
+      last.work = of.returned < end_ ? ns(of, end_ - std::max(of.returned, begin_)) : 0;
+      of.events.push_back(last);
       made_.roles.push_back({t, roles[t]});
-      w.streams.push_back({t, threads_[t].begins, std::move(threads_[t].events)});
+      w.streams.push_back({t, of.begins, std::move(of.events), false, {}});
     }
     made_.windows.push_back(std::move(w));
     return std::move(made_);
@@ -668,6 +678,8 @@ options read(int argc, char** argv) {
       o.recorded_lock = value;
     } else if (name == "--recorded-ms") {
       o.recorded_ms = std::stod(value);
+    } else if (name == "--long-call-ns") {
+      recorder::long_call_ns = std::stoul(value);
     } else if (name == "--seeds") {
       o.seeds = unsigned(std::stoul(value));
     } else if (name == "--lines") {

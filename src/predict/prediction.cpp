@@ -32,7 +32,7 @@ unsigned lines_under(const slot& s, const lines_option& o) {
 std::uint64_t usual_prediction_ns(const sim::machine& m, const replay_plan& p, const plan_changes& changes,
                                   const sim::point& point) {
   // Chosen, not measured.
-  constexpr double least_ns = 2e6, most_ns = 2e10, operations_a_thread = 25, operations = 5000, slices = 8;
+  constexpr double least_ns = 1e7, most_ns = 2e10, operations_a_thread = 25, operations = 5000, slices = 8;
   double each = 0, together = 0;  // ns between two operations: of the slowest role, and of all threads
   const std::vector<unsigned> threads = threads_of_roles(p, changes, point.threads);
   double rate = 0;

@@ -60,6 +60,9 @@ replay::replay(sim::world& w, const replay_plan& p, const std::vector<unsigned>&
     if (p.conditions[o].mutex != none) {
       conditions_[o].it = &w.make<basic_condition_variable<P>>();
       conditions_[o].tokens = p.conditions[o].at_first;
+      if (const auto roles = p.waiting_roles.find(o);
+          roles != p.waiting_roles.end() && p.conditions[o].rule == signal_rule::matched)
+        for (const std::uint32_t r : roles->second) conditions_[o].tokens += threads_of_roles[r];
     }
     if (const auto s = p.semaphores.find(o); s != p.semaphores.end()) {
       semaphores_[o] = &w.make<semaphore_core<P>>();

@@ -359,7 +359,10 @@ class maker {
     s.on = slot_of_[object];
     s.held = std::uint8_t(place);
     s.takes = m.takes;
-    if (m.takes != none) plan_.sleeps = true;
+    if (m.takes != none) {
+      plan_.sleeps = true;
+      plan_.waiting_roles[m.takes].insert(role_index_);
+    }
     held_[place] = {object, 1, true, 0, m.handed_over, true};
     holds_nothing_ = false;
     unlocked_.erase(object);
@@ -411,6 +414,7 @@ class maker {
     s.on = e.object;
     s.held = mutex;
     plan_.sleeps = true;
+    plan_.waiting_roles[e.object].insert(role_index_);
     return true;
   }
 

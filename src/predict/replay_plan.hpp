@@ -133,7 +133,8 @@ struct replay_plan {
   std::vector<slot> slots;
   std::vector<token> tokens;
   std::vector<recording::object> objects;
-  std::vector<condition_facts> conditions;  ///< by object
+  std::vector<condition_facts> conditions;                         ///< by object
+  std::map<std::uint32_t, std::set<std::uint32_t>> waiting_roles;  ///< by condition: the roles that take its tokens
   std::map<std::uint32_t, semaphore_facts> semaphores;
   std::map<std::uint32_t, std::set<std::uint32_t>> barriers;  ///< the roles that use it
   recording::recorded_on machine;

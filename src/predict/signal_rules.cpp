@@ -16,6 +16,9 @@ constexpr std::uint64_t soon_ns = 2000;
 /// The rule *counted* needs so many waits, and so great a share of them at the same number. Chosen, not measured.
 constexpr std::uint64_t fewest_waits = 5;
 constexpr double most_agree = 0.9;
+/// Two numbers are the same within this share of a window's signals, and within least_tolerance: the order of calls that come at
+/// nearly the same time is not known. Chosen, not measured.
+constexpr std::int64_t least_tolerance = 2, tolerance_share = 200;
 
 struct place {
   std::uint32_t window, stream, event;
@@ -55,6 +58,7 @@ class finder {
       if (f.waits == 0) continue;
       if (!counts(c)) match(c);
     }
+    for (std::uint32_t c = 0; c < recording_.objects.size(); c++) join_with_opposite(c);
     return std::move(facts_);
   }
 
@@ -182,27 +186,34 @@ class finder {
     }
     std::uint64_t agree = 0, all = 0;
     std::vector<std::int64_t> at_first;
+    std::vector<number_at_wait> samples;
     for (std::vector<step>& of_window : steps) {
       std::stable_sort(of_window.begin(), of_window.end(),
                        [](const step& a, const step& b) { return a.at != b.at ? a.at < b.at : a.change > b.change; });
-      std::int64_t number = 0;
+      std::int64_t number = 0, signals = 0;
       std::vector<std::int64_t> seen;
       for (const step& s : of_window) {
-        if (s.change == 0) seen.push_back(number);
+        if (s.change == 0) {
+          seen.push_back(number);
+          samples.push_back({std::size_t(&of_window - steps.data()), s.at, number});
+        }
         number += s.change;
+        signals += s.change > 0 ? 1 : 0;
       }
       if (seen.empty()) continue;
       std::vector<std::int64_t> sorted = seen;
       std::nth_element(sorted.begin(), sorted.begin() + std::ptrdiff_t(sorted.size() / 2), sorted.end());
       const std::int64_t zero = sorted[sorted.size() / 2];
-      agree += std::uint64_t(
-          std::count_if(seen.begin(), seen.end(), [zero](std::int64_t n) { return n - zero <= 1 && zero - n <= 1; }));
+      const std::int64_t tolerance = std::max(least_tolerance, signals / tolerance_share);
+      agree += std::uint64_t(std::count_if(
+          seen.begin(), seen.end(), [&](std::int64_t n) { return n - zero <= tolerance && zero - n <= tolerance; }));
       all += seen.size();
       at_first.push_back(-zero);
     }
     if (all < fewest_waits || static_cast<double>(agree) < most_agree * static_cast<double>(all)) return false;
 
     f.rule = signal_rule::counted;
+    counted_[condition] = {kind->first, std::move(samples)};
     std::nth_element(at_first.begin(), at_first.begin() + std::ptrdiff_t(at_first.size() / 2), at_first.end());
     f.at_first = std::uint32_t(std::clamp<std::int64_t>(at_first[at_first.size() / 2], 0, 1 << 30));
     for (const section* s : takers) {
@@ -217,6 +228,36 @@ class finder {
       if (at(p).what == action::wait && mark_of(p).how == mark::wait::unknown) f.unknown++;
     }
     return true;
+  }
+
+  /// If the takers of one condition signal another one, and the reverse, as in a bounded queue, the two numbers have a constant sum,
+  /// the capacity. It is found from waits on the two that follow each other: the clocks of streams differ a little, and in the same way
+  /// for both.
+  void join_with_opposite(std::uint32_t condition) {
+    const auto mine = counted_.find(condition);
+    if (mine == counted_.end()) return;
+    for (const std::uint32_t other : mine->second.signals) {
+      const auto theirs = counted_.find(other);
+      if (other <= condition || theirs == counted_.end() || !theirs->second.signals.contains(condition) ||
+          facts_.conditions[other].mutex != facts_.conditions[condition].mutex)
+        continue;
+      std::vector<std::pair<number_at_wait, bool>> all;
+      for (const number_at_wait& n : mine->second.waits) all.emplace_back(n, true);
+      for (const number_at_wait& n : theirs->second.waits) all.emplace_back(n, false);
+      std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) {
+        return a.first.window != b.first.window ? a.first.window < b.first.window : a.first.at < b.first.at;
+      });
+      std::vector<std::int64_t> sums;
+      for (std::size_t i = 1; i < all.size(); i++)
+        if (all[i].second != all[i - 1].second && all[i].first.window == all[i - 1].first.window)
+          sums.push_back(-(all[i].first.number + all[i - 1].first.number));
+      if (sums.size() < fewest_waits) continue;
+      std::nth_element(sums.begin(), sums.begin() + std::ptrdiff_t(sums.size() / 2), sums.end());
+      const auto capacity = std::uint32_t(std::clamp<std::int64_t>(sums[sums.size() / 2], 1, 1 << 30));
+      condition_facts &f = facts_.conditions[condition], &g = facts_.conditions[other];
+      f.at_first = std::min(f.at_first, capacity);
+      g.at_first = capacity - f.at_first;
+    }
   }
 
   /// Assigns to each wait the first signal that came while it lasted and that no other wait has. Of several waiting threads, the one
@@ -251,8 +292,20 @@ class finder {
     f.rule = f.unknown == f.waits ? signal_rule::none : signal_rule::matched;
   }
 
+  /// The number of a condition when a thread began to wait, counted from the window's beginning.
+  struct number_at_wait {
+    std::size_t window;
+    std::uint64_t at;
+    std::int64_t number;
+  };
+  struct counted {
+    std::set<std::uint32_t> signals;  ///< of the sections that take
+    std::vector<number_at_wait> waits;
+  };
+
   const recording::recording& recording_;
   signal_facts facts_;
+  std::map<std::uint32_t, counted> counted_;
   std::vector<std::vector<std::vector<event_time>>> times_;
   std::map<std::uint32_t, std::vector<place>> calls_;  // waits and signals, by condition
   std::set<std::uint32_t> guards_;                     // the mutexes of conditions

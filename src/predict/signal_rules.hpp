@@ -4,9 +4,10 @@
 //
 //   counted   Each signal stands for one more of something (an item, a free place), and each section of the waiting kind takes one;
 //             a thread waits when there is none. The sections of the waiting kind are those that make the same signals as the
-//             sections that wait. The rule holds if the number, counted through a window, is the same at nearly all waits: then this
-//             number is 0, and the number at the window's beginning is known.
-//   matched   Otherwise a wait takes a token, and a signal posts one if it found a waiting thread in the recording.
+//             sections that wait. The rule holds if the number, counted through a window, is nearly the same at nearly all waits: then
+//             this number is 0, and the number at the window's beginning is known.
+//   matched   Otherwise a wait takes a token, and a signal posts one if it found a waiting thread in the recording. Each
+//             thread of a role that waits brings one token with it, so that roles which wait for each other do not stop for ever.
 //
 // A wait that no recorded signal has ended is *unknown*.
 #pragma once
