@@ -9,6 +9,7 @@
 //                      threads does not test this
 //     C library        c_library_calls, if USHER_LOCK selects the C library's locks
 //     recorded         recorded_calls, while `usher stat` records: these call the selected ones and write the record
+//     streamed         streamed_calls, under `usher record`: these call the selected ones, and write streams in windows
 #pragma once
 
 #include <pthread.h>
@@ -91,6 +92,6 @@ static_assert(sizeof(call_pointers) == sizeof(calls) && sizeof(calls) % sizeof(v
 /// The pointers through which the exported functions jump.
 [[gnu::visibility("hidden")]] extern constinit call_pointers current_calls;
 
-extern const calls first_calls, our_calls, c_library_calls, recorded_calls;
+extern const calls first_calls, our_calls, c_library_calls, recorded_calls, streamed_calls;
 
 }  // namespace usher::preload

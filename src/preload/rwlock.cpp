@@ -110,7 +110,7 @@ const rwlock_table* selected_rwlocks() {
   return t != &the_c_librarys ? t : nullptr;
 }
 
-void connect_rwlocks(bool recorded) {
+void connect_rwlocks(const rwlock_calls* recorded) {
   if (const rwlock_table* const t = selected_rwlocks()) {
     rwlock_calls c = t->calls;
     // The process may create a thread after this line: the functions for one thread test that again.
@@ -125,8 +125,8 @@ void connect_rwlocks(bool recorded) {
     if (c_library::rwlocks.rdlock.get() == look_up_rdlock) look_up(c_library::rwlocks);
     unrecorded_rwlocks.set(c_library::rwlocks);
   }
-  if (recorded && &usher_companion_v3 != nullptr)
-    current_rwlocks.set(recorded_rwlocks);
+  if (recorded != nullptr && &usher_companion_v3 != nullptr)
+    current_rwlocks.set(*recorded);
   else
     current_rwlocks.set(unrecorded_rwlocks);
 }

@@ -5,6 +5,7 @@
 //     C library        its functions, if USHER_RWLOCK selects none of ours
 //     ours             those of the selected lock; with one thread its functions without atomic operations
 //     recorded         those of record/recorded_rwlock.cpp, while `usher stat -- CMD` records: these call the selected ones
+//     streamed         those of record/streamed_others.cpp, under `usher record`
 #pragma once
 
 #include <pthread.h>
@@ -75,14 +76,14 @@ const rwlock_table* selected_rwlocks();
 /// The functions that are called when nothing is recorded. They are set by connect().
 [[gnu::visibility("hidden")]] extern constinit rwlock_pointers unrecorded_rwlocks;
 
-/// Sets the pointers of the exported functions.
-void connect_rwlocks(bool recorded);
+/// Sets the pointers of the exported functions: to these, which record, or to unrecorded_rwlocks.
+void connect_rwlocks(const rwlock_calls* recorded);
 
 /// As selection.hpp has it, for the functions of read-write locks.
 int end_one_thread_mode(pthread_rwlock_t* l, int (*then)(pthread_rwlock_t*));
 
-/// The functions that record (record/recorded_rwlock.cpp).
-extern const rwlock_calls recorded_rwlocks;
+/// The functions that record (record/recorded_rwlock.cpp, record/streamed_others.cpp).
+extern const rwlock_calls recorded_rwlocks, streamed_rwlocks;
 
 namespace c_library {
 

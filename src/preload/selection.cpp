@@ -23,6 +23,7 @@
 #include "record/recorded_embedded.hpp"
 #include "record/recorded_others.hpp"
 #include "record/recorder.hpp"
+#include "record/streams.hpp"
 
 namespace usher::preload {
 namespace {
@@ -240,6 +241,8 @@ const mutex_table& select_table() {
   // Executed by one thread of the process, whose compare-and-swap has succeeded.
   if (const std::string_view file = variable(record::variable); !file.empty() && c_library::is_glibc())
     record_in(file.data());  // the path ends where the variable does
+  if (const std::string_view file = variable(record::stream_variable); !file.empty() && c_library::is_glibc())
+    stream_into(file.data());
   if (found == nullptr) report_unknown_lock(name);
   if (refused) report_measurements_only(found->name);
   if (!table->passes_through && !conds) report_bad_probability(cond_variable);
@@ -261,16 +264,23 @@ const mutex_table& select_table() {
 void connect() {
   const mutex_table& table = selected();
   std::uint64_t seen;
+  bool streamed;
   do {
     if (has_request() && c_library::is_glibc()) record_as_requested();
     std::atomic_thread_fence(std::memory_order_seq_cst);
     seen = current_recording.load(std::memory_order_relaxed);
-    current_calls.set(seen != 0 ? recorded_calls : calls_of(table));
+    // `usher stat -p` takes the place of `usher record` while it records.
+    streamed = seen == 0 && is_streamed();
+    current_calls.set(seen != 0 ? recorded_calls : streamed ? streamed_calls : calls_of(table));
     connect_embedded(seen != 0);
-    connect_others(seen != 0);
-    connect_rwlocks(seen != 0);
+    if (streamed)
+      connect_streamed_others();
+    else
+      connect_others(seen != 0);
+    connect_rwlocks(seen != 0 ? &recorded_rwlocks : streamed ? &streamed_rwlocks : nullptr);
     std::atomic_thread_fence(std::memory_order_seq_cst);
-  } while (current_recording.load(std::memory_order_relaxed) != seen || has_request());
+  } while (current_recording.load(std::memory_order_relaxed) != seen || has_request() ||
+           streamed != (seen == 0 && is_streamed()));
 }
 
 int end_one_thread_mode(pthread_mutex_t* m, int (*then)(pthread_mutex_t*)) {

@@ -14,6 +14,7 @@
 #include "bench/programs/all.hpp"
 #include "catalog/names.hpp"
 #include "catalog/suggestion.hpp"
+#include "sim/run_program.hpp"
 #include "sim/world.hpp"
 
 namespace usher::sim {
@@ -318,7 +319,10 @@ std::span<const description> programs() {
 }
 
 void check_point(const machine& m, const point& p) {
-  const description& about = known_program(p.workload).about;
+  check_point(m, p, known_program(p.workload).about);
+}
+
+void check_point(const machine& m, const point& p, const description& about) {
   const simulated_lock& lock = known_lock(p.lock);
   workloads::check_parameters(about, p.parameters);
   workloads::check_guests(p.parameters, p.threads, p.lock.c_str(), lock.lock_as_guest != nullptr);
@@ -360,9 +364,12 @@ std::uint64_t usual_warm_up_ns(const point& p) {
   return last <= usual ? usual : last + p.threads * turns_ns;
 }
 
-result run_point(const machine& asked, const point& p, trace* by) {
-  check_point(asked, p);
-  const program& program = known_program(p.workload);
+result run_point(const machine& m, const point& p, trace* by) {
+  return run_program(m, p, known_program(p.workload), by);
+}
+
+result run_program(const machine& asked, const point& p, const program& program, trace* by) {
+  check_point(asked, p, program.about);
   machine m = asked;
   if (p.pinned && m.os) m.os->migrate = false;
 

@@ -78,6 +78,9 @@ std::span<const workloads::description> programs();
 /// program or lock, a parameter out of bounds, more threads than the machine can run.
 void check_point(const machine& m, const point& p);
 
+/// Checks the same of a program that is not in the list.
+void check_point(const machine& m, const point& p, const workloads::description& about);
+
 /// Returns the default length of a run, long enough that its beginning does not dominate: 2 ms, or many time slices if
 /// threads share CPUs (those of the machine or of their placement). Throws the exceptions of read_placement().
 std::uint64_t usual_run_ns(const machine& m, const point& p);

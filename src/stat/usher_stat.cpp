@@ -1,4 +1,4 @@
-// Registers the only subcommand of usher_stat, the executable that `usher stat` runs.
+// Registers the subcommands of usher_stat, the executable that `usher stat` and `usher record` run.
 #include <CLI/CLI.hpp>
 
 #include "cli/commands/subcommand.hpp"
@@ -6,7 +6,7 @@
 namespace usher::cli {
 
 std::vector<subcommand> subcommands(CLI::App& app) {
-  return {stat_command(app)};
+  return {stat_command(app), record_command(app)};
 }
 
 }  // namespace usher::cli

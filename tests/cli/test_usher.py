@@ -636,7 +636,7 @@ class Run(Usher):
 
         pages = {"the manual": text("docs", "usher.1").replace("\\-", "-"),
                  "bash": text("src", "cli", "completion", "usher.bash"), "zsh": text("src", "cli", "completion", "_usher")}
-        stat = ["stat"] if has_stat else []
+        stat = ["stat", "record"] if has_stat else []
         for subcommand in ("list", "run", "try", *stat, "check", "sim", "sim calibrate", "sim validate", "bench"):
             self.assertIn(f"usher {subcommand}", pages["the manual"])
             said = self.usher(*subcommand.split(), "--help").stdout.split("Examples:")[0]

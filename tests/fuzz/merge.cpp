@@ -7,6 +7,7 @@
 #include "cli/sweep/figure_text.hpp"
 #include "cli/sweep/point_json.hpp"
 #include "fuzz.hpp"
+#include "support/text/input_file.hpp"
 
 USHER_FUZZ_TARGET(merge) {
   using namespace cli;

@@ -36,6 +36,9 @@ RULES = [
     (below("src/calibrate/"), below("src/cli/", "src/support/"), "the calibration includes nothing of the command line"),
     (below("src/support/"), below("src/", but=("src/support/", "src/catalog/", "src/record/format.hpp", "src/record/live.hpp")),
      "support includes only the catalogue and the format of records"),
+    (below("src/recording/"), below("src/", but=("src/recording/", "src/support/", "src/catalog/", "src/record/stream_format.hpp",
+                                                 "src/record/format.hpp", "src/record/live.hpp")),
+     "recordings include only support and the formats"),
     (below("src/stat/"), below("src/cli/", but="src/cli/commands/subcommand.hpp"),
      "of the command, usher stat includes only the declaration of subcommands"),
 ]
@@ -196,7 +199,9 @@ class Layers(unittest.TestCase):
                    f"src/support/text/help.cpp -> src/cli/main.hpp: {RULES[5][2]}")
         self.check({"src/stat/stat.cpp": '#include "cli/main.hpp"\n#include "cli/commands/subcommand.hpp"\n',
                     "src/cli/main.hpp": "", "src/cli/commands/subcommand.hpp": ""},
-                   f"src/stat/stat.cpp -> src/cli/main.hpp: {RULES[6][2]}")
+                   f"src/stat/stat.cpp -> src/cli/main.hpp: {RULES[7][2]}")
+        self.check({"src/recording/file.cpp": '#include "sim/engine.hpp"\n', "src/sim/engine.hpp": ""},
+                   f"src/recording/file.cpp -> src/sim/engine.hpp: {RULES[6][2]}")
         self.check({"src/sim/machine.cpp": '#include "calibrate/costs.hpp"\n', "src/calibrate/costs.hpp": ""},
                    f"src/sim/machine.cpp -> src/calibrate/costs.hpp: {RULES[3][2]}")
         self.check({"include/usher/a.hpp": '#include "usher/b.hpp"\n', "include/usher/b.hpp": '#include "usher/c.hpp"\n',

@@ -60,18 +60,6 @@ void for_each_program(const F& f) {
   f.template operator()<rwbench<W>>();
 }
 
-/// A benchmark program compiled for a world: this computer or a simulated machine.
-template <world W>
-struct compiled_program {
-  description about;
-  /// Constructs the program for one run. Each thread calls the returned function, which returns when the measured time
-  /// is over.
-  std::function<void(typename W::thread&)> (*make)(W& w);
-  /// Returns whether a thread belongs to the group that `about.some` names; all others belong to `about.others`. Null
-  /// if all threads do the same.
-  bool (*is_one_of_some)(W& w, unsigned thread);
-};
-
 template <world W>
 const std::vector<compiled_program<W>>& all_programs() {
   static const std::vector<compiled_program<W>> all = [] {

@@ -9,6 +9,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <span>
 #include <stdexcept>
@@ -117,6 +118,18 @@ concept world = platform<typename W::platform> &&
                   /// Clears n bytes from a byte on.
                   t.clear(s, n, n);
                 };
+
+/// A benchmark program compiled for a world: this computer or a simulated machine.
+template <world W>
+struct compiled_program {
+  description about;
+  /// Constructs the program for one run. Each thread calls the returned function, which returns when the measured time
+  /// is over.
+  std::function<std::function<void(typename W::thread&)>(W& w)> make;
+  /// Returns whether a thread belongs to the group that `about.some` names; all others belong to `about.others`. Null
+  /// if all threads do the same.
+  bool (*is_one_of_some)(W& w, unsigned thread);
+};
 
 /// A lock held for a scope.
 template <class Lock>

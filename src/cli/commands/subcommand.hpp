@@ -37,9 +37,11 @@ subcommand check(CLI::App& app);
 subcommand sim_command(CLI::App& app);  // `sim` is the simulated machine's namespace
 subcommand bench_command(CLI::App& app);
 subcommand stat_command(CLI::App& app);
+subcommand record_command(CLI::App& app);
 
 // Summaries of the subcommands of other executables, for `usher --help`.
 inline constexpr const char* stat_summary = "Show which mutexes are hot, with holders and waiters";
+inline constexpr const char* record_summary = "Record what threads do with their locks, for predictions";
 inline constexpr const char* sim_summary = "Simulate a benchmark on another machine";
 inline constexpr const char* bench_summary = "Run a benchmark on this computer";
 

@@ -55,6 +55,7 @@ std::vector<subcommand> subcommands(CLI::App& app) {
                                  status(app),
                                  check(app),
                                  carried_out_by(recorder, app, "stat", stat_summary, true),
+                                 carried_out_by(recorder, app, "record", record_summary, true),
                                  carried_out_by(simulator, app, "sim", sim_summary),
                                  carried_out_by(simulator, app, "bench", bench_summary)};
   app.add_subcommand("help", "Show the help of a subcommand: usher help run");  // main.cpp has it

@@ -1,0 +1,177 @@
+#include "recording/stream_file.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <chrono>
+#include <cstring>
+#include <memory>
+#include <stdexcept>
+#include <thread>
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+
+namespace usher::recording {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr int first_inherited = 1000;  // as for the record of `usher stat`: low numbers are left to the program
+
+cli::owned_descriptor made_file(std::uint64_t size) {
+  const auto fail = [size] {
+    throw std::runtime_error(
+        fmt::format("cannot make a file of {} MiB in memory: {} (--events with a smaller number makes it "
+                    "smaller)",
+                    size >> 20, std::strerror(errno)));
+  };
+  cli::owned_descriptor file(memfd_create(record::stream_file_name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (!file.is_open() || ftruncate(file.get(), static_cast<off_t>(size)) != 0) fail();
+  if (fcntl(file.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) fail();
+  if (const int high = fcntl(file.get(), F_DUPFD_CLOEXEC, first_inherited); high >= 0)
+    file = cli::owned_descriptor(high);
+  return file;
+}
+
+/// A small file of /proc; empty: it cannot be read.
+std::string small_file(const std::string& path) {
+  const cli::owned_descriptor from(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  char text[512];
+  const ssize_t n = from.is_open() ? ::read(from.get(), text, sizeof text) : 0;
+  return std::string(text, static_cast<std::size_t>(std::max<ssize_t>(n, 0)));
+}
+
+std::optional<thread_state> state_of(std::uint32_t pid, std::uint32_t tid) {
+  const std::string folder = fmt::format("/proc/{}/task/{}/", pid, tid);
+  const std::string times = small_file(folder + "schedstat"), stat = small_file(folder + "stat");
+  thread_state s;
+  if (std::from_chars(times.data(), times.data() + times.size(), s.cpu_ns).ec != std::errc()) return std::nullopt;
+  const std::size_t name_end = stat.rfind(')');  // the name may have any bytes
+  s.runs = name_end != std::string::npos && name_end + 2 < stat.size() && stat[name_end + 2] == 'R';
+  return s;
+}
+
+std::size_t chunks_for(std::size_t calls) {
+  constexpr std::size_t partial = 128;  // chunks that their threads do not fill. Chosen
+  return std::clamp<std::size_t>(calls / record::stream_chunk::length + partial, 1, record::stream_room::most_chunks);
+}
+
+}  // namespace
+
+stream_file::stream_file(std::size_t calls)
+    : room_{1024, static_cast<std::uint32_t>(chunks_for(calls))},
+      descriptor_(made_file(record::stream_file_size(room_))),
+      path_(fmt::format("/proc/{}/fd/{}", getpid(), descriptor_.get())),
+      memory_(cli::mapped_memory::of_file(descriptor_.get(), record::stream_file_size(room_))),
+      known_(room_.threads) {
+  record::stream_header& h = head();
+  h.version = record::stream_version;
+  h.ticks_are_tsc = clock_.is_tsc() ? 1 : 0;
+  h.size = memory_.size();
+  h.ticks_a_ms = clock_.ticks_a_ms();
+  h.room = room_;
+  h.magic = record::stream_magic;
+}
+
+record::stream_slot* stream_file::slots() const {
+  return reinterpret_cast<record::stream_slot*>(static_cast<std::byte*>(memory_.begin()) + record::stream_threads_at);
+}
+
+std::uint32_t stream_file::threads() const {
+  return std::min(read(head().threads), room_.threads);
+}
+
+/// Gives each thread that is new its number.
+void stream_file::give_numbers(std::vector<raw_thread>& threads) {
+  for (raw_thread& t : threads) {
+    known_thread& k = known_[t.slot];
+    if (k.tid != t.tid || k.process != t.process || k.self != t.self)
+      k = {t.process, t.tid, next_thread_++, t.self, std::nullopt};
+    t.thread = k.number;
+    t.before = k.before;
+  }
+}
+
+void stream_file::open_window() {
+  std::vector<raw_thread> now = threads_of({slots(), threads()});
+  give_numbers(now);
+  for (const raw_thread& t : now) {
+    known_[t.slot].before = state_of(t.pid, t.tid);
+    // Its slot can be given to another thread.
+    if (!known_[t.slot].before && small_file(fmt::format("/proc/{}/task/{}/stat", t.pid, t.tid)).empty())
+      slots()[t.slot].over.store(1, std::memory_order_release);
+  }
+  window_++;
+  const auto begin = static_cast<off_t>(record::stream_chunks_at(room_) +
+                                        record::first_chunk(room_, window_) * sizeof(record::stream_chunk));
+  const std::size_t size = room_.chunks * sizeof(record::stream_chunk);
+  fallocate(descriptor_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, begin, static_cast<off_t>(size));
+  // The pages are made here, and not in the program's calls. Linux before 5.14 does not know this.
+  madvise(static_cast<std::byte*>(memory_.begin()) + begin, size, MADV_POPULATE_WRITE);
+  record::stream_header& h = head();
+  h.next_chunk.store(0, std::memory_order_relaxed);
+  h.closed_at.store(0, std::memory_order_relaxed);
+  h.lost.store(0, std::memory_order_relaxed);
+  opened_ = clock_.now();
+  h.window.store(window_, std::memory_order_release);
+}
+
+bool stream_file::is_open() const {
+  return head().window.load(std::memory_order_acquire) == window_;
+}
+
+/// Waits until no thread writes a call. A thread may have lost its CPU in the middle: then its last call is missing.
+void stream_file::await_writers() const {
+  std::this_thread::sleep_for(2ms);  // for stores that other CPUs have not made visible yet
+  for (int i = 0; i < 50; i++) {
+    const bool busy = std::any_of(slots(), slots() + threads(),
+                                  [this](const record::stream_slot& s) { return read(s.busy) == window_; });
+    if (!busy) return;
+    std::this_thread::sleep_for(1ms);
+  }
+}
+
+std::optional<raw_window> stream_file::close_window() {
+  record::stream_header& h = head();
+  raw_window w;
+  w.opened = opened_;
+  w.closed = clock_.now();
+  std::uint64_t open = window_;
+  const bool by_us = h.window.compare_exchange_strong(open, 0, std::memory_order_acq_rel);
+  if (!by_us) h.window.store(0, std::memory_order_relaxed);
+  w.threads = threads_of({slots(), threads()});
+  give_numbers(w.threads);
+  for (raw_thread& t : w.threads) t.after = state_of(t.pid, t.tid);
+  await_writers();
+  if (!by_us) {
+    const std::uint64_t at = read(h.closed_at);
+    if (at > w.opened && at < w.closed) w.closed = at;
+  }
+  w.lost = read(h.lost);
+  const std::uint32_t used = std::min(read(h.next_chunk), room_.chunks);
+  const auto copy = std::make_unique<record::stream_chunk[]>(used);
+  const std::uint64_t begin =
+      record::stream_chunks_at(room_) + record::first_chunk(room_, window_) * sizeof(record::stream_chunk);
+  std::memcpy(static_cast<void*>(copy.get()), static_cast<std::byte*>(memory_.begin()) + begin,
+              used * sizeof(record::stream_chunk));
+  // Threads whose first call was in this window have no slot in the list above.
+  std::vector<raw_thread> later = threads_of({slots(), threads()});
+  give_numbers(later);
+  for (raw_thread& t : later) {
+    const auto same = [&t](const raw_thread& x) { return x.slot == t.slot; };
+    t.sleeping.reset();
+    if (std::none_of(w.threads.begin(), w.threads.end(), same)) w.threads.push_back(std::move(t));
+  }
+  if (!add_calls(w, {copy.get(), used}, window_)) return std::nullopt;
+  for (raw_thread& t : w.threads) t.name = t.name.empty() ? "?" : t.name;
+  return w;
+}
+
+}  // namespace usher::recording

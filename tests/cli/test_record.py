@@ -1,0 +1,403 @@
+#!/usr/bin/env python3
+"""Tests `usher record` on programs with known answers, and against programs that forge what the command reads.
+
+USHER_BIN is the command, USHER_LIB the library. Figures are medians over thousands of calls; a busy machine makes single ones longer."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+from collections import Counter
+from statistics import median
+
+import recording_file
+
+USHER = os.environ["USHER_BIN"]
+CC = os.environ.get("CC") or shutil.which("gcc") or shutil.which("cc")
+LIMIT = 60
+OTHER = 65534
+
+# Each mode runs until SECONDS have passed. Times are microseconds of the monotonic clock, but for `burn`, which computes.
+PROGRAM = r"""
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+static double until;
+static double now(void) { struct timespec t; clock_gettime(CLOCK_MONOTONIC, &t); return t.tv_sec + t.tv_nsec * 1e-9; }
+static void burn(double us) { for (double end = now() + us * 1e-6; now() < end;) {} }
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER, own[2] = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_MUTEX_INITIALIZER};
+static pthread_mutex_t recursive = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
+static pthread_cond_t filled = PTHREAD_COND_INITIALIZER;
+static pthread_rwlock_t table = PTHREAD_RWLOCK_INITIALIZER;
+static pthread_barrier_t all;
+static sem_t items, rooms;
+static int n, over;
+
+static void *sections(void *which) {  /* 20 us in the section, 50 us outside, and a mutex of its own */
+  while (now() < until) {
+    pthread_mutex_lock(&mutex);
+    burn(20);
+    pthread_mutex_unlock(&mutex);
+    burn(25);
+    pthread_mutex_lock(which);
+    pthread_mutex_unlock(which);
+    burn(25);
+  }
+  return 0;
+}
+static void *fast(void *unused) {
+  while (now() < until)
+    for (int i = 0; i < 100; i++) { pthread_mutex_lock(&mutex); pthread_mutex_unlock(&mutex); }
+  return unused;
+}
+static void *consume(void *unused) {  /* 30 us an item */
+  prctl(PR_SET_NAME, "consumer");
+  for (;;) {
+    pthread_mutex_lock(&mutex);
+    while (!n && !over) pthread_cond_wait(&filled, &mutex);
+    if (!n) break;
+    n--;
+    pthread_mutex_unlock(&mutex);
+    burn(30);
+  }
+  pthread_mutex_unlock(&mutex);
+  return unused;
+}
+static void *produce(void *unused) {  /* an item every 300 us */
+  prctl(PR_SET_NAME, "producer");
+  while (now() < until) {
+    burn(300);
+    pthread_mutex_lock(&mutex);
+    n++;
+    pthread_cond_signal(&filled);
+    pthread_mutex_unlock(&mutex);
+  }
+  pthread_mutex_lock(&mutex);
+  over = 1;
+  pthread_cond_broadcast(&filled);
+  pthread_mutex_unlock(&mutex);
+  return unused;
+}
+static void *take(void *unused) {
+  while (now() < until) { sem_wait(&items); sem_post(&rooms); }
+  sem_post(&rooms);
+  return unused;
+}
+static void *give(void *unused) {
+  while (now() < until) { sem_wait(&rooms); burn(100); sem_post(&items); }
+  sem_post(&items);
+  return unused;
+}
+static void *read_table(void *unused) {
+  while (now() < until) { pthread_rwlock_rdlock(&table); burn(10); pthread_rwlock_unlock(&table); burn(40); }
+  return unused;
+}
+static void *write_table(void *unused) {
+  while (now() < until) { pthread_rwlock_wrlock(&table); burn(15); pthread_rwlock_unlock(&table); burn(200); }
+  return unused;
+}
+static void *sleepy(void *unused) {  /* sleeps 2 ms between its calls */
+  while (now() < until) { pthread_mutex_lock(&mutex); pthread_mutex_unlock(&mutex); usleep(2000); }
+  return unused;
+}
+static void *busy(void *unused) {  /* computes 2 ms between its calls */
+  while (now() < until) { pthread_mutex_lock(&mutex); pthread_mutex_unlock(&mutex); burn(2000); }
+  return unused;
+}
+static void *meet(void *unused) {  /* as many rounds for both */
+  for (int i = 0; i < 400; i++) { burn(500); pthread_barrier_wait(&all); }
+  return unused;
+}
+static void *deep(void *unused) {
+  while (now() < until) {
+    for (int i = 0; i < 2; i++) pthread_mutex_lock(&recursive);
+    burn(10);
+    for (int i = 0; i < 2; i++) pthread_mutex_unlock(&recursive);
+    burn(50);
+  }
+  return unused;
+}
+static void *forge(void *page) {  /* writes into the file that the observer reads, all the time */
+  const char *path = getenv("USHER_RECORD");
+  int fd = path ? open(path, O_RDWR) : -1;
+  struct stat s;
+  if (fd < 0 || fstat(fd, &s)) { puts("no file"); return page; }
+  volatile uint64_t *words = mmap(0, s.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  if (ftruncate(fd, 0) == 0) puts("truncated");  /* must fail: it is sealed */
+  uint64_t x = 88172645463325252u;
+  long size = s.st_size / 8, from = page ? 512 : 0;  /* with or without the header */
+  while (now() < until) {
+    x ^= x << 13, x ^= x >> 7, x ^= x << 17;
+    words[from + x % (size - from)] = x % 3 ? x : ~(uint64_t)0 >> x % 64;
+  }
+  return 0;
+}
+static void run_two(void *(*f)(void *), void *a, void *(*g)(void *), void *b) {
+  pthread_t threads[2];
+  pthread_create(&threads[0], 0, f, a);
+  pthread_create(&threads[1], 0, g, b);
+  for (int i = 0; i < 2; i++) pthread_join(threads[i], 0);
+}
+int main(int argc, char **argv) {
+  const char *mode = argv[1];
+  until = now() + (argc > 2 ? atof(argv[2]) : 0.5);
+  sem_init(&rooms, 0, 1);
+  pthread_barrier_init(&all, 0, 2);
+  if (!strcmp(mode, "sections")) run_two(sections, &own[0], sections, &own[1]);
+  if (!strcmp(mode, "fast")) run_two(fast, 0, fast, 0);
+  if (!strcmp(mode, "queue")) run_two(produce, 0, consume, 0);
+  if (!strcmp(mode, "semaphores")) run_two(give, 0, take, 0);
+  if (!strcmp(mode, "table")) run_two(read_table, 0, write_table, 0);
+  if (!strcmp(mode, "idle")) run_two(sleepy, 0, busy, 0);
+  if (!strcmp(mode, "barrier")) run_two(meet, 0, meet, 0);
+  if (!strcmp(mode, "recursive")) run_two(deep, 0, deep, 0);
+  if (!strcmp(mode, "forge")) run_two(forge, (void *)1, sections, &own[0]);
+  if (!strcmp(mode, "forge-all")) run_two(forge, 0, sections, &own[0]);
+  if (!strcmp(mode, "fork")) {
+    run_two(sections, &own[0], sections, &own[1]);
+    until = now() + 0.4;
+    if (fork() == 0) { run_two(sections, &own[0], sections, &own[1]); _exit(0); }
+    wait(0);
+  }
+  if (!strcmp(mode, "cancel")) {
+    pthread_t t;
+    pthread_create(&t, 0, take, 0);
+    usleep(200000);
+    pthread_cancel(t);
+    void *result;
+    pthread_join(t, &result);
+    if (result != PTHREAD_CANCELED) return 3;
+  }
+  if (!strcmp(mode, "status")) return 7;
+  if (!strcmp(mode, "sleep")) pause();
+  return 0;
+}
+"""
+
+
+def all_events(r, *what, thread=None):
+    return [e for w in r.windows for s in w.streams for e in s.events if e.what in what and thread in (None, s.thread)]
+
+
+class Record(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory(prefix="usher-record-")
+        cls.program = os.path.join(cls.folder.name, "program")
+        source = cls.program + ".c"
+        with open(source, "w") as f:
+            f.write(PROGRAM)
+        subprocess.run([CC, "-O2", "-pthread", "-o", cls.program, source], check=True, timeout=LIMIT)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.folder.cleanup()
+
+    def start(self, *words, options=(), status=0, file=None, **more):
+        file = file or os.path.join(self.folder.name, "recording")
+        done = subprocess.run([USHER, "record", "-o", file, *options, "--", self.program, *words], text=True, capture_output=True,
+                              timeout=LIMIT, **more)
+        self.assertEqual(done.returncode, status, done.stderr)
+        return done, file
+
+    def record(self, *words, options=("--every", "120")):
+        return recording_file.read(self.start(*words, options=options)[1])
+
+    def check_times(self, r):
+        """The parts of each stream's time are no more than its window, and little is missing but for calls that returned at once."""
+        for w in r.windows:
+            for s in w.streams:
+                parts = s.begins + sum(e.work + e.away + e.wait for e in s.events) + (sum(s.unfinished[3:]) if s.unfinished else 0)
+                self.assertLessEqual(parts, w.length * 1.001 + 5000)
+
+    def test_sections(self):
+        r = self.record("sections")
+        self.check_times(r)
+        self.assertGreaterEqual(len(r.windows), 2)
+        shared = [o for o in r.objects if o.kind != "thread"]
+        self.assertEqual([o.kind for o in shared], ["mutex"])  # the mutexes of one thread are dropped
+        self.assertEqual({o.name for o in r.objects}, {""})
+        hold, gap = (median(e.work for e in all_events(r, what)) for what in ("unlock", "lock"))
+        self.assertAlmostEqual(hold, 20_000, delta=1_000)
+        self.assertAlmostEqual(gap, 50_000, delta=2_500)
+        self.assertGreater(r.call_ns, 0)
+        self.assertEqual(r.lock, "pthread")
+        self.assertEqual(len({r.roles[s.thread] for w in r.windows for s in w.streams if len(s.events) > 20}), 1)
+        self.assertTrue(any(s.unfinished and s.unfinished.what == "join" for w in r.windows for s in w.streams))
+        # Locks and unlocks alternate, but for what a window cuts.
+        for w in r.windows:
+            for s in w.streams:
+                kinds = [e.what for e in s.events if e.what in ("lock", "unlock")]
+                self.assertTrue(all(a != b for a, b in zip(kinds, kinds[1:])))
+
+    def test_under_another_lock(self):
+        r = self.record("sections", options=("--every", "120", "--lock", "steady"))
+        self.assertEqual(r.lock, "steady")
+        self.assertAlmostEqual(median(e.work for e in all_events(r, "unlock")), 20_000, delta=1_000)
+
+    def test_condition_variable(self):
+        for lock in "pthread", "steady":
+            r = self.record("queue", options=("--every", "120", "--lock", lock, "--threads-are", "maker=^prod", "--threads-are", "eater=cons"))
+            self.check_times(r)
+            self.assertEqual(sorted(o.kind for o in r.objects if o.kind != "thread"), ["condition", "mutex"])
+            makers, eaters = ([t for t, role in r.roles.items() if role == which] for which in ("maker", "eater"))
+            self.assertEqual((len(makers), len(eaters)), (1, 1))
+            signals, waits = all_events(r, "signal"), all_events(r, "wait")
+            self.assertGreater(len(signals), 50)
+            self.assertAlmostEqual(len(signals), len(waits), delta=len(signals) / 5)
+            self.assertAlmostEqual(median(e.work for e in all_events(r, "lock", thread=makers[0])), 300_000, delta=20_000)
+            self.assertAlmostEqual(median(e.work for e in all_events(r, "lock", thread=eaters[0])), 30_000, delta=2_000)
+            self.assertGreater(median(e.wait for e in waits), 150_000)
+            kinds = {(r.objects[e.object].kind, r.objects[e.other].kind) for e in waits}
+            self.assertEqual(kinds, {("condition", "mutex")})
+
+    def test_semaphores(self):
+        r = self.record("semaphores")
+        self.check_times(r)
+        self.assertEqual([o.kind for o in r.objects if o.kind != "thread"], ["semaphore"] * 2)
+        takes, posts = all_events(r, "semaphore_wait"), all_events(r, "semaphore_post")
+        self.assertGreater(len(takes), 100)
+        self.assertAlmostEqual(len(takes), len(posts), delta=10)
+        made = Counter(e.object for e in posts if e.work > 50_000)
+        self.assertEqual(len(made), 1)
+        self.assertAlmostEqual(median(e.work for e in posts if e.work > 50_000), 100_000, delta=5_000)
+
+    def test_read_write_lock(self):
+        r = self.record("table")
+        self.check_times(r)
+        self.assertEqual([o.kind for o in r.objects if o.kind != "thread"], ["read_write_lock"])
+        for what, hold, gap in ("read_lock", 10_000, 40_000), ("write_lock", 15_000, 200_000):
+            thread = next(s.thread for w in r.windows for s in w.streams if any(e.what == what for e in s.events))
+            self.assertAlmostEqual(median(e.work for e in all_events(r, "read_write_unlock", thread=thread)), hold, delta=1_000)
+            self.assertAlmostEqual(median(e.work for e in all_events(r, what)), gap, delta=gap / 20)
+
+    def test_sleeping_and_computing(self):
+        r = self.record("idle")
+        self.check_times(r)
+        found = set()
+        for w in r.windows:
+            for s in w.streams:
+                between = [e for e in s.events[1:] if e.what == "lock"]
+                if len(between) < 5:
+                    continue
+                work, away = median(e.work for e in between), median(e.away for e in between)
+                if away > 1_500_000:
+                    found.add("sleeps")
+                    self.assertLess(work, 200_000)
+                else:
+                    found.add("computes")
+                    self.assertAlmostEqual(work, 2_000_000, delta=100_000)
+        self.assertEqual(found, {"sleeps", "computes"})
+
+    def test_barrier(self):
+        r = self.record("barrier", options=("--every", "120", "--length", "100"))
+        self.assertEqual([o.kind for o in r.objects if o.kind != "thread"], ["barrier"])
+        rounds = all_events(r, "barrier_wait")
+        self.assertGreater(len(rounds), 40)
+        self.assertAlmostEqual(median(e.work for e in rounds), 500_000, delta=25_000)
+
+    def test_recursive(self):
+        r = self.record("recursive")
+        self.assertEqual([o.kind for o in r.objects if o.kind != "thread"], ["recursive_mutex"])
+        self.assertAlmostEqual(len(all_events(r, "lock")), len(all_events(r, "unlock")), delta=2 * len(r.windows) * 2)
+
+    def test_room(self):
+        """A window ends early for all threads when its room is used."""
+        done, file = self.start("fast", options=("--every", "200", "--length", "150", "--events", "1000"))
+        r = recording_file.read(file)
+        cut = [w for w in r.windows if w.lost]
+        self.assertTrue(cut)
+        self.assertIn("ended early", done.stderr)
+        self.assertTrue(all(w.length < 150_000_000 for w in cut))
+        self.assertTrue(all(sum(len(s.events) for s in w.streams) < 20_000 for w in r.windows))
+        self.check_times(r)
+
+    def test_names(self):
+        r = self.record("queue", options=("--every", "120", "--names"))
+        self.assertTrue({"producer", "consumer"} <= set(r.roles.values()), r.roles)
+        self.assertTrue(any(o.name.startswith("program+0x") for o in r.objects), r.objects)
+
+    def test_fork_and_cancellation(self):
+        r = self.record("fork")
+        self.assertEqual(len([o for o in r.objects if o.kind == "mutex"]), 2)  # that of the child is another one
+        self.record("cancel")
+
+    def test_status_and_end(self):
+        self.start("status", status=7)
+        done, file = self.start("sleep", options=("--duration", "0.3"))
+        self.assertEqual(recording_file.read(file).windows[0].lost, 0)
+        done = subprocess.run([USHER, "record", "-o", file, "--", "/nowhere/none"], capture_output=True, text=True, timeout=LIMIT)
+        self.assertEqual(done.returncode, 127)
+
+    def test_refusals(self):
+        for words, said in ((["record"], "which command?"), (["record", "--threads-are", "x", "--", "true"], "is not ROLE=REGEX"),
+                            (["record", "--threads-are", "x=(", "--", "true"], "--threads-are"),
+                            (["record", "--length", "600", "--", "true"], "overlap"),
+                            (["record", "-o", "/nowhere/file", "--", "true"], "cannot write")):
+            done = subprocess.run([USHER, *words], capture_output=True, text=True, timeout=LIMIT)
+            self.assertIn(done.returncode, (2, 125))
+            self.assertIn(said, done.stderr)
+            self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+
+    # ---- attackers -------------------------------------------------------------------------------------------
+
+    def test_a_program_that_forges_the_file(self):
+        for mode in "forge", "forge-all":
+            with self.subTest(mode):
+                file = os.path.join(self.folder.name, mode)
+                done = subprocess.run([USHER, "record", "-o", file, "--every", "60", "--", self.program, mode, "1"], text=True,
+                                      capture_output=True, timeout=LIMIT)
+                # The program may have harmed itself; the command has not crashed, and what it writes can be read.
+                self.assertIn(done.returncode, (0, 125, 128 + signal.SIGSEGV, 128 + signal.SIGBUS), done.stderr)
+                self.assertNotIn("truncated", done.stdout)
+                if os.path.exists(file):
+                    recording_file.read(file)
+
+    def test_a_stale_variable(self):
+        """USHER_RECORD may lead to any file, and to a device or pipe that would block."""
+        victim = os.path.join(self.folder.name, "victim")
+        with open(victim, "w") as f:
+            f.write("x" * 100_000)
+        fifo = os.path.join(self.folder.name, "fifo")
+        os.mkfifo(fifo)
+        library = os.environ["USHER_LIB"]
+        for path in victim, fifo, "/dev/zero", "/nowhere", "/proc/self/fd/0":
+            subprocess.run([self.program, "sections", "0.05"], check=True, timeout=LIMIT, stdin=subprocess.DEVNULL,
+                           env={**os.environ, "LD_PRELOAD": library, "USHER_RECORD": path, "USHER_LOCK": "pthread"})
+        with open(victim) as f:
+            self.assertEqual(f.read(), "x" * 100_000)
+
+    @unittest.skipUnless(os.geteuid() == 0, "needs another user")
+    def test_a_planted_link(self):
+        """Another user plants a link at the output's name, in a folder that all may write."""
+        folder = os.path.join(self.folder.name, "shared")
+        os.mkdir(folder)
+        os.chmod(folder, 0o1777)
+        os.chmod(self.folder.name, 0o755)
+        precious = os.path.join(self.folder.name, "precious")
+        with open(precious, "w") as f:
+            f.write("precious")
+        link = os.path.join(folder, "recording")
+        subprocess.run([sys.executable, "-c", f"import os; os.setgid({OTHER}); os.setuid({OTHER}); os.symlink({precious!r}, {link!r})"],
+                       check=True, timeout=LIMIT)
+        self.start("status", status=7, file=link)
+        with open(precious) as f:
+            self.assertEqual(f.read(), "precious")
+
+
+if __name__ == "__main__":
+    unittest.main()
