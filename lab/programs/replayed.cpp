@@ -608,6 +608,9 @@ void compare(const options& o) {
       std::printf("# slot of %zu: %llu operations, %.0f ns a section, lines %.2f to %.2f\n", s.objects.size(),
                   static_cast<unsigned long long>(s.operations),
                   s.operations == 0 ? 0 : double(s.section_ns) / double(s.operations), s.least_lines, s.most_lines);
+    for (const auto& [object, f] : plan.semaphores)
+      std::printf("# semaphore: %llu waits, %llu posts, %u at first\n", static_cast<unsigned long long>(f.waits),
+                  static_cast<unsigned long long>(f.posts), f.at_first);
     for (const auto& c : plan.conditions)
       if (c.waits + c.signals != 0)
         std::printf("# condition: rule %d, %llu waits, %llu unknown, %llu signals, %u at first\n", int(c.rule),

@@ -33,7 +33,7 @@ struct prediction {
   std::uint64_t longest_wait = 0;  ///< for a lock, ns
   double working_set = 0;          ///< of the busiest lock
   std::vector<lock_result> locks;  ///< the busiest first, at most most_locks
-  std::uint64_t not_acquired = 0;
+  std::uint64_t not_acquired = 0, stalls = 0;
   static constexpr std::size_t most_locks = 5;
 };
 

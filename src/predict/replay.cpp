@@ -57,7 +57,7 @@ replay::replay(sim::world& w, const replay_plan& p, const std::vector<unsigned>&
   }
   make_slots(w, table, lines);
   for (std::uint32_t o = 0; o < p.objects.size(); o++) {
-    if (p.conditions[o].mutex != none) {
+    if (p.conditions[o].waits + p.conditions[o].timed_out + p.conditions[o].signals != 0) {
       conditions_[o].it = &w.make<basic_condition_variable<P>>();
       conditions_[o].tokens = p.conditions[o].at_first;
       if (const auto roles = p.waiting_roles.find(o);
@@ -117,8 +117,9 @@ void replay::sleep(std::uint64_t ns) {
   const cycles now = s.now();
   if (now >= end_) return;
   const cycles wanted = std::min(s.on().from_ns(ns), end_ - now);
+  // The recorded time contains a call and a switch.
   if (has_scheduler_)
-    s.nap(std::max<cycles>(wanted, 1));
+    s.nap(std::max<cycles>(wanted - std::min(wanted, s.on().os->syscall + s.on().os->context_switch), 1));
   else
     s.compute(wanted);
 }
@@ -207,7 +208,13 @@ void replay::wait_for_token(sim::world::thread& t, instance* i, std::uint32_t nu
   const cycles before = s.now();
   leaves(*i, before);
   while (c.tokens == 0 && !t.over()) {
+    if (waiting_ + 1 == role_of_.size()) {  // no other thread can post a token
+      stalls_++;
+      c.tokens++;
+      break;
+    }
     c.waiting++;
+    waiting_++;
     const cycles until = s.now() + s.on().from_ns(look_again_ns);
     c.it->wait_while_time(*i->exclusive, [&]() -> std::uint64_t {
       const cycles now = s.now();
@@ -215,6 +222,7 @@ void replay::wait_for_token(sim::world::thread& t, instance* i, std::uint32_t nu
       return now >= std::min(until, end_) ? 0 : s.on().to_ns(std::min(until, end_) - now) + 1;
     });
     c.waiting--;
+    waiting_--;
   }
   if (c.tokens != 0) c.tokens--;
   arrives(*i, s.now());
@@ -232,7 +240,9 @@ void replay::post(std::uint32_t first) {
 void replay::wait_at(sim::world::thread& t, barrier& b) {
   simulation& s = simulation::current();
   const std::uint32_t round = b.round->load(std::memory_order_acquire);
-  if (b.arrived->fetch_add(1, std::memory_order_acq_rel) + 1 >= b.members) {
+  const bool stalls = waiting_ + 1 == role_of_.size();
+  if (b.arrived->fetch_add(1, std::memory_order_acq_rel) + 1 >= b.members || stalls) {
+    stalls_ += stalls ? 1 : 0;
     b.arrived->store(0, std::memory_order_relaxed);
     const wake_key key = P::key_of(*b.round);
     b.round->store(round + 1, std::memory_order_release);
@@ -240,8 +250,10 @@ void replay::wait_at(sim::world::thread& t, barrier& b) {
     return;
   }
   const cycles before = s.now();
+  waiting_++;
   while (b.round->load(std::memory_order_acquire) == round && !t.over())
     P::park_for(*b.round, round, every_sleeper, s.on().to_ns(end_ - std::min(end_, s.now())) + 1);
+  waiting_--;
   waited_for_tokens_ += clipped(before, s.now());
 }
 
@@ -250,6 +262,11 @@ void replay::wait_for_semaphore(sim::world::thread& t, semaphore_core<P>& credit
   simulation& s = simulation::current();
   const cycles before = s.now();
   if (credits.try_acquire()) return t.count();
+  if (waiting_ + 1 == role_of_.size()) {
+    stalls_++;
+    return t.count();
+  }
+  waiting_++;
   {
     P::local<core::waiter> me;
     const bool acquired = credits.wait(*me, {}, [&] {
@@ -260,6 +277,7 @@ void replay::wait_for_semaphore(sim::world::thread& t, semaphore_core<P>& credit
     });
     if (acquired) t.count();
   }
+  waiting_--;
   waited_for_tokens_ += clipped(before, s.now());
 }
 
@@ -310,8 +328,8 @@ void replay::step_on(sim::world::thread& t, reader& me, const step& s) {
       }
       break;
     case step_kind::notify:
-      // A signal that has found no waiting thread in the recording wakes none.
-      if (condition& c = conditions_[s.on]; c.it != nullptr && c.tokens != 0)
+      // A signal without a token wakes no thread.
+      if (condition& c = conditions_[s.on]; c.tokens != 0 || c.waiting == 0)
         s.to_all ? c.it->notify_all() : c.it->notify_one();
       break;
     case step_kind::semaphore_wait:

@@ -56,6 +56,8 @@ class replay {
   sim::cycles waited_for_tokens() const { return waited_for_tokens_; }
   /// Acquisitions that were left out because the lock was not free and to wait for it would be against the order of slots.
   std::uint64_t not_acquired() const { return not_acquired_; }
+  /// Waits that ended without a token, because all other threads waited for tokens, too.
+  std::uint64_t stalls() const { return stalls_; }
 
  private:
   using P = sim::simulated;
@@ -134,7 +136,8 @@ class replay {
   std::vector<std::optional<barrier>> barriers_;
   std::vector<semaphore_core<P>*> semaphores_;
   sim::cycles waited_for_tokens_ = 0;
-  std::uint64_t not_acquired_ = 0;
+  std::size_t waiting_ = 0;  ///< threads that wait for tokens, credits or a barrier
+  std::uint64_t not_acquired_ = 0, stalls_ = 0;
 };
 
 }  // namespace usher::predict

@@ -19,6 +19,11 @@ constexpr std::size_t fewest_of_array = 4;
 constexpr std::size_t most_pairs = 4096;
 /// The semaphore's posts must be this share of its waits at least. Chosen, not measured.
 constexpr double fewest_posts = 0.9;
+constexpr std::uint32_t no_limit = 1 << 20;
+/// This share of posts must follow an acquisition by the same thread. Chosen, not measured.
+constexpr double most_in_pairs = 0.9;
+/// A wait for a semaphore from here on was not for the call alone. Chosen, not measured.
+constexpr std::uint64_t long_wait_ns = 1000;
 /// Sections of each kind that an estimate of the moved lines needs. Chosen, not measured.
 constexpr std::uint64_t fewest_sections = 50;
 
@@ -42,6 +47,18 @@ class sample {
   double mean_ = 0, squares_ = 0;
 };
 
+std::int64_t middle(std::vector<std::int64_t>& v) {
+  std::nth_element(v.begin(), v.begin() + std::ptrdiff_t(v.size() / 2), v.end());
+  return v[v.size() / 2];
+}
+
+/// The number that nine in ten do not exceed.
+std::int64_t high(std::vector<std::int64_t>& v) {
+  const std::size_t at = (v.size() - 1) * 9 / 10;
+  std::nth_element(v.begin(), v.begin() + std::ptrdiff_t(at), v.end());
+  return v[at];
+}
+
 class maker {
  public:
   maker(const recording::recording& r, const plan_changes& changes)
@@ -57,6 +74,7 @@ class maker {
     count_uses();
     make_slots();
     find_semaphores();
+    find_pairs();
     for (std::uint32_t w = 0; w < recording_.windows.size(); w++)
       for (std::uint32_t s = 0; s < recording_.windows[w].streams.size(); s++) add_stream(w, s);
     find_order();
@@ -185,38 +203,117 @@ class maker {
     }
   }
 
-  /// The number of a semaphore at a window's beginning is the least with which it never falls below 0.
+  /// The number of a semaphore is 0 when a thread waits long. So its number at a window's beginning follows. If no thread waits, it is
+  /// the least with which the number never falls below 0.
   void find_semaphores() {
-    std::map<std::uint32_t, std::vector<std::int64_t>> needed;
+    struct step {
+      std::uint64_t at;
+      int change;  // 0: a long wait begins
+    };
+    std::map<std::uint32_t, std::vector<std::int64_t>> at_waits, needed;
     for (const recording::window& w : recording_.windows) {
       const auto times = times_of(w);
-      std::map<std::uint32_t, std::vector<std::pair<std::uint64_t, int>>> changes;
+      std::map<std::uint32_t, std::vector<step>> steps;
       for (std::size_t s = 0; s < w.streams.size(); s++)
         for (std::size_t i = 0; i < w.streams[s].events.size(); i++) {
           const event& e = w.streams[s].events[i];
           if (!is_known(recording_, e)) continue;
-          if (e.what == action::semaphore_wait) changes[e.object].emplace_back(times[s][i].returned, -1);
-          if (e.what == action::semaphore_post) changes[e.object].emplace_back(times[s][i].called, 1);
+          if (e.what == action::semaphore_post) steps[e.object].push_back({times[s][i].called, 1});
+          if (e.what != action::semaphore_wait) continue;
+          steps[e.object].push_back({times[s][i].returned, -1});
+          if (e.wait >= long_wait_ns) steps[e.object].push_back({times[s][i].called, 0});
         }
-      for (auto& [semaphore, all] : changes) {
-        std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) {
-          return a.first != b.first ? a.first < b.first : a.second > b.second;
-        });
+      for (auto& [semaphore, all] : steps) {
+        std::sort(all.begin(), all.end(),
+                  [](const step& a, const step& b) { return a.at != b.at ? a.at < b.at : a.change > b.change; });
         std::int64_t now = 0, least = 0;
-        for (const auto& [at, change] : all) {
-          now += change;
+        std::vector<std::int64_t> waits;
+        for (const step& s : all) {
+          if (s.change == 0) waits.push_back(now);
+          now += s.change;
           least = std::min(least, now);
-          (change > 0 ? plan_.semaphores[semaphore].posts : plan_.semaphores[semaphore].waits)++;
+          if (s.change > 0) plan_.semaphores[semaphore].posts++;
+          if (s.change < 0) plan_.semaphores[semaphore].waits++;
         }
         needed[semaphore].push_back(-least);
+        if (!waits.empty()) at_waits[semaphore].push_back(-middle(waits));
       }
     }
-    for (auto& [semaphore, of_windows] : needed) {
+    for (auto& [semaphore, numbers] : needed) {
       semaphore_facts& f = plan_.semaphores[semaphore];
-      std::nth_element(of_windows.begin(), of_windows.begin() + std::ptrdiff_t(of_windows.size() / 2),
-                       of_windows.end());
-      f.at_first = std::uint32_t(std::min<std::int64_t>(of_windows[of_windows.size() / 2], 1 << 30));
+      const auto known = at_waits.find(semaphore);
+      const std::int64_t first = middle(known != at_waits.end() ? known->second : numbers);
+      f.at_first = std::uint32_t(std::clamp<std::int64_t>(first, 0, 1 << 30));
       f.balanced = static_cast<double>(f.posts) >= fewest_posts * static_cast<double>(f.waits);
+    }
+  }
+
+  /// Finds what is used in pairs. There are as many credits as threads have when another one waits, or more: a thread that was granted
+  /// one has it only when it runs again. So nearly the highest number counts. If no thread waits, the number is not known, and does
+  /// not limit the replay.
+  void find_pairs() {
+    struct step {
+      std::uint64_t at;
+      int change;  // 0: a long wait begins
+    };
+    struct use_of_credits {
+      std::uint64_t posts = 0, paired = 0;
+      std::vector<std::int64_t> at_waits;
+    };
+    std::map<std::uint32_t, use_of_credits> all;
+    for (std::size_t w = 0; w < recording_.windows.size(); w++) {
+      const auto times = times_of(recording_.windows[w]);
+      std::map<std::uint32_t, std::vector<step>> steps;
+      std::map<std::uint32_t, std::int64_t> now;
+      for (std::size_t s = 0; s < recording_.windows[w].streams.size(); s++) {
+        std::map<std::uint32_t, std::uint64_t> has;
+        for (std::size_t i = 0; i < recording_.windows[w].streams[s].events.size(); i++) {
+          const event& e = recording_.windows[w].streams[s].events[i];
+          const mark& m = signals_.of_events[w][s][i];
+          const event_time& at = times[s][i];
+          if (!is_known(recording_, e)) continue;
+          const bool waits_for_token = e.what == action::wait && m.how == mark::wait::takes;
+          const bool waits_long = e.what == action::semaphore_wait && e.wait >= long_wait_ns;
+          if (waits_for_token || waits_long) steps[e.object].push_back({at.called, 0});
+          const std::uint32_t taken = waits_for_token || e.what == action::semaphore_wait ? e.object : m.takes;
+          if (taken != none) {
+            has[taken]++;
+            steps[taken].push_back({at.returned, 1});
+          }
+          if (e.what != action::semaphore_post &&
+              !(e.what == action::signal && plan_.conditions[e.object].rule == signal_rule::counted))
+            continue;
+          use_of_credits& u = all[e.object];
+          u.posts++;
+          steps[e.object].push_back({at.called, -1});
+          if (has[e.object] == 0) {
+            now[e.object]++;  // since before the window
+          } else {
+            has[e.object]--;
+            u.paired++;
+          }
+        }
+      }
+      for (auto& [object, of] : steps) {
+        std::stable_sort(of.begin(), of.end(), [](const step& a, const step& b) { return a.at < b.at; });
+        std::int64_t number = now[object];
+        for (const step& s : of) {
+          if (s.change == 0) all[object].at_waits.push_back(number);
+          number += s.change;
+        }
+      }
+    }
+    for (auto& [object, u] : all) {
+      if (u.posts == 0 || static_cast<double>(u.paired) < most_in_pairs * static_cast<double>(u.posts)) continue;
+      const auto credits =
+          u.at_waits.empty() ? no_limit : std::uint32_t(std::clamp<std::int64_t>(high(u.at_waits), 1, no_limit));
+      if (const auto s = plan_.semaphores.find(object); s != plan_.semaphores.end()) {
+        s->second.in_pairs = true;
+        s->second.at_first = credits;
+      } else {
+        plan_.paired_conditions.insert(object);
+        plan_.conditions[object].at_first = credits;
+      }
     }
   }
 
@@ -232,6 +329,8 @@ class maker {
     holds_nothing_ = true;
     work_ = away_ = 0;
     unlocked_.clear();
+    has_.clear();
+    too_deep_.clear();
     bool calls = false;
     std::uint64_t works = 0;
     for (std::size_t i = 0; i < stream.events.size(); i++) {
@@ -255,6 +354,16 @@ class maker {
         held_[i].whole = false;
         release(i);
       }
+    for (auto& [object, n] : has_)
+      for (; n != 0; n--)
+        if (plan_.semaphores.contains(object)) {
+          add(step_kind::semaphore_post).on = object;
+        } else {
+          step& s = add(step_kind::notify);
+          s.on = object;
+          plan_.tokens.push_back({object, 1, false, none});
+          s.tokens = std::uint32_t(plan_.tokens.size() - 1);
+        }
     if (work_ != 0 || away_ != 0) add(step_kind::pass);
     if (role_->tape.size() == begin_) return;
     threads_of_role_[r].insert(stream.thread);
@@ -302,11 +411,14 @@ class maker {
           return sleep(e.wait, step::no_mutex);
         }
         add(step_kind::semaphore_wait).on = e.object;
+        if (plan_.semaphores[e.object].in_pairs) has_[e.object]++;
+        holds_nothing_ = holds_nothing_ && has_none();
         role_->operations++;
         plan_.sleeps = true;
         return true;
       case action::semaphore_post:
-        if (plan_.semaphores[e.object].balanced) add(step_kind::semaphore_post).on = e.object;
+        if (!plan_.semaphores[e.object].balanced || !gives(e.object, plan_.semaphores[e.object].in_pairs)) return true;
+        add(step_kind::semaphore_post).on = e.object;
         return true;
       case action::barrier_wait:
         add(step_kind::barrier_wait).on = e.object;
@@ -323,6 +435,17 @@ class maker {
     return false;
   }
 
+  bool has_none() const {
+    return std::all_of(has_.begin(), has_.end(), [](const auto& h) { return h.second == 0; });
+  }
+  /// Whether a post is replayed: the thread has what it posts, or credits are not used in pairs.
+  bool gives(std::uint32_t object, bool in_pairs) {
+    if (!in_pairs) return true;
+    if (has_[object] == 0) return false;
+    has_[object]--;
+    return true;
+  }
+
   step& add(step_kind what) {
     step s;
     s.what = what;
@@ -331,7 +454,8 @@ class maker {
     s.may_start = role_->tape.size() == begin_ || holds_nothing_;
     role_->tape.push_back(s);
     if (s.away != 0) plan_.sleeps = true;
-    holds_nothing_ = std::none_of(held_.begin(), held_.end(), [](const held_lock& h) { return h.object != none; });
+    holds_nothing_ =
+        has_none() && std::none_of(held_.begin(), held_.end(), [](const held_lock& h) { return h.object != none; });
     return role_->tape.back();
   }
 
@@ -362,6 +486,7 @@ class maker {
     if (m.takes != none) {
       plan_.sleeps = true;
       plan_.waiting_roles[m.takes].insert(role_index_);
+      if (plan_.paired_conditions.contains(m.takes)) has_[m.takes]++;
     }
     held_[place] = {object, 1, true, 0, m.handed_over, true};
     holds_nothing_ = false;
@@ -415,6 +540,7 @@ class maker {
     s.held = mutex;
     plan_.sleeps = true;
     plan_.waiting_roles[e.object].insert(role_index_);
+    if (plan_.paired_conditions.contains(e.object)) has_[e.object]++;
     return true;
   }
 
@@ -431,8 +557,11 @@ class maker {
     step& s = add(step_kind::notify);
     s.on = e.object;
     s.to_all = e.what == action::broadcast;
+    // The mutex in whose section the signal comes is one to which waiting threads are requeued.
+    for (const held_lock& h : held_)
+      if (h.object != none && is_mutex(h.object)) plan_.slots[slot_of_[h.object]].has_condition = true;
     const std::uint32_t mutex = plan_.conditions[e.object].mutex;
-    if (m.posts == 0 || mutex == none) return true;
+    if (m.posts == 0 || mutex == none || !gives(e.object, plan_.paired_conditions.contains(e.object))) return true;
     // A signal after the section: the token is posted in the section, as the program changes its state there.
     std::size_t at = role_->tape.size() - 1;
     if (find_held(mutex) == most_held)
@@ -546,6 +675,7 @@ class maker {
   std::uint64_t work_ = 0, away_ = 0;
   std::map<std::uint32_t, std::size_t> unlocked_;  // the last unlock of a mutex, as a step
   std::map<std::uint32_t, std::uint64_t> too_deep_;
+  std::map<std::uint32_t, std::uint64_t> has_;  // credits and tokens that are used in pairs
 };
 
 }  // namespace

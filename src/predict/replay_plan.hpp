@@ -104,8 +104,11 @@ struct role {
   std::uint64_t work = 0;
 };
 
+/// A semaphore, or the tokens of a condition under the rule *counted*, is used *in pairs* if a thread posts what it has taken before,
+/// as with a limited number of connections. A replayed thread then begins without a credit.
 struct semaphore_facts {
   std::uint64_t waits = 0, posts = 0;
+  bool in_pairs = false;
   std::uint32_t at_first = 0;
   bool balanced = true;  ///< else its waits are not replayed as such
 };
@@ -135,6 +138,7 @@ struct replay_plan {
   std::vector<recording::object> objects;
   std::vector<condition_facts> conditions;                         ///< by object
   std::map<std::uint32_t, std::set<std::uint32_t>> waiting_roles;  ///< by condition: the roles that take its tokens
+  std::set<std::uint32_t> paired_conditions;
   std::map<std::uint32_t, semaphore_facts> semaphores;
   std::map<std::uint32_t, std::set<std::uint32_t>> barriers;  ///< the roles that use it
   recording::recorded_on machine;

@@ -20,6 +20,14 @@ constexpr double most_agree = 0.9;
 /// nearly the same time is not known. Chosen, not measured.
 constexpr std::int64_t least_tolerance = 2, tolerance_share = 200;
 
+/// Waits of which the numbers are compared. Chosen, not measured.
+constexpr std::size_t at_once = 20;
+
+std::int64_t middle(std::vector<std::int64_t>& v) {
+  std::nth_element(v.begin(), v.begin() + std::ptrdiff_t(v.size() / 2), v.end());
+  return v[v.size() / 2];
+}
+
 struct place {
   std::uint32_t window, stream, event;
 };
@@ -231,8 +239,8 @@ class finder {
   }
 
   /// If the takers of one condition signal another one, and the reverse, as in a bounded queue, the two numbers have a constant sum,
-  /// the capacity. It is found from waits on the two that follow each other: the clocks of streams differ a little, and in the same way
-  /// for both.
+  /// the capacity. It is found from waits on the two at nearly the same time: the clocks of streams differ a little, and in the same
+  /// way for both.
   void join_with_opposite(std::uint32_t condition) {
     const auto mine = counted_.find(condition);
     if (mine == counted_.end()) return;
@@ -248,12 +256,15 @@ class finder {
         return a.first.window != b.first.window ? a.first.window < b.first.window : a.first.at < b.first.at;
       });
       std::vector<std::int64_t> sums;
-      for (std::size_t i = 1; i < all.size(); i++)
-        if (all[i].second != all[i - 1].second && all[i].first.window == all[i - 1].first.window)
-          sums.push_back(-(all[i].first.number + all[i - 1].first.number));
-      if (sums.size() < fewest_waits) continue;
-      std::nth_element(sums.begin(), sums.begin() + std::ptrdiff_t(sums.size() / 2), sums.end());
-      const auto capacity = std::uint32_t(std::clamp<std::int64_t>(sums[sums.size() / 2], 1, 1 << 30));
+      for (std::size_t from = 0; from < all.size(); from += at_once) {
+        std::vector<std::int64_t> ours, others;
+        for (std::size_t i = from; i < std::min(from + at_once, all.size()); i++)
+          if (all[i].first.window == all[from].first.window)
+            (all[i].second ? ours : others).push_back(all[i].first.number);
+        if (!ours.empty() && !others.empty()) sums.push_back(-(middle(ours) + middle(others)));
+      }
+      if (sums.empty()) continue;
+      const auto capacity = std::uint32_t(std::clamp<std::int64_t>(middle(sums), 1, 1 << 30));
       condition_facts &f = facts_.conditions[condition], &g = facts_.conditions[other];
       f.at_first = std::min(f.at_first, capacity);
       g.at_first = capacity - f.at_first;
