@@ -148,8 +148,8 @@ compat: build ## test| unmodified programs under every lock (long)
 	@cmake -S . -B $(BUILD) > /dev/null && cmake --build $(BUILD) -j $(JOBS)
 	@python3 tools/compat.py --build $(BUILD)
 
-# Downloads sources of Debian packages, once.
-suites: build ## test| public suites of read-write locks, under the C library's locks and ours; five minutes
+# Public suites of read-write locks, under the C library's locks and ours: five minutes. Downloads sources of Debian packages, once.
+suites: build
 	@tools/debian_source.sh bookworm build/suites/sources posixtestsuite glibc gcc-12
 	@python3 tests/conformance/suites.py --build $(BUILD) $(if $(ONLY),--only $(ONLY))
 
