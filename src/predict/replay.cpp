@@ -63,9 +63,11 @@ replay::replay(sim::world& w, const replay_plan& p, const std::vector<unsigned>&
       if (const auto roles = p.waiting_roles.find(o);
           roles != p.waiting_roles.end() && p.conditions[o].rule == signal_rule::matched)
         for (const std::uint32_t r : roles->second) conditions_[o].tokens += threads_of_roles[r];
+      free_ += std::int64_t(conditions_[o].tokens);
     }
     if (const auto s = p.semaphores.find(o); s != p.semaphores.end()) {
       semaphores_[o] = &w.make<semaphore_core<P>>();
+      free_ += s->second.at_first;
       if (s->second.at_first != 0) {
         std::destroy_at(semaphores_[o]);
         ::new (semaphores_[o]) semaphore_core<P>(s->second.at_first);
@@ -203,14 +205,16 @@ void replay::wait_for_token(sim::world::thread& t, instance* i, std::uint32_t nu
   condition& c = conditions_[number];
   if (c.tokens != 0) {
     c.tokens--;
+    free_--;
     return;
   }
   const cycles before = s.now();
   leaves(*i, before);
   while (c.tokens == 0 && !t.over()) {
-    if (waiting_ + 1 == role_of_.size()) {  // no other thread can post a token
+    if (is_stalled()) {
       stalls_++;
       c.tokens++;
+      free_++;
       break;
     }
     c.waiting++;
@@ -224,7 +228,10 @@ void replay::wait_for_token(sim::world::thread& t, instance* i, std::uint32_t nu
     c.waiting--;
     waiting_--;
   }
-  if (c.tokens != 0) c.tokens--;
+  if (c.tokens != 0) {
+    c.tokens--;
+    free_--;
+  }
   arrives(*i, s.now());
   waited_for_tokens_ += clipped(before, s.now());
 }
@@ -233,16 +240,19 @@ void replay::post(std::uint32_t first) {
   for (std::uint32_t n = first; n != none; n = plan_.tokens[n].next) {
     const token& posted = plan_.tokens[n];
     condition& c = conditions_[posted.condition];
-    c.tokens += posted.to_all ? std::max<std::uint64_t>(posted.count, c.waiting) : posted.count;
+    const std::uint64_t more = posted.to_all ? std::max<std::uint64_t>(posted.count, c.waiting) : posted.count;
+    c.tokens += more;
+    free_ += std::int64_t(more);
   }
 }
 
 void replay::wait_at(sim::world::thread& t, barrier& b) {
   simulation& s = simulation::current();
   const std::uint32_t round = b.round->load(std::memory_order_acquire);
-  const bool stalls = waiting_ + 1 == role_of_.size();
+  const bool stalls = is_stalled();
   if (b.arrived->fetch_add(1, std::memory_order_acq_rel) + 1 >= b.members || stalls) {
     stalls_ += stalls ? 1 : 0;
+    waiting_ -= std::exchange(b.waiting, 0);
     b.arrived->store(0, std::memory_order_relaxed);
     const wake_key key = P::key_of(*b.round);
     b.round->store(round + 1, std::memory_order_release);
@@ -251,9 +261,9 @@ void replay::wait_at(sim::world::thread& t, barrier& b) {
   }
   const cycles before = s.now();
   waiting_++;
+  b.waiting++;
   while (b.round->load(std::memory_order_acquire) == round && !t.over())
     P::park_for(*b.round, round, every_sleeper, s.on().to_ns(end_ - std::min(end_, s.now())) + 1);
-  waiting_--;
   waited_for_tokens_ += clipped(before, s.now());
 }
 
@@ -261,8 +271,11 @@ void replay::wait_for_semaphore(sim::world::thread& t, semaphore_core<P>& credit
   using core = semaphore_core<P>;
   simulation& s = simulation::current();
   const cycles before = s.now();
-  if (credits.try_acquire()) return t.count();
-  if (waiting_ + 1 == role_of_.size()) {
+  if (credits.try_acquire()) {
+    free_--;
+    return t.count();
+  }
+  if (is_stalled()) {
     stalls_++;
     return t.count();
   }
@@ -275,7 +288,10 @@ void replay::wait_for_semaphore(sim::world::thread& t, semaphore_core<P>& credit
       P::park_for(me->state, core::waiter::waiting, every_sleeper, s.on().to_ns(end_ - now) + 1);
       return core::wait_end::woken;
     });
-    if (acquired) t.count();
+    if (acquired) {
+      free_--;
+      t.count();
+    }
   }
   waiting_--;
   waited_for_tokens_ += clipped(before, s.now());
@@ -336,6 +352,7 @@ void replay::step_on(sim::world::thread& t, reader& me, const step& s) {
       wait_for_semaphore(t, *semaphores_[s.on]);
       break;
     case step_kind::semaphore_post:
+      free_++;
       semaphores_[s.on]->release();
       break;
     case step_kind::barrier_wait:

@@ -83,7 +83,7 @@ class replay {
   struct barrier {
     P::atomic<std::uint32_t>* arrived = nullptr;
     P::atomic<std::uint32_t>* round = nullptr;
-    unsigned members = 0;
+    unsigned members = 0, waiting = 0;
   };
 
   /// One lock of a slot.
@@ -136,7 +136,11 @@ class replay {
   std::vector<std::optional<barrier>> barriers_;
   std::vector<semaphore_core<P>*> semaphores_;
   sim::cycles waited_for_tokens_ = 0;
+  /// The calling thread is about to wait, all others wait, and nothing is posted for them.
+  bool is_stalled() const { return waiting_ + 1 == role_of_.size() && free_ <= 0; }
+
   std::size_t waiting_ = 0;  ///< threads that wait for tokens, credits or a barrier
+  std::int64_t free_ = 0;    ///< tokens and credits that no thread has taken
   std::uint64_t not_acquired_ = 0, stalls_ = 0;
 };
 

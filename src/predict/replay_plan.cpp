@@ -341,6 +341,7 @@ class maker {
         plan_.left.impossible++;
         continue;
       }
+      if (i == 0 && stream.begins_in_call) continue;  // the rest of a call
       calls = add_event(e, signals_.of_events[w][s][i]) || calls;
     }
     if (!calls && works == 0) {

@@ -34,7 +34,8 @@ struct place {
 
 /// A critical section of a condition's mutex.
 struct section {
-  place lock{};  ///< the event that acquired the mutex
+  place lock{};             ///< the event that acquired the mutex
+  bool is_partial = false;  ///< acquired before the window: `lock` is the stream's first event
   std::uint32_t mutex = none;
   std::vector<place> waits;         ///< on conditions, without those that timed out
   std::set<std::uint32_t> signals;  ///< the conditions that are signalled within it or soon after it
@@ -126,13 +127,23 @@ class finder {
     std::map<std::uint32_t, std::size_t> open;  // by mutex: index in sections_
     std::size_t last = ~std::size_t{0};         // the section that ended last
     std::uint64_t ended = 0;
+    // A thread had a mutex before the window if the first call with it is not a lock.
+    std::set<std::uint32_t> seen;
+    for (const event& e : events) {
+      const bool locks = locks_mutex(e), unlocks = e.what == action::unlock;
+      if (!is_known(recording_, e) || !(locks || unlocks || waits(e))) continue;
+      const std::uint32_t mutex = waits(e) ? e.other : e.object;
+      if (!seen.insert(mutex).second || locks || !guards_.contains(mutex)) continue;
+      open[mutex] = sections_.size();
+      sections_.push_back({{w, s, 0}, true, mutex, {}, {}});
+    }
     for (std::uint32_t i = 0; i < events.size(); i++) {
       const place p{w, s, i};
       const event& e = events[i];
       if (!is_known(recording_, e)) continue;
       if (e.what == action::lock && guards_.contains(e.object)) {
         open[e.object] = sections_.size();
-        sections_.push_back({p, e.object, {}, {}});
+        sections_.push_back({p, false, e.object, {}, {}});
         last = ~std::size_t{0};
       } else if (e.what == action::unlock && open.contains(e.object)) {
         last = open[e.object];
@@ -190,7 +201,8 @@ class finder {
           steps[p.window].push_back({time(p).called, 0});
           taken = p;
         }
-      steps[s.lock.window].push_back({time(taken).returned, -1});
+      const bool before_window = s.is_partial && taken.event == s.lock.event && !waits(at(taken));
+      steps[s.lock.window].push_back({before_window ? 0 : time(taken).returned, -1});
     }
     std::uint64_t agree = 0, all = 0;
     std::vector<std::int64_t> at_first;
@@ -229,7 +241,7 @@ class finder {
       for (const place& p : s->waits)
         if (at(p).object == condition)
           mark_of(p).how = std::exchange(first, false) ? mark::wait::takes : mark::wait::dropped;
-      if (first) mark_of(s->lock).takes = condition;
+      if (first && !s->is_partial) mark_of(s->lock).takes = condition;
     }
     for (const place& p : calls_[condition]) {
       if (is_signal(at(p))) mark_of(p).posts = 1;
