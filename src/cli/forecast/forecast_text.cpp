@@ -204,7 +204,7 @@ std::string forecast_text(const forecast& f, const predict::replay_plan& p, bool
   if (several) {
     text += fmt::format("\nRelative to {}\n", f.points.front().lock);
     text += by_lock(f, width,
-                    [](const forecast_point& at) { return at.to_first ? fmt::format("{:.2f}", *at.to_first) : "–"; });
+                    [](const forecast_point& at) { return at.to_first ? *at.to_first < 0.1 ? short_number(*at.to_first) : fmt::format("{:.2f}", *at.to_first) : "–"; });
   }
   text += "\n" + bottlenecks_in_words(f, p);
   if (stalls)
