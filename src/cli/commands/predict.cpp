@@ -31,6 +31,7 @@
 #include "support/text/help.hpp"
 #include "support/text/messages.hpp"
 #include "support/text/output_file.hpp"
+#include "support/text/printable_json.hpp"
 #include "support/text/table.hpp"
 #include "support/text/utf8.hpp"
 #include "support/text/words.hpp"
@@ -377,7 +378,11 @@ int carry_out(const predict_options& o) try {
   bool written = true;
   if (!s.about.points.empty()) {
     fmt::print("{}", forecast_text(s.about, s.plan, o.details, terminal_width()));
-    if (json.wanted()) written = json.write(forecast_json(s.about, s.plan, workloads_commit).dump(1) + "\n");
+    if (json.wanted()) {
+      ordered_json all = forecast_json(s.about, s.plan, workloads_commit);
+      make_printable(all);
+      written = json.write(all.dump(1) + "\n");
+    }
     if (chart.wanted()) written = chart.write(draw(chart_of(o, s.about))) && written;
   }
   if (interrupted() != 0) return 128 + interrupted();
