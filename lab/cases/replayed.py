@@ -74,3 +74,122 @@ PROGRAMS = [
     Program("vm-sleeping", "sleeps of about 50 µs, on two CPUs", "mixed", {"sleeps": 180000}, machine="epyc-zen4-vm-2"),
     Program("vm-queue", "bounded queue, on two CPUs", "bounded_queue", recorded=4, machine="epyc-zen4-vm-2", threads="4,8,32"),
 ]
+
+
+def command_of(p, binary):
+    words = [binary, "--machine", TREE / f"src/sim/machines/{p.machine}.toml", "--program", p.program, "--recorded-threads", p.recorded,
+             "--locks", LOCKS, "--threads", p.threads or THREADS[p.machine]]
+    for name, value in p.set.items():
+        words += ["--set", f"{name}={value}"]
+    return [str(w) for w in words]
+
+
+def measured(p, binary):
+    """The points of a program, or the reason why there are none."""
+    try:
+        run = subprocess.run(command_of(p, binary), capture_output=True, text=True, timeout=LIMIT)
+    except subprocess.TimeoutExpired:
+        return f"no end after {LIMIT} s"
+    if run.returncode != 0:
+        return run.stderr.strip().splitlines()[-1] if run.stderr.strip() else f"status {run.returncode}"
+    return [json.loads(line) for line in run.stdout.splitlines() if line.startswith("{")]
+
+
+def error_of(point):
+    actual, predicted = point["actual"][0], point["predicted"][0]
+    return abs(predicted / actual - 1) if actual else (0 if predicted == 0 else float("inf"))
+
+
+def in_range(point):
+    """Whether the prediction's range and the program's overlap."""
+    return point["predicted"][1] <= point["actual"][2] and point["actual"][1] <= point["predicted"][2]
+
+
+def orders(points):
+    """(pairs of locks that differ by a tenth, those of them in the right order)"""
+    pairs = right = 0
+    by_threads = {}
+    for p in points:
+        by_threads.setdefault(p["threads"], []).append(p)
+    for same in by_threads.values():
+        for a, b in itertools.combinations(same, 2):
+            x, y = a["actual"][0], b["actual"][0]
+            if max(x, y) < (1 + ORDER_FROM) * min(x, y):
+                continue
+            pairs += 1
+            right += (a["predicted"][0] - b["predicted"][0]) * (x - y) > 0
+    return pairs, right
+
+
+def judged(points):
+    errors = sorted(error_of(p) for p in points)
+    pairs, right = orders(points)
+    return {"points": len(points), "within": sum(e <= BAR for e in errors), "median": statistics.median(errors), "worst": errors[-1],
+            "in_range": sum(in_range(p) for p in points), "pairs": pairs, "right": right}
+
+
+def percent(x):
+    return f"{100 * x:.1f} %" if x < 10 else f"×{1 + x:.0f}"
+
+
+def page_table(results):
+    """Programs with the most points beyond the bar first."""
+    rows, sums = [], []
+    for p in PROGRAMS:
+        points = results["programs"].get(p.name)
+        if not isinstance(points, list):
+            rows.append((0, [p.title, "–", "–", "–", "–", points or "not run"]))
+            continue
+        j = judged(points)
+        sums.append(j)
+        rows.append((j["within"] / j["points"], [p.title, f"{j['within']} of {j['points']}", percent(j["median"]), percent(j["worst"]),
+                                                 f"{j['right']} of {j['pairs']}", f"{j['in_range']} of {j['points']}"]))
+    rows.sort(key=lambda row: row[0])
+    table = harness.table([row for _, row in rows],
+                          ["program", "points within 5 %", "median error", "largest", "pairs in order", "ranges that overlap"])
+    all_of = {key: sum(j[key] for j in sums) for key in ("points", "within", "pairs", "right", "in_range")}
+    every = [error_of(p) for points in results["programs"].values() if isinstance(points, list) for p in points]
+    passed = sum(j["within"] == j["points"] and j["right"] == j["pairs"] for j in sums)
+    head = (f"Of {len(PROGRAMS)} programs, {passed} pass both bars. {all_of['within']} of {all_of['points']} points are within 5 % "
+            f"(median error {percent(statistics.median(every))}), and {all_of['right']} of {all_of['pairs']} pairs of locks that differ by "
+            f"10 % are in order. The ranges of prediction and program overlap at {all_of['in_range']} points.\n\n")
+    return head + table
+
+
+def write_doc():
+    if not RESULT.exists():
+        die(f"no {RESULT.relative_to(TREE)}: run this script first")
+    PAGE.write_text(between_markers(PAGE.read_text(), "replayed", page_table(json.loads(RESULT.read_text()))))
+    return 0
+
+
+def main():
+    parser = script.parser(__doc__)
+    parser.add_argument("--only", metavar="NAMES", help="comma-separated (all)")
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--write-doc", action="store_true", help="set the results into docs/predict.md; runs nothing")
+    options = parser.parse_args()
+    if options.write_doc:
+        return write_doc()
+    names = options.only.split(",") if options.only else [p.name for p in PROGRAMS]
+    if unknown := set(names) - {p.name for p in PROGRAMS}:
+        die(f"no program {', '.join(sorted(unknown))}")
+    chosen = [p for p in PROGRAMS if p.name in names]
+    binary = Path(options.build).resolve() / "lab/programs/replayed"
+    if not binary.exists():
+        die(f"no {binary}: build the target replayed")
+    results = json.loads(RESULT.read_text()) if RESULT.exists() else {"programs": {}}
+    commit = subprocess.run(["git", "-C", str(TREE), "rev-parse", "--short=8", "HEAD"], capture_output=True, text=True).stdout.strip()
+    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+        for p, found in zip(chosen, pool.map(lambda p: measured(p, binary), chosen)):
+            results["programs"][p.name] = found
+            line = found if isinstance(found, str) else judged(found)
+            print(f"{p.name}: {line}", flush=True)
+    results["commit"] = commit
+    results["command"] = "python3 -m lab.cases.replayed"
+    RESULT.write_text(json.dumps(results, indent=1) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

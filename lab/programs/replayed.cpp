@@ -4,7 +4,7 @@
 //     replayed --machine FILE --program NAME [--set NAME=N]... --recorded-threads N [--recorded-lock futex] --locks a,b --threads 2,8
 //
 // prints a line of JSON for each lock and number of threads: lock operations a second of the program and of the replay, in the
-// medians of three seeds and their ranges.
+// medians of three seeds and their ranges. With --write FILE it writes the recording, for `usher predict`, and compares nothing.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -23,6 +23,7 @@
 #include "predict/prediction.hpp"
 #include "predict/replay_plan.hpp"
 #include "predict/requeueing_lock.hpp"
+#include "recording/file.hpp"
 #include "recording/recording.hpp"
 #include "sim/harness.hpp"
 #include "sim/run_program.hpp"
@@ -121,7 +122,7 @@ class recorder {
     return std::uint64_t(whole);
   }
 
-  const sim::machine& machine_;
+  const sim::machine machine_;  // a copy: the recording is made after the run
   sim::cycles begin_, end_;
   std::vector<of_thread> threads_;
   recording::recording made_;
@@ -539,6 +540,7 @@ struct options {
   std::vector<std::string> locks;
   std::vector<unsigned> threads;
   bool facts = false;
+  std::string write;  ///< a file for the recording; nothing is compared then
 };
 
 struct outcome {
@@ -601,6 +603,7 @@ void compare(const options& o) {
   p.run_ns = std::uint64_t(o.recorded_ms * 1e6);
   p.seed = 1000;  // another one than those of the comparison
   const outcome recorded = run(m, e, o, p, true);
+  if (!o.write.empty()) return recording::write_recording(recorded.recorded, o.write);
   const usher::predict::plan_changes changes;
   const usher::predict::replay_plan plan = usher::predict::make_plan(recorded.recorded, changes);
   if (o.facts) {
@@ -677,6 +680,8 @@ options read(int argc, char** argv) {
       o.set[value.substr(0, sign)] = std::stol(value.substr(sign + 1));
     } else if (name == "--recorded-threads") {
       o.recorded_threads = unsigned(std::stoul(value));
+    } else if (name == "--write") {
+      o.write = value;
     } else if (name == "--recorded-lock") {
       o.recorded_lock = value;
     } else if (name == "--recorded-ms") {

@@ -20,6 +20,7 @@
 #include "bench/native/host.hpp"
 #include "cli/commands/calibrate.hpp"
 #include "cli/commands/machine_from_lstopo.hpp"
+#include "cli/commands/machines.hpp"
 #include "cli/commands/subcommand.hpp"
 #include "cli/commands/validate.hpp"
 #include "cli/sweep/figure_files.hpp"
@@ -62,40 +63,6 @@ struct sim_options : figure_options {
   std::string lstopo_file, like;
   trace_options trace;
 };
-
-// ---- machines --------------------------------------------------------------------------------------------------------
-
-/// The folders of the machine files that come with Usher.
-std::vector<fs::path> shipped_folders() {
-  const fs::path tree = own_tree();
-  return {tree / "share" / "usher" / "machines", tree / USHER_DATADIR / "usher" / "machines"};
-}
-
-/// The folders that are searched for machine files, in this order.
-std::vector<fs::path> machine_folders() {
-  std::vector<fs::path> folders = shipped_folders();
-  if (const std::string own = environment("USHER_MACHINES"); !own.empty()) folders.emplace(folders.begin(), own);
-  return folders;
-}
-
-/// A machine by its name, or by the path of its file. Throws sim::bad_machine.
-sim::machine find_machine(const std::string& name, const machine_changes& changes) {
-  if (name.find('/') != std::string::npos || fs::path(name).extension() == ".toml") {
-    if (!is_file(name)) throw sim::bad_machine("there is no machine file " + name);
-    return sim::read_machine(name, changes);
-  }
-  std::set<std::string> known;
-  for (const fs::path& folder : machine_folders()) {
-    if (const fs::path file = folder / (name + ".toml"); is_file(file)) return sim::read_machine(file, changes);
-    std::error_code error;
-    for (const auto& entry : fs::directory_iterator(folder, error))
-      if (entry.path().extension() == ".toml") known.insert(entry.path().stem());
-  }
-  std::string list;
-  for (const std::string& k : known) list += (list.empty() ? "" : ", ") + k;
-  throw sim::bad_machine("unknown machine '" + name + "': " +
-                         (list.empty() ? "no machine files were found; USHER_MACHINES may name their folder" : list));
-}
 
 /// Throws std::runtime_error if a fraction is out of its range, as it may be in results of older versions.
 void check_numbers(const sweep_point& p) {

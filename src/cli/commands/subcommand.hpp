@@ -36,6 +36,7 @@ subcommand status(CLI::App& app);
 subcommand check(CLI::App& app);
 subcommand sim_command(CLI::App& app);  // `sim` is the simulated machine's namespace
 subcommand bench_command(CLI::App& app);
+subcommand predict_command(CLI::App& app);
 subcommand stat_command(CLI::App& app);
 subcommand record_command(CLI::App& app);
 
@@ -43,6 +44,7 @@ subcommand record_command(CLI::App& app);
 inline constexpr const char* stat_summary = "Show which mutexes are hot, with holders and waiters";
 inline constexpr const char* record_summary = "Record what threads do with their locks, for predictions";
 inline constexpr const char* sim_summary = "Simulate a benchmark on another machine";
+inline constexpr const char* predict_summary = "Predict a recorded program on another machine";
 inline constexpr const char* bench_summary = "Run a benchmark on this computer";
 
 }  // namespace usher::cli

@@ -22,6 +22,7 @@ constexpr const char* examples = R"(Examples:
   usher stat -- ./server            find out which mutex is hot, and why
   usher status 1234                 show the lock of a running process
   usher check twa                   look for mistakes in a lock
+  usher predict usher.recording     predict a recorded program on another machine
   usher sim mutexbench              simulate a benchmark on another machine
   usher bench mutexbench            run it on this one
 
@@ -57,7 +58,8 @@ std::vector<subcommand> subcommands(CLI::App& app) {
                                  carried_out_by(recorder, app, "stat", stat_summary, true),
                                  carried_out_by(recorder, app, "record", record_summary, true),
                                  carried_out_by(simulator, app, "sim", sim_summary),
-                                 carried_out_by(simulator, app, "bench", bench_summary)};
+                                 carried_out_by(simulator, app, "bench", bench_summary),
+                                 carried_out_by(simulator, app, "predict", predict_summary)};
   app.add_subcommand("help", "Show the help of a subcommand: usher help run");  // main.cpp has it
   return all;
 }

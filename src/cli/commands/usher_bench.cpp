@@ -1,4 +1,4 @@
-// The subcommands of usher_bench, the executable behind `usher sim` and `usher bench`.
+// The subcommands of usher_bench, the executable behind `usher sim`, `usher bench` and `usher predict`.
 #include <CLI/CLI.hpp>
 
 #include "cli/commands/subcommand.hpp"
@@ -6,7 +6,7 @@
 namespace usher::cli {
 
 std::vector<subcommand> subcommands(CLI::App& app) {
-  return {sim_command(app), bench_command(app)};
+  return {sim_command(app), bench_command(app), predict_command(app)};
 }
 
 }  // namespace usher::cli

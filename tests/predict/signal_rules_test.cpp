@@ -1,0 +1,109 @@
+// Tests of the rules by which waits take the tokens of signals.
+#include "predict/signal_rules.hpp"
+
+#include <gtest/gtest.h>
+
+#include "made_recording.hpp"
+
+namespace usher::predict {
+namespace {
+
+std::vector<mark> marks_of(const signal_facts& f, std::size_t stream) {
+  return f.of_events.at(0).at(stream);
+}
+
+TEST(event_times, the_time_that_a_stream_lacks_is_divided_among_its_calls) {
+  made_recording r;
+  const auto m = r.mutex();
+  r.window(1000).thread(0).event(action::lock, m, 100).event(action::unlock, m, 100).event(action::end, 0, 600);
+  const auto times = times_of(r.get().windows[0]);
+  EXPECT_EQ(times[0][0].called, 100u);
+  EXPECT_EQ(times[0][0].returned, 200u);
+  EXPECT_EQ(times[0][1].returned, 400u);
+  EXPECT_EQ(times[0][2].called, 1000u);
+}
+
+TEST(signal_rules, a_wait_takes_the_token_of_the_signal_that_came_while_it_lasted) {
+  made_recording r;
+  const auto m = r.mutex(), c = r.add(object_kind::condition);
+  r.window();
+  r.thread(0).event(action::lock, m, 10).event(action::wait, c, 0, 500, m).event(action::unlock, m);
+  r.thread(1).event(action::signal, c, 5).event(action::signal, c, 400).event(action::signal, c, 300);
+  const signal_facts f = find_signals(r.get());
+  EXPECT_EQ(f.conditions[c].rule, signal_rule::matched);
+  EXPECT_EQ(f.conditions[c].mutex, m);
+  EXPECT_EQ(f.conditions[c].unknown, 0u);
+  EXPECT_EQ(marks_of(f, 0)[1].how, mark::wait::takes);
+  EXPECT_EQ(marks_of(f, 1)[0].posts, 0u) << "before the wait";
+  EXPECT_EQ(marks_of(f, 1)[1].posts, 1u);
+  EXPECT_EQ(marks_of(f, 1)[2].posts, 0u) << "after the wait";
+}
+
+TEST(signal_rules, a_broadcast_posts_a_token_for_each_waiting_thread) {
+  made_recording r;
+  const auto m = r.mutex(), c = r.add(object_kind::condition);
+  r.window();
+  for (unsigned t = 0; t < 3; t++)
+    r.thread(t).event(action::lock, m, 10).event(action::wait, c, 0, 500, m).event(action::unlock, m);
+  r.thread(3).event(action::broadcast, c, 200);
+  EXPECT_EQ(marks_of(find_signals(r.get()), 3)[0].posts, 3u);
+}
+
+TEST(signal_rules, a_wait_without_a_signal_is_unknown) {
+  made_recording r;
+  const auto m = r.mutex(), c = r.add(object_kind::condition);
+  r.window().thread(0).event(action::lock, m, 10).event(action::wait, c, 0, 500, m).event(action::unlock, m);
+  const signal_facts f = find_signals(r.get());
+  EXPECT_EQ(f.conditions[c].rule, signal_rule::none);
+  EXPECT_EQ(f.conditions[c].unknown, 1u);
+  EXPECT_EQ(marks_of(f, 0)[1].how, mark::wait::unknown);
+}
+
+/// A consumer that waits for every tenth item, and a producer that signals each one. The clocks of both are exact.
+made_recording queue(std::uint32_t& m, std::uint32_t& c) {
+  made_recording r;
+  m = r.mutex();
+  c = r.add(object_kind::condition);
+  r.window();
+  r.thread(0, "producer");
+  // Items at 100, 200, 300, …
+  for (unsigned i = 0; i < 200; i++) r.event(action::lock, m, 90).event(action::signal, c, 10).event(action::unlock, m);
+  r.thread(1, "consumer");
+  // Takes ten items within 100 ns just before their last one comes, and waits for that.
+  std::uint64_t now = 0;
+  for (unsigned i = 0; i < 20; i++) {
+    const std::uint64_t last = (i + 1) * 1000;
+    for (unsigned k = 0; k < 9; k++) {
+      const std::uint64_t at = last - 90 + 9 * k;
+      r.event(action::lock, m, at - now).event(action::unlock, m, 1);
+      now = at + 1;
+    }
+    r.event(action::lock, m, last - 5 - now).event(action::wait, c, 0, 10, m).event(action::unlock, m, 1);
+    now = last + 6;
+  }
+  return r;
+}
+
+TEST(signal_rules, a_number_that_is_the_same_at_all_waits_is_counted) {
+  std::uint32_t m = 0, c = 0;
+  made_recording r = queue(m, c);
+  const signal_facts f = find_signals(r.get());
+  EXPECT_EQ(f.conditions[c].rule, signal_rule::counted);
+  EXPECT_EQ(f.conditions[c].at_first, 0u);
+  EXPECT_EQ(marks_of(f, 0)[1].posts, 1u) << "each signal posts, also where no thread waits";
+  EXPECT_EQ(marks_of(f, 1)[0].takes, c) << "each section takes, also without a wait";
+  EXPECT_EQ(marks_of(f, 1)[18].takes, none) << "the wait of the section takes";
+  EXPECT_EQ(marks_of(f, 1)[19].how, mark::wait::takes);
+}
+
+TEST(signal_rules, a_number_that_differs_is_not_counted) {
+  std::uint32_t m = 0, c = 0;
+  made_recording r = queue(m, c);
+  auto& producer = r.get().windows[0].streams[0].events;
+  for (auto& e : producer)
+    if (e.what == action::signal && &e - producer.data() > 300) e.what = action::try_lock_failed, e.object = m;
+  EXPECT_EQ(find_signals(r.get()).conditions[c].rule, signal_rule::matched);
+}
+
+}  // namespace
+}  // namespace usher::predict
