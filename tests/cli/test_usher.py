@@ -637,7 +637,7 @@ class Run(Usher):
         pages = {"the manual": text("docs", "usher.1").replace("\\-", "-"),
                  "bash": text("src", "cli", "completion", "usher.bash"), "zsh": text("src", "cli", "completion", "_usher")}
         stat = ["stat", "record"] if has_stat else []
-        for subcommand in ("list", "run", "try", *stat, "check", "sim", "sim calibrate", "sim validate", "bench"):
+        for subcommand in ("list", "run", "try", *stat, "check", "sim", "sim calibrate", "sim validate", "bench", "predict"):
             self.assertIn(f"usher {subcommand}", pages["the manual"])
             said = self.usher(*subcommand.split(), "--help").stdout.split("Examples:")[0]
             options = set(re.findall(r"^  +(?:-[a-z],)?(--[a-z-]+)", said, re.M)) - {"--help"}

@@ -19,7 +19,7 @@ _usher() {
     fi
   done
   if ((COMP_CWORD == 1)); then
-    mapfile -t COMPREPLY < <(compgen -W "list run try status stat record check sim bench help --help --version" -- "$word")
+    mapfile -t COMPREPLY < <(compgen -W "list run try status stat record predict check sim bench help --help --version" -- "$word")
     return
   fi
   case $before in
@@ -45,7 +45,7 @@ _usher() {
     --chart-metric)
       mapfile -t COMPREPLY < <(compgen -W "throughput latency latency-p99 latency-longest hand-over lwss mttr utilisation gini cpus switches misses" -- "$word")
       return ;;
-    --seeds | --jitter | --ms | --seconds | --set | --set-machine | --vary | --point | --trace) return ;;
+    --role | --halve | --split | --lines | --seeds | --jitter | --ms | --seconds | --set | --set-machine | --vary | --point | --trace) return ;;
     --threads) mapfile -t COMPREPLY < <(compgen -W "2 3 4" -- "$word"); return ;;
     --executions | --seed | --scenario | --replay | --differences | --programs | --acquisitions | --weaken-at | --jobs) return ;;
     -p | --pid) mapfile -t COMPREPLY < <(compgen -W "$(pgrep -u "$EUID" 2> /dev/null)" -- "$word"); return ;;
@@ -62,12 +62,15 @@ _usher() {
       options="--help"
       [[ $word == -* ]] || options=$(pgrep -u "$EUID" 2> /dev/null) ;;
     help)
-      options="list run try status stat record check sim bench"
+      options="list run try status stat record predict check sim bench"
       ((COMP_CWORD > 2)) && options= && [[ ${COMP_WORDS[2]} == sim ]] && options="calibrate validate" ;;
     run) options="--lock --rwlock --cond-append --sem-append --print-env --quiet --help --" ;;
     try) options="--locks --rwlocks --all --budget --rounds --warmup --seed --metric --lower --higher --before --until --ready --timeout --details --markdown --json --show --chart --title --size --log --plot --colour --quiet --help --" ;;
     stat) options="--lock --pid --top --duration --until --details --hold-times --trust-filter --objects --json --pprof --folded --output --help --" ;;
     record) options="--lock --threads-are --windows --length --every --events --duration --names --output --help --" ;;
+    predict)
+      options="--machine --locks --threads --role --halve --split --lines --seeds --ms --set-machine --no-unknowns --json --chart --title --size --log --details --timeout --jobs --point --quiet --help"
+      [[ $word == -* ]] || { mapfile -t COMPREPLY < <(compgen -f -- "$word"); return; } ;;
     check)
       options="--all --mutants --list --threads --executions --seed --scenario --forms --replay --scheduler --differences --programs --acquisitions --weaken --weaken-at --jobs --json --show --quiet --help"
       [[ $word == -* ]] || options="mutants $(usher list --json 2> /dev/null | sed -n 's/.*"name": "\(.*\)",/\1/p')" ;;
