@@ -115,12 +115,16 @@ std::string bottlenecks_in_words(const forecast& f, const predict::replay_plan& 
 }  // namespace
 
 std::vector<std::string> track_record() {
-  // docs/predict.md, "How it fared", and lab/pages/held-out.md of 2026-11-27. A test compares the figures with the page.
+  // docs/predict.md, "How it fared"; a test compares the first sentence with the page. lab/pages/held-out.md, 2026-11-27.
   return {
-      "TRACK_RECORD",
-      "Published throughputs of locks on other machines, to which nothing was fitted, were simulated within a factor "
-      "of 1.5 in half of "
-      "the cases and within 2 in three quarters (simulated machines, not replays).",
+      "Replays of programs with known answers, on the machine of the recording: 381 of 528 points were within 5 % "
+      "(median error 1.2 %), "
+      "and 768 of 799 pairs of locks that differ by 10 % in order. Worst were rounds that all threads begin together, "
+      "small queues, and "
+      "locks that park in order of arrival.",
+      "Simulated machines, without replays: published throughputs of locks to which nothing was fitted were met within "
+      "a factor of 1.46 "
+      "in half of the cases, and within 2 in 73 %.",
       "No prediction for a real program has been compared with a measurement yet.",
   };
 }
@@ -203,8 +207,9 @@ std::string forecast_text(const forecast& f, const predict::replay_plan& p, bool
   if (unsettled) text += "*: a run has not settled: the halves of a run differ\n";
   if (several) {
     text += fmt::format("\nRelative to {}\n", f.points.front().lock);
-    text += by_lock(f, width,
-                    [](const forecast_point& at) { return at.to_first ? *at.to_first < 0.1 ? short_number(*at.to_first) : fmt::format("{:.2f}", *at.to_first) : "–"; });
+    text += by_lock(f, width, [](const forecast_point& at) {
+      return at.to_first ? *at.to_first < 0.1 ? short_number(*at.to_first) : fmt::format("{:.2f}", *at.to_first) : "–";
+    });
   }
   text += "\n" + bottlenecks_in_words(f, p);
   if (stalls)
