@@ -90,7 +90,8 @@ class recorder {
     made_.machine.cpus = machine_.cpus();
     made_.machine.processor = machine_.title;
     made_.machine.lock = lock;
-    made_.machine.transfer_ns = double(machine_.dirty[0]) * 1000 / machine_.mhz;
+    // Between the CPUs of the first two threads, which are on two sockets if there are several.
+    made_.machine.transfer_ns = double(machine_.dirty[machine_.farthest()]) * 1000 / machine_.mhz;
     recording::window w;
     w.length = machine_.to_ns(end_ - begin_);
     for (std::uint32_t t = 0; t < threads_.size(); t++) {

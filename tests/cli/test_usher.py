@@ -171,7 +171,7 @@ class General(Usher):
     def test_help_has_an_example_for_each_subcommand(self):
         done = self.usher("--help")
         self.assertEqual((done.returncode, done.stderr), (0, ""))
-        self.assertLess(len(done.stdout.splitlines()), 33)
+        self.assertLess(len(done.stdout.splitlines()), 34)
         for text in ("usher list", "usher run --", "usher run --lock", "usher status", "--version"):
             self.assertIn(text, done.stdout)
 

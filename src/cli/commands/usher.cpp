@@ -22,7 +22,7 @@ constexpr const char* examples = R"(Examples:
   usher stat -- ./server            find out which mutex is hot, and why
   usher status 1234                 show the lock of a running process
   usher check twa                   look for mistakes in a lock
-  usher predict usher.recording     predict a recorded program on another machine
+  usher predict usher.recording     predict what a recorded program would do
   usher sim mutexbench              simulate a benchmark on another machine
   usher bench mutexbench            run it on this one
 
