@@ -307,8 +307,7 @@ static void* time_out_often(void* argument) {
   pthread_rwlock_t* lock = argument;
   for (int i = 0; i < 200; ++i) {
     const struct timespec end = now(CLOCK_MONOTONIC);
-    const int error =
-        i % 2 ? pthread_rwlock_clockwrlock(lock, CLOCK_MONOTONIC, &end) : pthread_rwlock_trywrlock(lock);
+    const int error = i % 2 ? pthread_rwlock_clockwrlock(lock, CLOCK_MONOTONIC, &end) : pthread_rwlock_trywrlock(lock);
     CHECK(error == ETIMEDOUT || error == EBUSY);
   }
   return NULL;
