@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "made_recording.hpp"
+#include "predict/thin_out.hpp"
 
 namespace usher::predict {
 namespace {
@@ -210,6 +211,28 @@ TEST(plan, hostile_recordings) {
   EXPECT_EQ(p.left.held_at_end, 1u);
   EXPECT_EQ(p.roles[0].operations, 1u) << "the semaphore, which no thread posts, is a sleep";
   EXPECT_EQ(p.left.unknown_semaphore_waits, 1u);
+}
+
+TEST(plan, long_recordings_are_thinned_out) {
+  made_recording r;
+  const auto m = r.mutex();
+  for (unsigned w = 0; w < 10; w++) {
+    r.window(200000).thread(w).sections(m, 500, 100, 100);
+    r.event(action::end, 0, 0);
+  }
+  const thinned_recording some = thin_out(r.get(), 3000);
+  EXPECT_EQ(some.windows, 2u);
+  EXPECT_EQ(some.share, 1);
+  EXPECT_EQ(some.made.windows[1].streams[0].thread, 6u);
+  const thinned_recording part = thin_out(r.get(), 250);
+  EXPECT_EQ(part.windows, 1u);
+  EXPECT_NEAR(part.share, 0.25, 0.01);
+  const recording::stream& s = part.made.windows[0].streams[0];
+  EXPECT_NEAR(double(s.events.size()), 250, 3);
+  EXPECT_NEAR(double(part.made.windows[0].length), 50000, 500);
+  EXPECT_EQ(times_of(part.made.windows[0])[0].back().returned, part.made.windows[0].length);
+  EXPECT_NEAR(make_plan(part.made).operations_per_second, make_plan(r.get()).operations_per_second, 50000);
+  EXPECT_EQ(thin_out(r.get(), 1000000).windows, 10u);
 }
 
 TEST(plan, a_thread_holds_at_most_eight_locks) {

@@ -1,6 +1,7 @@
 // usher predict: replays a recording of `usher record` on a simulated machine. Each run is in a process of its own, as those of
 // `usher sim`: locks × numbers of threads × seeds × limits of the moved lines, and a few runs that try unknown numbers.
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -25,9 +26,11 @@
 #include "cli/sweep/run_points.hpp"
 #include "cli/sweep/sweep_options.hpp"
 #include "predict/prediction.hpp"
+#include "predict/thin_out.hpp"
 #include "recording/file.hpp"
 #include "sim/simulated_lock.hpp"
 #include "support/process/process.hpp"
+#include "support/process/scratch_file.hpp"
 #include "support/text/help.hpp"
 #include "support/text/messages.hpp"
 #include "support/text/output_file.hpp"
@@ -258,6 +261,27 @@ std::optional<sweep_point> trying(sweep_point p, const unknown& u, const sim::ma
   return p;
 }
 
+/// Of a longer recording this many events are replayed. Each run reads them, and they are more than a run repeats. Chosen, not measured.
+constexpr std::size_t most_events = 200000;
+
+/// The part of a recording that is replayed, as a file in memory that the processes of the runs read.
+class replayed_part {
+ public:
+  /// Returns the file's name.
+  std::string write(const recording::recording& r) {
+    const std::string content = recording::encoded(r);
+    for (std::size_t from = 0; from < content.size();) {
+      const ssize_t n = ::write(file_.descriptor(), content.data() + from, content.size() - from);
+      if (n <= 0) throw std::runtime_error("no memory for the part of the recording that is replayed");
+      from += static_cast<std::size_t>(n);
+    }
+    return fmt::format("/proc/{}/fd/{}", getpid(), file_.descriptor());
+  }
+
+ private:
+  scratch_file file_;
+};
+
 struct sweep_of_replays {
   forecast about;
   predict::replay_plan plan;
@@ -281,10 +305,14 @@ bool limits_differ(const predict::replay_plan& plan) {
   });
 }
 
-sweep_of_replays planned(const predict_options& o) {
-  const recording::recording r = recording::read_recording(o.workload);
+sweep_of_replays planned(const predict_options& o, replayed_part& part) {
+  recording::recording whole = recording::read_recording(o.workload);
+  const std::size_t windows = whole.windows.size();
+  const predict::thinned_recording thinned = predict::thin_out(std::move(whole), most_events);
+  const recording::recording& r = thinned.made;
   sweep_of_replays s;
   sweep_point p = common_point(o, o.machine_settings);
+  if (thinned.windows != windows || thinned.share < 1) p.workload = part.write(r);
   p.parameters = parameters_of(o, r, predict::make_plan(r));
   const predict::plan_changes changes = changes_of(p.parameters);
   s.plan = predict::make_plan(r, changes);
@@ -294,6 +322,8 @@ sweep_of_replays planned(const predict_options& o) {
 
   forecast& f = s.about;
   f.recording = o.workload;
+  f.all_windows = windows;
+  f.share_of_window = thinned.share;
   f.machine = m.name;
   f.title = m.title;
   f.machine_hash = m.hash;
@@ -365,7 +395,8 @@ int carry_out(const predict_options& o) try {
   }
   if (std::isnan(o.ms)) throw std::runtime_error("--ms: nan is no time");
   if (!is_chart_name(o.chart_file)) return bad_usage;
-  sweep_of_replays s = planned(o);
+  replayed_part part;
+  sweep_of_replays s = planned(o, part);
   output_file json, chart;
   if (!json.open(o.json_file) || !chart.open(o.chart_file)) return cannot_start;
   // Points with many threads take longest. They run first, so that none of them runs alone at the end.

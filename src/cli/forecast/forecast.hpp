@@ -58,8 +58,10 @@ struct bottleneck {
 };
 
 struct forecast {
-  std::string recording;       ///< the file
-  std::string machine, title;  ///< name and title
+  std::string recording;        ///< the file
+  std::size_t all_windows = 0;  ///< of the recording; replay_plan::windows are replayed
+  double share_of_window = 1;   ///< the part of the window that is replayed, if it alone is too long
+  std::string machine, title;   ///< name and title
   std::string machine_hash;
   unsigned cpus = 0;
   unsigned least_lines = 0, most_lines = 0;  ///< of the busiest slot; the same if --lines is a number

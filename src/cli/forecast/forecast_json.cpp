@@ -29,10 +29,15 @@ const char* name_of(predict::signal_rule r) {
 }
 
 ordered_json recording_to_json(const forecast& f, const predict::replay_plan& p) {
-  ordered_json j = {{"file", f.recording},    {"threads", p.threads},
-                    {"cpus", p.machine.cpus}, {"processor", p.machine.processor},
-                    {"lock", p.machine.lock}, {"windows", p.windows},
-                    {"seconds", p.seconds},   {"operations_per_second", p.operations_per_second}};
+  ordered_json j = {{"file", f.recording},
+                    {"threads", p.threads},
+                    {"cpus", p.machine.cpus},
+                    {"processor", p.machine.processor},
+                    {"lock", p.machine.lock},
+                    {"windows", f.all_windows},
+                    {"replayed_windows", p.windows},
+                    {"seconds", p.seconds},
+                    {"operations_per_second", p.operations_per_second}};
   j["roles"] = ordered_json::array();
   for (const predict::role& r : p.roles)
     j["roles"].push_back({{"name", r.name}, {"threads", r.threads}, {"operations", r.operations}});
