@@ -2,7 +2,7 @@
 simulated with more threads and other locks, as itself and as a replay of the recording. Writes lab/results/replayed.json and the table of
 docs/predict.md.
 
-  python3 -m lab.cases.replayed                      all programs; four minutes on two CPUs
+  python3 -m lab.cases.replayed                      all programs; three minutes on two CPUs
   python3 -m lab.cases.replayed --only mutex-short   some; the others' results stay
   python3 -m lab.cases.replayed --complete           the same with recordings that have the length of each call
   python3 -m lab.cases.replayed --write-doc          set the results into docs/predict.md; runs nothing
