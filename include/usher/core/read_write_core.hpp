@@ -619,9 +619,9 @@ class read_write_core {
     std::uint32_t seen = in_.load(order::acquire);  // (5)
     std::uint32_t own = reads ? one : 0;            // this reader, if it is one of the arrivals
     bool claimed = (seen & writing) == 0 && (reads || has_left(seen)), in_slot = false;
-    const bool was_biased = (seen & biased) != 0;
+    const bool revokes = Biased && claimed && (seen & biased) != 0;
     if constexpr (Biased)
-      if (claimed && was_biased) {
+      if (revokes) {
         const std::uint32_t begin = now(), mine = own_index();
         in_.fetch_and(~biased, order::seq_cst);  // (b3)
         // If the thread's slot has the lock's id, that stands for this reader; else one of the arrivals does.
@@ -637,7 +637,7 @@ class read_write_core {
     }
     if constexpr (Biased) {
       if (claimed && in_slot) leave_visibly();
-      if (!claimed && was_biased) in_.fetch_or(biased, order::relaxed);
+      if (!claimed && revokes) in_.fetch_or(biased, order::relaxed);
     }
     leave_queue();
     return claimed;
