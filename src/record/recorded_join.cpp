@@ -9,6 +9,7 @@
 #include "preload/cancellable_wait.h"
 #include "preload/timeouts.hpp"
 #include "record/recorded_others.hpp"
+#include "record/waiting_calls.hpp"
 
 namespace usher::preload {
 namespace {
@@ -42,22 +43,6 @@ std::uint64_t place_of(recorded_thread& me, std::uint64_t caller) {
     if (!is_wrapper(*me.of, c.pc[i])) return record::address_of(c.pc[i]);
   return caller;
 }
-
-/// A call of one of the functions that wait, with its arguments.
-struct join_call {
-  enum class how { wait, timed, clock } which;
-  pthread_t thread;
-  void** value;
-  clockid_t clock;
-  const timespec* until;
-
-  int wait() const {
-    const other_pointers& c = unrecorded_others();
-    if (which == how::wait) return c.join(thread, value);
-    if (which == how::timed) return c.timedjoin(thread, value, until);
-    return c.clockjoin(thread, value, clock, until);
-  }
-};
 
 struct waiting {
   const join_call& call;

@@ -4,29 +4,11 @@
 #include "preload/cancellable_wait.h"
 #include "preload/selection.hpp"
 #include "preload/thread_functions.h"
-#include "preload/timeouts.hpp"
 #include "record/recorded_calls.hpp"
+#include "record/waiting_calls.hpp"
 
 namespace usher::preload {
 namespace {
-
-/// A call of one of the three functions that wait, with its arguments.
-struct sem_call {
-  enum class how { wait, timed, clock } which;
-  sem_t* semaphore;
-  clockid_t clock;
-  const timespec* until;
-
-  int wait() const {
-    if (which == how::wait) return unrecorded().sem_wait(semaphore);
-    if (which == how::timed) return unrecorded().sem_timedwait(semaphore, until);
-    return unrecorded().sem_clockwait(semaphore, clock, until);
-  }
-  /// Whether time and clock are valid. As in the C library, invalid ones are an error even if a credit is available.
-  bool is_valid() const {
-    return (which == how::wait || is_time(*until)) && (which != how::clock || is_waitable(clock));
-  }
-};
 
 struct waiting {
   const sem_call& call;

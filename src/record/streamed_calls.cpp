@@ -9,6 +9,7 @@
 #include "preload/timeouts.hpp"
 #include "record/recorded_calls.hpp"
 #include "record/streams.hpp"
+#include "record/waiting_calls.hpp"
 
 namespace usher::preload {
 namespace {
@@ -192,47 +193,20 @@ int streamed_cond_clockwait(pthread_cond_t* c, pthread_mutex_t* m, clockid_t clo
   return wait({cond_call::how::clock, c, m, clock, until});
 }
 
-template <class F>
-[[gnu::noinline]] int wake_in(std::uint64_t window, called what, const void* object, std::uint64_t caller, F wake) {
-  stream_writer* const me = own_writer();
-  if (me == nullptr) return wake();
-  const std::uint64_t began = begin_call(*me, window);
-  const int result = wake();  // afterwards the object may be gone
-  if (result == 0) end_call(*me, window, what, object, caller, began);
-  return result;
-}
-
 int streamed_cond_signal(pthread_cond_t* c) {
   const std::uint64_t window = open_window();
   if (window == 0) [[likely]]
     return unrecorded().cond_signal(c);
-  return wake_in(window, called::signal, c, USHER_CALLER, [c] { return unrecorded().cond_signal(c); });
+  return call_in(window, called::signal, c, USHER_CALLER, [c] { return unrecorded().cond_signal(c); });
 }
 int streamed_cond_broadcast(pthread_cond_t* c) {
   const std::uint64_t window = open_window();
   if (window == 0) [[likely]]
     return unrecorded().cond_broadcast(c);
-  return wake_in(window, called::broadcast, c, USHER_CALLER, [c] { return unrecorded().cond_broadcast(c); });
+  return call_in(window, called::broadcast, c, USHER_CALLER, [c] { return unrecorded().cond_broadcast(c); });
 }
 
 // ---- semaphores --------------------------------------------------------------------------------------------
-
-struct sem_call {
-  enum class how { wait, timed, clock } which;
-  sem_t* semaphore;
-  clockid_t clock;
-  const timespec* until;
-
-  int wait() const {
-    if (which == how::wait) return unrecorded().sem_wait(semaphore);
-    if (which == how::timed) return unrecorded().sem_timedwait(semaphore, until);
-    return unrecorded().sem_clockwait(semaphore, clock, until);
-  }
-  /// As in the C library, an invalid time or clock is an error even if a credit is available.
-  bool is_valid() const {
-    return (which == how::wait || is_time(*until)) && (which != how::clock || is_waitable(clock));
-  }
-};
 
 struct sem_waiting {
   const sem_call& call;
@@ -281,13 +255,13 @@ int streamed_sem_trywait(sem_t* s) {
   const std::uint64_t window = open_window();
   if (window == 0) [[likely]]
     return unrecorded().sem_trywait(s);
-  return wake_in(window, called::semaphore_wait, s, USHER_CALLER, [s] { return unrecorded().sem_trywait(s); });
+  return call_in(window, called::semaphore_wait, s, USHER_CALLER, [s] { return unrecorded().sem_trywait(s); });
 }
 int streamed_sem_post(sem_t* s) {
   const std::uint64_t window = open_window();
   if (window == 0) [[likely]]
     return unrecorded().sem_post(s);
-  return wake_in(window, called::semaphore_post, s, USHER_CALLER, [s] { return unrecorded().sem_post(s); });
+  return call_in(window, called::semaphore_post, s, USHER_CALLER, [s] { return unrecorded().sem_post(s); });
 }
 
 #define USHER_STREAMED(member, name, parameters, arguments) .member = streamed_##member,

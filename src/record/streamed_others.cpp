@@ -7,6 +7,7 @@
 #include "preload/timeouts.hpp"
 #include "record/recorded_others.hpp"
 #include "record/streams.hpp"
+#include "record/waiting_calls.hpp"
 
 namespace usher::preload {
 namespace {
@@ -64,23 +65,12 @@ USHER_STREAMED_RWLOCK(clockwrlock, trywrlock, called::write_lock,
                       is_waitable(clock) && is_time(*until))
 #undef USHER_STREAMED_RWLOCK
 
-/// Calls a function that does not wait, and appends it if it succeeds.
-template <class F>
-[[gnu::noinline]] int call_in(std::uint64_t window, called what, pthread_rwlock_t* l, std::uint64_t caller, F call) {
-  stream_writer* const me = own_writer();
-  if (me == nullptr) return call(l);
-  const std::uint64_t began = begin_call(*me, window);
-  const int result = call(l);  // afterwards the lock may be gone
-  if (result == 0) end_call(*me, window, what, l, caller, began);
-  return result;
-}
-
-#define USHER_STREAMED_AT_ONCE(member, what)                                                                \
-  int streamed_##member(pthread_rwlock_t* l) {                                                              \
-    const std::uint64_t window = open_window();                                                             \
-    if (window == 0) [[likely]]                                                                             \
-      return plain().member(l);                                                                             \
-    return call_in(window, what, l, USHER_CALLER, [](pthread_rwlock_t* to) { return plain().member(to); }); \
+#define USHER_STREAMED_AT_ONCE(member, what)                                          \
+  int streamed_##member(pthread_rwlock_t* l) {                                        \
+    const std::uint64_t window = open_window();                                       \
+    if (window == 0) [[likely]]                                                       \
+      return plain().member(l);                                                       \
+    return call_in(window, what, l, USHER_CALLER, [l] { return plain().member(l); }); \
   }
 USHER_STREAMED_AT_ONCE(tryrdlock, called::read_lock)
 USHER_STREAMED_AT_ONCE(trywrlock, called::write_lock)
@@ -100,51 +90,44 @@ int streamed_barrier_wait(pthread_barrier_t* b) {
 }
 
 struct joining {
-  pthread_t thread;
-  void** value;
-  const timespec* until;
-  const clockid_t* clock;
-  sleeping_call* call;
+  const join_call& call;
+  sleeping_call& sleep;
 };
 
 int run_join(void* argument) {
-  const joining& j = *static_cast<const joining*>(argument);
-  const other_pointers& c = unrecorded_others();
-  if (j.until == nullptr) return c.join(j.thread, j.value);
-  return j.clock != nullptr ? c.clockjoin(j.thread, j.value, *j.clock, j.until)
-                            : c.timedjoin(j.thread, j.value, j.until);
+  return static_cast<joining*>(argument)->call.wait();
 }
 void cancel_join(void* argument) {
-  static_cast<joining*>(argument)->call->forget();
+  static_cast<joining*>(argument)->sleep.forget();
 }
 
-int join(joining j, std::uint64_t caller) {
+int join(const join_call& call, std::uint64_t caller) {
   stream_writer* const me = own_writer();
-  if (me == nullptr) return run_join(&j);
+  if (me == nullptr) return call.wait();
   const usher_cancel_type type = usher_defer_cancellation();
-  sleeping_call call(*me, called::join, reinterpret_cast<const void*>(j.thread), caller);
-  j.call = &call;
+  sleeping_call sleep(*me, called::join, reinterpret_cast<const void*>(call.thread), caller);
+  joining j{call, sleep};
   const int result = usher_call_with_cleanup(run_join, &j, cancel_join);
-  if (result == 0) call.end(called::join);
+  if (result == 0) sleep.end(called::join);
   usher_restore_cancellation(type);
   return result;
 }
 
 int streamed_join(pthread_t t, void** value) {
-  return join({t, value, nullptr, nullptr, nullptr}, USHER_CALLER);
+  return join({join_call::how::wait, t, value, 0, nullptr}, USHER_CALLER);
 }
 int streamed_timedjoin(pthread_t t, void** value, const timespec* until) {
-  return join({t, value, until, nullptr, nullptr}, USHER_CALLER);
+  return join({join_call::how::timed, t, value, 0, until}, USHER_CALLER);
 }
 int streamed_clockjoin(pthread_t t, void** value, clockid_t clock, const timespec* until) {
-  return join({t, value, until, &clock, nullptr}, USHER_CALLER);
+  return join({join_call::how::clock, t, value, clock, until}, USHER_CALLER);
 }
 int streamed_tryjoin(pthread_t t, void** value) {
   return unrecorded_others().tryjoin(t, value);
 }
 int streamed_join_c11(thrd_t t, int* value) {
   void* result = nullptr;
-  const int error = join({t, &result, nullptr, nullptr, nullptr}, USHER_CALLER);
+  const int error = join({join_call::how::wait, t, &result, 0, nullptr}, USHER_CALLER);
   if (value != nullptr) *value = static_cast<int>(reinterpret_cast<std::intptr_t>(result));
   return c11_result(error);
 }

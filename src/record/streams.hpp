@@ -110,6 +110,18 @@ inline void end_call(stream_writer& me, std::uint64_t window, record::called wha
     note_cpu_time(me, window);
 }
 
+/// Makes a call that does not wait, and appends it if it succeeds. Afterwards the object may be gone.
+template <class F>
+[[gnu::noinline]] int call_in(std::uint64_t window, record::called what, const volatile void* object,
+                              std::uint64_t caller, F call) {
+  stream_writer* const me = own_writer();
+  if (me == nullptr) return call();
+  const std::uint64_t began = begin_call(*me, window);
+  const int result = call();
+  if (result == 0) end_call(*me, window, what, object, caller, began);
+  return result;
+}
+
 /// A call that may sleep. It is in the thread's slot from the construction until end() or the destruction.
 class sleeping_call {
  public:
