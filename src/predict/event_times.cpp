@@ -6,7 +6,6 @@
 namespace usher::predict {
 
 using recording::action;
-using recording::object_kind;
 
 recording::event bounded(recording::event e) {
   e.work = std::min(e.work, longest_ns);
@@ -16,35 +15,10 @@ recording::event bounded(recording::event e) {
 }
 
 bool is_known(const recording::recording& r, const recording::event& e) {
-  const auto is = [&r](std::uint32_t index, auto... kinds) {
-    return index < r.objects.size() && ((r.objects[index].kind == kinds) || ...);
-  };
-  switch (e.what) {
-    case action::lock:
-    case action::try_lock_failed:
-    case action::unlock:
-      return is(e.object, object_kind::mutex, object_kind::recursive_mutex);
-    case action::wait:
-    case action::wait_timed_out:
-      return is(e.object, object_kind::condition) && is(e.other, object_kind::mutex, object_kind::recursive_mutex);
-    case action::signal:
-    case action::broadcast:
-      return is(e.object, object_kind::condition);
-    case action::semaphore_wait:
-    case action::semaphore_post:
-      return is(e.object, object_kind::semaphore);
-    case action::read_lock:
-    case action::write_lock:
-    case action::read_write_unlock:
-      return is(e.object, object_kind::read_write_lock);
-    case action::barrier_wait:
-      return is(e.object, object_kind::barrier);
-    case action::join:
-    case action::start:
-    case action::end:
-      return true;
-  }
-  return false;
+  if (e.what == action::join || e.what == action::start || e.what == action::end) return true;
+  if (e.object >= r.objects.size() || !fits(e.what, r.objects[e.object].kind)) return false;
+  const bool has_mutex = e.what == action::wait || e.what == action::wait_timed_out;
+  return !has_mutex || (e.other < r.objects.size() && is_mutex(r.objects[e.other].kind));
 }
 
 bool is_operation(const recording::event& e) {

@@ -43,39 +43,6 @@ constexpr bool has_other(action a) {
   return a == action::wait || a == action::wait_timed_out;
 }
 
-constexpr bool is_mutex(object_kind k) {
-  return k == object_kind::mutex || k == object_kind::recursive_mutex;
-}
-
-constexpr bool fits(action a, object_kind k) {
-  switch (a) {
-    case action::lock:
-    case action::try_lock_failed:
-    case action::unlock:
-      return is_mutex(k);
-    case action::wait:
-    case action::wait_timed_out:
-    case action::signal:
-    case action::broadcast:
-      return k == object_kind::condition;
-    case action::semaphore_wait:
-    case action::semaphore_post:
-      return k == object_kind::semaphore;
-    case action::read_lock:
-    case action::write_lock:
-    case action::read_write_unlock:
-      return k == object_kind::read_write_lock;
-    case action::barrier_wait:
-      return k == object_kind::barrier;
-    case action::join:
-    case action::start:
-      return k == object_kind::thread;
-    case action::end:
-      return true;
-  }
-  return false;
-}
-
 // ---- writing -----------------------------------------------------------------------------------------------
 
 class writer {

@@ -28,18 +28,20 @@ std::optional<raw_call> call_of(std::uint64_t word, std::uint64_t other, std::ui
   return c;
 }
 
-/// The name's bytes but for control characters, which could change a terminal.
 std::string name_of(const record::stream_slot& s) {
   char text[16];
   const std::uint64_t words[2] = {read(s.name[0]), read(s.name[1])};
   std::memcpy(text, words, sizeof text);
-  std::string name(text, strnlen(text, sizeof text));
+  return plain_name(std::string(text, strnlen(text, sizeof text)));
+}
+
+}  // namespace
+
+std::string plain_name(std::string name) {
   std::replace_if(
       name.begin(), name.end(), [](unsigned char c) { return c < 0x20 || c >= 0x7f; }, '?');
   return name;
 }
-
-}  // namespace
 
 std::vector<raw_thread> threads_of(std::span<const record::stream_slot> slots) {
   std::vector<raw_thread> found;

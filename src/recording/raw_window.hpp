@@ -46,6 +46,9 @@ struct raw_window {
   std::vector<raw_thread> threads;
 };
 
+/// The name with each control character and non-ASCII byte replaced by '?', since it could change a terminal.
+std::string plain_name(std::string name);
+
 /// Reads the slots of all threads, without calls.
 std::vector<raw_thread> threads_of(std::span<const record::stream_slot> slots);
 

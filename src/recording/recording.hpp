@@ -44,6 +44,40 @@ enum class action : std::uint8_t {
   end,                // the thread ends, or its part of the window does
 };
 
+constexpr bool is_mutex(object_kind k) {
+  return k == object_kind::mutex || k == object_kind::recursive_mutex;
+}
+
+/// Whether the action has an object of this kind; an `end` has none.
+constexpr bool fits(action a, object_kind k) {
+  switch (a) {
+    case action::lock:
+    case action::try_lock_failed:
+    case action::unlock:
+      return is_mutex(k);
+    case action::wait:
+    case action::wait_timed_out:
+    case action::signal:
+    case action::broadcast:
+      return k == object_kind::condition;
+    case action::semaphore_wait:
+    case action::semaphore_post:
+      return k == object_kind::semaphore;
+    case action::read_lock:
+    case action::write_lock:
+    case action::read_write_unlock:
+      return k == object_kind::read_write_lock;
+    case action::barrier_wait:
+      return k == object_kind::barrier;
+    case action::join:
+    case action::start:
+      return k == object_kind::thread;
+    case action::end:
+      return true;
+  }
+  return false;
+}
+
 /// One step of a thread: work, then time off the CPU, then a call.
 struct event {
   action what{};

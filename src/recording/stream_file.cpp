@@ -14,6 +14,8 @@
 #include <stdexcept>
 #include <thread>
 
+#include "support/process/files.hpp"
+
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
 #endif
@@ -42,10 +44,7 @@ cli::owned_descriptor made_file(std::uint64_t size) {
 
 /// A small file of /proc; empty: it cannot be read.
 std::string small_file(const std::string& path) {
-  const cli::owned_descriptor from(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
-  char text[512];
-  const ssize_t n = from.is_open() ? ::read(from.get(), text, sizeof text) : 0;
-  return std::string(text, static_cast<std::size_t>(std::max<ssize_t>(n, 0)));
+  return cli::content_of(AT_FDCWD, path, 512);
 }
 
 std::optional<thread_state> state_of(std::uint32_t pid, std::uint32_t tid) {

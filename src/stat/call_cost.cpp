@@ -23,19 +23,13 @@
 #include <thread>
 
 #include "recording/stream_file.hpp"
+#include "support/statistics.hpp"
 
 namespace usher::cli::stat {
 namespace {
 
 using namespace std::chrono_literals;
 using steady_clock = std::chrono::steady_clock;
-
-double median(std::vector<double> v) {
-  if (v.empty()) return 0;
-  const auto middle = v.begin() + static_cast<std::ptrdiff_t>(v.size() / 2);
-  std::nth_element(v.begin(), middle, v.end());
-  return *middle;
-}
 
 double ns_since(steady_clock::time_point t) {
   return std::chrono::duration<double, std::nano>(steady_clock::now() - t).count();

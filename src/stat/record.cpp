@@ -29,6 +29,7 @@
 #include "support/process/files.hpp"
 #include "support/process/launch.hpp"
 #include "support/process/preload.hpp"
+#include "support/process/running_process.hpp"
 #include "support/process/this_computer.hpp"
 #include "support/text/help.hpp"
 #include "support/text/messages.hpp"
@@ -93,17 +94,12 @@ class module_names {
     std::vector<module> found;
     std::size_t read = 0;
     for (std::string line; read < longest && std::getline(maps, line); read += line.size()) {
-      module m;
-      std::size_t name = line.find('/');
-      if (name == std::string::npos || std::sscanf(line.c_str(), "%lx-%lx", &m.begin, &m.end) != 2) continue;
-      name = line.rfind('/') + 1;
-      m.name = line.substr(name);
+      const std::optional<mapping> m = read_mapping(line);
+      if (!m || !m->is_of_file) continue;
       // The process chooses the names of its files.
-      std::replace_if(
-          m.name.begin(), m.name.end(), [](unsigned char c) { return c < 0x20 || c >= 0x7f; }, '?');
-      m.base = m.begin;
-      if (!found.empty() && found.back().name == m.name) m.base = found.back().base;
-      found.push_back(std::move(m));
+      const std::string name = recording::plain_name(std::string(file_name(m->path)));
+      const bool continues = !found.empty() && found.back().name == name;
+      found.push_back({m->range, continues ? found.back().base : m->range.begin, name});
     }
     if (!found.empty()) modules_[process] = std::move(found);
   }
@@ -111,13 +107,14 @@ class module_names {
     const auto at = modules_.find(process);
     if (at == modules_.end()) return "";
     for (const module& m : at->second)
-      if (address >= m.begin && address < m.end) return fmt::format("{}+{:#x}", m.name, address - m.base);
+      if (address >= m.range.begin && address < m.range.end) return fmt::format("{}+{:#x}", m.name, address - m.base);
     return "";
   }
 
  private:
   struct module {
-    unsigned long begin = 0, end = 0, base = 0;
+    address_range range{};
+    std::uint64_t base = 0;
     std::string name;
   };
   std::map<std::uint32_t, std::vector<module>> modules_;

@@ -86,7 +86,7 @@ TEST(file, compact) {
   EXPECT_LE(encoded(r).size(), 3u * 100'000 + 1'000);
 }
 
-/// The line that is said of the content.
+/// The error message of the reader for the content.
 std::string refusal(const std::string& content) {
   try {
     decoded(content);

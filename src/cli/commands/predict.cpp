@@ -261,7 +261,8 @@ std::optional<sweep_point> trying(sweep_point p, const unknown& u, const sim::ma
   return p;
 }
 
-/// Of a longer recording this many events are replayed. Each run reads them, and they are more than a run repeats. Chosen, not measured.
+/// So many events of a longer recording are replayed. Each run reads them, and they are more than a run repeats. Chosen, not
+/// measured.
 constexpr std::size_t most_events = 200000;
 
 /// The part of a recording that is replayed, as a file in memory that the processes of the runs read.
@@ -270,11 +271,8 @@ class replayed_part {
   /// Returns the file's name.
   std::string write(const recording::recording& r) {
     const std::string content = recording::encoded(r);
-    for (std::size_t from = 0; from < content.size();) {
-      const ssize_t n = ::write(file_.descriptor(), content.data() + from, content.size() - from);
-      if (n <= 0) throw std::runtime_error("no memory for the part of the recording that is replayed");
-      from += static_cast<std::size_t>(n);
-    }
+    if (!write_all(file_.descriptor(), content))
+      throw std::runtime_error("no memory for the part of the recording that is replayed");
     return fmt::format("/proc/{}/fd/{}", getpid(), file_.descriptor());
   }
 

@@ -65,16 +65,6 @@ struct new_file {
   }
 };
 
-bool write_all(int descriptor, const std::string& content) {
-  for (std::size_t done = 0; done < content.size();) {
-    const ssize_t n = ::write(descriptor, content.data() + done, content.size() - done);
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return false;
-    done += static_cast<std::size_t>(n);
-  }
-  return true;
-}
-
 /// Writes the file's data to the disk: some file systems report a full disk or an exceeded quota only then.
 bool reaches_the_disk(int descriptor) {
   return fsync(descriptor) == 0 || errno == EINVAL || errno == EROFS || errno == ENOSYS;
@@ -124,6 +114,16 @@ std::optional<struct stat> output_file::named() const {
   struct stat s {};
   if (fstatat(place_.folder.get(), place_.name.c_str(), &s, AT_SYMLINK_NOFOLLOW) != 0) return std::nullopt;
   return s;
+}
+
+bool write_all(int descriptor, const std::string& content) {
+  for (std::size_t done = 0; done < content.size();) {
+    const ssize_t n = ::write(descriptor, content.data() + done, content.size() - done);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return false;
+    done += static_cast<std::size_t>(n);
+  }
+  return true;
 }
 
 bool output_file::open(const std::string& name) {

@@ -16,6 +16,9 @@
 
 namespace usher::cli {
 
+/// Writes the content at the descriptor's position, in several calls if need be. False: errno has the reason.
+bool write_all(int descriptor, const std::string& content);
+
 class output_file {
  public:
   /// Whether the file can be written; false after an error message. The file is neither changed nor created before
