@@ -7,42 +7,19 @@
 # Does nothing if the folder was made from the same arguments. MIRROR: another one than deb.debian.org.
 set -eu
 [ $# -ge 4 ] || { sed -n '2,5s/^# //p' "$0" >&2; exit 2; }
-arguments=$*
+. "$(dirname "$0")/debian_apt.sh"
 release=$1 architecture=$2
-mkdir -p "$3"
-folder=$(cd "$3" && pwd)
+begin_folder "$3" "$*"
 shift 3
-made=$folder/.made
-[ "$(cat "$made" 2>/dev/null)" != "$arguments" ] || exit 0
-
-rm -rf "$folder"
-apt=$folder/.apt
-mkdir -p "$apt/state/lists/partial" "$apt/cache/archives/partial" "$apt/sources"
-: > "$apt/status"
-cat > "$apt/sources/debian.sources" <<EOF
-Types: deb
-URIs: ${MIRROR:-http://deb.debian.org/debian}
-Suites: $release
-Components: main
-Signed-By: /usr/share/keyrings/debian-archive-keyring.gpg
-EOF
 # The index of sid is valid for a week, and mirrors may be older; its signature is checked all the same.
-cat > "$apt/apt.conf" <<EOF
+configure_apt deb "$release" <<EOF
 APT::Architecture "$architecture";
 APT::Architectures "$architecture";
-APT::Sandbox::User "";
 APT::Install-Recommends "false";
-Acquire::Languages "none";
 Acquire::Check-Valid-Until "false";
-Dir::State "$apt/state";
-Dir::State::status "$apt/status";
-Dir::Cache "$apt/cache";
-Dir::Etc::sourcelist "/dev/null";
-Dir::Etc::sourceparts "$apt/sources";
 Dir::Etc::Preferences "/dev/null";
 Dir::Etc::PreferencesParts "/dev/null";
 EOF
-export APT_CONFIG="$apt/apt.conf"
 
 whole='' alone=''
 for package; do
@@ -53,9 +30,7 @@ for package; do
 done
 if ! { apt-get -q update && { [ -z "$whole" ] || apt-get -qy --download-only install $whole; } &&
        { [ -z "$alone" ] || (cd "$apt/cache/archives" && apt-get -q download $alone); }; } > "$apt/log" 2>&1; then
-  tail -20 "$apt/log" >&2
-  echo "usher: apt-get failed (above)" >&2
-  exit 1
+  apt_failed
 fi
 
 # As on an installed system, /lib is a link into /usr.
