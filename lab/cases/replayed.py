@@ -1,11 +1,11 @@
 """Checks `usher predict` on programs with known answers: each runs on a simulated machine, is recorded there with few threads, and is
 simulated with more threads and other locks, as itself and as a replay of the recording. Writes lab/results/replayed.json and the table of
-docs/predict.md.
+lab/pages/replayed.md.
 
   python3 -m lab.cases.replayed                      all programs; three minutes on two CPUs
   python3 -m lab.cases.replayed --only mutex-short   some; the others' results stay
   python3 -m lab.cases.replayed --complete           the same with recordings that have the length of each call
-  python3 -m lab.cases.replayed --write-doc          set the results into docs/predict.md; runs nothing
+  python3 -m lab.cases.replayed --write-doc          set the results into the page; runs nothing
 
 The list, the parameters, the metrics and the bars below were committed before the first run of any program of the list.
 
@@ -30,7 +30,7 @@ from harness import TREE, between_markers, die
 from lab.run import script
 
 RESULT = TREE / "lab/results/replayed.json"
-PAGE = TREE / "docs/predict.md"
+PAGE = TREE / "lab/pages/replayed.md"
 LIMIT = 1200
 BAR, ORDER_FROM = 0.05, 0.10
 LOCKS = "futex,steady,loiter-park,mcs,twa,mcscr"
@@ -189,7 +189,7 @@ def main():
     parser.add_argument("--only", metavar="NAMES", help="comma-separated (all)")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--complete", action="store_true", help="recordings with the length of each call; not judged")
-    parser.add_argument("--write-doc", action="store_true", help="set the results into docs/predict.md; runs nothing")
+    parser.add_argument("--write-doc", action="store_true", help="set the results into the page; runs nothing")
     options = parser.parse_args()
     if options.write_doc:
         return write_doc()

@@ -179,14 +179,15 @@ class Predict(unittest.TestCase):
         self.assert_refused(self.predict("--locks", "no-lock", locks=False), "unknown lock")
 
     def test_how_predictions_fared_is_as_on_the_page(self):
-        with open(os.path.join(DOCS, "predict.md")) as file:
-            page = " ".join(file.read().split())
         _, said = self.results("--threads", "1", "--no-unknowns")
         shown = " ".join(said.split())
-        within, points, median = re.search(r"(\d+) of (\d+) points are within 5 % \(median error ([\d.]+ %)\)", page).groups()
-        self.assertIn(f"{within} of {points} points were within 5 % (median error {median})", shown)
-        right, pairs = re.search(r"(\d+) of (\d+) pairs of locks that differ by 10 % are in order", page).groups()
-        self.assertIn(f"{right} of {pairs} pairs of locks that differ by 10 % in order", shown)
+        for page in "predict.md", "../lab/pages/replayed.md":
+            with self.subTest(page=page), open(os.path.join(DOCS, page)) as file:
+                text = " ".join(file.read().split())
+                within, points, median = re.search(r"(\d+) of (\d+) points are within 5 % \(median error ([\d.]+ %)\)", text).groups()
+                self.assertIn(f"{within} of {points} points were within 5 % (median error {median})", shown)
+                right, pairs = re.search(r"(\d+) of (\d+) pairs of locks that differ by 10 % are in order", text).groups()
+                self.assertIn(f"{right} of {pairs} pairs of locks that differ by 10 % in order", shown)
 
 
 if __name__ == "__main__":
