@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Recording must change nothing: programs of other tests pass while they are recorded, and the sums of their records are consistent.
 
-    test_recorded.py LIMIT CMD…    runs a command that starts programs under Usher, which then record
+    test_recorded.py LIMIT CMD…              runs a command that starts programs under Usher, which then record
+    test_recorded.py --streams LIMIT CMD…    the same under usher record, whose windows are open for half of the time
 
 USHER_BIN is the command, USHER_LIB the library. The scripts that choose the lock of a program (tests/conformance/run.py,
-tests/traps/run_traps.py) leave USHER_STAT unchanged, so that their programs write into the record of CMD. They also load USHER_COMPANION,
+tests/traps/run_traps.py) leave USHER_STAT and USHER_RECORD unchanged, so that their programs write into the record of CMD. They also load USHER_COMPANION,
 libusher-stat.so."""
 
 import json
@@ -13,6 +14,10 @@ import signal
 import subprocess
 import sys
 import tempfile
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "cli"))
+import recording_file
 
 
 def what_does_not_add_up(row):
@@ -31,25 +36,26 @@ def what_does_not_add_up(row):
         yield f"waited {row['waiting']['total']} s"
 
 
-def main():
-    limit, command = float(sys.argv[1]), sys.argv[2:]
-    env = {k: v for k, v in os.environ.items() if k not in ("LD_PRELOAD", "USHER_LOCK", "USHER_STAT")}
+def run(limit, arguments, command):
+    """Runs the command under `usher` with these arguments. Returns an error, or None."""
+    env = {k: v for k, v in os.environ.items() if k not in ("LD_PRELOAD", "USHER_LOCK", "USHER_STAT", "USHER_RECORD")}
     env["USHER_LIBRARY"] = os.environ["USHER_LIB"]
-    with tempfile.TemporaryDirectory(prefix="usher-stat-") as folder:
-        file = os.path.join(folder, "report.json")
-        process = subprocess.Popen([os.environ["USHER_BIN"], "stat", "--objects", "262144", "--json", file, "--output",
-                                    os.path.join(folder, "report.txt"), "--", *command], env=env,
-                                   stdin=subprocess.DEVNULL, start_new_session=True)
-        try:
-            status = process.wait(timeout=limit)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-            return f"still running after {limit} s"
-        if status != 0:
-            return f"ended with {status}"
-        with open(file) as f:
-            report = json.load(f)
+    process = subprocess.Popen([os.environ["USHER_BIN"], *arguments, "--", *command], env=env, stdin=subprocess.DEVNULL, start_new_session=True)
+    try:
+        status = process.wait(timeout=limit)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        return f"still running after {limit} s"
+    return f"ended with {status}" if status != 0 else None
+
+
+def stat(limit, command, folder):
+    file = os.path.join(folder, "report.json")
+    if failed := run(limit, ["stat", "--objects", "262144", "--json", file, "--output", os.path.join(folder, "report.txt")], command):
+        return failed
+    with open(file) as f:
+        report = json.load(f)
     wrong = [f"{row['kind']} {row['name']}: {what}" for row in report["rows"] for what in what_does_not_add_up(row)]
     calls = sum(row["acquisitions"] for row in report["rows"])
     print(f"{calls} acquisitions in {report['processes']} processes and {report['threads']} threads were recorded")
@@ -58,6 +64,24 @@ def main():
     if report["deadlocks"]:
         wrong.append(f"{len(report['deadlocks'])} deadlocks")
     return "\n".join(wrong) or None
+
+
+def record(limit, command, folder):
+    file = os.path.join(folder, "usher.recording")
+    if failed := run(limit, ["record", "--every", "40", "--length", "20", "--windows", "1000", "-o", file], command):
+        return failed
+    r = recording_file.read(file)
+    threads = {s.thread for w in r.windows for s in w.streams}
+    calls = sum(len(s.events) - 1 for w in r.windows for s in w.streams)
+    print(f"{calls} calls of {len(threads)} threads in {len(r.windows)} windows were recorded")
+    return "the programs were not recorded" if len(threads) < 20 or calls < 1000 else None
+
+
+def main():
+    streams = sys.argv[1] == "--streams"
+    limit, command = float(sys.argv[2 if streams else 1]), sys.argv[3 if streams else 2:]
+    with tempfile.TemporaryDirectory(prefix="usher-stat-") as folder:
+        return (record if streams else stat)(limit, command, folder)
 
 
 if __name__ == "__main__":
