@@ -1,4 +1,4 @@
-// What the simulated threads do: made from a recording, and from the changes whose effect is to be predicted.
+// A plan tells the simulated threads their steps. It is made from a recording, and from the changes whose effect is to be predicted.
 //
 // The streams of all threads of a role, one after another, are the role's *tape*. A replayed thread begins at a random place of its
 // role's tape and reads it in a circle. So long runs have the recorded frequencies, whatever the number of threads is.
@@ -113,7 +113,7 @@ struct semaphore_facts {
   bool balanced = true;  ///< else its waits are not replayed as such
 };
 
-/// What is not replayed as it was recorded.
+/// Counts of events that are not replayed as they were recorded.
 struct left_out {
   std::uint64_t unknown_waits =
       0;  ///< waits that no recorded signal has ended; replayed as sleeps of the recorded length

@@ -504,7 +504,7 @@ void scheduler::clock() {
 }
 
 /// Updates all threads. They are in 16 lists, and the list that is updated first changes (ts.c: TS_LISTS,
-/// ts_update_marker): whoever is lifted first, is queued first.
+/// ts_update_marker): a thread that is lifted first is queued first.
 void scheduler::update(cycles at) {
   constexpr unsigned lists = 16;
   bool changed = false;

@@ -1,4 +1,4 @@
-// What `usher predict` shows: the results of all points, summed up for each lock and number of threads.
+// `usher predict` shows the results of all points, summed up for each lock and number of threads.
 #pragma once
 
 #include <cstdint>
@@ -78,7 +78,7 @@ void sum_up(forecast& f, const std::vector<point_result>& results, const std::ve
 /// How such predictions fared when they were checked: sentences.
 std::vector<std::string> track_record();
 
-/// What was not replayed as it was recorded: sentences.
+/// Sentences about events that were not replayed as they were recorded.
 std::vector<std::string> left_out_in_words(const predict::replay_plan& p);
 
 /// The text on the terminal.
