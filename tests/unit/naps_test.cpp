@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <barrier>
 #include <chrono>
@@ -98,6 +99,31 @@ TEST(naps, a_stop_of_the_process_counts_once) {
   if (WEXITSTATUS(status) == 2) GTEST_SKIP() << "the naps were over before the process was stopped";
   EXPECT_EQ(WEXITSTATUS(status), 0);
   close(ready[0]), close(ready[1]);
+}
+
+// Two locks are contended, and their naps overlap, each 50 ms late: the first nap that starts after one that counted
+// counts, so that the naps end.
+TEST(naps, late_ones_of_two_locks_are_noticed) {
+  const pid_t child = fork();
+  ASSERT_NE(child, -1);
+  if (child == 0) {
+    std::array<std::atomic<std::uint32_t>, 2> words{};
+    {
+      std::vector<std::jthread> threads;
+      for (auto& word : words) {
+        threads.emplace_back([&word] {
+          if (prctl(PR_SET_TIMERSLACK, 50000000) != 0) _exit(2);
+          for (int i = 0; i < 60 && native::naps_end_in_time(); i++) native::nap(word, 0, every_sleeper, 50000, 0);
+        });
+        std::this_thread::sleep_for(25ms);
+      }
+    }
+    _exit(native::naps_end_in_time() ? 1 : 0);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
 // One slow wake-up does not make the limit of polling ten times as long; many do, and the estimate has a limit from

@@ -1,13 +1,14 @@
 // The memory of a lock whose waiters poll only if that is likely to pay: how long the lock is held, and on which NUMA
 // node its waiters poll. Rules 1, 2 and 5 of docs/default-lock.md, which has the measurements that chose the constants.
 //
-// Source: ours. A hold is the time from lock to unlock. Only holds of threads that came through the lock's queue are
-// measured.
+// Source: ours. A hold is the time from the end of lock to the beginning of unlock. Only holds of threads that came
+// through the lock's queue are measured.
 //
 //     bits 0–3    the class of the holds. Class 0 is for holds below 64 ns; each next class is for holds up to twice as
 //                 long
 //     bits 4–7    home: the NUMA node whose threads poll for brief holds, folded to 16 nodes
-//     bits 8–11   doubt: how often threads have lately polled in vain for holds longer than the limit of polling
+//     bits 8–11   doubt: of the threads that polled beyond the limit of polling, those in vain less those that got the
+//                 lock then, kept between 0 and 15. A thread that got it within the limit does not count
 //     bits 12–31  the queue node of the last holder from the queue. Handles are below 2^20
 //
 // Every field is written by a holder of the lock, so by one thread at a time.
@@ -47,7 +48,7 @@ struct hold_memory {
     return {h << holder_at | doubt() << doubt_at | (home & homes) << class_bits | hold_class()};
   }
 
-  /// The memory after a thread has polled beyond the limit, and got the lock by it or not.
+  /// The memory after a thread has polled for longer than the limit, and got the lock by it or not.
   constexpr hold_memory after_long_poll(bool got_it) const {
     if (got_it) return {doubt() == 0 ? bits : bits - (1u << doubt_at)};
     return {doubt() == most_doubt ? bits : bits + (1u << doubt_at)};
@@ -63,10 +64,11 @@ struct hold_memory {
   /// For how long a thread is to poll, in ns, if it polls for `limit` in any case and a sleep costs `cost_of_sleep`; 0:
   /// not at all, since it is unlikely to get the lock in that time, or would harm others.
   ///
-  /// Beyond the limit it polls while that succeeds more often than not, and otherwise once in 32 times: if the holder has
-  /// lost its CPU, a thread that polls keeps it away. It polls for a few holds: a thread that has not got the lock by then
-  /// is one of many. A look from another NUMA node takes the lock's cache line away for longer than several brief holds,
-  /// so only threads of home poll for brief holds. Holds that have not been measured yet count as short.
+  /// Beyond the limit it polls unless that has failed more often than succeeded of late, and then once in 32 times: if
+  /// the holder has lost its CPU, a thread that polls keeps it away. It polls for a few holds: a thread that has not got
+  /// the lock by then is one of many. A look from another NUMA node takes the lock's cache line away for longer than
+  /// several brief holds, so only threads of home poll for brief holds. Holds that have not been measured yet count as
+  /// short.
   template <class Random>
   constexpr std::uint64_t poll_for(std::uint64_t limit, std::uint64_t cost_of_sleep, std::uint32_t numa_node,
                                    Random random) const {

@@ -4,25 +4,28 @@
 // Source: LOITER (Dice, "Malthusian Locks", EuroSys 2017, appendix A.1), changed by rules of the mutexes that are in
 // wide use. docs/default-lock.md has the measurements that chose the rules and their constants.
 //
-// An arriving thread takes the word if it is free. If not, the thread may poll for a short time, then joins an MCS queue
-// and sleeps. The head of the queue, the standby, is the only queued thread that competes for the word. When it has had
-// the lock, its unlock makes the next thread of the queue the standby. The rules that loiter.hpp has not:
+// An arriving thread takes the word if it is free. If not, the thread polls for a short time or sleeps at the word once,
+// or does neither, then joins an MCS queue and sleeps. The head of the queue, the standby, is the only queued thread that
+// competes for the word. When it has had the lock, its unlock makes the next thread of the queue the standby. The rules
+// that loiter.hpp has not:
 //
 //   1  Poll for holds that end soon. Holds of threads from the queue are measured; hold_times.hpp.
 //   2  For brief holds, only threads of one NUMA node, home, poll. Home moves after 4 ms.
-//   3  Sleep once: a thread in the queue has polled before, or polling does not pay. Where it does not pay, one arrival
-//      at a time sleeps at the word instead, if no unlock would wake the standby: a standby that was woken may have to
-//      wait for a CPU for a time slice, and no unlock wakes the threads behind it.
-//   4  A standby that has waited for 1 ms asks for the lock while it is awake, for 20 µs: an unlock in that time hands
-//      the lock over; if the standby has lost its CPU meanwhile, the lock waits for it. After 4 ms the lock is handed over even if the standby sleeps; no thread can use the lock while a
-//      sleeper wakes up, so that this serves only the bound on waiting.
+//   3  A thread in the queue sleeps without polling first: it has polled before, or polling does not pay. Where it does
+//      not pay, an arrival sleeps at the word before it joins the queue, if the next unlock would not wake the standby
+//      and no other arrival sleeps there: a standby that was woken may have to wait for a CPU for a time slice, and no
+//      unlock wakes the threads behind it.
+//   4  A standby that has waited for 1 ms asks for the lock when it is awake, for about 20 µs, in which it may yield its
+//      CPU: the next unlock hands the lock over, and if the standby does not run then, the lock waits for it. After 4 ms
+//      the lock is handed over even if the standby sleeps; no thread can use the lock while a sleeper wakes up, so that
+//      this serves only the bound on waiting.
 //   5  The pause after an attempt is about 16 times as long as the attempt; hold_times.hpp.
 //   6  A standby that was woken and finds the lock taken again naps, for 50 µs or longer if sleeps are dear or holds are
 //      long: no unlock wakes it. A wake-up at each unlock would cost the running threads more than it gains. No naps
 //      where the kernel ends short sleeps late.
 //
-// Guarantees: not FIFO; arriving threads may overtake waiters. An unlock that leaves the lock free wakes the standby,
-// or the standby looks by itself after its nap. No thread starves: a thread polls for a limited time, or sleeps at the
+// Guarantees: not FIFO; arriving threads may overtake waiters. An unlock that leaves the lock free wakes a standby that
+// sleeps; one that naps looks by itself afterwards. No thread starves: a thread polls for a limited time, or sleeps at the
 // word for 1 ms at most, then joins the queue (doorway: the exchange of its tail). The standby has the lock after at
 // most 4 ms, two holds and two wake-ups, if no thread waits with a deadline, none with a real-time priority, and no
 // condition variable has requeued threads (up to seven of these may get it first). A turn is this bound, plus the
@@ -70,14 +73,15 @@ namespace usher::inline v2 {
 ///     held_by_queue ──unlock──► free, handed_over, held           handed_over ──standby──► held_by_queue
 ///
 ///     mark            the standby                                 cleared by
-///     asleep          sleeps, or is about to. Not set in a nap    the unlock that frees or hands over, which then wakes
-///     impatient       wants the next unlock to hand over          the unlock that hands over; the standby, if no unlock
-///                                                                 has come while it asked
+///     asleep          sleeps, or is about to. Not set in a nap    the unlock that frees or hands over, which then wakes;
+///                                                                 the standby, when it has the lock
+///     impatient       wants the next unlock to hand over          the unlock that hands over; the standby, when it has
+///                                                                 the lock, or if no unlock has come while it asked
 ///
 ///     arrival_asleep  an arrival sleeps at the word. Set by it in a held word without the standby's marks, and again, in
 ///                     any word, when it has been woken, for another arrival that may sleep; read and cleared by an
-///                     unlock that frees the lock and has no standby to wake, which wakes the arrival. It may be out of
-///                     date: the arrival sleeps for a limited time, and leaves it.
+///                     unlock that frees the lock and has no standby to wake, which wakes the arrival. It may be set
+///                     without a sleeper: the arrival sleeps for a limited time, and does not clear the mark.
 ///
 /// Only the standby sets its marks, in any state, by fetch_or: a compare-and-swap could fail for ever. It clears them
 /// when it has the lock. The marks are in the word because unlock may not read the lock once it is free: the operation
@@ -238,8 +242,8 @@ class basic_steady : private urgent_waiters<P, W>, private steady_word {
   hold_memory memory() const { return {memory_.load(std::memory_order_relaxed)}; }
   void remember(hold_memory m) { memory_.store(m.bits, std::memory_order_relaxed); }
 
-  /// Tries once to take the lock whose word `seen` was free; the standby's marks stay. Not repeated: a free word changes
-  /// only if another thread takes the lock, or by the standby's marks.
+  /// Tries once to take the lock whose word `seen` was free; all marks stay. Not repeated: a free word changes only if
+  /// another thread takes the lock, or by marks.
   bool take(std::uint32_t seen, std::uint32_t then = held) {
     return outer_.compare_exchange_strong(seen, seen | then, std::memory_order_acquire,
                                           std::memory_order_relaxed);  // (1)
@@ -281,31 +285,34 @@ class basic_steady : private urgent_waiters<P, W>, private steady_word {
   }
 
   bool poll(std::uint64_t ns, std::uint64_t limit) {
+    const std::uint64_t since = ns > limit ? P::now() : 0;
     const bool got_it = poll_lock<P, W>(
         outer_, is_free, [this] { return try_lock(); }, ns, memory().is_brief());
-    if (got_it && ns > limit && memory().doubt() != 0) remember(memory().after_long_poll(true));
+    if (got_it && ns > limit && memory().doubt() != 0 && P::now() - since > limit)
+      remember(memory().after_long_poll(true));
     return got_it;
   }
 
-  /// Sleeps at the word until an unlock, if threads are in the queue, the standby is not asleep at the word, and no other
-  /// arrival is. Not for brief holds: there a thread of another NUMA node does not poll because it is to stay away from
-  /// the word. Returns true if it has taken the lock.
+  /// Sleeps at the word until an unlock, or for 1 ms, if threads are in the queue and the word has neither the standby's
+  /// marks nor that of another arrival. Takes the lock instead whenever it sees the word free. Not for brief holds: there a
+  /// thread of another NUMA node does not poll because it is to stay away from the word. Returns true if it has taken the
+  /// lock.
   bool sleep_at_word() {
     if (memory().is_brief()) return false;
     std::uint32_t w = outer_.load(std::memory_order_relaxed);
-    if (is_free(w) || (w & (marks | arrival_asleep)) != 0 || tail_.load(std::memory_order_relaxed) == no_node)
-      return false;
+    if (is_free(w)) return take(w);
+    if ((w & (marks | arrival_asleep)) != 0 || tail_.load(std::memory_order_relaxed) == no_node) return false;
     // Relaxed: the mark publishes nothing, and the lock is taken by (1).
     if (!outer_.compare_exchange_strong(w, w | arrival_asleep, std::memory_order_relaxed, std::memory_order_relaxed))
-      return false;
+      return is_free(w) && take(w);
     P::park_for(outer_, w | arrival_asleep, an_arrival, most_sleep_at_word);
     // Another arrival may sleep, too: between the mark and the sleep of this thread, an unlock may have cleared the mark
     // and the other thread set it. One mark wakes one thread, so this thread sets the mark for the other. If there is no
     // other, the next unlock wakes in vain.
     w = outer_.load(std::memory_order_relaxed);
     if (is_free(w) && take(w, held | arrival_asleep)) return true;
-    outer_.fetch_or(arrival_asleep, std::memory_order_relaxed);
-    return false;
+    w = outer_.fetch_or(arrival_asleep, std::memory_order_relaxed) | arrival_asleep;
+    return is_free(w) && take(w);
   }
 
   // ---- the queue ----------------------------------------------------------------------------------------------
@@ -385,10 +392,10 @@ class basic_steady : private urgent_waiters<P, W>, private steady_word {
     }
   }
 
-  /// Called by the standby, which has read `w`. Takes the lock if it is free or handed over, and clears its marks. A word
-  /// that still shows held_by_queue may be out of date: its holder has left the queue, but not yet freed the lock.
+  /// Called by the standby, which has read `w`. Takes the lock if it is free or handed over, and clears its marks. The word
+  /// may show held_by_queue although this thread is the standby: the holder has left the queue, but not yet freed the lock.
   bool try_to_enter(std::uint32_t w) {
-    if (state_of(w) == handed_over) {  // only urgent waiters write to the word now, and leave these bits
+    if (state_of(w) == handed_over) {  // urgent waiters and arrivals may write to the word now, but not these bits
       outer_.fetch_xor((handed_over ^ held_by_queue) | (w & marks), std::memory_order_relaxed);
       return true;
     }

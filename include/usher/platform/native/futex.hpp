@@ -78,9 +78,9 @@ struct sleeping {
 
   /// Whether short sleeps end in time, which they do not with a large timer slack (systemd's TimerSlackNSec,
   /// PR_SET_TIMERSLACK). After three naps in a row, of any threads, that ended at least 5 ms late, returns false for a
-  /// thousand times the last delay, at most 100 s. Of naps that were late at the same time only the first to end counts:
-  /// all threads share the delay of a process that was stopped. One late nap proves nothing: the thread may have waited
-  /// for a CPU.
+  /// thousand times the last delay, at most 100 s. A nap counts if it was to end after the last one that counted had
+  /// ended: all threads share the delay of a process that was stopped. One late nap proves nothing: the thread may have
+  /// waited for a CPU; on a machine that is loaded for long, three in a row may, too.
   /// The slack is not queried, because a system-call filter may kill the process for the query.
   static bool naps_end_in_time() {
     const std::uint64_t until = no_naps_until.load(std::memory_order_relaxed);
@@ -103,8 +103,8 @@ struct sleeping {
   }
 
   /// Called by a thread whose wake-up of another thread took `ns`. A time too short for a wake-up is ignored: the other
-  /// thread was not yet asleep. Not part of wake(), because a debugger that executes wake() one instruction at a time would never
-  /// leave the vDSO's clock, which repeats a reading that a timer tick has interrupted.
+  /// thread was not yet asleep. Not part of wake(), because a debugger that executes wake() one instruction at a time
+  /// would never leave the vDSO's clock, which repeats a reading that a timer tick has interrupted.
   static void note_wake(std::uint64_t ns) {
     if (ns < least_wake) return;
     const std::uint32_t t = wake_time.load(std::memory_order_relaxed), step = t / 32 + 1;
@@ -126,14 +126,14 @@ struct sleeping {
   static constexpr std::uint32_t late_in_a_row = 3;                                      // chosen
   static inline constinit std::atomic<std::uint64_t> no_naps_until{0};
   static inline constinit std::atomic<std::uint32_t> late_naps{0};
-  static inline constinit std::atomic<std::uint64_t> last_late_ended{0};
+  static inline constinit std::atomic<std::uint64_t> last_late_ended{0};  // of those that counted
 
   static constexpr std::uint64_t most_cost = 50000;  // ns. Chosen
   static constexpr std::uint64_t least_wake = 400;   // ns. Chosen: a futex call that wakes no thread takes 200 to 350
   static constexpr std::uint32_t most_wake = most_cost / 3 + 1;  // a greater estimate would not change the cost
-  /// How long a wake-up takes the waking thread, in ns; at first what the default limit of polling implies. The third quartile, since a call is short if the woken
-  /// thread has to wait for a CPU: a call moves it by a thirty-second downwards, or by three upwards. It is not the mean,
-  /// since a call takes long if the woken thread takes the CPU.
+  /// How long a wake-up takes the waking thread, in ns; at first what the default limit of polling implies. The third
+  /// quartile, since a call is short if the woken thread has to wait for a CPU: a call moves it by a thirty-second
+  /// downwards, or by three upwards. It is not the mean, since a call takes long if the woken thread takes the CPU.
   static inline constinit std::atomic<std::uint32_t> wake_time{default_spin / 3};
 
   static void note_nap(std::uint64_t end) {
@@ -141,8 +141,9 @@ struct sleeping {
     if (ended < end) return;  // woken, or it did not sleep: this says nothing about the timer
     if (ended < end + late) {
       if (late_naps.load(std::memory_order_relaxed) != 0) late_naps.store(0, std::memory_order_relaxed);
-    } else if (end < last_late_ended.exchange(ended, std::memory_order_relaxed)) {
-      return;  // late at the same time as the last one
+    } else if (std::uint64_t last = last_late_ended.load(std::memory_order_relaxed);
+               end < last || !last_late_ended.compare_exchange_strong(last, ended, std::memory_order_relaxed)) {
+      return;  // late at the same time as the last one that counted: of two that end now, one counts
     } else if (late_naps.fetch_add(1, std::memory_order_relaxed) + 1 >= late_in_a_row) {
       late_naps.store(0, std::memory_order_relaxed);
       // The delay is limited: if the process was stopped meanwhile (SIGSTOP, a paused virtual machine), the nap ended
