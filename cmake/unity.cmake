@@ -12,3 +12,11 @@ function(usher_sources_together target count)
     set_source_files_properties(${ARGN} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
   endif()
 endfunction()
+
+# usher_seldom_run(<target>): the target parses options, starts programs or prints tables, so its speed matters less than
+# the time of the build (-O1 takes two thirds of the usual one) or, in packages, than its size. With -Os g++ 12 warns
+# wrongly of indices and of empty optionals; the usual build has all warnings.
+function(usher_seldom_run target)
+  target_compile_options(${target} PRIVATE
+    $<$<CONFIG:Release>:$<IF:$<BOOL:${USHER_PORTABLE}>,-Os$<SEMICOLON>-w,-O1>>)
+endfunction()

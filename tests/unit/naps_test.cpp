@@ -101,21 +101,21 @@ TEST(naps, a_stop_of_the_process_counts_once) {
   close(ready[0]), close(ready[1]);
 }
 
-// Two locks are contended, and their naps overlap, each 50 ms late: the first nap that starts after one that counted
-// counts, so that the naps end.
-TEST(naps, late_ones_of_two_locks_are_noticed) {
+// Four locks are contended, and their naps overlap, each up to 50 ms late. A nap that begins after one that counted has
+// ended counts, so that naps are soon omitted.
+TEST(naps, late_ones_of_four_locks_are_noticed) {
   const pid_t child = fork();
   ASSERT_NE(child, -1);
   if (child == 0) {
-    std::array<std::atomic<std::uint32_t>, 2> words{};
+    std::array<std::atomic<std::uint32_t>, 4> words{};
     {
       std::vector<std::jthread> threads;
       for (auto& word : words) {
         threads.emplace_back([&word] {
           if (prctl(PR_SET_TIMERSLACK, 50000000) != 0) _exit(2);
-          for (int i = 0; i < 60 && native::naps_end_in_time(); i++) native::nap(word, 0, every_sleeper, 50000, 0);
+          for (int i = 0; i < 20 && native::naps_end_in_time(); i++) native::nap(word, 0, every_sleeper, 50000, 0);
         });
-        std::this_thread::sleep_for(25ms);
+        std::this_thread::sleep_for(12ms);
       }
     }
     _exit(native::naps_end_in_time() ? 1 : 0);
