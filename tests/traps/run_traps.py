@@ -305,7 +305,7 @@ def alone(lock):
 
 
 def reference():
-    for program in ("limits", "nodes", "hand_over", "slow_motion", "short_lives", "priorities", "one_thread"):
+    for program in ("limits", "nodes", "hand_over", "slow_motion", "short_lives", "priorities", "one_thread", "read_write_users"):
         run_cases(program, program, environment())
     heap(None, "")
 
@@ -335,6 +335,7 @@ def under_lock(lock):
 
 def under_rwlock(lock):
     env = environment(None, [LIB], USHER_RWLOCK=lock)
+    run_cases(f"{lock}/read_write_users", "read_write_users", env)
     if (BIN / "bindings").exists():
         run_cases(f"{lock}/bindings", "bindings", env, ("--fresh", "--only", "second_names_share_locks"))
 
