@@ -155,7 +155,7 @@ USHER_RWLOCKS(USHER_EXPORTED_RWLOCK)
 // NOLINTBEGIN(bugprone-reserved-identifier,bugprone-macro-parentheses)
 #define USHER_SECOND_NAME(call, parameters) \
   USHER_EXPORT                              \
-      [[gnu::nothrow, gnu::nonnull(1), gnu::alias("pthread_rwlock_" #call)]] int __pthread_rwlock_##call parameters;
+  [[gnu::nothrow, gnu::nonnull(1), gnu::alias("pthread_rwlock_" #call)]] int __pthread_rwlock_##call parameters;
 USHER_SECOND_NAME(init, (pthread_rwlock_t*, const pthread_rwlockattr_t*))
 USHER_SECOND_NAME(destroy, (pthread_rwlock_t*))
 USHER_SECOND_NAME(rdlock, (pthread_rwlock_t*))
