@@ -150,3 +150,17 @@ int end_one_thread_mode(pthread_rwlock_t* l, int (*then)(pthread_rwlock_t*)) {
     return usher::preload::current_rwlocks.member arguments;       \
   }
 USHER_RWLOCKS(USHER_EXPORTED_RWLOCK)
+
+// The C library exports some of these functions by a second name, too. A program may use both names for one lock.
+// NOLINTBEGIN(bugprone-reserved-identifier,bugprone-macro-parentheses)
+#define USHER_SECOND_NAME(call, parameters) \
+  USHER_EXPORT                              \
+  [[gnu::nothrow, gnu::nonnull(1), gnu::alias("pthread_rwlock_" #call)]] int __pthread_rwlock_##call parameters;
+USHER_SECOND_NAME(init, (pthread_rwlock_t*, const pthread_rwlockattr_t*))
+USHER_SECOND_NAME(destroy, (pthread_rwlock_t*))
+USHER_SECOND_NAME(rdlock, (pthread_rwlock_t*))
+USHER_SECOND_NAME(tryrdlock, (pthread_rwlock_t*))
+USHER_SECOND_NAME(wrlock, (pthread_rwlock_t*))
+USHER_SECOND_NAME(trywrlock, (pthread_rwlock_t*))
+USHER_SECOND_NAME(unlock, (pthread_rwlock_t*))
+// NOLINTEND(bugprone-reserved-identifier,bugprone-macro-parentheses)

@@ -555,6 +555,52 @@ CASE_FOR(cancellation_of_a_waiter, struct rwlock_kind, kind, main_two) {
   }
 }
 
+struct cancelled_holder {
+  pthread_rwlock_t* lock;
+  bool writes;
+  int has_lock, is_over;
+};
+static void unlock_and_lock_again(void* argument) {
+  struct cancelled_holder* h = argument;
+  CHECK_CODE(pthread_rwlock_trywrlock(h->lock), EBUSY);
+  CHECK_OK(pthread_rwlock_unlock(h->lock));
+  CHECK_OK(h->writes ? pthread_rwlock_wrlock(h->lock) : pthread_rwlock_rdlock(h->lock));
+  CHECK_OK(pthread_rwlock_unlock(h->lock));
+  flag_set(&h->is_over, 1);
+}
+static void* hold_until_cancelled(void* argument) {
+  struct cancelled_holder* h = argument;
+  CHECK_OK(h->writes ? pthread_rwlock_wrlock(h->lock) : pthread_rwlock_rdlock(h->lock));
+  pthread_cleanup_push(unlock_and_lock_again, h);
+  flag_set(&h->has_lock, 1);
+  for (;;) pause();
+  pthread_cleanup_pop(0);
+}
+
+// A thread is cancelled while it has the lock and others wait. Its handler unlocks, and uses the lock once more.
+CASE_FOR(cancellation_of_a_holder, struct rwlock_kind, kind, kinds) {
+  for (int writes = 0; writes < 2; ++writes) {
+    pthread_rwlock_t lock;
+    make(&lock, kind);
+    struct cancelled_holder holder = {.lock = &lock, .writes = writes};
+    const pthread_t thread = start_thread(hold_until_cancelled, &holder);
+    await_flag(&holder.has_lock, 1);
+    struct lock_holder writer, reader;
+    begin_to_hold(&writer, &lock, true);
+    if (writes) begin_to_hold(&reader, &lock, false);
+    await_sleepers(2 + writes);
+    CHECK(!flag_get(&writer.held));
+    flag_set(&writer.let_go, 1);
+    if (writes) flag_set(&reader.let_go, 1);
+    CHECK_OK(pthread_cancel(thread));
+    join_thread(writer.thread);
+    if (writes) join_thread(reader.thread);
+    CHECK(join_thread(thread) == PTHREAD_CANCELED);
+    CHECK(flag_get(&holder.is_over));
+    CHECK_FREE(&lock);
+  }
+}
+
 // -- processes --
 
 static void* read_often(void* argument) {
@@ -636,6 +682,107 @@ CASE(new_lock_in_child) {
     CHECK_CHILD(start_child(make_anew_in_child, &data), 0);
     for (int i = 0; i < 4; ++i) end_hold(&holders[i]);
   }
+  CHECK_FREE(&data.lock);
+}
+
+// What the C library answers in a child for a lock that another thread of the parent has.
+static void use_while_another_writes(void* argument) {
+  struct shared_data* d = argument;
+  const struct timespec soon = later(now(CLOCK_REALTIME), 10);
+  CHECK_CODE(pthread_rwlock_tryrdlock(&d->lock), EBUSY);
+  CHECK_CODE(pthread_rwlock_trywrlock(&d->lock), EBUSY);
+  CHECK_CODE(pthread_rwlock_timedrdlock(&d->lock, &soon), ETIMEDOUT);
+  CHECK_CODE(pthread_rwlock_timedwrlock(&d->lock, &soon), ETIMEDOUT);
+  CHECK_CODE(try_read(&d->lock), EBUSY);
+  CHECK_CODE(try_write(&d->lock), EBUSY);
+  struct shared_data own = {.readers = 0};
+  use_in_child(&own);
+  make_anew_in_child(d);
+}
+static void use_while_another_reads(void* argument) {
+  struct shared_data* d = argument;
+  const struct timespec soon = later(now(CLOCK_REALTIME), 10), much_later = later(soon, 10000);
+  CHECK_CODE(pthread_rwlock_trywrlock(&d->lock), EBUSY);
+  CHECK_CODE(pthread_rwlock_timedwrlock(&d->lock, &soon), ETIMEDOUT);
+  CHECK_OK(pthread_rwlock_rdlock(&d->lock));
+  CHECK_OK(pthread_rwlock_tryrdlock(&d->lock));
+  CHECK_OK(pthread_rwlock_timedrdlock(&d->lock, &much_later));
+  CHECK_OK(try_read(&d->lock));
+  for (int i = 0; i < 3; ++i) CHECK_OK(pthread_rwlock_unlock(&d->lock));
+  CHECK_CODE(try_write(&d->lock), EBUSY);
+  struct shared_data own = {.readers = 0};
+  use_in_child(&own);
+  make_anew_in_child(d);
+}
+
+CASE_FOR(fork_while_another_writes, struct rwlock_kind, kind, main_two) {
+  for (int i = 0; i < 5; ++i) {
+    struct shared_data data = {.readers = 0};
+    make(&data.lock, kind);
+    struct lock_holder holder, reader, writer;
+    hold_lock(&holder, &data.lock, true);
+    begin_to_hold(&reader, &data.lock, false);
+    begin_to_hold(&writer, &data.lock, true);
+    await_sleepers(3);
+    CHECK_CHILD(start_child(use_while_another_writes, &data), 0);
+    flag_set(&reader.let_go, 1);
+    flag_set(&writer.let_go, 1);
+    end_hold(&holder);
+    join_thread(reader.thread);
+    join_thread(writer.thread);
+    CHECK_FREE(&data.lock);
+  }
+}
+
+CASE_FOR(fork_while_another_reads, struct rwlock_kind, kind, main_two) {
+  for (int i = 0; i < 5; ++i) {
+    struct shared_data data = {.readers = 0};
+    make(&data.lock, kind);
+    struct lock_holder holder, writer;
+    hold_lock(&holder, &data.lock, false);
+    // If the kind prefers writers, new readers wait for the writer, under the C library in the child as well.
+    if (!kind->prefers_writers) begin_to_hold(&writer, &data.lock, true);
+    await_sleepers(kind->prefers_writers ? 1 : 2);
+    CHECK_CHILD(start_child(use_while_another_reads, &data), 0);
+    end_hold(&holder);
+    if (!kind->prefers_writers) end_hold(&writer);
+    CHECK_FREE(&data.lock);
+  }
+}
+
+static void* write_often(void* argument) {
+  struct shared_data* d = argument;
+  while (!flag_get(&d->readers)) {
+    CHECK_OK(pthread_rwlock_wrlock(&d->lock));
+    linger(++d->written);
+    d->copy = d->written;
+    CHECK_OK(pthread_rwlock_unlock(&d->lock));
+  }
+  return NULL;
+}
+static void try_in_child(void* argument) {
+  struct shared_data* d = argument;
+  for (int i = 0; i < 20; ++i) {
+    const int error = i % 2 ? pthread_rwlock_tryrdlock(&d->lock) : pthread_rwlock_trywrlock(&d->lock);
+    CHECK(error == 0 || error == EBUSY);
+    if (error != 0) continue;
+    CHECK_NUMBER(d->copy, d->written);
+    CHECK_OK(pthread_rwlock_unlock(&d->lock));
+  }
+  struct shared_data own = {.readers = 0};
+  use_in_child(&own);
+  make_anew_in_child(d);
+}
+
+// The parent's other threads may be anywhere in a call. If the child gets the lock, no change of the data was under way.
+CASE_FOR(fork_at_any_moment, struct rwlock_kind, kind, main_two) {
+  static _Alignas(256) struct shared_data data;  // in one page: the child has all of it as of one moment
+  make(&data.lock, kind);
+  const pthread_t writer = start_thread(write_often, &data), reader = start_thread(read_often, &data);
+  for (int i = 0; i < 30; ++i) CHECK_CHILD(start_child(try_in_child, &data), 0);
+  flag_set(&data.readers, 1);
+  join_thread(writer);
+  join_thread(reader);
   CHECK_FREE(&data.lock);
 }
 

@@ -75,6 +75,13 @@ struct reference {
   X(pthread_rwlock_clockrdlock, 2_34, "2.34")   \
   X(pthread_rwlock_clockwrlock, 2_30, "2.30")   \
   X(pthread_rwlock_clockwrlock, 2_34, "2.34")   \
+  X(__pthread_rwlock_init, 2_2_5, "2.2.5")      \
+  X(__pthread_rwlock_destroy, 2_2_5, "2.2.5")   \
+  X(__pthread_rwlock_rdlock, 2_2_5, "2.2.5")    \
+  X(__pthread_rwlock_tryrdlock, 2_2_5, "2.2.5") \
+  X(__pthread_rwlock_wrlock, 2_2_5, "2.2.5")    \
+  X(__pthread_rwlock_trywrlock, 2_2_5, "2.2.5") \
+  X(__pthread_rwlock_unlock, 2_2_5, "2.2.5")    \
   X(mtx_init, 2_28, "2.28")                     \
   X(mtx_init, 2_34, "2.34")                     \
   X(mtx_destroy, 2_28, "2.28")                  \
@@ -186,6 +193,48 @@ CASE_FOR(versions_share_semaphores, struct semaphore_calls, calls, semaphore_cal
   CHECK_SUCCESS(call_semaphore_function(calls->post, &awaited.semaphore));
   CHECK_SUCCESS(call_semaphore_function(calls->trywait, &awaited.semaphore));
   CHECK_ERROR(call_semaphore_function(calls->trywait, &awaited.semaphore), EAGAIN);
+}
+
+// Both names of a function must use the same lock.
+static int call_rwlock_function(void (*function)(void), pthread_rwlock_t* lock) {
+  void* address = address_of(function);
+  int (*call)(pthread_rwlock_t*);
+  memcpy(&call, &address, sizeof call);
+  return call(lock);
+}
+
+struct second_name {
+  const char* name;
+  void (*function)(void);
+  int (*first)(pthread_rwlock_t*);
+  void (*try_function)(void);
+  bool writes;
+};
+static const struct second_name second_names[] = {
+    {"rdlock", __pthread_rwlock_rdlock_2_2_5, pthread_rwlock_rdlock, __pthread_rwlock_tryrdlock_2_2_5, false},
+    {"wrlock", __pthread_rwlock_wrlock_2_2_5, pthread_rwlock_wrlock, __pthread_rwlock_trywrlock_2_2_5, true},
+};
+
+CASE_FOR(second_names_share_locks, struct second_name, call, second_names) {
+  pthread_rwlock_t lock;
+  memset(&lock, 0x5a, sizeof lock);
+  int (*init)(pthread_rwlock_t*, const pthread_rwlockattr_t*);
+  void* address = address_of(__pthread_rwlock_init_2_2_5);
+  memcpy(&init, &address, sizeof init);
+  CHECK_OK(init(&lock, NULL));
+  for (int first_locks = 0; first_locks < 2; ++first_locks) {
+    CHECK_OK(first_locks ? call->first(&lock) : call_rwlock_function(call->function, &lock));
+    CHECK_CODE(pthread_rwlock_trywrlock(&lock), EBUSY);
+    CHECK_CODE(call_rwlock_function(__pthread_rwlock_trywrlock_2_2_5, &lock), EBUSY);
+    CHECK_CODE(pthread_rwlock_tryrdlock(&lock), call->writes ? EBUSY : 0);
+    CHECK_CODE(call_rwlock_function(__pthread_rwlock_tryrdlock_2_2_5, &lock), call->writes ? EBUSY : 0);
+    for (int held = call->writes ? 1 : 3; held > 0; --held)
+      CHECK_OK(held % 2 == first_locks ? pthread_rwlock_unlock(&lock)
+                                       : call_rwlock_function(__pthread_rwlock_unlock_2_2_5, &lock));
+    CHECK_OK(call_rwlock_function(call->try_function, &lock));
+    CHECK_OK(pthread_rwlock_unlock(&lock));
+  }
+  CHECK_OK(call_rwlock_function(__pthread_rwlock_destroy_2_2_5, &lock));
 }
 #endif
 

@@ -12,6 +12,7 @@
     run_traps.py clock_steps      sets the machine's clock while threads wait, and sets it back
     run_traps.py forks            forks after which the kernel wipes memory, and forks after which it does not
     run_traps.py lock NAME        the programs under one lock
+    run_traps.py rwlock NAME      the programs with read-write locks under one of ours
 
 USHER_LIB names libusher.so, USHER_TRAPS the folder of the programs, USHER_CONFORMANCE that of the conformance tests;
 USHER_BIN, if set, the usher command. Prints `PASS name`, `FAIL name: why` or `SKIP name: why` for each case, then
@@ -57,6 +58,7 @@ FAMILIES = {
     "sem": ["init", "destroy", "wait", "trywait", "timedwait", "clockwait", "post", "getvalue"],
     "rwlock": ["init", "destroy", "rdlock", "tryrdlock", "timedrdlock", "clockrdlock", "wrlock", "trywrlock", "timedwrlock", "clockwrlock",
                "unlock"],
+    "__pthread_rwlock": ["init", "destroy", "rdlock", "tryrdlock", "wrlock", "trywrlock", "unlock"],
 }
 
 
@@ -70,7 +72,7 @@ def check(name, condition, why):
 
 
 def environment(lock=None, preload=None, **more):
-    ours = ("LD_PRELOAD", "LD_DEBUG", "USHER_LOCK", "USHER_SPIN_NS", "USHER_YIELD_NS", "USHER_SLEEP_NS",
+    ours = ("LD_PRELOAD", "LD_DEBUG", "USHER_LOCK", "USHER_RWLOCK", "USHER_SPIN_NS", "USHER_YIELD_NS", "USHER_SLEEP_NS",
             "USHER_FAKE_PRIORITIES", "USHER_VERBOSE")
     env = {k: v for k, v in os.environ.items() if k not in ours}
     if lock is not None:
@@ -134,7 +136,7 @@ def symbols():
     names = {name.split("@")[0] for name in exported}
     known = set()
     for family, members in FAMILIES.items():
-        whole = {f"sem_{m}" if family == "sem" else f"pthread_{family}_{m}" for m in members}
+        whole = {f"{family}_{m}" if family in ("sem", "__pthread_rwlock") else f"pthread_{family}_{m}" for m in members}
         known |= whole
         present = whole & names
         check(f"exports_whole_family/{family}", present == whole, f"missing: {sorted(whole - names)}")
@@ -303,7 +305,7 @@ def alone(lock):
 
 
 def reference():
-    for program in ("limits", "nodes", "hand_over", "slow_motion", "short_lives", "priorities", "one_thread"):
+    for program in ("limits", "nodes", "hand_over", "slow_motion", "short_lives", "priorities", "one_thread", "read_write_users"):
         run_cases(program, program, environment())
     heap(None, "")
 
@@ -329,6 +331,13 @@ def under_lock(lock):
     heap(lock, f"{lock}/")
     if lock in SERVE_BY_PRIORITY | {"mcs", "mcscr", "ticket"}:  # the cases without mutexes are the same under all locks
         by_priority(lock)
+
+
+def under_rwlock(lock):
+    env = environment(None, [LIB], USHER_RWLOCK=lock)
+    run_cases(f"{lock}/read_write_users", "read_write_users", env)
+    if (BIN / "bindings").exists():
+        run_cases(f"{lock}/bindings", "bindings", env, ("--fresh", "--only", "second_names_share_locks"))
 
 
 def shared_objects():
@@ -447,8 +456,9 @@ def main():
               "system_calls": system_calls, "lost_wakeup": lost_wakeup, "clock_steps": clock_steps}
     if len(arguments) == 1 and arguments[0] in groups:
         body = groups[arguments[0]]
-    elif len(arguments) == 2 and arguments[0] == "lock":
-        body = lambda: under_lock(arguments[1])  # noqa: E731
+    elif len(arguments) == 2 and arguments[0] in ("lock", "rwlock"):
+        under = {"lock": under_lock, "rwlock": under_rwlock}[arguments[0]]
+        body = lambda: under(arguments[1])  # noqa: E731
     else:
         sys.exit(__doc__)
     if arguments[0] != "reference" and not os.access(LIB, os.R_OK):

@@ -1,7 +1,8 @@
 // The scenarios of read-write locks. Writers change two plain variables, readers compare them, so the checker finds each
 // access that the lock does not order; the scenario itself counts the threads inside. In all scenarios but *share*,
-// *linked*, *many-give-up* and *forked* one thread, the last writer, locks when all others are in their last section, and ends the
-// lock's life right after its unlock: the others may still be inside unlock() or unlock_shared().
+// *linked*, *many-give-up* and *forked* one thread, the last, locks when all others are in their last section, and ends the
+// lock's life right after its unlock: the others may still be inside unlock() or unlock_shared(). The last thread writes, but
+// in *reader-ends*.
 //
 // - Exclude: readers and writers. *stray* has spurious wake-ups, too.
 // - Mixed: also attempts, attempts with a deadline, upgrades of readers, writers that become readers.
@@ -14,13 +15,15 @@
 // - Many-give-up: writers with a deadline give up one after another beside readers, some of which have a deadline, too.
 // - Forked: the process forks at any moment. The forking thread may be inside, as a reader or as the writer. The child
 //   renews the lock, and goes on with its own threads.
+// - Reader-ends: as mixed, but the last thread reads, by any of the calls, and may upgrade. The last section of all others
+//   is a write: a reader does not come after the readers that left before it.
 #include "check/checked_read_write.hpp"
 #include "check/explore.hpp"
 
 namespace usher::check {
 namespace {
 
-enum class task { exclude, mixed, fair, share, linked, many_give_up, forked };
+enum class task { exclude, mixed, fair, share, linked, many_give_up, forked, reader_ends };
 
 struct scenario {
   const char* name;
@@ -37,6 +40,7 @@ constexpr scenario scenarios[] = {
     {.name = "linked", .runs = task::linked},
     {.name = "many-give-up", .runs = task::many_give_up},
     {.name = "forked", .runs = task::forked},
+    {.name = "reader-ends", .runs = task::reader_ends},
 };
 
 const checked_read_write* the_lock;
@@ -59,14 +63,13 @@ struct program : rl::test_suite<program<Threads>, Threads> {
       forks_at = rl::rand(6);
     }
     if (the_scenario->runs == task::linked || the_scenario->runs == task::mixed ||
-        the_scenario->runs == task::many_give_up)
+        the_scenario->runs == task::many_give_up || the_scenario->runs == task::reader_ends)
       world.run_timers();  // windows end by time
     if (the_scenario->runs == task::fair)
       world.observe({[](void* p, const void* word) { static_cast<program*>(p)->sees_write(word); }, nullptr, this});
     last_in = in().newest();
-    world.watch(0,
-                {bytes.data(), the_lock->size, "the last writer ends the lock while another thread may still touch it",
-                 "the lock is touched after the end of its life"});
+    world.watch(0, {bytes.data(), the_lock->size, "the last thread ends the lock while another one may still touch it",
+                    "the lock is touched after the end of its life"});
   }
   ~program() {
     world.watch_nothing();
@@ -84,6 +87,9 @@ struct program : rl::test_suite<program<Threads>, Threads> {
         return t == 0 ? read_twice() : give_up_twice();
       case task::forked:
         return world.run([this, t] { t == 0 ? fork_once() : use_twice(); });
+      case task::reader_ends:
+        for (unsigned i = 0; i < acquisitions; i++) use_somehow();
+        return t == last ? end_as_reader() : write(true);
       default:
         for (unsigned i = 0; i < acquisitions; i++) the_scenario->runs == task::mixed ? use_somehow() : use();
         t == last ? end_as_writer() : use_last();
@@ -147,9 +153,14 @@ struct program : rl::test_suite<program<Threads>, Threads> {
   void use() { rl::rand(2) == 0 ? write() : read(); }
   void use_last() { rl::rand(2) == 0 ? write(true) : read(true); }
 
-  void end_as_writer() {
+  /// Waits until all others are in their last section. Orders nothing.
+  void await_last_sections() {
     checked::await(
         finals, [](std::uint32_t n) { return n == Threads - 1; }, std::memory_order_relaxed, pacing::polling);
+  }
+
+  void end_as_writer() {
+    await_last_sections();
     comes(true);
     // All others are in their last section, so attempts succeed in the end, whatever a writer that gave up has left.
     if (the_scenario->runs == task::mixed && rl::rand(2) == 0)
@@ -161,6 +172,30 @@ struct program : rl::test_suite<program<Threads>, Threads> {
     if (!the_lock->is_idle(state())) fail("the last writer has left, and the lock is not idle");
     if (!the_lock->try_lock(state())) fail("try_lock() fails, and no thread has the lock");
     the_lock->unlock(state());
+    world.end_of(0);
+  }
+
+  void end_as_reader() {
+    await_last_sections();
+    switch (rl::rand(4)) {
+      case 0:
+        while (!the_lock->try_lock_shared(state())) checked::backoff(0);
+        break;
+      case 1:
+        while (!within_time(the_lock->lock_shared_while_time)) checked::backoff(0);
+        break;
+      default:
+        the_lock->lock_shared(state());
+    }
+    read_section();
+    if (rl::rand(2) == 0) {
+      if (!the_lock->try_upgrade(state())) fail("try_upgrade() fails, and no other thread uses the lock");
+      write_section();
+      the_lock->unlock_and_lock_shared(state());
+      read_section();
+    }
+    the_lock->unlock_shared(state());
+    if (!the_lock->is_idle(state())) fail("the last reader has left, and the lock is not idle");
     world.end_of(0);
   }
 
