@@ -18,5 +18,5 @@ endfunction()
 # wrongly of indices and of empty optionals; the usual build has all warnings.
 function(usher_seldom_run target)
   target_compile_options(${target} PRIVATE
-    $<$<CONFIG:Release>:$<IF:$<BOOL:${USHER_PORTABLE}>,-Os$<SEMICOLON>-w,-O1>>)
+    $<$<CONFIG:Release>:$<IF:$<BOOL:${USHER_PORTABLE}>,-Os$<SEMICOLON>-ffunction-sections$<SEMICOLON>-fdata-sections$<SEMICOLON>-w,-O1>>)
 endfunction()
