@@ -86,6 +86,8 @@ def command_of(sweep):
              ",".join(str(t) for t in sweep.threads), "--seeds", str(sweep.seeds)]
     if sweep.ms is not None:
         words += ["--ms", f"{sweep.ms:g}"]
+    if sweep.warm_up is not None:
+        words += ["--warm-up", f"{sweep.warm_up:g}"]
     for name, value in sweep.settings.items():
         words += ["--set", f"{name}={value}"]
     if sweep.pinned:

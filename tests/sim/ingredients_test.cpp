@@ -403,7 +403,7 @@ TEST(ingredients, without_time_slices_a_thread_too_many_does_no_harm) {
 }
 
 TEST(ingredients, without_the_time_sharing_class_a_preempted_successor_is_soon_back) {
-  const machine all = known_machine("t5", {{"scheduler.time_sharing", "true"}});
+  const machine all = known_machine("t5");
   machine m = all;
   m.os->time_sharing = false;
   const setting spins{"stress-latency", "mcs-spin", 160, 5000000, {}, 1};
@@ -413,7 +413,7 @@ TEST(ingredients, without_the_time_sharing_class_a_preempted_successor_is_soon_b
 }
 
 TEST(ingredients, without_a_least_length_of_sleeps_waiters_that_poll_between_sleeps_are_faster) {
-  const machine all = known_machine("t5", {{"scheduler.least_sleep", "36000000"}});
+  const machine all = known_machine("t5");
   machine m = all;
   m.os->least_sleep = 0;
   const setting s{"stress-latency", "mcs-sleep", 160, 500000, {}, 1};

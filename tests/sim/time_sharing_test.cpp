@@ -318,7 +318,7 @@ TEST(time_sharing, a_sleep_lasts_at_least_a_tick_where_the_machine_says_so) {
 }
 
 TEST(time_sharing, a_run_is_repeated_exactly) {
-  const machine m = known_machine("t5", {{"scheduler.time_sharing", "true"}});
+  const machine m = known_machine("t5");
   point p;
   p.workload = "stress-latency";
   p.lock = "ttas-spin";
@@ -339,8 +339,8 @@ TEST(time_sharing, does_nothing_while_each_thread_has_a_cpu) {
   p.lock = "mcscr";
   p.threads = 100;
   p.run_ns = 60000000;
-  const result with = run_point(known_machine("t5", {{"scheduler.time_sharing", "true"}}), p);
-  const result without = run_point(known_machine("t5"), p);
+  const result with = run_point(known_machine("t5"), p);
+  const result without = run_point(known_machine("t5", {{"scheduler.time_sharing", "false"}}), p);
   EXPECT_EQ(with.operations, without.operations);
   EXPECT_EQ(with.events, without.events);
 }
