@@ -45,9 +45,6 @@ using P = sim::simulated;
 /// Notes the calls of a run's threads. It takes no simulated time.
 class recorder {
  public:
-  /// As usher record: a call that returned sooner and did not wait has no length.
-  static inline std::uint64_t long_call_ns = 5000;
-
   recorder(sim::world& w, unsigned threads)
       : machine_(w.sim().on()), begin_(w.begin()), end_(w.end()), threads_(threads) {}
 
@@ -61,13 +58,13 @@ class recorder {
   sim::cycles now() const { return sim::simulation::current().now(); }
 
   /// Notes a call that began at `called` and returns now.
-  void note(action what, std::uint32_t object, sim::cycles called, std::uint32_t other = 0, bool waited = true) {
+  void note(action what, std::uint32_t object, sim::cycles called, std::uint32_t other = 0) {
     const sim::cycles returned = now();
     of_thread& t = threads_[sim::simulation::current().thread()];
     const bool is_operation = what == action::lock || what == action::read_lock || what == action::write_lock ||
                               what == action::semaphore_wait;
     if (returned > begin_ && returned <= end_ && is_operation) operations_++;
-    if (called > begin_ && returned <= end_) {
+    if (called > begin_ && called <= end_) {
       const sim::cycles since = std::max(t.returned, begin_);
       recording::event e;
       e.what = what;
@@ -75,9 +72,9 @@ class recorder {
       e.other = other;
       e.away = t.away == 0 ? 0 : ns(t, std::min(t.away, called - since));
       e.work = ns(t, called - since - std::min(t.away, called - since));
-      if (waited || machine_.to_ns(returned - called) >= long_call_ns) e.wait = ns(t, returned - called);
+      e.wait = ns(t, std::min(returned, end_) - called);
       if (t.events.empty()) t.begins = machine_.to_ns(since - begin_);
-      t.events.push_back(e);
+      (returned <= end_ ? t.events : t.unfinished).push_back(e);
     }
     t.returned = returned;
     t.away = 0;
@@ -101,7 +98,7 @@ class recorder {
       last.work = of.returned < end_ ? ns(of, end_ - std::max(of.returned, begin_)) : 0;
       of.events.push_back(last);
       made_.roles.push_back({t, roles[t]});
-      w.streams.push_back({t, of.begins, std::move(of.events), false, {}});
+      w.streams.push_back({t, of.begins, std::move(of.events), false, std::move(of.unfinished)});
     }
     made_.windows.push_back(std::move(w));
     return std::move(made_);
@@ -109,7 +106,7 @@ class recorder {
 
  private:
   struct of_thread {
-    std::vector<recording::event> events;
+    std::vector<recording::event> events, unfinished;
     sim::cycles returned = 0, away = 0;
     std::uint64_t begins = 0;
     std::int64_t rest = 0;
@@ -157,7 +154,7 @@ class recorded_world {
     void unlock() {
       const sim::cycles called = recorder_->now();
       it_.unlock();
-      recorder_->note(action::unlock, object_, called, 0, false);
+      recorder_->note(action::unlock, object_, called);
     }
     void lock_as_guest() { lock(); }
 
@@ -219,12 +216,12 @@ class condition {
   void signal() {
     const sim::cycles called = recorder_.now();
     it_.notify_one();
-    recorder_.note(action::signal, object_, called, 0, false);
+    recorder_.note(action::signal, object_, called);
   }
   void broadcast() {
     const sim::cycles called = recorder_.now();
     it_.notify_all();
-    recorder_.note(action::broadcast, object_, called, 0, false);
+    recorder_.note(action::broadcast, object_, called);
   }
 
  private:
@@ -399,7 +396,7 @@ struct connections : known_program {
     work(t, uses);
     called = calls.now();
     credits.release();
-    calls.note(action::semaphore_post, object, called, 0, false);
+    calls.note(action::semaphore_post, object, called);
     lock.lock();
     t.delay(std::uint64_t(inside));
     lock.unlock();
@@ -472,7 +469,7 @@ struct readers : known_program {
     t.delay(std::uint64_t(inside));
     called = calls.now();
     reads ? shared.unlock_shared() : shared.unlock();
-    calls.note(action::read_write_unlock, object, called, 0, false);
+    calls.note(action::read_write_unlock, object, called);
     lock.lock();
     t.delay(std::uint64_t(inside));
     lock.unlock();
@@ -687,8 +684,6 @@ options read(int argc, char** argv) {
       o.recorded_lock = value;
     } else if (name == "--recorded-ms") {
       o.recorded_ms = std::stod(value);
-    } else if (name == "--long-call-ns") {
-      recorder::long_call_ns = std::stoul(value);
     } else if (name == "--seeds") {
       o.seeds = unsigned(std::stoul(value));
     } else if (name == "--lines") {

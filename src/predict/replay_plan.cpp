@@ -59,6 +59,23 @@ std::int64_t high(std::vector<std::int64_t>& v) {
   return v[at];
 }
 
+/// What recording takes between two calls, taken out of the time between them. If less is between two calls, the next ones give
+/// the rest, since a coarse clock shows some gaps too short and others too long.
+class usual_cost {
+ public:
+  explicit usual_cost(double ns) : ns_(std::clamp(ns, 0.0, most)) {}
+  std::uint64_t taken_out_of(std::uint64_t gap) {
+    owed_ = std::min(owed_ + ns_, 2 * ns_);
+    const std::uint64_t taken = std::min(gap, static_cast<std::uint64_t>(owed_));
+    owed_ -= static_cast<double>(taken);
+    return gap - taken;
+  }
+
+ private:
+  static constexpr double most = 1e6;
+  double ns_, owed_ = 0;
+};
+
 class maker {
  public:
   maker(const recording::recording& r, const plan_changes& changes)
@@ -333,8 +350,10 @@ class maker {
     too_deep_.clear();
     bool calls = false;
     std::uint64_t works = 0;
+    usual_cost own(recording_.machine.between_ns);
     for (std::size_t i = 0; i < stream.events.size(); i++) {
-      const event e = bounded(stream.events[i]);
+      event e = bounded(stream.events[i]);
+      if (e.what != action::end) e.work = own.taken_out_of(e.work);
       carry(e);
       works += e.work;
       if (!is_known(recording_, e)) {

@@ -198,7 +198,9 @@ class finder {
       place taken = s.lock;
       for (const place& p : s.waits)
         if (at(p).object == condition) {
-          steps[p.window].push_back({time(p).called, 0});
+          // Of a wait that began before the window the number is not known.
+          if (p.event != 0 || !recording_.windows[p.window].streams[p.stream].begins_in_call)
+            steps[p.window].push_back({time(p).called, 0});
           taken = p;
         }
       const bool before_window = s.is_partial && taken.event == s.lock.event && !waits(at(taken));

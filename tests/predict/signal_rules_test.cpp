@@ -12,15 +12,17 @@ std::vector<mark> marks_of(const signal_facts& f, std::size_t stream) {
   return f.of_events.at(0).at(stream);
 }
 
-TEST(event_times, the_time_that_a_stream_lacks_is_divided_among_its_calls) {
+TEST(event_times, the_parts_of_an_event_follow_each_other) {
   made_recording r;
   const auto m = r.mutex();
-  r.window(1000).thread(0).event(action::lock, m, 100).event(action::unlock, m, 100).event(action::end, 0, 600);
+  r.window(1000).thread(0).event(action::lock, m, 100, 20, 0, 30).event(action::unlock, m, 50, 10);
+  r.get().windows[0].streams[0].begins = 5;
+  r.get().windows[0].streams[0].events[1].aside = 7;
   const auto times = times_of(r.get().windows[0]);
-  EXPECT_EQ(times[0][0].called, 100u);
-  EXPECT_EQ(times[0][0].returned, 200u);
-  EXPECT_EQ(times[0][1].returned, 400u);
-  EXPECT_EQ(times[0][2].called, 1000u);
+  EXPECT_EQ(times[0][0].called, 135u);
+  EXPECT_EQ(times[0][0].returned, 155u);
+  EXPECT_EQ(times[0][1].called, 212u);
+  EXPECT_EQ(times[0][1].returned, 222u);
 }
 
 TEST(signal_rules, a_wait_takes_the_token_of_the_signal_that_came_while_it_lasted) {
@@ -94,6 +96,19 @@ TEST(signal_rules, a_number_that_is_the_same_at_all_waits_is_counted) {
   EXPECT_EQ(marks_of(f, 1)[0].takes, c) << "each section takes, also without a wait";
   EXPECT_EQ(marks_of(f, 1)[18].takes, none) << "the wait of the section takes";
   EXPECT_EQ(marks_of(f, 1)[19].how, mark::wait::takes);
+}
+
+TEST(signal_rules, a_wait_that_began_before_the_window_has_no_number) {
+  std::uint32_t m = 0, c = 0;
+  made_recording r = queue(m, c);
+  // Two items of those that the first producer signals are for threads that waited before the window.
+  for (unsigned t = 2; t < 4; t++) {
+    r.thread(t, "consumer").event(action::wait, c, 0, 95 + 100 * (t - 2), m).event(action::unlock, m, 1);
+    r.get().windows[0].streams[t].begins_in_call = true;
+  }
+  const signal_facts f = find_signals(r.get());
+  EXPECT_EQ(f.conditions[c].rule, signal_rule::counted);
+  EXPECT_EQ(f.conditions[c].at_first, 2u);
 }
 
 TEST(signal_rules, a_number_that_differs_is_not_counted) {
