@@ -28,8 +28,8 @@ struct moved_lines {
   std::optional<unsigned> fixed;  ///< so many in each section, whatever the recording says
 };
 
-/// The lines of the slot's sections.
-unsigned lines_of(const slot& s, const moved_lines& lines);
+/// The lines of one of the slot's sections on average.
+double lines_of(const slot& s, const moved_lines& lines);
 
 /// Measurements of one lock in the measured time.
 struct lock_use {
@@ -92,6 +92,7 @@ class replay {
     read_write_lock read_write;
     lock_use use;
     std::vector<P::plain<std::uint64_t>*> lines;
+    std::uint64_t sections = 0;
     unsigned wanting = 0;  ///< threads that hold it or wait for it
     sim::cycles since = 0;
   };
@@ -106,6 +107,7 @@ class replay {
     const role* of = nullptr;
     std::uint32_t at = 0;
     held_instance held[most_held];
+    double owed = 0;  ///< ns of transfers that are in recorded work and have not been taken out
   };
 
   void make_slots(sim::world& w, const sim::simulated_lock& table, const moved_lines& lines);
@@ -131,8 +133,8 @@ class replay {
   std::vector<std::uint32_t> role_of_;  // by thread
   std::vector<std::uint32_t> first_;    // the slot's first instance
   std::vector<std::unique_ptr<instance>> instances_;
-  std::vector<std::uint8_t> subtract_;  // by slot: lines to subtract from the work of sections
-  std::vector<condition> conditions_;   // by object
+  std::vector<double> lines_;          // by slot: of a section
+  std::vector<condition> conditions_;  // by object
   std::vector<std::optional<barrier>> barriers_;
   std::vector<semaphore_core<P>*> semaphores_;
   sim::cycles waited_for_tokens_ = 0;
