@@ -42,11 +42,16 @@ using P = sim::simulated;
 
 // ---- recording -------------------------------------------------------------------------------------------------------
 
-/// Notes the calls of a run's threads. It takes no simulated time.
+/// Notes the calls of a run's threads.
 class recorder {
  public:
-  recorder(sim::world& w, unsigned threads)
-      : machine_(w.sim().on()), begin_(w.begin()), end_(w.end()), threads_(threads) {}
+  /// The simulated time that it takes in the recorded run, within a call and after it.
+  struct cost {
+    std::uint64_t within_ns = 0, between_ns = 0;
+  };
+
+  recorder(sim::world& w, unsigned threads, cost c)
+      : machine_(w.sim().on()), begin_(w.begin()), end_(w.end()), cost_(c), threads_(threads) {}
 
   std::uint32_t add(object_kind kind, std::uint32_t site) {
     made_.objects.emplace_back();
@@ -59,6 +64,7 @@ class recorder {
 
   /// Notes a call that began at `called` and returns now.
   void note(action what, std::uint32_t object, sim::cycles called, std::uint32_t other = 0) {
+    takes(cost_.within_ns);
     const sim::cycles returned = now();
     of_thread& t = threads_[sim::simulation::current().thread()];
     const bool is_operation = what == action::lock || what == action::read_lock || what == action::write_lock ||
@@ -78,6 +84,7 @@ class recorder {
     }
     t.returned = returned;
     t.away = 0;
+    takes(cost_.between_ns);
   }
   void sleeps(sim::cycles time) { threads_[sim::simulation::current().thread()].away += time; }
 
@@ -87,6 +94,8 @@ class recorder {
     made_.machine.cpus = machine_.cpus();
     made_.machine.processor = machine_.title;
     made_.machine.lock = lock;
+    made_.machine.call_ns = double(cost_.within_ns + cost_.between_ns);
+    made_.machine.between_ns = double(cost_.between_ns);
     // Between the CPUs of the first two threads, which are on two sockets if there are several.
     made_.machine.transfer_ns = double(machine_.dirty[machine_.farthest()]) * 1000 / machine_.mhz;
     recording::window w;
@@ -112,6 +121,9 @@ class recorder {
     std::int64_t rest = 0;
   };
 
+  void takes(std::uint64_t ns) const {
+    if (ns != 0) sim::simulation::current().compute((ns * machine_.mhz + 500) / 1000);
+  }
   /// Rounds to nanoseconds. The remainder is added to the next duration, so that short ones are right on average.
   std::uint64_t ns(of_thread& t, sim::cycles c) const {
     const std::int64_t exact = std::int64_t(c) * 1000 + t.rest;
@@ -122,6 +134,7 @@ class recorder {
 
   const sim::machine machine_;  // a copy: the recording is made after the run
   sim::cycles begin_, end_;
+  cost cost_;
   std::vector<of_thread> threads_;
   recording::recording made_;
   std::uint64_t operations_ = 0;
@@ -537,6 +550,7 @@ struct options {
   int lines = -2;  ///< -2: both limits of the estimates
   std::vector<std::string> locks;
   std::vector<unsigned> threads;
+  recorder::cost cost;  ///< of recording
   bool facts = false;
   std::string write;  ///< a file for the recording; nothing is compared then
 };
@@ -562,7 +576,7 @@ outcome run(const sim::machine& m, const entry& e, const options& o, const sim::
   const usher::workloads::compiled_program<sim::world> compiled{
       {.name = "known", .summary = "", .source = "", .parameters = {}, .one_lock = false},
       [&](sim::world& w) -> std::function<void(sim::world::thread&)> {
-        calls = std::make_unique<recorder>(w, p.threads);
+        calls = std::make_unique<recorder>(w, p.threads, records ? o.cost : recorder::cost{});
         world = std::make_unique<recorded_world>(w, *calls, *table, set);
         program = e.make(*world);
         for (unsigned t = 0; t < p.threads; t++) roles.push_back(program->role(t));
@@ -684,6 +698,10 @@ options read(int argc, char** argv) {
       o.recorded_lock = value;
     } else if (name == "--recorded-ms") {
       o.recorded_ms = std::stod(value);
+    } else if (name == "--cost-within") {
+      o.cost.within_ns = std::stoul(value);
+    } else if (name == "--cost-between") {
+      o.cost.between_ns = std::stoul(value);
     } else if (name == "--seeds") {
       o.seeds = unsigned(std::stoul(value));
     } else if (name == "--lines") {

@@ -65,6 +65,9 @@ replay::replay(sim::world& w, const replay_plan& p, const std::vector<unsigned>&
       if (const auto roles = p.waiting_roles.find(o);
           roles != p.waiting_roles.end() && p.conditions[o].rule == signal_rule::matched)
         for (const std::uint32_t r : roles->second) conditions_[o].tokens += threads_of_roles[r];
+      if (const auto roles = p.waiting_roles.find(o);
+          roles != p.waiting_roles.end() && p.conditions[o].rule == signal_rule::rounds)
+        for (const std::uint32_t r : roles->second) conditions_[o].members += threads_of_roles[r];
       free_ += std::int64_t(conditions_[o].tokens);
     }
     if (const auto s = p.semaphores.find(o); s != p.semaphores.end()) {
@@ -186,7 +189,8 @@ void replay::take(sim::world::thread& t, reader& me, const step& s) {
     i.lines[n]->set(i.lines[n]->get() + 1);
   if (s.takes != none) {
     const cycles before = now.now();
-    wait_for_token(t, &i, s.takes);
+    plan_.conditions[s.takes].rule == signal_rule::rounds ? wait_for_round(t, me, i, s.takes)
+                                                          : wait_for_token(t, &i, s.takes);
     me.held[s.held].since += now.now() - before;
   }
 }
@@ -238,6 +242,51 @@ void replay::wait_for_token(sim::world::thread& t, instance* i, std::uint32_t nu
   }
   arrives(*i, s.now());
   waited_for_tokens_ += clipped(before, s.now());
+}
+
+void replay::wait_for_round(sim::world::thread& t, reader& me, instance& i, std::uint32_t number) {
+  simulation& s = simulation::current();
+  condition& c = conditions_[number];
+  std::uint64_t& mine = me.rounds[number];
+  const cycles before = s.now();
+  if (mine < c.round) {
+    mine = c.round;
+    return;
+  }
+  leaves(i, before);
+  while (mine >= c.round && !t.over()) {
+    if (is_stalled()) {
+      stalls_++;
+      break;
+    }
+    const std::uint64_t seen = c.round;
+    c.waiting++;
+    waiting_++;
+    const cycles until = s.now() + s.on().from_ns(look_again_ns);
+    c.it->wait_while_time(*i.exclusive, [&]() -> std::uint64_t {
+      const cycles now = s.now();
+      return now >= std::min(until, end_) ? 0 : s.on().to_ns(std::min(until, end_) - now) + 1;
+    });
+    if (c.round != seen) break;  // the opener has taken it off the waiting threads
+    c.waiting--;
+    waiting_--;
+  }
+  mine = c.round;
+  arrives(i, s.now());
+  waited_for_tokens_ += clipped(before, s.now());
+}
+
+/// A thread that has begun within the round it is in does not count.
+void replay::end_round(reader& me, std::uint32_t number) {
+  condition& ended = conditions_[number];
+  const std::uint32_t by = plan_.conditions[number].opened_by;
+  condition& opening = conditions_[by];
+  if (opening.round == 0 || me.rounds[by] != opening.round || me.done[by] == opening.round) return;
+  me.done[by] = opening.round;
+  if (++opening.done < opening.members) return;
+  ended.tokens++;
+  free_++;
+  ended.it->notify_one();
 }
 
 void replay::post(std::uint32_t first) {
@@ -327,6 +376,7 @@ void replay::step_on(sim::world::thread& t, reader& me, const step& s) {
       break;
     case step_kind::unlock:
     case step_kind::read_write_unlock:
+      if (s.ends != none) end_round(me, s.ends);
       release(*held);
       break;
     case step_kind::wait:
@@ -352,7 +402,12 @@ void replay::step_on(sim::world::thread& t, reader& me, const step& s) {
       break;
     case step_kind::notify:
       // A signal without a token wakes no thread.
-      if (condition& c = conditions_[s.on]; c.tokens != 0 || c.waiting == 0)
+      if (condition& c = conditions_[s.on]; s.opens) {
+        c.round++;
+        c.done = 0;
+        waiting_ -= std::exchange(c.waiting, 0);
+        c.it->notify_all();
+      } else if (c.tokens != 0 || c.waiting == 0)
         s.to_all ? c.it->notify_all() : c.it->notify_one();
       break;
     case step_kind::semaphore_wait:

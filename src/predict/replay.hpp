@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -77,6 +78,9 @@ class replay {
     basic_condition_variable<P>* it = nullptr;
     std::uint64_t tokens = 0;
     unsigned waiting = 0;
+    // If it opens rounds:
+    std::uint64_t round = 0;
+    unsigned members = 0, done = 0;  ///< done: of this round
   };
 
   /// As POSIX barriers: the last of a round lets all others go.
@@ -107,6 +111,8 @@ class replay {
     const role* of = nullptr;
     std::uint32_t at = 0;
     held_instance held[most_held];
+    std::map<std::uint32_t, std::uint64_t> rounds;  ///< by condition: the round in which the thread takes part
+    std::map<std::uint32_t, std::uint64_t> done;    ///< the last round whose end it has signalled or left to others
     double owed = 0;  ///< ns of transfers that are in recorded work and have not been taken out
   };
 
@@ -120,6 +126,8 @@ class replay {
   void admitted(instance& i, sim::cycles arrived);
   instance& drawn(const slot& s, std::uint32_t first, sim::world::thread& t);
   void wait_for_token(sim::world::thread& t, instance* i, std::uint32_t condition);
+  void wait_for_round(sim::world::thread& t, reader& me, instance& i, std::uint32_t condition);
+  void end_round(reader& me, std::uint32_t condition);
   void post(std::uint32_t first);
   void wait_at(sim::world::thread& t, barrier& b);
   void wait_for_semaphore(sim::world::thread& t, semaphore_core<P>& s);

@@ -415,7 +415,7 @@ class maker {
         return acquire(step_kind::write_lock, e.object, {});
       case action::unlock:
       case action::read_write_unlock:
-        return unlock(e.object);
+        return unlock(e.object, m);
       case action::try_lock_failed:
         plan_.left.failed_tries++;
         return false;
@@ -516,7 +516,7 @@ class maker {
     return true;
   }
 
-  bool unlock(std::uint32_t object) {
+  bool unlock(std::uint32_t object, const mark& m) {
     const std::size_t i = find_held(object);
     if (i == most_held) {
       if (const auto skipped = too_deep_.find(object); skipped != too_deep_.end() && skipped->second != 0)
@@ -527,6 +527,7 @@ class maker {
     }
     if (--held_[i].depth != 0) return true;
     release(i);
+    role_->tape.back().ends = m.ends;
     return true;
   }
 
@@ -574,9 +575,12 @@ class maker {
   }
 
   bool notify(const event& e, const mark& m) {
+    if (m.dropped) return true;
     step& s = add(step_kind::notify);
     s.on = e.object;
     s.to_all = e.what == action::broadcast;
+    s.opens = m.opens;
+    if (m.opens) plan_.opening_roles.insert(role_index_);
     // The mutex in whose section the signal comes is one to which waiting threads are requeued.
     for (const held_lock& h : held_)
       if (h.object != none && is_mutex(h.object)) plan_.slots[slot_of_[h.object]].has_condition = true;
@@ -708,9 +712,12 @@ std::vector<unsigned> threads_of_roles(const replay_plan& p, const plan_changes&
   std::vector<unsigned> all(p.roles.size());
   double weight = 0;
   unsigned left = threads;
+  std::map<std::uint32_t, unsigned> all_fixed = changes.fixed_roles;
+  for (const std::uint32_t r : p.opening_roles)
+    if (changes.fixed_roles.empty() && p.roles[r].threads < threads) all_fixed.emplace(r, p.roles[r].threads);
   for (std::uint32_t r = 0; r < p.roles.size(); r++) {
-    const auto fixed = changes.fixed_roles.find(r);
-    if (fixed == changes.fixed_roles.end()) {
+    const auto fixed = all_fixed.find(r);
+    if (fixed == all_fixed.end()) {
       weight += p.roles[r].threads;
     } else {
       if (fixed->second > 0 && p.roles[r].tape.empty())
@@ -732,7 +739,7 @@ std::vector<unsigned> threads_of_roles(const replay_plan& p, const plan_changes&
   };
   std::vector<share> shares;
   for (std::uint32_t r = 0; r < p.roles.size(); r++)
-    if (!changes.fixed_roles.contains(r) && p.roles[r].threads != 0)
+    if (!all_fixed.contains(r) && p.roles[r].threads != 0)
       shares.push_back({r, left * double(p.roles[r].threads) / weight});
   unsigned given = 0;
   for (const share& s : shares) {

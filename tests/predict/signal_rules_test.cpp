@@ -111,6 +111,75 @@ TEST(signal_rules, a_wait_that_began_before_the_window_has_no_number) {
   EXPECT_EQ(f.conditions[c].at_first, 2u);
 }
 
+/// Thread 0 opens a round every 1000 ns; threads 1 to 3 take part in it by a section that waits for it and, 300 to 500 ns later, one that
+/// counts. The last of them signals.
+made_recording rounds_of_three(std::uint32_t& m, std::uint32_t& opened, std::uint32_t& ended) {
+  made_recording r;
+  m = r.mutex();
+  opened = r.add(object_kind::condition);
+  ended = r.add(object_kind::condition);
+  r.window();
+  constexpr unsigned n = 50;
+  r.thread(0, "leader");
+  for (unsigned i = 0; i < n; i++)
+    r.event(action::lock, m, i == 0 ? 100 : 390)
+        .event(action::broadcast, opened, 10)
+        .event(action::wait, ended, 0, 590, m)
+        .event(action::unlock, m, 10);
+  for (unsigned t = 1; t < 4; t++) {
+    r.thread(t, "worker");
+    for (unsigned i = 0; i < n; i++) {
+      // The first round opens at 110. Every fifth round thread 1 comes late and does not wait.
+      const bool late = t == 1 && i % 5 == 0;
+      const std::uint64_t opens = 110 + 1000 * i, now = i == 0 ? 0 : opens - 1000 + 200 + 100 * t + 60;
+      const std::uint64_t begins = late ? opens + 20 : opens - 5;
+      r.event(action::lock, m, begins - now);
+      if (!late) r.event(action::wait, opened, 0, 25 + t, m);
+      const std::uint64_t has = late ? begins : opens + 20 + t;
+      r.event(action::unlock, m, 2);
+      r.event(action::lock, m, opens + 200 + 100 * t - has - 2).event(action::unlock, m, t == 3 ? 50 : 60);
+      if (t == 3) {
+        auto& events = r.get().windows[0].streams[t].events;
+        events.insert(events.end() - 1, {action::signal, ended, 0, 10, 0, 0});
+      }
+    }
+  }
+  return r;
+}
+
+TEST(signal_rules, rounds_that_all_threads_begin_together) {
+  std::uint32_t m = 0, opened = 0, ended = 0;
+  made_recording r = rounds_of_three(m, opened, ended);
+  const signal_facts f = find_signals(r.get());
+  ASSERT_EQ(f.conditions[opened].rule, signal_rule::rounds);
+  ASSERT_EQ(f.conditions[ended].rule, signal_rule::rounds);
+  EXPECT_EQ(f.conditions[ended].opened_by, opened);
+  EXPECT_TRUE(marks_of(f, 0)[1].opens);
+  EXPECT_EQ(marks_of(f, 0)[2].how, mark::wait::takes);
+  EXPECT_EQ(marks_of(f, 1)[0].takes, opened) << "also a section that did not wait";
+  EXPECT_EQ(marks_of(f, 1)[3].ends, ended) << "the section, also if its thread was not the last";
+  EXPECT_EQ(marks_of(f, 3)[0].takes, opened);
+  EXPECT_EQ(marks_of(f, 3)[3].takes, none);
+  EXPECT_TRUE(marks_of(f, 3)[4].dropped);
+}
+
+TEST(signal_rules, no_rounds_without_an_order) {
+  std::uint32_t m = 0, opened = 0, ended = 0;
+  made_recording r = rounds_of_three(m, opened, ended);
+  // Thread 2 has more sections in some of the rounds.
+  auto& events = r.get().windows[0].streams[2].events;
+  std::vector<recording::event> more;
+  for (const auto& e : events) {
+    more.push_back(e);
+    if (e.what == action::unlock && more.size() % 3 == 0) {
+      more.push_back({action::lock, m, 0, 1, 0, 0});
+      more.push_back({action::unlock, m, 0, 1, 0, 0});
+    }
+  }
+  events = more;
+  EXPECT_NE(find_signals(r.get()).conditions[opened].rule, signal_rule::rounds);
+}
+
 TEST(signal_rules, a_number_that_differs_is_not_counted) {
   std::uint32_t m = 0, c = 0;
   made_recording r = queue(m, c);
