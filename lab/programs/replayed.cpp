@@ -42,14 +42,16 @@ using P = sim::simulated;
 
 // ---- recording -------------------------------------------------------------------------------------------------------
 
-/// Notes the calls of a run's threads. It takes no simulated time.
+/// Notes the calls of a run's threads.
 class recorder {
  public:
-  /// As usher record: a call that returned sooner and did not wait has no length.
-  static inline std::uint64_t long_call_ns = 5000;
+  /// The simulated time that it takes in the recorded run, within a call and after it.
+  struct cost {
+    std::uint64_t within_ns = 0, between_ns = 0;
+  };
 
-  recorder(sim::world& w, unsigned threads)
-      : machine_(w.sim().on()), begin_(w.begin()), end_(w.end()), threads_(threads) {}
+  recorder(sim::world& w, unsigned threads, cost c)
+      : machine_(w.sim().on()), begin_(w.begin()), end_(w.end()), cost_(c), threads_(threads) {}
 
   std::uint32_t add(object_kind kind, std::uint32_t site) {
     made_.objects.emplace_back();
@@ -61,13 +63,14 @@ class recorder {
   sim::cycles now() const { return sim::simulation::current().now(); }
 
   /// Notes a call that began at `called` and returns now.
-  void note(action what, std::uint32_t object, sim::cycles called, std::uint32_t other = 0, bool waited = true) {
+  void note(action what, std::uint32_t object, sim::cycles called, std::uint32_t other = 0) {
+    takes(cost_.within_ns);
     const sim::cycles returned = now();
     of_thread& t = threads_[sim::simulation::current().thread()];
     const bool is_operation = what == action::lock || what == action::read_lock || what == action::write_lock ||
                               what == action::semaphore_wait;
     if (returned > begin_ && returned <= end_ && is_operation) operations_++;
-    if (called > begin_ && returned <= end_) {
+    if (called > begin_ && called <= end_) {
       const sim::cycles since = std::max(t.returned, begin_);
       recording::event e;
       e.what = what;
@@ -75,12 +78,13 @@ class recorder {
       e.other = other;
       e.away = t.away == 0 ? 0 : ns(t, std::min(t.away, called - since));
       e.work = ns(t, called - since - std::min(t.away, called - since));
-      if (waited || machine_.to_ns(returned - called) >= long_call_ns) e.wait = ns(t, returned - called);
+      e.wait = ns(t, std::min(returned, end_) - called);
       if (t.events.empty()) t.begins = machine_.to_ns(since - begin_);
-      t.events.push_back(e);
+      (returned <= end_ ? t.events : t.unfinished).push_back(e);
     }
     t.returned = returned;
     t.away = 0;
+    takes(cost_.between_ns);
   }
   void sleeps(sim::cycles time) { threads_[sim::simulation::current().thread()].away += time; }
 
@@ -90,6 +94,8 @@ class recorder {
     made_.machine.cpus = machine_.cpus();
     made_.machine.processor = machine_.title;
     made_.machine.lock = lock;
+    made_.machine.call_ns = double(cost_.within_ns + cost_.between_ns);
+    made_.machine.between_ns = double(cost_.between_ns);
     // Between the CPUs of the first two threads, which are on two sockets if there are several.
     made_.machine.transfer_ns = double(machine_.dirty[machine_.farthest()]) * 1000 / machine_.mhz;
     recording::window w;
@@ -101,7 +107,7 @@ class recorder {
       last.work = of.returned < end_ ? ns(of, end_ - std::max(of.returned, begin_)) : 0;
       of.events.push_back(last);
       made_.roles.push_back({t, roles[t]});
-      w.streams.push_back({t, of.begins, std::move(of.events), false, {}});
+      w.streams.push_back({t, of.begins, std::move(of.events), false, std::move(of.unfinished)});
     }
     made_.windows.push_back(std::move(w));
     return std::move(made_);
@@ -109,12 +115,15 @@ class recorder {
 
  private:
   struct of_thread {
-    std::vector<recording::event> events;
+    std::vector<recording::event> events, unfinished;
     sim::cycles returned = 0, away = 0;
     std::uint64_t begins = 0;
     std::int64_t rest = 0;
   };
 
+  void takes(std::uint64_t ns) const {
+    if (ns != 0) sim::simulation::current().compute((ns * machine_.mhz + 500) / 1000);
+  }
   /// Rounds to nanoseconds. The remainder is added to the next duration, so that short ones are right on average.
   std::uint64_t ns(of_thread& t, sim::cycles c) const {
     const std::int64_t exact = std::int64_t(c) * 1000 + t.rest;
@@ -125,6 +134,7 @@ class recorder {
 
   const sim::machine machine_;  // a copy: the recording is made after the run
   sim::cycles begin_, end_;
+  cost cost_;
   std::vector<of_thread> threads_;
   recording::recording made_;
   std::uint64_t operations_ = 0;
@@ -157,7 +167,7 @@ class recorded_world {
     void unlock() {
       const sim::cycles called = recorder_->now();
       it_.unlock();
-      recorder_->note(action::unlock, object_, called, 0, false);
+      recorder_->note(action::unlock, object_, called);
     }
     void lock_as_guest() { lock(); }
 
@@ -219,12 +229,12 @@ class condition {
   void signal() {
     const sim::cycles called = recorder_.now();
     it_.notify_one();
-    recorder_.note(action::signal, object_, called, 0, false);
+    recorder_.note(action::signal, object_, called);
   }
   void broadcast() {
     const sim::cycles called = recorder_.now();
     it_.notify_all();
-    recorder_.note(action::broadcast, object_, called, 0, false);
+    recorder_.note(action::broadcast, object_, called);
   }
 
  private:
@@ -399,7 +409,7 @@ struct connections : known_program {
     work(t, uses);
     called = calls.now();
     credits.release();
-    calls.note(action::semaphore_post, object, called, 0, false);
+    calls.note(action::semaphore_post, object, called);
     lock.lock();
     t.delay(std::uint64_t(inside));
     lock.unlock();
@@ -472,7 +482,7 @@ struct readers : known_program {
     t.delay(std::uint64_t(inside));
     called = calls.now();
     reads ? shared.unlock_shared() : shared.unlock();
-    calls.note(action::read_write_unlock, object, called, 0, false);
+    calls.note(action::read_write_unlock, object, called);
     lock.lock();
     t.delay(std::uint64_t(inside));
     lock.unlock();
@@ -540,6 +550,7 @@ struct options {
   int lines = -2;  ///< -2: both limits of the estimates
   std::vector<std::string> locks;
   std::vector<unsigned> threads;
+  recorder::cost cost;  ///< of recording
   bool facts = false;
   std::string write;  ///< a file for the recording; nothing is compared then
 };
@@ -565,7 +576,7 @@ outcome run(const sim::machine& m, const entry& e, const options& o, const sim::
   const usher::workloads::compiled_program<sim::world> compiled{
       {.name = "known", .summary = "", .source = "", .parameters = {}, .one_lock = false},
       [&](sim::world& w) -> std::function<void(sim::world::thread&)> {
-        calls = std::make_unique<recorder>(w, p.threads);
+        calls = std::make_unique<recorder>(w, p.threads, records ? o.cost : recorder::cost{});
         world = std::make_unique<recorded_world>(w, *calls, *table, set);
         program = e.make(*world);
         for (unsigned t = 0; t < p.threads; t++) roles.push_back(program->role(t));
@@ -687,8 +698,10 @@ options read(int argc, char** argv) {
       o.recorded_lock = value;
     } else if (name == "--recorded-ms") {
       o.recorded_ms = std::stod(value);
-    } else if (name == "--long-call-ns") {
-      recorder::long_call_ns = std::stoul(value);
+    } else if (name == "--cost-within") {
+      o.cost.within_ns = std::stoul(value);
+    } else if (name == "--cost-between") {
+      o.cost.between_ns = std::stoul(value);
     } else if (name == "--seeds") {
       o.seeds = unsigned(std::stoul(value));
     } else if (name == "--lines") {

@@ -38,9 +38,6 @@ inline bool waits(const recording::event& e) {
 bool is_operation(const recording::event& e);
 
 /// By stream and event, and last the unfinished call if there is one.
-///
-/// A recording has the length of slow calls only. The time that a stream lacks in its window is divided among its other calls. Without
-/// this, streams with different numbers of calls would drift apart: by milliseconds in a window of 50 ms.
 std::vector<std::vector<event_time>> times_of(const recording::window& w);
 
 }  // namespace usher::predict

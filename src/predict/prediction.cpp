@@ -25,7 +25,7 @@ moved_lines moved(const lines_option& o) {
 
 }  // namespace
 
-unsigned lines_under(const slot& s, const lines_option& o) {
+double lines_under(const slot& s, const lines_option& o) {
   return lines_of(s, moved(o));
 }
 

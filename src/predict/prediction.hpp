@@ -37,8 +37,8 @@ struct prediction {
   static constexpr std::size_t most_locks = 5;
 };
 
-/// The lines of a slot under the option.
-unsigned lines_under(const slot& s, const lines_option& o);
+/// The lines of a slot's section under the option.
+double lines_under(const slot& s, const lines_option& o);
 
 /// Returns how long a run should last: so that each thread has some operations, and several time slices if threads share CPUs.
 std::uint64_t usual_prediction_ns(const sim::machine& m, const replay_plan& p, const plan_changes& changes,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <numeric>
 #include <utility>
 
 namespace usher::predict {
@@ -15,14 +16,13 @@ using sim::simulation;
 constexpr std::uint64_t piece_ns = 20000;
 /// A thread that waits for a token looks again after this time, since a token may be posted outside of the mutex.
 constexpr std::uint64_t look_again_ns = 5000000;
-constexpr unsigned most_lines = 64;
+constexpr double most_lines = 64, most_owed_ns = 100000;
 
 }  // namespace
 
-unsigned lines_of(const slot& s, const moved_lines& lines) {
-  if (lines.fixed) return std::min(*lines.fixed, most_lines);
-  return std::min(unsigned(std::lround(std::min(lines.most ? s.most_lines : s.least_lines, double(most_lines)))),
-                  most_lines);
+double lines_of(const slot& s, const moved_lines& lines) {
+  const double n = lines.fixed ? *lines.fixed : lines.most ? s.most_lines : s.least_lines;
+  return std::clamp(n, 0.0, most_lines);
 }
 
 void replay::read_write_lock::lock(bool reads) {
@@ -44,16 +44,18 @@ replay::replay(sim::world& w, const replay_plan& p, const std::vector<unsigned>&
       conditions_(p.objects.size()),
       barriers_(p.objects.size()),
       semaphores_(p.objects.size()) {
-  // Threads of the roles take turns, so that a placement does not separate the roles.
-  std::vector<unsigned> left = threads_of_roles;
-  while (role_of_.size() < w.threads()) {
-    const std::size_t before = role_of_.size();
-    for (std::uint32_t r = 0; r < left.size(); r++)
-      if (left[r] != 0 && role_of_.size() < w.threads()) {
-        role_of_.push_back(r);
-        left[r]--;
-      }
-    if (role_of_.size() == before) break;
+  // Threads of the roles take turns in proportion, so that a placement does not separate the roles.
+  const unsigned all = std::accumulate(threads_of_roles.begin(), threads_of_roles.end(), 0u);
+  std::vector<unsigned> given(threads_of_roles.size());
+  while (role_of_.size() < std::min(w.threads(), all)) {
+    const auto lacks = [&](std::uint32_t r) {
+      return std::int64_t{threads_of_roles[r]} * std::int64_t(role_of_.size() + 1) - std::int64_t{given[r]} * all;
+    };
+    std::uint32_t next = 0;
+    for (std::uint32_t r = 1; r < given.size(); r++)
+      if (lacks(r) > lacks(next)) next = r;
+    given[next]++;
+    role_of_.push_back(next);
   }
   make_slots(w, table, lines);
   for (std::uint32_t o = 0; o < p.objects.size(); o++) {
@@ -63,6 +65,9 @@ replay::replay(sim::world& w, const replay_plan& p, const std::vector<unsigned>&
       if (const auto roles = p.waiting_roles.find(o);
           roles != p.waiting_roles.end() && p.conditions[o].rule == signal_rule::matched)
         for (const std::uint32_t r : roles->second) conditions_[o].tokens += threads_of_roles[r];
+      if (const auto roles = p.waiting_roles.find(o);
+          roles != p.waiting_roles.end() && p.conditions[o].rule == signal_rule::rounds)
+        for (const std::uint32_t r : roles->second) conditions_[o].members += threads_of_roles[r];
       free_ += std::int64_t(conditions_[o].tokens);
     }
     if (const auto s = p.semaphores.find(o); s != p.semaphores.end()) {
@@ -86,8 +91,7 @@ replay::replay(sim::world& w, const replay_plan& p, const std::vector<unsigned>&
 void replay::make_slots(sim::world& w, const sim::simulated_lock& table, const moved_lines& lines) {
   for (const slot& s : plan_.slots) {
     first_.push_back(std::uint32_t(instances_.size()));
-    const unsigned moved = s.operations == 0 ? 0 : lines_of(s, lines);
-    subtract_.push_back(std::uint8_t(moved));
+    lines_.push_back(s.operations == 0 ? 0 : lines_of(s, lines));
     for (std::size_t i = 0; i < s.objects.size(); i++) {
       instance& made = *instances_.emplace_back(std::make_unique<instance>());
       made.use.object = s.objects[i];
@@ -99,7 +103,7 @@ void replay::make_slots(sim::world& w, const sim::simulated_lock& table, const m
         made.read_write.parking = &w.make<fair<waiting_kind::spin_then_park>>();
       else
         made.read_write.spinning = &w.make<fair<waiting_kind::spin>>();
-      for (unsigned l = 0; l < moved; l++) made.lines.push_back(&w.make<P::plain<std::uint64_t>>());
+      for (unsigned l = 0; l < lines_.back(); l++) made.lines.push_back(&w.make<P::plain<std::uint64_t>>());
     }
   }
 }
@@ -179,10 +183,14 @@ void replay::take(sim::world::thread& t, reader& me, const step& s) {
   admitted(i, arrived);
   t.count();
   me.held[s.held] = {&i, now.now(), reads};
-  for (auto* line : i.lines) line->set(line->get() + 1);
+  // A part of a line is a line in some of the sections.
+  const double of_each = lines_[s.on], before = double(i.sections++) * of_each;
+  for (auto n = std::size_t(std::floor(before + of_each) - std::floor(before)); n-- != 0;)
+    i.lines[n]->set(i.lines[n]->get() + 1);
   if (s.takes != none) {
     const cycles before = now.now();
-    wait_for_token(t, &i, s.takes);
+    plan_.conditions[s.takes].rule == signal_rule::rounds ? wait_for_round(t, me, i, s.takes)
+                                                          : wait_for_token(t, &i, s.takes);
     me.held[s.held].since += now.now() - before;
   }
 }
@@ -234,6 +242,51 @@ void replay::wait_for_token(sim::world::thread& t, instance* i, std::uint32_t nu
   }
   arrives(*i, s.now());
   waited_for_tokens_ += clipped(before, s.now());
+}
+
+void replay::wait_for_round(sim::world::thread& t, reader& me, instance& i, std::uint32_t number) {
+  simulation& s = simulation::current();
+  condition& c = conditions_[number];
+  std::uint64_t& mine = me.rounds[number];
+  const cycles before = s.now();
+  if (mine < c.round) {
+    mine = c.round;
+    return;
+  }
+  leaves(i, before);
+  while (mine >= c.round && !t.over()) {
+    if (is_stalled()) {
+      stalls_++;
+      break;
+    }
+    const std::uint64_t seen = c.round;
+    c.waiting++;
+    waiting_++;
+    const cycles until = s.now() + s.on().from_ns(look_again_ns);
+    c.it->wait_while_time(*i.exclusive, [&]() -> std::uint64_t {
+      const cycles now = s.now();
+      return now >= std::min(until, end_) ? 0 : s.on().to_ns(std::min(until, end_) - now) + 1;
+    });
+    if (c.round != seen) break;  // the opener has taken it off the waiting threads
+    c.waiting--;
+    waiting_--;
+  }
+  mine = c.round;
+  arrives(i, s.now());
+  waited_for_tokens_ += clipped(before, s.now());
+}
+
+/// A thread that has begun within the round it is in does not count.
+void replay::end_round(reader& me, std::uint32_t number) {
+  condition& ended = conditions_[number];
+  const std::uint32_t by = plan_.conditions[number].opened_by;
+  condition& opening = conditions_[by];
+  if (opening.round == 0 || me.rounds[by] != opening.round || me.done[by] == opening.round) return;
+  me.done[by] = opening.round;
+  if (++opening.done < opening.members) return;
+  ended.tokens++;
+  free_++;
+  ended.it->notify_one();
 }
 
 void replay::post(std::uint32_t first) {
@@ -301,9 +354,12 @@ void replay::step_on(sim::world::thread& t, reader& me, const step& s) {
   simulation& now = simulation::current();
   std::uint64_t work = s.work;
   if (s.what == step_kind::unlock && me.held[s.held].it != nullptr && me.held[s.held].it->lines.size() != 0) {
-    // The recorded work of a section that was handed over contains the lines' transfers on the recorded machine.
-    const double moved = double(subtract_[s.on]) * plan_.machine.transfer_ns;
-    if (s.handed_over) work -= std::min(work, std::uint64_t(moved));
+    // The recorded work of sections that were handed over contains the lines' transfers on the recorded machine. They are known on
+    // average: what is more than this section's work is taken out of the next ones.
+    if (s.handed_over) me.owed = std::min(me.owed + lines_[s.on] * plan_.machine.transfer_ns, most_owed_ns);
+    const auto taken = std::min(work, std::uint64_t(me.owed));
+    work -= taken;
+    me.owed -= double(taken);
   }
   compute(t, work);
   if (s.away != 0 && !t.over()) sleep(s.away);
@@ -320,6 +376,7 @@ void replay::step_on(sim::world::thread& t, reader& me, const step& s) {
       break;
     case step_kind::unlock:
     case step_kind::read_write_unlock:
+      if (s.ends != none) end_round(me, s.ends);
       release(*held);
       break;
     case step_kind::wait:
@@ -345,7 +402,12 @@ void replay::step_on(sim::world::thread& t, reader& me, const step& s) {
       break;
     case step_kind::notify:
       // A signal without a token wakes no thread.
-      if (condition& c = conditions_[s.on]; c.tokens != 0 || c.waiting == 0)
+      if (condition& c = conditions_[s.on]; s.opens) {
+        c.round++;
+        c.done = 0;
+        waiting_ -= std::exchange(c.waiting, 0);
+        c.it->notify_all();
+      } else if (c.tokens != 0 || c.waiting == 0)
         s.to_all ? c.it->notify_all() : c.it->notify_one();
       break;
     case step_kind::semaphore_wait:

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -28,8 +29,8 @@ struct moved_lines {
   std::optional<unsigned> fixed;  ///< so many in each section, whatever the recording says
 };
 
-/// The lines of the slot's sections.
-unsigned lines_of(const slot& s, const moved_lines& lines);
+/// The lines of one of the slot's sections on average.
+double lines_of(const slot& s, const moved_lines& lines);
 
 /// Measurements of one lock in the measured time.
 struct lock_use {
@@ -77,6 +78,9 @@ class replay {
     basic_condition_variable<P>* it = nullptr;
     std::uint64_t tokens = 0;
     unsigned waiting = 0;
+    // If it opens rounds:
+    std::uint64_t round = 0;
+    unsigned members = 0, done = 0;  ///< done: of this round
   };
 
   /// As POSIX barriers: the last of a round lets all others go.
@@ -92,6 +96,7 @@ class replay {
     read_write_lock read_write;
     lock_use use;
     std::vector<P::plain<std::uint64_t>*> lines;
+    std::uint64_t sections = 0;
     unsigned wanting = 0;  ///< threads that hold it or wait for it
     sim::cycles since = 0;
   };
@@ -106,6 +111,9 @@ class replay {
     const role* of = nullptr;
     std::uint32_t at = 0;
     held_instance held[most_held];
+    std::map<std::uint32_t, std::uint64_t> rounds;  ///< by condition: the round in which the thread takes part
+    std::map<std::uint32_t, std::uint64_t> done;    ///< the last round whose end it has signalled or left to others
+    double owed = 0;  ///< ns of transfers that are in recorded work and have not been taken out
   };
 
   void make_slots(sim::world& w, const sim::simulated_lock& table, const moved_lines& lines);
@@ -118,6 +126,8 @@ class replay {
   void admitted(instance& i, sim::cycles arrived);
   instance& drawn(const slot& s, std::uint32_t first, sim::world::thread& t);
   void wait_for_token(sim::world::thread& t, instance* i, std::uint32_t condition);
+  void wait_for_round(sim::world::thread& t, reader& me, instance& i, std::uint32_t condition);
+  void end_round(reader& me, std::uint32_t condition);
   void post(std::uint32_t first);
   void wait_at(sim::world::thread& t, barrier& b);
   void wait_for_semaphore(sim::world::thread& t, semaphore_core<P>& s);
@@ -131,8 +141,8 @@ class replay {
   std::vector<std::uint32_t> role_of_;  // by thread
   std::vector<std::uint32_t> first_;    // the slot's first instance
   std::vector<std::unique_ptr<instance>> instances_;
-  std::vector<std::uint8_t> subtract_;  // by slot: lines to subtract from the work of sections
-  std::vector<condition> conditions_;   // by object
+  std::vector<double> lines_;          // by slot: of a section
+  std::vector<condition> conditions_;  // by object
   std::vector<std::optional<barrier>> barriers_;
   std::vector<semaphore_core<P>*> semaphores_;
   sim::cycles waited_for_tokens_ = 0;

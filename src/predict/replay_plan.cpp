@@ -59,6 +59,23 @@ std::int64_t high(std::vector<std::int64_t>& v) {
   return v[at];
 }
 
+/// What recording takes between two calls, taken out of the time between them. If less is between two calls, the next ones give
+/// the rest, since a coarse clock shows some gaps too short and others too long.
+class usual_cost {
+ public:
+  explicit usual_cost(double ns) : ns_(std::clamp(ns, 0.0, most)) {}
+  std::uint64_t taken_out_of(std::uint64_t gap) {
+    owed_ = std::min(owed_ + ns_, 2 * ns_);
+    const std::uint64_t taken = std::min(gap, static_cast<std::uint64_t>(owed_));
+    owed_ -= static_cast<double>(taken);
+    return gap - taken;
+  }
+
+ private:
+  static constexpr double most = 1e6;
+  double ns_, owed_ = 0;
+};
+
 class maker {
  public:
   maker(const recording::recording& r, const plan_changes& changes)
@@ -333,8 +350,10 @@ class maker {
     too_deep_.clear();
     bool calls = false;
     std::uint64_t works = 0;
+    usual_cost own(recording_.machine.between_ns);
     for (std::size_t i = 0; i < stream.events.size(); i++) {
-      const event e = bounded(stream.events[i]);
+      event e = bounded(stream.events[i]);
+      if (e.what != action::end) e.work = own.taken_out_of(e.work);
       carry(e);
       works += e.work;
       if (!is_known(recording_, e)) {
@@ -396,7 +415,7 @@ class maker {
         return acquire(step_kind::write_lock, e.object, {});
       case action::unlock:
       case action::read_write_unlock:
-        return unlock(e.object);
+        return unlock(e.object, m);
       case action::try_lock_failed:
         plan_.left.failed_tries++;
         return false;
@@ -497,7 +516,7 @@ class maker {
     return true;
   }
 
-  bool unlock(std::uint32_t object) {
+  bool unlock(std::uint32_t object, const mark& m) {
     const std::size_t i = find_held(object);
     if (i == most_held) {
       if (const auto skipped = too_deep_.find(object); skipped != too_deep_.end() && skipped->second != 0)
@@ -508,6 +527,7 @@ class maker {
     }
     if (--held_[i].depth != 0) return true;
     release(i);
+    role_->tape.back().ends = m.ends;
     return true;
   }
 
@@ -555,9 +575,12 @@ class maker {
   }
 
   bool notify(const event& e, const mark& m) {
+    if (m.dropped) return true;
     step& s = add(step_kind::notify);
     s.on = e.object;
     s.to_all = e.what == action::broadcast;
+    s.opens = m.opens;
+    if (m.opens) plan_.opening_roles.insert(role_index_);
     // The mutex in whose section the signal comes is one to which waiting threads are requeued.
     for (const held_lock& h : held_)
       if (h.object != none && is_mutex(h.object)) plan_.slots[slot_of_[h.object]].has_condition = true;
@@ -689,9 +712,12 @@ std::vector<unsigned> threads_of_roles(const replay_plan& p, const plan_changes&
   std::vector<unsigned> all(p.roles.size());
   double weight = 0;
   unsigned left = threads;
+  std::map<std::uint32_t, unsigned> all_fixed = changes.fixed_roles;
+  for (const std::uint32_t r : p.opening_roles)
+    if (changes.fixed_roles.empty() && p.roles[r].threads < threads) all_fixed.emplace(r, p.roles[r].threads);
   for (std::uint32_t r = 0; r < p.roles.size(); r++) {
-    const auto fixed = changes.fixed_roles.find(r);
-    if (fixed == changes.fixed_roles.end()) {
+    const auto fixed = all_fixed.find(r);
+    if (fixed == all_fixed.end()) {
       weight += p.roles[r].threads;
     } else {
       if (fixed->second > 0 && p.roles[r].tape.empty())
@@ -713,7 +739,7 @@ std::vector<unsigned> threads_of_roles(const replay_plan& p, const plan_changes&
   };
   std::vector<share> shares;
   for (std::uint32_t r = 0; r < p.roles.size(); r++)
-    if (!changes.fixed_roles.contains(r) && p.roles[r].threads != 0)
+    if (!all_fixed.contains(r) && p.roles[r].threads != 0)
       shares.push_back({r, left * double(p.roles[r].threads) / weight});
   unsigned given = 0;
   for (const share& s : shares) {

@@ -61,11 +61,14 @@ struct step {
   std::uint32_t on = none;      ///< lock, read-write lock: the slot; wait, notify: the condition; semaphore; barrier
   std::uint32_t takes = none;   ///< of `lock`: the condition of which the section takes a token
   std::uint32_t tokens = none;  ///< the first of the tokens to post, in replay_plan::tokens
+  std::uint32_t ends =
+      none;  ///< of `unlock`: the condition that is signalled if the section is the last one of a round
   step_kind what = step_kind::pass;
   std::uint8_t held =
       no_mutex;              ///< the lock's place among those that the thread holds; of `sleep` and `wait`: the mutex's
   bool tries = false;        ///< against the order of slots
   bool to_all = false;       ///< of `notify`
+  bool opens = false;        ///< of `notify`: it opens a round
   bool handed_over = false;  ///< of an unlock: another thread had the object before, when the program was recorded
   bool may_start = false;    ///< the thread holds nothing before this step
 
@@ -139,6 +142,7 @@ struct replay_plan {
   std::vector<condition_facts> conditions;                         ///< by object
   std::map<std::uint32_t, std::set<std::uint32_t>> waiting_roles;  ///< by condition: the roles that take its tokens
   std::set<std::uint32_t> paired_conditions;
+  std::set<std::uint32_t> opening_roles;  ///< of the threads that open rounds; they keep their number
   std::map<std::uint32_t, semaphore_facts> semaphores;
   std::map<std::uint32_t, std::set<std::uint32_t>> barriers;  ///< the roles that use it
   recording::recorded_on machine;

@@ -1,7 +1,9 @@
 #include "predict/signal_rules.hpp"
 
 #include <algorithm>
+#include <array>
 #include <map>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -39,6 +41,7 @@ struct section {
   std::uint32_t mutex = none;
   std::vector<place> waits;         ///< on conditions, without those that timed out
   std::set<std::uint32_t> signals;  ///< the conditions that are signalled within it or soon after it
+  std::optional<place> unlock{};    ///< the event that gave it up; nothing: it has lasted until the window's end
 };
 
 bool is_signal(const event& e) {
@@ -62,9 +65,11 @@ class finder {
     find_hand_overs();
     for (std::uint32_t w = 0; w < recording_.windows.size(); w++)
       for (std::uint32_t s = 0; s < recording_.windows[w].streams.size(); s++) find_sections(w, s);
+    for (std::uint32_t c = 0; c < recording_.objects.size(); c++)
+      if (facts_.conditions[c].rule == signal_rule::none) find_rounds(c);
     for (std::uint32_t c = 0; c < recording_.objects.size(); c++) {
       condition_facts& f = facts_.conditions[c];
-      if (f.waits == 0) continue;
+      if (f.waits == 0 || f.rule != signal_rule::none) continue;
       if (!counts(c)) match(c);
     }
     for (std::uint32_t c = 0; c < recording_.objects.size(); c++) join_with_opposite(c);
@@ -135,7 +140,7 @@ class finder {
       const std::uint32_t mutex = waits(e) ? e.other : e.object;
       if (!seen.insert(mutex).second || locks || !guards_.contains(mutex)) continue;
       open[mutex] = sections_.size();
-      sections_.push_back({{w, s, 0}, true, mutex, {}, {}});
+      sections_.push_back({{w, s, 0}, true, mutex, {}, {}, {}});
     }
     for (std::uint32_t i = 0; i < events.size(); i++) {
       const place p{w, s, i};
@@ -143,10 +148,11 @@ class finder {
       if (!is_known(recording_, e)) continue;
       if (e.what == action::lock && guards_.contains(e.object)) {
         open[e.object] = sections_.size();
-        sections_.push_back({p, false, e.object, {}, {}});
+        sections_.push_back({p, false, e.object, {}, {}, {}});
         last = ~std::size_t{0};
       } else if (e.what == action::unlock && open.contains(e.object)) {
         last = open[e.object];
+        sections_[last].unlock = p;
         open.erase(e.object);
         ended = time(p).returned;
       } else if (e.what == action::wait) {
@@ -161,6 +167,108 @@ class finder {
 
   bool waits_on(const section& s, std::uint32_t condition) const {
     return std::any_of(s.waits.begin(), s.waits.end(), [&](const place& p) { return at(p).object == condition; });
+  }
+
+  /// Tries the rule *rounds*: whether this condition opens rounds.
+  void find_rounds(std::uint32_t condition) {
+    condition_facts& f = facts_.conditions[condition];
+    if (f.waits < fewest_waits || f.signals < fewest_waits) return;
+    // One stream of a window opens its rounds.
+    std::vector<std::vector<place>> openings(recording_.windows.size());
+    std::vector<std::set<std::uint32_t>> parties(recording_.windows.size());  // streams
+    for (const place& p : calls_[condition]) {
+      if (at(p).what == action::signal) return;
+      if (at(p).what == action::broadcast)
+        openings[p.window].push_back(p);
+      else
+        parties[p.window].insert(p.stream);
+    }
+    for (std::vector<place>& of_window : openings) {
+      std::stable_sort(of_window.begin(), of_window.end(),
+                       [this](const place& a, const place& b) { return time(a).called < time(b).called; });
+      for (const place& p : of_window)
+        if (p.stream != of_window.front().stream || parties[p.window].contains(p.stream)) return;
+    }
+    const auto is_opener = [&](const place& p) {
+      return !openings[p.window].empty() && openings[p.window].front().stream == p.stream;
+    };
+    // The openers wait for one other condition.
+    std::uint32_t end = none;
+    for (const section& s : sections_)
+      if (s.mutex == f.mutex && is_opener(s.lock))
+        for (const place& p : s.waits) {
+          if (end != none && at(p).object != end) return;
+          end = at(p).object;
+        }
+    if (end == none || facts_.conditions[end].mutex != f.mutex) return;
+    for (const place& p : calls_[end])
+      if (is_signal(at(p)) == is_opener(p)) return;
+
+    // The sections of each party in each round, by their ends. Those of a window's last round may not be complete.
+    struct part {
+      std::vector<const section*> sections;
+      bool complete = false;
+    };
+    std::vector<part> parts;
+    std::map<std::array<std::uint32_t, 2>, std::vector<const section*>> of_stream;
+    for (const section& s : sections_)
+      if (s.mutex == f.mutex && s.unlock && !is_opener(s.lock)) of_stream[{s.lock.window, s.lock.stream}].push_back(&s);
+    for (const auto& [where, sections] : of_stream) {
+      const std::vector<place>& opened = openings[where[0]];
+      if (!parties[where[0]].contains(where[1])) continue;
+      auto next = sections.begin();
+      while (next != sections.end() && !opened.empty() && time(*(*next)->unlock).called < time(opened.front()).called)
+        ++next;
+      for (std::size_t k = 0; k < opened.size(); k++) {
+        part p;
+        p.complete = k + 1 != opened.size();
+        for (; next != sections.end() && (!p.complete || time(*(*next)->unlock).called < time(opened[k + 1]).called);
+             ++next)
+          p.sections.push_back(*next);
+        parts.push_back(std::move(p));
+      }
+    }
+    std::map<std::size_t, std::uint64_t> lengths, ends;
+    std::uint64_t complete = 0, all_ends = 0;
+    for (const part& p : parts) {
+      if (p.complete) {
+        complete++;
+        lengths[p.sections.size()]++;
+      }
+      for (std::size_t i = 0; i < p.sections.size(); i++)
+        if (p.sections[i]->signals.contains(end)) {
+          ends[i]++;
+          all_ends++;
+        }
+    }
+    if (complete < fewest_waits || all_ends < fewest_waits) return;
+    const auto more = [](const auto& a, const auto& b) { return a.second < b.second; };
+    const auto length = *std::max_element(lengths.begin(), lengths.end(), more);
+    const auto last = *std::max_element(ends.begin(), ends.end(), more);
+    const auto most = [](std::uint64_t n, std::uint64_t of) {
+      return static_cast<double>(n) >= most_agree * static_cast<double>(of);
+    };
+    if (length.first == 0 || last.first >= length.first) return;
+    if (!most(length.second, complete) || !most(last.second, all_ends)) return;
+
+    condition_facts& g = facts_.conditions[end];
+    f.rule = g.rule = signal_rule::rounds;
+    g.opened_by = condition;
+    for (const part& p : parts) {
+      if (p.sections.size() > length.first) continue;
+      for (std::size_t i = 0; i < p.sections.size(); i++) {
+        if (i == 0 && !p.sections[i]->is_partial) mark_of(p.sections[i]->lock).takes = condition;
+        if (i == last.first) mark_of(*p.sections[i]->unlock).ends = end;
+      }
+    }
+    for (const place& p : calls_[condition]) {
+      if (at(p).what == action::wait) mark_of(p).how = mark::wait::dropped;
+      if (at(p).what == action::broadcast) mark_of(p).opens = true;
+    }
+    for (const place& p : calls_[end]) {
+      if (at(p).what == action::wait) mark_of(p).how = mark::wait::takes;
+      if (is_signal(at(p))) mark_of(p).dropped = true;
+    }
   }
 
   /// Tries the rule *counted*.
@@ -198,7 +306,9 @@ class finder {
       place taken = s.lock;
       for (const place& p : s.waits)
         if (at(p).object == condition) {
-          steps[p.window].push_back({time(p).called, 0});
+          // Of a wait that began before the window the number is not known.
+          if (p.event != 0 || !recording_.windows[p.window].streams[p.stream].begins_in_call)
+            steps[p.window].push_back({time(p).called, 0});
           taken = p;
         }
       const bool before_window = s.is_partial && taken.event == s.lock.event && !waits(at(taken));

@@ -25,7 +25,7 @@ namespace usher::inline v2::record {
 inline constexpr const char* stream_file_name = "usher record";  ///< of the file in memory
 inline constexpr const char* stream_variable = "USHER_RECORD";   ///< environment variable with the file's path
 inline constexpr std::uint64_t stream_magic = 0x3174707374727375;
-inline constexpr std::uint32_t stream_version = 1;
+inline constexpr std::uint32_t stream_version = 2;
 
 /// What a thread called. The values up to `start` are those of recording::action.
 enum class called : std::uint8_t {
@@ -44,7 +44,7 @@ enum class called : std::uint8_t {
   barrier_wait,
   join,
   start,
-  cpu_clock,  ///< no call: `other` is the thread's CPU time at `begin`
+  cpu_clock,  ///< no call: `other` is the thread's CPU time, the address 1 + the number of times it gave up its CPU; 0: not known
 };
 inline constexpr unsigned last_called = static_cast<unsigned>(called::cpu_clock);
 
@@ -121,7 +121,7 @@ struct alignas(4096) stream_chunk {
 static_assert(sizeof(stream_chunk) == 4096);
 
 /// A gap between two calls from which on the thread's CPU clock is read, and the length of a call after which it is read,
-/// in microseconds. Chosen: reading costs half a microsecond.
+/// in microseconds. Chosen: reading costs about a microsecond.
 inline constexpr std::uint64_t long_gap_us = 20, long_call_us = 5;
 
 constexpr std::uint64_t stream_threads_at = sizeof(stream_header);

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -199,8 +200,11 @@ void note_cpu_time(stream_writer& me, std::uint64_t window) {
   const int saved = errno;
   timespec t{};
   const std::uint64_t begin = stream_ticks();
+  rusage used{};
+  const bool is_counted = syscall(SYS_getrusage, RUSAGE_THREAD, &used) == 0;
   if (syscall(SYS_clock_gettime, CLOCK_THREAD_CPUTIME_ID, &t) == 0)
-    append(me, window, record::word_of_call(record::called::cpu_clock, 0),
+    append(me, window,
+           record::word_of_call(record::called::cpu_clock, is_counted ? 1 + std::uint64_t(used.ru_nvcsw) : 0),
            std::uint64_t(t.tv_sec) * 1'000'000'000 + std::uint64_t(t.tv_nsec), begin, stream_ticks());
   errno = saved;
 }

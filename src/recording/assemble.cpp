@@ -22,6 +22,9 @@ static_assert(static_cast<unsigned>(called::lock) == static_cast<unsigned>(actio
 constexpr std::uint64_t tick_ns =
     4'000'000;  // the kernel's, at most in practice: by so much a running thread's time may lag
 
+/// A thread that has locked more mutexes is not searched for one that it had before. Chosen.
+constexpr std::size_t most_locked = 64;
+
 object_kind kind_of(const raw_call& c) {
   switch (c.what) {
     case called::lock:
@@ -82,14 +85,26 @@ releases releases_of(const raw_window& w, const std::set<std::pair<std::uint32_t
   return all;
 }
 
-/// The lock call in which a thread was when the window opened, if its first call gives up a mutex that another thread has
-/// given up in this window before: the thread has had the mutex since then. Threads note no lock calls outside of windows.
+/// The first call that gives up a mutex which the thread had before its first call in the window.
+const raw_call* first_release(const raw_thread& t) {
+  std::set<std::uint64_t> locked;
+  for (const raw_call& c : t.calls) {
+    if (c.what == called::lock) locked.insert(c.object);
+    if (const std::uint64_t m = released_by(c); m != 0 && !locked.contains(m)) return &c;
+    if (locked.size() > most_locked) break;
+  }
+  return nullptr;
+}
+
+/// The lock call in which a thread was when the window opened, if it gives up a mutex which it had before its first call, and
+/// another thread has given up that mutex before in this window: the thread has had the mutex since then. Threads note no lock
+/// calls outside of windows.
 std::optional<raw_call> lock_before(const raw_window& w, const raw_thread& t, const releases& all) {
-  const raw_call* const first = first_call(t);
-  if (first == nullptr) return std::nullopt;
-  const std::uint64_t m = released_by(*first);
+  const raw_call *const first = first_call(t), *const release = first_release(t);
+  if (release == nullptr) return std::nullopt;
+  const std::uint64_t m = released_by(*release);
   const auto found = all.find({t.process, m});
-  if (m == 0 || found == all.end()) return std::nullopt;
+  if (found == all.end()) return std::nullopt;
   const auto& times = found->second;
   for (auto at = std::lower_bound(times.begin(), times.end(), std::pair{first->begin, std::uint32_t{0}});
        at != times.begin();) {
@@ -98,7 +113,7 @@ std::optional<raw_call> lock_before(const raw_window& w, const raw_thread& t, co
     raw_call lock;
     lock.what = called::lock;
     lock.slow = true;
-    lock.recursive = first->recursive;
+    lock.recursive = release->recursive;
     lock.object = m;
     lock.begin = w.opened;
     lock.end = at->first;
@@ -130,35 +145,59 @@ event assembler::event_of(const raw_thread& t, const raw_call& c) {
   if (is_wait(c)) e.other = object_of(object_kind::mutex, t.process, c.other, 0);
   if (c.recursive && objects_[e.object].kind == object_kind::mutex)
     objects_[e.object].kind = object_kind::recursive_mutex;
-  const std::uint64_t took = ns(c.end - c.begin);
-  if (c.slow || took >= record::long_call_us * 1000) e.wait = took;
   return e;
 }
 
+/// How much of a thread's CPU time until the window's end the kernel's figure may lack, if the thread's own clock was exact before.
+/// Of the threads of one CPU only one runs: it is not this one until the others' last calls.
+std::uint64_t unseen_ticks(const raw_window& w, const raw_thread& t) {
+  if (!t.after->runs) return 0;
+  std::uint64_t since = w.opened;
+  for (const raw_thread& other : w.threads)
+    if (&other != &t && other.after && other.after->processor == t.after->processor && !other.calls.empty())
+      since = std::max(since, other.calls.back().end);
+  return w.closed > since ? w.closed - since : 0;
+}
+
 stream assembler::stream_of(const raw_window& w, const raw_thread& t, std::optional<raw_call> held_up) {
+  // Durations are differences of rounded times, so that their sums are exact.
+  const auto passed = [&](std::uint64_t from, std::uint64_t until) {
+    return ns(until - w.opened) - ns(from - w.opened);
+  };
   stream s;
   s.thread = t.thread;
   const std::uint64_t first = t.calls.empty() ? w.closed : t.calls.front().begin;
   std::uint64_t at = t.before || held_up || first < w.opened ? w.opened : first;  // ticks: all until then is in events
   if (t.calls.empty() && t.sleeping) at = w.opened;
   s.begins = ns(at - w.opened);
-  std::uint64_t work = 0, away = 0;
+  std::uint64_t work = 0, away = 0, aside = 0;
   // The last reading of the CPU clock. From then until `at` the thread was on a CPU, except in calls after which the clock is
   // read again.
   std::optional<std::uint64_t> cpu;
   std::uint64_t cpu_at = at;
-  if (t.before) cpu = t.before->cpu_ns;
-  const auto split = [&](std::uint64_t until, std::uint64_t cpu_now, std::uint64_t spare) {
-    const std::uint64_t gap = ns(until - at), before = ns(at - cpu_at);
+  std::optional<std::uint64_t> switches;  // how often it had given up its CPU then; else it was preempted
+  bool is_exact = false;                  // it is the thread's own reading, and not the kernel's
+  std::uint64_t since_before = 0;         // ticks from that reading to the window
+  if (t.before) {
+    cpu = t.before->cpu_ns;
+    if (t.before->at != 0 && t.before->at < w.opened) since_before = w.opened - t.before->at;
+  }
+  // `outside` of the thread's window, and not of its gap, are so many ticks for which CPU time was counted.
+  const auto split = [&](std::uint64_t until, std::uint64_t cpu_now, std::uint64_t outside, std::uint64_t spare,
+                         bool gave_up) {
+    const std::uint64_t gap = passed(at, until), before = passed(cpu_at, at);
     const std::uint64_t used = cpu_now > *cpu + before ? cpu_now - *cpu - before : 0;
-    const std::uint64_t on = std::min(gap, used + spare);
+    const double share = outside == 0 ? 1 : static_cast<double>(gap) / static_cast<double>(gap + ns(outside));
+    const std::uint64_t on = std::min(gap, static_cast<std::uint64_t>(static_cast<double>(used) * share) + spare);
     work += on;
-    away += gap - on;
+    (gave_up ? away : aside) += gap - on;
   };
   const auto emit = [&](const raw_call& c) {
     event e = event_of(t, c);
     e.work = std::exchange(work, 0);
     e.away = std::exchange(away, 0);
+    e.aside = std::exchange(aside, 0);
+    e.wait = passed(c.begin, c.end);
     s.events.push_back(e);
     at = c.end;
   };
@@ -166,7 +205,6 @@ stream assembler::stream_of(const raw_window& w, const raw_thread& t, std::optio
     s.begins_in_call = true;
     emit(*held_up);
   }
-  bool any = false;
   for (const raw_call& raw : t.calls) {
     raw_call c = raw;
     if (c.begin < w.opened) {
@@ -174,41 +212,45 @@ stream assembler::stream_of(const raw_window& w, const raw_thread& t, std::optio
       c.begin = w.opened;
     }
     c.begin = std::max(c.begin, at);
+    c.end = std::max(c.end, c.begin);
     if (c.what == called::cpu_clock) {
       if (cpu)
-        split(c.begin, c.other, 0);
+        split(c.begin, c.other, std::exchange(since_before, 0), 0,
+              switches ? c.object == 0 || c.object != *switches : !t.before || !t.before->runs);
       else
-        work += ns(c.begin - at);
+        work += passed(at, c.begin);
+      aside += passed(c.begin, c.end);
       cpu = c.other;
+      is_exact = true;
+      switches = c.object != 0 ? std::optional(c.object) : std::nullopt;
       cpu_at = at = c.end;
       continue;
     }
-    const auto own = static_cast<std::uint64_t>(any ? how_.between_calls_ns : 0);
-    const std::uint64_t gap = ns(c.begin - at);
-    work += gap > own ? gap - own : 0;
+    work += passed(at, c.begin);
     emit(c);
-    any = true;
   }
   if (t.sleeping) {
     raw_call c = *t.sleeping;
     c.slow = true;
     c.begin = std::max({c.begin, at, w.opened});
     c.end = std::max(w.closed, c.begin);
-    work += ns(c.begin - at);
+    work += passed(at, c.begin);
     emit(c);
     s.unfinished.push_back(s.events.back());
     s.events.pop_back();
   } else if (w.closed > at && t.after) {
-    const std::uint64_t gap = ns(w.closed - at);
+    const std::uint64_t gap = passed(at, w.closed);
     if (gap <= record::long_gap_us * 1000 || !cpu)
       work += gap;
     else
-      split(w.closed, t.after->cpu_ns, t.after->runs ? tick_ns : 0);
+      split(w.closed, t.after->cpu_ns, since_before + (t.after->at > w.closed ? t.after->at - w.closed : 0),
+            is_exact ? std::min(ns(unseen_ticks(w, t)), tick_ns) : 0, !t.after->runs);
   }
   event last;
   last.what = action::end;
   last.work = work;
   last.away = away;
+  last.aside = aside;
   s.events.push_back(last);
   return s;
 }
@@ -221,8 +263,8 @@ void assembler::add(const raw_window& raw) {
   w.lost = raw.lost;
   std::set<std::pair<std::uint32_t, std::uint64_t>> mutexes;
   for (const raw_thread& t : raw.threads)
-    if (const raw_call* const first = first_call(t); first != nullptr && released_by(*first) != 0)
-      mutexes.emplace(t.process, released_by(*first));
+    if (const raw_call* const release = first_release(t); release != nullptr)
+      mutexes.emplace(t.process, released_by(*release));
   const releases all = releases_of(raw, mutexes);
   for (const raw_thread& t : raw.threads) {
     thread_names_[t.thread] = t.name;
@@ -379,16 +421,23 @@ recording assembler::finish() {
   for (window& w : windows_)
     for (stream& s : w.streams) {
       std::vector<event> events;
-      std::uint64_t work = 0, away = 0;  // of calls that are dropped
+      std::uint64_t work = 0, away = 0, aside = 0;  // of calls that are dropped
+      const auto own = static_cast<std::uint64_t>(how_.between_calls_ns + 0.5);
+      const auto within = static_cast<std::uint64_t>(how_.within_call_ns + 0.5);
       const auto keep = [&](const event& e, std::vector<event>& to) {
         if (e.what != action::end && !kept[e.object]) {
-          work += e.work;
-          away += e.away + e.wait;
+          // A call that did not wait is work.
+          const bool waited = e.wait >= record::long_call_us * 1000;
+          const std::uint64_t recorded = std::min(own, e.work) + (waited ? 0 : std::min(within, e.wait));
+          work += e.work + (waited ? 0 : e.wait) - recorded;
+          away += e.away + (waited ? e.wait : 0);
+          aside += e.aside + recorded;
           return;
         }
         event& k = to.emplace_back(e);
         k.work += std::exchange(work, 0);
         k.away += std::exchange(away, 0);
+        k.aside += std::exchange(aside, 0);
         if (k.what == action::end) return;
         k.object = new_index[e.object];
         if (is_wait(e)) k.other = new_index[e.other];

@@ -18,8 +18,10 @@ namespace usher::recording {
 
 struct assembling {
   double ns_a_tick = 1;
-  /// What recording itself takes between the end of one call and the beginning of the next, which is no work. 0: unknown.
+  /// What recording itself takes between the end of one call and the beginning of the next. 0: unknown.
   double between_calls_ns = 0;
+  /// What recording itself takes between the beginning and the end of a call.
+  double within_call_ns = 0;
   /// A thread's role by its name; nullopt: none is given for it. May be null.
   std::function<std::optional<std::string>(const std::string& thread)> role;
   /// The name of the instruction that first used an object. Null: names are not wanted.

@@ -27,7 +27,9 @@ struct raw_call {
 /// What the kernel tells of a thread at a window's edge.
 struct thread_state {
   std::uint64_t cpu_ns = 0;
-  bool runs = false;  // on a CPU or ready for one; then cpu_ns may lack the time since the last tick
+  bool runs = false;            // on a CPU or ready for one; then cpu_ns may lack the time since the last tick
+  std::uint32_t processor = 0;  // the CPU on which it was last
+  std::uint64_t at = 0;         // ticks, when this was read; 0: at the edge itself
 };
 
 struct raw_thread {

@@ -78,17 +78,16 @@ constexpr bool fits(action a, object_kind k) {
   return false;
 }
 
-/// One step of a thread: work, then time off the CPU, then a call.
+/// One step of a thread: work, then time off the CPU, then a call. The sum of all is the time from one call's end to the next one's.
 struct event {
   action what{};
   std::uint32_t object = 0;  // index in recording::objects
   std::uint32_t other = 0;
-  std::uint64_t work = 0;  // CPU time since the previous event, outside of calls
+  std::uint64_t work = 0;  // CPU time since the previous event, outside of calls; with recorded_on::between_ns
   std::uint64_t away =
       0;  // time off the CPU since the previous event, outside of calls: blocked, sleeping or preempted
-  std::uint64_t wait =
-      0;  // from the call until it returned; 0 if it returned at once. Any call may have one, such as a
-          // signal that took 5 us to wake a thread
+  std::uint64_t wait = 0;   // from the call until it returned, also if it did not wait
+  std::uint64_t aside = 0;  // before the call: what recording took beyond between_ns, and time without a CPU
 };
 
 /// What one thread did in one window.
@@ -126,6 +125,7 @@ struct recorded_on {
   std::uint32_t cpus = 0;
   std::string processor, c_library, lock;  // the lock under which the program ran
   double call_ns = 0;                      // what recording one call costs, measured there
+  double between_ns = 0;                   // what of it lies before the call
   double transfer_ns = 0;                  // one transfer of a cache line between two CPUs
   double wake_ns = 0;                      // from a wake-up to the woken thread's return
 };

@@ -47,13 +47,19 @@ std::string small_file(const std::string& path) {
   return cli::content_of(AT_FDCWD, path, 512);
 }
 
-std::optional<thread_state> state_of(std::uint32_t pid, std::uint32_t tid) {
-  const std::string folder = fmt::format("/proc/{}/task/{}/", pid, tid);
-  const std::string times = small_file(folder + "schedstat"), stat = small_file(folder + "stat");
+std::optional<thread_state> state_of(std::uint32_t pid, std::uint32_t tid, std::uint64_t now) {
   thread_state s;
+  const std::string folder = fmt::format("/proc/{}/task/{}/", pid, tid);
+  s.at = now;
+  const std::string times = small_file(folder + "schedstat"), stat = small_file(folder + "stat");
   if (std::from_chars(times.data(), times.data() + times.size(), s.cpu_ns).ec != std::errc()) return std::nullopt;
   const std::size_t name_end = stat.rfind(')');  // the name may have any bytes
-  s.runs = name_end != std::string::npos && name_end + 2 < stat.size() && stat[name_end + 2] == 'R';
+  if (name_end == std::string::npos || name_end + 2 >= stat.size()) return s;
+  s.runs = stat[name_end + 2] == 'R';
+  // The state is the third field, the processor the 39th.
+  std::size_t at = name_end + 2;
+  for (unsigned field = 3; field < 39 && at != std::string::npos; field++) at = stat.find(' ', at + 1);
+  if (at != std::string::npos) std::from_chars(stat.data() + at + 1, stat.data() + stat.size(), s.processor);
   return s;
 }
 
@@ -99,14 +105,6 @@ void stream_file::give_numbers(std::vector<raw_thread>& threads) {
 }
 
 void stream_file::open_window() {
-  std::vector<raw_thread> now = threads_of({slots(), threads()});
-  give_numbers(now);
-  for (const raw_thread& t : now) {
-    known_[t.slot].before = state_of(t.pid, t.tid);
-    // Its slot can be given to another thread.
-    if (!known_[t.slot].before && small_file(fmt::format("/proc/{}/task/{}/stat", t.pid, t.tid)).empty())
-      slots()[t.slot].over.store(1, std::memory_order_release);
-  }
   window_++;
   const auto begin = static_cast<off_t>(record::stream_chunks_at(room_) +
                                         record::first_chunk(room_, window_) * sizeof(record::stream_chunk));
@@ -114,12 +112,24 @@ void stream_file::open_window() {
   fallocate(descriptor_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, begin, static_cast<off_t>(size));
   // The pages are made here, and not in the program's calls. Linux before 5.14 does not know this.
   madvise(static_cast<std::byte*>(memory_.begin()) + begin, size, MADV_POPULATE_WRITE);
+  std::vector<raw_thread> now = threads_of({slots(), threads()});
+  give_numbers(now);
+  for (const raw_thread& t : now) {
+    known_[t.slot].before = state_of(t.pid, t.tid, clock_.now());
+    // Its slot can be given to another thread.
+    if (!known_[t.slot].before && small_file(fmt::format("/proc/{}/task/{}/stat", t.pid, t.tid)).empty())
+      slots()[t.slot].over.store(1, std::memory_order_release);
+  }
   record::stream_header& h = head();
   h.next_chunk.store(0, std::memory_order_relaxed);
   h.closed_at.store(0, std::memory_order_relaxed);
   h.lost.store(0, std::memory_order_relaxed);
   opened_ = clock_.now();
   h.window.store(window_, std::memory_order_release);
+}
+
+double stream_file::used() const {
+  return std::min(1.0, static_cast<double>(read(head().next_chunk)) / room_.chunks);
 }
 
 bool stream_file::is_open() const {
@@ -147,7 +157,7 @@ std::optional<raw_window> stream_file::close_window() {
   if (!by_us) h.window.store(0, std::memory_order_relaxed);
   w.threads = threads_of({slots(), threads()});
   give_numbers(w.threads);
-  for (raw_thread& t : w.threads) t.after = state_of(t.pid, t.tid);
+  for (raw_thread& t : w.threads) t.after = state_of(t.pid, t.tid, clock_.now());
   await_writers();
   if (!by_us) {
     const std::uint64_t at = read(h.closed_at);

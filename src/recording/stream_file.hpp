@@ -32,6 +32,8 @@ class stream_file {
   void open_window();
   /// Whether the window is open: no thread has closed it for lack of room.
   bool is_open() const;
+  /// The share of its room that is used.
+  double used() const;
   /// Closes the window and returns what was written; nullopt if that contradicts itself.
   std::optional<raw_window> close_window();
 

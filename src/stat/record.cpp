@@ -43,9 +43,11 @@ using steady_clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 constexpr const char* c_library = "pthread";
-constexpr std::chrono::seconds until_killed{10};     // after SIGTERM
-constexpr std::size_t most_kept_events = 2'500'000;  // some 12 MB in the file. Chosen
-constexpr milliseconds first_window_after{50};       // so that short programs have one. Chosen
+constexpr std::chrono::seconds until_killed{10};      // after SIGTERM
+constexpr std::size_t most_kept_events = 2'500'000;   // some 12 MB in the file. Chosen
+constexpr milliseconds first_window_after{50};        // so that short programs have one. Chosen
+constexpr std::chrono::microseconds least_look{500};  // between looks whether a window's room is used. Chosen
+constexpr double nearly_all = 0.97;
 
 struct record_command_options {
   CLI::Option* lock_given = nullptr;
@@ -124,11 +126,13 @@ class module_names {
 class windows {
  public:
   windows(const record_command_options& o, recording::stream_file& file, recording::assembler& to, module_names& names)
-      : options_(o), file_(file), to_(to), names_(names), every_(o.every_ms) {}
+      : options_(o), file_(file), to_(to), names_(names), every_(o.every_ms), length_(milliseconds(o.length_ms)) {}
 
-  std::chrono::nanoseconds left() const { return next_ - steady_clock::now(); }
+  /// Until the next step.
+  std::chrono::nanoseconds left() const { return std::min(next_, look_again_) - steady_clock::now(); }
   /// Opens or closes a window if it is time to.
   void step() {
+    if (is_open_ && steady_clock::now() >= look_again_) look();
     if (steady_clock::now() < next_) return;
     if (is_open_) {
       close();
@@ -136,7 +140,8 @@ class windows {
       file_.open_window();
       is_open_ = true;
       opened_ = steady_clock::now();
-      next_ = opened_ + milliseconds(options_.length_ms);
+      next_ = opened_ + length_;
+      look_again_ = opened_ + least_look;
     }
   }
   void finish() {
@@ -146,8 +151,24 @@ class windows {
   std::uint64_t early() const { return early_; }
 
  private:
+  /// Ends the window when its room is used, since the threads' states must be read then. A look costs the program a switch, so there
+  /// are few: each halves the time that seems to be left.
+  void look() {
+    const auto now = steady_clock::now();
+    const double used = file_.used();
+    if (!file_.is_open() || used >= nearly_all) {
+      next_ = now;
+      return;
+    }
+    const auto left = std::chrono::duration_cast<steady_clock::duration>((now - opened_) *
+                                                                         ((nearly_all - used) / std::max(used, 1e-6)));
+    look_again_ = now + left < next_ ? now + std::max<steady_clock::duration>(left / 2, least_look) : next_;
+  }
   void close() {
     is_open_ = false;
+    look_again_ = steady_clock::time_point::max();
+    const bool was_full = file_.used() >= nearly_all;
+    const auto lasted = steady_clock::now() - opened_;
     const std::optional<recording::raw_window> w = file_.close_window();
     // The distance varies, so that windows do not follow a period of the program.
     std::uniform_real_distribution<double> around(0.75, 1.25);
@@ -157,7 +178,11 @@ class windows {
       dropped_++;
       return;
     }
-    if (w->lost != 0) early_++;
+    if (w->lost != 0 || was_full) {
+      early_++;
+      // Else windows of busy times would be shorter than others, and the recording would have too little of them.
+      length_ = std::clamp<steady_clock::duration>(lasted * 4 / 5, milliseconds(1), length_);
+    }
     if (options_.names)
       for (const recording::raw_thread& t : w->threads) names_.look_at(t.process, t.pid);
     to_.add(*w);
@@ -172,8 +197,10 @@ class windows {
   recording::assembler& to_;
   module_names& names_;
   std::chrono::duration<double, std::milli> every_;
+  steady_clock::duration length_;
   bool is_open_ = false;
   steady_clock::time_point opened_{}, next_ = steady_clock::now() + first_window_after;
+  steady_clock::time_point look_again_ = steady_clock::time_point::max();
   std::minstd_rand random_;
   unsigned dropped_ = 0;
   std::uint64_t early_ = 0;
@@ -280,6 +307,7 @@ int carry_out(const record_command_options& o, char** command) {
   module_names names;
   recording::assembling how;
   how.between_calls_ns = cost.between_calls_ns;
+  how.within_call_ns = std::max(0.0, cost.call_ns - cost.between_calls_ns);
   if (!rules->empty())
     how.role = [&rules](const std::string& thread) -> std::optional<std::string> {
       for (const role_rule& rule : *rules)
@@ -306,8 +334,13 @@ int carry_out(const record_command_options& o, char** command) {
     return status == 0 ? int{cannot_start} : status;
   }
   recording::recording r = to.finish();
-  r.machine = {usable_cpus(),    cpu_name(),   std::string("glibc ") + gnu_get_libc_version(),
-               lock->name,       cost.call_ns, hand_over.transfer_ns,
+  r.machine = {usable_cpus(),
+               cpu_name(),
+               std::string("glibc ") + gnu_get_libc_version(),
+               lock->name,
+               cost.call_ns,
+               cost.between_calls_ns,
+               hand_over.transfer_ns,
                hand_over.wake_ns};
   const std::string content = recording::encoded(r);
   const bool written = output.write(content);

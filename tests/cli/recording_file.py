@@ -8,11 +8,11 @@ ACTIONS = ("lock try_lock_failed unlock wait wait_timed_out signal broadcast sem
            "read_write_unlock barrier_wait join start end").split()
 KINDS = "mutex recursive_mutex condition semaphore read_write_lock barrier thread".split()
 
-Event = namedtuple("Event", "what object other work away wait")
+Event = namedtuple("Event", "what object other work away wait aside")
 Stream = namedtuple("Stream", "thread begins events begins_in_call unfinished")
 Window = namedtuple("Window", "begins length lost streams")
 Object = namedtuple("Object", "kind site name thread")
-Recording = namedtuple("Recording", "cpus processor c_library lock call_ns transfer_ns wake_ns objects roles windows")
+Recording = namedtuple("Recording", "cpus processor c_library lock call_ns between_ns transfer_ns wake_ns objects roles windows")
 
 
 class Reader:
@@ -44,8 +44,8 @@ class Reader:
 
 def read(path):
     r = Reader(Path(path).read_bytes())
-    assert r.bytes(8) == b"usherrec" and r.number() == 1
-    machine = [r.number(), r.text(), r.text(), r.text(), r.real(), r.real(), r.real()]
+    assert r.bytes(8) == b"usherrec" and r.number() == 2
+    machine = [r.number(), r.text(), r.text(), r.text(), r.real(), r.real(), r.real(), r.real()]
     objects = []
     for _ in range(r.number()):
         kind, site, name = KINDS[r.byte()], r.number(), r.text()
@@ -64,7 +64,7 @@ def read(path):
             last = r.number()
         other = r.number() if what.startswith("wait") else None
         return Event(what, None if what == "end" else last, other, r.number(), r.number() if first & 0x10 else 0,
-                     r.number() if first & 0x20 else 0)
+                     r.number() if first & 0x20 else 0, r.number() if first & 0x80 else 0)
 
     windows = []
     for _ in range(r.number()):
@@ -84,13 +84,13 @@ def main():
     from statistics import median
     for path in sys.argv[1:]:
         r = read(path)
-        print(path, r[:7], r.objects[:20], r.roles)
+        print(path, r[:8], r.objects[:20], r.roles)
         for w in r.windows[:3] + r.windows[-1:]:
             print(f" window {w.begins / 1e6:.1f} ms, {w.length / 1e6:.2f} ms, lost {w.lost}")
             for s in w.streams:
                 counts = Counter(e.what for e in s.events)
                 print("   thread", s.thread, "begins", s.begins, dict(counts), "in call" if s.begins_in_call else "", s.unfinished or "")
-                total = sum(e.work + e.away + e.wait for e in s.events) + (sum(s.unfinished[3:]) if s.unfinished else 0)
+                total = sum(e.work + e.away + e.wait + e.aside for e in s.events) + (sum(s.unfinished[3:]) if s.unfinished else 0)
                 print("      sum", total + s.begins, "work", sum(e.work for e in s.events), "away", sum(e.away for e in s.events),
                       "wait", sum(e.wait for e in s.events))
                 for what in counts:

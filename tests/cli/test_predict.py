@@ -36,7 +36,7 @@ def text(t):
 
 def written(objects, roles, streams, processor="a processor", length=1_000_000):
     """A recording of one window. objects: (kind, site, name); streams: {thread: [(action, object, other, work, away, wait)]}"""
-    out = b"usherrec" + number(1) + number(2) + text(processor) + text("glibc") + text("pthread") + struct.pack("<3d", 30, 100, 5000)
+    out = b"usherrec" + number(2) + number(2) + text(processor) + text("glibc") + text("pthread") + struct.pack("<4d", 30, 0, 100, 5000)
     out += number(len(objects))
     for kind, site, name in objects:
         out += bytes([KINDS.index(kind)]) + number(site) + text(name)

@@ -41,6 +41,7 @@ USHER_FUZZ_TARGET(streams) {
   }
   recording::assembling how;
   how.between_calls_ns = from.take<std::uint8_t>();
+  how.within_call_ns = how.between_calls_ns / 2;
   recording::assembler to(how);
   for (int n = 0; n < 2; n++) {
     fill(from, reinterpret_cast<std::uint64_t*>(slots.get()), threads * sizeof(record::stream_slot) / 8);

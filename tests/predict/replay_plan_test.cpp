@@ -217,7 +217,7 @@ TEST(plan, long_recordings_are_thinned_out) {
   made_recording r;
   const auto m = r.mutex();
   for (unsigned w = 0; w < 10; w++) {
-    r.window(200000).thread(w).sections(m, 500, 100, 100);
+    r.window(200000).thread(w).sections(m, 500, 200, 200);
     r.event(action::end, 0, 0);
   }
   const thinned_recording some = thin_out(r.get(), 3000);
@@ -233,6 +233,19 @@ TEST(plan, long_recordings_are_thinned_out) {
   EXPECT_EQ(times_of(part.made.windows[0])[0].back().returned, part.made.windows[0].length);
   EXPECT_NEAR(make_plan(part.made).operations_per_second, make_plan(r.get()).operations_per_second, 50000);
   EXPECT_EQ(thin_out(r.get(), 1000000).windows, 10u);
+}
+
+TEST(plan, what_recording_takes_between_calls_is_no_work) {
+  made_recording r;
+  const auto m = r.mutex();
+  // A clock of 10 ns shows 24.5 ns as 20 or 30.
+  r.window().thread(0);
+  for (unsigned i = 0; i < 1000; i++) r.event(action::lock, m, 224).event(action::unlock, m, i % 2 == 0 ? 20 : 30);
+  r.get().machine.between_ns = 24.5;
+  const replay_plan p = make_plan(r.get());
+  EXPECT_NEAR(double(p.roles[0].work), 1000 * (224 - 24.5 + 0.5), 200);
+  r.get().machine.between_ns = 1e300;
+  EXPECT_EQ(make_plan(r.get()).roles[0].work, 0u);
 }
 
 TEST(plan, a_thread_holds_at_most_eight_locks) {

@@ -12,15 +12,17 @@ std::vector<mark> marks_of(const signal_facts& f, std::size_t stream) {
   return f.of_events.at(0).at(stream);
 }
 
-TEST(event_times, the_time_that_a_stream_lacks_is_divided_among_its_calls) {
+TEST(event_times, the_parts_of_an_event_follow_each_other) {
   made_recording r;
   const auto m = r.mutex();
-  r.window(1000).thread(0).event(action::lock, m, 100).event(action::unlock, m, 100).event(action::end, 0, 600);
+  r.window(1000).thread(0).event(action::lock, m, 100, 20, 0, 30).event(action::unlock, m, 50, 10);
+  r.get().windows[0].streams[0].begins = 5;
+  r.get().windows[0].streams[0].events[1].aside = 7;
   const auto times = times_of(r.get().windows[0]);
-  EXPECT_EQ(times[0][0].called, 100u);
-  EXPECT_EQ(times[0][0].returned, 200u);
-  EXPECT_EQ(times[0][1].returned, 400u);
-  EXPECT_EQ(times[0][2].called, 1000u);
+  EXPECT_EQ(times[0][0].called, 135u);
+  EXPECT_EQ(times[0][0].returned, 155u);
+  EXPECT_EQ(times[0][1].called, 212u);
+  EXPECT_EQ(times[0][1].returned, 222u);
 }
 
 TEST(signal_rules, a_wait_takes_the_token_of_the_signal_that_came_while_it_lasted) {
@@ -94,6 +96,88 @@ TEST(signal_rules, a_number_that_is_the_same_at_all_waits_is_counted) {
   EXPECT_EQ(marks_of(f, 1)[0].takes, c) << "each section takes, also without a wait";
   EXPECT_EQ(marks_of(f, 1)[18].takes, none) << "the wait of the section takes";
   EXPECT_EQ(marks_of(f, 1)[19].how, mark::wait::takes);
+}
+
+TEST(signal_rules, a_wait_that_began_before_the_window_has_no_number) {
+  std::uint32_t m = 0, c = 0;
+  made_recording r = queue(m, c);
+  // Two items of those that the first producer signals are for threads that waited before the window.
+  for (unsigned t = 2; t < 4; t++) {
+    r.thread(t, "consumer").event(action::wait, c, 0, 95 + 100 * (t - 2), m).event(action::unlock, m, 1);
+    r.get().windows[0].streams[t].begins_in_call = true;
+  }
+  const signal_facts f = find_signals(r.get());
+  EXPECT_EQ(f.conditions[c].rule, signal_rule::counted);
+  EXPECT_EQ(f.conditions[c].at_first, 2u);
+}
+
+/// Thread 0 opens a round every 1000 ns; threads 1 to 3 take part in it by a section that waits for it and, 300 to 500 ns later, one that
+/// counts. The last of them signals.
+made_recording rounds_of_three(std::uint32_t& m, std::uint32_t& opened, std::uint32_t& ended) {
+  made_recording r;
+  m = r.mutex();
+  opened = r.add(object_kind::condition);
+  ended = r.add(object_kind::condition);
+  r.window();
+  constexpr unsigned n = 50;
+  r.thread(0, "leader");
+  for (unsigned i = 0; i < n; i++)
+    r.event(action::lock, m, i == 0 ? 100 : 390)
+        .event(action::broadcast, opened, 10)
+        .event(action::wait, ended, 0, 590, m)
+        .event(action::unlock, m, 10);
+  for (unsigned t = 1; t < 4; t++) {
+    r.thread(t, "worker");
+    for (unsigned i = 0; i < n; i++) {
+      // The first round opens at 110. Every fifth round thread 1 comes late and does not wait.
+      const bool late = t == 1 && i % 5 == 0;
+      const std::uint64_t opens = 110 + 1000 * i, now = i == 0 ? 0 : opens - 1000 + 200 + 100 * t + 60;
+      const std::uint64_t begins = late ? opens + 20 : opens - 5;
+      r.event(action::lock, m, begins - now);
+      if (!late) r.event(action::wait, opened, 0, 25 + t, m);
+      const std::uint64_t has = late ? begins : opens + 20 + t;
+      r.event(action::unlock, m, 2);
+      r.event(action::lock, m, opens + 200 + 100 * t - has - 2).event(action::unlock, m, t == 3 ? 50 : 60);
+      if (t == 3) {
+        auto& events = r.get().windows[0].streams[t].events;
+        events.insert(events.end() - 1, {action::signal, ended, 0, 10, 0, 0});
+      }
+    }
+  }
+  return r;
+}
+
+TEST(signal_rules, rounds_that_all_threads_begin_together) {
+  std::uint32_t m = 0, opened = 0, ended = 0;
+  made_recording r = rounds_of_three(m, opened, ended);
+  const signal_facts f = find_signals(r.get());
+  ASSERT_EQ(f.conditions[opened].rule, signal_rule::rounds);
+  ASSERT_EQ(f.conditions[ended].rule, signal_rule::rounds);
+  EXPECT_EQ(f.conditions[ended].opened_by, opened);
+  EXPECT_TRUE(marks_of(f, 0)[1].opens);
+  EXPECT_EQ(marks_of(f, 0)[2].how, mark::wait::takes);
+  EXPECT_EQ(marks_of(f, 1)[0].takes, opened) << "also a section that did not wait";
+  EXPECT_EQ(marks_of(f, 1)[3].ends, ended) << "the section, also if its thread was not the last";
+  EXPECT_EQ(marks_of(f, 3)[0].takes, opened);
+  EXPECT_EQ(marks_of(f, 3)[3].takes, none);
+  EXPECT_TRUE(marks_of(f, 3)[4].dropped);
+}
+
+TEST(signal_rules, no_rounds_without_an_order) {
+  std::uint32_t m = 0, opened = 0, ended = 0;
+  made_recording r = rounds_of_three(m, opened, ended);
+  // Thread 2 has more sections in some of the rounds.
+  auto& events = r.get().windows[0].streams[2].events;
+  std::vector<recording::event> more;
+  for (const auto& e : events) {
+    more.push_back(e);
+    if (e.what == action::unlock && more.size() % 3 == 0) {
+      more.push_back({action::lock, m, 0, 1, 0, 0});
+      more.push_back({action::unlock, m, 0, 1, 0, 0});
+    }
+  }
+  events = more;
+  EXPECT_NE(find_signals(r.get()).conditions[opened].rule, signal_rule::rounds);
 }
 
 TEST(signal_rules, a_number_that_differs_is_not_counted) {

@@ -27,8 +27,8 @@ raw_call call(called what, std::uint64_t object, std::uint64_t begin, std::uint6
   c.slow = what == called::wait || end - begin >= 1000;
   return c;
 }
-raw_call cpu(std::uint64_t at, std::uint64_t ns) {
-  return call(called::cpu_clock, 0, at, at, ns);
+raw_call cpu(std::uint64_t at, std::uint64_t ns, std::uint64_t takes = 0) {
+  return call(called::cpu_clock, 0, at, at + takes, ns);
 }
 
 raw_thread thread(std::uint32_t number, std::vector<raw_call> calls) {
@@ -61,42 +61,61 @@ raw_thread other_user(std::uint64_t object = m) {
                 {call(called::lock, object, 1'900'000, 1'900'010), call(called::unlock, object, 1'900'100, 1'900'110)});
 }
 
-TEST(assemble, work_between_calls) {
-  assembling how;
-  how.between_calls_ns = 10;
+TEST(assemble, every_call_has_its_length) {
   const recording r = made(
       window({thread(0, {call(called::lock, m, 1'001'000, 1'001'020), call(called::unlock, m, 1'001'120, 1'001'140),
                          call(called::lock, m, 1'001'640, 1'004'640), call(called::unlock, m, 1'004'645, 1'004'650)}),
-              other_user()}),
-      how);
+              other_user()}));
   ASSERT_EQ(r.windows.size(), 1u);
   EXPECT_EQ(r.windows[0].length, closed - opened);
   const stream& s = r.windows[0].streams[0];
   EXPECT_EQ(s.begins, 1'000u);  // nothing is known of the time before the first call
   ASSERT_EQ(s.events.size(), 5u);
   EXPECT_EQ(s.events[0].work, 0u);
-  EXPECT_EQ(s.events[1].work, 90u);  // 100 less what recording takes
-  EXPECT_EQ(s.events[2].work, 490u);
+  EXPECT_EQ(s.events[0].wait, 20u);
+  EXPECT_EQ(s.events[1].work, 100u);
+  EXPECT_EQ(s.events[2].work, 500u);
   EXPECT_EQ(s.events[2].wait, 3'000u);
-  EXPECT_EQ(s.events[3].work, 0u);  // less than recording takes
+  EXPECT_EQ(s.events[3].work, 5u);
+  EXPECT_EQ(s.events[3].wait, 5u);
   EXPECT_EQ(s.events[4].what, action::end);
   ASSERT_EQ(r.objects.size(), 1u);
   EXPECT_EQ(r.objects[0].kind, object_kind::mutex);
 }
 
 TEST(assemble, time_off_the_cpu) {
-  // The gap of 500 us has 20 us of CPU time; another one of 300 us is all work.
-  const recording r = made(window({thread(0, {cpu(1'100'000, 5'000'000), call(called::lock, m, 1'100'010, 1'100'020),
-                                              call(called::unlock, m, 1'101'020, 1'101'030), cpu(1'601'030, 5'021'030),
-                                              call(called::lock, m, 1'601'030, 1'601'040), cpu(1'901'040, 5'321'040),
-                                              call(called::unlock, m, 1'901'040, 1'901'050)}),
-                                   other_user()}));
+  // The gap of 500 us has 20 us of CPU time; another one of 300 us is all work. Reading the clock takes 3 us.
+  const recording r =
+      made(window({thread(0, {cpu(1'100'000, 5'000'000), call(called::lock, m, 1'100'010, 1'100'020),
+                              call(called::unlock, m, 1'101'020, 1'101'030), cpu(1'601'030, 5'021'030, 3'000),
+                              call(called::lock, m, 1'604'030, 1'604'040), cpu(1'901'040, 5'318'040),
+                              call(called::unlock, m, 1'901'040, 1'901'050)}),
+                   other_user()}));
   const stream& s = r.windows[0].streams[0];
   ASSERT_EQ(s.events.size(), 5u);
   EXPECT_EQ(s.events[2].work, 20'000u);
   EXPECT_EQ(s.events[2].away, 480'000u);
-  EXPECT_EQ(s.events[3].work, 300'000u);
+  EXPECT_EQ(s.events[2].aside, 3'000u);
+  EXPECT_EQ(s.events[3].work, 297'000u);
   EXPECT_EQ(s.events[3].away, 0u);
+}
+
+TEST(assemble, a_thread_that_did_not_give_up_its_cpu_was_preempted) {
+  const auto gap = [](std::uint64_t switches) {
+    raw_call before = cpu(1'100'000, 5'000'000), after = cpu(1'600'000, 5'020'000);
+    before.object = 7;
+    after.object = switches;
+    return made(window({thread(0, {before, call(called::lock, m, 1'100'000, 1'100'000), after,
+                                   call(called::unlock, m, 1'600'000, 1'600'010)}),
+                        other_user()}))
+        .windows[0]
+        .streams[0]
+        .events[1];
+  };
+  EXPECT_EQ(gap(7).work, 20'000u);
+  EXPECT_EQ(gap(7).away, 0u);
+  EXPECT_EQ(gap(7).aside, 480'000u);
+  for (const std::uint64_t n : {8, 0}) EXPECT_EQ(gap(n).away, 480'000u);  // 0: not known
 }
 
 TEST(assemble, the_edges_have_the_kernels_times) {
@@ -112,6 +131,32 @@ TEST(assemble, the_edges_have_the_kernels_times) {
   EXPECT_EQ(s.events[2].what, action::end);
   EXPECT_EQ(s.events[2].work, 30'000u);
   EXPECT_EQ(s.events[2].work + s.events[2].away, closed - 1'400'120u);
+}
+
+TEST(assemble, the_kernels_times_may_be_of_another_time) {
+  // The reading after the window is of 300 us later; of the 300 us of CPU time since the last call the same share is within.
+  raw_thread t = thread(0, {cpu(1'699'000, 0), call(called::lock, m, 1'699'000, 1'699'500),
+                            call(called::unlock, m, 1'699'900, 1'700'000)});
+  t.after = thread_state{301'000, false, 0, closed + 300'000};
+  const recording r = made(window({t, other_user()}));
+  EXPECT_EQ(r.windows[0].streams[0].events[2].work, 150'000u);
+  EXPECT_EQ(r.windows[0].streams[0].events[2].away, 150'000u);
+}
+
+TEST(assemble, one_thread_of_a_cpu_runs) {
+  // Both are ready, and the kernel's figures may lack a tick. Thread 1 has made calls on their CPU until shortly before the end.
+  raw_thread ready = thread(0, {cpu(1'100'000, 0), call(called::lock, m, 1'100'000, 1'100'010),
+                                call(called::unlock, m, 1'100'010, 1'100'020)});
+  raw_thread runs =
+      thread(1, {call(called::lock, m, 1'989'000, 1'989'010), call(called::unlock, m, 1'989'990, 1'990'000)});
+  ready.after = thread_state{20, true, 3, closed};
+  const auto last = [&](std::uint32_t processor) {
+    runs.after = thread_state{20, true, processor, closed};
+    return made(window({ready, runs})).windows[0].streams[0].events.back();
+  };
+  EXPECT_EQ(last(3).work, 10'000u);
+  EXPECT_EQ(last(3).aside, 889'980u) << "it is ready, and has not slept";
+  EXPECT_EQ(last(2).work, 899'980u);
 }
 
 TEST(assemble, a_thread_without_calls) {
@@ -148,6 +193,21 @@ TEST(assemble, a_lock_call_that_began_before) {
   EXPECT_EQ(s.events[1].work, 3'000u);
 }
 
+TEST(assemble, a_lock_call_that_began_before_and_a_signal_first) {
+  const recording r = made(window({thread(0, {call(called::signal, condition, 1'203'000, 1'203'010),
+                                              call(called::lock, other_mutex, 1'203'020, 1'203'030),
+                                              call(called::unlock, other_mutex, 1'203'040, 1'203'050),
+                                              call(called::unlock, m, 1'203'100, 1'203'110)}),
+                                   thread(1, {call(called::unlock, m, 1'199'990, 1'200'000),
+                                              call(called::signal, condition, 1'300'000, 1'300'010)})}));
+  const stream& s = r.windows[0].streams[0];
+  EXPECT_TRUE(s.begins_in_call);
+  EXPECT_EQ(s.events[0].what, action::lock);
+  EXPECT_EQ(s.events[0].wait, 200'000u);
+  EXPECT_EQ(s.events[1].what, action::signal);
+  EXPECT_EQ(s.events[1].work, 3'000u);
+}
+
 TEST(assemble, a_wait_that_began_before_and_one_that_goes_on) {
   raw_thread t =
       thread(0, {call(called::wait, condition, 500'000, 1'300'000, m), call(called::unlock, m, 1'300'100, 1'300'110)});
@@ -172,15 +232,20 @@ TEST(assemble, a_wait_that_began_before_and_one_that_goes_on) {
 }
 
 TEST(assemble, objects_of_one_thread_become_work) {
-  const recording r = made(window(
-      {thread(0,
-              {call(called::lock, m, 1'001'000, 1'001'010), call(called::lock, other_mutex, 1'001'110, 1'001'120),
-               call(called::unlock, other_mutex, 1'001'220, 1'001'230), call(called::unlock, m, 1'001'330, 1'001'340)}),
-       other_user()}));
+  assembling how;
+  how.between_calls_ns = 15;
+  how.within_call_ns = 4;
+  const recording r = made(window({thread(0, {call(called::lock, m, 1'001'000, 1'001'010),
+                                              call(called::lock, other_mutex, 1'001'110, 1'001'120),
+                                              call(called::unlock, other_mutex, 1'001'220, 1'001'230),
+                                              call(called::unlock, m, 1'001'330, 1'001'340)}),
+                                   other_user()}),
+                           how);
   const stream& s = r.windows[0].streams[0];
   ASSERT_EQ(s.events.size(), 3u);
   EXPECT_EQ(s.events[1].what, action::unlock);
-  EXPECT_EQ(s.events[1].work, 300u);
+  EXPECT_EQ(s.events[1].work, 320u - 2 * (15 + 4));  // both calls and what lies between, less what recording took
+  EXPECT_EQ(s.events[1].aside, 2u * (15 + 4));
   EXPECT_EQ(r.objects.size(), 1u);
 }
 

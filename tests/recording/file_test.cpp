@@ -14,7 +14,7 @@ namespace {
 
 recording sample() {
   recording r;
-  r.machine = {2, "A processor", "glibc 2.36", "pthread", 21.5, 60, 5000};
+  r.machine = {2, "A processor", "glibc 2.36", "pthread", 21.5, 12.5, 60, 5000};
   r.objects = {{object_kind::mutex, 0, "server+0x12"}, {object_kind::condition, 1, ""},
                {object_kind::semaphore, 2, ""},        {object_kind::read_write_lock, 3, ""},
                {object_kind::barrier, 4, ""},          {object_kind::thread, 5, "", 7},
@@ -25,7 +25,7 @@ recording sample() {
   a.begins = 12;
   a.events = {{action::lock, 0, 0, 1000, 0, 0},
               {action::unlock, 0, 0, 300, 0, 0},
-              {action::lock, 0, 0, 70'000, 12'000'000, 5'000},
+              {action::lock, 0, 0, 70'000, 12'000'000, 5'000, 600},
               {action::wait, 1, 0, 200, 0, 4'000'000},
               {action::wait_timed_out, 1, 7, 200, 0, 4'000'000},
               {action::broadcast, 1, 0, 1, 0, 0},
@@ -33,12 +33,17 @@ recording sample() {
               {action::end, 0, 0, 17, 0, 0}};
   b.thread = 8;
   b.begins_in_call = true;
-  b.events = {{action::semaphore_wait, 2, 0, 0, 0, 800}, {action::semaphore_post, 2, 0, 3, 0, 0},
-              {action::read_lock, 3, 0, 3, 0, 0},        {action::read_write_unlock, 3, 0, 3, 0, 0},
-              {action::write_lock, 3, 0, 3, 0, 0},       {action::read_write_unlock, 3, 0, 3, 0, 0},
-              {action::barrier_wait, 4, 0, 3, 0, 90},    {action::try_lock_failed, 7, 0, 3, 0, 0},
-              {action::signal, 1, 0, 3, 0, 0},           {action::join, 6, 0, 3, 0, 9},
-              {action::end, 0, 0, 0, 50'000'000, 0}};
+  b.events = {{action::semaphore_wait, 2, 0, 0, 0, 800},
+              {action::semaphore_post, 2, 0, 3, 0, 0},
+              {action::read_lock, 3, 0, 3, 0, 0},
+              {action::read_write_unlock, 3, 0, 3, 0, 0},
+              {action::write_lock, 3, 0, 3, 0, 0},
+              {action::read_write_unlock, 3, 0, 3, 0, 0},
+              {action::barrier_wait, 4, 0, 3, 0, 90},
+              {action::try_lock_failed, 7, 0, 3, 0, 0},
+              {action::signal, 1, 0, 3, 0, 0},
+              {action::join, 6, 0, 3, 0, 9},
+              {action::end, 0, 0, 0, 50'000'000, 0, 1'000}};
   b.unfinished = {{action::wait, 1, 7, 40, 0, 10'000'000}};
   r.windows = {{1'000, 50'000'000, 0, {a, b}}, {300'000'000, 1'000'000, 3, {}}};
   return r;
@@ -46,13 +51,14 @@ recording sample() {
 
 bool is_same(const event& x, const event& y) {
   return x.what == y.what && x.object == y.object && x.other == y.other && x.work == y.work && x.away == y.away &&
-         x.wait == y.wait;
+         x.wait == y.wait && x.aside == y.aside;
 }
 
 TEST(file, round_trip) {
   const recording r = sample(), again = decoded(encoded(r));
   EXPECT_EQ(again.machine.processor, "A processor");
   EXPECT_EQ(again.machine.call_ns, 21.5);
+  EXPECT_EQ(again.machine.between_ns, 12.5);
   ASSERT_EQ(again.objects.size(), r.objects.size());
   for (std::size_t i = 0; i < r.objects.size(); i++) {
     EXPECT_EQ(again.objects[i].kind, r.objects[i].kind);
@@ -82,8 +88,8 @@ TEST(file, compact) {
   auto& events = r.windows[0].streams[0].events;
   events.clear();
   for (int i = 0; i < 100'000; i++)
-    events.push_back({i % 2 == 0 ? action::lock : action::unlock, 0, 0, std::uint64_t(100 + i % 1000), 0, 0});
-  EXPECT_LE(encoded(r).size(), 3u * 100'000 + 1'000);
+    events.push_back({i % 2 == 0 ? action::lock : action::unlock, 0, 0, std::uint64_t(100 + i % 1000), 0, 20});
+  EXPECT_LE(encoded(r).size(), 4u * 100'000 + 1'000);
 }
 
 /// The error message of the reader for the content.
@@ -118,7 +124,8 @@ TEST(file, no_changed_byte_is_taken_for_more_than_there_is) {
 
 TEST(file, defects) {
   EXPECT_NE(refusal("").find("no recording"), std::string::npos);
-  EXPECT_NE(refusal("usherrec\x02").find("its version is 2"), std::string::npos);
+  EXPECT_NE(refusal("usherrec\x01").find("its version is 1"), std::string::npos);
+  EXPECT_NE(refusal("usherrec\x03").find("its version is 3"), std::string::npos);
   recording r = sample();
   const auto of_first = [&r](const event& e) {
     recording changed = r;
@@ -130,13 +137,18 @@ TEST(file, defects) {
   EXPECT_NE(of_first({action::wait, 1, 2, 0, 0, 0}).find("wait's mutex is object 2"), std::string::npos);
   EXPECT_NE(of_first({action::wait, 1, 99, 0, 0, 0}).find("mutex 99 of 8"), std::string::npos);
   EXPECT_NE(of_first({action::lock, 0, 0, ~std::uint64_t{0}, 0, 0}).find("work"), std::string::npos);
+  EXPECT_NE(of_first({action::lock, 0, 0, 0, 0, ~std::uint64_t{0}}).find("wait"), std::string::npos);
+  EXPECT_NE(of_first({action::lock, 0, 0, 0, 0, 0, std::uint64_t{1} << 39}).find("time aside"), std::string::npos);
   r.windows[0].streams[1].thread = 7;
   EXPECT_NE(refusal(encoded(r)).find("two streams of thread 7"), std::string::npos);
   r = sample();
   r.machine.call_ns = -1;
   EXPECT_NE(refusal(encoded(r)).find("cost of a call"), std::string::npos);
+  r.machine.call_ns = 0;
+  r.machine.between_ns = 2e9;
+  EXPECT_NE(refusal(encoded(r)).find("cost between calls"), std::string::npos);
   // A huge count is refused before memory is reserved for it.
-  EXPECT_NE(refusal(std::string("usherrec\x01\x02") + std::string(3, '\0') + std::string(24, '\0') + "\xff\xff\xff\x01")
+  EXPECT_NE(refusal(std::string("usherrec\x02\x02") + std::string(3, '\0') + std::string(32, '\0') + "\xff\xff\xff\x01")
                 .find("number of objects"),
             std::string::npos);
 }

@@ -294,12 +294,16 @@ std::pair<unsigned, unsigned> lines_of_busiest(const predict::replay_plan& plan,
     if (!s.is_read_write && (busiest == nullptr || s.section_ns > busiest->section_ns)) busiest = &s;
   if (busiest == nullptr) return {0, 0};
   measured = busiest->lines_measured;
-  return {predict::lines_under(*busiest, low), predict::lines_under(*busiest, high)};
+  const auto whole = [busiest](const predict::lines_option& o) {
+    return static_cast<unsigned>(std::lround(predict::lines_under(*busiest, o)));
+  };
+  return {whole(low), whole(high)};
 }
 
 bool limits_differ(const predict::replay_plan& plan) {
   return std::any_of(plan.slots.begin(), plan.slots.end(), [](const predict::slot& s) {
-    return s.operations != 0 && predict::lines_under(s, {false, -1}) != predict::lines_under(s, {true, -1});
+    constexpr double same = 0.1;
+    return s.operations != 0 && predict::lines_under(s, {true, -1}) > predict::lines_under(s, {false, -1}) + same;
   });
 }
 

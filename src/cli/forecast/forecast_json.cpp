@@ -22,6 +22,8 @@ const char* name_of(predict::signal_rule r) {
       return "none";
     case predict::signal_rule::counted:
       return "counted";
+    case predict::signal_rule::rounds:
+      return "rounds";
     case predict::signal_rule::matched:
       return "matched";
   }
