@@ -37,8 +37,12 @@ PROGRAM = r"""
 #include <time.h>
 #include <unistd.h>
 static double until;
-static double now(void) { struct timespec t; clock_gettime(CLOCK_MONOTONIC, &t); return t.tv_sec + t.tv_nsec * 1e-9; }
+static double of(clockid_t c) { struct timespec t; clock_gettime(c, &t); return t.tv_sec + t.tv_nsec * 1e-9; }
+static double now(void) { return of(CLOCK_MONOTONIC); }
 static void burn(double us) { for (double end = now() + us * 1e-6; now() < end;) {} }
+static void burn_cpu(double us) {  /* the same on a loaded machine; slow to look */
+  for (double end = of(CLOCK_THREAD_CPUTIME_ID) + us * 1e-6; of(CLOCK_THREAD_CPUTIME_ID) < end;) {}
+}
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER, own[2] = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_MUTEX_INITIALIZER};
 static pthread_mutex_t recursive = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 static pthread_cond_t filled = PTHREAD_COND_INITIALIZER;
@@ -115,11 +119,11 @@ static void *sleepy(void *unused) {  /* sleeps 2 ms between its calls */
   return unused;
 }
 static void *busy(void *unused) {  /* computes 2 ms between its calls */
-  while (now() < until) { pthread_mutex_lock(&mutex); pthread_mutex_unlock(&mutex); burn(2000); }
+  while (now() < until) { pthread_mutex_lock(&mutex); pthread_mutex_unlock(&mutex); burn_cpu(2000); }
   return unused;
 }
 static void *meet(void *unused) {  /* as many rounds for both */
-  for (int i = 0; i < 400; i++) { burn(500); pthread_barrier_wait(&all); }
+  for (int i = 0; i < 400; i++) { burn_cpu(500); pthread_barrier_wait(&all); }
   return unused;
 }
 static void *deep(void *unused) {
