@@ -186,9 +186,11 @@ stream assembler::stream_of(const raw_window& w, const raw_thread& t, std::optio
   const auto split = [&](std::uint64_t until, std::uint64_t cpu_now, std::uint64_t outside, std::uint64_t spare,
                          bool gave_up) {
     const std::uint64_t gap = passed(at, until), before = passed(cpu_at, at);
-    const std::uint64_t used = cpu_now > *cpu + before ? cpu_now - *cpu - before : 0;
-    const double share = outside == 0 ? 1 : static_cast<double>(gap) / static_cast<double>(gap + ns(outside));
-    const std::uint64_t on = std::min(gap, static_cast<std::uint64_t>(static_cast<double>(used) * share) + spare);
+    const std::uint64_t whole = gap + ns(outside), counted = cpu_now > *cpu ? cpu_now - *cpu : 0;
+    const std::uint64_t used =
+        std::min(whole, counted - std::min(counted, before));  // the program may have written any time
+    const double share = whole == 0 ? 1 : static_cast<double>(gap) / static_cast<double>(whole);
+    const std::uint64_t on = std::min(gap, static_cast<std::uint64_t>(static_cast<double>(used) * share + 0.5) + spare);
     work += on;
     (gave_up ? away : aside) += gap - on;
   };

@@ -53,8 +53,11 @@ USHER_FUZZ_TARGET(streams) {
     std::uint32_t number = 0;
     for (recording::raw_thread& t : w.threads) {
       t.thread = number++;
-      if (from.take<std::uint8_t>() % 2 != 0) t.before = recording::thread_state{from.take<std::uint64_t>(), true};
-      if (from.take<std::uint8_t>() % 2 != 0) t.after = recording::thread_state{from.take<std::uint64_t>(), false};
+      if (from.take<std::uint8_t>() % 2 != 0)
+        t.before = recording::thread_state{from.take<std::uint64_t>(), true, number % 2, number};
+      if (from.take<std::uint8_t>() % 2 != 0)
+        t.after =
+            recording::thread_state{from.take<std::uint64_t>(), number % 2 != 0, number % 2, 1'000'000 + 700 * number};
     }
     if (recording::add_calls(w, {written.get(), chunks}, 1)) to.add(w);
   }
