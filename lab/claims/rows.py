@@ -663,8 +663,8 @@ ROWS = [
         unanswerable="how many times MCS-STP is as fast as MCS-S with 256 threads. 88 % of MCS-S's operations are those of the first 20 ms, before a "
                      "thread loses its CPU. So long is the first quantum of a thread with priority 59, which is assumed (`first_priority`). With "
                      "priority 0 it is 200 ms, and MCS-STP 7.4 times as fast; with 59 63 times, and after a warm-up 1456 times",
-        why="It is not explained why MCSCR-STP stays below the run without a lock. With 160 and 256 threads all operations of 10 s without a warm-up "
-            "count, as in the paper. The time to wake a thread is the paper's and not fitted."),
+        why="It is not explained why MCSCR-STP stays below the run without a lock. With 160 and 256 threads all operations of 10 s "
+            "count, as in the paper."),
     Row("M2", "RandArray, 32 threads, in depth", [Sweep("randarray", "t5", CR, [32], ms=200, seeds=3)], [
         Figure("throughput MCS-S, M/s", lambda p: p("mcs-spin", 32), "0.7"),
         Figure("MCS-STP", lambda p: p("mcs", 32), "0.1"),
@@ -907,9 +907,8 @@ ROWS = [
     ],
         remark="On the simulated machine an instruction that monitors a word is a spin loop.", forms=BUDGETS,
         why="With spin budgets of 5.555 and 10 µs MCSCR-STP is in the state in which most hand-overs wake a sleeper (M2), which takes 34000 "
-            "cycles as in the paper. Our waiters that yield sleep after 1 ms. With the time-sharing class MCS's then sleep at each hand-over, as "
-            "if they parked, and are slower by 0.8 % only; with time slices of 10 ms they do not sleep, and are 12 times as fast. A sleep with a "
-            "time limit lasts at least a clock tick of 10 ms, as on Solaris."),
+            "cycles as in the paper. Our waiters that yield sleep after 1 ms. With the time-sharing class MCS's then sleep at each hand-over, "
+            "and are slower than parking ones by 0.8 % only; with time slices of 10 ms they do not sleep, and are 12 times as fast."),
     Row("M21", "Test-and-set against MCS", [Sweep("stress-latency", "t5", ["mcs-spin", "mcs", "lifo-spin", "lifo", "ttas-spin"], [1, 32, 64], ms=20, seeds=3),
                 Sweep("stress-latency", "t5", ["mcs-spin", "ttas-spin"], [160], ms=None, seeds=2)], [
         Figure("MCS at 64: spin-then-park / spin", ratio("mcs", "mcs-spin", 64), "hurts direct hand-over, < 0.9", below(0.9)),
@@ -980,10 +979,8 @@ ROWS = [
     ],
         fitted="the number of evictions, chosen with these figures known",
         why="With half of the machine's jitter the lock is not always faster than MCS. A thread is evicted at most eight times; the limit was "
-            "three, with which the lock was no faster than MCS. 16, 64 and 1000 give the same throughput. The row has time slices of 10 ms, since "
-            "runs with Solaris' time-sharing class take too long. Single runs with it have two states. In the second after the first update of all "
-            "priorities MCS-PT is 14000 to 32000 times as fast as MCS. From 5 to 11 s with 192 threads it still makes 0.55 and 0.86 million operations "
-            "a second (two seeds); with 160 threads it has fallen by 3.5 s to 57 operations a second, as MCS (one seed)."),
+            "three, with which the lock was no faster than MCS. 16, 64 and 1000 give the same throughput. Measured with time slices of 10 ms: "
+            "with Solaris' time-sharing class single runs have two states, one 14000 to 32000 times as fast as MCS, one as slow."),
     # ---- Fairlocks ----
     Row("F1", "Four threads on two quads", [
         Sweep("quads", "numa-q", ["ttas-linux-spin", "ttas-spin", "fairlock-spin"], [4], ms=500, pinned=True),
