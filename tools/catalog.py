@@ -45,7 +45,7 @@ def locks(tree=TREE):
 
 def read_write_names(tree=TREE):
     """Returns the names of the read-write locks that libusher.so serves: names of USHER_RWLOCK, not of USHER_LOCK."""
-    writers = re.findall(r'^  writers\(\w+, "([^"]+)"\)', Path(tree, READ_WRITE).read_text(), re.M)
+    writers = re.findall(r'writers\(\w+, "([^"]+)"\)', Path(tree, READ_WRITE).read_text())
     return [plain + ending for ending in ["", *(f"-{w}" for w in writers)] for plain in ("phase-fair", "bravo")]
 
 
