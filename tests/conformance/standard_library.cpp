@@ -2,6 +2,7 @@
 // destroyed, std::timed_mutex calls pthread_mutex_clocklock, wait_for calls pthread_cond_clockwait. Cancellation and
 // exceptions unwind through the frames of the calls.
 #include "cases.h"
+#include "in_threads.hpp"
 
 #include <cxxabi.h>
 #include <semaphore.h>
@@ -24,19 +25,6 @@
 namespace {
 
 using namespace std::chrono_literals;
-
-template <class Body>
-void in_threads(int count, Body body) {
-  std::vector<std::thread> threads;
-  int gate = 0;  // the threads begin together
-  for (int i = 0; i < count; ++i)
-    threads.emplace_back([&gate, body, i] {
-      while (!flag_get(&gate)) sched_yield();
-      body(i);
-    });
-  flag_set(&gate, 1);
-  for (std::thread& thread : threads) thread.join();
-}
 
 template <class Mutex>
 void exclude() {

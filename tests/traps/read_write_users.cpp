@@ -2,6 +2,7 @@
 // GLib, and the type tables of GObject. The program loads the C libraries by dlopen(), so that they bind their calls to
 // the library that was preloaded. A case is skipped if its library is not installed.
 #include "cases.h"
+#include "in_threads.hpp"
 
 #include <dlfcn.h>
 
@@ -15,19 +16,6 @@
 namespace {
 
 using namespace std::chrono_literals;
-
-template <class Body>
-void in_threads(int count, Body body) {
-  std::vector<std::thread> threads;
-  int gate = 0;  // the threads begin together
-  for (int i = 0; i < count; ++i)
-    threads.emplace_back([&gate, body, i] {
-      while (!flag_get(&gate)) sched_yield();
-      body(i);
-    });
-  flag_set(&gate, 1);
-  for (std::thread& thread : threads) thread.join();
-}
 
 /// Returns the result of a call in another thread.
 template <class Call>
