@@ -208,6 +208,17 @@ void replay::release(held_instance& h) {
     i.read_write.unlock(h.reads);
 }
 
+/// Waits on the condition, at most until it is time to look again.
+void replay::wait_awhile(condition& c, instance& i) {
+  simulation& s = simulation::current();
+  const cycles until = s.now() + s.on().from_ns(look_again_ns);
+  c.it->wait_while_time(*i.exclusive, [&]() -> std::uint64_t {
+    const cycles now = s.now();
+    // Also a thread that waits when the measured time ends.
+    return now >= std::min(until, end_) ? 0 : s.on().to_ns(std::min(until, end_) - now) + 1;
+  });
+}
+
 void replay::wait_for_token(sim::world::thread& t, instance* i, std::uint32_t number) {
   simulation& s = simulation::current();
   condition& c = conditions_[number];
@@ -227,12 +238,7 @@ void replay::wait_for_token(sim::world::thread& t, instance* i, std::uint32_t nu
     }
     c.waiting++;
     waiting_++;
-    const cycles until = s.now() + s.on().from_ns(look_again_ns);
-    c.it->wait_while_time(*i->exclusive, [&]() -> std::uint64_t {
-      const cycles now = s.now();
-      // Also a thread that waits when the measured time ends.
-      return now >= std::min(until, end_) ? 0 : s.on().to_ns(std::min(until, end_) - now) + 1;
-    });
+    wait_awhile(c, *i);
     c.waiting--;
     waiting_--;
   }
@@ -262,11 +268,7 @@ void replay::wait_for_round(sim::world::thread& t, reader& me, instance& i, std:
     const std::uint64_t seen = c.round;
     c.waiting++;
     waiting_++;
-    const cycles until = s.now() + s.on().from_ns(look_again_ns);
-    c.it->wait_while_time(*i.exclusive, [&]() -> std::uint64_t {
-      const cycles now = s.now();
-      return now >= std::min(until, end_) ? 0 : s.on().to_ns(std::min(until, end_) - now) + 1;
-    });
+    wait_awhile(c, i);
     if (c.round != seen) break;  // the opener has taken it off the waiting threads
     c.waiting--;
     waiting_--;

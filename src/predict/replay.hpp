@@ -125,6 +125,7 @@ class replay {
   void leaves(instance& i, sim::cycles now);
   void admitted(instance& i, sim::cycles arrived);
   instance& drawn(const slot& s, std::uint32_t first, sim::world::thread& t);
+  void wait_awhile(condition& c, instance& i);
   void wait_for_token(sim::world::thread& t, instance* i, std::uint32_t condition);
   void wait_for_round(sim::world::thread& t, reader& me, instance& i, std::uint32_t condition);
   void end_round(reader& me, std::uint32_t condition);

@@ -96,12 +96,13 @@ const raw_call* first_release(const raw_thread& t) {
   return nullptr;
 }
 
-/// The lock call in which a thread was when the window opened, if it gives up a mutex which it had before its first call, and
-/// another thread has given up that mutex before in this window: the thread has had the mutex since then. Threads note no lock
-/// calls outside of windows.
-std::optional<raw_call> lock_before(const raw_window& w, const raw_thread& t, const releases& all) {
-  const raw_call *const first = first_call(t), *const release = first_release(t);
+/// The lock call in which a thread was when the window opened, if `release`, its first_release(), gives up a mutex that another
+/// thread has given up before in this window: the thread has had the mutex since then. Threads note no lock calls outside of
+/// windows.
+std::optional<raw_call> lock_before(const raw_window& w, const raw_thread& t, const raw_call* release,
+                                    const releases& all) {
   if (release == nullptr) return std::nullopt;
+  const raw_call* const first = first_call(t);
   const std::uint64_t m = released_by(*release);
   const auto found = all.find({t.process, m});
   if (found == all.end()) return std::nullopt;
@@ -264,15 +265,18 @@ void assembler::add(const raw_window& raw) {
   w.length = ns(raw.closed - raw.opened);
   w.lost = raw.lost;
   std::set<std::pair<std::uint32_t, std::uint64_t>> mutexes;
-  for (const raw_thread& t : raw.threads)
-    if (const raw_call* const release = first_release(t); release != nullptr)
-      mutexes.emplace(t.process, released_by(*release));
-  const releases all = releases_of(raw, mutexes);
+  std::vector<const raw_call*> first_releases;
   for (const raw_thread& t : raw.threads) {
+    const raw_call* const release = first_releases.emplace_back(first_release(t));
+    if (release != nullptr) mutexes.emplace(t.process, released_by(*release));
+  }
+  const releases all = releases_of(raw, mutexes);
+  for (std::size_t i = 0; i < raw.threads.size(); i++) {
+    const raw_thread& t = raw.threads[i];
     thread_names_[t.thread] = t.name;
     thread_of_self_[std::uint64_t{t.process} << 48 | t.self] = t.thread;
     if (t.calls.empty() && !t.sleeping && !(t.before && t.after)) continue;
-    w.streams.push_back(stream_of(raw, t, lock_before(raw, t, all)));
+    w.streams.push_back(stream_of(raw, t, lock_before(raw, t, first_releases[i], all)));
   }
   windows_.push_back(std::move(w));
 }
