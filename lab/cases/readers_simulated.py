@@ -9,34 +9,24 @@ over the seeds. A run is deterministic."""
 
 import json
 import statistics
-import subprocess
-import tempfile
-from pathlib import Path
 
 import harness
 from harness import TREE, Build
-from lab.run import rounds, runner, script
+from lab.run import rounds, script, simulated
 
 RESULT = TREE / "lab" / "results" / "readers-simulated.json"
 CORES = {"xeon-e5-2680v2": 20, "x5-2": 36, "x5-4": 72, "graviton4-2": 192, "epyc-9654-2": 192, "xeon-8260-8": 192}
 THREADS = [1, 2, 8, 16, 32, 64, 128, 192]
 SECTIONS = [0, 100, 1000]  # iterations of an empty loop, a third to half a nanosecond each
 LOCKS = {"glibc": 5, "phase-fair": 0, "bravo": 2}
-SEEDS, LIMIT = 3, 1200
+SEEDS = 3
 
 
 def simulate(build, machine, section, number):
     """Returns the median throughput by number of threads, in operations a microsecond."""
     threads = [n for n in THREADS if n <= CORES[machine]]
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "points.json"
-        command = [str(build.usher), "sim", "rwbench", "--machine", machine, "--locks", "ttas-spin", "--pinned", "--seeds", str(SEEDS),
-                   "--threads", ",".join(map(str, threads)), "--set", f"rwlock={number}", "--set", "writes=0",
-                   "--set", f"inside={section}", "--set", "outside=0", "--json", str(file)]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT)
-        if done.returncode:
-            raise runner.Failed(f"{' '.join(command)}: {done.stderr.strip()}")
-        points = json.loads(file.read_text())["points"]
+    points = simulated.points(build, "rwbench", machine, ["ttas-spin"], threads, SEEDS,
+                              {"rwlock": number, "writes": 0, "inside": section, "outside": 0}, options=["--pinned"])
     return {n: statistics.median(p["throughput"] for p in points if p["threads"] == n) for n in threads}
 
 

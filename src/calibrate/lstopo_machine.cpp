@@ -204,7 +204,7 @@ void writer::coherence() {
   copy(like_, "coherence", {"home_waits_for"});
   copy(like_, "coherence",
        {"store_entries", "ownership_ahead", "load_then_store", "poll_period", "exit_penalty", "jitter", "through_home",
-        "through_homes_socket"});
+        "through_homes_socket", "atomics", "monitor_wake"});
 }
 
 void writer::hardware_threads() {

@@ -318,15 +318,18 @@ void access::modify_as(const void* word, unsigned size) {
   line& l = coherence_.at(word);
   t.again.until = 0;
   journey way{0, 0};
-  if (l.owner != std::int32_t(t.core)) {
-    way = travel(l, t.core, true);
+  const bool misses = l.owner != std::int32_t(t.core), far = misses && machine_.far_atomics;
+  if (misses) {
+    way = far ? depart(coherence_.way_to_home(l, t.core)) : travel(l, t.core, true);
     if (way.there != 0) {
       t.now += noisy(way.there);
       engine_.sync();
     }
   }
   if constexpr (Traced) trace_->at_line(l, t.core, t.now);
-  const auto w = coherence_.write(l, t.core, t.now - way.there, true);
+  const cycles departed = t.now - way.there;
+  const auto w = far && l.owner != std::int32_t(t.core) ? coherence_.modify_at_home(l, t.core, departed)
+                                                        : coherence_.write(l, t.core, departed, true);
   t.now = std::max(t.now, w.done + way.late);
   if constexpr (Traced) trace_->modifies({t.id, word, size, t.now - begun});
   announce(l, w.visible);
@@ -391,8 +394,10 @@ void access::announce(line& l, cycles visible) {
   for (std::size_t i = w.size(); i > 1; i--) std::swap(w[i - 1], w[engine_.chance().below(std::uint32_t(i))]);
   for (const std::uint32_t id : w) {
     simulated_thread& t = engine_.thread(id);
-    const cycles period = pipelines_.paced_spinning(t.core, period_of(t));
-    const cycles when = std::max(visible, t.last_poll) + engine_.chance().below(std::uint32_t(period + 1));
+    cycles after = machine_.monitor_wake;
+    if (!t.waits_for.monitors || after == 0)
+      after = engine_.chance().below(std::uint32_t(pipelines_.paced_spinning(t.core, period_of(t)) + 1));
+    const cycles when = std::max(visible, t.last_poll) + after;
     engine_.push(when + noisy(travel(l, t.core, false).there), event_kind::poll, t);
   }
   w.clear();

@@ -71,8 +71,8 @@ class access {
     cycles there;  ///< to the cache or home that orders the access
     cycles late;   ///< random delay of the answer
   };
-  journey travel(line& l, unsigned core, bool write) {
-    const cycles one_way = coherence_.one_way(l, core, write);
+  journey travel(line& l, unsigned core, bool write) { return depart(coherence_.one_way(l, core, write)); }
+  journey depart(cycles one_way) {
     if (machine_.ordered_by_arrival) [[likely]]
       return {one_way, 0};
     return by_departure(one_way);

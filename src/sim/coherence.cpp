@@ -190,4 +190,39 @@ coherence::written coherence::write(line& l, unsigned core, cycles t, bool modif
   return {done, visible};
 }
 
+cycles coherence::way_to_home(line& l, unsigned core) {
+  const unsigned here = complex_of(core);
+  if (l.home == ~0u) l.home = machine_.home.value_or(here);
+  return machine_.invalidate[distance(here, l.home)] / 2;
+}
+
+coherence::written coherence::modify_at_home(line& l, unsigned core, cycles t) {
+  const cycles there = way_to_home(l, core);
+  const cycles begun = std::max({t + there, l.home_free, l.written});
+  // A recall takes as long as an invalidation: a round trip from the home, and per_sharer for each copy of a complex.
+  cycles recalled = begun, visible = begun;
+  const auto recall = [&](unsigned complex, unsigned copies) {
+    const cycles whole = machine_.invalidate[distance(l.home, complex)], half = whole / 2;
+    const cycles served = std::max(begun + half, l.supplier_free[complex]);
+    visible = std::max(visible, served);
+    recalled = std::max(recalled, served + machine_.per_sharer * copies + (whole - half));
+  };
+  if (l.owner != line::nobody)
+    recall(complex_of(unsigned(l.owner)), 0);
+  else if (l.complexes == 0)
+    recalled = begun + machine_.memory[0];
+  else
+    for (std::uint64_t left = l.complexes; left != 0; left &= left - 1) {
+      const auto complex = unsigned(std::countr_zero(left));
+      if (const unsigned n = copies(l, complex); n != 0) recall(complex, n);
+    }
+  const cycles executed = recalled + machine_.modify;
+  l.sharers = {};
+  l.owner = line::nobody;
+  l.writer = std::int32_t(l.home);
+  l.complexes = std::uint64_t{1} << l.home;
+  l.written = l.home_free = l.supplier_free[l.home] = executed;
+  return {executed + there, visible};
+}
+
 }  // namespace usher::sim

@@ -15,6 +15,7 @@
 //     … by the home's socket (through_homes_socket) an access that leaves the complex takes as long as between the two
 //                                       of requester, supplier and home that are the farthest apart
 //     … where homes order the requests (home_agent) a request to another complex or to memory keeps the line's home busy
+//     atomic operation, executed at the home (far_atomics): there, once the home has recalled all copies; one at a time
 //     write, others share it            an invalidation to each complex with a copy, behind the reads that wait there,
 //                                       and per_sharer for each copy; done when the last complex has answered
 //
@@ -81,6 +82,13 @@ class coherence {
     cycles visible;  ///< all other copies are invalid
   };
   written write(line& l, unsigned core, cycles t, bool modify);
+
+  /// Returns the latency from the core to the home of a line that the core does not own.
+  cycles way_to_home(line& l, unsigned core);
+
+  /// Executes an atomic operation at the home of a line that the core does not own: the home recalls all copies, and
+  /// has the only one afterwards. The request departs at time t.
+  written modify_at_home(line& l, unsigned core, cycles t);
 
   /// The number of cores with a copy.
   static unsigned copies(const line& l) {

@@ -494,6 +494,8 @@ void machine_reader::read_coherence() {
                                   {"the answer", home_agent::until_answer},
                                   {"all answers", home_agent::until_answers}});
   if (s.has("home")) s.get("home", m.home.emplace(), 0, m.all_complexes() - 1);
+  if (s.has("atomics")) m.far_atomics = one_of<bool>(s, "atomics", {{"near", false}, {"far", true}});
+  s.get_if_there("monitor_wake", m.monitor_wake, 1, most_poll_period);
   s.reject_unknown_keys();
 }
 

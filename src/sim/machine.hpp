@@ -85,6 +85,11 @@ struct machine {
   bool through_homes_socket = false;
   home_agent homes = home_agent::none;
   std::optional<unsigned> home;  ///< the home complex of all lines; else that of a line's first access
+  /// An atomic operation on a line that the core does not own is executed at the line's home, which then has the only
+  /// copy (a far atomic). If false, the core fetches the line first (a near atomic).
+  bool far_atomics = false;
+  /// From the write of a word until a waiter's core that monitors its line goes on. 0: such a waiter polls as others do.
+  cycles monitor_wake = 0;
 
   // ---- hardware threads of a core ----
   unsigned pipelines = 1;

@@ -184,12 +184,22 @@ struct simulated {
       if (pred(v)) return v;
     }
   }
-  /// Waiting by a monitor instruction is simulated as spinning, because a simulated spinner also loads the word only
-  /// after a write. The model ignores that such a waiter slows the core's other hardware threads less than a spinner.
+  /// A waiter by a monitor instruction goes on monitor_wake after a write, and otherwise waits as a spinner, which also
+  /// loads the word only after a write. The model ignores that such a waiter slows the core's other hardware threads
+  /// less than a spinner.
   template <class T, class Pred>
   static std::optional<T> await(const atomic<T>& w, Pred pred, std::memory_order o,
                                 pacing::within<pacing::by::monitoring> l) {
-    return await(w, pred, o, pacing::polling.within(l.ns));
+    auto& s = simulation::current();
+    if (s.on().monitor_wake == 0) return await(w, pred, o, pacing::polling.within(l.ns));
+    const T v = w.load(o);
+    if (pred(v)) return v;
+    if (l.ns == 0) return std::nullopt;
+    awaited<T, Pred> a{pred, v};
+    condition c = a.on(w);
+    c.monitors = true;
+    if (!s.spin(c, std::max<cycles>(1, s.on().from_ns(l.ns)))) return std::nullopt;
+    return a.seen;
   }
   static void backoff(std::uint64_t ns) {
     auto& s = simulation::current();

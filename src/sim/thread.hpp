@@ -20,8 +20,9 @@ struct condition {
   bool (*holds)(void* context, const void* word);
   void* context;
   const void* word;
-  unsigned size;      ///< of the word
-  cycles period = 0;  ///< of a spinning thread's loads; 0: the machine's poll_period
+  unsigned size;          ///< of the word
+  cycles period = 0;      ///< of a spinning thread's loads; 0: the machine's poll_period
+  bool monitors = false;  ///< waits by an instruction that monitors the word's line
 };
 
 enum class activity : std::uint8_t { works, spins, sleeps, ended };

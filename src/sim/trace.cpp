@@ -49,6 +49,8 @@ std::string line_from(const trace::supply& s, bool writes, const machine& m) {
     case from::own_copy:
       if (!writes || s.alone) return "hit";
       break;
+    case from::home:
+      return "its home, " + place_at(s.distance, m);
     case from::memory:
       return "memory";
     case from::cache:
@@ -101,14 +103,22 @@ trace::supply trace::supply_of(const line& l, unsigned core, const machine& m) {
     s.distance = m.distance(here, m.complex_of(unsigned(l.owner)));
     return s;
   }
-  s.where = l.shared_by(core) ? supply::from::own_copy : supply::from::memory;
   s.distance = distances - 1;
   for (unsigned c = 0; c < m.all_cores(); c++) {
     if (c == core || !l.shared_by(c)) continue;
     const unsigned complex = m.complex_of(c);
     (complex == here ? s.here : s.others)++;
     s.distance = std::min(s.distance, m.distance(here, complex));
-    if (s.where == supply::from::memory) s.where = supply::from::cache;
+  }
+  if (l.shared_by(core))
+    s.where = supply::from::own_copy;
+  else if (s.here + s.others != 0)
+    s.where = supply::from::cache;
+  else if (l.complexes == 0)
+    s.where = supply::from::memory;
+  else {
+    s.where = supply::from::home;
+    s.distance = m.distance(here, l.home);
   }
   return s;
 }

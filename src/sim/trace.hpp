@@ -52,13 +52,14 @@ class trace {
       own_copy,
       attempt,  ///< kept since the thread's compare-and-swap failed
       cache,
+      home,  ///< no core has a copy since an atomic operation was executed at the home
       memory
     } where = from::none;
     int writer = -1;        ///< the core that owned the line; below 0: none, and the fields below count
     bool alone = false;     ///< for own_copy: no other cache had a copy
     unsigned here = 0;      ///< caches with a copy in the own complex, without the own one, and …
     unsigned others = 0;    ///< … in other complexes
-    unsigned distance = 0;  ///< to the nearest of them
+    unsigned distance = 0;  ///< to the nearest of them, or to the home
   };
 
   struct entry {

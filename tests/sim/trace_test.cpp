@@ -62,6 +62,18 @@ TEST(trace, changes_nothing) {
   }
 }
 
+TEST(trace, shows_that_the_home_has_the_only_copy) {
+  if (find_simulated_lock("ttas-spin") == nullptr) GTEST_SKIP() << "a build without TTAS";
+  trace t(20000);
+  const machine m = read_machine(folder + "/graviton4-2.toml", {{"coherence.atomics", "far"}, {"coherence.home", "0"}});
+  run_point(m, mutexbench("ttas-spin", 2), &t);
+  const auto some = [&](const char* text) {
+    return std::ranges::any_of(t.entries(), [&](const entry& e) { return e.text(m).find(text) != std::string::npos; });
+  };
+  EXPECT_TRUE(some("its home, own socket"));
+  EXPECT_TRUE(some("its home, other socket"));
+}
+
 TEST(trace, shows_who_sleeps_and_who_has_which_cpu) {
   if (find_simulated_lock("mcs") == nullptr) GTEST_SKIP() << "a build without MCS";
   trace t(300000);
