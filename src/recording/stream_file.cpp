@@ -15,6 +15,7 @@
 #include <thread>
 
 #include "support/process/files.hpp"
+#include "support/process/stat_line.hpp"
 
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
@@ -51,15 +52,12 @@ std::optional<thread_state> state_of(std::uint32_t pid, std::uint32_t tid, std::
   thread_state s;
   const std::string folder = fmt::format("/proc/{}/task/{}/", pid, tid);
   s.at = now;
-  const std::string times = small_file(folder + "schedstat"), stat = small_file(folder + "stat");
+  const std::string times = small_file(folder + "schedstat");
   if (std::from_chars(times.data(), times.data() + times.size(), s.cpu_ns).ec != std::errc()) return std::nullopt;
-  const std::size_t name_end = stat.rfind(')');  // the name may have any bytes
-  if (name_end == std::string::npos || name_end + 2 >= stat.size()) return s;
-  s.runs = stat[name_end + 2] == 'R';
-  // The state is the third field, the processor the 39th.
-  std::size_t at = name_end + 2;
-  for (unsigned field = 3; field < 39 && at != std::string::npos; field++) at = stat.find(' ', at + 1);
-  if (at != std::string::npos) std::from_chars(stat.data() + at + 1, stat.data() + stat.size(), s.processor);
+  const cli::stat_line line(small_file(folder + "stat"));
+  s.runs = line.state() == 'R';
+  constexpr unsigned processor = 39;
+  s.processor = static_cast<decltype(s.processor)>(line.number(processor).value_or(s.processor));
   return s;
 }
 

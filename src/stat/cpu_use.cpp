@@ -9,6 +9,7 @@
 #include <charconv>
 
 #include "support/process/files.hpp"
+#include "support/process/stat_line.hpp"
 
 namespace usher::cli::stat {
 namespace {
@@ -21,11 +22,6 @@ std::optional<std::uint64_t> next_number(std::string_view& text) {
   if (error != std::errc()) return std::nullopt;
   text.remove_prefix(static_cast<std::size_t>(end - text.data()));
   return n;
-}
-
-std::string_view without_word(std::string_view text) {
-  text.remove_prefix(std::min(text.find_first_not_of(" \t"), text.size()));
-  return text.substr(std::min(text.find_first_of(" \t\n"), text.size()));
 }
 
 std::uint64_t sum(std::uint64_t a, std::uint64_t b) {
@@ -69,24 +65,14 @@ std::optional<double> quota_of(pid_t pid) {
 }  // namespace
 
 std::optional<process_times> parse_times(std::string_view text) {
-  const std::size_t name_ends = text.rfind(')');  // a name may contain anything
-  if (name_ends == std::string_view::npos || name_ends + 2 >= text.size()) return std::nullopt;
+  const stat_line line{std::string(text)};
+  const auto user = line.number(14), system = line.number(15), childrens_user = line.number(16),
+             childrens_system = line.number(17), started = line.number(22);
+  if (!user || !system || !childrens_user || !childrens_system || !started) return std::nullopt;
   process_times t;
-  t.state = text[name_ends + 2];
-  text.remove_prefix(name_ends + 3);
-  // Fields 4 to 13, then utime, stime, cutime, cstime, four others, and starttime.
-  for (int i = 4; i <= 13; i++) text = without_word(text);
-  std::uint64_t times[4];
-  for (std::uint64_t& one : times) {
-    const auto n = next_number(text);
-    if (!n) return std::nullopt;
-    one = *n;
-  }
-  for (int i = 18; i <= 21; i++) text = without_word(text);
-  const auto started = next_number(text);
-  if (!started) return std::nullopt;
-  t.own = sum(times[0], times[1]);
-  t.children = sum(times[2], times[3]);
+  t.state = line.state();
+  t.own = sum(*user, *system);
+  t.children = sum(*childrens_user, *childrens_system);
   t.started = *started;
   return t;
 }

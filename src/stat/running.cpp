@@ -20,6 +20,7 @@
 #include "stat/in_child.hpp"
 #include "support/process/files.hpp"
 #include "support/process/running_process.hpp"
+#include "support/process/stat_line.hpp"
 #include "support/text/words.hpp"
 
 namespace usher::cli::stat {
@@ -124,19 +125,13 @@ void name_program(const record::view& copy, const std::string& path) {
 }
 
 std::optional<double> cpu_seconds_of(pid_t pid) {
-  std::string line;
-  std::getline(std::ifstream(fmt::format("/proc/{}/stat", pid)), line);
-  const std::size_t name_end = line.rfind(')');  // a name may contain blanks
-  if (name_end == std::string::npos) return std::nullopt;
-  std::istringstream fields(line.substr(name_end + 1));
-  constexpr int before_times = 11;  // from the state on; then utime, stime, cutime, cstime
-  std::string skipped;
-  for (int i = 0; i < before_times; i++) fields >> skipped;
+  const stat_line line = stat_line::of_process(pid);
+  constexpr unsigned utime = 14, cstime = 17;
   double ticks = 0;
-  for (int i = 0; i < 4; i++) {
-    double one = 0;
-    if (!(fields >> one)) return std::nullopt;
-    ticks += one;
+  for (unsigned field = utime; field <= cstime; field++) {
+    const auto one = line.number(field);
+    if (!one) return std::nullopt;
+    ticks += static_cast<double>(*one);
   }
   return ticks / static_cast<double>(sysconf(_SC_CLK_TCK));
 }

@@ -10,24 +10,16 @@
 #include <charconv>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <vector>
 
 #include "stat/in_child.hpp"
+#include "support/process/stat_line.hpp"
 
 namespace usher::cli::stat {
 namespace {
 
 namespace fs = std::filesystem;
 using clock = std::chrono::steady_clock;
-
-/// The state letter of a thread from /proc/PID/task/TID/stat; '?' if the thread has ended.
-char state_of(pid_t pid, pid_t tid) {
-  std::string line;
-  std::getline(std::ifstream(fmt::format("/proc/{}/task/{}/stat", pid, tid)), line);
-  const std::size_t name_ends = line.rfind(')');
-  return name_ends == std::string::npos || name_ends + 2 >= line.size() ? '?' : line[name_ends + 2];
-}
 
 std::vector<pid_t> threads_of(pid_t pid) {
   std::vector<pid_t> all;
@@ -87,7 +79,7 @@ class holder {
     for (const thread& t : threads_)
       if (t.is == running && n++ == 0) first = t.tid;
     return fmt::format("{} of its {} threads did not stop within {} ms (the first: {}, state {}); nothing was changed",
-                       n, threads_.size(), stop_deadline.count(), first, state_of(pid_, first));
+                       n, threads_.size(), stop_deadline.count(), first, stat_line::of_thread(pid_, first).state());
   }
 
  private:
@@ -135,7 +127,7 @@ class holder {
     } else if (who == t.tid || (who < 0 && errno == ECHILD)) {
       t.is = gone;
     } else if (turn >= 4) {  // most stop at once
-      const char state = state_of(pid_, t.tid);
+      const char state = stat_line::of_thread(pid_, t.tid).state();
       if (state == 'D') t.is = in_kernel;
       if (state == 'Z' || state == 'X' || state == '?') t.is = gone;
     }

@@ -17,6 +17,8 @@
 #include <string>
 #include <string_view>
 
+#include "support/process/stat_line.hpp"
+
 namespace usher::cli {
 namespace {
 
@@ -65,23 +67,16 @@ bool each_number(const char* folder, const std::function<void(pid_t)>& f) {
 }
 
 std::optional<seen_process> read_process(pid_t pid) {
-  const std::string text = read_small(path_of("/proc/%d/stat", pid).c_str());
-  const std::size_t name_ends = text.rfind(')');  // a name may contain anything
-  if (name_ends == std::string::npos) return std::nullopt;
-  const std::size_t name_begins = text.find('(');
-  if (name_begins >= name_ends) return std::nullopt;
+  const stat_line line = stat_line::of_process(pid);
+  constexpr unsigned threads_field = 20, start_field = 22;
+  const auto threads = line.number(threads_field), started = line.number(start_field);
+  if (!threads || !started) return std::nullopt;
   seen_process p;
   p.pid = pid;
-  p.command = text.substr(name_begins + 1, name_ends - name_begins - 1);
-  long threads = 0;
-  unsigned long long started = 0;
-  // The fields 3 (state), 20 (number of threads) and 22 (start time) of /proc/PID/stat.
-  if (std::sscanf(text.c_str() + name_ends + 1,
-                  " %c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %ld %*s %llu", &p.state,
-                  &threads, &started) != 3)
-    return std::nullopt;
-  p.threads = threads;
-  p.started = started;
+  p.command = line.name();
+  p.state = line.state();
+  p.threads = static_cast<long>(*threads);
+  p.started = *started;
   return p;
 }
 
