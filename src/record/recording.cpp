@@ -278,10 +278,12 @@ bool is_silent(const recorder& r) {
 
 bool has_ended(const recorder& r) {
   const record::header& head = *r.head;
+  // In this order: the observer sets `taken` before it clears `enabled`, so the thread that sees the end also closes the
+  // descriptor, even if it lost its CPU for the whole recording. Acquire: pairs with record_file::disable().
+  const bool is_over = head.enabled.load(std::memory_order_acquire) == 0;
   if (head.taken.load(std::memory_order_relaxed) != 0 && usher_attach.descriptor.load(std::memory_order_relaxed) >= 0)
     close_descriptor();
-  if (head.enabled.load(std::memory_order_relaxed) == 0) return true;
-  return is_silent(r);
+  return is_over || is_silent(r);
 }
 
 bool leave_recording(recorder& r) {
