@@ -7,7 +7,7 @@ from lab.arena.picture import lines_of, text_width
 
 WIDTH, EDGE, ROW, TEXT, SMALL, TITLE = 760, 8, 30, 13, 12, 16  # pixels
 COLOURS = "#444444", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00"  # for all kinds of colour vision
-TICKS = (0.1, 0.2, 0.5, 1, 2, 5, 10), (0.5, 0.7, 1, 1.4, 2), (0.8, 0.9, 1, 1.1, 1.25)
+TICKS = (0.1, 0.25, 0.5, 1, 2, 4, 10), (0.5, 0.7, 1, 1.4, 2), (0.8, 0.9, 1, 1.1, 1.25)
 BANDS = (0.40, "#f4f4f4"), (0.15, "#e6e6e6"), (0.05, "#cfcfcf")
 SIZES = {2: 2.5, 4: 3.5, 8: 4.5}
 

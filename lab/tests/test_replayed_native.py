@@ -31,6 +31,7 @@ class Judgement(unittest.TestCase):
         self.assertEqual([(p["lock"], p["threads"], p["actual"]) for p in points],
                          [("futex", 2, [100.0, 90.0, 110.0]), ("steady", 2, [200.0, 200.0, 200.0]), ("twa", 2, [50.0, 50.0, 50.0])])
         self.assertEqual([round(e, 6) for e in replayed_native.ratio_errors(points)], [0.1, 9.0])
+        self.assertEqual(replayed_native.choices(points), [0.25])
         self.assertEqual([replayed_native.within(points, limit) for limit in (0.05, 0.15, 0.40)], [1, 2, 2])
 
     def test_page(self):
@@ -42,7 +43,7 @@ class Judgement(unittest.TestCase):
         self.assertIn("| a < b | 8e-05 | 0.50 | 1.25 | 1.25 |", replayed_native.page_windows(result()))
         costs = replayed_native.page_costs(result())
         self.assertIn("missed by 1 of 3 programs", costs)
-        self.assertIn("| c | 50 ms | 10.0 % | +3.0 (+3.0–+3.0) % | 0.90 (0.90–0.90) | 0.50 (0.50–0.50) | 1.10 (1.10–1.10) |", costs)
+        self.assertIn("| c | 50 ms | 10.0 % | +3.0 (+3.0–+3.0) % | 0.95 (0.95–0.95) s | 0.90 (0.90–0.90) | 0.50 (0.50–0.50) | 1.10 (1.10–1.10) |", costs)
 
     def test_a_program_without_a_prediction_is_shown(self):
         r = result()
