@@ -1,6 +1,7 @@
 #include "predict/thin_out.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 #include <vector>
 
@@ -17,8 +18,8 @@ std::size_t events_of(const recording::window& w) {
 
 /// The part of a time that lies in the first `part` of `whole`.
 std::uint64_t share_of(std::uint64_t time, std::uint64_t part, std::uint64_t whole) {
-  return static_cast<std::uint64_t>(static_cast<double>(time) * static_cast<double>(part) / static_cast<double>(whole) +
-                                    0.5);
+  const double share = static_cast<double>(part) / static_cast<double>(whole);
+  return static_cast<std::uint64_t>(std::llround(static_cast<double>(time) * share));
 }
 
 /// Keeps the stream's beginning, up to this time. A call that has not returned by then becomes the unfinished one.
