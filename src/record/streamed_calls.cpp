@@ -33,25 +33,43 @@ stream_writer* mutex_writer() {
 
 // ---- mutexes -----------------------------------------------------------------------------------------------
 
-/// Locks the mutex in an open window by `lock`, which waits and may have a deadline.
+/// Waits for the mutex by `lock`, which may have a deadline. The thread's slot says so meanwhile, also if no window is open: one
+/// may open and close before the call returns.
 template <class F>
-int lock_in(std::uint64_t window, pthread_mutex_t* m, std::uint64_t caller, F lock) {
-  stream_writer* const me = mutex_writer();
-  if (me == nullptr) return lock();
-  const std::uint64_t began = begin_call(*me, window);
-  int result = selected_calls.trylock(m);
-  if (is_acquired(result)) {
-    end_call(*me, window, called::lock, m, caller, began, flags_of(m));
-    return result;
-  }
-  if (result != EBUSY) return result;
-  sleeping_call call(*me, called::lock, m, caller, began);
-  result = lock();
+int wait_for(stream_writer& me, pthread_mutex_t* m, std::uint64_t caller, std::uint64_t began, F lock) {
+  sleeping_call call(me, called::lock, m, caller, began);
+  const int result = lock();
   if (is_acquired(result))
     call.end(called::lock, flags_of(m));
   else if (result == ETIMEDOUT)
     call.end(called::try_lock_failed);
   return result;
+}
+
+/// Locks the mutex in an open window.
+template <class F>
+int lock_in(std::uint64_t window, pthread_mutex_t* m, std::uint64_t caller, F lock) {
+  stream_writer* const me = mutex_writer();
+  if (me == nullptr) return lock();
+  const std::uint64_t began = begin_call(*me, window);
+  const int result = selected_calls.trylock(m);
+  if (is_acquired(result)) {
+    end_call(*me, window, called::lock, m, caller, began, flags_of(m));
+    return result;
+  }
+  return result == EBUSY ? wait_for(*me, m, caller, began, lock) : result;
+}
+
+/// Locks the mutex while no window is open.
+template <class F>
+[[gnu::noinline]] int wait_outside(pthread_mutex_t* m, std::uint64_t caller, F lock) {
+  stream_writer* const me = mutex_writer();
+  return me == nullptr ? lock() : wait_for(*me, m, caller, stream_ticks(), lock);
+}
+template <class F>
+int lock_outside(pthread_mutex_t* m, std::uint64_t caller, F lock) {
+  const int result = selected_calls.trylock(m);
+  return result == EBUSY ? wait_outside(m, caller, lock) : result;
 }
 
 [[gnu::noinline]] int lock_now(std::uint64_t window, pthread_mutex_t* m, std::uint64_t caller) {
@@ -83,7 +101,7 @@ int lock_in(std::uint64_t window, pthread_mutex_t* m, std::uint64_t caller, F lo
 int streamed_lock(pthread_mutex_t* m) {
   const std::uint64_t window = open_window();
   if (window == 0) [[likely]]
-    return selected_calls.lock(m);
+    return lock_outside(m, USHER_CALLER, [m] { return unrecorded().lock(m); });
   return lock_now(window, m, USHER_CALLER);
 }
 int streamed_trylock(pthread_mutex_t* m) {
@@ -101,12 +119,13 @@ int streamed_unlock(pthread_mutex_t* m) {
 int streamed_timedlock(pthread_mutex_t* m, const timespec* until) {
   const auto lock = [m, until] { return unrecorded().timedlock(m, until); };
   const std::uint64_t window = open_window();
-  return window == 0 ? lock() : lock_in(window, m, USHER_CALLER, lock);
+  return window == 0 ? lock_outside(m, USHER_CALLER, lock) : lock_in(window, m, USHER_CALLER, lock);
 }
 int streamed_clocklock(pthread_mutex_t* m, clockid_t clock, const timespec* until) {
   const auto lock = [m, clock, until] { return unrecorded().clocklock(m, clock, until); };
   const std::uint64_t window = open_window();
-  return window == 0 || !is_waitable(clock) ? lock() : lock_in(window, m, USHER_CALLER, lock);
+  if (!is_waitable(clock)) return lock();
+  return window == 0 ? lock_outside(m, USHER_CALLER, lock) : lock_in(window, m, USHER_CALLER, lock);
 }
 
 // Nothing is recorded of these.

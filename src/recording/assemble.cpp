@@ -97,8 +97,8 @@ const raw_call* first_release(const raw_thread& t) {
 }
 
 /// The lock call in which a thread was when the window opened, if `release`, its first_release(), gives up a mutex that another
-/// thread has given up before in this window: the thread has had the mutex since then. Threads note no lock calls outside of
-/// windows.
+/// thread has given up before in this window: the thread has had the mutex since then. Outside of windows threads note only the
+/// lock calls that wait, and a call at the edge may see the window closed and not wait.
 std::optional<raw_call> lock_before(const raw_window& w, const raw_thread& t, const raw_call* release,
                                     const releases& all) {
   if (release == nullptr) return std::nullopt;

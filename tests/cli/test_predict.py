@@ -188,6 +188,13 @@ class Predict(unittest.TestCase):
                 self.assertIn(f"{within} of {points} points were within 5 % (median error {median})", shown)
                 right, pairs = re.search(r"(\d+) of (\d+) pairs of locks that differ by 10 % are in order", text).groups()
                 self.assertIn(f"{right} of {pairs} pairs of locks that differ by 10 % in order", shown)
+        for page in "predict.md", "../lab/pages/replayed-native.md":
+            with self.subTest(page=page), open(os.path.join(DOCS, page)) as file:
+                text = " ".join(file.read().split())
+                figures = re.search(r"Of (\d+) points, (\d+) are (within 5 %, \d+ within 15 % and \d+ within 40 % \(median error [\d.]+ %\))", text)
+                self.assertIn("of {} points, {} were {}".format(*figures.groups()), shown)
+                pairs, right = re.search(r"Of (\d+) pairs of locks that differ by 10 %, (\d+) are in order", text).groups()
+                self.assertIn(f"of {pairs} pairs of locks that differ by 10 %, {right} in order", shown)
 
 
 if __name__ == "__main__":

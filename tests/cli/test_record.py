@@ -126,6 +126,7 @@ static void *meet(void *unused) {  /* as many rounds for both */
   for (int i = 0; i < 400; i++) { burn_cpu(500); pthread_barrier_wait(&all); }
   return unused;
 }
+static void *wait_long(void *unused) { pthread_mutex_lock(&mutex); pthread_mutex_unlock(&mutex); return unused; }
 static void *deep(void *unused) {
   while (now() < until) {
     for (int i = 0; i < 2; i++) pthread_mutex_lock(&recursive);
@@ -169,6 +170,14 @@ int main(int argc, char **argv) {
   if (!strcmp(mode, "idle")) run_two(sleepy, 0, busy, 0);
   if (!strcmp(mode, "barrier")) run_two(meet, 0, meet, 0);
   if (!strcmp(mode, "recursive")) run_two(deep, 0, deep, 0);
+  if (!strcmp(mode, "held")) {  /* nobody makes another call */
+    pthread_t threads[2];
+    pthread_mutex_lock(&mutex);
+    for (int i = 0; i < 2; i++) pthread_create(&threads[i], 0, wait_long, 0);
+    while (now() < until) usleep(1000);
+    pthread_mutex_unlock(&mutex);
+    for (int i = 0; i < 2; i++) pthread_join(threads[i], 0);
+  }
   if (!strcmp(mode, "forge")) run_two(forge, (void *)1, sections, &own[0]);
   if (!strcmp(mode, "forge-all")) run_two(forge, 0, sections, &own[0]);
   if (!strcmp(mode, "fork")) {
@@ -320,6 +329,17 @@ class Record(unittest.TestCase):
         r = self.record("recursive")
         self.assertEqual([o.kind for o in r.objects if o.kind != "thread"], ["recursive_mutex"])
         self.assertAlmostEqual(len(all_events(r, "lock")), len(all_events(r, "unlock")), delta=2 * len(r.windows) * 2)
+
+    def test_a_wait_longer_than_the_window(self):
+        """Both threads began to wait for the mutex before the first window."""
+        for lock in "pthread", "steady":
+            r = self.record("held", options=("--every", "120", "--lock", lock))
+            self.assertEqual([o.kind for o in r.objects if o.kind != "thread"], ["mutex"])
+            self.assertGreaterEqual(len(r.windows), 2)
+            whole = [s.unfinished for w in r.windows for s in w.streams if s.unfinished and s.unfinished.wait == w.length]
+            self.assertEqual({e.what for e in whole}, {"lock"})
+            self.assertGreaterEqual(len(whole), 2)
+            self.check_times(r)
 
     def test_room(self):
         """A window ends early for all threads when its room is used."""

@@ -235,6 +235,45 @@ TEST(plan, long_recordings_are_thinned_out) {
   EXPECT_EQ(thin_out(r.get(), 1000000).windows, 10u);
 }
 
+TEST(plan, a_part_of_a_window_ends_within_waits_and_sleeps) {
+  made_recording r;
+  const auto m = r.mutex();
+  r.window(2000000).thread(0).sections(m, 500, 200, 200).event(action::end);
+  r.thread(1)
+      .sections(m, 2, 200, 200)
+      .event(action::lock, m, 300, 1900000)
+      .event(action::unlock, m, 100)
+      .event(action::end);
+  r.thread(2).sections(m, 2, 200, 200).event(action::lock, m, 600000, 0, 0, 1200000).event(action::end);
+  r.thread(3).sections(m, 2, 200, 200).event(action::end);  // it waits until the window's end
+  r.get().windows[0].streams[3].unfinished.push_back(r.get().windows[0].streams[1].events[4]);
+  r.get().windows[0].streams[3].unfinished[0].wait = 1998900;
+  r.thread(4).sections(m, 2, 200, 200).event(action::end, 0, 50);  // it has ended
+  const thinned_recording part = thin_out(r.get(), r.get().windows[0].streams[0].events.size() / 2);
+  ASSERT_EQ(part.windows, 1u);
+  const std::uint64_t length = part.made.windows[0].length;
+  ASSERT_GT(length, 100000u);
+  ASSERT_LT(length, 1900000u);
+  const auto& streams = part.made.windows[0].streams;
+  for (const unsigned t : {1, 3}) {
+    EXPECT_EQ(streams[t].events.size(), 5u);
+    EXPECT_EQ(streams[t].events.back().what, action::end);
+    EXPECT_EQ(streams[t].events.back().work, 0u);
+    ASSERT_EQ(streams[t].unfinished.size(), 1u);
+    EXPECT_EQ(streams[t].unfinished[0].what, action::lock);
+    EXPECT_EQ(streams[t].unfinished[0].work, 300u);
+    EXPECT_EQ(streams[t].unfinished[0].wait, length - 1100);
+  }
+  ASSERT_EQ(streams[2].events.size(), 5u);
+  const recording::event& last = streams[2].events.back();
+  EXPECT_EQ(last.what, action::end);
+  EXPECT_EQ(last.work + last.away, length - 800);
+  EXPECT_NEAR(double(last.work), double(length - 800) / 3, 1);
+  EXPECT_TRUE(streams[2].unfinished.empty());
+  ASSERT_EQ(streams[4].events.size(), 5u);
+  EXPECT_EQ(streams[4].events.back().work, 50u);
+}
+
 TEST(plan, what_recording_takes_between_calls_is_no_work) {
   made_recording r;
   const auto m = r.mutex();
