@@ -61,7 +61,7 @@ release: ## use| build all packages: wheel, tarball, .deb, .rpm, OCI
 
 # Builds for AArch64, by Debian's cross compiler and its packages for that architecture, in build/aarch64: docs/aarch64.md.
 ARM_TARGETS = usher_preload usher_companion usher_locks_shared usher usher_stat usher_bench usher_test_programs \
-  steady_rules_test order_test deadline_test
+  steady_rules_test order_test deadline_test unwind_test
 ARM_PACKAGES = libc6-dev libstdc++-12-dev libcli11-dev libfmt-dev nlohmann-json3-dev libre2-dev libdw-dev libprotozero-dev zlib1g-dev \
   libboost-context-dev libtomlplusplus-dev libexpat1-dev relacy-dev libgtest-dev systemtap-sdt-dev-
 arm:
@@ -73,7 +73,7 @@ arm:
 	@cmake --build build/aarch64 -j $(JOBS) --target $(ARM_TARGETS)
 
 # Runs tests of that build by qemu-aarch64 of Debian 13; docs/aarch64.md has the tests that an emulator cannot pass.
-ARM_TESTS = ^(unit\.(steady_rules_test|order_test|deadline_test)|traps\.(symbols|forks))$$
+ARM_TESTS = ^(unit\.(steady_rules_test|order_test|deadline_test|unwind_test)|traps\.(symbols|forks))$$
 ARM_PROGRAMS = $(addprefix build/aarch64/tests/conformance/,mutex_calls semaphores moved_waiters exit startup standard_library)
 test-arm: arm
 	@tools/debian_root.sh trixie amd64 build/qemu-root qemu-user-

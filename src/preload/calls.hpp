@@ -19,6 +19,8 @@
 #include <atomic>
 #include <type_traits>
 
+#include "preload/relaxed_load.hpp"
+
 namespace usher::preload {
 
 /// The exported functions, one a line: the member's name, the exported name, the parameters, and their names.
@@ -67,7 +69,7 @@ class call_pointer<int(Args...)> {
   using function = int (*)(Args...);
   constexpr call_pointer() = default;
   constexpr explicit call_pointer(function f) : to_(f) {}
-  int operator()(Args... args) const { return to_.load(std::memory_order_relaxed)(args...); }
+  int operator()(Args... args) const { return load_relaxed(to_)(args...); }
   void set(function f) { to_.store(f, std::memory_order_relaxed); }
   function get() const { return to_.load(std::memory_order_relaxed); }
   void change(function from, function to) { to_.compare_exchange_strong(from, to, std::memory_order_relaxed); }

@@ -149,12 +149,46 @@ enum class validity : std::uint64_t {
   errorcheck = normal + PTHREAD_MUTEX_ERRORCHECK,
   adaptive = normal + PTHREAD_MUTEX_ADAPTIVE_NP
 };
-/// Acquire: pairs with the store by which another thread has made the mutex valid (morphing_mutex::renew). An unlock
-/// loads the word relaxed, because its thread has locked the mutex, or comes after the lock by the program's own order.
-/// The epoch word is loaded relaxed: if the two agree, the thread that made the mutex valid had loaded this epoch.
-inline validity validity_of(pthread_mutex_t* m, std::memory_order order = std::memory_order_acquire) {
-  return validity(kind_and_epoch(m).load(order) - usher_process_state.epoch_word.load(std::memory_order_relaxed));
+inline validity validity_by(std::uint64_t kind_and_epoch) {
+  return validity(kind_and_epoch - usher_process_state.epoch_word.load(std::memory_order_relaxed));
 }
+
+/// The validity, for a lock. All accesses to the mutex through `m`, which is set to the same address, come after the
+/// load of its epoch. That pairs with the store by which another thread has made the mutex valid (morphing_mutex::renew).
+/// What a lock needs besides the mutex's words is not ordered by this: an embedded lock has no epoch. The epoch word is
+/// loaded relaxed: if the two agree, the thread that made the mutex valid had loaded this epoch.
+///
+/// AArch64: an access to an address that was computed from a loaded value comes after the load, also if the value does
+/// not matter, as here. So no load has to acquire. C++ calls this consume, but compilers make acquire of it, and would
+/// see that the sum does not depend on the value: hence the assembly. A branch on the value would not suffice: it orders
+/// later writes, not reads (tests/litmus/renew.litmus, renew-ticket.litmus).
+inline validity validity_for_lock(pthread_mutex_t*& m) {
+#if defined(__aarch64__)
+  std::uint64_t seen;
+  std::uintptr_t zero;
+  __asm__ volatile("ldr %0, [%2, %3]\n\teor %1, %0, %0"
+                   : "=&r"(seen), "=&r"(zero)
+                   : "r"(m), "i"(at::kind_and_epoch)
+                   : "memory");
+  m = reinterpret_cast<pthread_mutex_t*>(reinterpret_cast<std::uintptr_t>(m) + zero);
+  return validity_by(seen);
+#else
+  return validity_by(kind_and_epoch(m).load(std::memory_order_acquire));
+#endif
+}
+
+/// The validity, for an unlock. Relaxed, because its thread has locked the mutex, or comes after the lock by the
+/// program's own order.
+inline validity validity_for_unlock(pthread_mutex_t* m) {
+#if defined(__aarch64__)  // gcc 12 would compute the address by an instruction of its own
+  std::uint64_t seen;
+  __asm__ volatile("ldr %0, [%1, %2]" : "=r"(seen) : "r"(m), "i"(at::kind_and_epoch) : "memory");
+  return validity_by(seen);
+#else
+  return validity_by(kind_and_epoch(m).load(std::memory_order_relaxed));
+#endif
+}
+
 /// Whether the mutex is valid and of a kind whose owner is recorded (recursive, error-checking).
 inline bool has_owner(validity v) {
   return v == validity::recursive || v == validity::errorcheck;

@@ -88,20 +88,20 @@ class mutex_operations {
 
  public:
   static int lock(pthread_mutex_t* m) {
-    if (const validity v = validity_of(m); v != validity::normal) [[unlikely]]
+    if (const validity v = validity_for_lock(m); v != validity::normal) [[unlikely]]
       return has_uncontended_word<Lock> ? lock_kind<false>(m, v) : lock_other(m, v);
     core::lock(of(m));
     return 0;
   }
 
   static int trylock(pthread_mutex_t* m) {
-    if (const validity v = validity_of(m); v != validity::normal) [[unlikely]]
+    if (const validity v = validity_for_lock(m); v != validity::normal) [[unlikely]]
       return trylock_other(m, v);
     return core::try_lock(of(m)) ? 0 : EBUSY;
   }
 
   static int unlock(pthread_mutex_t* m) {
-    if (const validity v = validity_of(m, std::memory_order_relaxed); v != validity::normal) [[unlikely]]
+    if (const validity v = validity_for_unlock(m); v != validity::normal) [[unlikely]]
       return has_uncontended_word<Lock> ? unlock_kind<false>(m, v) : unlock_other(m, v);
     core::unlock(of(m));
     return 0;
@@ -113,7 +113,7 @@ class mutex_operations {
   static int lock_single(pthread_mutex_t* m) {
     if (!still_has_one_thread()) [[unlikely]]
       return end_one_thread_mode(m, lock);
-    if (const validity v = validity_of(m); v != validity::normal) [[unlikely]]
+    if (const validity v = validity_for_lock(m); v != validity::normal) [[unlikely]]
       return lock_kind<true>(m, v);
     return take_nonatomically(m) ? 0 : lock_atomically(m);
   }
@@ -121,7 +121,7 @@ class mutex_operations {
   static int trylock_single(pthread_mutex_t* m) {
     if (!still_has_one_thread()) [[unlikely]]
       return end_one_thread_mode(m, trylock);
-    if (const validity v = validity_of(m); v != validity::normal) [[unlikely]]
+    if (const validity v = validity_for_lock(m); v != validity::normal) [[unlikely]]
       return trylock_kind<true>(m, v);
     return take_nonatomically(m) ? 0 : trylock_atomically(m);
   }
@@ -129,7 +129,7 @@ class mutex_operations {
   static int unlock_single(pthread_mutex_t* m) {
     if (!still_has_one_thread()) [[unlikely]]
       return end_one_thread_mode(m, unlock);
-    if (const validity v = validity_of(m); v != validity::normal) [[unlikely]]
+    if (const validity v = validity_for_unlock(m); v != validity::normal) [[unlikely]]
       return unlock_kind<true>(m, v);
     return release_nonatomically(m) ? 0 : unlock_atomically(m);
   }

@@ -1,27 +1,31 @@
 // Computes a caller's registers by DWARF's call frame information (DWARF 5, 6.4; Linux Standard Base, "Exception
-// frames"; the register numbers of the x86-64 psABI). Memory is read by readable_memory. An unsupported table counts
+// frames"; frame_machine.hpp has the processor's part). Memory is read by readable_memory. An unsupported table counts
 // as a failure, which unwind.hpp handles.
+//
+// The attacker is the author of a module's tables: offsets, lengths, register numbers and expressions may be any.
+// tests/unit/unwind_test.cpp plays this role (tables_with_errors, tables_that_lie, hostile_tables).
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <new>
 
+#include "record/frame_machine.hpp"
 #include "record/readable_memory.hpp"
 
 namespace usher::preload {
 
-enum dwarf_register : unsigned { rbx = 3, rbp = 6, rsp = 7, r12 = 12, r13 = 13, r14 = 14, r15 = 15, rip = 16 };
-
 struct registers {
-  static constexpr unsigned number = 17;
+  static constexpr unsigned number = machine::registers;
   std::uint64_t r[number];
-  std::uint32_t known;  ///< bits
+  std::uint64_t known;  ///< bits
 
-  bool knows(unsigned i) const { return i < number && (known >> i & 1) != 0; }
+  bool knows(std::uint64_t i) const { return i < number && (known >> i & 1) != 0; }
   void set(unsigned i, std::uint64_t value) {
     r[i] = value;
-    known |= 1u << i;
+    known |= std::uint64_t{1} << i;
   }
+  void forget(unsigned i) { known &= ~(std::uint64_t{1} << i); }
 };
 
 /// A module's unwind tables. No memory outside of [low, high) is read.
@@ -49,10 +53,11 @@ struct frame_rules {
     std::int32_t value;  ///< offset from the CFA, register, or the expression's distance from the header
     how kind;
   };
-  rule of[registers::number];
+  rule of[machine::columns];
   rule cfa;  ///< is_offset from cfa_register, or is_expression
   std::uint8_t cfa_register;
-  bool interrupted;  ///< a signal's frame: its caller was interrupted between two instructions
+  bool interrupted;    ///< a signal's frame: its caller was interrupted between two instructions
+  bool signed_return;  ///< the return address is signed
 };
 
 /// Reads values from [at, end). Values beyond the end, or in memory that cannot be read, are zero and clear `ok`.
@@ -175,7 +180,7 @@ class frame_entry {
     if (id != 0 || (version != 1 && version != 3) || letters[7] != 0) return false;
     code_align = r.uleb();
     data_align = r.sleb();
-    if ((version == 1 ? r.get<std::uint8_t>() : r.uleb()) != rip) return false;
+    if ((version == 1 ? r.get<std::uint8_t>() : r.uleb()) != machine::return_column) return false;
     augmented_ = letters[0] == 'z';
     if (augmented_) {
       const std::uint64_t size = r.uleb();
@@ -189,7 +194,7 @@ class frame_entry {
           r.pointer(r.get<std::uint8_t>() & 0x0f);  // its value is not wanted
         else if (*c == 'S')
           interrupted = true;
-        else
+        else if (!machine::signs_returns || (*c != 'B' && *c != 'G'))  // AArch64: the second key; tagged memory
           return false;
       }
       if (size > tables::reach || after < r.at) return false;
@@ -245,9 +250,9 @@ class rule_program {
   /// Executes one instruction. False if it is unknown, if it remembers one state too many, or if it restores one that
   /// was not remembered.
   bool execute(table_reader& r, frame_rules& rules) {
-    const auto number = [&] { return unsigned(r.uleb()); };
-    const auto scaled = [&] { return std::int64_t(r.uleb()) * entry_.data_align; };
-    const auto scaled_signed = [&] { return r.sleb() * entry_.data_align; };
+    const auto number = [&] { return unsigned(std::min(r.uleb(), std::uint64_t{~0u})); };
+    const auto scaled = [&] { return std::int64_t(r.uleb() * std::uint64_t(entry_.data_align)); };
+    const auto scaled_signed = [&] { return std::int64_t(std::uint64_t(r.sleb()) * std::uint64_t(entry_.data_align)); };
     const auto set = [&](unsigned i, frame_rules::how how, std::int64_t value) { set_rule(r, rules, i, how, value); };
     const auto set_cfa = [&](unsigned i, std::int64_t offset) { set_cfa_offset(r, rules, i, offset); };
     const auto expression = [&] { return skip_expression(r); };
@@ -280,6 +285,7 @@ class rule_program {
       case 0x14: { const auto i = number(); set(i, frame_rules::is_offset, scaled()); break; }         // val_offset
       case 0x15: { const auto i = number(); set(i, frame_rules::is_offset, scaled_signed()); break; }  // val_offset_sf
       case 0x16: { const auto i = number(); set(i, frame_rules::is_expression, expression()); break; } // val_expression
+      case 0x2c: case 0x2d: return negate_signed(rules);                                      // AARCH64_negate_ra_state_with_pc, …
       case 0x2e: r.uleb(); break;                                                             // GNU_args_size
       default: return false;
     }  // clang-format on
@@ -288,10 +294,10 @@ class rule_program {
 
   static void set_rule(table_reader& r, frame_rules& rules, unsigned i, frame_rules::how how, std::int64_t value) {
     if (value != std::int32_t(value)) r.fail();
-    if (i < registers::number) rules.of[i] = {std::int32_t(value), how};  // vector registers are not needed
+    if (i < machine::columns) rules.of[i] = {std::int32_t(value), how};  // vector registers are not needed
   }
   static void set_cfa_offset(table_reader& r, frame_rules& rules, unsigned i, std::int64_t offset) {
-    if (i >= registers::number || offset != std::int32_t(offset)) r.fail();
+    if (i >= machine::columns || offset != std::int32_t(offset)) r.fail();
     rules.cfa = {std::int32_t(offset), frame_rules::is_offset};
     rules.cfa_register = std::uint8_t(i);
   }
@@ -303,7 +309,11 @@ class rule_program {
   }
 
   void restore(frame_rules& rules, unsigned i) const {
-    if (i < registers::number) rules.of[i] = room_.initial.of[i];
+    if (i < machine::columns) rules.of[i] = room_.initial.of[i];
+  }
+  static bool negate_signed(frame_rules& rules) {
+    rules.signed_return = !rules.signed_return;
+    return machine::signs_returns;
   }
   bool remember(const frame_rules& rules) {
     if (depth_ == rule_room::deepest) return false;
@@ -450,7 +460,7 @@ class expression_machine {
   std::uint64_t pick(unsigned i) { return i < depth_ ? stack_[depth_ - 1 - i] : (r_.fail(), 0); }
   void push_register(std::uint64_t i) {
     const std::int64_t offset = r_.sleb();
-    from_.knows(unsigned(i)) ? push(from_.r[i] + std::uint64_t(offset)) : r_.fail();
+    from_.knows(i) ? push(from_.r[i] + std::uint64_t(offset)) : r_.fail();
   }
   void dereference() {
     std::uint64_t value = 0;

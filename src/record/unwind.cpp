@@ -9,8 +9,8 @@
 
 #include "record/format.hpp"
 #include "record/found_values.hpp"
-#if defined(__x86_64__)
-#include "record/frame_rules.hpp"
+#if defined(__x86_64__) || defined(__aarch64__)
+#include "record/frame_words.hpp"
 #endif
 
 extern "C" {
@@ -44,7 +44,7 @@ constexpr std::uintptr_t largest_guess = 1 << 20;  // bytes from the stack point
 // the beginning of each chain, which saves later system calls; most_pages limits it when a chain has become uncertain.
 constexpr std::uintptr_t few_pages = 16, most_pages = 256;
 
-#if defined(__x86_64__)
+#if defined(__x86_64__) || defined(__aarch64__)
 
 constinit found_values<4096> found{};  // 64 KiB, touched where used; chosen, not measured
 
@@ -85,7 +85,7 @@ void end_certainty(walk& w) {
   w.certain = false;
   w.stack.pin(0, 0);
   w.stack.refuse_others();
-  pin_own_stack(w.regs.r[rsp], most_pages, w.bounds, w.stack);
+  pin_own_stack(w.regs.r[machine::sp], most_pages, w.bounds, w.stack);
 }
 
 void find_own(frame_module& m) {
@@ -137,51 +137,6 @@ void find_module_of(std::uint64_t address, walk& w) {
   if (w.numbers != nullptr) m.number = w.numbers->number(w.numbers->context, m);
 }
 
-// ---- rules as a word ------------------------------------------------------------------------------------------------
-// 2 bits for the kind, 3 for the base register of the CFA, 20 for the CFA's offset / 8, and 6 for each saved register:
-// its distance from the CFA / 8.
-
-enum kind : std::uint64_t { nothing, by_frame, outermost, no_rules };
-constexpr std::uint8_t bases[] = {rsp, rbx, rbp, r12, r13, r14, r15};
-constexpr unsigned saved = 6;  // bases without rsp
-
-/// The rules as a word; `nothing` if they do not fit into one.
-std::uint64_t packed(const frame_rules& rules) {
-  using r = frame_rules;
-  if (rules.of[rip].kind == r::undefined) return outermost;
-  const std::int32_t offset = rules.cfa.value;
-  if (rules.interrupted || rules.cfa.kind != r::is_offset || offset < 0 || offset % 8 != 0 || offset >> 23 != 0 ||
-      rules.of[rip].kind != r::at_offset || rules.of[rip].value != -8 || rules.of[rsp].kind != r::same)
-    return nothing;
-  std::uint64_t word = by_frame | std::uint64_t(offset / 8) << 5, base = 0;
-  while (base < std::size(bases) && bases[base] != rules.cfa_register) base++;
-  if (base == std::size(bases)) return nothing;
-  word |= base << 2;
-  for (unsigned i = 0; i < saved; i++) {
-    const r::rule& rule = rules.of[bases[i + 1]];
-    if (rule.kind == r::same) continue;
-    if (rule.kind != r::at_offset || rule.value % 8 != 0 || rule.value >= -8 || rule.value < -63 * 8) return nothing;
-    word |= std::uint64_t(-rule.value / 8) << (25 + 6 * i);
-  }
-  return word;
-}
-
-bool apply(std::uint64_t word, registers& regs, readable_memory& stack) {
-  const unsigned base = bases[word >> 2 & 7];
-  if (!regs.knows(base)) return false;
-  const std::uint64_t cfa = regs.r[base] + (word >> 5 & 0xfffff) * 8;
-  if (cfa <= regs.r[rsp] || cfa % 8 != 0) return false;
-  for (unsigned i = 0; i < saved; i++) {
-    const std::uint64_t distance = word >> (25 + 6 * i) & 63;
-    if (distance == 0) continue;
-    if (!stack.read(cfa - distance * 8, regs.r[bases[i + 1]])) return false;
-    regs.known |= 1u << bases[i + 1];
-  }
-  regs.r[rsp] = cfa;
-  regs.known &= 1u << rbx | 1u << rbp | 1u << rsp | 0xfu << r12;
-  return stack.read(cfa - 8, regs.r[rip]);
-}
-
 /// Applies w.room.rules: rules that do not fit into a word.
 [[gnu::cold, gnu::noinline]] bool apply(const tables& in, walk& w) {
   using r = frame_rules;
@@ -196,11 +151,11 @@ bool apply(std::uint64_t word, registers& regs, readable_memory& stack) {
     if (!regs.knows(rules.cfa_register)) return false;
     cfa = regs.r[rules.cfa_register] + std::uint64_t(std::int64_t{rules.cfa.value});
   }
-  if (cfa % 8 != 0 || (cfa <= regs.r[rsp] && !rules.interrupted)) return false;
-  constexpr std::uint32_t survive_calls = 1u << rbx | 1u << rbp | 0xfu << r12;
+  if (cfa % 8 != 0 || (!rules.interrupted && !may_follow(regs, cfa))) return false;
+  constexpr std::uint64_t may_stay = machine::survive_calls | std::uint64_t{1} << machine::return_column;
   caller.known = 0;
-  caller.set(rsp, cfa);
-  for (unsigned i = 0; i < registers::number; i++) {
+  caller.set(machine::sp, cfa);
+  for (unsigned i = 0; i < machine::columns; i++) {
     const r::rule& rule = rules.of[i];
     const std::uint64_t there = cfa + std::uint64_t(std::int64_t{rule.value});
     std::uint64_t value = there;
@@ -208,7 +163,7 @@ bool apply(std::uint64_t word, registers& regs, readable_memory& stack) {
       case r::undefined:
         continue;
       case r::same:
-        if (!regs.knows(i) || (survive_calls >> i & 1) == 0) continue;
+        if (!regs.knows(i) || (may_stay >> i & 1) == 0) continue;
         value = regs.r[i];
         break;
       case r::is_offset:
@@ -228,8 +183,9 @@ bool apply(std::uint64_t word, registers& regs, readable_memory& stack) {
     }
     caller.set(i, value);
   }
-  if (!caller.knows(rip)) return false;
+  if (!caller.knows(machine::return_column)) return false;
   regs = caller;
+  return_from(regs, rules.signed_return);
   return true;
 }
 
@@ -237,32 +193,50 @@ bool apply(std::uint64_t word, registers& regs, readable_memory& stack) {
 /// not plausible.
 [[gnu::cold, gnu::noinline]] bool guess(walk& w) {
   registers& regs = w.regs;
-  const std::uint64_t frame = regs.r[rbp], sp = regs.r[rsp];
-  if (!regs.knows(rbp) || frame % 8 != 0 || frame < sp || frame - sp > largest_guess) return false;
+  const std::uint64_t frame = regs.r[machine::frame], sp = regs.r[machine::sp];
+  if (!regs.knows(machine::frame) || frame % 8 != 0 || frame < sp || frame - sp > largest_guess) return false;
   end_certainty(w);
   std::uint64_t outer = 0, pc = 0;
   if (!w.stack.read(frame, outer) || !w.stack.read(frame + 8, pc)) return false;
-  if (pc != 0 && (pc < 4096 || pc >> 47 != 0 || w.stack.is_pinned(pc, 1))) return false;
+  pc = machine::without_signature(pc);
+  if (pc != 0 && (pc < 4096 || pc >> machine::address_bits != 0 || w.stack.is_pinned(pc, 1))) return false;
   regs.known = 0;
-  regs.set(rbp, outer);
-  regs.set(rsp, frame + 16);
-  regs.set(rip, pc);
+  regs.set(machine::frame, outer);
+  regs.set(machine::sp, frame + 16);
+  if (!machine::frame_pointer_finds_sp) regs.forget(machine::sp);  // its value remains as the lower bound
+  regs.set(machine::pc, pc);
   return true;
 }
 
-/// Reads the registers of the function into which this is inlined.
-[[gnu::always_inline]] inline void read_registers(registers& regs) {
-  __asm__ volatile(
-      "movq %%rbx, 3*8(%0)\n\tmovq %%rbp, 6*8(%0)\n\tmovq %%rsp, 7*8(%0)\n\t"
-      "movq %%r12, 12*8(%0)\n\tmovq %%r13, 13*8(%0)\n\tmovq %%r14, 14*8(%0)\n\tmovq %%r15, 15*8(%0)\n\t"
-      "leaq 0(%%rip), %%rax\n\tmovq %%rax, 16*8(%0)"
-      :
-      : "r"(regs.r)
-      : "rax", "memory");
-  regs.known = 1u << rbx | 1u << rbp | 1u << rsp | 0xfu << r12 | 1u << rip;
-}
-
 enum class step { called, interrupted, ended, failed };
+
+#if defined(__aarch64__)
+/// Takes a step out of a signal handler, if the present address is where the handler returns to. The frames that led
+/// here were called, so the thread will execute these instructions: the kernel will then take the registers from where
+/// they are read here, whoever made them. In an uncertain chain only code is read that is never unmapped.
+[[gnu::cold, gnu::noinline]] bool leave_handler(walk& w) {
+  const registers& regs = w.regs;
+  if (!regs.knows(machine::sp) || (!w.certain && !w.module.stays)) return false;
+  readable_memory code;
+  std::uint32_t there[std::size(machine::signal_return)];
+  for (unsigned i = 0; i < std::size(there); i++)
+    if (!code.read(regs.r[machine::pc] + std::uint64_t{4} * i, there[i]) || there[i] != machine::signal_return[i])
+      return false;
+  const std::uint64_t saved = regs.r[machine::sp] + machine::saved_by_signal;
+  w.caller.known = 0;
+  for (unsigned i = 0; i < registers::number; i++) {
+    std::uint64_t value = 0;
+    if (!w.stack.read(saved + std::uint64_t{8} * i, value)) return false;
+    w.caller.set(i, value);
+  }
+  w.regs = w.caller;
+  return true;
+}
+#else
+bool leave_handler(const walk&) {
+  return false;
+}
+#endif
 
 /// Takes a step by the unwind tables. `word` becomes the packed rules, or `nothing` if they do not fit into a word.
 /// Not inlined, because it needs much stack.
@@ -271,8 +245,14 @@ enum class step { called, interrupted, ended, failed };
   w.of_module = m.is_own ? readable_memory(m.begin, m.end) : readable_memory();
   const tables in(m.tables, &w.of_module, m.begin, m.end);
   word = find_rules(in, address, w.room) ? packed(w.room.rules) : std::uint64_t{no_rules};
-  if (word != nothing || !apply(in, w)) return step::failed;
-  return w.room.rules.interrupted ? step::interrupted : step::called;
+  if (word != nothing) return step::failed;
+  const frame_rules& rules = w.room.rules;
+  if (rules.interrupted && leave_handler(w))
+    return step::interrupted;  // tables of old vDSOs skip the interrupted frame
+  if (rules.cfa.kind == frame_rules::is_offset && lacks_sp(rules.cfa_register, w.regs))
+    return guess(w) ? step::called : step::failed;
+  if (!apply(in, w)) return step::failed;
+  return rules.interrupted ? step::interrupted : step::called;
 }
 
 /// Replaces the registers by those of the caller.
@@ -288,7 +268,8 @@ step take_step(walk& w, std::uint64_t address) {
     }
   }
   if (word == outermost) return step::ended;
-  if (word == no_rules) return guess(w) ? step::called : step::failed;
+  if (word == no_rules && leave_handler(w)) return step::interrupted;
+  if (word == no_rules || lacks_sp(base_of(word), w.regs)) return guess(w) ? step::called : step::failed;
   return apply(word, w.regs, w.stack) ? step::called : step::failed;
 }
 
@@ -296,17 +277,17 @@ step take_step(walk& w, std::uint64_t address) {
 
 }  // namespace
 
-#if defined(__x86_64__)
+#if defined(__x86_64__) || defined(__aarch64__)
 
 [[gnu::noinline]] void capture(capture_area& area, stack_bounds& bounds, const module_numbers* numbers) {
   call_chain& into = area.chain;
   walk& w = *::new (area.room) walk(bounds, numbers);
-  read_registers(w.regs);
+  w.regs.known = machine::read(w.regs.r);
   into.length = 0;
   into.cut = true;
-  pin_own_stack(w.regs.r[rsp], few_pages, bounds, w.stack);
+  pin_own_stack(w.regs.r[machine::sp], few_pages, bounds, w.stack);
   bool interrupted = false;
-  std::uint64_t address = w.regs.r[rip];
+  std::uint64_t address = w.regs.r[machine::pc];
   find_module_of(address, w);
   constexpr unsigned most_frames = 256;  // including our own; chosen
   for (unsigned frames = 0; frames < most_frames; frames++) {
@@ -315,7 +296,7 @@ step take_step(walk& w, std::uint64_t address) {
     if (w.certain) w.stack.trust(w.module.is_own);
     const bool was_interrupted = interrupted;
     const step taken = take_step(w, address);
-    const std::uint64_t pc = w.regs.r[rip];
+    const std::uint64_t pc = w.regs.r[machine::pc];
     into.cut = taken == step::failed || (taken != step::ended && pc != 0);
     if (!into.cut || taken == step::failed || pc >> 48 != 0) break;
     // Some compilers make tables that are right only at calls, and a signal may interrupt a function anywhere.
@@ -324,48 +305,6 @@ step take_step(walk& w, std::uint64_t address) {
     address = interrupted ? pc : pc - 1;
     find_module_of(address, w);
     if (!add(into, address + 1, w.module.number)) break;
-  }
-}
-
-#elif defined(__aarch64__)
-
-/// The number of the module that contains the address; 0 if finding it takes reading a module that another thread
-/// could unload.
-std::uint32_t number_of_frame(std::uint64_t address, bool certain, const module_numbers* numbers) {
-  loaded_module m;
-  if (numbers == nullptr || !can_find_modules()) return 0;
-  if (!find_module(address, m)) return record::in_no_module;
-  if (!m.stays && !certain) return 0;
-  readable_memory memory;
-  if (!m.stays) m.identity = identity_in_memory(m, memory);
-  return numbers->number(numbers->context, m);
-}
-
-[[gnu::noinline]] void capture(capture_area& area, stack_bounds& bounds, const module_numbers* numbers) {
-  call_chain& into = area.chain;
-  into.length = 0;
-  into.cut = true;
-  readable_memory stack;
-  stack.trust(true);  // as long as the frames are our own
-  bool own = true;
-  auto frame = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
-  for (unsigned frames = 0; frames < 256; frames++) {
-    std::uint64_t outer = 0, pc = 0;
-    if (!stack.read(frame, outer) || !stack.read(frame + 8, pc)) break;
-    register std::uint64_t x30 __asm__("x30") = pc;
-    __asm__("hint 7" : "+r"(x30));  // xpaclri: removes the signature
-    pc = x30;
-    // The return address of libusher.so's own function is certain. From there on, frame pointers may be anything.
-    const bool added = pc != 0 && add(into, pc, number_of_frame(pc - 1, own, numbers));
-    into.cut = pc != 0 && (!added || outer != 0);
-    if (!added || outer == 0) break;
-    if (own && !is_own(pc)) {
-      own = false;
-      stack.refuse_others();
-      pin_own_stack(frame, most_pages, bounds, stack);
-    }
-    if (outer % 8 != 0 || outer <= frame || outer - frame > largest_guess) break;
-    frame = outer;
   }
 }
 

@@ -37,13 +37,13 @@
 //   unload its module or unmap its stack meanwhile: then memory may go between the question and the reading, within a
 //   microsecond); and what own_stack.hpp says of stacks without guard pages.
 //
-// How, on x86-64: by the DWARF tables of .eh_frame, found by binary search in .eh_frame_hdr. gcc and clang emit them
-// for all code unless told otherwise, with or without frame pointers. Supported are any register, CFA and registers by
-// expression (PLT, over-aligned frames, the signal trampoline), signal frames, alternate signal stacks. The rules of
-// most frames fit into one word, which is kept in a table of the process, by the address and by the module: where the
-// module and its tables lie and, if it can be unloaded, its build id (module_identity.hpp), how many frames the tables
-// have, and the first of them. So a module that is loaded in the place of another one is not unwound by the old one's
-// rules.
+// How, on x86-64 and AArch64: by the DWARF tables of .eh_frame, found by binary search in .eh_frame_hdr. gcc and clang
+// emit them for all code unless told otherwise, with or without frame pointers. Supported are any register, CFA and
+// registers by expression (PLT, over-aligned frames, the signal trampoline), signal frames, alternate signal stacks,
+// signed return addresses; frame_machine.hpp has what is different on AArch64. The rules of most frames fit into one word
+// (frame_words.hpp), which is kept in a table of the process, by the address and by the module: where the module and its
+// tables lie and, if it can be unloaded, its build id (module_identity.hpp), how many frames the tables have, and the
+// first of them. So a module that is loaded in the place of another one is not unwound by the old one's rules.
 //
 // Cases in which the tables do not lead on
 //   - No table for an address (JIT, hand-written code): one step by the frame pointer, if that is plausible: aligned,
@@ -56,7 +56,8 @@
 //   - No _dl_find_object() (musl, glibc before 2.35): tables for our own frames, so that the caller is always known;
 //     frame pointers from there on.
 //   - A seccomp filter that refuses the question: the caller, `cut`.
-//   - AArch64: frame pointers only, which gcc and clang keep there by default; pointer authentication is removed.
+//   - AArch64, after a step by the frame pointer: the stack pointer is not known, so callers whose tables need it are
+//     left by their frame pointers, too, which gcc and clang keep there by default.
 //   - Elsewhere: nothing, `cut`.
 //
 // Cost on a virtual CPU of an AMD EPYC (Zen 4), in a tight loop: about 60 ns, and 10 ns for each frame whose rules are
@@ -68,6 +69,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "record/frame_machine.hpp"
 #include "record/loaded_module.hpp"
 #include "record/own_stack.hpp"
 
@@ -92,7 +94,7 @@ struct module_numbers {
 /// Work area of capture(), which may be larger than the stack of a signal handler.
 struct capture_area {
   call_chain chain;
-  alignas(16) std::byte room[1792];
+  alignas(16) std::byte room[machine::room];
 };
 
 /// Sets area.chain to the calling thread's call chain, without frames of libusher.so. `stack` is the calling thread's

@@ -2,9 +2,7 @@
 // unwinder.
 #include "record/unwind.hpp"
 
-#if defined(__x86_64__)
-#include "record/frame_rules.hpp"
-#endif
+#include "record/frame_words.hpp"
 
 #include <alloca.h>
 #include <dlfcn.h>
@@ -13,6 +11,7 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <pthread.h>
+#include <setjmp.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -31,12 +30,15 @@
 #include <cstring>
 #include <cwchar>
 #include <functional>
+#include <initializer_list>
 #include <memory>
 #include <random>
+#include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
 
+#include "unwind_code.hpp"
 #include "unwind_under_test.hpp"
 
 using usher::preload::call_chain;
@@ -114,14 +116,16 @@ struct both {
     NO_TAIL_CALL;
   }
 
-  /// Compares the two chains. `interrupted` is the number of a frame that a signal has interrupted: capture() stores
-  /// its address plus one.
-  void compare(int interrupted = -1) const {
+  /// Compares the two chains. `interrupted` are the numbers of the frames that a signal has interrupted: capture() stores
+  /// their addresses plus one.
+  void compare(std::initializer_list<int> interrupted = {}) const {
     const int number = std::min<int>(depth, call_chain::longest);
     ASSERT_EQ(ours.length, unsigned(number));
     EXPECT_EQ(ours.cut, depth > int(call_chain::longest));
     for (int i = 1; i < number; i++)
-      EXPECT_EQ(ours.pc[i], reinterpret_cast<std::uint64_t>(theirs[i]) + (i == interrupted)) << "frame " << i;
+      EXPECT_EQ(ours.pc[i], reinterpret_cast<std::uint64_t>(theirs[i]) +
+                                std::uint64_t(std::count(interrupted.begin(), interrupted.end(), i)))
+          << "frame " << i;
   }
 };
 
@@ -235,6 +239,22 @@ TEST_F(unwind, own_frames_are_left_out) {
   b.compare();
 }
 
+/// Pages with a protected page on both sides.
+class pages {
+ public:
+  explicit pages(std::size_t size) : size_(size) {
+    all_ = static_cast<char*>(mmap(nullptr, size + 8192, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    mprotect(begin(), size, PROT_READ | PROT_WRITE);
+  }
+  ~pages() { munmap(all_, size_ + 8192); }
+  char* begin() const { return all_ + 4096; }
+  char* end() const { return begin() + size_; }
+
+ private:
+  char* all_;
+  std::size_t size_;
+};
+
 // ---- signals --------------------------------------------------------------------------------------------------------
 
 both in_handler;
@@ -262,7 +282,7 @@ KEEP void take_in_handler(int, siginfo_t*, void*) {
 TEST_F(unwind, signal_handler) {
   const handler h(SIGUSR1, take_in_handler, 0);
   recurse(3, [] { raise(SIGUSR1); });
-  in_handler.compare(3);
+  in_handler.compare({3});
 }
 
 TEST_F(unwind, alternate_signal_stack) {
@@ -293,36 +313,151 @@ TEST_F(unwind, alternate_signal_stack) {
     } else {
       run(nullptr);
     }
-    in_handler.compare(3);
+    in_handler.compare({3});
   }
 }
 
-#if defined(__x86_64__)
-
-/// A function that faults at its first instruction, when the stack contains only its return address.
-__asm__(R"(
-  .text
-  .type faulting_leaf, @function
-faulting_leaf:
-  .cfi_startproc
-  ud2
-  ret
-  .cfi_endproc
-)");
-extern "C" void faulting_leaf();
+TEST_F(unwind, signal_in_a_signal_handler) {
+  const handler inner(SIGUSR2, take_in_handler, 0);
+  const handler outer(
+      SIGUSR1,
+      [](int, siginfo_t*, void*) {
+        raise(SIGUSR2);
+        NO_TAIL_CALL;
+      },
+      0);
+  recurse(3, [] { raise(SIGUSR1); });
+  // From the second trampoline on the chain is uncertain, because a signal has interrupted the frame before it.
+  int second = 4;
+  while (second < in_handler.depth &&
+         in_handler.ours.pc[second] == reinterpret_cast<std::uint64_t>(in_handler.theirs[second]))
+    second++;
+  in_handler.compare({3, second});
+  EXPECT_GT(in_handler.depth, second + 5);
+}
 
 TEST_F(unwind, fault_at_the_first_instruction) {
   const handler h(
       SIGILL,
       [](int, siginfo_t*, void* context) {
         in_handler.take();
-        static_cast<ucontext_t*>(context)->uc_mcontext.gregs[REG_RIP] += 2;
+        skip_faulting_instruction(context);
       },
       0);
   recurse(2, [] { faulting_leaf(); });
-  in_handler.compare(3);
+  in_handler.compare({3});
   EXPECT_EQ(in_handler.ours.pc[3], reinterpret_cast<std::uint64_t>(&faulting_leaf) + 1);
 }
+
+#if defined(__aarch64__)
+
+/// A signal finds the return address signed or not, in x30 or in the frame.
+TEST_F(unwind, fault_while_the_return_address_is_signed) {
+  static std::vector<both> faults;
+  faults.clear();
+  const handler h(
+      SIGILL,
+      [](int, siginfo_t*, void* context) {
+        both b;
+        b.take();
+        faults.push_back(b);
+        skip_faulting_instruction(context);
+      },
+      0);
+  recurse(2, [] { faulting_signed(); });
+  ASSERT_EQ(faults.size(), 5u);
+  for (const both& b : faults) {
+    b.compare({3});
+    EXPECT_EQ(b.ours.pc[4], faults[0].ours.pc[4]);
+    EXPECT_GT(b.ours.length, 7u);
+  }
+}
+
+call_chain of_signing;
+KEEP void take_of_signing() {
+  capture(of_signing, bounds);
+  NO_TAIL_CALL;
+}
+KEEP void call_signing(void (*f)(void (*)())) {
+  f(take_of_signing);
+  NO_TAIL_CALL;
+}
+
+TEST_F(unwind, signed_return_addresses) {
+  call_signing(signing_undone);
+  const call_chain unsigned_one = of_signing;
+  ASSERT_GT(unsigned_one.length, 4u);
+  EXPECT_FALSE(unsigned_one.cut);
+  for (const auto f : {signing, signing_with_second_key, signing_only_in_tables}) {
+    for (int again = 0; again < 2; again++) {
+      call_signing(f);
+      ASSERT_EQ(of_signing.length, unsigned_one.length);
+      EXPECT_FALSE(of_signing.cut);
+      EXPECT_GE(of_signing.pc[1], reinterpret_cast<std::uint64_t>(f));
+      EXPECT_LT(of_signing.pc[1], reinterpret_cast<std::uint64_t>(f) + 32);
+      EXPECT_EQ(of_signing.pc[2], unsigned_one.pc[2]);  // the next one is in this function
+      for (unsigned i = 4; i < of_signing.length; i++) EXPECT_EQ(of_signing.pc[i], unsigned_one.pc[i]) << i;
+    }
+  }
+  // A signature that the tables conceal makes the address too large for one: the chain ends.
+  std::uint64_t address = reinterpret_cast<std::uint64_t>(&signing);
+  const std::uint64_t before = address;
+  __asm__("mov x17, %0\n\thint 8\n\tmov %0, x17" : "+r"(address) : : "x16", "x17");  // pacia1716
+  if (address == before) GTEST_SKIP() << "this processor does not sign";
+  call_signing(signing_in_secret);
+  EXPECT_EQ(of_signing.length, 2u);
+  EXPECT_TRUE(of_signing.cut);
+}
+
+jmp_buf after_capture;
+KEEP void take_and_leave() {
+  capture(of_signing, bounds);
+  longjmp(after_capture, 1);
+}
+
+/// The attacker has written the signal frame to which a handler returns.
+TEST_F(unwind, signal_frame_with_garbage) {
+  const pages stack(32 << 10);
+  std::mt19937_64 random(1);
+  const auto top = reinterpret_cast<std::uint64_t>(stack.end());
+  const auto own = reinterpret_cast<std::uint64_t>(&random);
+  const auto code = reinterpret_cast<std::uint64_t>(&recurse);
+  constexpr unsigned fits = 1024;
+  unsigned left = 0;
+  for (int i = 0; i < 4000; i++) {
+    std::generate_n(reinterpret_cast<std::uint64_t*>(stack.begin()), (32 << 10) / 8, [&]() -> std::uint64_t {
+      switch (random() % 5) {
+        case 0:
+          return top - random() % 8192;
+        case 1:
+          return (own & ~15ull) + random() % 4096 * 16;
+        case 2:
+          return code + random() % 4096 * 4;
+        case 3:
+          return reinterpret_cast<std::uint64_t>(&qsort) + random() % 100000;
+        default:
+          return random() >> random() % 64;
+      }
+    });
+    // In half of the rounds a part of the frame lies behind the end of the stack.
+    const bool whole = i % 2 == 0;
+    if (setjmp(after_capture) == 0) like_a_handler(take_and_leave, stack.end() - (whole ? fits : 16 * (1 + i % 35)));
+    ASSERT_GE(of_signing.length, 2u);
+    EXPECT_GE(of_signing.pc[1], reinterpret_cast<std::uint64_t>(&like_a_handler));
+    EXPECT_LT(of_signing.pc[1], reinterpret_cast<std::uint64_t>(&like_a_handler) + 16);
+    if (!whole) {
+      EXPECT_EQ(of_signing.length, 2u);
+      EXPECT_TRUE(of_signing.cut);
+    } else {
+      left += of_signing.length > 2;
+    }
+  }
+  EXPECT_GT(left, 500u);
+}
+
+#endif
+
+#if defined(__x86_64__)
 
 unsigned steps, steps_different;
 both first_different;
@@ -368,7 +503,7 @@ TEST_F(unwind, at_every_instruction) {
   }
   EXPECT_GT(steps, 500u);
   EXPECT_EQ(steps_different, 0u) << "of " << steps << ", the first at " << first_different.theirs[3];
-  if (steps_different != 0) first_different.compare(3);
+  if (steps_different != 0) first_different.compare({3});
 }
 
 #endif
@@ -463,22 +598,6 @@ TEST_F(unwind, module_in_the_place_of_another) {
   if (places[0] != places[1]) GTEST_SKIP() << "the second module was loaded elsewhere";
 }
 
-/// Pages with a protected page on both sides.
-class pages {
- public:
-  explicit pages(std::size_t size) : size_(size) {
-    all_ = static_cast<char*>(mmap(nullptr, size + 8192, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
-    mprotect(begin(), size, PROT_READ | PROT_WRITE);
-  }
-  ~pages() { munmap(all_, size_ + 8192); }
-  char* begin() const { return all_ + 4096; }
-  char* end() const { return begin() + size_; }
-
- private:
-  char* all_;
-  std::size_t size_;
-};
-
 ucontext_t outside, fiber;
 call_chain from_fiber;
 KEEP void run_fiber() {
@@ -502,84 +621,6 @@ TEST_F(unwind, fiber_and_the_stack_it_takes) {
     const auto untouched = std::find_if(stack.begin(), stack.end(), [](char c) { return c != 0x5a; }) - stack.begin();
     EXPECT_LT((16 << 10) - untouched, 4096);
   }
-}
-
-#if defined(__x86_64__)
-
-// A function without unwind tables: calls f with the given stack pointer and frame pointer, and restores all registers.
-__asm__(R"(
-  .text
-  .globl on_stack
-  .type on_stack, @function
-on_stack:                # (f, argument, stack, frame pointer)
-  push %rbp
-  push %rbx
-  push %r12
-  push %r13
-  push %r14
-  mov %rsp, %rbx
-  mov %rdi, %rax
-  mov %rsi, %rdi
-  mov %rdx, %rsp
-  mov %rcx, %rbp
-  call *%rax
-  mov %rbx, %rsp
-  pop %r14
-  pop %r13
-  pop %r12
-  pop %rbx
-  pop %rbp
-  ret
-  .size on_stack, . - on_stack
-
-  .globl restoring
-  .type restoring, @function
-restoring:               # its tables say that it has no caller, and take that back
-  .cfi_startproc
-  sub $8, %rsp
-  .cfi_def_cfa_offset 16
-  .cfi_undefined %rip
-  .cfi_restore %rip
-  call *%rdi
-  add $8, %rsp
-  ret
-  .cfi_endproc
-  .size restoring, . - restoring
-
-  # Tables that lie.
-  .macro lying name, rule:vararg
-  .globl \name
-  .type \name, @function
-\name:
-  .cfi_startproc
-  sub $8, %rsp
-  \rule
-  call *%rdi
-  add $8, %rsp
-  ret
-  .cfi_endproc
-  .size \name, . - \name
-  .endm
-  lying lying_far, .cfi_def_cfa_offset 0x7ffff0
-  lying lying_odd, .cfi_def_cfa_offset 17
-  lying lying_below, .cfi_def_cfa_offset -64
-  lying lying_still, .cfi_def_cfa_offset 0
-  lying lying_register, .cfi_def_cfa %rbx, 16
-  lying lying_unknown, .cfi_def_cfa %r10, 16
-  lying lying_expression, .cfi_escape 0x0f, 3, 0x73, 0, 0x06    # CFA: *rbx
-  lying lying_endless, .cfi_escape 0x0f, 3, 0x2f, 0xfd, 0xff    # CFA: jumps to itself
-)");
-extern "C" void on_stack(void (*f)(void*), void* argument, void* stack, std::uint64_t frame);
-extern "C" {
-void lying_far(void (*)());
-void lying_odd(void (*)());
-void lying_below(void (*)());
-void lying_still(void (*)());
-void lying_register(void (*)());
-void lying_unknown(void (*)());
-void lying_expression(void (*)());
-void lying_endless(void (*)());
-void restoring(void (*)());
 }
 
 TEST_F(unwind, garbage_at_the_end_of_a_stack) {
@@ -657,7 +698,7 @@ TEST_F(unwind, tables_that_lie) {
       f(take);
       ASSERT_GE(taken.length, 2u);
       EXPECT_GE(taken.pc[1], reinterpret_cast<std::uint64_t>(f));
-      EXPECT_LT(taken.pc[1], reinterpret_cast<std::uint64_t>(f) + 20);
+      EXPECT_LT(taken.pc[1], reinterpret_cast<std::uint64_t>(f) + 32);
     }
   };
   for (const liar f : {lying_odd, lying_below, lying_still, lying_unknown, lying_endless}) {
@@ -677,13 +718,11 @@ KEEP void take_it(void (*f)()) {
 }
 
 TEST_F(unwind, code_without_tables) {
-  constexpr unsigned char with_frame[] = {0x55, 0x48, 0x89, 0xe5,
-                                          0xff, 0xd7, 0x5d, 0xc3};  // push, mov, call *rdi, pop, ret
-  constexpr unsigned char without[] = {0x55, 0x48, 0xc7, 0xc5, 1, 0, 0, 0, 0xff, 0xd7, 0x5d, 0xc3};  // rbp = 1
   auto* code = static_cast<char*>(mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
   std::memcpy(code, with_frame, sizeof with_frame);
-  std::memcpy(code + 64, without, sizeof without);
+  std::memcpy(code + 64, with_wrong_frame, sizeof with_wrong_frame);
   mprotect(code, 4096, PROT_READ | PROT_EXEC);
+  __builtin___clear_cache(code, code + 4096);
   const auto at = reinterpret_cast<std::uint64_t>(code);
   void (*call)(void (*)()) = take_it;
   const auto run = [&] {
@@ -696,15 +735,22 @@ TEST_F(unwind, code_without_tables) {
   const call_chain reference = taken;
   call = reinterpret_cast<void (*)(void (*)())>(code);
   run();
-  EXPECT_FALSE(taken.cut);
-  ASSERT_EQ(taken.length, reference.length);
-  EXPECT_EQ(taken.pc[1], at + 6);
-  for (unsigned i = 2; i < taken.length; i++) EXPECT_TRUE(taken.pc[i] == reference.pc[i] || i == 6) << "frame " << i;
+  ASSERT_GE(taken.length, 3u);
+  EXPECT_EQ(taken.pc[1], at + returns_at);
+  EXPECT_EQ(taken.pc[2], reference.pc[2]);
+  if (usher::preload::machine::frame_pointer_finds_sp) {
+    EXPECT_FALSE(taken.cut);
+    ASSERT_EQ(taken.length, reference.length);
+    for (unsigned i = 3; i < taken.length; i++) EXPECT_TRUE(taken.pc[i] == reference.pc[i] || i == 6) << "frame " << i;
+  } else {  // of the callers only those are found that keep a frame pointer
+    for (unsigned i = 3; i < taken.length; i++)
+      EXPECT_EQ(std::count(reference.pc, reference.pc + reference.length, taken.pc[i]), 1) << "frame " << i;
+  }
   call = reinterpret_cast<void (*)(void (*)())>(code + 64);
   run();
   EXPECT_TRUE(taken.cut);
   ASSERT_EQ(taken.length, 2u);
-  EXPECT_EQ(taken.pc[1], at + 64 + 10);
+  EXPECT_EQ(taken.pc[1], at + 64 + wrong_returns_at);
   munmap(code, 4096);
 }
 
@@ -729,7 +775,8 @@ TEST_F(unwind, tables_with_errors) {
   rule_room room;
   const frame_rules& rules = room.rules;
   ASSERT_TRUE(find_rules(in, begin + code, room));
-  EXPECT_EQ(rules.of[rip].kind, frame_rules::at_offset);
+  EXPECT_EQ(rules.of[machine::return_column].kind,
+            machine::return_column == machine::pc ? frame_rules::at_offset : frame_rules::same);
   EXPECT_FALSE(find_rules(in, begin - 1, room));
   EXPECT_FALSE(find_rules(in, begin + size, room));
 
@@ -738,7 +785,7 @@ TEST_F(unwind, tables_with_errors) {
   std::memcpy(&frames, reinterpret_cast<const void*>(in.header + 8), 4);
   unsigned found = 0, failed = 0;
   registers regs{};
-  regs.known = ~0u >> (32 - registers::number);
+  regs.known = ~std::uint64_t{0} >> (64 - registers::number);
   std::fill(std::begin(regs.r), std::end(regs.r), reinterpret_cast<std::uintptr_t>(&regs));
   for (int i = 0; i < 40000; i++) {
     // Changes a random byte in a row of the table, or in the unwind entry to which the row points.
@@ -767,7 +814,139 @@ TEST_F(unwind, tables_with_errors) {
   EXPECT_GT(failed, 1000u);
 }
 
-#endif
+using bytes = std::vector<unsigned char>;
+
+/// A header of unwind tables, and one CIE and one FDE, which end at the end of readable memory.
+class handmade_tables {
+ public:
+  std::string augmentation = "zR";
+  unsigned char column = usher::preload::machine::return_column, data_align = 0x78;  // -8
+  std::uint32_t rows = 1;
+  std::int32_t longer = 0, cie_moves = 0;  ///< errors in the FDE's length, and in its distance from the CIE
+  std::uint64_t code() const { return header() + 0x10000; }
+  usher::preload::rule_room room;
+
+  /// Whether the instructions give rules for the address at this distance from the beginning of the code.
+  bool find(const bytes& common, const bytes& own, unsigned distance = 0) {
+    bytes cie{0, 0, 0, 0, 1};
+    cie.insert(cie.end(), augmentation.c_str(), augmentation.c_str() + augmentation.size() + 1);
+    for (const unsigned char c : {1, int{data_align}, int{column}, 1, 0x1b}) cie.push_back(c);
+    cie.insert(cie.end(), common.begin(), common.end());
+    bytes fde(13);
+    fde.insert(fde.end(), own.begin(), own.end());
+    auto* const cie_at = reinterpret_cast<unsigned char*>(memory_.end()) - fde.size() - cie.size() - 8;
+    auto* const fde_at = cie_at + 4 + cie.size();
+    put(cie_at, std::uint32_t(cie.size()));
+    std::copy(cie.begin(), cie.end(), cie_at + 4);
+    std::copy(fde.begin(), fde.end(), fde_at + 4);
+    put(fde_at, std::uint32_t(fde.size()) + std::uint32_t(longer));
+    put(fde_at + 4, std::uint32_t(fde_at + 4 - cie_at) + std::uint32_t(cie_moves));
+    put(fde_at + 8, std::uint32_t(code() - reinterpret_cast<std::uint64_t>(fde_at + 8)));
+    put(fde_at + 12, 0x100);
+    auto* const head = reinterpret_cast<unsigned char*>(memory_.begin());
+    put(head, 0x3b031b01);
+    put(head + 8, rows);
+    put(head + 12, 0x10000);
+    put(head + 16, std::uint32_t(fde_at - head));
+    return find_rules(in(), code() + distance, room);
+  }
+  /// Whether the expression, which ends at the end of readable memory, has a result.
+  bool evaluate(const bytes& expression, std::uint64_t& result) {
+    usher::preload::registers regs{};
+    regs.known = ~std::uint64_t{0} >> (64 - usher::preload::registers::number);
+    auto* const at = reinterpret_cast<unsigned char*>(memory_.end()) - expression.size();
+    std::copy(expression.begin(), expression.end(), at);
+    return usher::preload::evaluate(in(), std::int32_t(reinterpret_cast<std::uint64_t>(at) - header()), regs, nullptr,
+                                    readable_, room, result);
+  }
+
+ private:
+  std::uint64_t header() const { return reinterpret_cast<std::uint64_t>(memory_.begin()); }
+  usher::preload::tables in() { return {header(), &readable_, header(), header() + 4096}; }
+  static void put(unsigned char* at, std::uint32_t value) { std::memcpy(at, &value, 4); }
+
+  pages memory_{4096};
+  usher::preload::readable_memory readable_{header(), header() + 4096};
+};
+
+constexpr bool signs = usher::preload::machine::signs_returns;
+
+/// The state of the return address: negate_ra_state (0x2d) and negate_ra_state_with_pc (0x2c). Tables of x86-64 have
+/// neither.
+TEST(unwind_tables, signed_return) {
+  handmade_tables t;
+  constexpr unsigned char advance = 0x44, remember = 0x0a, restore = 0x0b, cfa = 0x0c, sp = usher::preload::machine::sp;
+  EXPECT_TRUE(t.find({cfa, sp, 16}, {}));
+  EXPECT_FALSE(t.room.rules.signed_return);
+  const bytes own{0x2d, advance, 0x2d, advance, remember, 0x2c, advance, restore, advance};
+  for (const unsigned distance : {0u, 4u, 8u, 12u, 16u}) {
+    ASSERT_EQ(t.find({cfa, sp, 16}, own, distance), signs);
+    EXPECT_TRUE(!signs || t.room.rules.signed_return == (distance == 0 || distance == 8)) << distance;
+  }
+  ASSERT_EQ(t.find({cfa, sp, 16, 0x2d}, {advance, 0x2d}, 0), signs);
+  EXPECT_TRUE(!signs || t.room.rules.signed_return);
+  for (const char* letters : {"zRB", "zRG", "zRGB"}) {
+    t.augmentation = letters;
+    EXPECT_EQ(t.find({cfa, sp, 16}, {}), signs) << letters;
+  }
+}
+
+/// The attacker has written the tables of a module.
+TEST(unwind_tables, hostile_tables) {
+  const bytes good{0x0c, usher::preload::machine::sp, 16};
+  const auto find = [&](const bytes& own) { return handmade_tables().find(good, own); };
+  EXPECT_TRUE(find({}));
+  EXPECT_TRUE(find({0x0a, 0x0a, 0x0a, 0x0a}));
+  EXPECT_FALSE(find({0x0a, 0x0a, 0x0a, 0x0a, 0x0a})) << "more states than there is room for";
+  EXPECT_FALSE(find({0x0a, 0x0b, 0x0b})) << "a state that was not remembered";
+  EXPECT_FALSE(find({0x3f})) << "an unknown instruction";
+  EXPECT_FALSE(find({0x0e, 0x80, 0x80, 0x80})) << "a number without an end";
+  EXPECT_FALSE(find({0x0f, 0xff, 0xff, 0x03})) << "an expression without an end";
+  EXPECT_FALSE(find({0x0c, 0x80, 1, 16})) << "the CFA at a register that does not exist";
+  EXPECT_FALSE(find({0x0c, 0x80 | usher::preload::machine::sp, 0x80, 0x80, 0x80, 0x10, 16})) << "the same, plus 2^32";
+  EXPECT_FALSE(find({0x0e, 0x80, 0x80, 0x80, 0x80, 0x10})) << "the CFA far away";
+  EXPECT_FALSE(find({0x83, 0x80, 0x80, 0x80, 0x80, 0x10})) << "a register far away";
+  EXPECT_TRUE(find({0x05, 0x80, 1, 1, 0x06, 0x80, 1, 0x07, 0xff, 0xff, 0xff, 0xff, 0x7f}))
+      << "rules of registers that are not followed";
+
+  const auto refused = [&](auto set) {
+    handmade_tables t;
+    set(t);
+    return !t.find(good, {});
+  };
+  EXPECT_FALSE(refused([](handmade_tables&) {}));
+  EXPECT_TRUE(refused([](handmade_tables& t) { t.column ^= 1; }));
+  EXPECT_TRUE(refused([](handmade_tables& t) { t.augmentation = "zRQ"; }));
+  EXPECT_TRUE(refused([](handmade_tables& t) { t.augmentation = "zRSSSSSSSS"; }));
+  EXPECT_TRUE(refused([](handmade_tables& t) { t.rows = 0; }));
+  EXPECT_TRUE(refused([](handmade_tables& t) { t.rows = ~0u; }));
+  for (const std::int32_t wrong : {1, 4096, -13, -12, 0x7fffffff})
+    EXPECT_TRUE(refused([=](handmade_tables& t) { t.longer = wrong; })) << wrong;
+  for (const std::int32_t wrong : {8192, -8192, 1, -4, 0x7fffffff})
+    EXPECT_TRUE(refused([=](handmade_tables& t) { t.cie_moves = wrong; })) << wrong;
+  handmade_tables far;
+  far.data_align = 0x7f;  // -1
+  EXPECT_TRUE(far.find(good, {0x83, 8}));
+  EXPECT_FALSE(far.find(good, {0x83, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 1}));
+
+  handmade_tables t;
+  std::uint64_t value = 0;
+  EXPECT_TRUE(t.evaluate({3, 0x08, 7, 0x96}, value));
+  EXPECT_EQ(value, 7u);
+  EXPECT_TRUE(t.evaluate({3, 0x92, usher::preload::machine::sp, 5}, value));
+  EXPECT_EQ(value, 5u);
+  EXPECT_FALSE(t.evaluate({7, 0x92, 0x80 | usher::preload::machine::sp, 0x80, 0x80, 0x80, 0x10, 0}, value))
+      << "register 2^32 + sp";
+  EXPECT_FALSE(t.evaluate({1, 0x13}, value)) << "drops a value that is not there";
+  EXPECT_FALSE(t.evaluate({3, 0x31, 0x15, 1}, value)) << "picks one";
+  EXPECT_FALSE(t.evaluate({1, 0x08}, value)) << "an operand behind the end";
+  EXPECT_FALSE(t.evaluate({3, 0x2f, 0xfd, 0xff}, value)) << "jumps to itself";
+  EXPECT_FALSE(t.evaluate({3, 0x2f, 0xfc, 0xff}, value)) << "jumps out";
+  EXPECT_FALSE(t.evaluate(bytes(18, 0x31), value)) << "a length behind the end";
+  bytes many(18, 0x31);
+  many[0] = 17;
+  EXPECT_FALSE(t.evaluate(many, value)) << "more values than there is room for";
+}
 
 // ---- capture() calls no forbidden function and changes no state -----------------------------------------------------
 

@@ -4,8 +4,6 @@
 #include "record/initial_modules.hpp"
 #include "record/unwind.hpp"
 
-#if defined(__x86_64__)
-
 #include <dlfcn.h>
 #include <pthread.h>
 #include <sys/mman.h>
@@ -21,12 +19,13 @@
 
 #include <gtest/gtest.h>
 
+#include "unwind_code.hpp"
+
 using usher::preload::call_chain;
 using usher::preload::capture_area;
 using usher::preload::stack_bounds;
 
 extern "C" void* loaded_early;  // defined in unwind_early.c
-extern "C" void on_stack(void (*f)(void*), void* argument, void* stack, std::uint64_t frame);
 
 namespace {
 
@@ -123,38 +122,6 @@ TEST(unwind_unmapped, memory_at_the_frame_pointer_is_unmapped_meanwhile) {
   EXPECT_EQ(status, 0);
 }
 
-// Both functions call f on another stack. According to the tables, the first has no caller, and the caller of the
-// second lies 4096 bytes above.
-extern "C" void at_marked_end(void (*f)(void*), void* argument, void* stack);
-extern "C" void at_wrong_end(void (*f)(void*), void* argument, void* stack);
-__asm__(R"(
-  .text
-  .macro switching name, rule:vararg
-  .globl \name
-  .type \name, @function
-\name:
-  .cfi_startproc
-  push %rbx
-  .cfi_def_cfa_offset 16
-  .cfi_offset %rbx, -16
-  mov %rsp, %rbx
-  mov %rdi, %rax
-  mov %rsi, %rdi
-  mov %rdx, %rsp
-  .cfi_remember_state
-  \rule
-  call *%rax
-  mov %rbx, %rsp
-  .cfi_restore_state
-  pop %rbx
-  ret
-  .cfi_endproc
-  .size \name, . - \name
-  .endm
-  switching at_marked_end, .cfi_undefined %rip
-  switching at_wrong_end, .cfi_def_cfa %rsp, 4096
-)");
-
 /// A fiber's stack is unmapped, and a smaller one is mapped at the same address. The memory above the new end was
 /// readable, and is so no longer.
 TEST(unwind_unmapped, stack_that_is_smaller_than_the_last_one_there) {
@@ -181,7 +148,7 @@ TEST(unwind_unmapped, modules_of_the_program_start) {
   using usher::preload::is_initial;
   EXPECT_TRUE(is_initial(entry_of(reinterpret_cast<void*>(&entry_of))));
   EXPECT_TRUE(is_initial(entry_of(reinterpret_cast<void*>(&usher::preload::capture))));
-  for (const char* name : {"libc.so.6", "libstdc++.so.6", "ld-linux-x86-64.so.2"}) {
+  for (const char* name : {"libc.so.6", "libstdc++.so.6", loader_name}) {
     void* const module = dlopen(name, RTLD_NOW | RTLD_NOLOAD);
     ASSERT_NE(module, nullptr) << name;
     EXPECT_TRUE(is_initial(module)) << name;  // glibc's handle is the loader's entry
@@ -244,20 +211,19 @@ TEST(unwind_unmapped, numbers_of_modules) {
     of_form[i % 2] = c.module[1];
   }
   EXPECT_NE(of_form[0], of_form[1]);
-  EXPECT_EQ(places[0], places[1]);  // otherwise the test shows nothing
 
   auto* const code =
       static_cast<unsigned char*>(mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
-  constexpr unsigned char with_frame[] = {0x55, 0x48, 0x89, 0xe5, 0x48, 0x87, 0xfe, 0xff, 0xd6, 0x5d, 0xc3};
-  std::memcpy(code, with_frame, sizeof with_frame);  // push, mov, xchg rdi rsi, call *rsi, pop, ret
+  std::memcpy(code, with_frame_and_argument, sizeof with_frame_and_argument);
   mprotect(code, 4096, PROT_READ | PROT_EXEC);
+  __builtin___clear_cache(reinterpret_cast<char*>(code), reinterpret_cast<char*>(code) + 4096);
   reinterpret_cast<void (*)(void (*)(void*), void*)>(code)(take_numbered, &seen);
   munmap(code, 4096);
   ASSERT_GT(c.length, 2u);
   EXPECT_EQ(c.module[1], usher::record::in_no_module);
   EXPECT_EQ(c.module[2], own);
+  // As an emulator of AArch64 does; then the test shows less.
+  if (places[0] != places[1]) GTEST_SKIP() << "the second module was loaded elsewhere";
 }
 
 }  // namespace
-
-#endif

@@ -69,6 +69,7 @@ class basic_clh {
   }
 
   bool try_lock() {
+    // Relaxed: the compare-and-swap, which is as (1), reads the tail again.
     if (tail_.load(std::memory_order_relaxed) != no_node) return false;
     const node_handle mine = Nodes::take();
     if (mine == no_node) return false;

@@ -185,7 +185,7 @@ class fairlock {
   }
 
   /// Called by the head of the overflow queue. Waits until it has acquired the lock (returns true) or has claimed a
-  /// slot (returns false).
+  /// slot (returns false). Relaxed: claim_slot() does both; `head_asleep` is as `asleep` in wait_for_turn().
   bool claim_as_head(unsigned& slot) {
     const auto hope = [](std::uint64_t w) { return (w & lock_bit) == 0 || claimable(w) != 0; };
     for (;;) {
@@ -212,6 +212,8 @@ class fairlock {
     }
   }
 
+  /// The poll and the load are acquire: they pair with (3). Relaxed: `asleep` publishes nothing, and as a
+  /// read-modify-write it continues the release sequence of (3).
   void wait_for_turn(unsigned slot) {
     const auto mine = [slot](std::uint64_t w) { return (w & waits(slot)) == 0; };
     if (W::poll(word_, mine)) return;

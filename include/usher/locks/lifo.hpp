@@ -230,6 +230,7 @@ class basic_lifo {
     return eldest;
   }
 
+  // Called by the holder. Relaxed: (3) or (5) has read the top by acquire, and only the holder changes links below it.
   static handle link(handle h) { return Nodes::node(h).next.load(std::memory_order_relaxed); }
   static void set_link(handle h, handle below) { Nodes::node(h).next.store(below, std::memory_order_relaxed); }
 

@@ -248,7 +248,7 @@ class basic_loiter : protected urgent_waiters<P, W> {
 
   /// Accepts the lock that has been handed to the standby, the caller: clears `handed` and the marks, sets `inner`.
   /// Besides the standby only urgent waiters (threads with a real-time priority) write to the word now; if the lock has
-  /// none (`ranks` is false), a store suffices.
+  /// none (`ranks` is false), a store suffices. Relaxed: the caller has read `w` by acquire.
   void accept(std::uint32_t w) {
     if constexpr (Self::ranks)
       outer_.fetch_xor((w & (handed | asleep | impatient)) | inner, std::memory_order_relaxed);

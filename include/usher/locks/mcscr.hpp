@@ -107,7 +107,7 @@ class mcscr_with_node {
   [[gnu::cold, gnu::noinline]] void unlock_contended(node_handle mine) {
     const node_handle latest = latest_passive(mine);
     if (latest != no_node && P::bernoulli(FairnessPeriod)) return serve_eldest(mine, latest);
-    node_handle next = P::node(mine).next.load(std::memory_order_acquire);
+    node_handle next = P::node(mine).next.load(std::memory_order_acquire);  // pairs with (q2)
     if (next == no_node) {
       if (latest != no_node && replace_in_tail(mine, latest)) return;
       // The tail names another node: its thread is about to write the link.
@@ -151,7 +151,7 @@ class mcscr_with_node {
     // The store comes before the load, although it is needed only if the load finds a thread: it fetches the line in
     // the state in which the grant can write it.
     P::node(next).older.set(latest);
-    const node_handle after = P::node(next).next.load(std::memory_order_acquire);
+    const node_handle after = P::node(next).next.load(std::memory_order_acquire);  // pairs with (q2)
     if (after == no_node) return false;
     P::node(next).next.store(no_node, std::memory_order_relaxed);  // for replace_in_tail()
     if (latest != no_node)

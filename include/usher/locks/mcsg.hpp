@@ -107,6 +107,7 @@ class mcsg_with_node {
 
   bool try_lock() {
     node_handle expected = no_node;
+    // tail: 0 -> 1. Acquire: pairs with the release of the operations that set the tail to 0.
     return tail_.compare_exchange_strong(expected, guest, std::memory_order_acquire, std::memory_order_relaxed);
   }
 

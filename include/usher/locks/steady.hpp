@@ -369,6 +369,7 @@ class basic_steady : private urgent_waiters<P, W>, private steady_word {
           break;
         case step::ask:
           standby.may_ask = false;
+          // Relaxed, here and in the next step: as for step::set_marks.
           outer_.fetch_or(impatient, std::memory_order_relaxed);
           P::await(outer_, may_enter, std::memory_order_relaxed, pacing::polling.within(standby.ask_for));
           break;
@@ -413,7 +414,7 @@ class basic_steady : private urgent_waiters<P, W>, private steady_word {
   }
 
   /// Waits until the word differs from `seen` (parking) or the standby may have the lock (spinning); for at most `ns`
-  /// nanoseconds, or without a limit if `ns` is 0.
+  /// nanoseconds, or without a limit if `ns` is 0. Relaxed: the standby reads the word again by (1).
   void wait_for_outer(std::uint32_t seen, std::uint64_t ns) {
     if constexpr (W::parks)
       ns != 0 ? P::park_for(outer_, seen, the_standby, ns) : P::park(outer_, seen, the_standby);

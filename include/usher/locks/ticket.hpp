@@ -32,6 +32,7 @@ class ticket_core : public ticket_words::front_end<P> {
   }
 
   void unlock() {
+    // Relaxed: only the holder changes the number, and the mark is read again by (2).
     const std::uint32_t g = grant_.load(std::memory_order_relaxed);
     if constexpr (!W::parks) {
       grant_.store(g + ticket_words::one, std::memory_order_release);  // (2) release: pairs with (1)

@@ -1,0 +1,75 @@
+// Functions in assembly for the tests of the unwinder (unwind_code.cpp), and machine code that has no unwind tables.
+#pragma once
+
+#include <ucontext.h>
+
+#include <cstdint>
+
+extern "C" {
+/// Has no unwind tables. Calls f(argument) with the given stack pointer and frame pointer.
+void on_stack(void (*f)(void*), void* argument, void* stack, std::uint64_t frame);
+/// Executes an instruction that faults, when the frame has nothing but the return address, or, on AArch64, nothing.
+void faulting_leaf();
+/// Calls f. Its tables say that it has no caller, and take that back.
+void restoring(void (*f)());
+
+// Their tables lie about the CFA: it is far away, odd, below the stack pointer, the stack pointer itself, at a register
+// with any value or an unknown one, or given by an expression, which in one case never ends.
+void lying_far(void (*f)());
+void lying_odd(void (*f)());
+void lying_below(void (*f)());
+void lying_still(void (*f)());
+void lying_register(void (*f)());
+void lying_unknown(void (*f)());
+void lying_expression(void (*f)());
+void lying_endless(void (*f)());
+
+// Both call f(argument) on another stack. According to the tables, the first has no caller, and the caller of the second
+// lies 4096 bytes above.
+void at_marked_end(void (*f)(void*), void* argument, void* stack);
+void at_wrong_end(void (*f)(void*), void* argument, void* stack);
+}
+
+#if defined(__x86_64__)
+
+// push rbp; mov rbp, rsp; call *rdi; pop rbp; ret. Then: with rbp = 1; with xchg rdi, rsi before the call.
+constexpr unsigned char with_frame[] = {0x55, 0x48, 0x89, 0xe5, 0xff, 0xd7, 0x5d, 0xc3};
+constexpr unsigned char with_wrong_frame[] = {0x55, 0x48, 0xc7, 0xc5, 1, 0, 0, 0, 0xff, 0xd7, 0x5d, 0xc3};
+constexpr unsigned char with_frame_and_argument[] = {0x55, 0x48, 0x89, 0xe5, 0x48, 0x87, 0xfe, 0xff, 0xd6, 0x5d, 0xc3};
+constexpr unsigned returns_at = 6, wrong_returns_at = 10;
+constexpr const char* loader_name = "ld-linux-x86-64.so.2";
+
+inline void skip_faulting_instruction(void* context) {
+  static_cast<ucontext_t*>(context)->uc_mcontext.gregs[REG_RIP] += 2;
+}
+
+#elif defined(__aarch64__)
+
+// stp x29, x30, [sp, -16]!; mov x29, sp; blr x0; ldp x29, x30, [sp], 16; ret. Then: with x29 = 1; with mov x9, x0;
+// mov x0, x1 before the call of x9.
+constexpr std::uint32_t with_frame[] = {0xa9bf7bfd, 0x910003fd, 0xd63f0000, 0xa8c17bfd, 0xd65f03c0};
+constexpr std::uint32_t with_wrong_frame[] = {0xa9bf7bfd, 0xd280003d, 0xd63f0000, 0xa8c17bfd, 0xd65f03c0};
+constexpr std::uint32_t with_frame_and_argument[] = {0xa9bf7bfd, 0x910003fd, 0xaa0003e9, 0xaa0103e0,
+                                                     0xd63f0120, 0xa8c17bfd, 0xd65f03c0};
+constexpr unsigned returns_at = 12, wrong_returns_at = 12;
+constexpr const char* loader_name = "ld-linux-aarch64.so.1";
+
+inline void skip_faulting_instruction(void* context) {
+  static_cast<ucontext_t*>(context)->uc_mcontext.pc += 4;
+}
+
+extern "C" {
+// These sign their return address, keep it in their frame, and call f.
+void signing(void (*f)());  ///< negate_ra_state
+void signing_with_second_key(void (*f)());
+void signing_undone(void (*f)());     ///< the tables say that it is signed, and take that back; it is not
+void signing_in_secret(void (*f)());  ///< the tables do not say so
+void signing_only_in_tables(void (*f)());
+/// Has five instructions that fault: at the first instruction, when x30 is signed, when the frame is made, when x30 is
+/// restored, and when its signature has been removed.
+void faulting_signed();
+/// Sets the stack pointer and calls f. The return address is where the instructions of the signal trampoline are.
+[[noreturn]] void like_a_handler(void (*f)(), void* stack);
+}
+
+#endif
