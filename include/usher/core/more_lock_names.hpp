@@ -6,8 +6,19 @@
 
 namespace usher::inline v2 {
 
+// The aliases below name these templates. Default arguments are at the definitions.
+template <platform P, class W, template <class, class> class Global, template <class, class> class Local,
+          unsigned PassThreshold>
+class cohort_fast;
+template <platform P, class W, std::uint32_t FairnessPeriod>
+class basic_mcs_awake;
+
 template <platform_with_stack_objects P, class W>
 class k42_stack;
+template <platform P, class W>
+using c_ptl_tkt_fast = cohort_fast<P, W, cohort_ptl, ticket, 64>;
+template <platform P, class W>
+using mcs_awake = basic_mcs_awake<P, W, 1000>;
 
 namespace lock_names {
 
@@ -20,6 +31,8 @@ namespace lock_names {
     };                                                                                              \
   };
 USHER_LOCK(k42_stack, k42_stack)
+USHER_LOCK(c_ptl_tkt_fast, cohort_fast)
+USHER_LOCK(mcs_awake, mcs_awake)
 #undef USHER_LOCK
 
 }  // namespace lock_names
