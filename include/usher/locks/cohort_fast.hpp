@@ -35,6 +35,11 @@
 
 #include "usher/locks/cohort.hpp"
 
+// gcc's -Wshadow warns if a parameter of a lambda or local class of this header has the name of an object of the
+// including program. So the warning is off here.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wshadow"
+
 namespace usher::inline v2 {
 
 /// The requirements on Global and Local are those of `cohort`.
@@ -137,3 +142,5 @@ template <platform P, class W>
 using c_ptl_tkt_fast = cohort_fast<P, W, cohort_ptl, ticket>;
 
 }  // namespace usher::inline v2
+
+#pragma GCC diagnostic pop
