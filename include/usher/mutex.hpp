@@ -27,6 +27,7 @@
 #include "usher/core/deadline.hpp"
 #include "usher/core/lock_names.hpp"
 #include "usher/core/lockable.hpp"
+#include "usher/core/more_lock_names.hpp"
 #include "usher/core/wait_morphing.hpp"
 #include "usher/core/waiting.hpp"
 #include "usher/locks/steady.hpp"

@@ -57,6 +57,7 @@
 
 #include "usher/core/lock_names.hpp"
 #include "usher/core/lockable.hpp"
+#include "usher/core/more_lock_names.hpp"
 #include "usher/core/waiting.hpp"
 #include "usher/platform/shared_memory.hpp"
 

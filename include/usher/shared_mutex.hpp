@@ -31,6 +31,7 @@
 #include "usher/core/deadline.hpp"
 #include "usher/core/lock_names.hpp"
 #include "usher/core/lockable.hpp"
+#include "usher/core/more_lock_names.hpp"
 #include "usher/core/waiting.hpp"
 #include "usher/locks/phase_fair.hpp"
 #include "usher/locks/steady.hpp"

@@ -32,7 +32,8 @@
 // before the critical section begins.
 //
 // Here both forms take nodes from the platform, where each thread has a few of its own. They differ in this: `k42`
-// takes one of these nodes and gives it back; `k42-tls` uses the node that the thread has cached.
+// takes one of these nodes and gives it back; `k42-tls` uses the node that the thread has cached. k42_stack.hpp has the
+// paper's node on the stack.
 //
 // The arrival is not that of mcs_queue.hpp: if the tail is `self`, the link is the lock's own word, so the arrival
 // needs a compare-and-swap.
