@@ -816,9 +816,8 @@ ROWS = [
                lambda p: (of_append(1, 1000, 64)(p) - 1) / (of_append(0, 1000, 64)(p) - 1), "most, ≥ 0.5", at_least(0.5)),
         Figure("share that 1/10 has", lambda p: (of_append(100, 1000, 64)(p) - 1) / (of_append(0, 1000, 64)(p) - 1), told=True),
     ],
-        remark="The paper has a plot only, and does not list its probabilities; here they are 0, 1/1000, 1/100, 1/10, 1/2 and 1. The mutex is "
-               "MCS, and the waiters on the condition variable spin without limit, as in the paper. The loads of the exchanges and updates are "
-               "simulated, the stores are not.",
+        remark="The paper has a plot only, and does not list its probabilities; here they are 0, 1/1000, 1/100, 1/10, 1/2 and 1. Mutex and "
+               "waiters are as in M11. The loads of the exchanges and updates are simulated, the stores are not.",
         fitted="`access` (M1), `miss` (M2)"),
     Row("M13", "LOITER and LIFO-CR as MCSCR", [Sweep("randarray", "t5", ["mcscr", "loiter", "lifo-cr", "mcs"], [32], ms=40, seeds=3)], [
         Figure("LOITER / MCSCR at 32", ratio("loiter", "mcscr", 32), "competitive, ≥ 0.9", at_least(0.9)),
