@@ -113,7 +113,8 @@ class remote_threads {
     for (unsigned i = 0; i < most_culled && is_remote(front); i++) {
       const node_handle behind = P::node(front).next.load(std::memory_order_acquire);
       if (behind == no_node) break;
-      set(node_ring<P>::add(youngest(), front), home());
+      const std::uint32_t unchanged = home();  // read first with every compiler, so that simulated runs are the same
+      set(node_ring<P>::add(youngest(), front), unchanged);
       front = behind;
     }
     return front;
