@@ -92,7 +92,8 @@ def make_stub(compiler, folder, soname, defined):
     lines = [f"{version} {{ {'local: usher_stub_*;' if index == 0 else ''} }} {versions[index - 1] if index else ''};"
              for index, version in enumerate(versions)]
     script.write_text("\n".join(lines) + "\n", encoding="ascii")
-    subprocess.run([compiler, "-shared", "-nostdlib", "-Wl,--build-id=none", f"-Wl,-soname,{soname}",
+    # -s: without the names of temporary files.
+    subprocess.run([compiler, "-shared", "-nostdlib", "-s", "-Wl,--build-id=none", f"-Wl,-soname,{soname}",
                     f"-Wl,--version-script,{script}", "-o", folder / soname, source], check=True)
 
 
