@@ -5,7 +5,7 @@ JOBS ?= $(shell nproc)
 # Many tests sleep for much of their time.
 TEST_JOBS ?= $(shell expr $(JOBS) + 2)
 
-.PHONY: help deps build wheel release test-release release-tests check-roots demo demo-build quick test suites test-long test-all mutants rest check check-short check-exhaustive litmus check-aa check-causes compat soak fuzz measure measure-waits bench-sim simulated-claims held-out try-cases stat-cases arm test-arm test-arm-long release-arm test-release-arm arena arena-sim format check-format tidy install deb clean
+.PHONY: help deps build wheel release test-release release-tests check-roots demo demo-build quick test suites test-long test-all mutants rest check check-short check-exhaustive litmus check-aa check-causes compat soak fuzz measure measure-waits bench-sim simulated-claims held-out try-cases stat-cases arm test-arm test-arm-long release-arm test-release-arm arm-systems emulator arena arena-sim format check-format tidy install deb clean
 
 # Prints each line "target: … ## group| text": 23 lines of at most 80 columns, so that a terminal shows all of them.
 help:
@@ -79,11 +79,12 @@ release-arm: arm
 	@python3 -m tools.release --architecture aarch64 --build build/aarch64 --out build/dist-aarch64 --only tarball,wheel,deb,rpm --jobs $(JOBS)
 
 # Compares them with those for x86-64, and uses them in systems for AArch64 (in build/aarch64-RELEASE), emulated.
-ARM_SYSTEM = dpkg libc-bin dash coreutils diffutils gzip python3-venv sed grep
-test-release-arm: release release-arm emulator
-	@tools/debian_root.sh bookworm arm64 build/aarch64-bookworm $(ARM_SYSTEM)
-	@tools/debian_root.sh bullseye arm64 build/aarch64-bullseye $(ARM_SYSTEM)
+ARM_SYSTEM = dpkg libc-bin dash coreutils diffutils findutils gzip python3-venv sed grep
+test-release-arm: release release-arm emulator arm-systems
 	@python3 tests/aarch64/test_packages.py --beside build/dist
+
+arm-systems:
+	@for release in bookworm bullseye; do tools/debian_root.sh $$release arm64 build/aarch64-$$release $(ARM_SYSTEM) || exit 1; done
 
 emulator:
 	@tools/debian_root.sh trixie amd64 build/qemu-root qemu-user-
@@ -98,7 +99,7 @@ test-arm: arm emulator
 # More of them, with a limit: see run_long.sh. The build for this machine is for the comparison of results.
 ARM_LONG_TESTS = ^unit\.(every_lock_test|tickets_test)$$
 ARM_LOCKS = steady mcs ticket twa clh mcscr loiter-park lifo-cr fairlock futex rwlock:phase-fair rwlock:bravo rwlock:phase-fair-mcs
-test-arm-long: build arm emulator
+test-arm-long: build arm emulator arm-systems
 	@timeout --foreground 5400 tests/aarch64/run_long.sh $(BUILD) '$(ARM_LONG_TESTS)' '$(ARM_LOCKS)'
 
 clean: ## use| delete all builds

@@ -148,8 +148,8 @@ done
 [ "$({usher} run -- sh -c 'echo $LD_PRELOAD')" = {library} ]
 {usher} sim --list | grep -q x5-2
 {usher} stat -- {programs}/uses_mutexes 2>&1 | grep '^Verdict: '
-{usher} record --lock steady --output /tmp/one.recording -- {programs}/uses_mutexes 30000
-{usher} predict /tmp/one.recording --locks steady,mcs --threads 2 --seeds 1 --ms 1
+{usher} record --lock steady --every 60 --output /tmp/one.recording -- {programs}/uses_mutexes 60000
+{usher} predict /tmp/one.recording --locks steady,mcs --threads 2 --seeds 1
 """
 CHECKS = "{usher} check twa-spin --executions 200 | grep 'all pass'\n"
 
@@ -189,7 +189,7 @@ def use_tarballs(system, out, version, programs):
 
 def use_wheel(system, out):
     wheel = next(out.glob("*.whl"))
-    done = in_root(system, f"python3 tests/package/test_wheel.py --wheel {shlex.quote(str(wheel))}", 590)
+    done = in_root(system, f"python3 tests/package/test_wheel.py --slower 4 --wheel {shlex.quote(str(wheel))}", 1500)
     print(done.stdout, end="")
     expect(f"{system}: the wheel's test", done.returncode == 0)
 

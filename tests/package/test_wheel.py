@@ -25,6 +25,7 @@ from pathlib import Path
 
 MOST_BYTES = 6_000_000
 failures = []
+slower = 1.0  # than a real machine
 
 # A program whose threads share a queue. It prints 20000.
 THREADS = """
@@ -69,7 +70,7 @@ def expect(what, ok, why=""):
 def run(command, env=None, seconds=60):
     try:
         return subprocess.run([str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env,
-                              timeout=seconds, universal_newlines=True, check=False)
+                              timeout=seconds * slower, universal_newlines=True, check=False)
     except subprocess.TimeoutExpired as late:
         return subprocess.CompletedProcess(command, 124, str(late.stdout), f"ran longer than {seconds} s")
 
@@ -501,7 +502,7 @@ def check_installed(wheel, version, work, env, python):
     check_command(venv, env, version, work)
     check_types(next(venv.glob("lib/python3*/site-packages")))
     done = run([venv / "bin/python", "-X", "dev", "-W", "ignore::DeprecationWarning", Path(__file__).resolve(),
-                "--wheel", wheel, "--module", version], env, 300)
+                "--wheel", wheel, "--module", version, "--slower", slower], env, 300)
     print(done.stdout, end="")
     expect("the module's checks", done.returncode == 0 and done.stderr == "",
            f"exit status {done.returncode}\n{done.stderr}")
@@ -516,8 +517,11 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--wheel", required=True, type=Path)
     parser.add_argument("--python", default=sys.executable, help="the environment's interpreter (default: this one)")
+    parser.add_argument("--slower", type=float, default=1, help="multiplies the time limits, as for an emulator")
     parser.add_argument("--module", metavar="VERSION", help="in the environment: check the module")
     options = parser.parse_args()
+    global slower
+    slower = options.slower
     if options.module is not None:
         module_checks(options.module)
         return 1 if failures else 0
