@@ -24,8 +24,8 @@ COMMANDS = {
     "sim: every lock": ["sim", "mutexbench", "--locks", "all", "--threads", "6", "--ms", "1", "--seeds", "1"],
     "sim: more threads than CPUs": ["sim", "mutexbench", "--locks", "steady,mcs", "--threads", "8", "--machine", "epyc-zen4-vm-2", "--seeds", "1"],
 }
-# What depends on the machine or on the time of a run.
-MACHINES = {"commit", "date", "seconds", "cpu_s", "jobs"}
+# What depends on the machine or on the time of a run; `code`: lines of source files, which only one of the builds finds.
+MACHINES = {"commit", "date", "seconds", "cpu_s", "jobs", "code"}
 
 
 def without(value):
@@ -87,7 +87,8 @@ def difference(one, other, at=""):
     if isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
         return next((d for i, (a, b) in enumerate(zip(one, other)) if (d := difference(a, b, f"{at}[{i}]"))), "")
     if isinstance(one, str) and isinstance(other, str):
-        return next((f"{at}: {a!r} and {b!r}" for a, b in zip(one.splitlines(), other.splitlines()) if a != b), "")
+        lines = zip(one.splitlines(), other.splitlines())
+        return next((f"{at}: {a!r} and {b!r}" for a, b in lines if a != b), "" if one == other else f"{at}: more lines")
     return "" if one == other else f"{at}: {json.dumps(one)[:200]} and {json.dumps(other)[:200]}"
 
 
