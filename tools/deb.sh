@@ -1,7 +1,8 @@
 #!/bin/sh
 # Builds the Debian packages of this tree into a folder, and prints how to install them: tools/deb.sh FOLDER [JOBS].
 # debian/ defines them, except for the version (include/usher/version.h) and the packages that the build needs (packages.txt).
-# DEBFULLNAME and DEBEMAIL, if set, name the maintainer. USHER_BUILT, if set, is a folder of a finished build.
+# DEBFULLNAME and DEBEMAIL, if set, name the maintainer. USHER_BUILT, if set, is a folder of a finished build, for the Debian architecture
+# USHER_ARCHITECTURE.
 set -eu
 tree=$(cd "$(dirname "$0")/.." && pwd)
 mkdir -p "$1"
@@ -32,11 +33,16 @@ usher ($(sed -n 's/^#define USHER_VERSION "\(.*\)"/\1/p' "$tree/include/usher/ve
  -- $maintainer  $(git -C "$tree" log -1 --format=%cD 2> /dev/null || date -R)
 END
 
-[ -n "${USHER_BUILT:-}" ] ||
+# With a finished build, the packages that the build needs are not looked for.
+if [ -n "${USHER_BUILT:-}" ]; then
+  how="--host-arch=$USHER_ARCHITECTURE --no-check-builddeps"
+else
+  how=
   echo "usher: building everything with Debian's flags, which takes about as long as make build; $out/build.log says how far it is" >&2
+fi
 cd "$work"
 if ! DEB_BUILD_OPTIONS="terse ${DEB_BUILD_OPTIONS:-}" \
-  dpkg-buildpackage --build=binary --no-sign --jobs="${2:-$(nproc)}" > "$out/build.log" 2>&1; then
+  dpkg-buildpackage $how --build=binary --no-sign --jobs="${2:-$(nproc)}" > "$out/build.log" 2>&1; then
   tail -40 "$out/build.log" >&2
   echo "usher: no packages (the end of $out/build.log is above)" >&2
   exit 1

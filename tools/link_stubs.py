@@ -33,6 +33,7 @@ IN_LIBC_TOO = re.compile(
     r"|mutex_(destroy|init|lock|unlock)|setcancel(state|type))|thrd_(current|equal|sleep|yield)"
     r"|__pthread_mutex_(destroy|init|lock|trylock|unlock)")
 
+LOADERS = {"x86_64": "ld-linux-x86-64.so.2", "aarch64": "ld-linux-aarch64.so.1"}
 
 # The archive defines these, and calls the C library's by their version.
 WRAPPED = {"__libc_start_main"}
@@ -85,19 +86,31 @@ def assembly(defined):
 
 
 def make_stub(compiler, folder, soname, defined):
-    versions = sorted({s.version for s in defined}, key=release) or ["GLIBC_2.2.5"]
+    versions = sorted({s.version for s in defined}, key=release)
     source, script = folder / f"{soname}.s", folder / f"{soname}.map"
     source.write_text("\n".join(assembly(defined)) + '\n.section .note.GNU-stack,"",@progbits\n', encoding="ascii")
     lines = [f"{version} {{ {'local: usher_stub_*;' if index == 0 else ''} }} {versions[index - 1] if index else ''};"
              for index, version in enumerate(versions)]
     script.write_text("\n".join(lines) + "\n", encoding="ascii")
-    subprocess.run([compiler, "-shared", "-nostdlib", "-Wl,--build-id=none", f"-Wl,-soname,{soname}",
+    # -s: without the names of temporary files.
+    subprocess.run([compiler, "-shared", "-nostdlib", "-s", "-Wl,--build-id=none", f"-Wl,-soname,{soname}",
                     f"-Wl,--version-script,{script}", "-o", folder / soname, source], check=True)
 
 
+def ask(compiler, question):
+    return subprocess.run([compiler, question], check=True, text=True, capture_output=True).stdout.strip()
+
+
 def find(compiler, name):
-    path = subprocess.run([compiler, f"-print-file-name={name}"], check=True, text=True, capture_output=True).stdout
-    return pathlib.Path(path.strip())
+    return pathlib.Path(ask(compiler, f"-print-file-name={name}"))
+
+
+def loader_of(compiler):
+    """The name of the loader of 64-bit programs."""
+    machine = ask(compiler, "-dumpmachine").partition("-")[0]
+    if machine not in LOADERS:
+        sys.exit(f"link_stubs: {compiler} compiles for {machine}, whose loader's name is not known here")
+    return LOADERS[machine]
 
 
 def main():
@@ -108,33 +121,36 @@ def main():
     parser.add_argument("sources", nargs="*", help="C sources of the archive")
     arguments = parser.parse_args()
     newest = release(arguments.glibc)
+    compiler = arguments.compiler
+    loader = loader_of(compiler)
     folder = arguments.out
     folder.mkdir(parents=True, exist_ok=True)
 
     stubs = collections.defaultdict(list)
-    for s in symbols(find(arguments.compiler, "libc.so.6"), newest):
-        if re.match(r"(__)?(res_|ns_|dn_|gai_|getaddrinfo_a)", s.name):
+    for s in symbols(find(compiler, "libc.so.6"), newest):
+        if re.match(r"(__)?(res_|ns_|dn_|gai_(cancel|error|suspend)|getaddrinfo_a)", s.name):
             continue  # of libresolv and libanl before 2.34; nothing here uses them
         home = next((lib for lib, names in MOVED.items() if re.fullmatch(names, s.name)), "libc.so.6")
         stubs["libc.so.6" if IN_LIBC_TOO.fullmatch(s.name) else home].append(s)
-    for library, loader in (("libm.so.6", False), ("ld-linux-x86-64.so.2", True)):
-        stubs[library] = list(symbols(find(arguments.compiler, library), newest))
-        if loader and not stubs[library]:
-            sys.exit(f"link_stubs: {library} of the compiler {arguments.compiler} has no symbols")
+    for library in ("libm.so.6", loader):
+        stubs[library] = list(symbols(find(compiler, library), newest))
+    for soname in ("libc.so.6", loader):
+        if not stubs[soname]:
+            sys.exit(f"link_stubs: {soname} of the compiler {compiler} has no symbols")
     for soname, defined in stubs.items():
-        make_stub(arguments.compiler, folder, soname, defined)
+        make_stub(compiler, folder, soname, defined)
 
     objects = []
     for source in arguments.sources:
         objects.append(folder / (pathlib.Path(source).stem + ".o"))
-        subprocess.run([arguments.compiler, "-std=c11", "-O2", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra",
+        subprocess.run([compiler, "-std=c11", "-O2", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra",
                         "-Werror", "-c", source, "-o", objects[-1]], check=True)
     archive = folder / "libnewer.a"
     archive.unlink(missing_ok=True)
-    subprocess.run(["ar", "rcsD", archive, *objects], check=True)
+    subprocess.run([ask(compiler, "-print-prog-name=ar"), "rcsD", archive, *objects], check=True)
 
-    nonshared = find(arguments.compiler, "libc_nonshared.a")
-    as_needed = " ".join(str(folder / name) for name in (*MOVED, "ld-linux-x86-64.so.2"))
+    nonshared = find(compiler, "libc_nonshared.a")
+    as_needed = " ".join(str(folder / name) for name in (*MOVED, loader))
     (folder / "libc.so").write_text(
         f"GROUP ( {folder}/libc.so.6 {nonshared} AS_NEEDED ( {as_needed} ) {archive} )\n", encoding="utf-8")
     for soname in ("libm.so.6", *MOVED):

@@ -31,7 +31,11 @@ typedef struct usher_mutex {
   void* usher_requeued;    /* notified threads that unlock() wakes */
   uint32_t usher_epoch;    /* the fork epoch of these threads */
   uint32_t usher_unused;
+#if defined(__aarch64__)
+  uint64_t usher_state[6]; /* the lock; the C library's has 48 bytes */
+#else
   uint64_t usher_state[5]; /* the lock */
+#endif
 } usher_mutex_t;
 
 #define USHER_MUTEX_INITIALIZER \

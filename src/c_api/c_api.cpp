@@ -3,6 +3,7 @@
 #define USHER_RECORD  // always, so that programs need no second build
 #endif
 
+#include <pthread.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -73,6 +74,7 @@ struct mutex_view {
   void requeue_first(waiter* w) const { beside().requeue_first(w); }
 };
 static_assert(sizeof(mutex_view::words) <= offsetof(usher_mutex_t, usher_state) - offsetof(usher_mutex_t, usher_tag));
+static_assert(sizeof(pthread_mutex_t) <= sizeof usher_mutex_t{}.usher_state, "the lock pthread");
 using operations = usher::morphing_mutex<usher::native, mutex_view>;
 using check = usher::native_detail::tag_check;
 

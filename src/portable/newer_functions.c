@@ -37,22 +37,27 @@ int pthread_cond_clockwait(pthread_cond_t* restrict c, pthread_mutex_t* restrict
   return pthread_cond_timedwait(c, m, &real);
 }
 
-/* glibc 2.33; before, <sys/stat.h> called these functions. The 1 is the version of struct stat. */
+/* glibc 2.33; before, <sys/stat.h> called these functions. Other versions of struct stat are refused by EINVAL. */
+#if defined(__x86_64__)
+enum { stat_version = 1 };
+#else
+enum { stat_version = 0 };
+#endif
 int __xstat(int, const char*, struct stat*);
 int __lxstat(int, const char*, struct stat*);
 int __fxstat(int, int, struct stat*);
 int __fxstatat(int, int, const char*, struct stat*, int);
 int stat(const char* restrict path, struct stat* restrict to) {
-  return __xstat(1, path, to);
+  return __xstat(stat_version, path, to);
 }
 int lstat(const char* restrict path, struct stat* restrict to) {
-  return __lxstat(1, path, to);
+  return __lxstat(stat_version, path, to);
 }
 int fstat(int file, struct stat* to) {
-  return __fxstat(1, file, to);
+  return __fxstat(stat_version, file, to);
 }
 int fstatat(int folder, const char* restrict path, struct stat* restrict to, int flags) {
-  return __fxstatat(1, folder, path, to, flags);
+  return __fxstatat(stat_version, folder, path, to, flags);
 }
 int stat64(const char* restrict, struct stat64* restrict) __attribute__((alias("stat")));
 int lstat64(const char* restrict, struct stat64* restrict) __attribute__((alias("lstat")));

@@ -412,13 +412,15 @@ static bool matches(const char* name, const char* wanted) {
 }
 
 static int usage(const char* program) {
-  fprintf(stderr, "usage: %s [--list] [--only NAME]... [--fresh] [--here NAME] [--limit SECONDS]\n", program);
+  fprintf(stderr, "usage: %s [--list] [--only NAME]... [--without NAME]... [--fresh] [--here NAME] [--limit SECONDS]\n",
+          program);
   return 2;
 }
 
 int main(int argc, char** argv) {
   const char* only[64];
-  int only_count = 0;
+  const char* without[64];
+  int only_count = 0, without_count = 0;
   const char* here = NULL;
   bool fresh = false;
   for (int i = 1; i < argc; ++i) {
@@ -429,6 +431,8 @@ int main(int argc, char** argv) {
     }
     if (strcmp(argv[i], "--only") == 0 && more && only_count < 64) {
       only[only_count++] = argv[++i];
+    } else if (strcmp(argv[i], "--without") == 0 && more && without_count < 64) {
+      without[without_count++] = argv[++i];
     } else if (strcmp(argv[i], "--here") == 0 && more) {
       here = argv[++i];
     } else if (strcmp(argv[i], "--report") == 0 && more) {
@@ -456,6 +460,7 @@ int main(int argc, char** argv) {
   for (int j = 0; j < case_count; ++j) {
     bool wanted = only_count == 0;
     for (int k = 0; k < only_count; ++k) wanted |= matches(cases[j].name, only[k]);
+    for (int k = 0; k < without_count; ++k) wanted &= !matches(cases[j].name, without[k]);
     if (wanted) ++counts[supervise(&cases[j], fresh)];
   }
   printf("%d passed, %d failed, %d skipped\n", counts[passed], counts[failed], counts[skipped]);

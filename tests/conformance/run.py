@@ -10,6 +10,7 @@ programs are independent of Usher: LD_PRELOAD names the library, USHER_LOCK the 
     run.py --lock rwlock:bravo --programs …       a read-write lock, beside the C library's mutexes
     run.py --write-reference FILE --programs …     the reference only, kept in a file for the runs after it
     run.py --reference FILE --lock twa --programs …
+    run.py --without owner_dies …                  those cases are left out, as where the system has no robust mutexes
 
 USHER_LIB names libusher.so. The last line is `N passed, N failed`; the exit status is 0 if no case failed.
 """
@@ -61,9 +62,12 @@ def environment(lock, library):
     return env
 
 
+left_out = []  # arguments of the programs
+
+
 def run_program(program, lock, library):
     """Returns {case: (outcome, why)} of one program, its time, and an error of the program as a whole."""
-    command = [str(program)]
+    command = [str(program), *left_out]
     if program.name not in IN_FORKS:
         command.append("--fresh")
     start = time.monotonic()
@@ -160,9 +164,12 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--programs", nargs="+", type=pathlib.Path, required=True)
     parser.add_argument("--lock", action="append", dest="locks")
+    parser.add_argument("--without", action="append", default=[], metavar="CASE")
     parser.add_argument("--reference", type=pathlib.Path)
     parser.add_argument("--write-reference", type=pathlib.Path)
     options = parser.parse_args()
+    for case in options.without:
+        left_out.extend(("--without", case))
 
     print(f"{'lock':18} {'program':18} {'passed':>7} {'failed':>7} {'skipped':>7} {'seconds':>8}")
     passed = failed = 0

@@ -69,6 +69,7 @@ std::vector<named_point> points() {
               "compact"),
       changed(on("x5-2", "mutexbench", "mcs", 8, 20, 2000), {}, "", 12000),
       on("t5", "stress-latency", "mcs-spin", 160, 21, 1100000),  // the time-sharing class, with an update
+      on("x5-2", "mutexbench", "steady", 6, 22, 1000),           // remote threads leave the queue
   };
 }
 

@@ -2,6 +2,8 @@
 
 The packages and SHA256SUMS are written to --out. Two runs on one build write the same bytes. With --key, gpg signs
 SHA256SUMS.
+
+--architecture names another one than this machine's: then Debian's cross compiler builds (`make release-arm`).
 """
 
 import argparse
@@ -9,6 +11,7 @@ import hashlib
 import importlib
 import os
 import pathlib
+import platform
 import shutil
 import subprocess
 import sys
@@ -28,21 +31,22 @@ def run(*command, **more):
         fail(f"exit status {done.returncode} of: {' '.join(map(str, command))}")
 
 
-def build(folder, jobs):
+def build(folder, jobs, architecture):
     """Compiles what is installed; ninja shows how far it is."""
+    cross = [] if architecture.name == platform.machine() else [f"-DCMAKE_TOOLCHAIN_FILE={architecture.toolchain}"]
     folder.mkdir(parents=True, exist_ok=True)
     with open(folder / "configure.log", "w", encoding="utf-8") as log:
         done = subprocess.run(["cmake", "-S", release.TREE, "-B", folder, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release",
-                               "-DUSHER_PORTABLE=ON", "-DCMAKE_INSTALL_LIBDIR=lib"], check=False, stdout=log, stderr=log)
+                               "-DUSHER_PORTABLE=ON", "-DCMAKE_INSTALL_LIBDIR=lib", *cross], check=False, stdout=log, stderr=log)
     if done.returncode != 0:
         fail(f"the configuration failed: {folder / 'configure.log'}")
     run("cmake", "--build", folder, "--target", "usher_product", "-j", jobs)
 
 
-def install(folder, stage):
+def install(folder, stage, architecture):
     shutil.rmtree(stage, ignore_errors=True)
     run("cmake", "--install", folder, "--prefix", stage, "--strip", stdout=subprocess.DEVNULL)
-    if errors := audit.errors(stage):
+    if errors := audit.errors(stage, architecture):
         fail("a file does not run where it should:\n  " + "\n  ".join(errors))
 
 
@@ -67,6 +71,7 @@ def main():
     parser.add_argument("--build", type=pathlib.Path, default=release.TREE / "build/portable", help="folder of the build")
     parser.add_argument("--out", type=pathlib.Path, default=release.TREE / "build/dist", help="folder of the packages")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    parser.add_argument("--architecture", default=platform.machine(), choices=sorted(release.ARCHITECTURES))
     parser.add_argument("--only", default=",".join(KINDS), help="kinds of packages (default: %(default)s)")
     parser.add_argument("--key", help="gpg signs SHA256SUMS with this key")
     arguments = parser.parse_args()
@@ -74,13 +79,13 @@ def main():
     if unknown := set(kinds) - KINDS.keys():
         parser.error(f"no such kind of package: {', '.join(sorted(unknown))} (there are {', '.join(KINDS)})")
 
-    this = release.of_this_tree()
+    this = release.of_this_tree(arguments.architecture)
     if this.commit.endswith("-dirty"):
         print("usher: release: the tree has uncommitted changes, so the commit does not name these packages", file=sys.stderr)
     os.environ["SOURCE_DATE_EPOCH"] = str(this.epoch)
-    build(arguments.build, arguments.jobs)
+    build(arguments.build, arguments.jobs, this.architecture)
     stage = arguments.build / "stage"
-    install(arguments.build, stage)
+    install(arguments.build, stage, this.architecture)
     arguments.out.mkdir(parents=True, exist_ok=True)
     remove_old(arguments.out, kinds)
     packages = []

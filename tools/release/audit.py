@@ -4,11 +4,12 @@ import pathlib
 import re
 import subprocess
 
-from tools.release.release import TREE
+from tools.release.release import ARCHITECTURES, TREE
 
 OLDEST = (2, 28)
 # These libraries belong to every glibc from OLDEST on. Since 2.34, libpthread.so.0 and libdl.so.2 are empty.
-C_LIBRARY = {"libc.so.6", "libm.so.6", "libpthread.so.0", "libdl.so.2", "librt.so.1", "ld-linux-x86-64.so.2"}
+C_LIBRARY = {"libc.so.6", "libm.so.6", "libpthread.so.0", "libdl.so.2", "librt.so.1"} | {
+    a.loader for a in ARCHITECTURES.values()}
 # These are loaded into programs without threads, which must not get libpthread.so.0: see src/preload/thread_functions.h.
 PRELOADED = {"libusher.so", "libusher-stat.so"}
 
@@ -17,9 +18,11 @@ def readelf(*arguments):
     return subprocess.run(["readelf", "-W", *arguments], check=True, text=True, capture_output=True).stdout
 
 
-def is_elf(path):
+def elf_machine(path):
+    """The number of a file's processor, None if it is no ELF file."""
     with open(path, "rb") as file:
-        return file.read(4) == b"\x7fELF"
+        head = file.read(20)
+    return int.from_bytes(head[18:20], "little") if head[:4] == b"\x7fELF" else None
 
 
 def errors_of(path):
@@ -41,9 +44,11 @@ def errors_of(path):
         yield f"needs {name}, which the oldest C library may lack"
 
 
-def errors(stage):
+def errors(stage, architecture):
     """A line for each error."""
-    files = [f for f in sorted(pathlib.Path(stage).rglob("*")) if f.is_file() and not f.is_symlink() and is_elf(f)]
+    machines = {f: elf_machine(f) for f in sorted(pathlib.Path(stage).rglob("*")) if f.is_file() and not f.is_symlink()}
+    files = {f: machine for f, machine in machines.items() if machine is not None}
     if not files:
         return [f"{stage} has no programs"]
-    return [f"{f.relative_to(stage)} {error}" for f in files for error in errors_of(f)]
+    others = [f"{f.relative_to(stage)} is not for {architecture.name}" for f, machine in files.items() if machine != architecture.elf_machine]
+    return others + [f"{f.relative_to(stage)} {error}" for f in files for error in errors_of(f)]

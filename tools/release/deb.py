@@ -16,12 +16,14 @@ def built(folder, libdir):
 def make(stage, out, release):
     folder = pathlib.Path(stage).parent.resolve()
     work = pathlib.Path(out).resolve() / "deb"
-    multiarch = subprocess.run(["dpkg-architecture", "-qDEB_HOST_MULTIARCH"], check=True, text=True, capture_output=True).stdout.strip()
+    debian = release.architecture.debian
+    multiarch = subprocess.run(["dpkg-architecture", "--host-arch", debian, "-qDEB_HOST_MULTIARCH"],
+                               check=True, text=True, capture_output=True).stdout.strip()
     shutil.rmtree(work, ignore_errors=True)
     built(folder, f"lib/{multiarch}")
     try:
         done = subprocess.run([release.tree / "tools/deb.sh", work], check=False, stdout=subprocess.DEVNULL,
-                              env=os.environ | {"USHER_BUILT": str(folder), "SOURCE_DATE_EPOCH": str(release.epoch)})
+                              env=os.environ | {"USHER_BUILT": str(folder), "USHER_ARCHITECTURE": debian, "SOURCE_DATE_EPOCH": str(release.epoch)})
     finally:
         built(folder, "lib")
     if done.returncode != 0:

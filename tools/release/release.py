@@ -2,6 +2,7 @@
 
 import dataclasses
 import pathlib
+import platform
 import re
 import subprocess
 
@@ -9,10 +10,27 @@ TREE = pathlib.Path(__file__).resolve().parents[2]
 
 
 @dataclasses.dataclass(frozen=True)
+class Architecture:
+    name: str  # the kernel's, which file names have
+    debian: str
+    loader: str
+    elf_machine: int
+    processor: str  # in texts
+    toolchain: pathlib.Path | None = None  # for CMake on another machine
+
+
+ARCHITECTURES = {a.name: a for a in (
+    Architecture("x86_64", "amd64", "ld-linux-x86-64.so.2", 62, "x86-64"),
+    Architecture("aarch64", "arm64", "ld-linux-aarch64.so.1", 183, "AArch64 (experimental: run under emulation only)",
+                 TREE / "cmake/aarch64.cmake"))}
+
+
+@dataclasses.dataclass(frozen=True)
 class Release:
     version: str
     epoch: int  # seconds; the time stamp of every file in every package
     commit: str
+    architecture: Architecture
     tree: pathlib.Path = TREE
 
 
@@ -20,8 +38,9 @@ def git(*arguments):
     return subprocess.run(["git", "-C", TREE, *arguments], check=True, text=True, capture_output=True).stdout.strip()
 
 
-def of_this_tree():
-    """The release that the checked-out commit makes. Its date is the commit's, so that each build has the same bytes."""
+def of_this_tree(architecture=platform.machine()):
+    """The release that the checked-out commit makes, for an architecture. Its date is the commit's, so that each build has the same bytes."""
     header = (TREE / "include/usher/version.h").read_text(encoding="ascii")
     version = re.search(r'#define USHER_VERSION "(.*)"', header)[1]
-    return Release(version, int(git("log", "-1", "--format=%ct")), git("describe", "--always", "--dirty", "--exclude=*", "--abbrev=40"))
+    return Release(version, int(git("log", "-1", "--format=%ct")), git("describe", "--always", "--dirty", "--exclude=*", "--abbrev=40"),
+                   ARCHITECTURES[architecture])

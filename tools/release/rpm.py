@@ -30,7 +30,7 @@ def make(stage, out, release):
         sys.exit("usher: release: there is no rpmbuild: apt-get install rpm")
     with tempfile.TemporaryDirectory(prefix="usher-rpm-") as temporary:
         work = pathlib.Path(temporary)
-        command = ["rpmbuild", "-bb", "--target", "x86_64-linux"]
+        command = ["rpmbuild", "-bb", "--target", f"{release.architecture.name}-linux"]
         for name, value in macros(work, stage, release).items():
             command += ["--define", f"{name} {value}"]
         # HOME: the user's own macros have no influence.

@@ -42,7 +42,7 @@ def write(out, package, files, release):
     names = files.keys() | {f"{folder}/" for folder in archive.folders_of(files)}
     tree = files | {"install.sh": script.encode(), "files": "".join(f"{n}\n" for n in sorted(names)).encode()}
     tree |= {"LICENSE": release.tree / "LICENSE", "NOTICE": release.tree / "packaging/NOTICE"}
-    top = f"{package}-{release.version}-linux-x86_64"
+    top = f"{package}-{release.version}-linux-{release.architecture.name}"
     path = out / f"{top}.tar.gz"
     path.write_bytes(archive.gzipped(archive.tar({f"{top}/{name}": content for name, content in tree.items()},
                                                  release.epoch)))

@@ -14,7 +14,7 @@ import tempfile
 
 from tools.release import archive
 
-PLATFORM = "manylinux_2_28_x86_64"  # audit.OLDEST
+PLATFORM = "manylinux_2_28_{}"  # audit.OLDEST
 PYTHON = "/usr/bin/python3"  # Debian's, for which python3-wheel is installed
 LIBRARIES = {"lib/libusher.so", "lib/libusher-stat.so"}
 C_INTERFACE = "lib/libusher-locks.so.0"
@@ -46,8 +46,13 @@ def tree_of(stage):
     return files
 
 
-def with_version(path, release):
-    return path.read_text(encoding="utf-8").replace("@VERSION@", release.version).encode()
+def platform_of(release):
+    return PLATFORM.format(release.architecture.name)
+
+
+def with_facts(path, release):
+    text = path.read_text(encoding="utf-8")
+    return text.replace("@VERSION@", release.version).replace("@PROCESSOR@", release.architecture.processor).encode()
 
 
 def contents(stage, release):
@@ -58,11 +63,11 @@ def contents(stage, release):
     files |= {f"{top}.data/data/{name}": content for name, content in tree.items()
               if name.startswith(FOR_THE_ENVIRONMENT)}
     files |= {f"usher_locks/{name}": python / "usher_locks" / name for name in MODULE}
-    files["usher_locks/__init__.py"] = with_version(python / "usher_locks/__init__.py", release)
+    files["usher_locks/__init__.py"] = with_facts(python / "usher_locks/__init__.py", release)
     info = f"{top}.dist-info"
-    files[f"{info}/METADATA"] = with_version(python / "METADATA", release) + with_version(python / "README.md", release)
+    files[f"{info}/METADATA"] = with_facts(python / "METADATA", release) + with_facts(python / "README.md", release)
     files[f"{info}/WHEEL"] = (f"Wheel-Version: 1.0\nGenerator: usher {release.version}\nRoot-Is-Purelib: false\n"
-                              f"Tag: py3-none-{PLATFORM}\n").encode()
+                              f"Tag: py3-none-{platform_of(release)}\n").encode()
     files[f"{info}/entry_points.txt"] = b"[console_scripts]\nusher = usher_locks.__main__:main\n"
     files[f"{info}/licenses/LICENSE"] = release.tree / "LICENSE"
     files[f"{info}/licenses/NOTICE"] = release.tree / "packaging/NOTICE"
@@ -81,7 +86,7 @@ def write(files, folder):
 def make(stage: pathlib.Path, out: pathlib.Path, release) -> list[pathlib.Path]:
     if not re.fullmatch(r"[0-9]+(\.[0-9]+)*((a|b|rc)[0-9]+)?", release.version):
         fail(f"{release.version} is no version of a Python package (PEP 440)")
-    path = out / f"usher_locks-{release.version}-py3-none-{PLATFORM}.whl"
+    path = out / f"usher_locks-{release.version}-py3-none-{platform_of(release)}.whl"
     path.unlink(missing_ok=True)
     with tempfile.TemporaryDirectory(prefix="usher-wheel-") as folder:
         write(contents(stage, release), pathlib.Path(folder))

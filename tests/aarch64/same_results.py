@@ -1,0 +1,112 @@
+#!/usr/bin/env python3
+"""Runs commands whose results do not depend on the machine, built for AArch64 under emulation and built for this machine, and compares
+what they write: usher check, also of mutants, usher sim and usher predict. A recording of each is read by both.
+
+  tests/aarch64/same_results.py [--build build/aarch64] [--here build/release]     after make build and make arm"""
+
+import argparse
+import json
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+TREE = Path(__file__).resolve().parents[2]
+EMULATED = TREE / "tests/aarch64/emulated.sh"
+MUTANTS = ("mcs-relaxed-hand-over-spin", "mcscr-drops-passive", "clh-gives-own-node")
+COMMANDS = {
+    "check: locks": ["check", "steady", "mcs", "clh", "ticket", "twa", "mcscr", "loiter", "lifo-cr", "fairlock", "futex", "--executions", "100"],
+    "check: read-write locks": ["check", "phase-fair", "bravo", "--executions", "100"],
+    "check: conditions, semaphores": ["check", "wait-queue", "condition-variable", "semaphore", "--executions", "100"],
+    "check: all programs of two threads": ["check", "ticket", "--threads", "2", "--scheduler", "bound", "--programs", "2", "--executions", "2000"],
+    "sim: mutexbench": ["sim", "mutexbench", "--locks", "steady,mcs,mcscr", "--threads", "2,8", "--seeds", "2"],
+    "sim: every lock": ["sim", "mutexbench", "--locks", "all", "--threads", "6", "--ms", "1", "--seeds", "1"],
+    "sim: more threads than CPUs": ["sim", "mutexbench", "--locks", "steady,mcs", "--threads", "8", "--machine", "epyc-zen4-vm-2", "--seeds", "1"],
+}
+# What depends on the machine or on the time of a run; `code`: lines of source files, which only one of the builds finds.
+MACHINES = {"commit", "date", "seconds", "cpu_s", "jobs", "code"}
+
+
+def without(value):
+    if isinstance(value, dict):
+        return {k: without(v) for k, v in value.items() if k not in MACHINES}
+    return [without(v) for v in value] if isinstance(value, list) else value
+
+
+def run(command, folder, limit=550):
+    try:
+        return subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=limit, check=False, cwd=folder)
+    except subprocess.TimeoutExpired:
+        return subprocess.CompletedProcess(command, 124, "", f"ran longer than {limit} s")
+
+
+class Test:
+    def __init__(self, arm, here, work):
+        self.ways = {"aarch64": [EMULATED, arm / "bin/usher"], "here": [here / "bin/usher"]}
+        self.builds = {"aarch64": arm, "here": here}
+        self.work, self.passed, self.failed = work, 0, 0
+
+    def count(self, what, ok, why=""):
+        print(f"{'ok  ' if ok else 'FAIL'}  {what}{'' if ok else f': {why}'}", flush=True)
+        self.passed, self.failed = self.passed + ok, self.failed + (not ok)
+
+    def same(self, what, words, status=0):
+        """The exit status, the text without times, and what --json writes. Files are named relative to the folder: the emulator takes / for
+        the folder with the libraries."""
+        found = {}
+        for name, usher in self.ways.items():
+            file = self.work / "result.json"
+            file.unlink(missing_ok=True)
+            done = run([*usher, *words, "--json", file.name], self.work)
+            if done.returncode != status:
+                self.count(what, False, f"{name}: exit status {done.returncode}: {done.stderr[-500:]}{done.stdout[-500:]}")
+                return
+            # The end of a line: seconds, or a line of a source file, which only one of the builds finds.
+            text = re.sub(r"( +\d+\.\d|(\w\.[ch]pp:\d+)  .*)$", r"\2", done.stdout, flags=re.M)
+            found[name] = [text, without(json.loads(file.read_text(encoding="utf-8")))]
+        size = len(json.dumps(found["here"]))
+        self.count(f"{what}: the same {size} characters", found["aarch64"] == found["here"] and size > 100, difference(*found.values()))
+
+    def predictions(self):
+        """A recording that each has made. What is in it depends on time, what is made of it does not."""
+        for name, usher in self.ways.items():
+            program, recording = self.builds[name] / "lab/programs/producer_consumer", f"{name}.recording"
+            done = run([*usher, "record", "--lock", "steady", "--output", recording, "--", program, "--seconds", "1"], self.work)
+            made = done.returncode == 0 and (self.work / recording).is_file()
+            self.count(f"record: {name}", made, done.stderr[-500:])
+            if made:
+                self.same(f"predict: recorded {'on ' * (name == 'aarch64')}{name}",
+                          ["predict", recording, "--locks", "steady,mcs,mcscr", "--threads", "2,6", "--seeds", "1", "--ms", "2", "--no-unknowns"])
+
+
+def difference(one, other, at=""):
+    """The first place where two values differ."""
+    if isinstance(one, dict) and isinstance(other, dict) and one.keys() == other.keys():
+        return next((d for k in one if (d := difference(one[k], other[k], f"{at}.{k}"))), "")
+    if isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
+        return next((d for i, (a, b) in enumerate(zip(one, other)) if (d := difference(a, b, f"{at}[{i}]"))), "")
+    if isinstance(one, str) and isinstance(other, str):
+        lines = zip(one.splitlines(), other.splitlines())
+        return next((f"{at}: {a!r} and {b!r}" for a, b in lines if a != b), "" if one == other else f"{at}: more lines")
+    return "" if one == other else f"{at}: {json.dumps(one)[:200]} and {json.dumps(other)[:200]}"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--build", type=Path, default=TREE / "build/aarch64")
+    parser.add_argument("--here", type=Path, default=TREE / "build/release")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="usher-same-") as temporary:
+        test = Test(options.build.resolve(), options.here.resolve(), Path(temporary))
+        for what, words in COMMANDS.items():
+            test.same(what, words)
+        for mutant in MUTANTS:  # the interleaving, step by step
+            test.same(f"check: how {mutant} fails", ["check", mutant, "--executions", "300"], 1)
+        test.predictions()
+    print(f"{test.passed} passed, {test.failed} failed")
+    return 1 if test.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
