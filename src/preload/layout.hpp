@@ -134,6 +134,19 @@ inline bool is_ours(int kind) {
 inline bool is_shared(int kind) {
   return (kind & 0x80) != 0;
 }
+inline bool is_robust(int kind) {
+  return (kind & 0x10) != 0;
+}
+/// Whether a thread has this robust mutex of the C library, and has not died with it. In glibc the first word is the
+/// owner's id and two flags.
+inline bool has_living_owner(const pthread_mutex_t* robust) {
+#if defined(__GLIBC__)
+  return (__atomic_load_n(&robust->__data.__lock, __ATOMIC_RELAXED) & 0x3fffffff) != 0;
+#else
+  static_cast<void>(robust);
+  return true;
+#endif
+}
 inline int type_of(int kind) {
   return kind & 3;
 }

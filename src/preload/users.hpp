@@ -23,8 +23,7 @@ inline std::uint32_t enter_users(pthread_mutex_t* mutex) {
 #if defined(__GLIBC__)
   // The C library counts users in this field, protected by the mutex: +1 for a lock, −1 for an unlock. Its own
   // pthread_cond_wait() keeps the thread counted. A wait of ours unlocks the mutex like a program, so this adds 1.
-  constexpr int robust = 0x10;
-  if ((kind_of(kind) & robust) == 0 && mutex->__data.__owner == native::thread_id()) {
+  if (!is_robust(kind_of(kind)) && mutex->__data.__owner == native::thread_id()) {
     mutex->__data.__nusers++;
     return epoch;
   }

@@ -99,12 +99,28 @@ template <class F>
          !is_shared(kind_of(kind_and_epoch(m).load(std::memory_order_relaxed)));
 }
 
+bool is_robust(pthread_mutex_t* m) {
+  return preload::is_robust(kind_of(kind_and_epoch(m).load(std::memory_order_relaxed)));
+}
+
+/// Locks a robust mutex, without a trylock: one of a mutex that is not recoverable fails and leaves it locked (glibc
+/// 2.36). An owner that locks again counts as waiting, for no time.
+template <class F>
+[[gnu::cold, gnu::noinline]] int lock_robust(recorded_thread& me, record::object& o, pthread_mutex_t* m, F lock,
+                                             std::uint64_t caller, bool has_deadline = false) {
+  if (has_living_owner(m)) return wait_for(me, o, m, lock, caller, has_deadline);
+  const int result = lock();
+  if (is_acquired(result)) acquired(me, o, m, result);
+  return result;
+}
+
 /// Locks a mutex with a deadline: tries once, then calls `lock`, which has the deadline, and records the wait.
 template <class F>
 int lock_until(pthread_mutex_t* m, std::uint64_t caller, F lock) {
   recorded_thread* const me = recorded_self();
   record::object* const o = me != nullptr ? entry_of(*me, m, caller) : nullptr;
   if (o == nullptr) return lock();
+  if (is_robust(m)) return lock_robust(*me, *o, m, lock, caller, true);
   const int result = unrecorded().trylock(m);
   if (is_acquired(result)) {
     acquired(*me, *o, m, result);
@@ -152,6 +168,9 @@ int recorded_lock(pthread_mutex_t* m) {
   record::object* const o = entry_of(*me, m, USHER_CALLER);
   if (o == nullptr) [[unlikely]]
     return selected_calls.lock(m);
+  if (is_robust(m)) [[unlikely]]
+    return lock_robust(
+        *me, *o, m, [m] { return unrecorded().lock(m); }, USHER_CALLER);
   bool directly = false;
   if (me->unusual != 0) [[unlikely]] {
     if ((me->unusual & recorded_thread::has_failed) != 0) return lock_after_failure(*me, *o, m, USHER_CALLER);

@@ -216,12 +216,14 @@ enum class step { called, interrupted, ended, failed };
 /// they are read here, whoever made them. In an uncertain chain only code is read that is never unmapped.
 [[gnu::cold, gnu::noinline]] bool leave_handler(walk& w) {
   const registers& regs = w.regs;
-  if (!regs.knows(machine::sp) || (!w.certain && !w.module.stays)) return false;
-  readable_memory code;
   std::uint32_t there[std::size(machine::signal_return)];
+  // In an uncertain chain pc may be any number: both instructions must lie in a module that stays.
+  const std::uint64_t pc = regs.r[machine::pc];
+  const bool stays = w.module.stays && pc >= w.module.begin && pc < w.module.end && w.module.end - pc >= sizeof there;
+  if (!regs.knows(machine::sp) || (!w.certain && !stays)) return false;
+  readable_memory code;
   for (unsigned i = 0; i < std::size(there); i++)
-    if (!code.read(regs.r[machine::pc] + std::uint64_t{4} * i, there[i]) || there[i] != machine::signal_return[i])
-      return false;
+    if (!code.read(pc + std::uint64_t{4} * i, there[i]) || there[i] != machine::signal_return[i]) return false;
   const std::uint64_t saved = regs.r[machine::sp] + machine::saved_by_signal;
   w.caller.known = 0;
   for (unsigned i = 0; i < registers::number; i++) {

@@ -17,7 +17,7 @@
 //     kernel answers EFAULT or EINVAL and changes nothing. It opens no file: sandboxes may kill for open() but not for
 //     this call, a descriptor could be seen or inherited, and /proc/self/maps is long where mappings are many.
 //   - It does not fault: what it reads cannot be unmapped meanwhile. See below.
-//   - It ends: the canonical frame address rises with each frame but a signal's, and there are at most 256 frames.
+//   - It ends after at most 256 frames, whatever the tables say.
 //
 // Reasons why it does not fault
 //   That a page was readable once does not show that it is at the next chain: modules are unloaded, stacks and code

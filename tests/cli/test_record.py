@@ -18,6 +18,7 @@ import recording_file
 USHER = os.environ["USHER_BIN"]
 CC = os.environ.get("CC") or shutil.which("gcc") or shutil.which("cc")
 LIMIT = 60
+ROBUST = os.environ["USHER_CONFORMANCE"] + "/c_library_kinds"
 OTHER = 65534
 
 # Each mode runs until SECONDS have passed. Times are microseconds of the monotonic clock, but for `burn`, which computes.
@@ -361,6 +362,12 @@ class Record(unittest.TestCase):
         r = self.record("fork")
         self.assertEqual(len([o for o in r.objects if o.kind == "mutex"]), 2)  # that of the child is another one
         self.record("cancel")
+
+    def test_robust_mutexes(self):
+        for options in ("--every", "100000"), ("--every", "20", "--length", "15"):
+            done = subprocess.run([USHER, "record", "-o", os.path.join(self.folder.name, "robust"), *options, "--", ROBUST, "--only", "owner_dies"],
+                                  capture_output=True, text=True, timeout=LIMIT)
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
     def test_status_and_end(self):
         self.start("status", status=7)

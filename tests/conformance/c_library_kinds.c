@@ -197,6 +197,11 @@ static int lock_somehow(pthread_mutex_t* mutex, int way) {
                     : pthread_mutex_clocklock(mutex, CLOCK_REALTIME, &deadline);
 }
 
+static void* lock_the_lost(void* mutex) {
+  CHECK_CODE(pthread_mutex_lock(mutex), ENOTRECOVERABLE);
+  return NULL;
+}
+
 CASE_WHERE(owner_dies, struct special, special, specials, special->robust == ROBUST) {
   pthread_mutex_t* mutex = shared_page();
   make(mutex, special);
@@ -216,6 +221,8 @@ CASE_WHERE(owner_dies, struct special, special, specials, special->robust == ROB
     in_new_thread(lock_and_die, mutex);
     CHECK_CODE(pthread_mutex_lock(mutex), EOWNERDEAD);
     CHECK_OK(pthread_mutex_unlock(mutex));
+    for (int times = 0; times < 3; ++times) CHECK_CODE(pthread_mutex_lock(mutex), ENOTRECOVERABLE);
+    in_new_thread(lock_the_lost, mutex);
     CHECK_CODE(lock_somehow(mutex, way), ENOTRECOVERABLE);
     CHECK_OK(pthread_mutex_destroy(mutex));
     make(mutex, special);
