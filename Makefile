@@ -62,7 +62,7 @@ release: ## use| build all packages: wheel, tarball, .deb, .rpm, OCI
 # Builds for AArch64, by Debian's cross compiler and its packages for that architecture, in build/aarch64: docs/aarch64.md.
 ARM_EXAMPLES = bounded_queue own_lock large_lock shared_cache accounts
 ARM_TARGETS = usher_product usher_test_programs $(ARM_EXAMPLES:%=example_%) \
-  steady_rules_test order_test deadline_test unwind_test every_lock_test tickets_test c_api_test producer_consumer
+  steady_rules_test order_test deadline_test unwind_test every_lock_test tickets_test c_api_test
 ARM_PACKAGES = libc6-dev libstdc++-12-dev libcli11-dev libfmt-dev nlohmann-json3-dev libre2-dev libdw-dev libbz2-dev libprotozero-dev zlib1g-dev \
   libboost-context-dev libtomlplusplus-dev libexpat1-dev relacy-dev libgtest-dev systemtap-sdt-dev-
 arm:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 TREE = Path(__file__).resolve().parents[2]
 EMULATED = TREE / "tests/aarch64/emulated.sh"
+COMPILERS = {"aarch64": "aarch64-linux-gnu-gcc-12", "here": "cc"}
 MUTANTS = ("mcs-relaxed-hand-over-spin", "mcscr-drops-passive", "clh-gives-own-node")
 COMMANDS = {
     "check: locks": ["check", "steady", "mcs", "clh", "ticket", "twa", "mcscr", "loiter", "lifo-cr", "fairlock", "futex", "--executions", "100"],
@@ -44,7 +45,6 @@ def run(command, folder, limit=550):
 class Test:
     def __init__(self, arm, here, work):
         self.ways = {"aarch64": [EMULATED, arm / "bin/usher"], "here": [here / "bin/usher"]}
-        self.builds = {"aarch64": arm, "here": here}
         self.work, self.passed, self.failed = work, 0, 0
 
     def count(self, what, ok, why=""):
@@ -71,8 +71,10 @@ class Test:
     def predictions(self):
         """A recording that each has made. What is in it depends on time, what is made of it does not."""
         for name, usher in self.ways.items():
-            program, recording = self.builds[name] / "lab/programs/producer_consumer", f"{name}.recording"
-            done = run([*usher, "record", "--lock", "steady", "--output", recording, "--", program, "--seconds", "1"], self.work)
+            program, recording = self.work / f"{name}.program", f"{name}.recording"
+            compiled = run([COMPILERS[name], "-O1", "-pthread", TREE / "tests/add_a_lock/uses_mutexes.c", "-o", program], self.work)
+            self.count(f"compile: {name}", compiled.returncode == 0, compiled.stderr[-500:])
+            done = run([*usher, "record", "--lock", "steady", "--every", "60", "--output", recording, "--", program, "60000"], self.work)
             made = done.returncode == 0 and (self.work / recording).is_file()
             self.count(f"record: {name}", made, done.stderr[-500:])
             if made:
