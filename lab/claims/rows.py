@@ -801,10 +801,10 @@ ROWS = [
         Figure("mostly LIFO at 160 / at 128", lambda p: p("mcs-spin", 160, sweep=3) / p("mcs-spin", 128, sweep=1), "fades, < 0.9", below(0.9)),
     ],
         remark="The paper has a plot only. The mutex is MCS, and the waiters on the condition variable spin without limit, as in the paper. "
-               "The gain from 8 to 64 threads is 1 to 5 %. It depends on perl's time for an element, 370 cycles, which was measured on another "
-               "processor: with 100 cycles the gain is 3 to 9 %, with 1000 cycles 0.5 to 3 % (one seed).",
+               "The gain from 8 to 64 threads is 1 to 5 %. It depends on perl's time for an element, 370 cycles, measured on another processor: "
+               "with 100 cycles it is 3 to 9 %, with 1000 cycles 0.5 to 3 % (one seed).",
         fitted="`access` (M1), `miss` (M2)", why="That FIFO fades from 128 to 160 threads needs Solaris' time-sharing class: with time slices of 10 ms the ratio is 0.87 to 0.92. "
-                                                                 "With any first priority it is below 0.83 (0, 29, 59; one seed)."),
+                                                                 "With first priorities of 0, 29 and 59 it is below 0.83."),
     Row("M12", "The buffer pool", [
         Sweep("buffer-pool", "t5", ["mcs-spin"], [5, 16, 32, 64, 128], {"append": a}, ms=20, seeds=3) for a in APPENDED], [
         Figure("LIFO / FIFO at 64", of_append(0, 1000, 64), "pure prepend is the best, > 1.02", above(1.02)),

@@ -55,7 +55,7 @@ class cohort_fast {
 
   static constexpr lock_traits traits = [] {
     lock_traits t = cohort<P, W, Global, Local, PassThreshold>::traits;
-    t.summary = "a cohort lock whose local locks are left out without contention";
+    t.summary = "a cohort lock that leaves out idle local locks";
     t.paper = "Malthusian Locks, section 9.1";
     t.words += P::most_numa_nodes;
     return t;
