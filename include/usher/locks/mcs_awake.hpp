@@ -124,7 +124,7 @@ template <platform P, class W, std::uint32_t FairnessPeriod>
 class basic_mcs_awake : public with_thread_nodes<P, mcs_awake_with_node<P, W, FairnessPeriod>> {
  public:
   static constexpr lock_traits traits{
-      .summary = "mcs that passes over waiters that sleep; fair in the long run",
+      .summary = "mcs that passes over sleepers; fair in the long run",
       .paper = "Malthusian Locks, footnote 19",
       .starvation_free = true,
       .bounded_doorway = true,
