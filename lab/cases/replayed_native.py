@@ -422,7 +422,7 @@ def main():
     if options.measure or not options.predict:
         others = harness.OthersShare()
         done([build.usher, "sim", "calibrate", "-o", folder / "here.toml"], 120)
-        result = {"programs": {}, "costs": {}, "machine_file": (folder / "here.toml").read_text()}
+        result = {"programs": {}, "costs": {}, "machine_file": (folder / "here.toml").read_text().replace(f"{folder}/", "")}
         try:
             result["programs"] = measure_points(build, programs, folder, options.trial)
             result["costs"] = measure_costs(build, folder, options.trial)

@@ -121,6 +121,9 @@ inline std::atomic<std::uint32_t>& timed_of(pthread_mutex_t* m) {
 inline int kind_of(std::uint64_t kind_and_epoch) {
   return int(std::uint32_t(kind_and_epoch));
 }
+inline int kind_of(pthread_mutex_t* m) {
+  return kind_of(kind_and_epoch(m).load(std::memory_order_relaxed));
+}
 inline std::uint32_t epoch_of(std::uint64_t kind_and_epoch) {
   return std::uint32_t(kind_and_epoch >> 32);
 }
@@ -134,6 +137,8 @@ inline bool is_ours(int kind) {
 inline bool is_shared(int kind) {
   return (kind & 0x80) != 0;
 }
+/// Robust. A lock call of such a mutex must not begin with a trylock: if the mutex is not recoverable, glibc's fails and
+/// leaves it locked (seen in 2.36).
 inline bool is_robust(int kind) {
   return (kind & 0x10) != 0;
 }

@@ -151,7 +151,7 @@ class mutex_operations {
   /// Completes the lock of a mutex that an unlock has handed over, still locked. Called by the thread that gets it.
   static void take_over(pthread_mutex_t* m) {
     core::take_over(of(m));
-    if (has_owner(kind_of(kind_and_epoch(m).load(std::memory_order_relaxed)))) own(m, this_thread());
+    if (has_owner(kind_of(m))) own(m, this_thread());
   }
 
   static bool requeue(pthread_mutex_t* m, requeued_waiter<native>& chain) { return core::requeue(of(m), chain); }

@@ -35,7 +35,7 @@ inline std::uint32_t enter_users(pthread_mutex_t* mutex) {
 /// been reset and count no thread, so nothing is subtracted there.
 inline void leave_users(pthread_mutex_t* mutex, std::uint32_t counted) {
   if (counted == 0) return;
-  if (is_ours(kind_of(kind_and_epoch(mutex).load(std::memory_order_relaxed)))) {
+  if (is_ours(kind_of(mutex))) {
     if (counted == native::fork_epoch()) timed_waiters::remove_user(timed_of(mutex));
     return;
   }

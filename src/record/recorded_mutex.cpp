@@ -15,7 +15,7 @@ namespace usher::preload {
 namespace {
 
 bool is_recursive(pthread_mutex_t* m) {
-  return type_of(kind_of(kind_and_epoch(m).load(std::memory_order_relaxed))) == PTHREAD_MUTEX_RECURSIVE;
+  return type_of(kind_of(m)) == PTHREAD_MUTEX_RECURSIVE;
 }
 
 /// Finds or makes the mutex's entry. Called if there is none at the index where the search begins, or if that one is
@@ -96,15 +96,10 @@ template <class F>
 [[gnu::noinline]] bool is_free(recorded_thread& me, const record::object& o, pthread_mutex_t* m) {
   me.unusual = has_one_thread() ? recorded_thread::alone : 0;
   return me.unusual != 0 && o.owner.load(std::memory_order_relaxed) == 0 && me.light_mutex != m &&
-         !is_shared(kind_of(kind_and_epoch(m).load(std::memory_order_relaxed)));
+         !is_shared(kind_of(m));
 }
 
-bool is_robust(pthread_mutex_t* m) {
-  return preload::is_robust(kind_of(kind_and_epoch(m).load(std::memory_order_relaxed)));
-}
-
-/// Locks a robust mutex, without a trylock: one of a mutex that is not recoverable fails and leaves it locked (glibc
-/// 2.36). An owner that locks again counts as waiting, for no time.
+/// Locks a robust mutex, without a trylock. An owner that locks again counts as waiting, for no time.
 template <class F>
 [[gnu::cold, gnu::noinline]] int lock_robust(recorded_thread& me, record::object& o, pthread_mutex_t* m, F lock,
                                              std::uint64_t caller, bool has_deadline = false) {
@@ -120,7 +115,7 @@ int lock_until(pthread_mutex_t* m, std::uint64_t caller, F lock) {
   recorded_thread* const me = recorded_self();
   record::object* const o = me != nullptr ? entry_of(*me, m, caller) : nullptr;
   if (o == nullptr) return lock();
-  if (is_robust(m)) return lock_robust(*me, *o, m, lock, caller, true);
+  if (is_robust(kind_of(m))) return lock_robust(*me, *o, m, lock, caller, true);
   const int result = unrecorded().trylock(m);
   if (is_acquired(result)) {
     acquired(*me, *o, m, result);
@@ -132,7 +127,7 @@ int lock_until(pthread_mutex_t* m, std::uint64_t caller, F lock) {
 /// Whether the kind of the mutex makes an unlock by a thread that is not its owner fail.
 bool needs_owner_to_unlock(pthread_mutex_t* m) {
   constexpr int robust_or_inheriting = 0x30;  // the C library's flags
-  const int kind = kind_of(kind_and_epoch(m).load(std::memory_order_relaxed));
+  const int kind = kind_of(m);
   return has_owner(kind) || (kind & robust_or_inheriting) != 0;
 }
 
@@ -168,7 +163,7 @@ int recorded_lock(pthread_mutex_t* m) {
   record::object* const o = entry_of(*me, m, USHER_CALLER);
   if (o == nullptr) [[unlikely]]
     return selected_calls.lock(m);
-  if (is_robust(m)) [[unlikely]]
+  if (is_robust(kind_of(m))) [[unlikely]]
     return lock_robust(
         *me, *o, m, [m] { return unrecorded().lock(m); }, USHER_CALLER);
   bool directly = false;

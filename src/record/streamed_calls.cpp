@@ -20,7 +20,7 @@ bool is_acquired(int result) {
   return result == 0 || result == EOWNERDEAD;
 }
 std::uint64_t flags_of(pthread_mutex_t* m) {
-  const int kind = kind_of(kind_and_epoch(m).load(std::memory_order_relaxed));
+  const int kind = kind_of(m);
   return type_of(kind) == PTHREAD_MUTEX_RECURSIVE ? record::recursive_call : 0;
 }
 
@@ -46,18 +46,13 @@ int wait_for(stream_writer& me, pthread_mutex_t* m, std::uint64_t caller, std::u
   return result;
 }
 
-/// A robust mutex is not tried first: a trylock of one that is not recoverable fails and leaves it locked (glibc 2.36).
-bool is_robust(pthread_mutex_t* m) {
-  return preload::is_robust(kind_of(kind_and_epoch(m).load(std::memory_order_relaxed)));
-}
-
 /// Locks the mutex in an open window.
 template <class F>
 int lock_in(std::uint64_t window, pthread_mutex_t* m, std::uint64_t caller, F lock) {
   stream_writer* const me = mutex_writer();
   if (me == nullptr) return lock();
   const std::uint64_t began = begin_call(*me, window);
-  if (is_robust(m)) return wait_for(*me, m, caller, began, lock);
+  if (is_robust(kind_of(m))) return wait_for(*me, m, caller, began, lock);
   const int result = selected_calls.trylock(m);
   if (is_acquired(result)) {
     end_call(*me, window, called::lock, m, caller, began, flags_of(m));
@@ -74,7 +69,7 @@ template <class F>
 }
 template <class F>
 int lock_outside(pthread_mutex_t* m, std::uint64_t caller, F lock) {
-  if (is_robust(m)) [[unlikely]]
+  if (is_robust(kind_of(m))) [[unlikely]]
     return wait_outside(m, caller, lock);
   const int result = selected_calls.trylock(m);
   return result == EBUSY ? wait_outside(m, caller, lock) : result;

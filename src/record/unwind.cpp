@@ -213,7 +213,7 @@ enum class step { called, interrupted, ended, failed };
 #if defined(__aarch64__)
 /// Takes a step out of a signal handler, if the present address is where the handler returns to. The frames that led
 /// here were called, so the thread will execute these instructions: the kernel will then take the registers from where
-/// they are read here, whoever made them. In an uncertain chain only code is read that is never unmapped.
+/// they are read here, also if the program has put them there. In an uncertain chain only code is read that is never unmapped.
 [[gnu::cold, gnu::noinline]] bool leave_handler(walk& w) {
   const registers& regs = w.regs;
   std::uint32_t there[std::size(machine::signal_return)];
