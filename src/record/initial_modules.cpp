@@ -3,10 +3,12 @@
 #include <link.h>
 
 #include <atomic>
-#include <bit>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <functional>
+
+#include "record/dynamic_section.hpp"
 
 #pragma weak _r_debug  // the program may run on a C library without it
 
@@ -25,14 +27,33 @@ std::uint32_t hash_of(const char* text) {
   return hash;
 }
 
-/// The string table of a module. glibc relocates the addresses in a dynamic section only where the section is
-/// writable, so an address below the load address is relocated here.
-const char* strings_of(const link_map& m) {
-  for (const ElfW(Dyn)* d = m.l_ld; d != nullptr && d->d_tag != DT_NULL; d++)
-    if (d->d_tag == DT_STRTAB)
-      return std::bit_cast<const char*>(d->d_un.d_ptr < m.l_addr ? d->d_un.d_ptr + m.l_addr : d->d_un.d_ptr);
-  return nullptr;
-}
+/// The program headers of the modules, in the order of the loader's list. Copied while dl_iterate_phdr() holds the
+/// loader's lock.
+class headers_of_modules {
+ public:
+  void collect() { dl_iterate_phdr(add, this); }
+
+  /// The headers of the module with this entry, which is the `i`-th of the list; without any if there are none.
+  module_headers of(const link_map& m, unsigned i) const {
+    const auto dynamic = reinterpret_cast<std::uintptr_t>(m.l_ld);
+    for (unsigned tried = 0; tried < number_; tried++, i++) {
+      const module_headers& h = all_[i < number_ ? i : i = 0];
+      if (h.bias == m.l_addr && h.dynamic_at(dynamic) != 0) return h;
+    }
+    return {};
+  }
+
+ private:
+  static int add(dl_phdr_info* module, std::size_t, void* self) {
+    auto& to = *static_cast<headers_of_modules*>(self);
+    if (to.number_ == most_modules) return 1;
+    to.all_[to.number_++] = {module->dlpi_addr, module->dlpi_phdr, module->dlpi_phnum};
+    return 0;
+  }
+
+  module_headers all_[most_modules]{};
+  unsigned number_ = 0;
+};
 
 /// The modules at the beginning of the loader's list. The list is read only as far as needed libraries are searched in
 /// it.
@@ -42,13 +63,12 @@ class first_modules {
   /// modules.
   unsigned find(const link_map* first) {
     next_ = first;
+    headers_.collect();
     read_next();
     initial_ = read_;
     for (unsigned i = 0; i < initial_; i++) {
-      const char* const strings = strings_of(*modules_[i].map);
-      if (strings == nullptr) continue;
-      for (const ElfW(Dyn)* d = modules_[i].map->l_ld; d->d_tag != DT_NULL; d++)
-        if (d->d_tag == DT_NEEDED) need(strings + d->d_un.d_val);
+      const link_map& m = *modules_[i].map;
+      dynamic_section(m.l_ld, headers_.of(m, i)).each_name(DT_NEEDED, [this](const char* name) { need(name); });
     }
     return initial_;
   }
@@ -66,9 +86,9 @@ class first_modules {
     const char* const name = next_->l_name != nullptr ? next_->l_name : "";
     const char* const slash = std::strrchr(name, '/');
     m = {next_, 0, hash_of(name), hash_of(slash != nullptr ? slash + 1 : name)};
-    const char* const strings = strings_of(*next_);
-    for (const ElfW(Dyn)* d = next_->l_ld; strings != nullptr && d->d_tag != DT_NULL; d++)
-      if (d->d_tag == DT_SONAME) m.soname = hash_of(strings + d->d_un.d_val);
+    dynamic_section(next_->l_ld, headers_.of(*next_, read_ - 1)).each_name(DT_SONAME, [&m](const char* soname) {
+      m.soname = hash_of(soname);
+    });
     next_ = next_->l_next;
     return true;
   }
@@ -84,6 +104,7 @@ class first_modules {
     }
   }
 
+  headers_of_modules headers_;
   module modules_[most_modules]{};
   unsigned read_ = 0, initial_ = 0;
   const link_map* next_ = nullptr;
