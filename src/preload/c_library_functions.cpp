@@ -9,6 +9,7 @@
 #include "preload/calls.hpp"
 #include "preload/find_next.hpp"
 #include "preload/glibc_versions.hpp"
+#include "preload/timeouts.hpp"
 
 // All of these are weak: a program on another C library that inherits LD_PRELOAD must still start. The mutex functions
 // are linked to, not looked up, because dlsym() may allocate, and a mutex may be locked before that is possible.
@@ -171,10 +172,10 @@ int (*without_check(int (*f)(pthread_mutex_t*)))(pthread_mutex_t*) {
 }
 #endif
 int mutex_timedlock(pthread_mutex_t* m, const timespec* t) {
-  return found_timedlock(m, t);
+  return found_timedlock(m, not_before_epoch(t));
 }
 int mutex_clocklock(pthread_mutex_t* m, clockid_t c, const timespec* t) {
-  return found_clocklock(m, c, t);
+  return found_clocklock(m, c, not_before_epoch(t));
 }
 
 int condattr_getpshared(const pthread_condattr_t* a, int* shared) {
@@ -193,10 +194,10 @@ int cond_wait(pthread_cond_t* c, pthread_mutex_t* m) {
   return found_cond_wait(c, m);
 }
 int cond_timedwait(pthread_cond_t* c, pthread_mutex_t* m, const timespec* t) {
-  return found_cond_timedwait(c, m, t);
+  return found_cond_timedwait(c, m, not_before_epoch(t));
 }
 int cond_clockwait(pthread_cond_t* c, pthread_mutex_t* m, clockid_t k, const timespec* t) {
-  return found_cond_clockwait(c, m, k, t);
+  return found_cond_clockwait(c, m, k, not_before_epoch(t));
 }
 int cond_signal(pthread_cond_t* c) {
   return found_cond_signal(c);
@@ -218,10 +219,10 @@ int sem_trywait(sem_t* s) {
   return call(found_sem_trywait, s);
 }
 int sem_timedwait(sem_t* s, const timespec* t) {
-  return call(found_sem_timedwait, s, t);
+  return call(found_sem_timedwait, s, not_before_epoch(t));
 }
 int sem_clockwait(sem_t* s, clockid_t c, const timespec* t) {
-  return call(found_sem_clockwait, s, c, t);
+  return call(found_sem_clockwait, s, c, not_before_epoch(t));
 }
 int sem_post(sem_t* s) {
   return call(found_sem_post, s);

@@ -110,7 +110,7 @@ int wait(pthread_cond_t* cond, pthread_mutex_t* mutex, bool realtime, const time
 
 int check_and_wait(pthread_cond_t* cond, pthread_mutex_t* mutex, clockid_t clock, const timespec* until) {
   if (!is_time(*until)) return EINVAL;
-  return wait(cond, mutex, clock == CLOCK_REALTIME, not_before_1970(until));
+  return wait(cond, mutex, clock == CLOCK_REALTIME, not_before_epoch(until));
 }
 
 /// Whether the mutex is the C library's. Only then may a process-shared condition variable, which is the C library's,

@@ -13,6 +13,7 @@
 #include "preload/one_thread.hpp"
 #include "preload/selection.hpp"
 #include "preload/status.hpp"
+#include "preload/timeouts.hpp"
 #include "record/others.hpp"
 
 namespace usher::preload {
@@ -37,11 +38,31 @@ void look_up(call_pointer<int(Args...)>& to, const char* name) {
   if (void* const found = find_next(name)) to.set(reinterpret_cast<int (*)(Args...)>(found));
 }
 
+// Deadlines before the clock's epoch (timeouts.hpp): c_library::rwlocks leads to these functions once the library's own
+// were found.
+#define USHER_TIMED_RWLOCKS(call)                                                                                \
+  call(timedrdlock, (pthread_rwlock_t * l, const timespec* t), (l, not_before_epoch(t)))                         \
+      call(timedwrlock, (pthread_rwlock_t * l, const timespec* t), (l, not_before_epoch(t)))                     \
+          call(clockrdlock, (pthread_rwlock_t * l, clockid_t k, const timespec* t), (l, k, not_before_epoch(t))) \
+              call(clockwrlock, (pthread_rwlock_t * l, clockid_t k, const timespec* t), (l, k, not_before_epoch(t)))
+#define USHER_TIMED_RWLOCK(member, parameters, arguments)         \
+  constinit call_pointer<int parameters> found_##member{nullptr}; \
+  int guarded_##member parameters {                               \
+    return found_##member arguments;                              \
+  }
+USHER_TIMED_RWLOCKS(USHER_TIMED_RWLOCK)
+#define USHER_GUARD_TIMED(member, parameters, arguments)                                 \
+  if (auto* const f = to.member.get(); f != look_up_##member && f != guarded_##member) { \
+    found_##member.set(f);                                                               \
+    to.member.set(guarded_##member);                                                     \
+  }
+
 void look_up(rwlock_pointers& to) {
   const int saved = errno;
 #define USHER_LOOK_UP(member, name, parameters, arguments) \
   if (to.member.get() == look_up_##member) look_up(to.member, #name);
   USHER_RWLOCKS(USHER_LOOK_UP)
+  USHER_TIMED_RWLOCKS(USHER_GUARD_TIMED)
   errno = saved;
 }
 

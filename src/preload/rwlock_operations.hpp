@@ -115,7 +115,10 @@ class rwlock_operations {
       return end_one_thread_mode(l, rdlock);
     if (!rwlock_at::is_valid(l)) [[unlikely]]
       return unready<&rwlock_pointers::rdlock>(l, rdlock_single);
-    return of(l).lock_shared_alone() ? 0 : rdlock_atomically(l);
+    core c = of(l);
+    std::uint32_t seen;
+    if (!c.lock_shared_alone(seen)) return rdlock_atomically(l);
+    return c.may_have_too_many(seen) ? read_locked(l) : 0;
   }
 
   static int wrlock_single(pthread_rwlock_t* l) {

@@ -75,7 +75,7 @@ int wait_until(sem_t* s, clockid_t clock, const timespec* until) {
   if (!is_time(*until)) return fail(EINVAL);
   usher_test_cancel();
   core& c = core_of(s);
-  return c.try_acquire() ? 0 : wait(c, clock == CLOCK_REALTIME, not_before_1970(until));
+  return c.try_acquire() ? 0 : wait(c, clock == CLOCK_REALTIME, not_before_epoch(until));
 }
 
 }  // namespace

@@ -43,7 +43,7 @@ struct module_headers {
 class dynamic_section {
  public:
   /// `place` is the section's address according to the loader (`l_ld`).
-  dynamic_section(const void* place, const module_headers& module) : begin_(static_cast<const ElfW(Dyn)*>(place)) {
+  dynamic_section(const void* place, const module_headers& module) : begin_(static_cast<const ElfW(Dyn) *>(place)) {
     const std::size_t room = module.dynamic_at(reinterpret_cast<std::uintptr_t>(place)) / sizeof *begin_;
     while (entries_ < room && begin_[entries_].d_tag != DT_NULL) entries_++;
     const ElfW(Dyn)* const table = find(DT_STRTAB);

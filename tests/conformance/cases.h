@@ -143,6 +143,16 @@ bool flag_comes(const int* flag, int at_least);
 
 struct timespec now(clockid_t clock);
 struct timespec later(struct timespec from, long milliseconds);
+
+/// Whether libusher.so is preloaded.
+static inline bool under_usher(void) {
+  const char* preloads = getenv("LD_PRELOAD");
+  return preloads != NULL && strstr(preloads, "libusher") != NULL;
+}
+/// The error of a wait with invalid nanoseconds: under Usher any time before the clock's epoch is in the past.
+static inline int invalid_or_past(struct timespec t) {
+  return t.tv_sec < 0 && under_usher() ? ETIMEDOUT : EINVAL;
+}
 bool before(struct timespec a, struct timespec b);
 void sleep_ms(long milliseconds);
 double seconds(void);  ///< monotonic

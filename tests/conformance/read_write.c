@@ -266,9 +266,12 @@ CASE_FOR(time_out, struct timed_lock_call, timed_call, timed) {
       if (!writer && !timed_call->writes) continue;
       struct lock_holder holder;
       hold_lock(&holder, &lock, writer);
-      const struct timespec end = later(now(timed_call->clock), 30), past = {1, 0}, before_1970 = {-1, 0};
+      const struct timespec end = later(now(timed_call->clock), 30), past = {1, 0};
       CHECK_CODE(timed_call->call(&lock, &past), ETIMEDOUT);
-      CHECK_CODE(timed_call->call(&lock, &before_1970), ETIMEDOUT);
+      // What libstdc++ makes of a time point before the clock's epoch has negative nanoseconds. The C library alone refuses it.
+      const struct timespec before_epoch[] = {{-1, 0}, {-1, -500000000}, {-3000, 1000000000}};
+      for (int i = 0; i < (under_usher() ? 3 : 1); ++i)
+        CHECK_CODE(timed_call->call(&lock, &before_epoch[i]), ETIMEDOUT);
       CHECK_CODE(timed_call->call(&lock, &end), ETIMEDOUT);
       CHECK(!before(now(timed_call->clock), end));
       end_hold(&holder);

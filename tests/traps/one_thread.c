@@ -244,7 +244,8 @@ CASE_FOR(forks, struct mutex_kind, kind, main_kinds) {
 #include <ucontext.h>
 
 static pthread_mutex_t stepped;
-static volatile bool stepping, handler_locks;
+static pthread_rwlock_t stepped_rwlock;
+static volatile bool stepping, handler_locks, handler_reads;
 static volatile int steps, locked_steps, got;
 
 /// Returns whether the instruction is a locked operation, or one that costs as much.
@@ -269,6 +270,15 @@ static void step(int number, siginfo_t* info, void* context) {
   }
   ++steps;
   if (is_locked((const unsigned char*)at->uc_mcontext.gregs[REG_RIP])) ++locked_steps;
+  if (handler_reads) {
+    const int result = pthread_rwlock_tryrdlock(&stepped_rwlock);
+    if (result != 0) {
+      CHECK_CODE(result, EBUSY);
+    } else {
+      ++got;
+      CHECK_OK(pthread_rwlock_unlock(&stepped_rwlock));
+    }
+  }
   if (!handler_locks) return;
   const int code = pthread_mutex_trylock(&stepped);
   if (code == 0) {
@@ -279,13 +289,28 @@ static void step(int number, siginfo_t* info, void* context) {
   }
 }
 
+static void begin_steps(void) {
+  struct sigaction action;
+  memset(&action, 0, sizeof action);
+  action.sa_sigaction = step;
+  action.sa_flags = SA_SIGINFO;
+  CHECK(sigaction(SIGTRAP, &action, NULL) == 0);
+  steps = locked_steps = got = 0;
+}
+
+/// Evaluates `call` with a signal before each instruction.
+#define IN_STEPS(call)                                                                                             \
+  __extension__({                                                                                                  \
+    stepping = true;                                                                                               \
+    __asm__ __volatile__("sub $128, %%rsp; pushf; orl $0x100, (%%rsp); popf; add $128, %%rsp" ::: "memory", "cc"); \
+    const int result_of_call = (call);                                                                             \
+    stepping = false;                                                                                              \
+    __asm__ __volatile__("nop; nop" ::: "memory");                                                                 \
+    result_of_call;                                                                                                \
+  })
+
 static int in_steps(int (*operation)(pthread_mutex_t*)) {
-  stepping = true;
-  __asm__ __volatile__("sub $128, %%rsp; pushf; orl $0x100, (%%rsp); popf; add $128, %%rsp" ::: "memory", "cc");
-  const int code = operation(&stepped);
-  stepping = false;
-  __asm__ __volatile__("nop; nop" ::: "memory");
-  return code;
+  return IN_STEPS(operation(&stepped));
 }
 
 static void step_through(const struct mutex_kind* kind, bool locks) {
@@ -296,13 +321,8 @@ static void step_through(const struct mutex_kind* kind, bool locks) {
     CHECK_OK(pthread_mutex_trylock(&stepped));
     CHECK_OK(pthread_mutex_unlock(&stepped));
   }
-  struct sigaction action;
-  memset(&action, 0, sizeof action);
-  action.sa_sigaction = step;
-  action.sa_flags = SA_SIGINFO;
-  CHECK(sigaction(SIGTRAP, &action, NULL) == 0);
+  begin_steps();
   handler_locks = locks;
-  steps = locked_steps = got = 0;
   CHECK_OK(in_steps(pthread_mutex_lock));
   CHECK_OK(in_steps(pthread_mutex_unlock));
   CHECK_OK(in_steps(pthread_mutex_trylock));
@@ -336,6 +356,45 @@ CASE_FOR(handler_at_each_instruction, struct mutex_kind, kind, all_kinds) {
   if (getenv("USHER_PLAIN_ALONE") == NULL) skip_case("this lock has no plain way");
   step_through(kind, true);
   step_through(kind, true);  // with several threads
+}
+
+// The words of a read-write lock count: a handler's pair of calls leaves other values than it found.
+CASE(reading_handler_at_each_instruction) {
+  be_alone();
+  CHECK_OK(pthread_rwlock_init(&stepped_rwlock, NULL));
+  CHECK_OK(pthread_rwlock_rdlock(&stepped_rwlock));
+  CHECK_OK(pthread_rwlock_unlock(&stepped_rwlock));
+  begin_steps();
+  handler_locks = false;
+  handler_reads = true;
+  for (int i = 0; i < 3; ++i) {
+    CHECK_OK(IN_STEPS(pthread_rwlock_rdlock(&stepped_rwlock)));
+    CHECK_OK(IN_STEPS(pthread_rwlock_unlock(&stepped_rwlock)));
+    CHECK_OK(IN_STEPS(pthread_rwlock_wrlock(&stepped_rwlock)));
+    CHECK_OK(IN_STEPS(pthread_rwlock_unlock(&stepped_rwlock)));
+  }
+  handler_reads = false;
+  CHECK(got > 20);
+  CHECK_OK(pthread_rwlock_trywrlock(&stepped_rwlock));  // no arrival or exit was lost
+  CHECK_CODE(pthread_rwlock_tryrdlock(&stepped_rwlock), EBUSY);
+  CHECK_OK(pthread_rwlock_unlock(&stepped_rwlock));
+  CHECK_OK(pthread_rwlock_rdlock(&stepped_rwlock));
+  CHECK_CODE(pthread_rwlock_trywrlock(&stepped_rwlock), EBUSY);
+  CHECK_OK(pthread_rwlock_unlock(&stepped_rwlock));
+}
+
+// The count of readers has a limit, which ends in an error: no writer may get the lock beside a reader.
+CASE(too_many_readers) {
+  be_alone();
+  pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
+  long readers = 0;
+  int code = 0;
+  while (readers < 1L << 23 && (code = pthread_rwlock_rdlock(&lock)) == 0) ++readers;
+  if (code != 0) CHECK_CODE(code, EAGAIN);
+  CHECK_CODE(pthread_rwlock_trywrlock(&lock), EBUSY);
+  while (readers-- > 0) CHECK_OK(pthread_rwlock_unlock(&lock));
+  CHECK_OK(pthread_rwlock_trywrlock(&lock));
+  CHECK_OK(pthread_rwlock_unlock(&lock));
 }
 
 #else

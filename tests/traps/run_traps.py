@@ -302,6 +302,9 @@ def alone(lock):
     plain = "auto uncontended()" in (catalog.TREE / "include" / "usher" / "locks" / header).read_text()
     run_cases(f"{lock}/one_thread", "one_thread",
               environment(lock, [LIB], **({"USHER_PLAIN_ALONE": "1"} if plain else {})))
+    for rwlock in ("phase-fair", "bravo") if lock == "steady" else ():
+        run_cases(f"{rwlock}/one_thread", "one_thread", environment(lock, [LIB], USHER_RWLOCK=rwlock),
+                  ["--only", "reading_handler_at_each_instruction", "--only", "too_many_readers"])
 
 
 def reference():

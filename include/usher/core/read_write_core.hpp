@@ -340,32 +340,30 @@ class read_write_core {
   }
 
   // ---- by the only thread of a process ------------------------------------------------------------------------
-  // By loads and stores. False, with nothing changed, if the lock is not free for it or has marks: the caller calls the
-  // function above then. The acquire and release are for signal handlers.
+  // False, with nothing changed, if the lock is not free for it or has marks: the caller calls the function above then.
+  // The words are counters, which a signal handler's calls leave at other values. So each is changed by one instruction
+  // that a handler cannot interrupt (P::add_alone(), P::replace_alone()), not by a load and a store.
 
-  bool lock_shared_alone() {
-    const std::uint32_t seen = in_.load(order::acquire);
-    if ((seen & (writing | biased)) != 0) return false;
-    in_.store(seen + one, order::relaxed);
+  bool lock_shared_alone(std::uint32_t& seen) {
+    if ((in_.load(order::acquire) & (writing | biased)) != 0) return false;
+    seen = P::add_alone(in_, one);
     return true;
   }
   bool unlock_shared_alone() {
-    const std::uint32_t seen = out_.load(order::relaxed);
-    if ((seen & draining) != 0 || (Biased && (in_.load(order::relaxed) & biased) != 0)) return false;
-    out_.store((seen & (0 - one)) + one, order::release);
+    if ((out_.load(order::relaxed) & draining) != 0 || (Biased && (in_.load(order::relaxed) & biased) != 0))
+      return false;
+    P::add_alone(out_, one);
     return true;
   }
   bool lock_alone() {
     const std::uint32_t seen = in_.load(order::acquire);
     if ((seen & (writing | queue | biased)) != 0 || !has_left(seen)) return false;
-    in_.store(seen + writing, order::relaxed);
-    return true;
+    return P::replace_alone(in_, seen, seen + writing);
   }
   bool unlock_alone() {
     const std::uint32_t seen = in_.load(order::relaxed);
     if ((seen & (queue | asleep)) != 0) return false;
-    in_.store(seen - writing + to_next_phase(seen), order::release);
-    return true;
+    return P::replace_alone(in_, seen, seen - writing + to_next_phase(seen));
   }
 
   /// For tests: sets both numbers of a free lock to n.

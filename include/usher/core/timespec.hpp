@@ -9,8 +9,10 @@
 
 namespace usher::inline v2 {
 
+/// Whether a wait may have this deadline. A time before the clock's epoch is in the past whatever its nanoseconds:
+/// libstdc++ makes negative ones of a time point before the epoch, and takes the C library's EINVAL for a lock acquired.
 inline bool is_time(const timespec& t) {
-  return t.tv_nsec >= 0 && t.tv_nsec < 1000000000;
+  return t.tv_sec < 0 || (t.tv_nsec >= 0 && t.tv_nsec < 1000000000);
 }
 
 /// Returns the nanoseconds until `t` on that clock: 0 if it has passed, at most a year, after which the caller asks

@@ -11,6 +11,7 @@
 //     inflation   the pool of inflated states                                           on blocks, polling
 //     numa        the NUMA node of the calling thread                                   on records
 //     priority    a thread's real-time priority                                         on state
+//     alone       changes of words by the only thread, between signal handlers
 //     visible_readers   read-write locks' table of readers in the child of a fork       on records
 #pragma once
 
@@ -19,6 +20,7 @@
 
 #include "usher/core/node.hpp"
 #include "usher/core/platform.hpp"
+#include "usher/platform/native/alone.hpp"
 #include "usher/platform/native/blocks.hpp"
 #include "usher/platform/native/fork.hpp"
 #include "usher/platform/native/futex.hpp"
@@ -43,7 +45,8 @@ struct native : private native_detail::process,
                 private native_detail::nodes,
                 private native_detail::inflation,
                 private native_detail::numa,
-                private native_detail::priorities {
+                private native_detail::priorities,
+                private native_detail::lone_thread {
   template <class T>
   using atomic = std::atomic<T>;
 
@@ -92,6 +95,8 @@ struct native : private native_detail::process,
   using nodes::take_node, nodes::give_node, nodes::node;
 
   using inflation::take_inflated, inflation::give_inflated, inflation::inflated;
+
+  using lone_thread::add_alone, lone_thread::replace_alone;
 
   static constexpr std::uint32_t visible_slots = native_detail::visible_slots;
   static std::atomic<std::uint64_t>* visible_readers() { return native_detail::blocks::visible_readers(); }
