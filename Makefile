@@ -5,7 +5,7 @@ JOBS ?= $(shell nproc)
 # Many tests sleep for much of their time.
 TEST_JOBS ?= $(shell expr $(JOBS) + 2)
 
-.PHONY: help deps build wheel release test-release release-tests check-roots demo demo-build quick test suites test-long test-all mutants rest check check-short check-exhaustive litmus check-aa check-causes compat soak fuzz measure measure-waits bench-sim simulated-claims held-out try-cases stat-cases arm test-arm test-arm-long release-arm test-release-arm arm-systems emulator arena arena-sim format check-format tidy install deb clean
+.PHONY: help deps clone build wheel release test-release release-tests check-roots demo demo-build quick test suites test-long test-all mutants rest check check-short check-exhaustive litmus check-aa check-causes compat soak fuzz measure measure-waits bench-sim simulated-claims held-out try-cases stat-cases arm test-arm test-arm-long release-arm test-release-arm arm-systems emulator arena arena-sim format check-format tidy install deb clean
 
 # Prints each line "target: … ## group| text": 23 lines of at most 80 columns, so that a terminal shows all of them.
 help:
@@ -43,19 +43,23 @@ test: build ## use| the tests, about 9 minutes on 2 cores
 install: build ## use| install below PREFIX=/usr/local
 	@cmake --install $(BUILD) --prefix $(or $(PREFIX),/usr/local)
 
+# Says what no package mends, before packages are installed.
+clone:
+	@[ -e .git ] || { echo "usher: $(CURDIR) is no git clone, whose commit names and dates the packages: run make in a git clone" >&2; exit 1; }
+
 # These three build once for glibc 2.28 and later, in build/portable, and write to build/dist.
-deb: ## use| build Debian packages
+deb: clone ## use| build Debian packages
 	@tools/deps.sh build deb
 	@python3 -m tools.release --jobs $(JOBS) --only deb
 	@echo "Install them, as root, by"; echo "  apt install" $$(ls -d $(CURDIR)/build/dist/*.deb)
 
 # For pip install build/dist/usher_locks-*.whl.
-wheel:
+wheel: clone
 	@tools/deps.sh build wheel
 	@python3 -m tools.release --jobs $(JOBS) --only wheel
 
 # KEY=id: gpg signs the checksums.
-release: ## use| build all packages: wheel, tarball, .deb, .rpm, OCI
+release: clone ## use| build all packages: wheel, tarball, .deb, .rpm, OCI
 	@tools/deps.sh build package release
 	@python3 -m tools.release --jobs $(JOBS) $(if $(KEY),--key $(KEY))
 
@@ -74,9 +78,9 @@ arm:
 	@cmake --build build/aarch64 -j $(JOBS) --target $(ARM_TARGETS)
 
 # All packages but the container image, in build/dist-aarch64.
-release-arm: arm
+release-arm: clone arm
 	@tools/deps.sh package release
-	@python3 -m tools.release --architecture aarch64 --build build/aarch64 --out build/dist-aarch64 --only tarball,wheel,deb,rpm --jobs $(JOBS)
+	@python3 -m tools.release --architecture aarch64 --build build/aarch64 --out build/dist-aarch64 --only tarball,wheel,deb,rpm --jobs $(JOBS) --tests
 
 # Compares them with those for x86-64, and uses them in systems for AArch64 (in build/aarch64-RELEASE), emulated.
 ARM_SYSTEM = dpkg libc-bin dash coreutils diffutils findutils gzip python3-venv sed grep
@@ -157,8 +161,10 @@ test-release: release
 	@python3 tests/package/test_wheel.py --wheel build/dist/usher_locks-*.whl
 	@python3 tests/package/test_archives.py
 
-# The programs of the tests in the build of a release.
+# The programs of the tests in the build of a release, which by itself has no tests.
 release-tests: release
+	@tools/deps.sh build test
+	@cmake -DUSHER_BUILD_TESTS=ON build/portable > build/portable/configure.log 2>&1 || { tail -30 build/portable/configure.log; exit 1; }
 	@cmake --build build/portable -j $(JOBS) --target usher_test_programs
 
 # As root. ONLY=bullseye: one system.

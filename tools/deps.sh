@@ -17,6 +17,10 @@ missing=$(printf '%s\n' "$wanted" | while read -r name why; do
   [ -z "$name" ] || dpkg-query -W -f='${Status}' "$name" 2>/dev/null | grep -q 'ok installed' || printf '%s\t%s\n' "$name" "$why"
 done)
 [ -n "$missing" ] || exit 0
+if ! command -v apt-get > /dev/null; then
+  echo "usher: there is no apt-get: install what packages.txt lists, and give CMake the commands of CONTRIBUTING.md" >&2
+  exit 1
+fi
 
 if [ "$(id -u)" = 0 ]; then
   as_root=

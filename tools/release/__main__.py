@@ -16,9 +16,14 @@ import shutil
 import subprocess
 import sys
 
-from tools.release import audit, release
+from tools.release import audit, release, wheel
 
 KINDS = {"tarball": ".tar.gz", "wheel": ".whl", "deb": ".deb", "rpm": ".rpm", "oci": "-oci.tar"}  # endings of the files
+
+# What a run needs beside libraries, which CMake finds: each program and its Debian package.
+PROGRAMS = {"git": "git", "cmake": "cmake", "ninja": "ninja-build", "g++": "build-essential", "readelf": "binutils"}
+PROGRAMS_OF = {"deb": {"dpkg-buildpackage": "build-essential", "dh": "debhelper"}, "rpm": {"rpmbuild": "rpm"},
+               "oci": {"umoci": "umoci", "/bin/busybox": "busybox-static"}}
 
 
 def fail(why):
@@ -31,15 +36,27 @@ def run(*command, **more):
         fail(f"exit status {done.returncode} of: {' '.join(map(str, command))}")
 
 
-def build(folder, jobs, architecture):
-    """Compiles what is installed; ninja shows how far it is."""
+def missing(kinds):
+    """Without these a run would end after minutes of compiling: {program: its package}."""
+    programs = PROGRAMS | {name: package for kind in kinds for name, package in PROGRAMS_OF.get(kind, {}).items()}
+    lacking = {name: package for name, package in programs.items() if shutil.which(name) is None}
+    if "wheel" in kinds and subprocess.run([wheel.PYTHON, "-c", "import wheel"], check=False, capture_output=True).returncode != 0:
+        lacking["Python's wheel"] = "python3-wheel"
+    return lacking
+
+
+def build(folder, jobs, architecture, tests):
+    """Compiles what is installed; ninja shows how far it is. The tests need GoogleTest, so they are configured only if asked for."""
     cross = [] if architecture.name == platform.machine() else [f"-DCMAKE_TOOLCHAIN_FILE={architecture.toolchain}"]
     folder.mkdir(parents=True, exist_ok=True)
     with open(folder / "configure.log", "w", encoding="utf-8") as log:
         done = subprocess.run(["cmake", "-S", release.TREE, "-B", folder, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release",
-                               "-DUSHER_PORTABLE=ON", "-DCMAKE_INSTALL_LIBDIR=lib", *cross], check=False, stdout=log, stderr=log)
+                               "-DUSHER_PORTABLE=ON", "-DCMAKE_INSTALL_LIBDIR=lib", "-DUSHER_BUILD_CHECKER=ON",
+                               f"-DUSHER_BUILD_TESTS={'ON' if tests else 'OFF'}", *cross], check=False, stdout=log, stderr=log)
     if done.returncode != 0:
-        fail(f"the configuration failed: {folder / 'configure.log'}")
+        said = (folder / "configure.log").read_text(encoding="utf-8", errors="replace")
+        print(*said.splitlines()[-20:], sep="\n", file=sys.stderr)
+        fail(f"the configuration failed; the end of {folder / 'configure.log'} is above")
     run("cmake", "--build", folder, "--target", "usher_product", "-j", jobs)
 
 
@@ -73,17 +90,20 @@ def main():
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--architecture", default=platform.machine(), choices=sorted(release.ARCHITECTURES))
     parser.add_argument("--only", default=",".join(KINDS), help="kinds of packages (default: %(default)s)")
+    parser.add_argument("--tests", action="store_true", help="configure the tests, too")
     parser.add_argument("--key", help="gpg signs SHA256SUMS with this key")
     arguments = parser.parse_args()
     kinds = arguments.only.split(",")
     if unknown := set(kinds) - KINDS.keys():
         parser.error(f"no such kind of package: {', '.join(sorted(unknown))} (there are {', '.join(KINDS)})")
+    if lacking := missing(kinds):
+        fail(f"missing: {', '.join(lacking)}: apt-get install {' '.join(sorted(set(lacking.values())))}")
 
     this = release.of_this_tree(arguments.architecture)
     if this.commit.endswith("-dirty"):
         print("usher: release: the tree has uncommitted changes, so the commit does not name these packages", file=sys.stderr)
     os.environ["SOURCE_DATE_EPOCH"] = str(this.epoch)
-    build(arguments.build, arguments.jobs, this.architecture)
+    build(arguments.build, arguments.jobs, this.architecture, arguments.tests)
     stage = arguments.build / "stage"
     install(arguments.build, stage, this.architecture)
     arguments.out.mkdir(parents=True, exist_ok=True)

@@ -9,8 +9,10 @@ import sys
 
 def built(folder, libdir):
     """Changes the folder of the libraries in an installed tree. No compiler option depends on it."""
-    subprocess.run(["cmake", f"-DCMAKE_INSTALL_LIBDIR={libdir}", folder], check=True, stdout=subprocess.DEVNULL)
-    subprocess.run(["cmake", "--build", folder, "--target", "usher_product"], check=True, stdout=subprocess.DEVNULL)
+    for command in (["cmake", f"-DCMAKE_INSTALL_LIBDIR={libdir}", folder], ["cmake", "--build", folder, "--target", "usher_product"]):
+        done = subprocess.run(command, check=False, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        if done.returncode != 0:
+            sys.exit("\n".join([*done.stdout.splitlines()[-20:], f"usher: release: exit status {done.returncode} of: {' '.join(map(str, command))}"]))
 
 
 def make(stage, out, release):

@@ -5,6 +5,7 @@ import pathlib
 import platform
 import re
 import subprocess
+import sys
 
 TREE = pathlib.Path(__file__).resolve().parents[2]
 
@@ -35,7 +36,11 @@ class Release:
 
 
 def git(*arguments):
-    return subprocess.run(["git", "-C", TREE, *arguments], check=True, text=True, capture_output=True).stdout.strip()
+    """Also of a clone of another user, as with sudo or in a container: its Makefile is run all the same."""
+    done = subprocess.run(["git", "-c", f"safe.directory={TREE}", "-C", TREE, *arguments], check=False, text=True, capture_output=True)
+    if done.returncode != 0:
+        sys.exit(f"usher: release: git does not say which commit this is: {done.stderr.strip()}: run make in a git clone")
+    return done.stdout.strip()
 
 
 def of_this_tree(architecture=platform.machine()):
