@@ -17,8 +17,8 @@
 //
 // An object is constant-initialised, trivially destructible, and free when its bytes are zero. No operation throws or
 // allocates from the heap; the first readers of a process under `bravo` map a table of 32 KiB, and a program that
-// contains `bravo` registers fork handlers when it is loaded. unlock() and unlock_shared() do not touch the object after
-// the release. The thread that unlocks must be the one that locked. At most 2^23 − 1 readers may hold the lock or wait
+// contains `bravo` registers a fork handler when it is loaded. unlock() and unlock_shared() do not touch the object after
+// the release. Any thread may call unlock_shared(). At most 2^23 − 1 readers may hold the lock or wait
 // for it at once. A lock that other threads used when a thread forked is unusable in the child.
 //
 // Experimental, not for production.

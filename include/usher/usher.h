@@ -115,7 +115,7 @@ int usher_sem_post(usher_sem_t* sem);
  * Read-write locks: "phase-fair", "bravo" (visible readers: many readers, few writers), and with the suffix "-recursive"
  * the same for threads that lock again for reading. Guarantees: locks/phase_fair.hpp. Under the kinds without the suffix
  * a reader waits behind a waiting writer, so a thread that holds the lock must not lock it again. Zero bytes are a valid,
- * free lock of the kind "phase-fair". The thread that unlocks must be the one that locked. `usher stat` does not record
+ * free lock of the kind "phase-fair". Any thread may give a reader's lock back. `usher stat` does not record
  * these objects. */
 typedef struct usher_rwlock {
   uint32_t usher_kind;

@@ -58,6 +58,7 @@ int usher_rwlock_init(usher_rwlock_t* l, const char* name) {
     if (name == nullptr || std::strcmp(name, names[i]) == 0) {
       std::memset(l, 0, sizeof *l);
       l->usher_kind = i;
+      with(l, [](auto& lock) { lock.renew(0, false); });  // also if readers of an earlier lock never unlocked it
       return 0;
     }
   return EINVAL;

@@ -460,6 +460,7 @@ class execution {
   std::uint32_t epoch() const { return epoch_; }
   std::uint32_t owner_tag() const { return tagged_[record()] ? 2 * record() + 3 : 1; }
   void ensure_owner_tag() { tagged_[record()] = true; }
+  std::uint32_t reader_tag() const { return 2 * record() + 3; }
 
   // Forks: see checked_fork.hpp. The execution continues in the child.
 
@@ -995,6 +996,7 @@ struct checked : checked_words {
   static constexpr std::uint32_t visible_slots = execution::visible_slots;
   static atomic<std::uint64_t>* visible_readers() { return execution::current().visible_readers(); }
   static bool prepare_visible_readers() { return true; }
+  static std::uint32_t reader_tag() { return execution::current().reader_tag(); }
   static std::uint64_t lock_id(const void* lock) { return reinterpret_cast<std::uintptr_t>(lock); }
   static std::uint32_t cpus() { return 1; }
   static std::uint32_t salt(const void*) { return 0; }

@@ -92,7 +92,10 @@ void report_unknown(std::string_view unknown) {
   const std::string_view name = variable(rwlock_variable);
   const bool wants_ours = c_library::is_glibc() && !name.empty() && name != "pthread";
   const rwlock_table* const found = wants_ours ? find(name) : nullptr;
-  if (found != nullptr) prepare_own_locks();
+  if (found != nullptr) {
+    prepare_own_locks();
+    if (found->prepare != nullptr) found->prepare();
+  }
   const rwlock_table* const table = found != nullptr ? found : &the_c_librarys;
   note_rwlocks(found != nullptr ? found->name : nullptr);
   const rwlock_table* none = nullptr;

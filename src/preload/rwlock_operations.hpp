@@ -208,17 +208,23 @@ class rwlock_operations {
     for (;;) {
       std::uint32_t seen = validity.load(std::memory_order_acquire);
       if (seen == now) return;
-      if (seen == 0) {  // never used: nothing but zero bytes
-        if (validity.compare_exchange_strong(seen, now, std::memory_order_acq_rel, std::memory_order_acquire)) return;
-      } else if (seen == busy) {  // another thread renews the lock
+      if (seen == busy) {  // another thread renews the lock
         native::await(
             validity, [seen](std::uint32_t v) { return v != seen; }, std::memory_order_acquire,
             pacing::polling_then_yielding);
-      } else if (validity.compare_exchange_strong(seen, busy, std::memory_order_acq_rel, std::memory_order_acquire)) {
-        of(l).renew_from_words(rwlock_at::writer_of(l).load(std::memory_order_relaxed) != 0);
-        validity.store(now, std::memory_order_release);
-        return;
+        continue;
       }
+      // Never used: nothing but zero bytes. But an earlier lock at this address may have left readers in their slots.
+      const bool is_new = seen == 0;
+      const std::uint32_t next = is_new && !of(l).has_visible_readers() ? now : busy;
+      if (!validity.compare_exchange_strong(seen, next, std::memory_order_acq_rel, std::memory_order_acquire)) continue;
+      if (next == now) return;
+      if (is_new)
+        of(l).forget_visible_readers();
+      else
+        of(l).renew_from_words(rwlock_at::writer_of(l).load(std::memory_order_relaxed) != 0);
+      validity.store(now, std::memory_order_release);
+      return;
     }
   }
 };
@@ -238,6 +244,7 @@ constexpr rwlock_table make_rwlock_table(const char* name) {
                     .timedwrlock = operations::timedwrlock,
                     .clockwrlock = operations::clockwrlock,
                     .rwlock_unlock = operations::unlock},
+          .prepare = Biased ? native_detail::blocks::has_visible_readers : nullptr,
           .rdlock_single = operations::rdlock_single,
           .wrlock_single = operations::wrlock_single,
           .unlock_single = operations::unlock_single};

@@ -57,6 +57,8 @@ struct rwlock_pointers {
 struct rwlock_table {
   const char* name;
   rwlock_calls calls;
+  /// Null, or maps what the lock needs: later a filter of system calls may be in force.
+  bool (*prepare)();
   // For a process with one thread. If they find more threads, they call end_one_thread_mode().
   int (*rdlock_single)(pthread_rwlock_t*);
   int (*wrlock_single)(pthread_rwlock_t*);

@@ -1,6 +1,8 @@
 // Tests the calls of read-write locks, for every kind and every way to make one. USHER_RWLOCK names the lock.
 #include "kinds.h"
 
+#include <sys/syscall.h>
+
 struct rwlock_kind {
   const char* name;
   int kind;  ///< of the attribute, or one of the two below
@@ -337,6 +339,26 @@ CASE_WHERE(nested_reader, struct rwlock_kind, kind, kinds, !kind->prefers_writer
     const pthread_t writer = start_thread(thread_write_once, &lock);
     await_sleepers(1);
     CHECK_OK(pthread_rwlock_rdlock(&lock));  // beside the writer that waits
+    CHECK_OK(pthread_rwlock_unlock(&lock));
+    CHECK_OK(pthread_rwlock_unlock(&lock));
+    join_thread(writer);
+  }
+  CHECK_FREE(&lock);
+}
+
+CASE_WHERE(tries_beside_a_waiting_writer, struct rwlock_kind, kind, kinds, !kind->prefers_writers) {
+  pthread_rwlock_t lock;
+  make(&lock, kind);
+  for (int i = 0; i < 20; ++i) {
+    CHECK_OK(pthread_rwlock_rdlock(&lock));
+    const pthread_t writer = start_thread(thread_write_once, &lock);
+    await_sleepers(1);
+    CHECK_OK(pthread_rwlock_tryrdlock(&lock));  // by a thread that reads
+    CHECK_OK(try_read(&lock));
+    sleep_ms(i % 4);  // a window of the writer may end
+    CHECK_OK(pthread_rwlock_unlock(&lock));
+    CHECK_OK(pthread_rwlock_tryrdlock(&lock));
+    CHECK_CODE(try_write(&lock), EBUSY);
     CHECK_OK(pthread_rwlock_unlock(&lock));
     CHECK_OK(pthread_rwlock_unlock(&lock));
     join_thread(writer);
@@ -716,6 +738,64 @@ static void use_while_another_reads(void* argument) {
   struct shared_data own = {.readers = 0};
   use_in_child(&own);
   make_anew_in_child(d);
+}
+
+// A reader may enter by a slot of a table. Its exit, or its object's end, must be found without it.
+
+static void read_many_times(pthread_rwlock_t* lock) {
+  in_new_thread(thread_read_once, lock);
+  for (int i = 0; i < 100; ++i) {
+    CHECK_OK(pthread_rwlock_rdlock(lock));
+    CHECK_OK(pthread_rwlock_unlock(lock));
+  }
+}
+static void* unlock_for_another(void* lock) {
+  return (void*)(intptr_t)pthread_rwlock_unlock(lock);
+}
+
+CASE_FOR(reader_unlocked_by_another_thread, struct rwlock_kind, kind, kinds) {
+  pthread_rwlock_t lock;
+  make(&lock, kind);
+  read_many_times(&lock);
+  for (int i = 0; i < 3; ++i) {
+    CHECK_OK(pthread_rwlock_rdlock(&lock));
+    CHECK_OK((int)(intptr_t)in_new_thread(unlock_for_another, &lock));
+    CHECK_FREE(&lock);
+    CHECK_OK(pthread_rwlock_wrlock(&lock));
+    CHECK_OK(pthread_rwlock_unlock(&lock));
+  }
+}
+
+CASE_FOR(made_anew_while_read, struct rwlock_kind, kind, kinds) {
+  pthread_rwlock_t lock;
+  make(&lock, kind);
+  for (int i = 0; i < 3; ++i) {
+    read_many_times(&lock);
+    CHECK_OK(pthread_rwlock_rdlock(&lock));
+    make(&lock, kind);
+    read_many_times(&lock);
+    CHECK_OK(pthread_rwlock_wrlock(&lock));
+    CHECK_OK(pthread_rwlock_unlock(&lock));
+    CHECK_FREE(&lock);
+  }
+}
+
+// No fork handler runs.
+CASE_FOR(child_of_a_plain_fork, struct rwlock_kind, kind, main_two) {
+  pthread_rwlock_t lock;
+  make(&lock, kind);
+  read_many_times(&lock);
+  CHECK_OK(pthread_rwlock_rdlock(&lock));
+  const pid_t child = (pid_t)syscall(SYS_clone, SIGCHLD, 0L, 0L, 0L, 0L);
+  if (child == 0) {
+    alarm(20);
+    if (pthread_rwlock_trywrlock(&lock) != EBUSY) _exit(1);
+    if (pthread_rwlock_unlock(&lock) != 0 || pthread_rwlock_wrlock(&lock) != 0) _exit(2);
+    _exit(pthread_rwlock_unlock(&lock) == 0 ? 0 : 3);
+  }
+  CHECK_CHILD(child, 0);
+  CHECK_OK(pthread_rwlock_unlock(&lock));
+  CHECK_FREE(&lock);
 }
 
 CASE_FOR(fork_while_another_writes, struct rwlock_kind, kind, main_two) {

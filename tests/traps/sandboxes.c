@@ -67,6 +67,26 @@ CASE(first_locks_without_system_calls) {
   check_sandboxed(child);
 }
 
+static pthread_rwlock_t read_often = PTHREAD_RWLOCK_INITIALIZER;
+
+static void* read_in_sandboxed_thread(void* unused) {
+  (void)unused;
+  allow_nothing();
+  for (int i = 0; i < 100; ++i) {
+    if (pthread_rwlock_rdlock(&read_often) != 0 || pthread_rwlock_unlock(&read_often) != 0) end_thread(1);
+    if (pthread_rwlock_tryrdlock(&read_often) != 0 || pthread_rwlock_unlock(&read_often) != 0) end_thread(2);
+  }
+  end_thread(0);
+  return NULL;
+}
+static void read_in_threads(void* unused) {
+  for (int i = 0; i < 3; ++i) join_thread(start_thread(read_in_sandboxed_thread, NULL));
+  read_in_sandboxed_thread(unused);
+}
+CASE(reads_without_system_calls) {
+  check_sandboxed(start_child(read_in_threads, NULL));
+}
+
 static int locked_in_threads;
 
 static void* lock_in_sandboxed_thread(void* unused) {

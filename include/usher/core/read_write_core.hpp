@@ -15,8 +15,9 @@
 //            bit 7        asleep: a thread sleeps on this word, or is about to
 //            bit 8        biased: readers may enter by a slot of the visible readers (below)
 //            bits 9–31    arrivals: how many readers have come
-//     out    bit 0        draining: the claiming writer sleeps on this word, or is about to
-//            bits 1–8     the lower 8 bits of the number of exits for which that writer waits: one exit in 256 wakes it
+//     out    bit 0        sleeping: the claiming writer sleeps on this word, or is about to
+//            bit 1        draining: the claiming writer waits for exits
+//            bits 2–8     the lower 7 bits of the number of exits for which that writer waits: one exit in 128 wakes it
 //            bits 9–31    exits: how many readers have left
 //     queued   bits 0–23    the number of writers that are in the queue or on the way to it
 //              bits 24–31   give-ups: how many writers have claimed the lock and given up since one of them last had to wait
@@ -64,6 +65,15 @@
 //     after less than 3 D. If readers stay longer, or depend on later ones again and again, the writer's wait
 //     has no bound, as under the C library's default kinds.
 //
+// try_lock_shared() under this rule succeeds while a writer only waits, as the C library's: otherwise std::lock() of two
+// shared locks, and threads that try in a loop while they read, would wait for a window. The reader cannot use the arrivals,
+// since the writer does not wait for later ones. It takes back an exit: exits - 1, by a compare-and-swap (8) which requires
+// that the writer drains and that the lower bits of the exits differ from those of its target. Both are in the same word, so
+// in that state the writer does not own the lock, and it will not before this reader's exit has made good the one that was
+// taken back. A writer publishes its target by (9) before it first looks, and again when a window has changed it: the exits
+// for which it then finds its wait over are a later value of the same word. Exits that differ by a multiple of 128 look like
+// no difference: then the try fails.
+//
 // Visible readers (BRAVO). While `biased` is set, a reader enters by a compare-and-swap that puts the lock's id into a
 // slot of a table that all locks of the process share; then it looks at `biased` again:
 //
@@ -71,31 +81,29 @@
 //              loads in            (b2)                 loads every slot      (b4)
 //
 // All four operations are sequentially consistent, so they have one order that all threads agree on. If (b2) still sees
-// `biased`, it comes before (b3), and so (b1) comes before (b4): the writer sees the slot, and waits for it. Otherwise
-// the reader takes its id back and enters by arrivals. With release and acquire alone both could miss each other's
+// `biased`, it comes before (b3), and so (b1) comes before (b4): the writer sees the slot. It then moves the reader to
+// the arrivals: arrivals + 1, slot: id -> 0; and waits for its exit as for any other. If (b2) does not see `biased`, the reader takes its id back and enters by arrivals. With release and acquire alone both could miss each other's
 // write: (b1) could be in a store buffer while (b2) loads, and (b3) while (b4) does.
 // Only the head of the writers' queue clears `biased`, and it does so before it claims the lock: so readers still enter
-// by arrivals while the writer searches the table. (The paper's writer locks, then searches.) No reader sets `biased`
-// while `writing` or `queue` is set; setting it is a compare-and-swap of the whole word. So `biased` stays clear until
-// the writer has the lock. A writer that gives up before it has seen every slot empty sets `biased` again: no writer
-// may claim a lock with visible readers.
+// by arrivals while the writer searches the table. (The paper's writer locks, then searches, then waits for each slot.) No
+// reader sets `biased` while `writing` or `queue` is set; setting it is a compare-and-swap of the whole word. So `biased`
+// stays clear until the writer has left the queue, with the claim or without: a lock that is not biased has no visible
+// readers, but those that are about to take their id back.
 // A slot is found by hashing the thread and the lock, when the reader enters and again when it leaves. Two threads may
 // have the same slot. Then one of them is in the slot and the other one in arrivals, and it does not matter which
 // leaves in which way, because the sum is right at all times. So a reader that takes its id back does the same as one
-// that leaves, and one that does not find its id acquires what the thread that took it released: (b7). The thread that
-// unlocks must be the one that locked.
+// that leaves, and one that does not find its id acquires what the thread that took it released: (b7). So any thread may unlock.
 // A reader that enters by arrivals sets `biased`, unless the time of the last search, times nine, has not passed yet
-// (the paper's N): searches take at most a tenth of the time, except those of attempts that fail, which set `biased`
-// again at once.
+// (the paper's N): searches take at most a tenth of the time.
 //
 // Upgrade: a reader that is the only one, with no writer about, becomes the writer in one step. It never waits: two
 // readers that waited for each other to leave would deadlock.
 //
 // Forks. The child has the parent's words. renew() makes them those of a lock that only the calling thread uses. The
-// platform removes the ids of the parent's other visible readers from the child's table, so that a new lock at the
-// address of such a lock does not wait for them. It keeps each id that is in the slot of the thread that forked. If
-// another thread has put the id there, because both have the same slot for this lock (1 pair of threads in 4096), the id
-// stays, and a new lock at that address waits for ever.
+// platform removes the ids of the parent's other visible readers from the child's table. It keeps each id that is in the
+// slot of the thread that forked, which may be that of another thread (1 pair of threads in 4096): then the lock counts a
+// reader that the child does not have. An object that begins its life forgets the ids at its address:
+// forget_visible_readers(), renew().
 #pragma once
 
 #include <atomic>
@@ -172,8 +180,6 @@ class read_write_core {
 
   bool enter_visibly() {
     if ((in_.load(order::relaxed) & biased) == 0) return false;
-    if (P::owner_tag() == 1) [[unlikely]]
-      return P::ensure_owner_tag(), false;
     auto* const slots = P::visible_readers();
     if (slots == nullptr) [[unlikely]]
       return false;
@@ -212,7 +218,7 @@ class read_write_core {
       if (in_.compare_exchange_weak(seen, seen + one, order::acquire, order::relaxed)) return true;  // (1)
       P::backoff(0);
     }
-    return false;
+    return rule_ == reader_rule::recursive && try_take_back_an_exit();
   }
 
   void unlock_shared() {
@@ -222,7 +228,7 @@ class read_write_core {
     // (3) release: pairs with (4), the writer's look at the exits. Nothing of the lock is touched after it.
     const std::uint32_t seen = out_.fetch_add(one, order::release);
     if constexpr (W::parks)
-      if ((seen & draining) != 0) [[unlikely]]
+      if ((seen & sleeping) != 0) [[unlikely]]
         if (low_bits((seen + one) / one) == (seen & low_bits_of_target)) P::wake(key, every_sleeper, 1);
   }
 
@@ -305,14 +311,22 @@ class read_write_core {
 
   /// Called in the child of a fork by its only thread, which holds the lock as given: `reads` times, or for writing.
   void renew(std::uint32_t reads, bool writes) {
-    if constexpr (Biased)
-      if (auto* const slots = P::visible_readers(); slots != nullptr)
-        for (std::uint32_t i = 0; i < P::visible_slots; i++)
-          if (slots[i].load(order::relaxed) == id()) slots[i].store(0, order::relaxed);
+    forget_visible_readers();
     forget_waiters();
     out_.store(0, order::relaxed);
     in_.store(reads * one + (writes ? writing : 0), order::relaxed);
   }
+
+  /// For an object that begins its life where another may have ended it with visible readers, which never unlocked. No
+  /// thread uses the new object yet.
+  void forget_visible_readers() {
+    if constexpr (Biased)
+      if (auto* const slots = P::visible_readers(); slots != nullptr)
+        for (std::uint32_t i = 0; i < P::visible_slots; i++)
+          if (slots[i].load(order::relaxed) == id()) slots[i].store(0, order::relaxed);
+  }
+  /// Whether a slot has the lock's id.
+  bool has_visible_readers() const { return has_visible(); }
 
   /// As renew(), for a lock whose reads by the calling thread are not known: all of the parent's readers count as its
   /// own. A fork in the middle of this leaves words that give the same result in that child.
@@ -350,7 +364,7 @@ class read_write_core {
     return true;
   }
   bool unlock_shared_alone() {
-    if ((out_.load(order::relaxed) & draining) != 0 || (Biased && (in_.load(order::relaxed) & biased) != 0))
+    if ((out_.load(order::relaxed) & sleeping) != 0 || (Biased && (in_.load(order::relaxed) & biased) != 0))
       return false;
     P::add_alone(out_, one);
     return true;
@@ -377,12 +391,11 @@ class read_write_core {
   static constexpr std::uint32_t writing = 1, one_phase = 2, phases = 31 * one_phase, queue = 1 << 6, asleep = 1 << 7,
                                  biased = 1 << 8, one = 1 << 9;
   static constexpr std::int32_t most_difference = 1 << 30;  // 2^21 readers
-  static constexpr std::uint32_t draining = 1, low_bits_of_target = 0xff << 1;
+  static constexpr std::uint32_t sleeping = 1, draining = 2, low_bits_of_target = 0x7f << 2;
   static constexpr std::uint32_t one_give_up = 1 << 24;  // in `queued`
   static constexpr std::uint32_t most_give_ups = 16;  // at most 31, the number of phases less 1. Chosen, not measured
   static constexpr std::uint64_t first_window = 250000, most_window = 8000000;  // ns; chosen, not measured
   static constexpr std::uint64_t endless_window = std::uint64_t{1} << 60;       // ns; no window is longer
-  static constexpr std::uint64_t first_look = 62500, look_interval = 1000000;   // ns; chosen, not measured
   static constexpr std::uint32_t looks_at_clock = 16;  // one in so many readers does. Chosen, not measured
 
   template <class Remaining>
@@ -397,7 +410,7 @@ class read_write_core {
       return false;
   }
 
-  static constexpr std::uint32_t low_bits(std::uint32_t number) { return (number & 0xff) << 1; }
+  static constexpr std::uint32_t low_bits(std::uint32_t number) { return (number & 0x7f) << 2; }
   /// What is to be added to `in` for the next phase: the phase wraps without a carry.
   static constexpr std::uint32_t to_next_phase(std::uint32_t seen) {
     return (seen & phases) == phases ? 0 - phases : one_phase;
@@ -511,9 +524,10 @@ class read_write_core {
   template <class Remaining>
   [[gnu::cold, gnu::noinline]] bool drain(std::uint32_t seen, Remaining remaining) {
     const auto wait = [&](auto limit) {
+      publish_target(seen);
       return wait_on(
           out_, [seen](std::uint32_t v) { return has_left(v, seen); },  // (4)
-          [seen](std::uint32_t v) { return (v & (0 - one)) | low_bits(seen / one) | draining; }, limit);
+          [](std::uint32_t v) { return v | sleeping; }, limit);
     };
     // Relaxed: (5) orders it after the give-ups of the writers before.
     const std::uint32_t give_ups = words_.queued.load(order::relaxed) / one_give_up;
@@ -531,11 +545,29 @@ class read_write_core {
         seen = end_phase(0);
       }
     }
-    if constexpr (W::parks)
-      if ((out_.load(order::relaxed) & draining) != 0) out_.fetch_and(0 - one, order::relaxed);
+    out_.fetch_and(0 - one, order::relaxed);  // before release(): the next writer publishes its own target
     if (done && give_ups != 0) words_.queued.fetch_and(one_give_up - 1, order::relaxed);
     if (!done) release(0);
     return done;
+  }
+
+  /// Says for which exits the claiming writer waits. (9) release: pairs with (8), so that a reader comes after the last writer.
+  void publish_target(std::uint32_t seen) {
+    std::uint32_t now = out_.load(order::relaxed);
+    while (!out_.compare_exchange_weak(now, (now & (0 - one)) | low_bits(seen / one) | draining, order::release,
+                                       order::relaxed))
+      P::backoff(0);
+  }
+
+  /// A reader enters while a writer drains: see try_lock_shared() in the opening comment.
+  [[gnu::cold, gnu::noinline]] bool try_take_back_an_exit() {
+    std::uint32_t seen = out_.load(order::relaxed);
+    while ((seen & draining) != 0 && low_bits(seen / one) != (seen & low_bits_of_target)) {
+      // (8) acquire: pairs with (9).
+      if (out_.compare_exchange_weak(seen, seen - one, order::acquire, order::relaxed)) return true;
+      P::backoff(0);
+    }
+    return false;
   }
 
   /// The time that is left of a window, or of the writer's time if that is less.
@@ -572,10 +604,9 @@ class read_write_core {
     } else {
       writers_.lock();
     }
-    bool claimed = true;
     if constexpr (Biased)
-      if ((in_.load(order::relaxed) & biased) != 0) claimed = revoke(remaining);
-    claimed = claimed && wait_on_in([](std::uint32_t v) { return (v & writing) == 0; }, remaining);
+      if ((in_.load(order::relaxed) & biased) != 0) revoke();
+    const bool claimed = wait_on_in([](std::uint32_t v) { return (v & writing) == 0; }, remaining);
     // No other thread sets `writing`: `queue` is set, and this thread has the writers' lock. Relaxed: wait_on_in() is
     // (5).
     if (claimed) seen = in_.fetch_add(writing, order::relaxed);
@@ -615,27 +646,14 @@ class read_write_core {
     if (!writers_.try_lock()) return false;
     enter_queue();
     std::uint32_t seen = in_.load(order::acquire);  // (5)
-    std::uint32_t own = reads ? one : 0;            // this reader, if it is one of the arrivals
-    bool claimed = (seen & writing) == 0 && (reads || has_left(seen)), in_slot = false;
-    const bool revokes = Biased && claimed && (seen & biased) != 0;
+    bool claimed = (seen & writing) == 0;
     if constexpr (Biased)
-      if (revokes) {
-        const std::uint32_t begin = now(), mine = own_index();
-        in_.fetch_and(~biased, order::seq_cst);  // (b3)
-        // If the thread's slot has the lock's id, that stands for this reader; else one of the arrivals does.
-        in_slot = reads && P::visible_readers()[mine].load(order::relaxed) == id();
-        if (in_slot) own = 0;
-        claimed = !has_visible_except(in_slot ? mine : P::visible_slots);
-        inhibit_from(begin);
-      }
+      if (claimed && (seen & biased) != 0) revoke();
+    const std::uint32_t own = reads ? one : 0;  // this reader: one of the arrivals, also if it was visible
     for (seen = in_.load(order::relaxed); claimed; P::backoff(0)) {
       claimed = has_left(seen - own);
       // Relaxed: (5) above. No other thread has claimed the lock since, or does: this one has the writers' lock.
       if (claimed && in_.compare_exchange_weak(seen, seen - own + writing, order::relaxed, order::relaxed)) break;
-    }
-    if constexpr (Biased) {
-      if (claimed && in_slot) leave_visibly();
-      if (!claimed && revokes) in_.fetch_or(biased, order::relaxed);
     }
     leave_queue();
     return claimed;
@@ -644,9 +662,8 @@ class read_write_core {
   // ---- visible readers ----------------------------------------------------------------------------------------
 
   std::uint64_t id() const { return P::lock_id(&words_); }
-  /// The index of the calling thread's slot: the upper bits of its owner tag hashed with the lock. A thread without a
-  /// tag has a slot, too, which it only looks at when it leaves.
-  std::uint32_t own_index() const { return visible_slot_of<P::visible_slots>(P::owner_tag(), P::salt(&words_)); }
+  /// The index of the calling thread's slot: the upper bits of its tag hashed with the lock.
+  std::uint32_t own_index() const { return visible_slot_of<P::visible_slots>(P::reader_tag(), P::salt(&words_)); }
 
   /// Takes the lock's id out of the thread's slot. False: it is not there, so a reader leaves by the exits.
   bool leave_visibly() {
@@ -692,51 +709,34 @@ class read_write_core {
 
   void inhibit_from(std::uint32_t begin) { words_.inhibit.store(bias_pause::after(begin, now()), order::relaxed); }
 
-  /// The head of the queue waits until no slot has the lock's id. False: the time is over, and the lock is biased still.
-  template <class Remaining>
-  [[gnu::cold, gnu::noinline]] bool revoke(Remaining remaining) {
+  /// The head of the queue makes the lock unbiased, and moves its visible readers to the arrivals.
+  [[gnu::cold, gnu::noinline]] void revoke() {
     const std::uint32_t begin = now();
     in_.fetch_and(~biased, order::seq_cst);  // (b3)
-    bool done = true;
     auto* const slots = P::visible_readers();
-    for (std::uint32_t i = 0; done && i < P::visible_slots; i++)
-      if (slots[i].load(order::seq_cst) == id()) done = wait_for_slot(slots[i], remaining);  // (b4)
+    for (std::uint32_t i = 0; i < P::visible_slots; i++)
+      if (slots[i].load(order::seq_cst) == id()) move_to_arrivals(slots[i]);  // (b4)
     inhibit_from(begin);
-    if (!done) in_.fetch_or(biased, order::relaxed);
-    return done;
   }
 
-  /// The reader that leaves wakes nobody, so the writer looks at intervals. (A thread can sleep on half of a slot only. In
-  /// that half a reader of another lock may have the same value.)
-  template <class Slot, class Remaining>
-  bool wait_for_slot(Slot& s, Remaining remaining) {
-    const auto is_empty = [id = id()](std::uint64_t v) { return v != id; };
-    for (std::uint64_t ns = first_look;; ns = ns < look_interval ? 2 * ns : ns) {
-      std::uint64_t left = ns;
-      if constexpr (has_limit<Remaining>) {
-        left = remaining();
-        // (b4)
-        if (P::await(s, is_empty, order::acquire, pacing::polling.within(left < spin() ? left : spin()))) return true;
-        if (left == 0) return false;
-      } else {
-        if (W::poll(s, is_empty)) return true;  // (b4)
-      }
-      if constexpr (W::parks) P::nap(in_, in_.load(order::relaxed), every_sleeper, left < ns ? left : ns, 0);
+  /// Counts the reader first: the sum of slots and arrivals is never less than the number of readers.
+  template <class Slot>
+  void move_to_arrivals(Slot& s) {
+    in_.fetch_add(one, order::relaxed);
+    std::uint64_t seen = id();
+    // (b4) acquire, if the reader has left; release: pairs with (b7), so that its exit comes after the count.
+    while (!s.compare_exchange_weak(seen, 0, order::acq_rel, order::acquire)) {
+      if (seen != id()) return void(in_.fetch_sub(one, order::relaxed));
+      P::backoff(0);
     }
   }
-  static std::uint64_t spin() { return W::spin_budget() < look_interval ? W::spin_budget() : look_interval; }
 
   bool has_visible() const {
-    if constexpr (Biased)
-      return has_visible_except(P::visible_slots);
-    else
-      return false;
-  }
-  /// Whether a slot other than `but` has the lock's id.
-  bool has_visible_except(std::uint32_t but) const {
-    auto* const slots = P::visible_readers();
-    for (std::uint32_t i = 0; slots != nullptr && i < P::visible_slots; i++)
-      if (i != but && slots[i].load(order::seq_cst) == id()) return true;  // (b4)
+    if constexpr (Biased) {
+      auto* const slots = P::visible_readers();
+      for (std::uint32_t i = 0; slots != nullptr && i < P::visible_slots; i++)
+        if (slots[i].load(order::seq_cst) == id()) return true;  // (b4)
+    }
     return false;
   }
 

@@ -11,8 +11,8 @@ namespace usher::inline v2 {
 
 /// The index of the slot in which a thread puts a lock's id.
 template <std::uint32_t Slots>
-constexpr std::uint32_t visible_slot_of(std::uint32_t owner_tag, std::uint32_t salt) {
-  return (owner_tag * 0x9e3779b1u ^ salt * 0x85ebca6bu) >> (32 - std::countr_zero(Slots));
+constexpr std::uint32_t visible_slot_of(std::uint32_t reader_tag, std::uint32_t salt) {
+  return (reader_tag * 0x9e3779b1u ^ salt * 0x85ebca6bu) >> (32 - std::countr_zero(Slots));
 }
 
 }  // namespace usher::inline v2

@@ -12,7 +12,7 @@
 //     numa        the NUMA node of the calling thread                                   on records
 //     priority    a thread's real-time priority                                         on state
 //     alone       changes of words by the only thread, between signal handlers
-//     visible_readers   read-write locks' table of readers in the child of a fork       on records
+//     visible_readers   read-write locks' table of readers in the child of a fork       on blocks
 #pragma once
 
 #include <atomic>
@@ -105,6 +105,7 @@ struct native : private native_detail::process,
   static bool prepare_visible_readers() {
     return native_detail::visible_readers_at_fork<T>::registered && native_detail::blocks::has_visible_readers();
   }
+  static std::uint32_t reader_tag() { return native_detail::reader_tag(); }
   static std::uint64_t lock_id(const void* lock) { return reinterpret_cast<std::uintptr_t>(lock); }
 
   static std::uint32_t salt(const void* lock) { return native_detail::salt_of(reinterpret_cast<std::uintptr_t>(lock)); }

@@ -1,6 +1,6 @@
 // The scenarios of read-write locks. Writers change two plain variables, readers compare them, so the checker finds each
 // access that the lock does not order; the scenario itself counts the threads inside. In all scenarios but *share*,
-// *linked*, *many-give-up* and *forked* one thread, the last, locks when all others are in their last section, and ends the
+// *linked*, *linked-try*, *many-give-up* and *forked* one thread, the last, locks when all others are in their last section, and ends the
 // lock's life right after its unlock: the others may still be inside unlock() or unlock_shared(). The last thread writes, but
 // in *reader-ends*.
 //
@@ -11,7 +11,7 @@
 //   that has passed its doorway must not be overtaken by one that came later.
 // - Share: all threads read at once, which each of them waits for.
 // - Linked, for locks with recursive readers: a writer beside readers that lock again, and that wait for each other
-//   inside.
+//   inside. *Linked-try*: they only try, and no window ends: a try succeeds in the end although a writer waits.
 // - Many-give-up: writers with a deadline give up one after another beside readers, some of which have a deadline, too.
 // - Forked: the process forks at any moment. The forking thread may be inside, as a reader or as the writer. The child
 //   renews the lock, and goes on with its own threads.
@@ -23,7 +23,7 @@
 namespace usher::check {
 namespace {
 
-enum class task { exclude, mixed, fair, share, linked, many_give_up, forked, reader_ends };
+enum class task { exclude, mixed, fair, share, linked, linked_try, many_give_up, forked, reader_ends };
 
 struct scenario {
   const char* name;
@@ -32,15 +32,11 @@ struct scenario {
 };
 
 constexpr scenario scenarios[] = {
-    {.name = "exclude", .runs = task::exclude},
-    {.name = "stray", .runs = task::exclude, .stray_wakes = 2},
-    {.name = "mixed", .runs = task::mixed},
-    {.name = "fair", .runs = task::fair},
-    {.name = "share", .runs = task::share},
-    {.name = "linked", .runs = task::linked},
-    {.name = "many-give-up", .runs = task::many_give_up},
-    {.name = "forked", .runs = task::forked},
-    {.name = "reader-ends", .runs = task::reader_ends},
+    {.name = "exclude", .runs = task::exclude},       {.name = "stray", .runs = task::exclude, .stray_wakes = 2},
+    {.name = "mixed", .runs = task::mixed},           {.name = "fair", .runs = task::fair},
+    {.name = "share", .runs = task::share},           {.name = "linked", .runs = task::linked},
+    {.name = "linked-try", .runs = task::linked_try}, {.name = "many-give-up", .runs = task::many_give_up},
+    {.name = "forked", .runs = task::forked},         {.name = "reader-ends", .runs = task::reader_ends},
 };
 
 const checked_read_write* the_lock;
@@ -82,6 +78,7 @@ struct program : rl::test_suite<program<Threads>, Threads> {
       case task::share:
         return share(t);
       case task::linked:
+      case task::linked_try:
         return t == 0 ? write_twice() : read_linked(t);
       case task::many_give_up:
         return t == 0 ? read_twice() : give_up_twice();
@@ -100,7 +97,7 @@ struct program : rl::test_suite<program<Threads>, Threads> {
     world.watch_nothing();
     world.observe({});
     if (first.get() != written || second.get() != written) fail("writes are missing");
-    if (the_scenario->runs != task::linked && !world.all_nodes_free())
+    if (the_scenario->runs != task::linked && the_scenario->runs != task::linked_try && !world.all_nodes_free())
       fail("a node was not given back", rl::test_result_resource_leak, place::current());
     if (!the_lock->is_idle(state())) fail("all threads have left, and the lock is not idle");
   }
@@ -279,11 +276,15 @@ struct program : rl::test_suite<program<Threads>, Threads> {
     write();
     write();
   }
+  void enter_linked() {
+    if (the_scenario->runs == task::linked && rl::rand(2) == 0) return the_lock->lock_shared(state());
+    while (!the_lock->try_lock_shared(state())) checked::backoff(0);
+  }
   void read_linked(unsigned) {
-    the_lock->lock_shared(state());
+    enter_linked();
     meet(Threads - 1);
     read_section();
-    the_lock->lock_shared(state());
+    enter_linked();
     read_section();
     the_lock->unlock_shared(state());
     the_lock->unlock_shared(state());
@@ -406,7 +407,7 @@ struct program : rl::test_suite<program<Threads>, Threads> {
 };
 
 bool concerns(const scenario& c, const checked_read_write& l) {
-  return c.runs != task::linked || l.recursive;
+  return (c.runs != task::linked && c.runs != task::linked_try) || l.recursive;
 }
 
 }  // namespace

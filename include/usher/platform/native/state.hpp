@@ -27,7 +27,6 @@ inline constinit thread_record no_record{{}, {}, thread_record::busy, {}, {}, {}
 struct thread_state {
   thread_record* record = &no_record;
   std::uint32_t owner_tag = 1;  ///< records::owner_tag()
-  std::int32_t forks_as = 0;    ///< the thread's id before its last fork: visible_readers.hpp
 };
 inline constinit thread_local thread_state current;
 
