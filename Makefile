@@ -5,7 +5,7 @@ JOBS ?= $(shell nproc)
 # Many tests sleep for much of their time.
 TEST_JOBS ?= $(shell expr $(JOBS) + 2)
 
-.PHONY: help deps clone front-door build wheel release test-release release-tests check-roots demo demo-build quick test suites test-long test-all mutants rest check check-short check-exhaustive litmus check-aa check-causes compat soak fuzz measure measure-waits bench-sim simulated-claims held-out try-cases stat-cases arm test-arm test-arm-long release-arm test-release-arm arm-systems emulator arena arena-sim format check-format tidy install deb clean
+.PHONY: help deps clone front-door build wheel release test-release release-tests test-gvisor check-roots demo demo-build quick test suites test-long test-all mutants rest check check-short check-exhaustive litmus check-aa check-causes compat soak fuzz measure measure-waits bench-sim simulated-claims held-out try-cases stat-cases arm test-arm test-arm-long release-arm test-release-arm arm-systems emulator arena arena-sim format check-format tidy install deb clean
 
 # Prints each line "target: … ## group| text": 23 lines of at most 80 columns, so that a terminal shows all of them.
 help:
@@ -171,6 +171,11 @@ release-tests: release
 front-door:
 	@tools/deps.sh front-door
 	@timeout --kill-after=10 3600 python3 tests/front_door/front_door.py
+
+# In gVisor, by Debian's runsc: a minute.
+test-gvisor: build
+	@tools/deps.sh gvisor
+	@timeout 1800 python3 tests/gvisor/run.py --build $(BUILD)
 
 # As root. ONLY=bullseye: one system.
 check-roots: release-tests ## test| the packages on Debian 11, 12, 13 and sid

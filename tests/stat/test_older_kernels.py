@@ -46,6 +46,12 @@ class OlderKernels(unittest.TestCase):
                 self.assert_recorded(under_filter(calls, USHER, "stat", "--json", str(self.file), "--", "python3", "-c",
                                                   "import queue; q = queue.Queue(); [q.put(i) for i in range(100)]"))
 
+    def test_a_system_that_does_not_tell_holes(self):
+        """As gVisor: lseek() refuses SEEK_DATA."""
+        done = under_filter(["lseek"], USHER, "stat", "--json", str(self.file), "--", "/usr/bin/env", "python3", "-c",
+                            "import queue; q = queue.Queue(); [q.put(i) for i in range(100)]")
+        self.assert_recorded(done)
+
     def test_stat_of_a_process(self):
         for calls in (["pidfd_getfd"], ["pidfd_open"], ["close_range"], NEWER):
             with self.subTest(refused=calls), Program() as program:

@@ -29,6 +29,7 @@ static const struct {
 #endif
     {"getpid", SYS_getpid, 0},
     {"gettid", SYS_gettid, 0},
+    {"lseek", SYS_lseek, 0},
     {"madvise", SYS_madvise, 0},
     {"membarrier", SYS_membarrier, 0},
     {"sched_getaffinity", SYS_sched_getaffinity, 0},

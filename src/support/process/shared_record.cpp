@@ -14,9 +14,11 @@
 #include <cstring>
 #include <iterator>
 #include <new>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace usher::cli {
 namespace {
@@ -148,23 +150,44 @@ void add_thread_counts(const record::view& copy) {
   }
 }
 
-record_copy::record_copy(int descriptor, const record::capacities& room)
-    : room_(room), memory_(mapped_memory::zeros(record::view::size_for(room))) {
-  const auto size = static_cast<off_t>(memory_.size());
-  for (off_t at = 0; at < size;) {
-    const off_t data = lseek(descriptor, at, SEEK_DATA);
-    if (data < 0 && errno == ENXIO) break;  // the rest is a hole
-    if (data < 0) refuse(std::strerror(errno));
-    if (data >= size) break;
+namespace {
+
+void read_part(int descriptor, std::size_t at, std::span<std::byte> to) {
+  if (!read_at(descriptor, at, to.data(), to.size())) refuse("it is shorter than its header says");
+}
+
+/// Where the system does not tell holes (gVisor): reads all from `at` on, and writes the parts that are not zero.
+void copy_all(int descriptor, std::size_t at, std::span<std::byte> to) {
+  std::vector<std::byte> part(64 * page);
+  for (; at < to.size(); at += part.size()) {
+    part.resize(std::min(part.size(), to.size() - at));
+    read_part(descriptor, at, part);
+    if (std::ranges::any_of(part, [](std::byte b) { return b != std::byte{0}; }))
+      std::ranges::copy(part, to.begin() + static_cast<std::ptrdiff_t>(at));
+  }
+}
+
+/// Copies what the file has, and leaves its holes unread, which are most of it.
+void copy_data(int descriptor, std::span<std::byte> to) {
+  for (std::size_t at = 0; at < to.size();) {
+    const off_t data = lseek(descriptor, static_cast<off_t>(at), SEEK_DATA);
+    if (data < 0 && errno == ENXIO) return;  // the rest is a hole
+    if (data < 0) return copy_all(descriptor, at, to);
+    const auto begin = static_cast<std::size_t>(data);
+    if (begin >= to.size()) return;
     // The program may have made a hole at `data` since the last line. Then `hole` equals `data`, and one page is
     // copied.
     const off_t hole = lseek(descriptor, data, SEEK_HOLE);
-    const off_t end = std::min(size, std::max(hole, data + static_cast<off_t>(page)));
-    if (!read_at(descriptor, static_cast<std::uint64_t>(data), static_cast<std::byte*>(memory_.begin()) + data,
-                 static_cast<std::size_t>(end - data)))
-      refuse("it is shorter than its header says");
-    at = end;
+    at = std::min(to.size(), std::max(static_cast<std::size_t>(std::max(hole, data)), begin + page));
+    read_part(descriptor, begin, to.subspan(begin, at - begin));
   }
+}
+
+}  // namespace
+
+record_copy::record_copy(int descriptor, const record::capacities& room)
+    : room_(room), memory_(mapped_memory::zeros(record::view::size_for(room))) {
+  copy_data(descriptor, {static_cast<std::byte*>(memory_.begin()), memory_.size()});
   make_safe(view());
   add_thread_counts(view());
 }
