@@ -5,12 +5,12 @@
 #include <errno.h>
 #include <linux/futex.h>
 #include <pthread.h>
-#include <sys/syscall.h>
-#include <unistd.h>
+
+#include "usher/platform/native/system_call.h"
 
 static int futex_wait(uint32_t* word, uint32_t expected, const struct timespec* until, int realtime) {
   const int op = FUTEX_WAIT_BITSET_PRIVATE | (realtime ? FUTEX_CLOCK_REALTIME : 0);
-  return syscall(SYS_futex, word, op, expected, until, NULL, FUTEX_BITSET_MATCH_ANY) == 0 ? 0 : errno;
+  return (int)-system_call_of_longs(SYS_futex, (long)word, op, expected, (long)until, 0, (long)FUTEX_BITSET_MATCH_ANY);
 }
 
 /* Whether a thread can be cancelled and cleanup handlers can be registered. */

@@ -2,12 +2,12 @@
 // run-time library.
 #pragma once
 
-#include <sys/syscall.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <cstring>
 #include <string_view>
+
+#include "usher/platform/native/system_call.h"
 
 namespace usher::preload {
 
@@ -37,9 +37,7 @@ void say(Parts... parts) {
   put("usher");
   (put(parts), ...);
   line[n++] = '\n';
-  const int saved = errno;
-  syscall(SYS_write, STDERR_FILENO, line, n);  // write() is a cancellation point
-  errno = saved;
+  native_detail::system_call(SYS_write, STDERR_FILENO, line, n);  // write() is a cancellation point
 }
 
 }  // namespace usher::preload

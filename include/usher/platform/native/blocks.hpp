@@ -32,6 +32,7 @@
 
 #include "usher/core/node.hpp"
 #include "usher/platform/native/state.hpp"
+#include "usher/platform/native/system_call.h"
 
 namespace usher::inline v2::native_detail {
 
@@ -79,30 +80,30 @@ struct blocks {
   [[gnu::cold]] static bool has(std::atomic<Address>& entry, std::uintptr_t less) {
     Address seen = entry.load(std::memory_order_acquire);
     if (is_address(seen)) return true;
-    const int saved = errno;
     const bool mapper =
         seen == Address{} && entry.compare_exchange_strong(seen, (Address)claimed, std::memory_order_relaxed);
     if (!mapper)
       for (unsigned i = 0; i < most_yields && entry.load(std::memory_order_relaxed) == (Address)claimed; i++)
-        sched_yield();
+        system_call(SYS_sched_yield);
     seen = entry.load(std::memory_order_acquire);
     if (!is_address(seen)) {
-      void* const fresh = mmap(nullptr, block_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-      if (fresh != MAP_FAILED) {
-        const auto mine = (Address)(reinterpret_cast<std::uintptr_t>(fresh) - less);
+      const long fresh =
+          system_call(SYS_mmap, nullptr, block_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+      if (fresh > 0) {
+        const auto mine = (Address)(std::uintptr_t(fresh) - less);
         while (!is_address(seen) && !entry.compare_exchange_weak(seen, mine, std::memory_order_seq_cst,
                                                                  std::memory_order_acquire)) {  // (b1)
         }
         if (is_address(seen))
-          munmap(fresh, block_bytes);
+          system_call(SYS_munmap, fresh, block_bytes);
         else
-          madvise(fresh, block_bytes, MADV_NOHUGEPAGE);  // the neighbours may become one large page with it
+          // The neighbours may become one large page with it.
+          system_call(SYS_madvise, fresh, block_bytes, MADV_NOHUGEPAGE);
       } else if (mapper) {  // another thread's claim stays: its block may be about to appear
         seen = (Address)claimed;
         entry.compare_exchange_strong(seen, Address{}, std::memory_order_relaxed);
       }
     }
-    errno = saved;
     return is_address(entry.load(std::memory_order_seq_cst));  // (b2)
   }
 };

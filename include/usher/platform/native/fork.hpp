@@ -20,18 +20,16 @@
 // the kernel is asked.
 #pragma once
 
-#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <cstdint>
 
 #include "usher/core/node.hpp"
 #include "usher/platform/native/state.hpp"
+#include "usher/platform/native/system_call.h"
 
 namespace usher::inline v2::native_detail {
 
@@ -46,11 +44,9 @@ inline std::int32_t id_in_libc() {
   return pthread_getcpuclockid(pthread_self(), &clock) == 0 ? ~(clock >> 3) : 0;
 }
 
-/// The calling thread's id from the kernel, or the C library's if the system call fails. Keeps errno.
+/// The calling thread's id from the kernel, or the C library's if the system call fails.
 inline std::int32_t id_in_kernel() {
-  const int saved = errno;
-  const auto id = std::int32_t(syscall(SYS_gettid));
-  errno = saved;
+  const auto id = std::int32_t(system_call(SYS_gettid));
   return id > 0 ? id : id_in_libc();
 }
 
@@ -82,7 +78,7 @@ struct forks {
     auto& s = usher_process_state;
     if (s.ids_as_in_libc.load(std::memory_order_relaxed) == epoch)
       return true;  // a child of vfork() is its parent there
-    const std::int32_t pid = getpid();
+    const auto pid = std::int32_t(system_call(SYS_getpid));
     if (s.pid.load(std::memory_order_relaxed) == pid) return true;
     const std::int32_t id = id_in_libc();
     if (id != id_in_kernel()) return false;
@@ -95,15 +91,16 @@ struct forks {
   static void forget_parent() {
     auto& s = usher_process_state;
     if (s.unwiped.load(std::memory_order_relaxed) == 0) return;
-    sigset_t all, before;  // no signal handler may lock in the middle of this
-    sigfillset(&all);
-    sigprocmask(SIG_SETMASK, &all, &before);  // in Linux the same system call as pthread_sigmask()
+    // No signal handler may lock in the middle of this. A set of the kernel's is one bit for each of 64 signals.
+    const std::uint64_t all = ~std::uint64_t{0};
+    std::uint64_t before = 0;
+    const bool blocked = system_call(SYS_rt_sigprocmask, SIG_SETMASK, &all, &before, sizeof all) == 0;
     s.epoch_word.store(0, std::memory_order_relaxed);
     s.wiped_pool.list.store(0, std::memory_order_relaxed);
     s.wiped_pool.from.store(0, std::memory_order_relaxed);
     s.wiped_pool.made.store(0, std::memory_order_relaxed);
     for (auto& c : s.chain_array) c.store(no_node, std::memory_order_relaxed);
-    sigprocmask(SIG_SETMASK, &before, nullptr);
+    if (blocked) system_call(SYS_rt_sigprocmask, SIG_SETMASK, &before, nullptr, sizeof before);
   }
 
  private:
@@ -118,11 +115,10 @@ struct forks {
   /// Begins an epoch, at the first use in this process or the first use after a fork.
   [[gnu::cold, gnu::noinline]] static std::uint32_t begin_epoch() {
     auto& s = usher_process_state;
-    const int saved = errno;
     // madvise() comes before the epoch word is written, so that no child inherits the word, and before there is a node
     // that could be in a chain. Children inherit its effect, so one call is enough.
-    const bool wiped =
-        s.last_epoch.load(std::memory_order_relaxed) != 0 || madvise(&s, wiped_bytes, MADV_WIPEONFORK) == 0;
+    const bool wiped = s.last_epoch.load(std::memory_order_relaxed) != 0 ||
+                       system_call(SYS_madvise, &s, wiped_bytes, MADV_WIPEONFORK) == 0;
     if (!wiped) {
       s.unwiped.store(1, std::memory_order_relaxed);
       // Linux before 4.14, some emulators and some sandboxes refuse MADV_WIPEONFORK: a fork handler replaces it.
@@ -131,16 +127,15 @@ struct forks {
     // An epoch that no ancestor has used: last_epoch is copied by fork. It is written before the epoch word, so that a
     // child forked between these writes begins a greater epoch.
     const std::uint32_t epoch = s.last_epoch.fetch_add(1, std::memory_order_relaxed) + 1;
-    const std::int32_t pid = getpid(), tid = id_in_kernel(), id = id_in_libc();
+    const auto pid = std::int32_t(system_call(SYS_getpid));
+    const std::int32_t tid = id_in_kernel(), id = id_in_libc();
     // In the first epoch, different ids mean that this is a child of vfork(): then the process's id is not recorded.
     // Without the C library's id, in libusher.so without libpthread.so.0, the library's constructor begins that epoch.
     if (id == tid || id == 0 || epoch != 1) know_process(epoch, pid, id == tid ? id : 0);
     std::uint64_t epoch_word = 0;
     if (!s.epoch_word.compare_exchange_strong(epoch_word, std::uint64_t{epoch} << 32 | 4, std::memory_order_acq_rel,
-                                              std::memory_order_acquire)) {
-      errno = saved;
+                                              std::memory_order_acquire))
       return std::uint32_t(epoch_word >> 32);
-    }
     // The thread that forked frees the records of all other threads, because these threads do not exist in this
     // process. This requires that the thread has one record; so it is not done for shared objects that embed locks,
     // each of which may have given the thread a record that the others do not know.
@@ -153,7 +148,6 @@ struct forks {
           r.owner.compare_exchange_strong(owner, 0, std::memory_order_relaxed);
       }
     }
-    errno = saved;
     return epoch;
   }
 };

@@ -6,27 +6,25 @@
 // here is a cancellation point.
 #pragma once
 
-#include <errno.h>
 #include <linux/futex.h>
 #include <linux/membarrier.h>
-#include <sys/syscall.h>
 #include <time.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <cstdint>
 
 #include "usher/core/platform.hpp"
 #include "usher/core/timespec.hpp"
+#include "usher/platform/native/clock.hpp"
 #include "usher/platform/native/probes.hpp"
+#include "usher/platform/native/system_call.h"
 #include "usher/platform/native/wait_tally.hpp"
 
 namespace usher::inline v2::native_detail {
 
 /// Nanoseconds of the clock to which the time-outs of FUTEX_WAIT_BITSET refer.
 inline std::uint64_t now() {
-  timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
+  const timespec t = clocks::read(CLOCK_MONOTONIC);
   return std::uint64_t(t.tv_sec) * 1000000000u + std::uint64_t(t.tv_nsec);
 }
 
@@ -35,7 +33,7 @@ inline std::uint64_t now() {
 struct clock_deadline {
   clockid_t clock;  ///< CLOCK_REALTIME or CLOCK_MONOTONIC
   timespec until;
-  std::uint64_t operator()() const { return nanoseconds_until(clock, until); }
+  std::uint64_t operator()() const { return nanoseconds_between(clocks::read(clock), until); }
 };
 
 /// The default limit of polling before a sleep, in ns: 20,000 cycles at 3.6 GHz, a context switch's round trip by the
@@ -161,13 +159,10 @@ struct sleeping {
     futex(key_of(word).word, FUTEX_WAIT_BITSET_PRIVATE, expected, &t, mask);
   }
 
-  /// errno belongs to the program: a lock does not change it. Not inlined, since in lock functions it would cost their
-  /// fast paths registers.
+  /// Not inlined, since in lock functions it would cost their fast paths registers.
   [[gnu::noinline]] static void futex(void* word, int op, std::uint32_t value, const timespec* timeout,
                                       std::uint32_t mask) {
-    const int saved = errno;
-    syscall(SYS_futex, word, op, value, timeout, nullptr, mask);
-    errno = saved;
+    system_call(SYS_futex, word, op, value, timeout, nullptr, mask);
   }
 };
 
@@ -179,25 +174,18 @@ struct fences {
   /// Every running thread of the process passes a full memory barrier during the call, between two of its instructions;
   /// a thread that does not run has passed one. Linux 4.14; false where the system refuses it.
   static bool fence_heavy() {
-    const int saved = errno;
-    bool done = membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
-    // EPERM: the process has not registered for it yet.
-    if (!done && errno == EPERM) done = prepare_heavy_fences() && membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
-    errno = saved;
-    return done;
+    constexpr long not_registered = -1;  // EPERM: the process has not registered for it yet
+    long answer = membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
+    if (answer == not_registered && prepare_heavy_fences()) answer = membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
+    return answer == 0;
   }
 
   /// Registers the process for heavy fences. This is cheap while the process has one thread and takes milliseconds
   /// later, so programs that need heavy fences should call it early.
-  static bool prepare_heavy_fences() {
-    const int saved = errno;
-    const bool done = membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED);
-    errno = saved;
-    return done;
-  }
+  static bool prepare_heavy_fences() { return membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) == 0; }
 
  private:
-  static bool membarrier(int command) { return syscall(SYS_membarrier, command, 0) == 0; }
+  static long membarrier(int command) { return system_call(SYS_membarrier, command, 0); }
 };
 
 }  // namespace usher::inline v2::native_detail

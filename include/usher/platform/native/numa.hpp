@@ -2,11 +2,7 @@
 // or else by a system call now and then. A guess either way: the thread may be moved right after it.
 #pragma once
 
-#include <errno.h>
-#include <sched.h>
-#include <stdlib.h>
 #include <sys/auxv.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -15,6 +11,7 @@
 
 #include "usher/platform/native/records.hpp"
 #include "usher/platform/native/state.hpp"
+#include "usher/platform/native/system_call.h"
 
 // glibc has these since 2.35; other C libraries do not.
 extern "C" {
@@ -46,26 +43,40 @@ struct numa {
     if (s.numa.load(std::memory_order_relaxed) == 0) s.numa.store(find_numa_source(), std::memory_order_relaxed);
     const std::uint32_t source = s.numa.load(std::memory_order_relaxed);
     if (source == numa_rseq) return rseq_node_id() % most_numa_nodes;
-    if (source > numa_fake) return std::uint32_t(sched_getcpu()) % (source - numa_fake);
+    if (source > numa_fake) {
+      unsigned cpu = 0;
+      system_call(SYS_getcpu, &cpu, nullptr, nullptr);
+      return cpu % (source - numa_fake);
+    }
     thread_record* r = records::self();
     std::uint32_t place = r != nullptr ? r->place.load(std::memory_order_relaxed) : 0;
     if (place >> 16 == 0) {
       constexpr std::uint32_t trusted = 256;  // chosen, not measured
-      const int saved = errno;
       unsigned cpu = 0, node = 0;
-      syscall(SYS_getcpu, &cpu, &node, nullptr);
-      errno = saved;
+      system_call(SYS_getcpu, &cpu, &node, nullptr);
       place = trusted << 16 | node % most_numa_nodes;
     }
     if (r != nullptr) r->place.store(place - (1u << 16), std::memory_order_relaxed);
     return place & 0xffff;
   }
 
-  static std::uint32_t find_numa_source() {
-    if (const char* fake = getenv("USHER_FAKE_NODES")) {
-      const unsigned long n = strtoul(fake, nullptr, 10);
-      if (n >= 1 && n <= most_numa_nodes) return numa_fake + std::uint32_t(n);
+  /// The number in USHER_FAKE_NODES, or 0. Not by getenv(), which a preloaded library may replace.
+  static std::uint32_t fake_nodes() {
+    constexpr char name[] = "USHER_FAKE_NODES=";
+    for (char** e = environ; e != nullptr && *e != nullptr; e++) {
+      const char* at = *e;
+      std::size_t same = 0;
+      while (same < sizeof name - 1 && at[same] == name[same]) same++;
+      if (same < sizeof name - 1) continue;
+      std::uint32_t n = 0;
+      for (at += same; *at >= '0' && *at <= '9' && n <= most_numa_nodes; at++) n = n * 10 + std::uint32_t(*at - '0');
+      return n <= most_numa_nodes ? n : 0;
     }
+    return 0;
+  }
+
+  static std::uint32_t find_numa_source() {
+    if (const std::uint32_t n = fake_nodes(); n != 0) return numa_fake + n;
     constexpr unsigned long feature_size = 27, enough = 24;  // AT_RSEQ_FEATURE_SIZE; up to and with node_id
     if (&__rseq_size != nullptr && __rseq_size != 0 && getauxval(feature_size) >= enough) return numa_rseq;
     return numa_getcpu;

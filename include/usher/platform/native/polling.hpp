@@ -6,8 +6,6 @@
 // limit does neither: spin locks need a CPU for each thread.
 #pragma once
 
-#include <sched.h>
-
 #include <atomic>
 #include <cstdint>
 #include <optional>
@@ -16,6 +14,7 @@
 #include "usher/platform/monitor.hpp"
 #include "usher/platform/native/futex.hpp"
 #include "usher/platform/native/state.hpp"
+#include "usher/platform/native/system_call.h"
 #include "usher/platform/native/wait_tally.hpp"
 
 // gcc's -Wshadow warns if a parameter of a lambda or local class of this header has the name of an object of the
@@ -54,14 +53,13 @@ struct polling {
   template <class Word, class Pred>
   static auto await(const Word& word, Pred pred, std::memory_order order, pacing::within<pacing::by::polling> limit)
       -> std::optional<decltype(word.load())> {
-    return await_until(word, pred, order, limit.ns,
-                       [](unsigned i) { i < yields_after ? pause() : void(sched_yield()); });
+    return await_until(word, pred, order, limit.ns, [](unsigned i) { i < yields_after ? pause() : give_way(); });
   }
 
   template <class Word, class Pred>
   static auto await(const Word& word, Pred pred, std::memory_order order, pacing::within<pacing::by::yielding> limit)
       -> std::optional<decltype(word.load())> {
-    return await_until(word, pred, order, limit.ns, [](unsigned) { sched_yield(); });
+    return await_until(word, pred, order, limit.ns, [](unsigned) { give_way(); });
   }
 
   /// Polls, then yields, then sleeps for short times between loads: with real-time priorities, a yield alone may not
@@ -121,6 +119,8 @@ struct polling {
   }
 
  private:
+  static void give_way() { system_call(SYS_sched_yield); }
+
   static constexpr unsigned yields_after = 32;        // loads
   static constexpr std::uint32_t sleep_from = 50000;  // ns: below, a sleep costs more than it saves
 

@@ -2,34 +2,30 @@
 // the id of any thread and needs no record.
 #pragma once
 
-#include <errno.h>
 #include <sched.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <cstdint>
 
 #include "usher/platform/native/state.hpp"
+#include "usher/platform/native/system_call.h"
 
 namespace usher::inline v2::native_detail {
 
 struct priorities {
   /// SCHED_FIFO and SCHED_RR: 1 … 99, as the kernel has it; SCHED_DEADLINE, which goes before them: 100; all others 0.
-  /// Not cached, because another thread or process may change it at any time. `thread` 0: the caller's. Keeps errno.
+  /// Not cached, because another thread or process may change it at any time. `thread` 0: the caller's.
   static std::uint32_t priority(std::int32_t thread = 0) {
     constexpr long deadline = 6, reset_on_fork = 0x40000000;  // SCHED_DEADLINE, SCHED_RESET_ON_FORK
-    const int saved = errno;
     long p = 0;
     if (usher_process_state.nice_ranks.load(std::memory_order_relaxed) != 0) [[unlikely]] {
-      p = syscall(SYS_getpriority, 0, thread) - 1;  // the kernel answers 20 - nice
-    } else if (const long policy = syscall(SYS_sched_getscheduler, thread) & ~reset_on_fork; policy == deadline) {
+      p = system_call(SYS_getpriority, 0, thread) - 1;  // the kernel answers 20 - nice
+    } else if (const long policy = system_call(SYS_sched_getscheduler, thread) & ~reset_on_fork; policy == deadline) {
       p = 100;
     } else if (policy == SCHED_FIFO || policy == SCHED_RR) {
       sched_param parameters{};
-      if (syscall(SYS_sched_getparam, thread, &parameters) == 0) p = parameters.sched_priority;
+      if (system_call(SYS_sched_getparam, thread, &parameters) == 0) p = parameters.sched_priority;
     }
-    errno = saved;
     return p > 0 ? std::uint32_t(p) : 0;
   }
 

@@ -25,8 +25,6 @@
 #pragma once
 
 #include <errno.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <cstdint>
@@ -35,6 +33,7 @@
 #include "usher/platform/native/fork.hpp"
 #include "usher/platform/native/futex.hpp"
 #include "usher/platform/native/state.hpp"
+#include "usher/platform/native/system_call.h"
 
 namespace usher::inline v2::native_detail {
 
@@ -185,12 +184,9 @@ struct records {
     } else if (owner != 0) {
       // Does not take over a record of another fork epoch: it may belong to the thread that forked.
       if (owner >> 32 != me >> 32) return false;
-      const int saved = errno;
-      const bool alive = syscall(SYS_tgkill, usher_process_state.pid.load(std::memory_order_relaxed),
-                                 std::int32_t(std::uint32_t(owner)), 0) == 0 ||
-                         errno != ESRCH;
-      errno = saved;
-      if (alive) return false;
+      const long answer = system_call(SYS_tgkill, usher_process_state.pid.load(std::memory_order_relaxed),
+                                      std::int32_t(std::uint32_t(owner)), 0);
+      if (answer != -ESRCH) return false;
     }
     // (r1) acquire: this thread sees the writes of earlier owners that have given the record back. A dead owner's
     // writes are ordered by the kernel.

@@ -1,9 +1,8 @@
 // The state of a process (state_layout.hpp), with the wait limits, the number of CPUs and the tables.
 #pragma once
 
-#include <errno.h>
+#include <fcntl.h>
 #include <sched.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <cstddef>
@@ -14,6 +13,7 @@
 #include "usher/platform/native/futex.hpp"
 #include "usher/platform/native/state_definition.hpp"
 #include "usher/platform/native/state_layout.hpp"
+#include "usher/platform/native/system_call.h"
 
 namespace usher::inline v2 {
 
@@ -93,24 +93,49 @@ struct process {
   /// Sets and returns the default limits. Spinning: default_spin; 0 in a process with one CPU, where spinning cannot
   /// succeed. Yielding: chosen, not measured.
   [[gnu::cold, gnu::noinline]] static wait_limits first_limits() {
-    cpu_set_t cpus{};
-    const int saved = errno;
-    unsigned count = 0;  // by hand: CPU_COUNT is a function of one C library
-    if (sched_getaffinity(0, sizeof cpus, &cpus) == 0)
-      for (unsigned i = 0; i < CPU_SETSIZE; i++) count += CPU_ISSET(i, &cpus) ? 1u : 0u;
-    const bool one = count == 1;
-    errno = saved;
-    const wait_limits l{one ? 0u : default_spin, 1000000u};
+    const wait_limits l{permitted_cpus() == 1 ? 0u : default_spin, 1000000u};
     set_limits(l);
     return l;
   }
 
+  /// The CPUs on which the calling thread may run; 0 if the kernel does not say.
+  static std::uint32_t permitted_cpus() {
+    cpu_set_t cpus{};
+    std::uint32_t count = 0;  // by hand: CPU_COUNT is a function of one C library
+    if (system_call(SYS_sched_getaffinity, 0, sizeof cpus, &cpus) > 0)
+      for (unsigned i = 0; i < CPU_SETSIZE; i++) count += CPU_ISSET(i, &cpus) ? 1u : 0u;
+    return count;
+  }
+
+  /// As sysconf(_SC_NPROCESSORS_ONLN), by the same file, whose text is as 0-3,8,10-11.
+  static std::uint32_t online_cpus() {
+    char text[1024] = {};
+    const long file = system_call(SYS_openat, AT_FDCWD, "/sys/devices/system/cpu/online", O_RDONLY | O_CLOEXEC);
+    if (file < 0) return permitted_cpus();
+    const long n = system_call(SYS_read, file, text, sizeof text - 1);
+    system_call(SYS_close, file);
+    std::uint32_t count = 0, first = 0, number = 0;
+    bool is_range = false;
+    for (long i = 0; i < n; i++) {
+      if (text[i] >= '0' && text[i] <= '9') {
+        number = number * 10 + std::uint32_t(text[i] - '0');
+        if (i + 1 < n) continue;
+      }
+      if (text[i] == '-') {
+        first = number;
+      } else {
+        count += is_range ? number - first + 1 : 1;
+        if (text[i] != ',') break;
+      }
+      is_range = text[i] == '-';
+      number = 0;
+    }
+    return count != 0 ? count : permitted_cpus();
+  }
+
   /// Counts the CPUs. The number that the first thread has stored is used by all.
   [[gnu::cold, gnu::noinline]] static std::uint32_t count_cpus() {
-    const int saved = errno;
-    const long online = sysconf(_SC_NPROCESSORS_ONLN);
-    errno = saved;
-    const std::uint32_t mine = online > 0 ? std::uint32_t(online) : 1;
+    const std::uint32_t online = online_cpus(), mine = online != 0 ? online : 1;
     std::uint32_t n = 0;
     return usher_process_state.cpus.compare_exchange_strong(n, mine, std::memory_order_relaxed) ? mine : n;
   }

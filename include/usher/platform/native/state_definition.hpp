@@ -28,6 +28,7 @@
 #include <cstring>
 #include <utility>
 
+#include "usher/platform/native/clock.hpp"
 #include "usher/platform/native/state_layout.hpp"
 
 namespace usher::inline v2::native_detail {
@@ -119,7 +120,7 @@ struct [[gnu::visibility("hidden")]] state_check {
 #define USHER_STATE_WEAK
 #endif
 #ifdef USHER_PRIVATE_STATE
-#define USHER_STATE_CALLED gnu::used
+#define USHER_STATE_CALLED gnu::constructor, gnu::used
 #define USHER_STATE_BINDING ".hidden usher_process_state_v2\n"
 #define USHER_STATE_PRIVATE "1\n"
 #else
@@ -159,6 +160,7 @@ usher_process_state_v2_definition() {
       ".balign 4\n"
       ".long usher_process_state_v2_in_use - .\n"
       ".long " USHER_STATE_PRIVATE ".popsection\n");
+  usher::native_detail::clocks::prepare();
 #ifndef USHER_PRIVATE_STATE
   if (usher::native_detail::state_check::is_first()) usher::native_detail::state_check::run();
 #endif

@@ -1,0 +1,81 @@
+/* System calls by instructions of our own, for C and C++.
+ *
+ * A lock call must not ask the kernel through functions of the C library. A preloaded library may replace such a
+ * function (libfaketime: clock_gettime, getpid, syscall) and guard its own state by a mutex. The lock call would call
+ * the replacement, which would call the lock again, without end; or it would wait for the mutex that its own thread is
+ * about to take.
+ *
+ * A library that changes the answers of these functions does not change those of a lock. This is as with the C library,
+ * whose own locks make their system calls by instructions, too. errno is not changed. None of these calls is a
+ * cancellation point. */
+#ifndef USHER_PLATFORM_NATIVE_SYSTEM_CALL_H
+#define USHER_PLATFORM_NATIVE_SYSTEM_CALL_H
+
+#include <sys/syscall.h>
+
+#if !defined(__x86_64__) && !defined(__aarch64__)
+#include <errno.h>
+#include <unistd.h>
+#endif
+
+#ifdef __cplusplus
+#include "usher/core/cxx20.hpp"
+namespace usher::inline v2::native_detail {
+inline
+#else
+static inline
+#endif
+    /* The arguments are integers and addresses, as longs. Returns the kernel's answer: an error is a negative number. */
+    long
+    system_call_of_longs(long number, long a, long b, long c, long d, long e, long f) {
+#if defined(__x86_64__)
+  long result;
+  register long r10 __asm__("r10") = d;
+  register long r8 __asm__("r8") = e;
+  register long r9 __asm__("r9") = f;
+  __asm__ volatile("syscall"
+                   : "=a"(result)
+                   : "0"(number), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
+                   : "rcx", "r11", "memory", "cc");
+  return result;
+#elif defined(__aarch64__)
+  register long x8 __asm__("x8") = number;
+  register long x0 __asm__("x0") = a;
+  register long x1 __asm__("x1") = b;
+  register long x2 __asm__("x2") = c;
+  register long x3 __asm__("x3") = d;
+  register long x4 __asm__("x4") = e;
+  register long x5 __asm__("x5") = f;
+  __asm__ volatile("svc 0" : "+r"(x0) : "r"(x8), "r"(x1), "r"(x2), "r"(x3), "r"(x4), "r"(x5) : "memory", "cc");
+  return x0;
+#else
+  const int saved = errno;
+  const long result = syscall(number, a, b, c, d, e, f);
+  const long answer = result == -1 ? -errno : result;
+  errno = saved;
+  return answer;
+#endif
+}
+
+#ifdef __cplusplus
+inline long as_long(const volatile void* address) {
+  return reinterpret_cast<long>(address);
+}
+inline long as_long(decltype(nullptr)) {
+  return 0;
+}
+inline long as_long(long value) {
+  return value;
+}
+
+/// Takes integers and pointers.
+template <class... Args>
+long system_call(long number, Args... args) {
+  static_assert(sizeof...(args) <= 6);
+  const long a[6] = {as_long(args)...};
+  return system_call_of_longs(number, a[0], a[1], a[2], a[3], a[4], a[5]);
+}
+}  // namespace usher::inline v2::native_detail
+#endif
+
+#endif
