@@ -7,6 +7,7 @@
     run_traps.py shared_objects   the header library in several shared objects of one process
     run_traps.py handlers         signal handlers that lock, or fork, while a queue node is taken or given back
     run_traps.py sandboxes        threads that may make no system call, or for which some calls fail
+    run_traps.py replaced_functions   beside a library that replaces functions of the C library and locks in them
     run_traps.py system_calls     the library makes only the system calls that the documentation names
     run_traps.py lost_wakeup      a waiter is held after each of its instructions: only the C library may lose a signal
     run_traps.py clock_steps      sets the machine's clock while threads wait, and sets it back
@@ -390,6 +391,16 @@ def sandboxes():
                        "threads_exclude_each_other"))
 
 
+def replaced_functions():
+    other = BIN / "libreplaced_functions_library.so"
+    for function in ("getpid", "madvise", "mmap", "munmap", "sched_getaffinity", "sched_yield", "sched_getcpu", "clock_gettime",
+                     "sigprocmask", "sysconf", "getenv", "syscall"):
+        for lock in ("steady", "mcs"):
+            for order, preload in (("first", [LIB, other]), ("second", [other, LIB])):
+                run_cases(f"{lock}_{order}/{function}", "replaced_functions",
+                          environment(lock, preload, USHER_TEST_REPLACED=function), ("--fresh", "--limit", "10"), 20)
+
+
 def numbers_of_calls():
     """Returns {number: name} of the system calls of this machine."""
     for header in ("/usr/include/x86_64-linux-gnu/asm/unistd_64.h", "/usr/include/asm/unistd_64.h"):
@@ -457,6 +468,7 @@ def main():
     arguments = sys.argv[1:]
     groups = {"reference": reference, "symbols": symbols, "environment": environment_variable,
               "shared_objects": shared_objects, "handlers": handlers, "forks": forks, "sandboxes": sandboxes,
+              "replaced_functions": replaced_functions,
               "system_calls": system_calls, "lost_wakeup": lost_wakeup, "clock_steps": clock_steps}
     if len(arguments) == 1 and arguments[0] in groups:
         body = groups[arguments[0]]
