@@ -20,14 +20,14 @@
 
 #ifdef __cplusplus
 #include "usher/core/cxx20.hpp"
+#define USHER_INLINE inline
 namespace usher::inline v2::native_detail {
-inline
 #else
-static inline
+#define USHER_INLINE static inline
 #endif
-    /* The arguments are integers and addresses, as longs. Returns the kernel's answer: an error is a negative number. */
-    long
-    system_call_of_longs(long number, long a, long b, long c, long d, long e, long f) {
+
+/* The arguments are integers and addresses, as longs. Returns the kernel's answer: an error is a negative number. */
+USHER_INLINE long system_call_of_longs(long number, long a, long b, long c, long d, long e, long f) {
 #if defined(__x86_64__)
   long result;
   register long r10 __asm__("r10") = d;
@@ -56,6 +56,7 @@ static inline
   return answer;
 #endif
 }
+#undef USHER_INLINE
 
 #ifdef __cplusplus
 inline long as_long(const volatile void* address) {
