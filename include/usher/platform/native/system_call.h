@@ -19,6 +19,8 @@
 #endif
 
 #ifdef __cplusplus
+#include <type_traits>
+
 #include "usher/core/cxx20.hpp"
 #define USHER_INLINE inline
 namespace usher::inline v2::native_detail {
@@ -65,8 +67,10 @@ inline long as_long(const volatile void* address) {
 inline long as_long(decltype(nullptr)) {
   return 0;
 }
-inline long as_long(long value) {
-  return value;
+template <class Integer>
+  requires std::is_integral_v<Integer>
+long as_long(Integer value) {
+  return long(value);
 }
 
 /// Takes integers and pointers.
