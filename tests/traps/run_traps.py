@@ -25,8 +25,10 @@ import os
 import pathlib
 import re
 import signal
+import struct
 import subprocess
 import sys
+import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tools"))
 import catalog
@@ -345,7 +347,29 @@ def under_rwlock(lock):
         run_cases(f"{lock}/bindings", "bindings", env, ("--fresh", "--only", "second_names_share_locks"))
 
 
+def with_notes_elsewhere(library):
+    """The bytes of a library whose first segment of notes is said to lie where the loader maps nothing. The attacker is whoever
+    made a library that the program loads."""
+    elf = bytearray(pathlib.Path(library).read_bytes())
+    at, size, number = *struct.unpack_from("<Q", elf, 32), *struct.unpack_from("<HH", elf, 54)
+    for header in range(at, at + size * number, size):
+        if struct.unpack_from("<I", elf, header)[0] == 4:  # PT_NOTE
+            struct.pack_into("<Q", elf, header + 16, 0x700000000)
+            return elf
+    return None
+
+
+def notes_elsewhere():
+    elf = with_notes_elsewhere(LIB)
+    with tempfile.TemporaryDirectory(prefix="usher-notes-") as folder:
+        (pathlib.Path(folder) / "libnotes.so").write_bytes(elf)
+        code = f"import ctypes; ctypes.CDLL('{pathlib.Path(LIB).parent}/libusher-locks.so'); print('loaded')"
+        status, out, err = run(["/usr/bin/env", "python3", "-c", code], environment(None, [f"{folder}/libnotes.so"]))
+        check("notes_that_are_not_mapped", status == 0 and "loaded" in out, f"exit status {status}: {err.strip()[-200:]}")
+
+
 def shared_objects():
+    notes_elsewhere()
     options = ("--fresh", "--limit", "10")  # a lost wake-up hangs; if all cases hang, there must be time to report this
     for program in ("shared_objects", "shared_with_program"):
         run_cases(program, program, environment(), options, 300)

@@ -36,6 +36,7 @@ class vdso {
     for (unsigned i = 0; i < head.e_phnum; i++) {
       if (segments[i].p_type == PT_LOAD && !is_loaded) {
         base_ = at + segments[i].p_offset - segments[i].p_vaddr;
+        begin_ = at + segments[i].p_offset, size_ = segments[i].p_memsz;
         is_loaded = true;
       }
       if (segments[i].p_type == PT_DYNAMIC) entries = reinterpret_cast<const ElfW(Dyn)*>(at + segments[i].p_offset);
@@ -57,6 +58,7 @@ class vdso {
  private:
   void note(const ElfW(Dyn) & entry) {
     const std::uintptr_t address = base_ + entry.d_un.d_ptr;
+    if (address - begin_ >= size_) return;  // a number, or an address that the segment does not have
     if (entry.d_tag == DT_STRTAB) names_ = reinterpret_cast<const char*>(address);
     if (entry.d_tag == DT_SYMTAB) symbols_ = reinterpret_cast<const ElfW(Sym)*>(address);
     if (entry.d_tag == DT_HASH) hash_ = reinterpret_cast<const std::uint32_t*>(address);
@@ -82,7 +84,7 @@ class vdso {
     return *a == *b;
   }
 
-  std::uintptr_t base_;
+  std::uintptr_t base_, begin_ = 0, size_ = 0;
   const char* names_ = nullptr;
   const ElfW(Sym) * symbols_ = nullptr;
   const std::uint32_t *hash_ = nullptr, *gnu_hash_ = nullptr;

@@ -65,6 +65,7 @@ struct [[gnu::visibility("hidden")]] state_check {
     auto& c = *static_cast<state_check*>(check);
     const auto* const theirs =
         reinterpret_cast<process_state* const*>(reinterpret_cast<const char*>(&n->pointer) + n->pointer);
+    if (!is_mapped(*module, reinterpret_cast<std::uintptr_t>(theirs), sizeof *theirs)) return 0;
     if (theirs == &state_in_use) {
       c.own_ = module->dlpi_name;
       return 1;
@@ -76,10 +77,23 @@ struct [[gnu::visibility("hidden")]] state_check {
     return 0;
   }
 
+  /// Whether a readable segment of the module has these bytes. A segment of notes need not be one that the loader maps.
+  static bool is_mapped(const dl_phdr_info& module, std::uintptr_t address, std::size_t size) {
+    for (unsigned i = 0; i < module.dlpi_phnum; i++) {
+      const auto& segment = module.dlpi_phdr[i];
+      const std::uintptr_t at = address - (module.dlpi_addr + segment.p_vaddr);
+      if (segment.p_type == PT_LOAD && (segment.p_flags & PF_R) != 0 && at < segment.p_memsz &&
+          size <= segment.p_memsz - at)
+        return true;
+    }
+    return false;
+  }
+
   static const note* note_of(const dl_phdr_info& module) {
     for (unsigned i = 0; i < module.dlpi_phnum; i++) {
       const auto& segment = module.dlpi_phdr[i];
-      if (segment.p_type != PT_NOTE) continue;
+      if (segment.p_type != PT_NOTE || !is_mapped(module, module.dlpi_addr + segment.p_vaddr, segment.p_memsz))
+        continue;
       const std::size_t align = segment.p_align == 8 ? 8 : 4;
       const auto rounded = [align](std::size_t size) { return (size + align - 1) & ~(align - 1); };
       const auto* const begin = reinterpret_cast<const char*>(module.dlpi_addr + segment.p_vaddr);
