@@ -273,7 +273,6 @@ struct simulated {
   static constexpr std::uint32_t visible_slots = 4096;
   static atomic<std::uint64_t>* visible_readers();
   static bool prepare_visible_readers();
-  static std::uint32_t reader_tag() { return owner_tag(); }
   static std::uint64_t lock_id(const void* lock);
   static std::uint32_t salt(const void* lock);
   static std::uint32_t random() { return std::uint32_t(simulation::current().chance().bits() >> 32); }

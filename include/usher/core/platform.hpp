@@ -80,11 +80,10 @@
 //                      (yet). Called in fast paths. ensure_owner_tag(): gives the thread a tag from now on, if
 //                      possible.
 //
-//   platform_with_visible_readers:
+//   platform_with_visible_readers: owner tags, and
 //   visible_readers()  a table of visible_slots words (atomic<uint64_t>; a power of two), one for each process, all zero
 //                      at first; null as long as no call of prepare_visible_readers() has succeeded. A child's table has
 //                      the ids that are in slots of the thread that forked, for each lock visible_slot_of().
-//   reader_tag()       a number that differs between most threads. A child's thread has that of the thread that forked
 //   lock_id(lock)      names a lock in that table: not 0, different for all locks that exist.
 //
 // The concepts state the whole contract: if a platform lacks an operation, the compile error is one line that names it.
@@ -404,11 +403,10 @@ concept offers_owner_tags = offers_priorities<P> && offers_asymmetric_fences<P> 
 };
 
 template <class P>
-concept offers_visible_readers = requires(const void* lock) {
+concept offers_visible_readers = offers_owner_tags<P> && requires(const void* lock) {
   typename std::integral_constant<std::uint32_t, P::visible_slots>;
   { P::visible_readers() } -> std::same_as<typename P::template atomic<std::uint64_t>*>;
   { P::prepare_visible_readers() } -> std::same_as<bool>;
-  { P::reader_tag() } -> std::same_as<std::uint32_t>;
   { P::lock_id(lock) } -> std::same_as<std::uint64_t>;
 };
 
@@ -460,7 +458,7 @@ template <class P>
 struct visible_readers {
   static_assert(offers_visible_readers<P>,
                 "this needs a platform with visible readers: visible_readers(), visible_slots, "
-                "prepare_visible_readers(), reader_tag() and lock_id(lock)");
+                "prepare_visible_readers() and lock_id(lock), and owner tags");
   static constexpr bool looked_through = true;
 };
 

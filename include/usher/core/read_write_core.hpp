@@ -663,7 +663,15 @@ class read_write_core {
 
   std::uint64_t id() const { return P::lock_id(&words_); }
   /// The index of the calling thread's slot: the upper bits of its tag hashed with the lock.
-  std::uint32_t own_index() const { return visible_slot_of<P::visible_slots>(P::reader_tag(), P::salt(&words_)); }
+  std::uint32_t own_index() const { return visible_slot_of<P::visible_slots>(reader_tag(), P::salt(&words_)); }
+  /// A number that differs between most threads: the platform's reader_tag(), which is the same in a child, or else the
+  /// owner tag.
+  static std::uint32_t reader_tag() {
+    if constexpr (requires { P::reader_tag(); })
+      return P::reader_tag();
+    else
+      return P::owner_tag();
+  }
 
   /// Takes the lock's id out of the thread's slot. False: it is not there, so a reader leaves by the exits.
   bool leave_visibly() {
