@@ -16,6 +16,7 @@ from pathlib import Path
 
 TREE = Path(__file__).resolve().parents[2]
 SECTIONS = ("Get it", "Use it")
+CLONE = "root/usher"
 # What the text of README presumes before the first command that matches: the demo's program, a server, the package usher-check.
 PRESUMED = ((r"\bsqlite_shared\b", "make demo-build && PATH=$PWD/build/demo/lab/programs:$PATH"),
             (r"\./server\b", "ln -s /bin/true server"),
@@ -74,13 +75,13 @@ def make_root(folder, mirror):
     shutil.rmtree(root, ignore_errors=True)
     subprocess.run(["cp", "-a", "--reflink=auto", folder / "base", root], check=True)
     shutil.copyfile("/etc/resolv.conf", root / "etc/resolv.conf")
-    subprocess.run(["git", "-c", f"safe.directory={TREE}", "clone", "--quiet", "--no-hardlinks", TREE, root / "usher"], check=True)
+    subprocess.run(["git", "-c", f"safe.directory={TREE}", "clone", "--quiet", "--no-hardlinks", TREE, root / CLONE], check=True)
     return root
 
 
 def script(steps):
     """All commands in one shell, because they set PATH; each with its output, status and seconds in files."""
-    yield "cd /usher; mkdir /results"
+    yield f"cd /{CLONE}; mkdir /results"
     for number, (command, _) in enumerate(steps):
         yield f"begin=$(date +%s); {{ eval {shlex.quote(command)}; }} < /dev/null > /results/{number} 2>&1"
         yield f"echo $? $(($(date +%s) - begin)) > /results/{number}.status"
@@ -129,7 +130,7 @@ def main():
         fail("chroot needs root")
     begin = time.monotonic()
     root = make_root(options.folder.resolve(), options.mirror)
-    steps = list(with_presumed(commands((root / "usher/README.md").read_text(encoding="utf-8"))))
+    steps = list(with_presumed(commands((root / CLONE / "README.md").read_text(encoding="utf-8"))))
     run_inside(root, steps, options.limit)
     failed = report(root, steps)
     if not options.keep:

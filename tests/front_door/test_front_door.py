@@ -14,7 +14,7 @@ TREE = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(TREE), str(Path(__file__).resolve().parent)]
 import front_door  # noqa: E402
 from tools.release import __main__ as release_main  # noqa: E402
-from tools.release import release  # noqa: E402
+from tools.release import audit, release  # noqa: E402
 
 CAUSE = "Usher: fmt is missing. On Debian: apt-get install libfmt-dev."
 
@@ -111,6 +111,12 @@ class FrontDoor(unittest.TestCase):
         self.assertEqual(done.returncode, 1)
         self.assertEqual(done.stderr.splitlines()[-1:], [done.stderr.strip()])
         self.assertIn("there is no apt-get", done.stderr)
+
+    def test_a_clone_may_be_in_the_folder_that_installed_names_end_with(self):
+        for content, folder, named in ((b"\0share/src/x\0", "/src", False), (b"\0/src/x.cpp\0", "/src", True), (b"\0/src\0", "/src", True),
+                                       (b"\0/src2/x\0", "/src", False), (b"\0/usher/src/check/x.cpp\0libexec/usher/\0", "/usher", False)):
+            with self.subTest(content):
+                self.assertEqual(audit.names_folder(content, folder), named)
 
     def test_each_command_of_the_sections_is_found(self):
         text = "## Get it\n```sh\nmake wheel  # all\n```\n## Use it\n```text\n$ usher list\nFor use\n\n  more\n$ usher run\n```\n## Why\n```sh\nno\n```\n"
