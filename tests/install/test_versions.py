@@ -19,7 +19,7 @@ def next_release(include, copy):
     """Makes the headers of a next release, with the next version and a process state that has grown in the middle."""
     shutil.copytree(include, copy)
     added = sized = 0
-    for header in copy.rglob("*.hpp"):
+    for header in itertools.chain(copy.rglob("*.hpp"), copy.rglob("*.h")):
         text = header.read_text()
         text = text.replace("inline v2", "inline v3").replace("usher_process_state_v2", "usher_process_state_v3")
         text, grown = re.subn(r"(\n  alignas\(4096\) [^\n]* waiting_array\b)", r"\n  unsigned char grown[4096];\1", text)

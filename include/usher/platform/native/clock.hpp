@@ -23,6 +23,9 @@
 #include "usher/core/cxx20.hpp"
 #include "usher/platform/native/system_call.h"
 
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wshadow"
+
 namespace usher::inline v2::native_detail {
 
 /// The dynamic symbols of the vDSO.
@@ -118,3 +121,5 @@ struct clocks {
 };
 
 }  // namespace usher::inline v2::native_detail
+
+#pragma GCC diagnostic pop
