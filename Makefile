@@ -5,7 +5,7 @@ JOBS ?= $(shell nproc)
 # Many tests sleep for much of their time.
 TEST_JOBS ?= $(shell expr $(JOBS) + 2)
 
-.PHONY: help deps clone front-door build wheel release test-release release-tests test-gvisor check-roots demo demo-build quick test suites test-long test-all mutants rest check check-short check-exhaustive litmus check-aa check-causes compat soak fuzz measure measure-waits bench-sim simulated-claims held-out try-cases stat-cases arm test-arm test-arm-long release-arm test-release-arm arm-systems emulator arena arena-sim format check-format tidy install deb clean
+.PHONY: help deps clone front-door build wheel release test-release release-tests test-gvisor check-roots demo demo-build quick test suites test-young test-long test-all mutants rest check check-short check-exhaustive litmus check-aa check-causes compat soak fuzz measure measure-waits bench-sim simulated-claims held-out try-cases stat-cases arm test-arm test-arm-long release-arm test-release-arm arm-systems emulator arena arena-sim format check-format tidy install deb clean
 
 # Prints each line "target: … ## group| text": 23 lines of at most 80 columns, so that a terminal shows all of them.
 help:
@@ -115,6 +115,11 @@ clean: ## use| delete all builds
 QUICK = ^(unit\.|layers$$|cli$$|cli\.check$$|conformance\.(reference|steady)$$|check\.(quick|mutants)$$)
 quick: build ## test| while you work: the core of the tests (90 seconds)
 	@cd $(BUILD) && ctest -j $(TEST_JOBS) --output-on-failure --no-tests=error -LE all-locks -R '$(QUICK)'
+
+# The same tests as in the first minute after boot, in a time namespace: where uptime and deadlines are small. TESTS=.: all of `make test`.
+test-young: build
+	@cd $(BUILD) && python3 $(CURDIR)/tests/young/young.py ctest -j $(TEST_JOBS) --output-on-failure --no-tests=error \
+	  -LE 'all-locks|long' -R '$(or $(TESTS),$(QUICK))' || [ $$? = 77 ]
 
 test-long: build ## test| sanitizers, linking, a subproject, real programs
 	@cd $(BUILD) && ctest -j $(TEST_JOBS) --output-on-failure --no-tests=error -L '^long$$'
