@@ -4,6 +4,7 @@
 
 #include <fstream>
 #include <functional>
+#include <regex>
 #include <set>
 #include <sstream>
 
@@ -938,11 +939,15 @@ TEST(rules, names_are_unique_and_short_in_the_table) {
 }
 
 /// Returns the lines between `<!-- name -->` and `<!-- /name -->`.
-std::string part_of_page(const std::string& name) {
-  std::ifstream in(USHER_STAT_DOC);
+std::string page_of(const char* file) {
+  std::ifstream in(file);
   std::ostringstream all;
   all << in.rdbuf();
-  const std::string page = all.str(), begin = "<!-- " + name + " -->\n", end = "<!-- /" + name + " -->";
+  return all.str();
+}
+
+std::string part_of_page(const std::string& name) {
+  const std::string page = page_of(USHER_STAT_DOC), begin = "<!-- " + name + " -->\n", end = "<!-- /" + name + " -->";
   const std::size_t from = page.find(begin), to = page.find(end);
   return from == std::string::npos || to == std::string::npos
              ? ""
@@ -961,6 +966,18 @@ std::string as_markdown(std::span<const rule> rules, bool has_column) {
 TEST(rules, the_page_has_the_same_tables) {
   EXPECT_EQ(part_of_page("rules of rows"), as_markdown(rules_of_rows(), true));
   EXPECT_EQ(part_of_page("rules of programs"), as_markdown(rules_of_programs(), false));
+}
+
+TEST(rules, readme_has_a_verdict_of_this_form) {
+  row r = mutex();
+  r.name = "libsqlite3.so.0.8.6+0xa8c5d";
+  r.holders = {at({frame_of("sqlite3_step", "", 0, "/usr/lib/libsqlite3.so.0.8.6")})};
+  r.seen.held_share = 0.94;
+  r.seen.waiting.total = 0.61 * 80;
+  const std::string verdict = "Verdict: " + judged({r}).verdict, page = page_of(USHER_README);
+  const std::size_t from = page.find("Verdict: "), to = page.find("\n```", from);
+  ASSERT_NE(to, std::string::npos);
+  EXPECT_EQ(std::regex_replace(page.substr(from, to - from), std::regex("\\s+"), " "), verdict);
 }
 
 }  // namespace

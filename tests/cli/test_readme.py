@@ -1,0 +1,115 @@
+#!/usr/bin/env python3
+"""Compares the samples of output in README.md and docs/*.md with what the commands print today. What a command prints of this tree alone is
+compared exactly: `usher list`, the simulator's figures, the checker's table but for its seconds. Of a trial's output, which
+depends on the machine, the form is compared: each number counts as any number. The words of the sample of `usher stat` are
+compared by tests/stat/rules_test.cpp. A command without a comparison fails.
+
+USHER_BIN is the command, USHER_LIB the library, USHER_COMPONENTS lists the components that are built."""
+
+import os
+import re
+import subprocess
+import tempfile
+import unittest
+from pathlib import Path
+
+import test_try
+
+TREE = Path(__file__).resolve().parents[2]
+USHER = Path(os.environ["USHER_BIN"])
+COMPONENTS = os.environ["USHER_COMPONENTS"].split(",")
+LIMIT = 300
+
+# What stands for the program of README's trial: it locks, and prints figures near to those of the sample.
+PROGRAM = """#!/bin/sh
+{locking} 2000 > /dev/null
+run=$(($(cat {count}) + 1))
+echo $run > {count}
+case $USHER_LOCK in steady) base=626286 ;; twa) base=46200 ;; *) base=565941 ;; esac
+echo throughput: $((base + base / 500 * (run % 7)))
+"""
+
+
+def samples():
+    """Each command of a block with a prompt: its page, the command without a comment, and the lines that follow it."""
+    for page in (TREE / "README.md", *sorted((TREE / "docs").glob("*.md"))):
+        for block in re.findall(r"^```(?:text)?\n([$] .*?)^```", page.read_text(encoding="utf-8"), re.M | re.S):
+            for command, shown in re.findall(r"^[$] (.*)\n((?:(?![$] ).*\n)*)", block, re.M):
+                yield page.name, command.partition("   #")[0], shown.splitlines()
+
+
+def any_numbers(text):
+    """The text on one line, with N for each number, R for each range of numbers and one space between words."""
+    text = re.sub(r"[0-9][0-9,]*(\.[0-9]+)?", "N", text)
+    return " ".join(re.sub(r"\((N–N|up to N)\)", "(R)", text).split())
+
+
+class Readme(unittest.TestCase):
+    maxDiff = None
+
+    def setUp(self):
+        self.folder = Path(self.enterContext(tempfile.TemporaryDirectory(prefix="usher-readme-")))
+        (self.folder / "server").symlink_to("/bin/true")
+
+    def run_it(self, command, limit=LIMIT):
+        """The command's output, on both streams, as a shell in the folder runs it."""
+        env = {key: value for key, value in os.environ.items() if not key.startswith("USHER_") and key != "LD_PRELOAD"}
+        env |= {"PATH": f"{self.folder}:{USHER.resolve().parent}:{os.environ['PATH']}", "USHER_LIBRARY": os.environ["USHER_LIB"]}
+        done = subprocess.run(["timeout", "--signal=KILL", str(limit), "sh", "-c", command], env=env, cwd=self.folder, text=True, check=False,
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        self.assertEqual(done.returncode, 0, done)
+        return done.stdout
+
+    def list_of_locks(self, command, shown):
+        self.assertTrue(self.run_it(command).startswith("\n".join(shown)), shown)
+
+    def run_of_a_program(self, command, shown):
+        same = [re.sub(r"pid \d+", "pid N", line) for line in (*shown, self.run_it(command).rstrip("\n"))]
+        self.assertEqual(same[:-1], same[-1:])
+
+    def prints_nothing(self, command, shown):
+        self.assertEqual((self.run_it(command), shown), ("", []))
+
+    def figures_of_the_simulator(self, command, shown):
+        if "simulator" in COMPONENTS:
+            output = self.run_it(command)
+            for line in shown:
+                self.assertIn(line, [*output.splitlines(), "..."], output)
+
+    def table_of_the_checker(self, command, shown):
+        def without_seconds(text):
+            return [line.split()[:-1] for line in text]
+        if "checker" in COMPONENTS:
+            self.assertEqual(without_seconds(shown), without_seconds(self.run_it(command).splitlines()[:len(shown)]))
+
+    def trial(self, command, shown):
+        program, count, locking = (self.folder / name for name in ("sqlite_shared", "count", "locking"))
+        locking.with_suffix(".c").write_text(test_try.LOCKING, encoding="ascii")
+        subprocess.run([test_try.CC, "-O1", locking.with_suffix(".c"), "-o", locking, "-pthread"], check=True, timeout=LIMIT)
+        count.write_text("0", encoding="ascii")
+        program.write_text(PROGRAM.format(locking=locking, count=count), encoding="ascii")
+        program.chmod(0o755)
+        output = any_numbers(self.run_it(command))
+        for line in filter(None, shown):
+            for sentence in line.split("; "):  # that others took much of the CPU time may follow it
+                self.assertIn(any_numbers(sentence.removesuffix(".")), output)
+
+    def verdict(self, _, shown):
+        self.assertTrue(shown[0].startswith("Verdict: "))
+
+    COMPARISONS = ((r"usher list$", list_of_locks), (r"USHER_VERBOSE=1 usher run ", run_of_a_program), (r"USHER_LOCK=", prints_nothing),
+                   (r"usher sim ", figures_of_the_simulator), (r"usher check ", table_of_the_checker), (r"usher try ", trial),
+                   (r"usher stat ", verdict))
+
+    def test_samples(self):
+        found = list(samples())
+        self.assertGreaterEqual(len([page for page, *_ in found if page == "README.md"]), len(self.COMPARISONS))
+        for page, command, shown in found:
+            with self.subTest(page, command=command):
+                compare = next((function for pattern, function in self.COMPARISONS if re.match(pattern, command)), None)
+                self.assertIsNotNone(compare, "no test compares this sample")
+                compare(self, command, shown)
+
+
+if __name__ == "__main__":
+    unittest.main()
