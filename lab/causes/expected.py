@@ -14,7 +14,7 @@ from dataclasses import dataclass
 GAIN, NONE = "gain", "none"
 
 # Rules of `usher stat` whose verdict promises no gain from another lock.
-QUIET = frozenset({"cold", "scattered", "cpus-full", "no-calls"})
+QUIET = frozenset({"cold", "scattered", "cpus-full", "cpus-taken", "no-calls"})
 
 
 @dataclass(frozen=True)

@@ -141,11 +141,15 @@ const std::array program_rules_in_order = {
                  [](const program_facts& f) { return f.hottest != nullptr && says(*f.hottest, {"cpus-full"}); },
                  hottest_text,
                  no_next},
+    program_rule{{"cpus-taken", "CPUs were taken", "that rule is `cpus-taken`", hottest_says},
+                 [](const program_facts& f) { return f.hottest != nullptr && says(*f.hottest, {"cpus-taken"}); },
+                 hottest_text,
+                 no_next},
     program_rule{
         {"one-at-a-time", "one at a time",
          "that rule is `one-at-a-time`; or `wake-ups` applies, no condition variable has a herd, the program "
-         "has 2 CPUs and threads or more and used 0.85 to 1.1 CPUs, and at the costs of `cpus-full` all waits "
-         "and acquisitions had 10 % of that at most",
+         "has 2 CPUs and threads or more and used 0.85 to 1.1 CPUs, less than one thread waited for one, and at "
+         "the costs of `cpus-full` all waits and acquisitions had 10 % of that at most",
          "the program used 1.0 of 2 CPUs, as if one thread ran at a time; 11 % of the threads' time was from "
          "signals to running, most for NAME; all waits and acquisitions, at 10 µs and 100 ns each, make 4.6 % of "
          "the CPU time: other locks can hardly gain more"},

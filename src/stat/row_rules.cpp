@@ -223,12 +223,26 @@ std::string sleeping_hold_text(const row_facts& f) {
 }
 
 /// Whether the share of held time is reliable. About one hold in 64 is timed and counts for 64, so a few timed holds
-/// that were interrupted could make up the share.
+/// that were interrupted could make up the share. Where threads lack CPUs, so could many.
 bool is_sound(const row_facts& f) {
   const counts& c = f.r.seen;
+  const bool by_median = c.holding.median && *c.holding.median / f.mean_hold * *c.held_share >= held_in_median;
+  if (lacks_cpus(f.all)) return by_median;
   if (c.holding_is_exact || !c.holding.median || f.mean_hold >= short_hold) return true;
-  if (*c.held_share * (1 - stands_for * c.holding.longest / c.holding.total) >= held_in_median) return true;
-  return *c.holding.median / f.mean_hold * *c.held_share >= held_in_median;
+  return by_median || *c.held_share * (1 - stands_for * c.holding.longest / c.holding.total) >= held_in_median;
+}
+
+/// Whether a hold takes long, not only because some holders lost their CPU.
+bool is_slow(const row_facts& f) {
+  if (!is_mutex(f) || !f.holds_known()) return false;
+  return typical_hold(f) >= slow_hold || (f.mean_hold >= slow_hold && !lacks_cpus(f.all));
+}
+
+/// What a wait that is much longer than the longest hold may come from.
+std::string long_wait_text(const row_facts& f) {
+  if (!lacks_cpus(f.all))
+    return "others overtake, or an untimed hold took so long; a lock that bounds waiting may help";
+  return "others overtake, an untimed hold took so long, or a thread had no CPU: " + lacking_cpus_text(*f.all.cpu);
 }
 
 /// Whether some holds are much longer than most, and make up a large part of the time.
@@ -333,10 +347,8 @@ const std::array rules_in_order = {
          "that bounds waiting may help"},
         is_rare_wait,
         [](const row_facts& f) {
-          return fmt::format(
-              "one wait took {}, 99 % took less than {}: others overtake, or an untimed hold took so long; a lock "
-              "that bounds waiting may help",
-              time_text(f.r.seen.waiting.longest), time_text(*f.r.seen.waiting.p99));
+          return fmt::format("one wait took {}, 99 % took less than {}: {}", time_text(f.r.seen.waiting.longest),
+                             time_text(*f.r.seen.waiting.p99), long_wait_text(f));
         },
         under_a_bounding_lock},
     row_rule{{"cool", "not in the way",
@@ -362,15 +374,13 @@ const std::array rules_in_order = {
         {"starving", "a thread starves",
          "one thread has 75 % of the waiting or more; its longest wait was 100 ms or more, 3 times the longest "
          "hold, and 20 times what the holds of all waiters take",
-         "thread 13 has 98 % of the waiting, 340 ms at the longest: others lock again before it, or an untimed hold "
-         "took so long; try a lock that bounds waiting"},
+         "thread 13 has 98 % of the waiting, 340 ms at the longest: others overtake, or an untimed hold took so long; "
+         "a lock that bounds waiting may help"},
         is_starving,
         [](const row_facts& f) {
           const counts& c = f.r.seen;
-          return fmt::format(
-              "thread {} has {} of the waiting, {} at the longest: others lock again before it, or an untimed hold "
-              "took so long; try a lock that bounds waiting",
-              id_text(c.threads.front().tid), share_text(part_of_first_thread(c)), time_text(c.waiting.longest));
+          return fmt::format("thread {} has {} of the waiting, {} at the longest: {}", id_text(c.threads.front().tid),
+                             share_text(part_of_first_thread(c)), time_text(c.waiting.longest), long_wait_text(f));
         },
         under_a_bounding_lock},
     row_rule{{"cpus-full", "CPUs are full",
@@ -392,17 +402,17 @@ const std::array rules_in_order = {
              },
              one_of_many_text,
              no_command},
-    row_rule{{"sleeping-hold", "slow holds", "a hold takes 1 ms or more, in the median or on average",
+    row_rule{{"sleeping-hold", "slow holds",
+              "a hold takes 1 ms or more, in the median or, unless threads lack CPUs as for `cpus-taken`, on average",
               "held 5 ms at a time: does it sleep, or do I/O, with the mutex held? Move that out of the critical "
               "section at server.cpp:120 (worker); another lock does not shorten it"},
-             [](const row_facts& f) {
-               return is_mutex(f) && f.holds_known() && std::max(typical_hold(f), f.mean_hold) >= slow_hold;
-             },
+             is_slow,
              sleeping_hold_text,
              no_command},
     row_rule{{"long-hold", "held too long",
               "the mutex is held 80 % of the time or more; where that is an estimate of holds below 10 µs, their "
-              "median alone makes it 50 % or more, or all but the longest do; no `uneven-hold` by sched_yield()",
+              "median alone makes it 50 % or more, or all but the longest do; where threads lack CPUs as for "
+              "`cpus-taken`, their median alone; no `uneven-hold` by sched_yield()",
               "held 93 % of the time: shorten the critical section at server.cpp:120 (worker); a lock gains little"},
              [](const row_facts& f) {
                return is_mutex(f) && f.holds_known() && f.held() >= mostly_held && is_sound(f) && !yields(f);
@@ -441,6 +451,21 @@ const std::array rules_in_order = {
                    exact_count(objects_waited_for(f.r)), exact_count(f.r.objects), holder_place(f.r));
              },
              a_trial},
+    row_rule{
+        {"cpus-taken", "CPUs were taken",
+         "a mutex; half a thread or more waited for a CPU on average, as many as ran or more (half as many if others "
+         "took 10 % of the CPU time), while the program used less than 90 % of its CPUs; no `uneven-hold` by "
+         "sched_yield()",
+         "1.7 threads were ready without a CPU, while the program used 1.0 of 2: others had the rest, or its threads "
+         "are bound to one CPU or woken on one; the waits and holds contain that time: record again where they have "
+         "CPUs"},
+        [](const row_facts& f) { return is_mutex(f) && lacks_cpus(f.all) && !yields(f); },
+        [](const row_facts& f) {
+          return lacking_cpus_text(*f.all.cpu) +
+                 ": others had the rest, or its threads are bound to one CPU or woken on one; the waits and holds "
+                 "contain that time: record again where they have CPUs";
+        },
+        no_command},
     row_rule{{"uneven-hold", "holder pauses",
               "a mutex; the holder called sched_yield() in 10 % of the timed holds or more; or the mutex is held half "
               "of the "
@@ -465,7 +490,8 @@ const std::array rules_in_order = {
     row_rule{
         {"one-at-a-time", "one at a time",
          "a mutex under the C library's lock; the program has 2 CPUs and threads or more and used 0.85 to 1.1 "
-         "CPUs, and at the costs of `cpus-full` the mutex had 5 % of that at most",
+         "CPUs, less than one thread waited for one, and at the costs of `cpus-full` the mutex had 5 % of that at "
+         "most",
          "the program used 1.0 of 2 CPUs, as if one thread ran at a time, and its waits and acquisitions, at "
          "10 µs and 100 ns each, make 0.8 % of that CPU time: another lock can hardly gain more"},
         [](const row_facts& f) { return is_mutex(f) && runs_one_at_a_time(f.all) && most_lock_work(f) <= little_work; },

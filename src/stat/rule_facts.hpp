@@ -55,7 +55,10 @@ bool is_c_library(const report& all);
 
 /// Whether the program used all of its CPUs, and threads waited for one.
 bool are_cpus_full(const report& all);
-/// Whether the program has several CPUs and threads, and used about one CPU.
+/// Whether the program's threads waited much for a CPU although it did not use all of its CPUs: other programs had
+/// them, or threads are bound to one CPU or woken on one. Waits and holds then contain time without a CPU.
+bool lacks_cpus(const report& all);
+/// Whether the program has several CPUs and threads, used about one CPU, and hardly ever had a second thread ready.
 bool runs_one_at_a_time(const report& all);
 /// The most CPU time that waits and acquisitions can have cost, relative to the program's CPU time. Assumes 10 µs for a
 /// wait and 100 ns for an acquisition, each more than a sleep with its wake-up and a transfer of the lock's cache line
@@ -78,6 +81,8 @@ std::string held_text(const counts& c);
 std::string cpus_text(const cpu_use& c);
 /// "1.9 of 2 used, 3.2 threads ready without one".
 std::string full_cpus_text(const cpu_use& c);
+/// "1.7 threads were ready without a CPU, while the program used 1.0 of 2".
+std::string lacking_cpus_text(const cpu_use& c);
 /// The share of the sampled sleeps that were in futex calls without a recorded wait; 0: none, or too few samples.
 double unseen_share(const report& r);
 /// Reports what the recording could not see of this program, after "; "; empty: nothing is known to be missing.

@@ -50,9 +50,10 @@ const rule* find_rule(const std::string& name) {
 }
 
 void judge(report& r) {
-  // A trial of other locks decides little while others use the CPUs, or if threads hardly wait.
-  const bool is_busy = r.others_cpu_share.value_or(0) > busy_machine;
-  bool any_command = false;
+  // A trial of other locks decides little while others use the CPUs, or if threads hardly wait, or if waits for a lock are
+  // for a CPU. A condition variable may itself make more threads ready than have CPUs.
+  const bool is_busy = r.others_cpu_share.value_or(0) > busy_machine, lacks = lacks_cpus(r);
+  bool any_command = false, any_for_lack = false;
   for (row& i : r.rows) {
     const row_facts f(i, r);
     const row_rule& found = first_that_fits(row_rules(), f);
@@ -61,7 +62,9 @@ void judge(report& r) {
     i.rule = found.said.name;
     i.verdict = std::move(verdict);
     const bool is_of_usher = !i.embedded;  // of an embedded lock: the command would try others by USHER_LOCK
-    i.command = is_of_usher && !is_busy && f.matters() ? std::move(command) : "";
+    const bool is_for_cpus = lacks && is_lock(i.what);
+    any_for_lack = any_for_lack || (is_for_cpus && !command.empty());
+    i.command = is_of_usher && !is_busy && !is_for_cpus && f.matters() ? std::move(command) : "";
   }
   const program_facts f(r);
   const program_rule& found = first_that_fits(program_rules(), f);
@@ -69,10 +72,11 @@ void judge(report& r) {
   r.rule = found.said.name;
   r.verdict = std::move(verdict);
   r.next = is_busy ? "" : std::move(next);
-  if (is_busy && any_command)
-    r.remarks.push_back(
-        fmt::format("No command for a trial is recommended, since others took {} of the CPU time meanwhile.",
-                    share_text(*r.others_cpu_share)));
+  if ((is_busy && any_command) || any_for_lack)
+    r.remarks.push_back("No command for a trial is recommended, since " +
+                        (is_busy
+                             ? fmt::format("others took {} of the CPU time meanwhile.", share_text(*r.others_cpu_share))
+                             : lacking_cpus_text(*r.cpu) + "."));
 }
 
 }  // namespace usher::cli::stat

@@ -245,8 +245,8 @@ TEST(rules, starving) {
   EXPECT_EQ(r.rule, "starving");
   EXPECT_EQ(
       r.verdict,
-      "thread 13 has 98 % of the waiting, 340 ms at the longest: others lock again before it, or an untimed hold took "
-      "so long; try a lock that bounds waiting");
+      "thread 13 has 98 % of the waiting, 340 ms at the longest: others overtake, or an untimed hold took so long; a "
+      "lock that bounds waiting may help");
   EXPECT_EQ(r.command, "usher stat --lock steady -- ./server --name 'a b'");
   for (const auto& spoil : std::vector<std::function<void(row&)>>{
            [](row& x) { x.seen.threads[0].waited = 5.9; }, [](row& x) { x.seen.waiting.longest = 0.09; },
@@ -574,8 +574,8 @@ TEST(rules_of_programs, one_at_a_time) {
   row cold = mutex();
   cold.seen.waiting = {};
   cold.seen.contended = cold.seen.acquisitions = 0;
-  const auto with = [&](double busy, const row& condition) {
-    return judged({cold, condition}, [&](report& r) { r.cpu = cpu_use{2, busy, 0.9}; });
+  const auto with = [&](double busy, const row& condition, double waiting = 0) {
+    return judged({cold, condition}, [&](report& r) { r.cpu = cpu_use{2, busy, waiting}; });
   };
   const report r = with(1, c);
   EXPECT_EQ(r.rule, "one-at-a-time");
@@ -586,6 +586,10 @@ TEST(rules_of_programs, one_at_a_time) {
       "other locks can hardly gain more");
   EXPECT_EQ(r.next, "");
   EXPECT_EQ(with(1.2, c).rule, "wake-ups");
+  EXPECT_EQ(with(1, c, 0.85).rule, "one-at-a-time");  // threads that take turns, on a quiet machine
+  const report ready = with(1, c, 1.7);               // 2.7 threads could have run at a time
+  EXPECT_EQ(ready.rule, "wake-ups");
+  EXPECT_EQ(ready.verdict.find("one thread"), std::string::npos) << ready.verdict;
   row more = c;
   more.seen.acquisitions = 101'000;
   EXPECT_EQ(with(1, more).rule, "wake-ups");
@@ -764,6 +768,8 @@ TEST(rules, cpus_full) {
 
 TEST(rules, one_at_a_time) {
   EXPECT_EQ(rule_with_cpus(2, 1.0, 0), "one-at-a-time");
+  EXPECT_EQ(rule_with_cpus(2, 1.05, 0.85), "one-at-a-time");  // threads that take turns, on a quiet machine
+  EXPECT_EQ(rule_with_cpus(2, 1.0, 1.7), "cpus-taken");       // 2.7 threads could have run at a time
   EXPECT_EQ(rule_with_cpus(2, 1.11, 0), "convoy");
   EXPECT_EQ(rule_with_cpus(2, 0.84, 0), "convoy");
   EXPECT_EQ(rule_with_cpus(1, 1.0, 0), "convoy");
@@ -773,6 +779,66 @@ TEST(rules, one_at_a_time) {
   row held = seldom_waited_for();
   held.seen.held_share = 0.93;
   EXPECT_EQ(rule_with_cpus(2, 1.0, 0, held), "long-hold");
+}
+
+/// Two mutexes that threads wait for equally long, beside other programs: the report may recommend no lock, whatever
+/// the waits and holds look like, since they contain time without a CPU.
+TEST(rules, cpus_taken) {
+  const auto beside = [](row r, double busy = 0.8, double waiting = 5.8, double others = 0) {
+    row other = r;
+    other.name = "other_mutex";
+    return judged({std::move(r), other}, [&](report& x) {
+      x.cpu = cpu_use{2, busy, waiting};
+      x.others_cpu_share = others;
+    });
+  };
+  const report all = beside(seldom_waited_for());
+  EXPECT_EQ(all.rule, "cpus-taken");
+  for (const row& r : all.rows) {
+    EXPECT_EQ(
+        r.verdict,
+        "5.8 threads were ready without a CPU, while the program used 0.8 of 2: others had the rest, or its threads "
+        "are bound to one CPU or woken on one; the waits and holds contain that time: record again where they have "
+        "CPUs");
+    EXPECT_EQ(r.command, "");
+  }
+  EXPECT_EQ(all.next, "");
+  EXPECT_EQ(beside(mutex()).next, "");  // so many waits that they may cost more than 5 % of the CPU time
+  EXPECT_EQ(beside(mutex()).rule, "cpus-taken");
+  EXPECT_EQ(beside(mutex(), 1.2, 1.19).rule, "hot-mutex");
+  EXPECT_EQ(beside(mutex(), 1.2, 0.61, 0.11).rule, "cpus-taken");
+  EXPECT_EQ(beside(mutex(), 1.2, 0.59, 0.11).rule, "hot-mutex");
+  EXPECT_EQ(beside(mutex(), 0.2, 0.49).rule, "hot-mutex");
+  EXPECT_NE(beside(of_kind(kind::condition)).next, "");  // which may itself make the threads ready
+  EXPECT_EQ(beside(of_kind(kind::condition), 0.8, 5.8, 0.11).next, "");
+  row rare = mutex();
+  rare.seen.waiting.longest = 0.1, rare.seen.holding.longest = 0.01;
+  const report waits = beside(rare);
+  EXPECT_EQ(waits.rows[0].rule, "rare-wait");
+  EXPECT_NE(waits.rows[0].verdict.find("or a thread had no CPU: 5.8 threads"), std::string::npos);
+  EXPECT_EQ(waits.rows[0].verdict.find("may help"), std::string::npos);
+  ASSERT_EQ(waits.remarks.size(), 1u);
+  EXPECT_EQ(waits.remarks[0],
+            "No command for a trial is recommended, since 5.8 threads were ready without a CPU, while the program used "
+            "0.8 of 2.");
+}
+
+/// Holds that are long in the median are so on a quiet machine, too. A mean, or a share of time, may come from a few
+/// holders that lost their CPU.
+TEST(rules, cpus_taken_from_holders) {
+  const auto rule = [](double median, double mean, double share, double waiting) {
+    row r = mutex();
+    r.seen.holding.median = median;
+    r.seen.holding.total = static_cast<double>(r.seen.acquisitions) * mean;
+    r.seen.held_share = share;
+    return rule_with_cpus(2, 0.5, waiting, r);
+  };
+  EXPECT_EQ(rule(5e-6, 1.1e-3, 0.4, 0), "sleeping-hold");
+  EXPECT_EQ(rule(5e-6, 1.1e-3, 0.4, 3), "cpus-taken");
+  EXPECT_EQ(rule(1e-3, 1.1e-3, 0.4, 3), "sleeping-hold");
+  EXPECT_EQ(rule(5e-6, 40e-6, 0.9, 0), "long-hold");
+  EXPECT_EQ(rule(5e-6, 40e-6, 0.9, 3), "cpus-taken");
+  EXPECT_EQ(rule(38e-6, 40e-6, 0.9, 3), "long-hold");
 }
 
 TEST(rules, uneven_hold) {

@@ -79,6 +79,18 @@ class Command(Planted):
         # Each thread computes or waits for a CPU all the time. The time that a thread waits after the last sample is missing.
         self.assertAlmostEqual((cpu["busy"] + cpu["waiting"]) / threads, 0.8, delta=0.3, msg=cpu)
 
+    @unittest.skipIf(len(os.sched_getaffinity(0)) < 2, "one CPU only")
+    def test_threads_that_are_ready_without_a_cpu(self):
+        """The threads use one of the CPUs, and all of them could run: the report may not say that one thread ran at a time. What they wait
+        for the mutex is the time in which its holder has no CPU, so no other lock may be recommended."""
+        run = self.sleeping("one-cpu", THREADS, 3)
+        cpu = run.report["cpu"]
+        self.assertGreater(cpu["waiting"], 1, cpu)
+        self.assertLess(cpu["busy"], 1.2, cpu)
+        self.assertNotIn("one thread ran", run.error)
+        self.assertNotRegex(run.error, r"(?s)try (another|other) lock|that wakes fewer")
+        self.assertIsNone(run.report["next"])
+
     def test_threads_that_wait_for_no_cpu(self):
         cpu = self.sleeping("poll").report["cpu"]
         self.assertLess(cpu["busy"] + cpu["waiting"], 0.5)

@@ -1,7 +1,8 @@
 // Programs whose threads sleep, or wait for a CPU, in known ways. `sleeping WAY THREADS SECONDS` starts THREADS threads
 // that sleep in the given way for SECONDS seconds; the main thread sleeps in nanosleep. With `busy` the threads compute
 // instead. With `crowd` they sleep, and one more thread computes. With `pinned` each thread, the main thread too, may
-// run on one CPU only, the threads on different ones, and sleeps. At the end the program prints the number of computed
+// run on one CPU only, the threads on different ones, and sleeps. With `one-cpu` the threads compute on one CPU, half of
+// the time with a mutex, while the main thread may run on all. At the end the program prints the number of computed
 // steps and its CPU time.
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
@@ -41,10 +42,13 @@ void sleep_seconds(double seconds) {
   while (nanosleep(&t, &t) != 0) continue;
 }
 
+void compute_steps(int n) {
+  for (int i = 0; i < 1000 * n; i++) asm volatile("");
+}
+
 void compute() {
   std::uint64_t n = 0;
-  for (; !is_over.load(std::memory_order_relaxed); n++)
-    for (int i = 0; i < 1000; i++) asm volatile("");
+  for (; !is_over.load(std::memory_order_relaxed); n++) compute_steps(1);
   steps += n;
 }
 
@@ -113,6 +117,24 @@ void pin() {
   if (sched_setaffinity(0, sizeof one, &one) != 0) std::abort();
 }
 
+/// Computes on the same CPU as all threads that call it. A thread that loses the CPU with the mutex makes others wait.
+void compute_on_one_cpu() {
+  cpu_set_t all, one;
+  if (sched_getaffinity(0, sizeof all, &all) != 0) std::abort();
+  std::size_t cpu = 0;
+  while (!CPU_ISSET(cpu, &all)) cpu++;
+  CPU_ZERO(&one);
+  CPU_SET(cpu, &one);
+  if (sched_setaffinity(0, sizeof one, &one) != 0) std::abort();
+  while (!is_over.load(std::memory_order_relaxed)) {
+    pthread_mutex_lock(&mutex);
+    compute_steps(100);
+    pthread_mutex_unlock(&mutex);
+    compute_steps(100);
+    steps += 200;
+  }
+}
+
 void sleep_in(const char* way) {
   const auto is = [way](const char* name) { return std::strcmp(way, name) == 0; };
   pollfd p{ends[0], POLLIN, 0};
@@ -125,6 +147,7 @@ void sleep_in(const char* way) {
   if (is("hole")) sleep_with_stack(hole());
   if (is("absent")) sleep_with_stack(absent_page());
   if (is("busy")) compute();
+  if (is("one-cpu")) compute_on_one_cpu();
   if (is("mutex")) {
     pthread_mutex_lock(&mutex);
     pthread_mutex_unlock(&mutex);
