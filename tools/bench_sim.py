@@ -71,7 +71,7 @@ def instructions(program, machine, workload, lock, threads, short, long):
     with tempfile.TemporaryDirectory(prefix="usher-sim-") as folder:
         for us in (short, long):
             outcome = harness.run(["valgrind", "--tool=callgrind", f"--callgrind-out-file={folder}/out", program, MACHINES,
-                                   machine, workload, lock, str(threads), str(us)], limit=120)
+                                   machine, workload, lock, str(threads), str(us)], limit=600)
             executed = re.search(r"Collected : (\d+)", outcome.stderr)
             if not outcome.ok or executed is None:
                 die(f"valgrind on sim_speed: {outcome.trouble()}", 1)

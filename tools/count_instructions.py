@@ -49,7 +49,7 @@ def profile(command, out, env):
     """Returns (executions of the command, None), or (None, the reason of the failure)."""
     # LD_BIND_NOW: the dynamic linker binds all symbols at start. With lazy binding the first call of a function would include the look-up.
     outcome = harness.run(["valgrind", "--tool=callgrind", "-q", f"--callgrind-out-file={out}", "--dump-instr=yes",
-                           "--compress-strings=no", "--compress-pos=no", *command], limit=60, env=env | {"LD_BIND_NOW": "1"})
+                           "--compress-strings=no", "--compress-pos=no", *command], limit=300, env=env | {"LD_BIND_NOW": "1"})
     return (executions(out), None) if outcome.ok else (None, outcome.trouble())
 
 
@@ -64,7 +64,7 @@ def locked(owner, addresses):
             end += 1
         listing = subprocess.run(["objdump", "-d", "--no-show-raw-insn", f"--start-address={addresses[start]:#x}",
                                   f"--stop-address={addresses[end] + 16:#x}", owner],
-                                 capture_output=True, text=True, timeout=60).stdout
+                                 capture_output=True, text=True, timeout=300).stdout
         for line in listing.splitlines():
             match = re.match(r"\s*([0-9a-f]+):\s+(.*)", line)
             if match and int(match.group(1), 16) in addresses:

@@ -14,7 +14,7 @@ POINTS = "^(alone-pair|200-0-2|cond-turns)$"
 
 
 def arena(*words, tree=TREE):
-    done = subprocess.run([sys.executable, "-m", "lab.arena", *map(str, words)], capture_output=True, text=True, timeout=60,
+    done = subprocess.run([sys.executable, "-m", "lab.arena", *map(str, words)], capture_output=True, text=True, timeout=300,
                           cwd=tree)
     return done.returncode, done.stdout, done.stderr
 

@@ -74,7 +74,7 @@ class Points(unittest.TestCase):
         self.assertEqual(arena_sim.Arena.point(CASE, "mcs", 1, 4)["spin_ns"], 5000)
 
     def test_numbers_of_cpus_are_the_machines(self):
-        shown = subprocess.run([USHER, "sim", "--list"], capture_output=True, text=True, timeout=20, env=arena_sim.ENVIRONMENT).stdout
+        shown = subprocess.run([USHER, "sim", "--list"], capture_output=True, text=True, timeout=100, env=arena_sim.ENVIRONMENT).stdout
         for machine, cpus in arena_sim.CPUS.items():
             self.assertRegex(shown, rf"\n *{machine} .*\({cpus} CPUs\)")
 
@@ -87,7 +87,7 @@ class Command(unittest.TestCase):
     def call(self, folder, *words):
         return subprocess.run([sys.executable, "-m", "lab.arena.simulated", "--usher", USHER, "--runs", str(Path(folder) / "runs"),
                                "--machines", "numa-q", "--programs", "mutexbench:1", "--threads", "2", "--jobs", "2", *words],
-                              capture_output=True, text=True, timeout=60, cwd=TREE)
+                              capture_output=True, text=True, timeout=300, cwd=TREE)
 
     def test_goes_on_where_it_ended(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -18,7 +18,7 @@ from lab.claims.held_out_numbers import CURVES, RUNS, SENTENCES, SOURCES
 
 
 def tool(*words):
-    return subprocess.run([sys.executable, "-m", "lab.claims.held_out", *words], capture_output=True, text=True, timeout=50, cwd=TREE)
+    return subprocess.run([sys.executable, "-m", "lab.claims.held_out", *words], capture_output=True, text=True, timeout=250, cwd=TREE)
 
 
 class HeldOut(unittest.TestCase):

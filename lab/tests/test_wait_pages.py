@@ -25,7 +25,7 @@ class Pages(unittest.TestCase):
     def test_pages_are_what_the_scripts_write(self):
         with tempfile.TemporaryDirectory(prefix="usher-pages-") as folder:
             for module, arguments in SCRIPTS.items():
-                subprocess.run([sys.executable, "-m", module, *arguments, "--out", folder], cwd=TREE, check=True, timeout=30)
+                subprocess.run([sys.executable, "-m", module, *arguments, "--out", folder], cwd=TREE, check=True, timeout=150)
             self.assertEqual(sorted(f.stem for f in Path(folder).iterdir()), sorted(NAMES))
             for name in NAMES:
                 self.assertEqual(Path(folder, name + ".md").read_text(), (PAGES / f"{name}.md").read_text(), name)

@@ -65,7 +65,7 @@ def copy_tree(tree, to):
     """Copies the files that git tracks, and the untracked ones that it does not ignore."""
     try:
         names = subprocess.run(["git", "-C", tree, "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-                               check=True, capture_output=True, timeout=30).stdout.decode().split("\0")
+                               check=True, capture_output=True, timeout=150).stdout.decode().split("\0")
         names = [n for n in names if n]
     except (OSError, subprocess.CalledProcessError):  # an unpacked archive
         names = [str(f.relative_to(tree)) for f in Path(tree).rglob("*")

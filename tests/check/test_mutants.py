@@ -161,7 +161,7 @@ def not_mended(what, patch, **headers):
 
 def the_trees_own():
     number = len(list((TREE / "tests" / "mutants").glob("*.patch")))
-    done = subprocess.run([sys.executable, TOOL, "check"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, TOOL, "check"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300)
     say(number > 0 and done.returncode == 0 and done.stdout == f"{number} mutants apply, each once\n",
         f"all {number} mutants of the tree apply", done.stderr)
 
@@ -175,7 +175,7 @@ def not_parsed(folder):
     lines += ["#if __has_include(<relacy/relacy.hpp>)", *(f'#include "check/mutants/{h.name}"' for h in need_relacy), "#endif", ""]
     includes = [f"-I{path}" for path in (TREE / "include", TREE / "src", Path(folder, "src"))]
     done = subprocess.run([os.environ.get("CXX", "c++"), "-std=c++20", "-fsyntax-only", "-w", "-x", "c++", *includes, "-"],
-                          input="\n".join(lines), capture_output=True, text=True, timeout=100, env=os.environ | {"LC_ALL": "C"})
+                          input="\n".join(lines), capture_output=True, text=True, timeout=500, env=os.environ | {"LC_ALL": "C"})
     errors = [line for line in done.stderr.splitlines() if ": error: " in line]
     return errors or ([] if done.returncode == 0 else [done.stderr])
 
@@ -337,7 +337,7 @@ def the_page():
         made = Path(folder, "verification.md")
         made.write_text(page)
         done = subprocess.run([sys.executable, TREE / "tests" / "check" / "verification.py", "--write-doc", "--doc", made], capture_output=True,
-                              text=True, timeout=60)
+                              text=True, timeout=300)
         say(done.returncode == 0 and made.read_text() == page, "docs/verification.md is as tests/check/verification.py --write-doc makes it",
             done.stderr or "run it")
 

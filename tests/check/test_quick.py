@@ -18,7 +18,7 @@ import mutants  # noqa: E402
 
 USHER = os.environ["USHER_BIN"]
 CHECKER = os.path.join(os.path.dirname(os.path.realpath(USHER)), "usher_check")
-LIMIT = 240
+LIMIT = 1200
 SKIPPED = 77
 
 # For each mutant: its description, and options with which it fails.

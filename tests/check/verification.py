@@ -93,7 +93,7 @@ def merge(results, said):
 
 def families(build):
     """All targets except the mutants, without the ways of waiting."""
-    done = subprocess.run([build.usher, "check", "--list"], capture_output=True, text=True, timeout=60,
+    done = subprocess.run([build.usher, "check", "--list"], capture_output=True, text=True, timeout=300,
                           env=clean_environment())
     if done.returncode != 0:
         die(done.stderr.strip(), 1)

@@ -10,7 +10,7 @@ needs_simulator = unittest.skipUnless(os.path.exists(os.path.join(os.path.dirnam
 has_stat = os.path.exists(os.path.join(os.path.dirname(_usher), "usher_stat"))
 
 
-def wait_for(condition, seconds=20):
+def wait_for(condition, seconds=100):
     """Polls every 20 ms until the condition is true; raises AssertionError if it is not true after this time."""
     end = time.monotonic() + seconds
     while not condition():

@@ -115,7 +115,7 @@ class Charts(Refusals, unittest.TestCase):
         return os.path.join(self.folder, name)
 
     def usher(self, *arguments):
-        return subprocess.run([USHER, *arguments], capture_output=True, text=True, timeout=30)
+        return subprocess.run([USHER, *arguments], capture_output=True, text=True, timeout=150)
 
     def points(self, locks):
         """Writes a file of results. `locks`: {lock, or tuple of the point's fields: {threads: [throughput of each seed]}}."""

@@ -22,7 +22,7 @@ from refusals import Refusals, wait_for, with_evil
 USHER = os.environ["USHER_BIN"]
 CHECKER = os.path.join(os.path.dirname(os.path.realpath(USHER)), "usher_check")
 SCHEMA = Path(__file__).resolve().parents[2] / "docs" / "schema" / "check.json"
-LIMIT = 60
+LIMIT = 300
 MUTANT = "mcs-relaxed-hand-over"
 SKIPPED = 77
 
@@ -407,7 +407,7 @@ class Check(Refusals, unittest.TestCase):
             try:
                 wait_for_a_run(process.pid)
                 process.send_signal(signal.SIGINT)
-                out, err = process.communicate(timeout=20)
+                out, err = process.communicate(timeout=100)
             finally:
                 process.kill()
             with open(file) as f:

@@ -19,7 +19,7 @@ import unittest
 from refusals import EVIL, Refusals
 
 USHER = os.environ["USHER_BIN"]
-LIMIT = 60
+LIMIT = 300
 FILES = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "fuzz", "corpus", "lstopo")
 
 

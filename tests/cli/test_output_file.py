@@ -21,7 +21,7 @@ from refusals import Refusals
 USHER = os.environ["USHER_BIN"]
 LIBRARY = os.environ["USHER_LIB"]
 CC = os.environ.get("CC") or shutil.which("gcc") or shutil.which("cc")
-LIMIT = 30
+LIMIT = 150
 OTHER = 65534
 RESULT = "other locks have nothing to change"
 PRECIOUS = "precious\n"

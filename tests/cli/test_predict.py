@@ -18,7 +18,7 @@ except ImportError:
 from recording_file import ACTIONS, KINDS
 
 USHER = os.environ["USHER_BIN"]
-LIMIT = 100
+LIMIT = 500
 DOCS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "docs")
 
 

@@ -16,7 +16,7 @@ except ImportError:
     yaml = None
 
 USHER = os.environ["USHER_BIN"]
-LIMIT = 100
+LIMIT = 500
 TREE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 SWEEP = "usher sim mutexbench --threads 1..72"  # of the recipes
 

@@ -25,7 +25,7 @@ except ImportError:
 from refusals import EVIL, Refusals, with_evil
 
 USHER = os.environ["USHER_BIN"]
-LIMIT = 100
+LIMIT = 500
 SCHEMA = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "docs", "schema", "sim.json")
 
 

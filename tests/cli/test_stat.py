@@ -26,7 +26,7 @@ from refusals import Refusals, fields_of, wait_for
 USHER = os.environ["USHER_BIN"]
 LIBRARY = os.environ["USHER_LIB"]
 CC = os.environ.get("CC") or shutil.which("gcc") or shutil.which("cc")
-LIMIT = 30
+LIMIT = 150
 
 # A program that locks ROUNDS times in each of two threads. Then, with "wait", it prints a line and waits for a signal; with "deadlock", it
 # deadlocks.
@@ -349,7 +349,7 @@ class Stat(Refusals, unittest.TestCase):
         done = self.stat("--until", f"echo score 7; sleep 0.3; touch {mark}; sleep 0.1", "--", self.locking(), "1000", "wait")
         self.assertEqual((done.returncode, done.stdout.replace("counted 2000\n", "")), (0, "score 7\n"), done)
         self.assertTrue(os.path.exists(mark))  # the load ended by itself
-        self.assertLess(time.monotonic() - begin, 10)
+        self.assertLess(time.monotonic() - begin, 100)
         done = self.stat("--until", "true", "--", "sh", "-c", "trap 'exit 4' TERM; while :; do sleep 0.05; done")
         self.assertEqual(done.returncode, 4, done)
         # The load runs with the signal mask with which the command was started, and without Usher's library.
@@ -447,7 +447,7 @@ class Stat(Refusals, unittest.TestCase):
         program = os.path.join(self.folder, "embeds")
         include = os.path.join(os.path.dirname(os.path.realpath(__file__)), "../../include")
         subprocess.run(["c++", "-std=c++20", "-x", "c++", "-", f"-I{include}", "-pthread", "-o", program], input=source, text=True,
-                       check=True, timeout=60)
+                       check=True, timeout=300)
         done = self.stat("--", program, "1000", "0")
         self.assertIn("embeds locks of Usher, which usher stat does not see", done.stderr)
         self.assertNotIn("no lock can", done.stderr)

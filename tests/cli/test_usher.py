@@ -31,7 +31,7 @@ from refusals import has_stat, needs_simulator
 USHER = os.environ["USHER_BIN"]
 REAL_LIBRARY = os.environ.get("USHER_LIB", "")
 CC = os.environ.get("CC") or shutil.which("gcc") or shutil.which("cc")
-TIME_LIMIT = 20
+TIME_LIMIT = 100
 
 TEN_LOCKS = ["tas", "ttas", "futex", "ticket", "twa", "mcs", "mcscr", "mcsg", "fairlock", "loiter", "steady"]
 PASS_THROUGH = ["pthread", "pthread-adaptive"]

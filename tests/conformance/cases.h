@@ -4,7 +4,7 @@
 // failed, N skipped`; it exits with 1 when any case failed. --list        the names --only NAME   that case, or all
 // variants of it (`trylock_held` means `trylock_held/recursive` too); repeatable --fresh       each case in a fresh
 // image (fork and exec) instead of a fork of the parent --here NAME   that one case in this very process, without a
-// limit: for debuggers --limit N     seconds a case may take (20)
+// limit: for debuggers --limit N     seconds a case may take (100)
 //
 // The framework itself uses no mutex and no thread, so that the first lock that a case takes is the first of its
 // process.

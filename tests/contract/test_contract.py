@@ -146,7 +146,7 @@ def embeds():
 def all_errors(compiler, source):
     no_limit = "-ferror-limit=0" if "clang" in Path(compiler).name else "-fmax-errors=0"
     done = subprocess.run([compiler, "-std=c++20", "-fsyntax-only", no_limit, f"-I{TREE}/include", "-x", "c++", "-"], input=source,
-                          capture_output=True, text=True, timeout=60)
+                          capture_output=True, text=True, timeout=300)
     return DIAGNOSTIC.findall(done.stderr)
 
 
@@ -183,7 +183,7 @@ def first_error(compiler, source, *options):
         file.write(source)
         file.flush()
         done = subprocess.run([compiler, "-std=c++20", "-fsyntax-only", f"-I{HERE}", f"-I{TREE}/include", f"-I{TREE}/src",
-                               *options, file.name], capture_output=True, text=True, timeout=60)
+                               *options, file.name], capture_output=True, text=True, timeout=300)
     found = DIAGNOSTIC.search(done.stderr)
     return found.group(1) if found else None if done.returncode == 0 else done.stderr
 
@@ -195,7 +195,7 @@ def precompiled(compiler, folder):
     header.write_text("".join(f'#include "usher/core/{name}.hpp"\n' for name in ("lockable", "node", "waiting")))
     clang = "clang" in Path(compiler).name
     output = folder / ("contracts.pch" if clang else "contracts.hpp.gch")
-    done = subprocess.run([compiler, "-std=c++20", f"-I{TREE}/include", "-x", "c++-header", header, "-o", output], timeout=60,
+    done = subprocess.run([compiler, "-std=c++20", f"-I{TREE}/include", "-x", "c++-header", header, "-o", output], timeout=300,
                           capture_output=True)
     return [] if done.returncode != 0 else ["-include-pch", str(output)] if clang else ["-include", str(header)]
 

@@ -12,7 +12,7 @@ import sys
 def functions(path):
     """{name: instructions}, without addresses: a place in a function is given by its distance from the function's beginning."""
     listing = subprocess.run(["objdump", "-dr", "--no-show-raw-insn", path], capture_output=True, text=True, check=True,
-                             timeout=60).stdout
+                             timeout=300).stdout
     found, name, begin = {}, None, 0
     for line in listing.splitlines():
         if match := re.match(r"([0-9a-f]+) <(\w+)>:$", line):

@@ -38,7 +38,7 @@ class Code:
         self.functions = collections.defaultdict(list)
         self.starts = collections.defaultdict(list)  # section: [(offset, name)]
         listing = subprocess.run(["objdump", "-dr", "--no-show-raw-insn", "-w", path], capture_output=True, text=True,
-                                 timeout=60, check=True).stdout
+                                 timeout=300, check=True).stdout
         section = name = ""
         for line in listing.splitlines():
             if heading := re.match(r"Disassembly of section (.+):$", line):

@@ -32,7 +32,7 @@ class FrontDoor(unittest.TestCase):
 
     def run_it(self, *command, only=False, cwd=TREE):
         path = str(self.programs) if only else f"{self.programs}:{os.environ['PATH']}"
-        return subprocess.run([str(word) for word in command], check=False, text=True, capture_output=True, timeout=30, cwd=cwd,
+        return subprocess.run([str(word) for word in command], check=False, text=True, capture_output=True, timeout=150, cwd=cwd,
                               env=os.environ | {"PATH": path})
 
     def release(self, *arguments, **more):

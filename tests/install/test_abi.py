@@ -24,7 +24,7 @@ def expect(what, found, wanted):
 
 
 def said(*command):
-    return subprocess.run([str(word) for word in command], check=True, capture_output=True, text=True, timeout=30).stdout
+    return subprocess.run([str(word) for word in command], check=True, capture_output=True, text=True, timeout=150).stdout
 
 
 def declared():

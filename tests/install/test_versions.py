@@ -42,7 +42,7 @@ def main():
 
         def build(cxx, include, output, *flags):
             subprocess.run([cxx, "-std=c++20", "-O0", "-Wall", "-Werror", "-pthread", f"-I{include}", *flags, "-o",
-                            folder / output], check=True, timeout=120)
+                            folder / output], check=True, timeout=600)
 
         host = folder / "host"
         build(options.cxx, options.include, host, HERE / "versions" / "host.cpp", "-ldl")
@@ -56,7 +56,7 @@ def main():
             for scope in ("local", "global"):
                 for one, other in ((a, b), (b, a)):
                     expected = "shared" if first == second else "apart"
-                    done = subprocess.run([host, scope, expected, one, other], timeout=60, text=True, capture_output=True)
+                    done = subprocess.run([host, scope, expected, one, other], timeout=300, text=True, capture_output=True)
                     ok = done.returncode == 0
                     print(f"{'ok  ' if ok else 'FAIL'}  {one.name}, then {other.name}, {scope}: {expected}")
                     if not ok:

@@ -255,7 +255,7 @@ class Layers(unittest.TestCase):
             self.assertEqual(list(users_of_lab(folder, texts)), ["tests/a.py", "tools/b.py", "src/c.cpp", "tests/e.sh"])
 
     def test_nothing_else_uses_the_laboratory(self):
-        files = subprocess.run(["git", "-C", str(TREE), "ls-files"], text=True, capture_output=True, timeout=20).stdout.splitlines()
+        files = subprocess.run(["git", "-C", str(TREE), "ls-files"], text=True, capture_output=True, timeout=100).stdout.splitlines()
         self.assertEqual(list(users_of_lab(TREE, files)), [])
 
     def test_the_tree(self):
@@ -273,7 +273,7 @@ class Layers(unittest.TestCase):
 def commands_of(target):
     """The words of each command that `make TARGET` would run."""
     said = subprocess.run(["make", "-n", "-C", str(TREE), "--no-print-directory", target], check=True, text=True,
-                          capture_output=True, timeout=20).stdout
+                          capture_output=True, timeout=100).stdout
     lines = said.replace("\\\n", " ").splitlines()
     for command in (part for line in lines for part in re.split(r";|&&|\|\||\||[{}]", line)):
         try:
@@ -290,7 +290,7 @@ class Targets(unittest.TestCase):
         """All options of a script or of usher are in its help or in the help of its subcommand."""
         names = {w.split("=")[0] for w in words if w.startswith("--")}
         subcommand = [w for w in words[:1] if not w.startswith("-")]
-        said = [subprocess.run([*command, *more, "--help"], text=True, capture_output=True, timeout=20, cwd=TREE).stdout
+        said = [subprocess.run([*command, *more, "--help"], text=True, capture_output=True, timeout=100, cwd=TREE).stdout
                 for more in ([], subcommand)]
         known = set(re.findall(r"--[a-z][\w-]*", " ".join(said)))
         self.assertLessEqual(names, known, f"{shlex.join(map(str, command))} {shlex.join(words)}")
@@ -316,7 +316,7 @@ class Targets(unittest.TestCase):
     def test_what_all_leaves_out_is_built_by_a_target(self):
         """`make rest`, which continuous integration runs, names each executable that `make build` leaves out."""
         built = {word for words in commands_of("rest") for word in words}
-        files = subprocess.run(["git", "-C", str(TREE), "ls-files", "*CMakeLists.txt"], text=True, capture_output=True, timeout=20)
+        files = subprocess.run(["git", "-C", str(TREE), "ls-files", "*CMakeLists.txt"], text=True, capture_output=True, timeout=100)
         left_out = {name for file in files.stdout.split()
                     for name in re.findall(r"add_executable\((\w+) EXCLUDE_FROM_ALL", (TREE / file).read_text())}
         self.assertLessEqual(left_out, built)
@@ -326,7 +326,7 @@ class Help(unittest.TestCase):
     def test_make_help_fits_a_terminal(self):
         """The output fits 24 lines of 80 columns, one of them for the prompt."""
         said = subprocess.run(["make", "--silent", "-C", str(TREE), "--no-print-directory", "help"], check=True, text=True,
-                              capture_output=True, timeout=20).stdout.splitlines()
+                              capture_output=True, timeout=100).stdout.splitlines()
         self.assertLessEqual(len(said), 23)
         self.assertLessEqual(max(map(len, said)), 80)
         self.assertTrue(any(line.split()[:2] == ["use", "build"] for line in said), said)

@@ -10,7 +10,7 @@ import sys
 import unittest
 
 OPTIONS = {}
-LIMIT = 120
+LIMIT = 600
 
 
 def run(command, **environment):

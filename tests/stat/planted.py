@@ -22,7 +22,7 @@ USHER = os.environ["USHER_BIN"]
 LIBRARY = os.environ["USHER_LIB"]
 PROGRAMS = pathlib.Path(os.environ["USHER_PROGRAMS"])
 SOURCES = pathlib.Path(__file__).resolve().parent / "programs"
-LIMIT = 60
+LIMIT = 300
 ATTEMPTS = 20
 
 

@@ -306,7 +306,7 @@ void expect_only_offsets(const char* what, const std::function<void(int)>& child
   remote_symbols names(r.view(), {}, process_place::own(), short_budget(), child);
   const stack s = names.resolve(0, call_in_library());
   EXPECT_FALSE(names.object_at(0, address(&planted::exported_data)));
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(30));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(300));
   ASSERT_EQ(s.frames.size(), 1u);
   EXPECT_EQ(s.frames[0].function, "");
   EXPECT_EQ(s.frames[0].module, STAT_TEST_LIBRARY);
@@ -766,7 +766,7 @@ TEST(process_place, with_files_that_never_answer) {
   const auto budget = short_budget();
   budget->seconds = 0.1;  // for all files together
   const stack s = names_in(own_modules(), place, call_in_library(), &remarks, budget);
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(30));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(300));
   EXPECT_EQ(s.frames.at(0).module, STAT_TEST_LIBRARY);
   EXPECT_EQ(s.frames.at(0).function, "");
   EXPECT_NE(remarks, "");

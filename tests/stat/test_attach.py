@@ -19,7 +19,7 @@ from planted import schema
 
 USHER, LIBRARY = os.environ["USHER_BIN"], os.environ["USHER_LIB"]
 PROGRAM = os.environ["USHER_PROGRAMS"] + "/attached"
-LIMIT = 60
+LIMIT = 300
 IS_ROOT = os.geteuid() == 0
 
 

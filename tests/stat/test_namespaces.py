@@ -12,7 +12,7 @@ APART = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"]
 
 def can_be_apart():
     try:
-        return subprocess.run([*APART, "true"], capture_output=True, timeout=20).returncode == 0
+        return subprocess.run([*APART, "true"], capture_output=True, timeout=100).returncode == 0
     except (OSError, subprocess.TimeoutExpired):
         return False
 

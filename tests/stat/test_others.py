@@ -27,7 +27,7 @@ def environment(**more):
     return {**kept, **more}
 
 
-def output_of(command, limit=60, **more):
+def output_of(command, limit=300, **more):
     done = subprocess.run(command, env=environment(**more), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=limit)
     if done.returncode != 0:
         raise AssertionError(f"{command} ended with {done.returncode}: {done.stderr}")
@@ -45,7 +45,7 @@ def recorded(scenario, lock="pthread"):
 def function_of(address):
     """The program's function that contains a return address of a chain, such as others+0x1234."""
     offset = int(address.split("+")[1], 16) - 1
-    return subprocess.run(["addr2line", "-f", "-e", PROGRAM, hex(offset)], capture_output=True, text=True, check=True, timeout=60).stdout
+    return subprocess.run(["addr2line", "-f", "-e", PROGRAM, hex(offset)], capture_output=True, text=True, check=True, timeout=300).stdout
 
 
 class Others(unittest.TestCase):
@@ -145,7 +145,7 @@ class Others(unittest.TestCase):
                 with self.subTest(scenario=scenario, preload=preload):
                     output_of([PROGRAM, scenario], LD_PRELOAD=preload, USHER_LOCK="steady")
 
-    def stat(self, *words, limit=60, **more):
+    def stat(self, *words, limit=300, **more):
         env = environment(USHER_LIBRARY=str(LIBRARY), **more)
         return subprocess.run([os.environ["USHER_BIN"], "stat", *words], env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True,
                               timeout=limit)
@@ -155,7 +155,7 @@ class Others(unittest.TestCase):
             shutil.copy(LIBRARY, folder)
             env = environment(USHER_LIBRARY=os.path.join(folder, "libusher.so"))
             done = subprocess.run([os.environ["USHER_BIN"], "stat", "--", PROGRAM, "c11"], env=env, capture_output=True, text=True,
-                                  timeout=60)
+                                  timeout=300)
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertIn(UNSEEN, " ".join(done.stderr.split()))
             # If LD_PRELOAD names another copy of libusher-stat.so, `usher stat` removes it, so that no process loads two.
@@ -183,7 +183,7 @@ class Others(unittest.TestCase):
                     self.assertEqual(done.returncode, 0, done.stderr)
                     self.assertEqual(UNSEEN not in " ".join(done.stdout.split()), is_seen, done.stdout)
                 finally:
-                    program.communicate("", timeout=30)
+                    program.communicate("", timeout=150)
                 self.assertEqual(program.returncode, 0)
 
 

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import unittest
 
-LIMIT = 50
+LIMIT = 250
 OPTIONS = None
 
 

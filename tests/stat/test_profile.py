@@ -39,11 +39,11 @@ class Profiles(unittest.TestCase):
     def setUpClass(cls):
         with tempfile.TemporaryDirectory(prefix="usher-profile-") as folder:
             pprof, folded = Path(folder) / "pprof", Path(folder) / "folded"
-            subprocess.run([OPTIONS.writer, pprof, folded], check=True, timeout=20)
+            subprocess.run([OPTIONS.writer, pprof, folded], check=True, timeout=100)
             cls.folded = folded.read_text(encoding="utf-8")
             plain = gzip.decompress(pprof.read_bytes())
         done = subprocess.run([OPTIONS.protoc, f"--proto_path={HERE}", "--decode=Profile", HERE / "profile.proto"], input=plain,
-                              capture_output=True, timeout=20, check=True)
+                              capture_output=True, timeout=100, check=True)
         cls.complaints, cls.text = done.stderr.decode(), done.stdout.decode()
         cls.profile = parse_text(iter(cls.text.splitlines()))
         cls.strings = cls.profile["string_table"]

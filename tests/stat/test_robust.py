@@ -186,7 +186,7 @@ class Interrupted(Planted):
             with self.subTest(lock=lock):
                 plain = subprocess.run([USHER, "run", "--lock", lock or "pthread", "--", PROGRAMS / "planted",
                                         "handler-stack"], env=self.environment(), stdout=subprocess.PIPE, check=True,
-                                       timeout=60)
+                                       timeout=300)
                 unrecorded = json.loads(plain.stdout)["needed"]
                 run = self.stat("handler-stack", lock=lock)
                 self.assert_exact(run.row("held"), contended=1)

@@ -87,7 +87,7 @@ def environment(lock=None, preload=None, **more):
     return env
 
 
-def run(command, env, limit=30):
+def run(command, env, limit=150):
     """Returns (status, stdout, stderr). The status is None if the process was killed at the limit."""
     process = subprocess.Popen([str(word) for word in command], env=env, stdin=subprocess.DEVNULL, text=True,
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
@@ -100,7 +100,7 @@ def run(command, env, limit=30):
         return None, out, err
 
 
-def run_cases(label, program, env, options=("--fresh",), limit=150):
+def run_cases(label, program, env, options=("--fresh",), limit=750):
     """Runs a program of cases, and prints its results with a label."""
     status, out, err = run([BIN / program, *options], env, limit)
     for line in out.splitlines():
@@ -119,7 +119,7 @@ def run_cases(label, program, env, options=("--fresh",), limit=150):
 
 def readelf(*options):
     return subprocess.run(["readelf", "-W", *options, LIB], capture_output=True, text=True, check=True,
-                          timeout=60).stdout
+                          timeout=300).stdout
 
 
 def symbols():

@@ -36,11 +36,11 @@ inline bool sleeps(pid_t thread) {
   return name_end != std::string::npos && name_end + 2 < text.size() && text[name_end + 2] == 'S';
 }
 
-/// Polls until the condition holds; false if it does not hold after 20 s.
+/// Polls until the condition holds; false if it does not hold after 100 s.
 template <class F>
 bool eventually(F holds) {
   using std::chrono::steady_clock;
-  for (const auto end = steady_clock::now() + std::chrono::seconds(20); steady_clock::now() < end;) {
+  for (const auto end = steady_clock::now() + std::chrono::seconds(100); steady_clock::now() < end;) {
     if (holds()) return true;
     std::this_thread::sleep_for(std::chrono::microseconds(100));  // until the next look
   }
@@ -48,7 +48,7 @@ bool eventually(F holds) {
 }
 
 /// Waits until a thread sleeps. The thread stores its id in `begun`, which is 0 before. If the thread does not sleep
-/// after 20 s, the test has failed.
+/// after 100 s, the test has failed.
 inline void until_asleep(const std::atomic<pid_t>& begun) {
   EXPECT_TRUE(eventually([&] { return begun != 0 && sleeps(begun); }));
 }
