@@ -57,6 +57,10 @@ std::array<bool, generations::most_threads> generations::vanish() {
   return parents;
 }
 
+bool generations::stop(unsigned thread) {
+  return !gone_[thread] && !ended_[thread] && (gone_[thread] = the_search.take_away(thread));
+}
+
 void generations::start_threads() {
   started_ = forks_;
   for (unsigned t = 0; t < unsigned(rl::ctx().get_thread_count()); t++) {
@@ -95,6 +99,12 @@ void execution::fork_at_once(node_pool pool, place p) {
 void execution::start_threads(place p) {
   rl::systemwide_fence(info(p));
   process_.start_threads();
+}
+
+bool execution::stop(unsigned t) {
+  if (!wants_[t] || !process_.stop(t)) return false;
+  forget_thread(t);
+  return true;
 }
 
 /// Removes a vanished thread from all data that other threads read.

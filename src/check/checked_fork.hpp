@@ -58,6 +58,9 @@ class generations {
   std::array<bool, most_threads> vanish();
   void start_threads();
 
+  /// Blocks a thread for good. Returns false if it has ended.
+  bool stop(unsigned thread);
+
  private:
   bool anyone_lives() const;
   void release(unsigned thread);

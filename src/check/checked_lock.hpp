@@ -36,6 +36,7 @@ struct checked_lock {
   void (*count_from)(void*, std::uint32_t);    ///< null if the lock does not count
   void (*expect_holds)(void*, std::uint64_t);  ///< null if the lock does not measure its holds
   bool is_had_when_freed;                      ///< see check/timed_locks.hpp
+  bool goes_past_stopped;                      ///< see the scenario `stopped`
   bool touched_after_hand_over;                ///< its memory outlives all calls (tkt_dual_variants.hpp)
 };
 
@@ -84,6 +85,7 @@ void add_lock(const char* family, const char* suffix, const char* mutation) {
                  .count_from = nullptr,
                  .expect_holds = nullptr,
                  .is_had_when_freed = false,
+                 .goes_past_stopped = false,
                  .touched_after_hand_over = touched_after_hand_over};
   if constexpr (requires(Lock& l) { l.lock_as_guest(); })
     t.lock_as_guest = [](void* l) { static_cast<Lock*>(l)->lock_as_guest(); };
@@ -102,6 +104,7 @@ void add_lock(const char* family, const char* suffix, const char* mutation) {
   if constexpr (requires(Lock& l) { l.expect_holds(0u); })
     t.expect_holds = [](void* l, std::uint64_t ns) { static_cast<Lock*>(l)->expect_holds(ns); };
   if constexpr (requires { Lock::is_had_when_freed; }) t.is_had_when_freed = Lock::is_had_when_freed;
+  if constexpr (requires { Lock::goes_past_stopped; }) t.goes_past_stopped = Lock::goes_past_stopped;
   add_to_list(t, family, suffix, mutation);
 }
 

@@ -40,6 +40,7 @@ COND_VERSIONS = {"GLIBC_2.3.2", "GLIBC_2.17"}  # of the C library's condition va
 C11_VERSIONS = ("GLIBC_2.28", "GLIBC_2.34")
 RESULT = re.compile(r"^(PASS|FAIL|SKIP) ([^:]+?)(?:: (.*))?$")
 # Locks that take nodes in different ways. The other locks use one of these ways, or no nodes.
+GO_PAST_PARKED = ("steady", "steady-park")  # locks that others get while a signal handler keeps a waiter
 NODE_LOCKS = ("mcs", "clh", "clh-tls", "k42-tls")
 # Cases in which a child of fork() must notice the fork even if its memory was not wiped. Without the wipe a child of a raw clone() does not
 # notice that it is a child.
@@ -311,7 +312,8 @@ def alone(lock):
 
 
 def reference():
-    for program in ("limits", "nodes", "hand_over", "slow_motion", "short_lives", "priorities", "one_thread", "read_write_users"):
+    for program in ("limits", "nodes", "hand_over", "parked_waiters", "slow_motion", "short_lives", "priorities",
+                    "one_thread", "read_write_users"):
         run_cases(program, program, environment())
     heap(None, "")
 
@@ -328,6 +330,8 @@ def under_lock(lock):
     hands_over = lock.startswith("loiter") and lock not in ("loiter-barging", "loiter-cohort", "loiter-store")
     every = [] if hands_over else [word for name in others for word in ("--only", name)]
     run_cases(f"{lock}/long_waits", "long_waits", environment(lock, [LIB]), ["--fresh", *every])
+    if lock in GO_PAST_PARKED:
+        run_cases(f"{lock}/parked_waiters", "parked_waiters", environment(lock, [LIB]))
     if lock in NODE_LOCKS:
         run_cases(f"{lock}/nodes", "nodes", environment(lock, [LIB]))
     if lock == "c-bo-mcs":  # a lock that is larger than a mutex

@@ -9,7 +9,7 @@
 //     bits 4–7    home: the NUMA node whose threads poll for brief holds, folded to 16 nodes
 //     bits 8–11   doubt: of the threads that polled beyond the limit of polling, those in vain less those that got the
 //                 lock then, kept between 0 and 15. A thread that got it within the limit does not count
-//     bits 12–31  the queue node of the last holder from the queue. Handles are below 2^20
+//     bits 12–31  the queue node of the last holder from the queue (handles are below 2^20), or when the lock was handed over
 //
 // Every field is written by a holder of the lock, so by one thread at a time.
 #pragma once
@@ -46,6 +46,14 @@ struct hold_memory {
 
   constexpr hold_memory with_holder(node_handle h, std::uint32_t home) const {
     return {h << holder_at | doubt() << doubt_at | (home & homes) << class_bits | hold_class()};
+  }
+
+  /// The memory at a hand-over, which keeps the time in place of the node: the low 20 bits.
+  constexpr hold_memory with_hand_over(std::uint32_t now) const {
+    return {now << holder_at | (bits & ((1u << holder_at) - 1))};
+  }
+  constexpr std::uint32_t since_hand_over(std::uint32_t now) const {
+    return ((now << holder_at) - (bits & ~((1u << holder_at) - 1))) >> holder_at;
   }
 
   /// The memory after a thread has polled for longer than the limit, and got the lock by it or not.

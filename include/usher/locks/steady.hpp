@@ -23,12 +23,17 @@
 //   6  A standby that was woken and finds the lock taken again naps, for 50 µs or longer if sleeps are dear or holds are
 //      long: no unlock wakes it. A wake-up at each unlock would cost the running threads more than it gains. No naps
 //      where the kernel ends short sleeps late.
+//   7  No thread waits for one that does not run: a collector's or debugger's signal handler may have parked it. A thread in
+//      the queue tries the lock after 8 ms, then after twice as long each time, at most 1 s. A try gets the lock also if it
+//      was handed over and the standby has not taken it up for 2 ms; for 16 ms, 128 ms, 1 s if others have taken back
+//      hand-overs to it. The node of a thread that has got the lock so stays in the queue as that of a thread that has left.
 //
 // Guarantees: not FIFO; arriving threads may overtake waiters. An unlock that leaves the lock free wakes a standby that
 // sleeps; one that naps looks by itself afterwards. No thread starves: a thread polls for a limited time, or sleeps at the
 // word for 1 ms at most, then joins the queue (doorway: the exchange of its tail). The standby has the lock after at
-// most 4 ms, two holds and two wake-ups, if no thread waits with a deadline, none with a real-time priority, and no
-// condition variable has requeued threads (up to seven of these may get it first). A turn is this bound, plus the
+// most 4 ms, two holds and two wake-ups, if no thread waits with a deadline, none with a real-time priority, no
+// condition variable has requeued threads (up to seven of these may get it first), and the standby gets a CPU within
+// 2 ms of the hand-over (if not, another thread may take the lock, at most three times so soon). A turn is this bound, plus the
 // wake-up that made the thread the standby, plus the thread's timer slack. With one NUMA node, a thread with n threads
 // before it waits for at most n + 1 turns; with two nodes, for a turn and 4 ms more, while the other node is home; with
 // N > 2 nodes, for at most N · (n + 1) times a turn and 4 ms: at least the first waiter of each home is served.
@@ -83,6 +88,9 @@ namespace usher::inline v2 {
 ///                     unlock that frees the lock and has no standby to wake, which wakes the arrival. It may be set
 ///                     without a sleeper: the arrival sleeps for a limited time, and does not clear the mark.
 ///
+///     taken_back      how many hand-overs to this standby others have taken back, at most 3: each time it has eight times
+///                     as long to take the lock up, at last 1 s. Cleared by the standby when it has the lock
+///
 /// Only the standby sets its marks, in any state, by fetch_or: a compare-and-swap could fail for ever. It clears them
 /// when it has the lock. The marks are in the word because unlock may not read the lock once it is free: the operation
 /// that frees it returns whether to wake. The standby reads the word again after it has set a mark, since the lock may
@@ -90,8 +98,10 @@ namespace usher::inline v2 {
 /// thread that arrives after that is the standby already, and may set marks.
 struct steady_word {
   static constexpr std::uint32_t free = 0, held = 1, held_by_queue = 1 | 2, handed_over = 1 | 16;
-  static constexpr std::uint32_t asleep = 4, impatient = 8, marks = asleep | impatient;
+  static constexpr std::uint32_t asleep = 4, impatient = 8;
   static constexpr std::uint32_t arrival_asleep = 32;
+  static constexpr std::uint32_t one_taken_back = 64, taken_back = 3 * one_taken_back;
+  static constexpr std::uint32_t marks = asleep | impatient | taken_back;
 
   static constexpr std::uint32_t state_of(std::uint32_t w) { return w & (held_by_queue | handed_over); }
   static constexpr bool is_free(std::uint32_t w) { return (w & held) == 0; }
@@ -171,6 +181,9 @@ class basic_steady : private urgent_waiters<P, W>, private steady_word {
       .words = 3,
   };
 
+  /// Rule 7: other threads get the lock although a thread that waits for it does not run.
+  static constexpr bool goes_past_stopped = W::parks;
+
   /// The same lock with a gap of `Bytes` bytes after its first word, for a mutex that has other words there.
   template <std::size_t Bytes>
   using spread = basic_steady<P, W, Bytes>;
@@ -188,6 +201,9 @@ class basic_steady : private urgent_waiters<P, W>, private steady_word {
     std::uint32_t seen = free;
     if (outer_.compare_exchange_strong(seen, held, std::memory_order_acquire, std::memory_order_relaxed))
       return true;  // (1)
+    if constexpr (W::parks)
+      if (state_of(seen) == handed_over) [[unlikely]]
+        return take_back();
     return is_free(seen) && take(seen);
   }
 
@@ -201,7 +217,7 @@ class basic_steady : private urgent_waiters<P, W>, private steady_word {
 
   /// Called by the holder. Returns whether another thread is certain to get the lock next. A thread in the queue stays
   /// there until it has had the lock, and only a holder from the queue resets the tail; so the tail's present value
-  /// still holds at the unlock. An urgent waiter stays, too.
+  /// still holds at the unlock. An urgent waiter stays, too. A thread that has left its node in the queue does not count.
   bool has_certain_successor() const {
     if constexpr (ranks)
       if (urgent_wait()) return true;
@@ -209,7 +225,7 @@ class basic_steady : private urgent_waiters<P, W>, private steady_word {
     if (last == no_node) return false;
     if (state_of(outer_.load(std::memory_order_relaxed)) != held_by_queue) return true;
     const node_handle mine = memory().holder();
-    return last != mine || !holder_node{mine}.remote().empty();
+    return has_waiter_behind(mine, last) || has_remote_waiter(mine);
   }
 
   /// Called by the holder. Returns true if waiters depend on its unlock: the unlock will hand the lock to a standby
@@ -263,8 +279,9 @@ class basic_steady : private urgent_waiters<P, W>, private steady_word {
     if constexpr (ranks)
       if (priority != 0) [[unlikely]]
         return urgency::wait_by_priority(mine, priority);
-    enter_queue(mine);
-    stand_by();
+    const way_in how = enter_queue(mine);
+    if (how == way_in::left) return;
+    if (how == way_in::standby) stand_by();
     begin_hold(mine, polled > limit);
   }
 
@@ -340,16 +357,141 @@ class basic_steady : private urgent_waiters<P, W>, private steady_word {
   };
   using queue = decltype(holder_node{}.remote());
 
-  /// The way of waiting in the queue: park at once. The thread has polled before, or polling does not pay.
-  using in_queue = std::conditional_t<W::parks, waiting<P, waiting_kind::park>, W>;
+  /// How a thread comes out of the queue.
+  enum class way_in : unsigned char {
+    standby,  ///< it competes for the word
+    owner,    ///< it has the lock, and is the standby as well: its unlock leaves the queue
+    left      ///< it has the lock as an arrival; its node stays in the queue
+  };
 
-  void enter_queue(node_handle mine) {
+  way_in enter_queue(node_handle mine) {
     prepare<P>(mine);
     queue::record_numa_node(mine);
     const node_handle previous = enqueue<P>(tail_, mine);
-    if (previous != no_node) return wait_behind<P, in_queue>(previous, mine);
-    holder_node{mine}.remote().begin(mine);
-    holder_node{mine}.set_home_since(microseconds(P::now()));
+    if (previous == no_node) {
+      holder_node{mine}.remote().begin(mine);
+      holder_node{mine}.set_home_since(microseconds(P::now()));
+      return way_in::standby;
+    }
+    if constexpr (W::parks) {
+      return is_linked(previous, mine) ? wait_in_queue(mine) : way_in::standby;
+    } else {
+      wait_behind<P, W>(previous, mine);
+      return way_in::standby;
+    }
+  }
+
+  // ---- rule 7: a thread need not run for the others to go on ------------------------------------------------------
+  //
+  // A node's flag, and its `next`:
+  //
+  //     flag      waiting -> parked     its thread is about to sleep
+  //               … -> granted          a holder from the queue made its thread the standby, before it released the word.
+  //                                     The wake-up follows the release, by a key
+  //               … -> left             its thread, not the standby, has taken the lock; or serve_remote(). The holder
+  //                                     from the queue who comes to this node gives it back, and goes on to the next
+  //     next      no_node -> a node     its successor has linked itself
+  //               no_node -> detached   its thread has left the queue before its successor had linked itself. The
+  //                                     successor, once it runs, is the standby, and gives the node back
+
+  static constexpr std::uint32_t flag_left = 4;
+  static constexpr node_handle detached = 1;
+  static constexpr std::uint64_t first_look = 8000000, longest_pause = 1024000000;  // ns; chosen, not measured
+  /// Of a hand-over; and how old it must be before it is taken back, if none was before. Chosen, not measured.
+  static std::uint32_t date() { return std::uint32_t(P::now() >> 13); }  // in 8.192 µs
+  static constexpr std::uint32_t take_back_after = 2000000 >> 13;
+
+  /// Links the node behind its predecessor. False: the predecessor's thread had left, so this one is the standby.
+  bool is_linked(node_handle previous, node_handle mine) {
+    // Release: (q2) in link_behind(). Acquire: pairs with (8), after which the predecessor's node is this thread's.
+    if (P::node(previous).next.exchange(mine, std::memory_order_acq_rel) != detached) return true;
+    P::node(mine).older.set(P::node(previous).older.get());
+    holder_node{mine}.set_home_since(holder_node{previous}.home_since());
+    P::give_node(previous);
+    return false;
+  }
+
+  /// Sleeps until the node is granted, or takes the lock meanwhile if nobody uses it.
+  way_in wait_in_queue(node_handle mine) {
+    if constexpr (requires { P::count_grant(); }) P::count_grant();
+    auto& flag = P::node(mine).flag;
+    std::uint32_t seen = flag_waiting;
+    // (g1) On failure the grant came first, and acquire pairs with (g2).
+    if (!flag.compare_exchange_strong(seen, flag_parked, std::memory_order_acq_rel, std::memory_order_acquire))
+      return way_in::standby;
+    for (std::uint64_t pause = first_look;; pause = std::min(2 * pause, longest_pause)) {
+      P::park_for(flag, flag_parked, every_sleeper, pause);
+      if (flag.load(std::memory_order_acquire) == flag_granted) return way_in::standby;
+      if (!try_lock()) continue;
+      seen = flag_parked;
+      // (9) release: the holder from the queue that finds `left` gives the node back. Acquire: (g2).
+      if (flag.compare_exchange_strong(seen, flag_left, std::memory_order_acq_rel, std::memory_order_acquire))
+        return way_in::left;
+      // It was granted before it took the lock. Relaxed: the word says only what the unlock, by this thread, has to do.
+      outer_.fetch_or(held_by_queue, std::memory_order_relaxed);
+      return way_in::owner;
+    }
+  }
+
+  /// Called with a word that shows a hand-over. Takes the lock if the standby has not taken it up for some time.
+  [[gnu::cold, gnu::noinline]] bool take_back() {
+    const std::uint32_t w = outer_.load(std::memory_order_acquire);  // (3), which publishes the time
+    const std::uint32_t times = w / one_taken_back % 4;
+    if (state_of(w) != handed_over || memory().since_hand_over(date()) < take_back_after << 3 * times) return false;
+    std::uint32_t seen = w;
+    return outer_.compare_exchange_strong(seen, (w ^ (handed_over ^ held)) + (times < 3 ? one_taken_back : 0),
+                                          std::memory_order_acquire, std::memory_order_relaxed);  // (1)
+  }
+
+  /// Called by a holder from the queue. Returns whether a thread waits behind its node, which has not left.
+  bool has_waiter_behind(node_handle mine, node_handle last) const {
+    if (last == mine) return false;
+    if constexpr (!W::parks) return true;
+    for (node_handle h = mine; h != last;) {
+      h = P::node(h).next.load(std::memory_order_acquire);
+      if (h == no_node || P::node(h).flag.load(std::memory_order_relaxed) != flag_left) return true;
+    }
+    return false;
+  }
+
+  /// As has_waiter_behind(), for the list of remote threads.
+  static bool has_remote_waiter(node_handle mine) {
+    if (holder_node{mine}.remote().empty()) return false;
+    if constexpr (!W::parks) return true;
+    const node_handle youngest = P::node(mine).older.get() % (std::uint32_t{1} << 24);  // numa_queue.hpp
+    node_handle h = youngest;
+    do {
+      if (P::node(h).flag.load(std::memory_order_relaxed) != flag_left) return true;
+      h = P::node(h).older.get();
+    } while (h != youngest);
+    return false;
+  }
+
+  /// The next standby, to be woken when the word has been released.
+  struct called {
+    node_handle node = no_node;
+    wake_key key{};
+    bool sleeps = false;
+  };
+
+  /// Called by the holder from the queue, which leaves it. Makes the next thread that has not left the standby. `mine`
+  /// becomes no_node if another thread gives the node back.
+  called call_next(node_handle& mine, std::uint64_t now) {
+    bool keeps = true;
+    node_handle next = leave_queue(mine, now, keeps);
+    if (!keeps) mine = no_node;
+    while (next != no_node) {
+      auto& flag = P::node(next).flag;
+      const wake_key key = P::key_of(flag);
+      // (g2) release: publishes the queue's state. Acquire: pairs with (9).
+      const std::uint32_t before = flag.exchange(flag_granted, std::memory_order_acq_rel);
+      if (before != flag_left) return {next, key, before == flag_parked};
+      const node_handle gone = next;
+      keeps = true;
+      next = leave_queue(gone, now, keeps);
+      if (keeps) P::give_node(gone);
+    }
+    return {};
   }
 
   // ---- the standby --------------------------------------------------------------------------------------------
@@ -396,10 +538,11 @@ class basic_steady : private urgent_waiters<P, W>, private steady_word {
   /// Called by the standby, which has read `w`. Takes the lock if it is free or handed over, and clears its marks. The word
   /// may show held_by_queue although this thread is the standby: the holder has left the queue, but not yet freed the lock.
   bool try_to_enter(std::uint32_t w) {
-    if (state_of(w) == handed_over) {  // urgent waiters and arrivals may write to the word now, but not these bits
-      outer_.fetch_xor((handed_over ^ held_by_queue) | (w & marks), std::memory_order_relaxed);
-      return true;
-    }
+    // Urgent waiters and arrivals may write to the word now, but not these bits; and another thread may take the lock back.
+    for (; state_of(w) == handed_over; P::backoff(0))
+      if (outer_.compare_exchange_strong(w, (w ^ (handed_over ^ held_by_queue)) & ~marks, std::memory_order_acquire,
+                                         std::memory_order_acquire))  // (1)
+        return true;
     return is_free(w) && outer_.compare_exchange_strong(w, held_by_queue | (w & arrival_asleep),
                                                         std::memory_order_acquire, std::memory_order_relaxed);  // (1)
   }
@@ -437,28 +580,63 @@ class basic_steady : private urgent_waiters<P, W>, private steady_word {
     if (after.bits != before.bits) remember(after);
   }
 
-  /// Leaves the queue. Returns the successor's node, to which it has copied the queue's state, or no_node if the queue
-  /// is empty now.
-  node_handle leave_queue(node_handle mine, std::uint64_t now) {
+  /// Leaves the queue. Returns the successor's node, to which it has copied the queue's state, or no_node if there is no
+  /// successor yet. Sets `keeps` to false if the node stays in use.
+  node_handle leave_queue(node_handle mine, std::uint64_t now, bool& keeps) {
     queue remote = holder_node{mine}.remote();
     const std::uint32_t home = remote.home(), since = holder_node{mine}.home_since();
-    const node_handle next =
-        remote.successor_or_free(tail_, mine, [&] { return microseconds(now) - since >= home_period; });
+    node_handle next = no_node;
+    if (W::parks && P::node(mine).next.load(std::memory_order_acquire) == no_node) {
+      if (remote.empty() && is_left_to_successor(mine, keeps)) return no_node;
+      if (!remote.empty()) next = serve_remote(remote, mine, keeps);
+    }
+    if (next == no_node)
+      next = remote.successor_or_free(tail_, mine, [&] { return microseconds(now) - since >= home_period; });
     if (next == no_node) return no_node;
     P::node(next).older.set(P::node(mine).older.get());  // the list and home; made visible by the grant, as the next
     holder_node{next}.set_home_since(remote.home() == home ? since : microseconds(now));
     return next;
   }
 
+  /// Called where the next thread, if any, has not yet linked itself, and no remote thread waits. Frees the queue, or
+  /// leaves the node to the next thread. Returns false if that thread has just linked itself.
+  bool is_left_to_successor(node_handle mine, bool& keeps) {
+    node_handle last = mine, none = no_node;
+    if (tail_.compare_exchange_strong(last, no_node, std::memory_order_release, std::memory_order_relaxed)) return true;
+    // (8) release: publishes the queue's state in this node. Acquire: the link.
+    keeps = !P::node(mine).next.compare_exchange_strong(none, detached, std::memory_order_acq_rel,
+                                                        std::memory_order_acquire);
+    return !keeps;
+  }
+
+  /// Called where the next thread, if any, has not yet linked itself. Moves home, and returns the first of the remote
+  /// threads there. If there is a next thread, this node stays behind these threads, as that of a thread that has left:
+  /// the next thread may still link itself to it.
+  node_handle serve_remote(queue& remote, node_handle mine, bool& keeps) {
+    const node_chain c = remote.change_home();
+    node_handle last = mine;
+    P::node(c.last).next.store(no_node, std::memory_order_relaxed);
+    // Release: as in graft(), numa_queue.hpp.
+    if (tail_.compare_exchange_strong(last, c.last, std::memory_order_release, std::memory_order_relaxed))
+      return c.first;
+    // Relaxed: made visible by the grant.
+    P::node(mine).flag.store(flag_left, std::memory_order_relaxed);
+    P::node(mine).mark.store(remote.home(), std::memory_order_relaxed);
+    P::node(c.last).next.store(mine, std::memory_order_relaxed);
+    keeps = false;
+    return c.first;
+  }
+
   // ---- unlock ---------------------------------------------------------------------------------------------------
 
   [[gnu::cold, gnu::noinline]] void unlock_contended(std::uint32_t seen) {
-    node_handle mine = no_node, next = no_node, chosen = no_node;
+    node_handle mine = no_node, chosen = no_node;
+    called next;
     if (state_of(seen) == held_by_queue) {
       const std::uint64_t now = P::now();
       mine = memory().holder();
       measure_hold(mine, now);
-      next = leave_queue(mine, now);
+      next = call_next(mine, now);
     }
     const wake_key key = P::key_of(outer_);
     const std::uint32_t old = release(seen, chosen);
@@ -467,18 +645,17 @@ class basic_steady : private urgent_waiters<P, W>, private steady_word {
     if (mine != no_node) P::give_node(mine);
     if constexpr (ranks)
       if (chosen != no_node) grant<P, W>(chosen);
-    if (next != no_node) grant_and_measure(next);
+    if (next.sleeps) wake_and_measure(next.key);
   }
 
-  /// Makes the next thread of the queue the standby, and measures what its wake-up costs.
-  static void grant_and_measure(node_handle next) {
-    if constexpr (W::parks && requires { P::note_wake(std::uint64_t{}); }) {
-      const bool sleeps = P::node(next).flag.load(std::memory_order_relaxed) == flag_parked;
+  /// Wakes the next standby, and measures what that costs.
+  static void wake_and_measure(wake_key key) {
+    if constexpr (requires { P::note_wake(std::uint64_t{}); }) {
       const std::uint64_t before = P::now();
-      grant<P, in_queue>(next);
-      if (sleeps) P::note_wake(P::now() - before);
+      P::wake(key, every_sleeper, 1);
+      P::note_wake(P::now() - before);
     } else {
-      grant<P, in_queue>(next);
+      P::wake(key, every_sleeper, 1);
     }
   }
 
@@ -499,7 +676,8 @@ class basic_steady : private urgent_waiters<P, W>, private steady_word {
           return 0;
         }
       const std::uint32_t then = (seen & impatient) != 0 ? handed_over : free;
-      const std::uint32_t sleeps_on = to_wake(seen) == an_arrival ? 0 : seen & arrival_asleep;
+      if (W::parks && then == handed_over) remember(memory().with_hand_over(date()));
+      const std::uint32_t sleeps_on = seen & (to_wake(seen) == an_arrival ? taken_back : taken_back | arrival_asleep);
       // (3) release: pairs with (1), the operations that take the lock, also with the load in stand_by() that finds
       // handed_over. Fails if the standby has changed a mark or an urgent waiter has come.
       if (outer_.compare_exchange_strong(seen, then | sleeps_on, std::memory_order_acq_rel, std::memory_order_relaxed))

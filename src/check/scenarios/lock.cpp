@@ -24,6 +24,8 @@
 // lock. In the child thread 0 renews the lock as libusher.so renews a mutex, and continues with the child's own
 // threads.
 //
+// `stopped`, for locks that promise it: a thread that waits stops for good, after any of its steps. The others go on.
+//
 // `ranks`, for locks that promise it: threads have priorities. Threads that sleep when the owner unlocks must be
 // admitted by priority.
 #include "check/checked_lock.hpp"
@@ -46,6 +48,7 @@ struct scenario {
   bool outrun = false;
   bool due = false;
   bool forked = false;
+  bool stopped = false;  ///< a thread that waits does not go on
 };
 
 // In the scenario `plain` there are no spurious wake-ups: only the lock itself wakes a sleeper.
@@ -62,6 +65,7 @@ constexpr scenario scenarios[] = {
     {.name = "freed", .let = {.adverse = true}, .progress = true, .freed = true},
     {.name = "outrun", .let = {.adverse = true}, .progress = true, .outrun = true},
     {.name = "due", .let = {}, .due = true},
+    {.name = "stopped", .let = {}, .tries = true, .stopped = true},
 };
 
 /// Returns whether the lock makes the promise that the scenario checks.
@@ -71,6 +75,7 @@ bool concerns(const scenario& c, const checked_lock& l) {
   if (c.due) return l.unlock_is_due != nullptr;
   if (c.progress) return l.traits->starvation_free;
   if (c.ranks) return l.traits->by_priority;
+  if (c.stopped) return l.goes_past_stopped;
   return true;
 }
 
@@ -124,7 +129,7 @@ struct program : rl::test_suite<program<Threads>, Threads> {
                      ? (the_search.held_back + 1 + rl::rand(Threads - 1)) % Threads
                      : nobody;
     if (the_scenario->served || the_scenario->freed) world.count_all();
-    if (the_scenario->due || the_scenario->outrun) world.run_timers();
+    if (the_scenario->due || the_scenario->outrun || the_scenario->stopped) world.run_timers();
     if (the_scenario->outrun) {
       stays_home = nobody;
       the_search.against = rl::rand(2) == 0 ? search::adversary::beats : search::adversary::late;
@@ -159,6 +164,7 @@ struct program : rl::test_suite<program<Threads>, Threads> {
 
   void thread(unsigned t) {
     if (the_scenario->forked) return world.run([&] { t == 0 ? fork_once() : acquire_in_turn(); });
+    if (the_scenario->stopped) return world.run([&] { acquire_and_stop(t); });
     if (t == stays_home || (one_other && t != the_search.held_back && t != (the_search.held_back + 1) % Threads))
       return world.goes_home();
     if (the_scenario->served && t == second_timed && t != the_search.held_back)
@@ -186,6 +192,7 @@ struct program : rl::test_suite<program<Threads>, Threads> {
 
   void after() {
     if (!the_scenario->progress && acquired.get() != in_all) fail("acquisitions are missing");
+    if (the_scenario->stopped && in_all != Threads * acquisitions) return;  // its node stays in use
     if (!world.all_nodes_free()) fail("a node was not given back", rl::test_result_resource_leak, place::current());
     if (!world.inflated_is_free() && !inflated_lost)
       fail("a large lock did not go back to the pool", rl::test_result_resource_leak, place::current());
@@ -345,6 +352,22 @@ struct program : rl::test_suite<program<Threads>, Threads> {
     if (n == in_all) end_life();
   }
 
+  // ---- stopped ----------------------------------------------------------------------------------------------
+
+  /// The stopping thread owns the lock, so the one that it stops does not.
+  void acquire_and_stop(unsigned t) {
+    for (unsigned i = 0; i < acquisitions; i++) {
+      acquire();
+      acquired.set(acquired.get() + 1);
+      done[t]++;
+      for (unsigned steps = rl::rand(16); steps > 0; steps--) checked::backoff(0);  // the others go on with their waits
+      if (const unsigned other = the_search.held_back; other != t && rl::rand(2) == 0 && world.stop(other))
+        in_all = (Threads - 1) * acquisitions + done[other];
+      release();
+    }
+    world.goes_home();
+  }
+
   // ---- all --------------------------------------------------------------------------------------------------
 
   /// Called by the last owner, after its unlock. The memory of a lock that is touched after the hand-over lives longer.
@@ -397,6 +420,7 @@ struct program : rl::test_suite<program<Threads>, Threads> {
   checked::plain<std::uint32_t> acquired, is_in;
   std::uint32_t in_all = Threads * acquisitions;
   unsigned forks_at = 0;
+  std::array<unsigned, Threads> done{};  ///< stopped: acquisitions so far
   bool inflated_lost = false;
   unsigned crowd = 0;  ///< an owner keeps the lock until this number of threads wait, or all
   unsigned stays_home = nobody;

@@ -123,7 +123,10 @@ std::string order_of(const lock_traits& t) {
   if (!t.excludes) return "no lock at all: for measurements only";
   std::string text = "a waiter may be overtaken any number of times";
   if (t.fifo)
-    text = "first come, first served: threads are admitted in the order in which they queued";
+    text =
+        "first come, first served: threads are admitted in the order in which they queued; while a signal handler "
+        "keeps one of "
+        "them, as collectors' handlers do, those behind it wait, too";
   else if (t.bypass != unbounded)
     text = fmt::format("a thread that has queued is overtaken {} times at most", t.bypass);
   else if (t.fifo_leaders)

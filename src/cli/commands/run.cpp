@@ -136,9 +136,12 @@ later.)text";
 subcommand run(CLI::App& app) {
   auto* sub = app.add_subcommand("run", "Run a program under a lock of Usher's");
   auto options = std::make_shared<run_options>();
-  options->lock_given = sub->add_option("--lock", options->lock,
-                                        fmt::format("The lock (default: USHER_LOCK if set, else {})", default_lock))
-                            ->type_name("LOCK");
+  options->lock_given =
+      sub->add_option("--lock", options->lock,
+                      fmt::format("The lock (default: USHER_LOCK if set, else {}). Under one that is first come, "
+                                  "first served, no thread passes one that a signal handler keeps (as collectors' do)",
+                                  default_lock))
+          ->type_name("LOCK");
   options->rwlock_given =
       sub->add_option("--rwlock", options->rwlock,
                       "The read-write lock: phase-fair, bravo, or one of them over another lock, as "
