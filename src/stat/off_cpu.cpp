@@ -148,6 +148,14 @@ bool is_passed_over(std::string_view path) {
   return false;
 }
 
+bool is_library(std::string_view path) {
+  return path.substr(path.rfind('/') + 1).find(".so") != std::string_view::npos;
+}
+
+bool is_futex(std::int64_t number) {
+  return number >= 0 && name_of_call(number) == "futex";
+}
+
 // ---- results --------------------------------------------------------------------------------------------------------
 
 std::vector<std::uint32_t> add_modules(const record::view& copy, const std::vector<sampled_module>& modules) {
@@ -191,6 +199,7 @@ class sleep_namer {
     to.is_certain = p.pc == p.caller;
     to.where = stack_at(p.caller);
     to.module = path_of(p.caller);
+    to.below = stack_at(p.below);
     if (to.call != "futex" || to.is_certain) return to;
     // The C library's own locks (of malloc, of standard I/O) sleep in this function. Its caller is in the C library,
     // too.
@@ -199,6 +208,7 @@ class sleep_namer {
                                          [](const frame& f) { return f.function == "__lll_lock_wait_private"; });
     if (!is_internal) return to;
     to.where = inner;
+    to.below = {};
     to.module = path_of(p.pc);
     to.is_certain = true;
     return to;
@@ -209,7 +219,7 @@ class sleep_namer {
     for (const auto& p : sleeps_.places) {
       // The innermost functions of other calls are not asked for, since the C library's symbols would be read for them.
       const bool needs_inner = !p.is_join && p.pc != p.caller && name_of_call(p.number) == "futex";
-      for (const module_offset& at : {needs_inner ? p.pc : module_offset{}, p.caller})
+      for (const module_offset& at : {needs_inner ? p.pc : module_offset{}, p.caller, p.below})
         if (const query q = query_of(at); q.address != 0) all.push_back(q);
     }
     names_.prepare(all);
@@ -250,12 +260,13 @@ off_cpu named(const sampled_sleeps& s, const std::vector<std::uint32_t>& numbers
   sleep_namer namer(s, numbers, names);
   namer.prepare();
   // Several addresses of one function are one place, in all processes. The sums are rounded, not the parts.
-  std::map<std::tuple<std::string, std::string, std::string>, off_cpu::place> places;
+  std::map<std::tuple<std::string, std::string, std::string, std::string>, off_cpu::place> places;
+  const auto function_of = [](const stack& its) {
+    return its.frames.empty() ? "" : its.frames.back().function + "\n" + its.frames.back().file;
+  };
   for (const sampled_sleeps::place& one : s.places) {
     off_cpu::place p = namer.place(one);
-    const std::string function =
-        p.where.frames.empty() ? "" : p.where.frames.back().function + "\n" + p.where.frames.back().file;
-    const auto at = places.try_emplace({p.call, p.module, function}, p).first;
+    const auto at = places.try_emplace({p.call, p.module, function_of(p.where), function_of(p.below)}, p).first;
     at->second.is_certain = at->second.is_certain && p.is_certain;
     at->second.samples += one.samples;
   }

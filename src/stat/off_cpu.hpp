@@ -38,6 +38,10 @@ std::uint32_t awaited_thread(const kernel_entry& e);
 
 /// Whether a file is the C or C++ library, the dynamic loader or Usher's library. Their frames are passed over.
 bool is_passed_over(std::string_view path);
+/// Whether a file is a shared library, by its name.
+bool is_library(std::string_view path);
+/// Whether a system call of this number waits for a futex or for several.
+bool is_futex(std::int64_t number);
 
 // ---- the caller of a system call --------------------------------------------------------------------------------
 
@@ -95,6 +99,7 @@ struct sampled_sleeps {
     bool is_join = false;
     module_offset pc, caller;  ///< equal: the caller made the system call itself
     std::uint64_t samples = 0;
+    module_offset below{};  ///< of a futex, the caller of the library that has `caller`. Module 0: not known
   };
   std::uint64_t observations = 0, unreadable = 0;
   std::uint64_t recorded[record::kinds] = {};

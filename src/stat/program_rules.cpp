@@ -205,10 +205,11 @@ const std::array program_rules_in_order = {
                   "10 % or more of the sampled sleeps were in futex calls that no recorded "
                   "object explains",
                   "threads waited 0.01 % of their time for recorded locks; 40 % of the time that threads slept was in "
-                  "futex calls, the largest part in libglib-2.0.so.0, which no recorded object explains"},
+                  "futex calls, the largest part in libgomp.so.1, probably most of it below sum.cpp:12 (sum), which no "
+                  "recorded object explains"},
                  [](const program_facts& f) { return unseen_share(f.r) >= much_unseen; },
                  [](const program_facts& f) { return (f.r.rows.empty() ? no_calls : waited_text(f)) + rest_text(f); },
-                 no_next},
+                 [](const program_facts& f) { return details_command(f.r); }},
     program_rule{{"no-calls", "no calls", "nothing was recorded",
                   "no call of a pthread lock, condition variable or semaphore was recorded"},
                  [](const program_facts& f) { return f.r.rows.empty(); },

@@ -23,14 +23,41 @@ constexpr double least_for_one = 0.85, most_for_one = 1.1, several_cpus = 1.8;
 constexpr double cost_of_wait = 10e-6, cost_of_acquisition = 100e-9;  // seconds
 constexpr std::uint64_t enough_samples = 20;
 
+/// The key with the most samples; empty: there is none.
+std::string most_of(const std::map<std::string, std::uint64_t>& samples) {
+  const auto most = std::max_element(samples.begin(), samples.end(),
+                                     [](const auto& a, const auto& b) { return a.second < b.second; });
+  return most == samples.end() ? "" : most->first;
+}
+
 /// The module that made more of the futex calls than any other; empty: not known.
 std::string most_of_futexes(const off_cpu& o) {
   std::map<std::string, std::uint64_t> samples;
   for (const off_cpu::place& p : o.places)
     if (p.call == "futex") samples[p.module] += p.samples;
-  const auto most = std::max_element(samples.begin(), samples.end(),
-                                     [](const auto& a, const auto& b) { return a.second < b.second; });
-  return most == samples.end() ? "" : most->first;
+  return most_of(samples);
+}
+
+std::string place_text(const frame& f) {
+  const std::string function = short_name(f.function);
+  if (!f.function.empty() && !f.file.empty()) return fmt::format("{}:{} ({})", file_name(f.file), f.line, function);
+  if (!f.function.empty()) return fmt::format("{} in {}", function, file_name(f.module));
+  if (!f.module.empty()) return fmt::format("{}+{:#x}", file_name(f.module), f.offset);
+  return hexadecimal(f.address);
+}
+
+/// The place in the program that probably calls the library in more of these calls than any other, in words.
+std::string below_text(const off_cpu& o, const std::string& module) {
+  std::map<std::string, std::uint64_t> samples;
+  std::uint64_t all = 0;
+  for (const off_cpu::place& p : o.places) {
+    if (p.call != "futex" || p.module != module) continue;
+    all += p.samples;
+    if (const frame* const f = p.below.place(); f != nullptr) samples[place_text(*f)] += p.samples;
+  }
+  const std::string most = most_of(samples);
+  if (most.empty()) return "";
+  return fmt::format(", {} below {}", 2 * samples[most] > all ? "probably most of it" : "some of it probably", most);
 }
 
 /// The time that threads waited for the lock, in lock calls or between trylocks.
@@ -43,14 +70,6 @@ const frame* own_place(const std::vector<charged_stack>& stacks) {
   for (const charged_stack& s : stacks)
     if (const frame* f = s.where.place(); f != nullptr && !is_of_a_library(*f)) return f;
   return nullptr;
-}
-
-std::string place_text(const frame& f) {
-  const std::string function = short_name(f.function);
-  if (!f.function.empty() && !f.file.empty()) return fmt::format("{}:{} ({})", file_name(f.file), f.line, function);
-  if (!f.function.empty()) return fmt::format("{} in {}", function, file_name(f.module));
-  if (!f.module.empty()) return fmt::format("{}+{:#x}", file_name(f.module), f.offset);
-  return hexadecimal(f.address);
 }
 
 double waited_for(const report& r, kind k) {
@@ -171,12 +190,19 @@ double unseen_share(const report& r) {
   return static_cast<double>(r.asleep->in_futexes()) / static_cast<double>(r.asleep->samples);
 }
 
+std::string unseen_caller_text(const report& r) {
+  if (!r.asleep) return "";
+  const std::string module = most_of_futexes(*r.asleep);
+  const std::string below = module.empty() ? "" : below_text(*r.asleep, module);
+  return below.empty() ? below : fmt::format("; in {}{}", file_name(module), below);
+}
+
 std::string unseen_text(const report& r) {
   std::string text;
   if (const double share = unseen_share(r); share >= much_unseen) {
     text = fmt::format("; {} of the time that threads slept was in futex calls", share_text(share));
     if (const std::string module = most_of_futexes(*r.asleep); !module.empty())
-      text += fmt::format(", the largest part in {}", file_name(module));
+      text += fmt::format(", the largest part in {}{}", file_name(module), below_text(*r.asleep, module));
     text += ", which no recorded object explains";
   }
   if (!r.sees_all_kinds) text += "; read-write locks, spin locks and barriers were not recorded";
@@ -197,6 +223,11 @@ std::string deadlock_text(const deadlock& d) {
 std::string try_command(const report& all) {
   return fmt::format("usher try {}-- {}", all.runs_on ? until_load + std::string(" ") : "",
                      all.command.empty() ? "CMD" : shell_line(all.command));
+}
+
+std::string details_command(const report& all) {
+  if (all.attached) return fmt::format("usher stat --details -p {}", all.pid.seen);
+  return fmt::format("usher stat --details -- {}", all.command.empty() ? "CMD" : shell_line(all.command));
 }
 
 std::string stat_command_under(const report& all, const char* lock, const char* other) {

@@ -87,10 +87,14 @@ std::string lacking_cpus_text(const cpu_use& c);
 double unseen_share(const report& r);
 /// Reports what the recording could not see of this program, after "; "; empty: nothing is known to be missing.
 std::string unseen_text(const report& r);
+/// The code that probably called the library with most of these calls, after "; "; empty: not known.
+std::string unseen_caller_text(const report& r);
 std::string deadlock_text(const deadlock& d);
 
 /// The recommended `usher try` command. It has no --locks, since `usher try` selects the locks that suit the program.
 std::string try_command(const report& all);
+/// `usher stat` with all stacks, of the same program or process. It is no trial.
+std::string details_command(const report& all);
 /// `usher stat` under `lock`, or under `other` if the program ran under `lock`.
 std::string stat_command_under(const report& all, const char* lock, const char* other);
 

@@ -71,7 +71,7 @@ void judge(report& r) {
   std::string verdict = found.sentence(f), next = found.next(f);
   r.rule = found.said.name;
   r.verdict = std::move(verdict);
-  r.next = is_busy ? "" : std::move(next);
+  r.next = is_busy && next != details_command(r) ? "" : std::move(next);
   if ((is_busy && any_command) || any_for_lack)
     r.remarks.push_back("No command for a trial is recommended, since " +
                         (is_busy

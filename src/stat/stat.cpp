@@ -230,6 +230,7 @@ class recording {
   void end_sampling(const stat::thread_sampler& threads, std::optional<double> cpu_seconds);
   void note_others(double cpu_share);
   std::string lock_of_processes(const record::view& record) const;
+  bool write_files(const stat::report& r, const std::string& nothing);
   int write_report(int status);
   std::string nothing_to_show(const stat::report& r, const recorded_calls& calls) const;
   bool embeds_unseen_locks() const;
@@ -445,9 +446,11 @@ std::string recording::nothing_to_show(const stat::report& r, const recorded_cal
   const bool of_process = options_.pid_given->count() != 0;
   if (calls.processes == 0 && !r.deadlocks.empty()) return "";
   const bool sleeps_unseen = stat::unseen_share(r) >= stat::much_unseen;
-  const char* const not_recorded =
-      of_process ? ": usher stat records neither locks on such futexes nor waits that began before the recording"
-                 : ": usher stat does not record locks on such futexes";
+  const std::string not_recorded =
+      stat::unseen_caller_text(r) +
+      (of_process ? ": usher stat records neither locks on such futexes nor waits that began before the recording"
+                  : ": usher stat does not record locks on such futexes") +
+      (options_.details ? "" : "; --details shows the stacks");
   if (calls.processes == 0 && of_process && sleeps_unseen)
     return fmt::format("process {} made no recorded call, but {}{}{}", pid_, stat::off_cpu_text(r), not_recorded,
                        unseen_sleepers());
@@ -502,7 +505,29 @@ std::string recording::lock_of_processes(const record::view& record) const {
   return one;
 }
 
-/// Writes the table and all files, the others also if one cannot be written. Returns the exit status.
+/// Writes the table and all files, the others also if one cannot be written. `nothing`: the reason why there is no table.
+/// False: a file could not be written.
+bool recording::write_files(const stat::report& r, const std::string& nothing) {
+  // Where nothing was recorded, --details still shows the stacks of sleeping threads.
+  const bool has_text = nothing.empty() || (options_.details && stat::unseen_share(r) >= stat::much_unseen);
+  const std::string text = has_text ? stat::as_text(r, {options_.top, options_.details}) : nothing + "\n";
+  if (!nothing.empty()) report_error("stat: {}", nothing);
+  const bool in_file = files_.text.wanted() && files_.text.write(text);
+  bool written = in_file || !files_.text.wanted();
+  if (!in_file && has_text) {
+    std::FILE* const to = options_.pid_given->count() != 0 && !files_.text.wanted() ? stdout : stderr;
+    std::fputs(text.c_str(), to);
+  }
+  // Invalid bytes are replaced: names in programs may contain bytes that are not UTF-8.
+  const auto lenient = nlohmann::ordered_json::error_handler_t::replace;
+  if (files_.json.wanted())
+    written = files_.json.write(stat::as_json(r).dump(2, ' ', false, lenient) + "\n") && written;
+  if (files_.pprof.wanted()) written = files_.pprof.write(stat::as_pprof(r)) && written;
+  if (files_.folded.wanted()) written = files_.folded.write(stat::as_folded(r)) && written;
+  return written;
+}
+
+/// Makes the report and writes it. Returns the exit status.
 int recording::write_report(int status) {
   const stat::time_scale time{watch_.begin(), *end_, file_.clock().seconds_a_tick()};
   const record_copy copy = file_.copy();
@@ -548,22 +573,9 @@ int recording::write_report(int status) {
     r.remarks.push_back(
         "embedded: locks of Usher that the program has chosen itself; --lock and USHER_LOCK do not change them");
   stat::judge(r);
+  if (options_.details && r.next == stat::details_command(r)) r.next.clear();
 
-  const std::string text = nothing.empty() ? stat::as_text(r, {options_.top, options_.details}) : nothing + "\n";
-  bool written = true;
-  if (!nothing.empty()) report_error("stat: {}", nothing);
-  const bool in_file = files_.text.wanted() && files_.text.write(text);
-  written = in_file || !files_.text.wanted();
-  if (!in_file && nothing.empty()) {
-    std::FILE* const to = options_.pid_given->count() != 0 && !files_.text.wanted() ? stdout : stderr;
-    std::fputs(text.c_str(), to);
-  }
-  // Invalid bytes are replaced: names in programs may contain bytes that are not UTF-8.
-  const auto lenient = nlohmann::ordered_json::error_handler_t::replace;
-  if (files_.json.wanted())
-    written = files_.json.write(stat::as_json(r).dump(2, ' ', false, lenient) + "\n") && written;
-  if (files_.pprof.wanted()) written = files_.pprof.write(stat::as_pprof(r)) && written;
-  if (files_.folded.wanted()) written = files_.folded.write(stat::as_folded(r)) && written;
+  const bool written = write_files(r, nothing);
   return !written && status == 0 ? int{cannot_start} : status;
 }
 

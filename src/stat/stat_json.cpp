@@ -172,7 +172,8 @@ constexpr auto json_fields(const attach_cost*) {
 constexpr auto json_fields(const off_cpu::place*) {
   using p = off_cpu::place;
   return std::tuple(field("call", &p::call, or_null), field("module", &p::module, or_null),
-                    field("certain", &p::is_certain), field("samples", &p::samples), field("stack", &p::where));
+                    field("certain", &p::is_certain), field("samples", &p::samples), field("stack", &p::where),
+                    field("below", &p::below));
 }
 
 constexpr auto json_fields(const off_cpu*) {

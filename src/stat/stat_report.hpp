@@ -181,6 +181,9 @@ struct off_cpu {
     /// The frame made the system call itself. Else it is the first word on the stack that looks like a return address,
     /// which a stale word may also do.
     bool is_certain = false;
+    /// Of a library's futex: the frame outside of the library that probably called it, the next word on the stack that
+    /// looks like a return address. Empty: not known.
+    stack below{};
   };
   std::uint64_t samples = 0;                   ///< of sleeping threads; 0: nothing was sampled
   std::uint64_t recorded[record::kinds] = {};  ///< of the samples: those in a recorded wait, by index_of()

@@ -517,6 +517,7 @@ std::string sampled_text(const report& r, const text_options& o) {
                            p.module.empty() ? "unknown code" : file_name(p.module), p.is_certain ? "" : " probably"),
                2, 2);
       text += stack_text(p.where, 4, true);
+      if (!p.below.frames.empty()) text += wrap("probably below:", 2, 2) + stack_text(p.below, 4, true);
     }
   return text.empty() ? "" : "\n" + text;
 }

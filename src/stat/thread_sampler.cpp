@@ -88,7 +88,7 @@ struct thread_sampler::board {
   struct place {
     std::int64_t number;
     bool is_join;
-    module_offset pc, caller;
+    module_offset pc, caller, below;
     std::atomic<std::uint64_t> samples;
   };
   place places[most_places];
@@ -176,7 +176,7 @@ struct known_thread {
   bool is_older = false;         ///< it ran before the sampler: its first figures are not counted
   std::uint64_t sp = 0, pc = 0;  ///< of the sleep for which `caller` was found
   bool has_caller = false;
-  module_offset at, caller;
+  module_offset at, caller, below;
   std::uint64_t listed = 0;  ///< pass
 };
 
@@ -198,8 +198,8 @@ class sampling {
   void run();
 
  private:
-  using place_key = std::tuple<std::int64_t, bool, module_offset, module_offset>;
-  static place_key key_of(const board::place& p) { return {p.number, p.is_join, p.pc, p.caller}; }
+  using place_key = std::tuple<std::int64_t, bool, module_offset, module_offset, module_offset>;
+  static place_key key_of(const board::place& p) { return {p.number, p.is_join, p.pc, p.caller, p.below}; }
 
   /// A thread that was found asleep in this pass.
   struct found {
@@ -217,12 +217,13 @@ class sampling {
   void look_at(pid_t pid, known_process& p, pid_t tid, std::vector<found>& to);
   std::optional<record::kind> recorded_wait(std::uint32_t slot) const;
   void find_caller(pid_t pid, known_process& p, const kernel_entry& e, known_thread& t);
+  void search_stack(pid_t pid, known_process& p, const kernel_entry& e, known_thread& t, std::string_view library);
   void read_code(pid_t pid, known_process& p);
   code_range* code_at(known_process& p, std::uint64_t address);
   module_offset located(pid_t pid, known_process& p, std::uint64_t address);
   void identify(pid_t pid, const known_process& p, code_range& c);
   std::optional<std::uint32_t> place_of(std::int64_t number, bool is_join, const module_offset& pc,
-                                        const module_offset& caller);
+                                        const module_offset& caller, const module_offset& below);
   void sum_cpu();
   std::uint64_t spent() const { return nanoseconds(CLOCK_THREAD_CPUTIME_ID) - pass_began_; }
   bool may_read(pid_t pid) const;
@@ -471,7 +472,7 @@ void sampling::look_at(pid_t pid, known_process& p, pid_t tid, std::vector<found
   const std::uint32_t other = awaited_thread(*entry);
   const bool is_join = other != 0 && has_thread(pid, p, other);
   if (!t.has_caller || t.sp != entry->sp || t.pc != entry->pc) find_caller(pid, p, *entry, t);
-  const auto place = place_of(entry->number, is_join, t.at, t.caller);
+  const auto place = place_of(entry->number, is_join, t.at, t.caller, t.below);
   to.push_back(place ? found{found::what::place, *place} : found{found::what::unreadable, 0});
 }
 
@@ -493,17 +494,23 @@ void sampling::find_caller(pid_t pid, known_process& p, const kernel_entry& e, k
   t.sp = e.sp;
   t.pc = e.pc;
   t.has_caller = true;
-  t.at = t.caller = {};
+  t.at = t.caller = t.below = {};
   if (!may_read(pid)) return;
   const announced reading(board_, pid);
   const auto may_read_code = [&] { return p.code_read_at == 0 || pass_ - p.code_read_at >= pause_for_maps; };
   if (code_at(p, e.pc) == nullptr && may_read_code()) read_code(pid, p);
   const code_range* const own = code_at(p, e.pc);
   t.at = located(pid, p, e.pc);
-  if (own == nullptr || !own->is_passed_over) {
-    t.caller = t.at;
-    return;
-  }
+  const bool is_direct = own == nullptr || !own->is_passed_over;
+  if (is_direct) t.caller = t.at;
+  if (!is_direct || (own != nullptr && is_futex(e.number) && is_library(own->path)))
+    search_stack(pid, p, e, t, is_direct ? own->path : "");
+}
+
+/// Searches the stack for the caller, unless it is in the library of this path already; and if the call is a futex of a
+/// library, for that library's caller.
+void sampling::search_stack(pid_t pid, known_process& p, const kernel_entry& e, known_thread& t,
+                            std::string_view library) {
   std::array<std::uint64_t, searched_stack / sizeof(std::uint64_t)> stack;
   if (e.sp % sizeof stack[0] != 0 || e.sp > ~std::uint64_t{0} - searched_stack) return;
   const std::size_t words = read_memory(pid, e.sp, stack.data(), sizeof stack) / sizeof stack[0];
@@ -511,13 +518,19 @@ void sampling::find_caller(pid_t pid, known_process& p, const kernel_entry& e, k
   const auto is_code = [&](std::uint64_t address) { return code_at(p, address) != nullptr; };
   for (std::size_t i = 0; i < words && candidates < most_candidates; i++) {
     const code_range* const c = code_at(p, stack[i]);
-    if (c == nullptr || c->is_passed_over || stack[i] - c->begin < bytes_before) continue;
+    if (c == nullptr || c->is_passed_over || c->path == library || stack[i] - c->begin < bytes_before) continue;
     candidates++;
     std::array<unsigned char, bytes_before> before;
     if (read_memory(pid, stack[i] - bytes_before, before.data(), before.size()) != before.size()) continue;
     if (!ends_in_call(std::span<const unsigned char, bytes_before>(before), stack[i], is_code)) continue;
+    if (!library.empty()) {
+      t.below = located(pid, p, stack[i]);
+      return;
+    }
     t.caller = located(pid, p, stack[i]);
-    return;
+    if (!is_futex(e.number) || !is_library(c->path)) return;
+    library = c->path;
+    candidates = 0;
   }
 }
 
@@ -626,18 +639,19 @@ void sampling::identify(pid_t pid, const known_process& p, code_range& c) {
 
 /// The entry of a place; if there is no room, one of the call alone. Nullopt: no room for that either.
 std::optional<std::uint32_t> sampling::place_of(std::int64_t number, bool is_join, const module_offset& pc,
-                                                const module_offset& caller) {
-  const place_key key{number, is_join, pc, caller};
+                                                const module_offset& caller, const module_offset& below) {
+  const place_key key{number, is_join, pc, caller, below};
   if (const auto known = places_.find(key); known != places_.end()) return known->second;
   const std::uint32_t i = board_.taken_places.load(relaxed);
   const bool is_call_alone = pc == module_offset{} && caller == module_offset{};
   if (i >= most_places - (is_call_alone ? 0 : places_of_calls))
-    return is_call_alone ? std::nullopt : place_of(number, is_join, {}, {});
+    return is_call_alone ? std::nullopt : place_of(number, is_join, {}, {}, {});
   board::place& to = board_.places[i];
   to.number = number;
   to.is_join = is_join;
   to.pc = pc;
   to.caller = caller;
+  to.below = below;
   board_.taken_places.store(i + 1, std::memory_order_release);
   places_.emplace(key, i);
   return i;
@@ -816,7 +830,7 @@ std::optional<sampled_sleeps> thread_sampler::sleeps() const {
   }
   for (std::uint32_t i = 0; i < std::min(b.taken_places.load(std::memory_order_acquire), most_places); i++) {
     const board::place& p = b.places[i];
-    if (p.samples.load() != 0) s.places.push_back({p.number, p.is_join, p.pc, p.caller, p.samples.load()});
+    if (p.samples.load() != 0) s.places.push_back({p.number, p.is_join, p.pc, p.caller, p.samples.load(), p.below});
   }
   return s;
 }

@@ -690,6 +690,7 @@ TEST(rules_of_programs, unseen_futexes) {
   EXPECT_EQ(with(10, 90).verdict,
             "threads waited 0.01 % of their time for recorded locks; 10 % of the time that threads slept was in futex "
             "calls, the largest part in libglib-2.0.so.0, which no recorded object explains");
+  EXPECT_EQ(with(10, 90).next, "usher stat --details -- ./server --name 'a b'");
   EXPECT_EQ(with(9, 91).rule, "cold");
   EXPECT_EQ(with(10, 9).rule, "cold");  // too few samples
   const report none = judged({}, [](report& r) { r.asleep = asleep(90, 10); });
@@ -697,6 +698,35 @@ TEST(rules_of_programs, unseen_futexes) {
   EXPECT_NE(none.verdict.find("recorded; 90 % of the time that threads slept"), std::string::npos) << none.verdict;
   const report attached = judged({cool()}, [](report& r) { r.sees_all_kinds = false; });
   EXPECT_NE(attached.verdict.find("read-write locks, spin locks and barriers were not recorded"), std::string::npos);
+}
+
+/// Of a library's futexes the report names the code that the library was called by, as far as stacks tell it.
+TEST(rules_of_programs, unseen_futexes_of_a_library) {
+  const auto with = [](std::initializer_list<std::pair<const char*, std::uint64_t>> callers, auto change) {
+    return judged({}, [&](report& r) {
+      r.asleep = asleep(0, 10);
+      for (const auto& [function, samples] : callers) {
+        off_cpu::place p{"futex", {}, "/usr/lib/libgomp.so.1", samples};
+        if (*function != '\0') p.below.frames = {frame_of(function, "/src/sum.cpp", 12)};
+        r.asleep->places.push_back(p);
+        r.asleep->samples += samples;
+      }
+      change(r);
+    });
+  };
+  const auto as_it_is = [](report&) {};
+  const report most = with({{"sum()", 51}, {"product()", 19}, {"", 20}}, as_it_is);
+  EXPECT_EQ(most.verdict,
+            "no call of a pthread lock, condition variable or semaphore was recorded; 90 % of the time that threads "
+            "slept was in futex calls, the largest part in libgomp.so.1, probably most of it below sum.cpp:12 (sum), "
+            "which no recorded object explains");
+  const report some = with({{"sum()", 30}, {"", 60}}, as_it_is);
+  EXPECT_NE(some.verdict.find("libgomp.so.1, some of it probably below sum.cpp:12 (sum), which"), std::string::npos);
+  EXPECT_NE(with({{"", 90}}, as_it_is).verdict.find("libgomp.so.1, which"), std::string::npos);
+  EXPECT_EQ(with({{"", 90}}, [](report& r) { r.attached = attach_cost{}, r.pid = 4711; }).next,
+            "usher stat --details -p 4711");
+  // It is no trial, which would decide little on a busy machine.
+  EXPECT_NE(with({{"", 90}}, [](report& r) { r.others_cpu_share = 0.9; }).next, "");
 }
 
 TEST(rules_of_programs, no_sentence_tells_what_no_lock_can_do) {

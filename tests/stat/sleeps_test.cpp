@@ -75,6 +75,12 @@ TEST(Sleeps, LibrariesThatArePassedOver) {
     EXPECT_TRUE(is_passed_over(path)) << path;
   for (const char* path : {"", "/lib/libglib-2.0.so.0", "/bin/server", "/lib/libcurl.so.4", "/libc.so.6/server"})
     EXPECT_FALSE(is_passed_over(path)) << path;
+  EXPECT_TRUE(is_library("/usr/lib/libgomp.so.1.0.0"));
+  EXPECT_TRUE(is_library("/opt/x/plugin.so (deleted)"));
+  EXPECT_FALSE(is_library("/opt/x.so/bin/server"));
+  EXPECT_TRUE(is_futex(SYS_futex));
+  EXPECT_FALSE(is_futex(SYS_read));
+  EXPECT_FALSE(is_futex(-1));
 }
 
 #if defined(__x86_64__)
@@ -250,6 +256,32 @@ TEST(Sleeps, PlacesOfOneFunctionAreOne) {
   EXPECT_EQ(o.places[2].module, "");
   EXPECT_EQ(o.places[3].call, "join");
   EXPECT_EQ(o.places[4].where.frames[0].function, "__lll_lock_wait_private");
+}
+
+/// A library's futex that two functions of the program wait for is two places: the caller tells them apart.
+TEST(Sleeps, CallersOfALibrary) {
+  synthetic s;
+  made_up_names names(s.view);
+  sampled_sleeps sleeps;
+  sleeps.modules.push_back({0, 0x1000, 0x2000, 0x1000, 1, "/lib/libgomp.so.1"});
+  sleeps.modules.push_back({0, 0x3000, 0x4000, 0x3000, 2, "/bin/solver"});
+  const std::vector<std::uint32_t> numbers = add_modules(s.view, sleeps.modules);
+  names.code[record::word_of(0x1010, 1)] = {frame_of("gomp_wait", "wait.c", 1)};
+  names.code[record::word_of(0x3010, 2)] = {frame_of("sum", "sum.cpp", 12)};
+  names.code[record::word_of(0x3020, 2)] = {frame_of("sum", "sum.cpp", 13)};
+  names.code[record::word_of(0x3030, 2)] = {frame_of("product", "sum.cpp", 40)};
+  const module_offset a{1, 0x10}, sum{2, 0x10}, also_sum{2, 0x20}, product{2, 0x30}, forged{77, 5};
+  sleeps.places = {{SYS_futex, false, a, a, 9000, sum},
+                   {SYS_futex, false, a, a, 8000, also_sum},
+                   {SYS_futex, false, a, a, 7000, product},
+                   {SYS_futex, false, a, a, 6000, forged}};
+  const off_cpu o = named(sleeps, numbers, names);
+  ASSERT_EQ(o.places.size(), 3u);
+  EXPECT_EQ(o.places[0].samples, 17u);
+  EXPECT_EQ(o.places[0].where.place()->function, "gomp_wait");
+  EXPECT_EQ(o.places[0].below.place()->function, "sum");
+  EXPECT_EQ(o.places[1].below.place()->function, "product");
+  EXPECT_TRUE(o.places[2].below.frames.empty());
 }
 
 }  // namespace

@@ -13,6 +13,7 @@ import subprocess
 import tempfile
 import time
 import unittest
+import unittest.mock
 from pathlib import Path
 
 from planted import LIBRARY, PROGRAMS, USHER, Planted
@@ -57,6 +58,22 @@ class Command(Planted):
         run = self.sleeping("library")
         self.assertIn("in futexes of libsleeping.so", run.error)
         self.assertNotIn("no lock can", run.error)
+
+    def test_the_caller_of_a_library_that_sleeps_on_a_futex(self):
+        run = self.sleeping("library")
+        below = {f["function"] for p in run.report["asleep"]["places"] if p["call"] == "futex" for f in p["below"]["frames"]}
+        self.assertTrue(any(f.endswith("sleep_in") for f in below), run.report["asleep"])
+        self.assertRegex(" ".join(run.error.split()), r"libsleeping\.so, probably most of it below sleeping\.cpp:\d+ \(")
+        self.assertIn("usher stat --details -- ", run.report["next"])
+
+    @unittest.skipUnless((PROGRAMS / "openmp").exists(), "no OpenMP")
+    def test_the_caller_of_a_barrier_of_openmp(self):
+        with unittest.mock.patch.dict(os.environ, {"OMP_WAIT_POLICY": "passive"}):
+            run = self.stat(None, command=[str(PROGRAMS / "openmp")])
+            details = self.stat(None, "--details", command=[str(PROGRAMS / "openmp")])
+        self.assertEqual(run.report["rule"], "unseen-futexes", run.error)
+        self.assertRegex(" ".join(run.error.split()), r"in lib(gomp|omp)\.so[^ ]*, probably most of it below openmp\.cpp:\d+ \(.*--details")
+        self.assertRegex(details.error, r"probably below:\n[^\n]*openmp\.cpp:\d+")
 
     def test_recorded_waits_count_for_their_kind(self):
         for way in ("mutex", "condition"):
