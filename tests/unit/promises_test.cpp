@@ -2,6 +2,8 @@
 // lock agree with each other, and that a thread makes progress whatever other threads do. For progress a script plays
 // the worst case: it changes the words before each operation of the thread, so that every compare-and-swap that expects
 // a loaded value fails.
+#include <utility>
+
 #include <gtest/gtest.h>
 
 #include "scripted.hpp"
@@ -181,6 +183,8 @@ struct barging {
     lock.unlock();
   }
   void change() {
+    // The time passes for the standby: another thread takes a hand-over back only if the standby takes 2 ms to take it up.
+    const std::uint64_t look = std::exchange(watched::look, 0);
     if (held) {
       lock.unlock();
       held = false;
@@ -188,6 +192,7 @@ struct barging {
       held = true;
       admitted++;
     }
+    watched::look = look;
   }
   void step() {
     const bool saw_it_free = !held && history.back().actor == standby.number() && history.back().what == done::load;
