@@ -61,6 +61,11 @@
 #include "usher/core/urgent_waiters.hpp"
 #include "usher/core/waiting.hpp"
 
+// gcc's -Wshadow warns if a declaration in a template of this header has the name of an object of the program that
+// instantiates the template. So the warning is off in this header.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wshadow"
+
 namespace usher::inline v2 {
 
 /// The outer word of steady: a state, marks that do not depend on it, and in bits 8–31 the node of the urgent waiter
@@ -698,3 +703,5 @@ template <platform P, class W>
 using steady = basic_steady<P, W, 0>;
 
 }  // namespace usher::inline v2
+
+#pragma GCC diagnostic pop
