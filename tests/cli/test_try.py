@@ -156,7 +156,7 @@ class Try(Refusals, unittest.TestCase):
     def rates(self, locking=True, **rates):
         """Makes a program that has these rates under these locks, and 1000 under all others."""
         cases = " ".join(f"{lock}) echo rate {rate};;" for lock, rate in rates.items())
-        return self.script((f"{self.locking()} 2000\n" if locking else "") + f'case "$USHER_LOCK" in {cases} *) echo rate 1000;; esac')
+        return self.script((f"{self.locking()} 200\n" if locking else "") + f'case "$USHER_LOCK" in {cases} *) echo rate 1000;; esac')
 
     def test_a_table_and_details(self):
         done, data = self.with_json("--locks", "loiter,mcs", "--rounds", "2", "--details", "--", self.locking())
@@ -216,7 +216,7 @@ class Try(Refusals, unittest.TestCase):
         self.assertIn("usher run --lock mcs", done.stdout.splitlines()[-1])
 
     def test_what_is_better_and_wrong_is_not_advised(self):
-        program = self.script(f'{self.locking()} 2000 > /dev/null; test "$USHER_LOCK" = mcs && echo lost 1 rate 3 || echo rate 1')
+        program = self.script(f'{self.locking()} 200 > /dev/null; test "$USHER_LOCK" = mcs && echo lost 1 rate 3 || echo rate 1')
         for more in (["--rounds", "5"], ["--quiet"]):
             done, data = self.with_json(*more, "--locks", "mcs", "--metric", "rate (.*)", "--", program)
             self.assertEqual((done.returncode, data["winner"], data["conclusion"]["kind"]), (1, None, "unusable"), done)
@@ -243,7 +243,7 @@ class Try(Refusals, unittest.TestCase):
         with open(runs, "w") as file:
             file.write("0\n")
         program = self.script(f"""
-            {self.locking()} 2000 > /dev/null
+            {self.locking()} 200 > /dev/null
             test "$USHER_LOCK" = mcs || {{ echo rate 1; exit; }}
             read n < '{runs}'; echo $((n + 1)) > '{runs}'
             test $n -le 5 && echo rate 3 || echo rate 0.5  # the warm-up and five rounds, which decide between two
@@ -258,7 +258,7 @@ class Try(Refusals, unittest.TestCase):
             file.write("0\n")
         program = self.script(f"""
             test "$USHER_LOCK" != pthread || {{ echo >> '{counted}'; exec {self.built("long_section", self.LONG_SECTION)}; }}
-            {self.locking()} 2000 > /dev/null
+            {self.locking()} 200 > /dev/null
             test "$USHER_LOCK" = mcs || {{ echo rate 1; exit; }}
             read n < '{runs}'; echo $((n + 1)) > '{runs}'
             test $n -le 5 && echo rate 3 || exit 3  # the warm-up and five rounds, which decide between two
@@ -280,7 +280,7 @@ class Try(Refusals, unittest.TestCase):
             file.write("0\n")
         # Six rounds show that mcs is better. ttas has a better median but is not certainly better, and hangs in the seventh round.
         program = self.script(f"""
-            {self.locking()} 2000 > /dev/null
+            {self.locking()} 200 > /dev/null
             test "$USHER_LOCK" = mcs && echo rate 3 && exit
             test "$USHER_LOCK" = ttas || {{ echo rate 1; exit; }}
             read n < '{runs}'; echo $((n + 1)) > '{runs}'
@@ -315,7 +315,7 @@ class Try(Refusals, unittest.TestCase):
             file.write("0\n")
         # Three of the reference's nine runs after the warm-up succeed. mcs has no failures, but can be compared in three rounds only.
         program = self.script(f"""
-            {self.locking()} 2000 > /dev/null
+            {self.locking()} 200 > /dev/null
             test "$USHER_LOCK" = mcs && echo rate 3 && exit
             read n < '{state}'; echo $((n + 1)) > '{state}'
             test $n -le 3 && echo rate 1 || exit 3
@@ -353,7 +353,7 @@ class Try(Refusals, unittest.TestCase):
     def test_a_budget_without_room_for_an_answer(self):
         # One run takes half of the budget. No run begins after the budget, and each takes at least 0.5 s.
         done, data = self.with_json("--locks", "mcs", "--budget", "1s", "--metric", "rate (.*)", "--", self.script(
-            f'{self.locking()} 2000; sleep 0.5; test "$USHER_LOCK" = mcs && echo rate 3 || echo rate 1'))
+            f'{self.locking()} 200; sleep 0.5; test "$USHER_LOCK" = mcs && echo rate 3 || echo rate 1'))
         self.assertRegex(done.stderr, r"^usher: a run takes [0-9.]+ s, too long for an answer in 1.* s: "
                                       r"the fewest rounds that can give one, 8 of mcs, take about .*\n$")
         self.assertEqual((data["winner"], data["rounds"], data["conclusion"]["kind"]), (None, 0, "too-few-rounds"))
@@ -502,26 +502,35 @@ class Try(Refusals, unittest.TestCase):
 
     WAITS = r"""
     #include <pthread.h>
+    #include <stdatomic.h>
     #include <stdio.h>
     #include <string.h>
     #include <unistd.h>
     static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
     static pthread_rwlock_t rwlock;
     static pthread_barrier_t all;
+    static atomic_int at_mutex, at_rwlock;  // threads that wait for or have it
+    static void hold(int i, atomic_int *here) {  // until another thread waits, also on a busy machine
+      if (i >= 40) return;
+      for (int n = 0; n < 40 && *here < 2; n++) usleep(500);
+      usleep(500);
+    }
     static void *lock_mutex(void *unused) {
       pthread_barrier_wait(&all);
-      for (int i = 0; i < 100; i++) {
+      for (int i = 0; i < 100; i++, at_mutex--) {
+        at_mutex++;
         pthread_mutex_lock(&mutex);
-        if (i < 10) usleep(500);  // the length of the hold, for which other threads wait
+        hold(i, &at_mutex);
         pthread_mutex_unlock(&mutex);
       }
       return unused;
     }
     static void *lock_rwlock(void *unused) {
       pthread_barrier_wait(&all);
-      for (int i = 0; i < 100; i++) {
+      for (int i = 0; i < 100; i++, at_rwlock--) {
+        at_rwlock++;
         i % 10 == 9 ? pthread_rwlock_rdlock(&rwlock) : pthread_rwlock_wrlock(&rwlock);
-        if (i < 10) usleep(500);
+        hold(i, &at_rwlock);
         pthread_rwlock_unlock(&rwlock);
       }
       return unused;
@@ -616,7 +625,7 @@ class Try(Refusals, unittest.TestCase):
 
     def test_a_read_write_lock_of_the_environment_is_ignored(self):
         env = self.environment() | {"USHER_RWLOCK": "bravo"}
-        program = self.script(f'{self.locking()} 2000 > /dev/null; '
+        program = self.script(f'{self.locking()} 200 > /dev/null; '
                               'case "$USHER_LOCK,$USHER_RWLOCK" in steady,) echo rate 2;; *) echo rate 1$USHER_RWLOCK;; esac')
         done = subprocess.run([USHER, "try", "--locks", "steady", "--rounds", "5", "--metric", "rate (.*)", "--", program],
                               env=env, capture_output=True, text=True, timeout=LIMIT, stdin=subprocess.DEVNULL)
@@ -1133,7 +1142,7 @@ class Try(Refusals, unittest.TestCase):
             with open(state, "w") as file:
                 file.write("0\n")
             program = self.script(f'''
-                {self.locking()} 2000 > /dev/null
+                {self.locking()} 200 > /dev/null
                 test "$USHER_LOCK" = mcs && echo rate 3 && exit
                 test "$USHER_LOCK" = pthread && echo rate 1 && exit
                 read n < {state}; echo $((n + 1)) > {state}
@@ -1187,7 +1196,7 @@ class Try(Refusals, unittest.TestCase):
         chart = os.path.join(self.folder, "zero.svg")
         def run(base, mcs, *more):
             return self.with_json("--locks", "mcs", "--rounds", "5", "--chart", chart, "--metric", "rate (.*)", *more, "--", self.script(
-                f'{self.locking()} 2000 > /dev/null; test "$USHER_LOCK" = mcs && echo rate {mcs} || echo rate {base}'))
+                f'{self.locking()} 200 > /dev/null; test "$USHER_LOCK" = mcs && echo rate {mcs} || echo rate {base}'))
         for base, mcs, better, lower in ((0, 5, True, False), (-5, -2, True, False), (-2, -5, False, False), (5, 0, False, False),
                                          (-5, -2, False, True), (3, -1, True, True)):
             with self.subTest((base, mcs, lower)):
