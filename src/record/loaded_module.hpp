@@ -11,6 +11,7 @@
 #include "record/initial_modules.hpp"
 #include "record/module_identity.hpp"
 #include "record/readable_memory.hpp"
+#include "record/unloading.hpp"
 
 #if defined(DLFO_EH_SEGMENT_TYPE)
 extern "C" [[gnu::weak]] int _dl_find_object(void*, dl_find_object*) noexcept;  // NOLINT(bugprone-reserved-identifier)
@@ -28,31 +29,27 @@ struct loaded_module {
   bool has(std::uint64_t address) const { return address - begin < end - begin; }
 };
 
-/// Whether find_module() can tell.
-inline bool can_find_modules() {
-#if defined(DLFO_EH_SEGMENT_TYPE)
-  return _dl_find_object != nullptr;
-#else
-  return false;
-#endif
-}
+/// `unclear`: the C library does not tell, or a module is being unloaded (unloading.hpp).
+enum class lookup { found, none, unclear };
 
-/// Finds the module that contains the address, without its identity. Reads neither the module nor its loader entry.
-/// False if there is none.
-[[gnu::noinline]] inline bool find_module(std::uint64_t address, loaded_module& m) {
+/// Finds the module that contains the address, without its identity. The memory at the address must be in use, unless
+/// only modules that stay are of interest. Reads neither the module nor its loader entry.
+[[gnu::noinline]] inline lookup find_module(std::uint64_t address, loaded_module& m) {
 #if defined(DLFO_EH_SEGMENT_TYPE)
+  if (_dl_find_object == nullptr) return lookup::unclear;
+  const bool in_doubt = may_be_unloading();  // before the question: see there
   dl_find_object found;
-  if (_dl_find_object == nullptr || _dl_find_object(std::bit_cast<void*>(address), &found) != 0) return false;
+  if (_dl_find_object(std::bit_cast<void*>(address), &found) != 0) return lookup::none;
   m.begin = reinterpret_cast<std::uintptr_t>(found.dlfo_map_start);
   m.end = reinterpret_cast<std::uintptr_t>(found.dlfo_map_end);
   m.tables = reinterpret_cast<std::uintptr_t>(found.dlfo_eh_frame);
   m.entry = found.dlfo_link_map;
   m.stays = is_initial(m.entry);
   m.identity = 0;
-  return true;
+  return m.stays || !in_doubt ? lookup::found : lookup::unclear;
 #else
   (void)address, (void)m;
-  return false;
+  return lookup::unclear;
 #endif
 }
 

@@ -190,7 +190,7 @@ void collect_counts(recorder& r, record::object& o) {
   loaded_module m;
   readable_memory memory;
   const auto number_at = [&](std::uint64_t address, std::uint32_t& to) {
-    if (!find_module(address, m)) return false;
+    if (find_module(address, m) != lookup::found) return false;
     if (!m.stays) m.identity = identity_in_memory(m, memory);
     to = number_of(*me.of, me, m);
     return true;

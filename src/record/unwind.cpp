@@ -120,9 +120,9 @@ void find_module_of(std::uint64_t address, walk& w) {
   if (m.has(address)) return;
   m = {};
   if (is_own(address)) return find_own(m);
-  if (!find_module(address, m)) {
+  if (const lookup result = find_module(address, m); result != lookup::found) {
     m = {};
-    m.number = can_find_modules() ? record::in_no_module : 0;
+    m.number = result == lookup::none ? record::in_no_module : 0;
     return;
   }
   m.name = mix(mix(m.begin, m.end), mix(reinterpret_cast<std::uintptr_t>(m.entry), m.tables));

@@ -26,6 +26,8 @@
 //   - A chain begins in our own frame. As long as each step is by unwind tables, the thread will return to each address,
 //     so the code's module stays loaded, with its tables; and the frames lie on live stack. The kernel is asked all the
 //     same for each page of the stack and of the tables, so that an error in tables mostly ends the chain.
+//   - _dl_find_object() finds a module for a moment after its memory is unmapped, and so for code that is now in its
+//     place. So its answer is not used while the loader unloads modules, but for modules that stay (unloading.hpp).
 //   - A step by frame pointer is a guess, and so are tables in the frame of a function that a signal has interrupted, which
 //     some compilers make exact only at calls. From there on the chain is uncertain: what is taken for a return address
 //     may be any number. Only two kinds of memory are read then. The thread's own stack (own_stack.hpp) from the present
@@ -50,7 +52,7 @@
 //     above the stack pointer and within 1 MiB, on the thread's own stack, and with an address beside it that may be
 //     code. Callers that keep no frame pointer are then missing in the chain. Not plausible: the chain ends here, `cut`.
 //     V8 keeps frame pointers, HotSpot's optimised code only with -XX:+PreserveFramePointer.
-//   - Code of a module that may be unloaded, in an uncertain chain: the same.
+//   - Code of a module that may be unloaded, in an uncertain chain or while any module is being unloaded: the same.
 //   - The end of a fiber whose first frame is not marked as the first (makecontext()): `cut`, nothing above it is read.
 //   - Tables that contradict themselves or need a register that no frame has saved: `cut`.
 //   - No _dl_find_object() (musl, glibc before 2.35): tables for our own frames, so that the caller is always known;

@@ -43,6 +43,15 @@ inline void skip_faulting_instruction(void* context) {
   static_cast<ucontext_t*>(context)->uc_mcontext.gregs[REG_RIP] += 2;
 }
 
+/// The first two arguments and the result of a system call that has raised SIGSYS.
+struct trapped_call {
+  explicit trapped_call(void* context) : r(static_cast<ucontext_t*>(context)->uc_mcontext.gregs) {}
+  auto& first() { return r[REG_RDI]; }
+  auto& second() { return r[REG_RSI]; }
+  auto& result() { return r[REG_RAX]; }
+  greg_t* r;
+};
+
 #elif defined(__aarch64__)
 
 // stp x29, x30, [sp, -16]!; mov x29, sp; blr x0; ldp x29, x30, [sp], 16; ret. Then: with x29 = 1; with mov x9, x0;
@@ -57,6 +66,15 @@ constexpr const char* loader_name = "ld-linux-aarch64.so.1";
 inline void skip_faulting_instruction(void* context) {
   static_cast<ucontext_t*>(context)->uc_mcontext.pc += 4;
 }
+
+/// The first two arguments and the result of a system call that has raised SIGSYS.
+struct trapped_call {
+  explicit trapped_call(void* context) : m(static_cast<ucontext_t*>(context)->uc_mcontext) {}
+  auto& first() { return m.regs[0]; }
+  auto& second() { return m.regs[1]; }
+  auto& result() { return m.regs[0]; }
+  mcontext_t& m;
+};
 
 extern "C" {
 // These sign their return address, keep it in their frame, and call f.

@@ -992,7 +992,7 @@ TEST_F(unwind, find_module) {
   const auto in_the_heap = std::make_unique<int>();
   const auto is_in_module = [](const void* p) {
     usher::preload::loaded_module m;
-    return usher::preload::find_module(reinterpret_cast<std::uintptr_t>(p), m);
+    return usher::preload::find_module(reinterpret_cast<std::uintptr_t>(p), m) == usher::preload::lookup::found;
   };
   EXPECT_TRUE(is_in_module(&in_the_program));
   EXPECT_TRUE(is_in_module(stdout));

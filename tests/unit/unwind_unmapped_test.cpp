@@ -5,13 +5,19 @@
 #include "record/unwind.hpp"
 
 #include <dlfcn.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
+#include <signal.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <utility>
@@ -162,6 +168,106 @@ TEST(unwind_unmapped, modules_of_the_program_start) {
   EXPECT_FALSE(is_initial(entry_of(dlsym(module, "through_the_module"))));
   dlclose(module);
   EXPECT_FALSE(is_initial(nullptr));
+}
+
+// ---- a module that the loader is unloading -----------------------------------------------------------------
+
+constexpr unsigned let_through = 0x5a5a5a5a;  // a third argument of munmap(), which has two
+
+/// From now on, munmap() by this thread raises SIGSYS instead. False if the system has no such filters.
+bool trap_munmap(void (*handler)(int, siginfo_t*, void*)) {
+  struct sigaction action {};
+  action.sa_sigaction = handler;
+  action.sa_flags = SA_SIGINFO;
+  sigaction(SIGSYS, &action, nullptr);
+  sock_filter rules[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_munmap, 0, 3),
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, args[2])),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, let_through, 1, 0),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_TRAP),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  const sock_fprog filter{std::size(rules), rules};
+  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0;
+}
+
+struct {
+  char* begin;
+  void* entry;
+  bool seen;  ///< the place of its memory was examined while it was being unloaded
+} unloaded;
+
+/// The number of a module. A module that is being unloaded must not be asked for: its entry is about to be freed.
+std::uint32_t number_if_loaded(const void*, const usher::preload::loaded_module& m) {
+  if (m.entry == unloaded.entry) _exit(1);
+  return 1;
+}
+[[gnu::noinline]] void take_while_unloading(void* area) {
+  const usher::preload::module_numbers numbers{number_if_loaded, nullptr};
+  usher::preload::capture(*static_cast<capture_area*>(area), of_thread, &numbers);
+  __asm__ volatile("" ::: "memory");
+}
+
+/// Called when the module's memory is unmapped and _dl_find_object() still finds the module. Its last page gets generated
+/// code, which is executed. At first all other pages can be read, too; then another thread unmaps the first one again
+/// and again.
+void run_code_there(char* begin, std::size_t size) {
+  constexpr std::size_t page = 4096;
+  constexpr int map_fixed = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED;
+  char* const code = begin + (size - 1) / page * page;
+  mmap(begin, size, PROT_READ | PROT_WRITE, map_fixed, -1, 0);
+  std::memcpy(code, with_frame_and_argument, sizeof with_frame_and_argument);
+  if (mprotect(code, page, PROT_READ | PROT_EXEC) != 0) _exit(5);
+  __builtin___clear_cache(code, code + page);
+  if (entry_of(code + 1) != unloaded.entry) return;
+  unloaded.seen = true;
+  static capture_area area;
+  const auto take = [code] { reinterpret_cast<void (*)(void (*)(void*), void*)>(code)(take_while_unloading, &area); };
+  const auto has_code = [code](const call_chain& c) {
+    return c.length > 1 && c.pc[1] - reinterpret_cast<std::uintptr_t>(code) < page && c.module[1] == 0;
+  };
+  take();
+  if (!has_code(area.chain)) _exit(2);
+  std::atomic<unsigned> unmapped{0};
+  auto unmap = [&] {
+    mmap(begin, page, PROT_READ, map_fixed, -1, 0);
+    mmap(begin, page, PROT_NONE, map_fixed, -1, 0);
+    unmapped++;
+  };
+  const pthread_t unmapper = repeat(unmap);
+  while (unmapped < 10000) {
+    take();
+    if (!has_code(area.chain)) _exit(3);
+  }
+  enough = true;
+  pthread_join(unmapper, nullptr);
+}
+
+void unmap_and_run(int, siginfo_t*, void* context) {
+  trapped_call call(context);
+  char* const begin = reinterpret_cast<char*>(call.first());
+  const std::size_t size = std::size_t(call.second());
+  call.result() = syscall(SYS_munmap, begin, size, let_through);
+  if (begin == unloaded.begin) run_code_there(begin, size);
+}
+
+/// The C library unmaps a module before it forgets that the module was there.
+TEST(unwind_unmapped, code_in_the_place_of_a_module_that_is_being_unloaded) {
+  constexpr int without_filters = 100, not_seen = 101;
+  const int status = in_child([] {
+    void* const module = dlopen(UNWIND_MODULE_1, RTLD_NOW);
+    dl_find_object found{};
+    if (_dl_find_object(dlsym(module, "through_the_module"), &found) != 0) _exit(4);
+    unloaded = {static_cast<char*>(found.dlfo_map_start), found.dlfo_link_map, false};
+    if (!trap_munmap(unmap_and_run)) _exit(without_filters);
+    dlclose(module);
+    if (!unloaded.seen) _exit(not_seen);
+  });
+  if (WIFEXITED(status) && WEXITSTATUS(status) == without_filters) GTEST_SKIP() << "no filters of system calls here";
+  if (WIFEXITED(status) && WEXITSTATUS(status) == not_seen)
+    GTEST_SKIP() << "this C library forgets a module before its memory is free";
+  EXPECT_EQ(status, 0);
 }
 
 /// Gives each module a number, identified by the loader's entry and the module's identity.
