@@ -51,7 +51,7 @@ struct mutex_bytes {
 
   // Copies of constants of timed_waiters.hpp.
   static constexpr std::uint32_t one_user = 1u << 14, most_users = 4095, one_in_a_row = 1u << 26, requeued = 1u << 29,
-                                 served = 1u << 30, most_timed = 0x1fff;
+                                 served = 1u << 30, granted = 1u << 31, most_timed = 0xfff;
   std::uint32_t counted_users() const { return timed.newest() / one_user & most_users; }
   std::uint32_t counted_timed() const { return timed.newest() & most_timed; }
   /// Returns true if the mutex belongs to the present fork epoch.
@@ -223,9 +223,9 @@ struct queue_adapter {
       }
       return c;
     }
-    void take_over() const {
-      mutex::take_over({at()});
-      at()->held_by[rl::thread_index()] = true;
+    bool claim() const {
+      mutex::ready({at()});
+      return mutex::claim({at()}) && (at()->held_by[rl::thread_index()] = true);
     }
     // These functions count the mutex's users, the waiters that will lock it again: pthread_mutex_destroy() waits for
     // them (preload/users.hpp).

@@ -4,6 +4,7 @@
 
 #include "check/explore.hpp"
 #include "usher/core/timed_waiters.hpp"
+#include "usher/locks/steady.hpp"
 #include "usher/locks/tas.hpp"
 #include "usher/locks/ticket.hpp"
 
@@ -23,15 +24,22 @@ class with_deadlines {
 
   /// True if a waiter without a deadline certainly gets a freed lock, provided that it runs whenever it can: it has a
   /// ticket, or polls at once.
-  static constexpr bool is_had_when_freed = Lock::traits.fifo || !W::parks;
+  static constexpr bool is_had_when_freed = Lock::traits.fifo || (!W::parks && !Lock::traits.restricts);
+
+  /// True if threads without a deadline get the lock although it was granted to a thread that does not run.
+  static constexpr bool takes_grants = requires(Lock& l, typename timed_waiters::grant_beside g) { l.lock_or(g); };
+  static constexpr bool goes_past_stopped = takes_grants && W::parks;
 
   void lock() {
-    if (P::random() % 2 == 0 || !lock_in_time()) lock_.lock();
+    if (P::random() % 2 == 0 || !lock_in_time()) timed_waiters::lock_or_take(lock_, timed_waiters_);
     tag_.store(P::thread_index(), std::memory_order_relaxed);
   }
 
-  /// For the scenario `served`: waits like a thread with a deadline. The deadline never comes.
-  void lock_with_deadline() {
+  /// For the scenario `served`: waits like a thread with a deadline. The deadline never comes. Not if other threads may take
+  /// the lock that was granted to this one: then the schedule decides how often it is served.
+  void lock_with_deadline()
+    requires(!takes_grants)
+  {
     timed_waiters::lock(
         lock_, timed_waiters_, [] { return std::uint64_t{1} << 62; }, &tag_);
     tag_.store(P::thread_index(), std::memory_order_relaxed);
@@ -39,18 +47,18 @@ class with_deadlines {
 
   /// Locks like a thread without a deadline, for `served` and `freed`.
   void lock_without_deadline() {
-    lock_.lock();
+    timed_waiters::lock_or_take(lock_, timed_waiters_);
     tag_.store(P::thread_index(), std::memory_order_relaxed);
   }
 
   bool try_lock() {
-    if (!lock_.try_lock()) return false;
+    if (!timed_waiters::try_lock_or_take(lock_, timed_waiters_)) return false;
     tag_.store(P::thread_index(), std::memory_order_relaxed);
     return true;
   }
 
   void unlock() {
-    constexpr std::uint32_t count = 0x1fff;  // timed_waiters.hpp
+    constexpr std::uint32_t count = 0xfff;  // timed_waiters.hpp
     if ((timed_waiters_.newest() & count) > P::count_limit(count))
       ::usher::check::fail("more threads with a deadline are counted than the count has room for");
     if (!timed_waiters::clear_tag_and_check(tag_, timed_waiters_)) return lock_.unlock();
@@ -76,5 +84,7 @@ template <platform P, class W>
 using timed_tas = with_deadlines<P, W, tas<P, W>>;
 template <platform P, class W>
 using timed_ticket = with_deadlines<P, W, ticket<P, W>>;
+template <platform P, class W>
+using timed_steady = with_deadlines<P, W, steady<P, W>>;
 
 }  // namespace usher::check

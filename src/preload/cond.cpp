@@ -45,7 +45,7 @@ struct waited_mutex {
   std::uint32_t counted = 0;  ///< the result of enter_users()
 
   bool requeue(requeued_waiter<native>& chain) const { return selected().requeue(mutex, chain); }
-  void take_over() const { selected().take_over(mutex); }
+  bool claim() const { return selected().claim(mutex); }
   void entered() { counted = enter_users(mutex); }
   void left() const { leave_users(mutex, counted); }
 };

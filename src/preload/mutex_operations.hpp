@@ -149,9 +149,11 @@ class mutex_operations {
   }
 
   /// Completes the lock of a mutex that an unlock has handed over, still locked. Called by the thread that gets it.
-  static void take_over(pthread_mutex_t* m) {
-    core::take_over(of(m));
-    if (has_owner(kind_of(m))) own(m, this_thread());
+  static bool claim(pthread_mutex_t* m) {
+    const int kind = ready(m);
+    if (!core::claim(of(m))) return false;
+    if (has_owner(kind)) own(m, this_thread());
+    return true;
   }
 
   static bool requeue(pthread_mutex_t* m, requeued_waiter<native>& chain) { return core::requeue(of(m), chain); }
@@ -425,7 +427,7 @@ constexpr mutex_table make_table(const char* name) {
                   .trylock = operations::trylock,
                   .unlock = operations::unlock,
                   .clocklock = operations::clocklock,
-                  .take_over = operations::take_over,
+                  .claim = operations::claim,
                   .requeue = operations::requeue,
                   .is_held = operations::is_held};
     if constexpr (has_uncontended_word<Lock>) {

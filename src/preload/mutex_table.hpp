@@ -19,7 +19,7 @@ struct mutex_table {
   int (*clocklock)(pthread_mutex_t*, clockid_t, const timespec*) = nullptr;
   // Called by condition variables, with mutexes of all kinds. Null if the table passes calls through to the C library
   // (`passes_through`).
-  void (*take_over)(pthread_mutex_t*) = nullptr;  ///< morphing_mutex::take_over
+  bool (*claim)(pthread_mutex_t*) = nullptr;  ///< morphing_mutex::claim
   bool (*requeue)(pthread_mutex_t*, requeued_waiter<native>&) = nullptr;
   bool (*is_held)(pthread_mutex_t*) = nullptr;  ///< for mutexes that are ours
   /// Versions without atomic operations, for a process with one thread. If they find more threads, they call

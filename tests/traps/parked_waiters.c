@@ -1,5 +1,6 @@
-// A signal handler parks a thread while it waits for a mutex, as collectors and debuggers park threads. The mutex is unlocked
-// then: other threads must get it, since only they can let the parked thread go on.
+// A signal handler parks a thread while it waits for a mutex, as collectors and debuggers park threads: in a lock call, in one
+// with a deadline, or in a wait on a condition variable that a signal has ended. The mutex is unlocked then: other threads must
+// get it, since only they can let the parked thread go on.
 #include "cases.h"
 
 #include <signal.h>
@@ -40,30 +41,107 @@ static void* use(void* argument) {
   return NULL;
 }
 
+// The users come one after the other or all at once, and must get the mutex while the waiter is parked.
+static void let_in(pthread_mutex_t* mutex, int first, int last) {
+  pthread_t threads[kinds_of_user];
+  struct user users[kinds_of_user];
+  for (int i = first; i <= last; ++i) {
+    users[i] = (struct user){mutex, i, 0};
+    CHECK_OK(pthread_create(&threads[i], NULL, use, &users[i]));
+  }
+  for (int i = first; i <= last; ++i) CHECK_OK(pthread_join(threads[i], NULL));
+  CHECK_NUMBER(flag_get(&handled), 0);
+}
+
+static void begin_case(void) {
+  flag_set(&parked, 0), flag_set(&let_go, 0), flag_set(&handled, 0);
+}
+
+static void park_thread(pthread_t waiter) {
+  CHECK_OK(pthread_kill(waiter, SIGUSR1));
+  while (!flag_get(&parked)) sleep_ms(1);
+}
+
 // Parks the waiter after `ms` in its wait. `behind` threads wait behind it; the users come after the unlock.
 static void park_after(int ms, int behind) {
   pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-  pthread_t waiter, more[2], threads[kinds_of_user];
-  struct user users[kinds_of_user];
-  flag_set(&parked, 0), flag_set(&let_go, 0), flag_set(&handled, 0);
+  pthread_t waiter, more[2];
+  begin_case();
   CHECK_OK(pthread_mutex_lock(&mutex));
   CHECK_OK(pthread_create(&waiter, NULL, lock_once, &mutex));
   sleep_ms(ms);
   for (int i = 0; i < behind; ++i) CHECK_OK(pthread_create(&more[i], NULL, lock_once, &mutex));
   if (behind) sleep_ms(ms);
-  CHECK_OK(pthread_kill(waiter, SIGUSR1));
-  while (!flag_get(&parked)) sleep_ms(1);
+  park_thread(waiter);
   CHECK_OK(pthread_mutex_unlock(&mutex));
   for (int i = 0; i < behind; ++i) CHECK_OK(pthread_join(more[i], NULL));
-  for (int i = 0; i < kinds_of_user; ++i) {
-    users[i] = (struct user){&mutex, i, 0};
-    CHECK_OK(pthread_create(&threads[i], NULL, use, &users[i]));
-  }
-  for (int i = 0; i < kinds_of_user; ++i) CHECK_OK(pthread_join(threads[i], NULL));
-  CHECK_NUMBER(flag_get(&handled), 0);
+  let_in(&mutex, 0, kinds_of_user - 1);
   flag_set(&let_go, 1);
   CHECK_OK(pthread_join(waiter, NULL));
   CHECK_OK(pthread_mutex_destroy(&mutex));
+}
+
+static void* lock_in_time(void* mutex) {
+  const struct timespec until = later(now(CLOCK_REALTIME), 10 * give_up_after);
+  CHECK_OK(pthread_mutex_timedlock(mutex, &until));
+  CHECK_OK(pthread_mutex_unlock(mutex));
+  return NULL;
+}
+
+// The waiter has a deadline, and a second thread waits without one if `behind`. Only users of one kind come.
+static void park_timed(int kind, int behind) {
+  pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+  pthread_t waiter, other;
+  begin_case();
+  CHECK_OK(pthread_mutex_lock(&mutex));
+  CHECK_OK(pthread_create(&waiter, NULL, lock_in_time, &mutex));
+  sleep_ms(5);
+  if (behind) {
+    CHECK_OK(pthread_create(&other, NULL, lock_once, &mutex));
+    sleep_ms(5);
+  }
+  park_thread(waiter);
+  CHECK_OK(pthread_mutex_unlock(&mutex));
+  if (behind) CHECK_OK(pthread_join(other, NULL));
+  let_in(&mutex, kind, kind);
+  flag_set(&let_go, 1);
+  CHECK_OK(pthread_join(waiter, NULL));
+  CHECK_OK(pthread_mutex_destroy(&mutex));
+}
+
+struct signalled {
+  pthread_mutex_t mutex;
+  pthread_cond_t condition;
+  int waits, go_on;
+};
+
+static void* wait_for_signal(void* argument) {
+  struct signalled* const s = argument;
+  CHECK_OK(pthread_mutex_lock(&s->mutex));
+  flag_set(&s->waits, 1);
+  while (!flag_get(&s->go_on)) CHECK_OK(pthread_cond_wait(&s->condition, &s->mutex));
+  CHECK_OK(pthread_mutex_unlock(&s->mutex));
+  return NULL;
+}
+
+// The waiter is signalled by a thread that holds the mutex for another 10 ms, and parked meanwhile.
+static void park_signalled(int kind) {
+  struct signalled s = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0, 0};
+  pthread_t waiter;
+  begin_case();
+  CHECK_OK(pthread_create(&waiter, NULL, wait_for_signal, &s));
+  while (!flag_get(&s.waits)) sleep_ms(1);
+  CHECK_OK(pthread_mutex_lock(&s.mutex));
+  flag_set(&s.go_on, 1);
+  CHECK_OK(pthread_cond_signal(&s.condition));
+  sleep_ms(10);
+  park_thread(waiter);
+  CHECK_OK(pthread_mutex_unlock(&s.mutex));
+  let_in(&s.mutex, kind, kind);
+  flag_set(&let_go, 1);
+  CHECK_OK(pthread_join(waiter, NULL));
+  CHECK_OK(pthread_mutex_destroy(&s.mutex));
+  CHECK_OK(pthread_cond_destroy(&s.condition));
 }
 
 static void take_signals(void) {
@@ -79,4 +157,16 @@ CASE(others_get_the_mutex) {
 CASE(threads_behind_the_parked_one_get_the_mutex) {
   take_signals();
   for (int ms = 0; ms < 8; ++ms) park_after(ms, 2);
+}
+
+CASE(others_get_the_mutex_of_one_with_a_deadline) {
+  take_signals();
+  for (int kind = 0; kind < kinds_of_user; ++kind)
+    for (int behind = 0; behind < 2; ++behind) park_timed(kind, behind);
+}
+
+CASE(others_get_the_mutex_of_one_that_was_signalled) {
+  take_signals();
+  for (int kind = 0; kind < kinds_of_user; ++kind)
+    for (int i = 0; i < 2; ++i) park_signalled(kind);
 }

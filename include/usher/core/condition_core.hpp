@@ -86,18 +86,16 @@ class basic_condition_variable {
       wait_on::enter(*me_, q, {words_of(mutex)}, probability);
     }
     ~stay() {
-      bool handed_over = false;
+      bool owns = false;
       if (ends_ == by::unlock && !me_->from.get()->leave(*me_)) {
         queue::sleep(*me_);
         wait_on::signal(*me_->from.get(), queue::forwarding::none);
         ends_ = by::lock;
-        handed_over = queue::was_handed_over(*me_);
+        owns = wait_on::owns_mutex(*me_);
       }
       if (ends_ != by::lock) return;
       if (auto* const next = wait_on::of_chain(queue::rest(*me_))) queue::grant(*next);
-      if (!handed_over) return;
-      me_->target.take_over();
-      mutex_->unlock();
+      if (owns) mutex_->unlock();
     }
     stay(const stay&) = delete;
     stay& operator=(const stay&) = delete;
@@ -107,9 +105,9 @@ class basic_condition_variable {
       const bool granted =
           wait_on::await_grant(*me_, [&](std::uint32_t state, bool selected) { return sleep(*me_, state, selected); });
       ends_ = granted ? by::lock : by::time;
-      wait_on::come_back(*me_, granted, [&] { lock.lock(); });
+      const bool locked = wait_on::come_back(*me_, granted, [&] { lock.lock(); });
       ends_ = by::itself;
-      if (queue::was_handed_over(*me_)) adopt(lock);
+      if (!locked) adopt(lock);
       return granted;
     }
 

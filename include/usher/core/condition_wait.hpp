@@ -10,7 +10,7 @@
 // `Target` is the waiter's mutex, as the signalling thread sees it:
 //
 //     requeue(w)     requeues a chain to the mutex (morphing_mutex::requeue); false: the caller wakes its first thread
-//     take_over()    called if the mutex has been handed to the calling thread
+//     claim()        called if the mutex has been handed to the calling thread. False: another thread has taken it since
 //     entered(), left()   called before and after the wait, with the mutex held if the caller holds it
 //
 // A signal selects one waiter, a broadcast selects all waiters as a chain, in one step. The signalling thread then
@@ -97,18 +97,19 @@ class condition_wait {
     return true;
   }
 
-  /// `lock()` locks the mutex.
+  /// `lock()` locks the mutex. Returns false if it was not called, since the previous owner has handed the mutex over.
   template <class Lock>
-  static void come_back(waiter& me, bool granted, Lock lock) {
-    // The previous owner has handed the mutex over: this thread owns the mutex, also in a child process if a signal
-    // handler of this thread has forked since.
-    if (queue::was_handed_over(me))
-      me.target.take_over();
-    else
-      lock();
+  static bool come_back(waiter& me, bool granted, Lock lock) {
+    const bool has_it = owns_mutex(me);
+    if (!has_it) lock();
     me.target.left();
     if (granted && !queue::left_by_fork(me)) deliver_rest(me);
+    return !has_it;
   }
+
+  /// Called once by a granted waiter. Returns whether it owns the mutex; also in a child process if a signal handler of
+  /// this thread has forked since the previous owner handed the mutex over.
+  static bool owns_mutex(waiter& me) { return queue::was_handed_over(me) && me.target.claim(); }
 
   // ---- a thread that signals --------------------------------------------------------------------------------
 

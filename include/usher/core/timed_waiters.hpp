@@ -3,7 +3,9 @@
 //
 // The state is one word beside the lock, `timed_waiters`:
 //
-//     bits 0–12   the number of timed waiters
+//     bits 0–11   the number of timed waiters
+//     bit 12      unclaimed: a thread beside the lock did not take it up when it was granted, and another thread took it.
+//                 No unlock grants the lock, until a thread to which it could be granted runs, and clears this bit
 //     bit 13      freed: an unlock has freed the lock while there were timed waiters. The waiter that clears it tries
 //                 the lock
 //     bits 14–25  users: the number of threads that wait on a condition variable and will lock again. unlock() ignores
@@ -11,7 +13,8 @@
 //     bits 26–28  the number of successive hand-overs of the held lock to requeued threads
 //     bit 29      requeued: threads have been requeued from a condition variable to this lock (wait_morphing.hpp)
 //     bit 30      served: the last unlock served a timed waiter
-//     bit 31      granted: the lock, still held, belongs to the timed waiter that clears this bit
+//     bit 31      granted: the lock, still held, belongs to the thread that clears this bit. It was granted to the timed
+//                 waiters, or to a requeued thread (wait_morphing.hpp)
 //
 // The owner of the lock sets `requeued`, and decides about the requeued threads (wait_morphing.hpp) before it calls
 // unlock() of this class.
@@ -42,14 +45,18 @@
 // - Without a tag, or where the system has no heavy fence, the waiter tries the lock again after 0.2 ms, then after
 //   twice as long each time, at most 10 ms.
 //
-// Guarantees: as long as threads keep unlocking, each second unlock admits a timed waiter if there is one, whatever the
-// lock's own order is. A granted lock is never lost: a timed waiter that gives up while `granted` is set takes the lock
-// and returns success.
+// No thread waits for one that does not run (a signal handler may have parked it), if the lock has lock_or(): a thread
+// that waits for the lock takes it by that bit if the lock was granted long ago, and sets `unclaimed`.
+//
+// Guarantees: as long as threads keep unlocking, each second unlock admits a timed waiter if there is one that takes the
+// granted lock up in time, whatever the lock's own order is. A granted lock is never lost: a timed waiter that gives up
+// while `granted` is set takes the lock and returns success.
 // Cost: unlock one load while no thread waits with a deadline.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
+#include <utility>
 
 #include "usher/core/platform.hpp"
 
@@ -76,7 +83,15 @@ class timed_waiter_count {
   }
 
   /// Whether a value that was read while the lock was not in use shows no waiter, no user and no requeued thread.
-  static constexpr bool is_idle(std::uint32_t timed_waiters) { return (timed_waiters & ~(served | in_a_row)) == 0; }
+  static constexpr bool is_idle(std::uint32_t timed_waiters) {
+    return (timed_waiters & ~(served | in_a_row | unclaimed)) == 0;
+  }
+
+  /// The word of a mutex that is made anew after a fork: its waiters do not exist. The thread that has forked may be the
+  /// one to which the mutex is granted.
+  static std::uint32_t after_fork(const word& timed_waiters) {
+    return timed_waiters.load(std::memory_order_relaxed) & granted;
+  }
 
   // Only the owner calls these three functions. Relaxed: the bit says whether the list of requeued threads is empty,
   // and the lock protects that list.
@@ -92,21 +107,61 @@ class timed_waiter_count {
   /// Called by the owner: whether its unlock() would serve a timed waiter.
   static bool serves_timed(const word& timed_waiters) {
     const std::uint32_t seen = timed_waiters.load(std::memory_order_relaxed);
-    return (seen & count) != 0 && (seen & served) == 0;
+    return (seen & count) != 0 && (seen & (served | unclaimed)) == 0;
   }
   // Called by the owner when it hands the held lock to a requeued thread instead of calling unlock():
+  /// Whether it may do so: the last hand-over has been taken up.
+  static bool takes_up(const word& timed_waiters) {
+    return (timed_waiters.load(std::memory_order_relaxed) & unclaimed) == 0;
+  }
   /// Returns whether seven hand-overs in a row have gone to requeued threads.
   static bool is_due(const word& timed_waiters) {
     return (timed_waiters.load(std::memory_order_relaxed) & in_a_row) == in_a_row;
   }
-  /// Counts a hand-over to a requeued thread. The next unlock serves a timed waiter if there is one.
-  static void pass_by(word& timed_waiters) {
+  /// Grants the lock to a requeued thread, which the caller wakes, and counts the hand-over. The next unlock serves a
+  /// timed waiter if there is one.
+  static void grant_to_requeued(word& timed_waiters) {
     std::uint32_t seen = timed_waiters.load(std::memory_order_relaxed);
-    // Other threads change other bits.
-    while (!timed_waiters.compare_exchange_strong(seen,
-                                                  (seen & ~served) + ((seen & in_a_row) != in_a_row ? one_in_a_row : 0),
-                                                  std::memory_order_relaxed, std::memory_order_relaxed))
+    // Other threads change other bits. (1) release: pairs with (2), also in take_granted().
+    while (!timed_waiters.compare_exchange_strong(
+        seen, ((seen & ~served) | granted) + ((seen & in_a_row) != in_a_row ? one_in_a_row : 0),
+        std::memory_order_release, std::memory_order_relaxed))
       P::backoff(0);
+  }
+
+  /// The grant of a lock that has lock_or(), which takes the lock by it if nobody takes it up to whom it was granted.
+  class grant_beside {
+   public:
+    explicit grant_beside(word& timed_waiters) : word_(&timed_waiters) {}
+    /// Acquire: pairs with (1), so that the lock knows when it was granted.
+    bool is_given() const { return (word_->load(std::memory_order_acquire) & granted) != 0; }
+    bool take() const { return take_granted(*word_, unclaimed); }
+
+   private:
+    word* word_;
+  };
+
+  // Lock and try_lock of a lock with timed waiters, or of a mutex with requeued threads, beside it.
+  template <class Lock>
+  static void lock_or_take(Lock&& lock, word& timed_waiters) {
+    if constexpr (requires(grant_beside g) { lock.lock_or(g); })
+      lock.lock_or(grant_beside{timed_waiters});
+    else
+      lock.lock();
+  }
+  template <class Lock>
+  static bool try_lock_or_take(Lock&& lock, word& timed_waiters) {
+    if constexpr (requires(grant_beside g) { lock.try_lock_or(g); })
+      return lock.try_lock_or(grant_beside{timed_waiters});
+    else
+      return lock.try_lock();
+  }
+
+  /// Called by a requeued thread to which the lock was granted. Returns false if another thread has taken it.
+  static bool claim(word& timed_waiters) {
+    if (take_granted(timed_waiters, 0)) return true;
+    shows_that_it_runs(timed_waiters, timed_waiters.load(std::memory_order_relaxed));
+    return false;
   }
 
   // Users are threads that unlock to wait on a condition variable and will lock again. Only the owner changes their
@@ -137,6 +192,7 @@ class timed_waiter_count {
         if (take(timed_waiters, seen)) return true;
         continue;
       }
+      if (shows_that_it_runs(timed_waiters, seen)) continue;
       if (seen & freed) {
         if (!timed_waiters.compare_exchange_strong(seen, seen & ~freed, std::memory_order_acquire,
                                                    std::memory_order_relaxed))
@@ -176,7 +232,7 @@ class timed_waiter_count {
         if (timed_waiters.compare_exchange_strong(seen, seen & (requeued | users), std::memory_order_relaxed,
                                                   std::memory_order_relaxed))
           return lock.unlock();
-      } else if (seen & served) {
+      } else if (seen & (served | unclaimed)) {
         // (5) release: publishes the cleared tag to (6), the waiters' loads of this word.
         if (timed_waiters.compare_exchange_strong(seen, (seen & ~(served | in_a_row)) | freed,
                                                   std::memory_order_release, std::memory_order_relaxed)) {
@@ -186,6 +242,7 @@ class timed_waiter_count {
       } else {
         if (tag != nullptr)
           tag->store(unknown_owner, std::memory_order_relaxed);  // the lock stays held; its next owner is not known
+        if constexpr (requires { lock.note_grant(); }) lock.note_grant();
         // (1) release: pairs with (2) in take(). From here on the next owner may destroy the lock and this word, so the
         // wake-up uses the key.
         if (timed_waiters.compare_exchange_strong(seen, seen | granted | served, std::memory_order_release,
@@ -199,7 +256,8 @@ class timed_waiter_count {
  private:
   static constexpr std::uint32_t granted = 1u << 31, served = 1u << 30, requeued = 1u << 29, one_in_a_row = 1u << 26,
                                  in_a_row = requeued - one_in_a_row, one_user = 1u << 14,
-                                 users = one_in_a_row - one_user, freed = 1u << 13, count = freed - 1;
+                                 users = one_in_a_row - one_user, freed = 1u << 13, unclaimed = 1u << 12,
+                                 count = unclaimed - 1;
   static constexpr std::uint64_t first_nap = 200000;  // ns; as next_nap(): chosen, not measured
   static std::uint64_t next_nap(std::uint64_t nap) { return nap < 5000000 ? 2 * nap : 10000000; }
 
@@ -224,6 +282,24 @@ class timed_waiter_count {
       if (left == 0) return false;
       P::backoff(std::uint32_t(left < nap ? left : nap));
     }
+    return true;
+  }
+
+  /// Takes the lock if it is granted, and sets the bits `and_set`.
+  static bool take_granted(word& timed_waiters, std::uint32_t and_set) {
+    std::uint32_t seen = timed_waiters.load(std::memory_order_relaxed);
+    for (; (seen & granted) != 0; P::backoff(0))
+      // (2) acquire: pairs with (1).
+      if (timed_waiters.compare_exchange_strong(seen, (seen & ~granted) | and_set, std::memory_order_acquire,
+                                                std::memory_order_relaxed))
+        return true;
+    return false;
+  }
+
+  /// Called by a thread that can take a granted lock up. Clears `unclaimed` if it is in `seen`; returns whether it was.
+  static bool shows_that_it_runs(word& timed_waiters, std::uint32_t seen) {
+    if ((seen & unclaimed) == 0) return false;
+    timed_waiters.fetch_and(~unclaimed, std::memory_order_relaxed);
     return true;
   }
 

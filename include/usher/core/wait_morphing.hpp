@@ -32,7 +32,8 @@
 //
 // A lock that restricts concurrency (one with has_certain_successor()) leaves the chain where it is for up to 1 ms
 // while another thread is certain to get the lock, because that thread's unlock finds the chain, too. If a requeued
-// thread has waited much longer, an unlock hands it the lock, still locked: turn_of().
+// thread has waited much longer, an unlock hands it the lock, still locked: turn_of(). Another thread may take the lock
+// then if the requeued thread does not (timed_waiters.hpp), which in that case locks the mutex as any thread.
 //
 // Invariants:
 //   chain-flag    outside of the owner's operations, the chain is not empty exactly when the bit `requeued` is set
@@ -102,11 +103,11 @@ class morphing_mutex {
   using waiter = requeued_waiter<P>;
 
   static void lock(Words w) {
-    w.lock().lock();
+    timed_waiters::lock_or_take(w.lock(), w.timed());
     take_over(w);
   }
   static bool try_lock(Words w) {
-    if (!w.lock().try_lock()) return false;
+    if (!timed_waiters::try_lock_or_take(w.lock(), w.timed())) return false;
     take_over(w);
     return true;
   }
@@ -118,9 +119,16 @@ class morphing_mutex {
     take_over(w);
     return true;
   }
-  /// The last step of lock(): writes the owner tag. A thread to which the mutex was handed over executes only this
-  /// step.
+  /// The last step of lock(): writes the owner tag.
   static void take_over(Words w) { w.owner_tag().store(P::owner_tag(), std::memory_order_relaxed); }
+
+  /// Called in place of lock() by a requeued thread to which the mutex was handed over. Returns false if another thread
+  /// has taken it: then this one must lock it.
+  static bool claim(Words w) {
+    if (!timed_waiters::claim(w.timed())) return false;
+    take_over(w);
+    return true;
+  }
 
   /// Two undefined uses occur in programs and work with the C library, so they work here: an unlock of a free mutex
   /// changes nothing, and a thread may unlock a mutex that another thread has locked (or that it has locked itself when
@@ -193,8 +201,9 @@ class morphing_mutex {
         w.requeue_first(nullptr);
       }
       if (first != nullptr && t == turn::now) {
-        timed_waiters::pass_by(w.timed());
         w.owner_tag().store(tags::unknown, std::memory_order_relaxed);
+        if constexpr (requires { w.lock().note_grant(); }) w.lock().note_grant();
+        timed_waiters::grant_to_requeued(w.timed());
         return queue::hand_over(*first);  // it owns the mutex, and the rest of its chain
       }
     }
@@ -229,7 +238,8 @@ class morphing_mutex {
       const std::uint64_t waited = now - first.requeued_at.get(), since_last = now - first.deferred_at.get();
       const bool over = waited + since_last >= stays_asleep;
       if constexpr (requires { lock.unlock_is_due(); })
-        if ((waited >= waits_in_turn || (over && since_last >= long_hold)) && !timed_waiters::serves_timed(w.timed()))
+        if ((waited >= waits_in_turn || (over && since_last >= long_hold)) && !timed_waiters::serves_timed(w.timed()) &&
+            timed_waiters::takes_up(w.timed()))
           return timed_waiters::is_due(w.timed()) && lock.unlock_is_due() ? turn::later : turn::now;
       if (over || !lock.has_certain_successor() || first.rank.is_urgent()) return turn::as_others;
       first.deferred_at.set(now);
@@ -260,7 +270,7 @@ class morphing_mutex {
       } else if (w.epoch().compare_exchange_strong(seen, with(busy), std::memory_order_acq_rel,
                                                    std::memory_order_acquire)) {
         // renew() does not write the owner tag: a fork in the middle of renew() must leave the tag as it was.
-        w.timed().store(0, std::memory_order_relaxed);
+        w.timed().store(timed_waiters::after_fork(w.timed()), std::memory_order_relaxed);
         w.forget_requeued();
         w.reset_lock();
         if (w.owner_tag().load(std::memory_order_relaxed) != tags::none)
@@ -340,7 +350,7 @@ struct embedded_target {
   requeue_words<P>* words = nullptr;
 
   bool requeue(requeued_waiter<P>& chain) const { return operations::requeue({nullptr, words}, chain); }
-  void take_over() const { operations::take_over({nullptr, words}); }
+  bool claim() const { return operations::claim({nullptr, words}); }
   void entered() {}
   void left() const {}
 };

@@ -193,12 +193,17 @@ class basic_steady : private urgent_waiters<P, W>, private steady_word {
   template <std::size_t Bytes>
   using spread = basic_steady<P, W, Bytes>;
 
-  void lock() {
+  void lock() { lock_or(no_grant{}); }
+
+  // The same in a mutex whose unlocks grant the held lock to threads beside it, and call note_grant() before. `grant` is
+  // timed_waiter_count::grant_beside: if nobody takes the granted lock up for 2 ms, these functions take it.
+  template <class Grant>
+  void lock_or(Grant grant) {
     P::doorway(this);
     std::uint32_t seen = free;
     // (1) acquire: pairs with (2), the compare-and-swap in unlock(), and (3), that in release().
     if (!outer_.compare_exchange_strong(seen, held, std::memory_order_acquire, std::memory_order_relaxed)) [[unlikely]]
-      contend(seen);
+      contend(seen, grant);
     P::admitted(this);
   }
 
@@ -210,6 +215,18 @@ class basic_steady : private urgent_waiters<P, W>, private steady_word {
       if (state_of(seen) == handed_over) [[unlikely]]
         return take_back();
     return is_free(seen) && take(seen);
+  }
+
+  template <class Grant>
+  bool try_lock_or(Grant grant) {
+    return try_lock() || take_granted(grant);
+  }
+
+  /// Called by the holder. Notes the time where try_lock_or() finds it: in place of the node of a holder from the queue, which
+  /// therefore leaves the queue first. It then has the lock as an arrival.
+  void note_grant() {
+    if (state_of(outer_.load(std::memory_order_relaxed)) == held_by_queue) leave_before_unlock();
+    remember(memory().with_hand_over(date()));
   }
 
   void unlock() {
@@ -270,7 +287,13 @@ class basic_steady : private urgent_waiters<P, W>, private steady_word {
                                           std::memory_order_relaxed);  // (1)
   }
 
-  [[gnu::cold, gnu::noinline]] void contend(std::uint32_t seen) {
+  struct no_grant {
+    static bool is_given() { return false; }
+    static bool take() { return false; }
+  };
+
+  template <class Grant>
+  [[gnu::cold, gnu::noinline]] void contend(std::uint32_t seen, Grant grant) {
     if (is_free(seen) && take(seen)) return;
     const std::uint64_t limit = W::parks ? W::spin_budget() : P::limits().spin, polled = poll_for(limit);
     if (polled != 0 && poll(polled, limit)) return;
@@ -278,15 +301,15 @@ class basic_steady : private urgent_waiters<P, W>, private steady_word {
     if (W::parks && polled == 0 && priority == 0 && sleep_at_word()) return;
     const node_handle mine = P::take_node();
     if (mine == no_node) {  // all nodes are in use: without a place in the queue
-      while (!try_lock()) P::backoff(100000);
+      while (!try_lock_or(grant)) P::backoff(100000);
       return;
     }
     if constexpr (ranks)
       if (priority != 0) [[unlikely]]
         return urgency::wait_by_priority(mine, priority);
-    const way_in how = enter_queue(mine);
+    const way_in how = enter_queue(mine, grant);
     if (how == way_in::left) return;
-    if (how == way_in::standby) stand_by();
+    if (how == way_in::standby) stand_by(grant);
     begin_hold(mine, polled > limit);
   }
 
@@ -369,7 +392,8 @@ class basic_steady : private urgent_waiters<P, W>, private steady_word {
     left      ///< it has the lock as an arrival; its node stays in the queue
   };
 
-  way_in enter_queue(node_handle mine) {
+  template <class Grant>
+  way_in enter_queue(node_handle mine, [[maybe_unused]] Grant grant) {
     prepare<P>(mine);
     queue::record_numa_node(mine);
     const node_handle previous = enqueue<P>(tail_, mine);
@@ -379,7 +403,7 @@ class basic_steady : private urgent_waiters<P, W>, private steady_word {
       return way_in::standby;
     }
     if constexpr (W::parks) {
-      return is_linked(previous, mine) ? wait_in_queue(mine) : way_in::standby;
+      return is_linked(previous, mine) ? wait_in_queue(mine, grant) : way_in::standby;
     } else {
       wait_behind<P, W>(previous, mine);
       return way_in::standby;
@@ -417,7 +441,8 @@ class basic_steady : private urgent_waiters<P, W>, private steady_word {
   }
 
   /// Sleeps until the node is granted, or takes the lock meanwhile if nobody uses it.
-  way_in wait_in_queue(node_handle mine) {
+  template <class Grant>
+  way_in wait_in_queue(node_handle mine, Grant grant) {
     if constexpr (requires { P::count_grant(); }) P::count_grant();
     auto& flag = P::node(mine).flag;
     std::uint32_t seen = flag_waiting;
@@ -427,7 +452,7 @@ class basic_steady : private urgent_waiters<P, W>, private steady_word {
     for (std::uint64_t pause = first_look;; pause = std::min(2 * pause, longest_pause)) {
       P::park_for(flag, flag_parked, every_sleeper, pause);
       if (flag.load(std::memory_order_acquire) == flag_granted) return way_in::standby;
-      if (!try_lock()) continue;
+      if (!try_lock_or(grant)) continue;
       seen = flag_parked;
       // (9) release: the holder from the queue that finds `left` gives the node back. Acquire: (g2).
       if (flag.compare_exchange_strong(seen, flag_left, std::memory_order_acq_rel, std::memory_order_acquire))
@@ -446,6 +471,13 @@ class basic_steady : private urgent_waiters<P, W>, private steady_word {
     std::uint32_t seen = w;
     return outer_.compare_exchange_strong(seen, (w ^ (handed_over ^ held)) + (times < 3 ? one_taken_back : 0),
                                           std::memory_order_acquire, std::memory_order_relaxed);  // (1)
+  }
+
+  /// Takes the lock if it was granted to a thread beside it that has not taken it up for some time. The time that it reads
+  /// is of another moment if the lock has been released meanwhile: then it may take the lock from a thread that runs.
+  template <class Grant>
+  bool take_granted(Grant grant) {
+    return grant.is_given() && memory().since_hand_over(date()) >= take_back_after && grant.take();
   }
 
   /// Called by a holder from the queue. Returns whether a thread waits behind its node, which has not left.
@@ -502,8 +534,10 @@ class basic_steady : private urgent_waiters<P, W>, private steady_word {
   // ---- the standby --------------------------------------------------------------------------------------------
 
   /// Called by the head of the queue, the standby. Waits until it has the lock.
-  void stand_by() {
+  template <class Grant>
+  void stand_by(Grant grant) {
     using step = typename steady_standby<W::parks>::step;
+    constexpr bool takes_grants = W::parks && !std::is_same_v<Grant, no_grant>;
     steady_standby<W::parks> standby;
     const std::uint64_t since = P::now();
     for (;;) {
@@ -533,7 +567,12 @@ class basic_steady : private urgent_waiters<P, W>, private steady_word {
           outer_.fetch_or(standby.marks_after(waited), std::memory_order_relaxed);
           break;
         case step::sleep:
-          wait_for_outer(w, standby.sleep_for(waited));
+          if (takes_grants && standby.is_due(waited)) {
+            wait_for_outer(w, std::clamp(waited, first_look, longest_pause));
+            if (take_granted(grant)) return enter_by_grant();
+          } else {
+            wait_for_outer(w, standby.sleep_for(waited));
+          }
           standby.may_ask = W::parks;
           standby.may_nap = W::parks && may_nap();
       }
@@ -550,6 +589,12 @@ class basic_steady : private urgent_waiters<P, W>, private steady_word {
         return true;
     return is_free(w) && outer_.compare_exchange_strong(w, held_by_queue | (w & arrival_asleep),
                                                         std::memory_order_acquire, std::memory_order_relaxed);  // (1)
+  }
+
+  /// Called by the standby, which has taken the lock from a thread beside it to which it was granted.
+  void enter_by_grant() {
+    outer_.fetch_or(held_by_queue, std::memory_order_relaxed);
+    outer_.fetch_and(~marks, std::memory_order_relaxed);
   }
 
   /// Returns false if the platform knows that short sleeps end late: the lock could be free and unused during the
@@ -650,6 +695,17 @@ class basic_steady : private urgent_waiters<P, W>, private steady_word {
     if (mine != no_node) P::give_node(mine);
     if constexpr (ranks)
       if (chosen != no_node) grant<P, W>(chosen);
+    if (next.sleeps) wake_and_measure(next.key);
+  }
+
+  [[gnu::cold, gnu::noinline]] void leave_before_unlock() {
+    const std::uint64_t now = P::now();
+    node_handle mine = memory().holder();
+    measure_hold(mine, now);
+    const called next = call_next(mine, now);
+    // Relaxed: the word says only what the unlock has to do. The next standby may set its marks now.
+    outer_.fetch_and(~(held_by_queue ^ held), std::memory_order_relaxed);
+    if (mine != no_node) P::give_node(mine);
     if (next.sleeps) wake_and_measure(next.key);
   }
 

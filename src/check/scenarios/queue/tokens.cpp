@@ -183,16 +183,25 @@ class forked_program : public tokens_program {
 
   void fork_in_handler(void* w) {
     world.fork(node_pool::anew);
-    begin_child(the_queue->was_handed_over(w), w);
+    begin_child(the_queue->was_handed_over(w) && is_granted(), w);
   }
 
+  /// Whether an unlock has handed the mutex over, and no thread has it yet.
+  bool is_granted() const { return (m.timed.newest() & mutex_bytes::granted) != 0; }
+
   /// The thread that has forked prepares the child's data before the child's other threads begin. A mutex that another
-  /// thread owned would stay locked, so it is initialised again.
+  /// thread owned would stay locked, so it is initialised again. One that was handed over to a thread that does not exist
+  /// in the child can be had there.
   void begin_child(bool holds, void* own_waiter) {
     forget_parent(own_waiter);
     has_from_parent = holds;
     if (!holds && m.owner_tag.newest() != 0) {
-      locked_for_good = rl::rand(4) == 0;
+      if (is_granted() && rl::rand(4) == 0) {
+        if (!the_queue->lock_in_time(m))
+          fail("the mutex was handed over before the fork, and the child cannot have it");
+        the_queue->unlock(m);
+      }
+      locked_for_good = m.owner_tag.newest() != 0 && !is_granted() && rl::rand(4) == 0;
       if (locked_for_good && the_queue->lock_in_time(m)) fail("the mutex is locked for good, and the child has it");
       m.begin_anew();
     }
