@@ -25,7 +25,7 @@ namespace usher::inline v2::record {
 inline constexpr const char* stream_file_name = "usher record";  ///< of the file in memory
 inline constexpr const char* stream_variable = "USHER_RECORD";   ///< environment variable with the file's path
 inline constexpr std::uint64_t stream_magic = 0x3174707374727375;
-inline constexpr std::uint32_t stream_version = 2;
+inline constexpr std::uint32_t stream_version = 3;
 
 /// What a thread called. The values up to `start` are those of recording::action.
 enum class called : std::uint8_t {
@@ -81,13 +81,14 @@ struct alignas(4096) stream_header {
 static_assert(sizeof(stream_header) == 4096);
 
 struct alignas(128) stream_slot {
-  std::atomic<std::uint32_t> tid;      ///< 0: not yet filled in
-  std::atomic<std::uint32_t> pid;      ///< as the process itself sees it
-  std::atomic<std::uint32_t> process;  ///< 1 or more
-  std::atomic<std::uint32_t> over;     ///< 1, by the observer: the thread has ended. 2: taken again
-  std::atomic<std::uint64_t> self;     ///< pthread_self()
-  std::atomic<std::uint64_t> name[2];  ///< as prctl(PR_GET_NAME) has it, when the thread last began a window
-  std::atomic<std::uint64_t> busy;     ///< the window of the call that is being written; 0: none
+  std::atomic<std::uint32_t> tid;        ///< 0: not yet filled in
+  std::atomic<std::uint32_t> pid;        ///< as the process itself sees it
+  std::atomic<std::uint32_t> process;    ///< 1 or more
+  std::atomic<std::uint32_t> over;       ///< 1, by the observer: the thread has ended. 2: taken again
+  std::atomic<std::uint64_t> self;       ///< pthread_self()
+  std::atomic<std::uint64_t> mapped_at;  ///< the address of this file in the process: an exec changes it
+  std::atomic<std::uint64_t> name[2];    ///< as prctl(PR_GET_NAME) has it, when the thread last began a window
+  std::atomic<std::uint64_t> busy;       ///< the window of the call that is being written; 0: none
   // The call that may sleep in which the thread is.
   std::atomic<std::uint64_t> call;        ///< word_of_call(); 0: none
   std::atomic<std::uint64_t> call_other;  ///< as stream_call::other

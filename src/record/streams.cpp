@@ -149,6 +149,7 @@ stream_writer* begin_writer(stream_writer& me) {
     s->pid.store(std::uint32_t(syscall(SYS_getpid)), std::memory_order_relaxed);
     note_name(*s);
     s->self.store(std::uint64_t(pthread_self()), std::memory_order_relaxed);
+    s->mapped_at.store(reinterpret_cast<std::uintptr_t>(base()), std::memory_order_relaxed);
     s->tid.store(std::uint32_t(syscall(SYS_gettid)), std::memory_order_release);
     s->over.store(0, std::memory_order_release);
   }

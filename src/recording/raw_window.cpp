@@ -53,6 +53,7 @@ std::vector<raw_thread> threads_of(std::span<const record::stream_slot> slots) {
     t.process = read(s.process);
     t.pid = read(s.pid);
     t.tid = read(s.tid);
+    t.mapped_at = read(s.mapped_at);
     t.self = read(s.self) & address_bits;
     t.name = name_of(s);
     if (const std::uint64_t word = read(s.call); word != 0) {

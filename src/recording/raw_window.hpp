@@ -5,6 +5,8 @@
 
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -30,12 +32,18 @@ struct thread_state {
   bool runs = false;            // on a CPU or ready for one; then cpu_ns may lack the time since the last tick
   std::uint32_t processor = 0;  // the CPU on which it was last
   std::uint64_t at = 0;         // ticks, when this was read; 0: at the edge itself
+  std::uint64_t started = 0;    // the thread, in the kernel's ticks since boot
 };
 
 struct raw_thread {
-  std::uint32_t slot = 0, thread = 0;  // `thread`: its number, which it has in all windows
-  std::uint32_t process = 0, pid = 0, tid = 0;
-  std::uint64_t self = 0;  // pthread_self()
+  enum class life : std::uint8_t { unknown, lives, over };
+
+  std::uint32_t slot = 0, thread = 0;           // `thread`: its number, which it has in all windows
+  std::uint32_t process = 0, pid = 0, tid = 0;  // as the thread sees them itself
+  std::uint64_t mapped_at = 0;                  // the address of the file in its process
+  life is = life::unknown;                      // by living_threads, as are the next two
+  pid_t seen_pid = 0, seen_tid = 0;             // in this process's /proc; 0: not known
+  std::uint64_t self = 0;                       // pthread_self()
   std::string name;
   std::vector<raw_call> calls;       // in order; none begins before the end of the one before
   std::optional<raw_call> sleeping;  // the call in which the thread is at the window's end

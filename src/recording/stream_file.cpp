@@ -13,6 +13,7 @@
 #include <memory>
 #include <stdexcept>
 #include <thread>
+#include <utility>
 
 #include "support/process/files.hpp"
 #include "support/process/stat_line.hpp"
@@ -48,7 +49,7 @@ std::string small_file(const std::string& path) {
   return cli::content_of(AT_FDCWD, path, 512);
 }
 
-std::optional<thread_state> state_of(std::uint32_t pid, std::uint32_t tid, std::uint64_t now) {
+std::optional<thread_state> state_of(pid_t pid, pid_t tid, std::uint64_t now) {
   thread_state s;
   const std::string folder = fmt::format("/proc/{}/task/{}/", pid, tid);
   s.at = now;
@@ -56,7 +57,8 @@ std::optional<thread_state> state_of(std::uint32_t pid, std::uint32_t tid, std::
   if (std::from_chars(times.data(), times.data() + times.size(), s.cpu_ns).ec != std::errc()) return std::nullopt;
   const cli::stat_line line(small_file(folder + "stat"));
   s.runs = line.state() == 'R';
-  constexpr unsigned processor = 39;
+  constexpr unsigned start = 22, processor = 39;
+  s.started = line.number(start).value_or(0);
   s.processor = static_cast<decltype(s.processor)>(line.number(processor).value_or(s.processor));
   return s;
 }
@@ -73,6 +75,7 @@ stream_file::stream_file(std::size_t calls)
       descriptor_(made_file(record::stream_file_size(room_))),
       path_(fmt::format("/proc/{}/fd/{}", getpid(), descriptor_.get())),
       memory_(cli::mapped_memory::of_file(descriptor_.get(), record::stream_file_size(room_))),
+      living_(descriptor_.get()),
       known_(room_.threads) {
   record::stream_header& h = head();
   h.version = record::stream_version;
@@ -96,10 +99,22 @@ void stream_file::give_numbers(std::vector<raw_thread>& threads) {
   for (raw_thread& t : threads) {
     known_thread& k = known_[t.slot];
     if (k.tid != t.tid || k.process != t.process || k.self != t.self)
-      k = {t.process, t.tid, next_thread_++, t.self, std::nullopt};
+      k = {t.process, t.tid, next_thread_++, t.self, 0, false, std::nullopt};
     t.thread = k.number;
     t.before = k.before;
   }
+}
+
+/// Reads the thread's state. Another thread may have its id now: then it has ended.
+std::optional<thread_state> stream_file::look_at(raw_thread& t) {
+  known_thread& k = known_[t.slot];
+  if (t.is == raw_thread::life::unknown && !std::exchange(k.is_hidden, true)) hidden_++;
+  if (t.is != raw_thread::life::lives) return std::nullopt;
+  std::optional<thread_state> s = state_of(t.seen_pid, t.seen_tid, clock_.now());
+  if (s && k.started == 0) k.started = s->started;
+  if (!s || s->started == k.started) return s;
+  t.is = raw_thread::life::over;
+  return std::nullopt;
 }
 
 void stream_file::open_window() {
@@ -112,11 +127,11 @@ void stream_file::open_window() {
   madvise(static_cast<std::byte*>(memory_.begin()) + begin, size, MADV_POPULATE_WRITE);
   std::vector<raw_thread> now = threads_of({slots(), threads()});
   give_numbers(now);
-  for (const raw_thread& t : now) {
-    known_[t.slot].before = state_of(t.pid, t.tid, clock_.now());
+  living_.look(now);
+  for (raw_thread& t : now) {
+    known_[t.slot].before = look_at(t);
     // Its slot can be given to another thread.
-    if (!known_[t.slot].before && small_file(fmt::format("/proc/{}/task/{}/stat", t.pid, t.tid)).empty())
-      slots()[t.slot].over.store(1, std::memory_order_release);
+    if (t.is == raw_thread::life::over) slots()[t.slot].over.store(1, std::memory_order_release);
   }
   record::stream_header& h = head();
   h.next_chunk.store(0, std::memory_order_relaxed);
@@ -155,7 +170,8 @@ std::optional<raw_window> stream_file::close_window() {
   if (!by_us) h.window.store(0, std::memory_order_relaxed);
   w.threads = threads_of({slots(), threads()});
   give_numbers(w.threads);
-  for (raw_thread& t : w.threads) t.after = state_of(t.pid, t.tid, clock_.now());
+  living_.look(w.threads);
+  for (raw_thread& t : w.threads) t.after = look_at(t);
   await_writers();
   if (!by_us) {
     const std::uint64_t at = read(h.closed_at);

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "recording/living_threads.hpp"
 #include "recording/raw_window.hpp"
 #include "support/process/owned_descriptor.hpp"
 #include "support/process/record_file.hpp"
@@ -42,12 +43,16 @@ class stream_file {
   std::uint32_t refused() const { return read(head().refused); }
   std::uint32_t without_slot() const { return read(head().no_slot); }
   bool has_unrecorded() const { return read(head().unrecorded) != 0; }
+  /// Threads of processes that /proc does not show.
+  std::uint32_t hidden() const { return hidden_; }
   bool is_partial() const { return read(head().partial) != 0; }
 
  private:
   struct known_thread {
     std::uint32_t process = 0, tid = 0, number = 0;
     std::uint64_t self = 0;
+    std::uint64_t started = 0;  // 0: not seen yet
+    bool is_hidden = false;
     std::optional<thread_state> before;
   };
 
@@ -59,6 +64,7 @@ class stream_file {
   record::stream_slot* slots() const;
   std::uint32_t threads() const;
   void give_numbers(std::vector<raw_thread>& threads);
+  std::optional<thread_state> look_at(raw_thread& t);
   void await_writers() const;
 
   cli::tick_clock clock_;
@@ -66,9 +72,10 @@ class stream_file {
   cli::owned_descriptor descriptor_;
   std::string path_;
   cli::mapped_memory memory_;
+  living_threads living_;
   std::uint64_t window_ = 0, opened_ = 0;
   std::vector<known_thread> known_;  // by slot
-  std::uint32_t next_thread_ = 0;
+  std::uint32_t next_thread_ = 0, hidden_ = 0;
 };
 
 }  // namespace usher::recording

@@ -89,7 +89,7 @@ std::optional<std::vector<role_rule>> rules_of(const std::vector<std::string>& t
 /// The modules of processes, by which the instructions get names. Read while the processes live.
 class module_names {
  public:
-  void look_at(std::uint32_t process, std::uint32_t pid) {
+  void look_at(std::uint32_t process, pid_t pid) {
     constexpr std::size_t most_processes = 64, longest = 1 << 20;
     if (modules_.size() >= most_processes && !modules_.contains(process)) return;
     std::ifstream maps(fmt::format("/proc/{}/maps", pid));
@@ -149,6 +149,7 @@ class windows {
   }
   unsigned dropped() const { return dropped_; }
   std::uint64_t early() const { return early_; }
+  std::uint64_t calls() const { return calls_; }
 
  private:
   /// Ends the window when its room is used, since the threads' states must be read then. A look costs the program a switch, so there
@@ -183,8 +184,10 @@ class windows {
       // Else windows of busy times would be shorter than others, and the recording would have too little of them.
       length_ = std::clamp<steady_clock::duration>(lasted * 4 / 5, milliseconds(1), length_);
     }
+    for (const recording::raw_thread& t : w->threads) calls_ += t.calls.size() + (t.sleeping ? 1 : 0);
     if (options_.names)
-      for (const recording::raw_thread& t : w->threads) names_.look_at(t.process, t.pid);
+      for (const recording::raw_thread& t : w->threads)
+        if (t.is == recording::raw_thread::life::lives) names_.look_at(t.process, t.seen_pid);
     to_.add(*w);
     if (to_.windows() >= 2 * std::size_t{options_.windows} || to_.events() > most_kept_events) {
       to_.thin_out();
@@ -203,7 +206,7 @@ class windows {
   steady_clock::time_point look_again_ = steady_clock::time_point::max();
   std::minstd_rand random_;
   unsigned dropped_ = 0;
-  std::uint64_t early_ = 0;
+  std::uint64_t early_ = 0, calls_ = 0;
 };
 
 /// Waits for the program's end, and records. Returns the exit status.
@@ -267,6 +270,15 @@ void report(const recording::recording& r, const recording::stream_file& file, c
   if (w.dropped() != 0) warn("{} windows were dropped: a thread was stopped while it wrote", w.dropped());
   if (file.without_slot() != 0)
     warn("{} threads were not recorded: there is room for 1,024 at a time", file.without_slot());
+  if (w.calls() == 0)
+    warn(
+        "no call was recorded: the programs that could open the record made none in its windows. A container that "
+        "closes descriptors keeps its programs from opening it: run usher record inside");
+  if (file.hidden() != 0)
+    warn(
+        "the CPU time of {} threads is not known, since /proc does not show their processes: run usher record as "
+        "root, or inside their container",
+        file.hidden());
   if (file.is_partial())
     warn("read-write locks, barriers and joins were not recorded: a program ran without libusher-stat.so");
   if (file.has_unrecorded()) warn("spin locks were not recorded: their time counts as work");

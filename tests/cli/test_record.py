@@ -20,6 +20,8 @@ CC = os.environ.get("CC") or shutil.which("gcc") or shutil.which("cc")
 LIMIT = 300
 ROBUST = os.environ["USHER_CONFORMANCE"] + "/c_library_kinds"
 OTHER = 65534
+APART = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"]
+FIXED = ["setarch", "--addr-no-randomize"]
 
 # Each mode runs until SECONDS have passed. Times are microseconds: short ones of the monotonic clock, those
 # in which other programs may get the CPU of the thread's CPU time.
@@ -188,6 +190,17 @@ int main(int argc, char **argv) {
     if (fork() == 0) { run_two(sections, &own[0], sections, &own[1]); _exit(0); }
     wait(0);
   }
+  if (!strcmp(mode, "exec")) {  /* first a thread of another name, then the program that argv[3] names */
+    prctl(PR_SET_NAME, "before");
+    while (now() < until - atof(argv[2]) / 2) {
+      pthread_mutex_lock(&mutex);
+      pthread_mutex_unlock(&mutex);
+      usleep(1000);
+    }
+    if (!strcmp(argv[3], "sleep")) execlp("sleep", "sleep", argv[2], (char *)0);
+    execl("/proc/self/exe", argv[0], argv[3], argv[2], (char *)0);
+    return 4;
+  }
   if (!strcmp(mode, "cancel")) {
     pthread_t t;
     pthread_create(&t, 0, take, 0);
@@ -206,6 +219,13 @@ int main(int argc, char **argv) {
 
 def all_events(r, *what, thread=None):
     return [e for w in r.windows for s in w.streams for e in s.events if e.what in what and thread in (None, s.thread)]
+
+
+def can_be_apart():
+    try:
+        return subprocess.run([*APART, "true"], capture_output=True, timeout=LIMIT).returncode == 0
+    except (OSError, subprocess.TimeoutExpired):
+        return False
 
 
 class Record(unittest.TestCase):
@@ -236,6 +256,24 @@ class Record(unittest.TestCase):
             if enough(r):
                 break
         return r
+
+    def start_of(self, command):
+        file = os.path.join(self.folder.name, "recording")
+        done = subprocess.run([USHER, "record", "-o", file, "--", *command], text=True, capture_output=True, timeout=LIMIT)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done
+
+    def record_of(self, command_for, enough, options=()):
+        """As record(), of a command that is made for a number of seconds."""
+        for seconds in "1", "4", "16", "40":
+            file = os.path.join(self.folder.name, "recording")
+            done = subprocess.run([USHER, "record", "-o", file, "--every", "120", *options, "--", *command_for(seconds)], text=True,
+                                  capture_output=True, timeout=LIMIT)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            r = recording_file.read(file)
+            if enough(r):
+                break
+        return r, done.stderr
 
     def check_times(self, r):
         """The parts of each stream's time are no more than its window, and little is missing but for calls that returned at once."""
@@ -372,6 +410,65 @@ class Record(unittest.TestCase):
         r = self.record("fork")
         self.assertEqual(len([o for o in r.objects if o.kind == "mutex"]), 2)  # that of the child is another one
         self.record("cancel")
+
+    def test_exec(self):
+        """A process that executes another program has the same ids, but its threads have ended."""
+        ways = [[]]
+        if subprocess.run([*FIXED, "true"], capture_output=True, timeout=LIMIT).returncode == 0:
+            ways.append(FIXED)  # the new program has its stack and mappings where the old one had them
+        for way in ways:
+            with self.subTest(way):
+                def parts(r):
+                    """The windows with the thread of the first program, and those with calls of the second one."""
+                    old = [i for i, w in enumerate(r.windows) if any(r.roles[s.thread] == "old" for s in w.streams)]
+                    new = [i for i, w in enumerate(r.windows)
+                           if any(e.what == "unlock" for s in w.streams if r.roles[s.thread] != "old" for e in s.events)]
+                    return old, new
+
+                r, _ = self.record_of(lambda seconds: [*way, self.program, "exec", seconds, "sections"],
+                                      lambda r: parts(r)[0] and len(parts(r)[1]) >= 3, ("--threads-are", "old=^before"))
+                old, new = parts(r)
+                self.assertTrue(old and len(new) >= 3, (old, new))
+                self.assertLessEqual(len(set(old) & set(new)), 1, (old, new))  # that of the exec
+
+    def test_exec_of_a_program_without_locks(self):
+        r, _ = self.record_of(lambda seconds: [self.program, "exec", seconds, "sleep"],
+                              lambda r: len(r.windows) >= 5 and r.windows[0].streams and not r.windows[-2].streams)
+        self.assertTrue(r.windows[0].streams)
+        self.assertFalse(r.windows[-2].streams)  # that before the end
+
+    @unittest.skipUnless(can_be_apart(), "no right to make a PID namespace")
+    def test_another_pid_namespace(self):
+        """The program's ids belong to other threads in the namespace of the command."""
+        for way in APART, APART[:-1]:  # with and without a /proc of its own
+            with self.subTest(way):
+                r, said = self.record_of(lambda seconds: [*way, self.program, "sections", seconds],
+                                         lambda r: len(r.windows) >= 3 and len(all_events(r, "unlock")) > 200)
+                self.check_times(r)
+                self.assertGreater(len(all_events(r, "unlock")), 200)
+                self.assertNotIn("not known", said)
+                self.assertAlmostEqual(median(e.work for e in all_events(r, "unlock")), 20_000, delta=1_000)
+        # A sleep is told from work by the CPU times at a window's edges, too.
+        r, _ = self.record_of(lambda seconds: [*APART, self.program, "idle", seconds], lambda r: len(all_events(r, "lock")) > 40)
+        self.assertGreater(sum(e.away > 1_500_000 for e in all_events(r, "lock")), 10)
+
+    @unittest.skipUnless(can_be_apart(), "no right to make a PID namespace")
+    def test_the_same_ids_in_two_pid_namespaces(self):
+        def counts(r):
+            return Counter(s.thread for w in r.windows for s in w.streams for e in s.events if e.what == "unlock")
+
+        one = " ".join([*APART, self.program, "sections"])
+        r, _ = self.record_of(lambda seconds: ["sh", "-c", f"{one} {seconds} & {one} {seconds}; wait"],
+                              lambda r: sum(n > 20 for n in counts(r).values()) == 4)
+        self.assertEqual(sum(n > 20 for n in counts(r).values()), 4)
+        self.assertEqual(len([o for o in r.objects if o.kind == "mutex"]), 2)
+
+    @unittest.skipUnless(can_be_apart(), "no right to make a PID namespace")
+    def test_a_file_that_cannot_be_opened(self):
+        """Only the first program has opened it: the others have neither its path nor its descriptor."""
+        closed = 'for f in /proc/self/fd/*; do n=${f##*/}; [ $n -gt 2 ] && eval "exec $n<&-"; done; exec "$@"'
+        done = self.start_of([*APART, "bash", "-c", closed, "bash", self.program, "sections", "0.2"])
+        self.assertIn("no call was recorded", done.stderr)
 
     def test_robust_mutexes(self):
         for options in ("--every", "100000"), ("--every", "20", "--length", "15"):

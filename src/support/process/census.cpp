@@ -1,10 +1,6 @@
 #include "support/process/census.hpp"
 
-#include <sys/syscall.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,14 +14,6 @@ constexpr auto relaxed = std::memory_order_relaxed;
 /// The most processes that are searched for in a sample, since a program may forge thousands of ids and each search
 /// reads files of /proc. Chosen, not measured.
 constexpr unsigned most_searches = 1024;
-
-/// Whether the kernel has a process of this id, even where /proc does not show it.
-bool exists(pid_t pid) {
-  const long descriptor = syscall(SYS_pidfd_open, pid, 0);
-  if (descriptor < 0) return errno != ESRCH && errno != EINVAL;
-  close(static_cast<int>(descriptor));
-  return true;
-}
 
 /// The name of a process when it made its first call. The program may write to it meanwhile.
 std::string name_of(const record::process_slot& p) {
@@ -65,7 +53,7 @@ bool census::look_for(std::uint32_t slot, std::uint32_t own) {
   const auto answer =
       finder_.find(own, name_of(*record_.process(slot)), [&](const seen_process& p) { return is_taken(p, slot); });
   if (!answer.process) {
-    id.is_hidden = answer.is_possible || (is_hiding_ && own <= 0x7fffffff && exists(static_cast<pid_t>(own)));
+    id.is_hidden = answer.is_possible || (is_hiding_ && own <= 0x7fffffff && has_process(static_cast<pid_t>(own)));
     return id.is_hidden;
   }
   id.is_hidden = false;
@@ -89,7 +77,7 @@ bool census::look_at(std::uint32_t slot, std::uint32_t own) {
   }
   if (!s.lives) return s.is_sought && !id.is_hidden ? false : look_for(slot, own);
   const auto now = read_process(s.seen.pid);
-  id.is_hidden = !now && is_hiding_ && exists(s.seen.pid);
+  id.is_hidden = !now && is_hiding_ && has_process(s.seen.pid);
   if (id.is_hidden) return true;
   s.lives = now && now->started == s.seen.started && !now->has_ended();
   if (s.lives) s.seen = *now;

@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
@@ -110,32 +111,38 @@ bool are_processes_hidden() {
   return access("/proc/1/status", R_OK) != 0;
 }
 
+bool has_process(pid_t pid) {
+  const long descriptor = syscall(SYS_pidfd_open, pid, 0);
+  if (descriptor < 0) return errno != ESRCH && errno != EINVAL;
+  close(static_cast<int>(descriptor));
+  return true;
+}
+
 process_finder::process_finder(int record) {
   struct ::stat file;
   if (record < 0 || fstat(record, &file) != 0) return;
   device_ = file.st_dev;
   inode_ = file.st_ino;
   is_known_ = true;
-  seen_process self;
-  self.pid = getpid();
-  is_known_ = maps_record(self).value_or(false);
+  // By this name, since /proc may be that of another PID namespace.
+  is_known_ = maps_record("self").value_or(false);
 }
 
-/// Whether the process maps the record's file. Nullopt if its maps may not be read, or if it has none because its first
+/// Whether the process with this folder in /proc maps the record's file. Nullopt if its maps may not be read, or if it has none because its first
 /// thread has ended.
-std::optional<bool> process_finder::maps_record(const seen_process& p) const {
+std::optional<bool> process_finder::maps_record(const std::string& process) const {
   if (!is_known_) return std::nullopt;
-  const std::unique_ptr<std::FILE, file_closer> maps(std::fopen(path_of("/proc/%d/maps", p.pid).c_str(), "re"));
+  const std::unique_ptr<std::FILE, file_closer> maps(std::fopen(("/proc/" + process + "/maps").c_str(), "re"));
   if (!maps) return std::nullopt;
   constexpr unsigned most_lines = 1 << 18;  // chosen: more than the mappings that Linux allows a process
   char line[512];
   bool any = false;
   for (unsigned n = 0; n < most_lines && std::fgets(line, sizeof line, maps.get()) != nullptr; n++) {
-    unsigned long inode = 0;
+    unsigned long begin = 0, inode = 0;
     unsigned major_number = 0, minor_number = 0;
     any = true;
-    if (std::sscanf(line, "%*x-%*x %*s %*x %x:%x %lu", &major_number, &minor_number, &inode) == 3 && inode == inode_ &&
-        makedev(major_number, minor_number) == device_)
+    if (std::sscanf(line, "%lx-%*x %*s %*x %x:%x %lu", &begin, &major_number, &minor_number, &inode) == 4 &&
+        inode == inode_ && makedev(major_number, minor_number) == device_ && (mapped_at_ == 0 || begin == mapped_at_))
       return true;
   }
   return any ? std::optional(false) : std::nullopt;

@@ -48,6 +48,8 @@ own_id own_id_in(const std::string& status);
 
 /// Whether /proc may leave processes out, as it does with other users' processes under the option hidepid.
 bool are_processes_hidden();
+/// Whether the kernel has a process of this id, even where /proc does not show it.
+bool has_process(pid_t pid);
 
 /// Finds processes by the ids that they have in their own namespaces.
 class process_finder {
@@ -66,10 +68,12 @@ class process_finder {
     bool is_possible = false;  ///< none was found, but one whose maps may not be read may be it
   };
   /// Finds the process with the id `own` in its own namespace. If there are several, in different namespaces, prefers
-  /// one that is not taken. If their maps may not be read, finds one with the name `command`.
+  /// one that is not taken. If their maps may not be read, finds one with the name `command`. `mapped_at`: where it maps
+  /// the file; 0: anywhere.
   template <class F>
-  answer find(std::uint32_t own, std::string_view command, F is_taken) {
+  answer find(std::uint32_t own, std::string_view command, F is_taken, std::uint64_t mapped_at = 0) {
     answer a;
+    mapped_at_ = mapped_at;
     fit best = add(a, fit::none, find_here(own), command, is_taken);
     if (best == fit::sure_and_free) return a;
     for (const candidate& c : find_inside(own)) best = add(a, best, c, command, is_taken);
@@ -89,7 +93,7 @@ class process_finder {
   fit add(answer& a, fit best, const candidate& c, std::string_view command, F is_taken) const {
     const auto process = c.pid != 0 ? read_process(c.pid) : std::nullopt;
     if (!process || process->has_ended()) return best;
-    const std::optional<bool> maps = maps_record(*process);
+    const std::optional<bool> maps = maps_record(std::to_string(process->pid));
     a.is_possible = a.is_possible || !maps;
     fit its = fit::none;
     if (maps)
@@ -103,9 +107,10 @@ class process_finder {
   candidate find_here(std::uint32_t own) const;
   std::vector<candidate> find_inside(std::uint32_t own);
   void search();
-  std::optional<bool> maps_record(const seen_process& p) const;
+  std::optional<bool> maps_record(const std::string& process) const;
 
   std::uint64_t device_ = 0, inode_ = 0;
+  std::uint64_t mapped_at_ = 0;  ///< of the process that find() searches for
   bool is_known_ = false, is_searched_ = false;
   std::vector<candidate> inside_;  ///< processes in other namespaces than that of /proc
 };
