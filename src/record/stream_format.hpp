@@ -77,6 +77,10 @@ struct alignas(4096) stream_header {
   alignas(128) std::atomic<std::uint32_t> next_chunk;  ///< in this window; may exceed the room
   std::atomic<std::uint64_t> closed_at;                ///< ticks, if a thread has closed the window
   std::atomic<std::uint64_t> lost;                     ///< calls for which there was no room
+  /// By the observer: at number % processes_at_once, the number of a process that had no system-call filter when it was last
+  /// looked at. Only its threads make system calls for the recording, since a filter may kill a process for them.
+  static constexpr std::uint32_t processes_at_once = 896;
+  alignas(128) std::atomic<std::uint32_t> unfiltered[processes_at_once];
 };
 static_assert(sizeof(stream_header) == 4096);
 
@@ -87,7 +91,7 @@ struct alignas(128) stream_slot {
   std::atomic<std::uint32_t> over;       ///< 1, by the observer: the thread has ended. 2: taken again
   std::atomic<std::uint64_t> self;       ///< pthread_self()
   std::atomic<std::uint64_t> mapped_at;  ///< the address of this file in the process: an exec changes it
-  std::atomic<std::uint64_t> name[2];    ///< as prctl(PR_GET_NAME) has it, when the thread last began a window
+  std::atomic<std::uint64_t> name[2];    ///< the thread's, when it last began a window, or else the process's
   std::atomic<std::uint64_t> busy;       ///< the window of the call that is being written; 0: none
   // The call that may sleep in which the thread is.
   std::atomic<std::uint64_t> call;        ///< word_of_call(); 0: none

@@ -108,12 +108,30 @@ stream_slot* take_slot() {
   return nullptr;
 }
 
+/// The name of the process at its start.
+constinit char first_name[16] = {};
+
+void read_first_name() {
+  const long comm = syscall(SYS_openat, AT_FDCWD, "/proc/self/comm", O_RDONLY | O_CLOEXEC);
+  if (comm < 0) return;
+  const long n = syscall(SYS_read, comm, first_name, sizeof first_name - 1);
+  if (n > 0 && first_name[n - 1] == '\n') first_name[n - 1] = '\0';
+  syscall(SYS_close, comm);
+}
+
+/// Whether the thread makes system calls for the recording.
+bool may_ask(const stream_writer& me) {
+  const auto& unfiltered = stream_head().unfiltered[me.process % stream_header::processes_at_once];
+  return me.process != 0 && unfiltered.load(std::memory_order_relaxed) == me.process;
+}
+
 /// Writes the calling thread's name into its slot.
-void note_name(stream_slot& s) {
-  char name[16] = {};
+void note_name(const stream_writer& me, stream_slot& s) {
+  char name[16];
   std::uint64_t words[2];
   static_assert(sizeof words == sizeof name && sizeof s.name == sizeof name);
-  if (syscall(SYS_prctl, PR_GET_NAME, name, 0, 0, 0) != 0) return;
+  std::memcpy(name, first_name, sizeof name);
+  if (may_ask(me) && syscall(SYS_prctl, PR_GET_NAME, name, 0, 0, 0) != 0) return;
   std::memcpy(words, name, sizeof words);
   for (unsigned i = 0; i < 2; i++) s.name[i].store(words[i], std::memory_order_relaxed);
 }
@@ -130,7 +148,8 @@ void stream_into(const char* path) {
     syscall(SYS_close, descriptor);
   }
   if (!is_open)
-    if (const int own = inherited_file(path, record::stream_file_name); own >= 0) map(own);
+    if (const int own = inherited_file(path, record::stream_file_name); own >= 0) is_open = map(own);
+  if (is_open) read_first_name();
   errno = saved;
 }
 
@@ -145,9 +164,10 @@ stream_writer* begin_writer(stream_writer& me) {
   stream_slot* const s = take_slot();
   if (s != nullptr) {
     for (auto* w : {&s->busy, &s->call}) w->store(0, std::memory_order_relaxed);
-    s->process.store(process_number(epoch), std::memory_order_relaxed);
+    me.process = process_number(epoch);
+    s->process.store(me.process, std::memory_order_relaxed);
     s->pid.store(std::uint32_t(syscall(SYS_getpid)), std::memory_order_relaxed);
-    note_name(*s);
+    note_name(me, *s);
     s->self.store(std::uint64_t(pthread_self()), std::memory_order_relaxed);
     s->mapped_at.store(reinterpret_cast<std::uintptr_t>(base()), std::memory_order_relaxed);
     s->tid.store(std::uint32_t(syscall(SYS_gettid)), std::memory_order_release);
@@ -188,7 +208,7 @@ bool take_chunk(stream_writer& me, std::uint64_t window) {
   c.thread.store(std::uint32_t(me.slot - &slot(0)) + 1, std::memory_order_release);
   if (me.window != window) {  // it may have got its name since the last window
     const int saved = errno;
-    note_name(*me.slot);
+    note_name(me, *me.slot);
     errno = saved;
   }
   me.next = &c.calls[0];
@@ -198,6 +218,7 @@ bool take_chunk(stream_writer& me, std::uint64_t window) {
 }
 
 void note_cpu_time(stream_writer& me, std::uint64_t window) {
+  if (!may_ask(me)) return;
   const int saved = errno;
   timespec t{};
   const std::uint64_t begin = stream_ticks();

@@ -9,6 +9,9 @@
 //     off CPU    the thread's CPU clock is read before a call if the thread has called nothing for long_gap_us, and after
 //                calls that took long_call_us.
 //
+// System calls are made at the start. Later a thread asks for its name and its CPU time only if its process had no system-call
+// filter when the window opened, and for its id and its process's at its first call.
+//
 // This code does not allocate, take a lock, or wait. If a signal handler calls one of the functions while its thread writes
 // a call, the window is closed, since the handler's call would be missing. A child of a fork takes slots of its own.
 #pragma once
@@ -36,6 +39,7 @@ void stream_into(const char* path);
 struct stream_writer {
   std::uint64_t epoch_word = recorded_thread::never;  ///< the process's, if the other fields are valid
   record::stream_slot* slot = nullptr;                ///< null: there was none left
+  std::uint32_t process = 0;                          ///< its number in the file
   std::uint64_t window = 0;                           ///< to which the next two belong
   record::stream_call *next = nullptr, *end = nullptr;
   std::uint64_t last = 0;  ///< ticks, when the last call ended
@@ -69,7 +73,7 @@ inline stream_writer* own_writer() {
 [[gnu::cold, gnu::noinline]] bool take_chunk(stream_writer& me, std::uint64_t window);
 /// Ends the window early.
 [[gnu::cold, gnu::noinline]] void close_window(std::uint64_t window);
-/// Appends the reading of the thread's CPU clock.
+/// Appends the reading of the thread's CPU clock, if the thread makes system calls for the recording.
 [[gnu::cold, gnu::noinline]] void note_cpu_time(stream_writer& me, std::uint64_t window);
 
 inline void append(stream_writer& me, std::uint64_t window, std::uint64_t word, std::uint64_t other,

@@ -32,7 +32,8 @@ struct thread_state {
   bool runs = false;            // on a CPU or ready for one; then cpu_ns may lack the time since the last tick
   std::uint32_t processor = 0;  // the CPU on which it was last
   std::uint64_t at = 0;         // ticks, when this was read; 0: at the edge itself
-  std::uint64_t started = 0;    // the thread, in the kernel's ticks since boot
+  std::string name = {};
+  std::uint64_t started = 0;  // the thread, in the kernel's ticks since boot
 };
 
 struct raw_thread {

@@ -10,6 +10,7 @@
 #include <charconv>
 #include <chrono>
 #include <cstring>
+#include <map>
 #include <memory>
 #include <stdexcept>
 #include <thread>
@@ -57,6 +58,7 @@ std::optional<thread_state> state_of(pid_t pid, pid_t tid, std::uint64_t now) {
   if (std::from_chars(times.data(), times.data() + times.size(), s.cpu_ns).ec != std::errc()) return std::nullopt;
   const cli::stat_line line(small_file(folder + "stat"));
   s.runs = line.state() == 'R';
+  s.name = plain_name(std::string(line.name()));
   constexpr unsigned start = 22, processor = 39;
   s.started = line.number(start).value_or(0);
   s.processor = static_cast<decltype(s.processor)>(line.number(processor).value_or(s.processor));
@@ -99,7 +101,7 @@ void stream_file::give_numbers(std::vector<raw_thread>& threads) {
   for (raw_thread& t : threads) {
     known_thread& k = known_[t.slot];
     if (k.tid != t.tid || k.process != t.process || k.self != t.self)
-      k = {t.process, t.tid, next_thread_++, t.self, 0, false, std::nullopt};
+      k = {t.process, t.tid, next_thread_++, t.self, 0, false, false, std::nullopt};
     t.thread = k.number;
     t.before = k.before;
   }
@@ -112,9 +114,30 @@ std::optional<thread_state> stream_file::look_at(raw_thread& t) {
   if (t.is != raw_thread::life::lives) return std::nullopt;
   std::optional<thread_state> s = state_of(t.seen_pid, t.seen_tid, clock_.now());
   if (s && k.started == 0) k.started = s->started;
-  if (!s || s->started == k.started) return s;
-  t.is = raw_thread::life::over;
-  return std::nullopt;
+  if (s && s->started != k.started) {
+    t.is = raw_thread::life::over;
+    return std::nullopt;
+  }
+  if (s && !s->name.empty()) t.name = s->name;
+  return s;
+}
+
+/// Permits the system calls of the recording to threads of processes without a filter.
+void stream_file::permit_calls(const std::vector<raw_thread>& threads) {
+  std::map<std::uint32_t, bool> is_unfiltered;  // by process
+  for (const raw_thread& t : threads) {
+    if (t.is != raw_thread::life::lives) continue;
+    const auto [at, is_new] = is_unfiltered.try_emplace(t.process);
+    if (is_new) at->second = living_.has_no_filter(t.process);
+    if (!at->second && !std::exchange(known_[t.slot].is_filtered, true)) filtered_++;
+  }
+  for (const auto& [process, may_ask] : is_unfiltered) {
+    std::atomic<std::uint32_t>& entry = head().unfiltered[process % record::stream_header::processes_at_once];
+    if (may_ask)
+      entry.store(process, std::memory_order_relaxed);
+    else if (read(entry) == process)
+      entry.store(0, std::memory_order_relaxed);
+  }
 }
 
 void stream_file::open_window() {
@@ -133,6 +156,7 @@ void stream_file::open_window() {
     // Its slot can be given to another thread.
     if (t.is == raw_thread::life::over) slots()[t.slot].over.store(1, std::memory_order_release);
   }
+  permit_calls(now);
   record::stream_header& h = head();
   h.next_chunk.store(0, std::memory_order_relaxed);
   h.closed_at.store(0, std::memory_order_relaxed);

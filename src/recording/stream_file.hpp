@@ -45,6 +45,8 @@ class stream_file {
   bool has_unrecorded() const { return read(head().unrecorded) != 0; }
   /// Threads of processes that /proc does not show.
   std::uint32_t hidden() const { return hidden_; }
+  /// Threads of processes with a system-call filter.
+  std::uint32_t filtered() const { return filtered_; }
   bool is_partial() const { return read(head().partial) != 0; }
 
  private:
@@ -52,7 +54,7 @@ class stream_file {
     std::uint32_t process = 0, tid = 0, number = 0;
     std::uint64_t self = 0;
     std::uint64_t started = 0;  // 0: not seen yet
-    bool is_hidden = false;
+    bool is_hidden = false, is_filtered = false;
     std::optional<thread_state> before;
   };
 
@@ -65,6 +67,7 @@ class stream_file {
   std::uint32_t threads() const;
   void give_numbers(std::vector<raw_thread>& threads);
   std::optional<thread_state> look_at(raw_thread& t);
+  void permit_calls(const std::vector<raw_thread>& threads);
   void await_writers() const;
 
   cli::tick_clock clock_;
@@ -75,7 +78,7 @@ class stream_file {
   living_threads living_;
   std::uint64_t window_ = 0, opened_ = 0;
   std::vector<known_thread> known_;  // by slot
-  std::uint32_t next_thread_ = 0, hidden_ = 0;
+  std::uint32_t next_thread_ = 0, hidden_ = 0, filtered_ = 0;
 };
 
 }  // namespace usher::recording

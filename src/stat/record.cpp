@@ -279,6 +279,11 @@ void report(const recording::recording& r, const recording::stream_file& file, c
         "the CPU time of {} threads is not known, since /proc does not show their processes: run usher record as "
         "root, or inside their container",
         file.hidden());
+  if (file.filtered() != 0)
+    warn(
+        "the CPU clocks of {} threads were not read, since a system-call filter of their processes may forbid it: "
+        "their sleep between calls counts as work. Record the program without its filter",
+        file.filtered());
   if (file.is_partial())
     warn("read-write locks, barriers and joins were not recorded: a program ran without libusher-stat.so");
   if (file.has_unrecorded()) warn("spin locks were not recorded: their time counts as work");

@@ -28,8 +28,11 @@ FIXED = ["setarch", "--addr-no-randomize"]
 PROGRAM = r"""
 #define _GNU_SOURCE
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
 #include <semaphore.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,6 +40,7 @@ PROGRAM = r"""
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -67,6 +71,19 @@ static void *sections(void *which) {  /* 20 us in the section, 50 us outside, an
   }
   return 0;
 }
+/* Kills the process for getrusage(), prctl() and readings of a thread's CPU clock. */
+static void forbid_questions(void) {
+  enum { number = offsetof(struct seccomp_data, nr), first = offsetof(struct seccomp_data, args) };
+  static struct sock_filter filter[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, number), BPF_JUMP(BPF_JMP | BPF_JEQ, SYS_getrusage, 4, 0),
+      BPF_JUMP(BPF_JMP | BPF_JEQ, SYS_prctl, 3, 0), BPF_JUMP(BPF_JMP | BPF_JEQ, SYS_clock_gettime, 0, 3),
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, first), BPF_JUMP(BPF_JMP | BPF_JEQ, CLOCK_THREAD_CPUTIME_ID, 0, 1),
+      BPF_STMT(BPF_RET, SECCOMP_RET_KILL_PROCESS), BPF_STMT(BPF_RET, SECCOMP_RET_ALLOW)};
+  struct sock_fprog program = {sizeof filter / sizeof filter[0], filter};
+  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program)) exit(77);
+}
+static volatile int is_filtered;
+static void *filtered_sections(void *which) { forbid_questions(); is_filtered = 1; return sections(which); }
 static void *fast(void *unused) {
   while (now() < until)
     for (int i = 0; i < 100; i++) { pthread_mutex_lock(&mutex); pthread_mutex_unlock(&mutex); }
@@ -200,6 +217,14 @@ int main(int argc, char **argv) {
     if (!strcmp(argv[3], "sleep")) execlp("sleep", "sleep", argv[2], (char *)0);
     execl("/proc/self/exe", argv[0], argv[3], argv[2], (char *)0);
     return 4;
+  }
+  if (!strcmp(mode, "filtered")) { forbid_questions(); run_two(sections, &own[0], sections, &own[1]); }
+  if (!strcmp(mode, "half filtered")) {  /* no recorded call before the filter */
+    pthread_t thread;
+    pthread_create(&thread, 0, filtered_sections, &own[0]);
+    while (!is_filtered) usleep(1000);
+    sections(&own[1]);
+    pthread_join(thread, 0);
   }
   if (!strcmp(mode, "cancel")) {
     pthread_t t;
@@ -469,6 +494,16 @@ class Record(unittest.TestCase):
         closed = 'for f in /proc/self/fd/*; do n=${f##*/}; [ $n -gt 2 ] && eval "exec $n<&-"; done; exec "$@"'
         done = self.start_of([*APART, "bash", "-c", closed, "bash", self.program, "sections", "0.2"])
         self.assertIn("no call was recorded", done.stderr)
+
+    def test_system_call_filters(self):
+        """The filter kills the process for the calls by which threads ask for their names and CPU times."""
+        for mode in "filtered", "half filtered":
+            with self.subTest(mode):
+                r, said = self.record_of(lambda seconds: [self.program, mode, seconds],
+                                         lambda r: len(r.windows) >= 3 and len(all_events(r, "unlock")) > 200)
+                self.assertGreater(len(all_events(r, "unlock")), 200)
+                self.assertIn("CPU clocks of", said)
+                self.assertAlmostEqual(median(e.work for e in all_events(r, "unlock")), 20_000, delta=1_000)
 
     def test_robust_mutexes(self):
         for options in ("--every", "100000"), ("--every", "20", "--length", "15"):
