@@ -44,9 +44,9 @@ std::uint64_t usual_prediction_ns(const sim::machine& m, const replay_plan& p, c
   }
   if (rate > 0) together = 1 / rate;
   // A thread needs longer if the busiest slot limits it.
+  std::uint64_t all = 0;
+  for (const role& r : p.roles) all += r.operations;
   for (const slot& s : p.slots) {
-    std::uint64_t all = 0;
-    for (const role& r : p.roles) all += r.operations;
     const double demand = static_cast<double>(s.section_ns) / static_cast<double>(all) / double(s.objects.size());
     together = std::max(together, demand);
   }

@@ -347,6 +347,7 @@ class maker {
     work_ = away_ = 0;
     unlocked_.clear();
     has_.clear();
+    has_in_all_ = 0;
     too_deep_.clear();
     bool calls = false;
     std::uint64_t works = 0;
@@ -375,7 +376,7 @@ class maker {
         release(i);
       }
     for (auto& [object, n] : has_)
-      for (; n != 0; n--)
+      for (; n != 0; n--, has_in_all_--)
         if (plan_.semaphores.contains(object)) {
           add(step_kind::semaphore_post).on = object;
         } else {
@@ -431,7 +432,7 @@ class maker {
           return sleep(e.wait, step::no_mutex);
         }
         add(step_kind::semaphore_wait).on = e.object;
-        if (plan_.semaphores[e.object].in_pairs) has_[e.object]++;
+        if (plan_.semaphores[e.object].in_pairs) receives(e.object);
         holds_nothing_ = holds_nothing_ && has_none();
         role_->operations++;
         plan_.sleeps = true;
@@ -455,14 +456,17 @@ class maker {
     return false;
   }
 
-  bool has_none() const {
-    return std::all_of(has_.begin(), has_.end(), [](const auto& h) { return h.second == 0; });
+  bool has_none() const { return has_in_all_ == 0; }
+  void receives(std::uint32_t object) {
+    has_[object]++;
+    has_in_all_++;
   }
   /// Whether a post is replayed: the thread has what it posts, or credits are not used in pairs.
   bool gives(std::uint32_t object, bool in_pairs) {
     if (!in_pairs) return true;
     if (has_[object] == 0) return false;
     has_[object]--;
+    has_in_all_--;
     return true;
   }
 
@@ -506,7 +510,7 @@ class maker {
     if (m.takes != none) {
       plan_.sleeps = true;
       plan_.waiting_roles[m.takes].insert(role_index_);
-      if (plan_.paired_conditions.contains(m.takes)) has_[m.takes]++;
+      if (plan_.paired_conditions.contains(m.takes)) receives(m.takes);
     }
     held_[place] = {object, 1, true, 0, m.handed_over, true};
     holds_nothing_ = false;
@@ -561,7 +565,7 @@ class maker {
     s.held = mutex;
     plan_.sleeps = true;
     plan_.waiting_roles[e.object].insert(role_index_);
-    if (plan_.paired_conditions.contains(e.object)) has_[e.object]++;
+    if (plan_.paired_conditions.contains(e.object)) receives(e.object);
     return true;
   }
 
@@ -700,6 +704,7 @@ class maker {
   std::map<std::uint32_t, std::size_t> unlocked_;  // the last unlock of a mutex, as a step
   std::map<std::uint32_t, std::uint64_t> too_deep_;
   std::map<std::uint32_t, std::uint64_t> has_;  // credits and tokens that are used in pairs
+  std::uint64_t has_in_all_ = 0;
 };
 
 }  // namespace
@@ -746,16 +751,19 @@ std::vector<unsigned> threads_of_roles(const replay_plan& p, const plan_changes&
     all[s.role] = std::max(unsigned(s.wanted), left >= shares.size() ? 1u : 0u);
     given += all[s.role];
   }
-  while (given != left) {
-    const bool more = given < left;
-    const auto lack = [&](const share& s) { return s.wanted - all[s.role]; };
-    share* best = nullptr;
-    for (share& s : shares) {
-      if (!more && all[s.role] <= (left >= shares.size() ? 1u : 0u)) continue;
-      if (best == nullptr || (more ? lack(s) > lack(*best) : lack(s) < lack(*best))) best = &s;
-    }
-    all[best->role] += more ? 1 : -1u;
-    given += more ? 1 : -1u;
+  // By what a share lacks, or has too much; of equal ones the first.
+  const bool more = given < left;
+  std::set<std::pair<double, std::size_t>> order;
+  const auto put = [&](std::size_t i) {
+    const unsigned has = all[shares[i].role];
+    if (!more && has <= (left >= shares.size() ? 1u : 0u)) return;
+    order.emplace(more ? has - shares[i].wanted : shares[i].wanted - has, i);
+  };
+  for (std::size_t i = 0; i < shares.size(); i++) put(i);
+  for (; given != left; given += more ? 1 : -1u) {
+    const std::size_t best = order.extract(order.begin()).value().second;
+    all[shares[best].role] += more ? 1 : -1u;
+    put(best);
   }
   return all;
 }

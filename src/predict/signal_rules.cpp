@@ -34,6 +34,14 @@ struct place {
   std::uint32_t window, stream, event;
 };
 
+/// Sections of one mutex with the same signals.
+struct section_kind {
+  std::vector<std::size_t> sections;
+  std::map<std::uint32_t, std::vector<std::uint64_t>>
+      taken_at;                        ///< by window, in order: when those that do not wait take
+  std::vector<std::uint32_t> counted;  ///< the conditions under the rule *counted* of which these sections take
+};
+
 /// A critical section of a condition's mutex.
 struct section {
   place lock{};             ///< the event that acquired the mutex
@@ -42,6 +50,7 @@ struct section {
   std::vector<place> waits;         ///< on conditions, without those that timed out
   std::set<std::uint32_t> signals;  ///< the conditions that are signalled within it or soon after it
   std::optional<place> unlock{};    ///< the event that gave it up; nothing: it has lasted until the window's end
+  section_kind* kind = nullptr;
 };
 
 bool is_signal(const event& e) {
@@ -65,6 +74,7 @@ class finder {
     find_hand_overs();
     for (std::uint32_t w = 0; w < recording_.windows.size(); w++)
       for (std::uint32_t s = 0; s < recording_.windows[w].streams.size(); s++) find_sections(w, s);
+    sort_sections();
     for (std::uint32_t c = 0; c < recording_.objects.size(); c++)
       if (facts_.conditions[c].rule == signal_rule::none) find_rounds(c);
     for (std::uint32_t c = 0; c < recording_.objects.size(); c++) {
@@ -72,11 +82,23 @@ class finder {
       if (f.waits == 0 || f.rule != signal_rule::none) continue;
       if (!counts(c)) match(c);
     }
+    mark_takers();
     for (std::uint32_t c = 0; c < recording_.objects.size(); c++) join_with_opposite(c);
     return std::move(facts_);
   }
 
  private:
+  static constexpr std::uint32_t several = none - 1;
+  /// Of one mutex, in one stream of a window.
+  struct stream_sections {
+    std::vector<const section*> complete;                       ///< those with an unlock, in order
+    std::map<std::uint32_t, std::vector<std::size_t>> signals;  ///< by condition: which of these signal it
+    std::uint32_t waits_for = none;                             ///< the condition for which all wait that wait
+  };
+  struct callers {
+    std::set<std::uint32_t> signal, wait;  ///< streams
+  };
+
   const event& at(const place& p) const { return recording_.windows[p.window].streams[p.stream].events[p.event]; }
   const event_time& time(const place& p) const { return times_[p.window][p.stream][p.event]; }
   mark& mark_of(const place& p) { return facts_.of_events[p.window][p.stream][p.event]; }
@@ -140,7 +162,7 @@ class finder {
       const std::uint32_t mutex = waits(e) ? e.other : e.object;
       if (!seen.insert(mutex).second || locks || !guards_.contains(mutex)) continue;
       open[mutex] = sections_.size();
-      sections_.push_back({{w, s, 0}, true, mutex, {}, {}, {}});
+      sections_.push_back({{w, s, 0}, true, mutex, {}, {}, {}, nullptr});
     }
     for (std::uint32_t i = 0; i < events.size(); i++) {
       const place p{w, s, i};
@@ -148,7 +170,7 @@ class finder {
       if (!is_known(recording_, e)) continue;
       if (e.what == action::lock && guards_.contains(e.object)) {
         open[e.object] = sections_.size();
-        sections_.push_back({p, false, e.object, {}, {}, {}});
+        sections_.push_back({p, false, e.object, {}, {}, {}, nullptr});
         last = ~std::size_t{0};
       } else if (e.what == action::unlock && open.contains(e.object)) {
         last = open[e.object];
@@ -165,121 +187,246 @@ class finder {
     }
   }
 
-  bool waits_on(const section& s, std::uint32_t condition) const {
-    return std::any_of(s.waits.begin(), s.waits.end(), [&](const place& p) { return at(p).object == condition; });
+  /// The time at which a section takes that does not wait for what it takes.
+  std::uint64_t taken_at(const section& s) const {
+    return s.is_partial && !waits(at(s.lock)) ? 0 : time(s.lock).returned;
+  }
+
+  /// Makes the indices by which each rule looks only at the sections that concern its condition.
+  void sort_sections() {
+    for (std::size_t i = 0; i < sections_.size(); i++) {
+      section& s = sections_[i];
+      s.kind = &kinds_[{s.mutex, s.signals}];
+      s.kind->sections.push_back(i);
+      s.kind->taken_at[s.lock.window].push_back(taken_at(s));
+      stream_sections& of = of_streams_[{s.lock.window, s.lock.stream, s.mutex}];
+      if (s.unlock) {
+        for (const std::uint32_t condition : s.signals) of.signals[condition].push_back(of.complete.size());
+        of.complete.push_back(&s);
+      }
+      for (const place& p : s.waits) {
+        const std::uint32_t condition = at(p).object;
+        std::vector<std::size_t>& waiting = waiting_[condition];
+        if (waiting.empty() || waiting.back() != i) waiting.push_back(i);
+        of.waits_for = of.waits_for == none || of.waits_for == condition ? condition : several;
+      }
+    }
+    for (auto& [of, kind] : kinds_)
+      for (auto& [window, times] : kind.taken_at) std::sort(times.begin(), times.end());
+  }
+
+  /// The openings of rounds by a condition, and the streams that wait for them, by window.
+  struct rounds {
+    std::map<std::uint32_t, std::vector<place>> openings;
+    std::map<std::uint32_t, std::set<std::uint32_t>> parties;
+
+    std::uint32_t opener(std::uint32_t window) const {
+      const auto found = openings.find(window);
+      return found != openings.end() ? found->second.front().stream : none;
+    }
+  };
+
+  /// One stream of a window opens its rounds; else there are none.
+  std::optional<rounds> rounds_of(std::uint32_t condition) {
+    rounds r;
+    for (const place& p : calls_[condition]) {
+      if (at(p).what == action::signal) return std::nullopt;
+      if (at(p).what == action::broadcast)
+        r.openings[p.window].push_back(p);
+      else
+        r.parties[p.window].insert(p.stream);
+    }
+    for (auto& [window, opened] : r.openings) {
+      std::stable_sort(opened.begin(), opened.end(),
+                       [this](const place& a, const place& b) { return time(a).called < time(b).called; });
+      const auto waiting = r.parties.find(window);
+      for (const place& p : opened)
+        if (p.stream != opened.front().stream || (waiting != r.parties.end() && waiting->second.contains(p.stream)))
+          return std::nullopt;
+    }
+    return r;
+  }
+
+  /// The one condition for which the openers wait in sections of this mutex; none: there is no such condition.
+  std::uint32_t end_of(const rounds& r, std::uint32_t mutex) const {
+    std::uint32_t end = none;
+    for (const auto& [window, opened] : r.openings) {
+      const auto found = of_streams_.find({window, opened.front().stream, mutex});
+      if (found == of_streams_.end() || found->second.waits_for == none) continue;
+      if (found->second.waits_for == several || (end != none && found->second.waits_for != end)) return none;
+      end = found->second.waits_for;
+    }
+    return end;
+  }
+
+  /// Whether only the openers wait for this condition, and only others signal it.
+  bool is_end_of(const rounds& r, std::uint32_t end) {
+    auto [found, is_new] = callers_.try_emplace(end);
+    if (is_new)
+      for (const place& p : calls_[end])
+        (is_signal(at(p)) ? found->second[p.window].signal : found->second[p.window].wait).insert(p.stream);
+    return std::all_of(found->second.begin(), found->second.end(), [&r](const auto& of_window) {
+      const std::uint32_t opener = r.opener(of_window.first);
+      const callers& by = of_window.second;
+      return !by.signal.contains(opener) && by.wait.size() == (by.wait.contains(opener) ? 1u : 0u);
+    });
+  }
+
+  /// The sections of a party in a round, by their ends: a part of the stream's. Those of a window's last round may not be complete.
+  struct part {
+    const stream_sections* of = nullptr;
+    std::size_t from = 0, until = 0;
+    bool complete = false;
+
+    std::size_t size() const { return until - from; }
+    const section& at(std::size_t i) const { return *of->complete[from + i]; }
+  };
+  struct all_parts {
+    std::vector<part> some;   ///< those with sections
+    std::uint64_t empty = 0;  ///< complete ones without a section
+  };
+
+  /// The first of the sections that ends at this time or later.
+  std::size_t first_from(const std::vector<const section*>& all, std::uint64_t called) const {
+    const auto found = std::lower_bound(all.begin(), all.end(), called, [this](const section* s, std::uint64_t from) {
+      return time(*s->unlock).called < from;
+    });
+    return std::size_t(found - all.begin());
+  }
+
+  /// Calls f(openings, sections) for each party.
+  template <class F>
+  void for_each_party(const rounds& r, std::uint32_t mutex, const F& f) const {
+    for (const auto& [window, opened] : r.openings)
+      if (const auto streams = r.parties.find(window); streams != r.parties.end())
+        for (const std::uint32_t stream : streams->second)
+          if (const auto found = of_streams_.find({window, stream, mutex});
+              found != of_streams_.end() && !found->second.complete.empty())
+            f(opened, found->second);
+  }
+
+  all_parts parts_of(const rounds& r, std::uint32_t mutex) const {
+    all_parts all;
+    for_each_party(r, mutex, [&](const std::vector<place>& opened, const stream_sections& of) {
+      all.empty += opened.size() - 1;
+      for (std::size_t i = first_from(of.complete, time(opened.front()).called); i < of.complete.size();) {
+        const auto next = std::upper_bound(
+            opened.begin(), opened.end(), time(*of.complete[i]->unlock).called,
+            [this](std::uint64_t called, const place& opening) { return called < time(opening).called; });
+        const bool complete = next != opened.end();
+        const std::size_t until = complete ? first_from(of.complete, time(*next).called) : of.complete.size();
+        all.some.push_back({&of, i, until, complete});
+        if (complete) all.empty--;
+        i = until;
+      }
+    });
+    return all;
+  }
+
+  /// The places, within their parts, of the sections that signal `end`: how often each occurs. Nothing if there are so many that no
+  /// place can have most of them.
+  std::map<std::size_t, std::uint64_t> ends_in(const all_parts& all, std::uint32_t end) const {
+    const auto signalling = [end](const part& p) {
+      const auto found = p.of->signals.find(end);
+      if (found == p.of->signals.end()) return std::pair{found, std::pair{std::size_t{0}, std::size_t{0}}};
+      const auto index = [&](std::size_t i) {
+        return std::size_t(std::lower_bound(found->second.begin(), found->second.end(), i) - found->second.begin());
+      };
+      return std::pair{found, std::pair{index(p.from), index(p.until)}};
+    };
+    std::uint64_t n = 0;
+    for (const part& p : all.some) {
+      const auto of = signalling(p).second;
+      n += of.second - of.first;
+    }
+    std::map<std::size_t, std::uint64_t> ends;
+    if (n < fewest_waits || !are_most(all.some.size(), n)) return ends;
+    for (const part& p : all.some) {
+      const auto [found, of] = signalling(p);
+      for (std::size_t i = of.first; i < of.second; i++) ends[found->second[i] - p.from]++;
+    }
+    return ends;
+  }
+
+  static bool are_most(std::uint64_t n, std::uint64_t of) {
+    return static_cast<double>(n) >= most_agree * static_cast<double>(of);
   }
 
   /// Tries the rule *rounds*: whether this condition opens rounds.
   void find_rounds(std::uint32_t condition) {
     condition_facts& f = facts_.conditions[condition];
     if (f.waits < fewest_waits || f.signals < fewest_waits) return;
-    // One stream of a window opens its rounds.
-    std::vector<std::vector<place>> openings(recording_.windows.size());
-    std::vector<std::set<std::uint32_t>> parties(recording_.windows.size());  // streams
-    for (const place& p : calls_[condition]) {
-      if (at(p).what == action::signal) return;
-      if (at(p).what == action::broadcast)
-        openings[p.window].push_back(p);
-      else
-        parties[p.window].insert(p.stream);
+    const std::optional<rounds> r = rounds_of(condition);
+    if (!r) return;
+    const std::uint32_t end = end_of(*r, f.mutex);
+    if (end == none || facts_.conditions[end].mutex != f.mutex || !is_end_of(*r, end)) return;
+    const all_parts all = parts_of(*r, f.mutex);
+    const std::map<std::size_t, std::uint64_t> ends = ends_in(all, end);
+    std::map<std::size_t, std::uint64_t> lengths;
+    std::uint64_t complete = all.empty, all_ends = 0;
+    if (all.empty != 0) lengths[0] = all.empty;
+    for (const part& p : all.some) {
+      if (!p.complete) continue;
+      complete++;
+      lengths[p.size()]++;
     }
-    for (std::vector<place>& of_window : openings) {
-      std::stable_sort(of_window.begin(), of_window.end(),
-                       [this](const place& a, const place& b) { return time(a).called < time(b).called; });
-      for (const place& p : of_window)
-        if (p.stream != of_window.front().stream || parties[p.window].contains(p.stream)) return;
-    }
-    const auto is_opener = [&](const place& p) {
-      return !openings[p.window].empty() && openings[p.window].front().stream == p.stream;
-    };
-    // The openers wait for one other condition.
-    std::uint32_t end = none;
-    for (const section& s : sections_)
-      if (s.mutex == f.mutex && is_opener(s.lock))
-        for (const place& p : s.waits) {
-          if (end != none && at(p).object != end) return;
-          end = at(p).object;
-        }
-    if (end == none || facts_.conditions[end].mutex != f.mutex) return;
-    for (const place& p : calls_[end])
-      if (is_signal(at(p)) == is_opener(p)) return;
-
-    // The sections of each party in each round, by their ends. Those of a window's last round may not be complete.
-    struct part {
-      std::vector<const section*> sections;
-      bool complete = false;
-    };
-    std::vector<part> parts;
-    std::map<std::array<std::uint32_t, 2>, std::vector<const section*>> of_stream;
-    for (const section& s : sections_)
-      if (s.mutex == f.mutex && s.unlock && !is_opener(s.lock)) of_stream[{s.lock.window, s.lock.stream}].push_back(&s);
-    for (const auto& [where, sections] : of_stream) {
-      const std::vector<place>& opened = openings[where[0]];
-      if (!parties[where[0]].contains(where[1])) continue;
-      auto next = sections.begin();
-      while (next != sections.end() && !opened.empty() && time(*(*next)->unlock).called < time(opened.front()).called)
-        ++next;
-      for (std::size_t k = 0; k < opened.size(); k++) {
-        part p;
-        p.complete = k + 1 != opened.size();
-        for (; next != sections.end() && (!p.complete || time(*(*next)->unlock).called < time(opened[k + 1]).called);
-             ++next)
-          p.sections.push_back(*next);
-        parts.push_back(std::move(p));
-      }
-    }
-    std::map<std::size_t, std::uint64_t> lengths, ends;
-    std::uint64_t complete = 0, all_ends = 0;
-    for (const part& p : parts) {
-      if (p.complete) {
-        complete++;
-        lengths[p.sections.size()]++;
-      }
-      for (std::size_t i = 0; i < p.sections.size(); i++)
-        if (p.sections[i]->signals.contains(end)) {
-          ends[i]++;
-          all_ends++;
-        }
-    }
+    for (const auto& [at, n] : ends) all_ends += n;
     if (complete < fewest_waits || all_ends < fewest_waits) return;
     const auto more = [](const auto& a, const auto& b) { return a.second < b.second; };
     const auto length = *std::max_element(lengths.begin(), lengths.end(), more);
     const auto last = *std::max_element(ends.begin(), ends.end(), more);
-    const auto most = [](std::uint64_t n, std::uint64_t of) {
-      return static_cast<double>(n) >= most_agree * static_cast<double>(of);
-    };
     if (length.first == 0 || last.first >= length.first) return;
-    if (!most(length.second, complete) || !most(last.second, all_ends)) return;
+    if (!are_most(length.second, complete) || !are_most(last.second, all_ends)) return;
 
     condition_facts& g = facts_.conditions[end];
     f.rule = g.rule = signal_rule::rounds;
     g.opened_by = condition;
-    for (const part& p : parts) {
-      if (p.sections.size() > length.first) continue;
-      for (std::size_t i = 0; i < p.sections.size(); i++) {
-        if (i == 0 && !p.sections[i]->is_partial) mark_of(p.sections[i]->lock).takes = condition;
-        if (i == last.first) mark_of(*p.sections[i]->unlock).ends = end;
-      }
+    for (const part& p : all.some) {
+      if (p.size() > length.first) continue;
+      if (!p.at(0).is_partial) mark_of(p.at(0).lock).takes = condition;
+      if (last.first < p.size()) mark_of(*p.at(last.first).unlock).ends = end;
     }
     for (const place& p : calls_[condition]) {
       if (at(p).what == action::wait) mark_of(p).how = mark::wait::dropped;
       if (at(p).what == action::broadcast) mark_of(p).opens = true;
     }
+    if (!ends_.insert(end).second) return;
     for (const place& p : calls_[end]) {
       if (at(p).what == action::wait) mark_of(p).how = mark::wait::takes;
       if (is_signal(at(p))) mark_of(p).dropped = true;
     }
   }
 
+  /// What changes the number of a condition in a window, by time.
+  struct window_counts {
+    std::vector<std::uint64_t> signals, waits;
+    std::vector<std::uint64_t> taken,
+        not_taken;  ///< of the sections that wait: the last wait's end; the time without a wait
+
+    /// The number at each of `waits`, which it sorts. `taken_at`: of all sections that take, as if none waited. At the same time
+    /// signals come first, and sections take last.
+    std::vector<std::int64_t> numbers(const std::vector<std::uint64_t>& taken_at) {
+      for (auto* times : {&signals, &waits, &taken, &not_taken}) std::sort(times->begin(), times->end());
+      const auto before = [](const std::vector<std::uint64_t>& times, std::uint64_t now) {
+        return std::lower_bound(times.begin(), times.end(), now) - times.begin();
+      };
+      std::vector<std::int64_t> all;
+      for (const std::uint64_t now : waits) {
+        const std::int64_t came = std::upper_bound(signals.begin(), signals.end(), now) - signals.begin();
+        all.push_back(came - (before(taken_at, now) - before(not_taken, now) + before(taken, now)));
+      }
+      return all;
+    }
+  };
+
   /// Tries the rule *counted*.
   bool counts(std::uint32_t condition) {
     condition_facts& f = facts_.conditions[condition];
     if (f.waits < fewest_waits || f.signals == 0) return false;
-    const auto belongs = [&](const section& s) { return s.mutex == f.mutex; };
     std::map<std::set<std::uint32_t>, std::uint64_t> kinds;  // the sections that wait, by their signals
     std::uint64_t waiting = 0;
-    for (const section& s : sections_)
-      if (belongs(s) && waits_on(s, condition)) {
+    for (const std::size_t i : waiting_[condition])
+      if (const section& s = sections_[i]; s.mutex == f.mutex) {
         kinds[s.signals]++;
         waiting++;
       }
@@ -290,51 +437,36 @@ class finder {
     // A section that signals the condition on which it waits gives what it takes.
     if (kind->first.contains(condition)) return false;
 
-    struct step {
-      std::uint64_t at;
-      int change;  // 0: a wait begins
-    };
-    std::vector<std::vector<step>> steps(recording_.windows.size());
+    std::map<std::uint32_t, window_counts> windows;
     for (const place& p : calls_[condition]) {
       if (at(p).what == action::broadcast) return false;
-      if (is_signal(at(p))) steps[p.window].push_back({time(p).called, 1});
+      if (is_signal(at(p))) windows[p.window].signals.push_back(time(p).called);
     }
-    std::vector<const section*> takers;
-    for (const section& s : sections_) {
-      if (!belongs(s) || s.signals != kind->first) continue;
-      takers.push_back(&s);
-      place taken = s.lock;
+    section_kind& takers = kinds_.at({f.mutex, kind->first});
+    for (const std::size_t i : waiting_[condition]) {
+      const section& s = sections_[i];
+      if (s.kind != &takers) continue;
+      window_counts& of = windows[s.lock.window];
+      of.not_taken.push_back(taken_at(s));
+      const place* last = nullptr;
       for (const place& p : s.waits)
         if (at(p).object == condition) {
           // Of a wait that began before the window the number is not known.
           if (p.event != 0 || !recording_.windows[p.window].streams[p.stream].begins_in_call)
-            steps[p.window].push_back({time(p).called, 0});
-          taken = p;
+            of.waits.push_back(time(p).called);
+          last = &p;
         }
-      const bool before_window = s.is_partial && taken.event == s.lock.event && !waits(at(taken));
-      steps[s.lock.window].push_back({before_window ? 0 : time(taken).returned, -1});
+      of.taken.push_back(time(*last).returned);
     }
     std::uint64_t agree = 0, all = 0;
     std::vector<std::int64_t> at_first;
     std::vector<number_at_wait> samples;
-    for (std::vector<step>& of_window : steps) {
-      std::stable_sort(of_window.begin(), of_window.end(),
-                       [](const step& a, const step& b) { return a.at != b.at ? a.at < b.at : a.change > b.change; });
-      std::int64_t number = 0, signals = 0;
-      std::vector<std::int64_t> seen;
-      for (const step& s : of_window) {
-        if (s.change == 0) {
-          seen.push_back(number);
-          samples.push_back({std::size_t(&of_window - steps.data()), s.at, number});
-        }
-        number += s.change;
-        signals += s.change > 0 ? 1 : 0;
-      }
-      if (seen.empty()) continue;
-      std::vector<std::int64_t> sorted = seen;
-      std::nth_element(sorted.begin(), sorted.begin() + std::ptrdiff_t(sorted.size() / 2), sorted.end());
-      const std::int64_t zero = sorted[sorted.size() / 2];
-      const std::int64_t tolerance = std::max(least_tolerance, signals / tolerance_share);
+    for (auto& [window, of] : windows) {
+      if (of.waits.empty()) continue;
+      std::vector<std::int64_t> seen = of.numbers(takers.taken_at[window]);
+      for (std::size_t i = 0; i < seen.size(); i++) samples.push_back({window, of.waits[i], seen[i]});
+      const std::int64_t zero = middle(seen);
+      const std::int64_t tolerance = std::max(least_tolerance, std::int64_t(of.signals.size()) / tolerance_share);
       agree += std::uint64_t(std::count_if(
           seen.begin(), seen.end(), [&](std::int64_t n) { return n - zero <= tolerance && zero - n <= tolerance; }));
       all += seen.size();
@@ -346,18 +478,36 @@ class finder {
     counted_[condition] = {kind->first, std::move(samples)};
     std::nth_element(at_first.begin(), at_first.begin() + std::ptrdiff_t(at_first.size() / 2), at_first.end());
     f.at_first = std::uint32_t(std::clamp<std::int64_t>(at_first[at_first.size() / 2], 0, 1 << 30));
-    for (const section* s : takers) {
+    takers.counted.push_back(condition);
+    for (const std::size_t i : waiting_[condition]) {
+      const section& s = sections_[i];
+      if (s.kind != &takers) continue;
       bool first = true;
-      for (const place& p : s->waits)
+      for (const place& p : s.waits)
         if (at(p).object == condition)
           mark_of(p).how = std::exchange(first, false) ? mark::wait::takes : mark::wait::dropped;
-      if (first && !s->is_partial) mark_of(s->lock).takes = condition;
     }
     for (const place& p : calls_[condition]) {
       if (is_signal(at(p))) mark_of(p).posts = 1;
       if (at(p).what == action::wait && mark_of(p).how == mark::wait::unknown) f.unknown++;
     }
     return true;
+  }
+
+  /// Marks the sections that take without a wait. If they take of several conditions, the last one counts.
+  void mark_takers() {
+    for (const auto& [of, kind] : kinds_) {
+      if (kind.counted.empty()) continue;
+      for (const std::size_t i : kind.sections) {
+        const section& s = sections_[i];
+        if (s.is_partial) continue;
+        std::set<std::uint32_t> waits_for;
+        for (const place& p : s.waits) waits_for.insert(at(p).object);
+        const auto last = std::find_if(kind.counted.rbegin(), kind.counted.rend(),
+                                       [&](std::uint32_t condition) { return !waits_for.contains(condition); });
+        if (last != kind.counted.rend()) mark_of(s.lock).takes = *last;
+      }
+    }
   }
 
   /// If the takers of one condition signal another one, and the reverse, as in a bounded queue, the two numbers have a constant sum,
@@ -443,6 +593,12 @@ class finder {
   std::map<std::uint32_t, std::vector<place>> calls_;  // waits and signals, by condition
   std::set<std::uint32_t> guards_;                     // the mutexes of conditions
   std::vector<section> sections_;
+  // Of the sections, by what the rules ask for:
+  std::map<std::uint32_t, std::vector<std::size_t>> waiting_;  // by condition: those that wait for it
+  std::map<std::pair<std::uint32_t, std::set<std::uint32_t>>, section_kind> kinds_;  // by mutex and signals
+  std::map<std::array<std::uint32_t, 3>, stream_sections> of_streams_;               // by window, stream and mutex
+  std::set<std::uint32_t> ends_;                                                     // conditions that end rounds
+  std::map<std::uint32_t, std::map<std::uint32_t, callers>> callers_;                // by condition and window
 };
 
 }  // namespace
