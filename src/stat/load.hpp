@@ -15,6 +15,8 @@ class load {
 
   /// Whether the load still runs. After its end, prints its output and reports a failure, once.
   bool is_running();
+  /// The child of this process that keeps the load, until the end of this object.
+  pid_t keeper_pid() const { return process_.keeper_pid(); }
   /// Reports that the program has ended before the load, if it has.
   void end_with_program();
 

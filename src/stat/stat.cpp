@@ -29,6 +29,7 @@
 #include "stat/foreground.hpp"
 #include "stat/load.hpp"
 #include "stat/off_cpu.hpp"
+#include "stat/orphans.hpp"
 #include "stat/profile.hpp"
 #include "stat/reading.hpp"
 #include "stat/remote_symbols.hpp"
@@ -134,7 +135,9 @@ bool check_usage(const stat_options& o, char** command) {
 class sample_timer {
  public:
   sample_timer(stat::watch& w, stat::thread_sampler& threads, pid_t program)
-      : watch_(w), threads_(threads), program_(program) {}
+      : watch_(w), threads_(threads), program_{program} {}
+  /// The processes that are looked at from now on as long as none is in the record.
+  void follow(std::vector<pid_t> program) { program_ = std::move(program); }
   void sample() {
     const auto begin = steady_clock::now();
     watch_.sample();
@@ -152,7 +155,7 @@ class sample_timer {
  private:
   stat::watch& watch_;
   stat::thread_sampler& threads_;
-  pid_t program_;
+  std::vector<pid_t> program_;
   steady_clock::time_point next_ = steady_clock::now() + sample_period;
 };
 
@@ -201,6 +204,19 @@ class beating {
   std::thread thread_;
 };
 
+/// The parts of a recording of a command, and its state.
+struct command_course {
+  const stat::signal_queue& signals;
+  stat::orphans& orphans;
+  stat::foreground_program& program;
+  std::optional<stat::load>& load;
+  stat::thread_sampler& threads;
+  sample_timer& timer;
+  time_limit limit{}, kill_at{};
+  time_limit said_at{};  ///< when the command had ended and others ran on: a line says so then
+  bool killed = false, asked_to_end = false, is_followed = false;
+};
+
 struct running_process {
   pid_t pid;
   std::vector<std::string> command;
@@ -227,6 +243,10 @@ class recording {
  private:
   stat::watch::name_source naming();
   void end_recording();
+  void end_at_limit(command_course& c);
+  bool has_ended(command_course& c);
+  void take_signal(command_course& c);
+  void remark_on_orphans(const command_course& c);
   void end_sampling(const stat::thread_sampler& threads, std::optional<double> cpu_seconds);
   void note_others(double cpu_share);
   std::string lock_of_processes(const record::view& record) const;
@@ -248,6 +268,7 @@ class recording {
   pid_t pid_ = 0;
   std::string lock_;
   bool runs_on_ = false;  ///< as report::runs_on
+  std::string left_;      ///< about processes that the command has started and that run on; empty: none
   std::optional<stat::attach_cost> attached_;
   std::string program_;  ///< path of an attached process's
   std::optional<double> others_cpu_share_;
@@ -302,11 +323,77 @@ double cpu_seconds_of_children() {
   return seconds(u.ru_utime) + seconds(u.ru_stime);
 }
 
+/// Ends the recording, and then the command, at the time limit or the end of the load. Processes that outlive the
+/// command by themselves run on.
+void recording::end_at_limit(command_course& c) {
+  if (!end_ && (is_over(c.limit) || (c.load && !c.load->is_running()))) {
+    end_recording();
+    c.threads.stop();
+    c.program.send(SIGTERM);
+    c.program.send(SIGCONT);  // a stopped program would not receive SIGTERM
+    c.kill_at = steady_clock::now() + until_killed;
+  }
+  if (c.killed || !is_over(c.kill_at)) return;
+  c.program.send(SIGKILL);
+  c.killed = true;
+}
+
+std::string orphans_text(std::size_t n) {
+  return n == 1 ? "1 process that the command has started runs"
+                : fmt::format("{} processes that the command has started run", stat::exact_count(n));
+}
+
+/// Whether the command has ended, and the recording or all processes that outlived the command, too.
+bool recording::has_ended(command_course& c) {
+  if (!c.program.has_ended()) return false;
+  if (!c.is_followed) c.orphans.was_awaited(pid_);
+  c.orphans.reap();
+  if (end_ || c.asked_to_end || !c.orphans.any()) return true;
+  constexpr std::chrono::seconds a_while{1};  // chosen: most end a moment after the command
+  if (!c.is_followed) c.said_at = steady_clock::now() + a_while;
+  c.is_followed = true;
+  if (!is_over(c.said_at)) return false;
+  c.said_at = {};
+  const std::size_t n = c.orphans.living().size();
+  if (n != 0)
+    report_error("stat: the command has ended; {} on and {} recorded until {}; ^C ends the recording", orphans_text(n),
+                 n == 1 ? "is" : "are", n == 1 ? "it ends" : "they end");
+  return false;
+}
+
+/// Waits for a signal until the next sample.
+void recording::take_signal(command_course& c) {
+  const auto signal = c.signals.next(end_ ? std::chrono::nanoseconds(sample_period) : c.timer.left(c.limit));
+  if (!signal) return;
+  const bool asks = signal->si_signo != SIGCHLD && !c.signals.was_ignored(signal->si_signo);
+  c.asked_to_end = c.asked_to_end || asks;
+  if (asks && c.is_followed) {
+    end_recording();
+    return;
+  }
+  // Passes on signals that only the launcher has received. The terminal's signals, and the hang-up that the kernel
+  // sends, reach the program anyway.
+  const bool is_ours_alone = signal->si_signo == SIGTERM || (signal->si_signo == SIGHUP && signal->si_code <= 0);
+  if (is_ours_alone) c.program.send(signal->si_signo);
+}
+
+/// The processes of the record that live on may be descendants of those that outlived the command.
+void recording::remark_on_orphans(const command_course& c) {
+  const std::vector<pid_t> living = c.orphans.living();
+  const std::size_t n = std::max<std::size_t>(watch_.living_processes(), living.size());
+  if (n == 0) return;
+  const std::string id = living.size() == 1 && n == 1 ? fmt::format(" (pid {})", living.front()) : "";
+  left_ = fmt::format("{} on{}, and what {} from here on is not recorded", orphans_text(n), id,
+                      n == 1 ? "it does" : "they do");
+  remarks_.push_back(left_ + ".");
+}
+
 int recording::run(char** command, const preload_library& library, const lock_table& lock,
                    const stat::signal_queue& signals) {
   for (char** w = command; *w != nullptr; ++w) command_.emplace_back(*w);
   lock_ = lock.name;
   const foreign_cpu others;
+  stat::orphans orphans;
   stat::foreground_program program(command,
                                    {{"USHER_LOCK", lock.name},
                                     {"LD_PRELOAD", preload_list(environment("LD_PRELOAD"), library.path, true)},
@@ -314,56 +401,35 @@ int recording::run(char** command, const preload_library& library, const lock_ta
                                    file_.descriptor(), signals);
   if (program.not_started()) return *program.not_started();
   pid_ = program.pid();
+  orphans.leave_out(pid_);
   const time_limit limit = after(options_.duration);
   std::optional<stat::load> load;
-  if (!options_.until.empty()) load.emplace(options_.until, signals);
-  time_limit kill_at;
-  bool killed = false, asked_to_end = false;
+  if (!options_.until.empty()) orphans.leave_out(load.emplace(options_.until, signals).keeper_pid());
   stat::thread_sampler threads(file_.live(), stat::thread_sampler::place::thread);
   sample_timer timer(watch_, threads, pid_);
-  while (!program.has_ended()) {
-    if (!end_ && (is_over(limit) || (load && !load->is_running()))) {
-      end_recording();
-      threads.stop();
-      program.send(SIGTERM);
-      program.send(SIGCONT);  // a stopped program would not receive SIGTERM
-      kill_at = steady_clock::now() + until_killed;
+  command_course c{signals, orphans, program, load, threads, timer, limit};
+  while (!has_ended(c)) {
+    end_at_limit(c);
+    if (!end_ && timer.is_due()) {
+      if (c.is_followed) timer.follow(orphans.living());
+      timer.sample();
     }
-    if (!killed && is_over(kill_at)) {
-      program.send(SIGKILL);
-      killed = true;
-    }
-    if (!end_ && timer.is_due()) timer.sample();
-    const auto left = end_ ? std::chrono::nanoseconds(sample_period) : timer.left(limit);
-    const auto signal = signals.next(left);
-    if (!signal) continue;
-    asked_to_end = asked_to_end || (signal->si_signo != SIGCHLD && !signals.was_ignored(signal->si_signo));
-    // Passes on signals that only the launcher has received. The terminal's signals, and the hang-up that the kernel
-    // sends, reach the program anyway.
-    const bool is_ours_alone = signal->si_signo == SIGTERM || (signal->si_signo == SIGHUP && signal->si_code <= 0);
-    if (is_ours_alone) program.send(signal->si_signo);
+    take_signal(c);
   }
   const bool ended_by_itself = !end_;
   const std::optional<double> cpu = ended_by_itself ? std::optional(cpu_seconds_of_children()) : std::nullopt;
-  if (load && !kill_at) load->end_with_program();
+  if (load && ended_by_itself) load->end_with_program();
   end_recording();
   threads.stop();
   end_sampling(threads, cpu);
   load.reset();
   signals.let_go();
-  const unsigned n = watch_.living_processes();
-  runs_on_ = asked_to_end || kill_at || n != 0 || program.died_of() == SIGTERM || program.died_of() == SIGKILL;
-  if (n == 0) note_others(others.share());
-  if (n != 0)
-    remarks_.push_back(
-        fmt::format("{} process{} that the command has started {} on, and what {} from here on is not recorded. A "
-                    "program that goes into the "
-                    "background by itself is recorded if an option of its own keeps it in the foreground, or by usher "
-                    "stat -p if it was "
-                    "started by usher run.",
-                    n, n == 1 ? "" : "es", n == 1 ? "runs" : "run", n == 1 ? "it does" : "they do"));
+  remark_on_orphans(c);
+  runs_on_ =
+      c.asked_to_end || c.kill_at || !left_.empty() || program.died_of() == SIGTERM || program.died_of() == SIGKILL;
+  if (left_.empty()) note_others(others.share());
   // If this command ended the program by these signals, the program has not failed.
-  const bool by_us = kill_at && (program.died_of() == SIGTERM || (killed && program.died_of() == SIGKILL));
+  const bool by_us = c.kill_at && (program.died_of() == SIGTERM || (c.killed && program.died_of() == SIGKILL));
   return write_report(by_us ? 0 : program.exit_status());
 }
 
@@ -471,7 +537,7 @@ std::string recording::nothing_to_show(const stat::report& r, const recorded_cal
       });
   if (calls.all() >= few || any_waiting) return "";
   const std::string times = fmt::format("{} call{}", calls.all(), calls.all() == 1 ? "" : "s");
-  const std::string unseen = stat::unseen_text(r);
+  const std::string unseen = stat::unseen_text(r) + (left_.empty() ? "" : "; " + left_);
   if (embeds_unseen_locks())
     return fmt::format(
         "{} hardly uses pthread locks ({}); it embeds locks of Usher, which usher stat does not see: "
@@ -481,7 +547,7 @@ std::string recording::nothing_to_show(const stat::report& r, const recorded_cal
     return fmt::format("{} hardly uses pthread locks ({}), but {}{}",
                        of_process ? fmt::format("process {}", pid_) : command_[0], times, stat::off_cpu_text(r),
                        not_recorded);
-  if (of_process || options_.duration > 0)
+  if (of_process || options_.duration > 0 || !left_.empty())
     return fmt::format(
         "hardly any use of pthread locks, condition variables and semaphores by {} in {:.1f} s ({}): other locks have "
         "nothing to change{}",
@@ -612,7 +678,7 @@ int record_process(const stat_options& o, outputs& files, const stat::signal_que
     file = attachment.take(left, [&] {
       standing.sample(stops, [](std::uint32_t) { return false; });  // the process may make no further call
       if (steady_clock::now() >= next_update) {
-        threads->update(nobody, o.pid);
+        threads->update(nobody, {o.pid});
         next_update = steady_clock::now() + sample_period;
       }
       return stops();
@@ -666,8 +732,9 @@ mutex, condition variable and semaphore the number of acquisitions, the time tha
 waited for it and the time that it was held, with the stacks of waiters and holders and a
 recommendation. The command keeps its standard streams, its terminal and its process group.
 The table is on standard error, with -p on standard output, also if the command crashes or
-is killed. The recording ends with the command: processes that it leaves running are not
-recorded any more.
+is killed. A program that goes into the background is recorded, too: the recording ends when
+the command and all processes that it has left running have ended, or by ^C, SIGTERM or
+--duration, which leave these processes running. Meanwhile their parent is usher stat.
 
 Examples:
   usher stat -- ./server --port 80

@@ -726,10 +726,9 @@ void thread_sampler::start() {
   _exit(0);
 }
 
-/// The process and its descendants, at most some dozens.
-std::vector<pid_t> family_of(pid_t pid) {
+/// The processes and their descendants, at most some dozens.
+std::vector<pid_t> family_of(std::vector<pid_t> all) {
   constexpr std::size_t most = 64;  // chosen
-  std::vector<pid_t> all = {pid};
   for (std::size_t i = 0; i < all.size() && all.size() < most; i++) {
     const small_file children("/proc/%d/task/%d/children", all[i], all[i]);
     std::string_view text = children.text();
@@ -743,7 +742,7 @@ std::vector<pid_t> family_of(pid_t pid) {
   return all;
 }
 
-void thread_sampler::update(const seen_ids& ids, pid_t program) {
+void thread_sampler::update(const seen_ids& ids, const std::vector<pid_t>& program) {
   if (!board_) return;
   std::vector<std::uint64_t> living;
   const std::uint32_t processes = std::min<std::uint32_t>(record_.processes(), std::uint32_t(ids.processes.size()));

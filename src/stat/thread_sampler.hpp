@@ -30,6 +30,7 @@
 #include <memory>
 #include <optional>
 #include <thread>
+#include <vector>
 
 #include "record/live.hpp"
 #include "stat/off_cpu.hpp"
@@ -57,9 +58,9 @@ class thread_sampler {
   thread_sampler& operator=(const thread_sampler&) = delete;
   ~thread_sampler();
 
-  /// To be called after each census. `program`: the first process, which is looked at, with its descendants, as long as
-  /// no living process is in the record: it may have made no recorded call.
-  void update(const seen_ids& ids, pid_t program);
+  /// To be called after each census. `program`: the first processes, which are looked at, with their descendants, as
+  /// long as no living process is in the record: they may have made no recorded call.
+  void update(const seen_ids& ids, const std::vector<pid_t>& program);
   /// Ends the passes. A pass that does not end within a fifth of a second is abandoned.
   void stop();
 

@@ -465,14 +465,16 @@ class Stat(Refusals, unittest.TestCase):
             self.assertIn("nothing was recorded", file.read())
 
     def test_a_program_that_goes_into_the_background(self):
-        out = os.path.join(self.folder, "background")
-        done = self.stat("--", "sh", "-c", f"{self.locking()} 1000 wait > {out} 2>&1 & echo $!; "
-                         f"while ! grep -q counted {out}; do sleep 0.02; done")
-        pid = int(done.stdout)
-        self.addCleanup(os.kill, pid, signal.SIGKILL)
+        out = self.file("background")
+        process = self.started(USHER, "stat", "--", "sh", "-c", f"{self.locking()} 1000 wait > {out} 2>&1 & echo $!; "
+                               f"while ! grep -q counted {out}; do sleep 0.02; done")
+        pid = int(process.stdout.readline())
+        self.assertIn("1 process that the command has started runs on and is recorded", process.stderr.readline())
+        os.kill(pid, signal.SIGKILL)
+        done = self.finished(process)
         self.assertEqual(done.returncode, 0)
-        self.assertIn("1 process that the command has started runs on", done.stderr)
-        self.assertIn("usher stat -p", done.stderr)
+        self.assertIn("2,000", done.stderr)
+        self.assertNotIn("runs on", done.stderr)
 
     def test_a_deadlock_is_said_at_once(self):
         process, program = self.waiting(then="deadlock")

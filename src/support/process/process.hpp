@@ -53,6 +53,8 @@ class process {
   void remind_after(double seconds, std::function<void()> say);
   /// Whether the program has not ended yet.
   bool running();
+  /// The child of this process that keeps the program.
+  pid_t keeper_pid() const { return keeper_; }
   /// A descriptor for poll(), which becomes readable when the program's state changes. running() then tells whether it
   /// has ended.
   int handle() const { return line_; }
