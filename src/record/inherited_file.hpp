@@ -1,6 +1,8 @@
 // Finds the record among inherited descriptors. The launcher passes the record on as a file in memory (memfd) with the
 // path /proc/PID/fd/N. A process that now runs as another user may not open this path, but may have inherited the file
-// as descriptor N. The file's name is compared, because descriptor N may be another file by now.
+// as descriptor N. So may a process without /proc: in a chroot, or where another file system is mounted there. The
+// file's name is compared, because descriptor N may be another file by now; without /proc, only that it is a file in
+// memory. The caller checks its seals, owner and header.
 #pragma once
 
 #include <fcntl.h>
@@ -23,7 +25,8 @@ inline int inherited_file(const char* path, const char* name) {
   }
   char own[32] = "/proc/self/fd/", target[64] = {};
   std::strcat(own, slash + 1);
-  if (syscall(SYS_readlinkat, AT_FDCWD, own, target, sizeof target - 1) < 0) return -1;
+  if (syscall(SYS_readlinkat, AT_FDCWD, own, target, sizeof target - 1) < 0)
+    return syscall(SYS_fcntl, number, F_GET_SEALS) >= 0 ? number : -1;
   constexpr std::size_t prefix = sizeof "/memfd:" - 1;
   if (std::strncmp(target, "/memfd:", prefix) != 0) return -1;
   return std::strncmp(target + prefix, name, std::strlen(name)) == 0 ? number : -1;

@@ -5,6 +5,7 @@
 
 #include <fcntl.h>
 #include <sys/auxv.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -126,16 +127,34 @@ std::uint32_t number_of(recorder& r, const recorded_thread& me, const loaded_mod
   return number;
 }
 
-void describe_program(recorder& r) {
-  const long fd = syscall(SYS_openat, AT_FDCWD, "/proc/self/comm", O_RDONLY | O_CLOEXEC);
-  if (fd >= 0) {
-    const long n = syscall(SYS_read, fd, r.command, sizeof r.command - 1);
-    syscall(SYS_close, fd);
-    for (long i = 0; i < n; i++)
-      if (r.command[i] == '\n') r.command[i] = '\0';
+namespace {
+
+/// The path by which the program was executed, where /proc does not show it; made absolute by the present folder.
+/// Returns its length; 0: not known.
+std::size_t executed_path(char (&path)[PATH_MAX]) {
+  const auto* const name = reinterpret_cast<const char*>(getauxval(AT_EXECFN));
+  if (name == nullptr) return 0;
+  const std::size_t length = std::strlen(name);
+  std::size_t folder = 0;
+  if (name[0] != '/') {
+    const long n = syscall(SYS_getcwd, path, sizeof path);  // with its null
+    if (n < 2 || path[0] != '/') return 0;
+    folder = std::size_t(n);
+    path[folder - 1] = '/';
   }
+  if (length >= sizeof path - folder) return 0;
+  std::memcpy(path + folder, name, length);
+  return folder + length;
+}
+
+}  // namespace
+
+void describe_program(recorder& r) {
+  static_assert(sizeof r.command == 16);  // as the kernel writes it
+  if (syscall(SYS_prctl, PR_GET_NAME, r.command, 0, 0, 0) != 0) r.command[0] = '\0';
   char path[PATH_MAX];
-  const long length = syscall(SYS_readlinkat, AT_FDCWD, "/proc/self/exe", path, sizeof path);
+  long length = syscall(SYS_readlinkat, AT_FDCWD, "/proc/self/exe", path, sizeof path);
+  if (length <= 0) length = long(executed_path(path));
   if (length > 0) r.program_path = put_path(r, path, std::uint32_t(length));
 }
 

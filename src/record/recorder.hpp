@@ -76,7 +76,7 @@ struct recorder {
   std::atomic<bool> tsc;
   std::atomic<bool> attached;          ///< by `usher stat -p`: the file is this process's
   std::atomic<std::uint64_t> process;  ///< process_word()
-  char command[16];                    ///< as /proc/PID/comm had it at the start; empty: not known
+  char command[16];                    ///< the process's name at the start; empty: not known
   text_place program_path;             ///< length 0: not known
   found_values<512> modules;           ///< numbers, also of modules that a parent had before a fork. Chosen
 

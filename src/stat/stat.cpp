@@ -42,6 +42,7 @@
 #include "stat/symbols.hpp"
 #include "stat/text.hpp"
 #include "stat/thread_sampler.hpp"
+#include "stat/unrecorded.hpp"
 #include "stat/watch.hpp"
 #include "support/process/files.hpp"
 #include "support/process/foreign_cpu.hpp"
@@ -212,6 +213,7 @@ struct command_course {
   std::optional<stat::load>& load;
   stat::thread_sampler& threads;
   sample_timer& timer;
+  stat::unrecorded_processes& unrecorded;
   time_limit limit{}, kill_at{};
   time_limit said_at{};  ///< when the command had ended and others ran on: a line says so then
   bool killed = false, asked_to_end = false, is_followed = false;
@@ -246,13 +248,15 @@ class recording {
   void end_at_limit(command_course& c);
   bool has_ended(command_course& c);
   void take_signal(command_course& c);
-  void remark_on_orphans(const command_course& c);
+  void remark_on_processes(const command_course& c);
   void end_sampling(const stat::thread_sampler& threads, std::optional<double> cpu_seconds);
   void note_others(double cpu_share);
   std::string lock_of_processes(const record::view& record) const;
   bool write_files(const stat::report& r, const std::string& nothing);
   int write_report(int status);
   std::string nothing_to_show(const stat::report& r, const recorded_calls& calls) const;
+  std::string hardly_any_use(const stat::report& r, const recorded_calls& calls) const;
+  std::string of_sleepers(const stat::report& r) const;
   bool embeds_unseen_locks() const;
   std::string unseen_sleepers() const;
   void add_standing(stat::report& r) const;
@@ -268,7 +272,8 @@ class recording {
   pid_t pid_ = 0;
   std::string lock_;
   bool runs_on_ = false;  ///< as report::runs_on
-  std::string left_;      ///< about processes that the command has started and that run on; empty: none
+  /// About processes of the command that run on, or that had not opened the record; empty: none.
+  std::string left_, unrecorded_;
   std::optional<stat::attach_cost> attached_;
   std::string program_;  ///< path of an attached process's
   std::optional<double> others_cpu_share_;
@@ -378,7 +383,9 @@ void recording::take_signal(command_course& c) {
 }
 
 /// The processes of the record that live on may be descendants of those that outlived the command.
-void recording::remark_on_orphans(const command_course& c) {
+void recording::remark_on_processes(const command_course& c) {
+  unrecorded_ = c.unrecorded.text();
+  if (!unrecorded_.empty()) remarks_.push_back(unrecorded_ + ".");
   const std::vector<pid_t> living = c.orphans.living();
   const std::size_t n = std::max<std::size_t>(watch_.living_processes(), living.size());
   if (n == 0) return;
@@ -407,12 +414,15 @@ int recording::run(char** command, const preload_library& library, const lock_ta
   if (!options_.until.empty()) orphans.leave_out(load.emplace(options_.until, signals).keeper_pid());
   stat::thread_sampler threads(file_.live(), stat::thread_sampler::place::thread);
   sample_timer timer(watch_, threads, pid_);
-  command_course c{signals, orphans, program, load, threads, timer, limit};
+  stat::unrecorded_processes unrecorded(file_.descriptor());
+  command_course c{signals, orphans, program, load, threads, timer, unrecorded, limit};
   while (!has_ended(c)) {
     end_at_limit(c);
     if (!end_ && timer.is_due()) {
-      if (c.is_followed) timer.follow(orphans.living());
+      const std::vector<pid_t> first = c.is_followed ? orphans.living() : std::vector{pid_};
+      timer.follow(first);
       timer.sample();
+      unrecorded.look(first, watch_.ids());
     }
     take_signal(c);
   }
@@ -424,7 +434,7 @@ int recording::run(char** command, const preload_library& library, const lock_ta
   end_sampling(threads, cpu);
   load.reset();
   signals.let_go();
-  remark_on_orphans(c);
+  remark_on_processes(c);
   runs_on_ =
       c.asked_to_end || c.kill_at || !left_.empty() || program.died_of() == SIGTERM || program.died_of() == SIGKILL;
   if (left_.empty()) note_others(others.share());
@@ -507,18 +517,21 @@ void recording::add_standing(stat::report& r) const {
   r.remarks.push_back("No lock call was recorded meanwhile: the deadlock is known from the words of the mutexes.");
 }
 
+/// What follows the text about sleeps that no recorded object explains.
+std::string recording::of_sleepers(const stat::report& r) const {
+  const bool of_process = options_.pid_given->count() != 0;
+  return stat::unseen_caller_text(r) +
+         (of_process ? ": usher stat records neither locks on such futexes nor waits that began before the recording"
+                     : ": usher stat does not record locks on such futexes") +
+         (options_.details ? "" : "; --details shows the stacks");
+}
+
 /// The reason why the report has no table, in one line; empty if it has one.
 std::string recording::nothing_to_show(const stat::report& r, const recorded_calls& calls) const {
   const bool of_process = options_.pid_given->count() != 0;
   if (calls.processes == 0 && !r.deadlocks.empty()) return "";
-  const bool sleeps_unseen = stat::unseen_share(r) >= stat::much_unseen;
-  const std::string not_recorded =
-      stat::unseen_caller_text(r) +
-      (of_process ? ": usher stat records neither locks on such futexes nor waits that began before the recording"
-                  : ": usher stat does not record locks on such futexes") +
-      (options_.details ? "" : "; --details shows the stacks");
-  if (calls.processes == 0 && of_process && sleeps_unseen)
-    return fmt::format("process {} made no recorded call, but {}{}{}", pid_, stat::off_cpu_text(r), not_recorded,
+  if (calls.processes == 0 && of_process && stat::unseen_share(r) >= stat::much_unseen)
+    return fmt::format("process {} made no recorded call, but {}{}{}", pid_, stat::off_cpu_text(r), of_sleepers(r),
                        unseen_sleepers());
   if (calls.processes == 0)
     return of_process && stat::is_stopped(pid_)
@@ -529,6 +542,11 @@ std::string recording::nothing_to_show(const stat::report& r, const recorded_cal
                               "nothing was recorded: libusher.so was not loaded into {} (a static, Go or set-user-ID "
                               "program, or one that clears LD_PRELOAD)",
                               command_[0]);
+  return hardly_any_use(r, calls);
+}
+
+/// The sentence about a program that hardly uses what is recorded; empty: it does.
+std::string recording::hardly_any_use(const stat::report& r, const recorded_calls& calls) const {
   // Fewer calls are taken for those of libraries, which lock a few mutexes while they are loaded.
   constexpr std::uint64_t few = 100;
   const bool any_waiting =
@@ -536,24 +554,32 @@ std::string recording::nothing_to_show(const stat::report& r, const recorded_cal
         return w.what != record::kind::join && w.seen.waiting.total > 0;
       });
   if (calls.all() >= few || any_waiting) return "";
+  const bool of_process = options_.pid_given->count() != 0;
+  const std::string who = of_process ? fmt::format("process {}", pid_) : command_[0];
   const std::string times = fmt::format("{} call{}", calls.all(), calls.all() == 1 ? "" : "s");
-  const std::string unseen = stat::unseen_text(r) + (left_.empty() ? "" : "; " + left_);
+  const std::string unseen = stat::unseen_text(r);
+  const std::string others = (left_.empty() ? "" : "; " + left_) + (unrecorded_.empty() ? "" : "; " + unrecorded_);
   if (embeds_unseen_locks())
     return fmt::format(
-        "{} hardly uses pthread locks ({}); it embeds locks of Usher, which usher stat does not see: "
-        "compile it with -DUSHER_RECORD",
-        of_process ? fmt::format("process {}", pid_) : command_[0], times);
-  if (sleeps_unseen)
-    return fmt::format("{} hardly uses pthread locks ({}), but {}{}",
-                       of_process ? fmt::format("process {}", pid_) : command_[0], times, stat::off_cpu_text(r),
-                       not_recorded);
-  if (of_process || options_.duration > 0 || !left_.empty())
+               "{} hardly uses pthread locks ({}); it embeds locks of Usher, which usher stat does not see: "
+               "compile it with -DUSHER_RECORD",
+               who, times) +
+           others;
+  // What processes without the record did was not seen: no sentence says that the program hardly uses locks.
+  if (stat::unseen_share(r) >= stat::much_unseen && unrecorded_.empty())
+    return fmt::format("{} hardly uses pthread locks ({}), but {}{}{}", who, times, stat::off_cpu_text(r),
+                       of_sleepers(r), others);
+  if (!others.empty())
+    return fmt::format(
+        "hardly any use of pthread locks, condition variables and semaphores by {} was recorded in {:.1f} s ({}){}{}",
+        who, r.seconds, times, unseen, others);
+  if (of_process || options_.duration > 0)
     return fmt::format(
         "hardly any use of pthread locks, condition variables and semaphores by {} in {:.1f} s ({}): other locks have "
         "nothing to change{}",
-        of_process ? fmt::format("process {}", pid_) : command_[0], r.seconds, times, unseen);
+        who, r.seconds, times, unseen);
   return fmt::format(
-      "{} {} pthread locks, condition variables or semaphores ({}): other locks have nothing to change{}", command_[0],
+      "{} {} pthread locks, condition variables or semaphores ({}): other locks have nothing to change{}", who,
       calls.all() == 0 ? "does not use" : "hardly uses", times, unseen);
 }
 

@@ -726,22 +726,6 @@ void thread_sampler::start() {
   _exit(0);
 }
 
-/// The processes and their descendants, at most some dozens.
-std::vector<pid_t> family_of(std::vector<pid_t> all) {
-  constexpr std::size_t most = 64;  // chosen
-  for (std::size_t i = 0; i < all.size() && all.size() < most; i++) {
-    const small_file children("/proc/%d/task/%d/children", all[i], all[i]);
-    std::string_view text = children.text();
-    for (pid_t child = 0; all.size() < most;) {
-      const auto r = std::from_chars(text.data(), text.data() + text.size(), child);
-      if (r.ec != std::errc() || child <= 0) break;
-      all.push_back(child);
-      text.remove_prefix(std::min(static_cast<std::size_t>(r.ptr - text.data()) + 1, text.size()));
-    }
-  }
-  return all;
-}
-
 void thread_sampler::update(const seen_ids& ids, const std::vector<pid_t>& program) {
   if (!board_) return;
   std::vector<std::uint64_t> living;

@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
 """Tests `usher stat` with programs in a PID namespace of their own. Such a program records the ids that it sees itself, which belong to
-other processes in this namespace. Each test is skipped if such a namespace cannot be made."""
+other processes in this namespace. Then with programs that have no /proc, or no record. Each test is skipped if such a namespace cannot be
+made."""
 
+import os
 import subprocess
+import tempfile
 import unittest
 
-from planted import PROGRAMS, Planted, schema
+from planted import LIMIT, PROGRAMS, USHER, Planted, schema
 
 APART = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"]
 
@@ -58,6 +61,39 @@ class Apart(Planted):
         seen = {object["pid"] for row in run.rows for object in row["each"] if object.get("own_pid") == 1}
         self.assertEqual(len(seen), 2, run.report)
         self.assertLessEqual(sum(run.report["waited"].values()), run.report["thread_seconds"])
+
+
+WITHOUT_PROC = ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs none /proc && exec "$@"', "sh"]
+
+
+def can_hide_proc():
+    return subprocess.run([*WITHOUT_PROC, "true"], capture_output=True, timeout=100, check=False).returncode == 0
+
+
+class Unseen(Planted):
+    @unittest.skipUnless(can_be_apart() and can_hide_proc(), "no right to mount over /proc")
+    def test_without_proc(self):
+        for lock in None, "steady":
+            with self.subTest(lock=lock):
+                run = self.stat(None, command=[*WITHOUT_PROC, str(PROGRAMS / "planted"), "held-over-sleep"], lock=lock)
+                row = run.rows[0]
+                self.assert_exact(row, kind="mutex", acquisitions=36)
+                self.assertNotIn("0x", row["name"])  # the program's path is known
+                self.assertNotIn("had not opened", run.error)
+
+    @unittest.skipUnless(can_be_apart() and can_hide_proc(), "no right to mount over /proc")
+    def test_a_recording_without_proc(self):
+        file = os.path.join(tempfile.mkdtemp(dir=self.folder), "recording")
+        done = subprocess.run([USHER, "record", "-o", file, "--", *WITHOUT_PROC, PROGRAMS / "planted", "held-over-sleep"],
+                              env=self.environment(), capture_output=True, text=True, timeout=LIMIT, check=False)
+        self.assertEqual(done.returncode, 0, done)
+        self.assertRegex(done.stderr, r"ms in all, [1-9]\d* events")
+
+    def test_a_process_without_the_record(self):
+        run = self.stat(None, "--duration", "3", command=["env", "-u", "LD_PRELOAD", "sleep", "1000"])
+        self.assertIn("1 process (sleep) had not opened the record", run.error)
+        self.assertNotIn("nothing to change", run.error)
+        self.assertIn("1 process (sleep) had not opened the record", " ".join(run.report["remarks"]))
 
 
 if __name__ == "__main__":

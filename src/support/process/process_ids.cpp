@@ -81,6 +81,26 @@ std::optional<seen_process> read_process(pid_t pid) {
   return p;
 }
 
+std::vector<pid_t> family_of(std::vector<pid_t> all) {
+  constexpr std::size_t most = 64, most_threads = 64;  // chosen
+  for (std::size_t i = 0; i < all.size() && all.size() < most; i++) {
+    std::size_t threads = 0;
+    each_number(path_of("/proc/%d/task", all[i]).c_str(), [&, pid = all[i]](pid_t tid) {
+      if (threads++ >= most_threads || all.size() >= most) return;
+      const std::string text = read_small(path_of("/proc/%d/task/%d/children", pid, tid).c_str());
+      const char *next = text.data(), *const end = next + text.size();
+      for (pid_t child = 0; all.size() < most; next++) {
+        const auto r = std::from_chars(next, end, child);
+        if (r.ec != std::errc() || child <= 0) break;
+        all.push_back(child);
+        next = r.ptr;
+        if (next == end) break;
+      }
+    });
+  }
+  return all;
+}
+
 own_id read_own_id(const char* folder) {
   return own_id_in(read_small((std::string(folder) + "/status").c_str()));
 }
@@ -128,8 +148,7 @@ process_finder::process_finder(int record) {
   is_known_ = maps_record("self").value_or(false);
 }
 
-/// Whether the process with this folder in /proc maps the record's file. Nullopt if its maps may not be read, or if it has none because its first
-/// thread has ended.
+/// `process` is the name of its folder in /proc.
 std::optional<bool> process_finder::maps_record(const std::string& process) const {
   if (!is_known_) return std::nullopt;
   const std::unique_ptr<std::FILE, file_closer> maps(std::fopen(("/proc/" + process + "/maps").c_str(), "re"));

@@ -36,6 +36,9 @@ bool each_number(const char* folder, const std::function<void(pid_t)>& f);
 /// The process's entry in /proc now; nullopt: it has none.
 std::optional<seen_process> read_process(pid_t pid);
 
+/// The processes and their descendants, at most some dozens; children of the first threads of each.
+std::vector<pid_t> family_of(std::vector<pid_t> all);
+
 /// The id of a process or thread in its own PID namespace, read from the file `status` of a folder in /proc; 0: not
 /// known. `is_inside`: its namespace is another one than that of /proc.
 struct own_id {
@@ -79,6 +82,9 @@ class process_finder {
     for (const candidate& c : find_inside(own)) best = add(a, best, c, command, is_taken);
     return a;
   }
+  /// Whether the process maps the record's file. Nullopt if its maps may not be read, or if it has none because its
+  /// first thread has ended.
+  std::optional<bool> maps_record(const seen_process& p) const { return maps_record(std::to_string(p.pid)); }
 
  private:
   struct candidate {
@@ -93,7 +99,7 @@ class process_finder {
   fit add(answer& a, fit best, const candidate& c, std::string_view command, F is_taken) const {
     const auto process = c.pid != 0 ? read_process(c.pid) : std::nullopt;
     if (!process || process->has_ended()) return best;
-    const std::optional<bool> maps = maps_record(std::to_string(process->pid));
+    const std::optional<bool> maps = maps_record(*process);
     a.is_possible = a.is_possible || !maps;
     fit its = fit::none;
     if (maps)
