@@ -64,6 +64,11 @@ std::string full_text(const program_facts& f) {
   return "; the CPUs are full: " + full_cpus_text(*f.r.cpu);
 }
 
+/// What other locks can save. Nothing is said about it if calls were not seen.
+std::string saving_text(const program_facts& f) {
+  return f.r.not_seen.calls != 0 ? "" : ": other locks save no more waiting than that";
+}
+
 /// The end of the sentence on a program whose locks are not in the way.
 std::string rest_text(const program_facts& f) {
   std::string text = are_cpus_full(f.r) ? full_text(f) : "";
@@ -197,8 +202,7 @@ const std::array program_rules_in_order = {
          "more waiting than that"},
         [](const program_facts& f) { return f.of_all >= worth_of_all; },
         [](const program_facts& f) {
-          return waited_text(f) + ", for no one of them much: other locks save no more waiting than that" +
-                 rest_text(f);
+          return waited_text(f) + ", for no one of them much" + saving_text(f) + rest_text(f);
         },
         next_of_herd},
     program_rule{{"unseen-futexes", "not seen",
@@ -218,9 +222,7 @@ const std::array program_rules_in_order = {
     program_rule{{"cold", "cold", "any other program",
                   "threads waited 0.01 % of their time for recorded locks: other locks save no more waiting than that"},
                  [](const program_facts&) { return true; },
-                 [](const program_facts& f) {
-                   return waited_text(f) + ": other locks save no more waiting than that" + rest_text(f);
-                 },
+                 [](const program_facts& f) { return waited_text(f) + saving_text(f) + rest_text(f); },
                  next_of_herd},
 };
 

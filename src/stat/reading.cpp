@@ -719,9 +719,13 @@ void reader::name_by_use(row& r) {
 void reader::remark_on_room() {
   const record::header& h = record_.head();
   const auto say = [this](std::string text) { report_.remarks.push_back(std::move(text)); };
-  const std::string more = fmt::format("--objects {} makes room", std::uint64_t{room_.objects} * 2);
-  if (const std::uint64_t n = get(h.dropped.objects); n != 0)
+  const std::uint64_t twice = std::uint64_t{room_.objects} * 2;
+  const std::string more = fmt::format("--objects {} makes room", twice);
+  report_.not_seen.calls = get(h.dropped.objects) + get(h.calls);
+  if (const std::uint64_t n = get(h.dropped.objects); n != 0) {
+    report_.not_seen.objects = twice;
     say(fmt::format("{} on objects that found no room are not counted: {}.", with_noun(n, "call"), more));
+  }
   if (const std::uint64_t n = get(h.dropped.details); n != 0)
     say(fmt::format("{} found no room for medians and threads: {}.", with_noun(n, "contended object"), more));
   if (hidden_ != 0)

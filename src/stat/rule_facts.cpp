@@ -230,6 +230,23 @@ std::string details_command(const report& all) {
   return fmt::format("usher stat --details -- {}", all.command.empty() ? "CMD" : shell_line(all.command));
 }
 
+std::string roomier_command(const report& all) {
+  if (all.not_seen.objects == 0 || all.not_seen.objects > record::capacities::most_objects) return "";
+  return fmt::format("usher stat --objects {} {}", all.not_seen.objects,
+                     all.attached ? fmt::format("-p {}", all.pid.seen)
+                                  : "-- " + (all.command.empty() ? "CMD" : shell_line(all.command)));
+}
+
+std::string not_seen_text(const report& all) {
+  std::string text;
+  if (const std::uint64_t n = all.not_seen.calls; n != 0)
+    text +=
+        fmt::format("; {} that found no room in the record {} not seen", with_noun(n, "call"), n == 1 ? "was" : "were");
+  if (const unsigned n = all.not_seen.threads; n != 0)
+    text += fmt::format("; {} {} not searched for older deadlocks", with_noun(n, "thread"), n == 1 ? "was" : "were");
+  return text;
+}
+
 std::string stat_command_under(const report& all, const char* lock, const char* other) {
   return fmt::format("usher stat --lock {} -- {}", all.lock == lock ? other : lock,
                      all.command.empty() ? "CMD" : shell_line(all.command));

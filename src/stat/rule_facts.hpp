@@ -95,6 +95,10 @@ std::string deadlock_text(const deadlock& d);
 std::string try_command(const report& all);
 /// `usher stat` with all stacks, of the same program or process. It is no trial.
 std::string details_command(const report& all);
+/// The command that records with room for more objects; empty: no object was left out, or there can be no more room.
+std::string roomier_command(const report& all);
+/// What was not seen for lack of room or time, to follow a sentence; empty: nothing.
+std::string not_seen_text(const report& all);
 /// `usher stat` under `lock`, or under `other` if the program ran under `lock`.
 std::string stat_command_under(const report& all, const char* lock, const char* other);
 

@@ -70,8 +70,10 @@ void judge(report& r) {
   const program_rule& found = first_that_fits(program_rules(), f);
   std::string verdict = found.sentence(f), next = found.next(f);
   r.rule = found.said.name;
-  r.verdict = std::move(verdict);
-  r.next = is_busy && next != details_command(r) ? "" : std::move(next);
+  r.verdict = std::move(verdict) + not_seen_text(r);
+  if (next.empty() && r.deadlocks.empty()) next = roomier_command(r);
+  const bool is_trial = next != details_command(r) && next != roomier_command(r);
+  r.next = is_busy && is_trial ? "" : std::move(next);
   if ((is_busy && any_command) || any_for_lack)
     r.remarks.push_back("No command for a trial is recommended, since " +
                         (is_busy

@@ -13,6 +13,7 @@
 #include <cstring>
 #include <filesystem>
 #include <memory>
+#include <utility>
 
 #include "preload/status_record.hpp"
 #include "record/module_identity.hpp"
@@ -34,8 +35,9 @@ using namespace std::chrono_literals;
 using preload::status_record;
 
 // Chosen: limits of one reading, and its period.
-constexpr std::size_t most_threads = 4096, most_mappings = 65536, most_records = 4096, longest_maps = 16 << 20;
-constexpr auto reading_limit = 2s;
+constexpr std::size_t most_mappings = 65536, longest_maps = 16 << 20;
+constexpr auto reading_limit = 2s;       // a reading that has not ended by then is lost
+constexpr auto reading_budget = 1500ms;  // in which it looks at threads: on an idle CPU at several ten thousand
 constexpr auto shortest_period = 200ms;
 constexpr unsigned pause_factor = 20;  // readings take at most 5 % of a CPU
 constexpr auto long_enough = 1s;       // a wait that is taken for one that does not end
@@ -112,13 +114,15 @@ class tag_finder {
   std::uint32_t find(std::uint32_t tag, std::uint32_t epoch) {
     using native_detail::thread_record;
     if (tag <= 2 || (tag & 0x7f) != 1) return 0;  // unknown, or none
-    if (maps_.empty()) maps_ = mappings_of(pid_);
+    if (maps_.empty()) {
+      maps_ = mappings_of(pid_);
+      std::erase_if(maps_, [](const mapping& m) { return !m.rights.starts_with("rw"); });
+    }
     std::uint32_t found = 0;
     for (const mapping& m : maps_) {
-      if (!m.rights.starts_with("rw")) continue;
       std::uint64_t at = (m.range.begin & ~std::uint64_t{0xffffffff}) | (tag & ~1u);
       if (at < m.range.begin) at += std::uint64_t{1} << 32;
-      if (at >= m.range.end || m.range.end - at < sizeof(thread_record) || left_-- == 0) continue;
+      if (at >= m.range.end || m.range.end - at < sizeof(thread_record)) continue;
       const std::uint32_t owner = owner_at(at, epoch);
       if (owner != 0 && found != 0 && owner != found) return 0;
       if (owner != 0) found = owner;
@@ -142,47 +146,52 @@ class tag_finder {
   pid_t pid_;
   const target_memory& memory_;
   std::vector<mapping> maps_;
-  std::size_t left_ = most_records;
 };
 
 // ---- a reading, in a child ------------------------------------------------------------------------------------------
 
+/// The text of a reading: a head, then the sleeping threads.
 struct reading_head {
-  std::uint32_t threads = 0, sleepers = 0;
+  std::uint32_t threads = 0, unread = 0, sleepers = 0;
 };
 
-/// Returns a reading_head and the sleeping threads.
-std::string read_threads(pid_t pid, const target_memory& memory, bool is_of_usher) {
-  namespace fs = std::filesystem;
-  reading_head head;
-  std::vector<sleeping_thread> found;
-  tag_finder tags(pid, memory);
-  std::error_code gone;
-  for (fs::directory_iterator i(fmt::format("/proc/{}/task", pid), gone), end;
-       !gone && i != end && head.threads < most_threads; i.increment(gone)) {
-    head.threads++;
-    const std::string name = i->path().filename().string(), folder = fmt::format("/proc/{}/task/{}", pid, name);
-    // The switches are read first: if a later reading has the same number, the thread has not run since, and was in the
-    // call that is read next.
-    const std::string status = content_of(AT_FDCWD, folder + "/status", 1 << 16);
-    const auto call = futex_sleep_of(content_of(AT_FDCWD, folder + "/syscall", 256));
-    if (!call || status.empty()) continue;
-    sleeping_thread t;
-    t.tid = static_cast<std::int32_t>(number_in(name));
-    t.own = own_id_in(status).id;
-    t.address = call->address;
-    t.switches = number_in(field_of(status, "\nvoluntary_ctxt_switches:\t")) +
-                 number_in(field_of(status, "\nnonvoluntary_ctxt_switches:\t"));
-    mutex_words words{};
-    if (memory.read(call->address, words)) {
-      const mutex_owner o = owner_in(words, *call, is_of_usher);
-      t.owner = o.tag != 0 ? tags.find(o.tag, words.epoch) : o.tid;
-    }
-    found.push_back(t);
-  }
-  head.sleepers = static_cast<std::uint32_t>(found.size());
+std::string as_text(const thread_reading& r) {
+  const reading_head head{r.threads, r.unread, static_cast<std::uint32_t>(r.sleepers.size())};
   return std::string(reinterpret_cast<const char*>(&head), sizeof head) +
-         std::string(reinterpret_cast<const char*>(found.data()), found.size() * sizeof found[0]);
+         std::string(reinterpret_cast<const char*>(r.sleepers.data()), r.sleepers.size() * sizeof r.sleepers[0]);
+}
+
+std::optional<thread_reading> as_reading(const std::string& text) {
+  reading_head head;
+  if (text.size() < sizeof head) return std::nullopt;
+  std::memcpy(&head, text.data(), sizeof head);
+  if (head.threads == 0 || text.size() != sizeof head + head.sleepers * sizeof(sleeping_thread)) return std::nullopt;
+  thread_reading r{head.threads, head.unread, std::vector<sleeping_thread>(head.sleepers)};
+  if (!r.sleepers.empty())
+    std::memcpy(r.sleepers.data(), text.data() + sizeof head, head.sleepers * sizeof r.sleepers[0]);
+  return r;
+}
+
+/// A thread that sleeps in a futex call without a time limit.
+std::optional<sleeping_thread> sleeper_at(pid_t pid, const std::string& tid, const target_memory& memory,
+                                          bool is_of_usher, tag_finder& tags) {
+  const std::string folder = fmt::format("/proc/{}/task/{}", pid, tid);
+  // The switches are read first: if a later reading has the same number, the thread has not run since, and was in the
+  // call that is read next.
+  const std::string status = content_of(AT_FDCWD, folder + "/status", 1 << 16);
+  const auto call = futex_sleep_of(content_of(AT_FDCWD, folder + "/syscall", 256));
+  if (!call || status.empty()) return std::nullopt;
+  sleeping_thread t;
+  t.tid = static_cast<std::int32_t>(number_in(tid));
+  t.own = own_id_in(status).id;
+  t.address = call->address;
+  t.switches = number_in(field_of(status, "\nvoluntary_ctxt_switches:\t")) +
+               number_in(field_of(status, "\nnonvoluntary_ctxt_switches:\t"));
+  mutex_words words{};
+  if (!memory.read(call->address, words)) return t;
+  const mutex_owner o = owner_in(words, *call, is_of_usher);
+  t.owner = o.tag != 0 ? tags.find(o.tag, words.epoch) : o.tid;
+  return t;
 }
 
 /// Reads which locks the process has: 'u', Usher's; 'c', those of a C library whose mutexes are known; or '-'. The
@@ -283,6 +292,28 @@ bool is_same_wait(const std::vector<sleeping_thread>& a, const std::vector<sleep
   });
 }
 
+thread_reading read_threads(pid_t pid, const target_memory& memory, bool is_of_usher,
+                            std::chrono::milliseconds budget) {
+  namespace fs = std::filesystem;
+  const auto until = std::chrono::steady_clock::now() + budget;
+  thread_reading r;
+  tag_finder tags(pid, memory);
+  std::error_code gone;
+  for (fs::directory_iterator i(fmt::format("/proc/{}/task", pid), gone), end; !gone && i != end; i.increment(gone)) {
+    if (r.threads != 0 && std::chrono::steady_clock::now() >= until) {
+      const std::string status = content_of(AT_FDCWD, fmt::format("/proc/{}/status", pid), 1 << 16);
+      const std::uint64_t all = number_in(field_of(status, "\nThreads:\t"));
+      r.unread = static_cast<unsigned>(std::max<std::uint64_t>(all, r.threads + 1) - r.threads);
+      r.threads += r.unread;
+      break;
+    }
+    r.threads++;
+    if (const auto t = sleeper_at(pid, i->path().filename().string(), memory, is_of_usher, tags))
+      r.sleepers.push_back(*t);
+  }
+  return r;
+}
+
 // ---- the observation ------------------------------------------------------------------------------------------------
 
 bool standing_deadlocks::read(const interruption& interrupted) {
@@ -294,29 +325,25 @@ bool standing_deadlocks::read(const interruption& interrupted) {
     is_of_usher_ = locks->front() == 'u';
     lock_ = locks->substr(1);
   }
-  const auto bytes = in_child([this] { return read_threads(pid_, memory_, is_of_usher_); }, reading_limit, interrupted);
-  reading_head head;
-  if (!bytes || bytes->size() < sizeof head) {
-    if (!interrupted()) failures_++;
-    return false;
-  }
-  std::memcpy(&head, bytes->data(), sizeof head);
-  if (head.threads == 0 || bytes->size() != sizeof head + head.sleepers * sizeof(sleeping_thread)) return false;
-  std::vector<sleeping_thread> found(head.sleepers);
-  if (!found.empty()) std::memcpy(found.data(), bytes->data() + sizeof head, head.sleepers * sizeof found[0]);
-  threads_ = head.threads;
+  const auto text = in_child([this] { return as_text(read_threads(pid_, memory_, is_of_usher_, reading_budget)); },
+                             reading_limit, interrupted);
+  if (!text && !interrupted()) failures_++;
+  const auto reading = text ? as_reading(*text) : std::nullopt;
+  if (!reading) return false;
+  threads_ = reading->threads;
+  unread_[0] = std::exchange(unread_[1], reading->unread);
   now_ = clock::now();
   std::unordered_map<std::int32_t, observed> before = std::move(asleep_);
   asleep_.clear();
   std::vector<sleeping_thread> lasting;
-  for (const sleeping_thread& t : found) {
+  for (const sleeping_thread& t : reading->sleepers) {
     const auto known = before.find(t.tid);
     const auto since = known != before.end() && known->second.thread == t ? known->second.since : now_;
     asleep_[t.tid] = {t, since};
     if (now_ - since >= long_enough) lasting.push_back(t);
   }
   circles_ = circles_of(lasting);
-  present_ = circles_of(found);
+  present_ = circles_of(reading->sleepers);
   return true;
 }
 

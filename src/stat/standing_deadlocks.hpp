@@ -23,6 +23,7 @@
 
 #include <sys/types.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -75,6 +76,15 @@ bool is_same_wait(const std::vector<sleeping_thread>& a, const std::vector<sleep
 /// The circles of threads of which each waits for the next; the thread with the lowest id comes first.
 std::vector<std::vector<sleeping_thread>> circles_of(const std::vector<sleeping_thread>& threads);
 
+/// The threads of a process at one time.
+struct thread_reading {
+  unsigned threads = 0, unread = 0;  ///< all; those for which there was no time
+  std::vector<sleeping_thread> sleepers;
+};
+/// Reads them one by one. The process may have any number of threads and of mappings, so the time is limited. The first
+/// threads are the same ones each time: a circle counts only if two readings have all of it.
+thread_reading read_threads(pid_t pid, const target_memory& memory, bool is_of_usher, std::chrono::milliseconds budget);
+
 /// A module at an address.
 struct standing_module {
   std::uint64_t begin = 0, end = 0, bias = 0, identity = 0;
@@ -102,6 +112,8 @@ class standing_deadlocks {
   double seconds(const circle& c) const;
   /// The threads of the process, and those that have slept in futex calls without a time limit for a second.
   unsigned threads() const { return threads_; }
+  /// The threads that one of the last two readings had no time for. A circle needs two readings.
+  unsigned unread() const { return std::max(unread_[0], unread_[1]); }
   unsigned sleepers() const;
   /// The name of the lock under which the process runs; empty: not known.
   const std::string& lock() const { return lock_; }
@@ -124,6 +136,7 @@ class standing_deadlocks {
   std::unordered_map<std::int32_t, observed> asleep_;  ///< by id
   std::vector<circle> circles_, present_;
   unsigned threads_ = 0;
+  unsigned unread_[2] = {};
   unsigned failures_ = 0;
   bool is_prepared_ = false, is_of_usher_ = false;
   std::string lock_;

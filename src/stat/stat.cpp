@@ -509,6 +509,13 @@ void recording::add_standing(stat::report& r) const {
   const std::vector<stat::deadlock> found = standing_->deadlocks();
   r.deadlocks.insert(r.deadlocks.end(), found.begin(), found.end());
   r.remarks.insert(r.remarks.end(), standing_->remarks().begin(), standing_->remarks().end());
+  r.not_seen.threads = standing_->observed().unread();
+  if (r.not_seen.threads != 0)
+    r.remarks.push_back(
+        fmt::format("Deadlocks that are older than the recording were looked for among {} of {} threads: there was no "
+                    "time for more.",
+                    stat::exact_count(standing_->observed().threads() - r.not_seen.threads),
+                    stat::exact_count(standing_->observed().threads())));
   if (r.processes != 0 || found.empty()) return;
   r.processes = 1;
   r.threads = standing_->observed().threads();
@@ -531,13 +538,13 @@ std::string recording::nothing_to_show(const stat::report& r, const recorded_cal
   const bool of_process = options_.pid_given->count() != 0;
   if (calls.processes == 0 && !r.deadlocks.empty()) return "";
   if (calls.processes == 0 && of_process && stat::unseen_share(r) >= stat::much_unseen)
-    return fmt::format("process {} made no recorded call, but {}{}{}", pid_, stat::off_cpu_text(r), of_sleepers(r),
-                       unseen_sleepers());
+    return fmt::format("process {} made no recorded call, but {}{}{}{}", pid_, stat::off_cpu_text(r), of_sleepers(r),
+                       unseen_sleepers(), stat::not_seen_text(r));
   if (calls.processes == 0)
     return of_process && stat::is_stopped(pid_)
                ? fmt::format("nothing was recorded: process {} is stopped (kill -CONT {} lets it go on)", pid_, pid_)
            : of_process ? fmt::format("nothing was recorded: process {} made no call, or could not open the record{}",
-                                      pid_, unseen_sleepers() + stat::unseen_text(r))
+                                      pid_, unseen_sleepers() + stat::unseen_text(r) + stat::not_seen_text(r))
                         : fmt::format(
                               "nothing was recorded: libusher.so was not loaded into {} (a static, Go or set-user-ID "
                               "program, or one that clears LD_PRELOAD)",
@@ -558,7 +565,8 @@ std::string recording::hardly_any_use(const stat::report& r, const recorded_call
   const std::string who = of_process ? fmt::format("process {}", pid_) : command_[0];
   const std::string times = fmt::format("{} call{}", calls.all(), calls.all() == 1 ? "" : "s");
   const std::string unseen = stat::unseen_text(r);
-  const std::string others = (left_.empty() ? "" : "; " + left_) + (unrecorded_.empty() ? "" : "; " + unrecorded_);
+  const std::string others =
+      stat::not_seen_text(r) + (left_.empty() ? "" : "; " + left_) + (unrecorded_.empty() ? "" : "; " + unrecorded_);
   if (embeds_unseen_locks())
     return fmt::format(
                "{} hardly uses pthread locks ({}); it embeds locks of Usher, which usher stat does not see: "

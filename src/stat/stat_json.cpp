@@ -221,6 +221,10 @@ constexpr auto json_fields(const report*) {
       field("rule", &r::rule, or_null), field("verdict", &r::verdict, or_null), field("next", &r::next, or_null),
       field("deadlocks", &r::deadlocks), field("attached", &r::attached),
       field("others_cpu_share", &r::others_cpu_share), field("asleep", &r::asleep), field("cpu", &r::cpu),
+      computed("not_seen",
+               [](const r& s) {
+                 return json{{"calls", s.not_seen.calls}, {"threads", s.not_seen.threads}};
+               }),
       // states how exactly each object's `failed_tries` (mutexes, semaphores) and `unheard` signals are counted
       computed("counting",
                [](const r&) {

@@ -227,6 +227,13 @@ struct attach_cost {
   unsigned threads = 0;
 };
 
+/// What the recording had no room or time for.
+struct not_seen {
+  std::uint64_t calls = 0;    ///< on objects, and of threads, that found no room in the record
+  std::uint64_t objects = 0;  ///< room for so many takes more of these objects; 0: none was left out
+  unsigned threads = 0;       ///< of an attached process: not searched for older deadlocks
+};
+
 struct report {
   std::vector<std::string> command;
   shown_id pid;
@@ -242,6 +249,7 @@ struct report {
   std::optional<cpu_use> cpu;         ///< nullopt: not known
   /// False: in a program of the record only mutexes, condition variables and semaphores were recorded.
   bool sees_all_kinds = true;
+  stat::not_seen not_seen;
   std::vector<row> rows;  ///< sorted by waiting time, the longest first
   std::vector<deadlock> deadlocks;
   std::string rule, verdict;         ///< of the program

@@ -8,7 +8,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstddef>
+#include <mutex>
+#include <thread>
 #include <vector>
 
 #include "stat/in_child.hpp"
@@ -315,6 +318,23 @@ TEST(Standing, MutexesOfUsher) {
     EXPECT_EQ(owner(none), mutex_owner{});
   EXPECT_EQ(owner({5, 0x1f81, 0, 0, 0, 7}, {0x1000, 2, false, false}), mutex_owner{});
   EXPECT_EQ(owner({2, 0, 12, 1, 0x80, 0}, {0x1000, 2, false, false}), (mutex_owner{12, 0}));  // the C library's
+}
+
+TEST(Standing, ThreadsForWhichThereIsNoTimeAreCounted) {
+  constexpr unsigned others = 3;
+  std::mutex held;
+  held.lock();
+  std::vector<std::thread> threads;
+  for (unsigned i = 0; i < others; i++) threads.emplace_back([&] { const std::lock_guard lock(held); });
+  const target_memory memory(getpid());
+  const thread_reading cut = read_threads(getpid(), memory, false, std::chrono::milliseconds(0));
+  EXPECT_EQ(cut.threads, others + 1);
+  EXPECT_EQ(cut.unread, others);
+  const thread_reading whole = read_threads(getpid(), memory, false, std::chrono::hours(1));
+  EXPECT_EQ(whole.threads, others + 1);
+  EXPECT_EQ(whole.unread, 0u);
+  held.unlock();
+  for (std::thread& t : threads) t.join();
 }
 
 TEST(Standing, Circles) {

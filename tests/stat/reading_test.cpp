@@ -703,6 +703,8 @@ TEST_F(reading, what_was_dropped_is_said) {
   EXPECT_EQ(r.remarks[0], "5 calls on objects that found no room are not counted: --objects 8192 makes room.");
   EXPECT_NE(r.remarks[2].find("3 stacks"), std::string::npos);
   EXPECT_NE(r.remarks[3].find("7 calls"), std::string::npos);
+  EXPECT_EQ(r.not_seen.calls, 12u);
+  EXPECT_EQ(r.not_seen.objects, 8192u);
 }
 
 TEST_F(reading, nonsense_in_the_record_does_no_harm) {

@@ -672,6 +672,32 @@ TEST(rules_of_programs, without_its_command) {
   EXPECT_EQ(r.next, "usher try -- CMD");
 }
 
+TEST(rules_of_programs, whose_record_had_no_room) {
+  const auto without_room = [](report& x) {
+    x.not_seen.calls = 12345;
+    x.not_seen.objects = 131072;
+  };
+  const report cold = judged({cool()}, without_room);
+  EXPECT_EQ(cold.rule, "cold");
+  EXPECT_EQ(
+      cold.verdict,
+      "threads waited 0.01 % of their time for recorded locks; 12,345 calls that found no room in the record were "
+      "not seen");
+  EXPECT_EQ(cold.next, "usher stat --objects 131072 -- ./server --name 'a b'");
+  const report hot = judged({mutex()}, without_room);
+  EXPECT_TRUE(hot.verdict.ends_with("; 12,345 calls that found no room in the record were not seen")) << hot.verdict;
+  EXPECT_TRUE(hot.next.starts_with("usher try")) << hot.next;
+  // No number of objects makes room for more threads, nor for more than the most objects.
+  EXPECT_EQ(judged({cool()}, [](report& x) { x.not_seen.calls = 1; }).next, "");
+  EXPECT_EQ(judged({cool()}, [](report& x) { x.not_seen.objects = 1 << 23; }).next, "");
+}
+
+TEST(rules_of_programs, whose_threads_were_not_all_searched) {
+  const report r = judged({cool()}, [](report& x) { x.not_seen.threads = 904; });
+  EXPECT_TRUE(r.verdict.ends_with("save no more waiting than that; 904 threads were not searched for older deadlocks"))
+      << r.verdict;
+}
+
 // ---- what was not seen, and where no trial is recommended -----------------------------------------------------------
 
 off_cpu asleep(std::uint64_t in_futexes, std::uint64_t elsewhere) {

@@ -33,6 +33,17 @@ class Numbers(Planted):
         self.assert_exact(roomy.row(mark="many"), objects=made, acquisitions=made, contended=0)
         self.assertFalse([one for one in roomy.report["remarks"] if "--objects" in one], roomy.report["remarks"])
 
+    def test_a_hot_one_after_the_room_is_used(self):
+        run = self.stat("hot-after-many")
+        self.assertRegex(run.report["verdict"], r"; [\d,]+ calls that found no room in the record were not seen$")
+        self.assertNotIn("save no more", run.report["verdict"])
+        self.assertGreater(run.report["not_seen"]["calls"], 180)
+        self.assertEqual(run.report["next"], f"usher stat --objects 131072 -- {PROGRAMS / 'planted'} hot-after-many")
+        self.assertIn("Next: usher stat --objects 131072", " ".join((run.text + run.error).split()))
+        roomy = self.stat("hot-after-many", "--objects", "262144")
+        self.assertEqual(roomy.report["not_seen"]["calls"], 0)
+        self.assertNotIn("not seen", roomy.report["verdict"])
+
     def test_a_thousand_threads(self):
         for lock in BOTH:
             with self.subTest(lock=lock):

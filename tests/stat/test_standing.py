@@ -17,7 +17,7 @@ from planted import schema
 
 PROGRAM = os.environ["USHER_PROGRAMS"] + "/stuck"
 SECONDS = "3"
-CIRCLES = {"two": 2, "three": 3, "recursive": 2, "checked": 2, "self": 1, "robust": 2}
+CIRCLES = {"two": 2, "crowd": 2, "three": 3, "recursive": 2, "checked": 2, "self": 1, "robust": 2}
 NONE = ("timed", "row", "futex", "restless", "unmapped", "inheriting")
 FIELDS = (0, 1, 3, 4, 5)  # of a mutex: lock word, count, users, kind, spins
 

@@ -175,6 +175,7 @@ int main(int count, char** arguments) {
       {"alternating", alternating},
       {"made-and-destroyed", made_and_destroyed},
       {"many-at-once", many_at_once},
+      {"hot-after-many", hot_after_many},
       {"thousand-threads", thousand_threads},
       {"forked", forked},
       {"chain", chain},

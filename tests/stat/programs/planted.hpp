@@ -81,8 +81,8 @@ void credits(), semaphore_mutex();
 void gives_up(), late_signal(), between_processes(), another_kind(), held_until_a_wait(), long_and_short(), yielding();
 void opposite_order(), write_locks(), ring(), self(), no_deadlock(), retreats(), ended_circle(), deadlocked_child();
 void in_library(), unloaded(), alternating();
-void made_and_destroyed(), many_at_once(), many_in_vain(), thousand_threads(), forked(), chain(), processes(), aborts(),
-    killed(), handler_posts(), handler_forks(), cancelled(), nothing();
+void made_and_destroyed(), many_at_once(), hot_after_many(), many_in_vain(), thousand_threads(), forked(), chain(),
+    processes(), aborts(), killed(), handler_posts(), handler_forks(), cancelled(), nothing();
 void unmaps(), sandboxed(), handler_stack();
 
 /// `argument` is the number after the scenario's name on the command line, `program` this program's path.

@@ -73,6 +73,19 @@ void many_at_once() {
   made_figures.say("objects", all);
 }
 
+/// Threads contend for a mutex after 10^5 others were locked, which still exist.
+void hot_after_many() {
+  constexpr std::size_t all = 100000;
+  std::vector<std::mutex> many(all);
+  for (auto& one : many) std::lock_guard{one};
+  in_threads(3, [&](int) {
+    for (int i = 0; i < 60; ++i) {
+      std::lock_guard lock{many.back()};
+      busy(1 * ms);
+    }
+  });
+}
+
 /// A thousand threads live at the same time.
 void thousand_threads() {
   constexpr int threads = 1000;

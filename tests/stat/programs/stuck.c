@@ -14,6 +14,7 @@
  *     stuck restless                         the threads of `forged` are woken 20 times a second, and sleep again
  *     stuck unmapped                         the words lie in memory that is unmapped while the threads sleep
  *     stuck blocked                          the words lie in memory whose readers block (userfaultfd)
+ *     stuck crowd                            like two, behind 5,000 threads that sleep
  *     stuck many                             1,000 threads like those of `forged`, in circles of all lengths
  *
  * In the circles that Usher's own locks can be in, a thread has waited before: so it has an owner tag. */
@@ -126,6 +127,21 @@ static void* on_words(void* number) {
   return NULL;
 }
 
+static void* sleeps(void* unused) {
+  pause();
+  return unused;
+}
+
+/* Threads that come before those of the circle in the list of threads. */
+static void crowd(int threads) {
+  pthread_attr_t a;
+  pthread_attr_init(&a);
+  pthread_attr_setstacksize(&a, 1 << 16);
+  pthread_t thread;
+  while (threads-- > 0)
+    if (pthread_create(&thread, &a, sleeps, NULL) != 0) exit(77);
+}
+
 static void circle(void) {
   pthread_mutexattr_t a;
   pthread_mutexattr_init(&a);
@@ -197,6 +213,7 @@ int main(int words_count, char** arguments) {
     if (!strcmp(which, "futex")) memset(words, 0, sizeof words[0] * 2);
     if (field >= 0) words[0][field] = field == 0 || field == 3 ? 0 : 0x40; /* a kind that has ceilings */
   } else {
+    if (!strcmp(which, "crowd")) crowd(5000);
     circle();
   }
   woken = 1;
