@@ -467,7 +467,7 @@ class Stat(Refusals, unittest.TestCase):
     def test_a_program_that_goes_into_the_background(self):
         out = self.file("background")
         process = self.started(USHER, "stat", "--", "sh", "-c", f"{self.locking()} 1000 wait > {out} 2>&1 & echo $!; "
-                               f"while ! grep -q counted {out}; do sleep 0.02; done")
+                               f"while ! grep -qs counted {out}; do sleep 0.02; done")
         pid = int(process.stdout.readline())
         self.assertIn("1 process that the command has started runs on and is recorded", process.stderr.readline())
         os.kill(pid, signal.SIGKILL)

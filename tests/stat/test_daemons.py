@@ -40,7 +40,7 @@ class Daemons(Planted):
 
     def test_until_a_load_ends(self):
         out = os.path.join(tempfile.mkdtemp(dir=self.folder), "out")
-        run = self.stat(None, "--until", f"while ! grep -q contended {out}; do sleep 0.02; done",
+        run = self.stat(None, "--until", f"while ! grep -qs contended {out}; do sleep 0.02; done",
                         command=["sh", "-c", f"{DAEMON} stays {ROUNDS} > {out}"], status=STATUS)
         with open(out) as file:
             own = json.load(file)["contended"]
