@@ -4,8 +4,15 @@
 //
 //     offset  0…23, 40…47  the queue     wait_queue.hpp
 //            24            clock         1: CLOCK_MONOTONIC, 0: CLOCK_REALTIME
-//            28, 36        shared        in a process-shared variable, which is the C library's, bit 0 of one of them
-//                                        is set: of the first since glibc 2.41, of the second before. Ours keep both 0
+//            28, 36        not ours      in ours both are 0. In the C library the second (the first since glibc 2.41) has
+//                                        the number of its waiters from bit 3 on; bit 0: process-shared
+//            32            is_ours       set by the first wait or initialisation of ours. The C library has small
+//                                        numbers there
+//
+// Process-shared variables are the C library's. So is a variable as long as the C library's functions wait for it: in a
+// plugin opened with RTLD_DEEPBIND the timed waits of std::condition_variable, which are inlined, lead there, while its
+// wait() and notify_all() lead here (left_mutexes.hpp). So a wait with a mutex that is left to the C library is the C
+// library's wait, unless the variable is one of ours already, and a signal for its waiters is the C library's signal.
 //
 // A wait and a signal (core/condition_wait.hpp, core/wait_morphing.hpp):
 //
@@ -28,6 +35,7 @@
 #include "preload/c_library_functions.hpp"
 #include "preload/cancellable_wait.h"
 #include "preload/layout.hpp"
+#include "preload/left_mutexes.hpp"
 #include "preload/mixed_wait.hpp"
 #include "preload/ours.hpp"
 #include "preload/own_sleep.hpp"
@@ -57,8 +65,19 @@ using waiting_thread = wait_on::waiter;
 struct cond_layout {
   pthread_queue queue;
 
-  bool is_private() { return ((queue.spare(1) | queue.spare(3)) & 1) == 0; }
-  bool is_monotonic() { return queue.spare(0) != 0; }
+  bool is_c_librarys() { return (spare(1) | spare(3)) != 0; }
+  bool is_ours() { return spare(2) == ours; }
+  /// Makes it ours: in what the C library may have left, no thread waits any more.
+  void take(bool monotonic) {
+    std::memset(static_cast<void*>(this), 0, sizeof(pthread_cond_t));
+    std::atomic_ref(queue.spare(0)).store(monotonic ? 1 : 0, std::memory_order_relaxed);
+    std::atomic_ref(queue.spare(2)).store(ours, std::memory_order_relaxed);
+  }
+  bool is_monotonic() { return is_ours() && spare(0) != 0; }
+
+ private:
+  static constexpr std::uint32_t ours = 0xc0d1a800;
+  std::uint32_t spare(unsigned i) { return std::atomic_ref(queue.spare(i)).load(std::memory_order_relaxed); }
 };
 static_assert(pthread_queue::spare_at() == 24);
 static_assert(sizeof(cond_layout) <= sizeof(pthread_cond_t) && alignof(cond_layout) <= alignof(pthread_cond_t));
@@ -85,6 +104,8 @@ int wait(pthread_cond_t* cond, pthread_mutex_t* mutex, bool realtime, const time
   const usher_cancel_type type = usher_defer_cancellation();
   current_sleep = {&me.state, waiting_thread::granted};
   USHER_PROBE2(cond_wait_begin, cond, mutex);
+  if (!cond_of(cond).is_ours()) [[unlikely]]
+    cond_of(cond).take(false);
   wait_on::enter(me, cond_of(cond).queue, waited_mutex{mutex}, cond_append());
   int result = pthread_mutex_unlock(mutex);
   if (result != 0) {
@@ -113,21 +134,32 @@ int check_and_wait(pthread_cond_t* cond, pthread_mutex_t* mutex, clockid_t clock
   return wait(cond, mutex, clock == CLOCK_REALTIME, not_before_epoch(until));
 }
 
-/// Whether the mutex is the C library's. Only then may a process-shared condition variable, which is the C library's,
-/// unlock it by the C library's wait; with other mutexes it waits with a helper mutex (mixed_wait.hpp).
-bool is_c_librarys(pthread_mutex_t* m) {
-  return !is_ours(kind_of(kind_and_epoch(m).load(std::memory_order_relaxed)));
+/// Whose code waits.
+enum class waits_by { us, c_library, helper };
+
+/// A condition variable of the C library may unlock the mutex by the C library's wait only if the mutex is the C
+/// library's, too; with other mutexes it waits with a helper mutex (mixed_wait.hpp).
+waits_by who_waits(pthread_cond_t* c, pthread_mutex_t* m) {
+  leave_if_locked_in_c_library(m);
+  const int kind = kind_of(m);
+  if (cond_of(c).is_c_librarys()) [[unlikely]]
+    return is_ours(kind) ? waits_by::helper : waits_by::c_library;
+  return (kind & left_to_c_library) != 0 && is_ours(kind & ~left_to_c_library) && !cond_of(c).is_ours()
+             ? waits_by::c_library
+             : waits_by::us;
 }
 
-[[gnu::cold, gnu::noinline]] int signal(pthread_queue& queue) {
-  USHER_PROBE1(cond_signal, &queue);
-  wait_on::signal(queue);
+// If the variable is not ours, no thread waits: what looks like a queue has been left by the C library.
+
+[[gnu::cold, gnu::noinline]] int signal(cond_layout& cond) {
+  USHER_PROBE1(cond_signal, &cond);
+  if (cond.is_ours()) wait_on::signal(cond.queue);
   return 0;
 }
 
-[[gnu::cold, gnu::noinline]] int broadcast(pthread_queue& queue) {
-  USHER_PROBE1(cond_broadcast, &queue);
-  wait_on::broadcast(queue);
+[[gnu::cold, gnu::noinline]] int broadcast(cond_layout& cond) {
+  USHER_PROBE1(cond_broadcast, &cond);
+  if (cond.is_ours()) wait_on::broadcast(cond.queue);
   return 0;
 }
 
@@ -141,48 +173,50 @@ int cond_init(pthread_cond_t* c, const pthread_condattr_t* attributes) {
   if (shared != PTHREAD_PROCESS_PRIVATE) return c_library::cond_init(c, attributes);
   clockid_t clock = CLOCK_REALTIME;
   if (attributes != nullptr) c_library::condattr_getclock(attributes, &clock);
-  std::memset(c, 0, sizeof *c);
-  cond_of(c).queue.spare(0) = clock == CLOCK_MONOTONIC ? 1 : 0;
+  if (clock == CLOCK_MONOTONIC)
+    cond_of(c).take(true);
+  else
+    std::memset(c, 0, sizeof *c);
   return 0;
 }
 
 int cond_destroy(pthread_cond_t* c) {
-  if (!cond_of(c).is_private()) return c_library::cond_destroy(c);
-  return cond_of(c).queue.close() ? 0 : EBUSY;
+  if (cond_of(c).is_c_librarys()) return c_library::cond_destroy(c);
+  return !cond_of(c).is_ours() || cond_of(c).queue.close() ? 0 : EBUSY;
 }
 
 int cond_wait(pthread_cond_t* c, pthread_mutex_t* m) {
-  if (cond_of(c).is_private()) [[likely]]
+  const waits_by by = who_waits(c, m);
+  if (by == waits_by::us) [[likely]]
     return wait(c, m, false, nullptr);
-  return is_c_librarys(m) ? c_library::cond_wait(c, m) : mixed_wait::wait(c, m, -1, nullptr);
+  return by == waits_by::c_library ? c_library::cond_wait(c, m) : mixed_wait::wait(c, m, -1, nullptr);
 }
 
 int cond_timedwait(pthread_cond_t* c, pthread_mutex_t* m, const timespec* until) {
-  if (cond_of(c).is_private()) [[likely]]
+  const waits_by by = who_waits(c, m);
+  if (by == waits_by::us) [[likely]]
     return check_and_wait(c, m, cond_of(c).is_monotonic() ? CLOCK_MONOTONIC : CLOCK_REALTIME, until);
-  if (is_c_librarys(m)) return c_library::cond_timedwait(c, m, until);
+  if (by == waits_by::c_library) return c_library::cond_timedwait(c, m, until);
   return is_time(*until) ? mixed_wait::wait(c, m, -1, until) : EINVAL;
 }
 
 int cond_clockwait(pthread_cond_t* c, pthread_mutex_t* m, clockid_t clock, const timespec* until) {
-  const bool is_private = cond_of(c).is_private();
-  if (!is_private && is_c_librarys(m)) return c_library::cond_clockwait(c, m, clock, until);
+  const waits_by by = who_waits(c, m);
+  if (by == waits_by::c_library) return c_library::cond_clockwait(c, m, clock, until);
   if (!is_waitable(clock) || !is_time(*until)) return EINVAL;
-  return is_private ? check_and_wait(c, m, clock, until) : mixed_wait::wait(c, m, clock, until);
+  return by == waits_by::us ? check_and_wait(c, m, clock, until) : mixed_wait::wait(c, m, clock, until);
 }
 
 int cond_signal(pthread_cond_t* c) {
-  if (!cond_of(c).is_private()) [[unlikely]]
+  if (cond_of(c).is_c_librarys()) [[unlikely]]
     return mixed_wait::signal(c);
-  pthread_queue& queue = cond_of(c).queue;
-  return queue.has_waiters() ? signal(queue) : 0;
+  return cond_of(c).queue.has_waiters() ? signal(cond_of(c)) : 0;
 }
 
 int cond_broadcast(pthread_cond_t* c) {
-  if (!cond_of(c).is_private()) [[unlikely]]
+  if (cond_of(c).is_c_librarys()) [[unlikely]]
     return mixed_wait::broadcast(c);
-  pthread_queue& queue = cond_of(c).queue;
-  return queue.has_waiters() ? broadcast(queue) : 0;
+  return cond_of(c).queue.has_waiters() ? broadcast(cond_of(c)) : 0;
 }
 
 }  // namespace ours

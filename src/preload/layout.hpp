@@ -27,7 +27,7 @@
 //                   that threads are requeued here: timed_waiters.hpp
 // requeued          the first of the threads that a condition variable has requeued here. Only the holder reads it, if
 //                   the bit of `timed` is set. Nothing is requeued to kinds with an owner
-// kind              the C library's, bits 0–9. Bits 16–23 are 0, reserved for the number of a lock that is selected for
+// kind              the C library's, bits 0–9. Bit 10: left to the C library (left_mutexes.hpp). Bits 16–23 are 0, reserved for the number of a lock that is selected for
 //                   this mutex alone; the fast path compares them with the rest of the word
 // epoch             the fork epoch in which the mutex is valid, a number that differs between a process and its
 //                   children; 0: the mutex was never used. The first call in the child of a fork resets the mutex
@@ -128,8 +128,13 @@ inline std::uint32_t epoch_of(std::uint64_t kind_and_epoch) {
   return std::uint32_t(kind_and_epoch >> 32);
 }
 
+/// The bit of `kind` of a mutex that is left to the C library because its functions have locked it: left_mutexes.hpp. The
+/// C library compares kinds without this bit.
+inline constexpr int left_to_c_library = 0x400;
+
 /// Whether a mutex of this kind is ours: kinds 0–3, with or without the C library's elision bits (0x100, 0x200).
-/// Robust, priority-inheriting, priority-protected, process-shared and destroyed mutexes are the C library's.
+/// Robust, priority-inheriting, priority-protected, process-shared and destroyed mutexes are the C library's, as are those
+/// that are left to it.
 inline bool is_ours(int kind) {
   return (kind & ~0x303) == 0;
 }

@@ -4,6 +4,7 @@
 
 #include "preload/c_library_functions.hpp"
 #include "preload/layout.hpp"
+#include "preload/left_mutexes.hpp"
 #include "preload/ours.hpp"
 #include "preload/selection.hpp"
 #include "preload/timeouts.hpp"
@@ -32,6 +33,7 @@ int mutex_init(pthread_mutex_t* m, const pthread_mutexattr_t* attributes) {
 int mutex_destroy(pthread_mutex_t* m) {
   const int kind = kind_of(kind_and_epoch(m).load(std::memory_order_relaxed));
   if (!is_ours(kind)) return c_library::mutex_destroy(m);
+  if (is_held_by_c_library(m, kind_and_epoch(m).load(std::memory_order_relaxed))) return EBUSY;
   if (selected().is_held(m) || has_users(m)) return EBUSY;
   kind_and_epoch(m).store(0xffffffffu, std::memory_order_relaxed);  // kind −1, as the C library marks it
   return 0;

@@ -24,6 +24,7 @@
 
 #include "preload/c_library_functions.hpp"
 #include "preload/layout.hpp"
+#include "preload/left_mutexes.hpp"
 #include "preload/mutex_table.hpp"
 #include "preload/one_thread.hpp"
 #include "preload/selection.hpp"
@@ -103,8 +104,7 @@ class mutex_operations {
   static int unlock(pthread_mutex_t* m) {
     if (const validity v = validity_for_unlock(m); v != validity::normal) [[unlikely]]
       return has_uncontended_word<Lock> ? unlock_kind<false>(m, v) : unlock_other(m, v);
-    core::unlock(of(m));
-    return 0;
+    return unlock_ownerless(m);
   }
 
   // The functions for a process with one thread (one_thread.hpp). Each first tests whether the process still has one
@@ -318,7 +318,18 @@ class mutex_operations {
     return 0;
   }
   [[gnu::noinline]] static int trylock_adaptive(pthread_mutex_t* m) { return core::try_lock(of(m)) ? 0 : EBUSY; }
-  [[gnu::noinline]] static int unlock_adaptive(pthread_mutex_t* m) {
+  [[gnu::noinline]] static int unlock_adaptive(pthread_mutex_t* m) { return unlock_ownerless(m); }
+
+  /// Unlocks a mutex of a kind without an owner.
+  [[gnu::always_inline]] static int unlock_ownerless(pthread_mutex_t* m) {
+    if (of(m).owner_tag().load(std::memory_order_relaxed) != native::owner_tag()) [[unlikely]]
+      return unlock_anothers(m);
+    core::release(of(m));
+    return 0;
+  }
+
+  [[gnu::cold, gnu::noinline]] static int unlock_anothers(pthread_mutex_t* m) {
+    if (leave_if_locked_in_c_library(m)) return c_library::mutex_unlock(m);
     core::unlock(of(m));
     return 0;
   }
@@ -410,8 +421,12 @@ class mutex_operations {
     if constexpr (!counts_in_tag) set(count(m), 0);
   }
 
-  /// Makes the mutex valid in the current fork epoch and returns its kind.
-  static int ready(pthread_mutex_t* m) { return int(core::ready(of(m))); }
+  /// Makes the mutex valid in the current fork epoch, unless it is left to the C library, and returns its kind.
+  static int ready(pthread_mutex_t* m) {
+    leave_if_held_by_c_library(m);
+    core::ready(of(m));
+    return kind_of(m);  // another thread may just have left it to the C library
+  }
 };
 
 /// Makes the table of one form: a lock with one way of waiting.

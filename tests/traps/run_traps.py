@@ -313,15 +313,24 @@ def alone(lock):
 
 def reference():
     for program in ("limits", "nodes", "hand_over", "parked_waiters", "slow_motion", "short_lives", "priorities",
-                    "one_thread", "read_write_users"):
+                    "one_thread", "read_write_users", "deep_bind", "locked_in_libc"):
         run_cases(program, program, environment())
     heap(None, "")
 
 
+def says_once(lock):
+    """A mutex that was used through Usher and then locked in the C library: right if no other thread is in a call; said in one line."""
+    status, out, err = run([BIN / "locked_in_libc", "--only", "was_used_here_before"], environment(lock, [LIB], USHER_TEST_BOTH="1"))
+    check(f"{lock}/locked_in_libc/was_used_here_before", re.search(r"^1 passed, 0 failed, 0 skipped$", out, re.M),
+          f"ended with {status}: {out.strip()[:300]}")
+    check(f"{lock}/locked_in_libc/says_once", re.fullmatch(r"usher: a mutex .*\n", err), f"stderr: {err.strip()[:300]!r}")
+
+
 def under_lock(lock):
     run_cases(f"{lock}/layout", "layout", environment(lock, [LIB, BIN / "libearly_lock.so"]))
-    for program in ("limits", "hand_over", "slow_motion"):
+    for program in ("limits", "hand_over", "slow_motion", "deep_bind", "locked_in_libc"):
         run_cases(f"{lock}/{program}", program, environment(lock, [LIB]))
+    says_once(lock)
     run_cases(f"{lock}/clocks", "clocks", environment(lock, [LIB]),
               ("--fresh", "--only", "sleeps_until_the_time_of_its_clock"))
     alone(lock)

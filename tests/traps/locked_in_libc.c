@@ -1,0 +1,319 @@
+// Trap: a mutex that the C library's functions have locked, reached past libusher.so, is handed to functions of
+// libusher.so, which do not know its layout from the kind. deep_bind.cpp has the usual cause.
+#include "kinds.h"
+
+#include "library_in_use.h"
+
+#if defined(__x86_64__)
+#define FIRST_VERSION "GLIBC_2.2.5"
+#else
+#define FIRST_VERSION "GLIBC_2.17"
+#endif
+
+typedef int mutex_call(pthread_mutex_t*);
+static mutex_call *libc_lock, *libc_trylock, *libc_unlock;
+
+static void* c_library;
+
+static mutex_call* find(const char* name) {
+  if (!c_library) c_library = dlopen("libc.so.6", RTLD_NOW | RTLD_NOLOAD);
+  void* found = c_library ? dlvsym(c_library, name, FIRST_VERSION) : NULL;
+  if (!found) skip_case("the C library has no %s@%s", name, FIRST_VERSION);
+  CHECK(!lies_in_library(found));
+  mutex_call* function;
+  memcpy(&function, &found, sizeof function);
+  return function;
+}
+static void find_all(void) {
+  libc_lock = find("pthread_mutex_lock");
+  libc_trylock = find("pthread_mutex_trylock");
+  libc_unlock = find("pthread_mutex_unlock");
+}
+
+static void* thread_libc_trylock(void* mutex) {
+  const int code = libc_trylock(mutex);
+  if (code == 0) CHECK_OK(libc_unlock(mutex));
+  return (void*)(intptr_t)code;
+}
+static void* thread_trylock_unlock(void* mutex) {
+  const int code = pthread_mutex_trylock(mutex);
+  if (code == 0) CHECK_OK(pthread_mutex_unlock(mutex));
+  return (void*)(intptr_t)code;
+}
+static void* thread_timedlock(void* mutex) {
+  const struct timespec past = {0, 0};
+  return (void*)(intptr_t)pthread_mutex_timedlock(mutex, &past);
+}
+
+static void check_is(pthread_mutex_t* mutex, int code) {
+  CHECK_CODE(elsewhere(thread_libc_trylock, mutex), code);
+  CHECK_CODE(elsewhere(thread_trylock_unlock, mutex), code);
+}
+
+CASE_FOR(is_busy, struct mutex_kind, kind, all_kinds) {
+  find_all();
+  pthread_mutex_t mutex;
+  make_mutex(&mutex, kind);
+  CHECK_OK(libc_lock(&mutex));
+  CHECK_CODE(pthread_mutex_destroy(&mutex), EBUSY);
+  CHECK_CODE(elsewhere(thread_timedlock, &mutex), ETIMEDOUT);
+  CHECK_CODE(pthread_mutex_destroy(&mutex), EBUSY);
+  check_is(&mutex, EBUSY);
+  CHECK_OK(libc_unlock(&mutex));
+  check_is(&mutex, 0);
+  CHECK_OK(pthread_mutex_destroy(&mutex));
+}
+
+CASE_FOR(is_unlocked_here, struct mutex_kind, kind, all_kinds) {
+  find_all();
+  pthread_mutex_t mutex;
+  make_mutex(&mutex, kind);
+  CHECK_OK(libc_lock(&mutex));
+  if (kind->checks) CHECK_CODE(elsewhere(thread_unlock, &mutex), EPERM);
+  CHECK_OK(pthread_mutex_unlock(&mutex));
+  check_is(&mutex, 0);
+}
+
+// The waiter waits by the C library's code, which the C library's unlock wakes.
+CASE_FOR(is_waited_for, struct mutex_kind, kind, all_kinds) {
+  find_all();
+  pthread_mutex_t mutex;
+  make_mutex(&mutex, kind);
+  CHECK_OK(libc_lock(&mutex));
+  pthread_t waiter = start_thread(thread_lock_unlock, &mutex);
+  await_sleepers(1);
+  CHECK_OK(libc_unlock(&mutex));
+  CHECK_OK((int)(intptr_t)join_thread(waiter));
+  check_is(&mutex, 0);
+}
+
+struct counted {
+  pthread_mutex_t mutex;
+  int turn;
+  long count;
+};
+
+static void* count_up(void* argument) {
+  struct counted* counted = argument;
+  const bool here = flag_add(&counted->turn, 1) % 2;
+  for (int i = 0; i < 5000; ++i) {
+    CHECK_OK(here ? pthread_mutex_lock(&counted->mutex) : libc_lock(&counted->mutex));
+    linger(++counted->count);
+    CHECK_OK(i % 2 ? pthread_mutex_unlock(&counted->mutex) : libc_unlock(&counted->mutex));
+  }
+  return NULL;
+}
+
+// Once the mutex has been recognised, the functions of both libraries exclude each other, and each unlocks what the
+// other has locked.
+CASE_FOR(excludes_in_both, struct mutex_kind, kind, main_kinds) {
+  find_all();
+  static struct counted counted;
+  make_mutex(&counted.mutex, kind);
+  CHECK_OK(libc_lock(&counted.mutex));
+  CHECK_CODE(elsewhere(thread_trylock, &counted.mutex), EBUSY);
+  CHECK_OK(libc_unlock(&counted.mutex));
+  run_threads(4, count_up, &counted, 0);
+  CHECK_NUMBER(counted.count, 4 * 5000);
+}
+
+struct meeting {
+  pthread_mutex_t mutex;
+  pthread_cond_t condition;
+  int met, way;
+};
+
+static void* meet(void* argument) {
+  struct meeting* meeting = argument;
+  CHECK_OK(libc_lock(&meeting->mutex));
+  meeting->met = 1;
+  CHECK_OK(meeting->way % 2 ? pthread_cond_signal(&meeting->condition) : pthread_cond_broadcast(&meeting->condition));
+  CHECK_OK(libc_unlock(&meeting->mutex));
+  return NULL;
+}
+
+/// Waits in each way with a mutex that the C library has locked.
+static void check_waits(struct meeting* meeting) {
+  for (meeting->way = 0; meeting->way < 6; ++meeting->way) {
+    CHECK_OK(libc_lock(&meeting->mutex));
+    meeting->met = 0;
+    pthread_t other = start_thread(meet, meeting);
+    while (!meeting->met) {
+      const clockid_t clock = meeting->way / 2 == 2 ? CLOCK_MONOTONIC : CLOCK_REALTIME;
+      const struct timespec deadline = later(now(clock), 3600000);
+      CHECK_OK(meeting->way / 2 == 0 ? pthread_cond_wait(&meeting->condition, &meeting->mutex)
+               : meeting->way / 2 == 1
+                   ? pthread_cond_timedwait(&meeting->condition, &meeting->mutex, &deadline)
+                   : pthread_cond_clockwait(&meeting->condition, &meeting->mutex, clock, &deadline));
+    }
+    check_is(&meeting->mutex, EBUSY);
+    const struct timespec past = {0, 0};
+    CHECK_CODE(pthread_cond_timedwait(&meeting->condition, &meeting->mutex, &past), ETIMEDOUT);
+    check_is(&meeting->mutex, EBUSY);
+    CHECK_OK(libc_unlock(&meeting->mutex));
+    join_thread(other);
+    check_is(&meeting->mutex, 0);
+  }
+}
+
+CASE_FOR(waits_for_a_condition, struct mutex_kind, kind, all_kinds) {
+  find_all();
+  static struct meeting meeting;
+  make_mutex(&meeting.mutex, kind);
+  CHECK_OK(pthread_cond_init(&meeting.condition, NULL));
+  check_waits(&meeting);
+  CHECK_OK(pthread_cond_destroy(&meeting.condition));
+}
+
+// The variable was used with one of libusher.so's mutexes before, or has a clock by libusher.so's initialisation.
+CASE_FOR(waits_for_a_used_condition, struct mutex_kind, kind, main_kinds) {
+  find_all();
+  static struct meeting meeting;
+  for (int with_clock = 0; with_clock < 2; ++with_clock) {
+    pthread_condattr_t attribute;
+    CHECK_OK(pthread_condattr_init(&attribute));
+    if (with_clock) CHECK_OK(pthread_condattr_setclock(&attribute, CLOCK_MONOTONIC));
+    CHECK_OK(pthread_cond_init(&meeting.condition, &attribute));
+    if (!with_clock) {
+      static pthread_mutex_t other = PTHREAD_MUTEX_INITIALIZER;
+      const struct timespec past = {0, 0};
+      CHECK_OK(pthread_mutex_lock(&other));
+      CHECK_CODE(pthread_cond_timedwait(&meeting.condition, &other, &past), ETIMEDOUT);
+      CHECK_OK(pthread_mutex_unlock(&other));
+    }
+    make_mutex(&meeting.mutex, kind);
+    meeting.met = 0;
+    CHECK_OK(libc_lock(&meeting.mutex));
+    pthread_t other = start_thread(meet, &meeting);
+    while (!meeting.met) CHECK_OK(pthread_cond_wait(&meeting.condition, &meeting.mutex));
+    check_is(&meeting.mutex, EBUSY);
+    CHECK_OK(libc_unlock(&meeting.mutex));
+    join_thread(other);
+    CHECK_OK(pthread_cond_destroy(&meeting.condition));
+  }
+}
+
+// The functions are those of a second C library.
+CASE_FOR(is_locked_in_another_namespace, struct mutex_kind, kind, main_kinds) {
+  c_library = dlmopen(LM_ID_NEWLM, "libc.so.6", RTLD_NOW);
+  if (!c_library) skip_case("no second C library: %s", dlerror());
+  find_all();
+  static struct meeting meeting;
+  make_mutex(&meeting.mutex, kind);
+  CHECK_OK(libc_lock(&meeting.mutex));
+  check_is(&meeting.mutex, EBUSY);
+  CHECK_OK(pthread_mutex_unlock(&meeting.mutex));
+  make_mutex(&meeting.mutex, kind);
+  CHECK_OK(pthread_cond_init(&meeting.condition, NULL));
+  check_waits(&meeting);
+}
+
+// In the C library an adaptive mutex counts polls where a mutex of libusher.so has its fork epoch.
+CASE(has_polled) {
+  find_all();
+  static struct meeting meeting;
+  for (int polls = 1; polls < 100; polls += 7) {
+    make_mutex(&meeting.mutex, &main_kinds[3]);
+    CHECK_NUMBER(meeting.mutex.__data.__kind, PTHREAD_MUTEX_ADAPTIVE_NP);
+    meeting.mutex.__data.__spins = (short)polls;
+    CHECK_OK(pthread_cond_init(&meeting.condition, NULL));
+    check_waits(&meeting);
+  }
+}
+
+static void body_of_child(void* argument) {
+  pthread_mutex_t* mutex = argument;
+  CHECK_CODE(elsewhere(thread_trylock, mutex), EBUSY);
+  CHECK_OK(pthread_mutex_unlock(mutex));
+  check_is(mutex, 0);
+}
+
+CASE_FOR(is_inherited, struct mutex_kind, kind, careless_kinds) {
+  find_all();
+  static pthread_mutex_t mutex;
+  make_mutex(&mutex, kind);
+  CHECK_OK(libc_lock(&mutex));
+  CHECK_CHILD(start_child(body_of_child, &mutex), 0);
+  check_is(&mutex, EBUSY);
+  CHECK_CHILD(start_child(body_of_child, &mutex), 0);
+  CHECK_OK(libc_unlock(&mutex));
+}
+
+typedef int rwlock_call(pthread_rwlock_t*);
+
+static rwlock_call* find_for_rwlock(const char* name) {
+  rwlock_call* function;
+  mutex_call* found = find(name);
+  memcpy(&function, &found, sizeof function);
+  return function;
+}
+
+struct in_another_thread {
+  rwlock_call *call, *unlock;
+  pthread_rwlock_t* lock;
+};
+static void* call_and_unlock(void* argument) {
+  const struct in_another_thread* todo = argument;
+  const int code = todo->call(todo->lock);
+  if (code == 0) CHECK_OK(todo->unlock(todo->lock));
+  return (void*)(intptr_t)code;
+}
+static int try_rwlock(rwlock_call* call, pthread_rwlock_t* lock) {
+  struct in_another_thread todo = {call, pthread_rwlock_unlock, lock};
+  return (int)(intptr_t)in_new_thread(call_and_unlock, &todo);
+}
+
+// Read-write locks: run under each of libusher.so's, too.
+CASE(rwlock_is_read) {
+  find_all();
+  rwlock_call* const rdlock = find_for_rwlock("pthread_rwlock_rdlock");
+  rwlock_call* const unlock = find_for_rwlock("pthread_rwlock_unlock");
+  for (int here = 0; here < 2; ++here) {
+    pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
+    CHECK_OK(rdlock(&lock));
+    CHECK_CODE(try_rwlock(pthread_rwlock_trywrlock, &lock), EBUSY);
+    CHECK_OK(try_rwlock(pthread_rwlock_tryrdlock, &lock));
+    CHECK_OK(here ? pthread_rwlock_unlock(&lock) : unlock(&lock));
+    CHECK_OK(try_rwlock(pthread_rwlock_trywrlock, &lock));
+    CHECK_OK(try_rwlock(find_for_rwlock("pthread_rwlock_trywrlock"), &lock));
+  }
+}
+
+CASE(rwlock_is_written) {
+  find_all();
+  rwlock_call* const wrlock = find_for_rwlock("pthread_rwlock_wrlock");
+  rwlock_call* const unlock = find_for_rwlock("pthread_rwlock_unlock");
+  for (int here = 0; here < 2; ++here) {
+    pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
+    CHECK_OK(wrlock(&lock));
+    struct in_another_thread reader = {pthread_rwlock_rdlock, pthread_rwlock_unlock, &lock};
+    pthread_t waiter = start_thread(call_and_unlock, &reader);
+    await_sleepers(1);
+    CHECK_CODE(try_rwlock(pthread_rwlock_tryrdlock, &lock), EBUSY);
+    CHECK_OK(here ? pthread_rwlock_unlock(&lock) : unlock(&lock));
+    CHECK_OK((int)(intptr_t)join_thread(waiter));
+    CHECK_OK(try_rwlock(pthread_rwlock_trywrlock, &lock));
+    CHECK_OK(try_rwlock(find_for_rwlock("pthread_rwlock_trywrlock"), &lock));
+  }
+}
+
+// The mutex was used through libusher.so first. No other thread is in a call, so it is recognised in time; one line on
+// stderr says that this is not certain. Not part of the usual run: run_traps.py examines stderr.
+CASE(was_used_here_before) {
+  if (!getenv("USHER_TEST_BOTH")) skip_case("needs USHER_TEST_BOTH");
+  find_all();
+  static struct meeting meeting;
+  for (int i = 0; i < 7; ++i) {
+    note("mutex %s", careless_kinds[i].name);
+    make_mutex(&meeting.mutex, &careless_kinds[i]);
+    CHECK_OK(pthread_cond_init(&meeting.condition, NULL));
+    CHECK_OK(pthread_mutex_lock(&meeting.mutex));
+    CHECK_OK(pthread_mutex_unlock(&meeting.mutex));
+    CHECK_OK(libc_lock(&meeting.mutex));
+    CHECK_OK(pthread_mutex_unlock(&meeting.mutex));
+    check_is(&meeting.mutex, 0);
+    make_mutex(&meeting.mutex, &careless_kinds[i]);
+    CHECK_OK(elsewhere(thread_trylock_unlock, &meeting.mutex));
+    check_waits(&meeting);
+  }
+}
