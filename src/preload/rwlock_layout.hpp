@@ -3,7 +3,7 @@
 //     offset
 //          0   in, out, queued, timed, inhibit   core/read_write_core.hpp
 //         20   validity    the inverted fork epoch in which the lock is valid; 0: it was never used. The C library
-//                          writes 0 here, and does not use it
+//                          writes 0 here, and does not use it. 1: left to the C library
 //         24   writer      the id of the thread that holds the lock for writing, where the C library has it; else 0
 //         28   shared      the C library's
 //         32   writers     the lock on which writers queue: 16 bytes
@@ -52,6 +52,18 @@ inline std::atomic<std::uint32_t>& writer_of(pthread_rwlock_t* l) {
 }
 inline bool is_shared(pthread_rwlock_t* l) {
   return field<int>(l, shared) != 0;
+}
+/// Whether the lock is left to the C library, for good, because its functions have used it: the program has reached them
+/// past libusher.so, as in left_mutexes.hpp. Our functions make a lock valid before they write to its other words.
+inline bool is_left(pthread_rwlock_t* l) {
+  constexpr std::uint32_t left = 1;  // no inverted epoch
+  std::uint32_t seen = validity_of(l).load(std::memory_order_acquire);
+  if (seen != 0) return seen == left;
+  std::uint32_t used = 0;
+  for (const std::size_t at : {0, 4, 8, 12})  // the C library's counts and futexes
+    used |= field<std::atomic<std::uint32_t>>(l, words + at).load(std::memory_order_relaxed);
+  if (used == 0) return false;
+  return validity_of(l).compare_exchange_strong(seen, left, std::memory_order_seq_cst) || seen == left;
 }
 /// Whether waiting writers come before new readers. The C library has this order for one kind only.
 inline bool prefers_writers(pthread_rwlock_t* l) {

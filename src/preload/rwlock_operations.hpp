@@ -195,19 +195,16 @@ class rwlock_operations {
   }
 
   /// Makes the lock valid in the current fork epoch. False: it is the C library's.
-  static bool ready(pthread_rwlock_t* l) {
-    if (rwlock_at::is_shared(l)) return false;
-    if (!rwlock_at::is_valid(l)) renew(l);
-    return true;
-  }
+  static bool ready(pthread_rwlock_t* l) { return !rwlock_at::is_shared(l) && (rwlock_at::is_valid(l) || renew(l)); }
 
-  /// As morphing_mutex::renew() (core/wait_morphing.hpp).
-  [[gnu::cold, gnu::noinline]] static void renew(pthread_rwlock_t* l) {
+  /// As morphing_mutex::renew() (core/wait_morphing.hpp). False: the lock is left to the C library.
+  [[gnu::cold, gnu::noinline]] static bool renew(pthread_rwlock_t* l) {
     const std::uint32_t now = ~native::fork_epoch(), busy = now & 0x7fffffffu;  // epochs count up from 1
     auto& validity = rwlock_at::validity_of(l);
     for (;;) {
       std::uint32_t seen = validity.load(std::memory_order_acquire);
-      if (seen == now) return;
+      if (seen == now) return true;
+      if (rwlock_at::is_left(l)) return false;
       if (seen == busy) {  // another thread renews the lock
         native::await(
             validity, [seen](std::uint32_t v) { return v != seen; }, std::memory_order_acquire,
@@ -218,13 +215,13 @@ class rwlock_operations {
       const bool is_new = seen == 0;
       const std::uint32_t next = is_new && !of(l).has_visible_readers() ? now : busy;
       if (!validity.compare_exchange_strong(seen, next, std::memory_order_acq_rel, std::memory_order_acquire)) continue;
-      if (next == now) return;
+      if (next == now) return true;
       if (is_new)
         of(l).forget_visible_readers();
       else
         of(l).renew_from_words(rwlock_at::writer_of(l).load(std::memory_order_relaxed) != 0);
       validity.store(now, std::memory_order_release);
-      return;
+      return true;
     }
   }
 };
