@@ -170,3 +170,33 @@ CASE(others_get_the_mutex_of_one_that_was_signalled) {
   for (int kind = 0; kind < kinds_of_user; ++kind)
     for (int i = 0; i < 2; ++i) park_signalled(kind);
 }
+
+static void* read_once(void* lock) {
+  CHECK_OK(pthread_rwlock_rdlock(lock));
+  CHECK_OK(pthread_rwlock_unlock(lock));
+  return NULL;
+}
+
+// A reader that is parked while it waits for a writer counts as a reader when the writer has unlocked, in the C library, too:
+// others read, and no thread writes until it goes on.
+CASE(others_read_beside_a_parked_reader) {
+  take_signals();
+  for (int ms = 0; ms < 8; ++ms) {
+    pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
+    pthread_t reader;
+    begin_case();
+    CHECK_OK(pthread_rwlock_wrlock(&lock));
+    CHECK_OK(pthread_create(&reader, NULL, read_once, &lock));
+    await_sleepers(1);
+    sleep_ms(ms);
+    CHECK_OK(pthread_kill(reader, SIGUSR1));
+    await_flag(&parked, 1);
+    CHECK_OK(pthread_rwlock_unlock(&lock));
+    in_new_thread(read_once, &lock);
+    CHECK_CODE(pthread_rwlock_trywrlock(&lock), EBUSY);
+    flag_set(&let_go, 1);
+    CHECK_OK(pthread_join(reader, NULL));
+    CHECK_OK(pthread_rwlock_wrlock(&lock));
+    CHECK_OK(pthread_rwlock_unlock(&lock));
+  }
+}

@@ -355,6 +355,7 @@ def under_lock(lock):
 def under_rwlock(lock):
     env = environment(None, [LIB], USHER_RWLOCK=lock)
     run_cases(f"{lock}/read_write_users", "read_write_users", env)
+    run_cases(f"{lock}/parked_waiters", "parked_waiters", env, ("--fresh", "--only", "others_read_beside_a_parked_reader"))
     run_cases(f"{lock}/locked_in_libc", "locked_in_libc", env, ("--fresh", "--only", "rwlock_is_read", "--only", "rwlock_is_written"))
     run_cases(f"{lock}/sandboxes", "sandboxes", env, ("--fresh", "--only", "reads_without_system_calls"))
     if (BIN / "bindings").exists():
