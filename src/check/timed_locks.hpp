@@ -27,11 +27,11 @@ class with_deadlines {
   static constexpr bool is_had_when_freed = Lock::traits.fifo || (!W::parks && !Lock::traits.restricts);
 
   /// True if threads without a deadline get the lock although it was granted to a thread that does not run.
-  static constexpr bool takes_grants = requires(Lock& l, typename timed_waiters::grant_beside g) { l.lock_or(g); };
+  static constexpr bool takes_grants = timed_waiters::template takes_grants<Lock>;
   static constexpr bool goes_past_stopped = takes_grants && W::parks;
 
   void lock() {
-    if (P::random() % 2 == 0 || !lock_in_time()) timed_waiters::lock_or_take(lock_, timed_waiters_);
+    if (P::random() % 2 == 0 || !lock_in_time()) timed_waiters::lock_or_take(lock_, word_getter());
     tag_.store(P::thread_index(), std::memory_order_relaxed);
   }
 
@@ -47,12 +47,12 @@ class with_deadlines {
 
   /// Locks like a thread without a deadline, for `served` and `freed`.
   void lock_without_deadline() {
-    timed_waiters::lock_or_take(lock_, timed_waiters_);
+    timed_waiters::lock_or_take(lock_, word_getter());
     tag_.store(P::thread_index(), std::memory_order_relaxed);
   }
 
   bool try_lock() {
-    if (!timed_waiters::try_lock_or_take(lock_, timed_waiters_)) return false;
+    if (!timed_waiters::try_lock_or_take(lock_, word_getter())) return false;
     tag_.store(P::thread_index(), std::memory_order_relaxed);
     return true;
   }
@@ -66,6 +66,10 @@ class with_deadlines {
   }
 
  private:
+  auto word_getter() {
+    return [this]() -> auto& { return timed_waiters_; };
+  }
+
   /// Locks with a deadline, which is far away at first, or comes soon. Returns false after a time-out.
   bool lock_in_time() {
     unsigned far = P::random() % 2 * (P::random() % 8), left = P::random() % 4;

@@ -56,7 +56,7 @@
 
 #include <atomic>
 #include <cstdint>
-#include <utility>
+#include <type_traits>
 
 #include "usher/core/platform.hpp"
 
@@ -130,29 +130,33 @@ class timed_waiter_count {
   }
 
   /// The grant of a lock that has lock_or(), which takes the lock by it if nobody takes it up to whom it was granted.
+  /// `get` returns the word; its address is computed only where it is needed, not in an uncontended lock.
+  template <class Get>
   class grant_beside {
    public:
-    explicit grant_beside(word& timed_waiters) : word_(&timed_waiters) {}
+    explicit grant_beside(Get get) : get_(get) {}
     /// Acquire: pairs with (1), so that the lock knows when it was granted.
-    bool is_given() const { return (word_->load(std::memory_order_acquire) & granted) != 0; }
-    bool take() const { return take_granted(*word_, unclaimed); }
+    bool is_given() const { return (get_().load(std::memory_order_acquire) & granted) != 0; }
+    bool take() const { return take_granted(get_(), unclaimed); }
 
    private:
-    word* word_;
+    Get get_;
   };
+  template <class Lock>
+  static constexpr bool takes_grants = requires(Lock& l, grant_beside<word& (*)()> g) { l.lock_or(g); };
 
   // Lock and try_lock of a lock with timed waiters, or of a mutex with requeued threads, beside it.
-  template <class Lock>
-  static void lock_or_take(Lock&& lock, word& timed_waiters) {
-    if constexpr (requires(grant_beside g) { lock.lock_or(g); })
-      lock.lock_or(grant_beside{timed_waiters});
+  template <class Lock, class Get>
+  static void lock_or_take(Lock&& lock, [[maybe_unused]] Get get) {
+    if constexpr (takes_grants<std::remove_reference_t<Lock>>)
+      lock.lock_or(grant_beside{get});
     else
       lock.lock();
   }
-  template <class Lock>
-  static bool try_lock_or_take(Lock&& lock, word& timed_waiters) {
-    if constexpr (requires(grant_beside g) { lock.try_lock_or(g); })
-      return lock.try_lock_or(grant_beside{timed_waiters});
+  template <class Lock, class Get>
+  static bool try_lock_or_take(Lock&& lock, [[maybe_unused]] Get get) {
+    if constexpr (takes_grants<std::remove_reference_t<Lock>>)
+      return lock.try_lock_or(grant_beside{get});
     else
       return lock.try_lock();
   }

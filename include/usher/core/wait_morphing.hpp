@@ -103,11 +103,11 @@ class morphing_mutex {
   using waiter = requeued_waiter<P>;
 
   static void lock(Words w) {
-    timed_waiters::lock_or_take(w.lock(), w.timed());
+    timed_waiters::lock_or_take(w.lock(), [w]() -> auto& { return w.timed(); });
     take_over(w);
   }
   static bool try_lock(Words w) {
-    if (!timed_waiters::try_lock_or_take(w.lock(), w.timed())) return false;
+    if (!timed_waiters::try_lock_or_take(w.lock(), [w]() -> auto& { return w.timed(); })) return false;
     take_over(w);
     return true;
   }

@@ -94,7 +94,8 @@ namespace usher::inline v2 {
 ///                     without a sleeper: the arrival sleeps for a limited time, and does not clear the mark.
 ///
 ///     taken_back      how many hand-overs to this standby others have taken back, at most 3: each time it has eight times
-///                     as long to take the lock up, at last 1 s. Cleared by the standby when it has the lock
+///                     as long to take the lock up, at last 1 s. Cleared by the standby when it has the lock. While the
+///                     state is held_by_queue: note_grant()
 ///
 /// Only the standby sets its marks, in any state, by fetch_or: a compare-and-swap could fail for ever. It clears them
 /// when it has the lock. The marks are in the word because unlock may not read the lock once it is free: the operation
@@ -222,11 +223,13 @@ class basic_steady : private urgent_waiters<P, W>, private steady_word {
     return try_lock() || take_granted(grant);
   }
 
-  /// Called by the holder. Notes the time where try_lock_or() finds it: in place of the node of a holder from the queue, which
-  /// therefore leaves the queue first. It then has the lock as an arrival.
+  /// Called by the holder. Notes the time for take_granted(): in the memory, or, for a holder from the queue, whose node is
+  /// there, in the bits `taken_back`: no hand-over has been taken back while there is no standby.
   void note_grant() {
-    if (state_of(outer_.load(std::memory_order_relaxed)) == held_by_queue) leave_before_unlock();
-    remember(memory().with_hand_over(date()));
+    if (state_of(outer_.load(std::memory_order_relaxed)) != held_by_queue)
+      return remember(memory().with_hand_over(date()));
+    outer_.fetch_and(~taken_back, std::memory_order_relaxed);
+    outer_.fetch_or(coarse_date(), std::memory_order_relaxed);
   }
 
   void unlock() {
@@ -429,6 +432,8 @@ class basic_steady : private urgent_waiters<P, W>, private steady_word {
   /// Of a hand-over; and how old it must be before it is taken back, if none was before. Chosen, not measured.
   static std::uint32_t date() { return std::uint32_t(P::now() >> 13); }  // in 8.192 µs
   static constexpr std::uint32_t take_back_after = 2000000 >> 13;
+  /// Of a grant, in 4.2 ms, modulo 4, at the place of `taken_back`. It is late from the second of these times on.
+  static std::uint32_t coarse_date() { return std::uint32_t(P::now() >> 22) % 4 * one_taken_back; }
 
   /// Links the node behind its predecessor. False: the predecessor's thread had left, so this one is the standby.
   bool is_linked(node_handle previous, node_handle mine) {
@@ -477,7 +482,12 @@ class basic_steady : private urgent_waiters<P, W>, private steady_word {
   /// is of another moment if the lock has been released meanwhile: then it may take the lock from a thread that runs.
   template <class Grant>
   bool take_granted(Grant grant) {
-    return grant.is_given() && memory().since_hand_over(date()) >= take_back_after && grant.take();
+    if (!grant.is_given()) return false;
+    const std::uint32_t w = outer_.load(std::memory_order_relaxed);
+    const bool late = state_of(w) == held_by_queue
+                          ? (coarse_date() - (w & taken_back)) % (4 * one_taken_back) / one_taken_back >= 2
+                          : memory().since_hand_over(date()) >= take_back_after;
+    return late && grant.take();
   }
 
   /// Called by a holder from the queue. Returns whether a thread waits behind its node, which has not left.
@@ -683,6 +693,8 @@ class basic_steady : private urgent_waiters<P, W>, private steady_word {
     node_handle mine = no_node, chosen = no_node;
     called next;
     if (state_of(seen) == held_by_queue) {
+      // The time of note_grant() is no count for the next standby.
+      if ((seen & taken_back) != 0) seen = outer_.fetch_and(~taken_back, std::memory_order_relaxed) & ~taken_back;
       const std::uint64_t now = P::now();
       mine = memory().holder();
       measure_hold(mine, now);
@@ -695,17 +707,6 @@ class basic_steady : private urgent_waiters<P, W>, private steady_word {
     if (mine != no_node) P::give_node(mine);
     if constexpr (ranks)
       if (chosen != no_node) grant<P, W>(chosen);
-    if (next.sleeps) wake_and_measure(next.key);
-  }
-
-  [[gnu::cold, gnu::noinline]] void leave_before_unlock() {
-    const std::uint64_t now = P::now();
-    node_handle mine = memory().holder();
-    measure_hold(mine, now);
-    const called next = call_next(mine, now);
-    // Relaxed: the word says only what the unlock has to do. The next standby may set its marks now.
-    outer_.fetch_and(~(held_by_queue ^ held), std::memory_order_relaxed);
-    if (mine != no_node) P::give_node(mine);
     if (next.sleeps) wake_and_measure(next.key);
   }
 
