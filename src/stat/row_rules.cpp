@@ -71,6 +71,19 @@ const deadlock* deadlock_of(const row_facts& f) {
   return nullptr;
 }
 
+std::string polled_text(const row_facts& f) {
+  const counts& c = f.r.seen;
+  std::string text = fmt::format(
+      "{} trylocks failed, and {} came {} after the first failure: threads that only try again meanwhile wait here, "
+      "and "
+      "use CPU time",
+      exact_count(c.failed_tries), with_noun(c.tries.count, "acquisition"),
+      time_text(c.tries.total / static_cast<double>(c.tries.count)));
+  if (f.held() >= half_held)
+    text += fmt::format("; held {} of the time: shorten the critical section at {}", held_text(c), holder_place(f.r));
+  return text;
+}
+
 /// Whether the time from failed trylocks to acquisitions matters.
 bool delays_by_tries(const row_facts& f) {
   const double total = f.r.seen.tries.total;
@@ -219,19 +232,6 @@ bool is_sound(const row_facts& f) {
   return by_median || *c.held_share * (1 - stands_for * c.holding.longest / c.holding.total) >= held_in_median;
 }
 
-std::string polled_text(const row_facts& f) {
-  const counts& c = f.r.seen;
-  std::string text = fmt::format(
-      "{} trylocks failed, and {} came {} after the first failure: threads that only try again meanwhile wait here, "
-      "and "
-      "use CPU time",
-      exact_count(c.failed_tries), with_noun(c.tries.count, "acquisition"),
-      time_text(c.tries.total / static_cast<double>(c.tries.count)));
-  if (f.held() >= half_held && (!lacks_cpus(f.all) || (f.holds_known() && is_sound(f))))
-    text += fmt::format("; held {} of the time: shorten the critical section at {}", held_text(c), holder_place(f.r));
-  return text;
-}
-
 /// Whether a hold takes long, not only because some holders lost their CPU.
 bool is_slow(const row_facts& f) {
   if (!is_mutex(f) || !f.holds_known()) return false;
@@ -303,13 +303,6 @@ bool is_usually_last(const row_facts& f) {
   return c.last && static_cast<double>(c.last->waits) >= mostly_last * static_cast<double>(rounds);
 }
 
-/// Whether the waits are those of threads whose holder, or who themselves, had no CPU: what the lock costs is not known.
-bool waits_for_cpus(const row_facts& f) {
-  if (!lacks_cpus(f.all)) return false;
-  if (f.is(kind::rwlock)) return !has_only_unfinished(f.r.seen) && !(f.held() >= half_held && is_sound(f));
-  return f.is(kind::semaphore) ? is_used_as_lock(f.r.seen) : is_mutex(f) && !yields(f);
-}
-
 // ---- the table ----------------------------------------------------------------------------------------------
 
 std::string no_command(const row_facts&) {
@@ -369,17 +362,14 @@ const std::array rules_in_order = {
                return fmt::format("threads waited {} of their time for it", small_share_text(f.of_all));
              },
              no_command},
-    row_rule{
-        {"allocator", "in the allocator",
-         "half of the waiting or more is below malloc, free, new or delete; threads do not lack CPUs as for "
-         "`cpus-taken`",
-         "inside the allocator: allocate less often, or use an allocator that keeps memory for each thread"},
-        [](const row_facts& f) { return is_mutex(f) && share_in_allocator(f.r) >= in_allocator && !lacks_cpus(f.all); },
-        [](const row_facts&) {
-          return std::string(
-              "inside the allocator: allocate less often, or use an allocator that keeps memory for each thread");
-        },
-        no_command},
+    row_rule{{"allocator", "in the allocator", "half of the waiting or more is below malloc, free, new or delete",
+              "inside the allocator: allocate less often, or use an allocator that keeps memory for each thread"},
+             [](const row_facts& f) { return is_mutex(f) && share_in_allocator(f.r) >= in_allocator; },
+             [](const row_facts&) {
+               return std::string(
+                   "inside the allocator: allocate less often, or use an allocator that keeps memory for each thread");
+             },
+             no_command},
     row_rule{
         {"starving", "a thread starves",
          "one thread has 75 % of the waiting or more; its longest wait was 100 ms or more, 3 times the longest "
@@ -405,13 +395,10 @@ const std::array rules_in_order = {
                                   full_cpus_text(*f.all.cpu), work_text(f));
              },
              no_command},
-    row_rule{{"one-of-many", "one of many",
-              "8 objects or more are in the row; one has half of the waiting or more; threads do not lack CPUs as for "
-              "`cpus-taken`",
+    row_rule{{"one-of-many", "one of many", "8 objects or more are in the row; one has half of the waiting or more",
               "one of 1,024 (locks+0x28) has 90 % of the waiting: spread what it guards over the others"},
              [](const row_facts& f) {
-               return is_mutex(f) && f.r.objects >= many_objects && part_of_first(f.r) >= of_one_object &&
-                      !lacks_cpus(f.all);
+               return is_mutex(f) && f.r.objects >= many_objects && part_of_first(f.r) >= of_one_object;
              },
              one_of_many_text,
              no_command},
@@ -450,14 +437,12 @@ const std::array rules_in_order = {
              },
              no_command},
     row_rule{{"spread", "spread over many",
-              "4 objects of the row or more were waited for, none for half of the time or more; threads do not lack "
-              "CPUs as for `cpus-taken`",
+              "4 objects of the row or more were waited for, none for half of the time or more",
               "the waiting is spread over 60 of 64: if they divide one table, more of them (buckets, shards) make it "
               "less; if each thread or connection has its own, shorten the critical section at server.cpp:120 "
               "(worker)"},
              [](const row_facts& f) {
-               return is_mutex(f) && objects_waited_for(f.r) >= spread_over && part_of_first(f.r) < of_one_object &&
-                      !lacks_cpus(f.all);
+               return is_mutex(f) && objects_waited_for(f.r) >= spread_over && part_of_first(f.r) < of_one_object;
              },
              [](const row_facts& f) {
                return fmt::format(
@@ -468,14 +453,13 @@ const std::array rules_in_order = {
              a_trial},
     row_rule{
         {"cpus-taken", "CPUs were taken",
-         "a mutex, a read-write lock or a semaphore as for `semaphore-lock`; half a thread or more waited for a CPU on "
-         "average, as many as ran or more (half as many if others "
+         "a mutex; half a thread or more waited for a CPU on average, as many as ran or more (half as many if others "
          "took 10 % of the CPU time), while the program used less than 90 % of its CPUs; no `uneven-hold` by "
-         "sched_yield(), no `writers-hold` by the median hold",
+         "sched_yield()",
          "1.7 threads were ready without a CPU, while the program used 1.0 of 2: others had the rest, or its threads "
          "are bound to one CPU or woken on one; the waits and holds contain that time: record again where they have "
          "CPUs"},
-        waits_for_cpus,
+        [](const row_facts& f) { return is_mutex(f) && lacks_cpus(f.all) && !yields(f); },
         [](const row_facts& f) {
           return lacking_cpus_text(*f.all.cpu) +
                  ": others had the rest, or its threads are bound to one CPU or woken on one; the waits and holds "
@@ -577,7 +561,7 @@ const std::array rules_in_order = {
              [](const row_facts& f) {
                std::string text = fmt::format("threads spent {} of their time in its loop, on a CPU or ready for one",
                                               share_text(f.of_all));
-               if (are_cpus_full(f.all) || lacks_cpus(f.all))
+               if (are_cpus_full(f.all))
                  text += fmt::format(
                      "; {:.1f} threads were ready without a CPU: a holder that loses its CPU makes the others spin",
                      f.all.cpu->waiting);
@@ -614,11 +598,9 @@ const std::array rules_in_order = {
     row_rule{
         {"last-one", "one comes last",
          "a barrier at which 15 % of all threads' time or more was waited; the same thread came last in 75 % of the "
-         "rounds or more; threads do not lack CPUs as for `cpus-taken`",
+         "rounds or more",
          "threads waited 31 % of their time here, and thread 12 came last 950 times: give it less work"},
-        [](const row_facts& f) {
-          return f.is(kind::barrier) && f.of_all >= worth_a_share && is_usually_last(f) && !lacks_cpus(f.all);
-        },
+        [](const row_facts& f) { return f.is(kind::barrier) && f.of_all >= worth_a_share && is_usually_last(f); },
         [](const row_facts& f) {
           return fmt::format(
               "threads waited {} of their time here, and thread {} came last {} times: give it less work",
@@ -631,9 +613,7 @@ const std::array rules_in_order = {
              [](const row_facts& f) { return f.is(kind::barrier); },
              [](const row_facts& f) {
                return fmt::format("threads waited {} of their time here{}", share_text(f.of_all),
-                                  lacks_cpus(f.all)
-                                      ? "; " + lacking_cpus_text(*f.all.cpu) + ": one without a CPU comes last"
-                                  : !f.r.seen.last     ? ""
+                                  !f.r.seen.last       ? ""
                                   : is_usually_last(f) ? ", mostly for the same thread"
                                                        : ", and different threads came last: their work differs from "
                                                          "round to round, or the rounds are short");

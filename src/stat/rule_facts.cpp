@@ -97,8 +97,7 @@ program_facts::program_facts(const report& its_report) : r(its_report) {
   for (const row& i : r.rows) {
     if (is_lock(i.what) && !says(i, {"cool", "uncontended"}) && (hottest == nullptr || delay(i) > delay(*hottest)))
       hottest = &i;
-    if (i.what == kind::semaphore && credits == nullptr &&
-        says(i, {"no-credits", "semaphore-lock", "cpus-taken", "polled"}))
+    if (i.what == kind::semaphore && credits == nullptr && says(i, {"no-credits", "semaphore-lock", "polled"}))
       credits = &i;
     if (i.what == kind::barrier && barrier == nullptr && says(i, {"last-one", "barrier"})) barrier = &i;
     if (i.what == kind::condition && waited_at == nullptr) waited_at = &i;

@@ -879,58 +879,6 @@ TEST(rules, cpus_taken) {
             "0.8 of 2.");
 }
 
-/// The same of two objects of other kinds, and of tables: no advice is given that follows from such waits.
-TEST(rules, cpus_taken_from_other_kinds) {
-  const auto row_of = [](
-                          row r, double waiting, const std::function<void(row&)>& change = [](row&) {}) {
-    change(r);
-    row other = r;
-    other.name = "other";
-    return judged({std::move(r), other}, [&](report& x) { x.cpu = cpu_use{2, 0.5, waiting}; }).rows[0];
-  };
-  row shared = of_kind(kind::rwlock);
-  shared.seen.sides = lock_sides{};
-  EXPECT_EQ(row_of(shared, 0.4).rule, "readers-writers");
-  EXPECT_EQ(row_of(shared, 3).rule, "cpus-taken");
-  const auto held = [](row& x) {
-    x.seen.held_share = 0.6;
-    x.seen.holding.count = 1000;
-    x.seen.holding.total = 1;
-    x.seen.holding.median = 1e-4;
-  };
-  EXPECT_EQ(row_of(shared, 0.4, held).rule, "writers-hold");
-  EXPECT_EQ(row_of(shared, 3, held).rule, "cpus-taken");
-  EXPECT_EQ(row_of(shared, 3,
-                   [&](row& x) {
-                     held(x);
-                     x.seen.holding.median = 9e-4;
-                   })
-                .rule,
-            "writers-hold");
-  const auto as_lock = [](row& x) {
-    x.seen.acquisitions = x.seen.signals = 2'000'000;
-    x.seen.contended = 200'000;
-  };
-  EXPECT_EQ(row_of(of_kind(kind::semaphore), 0.4, as_lock).rule, "semaphore-lock");
-  EXPECT_EQ(row_of(of_kind(kind::semaphore), 3, as_lock).rule, "cpus-taken");
-  EXPECT_EQ(row_of(of_kind(kind::semaphore), 3).rule, "no-credits");
-  EXPECT_EQ(row_of(table(8, 0.5), 0.4).rule, "one-of-many");
-  EXPECT_EQ(row_of(table(8, 0.5), 3).rule, "cpus-taken");
-  EXPECT_EQ(row_of(table(4, 0.49), 0.4).rule, "spread");
-  EXPECT_EQ(row_of(table(4, 0.49), 3).rule, "cpus-taken");
-  EXPECT_NE(row_of(of_kind(kind::spin), 3).verdict.find("3.0 threads were ready without a CPU"), std::string::npos);
-  const auto unequal = [](row& x) {
-    x.seen.acquisitions = 8000;
-    x.seen.last = thread_share{12, 950, 0};
-    x.seen.threads = {{12, 950, 0}, {13, 50, 5}};
-    x.seen.waiting.total = 20;  // of 80 s
-  };
-  EXPECT_EQ(row_of(of_kind(kind::barrier), 0.4, unequal).rule, "last-one");
-  const row barrier = row_of(of_kind(kind::barrier), 3, unequal);
-  EXPECT_EQ(barrier.rule, "barrier");
-  EXPECT_TRUE(barrier.verdict.ends_with("used 0.5 of 2: one without a CPU comes last")) << barrier.verdict;
-}
-
 /// Holds that are long in the median are so on a quiet machine, too. A mean, or a share of time, may come from a few
 /// holders that lost their CPU.
 TEST(rules, cpus_taken_from_holders) {
