@@ -77,12 +77,12 @@ using bare = Lock<simulated, waiting<simulated, waiting_kind::park>>;
 template <template <class, class> class Lock>
 using requeueing = requeue_mutex<simulated, bare<Lock>>;
 
-/// Returns how often threads sleep in runs with ten seeds. One seed is not enough: if all threads are notified at once
-/// and the lock restricts concurrency, either variant (with or without requeueing) may sleep less by chance.
+/// Returns how often threads sleep in runs with thirty seeds. A few are not enough: under a lock that restricts
+/// concurrency, either variant (with or without requeueing) may sleep less by chance.
 template <class Mutex>
 std::uint64_t sleeps(bool all_at_once) {
   std::uint64_t sum = 0;
-  for (unsigned seed = 1; seed <= 10; seed++) sum += voluntary_switches<Mutex>(all_at_once, seed);
+  for (unsigned seed = 1; seed <= 30; seed++) sum += voluntary_switches<Mutex>(all_at_once, seed);
   return sum;
 }
 

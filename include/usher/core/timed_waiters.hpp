@@ -60,6 +60,11 @@
 
 #include "usher/core/platform.hpp"
 
+// gcc's -Wshadow warns if a declaration in a template of this header has the name of an object of the program that
+// instantiates the template. So the warning is off in this header.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wshadow"
+
 namespace usher::inline v2 {
 
 template <platform_with_asymmetric_fences P>
@@ -149,14 +154,14 @@ class timed_waiter_count {
   template <class Lock, class Get>
   static void lock_or_take(Lock&& lock, [[maybe_unused]] Get get) {
     if constexpr (takes_grants<std::remove_reference_t<Lock>>)
-      lock.lock_or(grant_beside{get});
+      lock.lock_or(grant_beside<Get>{get});
     else
       lock.lock();
   }
   template <class Lock, class Get>
   static bool try_lock_or_take(Lock&& lock, [[maybe_unused]] Get get) {
     if constexpr (takes_grants<std::remove_reference_t<Lock>>)
-      return lock.try_lock_or(grant_beside{get});
+      return lock.try_lock_or(grant_beside<Get>{get});
     else
       return lock.try_lock();
   }
@@ -335,3 +340,5 @@ class timed_waiter_count {
 };
 
 }  // namespace usher::inline v2
+
+#pragma GCC diagnostic pop
