@@ -751,7 +751,7 @@ std::vector<unsigned> threads_of_roles(const replay_plan& p, const plan_changes&
     all[s.role] = std::max(unsigned(s.wanted), left >= shares.size() ? 1u : 0u);
     given += all[s.role];
   }
-  // By what a share lacks, or has too much; of equal ones the first.
+  // The order is by what a share lacks, or has too much; of equal ones the first comes first.
   const bool more = given < left;
   std::set<std::pair<double, std::size_t>> order;
   const auto put = [&](std::size_t i) {

@@ -89,7 +89,7 @@ class finder {
 
  private:
   static constexpr std::uint32_t several = none - 1;
-  /// Of one mutex, in one stream of a window.
+  /// The sections of one mutex in one stream of a window.
   struct stream_sections {
     std::vector<const section*> complete;                       ///< those with an unlock, in order
     std::map<std::uint32_t, std::vector<std::size_t>> signals;  ///< by condition: which of these signal it
@@ -593,7 +593,7 @@ class finder {
   std::map<std::uint32_t, std::vector<place>> calls_;  // waits and signals, by condition
   std::set<std::uint32_t> guards_;                     // the mutexes of conditions
   std::vector<section> sections_;
-  // Of the sections, by what the rules ask for:
+  // These maps have the sections by what the rules ask for:
   std::map<std::uint32_t, std::vector<std::size_t>> waiting_;  // by condition: those that wait for it
   std::map<std::pair<std::uint32_t, std::set<std::uint32_t>>, section_kind> kinds_;  // by mutex and signals
   std::map<std::array<std::uint32_t, 3>, stream_sections> of_streams_;               // by window, stream and mutex

@@ -27,8 +27,9 @@
 //                   that threads are requeued here: timed_waiters.hpp
 // requeued          the first of the threads that a condition variable has requeued here. Only the holder reads it, if
 //                   the bit of `timed` is set. Nothing is requeued to kinds with an owner
-// kind              the C library's, bits 0–9. Bit 10: left to the C library (left_mutexes.hpp). Bits 16–23 are 0, reserved for the number of a lock that is selected for
-//                   this mutex alone; the fast path compares them with the rest of the word
+// kind              the C library's, bits 0–9. Bit 10: left to the C library (left_mutexes.hpp). Bits 16–23 are 0,
+//                   reserved for the number of a lock that is selected for this mutex alone; the fast path compares
+//                   them with the rest of the word
 // epoch             the fork epoch in which the mutex is valid, a number that differs between a process and its
 //                   children; 0: the mutex was never used. The first call in the child of a fork resets the mutex
 //                   (morphing_mutex::renew), because the threads that waited for it do not exist there: to held if the

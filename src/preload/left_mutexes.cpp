@@ -11,13 +11,13 @@ bool leave(pthread_mutex_t* m, std::uint64_t seen) {
   return kind_and_epoch(m).compare_exchange_strong(seen, seen | left_to_c_library, std::memory_order_seq_cst);
 }
 
-/// Called for a mutex that was valid, so that our functions have used it. (Of an adaptive one this is not known.)
+/// Called for a mutex that was valid, so that our functions have used it. Not for an adaptive one, whose epoch may be the
+/// C library's spin count.
 void say_once() {
   static constinit std::atomic<bool> said{false};
   if (said.exchange(true, std::memory_order_relaxed)) return;
   say(": a mutex that is used through this library was locked by the C library's functions (RTLD_DEEPBIND, dlsym). It "
-      "is"
-      " left to the C library now; threads that wait for it may not be woken.");
+      "is left to the C library now; threads that wait for it may not be woken.");
 }
 
 }  // namespace

@@ -31,9 +31,9 @@ int mutex_init(pthread_mutex_t* m, const pthread_mutexattr_t* attributes) {
 }
 
 int mutex_destroy(pthread_mutex_t* m) {
-  const int kind = kind_of(kind_and_epoch(m).load(std::memory_order_relaxed));
-  if (!is_ours(kind)) return c_library::mutex_destroy(m);
-  if (is_held_by_c_library(m, kind_and_epoch(m).load(std::memory_order_relaxed))) return EBUSY;
+  const std::uint64_t seen = kind_and_epoch(m).load(std::memory_order_relaxed);
+  if (!is_ours(kind_of(seen))) return c_library::mutex_destroy(m);
+  if (is_held_by_c_library(m, seen)) return EBUSY;
   if (selected().is_held(m) || has_users(m)) return EBUSY;
   kind_and_epoch(m).store(0xffffffffu, std::memory_order_relaxed);  // kind −1, as the C library marks it
   return 0;
