@@ -105,9 +105,9 @@ class basic_condition_variable {
       const bool granted =
           wait_on::await_grant(*me_, [&](std::uint32_t state, bool selected) { return sleep(*me_, state, selected); });
       ends_ = granted ? by::lock : by::time;
-      const bool locked = wait_on::come_back(*me_, granted, [&] { lock.lock(); });
+      const bool has_it = wait_on::come_back(*me_, granted, [&] { lock.lock(); });
       ends_ = by::itself;
-      if (!locked) adopt(lock);
+      if (has_it) adopt(lock);
       return granted;
     }
 

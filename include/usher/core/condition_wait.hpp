@@ -97,14 +97,14 @@ class condition_wait {
     return true;
   }
 
-  /// `lock()` locks the mutex. Returns false if it was not called, since the previous owner has handed the mutex over.
+  /// `lock()` locks the mutex. Returns true if it was not called, since the previous owner has handed the mutex over.
   template <class Lock>
   static bool come_back(waiter& me, bool granted, Lock lock) {
     const bool has_it = owns_mutex(me);
     if (!has_it) lock();
     me.target.left();
     if (granted && !queue::left_by_fork(me)) deliver_rest(me);
-    return !has_it;
+    return has_it;
   }
 
   /// Called once by a granted waiter. Returns whether it owns the mutex; also in a child process if a signal handler of

@@ -125,7 +125,9 @@ class timed_waiter_count {
   }
   /// Grants the lock to a requeued thread, which the caller wakes, and counts the hand-over. The next unlock serves a
   /// timed waiter if there is one.
-  static void grant_to_requeued(word& timed_waiters) {
+  template <class Lock>
+  static void grant_to_requeued(Lock&& lock, word& timed_waiters) {
+    note_grant(lock);
     std::uint32_t seen = timed_waiters.load(std::memory_order_relaxed);
     // Other threads change other bits. (1) release: pairs with (2), also in take_granted().
     while (!timed_waiters.compare_exchange_strong(
@@ -251,7 +253,7 @@ class timed_waiter_count {
       } else {
         if (tag != nullptr)
           tag->store(unknown_owner, std::memory_order_relaxed);  // the lock stays held; its next owner is not known
-        if constexpr (requires { lock.note_grant(); }) lock.note_grant();
+        note_grant(lock);
         // (1) release: pairs with (2) in take(). From here on the next owner may destroy the lock and this word, so the
         // wake-up uses the key.
         if (timed_waiters.compare_exchange_strong(seen, seen | granted | served, std::memory_order_release,
@@ -292,6 +294,12 @@ class timed_waiter_count {
       P::backoff(std::uint32_t(left < nap ? left : nap));
     }
     return true;
+  }
+
+  /// Called before the lock is granted: a lock with lock_or() notes the time.
+  template <class Lock>
+  static void note_grant([[maybe_unused]] Lock& lock) {
+    if constexpr (requires { lock.note_grant(); }) lock.note_grant();
   }
 
   /// Takes the lock if it is granted, and sets the bits `and_set`.

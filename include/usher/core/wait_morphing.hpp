@@ -202,8 +202,7 @@ class morphing_mutex {
       }
       if (first != nullptr && t == turn::now) {
         w.owner_tag().store(tags::unknown, std::memory_order_relaxed);
-        if constexpr (requires { w.lock().note_grant(); }) w.lock().note_grant();
-        timed_waiters::grant_to_requeued(w.timed());
+        timed_waiters::grant_to_requeued(w.lock(), w.timed());
         return queue::hand_over(*first);  // it owns the mutex, and the rest of its chain
       }
     }

@@ -432,7 +432,8 @@ class basic_steady : private urgent_waiters<P, W>, private steady_word {
   /// Of a hand-over; and how old it must be before it is taken back, if none was before. Chosen, not measured.
   static std::uint32_t date() { return std::uint32_t(P::now() >> 13); }  // in 8.192 µs
   static constexpr std::uint32_t take_back_after = 2000000 >> 13;
-  /// Of a grant, in 4.2 ms, modulo 4, at the place of `taken_back`. It is late from the second of these times on.
+  /// The time of a grant, in 4.2 ms, modulo 4, at the place of `taken_back`. A grant is late from the second of these times
+  /// on. A look at an older grant misses it half of the time; a later look finds it.
   static std::uint32_t coarse_date() { return std::uint32_t(P::now() >> 22) % 4 * one_taken_back; }
 
   /// Links the node behind its predecessor. False: the predecessor's thread had left, so this one is the standby.
@@ -577,12 +578,9 @@ class basic_steady : private urgent_waiters<P, W>, private steady_word {
           outer_.fetch_or(standby.marks_after(waited), std::memory_order_relaxed);
           break;
         case step::sleep:
-          if (takes_grants && standby.is_due(waited)) {
-            wait_for_outer(w, std::clamp(waited, first_look, longest_pause));
-            if (take_granted(grant)) return enter_by_grant();
-          } else {
-            wait_for_outer(w, standby.sleep_for(waited));
-          }
+          const bool looks = takes_grants && standby.is_due(waited);
+          wait_for_outer(w, looks ? std::clamp(waited, first_look, longest_pause) : standby.sleep_for(waited));
+          if (looks && take_granted(grant)) return enter_by_grant();
           standby.may_ask = W::parks;
           standby.may_nap = W::parks && may_nap();
       }
