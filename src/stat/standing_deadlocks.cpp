@@ -22,6 +22,7 @@
 #include "support/process/files.hpp"
 #include "support/process/process_ids.hpp"
 #include "support/process/running_process.hpp"
+#include "usher/locks/steady.hpp"
 #include "usher/platform/native/state_layout.hpp"
 
 #ifndef FUTEX_LOCK_PI2
@@ -41,6 +42,8 @@ constexpr auto reading_budget = 1500ms;  // in which it looks at threads: on an 
 constexpr auto shortest_period = 200ms;
 constexpr unsigned pause_factor = 20;  // readings take at most 5 % of a CPU
 constexpr auto long_enough = 1s;       // a wait that is taken for one that does not end
+constexpr double most_looks = 2;       // a second, and as many more: once a thread has waited for 1 s, it looks each second
+constexpr unsigned most_rereads = 8;   // of a circle's members, until all were asleep at one moment
 constexpr std::size_t most_circles = 64;
 constexpr unsigned most_failures = 3;  // each may have cost the whole limit
 
@@ -172,7 +175,7 @@ std::optional<thread_reading> as_reading(const std::string& text) {
   return r;
 }
 
-/// A thread that sleeps in a futex call without a time limit.
+/// A thread that sleeps in a futex call until another wakes it.
 std::optional<sleeping_thread> sleeper_at(pid_t pid, const std::string& tid, const target_memory& memory,
                                           bool is_of_usher, tag_finder& tags) {
   const std::string folder = fmt::format("/proc/{}/task/{}", pid, tid);
@@ -180,8 +183,9 @@ std::optional<sleeping_thread> sleeper_at(pid_t pid, const std::string& tid, con
   // call that is read next.
   const std::string status = content_of(AT_FDCWD, folder + "/status", 1 << 16);
   const auto call = futex_sleep_of(content_of(AT_FDCWD, folder + "/syscall", 256));
-  if (!call || status.empty()) return std::nullopt;
+  if (!call || status.empty() || (call->looks && !is_of_usher)) return std::nullopt;
   sleeping_thread t;
+  t.looks = call->looks;
   t.tid = static_cast<std::int32_t>(number_in(tid));
   t.own = own_id_in(status).id;
   t.address = call->address;
@@ -192,6 +196,26 @@ std::optional<sleeping_thread> sleeper_at(pid_t pid, const std::string& tid, con
   const mutex_owner o = owner_in(words, *call, is_of_usher);
   t.owner = o.tag != 0 ? tags.find(o.tag, words.epoch) : o.tid;
   return t;
+}
+
+/// Reads the circles' members again until two readings, one after the other, have the same counts of switches: then all
+/// of them slept between these readings. The circles for which that was not seen are marked.
+void look_again(pid_t pid, const target_memory& memory, bool is_of_usher, tag_finder& tags, thread_reading& r) {
+  std::unordered_map<std::int32_t, sleeping_thread*> by_tid;
+  for (sleeping_thread& t : r.sleepers) by_tid[t.tid] = &t;
+  for (const auto& circle : circles_of(r.sleepers)) {
+    bool is_same = false;
+    for (unsigned i = 0; i < most_rereads && !is_same; i++) {
+      is_same = true;
+      for (const sleeping_thread& member : circle) {
+        sleeping_thread& t = *by_tid.at(member.tid);
+        const auto now = sleeper_at(pid, std::to_string(t.tid), memory, is_of_usher, tags);
+        is_same = is_same && now == t;
+        if (now) t = *now;
+      }
+    }
+    for (const sleeping_thread& member : circle) by_tid.at(member.tid)->is_unsure = !is_same;
+  }
 }
 
 /// Reads which locks the process has: 'u', Usher's; 'c', those of a C library whose mutexes are known; or '-'. The
@@ -220,7 +244,7 @@ std::optional<futex_sleep> futex_sleep_of(std::string_view line) {
   char* rest = nullptr;
   const long number = std::strtol(text.c_str(), &rest, 10);
   if (rest == text.c_str() || number != SYS_futex) return std::nullopt;
-  std::uint64_t arguments[4];  // address, operation, value, time limit
+  std::uint64_t arguments[6];  // address, operation, value, time limit, second address, mask
   for (std::uint64_t& a : arguments) {
     char* const before = rest;
     a = std::strtoull(before, &rest, 16);
@@ -230,9 +254,13 @@ std::optional<futex_sleep> futex_sleep_of(std::string_view line) {
   const std::uint32_t command = operation & static_cast<std::uint32_t>(FUTEX_CMD_MASK);
   const bool waits = command == FUTEX_WAIT || command == FUTEX_WAIT_BITSET,
              inherits = command == FUTEX_LOCK_PI || command == FUTEX_LOCK_PI2;
-  if ((!waits && !inherits) || arguments[3] != 0 || arguments[0] % alignof(std::uint32_t) != 0) return std::nullopt;
+  if ((!waits && !inherits) || arguments[0] % alignof(std::uint32_t) != 0) return std::nullopt;
+  const auto mask = static_cast<std::uint32_t>(arguments[5]);
+  const bool looks = arguments[3] != 0 && command == FUTEX_WAIT_BITSET &&
+                     (mask == steady_sleepers::the_standby || mask == steady_sleepers::in_queue);
+  if (arguments[3] != 0 && !looks) return std::nullopt;
   return futex_sleep{arguments[0], static_cast<std::uint32_t>(arguments[2]), (operation & FUTEX_PRIVATE_FLAG) != 0,
-                     inherits};
+                     inherits, looks};
 }
 
 mutex_owner owner_in(const mutex_words& m, const futex_sleep& call, bool is_of_usher) {
@@ -288,8 +316,14 @@ std::vector<std::vector<sleeping_thread>> circles_of(const std::vector<sleeping_
 bool is_same_wait(const std::vector<sleeping_thread>& a, const std::vector<sleeping_thread>& b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](sleeping_thread x, const sleeping_thread& y) {
     x.switches = y.switches;
+    x.is_unsure = y.is_unsure;
     return x == y;
   });
+}
+
+bool has_slept_on(const sleeping_thread& first, const sleeping_thread& now, double seconds) {
+  const double most = first.looks ? most_looks * (1 + seconds) : 0;
+  return is_same_wait({first}, {now}) && static_cast<double>(now.switches - first.switches) <= most;
 }
 
 thread_reading read_threads(pid_t pid, const target_memory& memory, bool is_of_usher,
@@ -311,6 +345,7 @@ thread_reading read_threads(pid_t pid, const target_memory& memory, bool is_of_u
     if (const auto t = sleeper_at(pid, i->path().filename().string(), memory, is_of_usher, tags))
       r.sleepers.push_back(*t);
   }
+  look_again(pid, memory, is_of_usher, tags, r);
   return r;
 }
 
@@ -338,11 +373,14 @@ bool standing_deadlocks::read(const interruption& interrupted) {
   std::vector<sleeping_thread> lasting;
   for (const sleeping_thread& t : reading->sleepers) {
     const auto known = before.find(t.tid);
-    const auto since = known != before.end() && known->second.thread == t ? known->second.since : now_;
-    asleep_[t.tid] = {t, since};
-    if (now_ - since >= long_enough) lasting.push_back(t);
+    const bool sleeps_on =
+        known != before.end() &&
+        has_slept_on(known->second.thread, t, std::chrono::duration<double>(now_ - known->second.since).count());
+    const observed& o = asleep_[t.tid] = sleeps_on ? known->second : observed{t, now_};
+    if (now_ - o.since >= long_enough) lasting.push_back(t);
   }
   circles_ = circles_of(lasting);
+  std::erase_if(circles_, [](const circle& c) { return c.front().is_unsure; });
   present_ = circles_of(reading->sleepers);
   return true;
 }

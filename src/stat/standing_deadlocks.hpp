@@ -1,7 +1,8 @@
 // Finds deadlocks that are older than the recording. The record has no waits of threads that slept when `usher stat -p`
 // came, and no holders of the mutexes that they wait for.
 //
-// A thread that sleeps in a futex call without a time limit is looked up in /proc/PID/task/TID/syscall. If the futex is
+// A thread that sleeps in a futex call without a time limit is looked up in /proc/PID/task/TID/syscall; and one whose call
+// ends by itself because the lock `steady` looks at its word from time to time: the call's mask says so. If the futex is
 // the first word of a pthread mutex, the mutex has the thread id of its holder (the C library's mutexes; of Usher's the
 // recursive and error-checking ones) or the address of the holder's record (Usher's others). Threads that sleep on a
 // word elsewhere, such as a queue node or a lock of the program's own, are counted and not explained.
@@ -10,7 +11,8 @@
 // observer may be root. So each reading runs in a child with a time limit (in_child.hpp), looks at a limited number of
 // threads, and copies 24 bytes for each. A word of the program may look like a mutex by accident. So a circle is
 // reported only if each member has the lock word, kind, counts and futex arguments that a waited-for mutex has, names
-// another member, and has slept for a second without one context switch.
+// another member, and has slept for a second without one context switch, or with no more of them than looks make. All
+// members slept at one moment: two readings, one after the other, found the same counts of switches.
 //
 // Not seen: a circle of priority-inheriting mutexes alone. The kernel refuses its last wait, and the C library lets
 // that thread sleep elsewhere. Under Usher's locks, a circle in which a holder has no tag, because it has never waited,
@@ -37,11 +39,12 @@
 
 namespace usher::cli::stat {
 
-/// A futex call without a time limit, in which a thread sleeps.
+/// A futex call in which a thread sleeps until another wakes it.
 struct futex_sleep {
   std::uint64_t address = 0;
   std::uint32_t value = 0;
   bool is_private = false, inherits_priority = false;  ///< FUTEX_PRIVATE_FLAG; FUTEX_LOCK_PI
+  bool looks = false;  ///< the call has a time limit, and the mask of the sleepers of `steady` that have no deadline
 };
 /// Reads a line of /proc/PID/task/TID/syscall. Nullopt: the thread is not in such a call.
 std::optional<futex_sleep> futex_sleep_of(std::string_view line);
@@ -65,14 +68,18 @@ struct sleeping_thread {
   std::int32_t tid = 0;        ///< as this process sees it
   std::uint32_t own = 0;       ///< as the process sees it
   std::uint32_t owner = 0;     ///< of the mutex on which it sleeps, as the process sees it; 0: not known
-  std::uint32_t reserved = 0;  ///< 0
+  bool looks = false;          ///< wakes up from time to time, and sleeps on
+  bool is_unsure = false;      ///< its circle's members have not been seen asleep at one moment
+  std::uint8_t reserved[2]{};  ///< 0
   std::uint64_t address = 0;
   std::uint64_t switches = 0;  ///< context switches so far
   bool operator==(const sleeping_thread&) const = default;
 };
 /// Whether each thread waits for the same in both circles. A signal, or a stop of the process, wakes a thread, and its
-/// number of switches changes, but it then goes on to wait.
+/// number of switches changes, but it then goes on to wait; so does one that looks.
 bool is_same_wait(const std::vector<sleeping_thread>& a, const std::vector<sleeping_thread>& b);
+/// Whether the thread may have slept all the time since `first` was read, `seconds` ago, but for its looks.
+bool has_slept_on(const sleeping_thread& first, const sleeping_thread& now, double seconds);
 /// The circles of threads of which each waits for the next; the thread with the lowest id comes first.
 std::vector<std::vector<sleeping_thread>> circles_of(const std::vector<sleeping_thread>& threads);
 
@@ -106,11 +113,11 @@ class standing_deadlocks {
 
   /// Present circles whose threads have all slept for a second.
   const std::vector<circle>& circles() const { return circles_; }
-  /// All circles of the last reading.
+  /// All circles of the last reading, also those that may never have been.
   const std::vector<circle>& present() const { return present_; }
   /// The time for which the circle has been seen, in seconds.
   double seconds(const circle& c) const;
-  /// The threads of the process, and those that have slept in futex calls without a time limit for a second.
+  /// The threads of the process, and those that have slept in such calls for a second.
   unsigned threads() const { return threads_; }
   /// The threads that one of the last two readings had no time for. A circle needs two readings.
   unsigned unread() const { return std::max(unread_[0], unread_[1]); }
@@ -124,8 +131,8 @@ class standing_deadlocks {
  private:
   using clock = std::chrono::steady_clock;
   struct observed {
-    sleeping_thread thread;
-    clock::time_point since;
+    sleeping_thread thread;   ///< in the first of the readings in which it has slept on
+    clock::time_point since;  ///< of that reading
   };
 
   bool read(const interruption& interrupted);

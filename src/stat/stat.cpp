@@ -500,7 +500,7 @@ bool recording::embeds_unseen_locks() const {
 std::string recording::unseen_sleepers() const {
   const unsigned n = standing_ != nullptr ? standing_->observed().sleepers() : 0;
   if (n == 0) return "";
-  return fmt::format("; {} of its {} slept in futex calls without a time limit: what they wait for was not seen", n,
+  return fmt::format("; {} of its {} slept in futex calls without a deadline: what they wait for was not seen", n,
                      stat::with_noun(standing_->observed().threads(), "thread"));
 }
 

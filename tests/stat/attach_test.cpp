@@ -263,6 +263,40 @@ TEST(Standing, FutexCallsWithoutALimit) {
   }
 }
 
+TEST(Standing, CallsWithALimitThatTheDefaultLockMakes) {
+  const auto call = [](const std::string& operation, const std::string& mask) {
+    return futex_sleep_of(std::to_string(SYS_futex) + " 0x1000 " + operation + " 0xd 0x7ffd00 0x0 " + mask + " 0x7ffc 0x7fff\n");
+  };
+  for (const std::string mask : {"0x1", "0x4"}) {
+    ASSERT_TRUE(call("0x89", mask));
+    EXPECT_TRUE(call("0x89", mask)->looks);
+    EXPECT_FALSE(call("0x80", mask));  // FUTEX_WAIT has no mask
+  }
+  for (const std::string mask : {"0x0", "0x2", "0x5", "0xffffffff", "0x100000001"}) EXPECT_FALSE(call("0x89", mask));
+  EXPECT_FALSE(futex_sleep_of(futex_line("0x1000 0x89 0x2 0x0"))->looks);
+}
+
+TEST(Standing, LooksDoNotEndASleep) {
+  sleeping_thread first;
+  first.tid = 7, first.address = 0x1000, first.switches = 10;
+  sleeping_thread now = first;
+  EXPECT_TRUE(has_slept_on(first, now, 1));
+  now.switches = 11;
+  EXPECT_FALSE(has_slept_on(first, now, 1));
+  first.looks = now.looks = true;
+  for (const unsigned switches : {11u, 14u}) {
+    now.switches = switches;
+    EXPECT_TRUE(has_slept_on(first, now, 1)) << switches;
+  }
+  for (const unsigned switches : {9u, 15u, 30u}) {
+    now.switches = switches;
+    EXPECT_FALSE(has_slept_on(first, now, 1)) << switches;
+  }
+  now.switches = 11;
+  now.address = 0x2000;
+  EXPECT_FALSE(has_slept_on(first, now, 1));
+}
+
 constexpr futex_sleep private_wait{0x1000, 2, true, false};
 
 std::uint32_t c_library_owner(const mutex_words& m, const futex_sleep& call = private_wait) {

@@ -86,7 +86,7 @@ class Standing(unittest.TestCase):
                     self.assert_none(lock, scenario)
 
     def test_what_was_not_seen_is_counted(self):
-        self.assertIn("2 of its 3 threads slept in futex calls without a time limit", self.assert_none("pthread", "futex"))
+        self.assertIn("2 of its 3 threads slept in futex calls without a deadline", self.assert_none("pthread", "futex"))
         self.assertNotIn("futex calls", self.assert_none("pthread", "timed"))
 
     def test_holders_without_a_tag(self):

@@ -115,6 +115,12 @@ struct steady_word {
   static constexpr bool may_enter(std::uint32_t w) { return is_free(w) || state_of(w) == handed_over; }
 };
 
+/// Masks of the sleepers. A sleeper whose own deadline ends its sleep has every_sleeper: so `usher stat -p` tells it from
+/// one of these, which wait without a deadline although their sleeps end.
+struct steady_sleepers {
+  static constexpr std::uint32_t the_standby = 1, an_arrival = 2, in_queue = 4;
+};
+
 /// Rules 4 and 6: what a standby does that could not enter.
 template <bool Parks>
 struct steady_standby {
@@ -170,7 +176,7 @@ struct steady_standby {
 
 /// The lock's first word is followed by `Gap` bytes that do not belong to the lock.
 template <platform_with_priorities P, class W, std::size_t Gap>
-class basic_steady : private urgent_waiters<P, W>, private steady_word {
+class basic_steady : private urgent_waiters<P, W>, private steady_word, private steady_sleepers {
   using urgency = urgent_waiters<P, W>;
   using steady_word::held, steady_word::is_free;
   using urgency::latest_urgent, urgency::outer_;
@@ -277,7 +283,6 @@ class basic_steady : private urgent_waiters<P, W>, private steady_word {
  private:
   static constexpr std::uint32_t home_period = 4000000 >> 10;      // in 1.024 µs
   static constexpr std::uint64_t most_sleep_at_word = 1000000;     // ns
-  static constexpr std::uint32_t the_standby = 1, an_arrival = 2;  // masks of sleepers at the word
   static constexpr std::uint32_t microseconds(std::uint64_t ns) { return std::uint32_t(ns >> 10); }
 
   hold_memory memory() const { return {memory_.load(std::memory_order_relaxed)}; }
@@ -456,7 +461,7 @@ class basic_steady : private urgent_waiters<P, W>, private steady_word {
     if (!flag.compare_exchange_strong(seen, flag_parked, std::memory_order_acq_rel, std::memory_order_acquire))
       return way_in::standby;
     for (std::uint64_t pause = first_look;; pause = std::min(2 * pause, longest_pause)) {
-      P::park_for(flag, flag_parked, every_sleeper, pause);
+      P::park_for(flag, flag_parked, in_queue, pause);
       if (flag.load(std::memory_order_acquire) == flag_granted) return way_in::standby;
       if (!try_lock_or(grant)) continue;
       seen = flag_parked;
