@@ -21,6 +21,12 @@ inline bool needs_own_cpu(const lock_table& lock) {
   return way_of(lock.kind).wants_cpu;
 }
 
+/// Whether threads may wait for a waiter that does not run, because a signal handler parks it: the lock grants a waiter
+/// its turn. Of such locks only the default one takes that back (rule 7 in steady.hpp).
+inline bool waits_for_parked(const lock_table& lock) {
+  return lock.traits->starvation_free && std::string_view(lock.family) != default_lock;
+}
+
 /// Whether libusher.so has a read-write lock of this name.
 inline bool is_read_write_lock(std::string_view name) {
   return std::find(std::begin(read_write_names), std::end(read_write_names), name) != std::end(read_write_names);

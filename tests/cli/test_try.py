@@ -437,6 +437,33 @@ class Try(Refusals, unittest.TestCase):
         self.assertIn(": mcscr, twa (--locks mcscr,twa tries them)", done.stderr)
         self.assertIn("usher: left out, for lack of time: ttas (--locks ttas tries it)", done.stderr)
 
+    def test_where_a_collector_parks_threads(self):
+        def left_out(first, second):
+            program = self.script(f"""
+                exec '{sys.executable}' -c '
+                import signal, threading, time
+                for which in {first}, {second}: signal.signal(which, lambda *_: None)
+                lock = threading.Lock()
+                def work():
+                    for _ in range(20000):
+                        with lock: pass
+                threads = [threading.Thread(target=work) for _ in range(2)]
+                for thread in threads: thread.start()
+                for thread in threads: thread.join()
+                time.sleep(0.3)'
+            """)
+            done, data = self.with_json("--rounds", "1", "--", program)
+            return done, [left["name"] for left in data["left_out"]], data["candidates"][0]["calls"]
+
+        for first, second in ((int(signal.SIGPWR), int(signal.SIGXCPU)), (signal.SIGRTMIN + 6, signal.SIGRTMIN + 5)):
+            done, names, calls = left_out(first, second)
+            self.assertTrue(calls["parks_threads"])
+            self.assertLessEqual({"loiter-park", "mcscr", "twa"}, set(names), done)
+            self.assertIn("a collector that parks threads", done.stderr)
+        done, names, calls = left_out(int(signal.SIGPWR), int(signal.SIGUSR1))
+        self.assertNotIn("parks_threads", calls)
+        self.assertNotIn("loiter-park", names, done)
+
     def test_nothing_is_compared_where_there_is_nothing_to_gain(self):
         done, data = self.with_json("--", "true")
         self.assertEqual((done.returncode, done.stderr, data["rounds"]), (0, "", 0), done)

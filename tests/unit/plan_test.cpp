@@ -100,6 +100,15 @@ TEST(default_candidates, without_waiting_for_read_write_locks_are_locks) {
   EXPECT_EQ(names_of(default_plan(seen(0.3, 0), 2).taken), (names{"steady", "loiter-park", "ttas"}));
 }
 
+TEST(default_candidates, where_a_collector_parks_threads_are_locks_that_go_past_them) {
+  first_runs s = seen(0.3, 0);
+  s.calls->parks_threads = true;
+  const plan p = default_plan(s, 2);
+  EXPECT_EQ(names_of(p.taken), (names{"steady", "ttas"}));
+  EXPECT_EQ(names_of(p.left_out), (names{"loiter-park", "mcscr", "twa"}));
+  EXPECT_NE(p.notes.at(1).find("a collector that parks threads"), std::string::npos) << p.notes.at(1);
+}
+
 TEST(default_candidates, where_only_read_write_locks_wait) {
   for (const double mutexes : {0.0, 0.009}) {
     const plan p = default_plan(seen(mutexes, 0.3));

@@ -119,19 +119,19 @@ std::string in_short(std::size_t width) {
 
 // ---- one lock in full ----------------------------------------------------------------------------------------
 
-std::string order_of(const lock_traits& t) {
+std::string order_of(const lock_table& lock) {
+  const lock_traits& t = *lock.traits;
   if (!t.excludes) return "no lock at all: for measurements only";
   std::string text = "a waiter may be overtaken any number of times";
   if (t.fifo)
-    text =
-        "first come, first served: threads are admitted in the order in which they queued; while a signal handler "
-        "keeps one of "
-        "them, as collectors' handlers do, those behind it wait, too";
+    text = "first come, first served: threads are admitted in the order in which they queued";
   else if (t.bypass != unbounded)
     text = fmt::format("a thread that has queued is overtaken {} times at most", t.bypass);
   else if (t.fifo_leaders)
     text += "; groups of waiters are admitted in the order in which their leaders queued";
   if (t.by_priority) text += "; of threads that sleep, those with a real-time priority are admitted first";
+  if (waits_for_parked(lock))
+    text += "; while a signal handler keeps a waiter, as collectors' handlers do, others may wait for it";
   return text;
 }
 
@@ -177,7 +177,7 @@ std::string in_full(const lock_table& asked, std::size_t width) {
   const auto row = [&](const char* label, const std::string& words) {
     if (!words.empty()) text += beside(label, words, 13, width);
   };
-  row("Order", order_of(t));
+  row("Order", order_of(plain));
   if (t.excludes) row("Starvation", starvation_of(t));
   if (t.restricts)
     row("Concurrency",

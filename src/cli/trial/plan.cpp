@@ -8,6 +8,7 @@
 
 #include "cli/trial/conclusion.hpp"
 #include "cli/trial/quantities.hpp"
+#include "support/locks.hpp"
 #include "support/text/duration.hpp"
 
 namespace usher::cli::trial {
@@ -48,13 +49,19 @@ bool replaces_mutex_only(const choice& c) {
   return c.locks.mutex != nullptr && c.locks.rwlock.empty();
 }
 
-/// Takes the default candidates that replace the mutex only and suit a program with `threads` threads (0: not known).
-void take_sensible(plan& p, const std::vector<choice>& candidates, std::uint64_t threads, unsigned cpus) {
+/// Takes the default candidates that replace the mutex only and suit the program.
+void take_sensible(plan& p, const std::vector<choice>& candidates, const std::optional<call_counts>& calls,
+                   unsigned cpus) {
+  const std::uint64_t threads = calls ? calls->threads : 0;  // 0: not known
   // One thread more than CPUs is not too many: the first thread of most programs only waits until the others end.
   const bool too_many = threads > std::uint64_t{cpus} + 1;
   for (const choice& c : candidates) {
     if (!replaces_mutex_only(c)) continue;
-    if (too_many && hands_over(*c.locks.mutex))
+    if (calls && calls->parks_threads && waits_for_parked(*c.locks.mutex))
+      p.left_out.push_back({c.name,
+                            "as the program has the signal handlers of a collector that parks threads, and under such "
+                            "a lock the others may wait for a parked thread"});
+    else if (too_many && hands_over(*c.locks.mutex))
       p.left_out.push_back(
           {c.name, fmt::format("as it hands the lock to one certain thread, which with {} threads on {} "
                                "CPU{} is often not running",
@@ -157,7 +164,7 @@ plan plan_of(const options& o, const std::vector<choice>& candidates, const firs
     return p;
   }
   if (o.default_candidates())
-    take_sensible(p, candidates, calls ? calls->threads : 0, cpus);
+    take_sensible(p, candidates, calls, cpus);
   else
     p.taken = candidates;
   if (o.default_candidates() && kinds.rwlocks) take_read_write(p, candidates, kinds.mutexes, uses_mutexes);

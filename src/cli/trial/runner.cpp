@@ -53,6 +53,7 @@ class counting {
     const recorded_calls c = sum_of(file_.copy().view());
     call_counts n{c.locks,         c.contended,       c.waits,   c.semaphores,       c.threads,
                   c.processes > 0, c.share(c.waited), c.rwlocks, c.contended_rwlocks};
+    n.parks_threads = census_.parks_threads();
     if (c.rwlocks == 0) return n;
     n.rwlock_waiting_share = c.share(c.waited_for_rwlocks - c.waited_for_shared_rwlocks);
     if (c.waited_for_shared_rwlocks != 0) n.shared_rwlock_waiting_share = c.share(c.waited_for_shared_rwlocks);

@@ -35,7 +35,8 @@ constexpr auto json_fields(const call_counts*) {
                     field("waiting_share", &c::waiting_share), field("rwlocks", &c::rwlocks, or_absent),
                     field("contended_rwlocks", &c::contended_rwlocks, or_absent),
                     field("rwlock_waiting_share", &c::rwlock_waiting_share, or_absent),
-                    field("shared_rwlock_waiting_share", &c::shared_rwlock_waiting_share, or_absent));
+                    field("shared_rwlock_waiting_share", &c::shared_rwlock_waiting_share, or_absent),
+                    field("parks_threads", &c::parks_threads, [](const c& n) { return n.parks_threads; }));
 }
 
 constexpr auto json_fields(const drop_reason*) {

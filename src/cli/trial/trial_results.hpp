@@ -41,6 +41,8 @@ struct call_counts {
   /// The same for read-write locks, without process-shared ones, and for process-shared ones. nullopt: none was used.
   std::optional<double> rwlock_waiting_share = std::nullopt, shared_rwlock_waiting_share = std::nullopt;
 
+  bool parks_threads = false;  ///< a process had the signal handlers of a collector that stops threads
+
   /// The calls that a lock for mutexes serves.
   std::uint64_t of_mutexes() const { return locks + condition_waits + semaphores; }
   std::uint64_t all() const { return of_mutexes() + rwlocks; }

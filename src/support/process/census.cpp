@@ -1,9 +1,14 @@
 #include "support/process/census.hpp"
 
+#include <signal.h>
+
 #include <algorithm>
+#include <cstdlib>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "support/process/running_process.hpp"
 
 namespace usher::cli {
 namespace {
@@ -24,6 +29,15 @@ std::string name_of(const record::process_slot& p) {
     name += now;
   }
   return name;
+}
+
+/// Whether the process has handlers for two signals by which collectors stop threads and resume them: those of the Boehm
+/// collector and Mono, of the Boehm collector built with GC_USESIGRT_SIGNALS, or of D's runtime.
+bool has_collectors_handlers(pid_t pid) {
+  const int pairs[][2] = {{SIGPWR, SIGXCPU}, {SIGRTMIN + 6, SIGRTMIN + 5}, {SIGRTMIN, SIGRTMIN + 1}};
+  const std::uint64_t caught = std::strtoull(status_field(std::to_string(pid), "SigCgt").c_str(), nullptr, 16);
+  const auto catches = [&](int signal) { return (caught >> (signal - 1) & 1) != 0; };
+  return std::any_of(std::begin(pairs), std::end(pairs), [&](auto& p) { return catches(p[0]) && catches(p[1]); });
 }
 
 }  // namespace
@@ -101,6 +115,7 @@ void census::sample_processes(std::uint64_t now) {
       p.ended.store(now, relaxed);
     } else if (s.lives) {
       const auto [at, is_last] = later.try_emplace(s.seen.pid, i);
+      parks_threads_ = parks_threads_ || has_collectors_handlers(s.seen.pid);
       if (is_last) continue;
       p.ended.store(std::max(read(p.began), read(record_.process(at->second)->began)), relaxed);
       states_[i].lives = false;

@@ -37,6 +37,8 @@ class census {
   void finish(std::uint64_t now);
   /// The number of processes that lived at the last sample and still live.
   unsigned living_processes() const;
+  /// Whether a process had handlers for the signals by which collectors stop and resume threads, at some sample.
+  bool parks_threads() const { return parks_threads_; }
   const seen_ids& ids() const { return ids_; }
 
  private:
@@ -59,6 +61,7 @@ class census {
 
   record::live record_;
   process_finder finder_;
+  bool parks_threads_ = false;
   bool is_hiding_;  ///< /proc may leave processes out
   std::vector<process_state> states_;
   seen_ids ids_;
