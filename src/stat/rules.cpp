@@ -9,6 +9,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -28,6 +30,16 @@ std::vector<rule> texts_of(const Rules& rules) {
 template <class Rules, class Facts>
 const auto& first_that_fits(const Rules& rules, const Facts& f) {
   return *std::find_if(rules.begin(), rules.end(), [&](const auto& x) { return x.fits(f); });
+}
+
+/// What is added to advice that follows from waits, if threads waited also because they, or a holder, had no CPU. Mutexes
+/// have the rule cpus-taken for that, after the rules below that name one object or a place.
+std::string caution_text(const report& r, const row_rule& of_row) {
+  constexpr std::array from_waits = {"allocator", "one-of-many",    "spread",   "writers-hold", "readers-writers",
+                                     "spun",      "semaphore-lock", "last-one", "barrier"};
+  const auto is_this = [&](std::string_view name) { return name == of_row.said.name; };
+  if (!lacks_cpus(r) || std::none_of(from_waits.begin(), from_waits.end(), is_this)) return "";
+  return "; but " + lacking_cpus_text(*r.cpu) + ", and the waits contain that time: record again where they have CPUs";
 }
 
 }  // namespace
@@ -57,7 +69,7 @@ void judge(report& r) {
   for (row& i : r.rows) {
     const row_facts f(i, r);
     const row_rule& found = first_that_fits(row_rules(), f);
-    std::string verdict = found.sentence(f), command = found.command(f);
+    std::string verdict = found.sentence(f) + caution_text(r, found), command = found.command(f);
     any_command = any_command || !command.empty();
     i.rule = found.said.name;
     i.verdict = std::move(verdict);

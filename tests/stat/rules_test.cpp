@@ -879,6 +879,37 @@ TEST(rules, cpus_taken) {
             "0.8 of 2.");
 }
 
+/// The same of two objects of other kinds, and of tables: advice that follows from such waits says so.
+TEST(rules, cpus_taken_from_other_kinds) {
+  const auto is_cautious = [](row r, double waiting, const std::string& rule) {
+    row other = r;
+    other.name = "other";
+    const report all = judged({std::move(r), other}, [&](report& x) { x.cpu = cpu_use{2, 0.5, waiting}; });
+    for (const row& i : all.rows) EXPECT_EQ(i.rule, rule) << i.verdict;
+    return all.rows[0].verdict.ends_with(
+        "; but 3.0 threads were ready without a CPU, while the program used 0.5 of 2, and the waits contain that time: "
+        "record again where they have CPUs");
+  };
+  row shared = of_kind(kind::rwlock), as_lock = of_kind(kind::semaphore), unequal = of_kind(kind::barrier);
+  shared.seen.sides = lock_sides{};
+  as_lock.seen.acquisitions = as_lock.seen.signals = 2'000'000;
+  as_lock.seen.contended = 200'000;
+  unequal.seen.acquisitions = 8000;
+  unequal.seen.last = thread_share{12, 950, 0};
+  unequal.seen.threads = {{12, 950, 0}, {13, 50, 5}};
+  unequal.seen.waiting.total = 20;  // of 80 s
+  for (const auto& [r, rule] : {std::pair{shared, "readers-writers"},
+                                {as_lock, "semaphore-lock"},
+                                {unequal, "last-one"},
+                                {of_kind(kind::spin), "spun"},
+                                {table(8, 0.5), "one-of-many"},
+                                {table(4, 0.49), "spread"}}) {
+    EXPECT_TRUE(is_cautious(r, 3, rule)) << rule;
+    EXPECT_FALSE(is_cautious(r, 0.4, rule)) << rule;
+  }
+  EXPECT_FALSE(is_cautious(of_kind(kind::semaphore), 3, "no-credits"));
+}
+
 /// Holds that are long in the median are so on a quiet machine, too. A mean, or a share of time, may come from a few
 /// holders that lost their CPU.
 TEST(rules, cpus_taken_from_holders) {
