@@ -297,6 +297,35 @@ CASE(rwlock_is_written) {
   }
 }
 
+static void* thread_libc_lock_unlock(void* mutex) {
+  CHECK_OK(libc_lock(mutex));
+  CHECK_OK(libc_unlock(mutex));
+  return NULL;
+}
+
+// A thread holds the mutex through libusher.so, others wait for it, first one in the C library, then ours. Only
+// `steady` recognises that.
+CASE_FOR(is_held_here_before, struct mutex_kind, kind, main_kinds) {
+  if (!getenv("USHER_TEST_STATES")) skip_case("needs USHER_TEST_STATES");
+  find_all();
+  pthread_mutex_t mutex;
+  make_mutex(&mutex, kind);
+  for (int ours = 0; ours < 3; ++ours) {
+    CHECK_OK(pthread_mutex_lock(&mutex));
+    pthread_t there = start_thread(thread_libc_lock_unlock, &mutex), here[2];
+    await_sleepers(1);
+    for (int i = 0; i < ours; ++i) {
+      here[i] = start_thread(thread_lock_unlock, &mutex);
+      await_sleepers(2 + i);
+    }
+    CHECK_OK(pthread_mutex_unlock(&mutex));
+    join_thread(there);
+    for (int i = 0; i < ours; ++i) CHECK_OK((int)(intptr_t)join_thread(here[i]));
+    check_is(&mutex, 0);
+  }
+  CHECK_OK(pthread_mutex_destroy(&mutex));
+}
+
 // The mutex was used through libusher.so first. No other thread is in a call, so it is recognised in time; one line on
 // stderr says that this is not certain. Not part of the usual run: run_traps.py examines stderr.
 CASE(was_used_here_before) {

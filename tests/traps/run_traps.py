@@ -331,6 +331,9 @@ def under_lock(lock):
     for program in ("limits", "hand_over", "slow_motion", "deep_bind", "locked_in_libc"):
         run_cases(f"{lock}/{program}", program, environment(lock, [LIB]))
     says_once(lock)
+    if lock == "steady":
+        run_cases(f"{lock}/held_before", "locked_in_libc", environment(lock, [LIB], USHER_TEST_STATES="1"),
+                  ("--only", "is_held_here_before"))
     run_cases(f"{lock}/clocks", "clocks", environment(lock, [LIB]),
               ("--fresh", "--only", "sleeps_until_the_time_of_its_clock"))
     alone(lock)

@@ -110,7 +110,10 @@ struct steady_word {
   static constexpr std::uint32_t marks = asleep | impatient | taken_back;
 
   static constexpr std::uint32_t state_of(std::uint32_t w) { return w & (held_by_queue | handed_over); }
-  static constexpr bool is_free(std::uint32_t w) { return (w & held) == 0; }
+  static constexpr bool is_free(std::uint32_t w) { return (w & held_by_queue) == 0; }
+  /// Whether the C library's lock, called past libusher.so, has found this one held, and has set the word to 2, by which it
+  /// says that it waits. No state above has this value.
+  static constexpr bool is_foreign(std::uint32_t w) { return (w & held_by_queue) == 2; }
   /// Whether the standby may take the lock, or has it already.
   static constexpr bool may_enter(std::uint32_t w) { return is_free(w) || state_of(w) == handed_over; }
 };
@@ -281,8 +284,8 @@ class basic_steady : private urgent_waiters<P, W>, private steady_word, private 
   void expect_holds(std::uint64_t ns) { remember({hold_memory::class_of(ns)}); }
 
  private:
-  static constexpr std::uint32_t home_period = 4000000 >> 10;      // in 1.024 µs
-  static constexpr std::uint64_t most_sleep_at_word = 1000000;     // ns
+  static constexpr std::uint32_t home_period = 4000000 >> 10;   // in 1.024 µs
+  static constexpr std::uint64_t most_sleep_at_word = 1000000;  // ns
   static constexpr std::uint32_t microseconds(std::uint64_t ns) { return std::uint32_t(ns >> 10); }
 
   hold_memory memory() const { return {memory_.load(std::memory_order_relaxed)}; }
@@ -735,6 +738,8 @@ class basic_steady : private urgent_waiters<P, W>, private steady_word, private 
   /// at the word sleep on.
   std::uint32_t release(std::uint32_t seen, [[maybe_unused]] node_handle& chosen) {
     for (;; P::backoff(0)) {
+      if (is_foreign(seen)) [[unlikely]]
+        return free_for_foreign();
       if constexpr (ranks)
         if (latest_urgent(seen) != no_node) [[unlikely]] {
           chosen = urgency::take_urgent(held_by_queue & ~held);
@@ -748,6 +753,15 @@ class basic_steady : private urgent_waiters<P, W>, private steady_word, private 
       if (outer_.compare_exchange_strong(seen, then | sleeps_on, std::memory_order_acq_rel, std::memory_order_relaxed))
         return seen;
     }
+  }
+
+  /// Frees the lock without marks, which the C library takes for a held lock, and wakes all. The state is lost: if the
+  /// holder came from the queue, its node stays there, and the threads behind it go on by rule 7.
+  [[gnu::cold, gnu::noinline]] std::uint32_t free_for_foreign() {
+    const wake_key key = P::key_of(outer_);
+    outer_.exchange(free, std::memory_order_acq_rel);  // (3)
+    if constexpr (W::parks) P::wake(key, every_sleeper, all);
+    return free;
   }
 
   struct no_gap {};
