@@ -42,8 +42,8 @@ constexpr auto reading_budget = 1500ms;  // in which it looks at threads: on an 
 constexpr auto shortest_period = 200ms;
 constexpr unsigned pause_factor = 20;  // readings take at most 5 % of a CPU
 constexpr auto long_enough = 1s;       // a wait that is taken for one that does not end
-constexpr double most_looks = 2;       // a second, and as many more: once a thread has waited for 1 s, it looks each second
-constexpr unsigned most_rereads = 8;   // of a circle's members, until all were asleep at one moment
+constexpr double most_looks = 2;  // a second, and as many more: once a thread has waited for 1 s, it looks each second
+constexpr unsigned most_rereads = 8;  // of a circle's members, until all were asleep at one moment
 constexpr std::size_t most_circles = 64;
 constexpr unsigned most_failures = 3;  // each may have cost the whole limit
 
@@ -199,17 +199,18 @@ std::optional<sleeping_thread> sleeper_at(pid_t pid, const std::string& tid, con
 }
 
 /// Reads the circles' members again until two readings, one after the other, have the same counts of switches: then all
-/// of them slept between these readings. The circles for which that was not seen are marked.
-void look_again(pid_t pid, const target_memory& memory, bool is_of_usher, tag_finder& tags, thread_reading& r) {
+/// of them slept between these readings. The circles for which that was not seen in time are marked.
+void look_again(const std::function<std::optional<sleeping_thread>(std::int32_t)>& read_thread,
+                std::chrono::steady_clock::time_point until, thread_reading& r) {
   std::unordered_map<std::int32_t, sleeping_thread*> by_tid;
   for (sleeping_thread& t : r.sleepers) by_tid[t.tid] = &t;
   for (const auto& circle : circles_of(r.sleepers)) {
     bool is_same = false;
-    for (unsigned i = 0; i < most_rereads && !is_same; i++) {
+    for (unsigned i = 0; i < most_rereads && !is_same && std::chrono::steady_clock::now() < until; i++) {
       is_same = true;
       for (const sleeping_thread& member : circle) {
         sleeping_thread& t = *by_tid.at(member.tid);
-        const auto now = sleeper_at(pid, std::to_string(t.tid), memory, is_of_usher, tags);
+        const auto now = read_thread(t.tid);
         is_same = is_same && now == t;
         if (now) t = *now;
       }
@@ -345,7 +346,8 @@ thread_reading read_threads(pid_t pid, const target_memory& memory, bool is_of_u
     if (const auto t = sleeper_at(pid, i->path().filename().string(), memory, is_of_usher, tags))
       r.sleepers.push_back(*t);
   }
-  look_again(pid, memory, is_of_usher, tags, r);
+  look_again([&](std::int32_t tid) { return sleeper_at(pid, std::to_string(tid), memory, is_of_usher, tags); }, until,
+             r);
   return r;
 }
 

@@ -265,7 +265,8 @@ TEST(Standing, FutexCallsWithoutALimit) {
 
 TEST(Standing, CallsWithALimitThatTheDefaultLockMakes) {
   const auto call = [](const std::string& operation, const std::string& mask) {
-    return futex_sleep_of(std::to_string(SYS_futex) + " 0x1000 " + operation + " 0xd 0x7ffd00 0x0 " + mask + " 0x7ffc 0x7fff\n");
+    return futex_sleep_of(std::to_string(SYS_futex) + " 0x1000 " + operation + " 0xd 0x7ffd00 0x0 " + mask +
+                          " 0x7ffc 0x7fff\n");
   };
   for (const std::string mask : {"0x1", "0x4"}) {
     ASSERT_TRUE(call("0x89", mask));
