@@ -57,8 +57,11 @@ class Apart(Planted):
     def test_two_with_the_same_ids(self):
         """Both programs are process 1 of their namespaces at the same time."""
         one = f"{' '.join(APART)} {PROGRAMS / 'planted'} held-over-sleep"
-        run = self.stat(None, command=["sh", "-c", f"{one} & {one}; wait"], status=None)
-        seen = {object["pid"] for row in run.rows for object in row["each"] if object.get("own_pid") == 1}
+        for _ in range(8):  # on a busy machine a program may have ended before it is looked at
+            run = self.stat(None, command=["sh", "-c", f"{one} & {one}; wait"], status=None)
+            seen = {object["pid"] for row in run.rows for object in row["each"] if object.get("own_pid") == 1}
+            if len(seen) == 2:
+                break
         self.assertEqual(len(seen), 2, run.report)
         self.assertLessEqual(sum(run.report["waited"].values()), run.report["thread_seconds"])
 
