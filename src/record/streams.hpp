@@ -21,11 +21,15 @@
 #include <atomic>
 #include <cstdint>
 
+#include "preload/rwlock_table.hpp"
 #include "preload/selection.hpp"
 #include "record/recorder.hpp"
 #include "record/stream_format.hpp"
 
 namespace usher::preload {
+
+extern const calls streamed_calls;
+extern const rwlock_calls streamed_rwlocks;
 
 /// The file; null: `usher record` does not record this process. Set before the first call, and then never changed.
 [[gnu::visibility("hidden")]] extern constinit std::atomic<record::stream_header*> stream_file;
