@@ -1,6 +1,6 @@
 // The streams of `usher record` in the program. record/stream_format.hpp describes the file.
 //
-//     begin      stream_into() maps the file that USHER_RECORD names. Then connect() leads the exported functions'
+//     begin      stream_into() maps the file that USHER_STREAM names. Then connect() leads the exported functions'
 //                pointers to streamed_calls, and those of libusher-stat.so to functions of streamed_others.cpp.
 //     a call     loads the open window's number. If none is open, it is the unrecorded call.
 //     window     the thread's first call in a window takes a chunk. append() writes one call. If there is no room, the thread
