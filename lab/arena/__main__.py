@@ -31,6 +31,7 @@ import harness
 from lab.arena.judge import BASE, CONTROL
 from lab.arena.points import BY_NAME, GROUPS, POINTS, READ_WRITE
 from harness import TREE, die
+from lab.run import packed
 
 RESULTS = TREE / "lab" / "results" / "arena"
 PAGE = TREE / "lab" / "pages" / "arena.md"
@@ -45,7 +46,7 @@ class Results:
     def __init__(self, files):
         self.sessions, self.runs = {}, []
         for file in files:
-            for number, line in enumerate(Path(file).read_text().splitlines(), 1):
+            for number, line in enumerate(packed.text_of(Path(file)).splitlines(), 1):
                 try:
                     entry = json.loads(line)
                 except ValueError:
@@ -177,6 +178,7 @@ def run_in(place, build, options):
     has_locks(place, options.locks)
     out = options.out or RESULTS / ("native.jsonl" if not options.chroot else f"native-{place.libc.replace(' ', '-')}.jsonl")
     out.parent.mkdir(parents=True, exist_ok=True)
+    packed.unpack(out)
     name = f"{harness.today()}-{os.getpid()}"
     header = session_of(place, build, points, name)
     step_ns = calibration(out, header) or runs.calibrate(place)
@@ -229,13 +231,14 @@ def run_in(place, build, options):
             if ran == 0:
                 print(f"the {options.minutes:g} minutes are used up", flush=True)
                 break
+    packed.write(out, packed.text_of(out))
     print()
     return judge_text([out], options.others)
 
 
 def calibration(out, header):
     """Returns the time of a step at this place in an earlier session, so that sections stay the same."""
-    if not out.is_file():
+    if not packed.is_there(out):
         return None
     for session in reversed(Results([out]).sessions.values()):
         if place_of(session) == place_of(header):
@@ -246,11 +249,11 @@ def calibration(out, header):
 # ---- judging ----------------------------------------------------------------------------------------------------------
 
 def files_of(options):
-    found = options.results or sorted(RESULTS.glob("native*.jsonl"))
+    found = options.results or packed.files(RESULTS, "native*.jsonl")
     if not found:
         die("there are no results yet: python3 -m lab.arena run", 1)
     for file in found:
-        if not Path(file).is_file():
+        if not packed.is_there(Path(file)):
             die(f"{file} is missing: name a file that `python3 -m lab.arena run` has written", 1)
     return found
 

@@ -14,7 +14,7 @@ import sys
 
 import harness
 from harness import TREE, Build, between_markers
-from lab.run import rounds, script, simulated
+from lab.run import packed, rounds, script, simulated
 
 RESULT = TREE / "lab" / "results" / "arm-forms.json"
 PAGE = TREE / "lab" / "pages" / "arm-forms.md"
@@ -66,7 +66,7 @@ def tables(result):
 
 
 def write_doc():
-    result = json.loads(RESULT.read_text())
+    result = json.loads(packed.text_of(RESULT))
     PAGE.write_text(between_markers(PAGE.read_text(), "arm forms", tables(result)))
     return 0
 

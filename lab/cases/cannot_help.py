@@ -16,7 +16,7 @@ from pathlib import Path
 
 import harness
 from harness import TREE, Build, die
-from lab.run import rounds, runner, script
+from lab.run import packed, rounds, runner, script
 from lab.run.case import Case, chosen
 
 SOURCES = TREE / "lab/programs/cannot_help"
@@ -157,9 +157,9 @@ def table(document):
 
 
 def write_doc(page):
-    if not RESULT.is_file():
+    if not packed.is_there(RESULT):
         die(f"{RESULT} is missing: run the programs first")
-    document = json.loads(RESULT.read_text())
+    document = json.loads(packed.text_of(RESULT))
     content = "\n".join([table(document), "", harness.provenance_line(document)])
     page.write_text(harness.between_markers(page.read_text(), MARKER, content))
     print(f"{len(document['results'])} rows are in {os.path.relpath(page)}")

@@ -18,7 +18,7 @@ from pathlib import Path
 import harness
 from harness import TREE, Build
 from lab.cases.throw_steps import clock_of
-from lab.run import rounds, runner, script
+from lab.run import packed, rounds, runner, script
 from lab.run.runner import Failed
 
 RESULT = TREE / "lab" / "results" / "kyoto-mutex.json"
@@ -91,7 +91,7 @@ def measure(build, options):
         sections |= harness.provenance(build, others)
         print(sections, flush=True)
         if options.section:
-            rounds.put(RESULT, json.loads(RESULT.read_text()) | {"section": sections})
+            rounds.put(RESULT, json.loads(packed.text_of(RESULT)) | {"section": sections})
             return 0
         for threads in options.threads:
             found = rounds.sampled(candidates, options.rounds, lambda c, n=threads: operations(place, c, n, options, folder))
@@ -104,7 +104,7 @@ def measure(build, options):
 
 
 def show():
-    result = json.loads(RESULT.read_text())
+    result = json.loads(packed.text_of(RESULT))
     at = {(p["candidate"], p["threads"]): p["rounds"] for p in result["points"]}
     names, counts = (list(dict.fromkeys(p[key] for p in result["points"])) for key in ("candidate", "threads"))
     base = {n: at[(C_LIBRARY, n)] for n in counts}

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import harness
 from harness import TREE, Build
-from lab.run import case, rounds, runner, script
+from lab.run import case, packed, rounds, runner, script
 from lab.run.runner import Failed
 
 RESULT = TREE / "lab" / "results" / "orders.json"
@@ -64,7 +64,7 @@ def ratio(values, base):
 
 
 def show():
-    result = json.loads(RESULT.read_text())
+    result = json.loads(packed.text_of(RESULT))
     at = {(p["program"], p["candidate"], p["threads"]): p["rounds"] for p in result["points"]}
     counts = list(dict.fromkeys(p["threads"] for p in result["points"]))
     pairs = {"leveldb": [(lock, "pthread") for lock in list(CANDIDATES["leveldb"])[1:]]

@@ -12,7 +12,7 @@ import statistics
 
 import harness
 from harness import TREE, Build
-from lab.run import rounds, script, simulated
+from lab.run import packed, rounds, script, simulated
 
 RESULT = TREE / "lab" / "results" / "readers-simulated.json"
 CORES = {"xeon-e5-2680v2": 20, "x5-2": 36, "x5-4": 72, "graviton4-2": 192, "epyc-9654-2": 192, "xeon-8260-8": 192}
@@ -53,7 +53,7 @@ def main():
     parser.add_argument("--show", action="store_true", help="print the stored results")
     options = parser.parse_args()
     if options.show:
-        show(json.loads(RESULT.read_text())["points"])
+        show(json.loads(packed.text_of(RESULT))["points"])
         return 0
     build = Build(options.build)
     build.need(build.usher)

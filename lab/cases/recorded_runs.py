@@ -6,6 +6,7 @@ import json
 import statistics
 
 from harness import TREE
+from lab.run import packed
 
 SOURCES = ["lab/results/arena/native-2.jsonl", "lab/results/arena/native-16.jsonl"]
 
@@ -13,7 +14,7 @@ SOURCES = ["lab/results/arena/native-2.jsonl", "lab/results/arena/native-16.json
 def series_of(source):
     """Returns, by point and session, the seconds for the same amount of work, in the order of the runs."""
     series = {}
-    for line in (TREE / source).read_text().splitlines():
+    for line in packed.text_of(TREE / source).splitlines():
         run = json.loads(line)
         if run.get("candidate") in ("libc", "libc-again") and run["rate"] > 0:
             series.setdefault((run["point"], run["session"]), []).append(1 / run["rate"])

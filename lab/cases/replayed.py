@@ -27,7 +27,7 @@ from pathlib import Path
 
 import harness
 from harness import TREE, between_markers, die
-from lab.run import script
+from lab.run import packed, script
 
 RESULT = TREE / "lab/results/replayed.json"
 PAGE = TREE / "lab/pages/replayed.md"
@@ -178,9 +178,9 @@ def page_table(results):
 
 
 def write_doc():
-    if not RESULT.exists():
+    if not packed.is_there(RESULT):
         die(f"no {RESULT.relative_to(TREE)}: run this script first")
-    PAGE.write_text(between_markers(PAGE.read_text(), "replayed", page_table(json.loads(RESULT.read_text()))))
+    PAGE.write_text(between_markers(PAGE.read_text(), "replayed", page_table(json.loads(packed.text_of(RESULT)))))
     return 0
 
 
@@ -200,7 +200,7 @@ def main():
     binary = Path(options.build).resolve() / "lab/programs/replayed"
     if not binary.exists():
         die(f"no {binary}: build the target replayed")
-    results = json.loads(RESULT.read_text()) if RESULT.exists() else {"programs": {}}
+    results = json.loads(packed.text_of(RESULT)) if packed.is_there(RESULT) else {"programs": {}}
     commit = subprocess.run(["git", "-C", str(TREE), "rev-parse", "--short=8", "HEAD"], capture_output=True, text=True).stdout.strip()
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
         into = results.setdefault("costly", {}) if options.costly else results["programs"]
@@ -210,7 +210,7 @@ def main():
             print(f"{p.name}: {line}", flush=True)
     results["commit"] = commit
     results["command"] = "python3 -m lab.cases.replayed"
-    RESULT.write_text(json.dumps(results, indent=1) + "\n")
+    packed.write(RESULT, json.dumps(results, indent=1) + "\n")
     return 0
 
 

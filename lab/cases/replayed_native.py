@@ -34,7 +34,7 @@ import harness
 from harness import TREE, Build, between_markers, die
 from lab.cases import predicted_picture
 from lab.cases.replayed import BAR, ORDER_FROM, error_of, judged, orders, percent
-from lab.run import rounds, script
+from lab.run import packed, rounds, script
 from lab.run.runner import Failed
 
 RESULT = TREE / "lab/results/replayed-native.json"
@@ -372,9 +372,9 @@ def page_costs(result):
 
 
 def write_doc():
-    if not RESULT.exists():
+    if not packed.is_there(RESULT):
         die(f"no {RESULT.relative_to(TREE)}: run this script first")
-    result = json.loads(RESULT.read_text())
+    result = json.loads(packed.text_of(RESULT))
     page = PAGE.read_text()
     page = between_markers(page, "points", page_points(result))
     page = between_markers(page, "groups", page_groups(result))

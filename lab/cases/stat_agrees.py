@@ -23,7 +23,7 @@ from pathlib import Path
 
 import harness
 from harness import TREE, Build, between_markers, die
-from lab.run import rounds, runner, script
+from lab.run import packed, rounds, runner, script
 from lab.run.case import chosen
 from lab.run.runner import Failed
 
@@ -388,7 +388,7 @@ def table(document):
     where = document["machine"]
     return "\n".join(["", harness.markdown(rows, heading), "", f"Measured on {where['cpu']}, {where['cpus']} CPUs, {where['kernel']}; "
                       f"{document['date']}; {', '.join(document['versions'].values())}. A JSON file has the "
-                      "[results and commands](../results/stat/agreement.json)."])
+                      "[results and commands](../results/stat/agreement.json.xz)."])
 
 
 def main():
@@ -397,7 +397,7 @@ def main():
     parser.add_argument("--write-doc", action="store_true")
     options = parser.parse_args()
     if options.write_doc:
-        PAGE.write_text(between_markers(PAGE.read_text(), "agreement", table(json.loads(RESULT.read_text()))))
+        PAGE.write_text(between_markers(PAGE.read_text(), "agreement", table(json.loads(packed.text_of(RESULT)))))
         return
     build = Build(options.build)
     build.need(build.usher, build.library)

@@ -21,7 +21,7 @@ from pathlib import Path
 import harness
 from harness import TREE, Build, between_markers, clean_environment
 from lab.cases.try_cases import HINT, quantity, wrapped
-from lab.run import rounds, runner, script
+from lab.run import packed, rounds, runner, script
 from lab.run.case import MORE, TRIED, chosen
 from lab.run.runner import Failed
 
@@ -231,7 +231,7 @@ def tables(cost, pairs):
 
 
 def write_doc(options):
-    cost, pairs = ((json.loads(file.read_text()) if file.is_file() else None)
+    cost, pairs = ((json.loads(packed.text_of(file)) if packed.is_there(file) else None)
                    for file in (options.out / "cost.json", options.out / "pairs.json"))
     options.doc.write_text(between_markers(options.doc.read_text(), "cost", tables(cost, pairs) or "Not measured yet."))
     print(f"the figures are in {os.path.relpath(options.doc)}")

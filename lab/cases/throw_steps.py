@@ -17,7 +17,7 @@ from pathlib import Path
 
 import harness
 from harness import TREE, Build
-from lab.run import rounds, runner, script
+from lab.run import packed, rounds, runner, script
 
 RESULT = TREE / "lab" / "results" / "throw-steps.json"
 OPERATIONS, MORE, LIMIT = 400_000, 10, 60
@@ -64,7 +64,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=15)
     options = parser.parse_args()
     if options.show:
-        print(json.dumps(json.loads(RESULT.read_text()), indent=1))
+        print(json.dumps(json.loads(packed.text_of(RESULT)), indent=1))
         return 0
     build = Build(options.build)
     build.need(build.usher, build.programs / "throwing", build.programs / "unwind_lock.so")

@@ -21,7 +21,7 @@ from pathlib import Path
 
 import harness
 from harness import TREE, Build, between_markers, die
-from lab.run import rounds, runner, script
+from lab.run import packed, rounds, runner, script
 from lab.run.case import TRIED, chosen
 from lab.run.runner import Failed
 
@@ -137,9 +137,9 @@ def measure_all(cases, thread_counts, build, options):
 def load(case, folder):
     """Returns the results of a case by number of threads."""
     found = {}
-    for file in folder.glob(f"{case.name}-*.json"):
+    for file in packed.files(folder, f"{case.name}-*.json"):
         number = file.stem[len(case.name) + 1:]
-        document = json.loads(file.read_text()) if number.isdigit() else {"result": {}}
+        document = json.loads(packed.text_of(file)) if number.isdigit() else {"result": {}}
         if document["result"].get("format") == FORMAT:
             found[int(number)] = document
     return dict(sorted(found.items()))

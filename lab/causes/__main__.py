@@ -25,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
 import harness  # noqa: E402
 from lab.causes import expected, programs  # noqa: E402
 from lab.causes.truth import Runner  # noqa: E402
-from lab.run import rounds, script  # noqa: E402
+from lab.run import packed, rounds, script  # noqa: E402
 from lab.run.runner import Failed  # noqa: E402
 
 RIGHT_SHARE = 54 / 60  # of the drawn programs
@@ -158,9 +158,9 @@ def show(document):
 
 def write_doc():
     """The page has the result of before the rules were rewritten beside that of the present ones, and the drawn programs."""
-    before = json.loads((RESULTS / "before.json").read_text())
-    after = json.loads((RESULTS / "fixed.json").read_text()) if (RESULTS / "fixed.json").is_file() else None
-    drawn = [json.loads(file.read_text()) for file in [RESULTS / "before-drawn.json", *sorted(RESULTS.glob("drawn-*.json"))]]
+    before = json.loads(packed.text_of(RESULTS / "before.json"))
+    after = json.loads(packed.text_of(RESULTS / "fixed.json")) if packed.is_there(RESULTS / "fixed.json") else None
+    drawn = [json.loads(packed.text_of(file)) for file in [RESULTS / "before-drawn.json", *packed.files(RESULTS, "drawn-*.json")]]
     fixed = [before_and_after(before["programs"], after["programs"]) if after else sentences(before["programs"]), ""]
     for name, document in (("Before", before), ("Now", after)):
         fixed += [f"{name}: {summary(document['programs'])}. {harness.provenance_line(document)}", ""] if document else []
@@ -192,7 +192,7 @@ def main():
     if options.write_doc:
         return write_doc()
     if options.show:
-        show(json.loads(options.show.read_text()))
+        show(json.loads(packed.text_of(options.show)))
         return 0
     if options.list:
         for p in programs.FIXED if options.fixed else programs.drawn(options.seed, options.count):

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import harness
 from harness import TREE, Build, clean_environment, die
-from lab.run import rounds, script
+from lab.run import packed, rounds, script
 from lab.run.runner import Resident, kib, preloaded
 
 RESULT = TREE / "lab/results/attach-cost.json"
@@ -106,9 +106,9 @@ def main():
     parser.add_argument("--write-doc", action="store_true", help="set the result into the page; measures nothing")
     options = parser.parse_args()
     if options.write_doc:
-        if not RESULT.is_file():
+        if not packed.is_there(RESULT):
             die(f"{RESULT} is missing: measure first")
-        PAGE.write_text(harness.between_markers(PAGE.read_text(), "cost of attaching", content_of(json.loads(RESULT.read_text()))))
+        PAGE.write_text(harness.between_markers(PAGE.read_text(), "cost of attaching", content_of(json.loads(packed.text_of(RESULT)))))
         return 0
     build = Build(options.build)
     build.need(build.usher, build.library)

@@ -11,6 +11,7 @@ from pathlib import Path
 from lab.costs import summaries
 from lab.costs.summaries import Column, listed
 import harness
+from lab.run import packed
 
 NAME = "mutexbench-all"
 RESULT, PAGES = harness.TREE / "lab" / "results" / f"{NAME}.json", harness.TREE / "lab" / "pages"
@@ -58,7 +59,7 @@ def page(result):
         f"at least half of their throughput with {two} threads: {listed(keep)}.",
         f"- The smallest share with {most} threads is below {ALMOST_NOTHING:g} under: {listed(starved) or 'none'}.",
         "- Most of these locks were designed for more than two CPUs; `usher sim` shows their effect.",
-        f"The figures of all rounds are in [{NAME}.json](../results/{NAME}.json). Measured on {m['cpu']}, {m['cpus']} CPUs{virtual}, "
+        f"The figures of all rounds are in [{NAME}.json.xz](../results/{NAME}.json.xz). Measured on {m['cpu']}, {m['cpus']} CPUs{virtual}, "
         f"{m['kernel']}, {result['compiler']}, commit {result['commit']}; {result['date'][:10]}; command "
         f"`{summaries.measuring(result['command'])}`. Other programs took {100 * result['others_cpu_share']:.1f} % of the CPU time. The "
         f"error "
@@ -74,7 +75,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=PAGES, metavar="DIR", help="where the page goes (lab/pages)")
     options = parser.parse_args()
-    Path(options.out, f"{NAME}.md").write_text(page(json.loads(RESULT.read_text())))
+    Path(options.out, f"{NAME}.md").write_text(page(json.loads(packed.text_of(RESULT))))
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ from pathlib import Path
 import count_instructions
 import harness
 from harness import TREE, Build, clean_environment, die
-from lab.run import rounds, script
+from lab.run import packed, rounds, script
 from lab.run.runner import Resident, kib, preloaded
 
 SOURCE = TREE / "tests/production/memory.c"
@@ -133,9 +133,9 @@ def pair_table(pairs):
 
 
 def write_doc(page):
-    if not RESULT.is_file():
+    if not packed.is_there(RESULT):
         die(f"{RESULT} is missing: measure first")
-    document = json.loads(RESULT.read_text())
+    document = json.loads(packed.text_of(RESULT))
     content = "\n\n".join([memory_table(document["memory"]), start_table(document["start"]), pair_table(document["pairs"]),
                            harness.provenance_line(document)])
     page.write_text(harness.between_markers(page.read_text(), "cost", content))

@@ -2,11 +2,11 @@
 
 import contextlib
 import json
-import os
 import re
 from pathlib import Path
 
 import harness
+from lab.run import packed
 from lab.run.runner import Failed
 
 
@@ -32,17 +32,14 @@ def sampled(candidates, rounds, measure, warm_up=0):
 
 
 def put(target, document):
-    """Writes a result; an interruption leaves the file as it was."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    part = target.with_suffix(".part")
-    part.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n")
-    os.replace(part, target)
+    """Writes a result; in the tree, packed if it is long. An interruption leaves the file as it was."""
+    packed.write(target, json.dumps(document, indent=1, ensure_ascii=False) + "\n")
 
 
 def merged(file, rows, fresh, key, order):
     """Returns the rows of a stored result after `fresh` have replaced those of the same `key`, in the order of the names
     `order`."""
-    stored = json.loads(file.read_text())[rows] if file.is_file() else []
+    stored = json.loads(packed.text_of(file))[rows] if packed.is_there(file) else []
     by_name = {row[key]: row for row in [*stored, *fresh]}
     return [by_name[name] for name in order if name in by_name]
 

@@ -3,8 +3,6 @@
 
 #include "preload/export.hpp"
 #include "preload/selection.hpp"
-#include "record/attach_point.hpp"
-#include "record/format.hpp"
 
 namespace usher::preload {
 namespace {
@@ -26,21 +24,6 @@ constinit const calls first_calls{USHER_CALLS(USHER_FIRST)};
 constinit call_pointers current_calls{USHER_CALLS(USHER_FIRST_POINTER)};
 
 }  // namespace usher::preload
-
-[[gnu::used]] constinit usher::preload::attach_point usher_attach{
-    .magic = usher::preload::attach_point::expected,
-    .version = {USHER_PRELOAD_VERSION},
-    .format = usher::record::version,
-    .calls = sizeof(usher::preload::calls) / sizeof(void*),
-    .current_calls = &usher::preload::current_calls,
-    .first_calls = &usher::preload::first_calls,
-    .request = {},
-    .heartbeat = 0,
-    .answered = 0,
-    .descriptor = -1,
-    .error = 0,
-    .failed_call = 0,
-    .file = 0};
 
 // The exported functions jump instead of calling, so that a recorded function finds the return address of the
 // program's call (USHER_CALLER).

@@ -8,8 +8,7 @@
 //                      (one_thread.hpp). A call that finds more threads changes these three for good, so a process with
 //                      threads does not test this
 //     C library        c_library_calls, if USHER_LOCK selects the C library's locks
-//     recorded         recorded_calls, while `usher stat` records: these call the selected ones and write the record
-//     streamed         streamed_calls, under `usher record`: these call the selected ones, and write streams in windows
+//     recorded         those of a recorder (observer.hpp), which call the selected ones
 #pragma once
 
 #include <pthread.h>
@@ -94,6 +93,6 @@ static_assert(sizeof(call_pointers) == sizeof(calls) && sizeof(calls) % sizeof(v
 /// The pointers through which the exported functions jump.
 [[gnu::visibility("hidden")]] extern constinit call_pointers current_calls;
 
-extern const calls first_calls, our_calls, c_library_calls, recorded_calls, streamed_calls;
+extern const calls first_calls, our_calls, c_library_calls;
 
 }  // namespace usher::preload

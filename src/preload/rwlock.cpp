@@ -14,7 +14,6 @@
 #include "preload/selection.hpp"
 #include "preload/status.hpp"
 #include "preload/timeouts.hpp"
-#include "record/others.hpp"
 
 namespace usher::preload {
 namespace {
@@ -149,7 +148,7 @@ void connect_rwlocks(const rwlock_calls* recorded) {
     if (c_library::rwlocks.rdlock.get() == look_up_rdlock) look_up(c_library::rwlocks);
     unrecorded_rwlocks.set(c_library::rwlocks);
   }
-  if (recorded != nullptr && &usher_companion_v3 != nullptr)
+  if (recorded != nullptr)
     current_rwlocks.set(*recorded);
   else
     current_rwlocks.set(unrecorded_rwlocks);

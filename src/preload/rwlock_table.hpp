@@ -4,8 +4,7 @@
 //     at first         functions that call connect()
 //     C library        its functions, if USHER_RWLOCK selects none of ours
 //     ours             those of the selected lock; with one thread its functions without atomic operations
-//     recorded         those of record/recorded_rwlock.cpp, while `usher stat -- CMD` records: these call the selected ones
-//     streamed         those of record/streamed_others.cpp, under `usher record`
+//     recorded         those of a recorder (observer.hpp), which call the selected ones
 #pragma once
 
 #include <pthread.h>
@@ -83,9 +82,6 @@ void connect_rwlocks(const rwlock_calls* recorded);
 
 /// As selection.hpp has it, for the functions of read-write locks.
 int end_one_thread_mode(pthread_rwlock_t* l, int (*then)(pthread_rwlock_t*));
-
-/// The functions that record (record/recorded_rwlock.cpp, record/streamed_others.cpp).
-extern const rwlock_calls recorded_rwlocks, streamed_rwlocks;
 
 namespace c_library {
 

@@ -14,16 +14,12 @@
 #include "preload/message.hpp"
 #include "preload/mixed_wait.hpp"
 #include "preload/mutex_families.hpp"
+#include "preload/observer.hpp"
 #include "preload/one_thread.hpp"
 #include "preload/ours.hpp"
 #include "preload/own_sleep.hpp"
 #include "preload/rwlock_table.hpp"
 #include "preload/status.hpp"
-#include "record/attach_point.hpp"
-#include "record/recorded_embedded.hpp"
-#include "record/recorded_others.hpp"
-#include "record/recorder.hpp"
-#include "record/streams.hpp"
 
 namespace usher::preload {
 namespace {
@@ -90,6 +86,11 @@ void report_unknown_lock(std::string_view unknown) {
 void report_measurements_only(std::string_view name) {
   say(": \"", name,
       "\" (USHER_LOCK) excludes no thread: it is for measurements only. Running on the C library's locks.");
+}
+
+/// A constant of the link.
+bool has_observer() {
+  return &usher_observer != nullptr;
 }
 
 constexpr const char* cond_variable = "USHER_COND_APPEND";
@@ -239,10 +240,7 @@ const mutex_table& select_table() {
   const mutex_table* none = nullptr;
   if (!selected_table.compare_exchange_strong(none, table, std::memory_order_acq_rel)) return *none;
   // Executed by one thread of the process, whose compare-and-swap has succeeded.
-  if (const std::string_view file = variable(record::variable); !file.empty() && c_library::is_glibc())
-    record_in(file.data());  // the path ends where the variable does
-  if (const std::string_view file = variable(record::stream_variable); !file.empty() && c_library::is_glibc())
-    stream_into(file.data());
+  if (has_observer()) usher_observer.begin();
   if (found == nullptr) report_unknown_lock(name);
   if (refused) report_measurements_only(found->name);
   if (!table->passes_through && !conds) report_bad_probability(cond_variable);
@@ -251,36 +249,28 @@ const mutex_table& select_table() {
   return *table;
 }
 
-// Several threads may be here at once, while one of them begins or ends a recording, or while `usher stat -p` has
-// stopped all of them. A slow thread could overwrite newer pointers with older ones. It does not, because each thread
-// reads current_recording again after it has set the pointers, and repeats if that has changed:
+// Several threads may be here at once, while one of them begins or ends a recording, or while another process has stopped all
+// of them to ask for one. A slow thread could overwrite newer pointers with older ones. It does not, because each thread reads
+// the observer's state again after it has set the pointers, and repeats if that has changed:
 //
-// - A thread that has changed current_recording calls connect() next. Let T be the last, and W another thread that sets
-//   the pointers by an older value. If W's second fence precedes T's first one, all of W's writes precede T's. Else W's
-//   last load finds T's value, and W sets the pointers again.
-// - The observer writes its request and the pointers while W does not run. If that is before W's last call of
-//   has_request(), W begins the recording, or another thread does and sets the pointers again. Else W has set all
-//   pointers before, so that the next call of any function comes here.
+// - A thread that has changed the state calls connect() next. Let T be the last, and W another thread that sets the pointers
+//   by an older value. If W's second fence precedes T's first one, all of W's writes precede T's. Else W's last load finds
+//   T's value, and W sets the pointers again.
+// - The other process writes its request and the pointers while W does not run. If that is before W's last call of
+//   is_requested(), W begins the recording, or another thread does and sets the pointers again. Else W has set all pointers
+//   before, so that the next call of any function comes here.
 void connect() {
   const mutex_table& table = selected();
-  std::uint64_t seen;
-  bool streamed;
+  std::uint64_t seen = 0;
   do {
-    if (has_request() && c_library::is_glibc()) record_as_requested();
+    if (has_observer() && usher_observer.is_requested()) usher_observer.begin_requested();
     std::atomic_thread_fence(std::memory_order_seq_cst);
-    seen = current_recording.load(std::memory_order_relaxed);
-    // `usher stat -p` takes the place of `usher record` while it records.
-    streamed = seen == 0 && is_streamed();
-    current_calls.set(seen != 0 ? recorded_calls : streamed ? streamed_calls : calls_of(table));
-    connect_embedded(seen != 0);
-    if (streamed)
-      connect_streamed_others();
-    else
-      connect_others(seen != 0);
-    connect_rwlocks(seen != 0 ? &recorded_rwlocks : streamed ? &streamed_rwlocks : nullptr);
+    seen = has_observer() ? usher_observer.state() : 0;
+    const observed_calls observed = has_observer() ? usher_observer.connect(seen) : observed_calls{};
+    current_calls.set(observed.mutexes != nullptr ? *observed.mutexes : calls_of(table));
+    connect_rwlocks(observed.rwlocks);
     std::atomic_thread_fence(std::memory_order_seq_cst);
-  } while (current_recording.load(std::memory_order_relaxed) != seen || has_request() ||
-           streamed != (seen == 0 && is_streamed()));
+  } while (has_observer() && (usher_observer.state() != seen || usher_observer.is_requested()));
 }
 
 int end_one_thread_mode(pthread_mutex_t* m, int (*then)(pthread_mutex_t*)) {

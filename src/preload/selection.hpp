@@ -12,7 +12,7 @@ namespace usher::preload {
 
 /// The data that every recorded call reads, on one cache line.
 struct alignas(64) behind_recorded_calls {
-  std::atomic<std::uint64_t> recording{0};  ///< current_recording (record/recorder.hpp)
+  std::atomic<std::uint64_t> recording{0};  ///< the recorder's number; 0: nothing is recorded
   call_pointers selected{};
 };
 [[gnu::visibility("hidden")]] extern constinit behind_recorded_calls behind_recorded;

@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "preload/message.hpp"
-#include "record/recorder.hpp"
+#include "preload/selection.hpp"
 
 namespace usher::preload {
 namespace {
@@ -16,7 +16,7 @@ namespace {
     .lock = nullptr,
     .decided = outcome::undecided,
     .reserved = 0,
-    .recorder = &current_recording,
+    .recorder = &behind_recorded.recording,
     .rwlock = nullptr,
 };
 

@@ -1,4 +1,4 @@
-// The functions (recorded_calls, preload/calls.hpp) to which the exported functions jump while `usher stat` records.
+// The functions (recorded_calls, recorded_rwlocks) to which the exported functions jump while `usher stat` records.
 // recorder.hpp describes the course of a recording.
 //
 // Each function calls that of the selected lock or of the C library. A function that may wait first tries without
@@ -8,9 +8,13 @@
 #pragma once
 
 #include "preload/calls.hpp"
+#include "preload/rwlock_table.hpp"
 #include "record/recorder.hpp"
 
 namespace usher::preload {
+
+extern const calls recorded_calls;
+extern const rwlock_calls recorded_rwlocks;
 
 int recorded_lock(pthread_mutex_t*);
 int recorded_trylock(pthread_mutex_t*);

@@ -2,7 +2,7 @@
 // part.
 //
 //     begin      record_in() or record_as_requested() maps the file and sets current_recording. connect() then has the
-//                exported functions' pointers lead to recorded_calls (preload/calls.hpp),
+//                exported functions' pointers lead to recorded_calls,
 //                and those of libusher-stat.so to the functions in recorded_others.hpp.
 //     a call     recorded_self() returns the thread's slot in the file. find() returns the object's entry, in a hash
 //                table by process and address; the first call on an object makes one. Then the call adds to the

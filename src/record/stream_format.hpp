@@ -23,7 +23,7 @@
 namespace usher::inline v2::record {
 
 inline constexpr const char* stream_file_name = "usher record";  ///< of the file in memory
-inline constexpr const char* stream_variable = "USHER_RECORD";   ///< environment variable with the file's path
+inline constexpr const char* stream_variable = "USHER_STREAM";   ///< environment variable with the file's path
 inline constexpr std::uint64_t stream_magic = 0x3174707374727375;
 inline constexpr std::uint32_t stream_version = 3;
 

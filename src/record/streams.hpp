@@ -1,6 +1,6 @@
 // The streams of `usher record` in the program. record/stream_format.hpp describes the file.
 //
-//     begin      stream_into() maps the file that USHER_RECORD names. Then connect() leads the exported functions'
+//     begin      stream_into() maps the file that USHER_STREAM names. Then connect() leads the exported functions'
 //                pointers to streamed_calls, and those of libusher-stat.so to functions of streamed_others.cpp.
 //     a call     loads the open window's number. If none is open, it is the unrecorded call.
 //     window     the thread's first call in a window takes a chunk. append() writes one call. If there is no room, the thread
@@ -21,11 +21,15 @@
 #include <atomic>
 #include <cstdint>
 
+#include "preload/rwlock_table.hpp"
 #include "preload/selection.hpp"
 #include "record/recorder.hpp"
 #include "record/stream_format.hpp"
 
 namespace usher::preload {
+
+extern const calls streamed_calls;
+extern const rwlock_calls streamed_rwlocks;
 
 /// The file; null: `usher record` does not record this process. Set before the first call, and then never changed.
 [[gnu::visibility("hidden")]] extern constinit std::atomic<record::stream_header*> stream_file;

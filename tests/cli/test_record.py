@@ -158,7 +158,7 @@ static void *deep(void *unused) {
   return unused;
 }
 static void *forge(void *page) {  /* writes into the file that the observer reads, all the time */
-  const char *path = getenv("USHER_RECORD");
+  const char *path = getenv("USHER_STREAM");
   int fd = path ? open(path, O_RDWR) : -1;
   struct stat s;
   if (fd < 0 || fstat(fd, &s)) { puts("no file"); return page; }
@@ -543,7 +543,7 @@ class Record(unittest.TestCase):
                     recording_file.read(file)
 
     def test_a_stale_variable(self):
-        """USHER_RECORD may lead to any file, and to a device or pipe that would block."""
+        """USHER_STREAM may lead to any file, and to a device or pipe that would block."""
         victim = os.path.join(self.folder.name, "victim")
         with open(victim, "w") as f:
             f.write("x" * 100_000)
@@ -552,7 +552,7 @@ class Record(unittest.TestCase):
         library = os.environ["USHER_LIB"]
         for path in victim, fifo, "/dev/zero", "/nowhere", "/proc/self/fd/0":
             subprocess.run([self.program, "sections", "0.05"], check=True, timeout=LIMIT, stdin=subprocess.DEVNULL,
-                           env={**os.environ, "LD_PRELOAD": library, "USHER_RECORD": path, "USHER_LOCK": "pthread"})
+                           env={**os.environ, "LD_PRELOAD": library, "USHER_STREAM": path, "USHER_LOCK": "pthread"})
         with open(victim) as f:
             self.assertEqual(f.read(), "x" * 100_000)
 

@@ -44,6 +44,7 @@ RULES = [
     (below("src/predict/"), below("src/", but=("src/predict/", "src/recording/recording.hpp", "src/sim/", "src/bench/", "src/catalog/")),
      "of src/, replays include the simulator, the programs and the recording only"),
     (below("src/sim/", "src/bench/"), below("src/predict/", "src/recording/"), "the simulator knows no recordings"),
+    (below("src/preload/"), below("src/record/", "src/recording/", "src/stat/"), "the preload knows no recorder"),
 ]
 NO_CYCLES = below("include/")
 

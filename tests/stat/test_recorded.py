@@ -5,7 +5,7 @@
     test_recorded.py --streams LIMIT CMD…    the same under usher record, whose windows are open for half of the time
 
 USHER_BIN is the command, USHER_LIB the library. The scripts that choose the lock of a program (tests/conformance/run.py,
-tests/traps/run_traps.py) leave USHER_STAT and USHER_RECORD unchanged, so that their programs write into the record of CMD. They also load USHER_COMPANION,
+tests/traps/run_traps.py) leave USHER_STAT and USHER_STREAM unchanged, so that their programs write into the record of CMD. They also load USHER_COMPANION,
 libusher-stat.so."""
 
 import json
@@ -38,7 +38,7 @@ def what_does_not_add_up(row):
 
 def run(limit, arguments, command):
     """Runs the command under `usher` with these arguments. Returns an error, or None."""
-    env = {k: v for k, v in os.environ.items() if k not in ("LD_PRELOAD", "USHER_LOCK", "USHER_STAT", "USHER_RECORD")}
+    env = {k: v for k, v in os.environ.items() if k not in ("LD_PRELOAD", "USHER_LOCK", "USHER_STAT", "USHER_STREAM")}
     env["USHER_LIBRARY"] = os.environ["USHER_LIB"]
     process = subprocess.Popen([os.environ["USHER_BIN"], *arguments, "--", *command], env=env, stdin=subprocess.DEVNULL, start_new_session=True)
     try:

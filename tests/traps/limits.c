@@ -284,7 +284,7 @@ CASE_FOR(ten_thousand_threads, struct march, march, marches) {
   // For each lock that is never released the process may grow by a node (64 bytes), but not by the whole record of a
   // thread. With `usher stat` it may also grow by the record's 4096 slots of 128 bytes, with `usher record` by the pages of
   // two windows, of 915 chunks each.
-  const long recorded = getenv("USHER_RECORD") != NULL ? 2L * 915 * 4 : getenv("USHER_STAT") != NULL ? 600 : 0;
+  const long recorded = getenv("USHER_STREAM") != NULL ? 2L * 915 * 4 : getenv("USHER_STAT") != NULL ? 600 : 0;
   const long allowed = (march->body == march_and_forget ? 1500 : 300) + recorded;
   if (growth > allowed) fail_case(__FILE__, __LINE__, "grew by %ld KiB from 2000 to 10000 threads", growth);
   for (int i = 0; i < 3; ++i) CHECK_OK(try_elsewhere(&parade.mutexes[i]));

@@ -1,0 +1,72 @@
+"""Results in the tree, lab/results. A long one, FILE, is there as FILE.xz: `xz -dc FILE.xz` shows it. The functions take FILE for both.
+
+  python3 -m lab.run.packed FILE...             pack files that were written otherwise
+  python3 -m lab.run.packed --unpack FILE..."""
+
+import argparse
+import lzma
+import os
+from pathlib import Path
+
+from harness import TREE
+
+RESULTS = TREE / "lab" / "results"
+LONG = 400  # lines; chosen
+
+
+def packed(file):
+    return file.with_name(file.name + ".xz")
+
+
+def is_there(file):
+    return file.is_file() or packed(file).is_file()
+
+
+def text_of(file):
+    if file.is_file() or not packed(file).is_file():
+        return file.read_text()
+    return lzma.decompress(packed(file).read_bytes()).decode()
+
+
+def files(folder, pattern):
+    """Returns the results in the folder whose names match, packed or not."""
+    return sorted({file.with_suffix("") if file.suffix == ".xz" else file for name in (pattern, pattern + ".xz")
+                   for file in folder.glob(name)})
+
+
+def replace(file, content):
+    """Writes the file; an interruption leaves it as it was."""
+    part = file.with_name(file.name + ".part")
+    part.write_bytes(content)
+    os.replace(part, file)
+
+
+def write(file, text):
+    """Writes a result; in the tree, packed if it is long. Its other form goes."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    if text.count("\n") > LONG and file.resolve().is_relative_to(RESULTS):
+        replace(packed(file), lzma.compress(text.encode(), preset=9))
+        file.unlink(missing_ok=True)
+    else:
+        replace(file, text.encode())
+        packed(file).unlink(missing_ok=True)
+
+
+def unpack(file):
+    """Makes the plain form of a packed result, to which lines may be appended."""
+    if not file.is_file() and packed(file).is_file():
+        replace(file, text_of(file).encode())
+        packed(file).unlink()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--unpack", action="store_true", help="instead")
+    parser.add_argument("files", nargs="+", type=Path, metavar="FILE")
+    options = parser.parse_args()
+    for file in options.files:
+        unpack(file) if options.unpack else write(file, text_of(file))
+
+
+if __name__ == "__main__":
+    main()
