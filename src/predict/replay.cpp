@@ -352,22 +352,45 @@ void replay::wait_for_semaphore(sim::world::thread& t, semaphore_core<P>& credit
   waited_for_tokens_ += clipped(before, s.now());
 }
 
-void replay::step_on(sim::world::thread& t, reader& me, const step& s) {
+/// The recorded work of sections that were handed over contains the lines' transfers on the recorded machine. They are known on
+/// average: what is more than this section's work is taken out of the next ones.
+std::uint64_t replay::work_without_transfers(reader& me, const step& s) {
+  if (s.what != step_kind::unlock || me.held[s.held].it == nullptr || me.held[s.held].it->lines.empty()) return s.work;
+  if (s.handed_over) me.owed = std::min(me.owed + lines_[s.on] * plan_.machine.transfer_ns, most_owed_ns);
+  const auto taken = std::min(s.work, std::uint64_t(me.owed));
+  me.owed -= double(taken);
+  return s.work - taken;
+}
+
+/// Sleeps without the mutex, as in a wait on a condition.
+void replay::sleep_without(held_instance& h, std::uint64_t ns) {
   simulation& now = simulation::current();
-  std::uint64_t work = s.work;
-  if (s.what == step_kind::unlock && me.held[s.held].it != nullptr && me.held[s.held].it->lines.size() != 0) {
-    // The recorded work of sections that were handed over contains the lines' transfers on the recorded machine. They are known on
-    // average: what is more than this section's work is taken out of the next ones.
-    if (s.handed_over) me.owed = std::min(me.owed + lines_[s.on] * plan_.machine.transfer_ns, most_owed_ns);
-    const auto taken = std::min(work, std::uint64_t(me.owed));
-    work -= taken;
-    me.owed -= double(taken);
+  instance& i = *h.it;
+  i.use.held += clipped(h.since, now.now());
+  leaves(i, now.now());
+  i.exclusive->unlock();
+  sleep(ns);
+  arrives(i, now.now());
+  i.exclusive->lock();
+  h.since = now.now();
+}
+
+void replay::notify(const step& s) {
+  condition& c = conditions_[s.on];
+  if (s.opens) {
+    c.round++;
+    c.done = 0;
+    waiting_ -= std::exchange(c.waiting, 0);
+    c.it->notify_all();
+  } else if (c.tokens != 0 || c.waiting == 0) {  // a signal without a token wakes no thread
+    s.to_all ? c.it->notify_all() : c.it->notify_one();
   }
-  compute(t, work);
-  if (s.away != 0 && !t.over()) sleep(s.away);
-  if (t.over()) return;
-  if (s.tokens != none) post(s.tokens);
+}
+
+/// The call that ends a step.
+void replay::call(sim::world::thread& t, reader& me, const step& s) {
   held_instance* const held = s.held != step::no_mutex ? &me.held[s.held] : nullptr;
+  const bool holds = held != nullptr && held->it != nullptr;
   switch (s.what) {
     case step_kind::pass:
       break;
@@ -382,35 +405,17 @@ void replay::step_on(sim::world::thread& t, reader& me, const step& s) {
       release(*held);
       break;
     case step_kind::wait:
-      if (held->it != nullptr) {
-        const cycles before = now.now();
+      if (holds) {
+        const cycles before = simulation::current().now();
         wait_for_token(t, held->it, s.on);
-        held->since += now.now() - before;
+        held->since += simulation::current().now() - before;
       }
       break;
     case step_kind::sleep:
-      if (held != nullptr && held->it != nullptr) {
-        instance& i = *held->it;
-        i.use.held += clipped(held->since, now.now());
-        leaves(i, now.now());
-        i.exclusive->unlock();
-        sleep(s.asleep);
-        arrives(i, now.now());
-        i.exclusive->lock();
-        held->since = now.now();
-      } else {
-        sleep(s.asleep);
-      }
+      holds ? sleep_without(*held, s.asleep) : sleep(s.asleep);
       break;
     case step_kind::notify:
-      // A signal without a token wakes no thread.
-      if (condition& c = conditions_[s.on]; s.opens) {
-        c.round++;
-        c.done = 0;
-        waiting_ -= std::exchange(c.waiting, 0);
-        c.it->notify_all();
-      } else if (c.tokens != 0 || c.waiting == 0)
-        s.to_all ? c.it->notify_all() : c.it->notify_one();
+      notify(s);
       break;
     case step_kind::semaphore_wait:
       wait_for_semaphore(t, *semaphores_[s.on]);
@@ -423,6 +428,14 @@ void replay::step_on(sim::world::thread& t, reader& me, const step& s) {
       wait_at(t, *barriers_[s.on]);
       break;
   }
+}
+
+void replay::step_on(sim::world::thread& t, reader& me, const step& s) {
+  compute(t, work_without_transfers(me, s));
+  if (s.away != 0 && !t.over()) sleep(s.away);
+  if (t.over()) return;
+  if (s.tokens != none) post(s.tokens);
+  call(t, me, s);
 }
 
 void replay::run(sim::world::thread& t) {

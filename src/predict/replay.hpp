@@ -119,6 +119,7 @@ class replay {
   void make_slots(sim::world& w, const sim::simulated_lock& table, const moved_lines& lines);
   void compute(sim::world::thread& t, std::uint64_t ns);
   void sleep(std::uint64_t ns);
+  void sleep_without(held_instance& h, std::uint64_t ns);
   void take(sim::world::thread& t, reader& me, const step& s);
   void release(held_instance& h);
   void arrives(instance& i, sim::cycles now);
@@ -132,6 +133,9 @@ class replay {
   void post(std::uint32_t first);
   void wait_at(sim::world::thread& t, barrier& b);
   void wait_for_semaphore(sim::world::thread& t, semaphore_core<P>& s);
+  void notify(const step& s);
+  std::uint64_t work_without_transfers(reader& me, const step& s);
+  void call(sim::world::thread& t, reader& me, const step& s);
   void step_on(sim::world::thread& t, reader& me, const step& s);
   bool measured(sim::cycles t) const { return t > begin_ && t <= end_; }
   sim::cycles clipped(sim::cycles from, sim::cycles to) const;

@@ -265,62 +265,86 @@ class maker {
     }
   }
 
-  /// Finds what is used in pairs. There are as many credits as threads have when another one waits, or more: a thread that was granted
-  /// one has it only when it runs again. So nearly the highest number counts. If no thread waits, the number is not known, and does
-  /// not limit the replay.
-  void find_pairs() {
+  struct use_of_credits {
+    std::uint64_t posts = 0, paired = 0;
+    std::vector<std::int64_t> at_waits;  ///< how many credits threads have when another one begins to wait long
+  };
+  using uses_of_credits = std::map<std::uint32_t, use_of_credits>;  // by semaphore, or by condition for its tokens
+
+  /// How many credits threads have in a window.
+  struct credits_of_window {
     struct step {
       std::uint64_t at;
       int change;  // 0: a long wait begins
     };
-    struct use_of_credits {
-      std::uint64_t posts = 0, paired = 0;
-      std::vector<std::int64_t> at_waits;
-    };
-    std::map<std::uint32_t, use_of_credits> all;
+    std::map<std::uint32_t, std::vector<step>> steps;
+    std::map<std::uint32_t, std::int64_t> at_first;
+  };
+
+  static bool takes_token(const event& e, const mark& m) {
+    return e.what == action::wait && m.how == mark::wait::takes;
+  }
+
+  /// The semaphore or condition of which the call takes a credit; none: it takes none.
+  static std::uint32_t credit_taken_by(const event& e, const mark& m) {
+    return takes_token(e, m) || e.what == action::semaphore_wait ? e.object : m.takes;
+  }
+
+  bool posts_credit(const event& e) const {
+    return e.what == action::semaphore_post ||
+           (e.what == action::signal && plan_.conditions[e.object].rule == signal_rule::counted);
+  }
+
+  void count_credits_of_stream(std::size_t w, std::size_t s, const std::vector<event_time>& times,
+                               credits_of_window& credits, uses_of_credits& all) const {
+    const std::vector<event>& events = recording_.windows[w].streams[s].events;
+    std::map<std::uint32_t, std::uint64_t> has;
+    for (std::size_t i = 0; i < events.size(); i++) {
+      const event& e = events[i];
+      const mark& m = signals_.of_events[w][s][i];
+      if (!is_known(recording_, e)) continue;
+      const bool waits_long = e.what == action::semaphore_wait && e.wait >= long_wait_ns;
+      if (takes_token(e, m) || waits_long) credits.steps[e.object].push_back({times[i].called, 0});
+      if (const std::uint32_t taken = credit_taken_by(e, m); taken != none) {
+        has[taken]++;
+        credits.steps[taken].push_back({times[i].returned, 1});
+      }
+      if (!posts_credit(e)) continue;
+      use_of_credits& u = all[e.object];
+      u.posts++;
+      credits.steps[e.object].push_back({times[i].called, -1});
+      if (has[e.object] == 0) {
+        credits.at_first[e.object]++;  // since before the window
+      } else {
+        has[e.object]--;
+        u.paired++;
+      }
+    }
+  }
+
+  uses_of_credits count_credits() const {
+    uses_of_credits all;
     for (std::size_t w = 0; w < recording_.windows.size(); w++) {
       const auto times = times_of(recording_.windows[w]);
-      std::map<std::uint32_t, std::vector<step>> steps;
-      std::map<std::uint32_t, std::int64_t> now;
-      for (std::size_t s = 0; s < recording_.windows[w].streams.size(); s++) {
-        std::map<std::uint32_t, std::uint64_t> has;
-        for (std::size_t i = 0; i < recording_.windows[w].streams[s].events.size(); i++) {
-          const event& e = recording_.windows[w].streams[s].events[i];
-          const mark& m = signals_.of_events[w][s][i];
-          const event_time& at = times[s][i];
-          if (!is_known(recording_, e)) continue;
-          const bool waits_for_token = e.what == action::wait && m.how == mark::wait::takes;
-          const bool waits_long = e.what == action::semaphore_wait && e.wait >= long_wait_ns;
-          if (waits_for_token || waits_long) steps[e.object].push_back({at.called, 0});
-          const std::uint32_t taken = waits_for_token || e.what == action::semaphore_wait ? e.object : m.takes;
-          if (taken != none) {
-            has[taken]++;
-            steps[taken].push_back({at.returned, 1});
-          }
-          if (e.what != action::semaphore_post &&
-              !(e.what == action::signal && plan_.conditions[e.object].rule == signal_rule::counted))
-            continue;
-          use_of_credits& u = all[e.object];
-          u.posts++;
-          steps[e.object].push_back({at.called, -1});
-          if (has[e.object] == 0) {
-            now[e.object]++;  // since before the window
-          } else {
-            has[e.object]--;
-            u.paired++;
-          }
-        }
-      }
-      for (auto& [object, of] : steps) {
-        std::stable_sort(of.begin(), of.end(), [](const step& a, const step& b) { return a.at < b.at; });
-        std::int64_t number = now[object];
-        for (const step& s : of) {
+      credits_of_window credits;
+      for (std::size_t s = 0; s < times.size(); s++) count_credits_of_stream(w, s, times[s], credits, all);
+      for (auto& [object, of] : credits.steps) {
+        std::stable_sort(of.begin(), of.end(), [](const auto& a, const auto& b) { return a.at < b.at; });
+        std::int64_t number = credits.at_first[object];
+        for (const auto& s : of) {
           if (s.change == 0) all[object].at_waits.push_back(number);
           number += s.change;
         }
       }
     }
-    for (auto& [object, u] : all) {
+    return all;
+  }
+
+  /// Finds what is used in pairs. There are as many credits as threads have when another one waits, or more: a thread that was granted
+  /// one has it only when it runs again. So nearly the highest number counts. If no thread waits, the number is not known, and does
+  /// not limit the replay.
+  void find_pairs() {
+    for (auto& [object, u] : count_credits()) {
       if (u.posts == 0 || static_cast<double>(u.paired) < most_in_pairs * static_cast<double>(u.posts)) continue;
       const auto credits =
           u.at_waits.empty() ? no_limit : std::uint32_t(std::clamp<std::int64_t>(high(u.at_waits), 1, no_limit));

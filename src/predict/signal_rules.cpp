@@ -397,6 +397,13 @@ class finder {
     }
   }
 
+  /// The number of a condition when a thread began to wait, counted from the window's beginning.
+  struct number_at_wait {
+    std::size_t window;
+    std::uint64_t at;
+    std::int64_t number;
+  };
+
   /// What changes the number of a condition in a window, by time.
   struct window_counts {
     std::vector<std::uint64_t> signals, waits;
@@ -419,30 +426,33 @@ class finder {
     }
   };
 
-  /// Tries the rule *counted*.
-  bool counts(std::uint32_t condition) {
-    condition_facts& f = facts_.conditions[condition];
-    if (f.waits < fewest_waits || f.signals == 0) return false;
+  /// The signals of the sections that take of this condition: those of most of the sections that wait for it. Nothing: they differ,
+  /// or they signal the condition itself, and so give what they take.
+  std::optional<std::set<std::uint32_t>> signals_of_takers(std::uint32_t condition) {
     std::map<std::set<std::uint32_t>, std::uint64_t> kinds;  // the sections that wait, by their signals
     std::uint64_t waiting = 0;
     for (const std::size_t i : waiting_[condition])
-      if (const section& s = sections_[i]; s.mutex == f.mutex) {
+      if (const section& s = sections_[i]; s.mutex == facts_.conditions[condition].mutex) {
         kinds[s.signals]++;
         waiting++;
       }
-    if (kinds.empty()) return false;
+    if (kinds.empty()) return std::nullopt;
     const auto kind =
         std::max_element(kinds.begin(), kinds.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
-    if (static_cast<double>(kind->second) < most_agree * static_cast<double>(waiting)) return false;
-    // A section that signals the condition on which it waits gives what it takes.
-    if (kind->first.contains(condition)) return false;
+    if (!are_most(kind->second, waiting) || kind->first.contains(condition)) return std::nullopt;
+    return kind->first;
+  }
 
+  bool has_broadcast(std::uint32_t condition) {
+    const std::vector<place>& calls = calls_[condition];
+    return std::any_of(calls.begin(), calls.end(), [this](const place& p) { return at(p).what == action::broadcast; });
+  }
+
+  /// By window.
+  std::map<std::uint32_t, window_counts> count_in_windows(std::uint32_t condition, const section_kind& takers) {
     std::map<std::uint32_t, window_counts> windows;
-    for (const place& p : calls_[condition]) {
-      if (at(p).what == action::broadcast) return false;
+    for (const place& p : calls_[condition])
       if (is_signal(at(p))) windows[p.window].signals.push_back(time(p).called);
-    }
-    section_kind& takers = kinds_.at({f.mutex, kind->first});
     for (const std::size_t i : waiting_[condition]) {
       const section& s = sections_[i];
       if (s.kind != &takers) continue;
@@ -458,27 +468,33 @@ class finder {
         }
       of.taken.push_back(time(*last).returned);
     }
-    std::uint64_t agree = 0, all = 0;
-    std::vector<std::int64_t> at_first;
-    std::vector<number_at_wait> samples;
-    for (auto& [window, of] : windows) {
+    return windows;
+  }
+
+  /// The numbers of a condition at its waits in all windows.
+  struct all_numbers {
+    std::vector<number_at_wait> at_waits;
+    std::uint64_t agree = 0;             ///< waits at nearly the middle number of their window
+    std::vector<std::int64_t> at_first;  ///< by window: the number at its beginning, if the middle one is 0
+  };
+
+  all_numbers numbers_of(std::uint32_t condition, section_kind& takers) {
+    all_numbers all;
+    for (auto& [window, of] : count_in_windows(condition, takers)) {
       if (of.waits.empty()) continue;
       std::vector<std::int64_t> seen = of.numbers(takers.taken_at[window]);
-      for (std::size_t i = 0; i < seen.size(); i++) samples.push_back({window, of.waits[i], seen[i]});
+      for (std::size_t i = 0; i < seen.size(); i++) all.at_waits.push_back({window, of.waits[i], seen[i]});
       const std::int64_t zero = middle(seen);
       const std::int64_t tolerance = std::max(least_tolerance, std::int64_t(of.signals.size()) / tolerance_share);
-      agree += std::uint64_t(std::count_if(
+      all.agree += std::uint64_t(std::count_if(
           seen.begin(), seen.end(), [&](std::int64_t n) { return n - zero <= tolerance && zero - n <= tolerance; }));
-      all += seen.size();
-      at_first.push_back(-zero);
+      all.at_first.push_back(-zero);
     }
-    if (all < fewest_waits || static_cast<double>(agree) < most_agree * static_cast<double>(all)) return false;
+    return all;
+  }
 
-    f.rule = signal_rule::counted;
-    counted_[condition] = {kind->first, std::move(samples)};
-    std::nth_element(at_first.begin(), at_first.begin() + std::ptrdiff_t(at_first.size() / 2), at_first.end());
-    f.at_first = std::uint32_t(std::clamp<std::int64_t>(at_first[at_first.size() / 2], 0, 1 << 30));
-    takers.counted.push_back(condition);
+  /// The first wait of each section of this kind takes a token, and each signal posts one.
+  void mark_counted(std::uint32_t condition, const section_kind& takers) {
     for (const std::size_t i : waiting_[condition]) {
       const section& s = sections_[i];
       if (s.kind != &takers) continue;
@@ -489,8 +505,26 @@ class finder {
     }
     for (const place& p : calls_[condition]) {
       if (is_signal(at(p))) mark_of(p).posts = 1;
-      if (at(p).what == action::wait && mark_of(p).how == mark::wait::unknown) f.unknown++;
+      if (at(p).what == action::wait && mark_of(p).how == mark::wait::unknown) facts_.conditions[condition].unknown++;
     }
+  }
+
+  /// Tries the rule *counted*.
+  bool counts(std::uint32_t condition) {
+    condition_facts& f = facts_.conditions[condition];
+    if (f.waits < fewest_waits || f.signals == 0) return false;
+    const std::optional<std::set<std::uint32_t>> signals = signals_of_takers(condition);
+    if (!signals || has_broadcast(condition)) return false;
+    section_kind& takers = kinds_.at({f.mutex, *signals});
+    all_numbers numbers = numbers_of(condition, takers);
+    const std::size_t waits = numbers.at_waits.size();
+    if (waits < fewest_waits || !are_most(numbers.agree, waits)) return false;
+
+    f.rule = signal_rule::counted;
+    f.at_first = std::uint32_t(std::clamp<std::int64_t>(middle(numbers.at_first), 0, 1 << 30));
+    counted_[condition] = {*signals, std::move(numbers.at_waits)};
+    takers.counted.push_back(condition);
+    mark_counted(condition, takers);
     return true;
   }
 
@@ -575,12 +609,6 @@ class finder {
     f.rule = f.unknown == f.waits ? signal_rule::none : signal_rule::matched;
   }
 
-  /// The number of a condition when a thread began to wait, counted from the window's beginning.
-  struct number_at_wait {
-    std::size_t window;
-    std::uint64_t at;
-    std::int64_t number;
-  };
   struct counted {
     std::set<std::uint32_t> signals;  ///< of the sections that take
     std::vector<number_at_wait> waits;

@@ -160,103 +160,142 @@ std::uint64_t unseen_ticks(const raw_window& w, const raw_thread& t) {
   return w.closed > since ? w.closed - since : 0;
 }
 
-stream assembler::stream_of(const raw_window& w, const raw_thread& t, std::optional<raw_call> held_up) {
-  // Durations are differences of rounded times, so that their sums are exact.
-  const auto passed = [&](std::uint64_t from, std::uint64_t until) {
-    return ns(until - w.opened) - ns(from - w.opened);
-  };
-  stream s;
-  s.thread = t.thread;
-  const std::uint64_t first = t.calls.empty() ? w.closed : t.calls.front().begin;
-  std::uint64_t at = t.before || held_up || first < w.opened ? w.opened : first;  // ticks: all until then is in events
-  if (t.calls.empty() && t.sleeping) at = w.opened;
-  s.begins = ns(at - w.opened);
-  std::uint64_t work = 0, away = 0, aside = 0;
-  // The last reading of the CPU clock. From then until `at` the thread was on a CPU, except in calls after which the clock is
-  // read again.
-  std::optional<std::uint64_t> cpu;
-  std::uint64_t cpu_at = at;
-  std::optional<std::uint64_t> switches;  // how often it had given up its CPU then; else it was preempted
-  bool is_exact = false;                  // it is the thread's own reading, and not the kernel's
-  std::uint64_t since_before = 0;         // ticks from that reading to the window
-  if (t.before) {
-    cpu = t.before->cpu_ns;
-    if (t.before->at != 0 && t.before->at < w.opened) since_before = w.opened - t.before->at;
+/// Makes the stream of one thread in one window. The time between calls becomes work, time off the CPU, or time `aside`.
+class assembler::stream_maker {
+ public:
+  /// `held_up`: the lock call in which the thread was when the window opened, if lock_before() has found it.
+  stream_maker(assembler& to, const raw_window& w, const raw_thread& t, const std::optional<raw_call>& held_up)
+      : to_(to), window_(w), thread_(t) {
+    const std::uint64_t first = t.calls.empty() ? w.closed : t.calls.front().begin;
+    const bool from_the_edge = t.before || held_up || first < w.opened || (t.calls.empty() && t.sleeping);
+    at_ = from_the_edge ? w.opened : first;
+    made_.thread = t.thread;
+    made_.begins = to_.ns(at_ - w.opened);
+    if (t.before) {
+      const bool is_earlier = t.before->at != 0 && t.before->at < w.opened;
+      last_ = {t.before->cpu_ns, at_, std::nullopt, false, is_earlier ? w.opened - t.before->at : 0};
+    }
+    if (held_up) {
+      made_.begins_in_call = true;
+      emit(*held_up);
+    }
   }
-  // `outside` of the thread's window, and not of its gap, are so many ticks for which CPU time was counted.
-  const auto split = [&](std::uint64_t until, std::uint64_t cpu_now, std::uint64_t outside, std::uint64_t spare,
-                         bool gave_up) {
-    const std::uint64_t gap = passed(at, until), before = passed(cpu_at, at);
-    const std::uint64_t whole = gap + ns(outside), counted = cpu_now > *cpu ? cpu_now - *cpu : 0;
+
+  stream made() && {
+    for (const raw_call& c : thread_.calls) add_call(c);
+    if (thread_.sleeping)
+      add_unfinished(*thread_.sleeping);
+    else if (window_.closed > at_ && thread_.after)
+      add_last_gap(*thread_.after);
+    event end;
+    end.what = action::end;
+    move_times_to(end);
+    made_.events.push_back(end);
+    return std::move(made_);
+  }
+
+ private:
+  /// A reading of the CPU clock. From then until `at_` the thread was on a CPU, except in calls after which the clock is read
+  /// again.
+  struct clock_reading {
+    std::uint64_t cpu_ns = 0;
+    std::uint64_t at = 0;                   // ticks; of one before the window: the window's beginning
+    std::optional<std::uint64_t> switches;  // how often the thread had given up its CPU then; else it was preempted
+    bool is_exact = false;                  // it is the thread's own reading, and not the kernel's
+    std::uint64_t before_window = 0;        // ticks from the reading to the window
+  };
+
+  /// Durations are differences of rounded times, so that their sums are exact.
+  std::uint64_t passed(std::uint64_t from, std::uint64_t until) const {
+    return to_.ns(until - window_.opened) - to_.ns(from - window_.opened);
+  }
+
+  void add_call(raw_call c) {
+    if (c.begin < window_.opened) {
+      made_.begins_in_call = true;
+      c.begin = window_.opened;
+    }
+    c.begin = std::max(c.begin, at_);
+    c.end = std::max(c.end, c.begin);
+    if (c.what == called::cpu_clock) {
+      add_reading(c);
+    } else {
+      work_ += passed(at_, c.begin);
+      emit(c);
+    }
+  }
+
+  void add_reading(const raw_call& c) {
+    if (last_) {
+      const auto& before = thread_.before;
+      const bool gave_up = last_->switches ? c.object == 0 || c.object != *last_->switches : !before || !before->runs;
+      split(c.begin, c.other, last_->before_window, 0, gave_up);
+    } else {
+      work_ += passed(at_, c.begin);
+    }
+    aside_ += passed(c.begin, c.end);
+    at_ = c.end;
+    last_ = {c.other, at_, c.object != 0 ? std::optional(c.object) : std::nullopt, true, 0};
+  }
+
+  /// The call in which the thread is at the window's end.
+  void add_unfinished(raw_call c) {
+    c.slow = true;
+    c.begin = std::max({c.begin, at_, window_.opened});
+    c.end = std::max(window_.closed, c.begin);
+    work_ += passed(at_, c.begin);
+    emit(c);
+    made_.unfinished.push_back(made_.events.back());
+    made_.events.pop_back();
+  }
+
+  /// The time from the last call to the window's end.
+  void add_last_gap(const thread_state& after) {
+    const std::uint64_t gap = passed(at_, window_.closed);
+    if (gap <= record::long_gap_us * 1000 || !last_) {
+      work_ += gap;
+      return;
+    }
+    const std::uint64_t after_window = after.at > window_.closed ? after.at - window_.closed : 0;
+    const std::uint64_t spare = last_->is_exact ? std::min(to_.ns(unseen_ticks(window_, thread_)), tick_ns) : 0;
+    split(window_.closed, after.cpu_ns, last_->before_window + after_window, spare, !after.runs);
+  }
+
+  /// Splits the time since `at_` by a further reading of the CPU clock, which may lack `spare` nanoseconds. `outside` of the
+  /// thread's window, and not of its gap, are so many ticks for which CPU time was counted.
+  void split(std::uint64_t until, std::uint64_t cpu_now, std::uint64_t outside, std::uint64_t spare, bool gave_up) {
+    const std::uint64_t gap = passed(at_, until), before = passed(last_->at, at_);
+    const std::uint64_t whole = gap + to_.ns(outside), counted = cpu_now > last_->cpu_ns ? cpu_now - last_->cpu_ns : 0;
     const std::uint64_t used =
         std::min(whole, counted - std::min(counted, before));  // the program may have written any time
     const double share = whole == 0 ? 1 : static_cast<double>(gap) / static_cast<double>(whole);
     const std::uint64_t on = std::min(gap, static_cast<std::uint64_t>(static_cast<double>(used) * share + 0.5) + spare);
-    work += on;
-    (gave_up ? away : aside) += gap - on;
-  };
-  const auto emit = [&](const raw_call& c) {
-    event e = event_of(t, c);
-    e.work = std::exchange(work, 0);
-    e.away = std::exchange(away, 0);
-    e.aside = std::exchange(aside, 0);
+    work_ += on;
+    (gave_up ? away_ : aside_) += gap - on;
+  }
+
+  void emit(const raw_call& c) {
+    event e = to_.event_of(thread_, c);
+    move_times_to(e);
     e.wait = passed(c.begin, c.end);
-    s.events.push_back(e);
-    at = c.end;
-  };
-  if (held_up) {
-    s.begins_in_call = true;
-    emit(*held_up);
+    made_.events.push_back(e);
+    at_ = c.end;
   }
-  for (const raw_call& raw : t.calls) {
-    raw_call c = raw;
-    if (c.begin < w.opened) {
-      s.begins_in_call = true;
-      c.begin = w.opened;
-    }
-    c.begin = std::max(c.begin, at);
-    c.end = std::max(c.end, c.begin);
-    if (c.what == called::cpu_clock) {
-      if (cpu)
-        split(c.begin, c.other, std::exchange(since_before, 0), 0,
-              switches ? c.object == 0 || c.object != *switches : !t.before || !t.before->runs);
-      else
-        work += passed(at, c.begin);
-      aside += passed(c.begin, c.end);
-      cpu = c.other;
-      is_exact = true;
-      switches = c.object != 0 ? std::optional(c.object) : std::nullopt;
-      cpu_at = at = c.end;
-      continue;
-    }
-    work += passed(at, c.begin);
-    emit(c);
+
+  void move_times_to(event& e) {
+    e.work = std::exchange(work_, 0);
+    e.away = std::exchange(away_, 0);
+    e.aside = std::exchange(aside_, 0);
   }
-  if (t.sleeping) {
-    raw_call c = *t.sleeping;
-    c.slow = true;
-    c.begin = std::max({c.begin, at, w.opened});
-    c.end = std::max(w.closed, c.begin);
-    work += passed(at, c.begin);
-    emit(c);
-    s.unfinished.push_back(s.events.back());
-    s.events.pop_back();
-  } else if (w.closed > at && t.after) {
-    const std::uint64_t gap = passed(at, w.closed);
-    if (gap <= record::long_gap_us * 1000 || !cpu)
-      work += gap;
-    else
-      split(w.closed, t.after->cpu_ns, since_before + (t.after->at > w.closed ? t.after->at - w.closed : 0),
-            is_exact ? std::min(ns(unseen_ticks(w, t)), tick_ns) : 0, !t.after->runs);
-  }
-  event last;
-  last.what = action::end;
-  last.work = work;
-  last.away = away;
-  last.aside = aside;
-  s.events.push_back(last);
-  return s;
-}
+
+  assembler& to_;
+  const raw_window& window_;
+  const raw_thread& thread_;
+  stream made_;
+  std::uint64_t at_ = 0;                           // ticks: all until then is in events or in the three times
+  std::uint64_t work_ = 0, away_ = 0, aside_ = 0;  // of the next event
+  std::optional<clock_reading> last_;
+};
 
 void assembler::add(const raw_window& raw) {
   if (!first_opened_) first_opened_ = raw.opened;
@@ -276,7 +315,7 @@ void assembler::add(const raw_window& raw) {
     thread_names_[t.thread] = t.name;
     thread_of_self_[std::uint64_t{t.process} << 48 | t.self] = t.thread;
     if (t.calls.empty() && !t.sleeping && !(t.before && t.after)) continue;
-    w.streams.push_back(stream_of(raw, t, lock_before(raw, t, first_releases[i], all)));
+    w.streams.push_back(stream_maker(*this, raw, t, lock_before(raw, t, first_releases[i], all)).made());
   }
   windows_.push_back(std::move(w));
 }

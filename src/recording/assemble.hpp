@@ -58,9 +58,9 @@ class assembler {
     std::uint64_t address;
     std::uint64_t caller = 0;  // the first one seen; 0: none
   };
+  class stream_maker;
 
   std::uint32_t object_of(object_kind kind, std::uint32_t process, std::uint64_t address, std::uint64_t caller);
-  stream stream_of(const raw_window& w, const raw_thread& t, std::optional<raw_call> held_up);
   event event_of(const raw_thread& t, const raw_call& c);
   std::uint64_t ns(std::uint64_t ticks) const;
   std::vector<bool> kept_objects() const;

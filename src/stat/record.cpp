@@ -289,6 +289,70 @@ void report(const recording::recording& r, const recording::stream_file& file, c
   if (file.has_unrecorded()) warn("spin locks were not recorded: their time counts as work");
 }
 
+/// `rules` and `names` must outlive the assembler.
+recording::assembling assembling_of(const record_command_options& o, const std::vector<role_rule>& rules,
+                                    const module_names& names, const stat::call_cost& cost, double ns_a_tick) {
+  recording::assembling how;
+  how.ns_a_tick = ns_a_tick;
+  how.between_calls_ns = cost.between_calls_ns;
+  how.within_call_ns = std::max(0.0, cost.call_ns - cost.between_calls_ns);
+  if (!rules.empty())
+    how.role = [&rules](const std::string& thread) -> std::optional<std::string> {
+      for (const role_rule& rule : rules)
+        if (RE2::PartialMatch(thread, *rule.threads)) return rule.role;
+      return std::nullopt;
+    };
+  if (o.names)
+    how.site_name = [&names](std::uint32_t process, std::uint64_t address) { return names.name_of(process, address); };
+  return how;
+}
+
+recording::recorded_on this_machine(const lock_table& lock, const stat::call_cost& cost,
+                                    const stat::hand_over_cost& hand_over) {
+  return {usable_cpus(),
+          cpu_name(),
+          std::string("glibc ") + gnu_get_libc_version(),
+          lock.name,
+          cost.call_ns,
+          cost.between_calls_ns,
+          hand_over.transfer_ns,
+          hand_over.wake_ns};
+}
+
+/// Runs the command under the lock, and writes the recording into the output file. Returns the exit status.
+int run_recorded(const record_command_options& o, const std::vector<role_rule>& rules, const lock_table& lock,
+                 const preload_library& library, output_file& output, char** command) {
+  std::vector<std::pair<std::string, std::string>> variables = {
+      {"USHER_LOCK", lock.name}, {"LD_PRELOAD", preload_list(environment("LD_PRELOAD"), library.path, true)}};
+  const stat::call_cost cost = stat::measure_call_cost(variables);
+  const stat::hand_over_cost hand_over = stat::measure_hand_over();
+
+  const stat::signal_queue signals;
+  recording::stream_file file(o.events);
+  module_names names;
+  recording::assembler to(assembling_of(o, rules, names, cost, file.clock().seconds_a_tick() * 1e9));
+  variables.emplace_back(record::stream_variable, file.path());
+  stat::foreground_program program(command, variables, file.descriptor(), signals);
+  if (program.not_started()) return *program.not_started();
+  windows w(o, file, to, names);
+  const int status = await_end(program, w, signals, o.duration);
+  signals.let_go();
+
+  if (file.opened() == 0) {
+    report_error(
+        "record: nothing was recorded: libusher.so was not loaded into {} (a static, Go or set-user-ID program, or "
+        "one that clears LD_PRELOAD)",
+        command[0]);
+    return status == 0 ? int{cannot_start} : status;
+  }
+  recording::recording r = to.finish();
+  r.machine = this_machine(lock, cost, hand_over);
+  const std::string content = recording::encoded(r);
+  const bool written = output.write(content);
+  if (written) report(r, file, w, content.size(), o.output);
+  return !written && status == 0 ? int{cannot_start} : status;
+}
+
 int carry_out(const record_command_options& o, char** command) {
   if (o.measure_calls) return stat::run_calls();
   if (command[0] == nullptr) {
@@ -313,56 +377,7 @@ int carry_out(const record_command_options& o, char** command) {
   if (!output.open(o.output)) return cannot_start;
   warn_of_waiting(*lock);
   warn_of_hindrances(command[0], library.target);
-
-  const std::vector<std::pair<std::string, std::string>> variables = {
-      {"USHER_LOCK", lock->name}, {"LD_PRELOAD", preload_list(environment("LD_PRELOAD"), library.path, true)}};
-  const stat::call_cost cost = stat::measure_call_cost(variables);
-  const stat::hand_over_cost hand_over = stat::measure_hand_over();
-
-  const stat::signal_queue signals;
-  recording::stream_file file(o.events);
-  module_names names;
-  recording::assembling how;
-  how.between_calls_ns = cost.between_calls_ns;
-  how.within_call_ns = std::max(0.0, cost.call_ns - cost.between_calls_ns);
-  if (!rules->empty())
-    how.role = [&rules](const std::string& thread) -> std::optional<std::string> {
-      for (const role_rule& rule : *rules)
-        if (RE2::PartialMatch(thread, *rule.threads)) return rule.role;
-      return std::nullopt;
-    };
-  if (o.names)
-    how.site_name = [&names](std::uint32_t process, std::uint64_t address) { return names.name_of(process, address); };
-  how.ns_a_tick = file.clock().seconds_a_tick() * 1e9;
-  recording::assembler to(std::move(how));
-  auto with_file = variables;
-  with_file.emplace_back(record::stream_variable, file.path());
-  stat::foreground_program program(command, with_file, file.descriptor(), signals);
-  if (program.not_started()) return *program.not_started();
-  windows w(o, file, to, names);
-  const int status = await_end(program, w, signals, o.duration);
-  signals.let_go();
-
-  if (file.opened() == 0) {
-    report_error(
-        "record: nothing was recorded: libusher.so was not loaded into {} (a static, Go or set-user-ID program, or "
-        "one that clears LD_PRELOAD)",
-        command[0]);
-    return status == 0 ? int{cannot_start} : status;
-  }
-  recording::recording r = to.finish();
-  r.machine = {usable_cpus(),
-               cpu_name(),
-               std::string("glibc ") + gnu_get_libc_version(),
-               lock->name,
-               cost.call_ns,
-               cost.between_calls_ns,
-               hand_over.transfer_ns,
-               hand_over.wake_ns};
-  const std::string content = recording::encoded(r);
-  const bool written = output.write(content);
-  if (written) report(r, file, w, content.size(), o.output);
-  return !written && status == 0 ? int{cannot_start} : status;
+  return run_recorded(o, *rules, *lock, library, output, command);
 }
 
 constexpr const char* record_notes =

@@ -112,6 +112,67 @@ std::string bottlenecks_in_words(const forecast& f, const predict::replay_plan& 
   return text.empty() ? "No lock is held or waited for nine tenths of the time.\n" : "Bottlenecks:\n" + text;
 }
 
+/// What was recorded, on which machine it is replayed, and which part of it with which changes.
+std::string replay_in_words(const forecast& f, const predict::replay_plan& p, std::size_t width) {
+  std::string text = wrapped(fmt::format("{}: {} on {}{}, under {}: {} million lock operations a second", f.recording,
+                                         plural(p.threads, "thread", "threads"), plural(p.machine.cpus, "CPU", "CPUs"),
+                                         p.machine.processor.empty() ? "" : " (" + p.machine.processor + ")",
+                                         p.machine.lock.empty() ? "an unknown lock" : p.machine.lock,
+                                         short_number(p.operations_per_second / 1e6)),
+                             width, "");
+  text +=
+      wrapped(fmt::format("Replayed on {} ({}). Work takes the recorded time on every machine.", f.machine, f.title),
+              width, "");
+  if (p.windows != f.all_windows || f.share_of_window < 1)
+    text += wrapped(
+        fmt::format("Of its {}, {} replayed.", plural(f.all_windows, "window", "windows"),
+                    f.share_of_window < 1 ? fmt::format("the first {:.1f} % of {} is", 100 * f.share_of_window,
+                                                        p.windows == 1 ? "one" : fmt::format("each of {}", p.windows))
+                                          : fmt::format("{} are", p.windows)),
+        width, "");
+  for (const std::string& c : f.changes) text += wrapped(c, width, "");
+  return text;
+}
+
+/// How far the prediction can be relied on: earlier predictions, unknown numbers, and what is not replayed as recorded.
+std::string reliability_in_words(const forecast& f, const predict::replay_plan& p, std::size_t width) {
+  std::string text = "\nHow such predictions fared:\n";
+  for (const std::string& s : track_record()) text += wrapped("- " + s, width, "  ");
+  text += wrapped(lines_in_words(f), width, "");
+  if (!f.effects.empty()) {
+    const effect& e = f.effects.front();
+    text += wrapped(
+        fmt::format("The unknown that changes this prediction most, of those tried: if {}, {} makes {:+.0f} % with the "
+                    "highest number of threads.",
+                    e.what.words, e.lock, 100 * e.change),
+        width, "");
+  }
+  if (const auto left = left_out_in_words(p); !left.empty()) {
+    text += "Not replayed as recorded:\n";
+    for (const std::string& s : left) text += wrapped("- " + s, width, "  ");
+  }
+  return text;
+}
+
+/// The throughput of each lock; if there are several locks, also relative to the first one.
+std::string throughput_tables(const forecast& f, std::size_t width) {
+  std::string text = "\nMillion lock operations a second: median and range\n";
+  text += by_lock(f, width, [](const forecast_point& at) {
+    return fmt::format("{} {}–{}{}", short_number(at.operations.middle / 1e6), short_number(at.operations.least / 1e6),
+                       short_number(at.operations.most / 1e6), at.unsettled != 0 ? "*" : "");
+  });
+  const auto any = [&f](auto is) { return std::any_of(f.points.begin(), f.points.end(), is); };
+  if (any([](const forecast_point& at) { return at.unsettled != 0; }))
+    text += "*: a run has not settled: the halves of a run differ\n";
+  if (any([&f](const forecast_point& at) { return at.lock != f.points.front().lock; })) {
+    text += fmt::format("\nRelative to {}\n", f.points.front().lock);
+    text += by_lock(f, width, [](const forecast_point& at) {
+      return at.to_first ? *at.to_first < 0.1 ? short_number(*at.to_first) : fmt::format("{:.2f}", *at.to_first) : "–";
+    });
+  }
+  return text;
+}
+
 }  // namespace
 
 std::vector<std::string> track_record() {
@@ -174,58 +235,11 @@ std::vector<std::string> left_out_in_words(const predict::replay_plan& p) {
 
 std::string forecast_text(const forecast& f, const predict::replay_plan& p, bool details, std::size_t width) {
   const std::size_t running = width == 0 ? 120 : width;
-  std::string text = wrapped(fmt::format("{}: {} on {}{}, under {}: {} million lock operations a second", f.recording,
-                                         plural(p.threads, "thread", "threads"), plural(p.machine.cpus, "CPU", "CPUs"),
-                                         p.machine.processor.empty() ? "" : " (" + p.machine.processor + ")",
-                                         p.machine.lock.empty() ? "an unknown lock" : p.machine.lock,
-                                         short_number(p.operations_per_second / 1e6)),
-                             running, "");
-  text +=
-      wrapped(fmt::format("Replayed on {} ({}). Work takes the recorded time on every machine.", f.machine, f.title),
-              running, "");
-  if (p.windows != f.all_windows || f.share_of_window < 1)
-    text += wrapped(
-        fmt::format("Of its {}, {} replayed.", plural(f.all_windows, "window", "windows"),
-                    f.share_of_window < 1 ? fmt::format("the first {:.1f} % of {} is", 100 * f.share_of_window,
-                                                        p.windows == 1 ? "one" : fmt::format("each of {}", p.windows))
-                                          : fmt::format("{} are", p.windows)),
-        running, "");
-  for (const std::string& c : f.changes) text += wrapped(c, running, "");
-  text += "\nHow such predictions fared:\n";
-  for (const std::string& s : track_record()) text += wrapped("- " + s, running, "  ");
-  text += wrapped(lines_in_words(f), running, "");
-  if (!f.effects.empty()) {
-    const effect& e = f.effects.front();
-    text += wrapped(
-        fmt::format("The unknown that changes this prediction most, of those tried: if {}, {} makes {:+.0f} % with the "
-                    "highest number of threads.",
-                    e.what.words, e.lock, 100 * e.change),
-        running, "");
-  }
-  if (const auto left = left_out_in_words(p); !left.empty()) {
-    text += "Not replayed as recorded:\n";
-    for (const std::string& s : left) text += wrapped("- " + s, running, "  ");
-  }
-  text += "\nMillion lock operations a second: median and range\n";
-  text += by_lock(f, width, [](const forecast_point& at) {
-    return fmt::format("{} {}–{}{}", short_number(at.operations.middle / 1e6), short_number(at.operations.least / 1e6),
-                       short_number(at.operations.most / 1e6), at.unsettled != 0 ? "*" : "");
-  });
-  bool unsettled = false, several = false, stalls = false;
-  for (const forecast_point& at : f.points) {
-    unsettled = unsettled || at.unsettled != 0;
-    several = several || at.lock != f.points.front().lock;
-    stalls = stalls || at.stalls > 0.01;
-  }
-  if (unsettled) text += "*: a run has not settled: the halves of a run differ\n";
-  if (several) {
-    text += fmt::format("\nRelative to {}\n", f.points.front().lock);
-    text += by_lock(f, width, [](const forecast_point& at) {
-      return at.to_first ? *at.to_first < 0.1 ? short_number(*at.to_first) : fmt::format("{:.2f}", *at.to_first) : "–";
-    });
-  }
+  std::string text = replay_in_words(f, p, running);
+  text += reliability_in_words(f, p, running);
+  text += throughput_tables(f, width);
   text += "\n" + bottlenecks_in_words(f, p);
-  if (stalls)
+  if (std::any_of(f.points.begin(), f.points.end(), [](const forecast_point& at) { return at.stalls > 0.01; }))
     text += wrapped(
         "More than one operation in a hundred found all other threads waiting for signals, and went on without one: "
         "the "

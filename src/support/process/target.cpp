@@ -80,9 +80,74 @@ bool gains_rights(const std::string& path) {
   return getuid() != 0 && getxattr(path.c_str(), "security.capability", nullptr, 0) > 0;
 }
 
+constexpr std::string_view keeps_its_locks = "so it keeps the C library's locks";
+
+void examine(const std::string& program, const std::string& subject, const elf_target& library, int depth,
+             std::vector<std::string>& found);
+
+/// Examines the programs by which the kernel or the shell runs a script.
+void examine_interpreters(const std::string& script, const elf_target& library, int depth,
+                          std::vector<std::string>& found) {
+  constexpr int deepest = 5;  // the kernel's limit for scripts that are interpreters of scripts
+  if (depth >= deepest) return;
+  const auto line = script_line(script);
+  // execvp() lets the shell execute a file that is neither ELF nor a script with an interpreter.
+  const std::string interpreter = line.empty() ? "/bin/sh" : line.front();
+  const auto go_on = [&](const std::string& next) {
+    if (is_executable(next))
+      examine(next, fmt::format("{} is run by {}, which", script, next), library, depth + 1, found);
+  };
+  go_on(interpreter);
+  if (file_name(interpreter) == "env")
+    if (const auto next = program_of_env(line)) go_on(*next);
+}
+
+/// The sanitizer's runtime that must be loaded first and that LD_PRELOAD does not name. Null: there is none.
+const std::string* missing_runtime(const elf_file& elf) {
+  // Only these sanitizers require that their runtime is the first library. The others (undefined behaviour, leaks) do
+  // not.
+  const auto minds = [](std::string_view name) {
+    return is_sanitizer_runtime(name) &&
+           (name.find("asan") != std::string_view::npos || name.find("tsan") != std::string_view::npos);
+  };
+  const auto runtime = std::find_if(elf.needed.begin(), elf.needed.end(), minds);
+  if (runtime == elf.needed.end()) return nullptr;
+  const char* preloaded = std::getenv("LD_PRELOAD");
+  const bool is_preloaded =
+      preloaded != nullptr && std::string_view(preloaded).find(*runtime) != std::string_view::npos;
+  return is_preloaded ? nullptr : &*runtime;
+}
+
+void examine_elf(const elf_file& elf, const std::string& subject, const elf_target& library,
+                 std::vector<std::string>& found) {
+  if (elf.target != library) {
+    const bool narrow = elf.target.word_size == ELFCLASS32 && library.word_size == ELFCLASS64;
+    found.push_back(fmt::format("{} is {}: Usher's library cannot be loaded into it, {}", subject,
+                                narrow ? "a 32-bit program" : "a program for another processor", keeps_its_locks));
+    return;
+  }
+  if (!elf.is_native) return;
+  if (elf.interpreter.empty()) {
+    // The loader, started as a program, has no interpreter, like a static program, but it loads preloads. Unlike a
+    // static program it has a soname.
+    if (elf.soname.empty())
+      found.push_back(fmt::format("{} is statically linked: Usher's library cannot be loaded into it, {}", subject,
+                                  keeps_its_locks));
+    return;
+  }
+  if (file_name(elf.interpreter).starts_with("ld-musl-"))
+    found.push_back(
+        fmt::format("{} is linked with the C library musl: Usher's library is for glibc, and the program may not "
+                    "start with it",
+                    subject));
+  if (const std::string* runtime = missing_runtime(elf))
+    found.push_back(
+        fmt::format("{} is built with a sanitizer, whose runtime must be loaded first: set LD_PRELOAD={} for usher run",
+                    subject, *runtime));
+}
+
 void examine(const std::string& program, const std::string& subject, const elf_target& library, int depth,
              std::vector<std::string>& found) {
-  constexpr std::string_view keeps = "so it keeps the C library's locks";
   const auto elf = read_elf(program);
   const bool readable = access(program.c_str(), R_OK) == 0;
   // The set-ID bits have no effect on scripts. A file that cannot be read may be a program.
@@ -90,56 +155,12 @@ void examine(const std::string& program, const std::string& subject, const elf_t
     found.push_back(
         fmt::format("{} runs with another user's, group's or extra rights (set-user-ID and the like): the "
                     "loader ignores preloads, {}",
-                    subject, keeps));
+                    subject, keeps_its_locks));
   if (!readable) return;
-  if (!elf) {
-    constexpr int deepest = 5;  // the kernel's limit for scripts that are interpreters of scripts
-    if (depth >= deepest) return;
-    const auto line = script_line(program);
-    // execvp() lets the shell execute a file that is neither ELF nor a script with an interpreter.
-    const std::string interpreter = line.empty() ? "/bin/sh" : line.front();
-    const auto go_on = [&](const std::string& next) {
-      if (is_executable(next))
-        examine(next, fmt::format("{} is run by {}, which", program, next), library, depth + 1, found);
-    };
-    go_on(interpreter);
-    if (file_name(interpreter) == "env")
-      if (const auto next = program_of_env(line)) go_on(*next);
-    return;
-  }
-  if (elf->target != library) {
-    const bool narrow = elf->target.word_size == ELFCLASS32 && library.word_size == ELFCLASS64;
-    found.push_back(fmt::format("{} is {}: Usher's library cannot be loaded into it, {}", subject,
-                                narrow ? "a 32-bit program" : "a program for another processor", keeps));
-    return;
-  }
-  if (!elf->is_native) return;
-  if (elf->interpreter.empty()) {
-    // The loader, started as a program, has no interpreter, like a static program, but it loads preloads. Unlike a
-    // static program it has a soname.
-    if (elf->soname.empty())
-      found.push_back(
-          fmt::format("{} is statically linked: Usher's library cannot be loaded into it, {}", subject, keeps));
-    return;
-  }
-  if (file_name(elf->interpreter).starts_with("ld-musl-"))
-    found.push_back(
-        fmt::format("{} is linked with the C library musl: Usher's library is for glibc, and the program may not "
-                    "start with it",
-                    subject));
-  // Only these sanitizers require that their runtime is the first library. The others (undefined behaviour, leaks) do
-  // not.
-  const auto minds = [](std::string_view name) {
-    return is_sanitizer_runtime(name) &&
-           (name.find("asan") != std::string_view::npos || name.find("tsan") != std::string_view::npos);
-  };
-  const auto runtime = std::find_if(elf->needed.begin(), elf->needed.end(), minds);
-  const char* preloaded = std::getenv("LD_PRELOAD");
-  if (runtime != elf->needed.end() &&
-      (preloaded == nullptr || std::string_view(preloaded).find(*runtime) == std::string_view::npos))
-    found.push_back(
-        fmt::format("{} is built with a sanitizer, whose runtime must be loaded first: set LD_PRELOAD={} for usher run",
-                    subject, *runtime));
+  if (elf)
+    examine_elf(*elf, subject, library, found);
+  else
+    examine_interpreters(program, library, depth, found);
 }
 
 }  // namespace
