@@ -148,78 +148,114 @@ class scan {
   std::vector<bool> kinds_;
 };
 
-TEST(bypasses, as_many_as_a_look_at_all_who_wait_finds) {
-  machine m;
-  m.mhz = 1000;
-  constexpr cycles begin = 100000, end = 3000000;
-  std::uint64_t counted = 0, same_kind = 0;
-  for (std::uint64_t seed = 1; seed <= 60; seed++) {
-    random chance(seed);
-    const unsigned threads = 1 + chance.below(seed % 3 == 0 ? 200 : 12);
-    std::vector<bool> kinds;
-    if (seed % 2 == 0)
-      for (unsigned t = 0; t < threads; t++) kinds.push_back(chance.below(4) == 0);
-    meter seen(m, threads, begin, end);
+/// A run of threads that arrive at a lock, are admitted and release it at random. The meter and the scan observe the
+/// same events.
+struct random_run {
+  static constexpr cycles begin = 100000, end = 3000000;
+  const machine m = [] {
+    machine m;
+    m.mhz = 1000;
+    return m;
+  }();
+  const std::uint64_t seed;
+  // The members that need random numbers take them in the order of these declarations.
+  random chance{seed};
+  const unsigned threads = 1 + chance.below(seed % 3 == 0 ? 200 : 12);
+  const std::vector<bool> kinds = random_kinds();
+  const unsigned fair = chance.below(100);  // percentage of admissions in which the eldest is next
+  meter seen{m, threads, begin, end};
+  scan expected{threads, kinds};
+  std::vector<unsigned> away, waiting;
+  int inside = -1;
+  cycles now = 0;
+
+  explicit random_run(std::uint64_t seed) : seed(seed) {
     seen.kinds(kinds);
     seen.watch(&seen);
-    scan expected(threads, kinds);
-    std::vector<unsigned> away(threads), waiting;
-    for (unsigned t = 0; t < threads; t++) away[t] = t;
-    const unsigned fair = chance.below(100);  // percentage of admissions in which the eldest is next
-    int inside = -1;
-    for (cycles now = 1; now < end + 200000; now += 1 + chance.below(3000)) {
-      // The clocks of threads differ.
-      const auto a_little_off = [&] { return now + chance.below(seed % 5 == 0 ? 20000 : 200); };
+    for (unsigned t = 0; t < threads; t++) away.push_back(t);
+  }
+
+  std::vector<bool> random_kinds() {
+    std::vector<bool> some;
+    if (seed % 2 == 0)
+      for (unsigned t = 0; t < threads; t++) some.push_back(chance.below(4) == 0);
+    return some;
+  }
+
+  void run() {
+    for (now = 1; now < end + 200000; now += 1 + chance.below(3000)) {
       switch (chance.below(4)) {
         case 0:
-        case 1: {
-          if (away.empty()) break;
-          const std::size_t i = chance.below(std::uint32_t(away.size()));
-          const unsigned t = away[i];
-          away.erase(away.begin() + std::ptrdiff_t(i));
-          waiting.push_back(t);
-          const cycles arrived = a_little_off();
-          seen.arrived(t, arrived);
-          expected.arrived(t, arrived);
-          if (chance.below(2) == 0) break;
-          const cycles order = arrived + chance.below(9000);
-          seen.doorway(&seen, t, order);
-          expected.doorway(t, order);
+        case 1:
+          arrive();
           break;
-        }
-        case 2: {
-          if (inside >= 0 || waiting.empty()) break;
-          const std::size_t i = chance.below(100) < fair ? 0 : chance.below(std::uint32_t(waiting.size()));
-          const unsigned t = waiting[i];
-          waiting.erase(waiting.begin() + std::ptrdiff_t(i));
-          const cycles in = a_little_off();
-          seen.admitted(t, 0, in);
-          expected.admitted(t, in > begin && in <= end);
-          inside = int(t);
+        case 2:
+          admit();
           break;
-        }
         default:
-          if (inside < 0) break;
-          seen.released(now);
-          away.push_back(unsigned(inside));
-          inside = -1;
+          release();
       }
-      if (!waiting.empty() && chance.below(8) == 0) {  // again, like locks that return to the doorway
-        const unsigned t = waiting[chance.below(std::uint32_t(waiting.size()))];
-        const cycles order = a_little_off();
-        seen.doorway(&seen, t, order);
-        expected.doorway(t, order);
-      }
-      if (inside >= 0) {
-        seen.doorway(&seen, unsigned(inside), now);  // an admitted thread has left the order
-        expected.doorway(unsigned(inside), now);
-      }
+      if (!waiting.empty() && chance.below(8) == 0) return_to_doorway();
+      if (inside >= 0) doorway(unsigned(inside), now);  // an admitted thread has left the order
     }
-    ASSERT_EQ(seen.bypasses(), expected.bypasses) << "seed " << seed;
-    ASSERT_EQ(seen.bypasses_among(false), expected.among[0]) << "seed " << seed;
-    ASSERT_EQ(seen.bypasses_among(true), expected.among[1]) << "seed " << seed;
-    counted += expected.bypasses;
-    same_kind += expected.among[1];
+  }
+
+  /// A thread arrives, and in half of the cases has its place in the order later.
+  void arrive() {
+    if (away.empty()) return;
+    const std::size_t i = chance.below(std::uint32_t(away.size()));
+    const unsigned t = away[i];
+    away.erase(away.begin() + std::ptrdiff_t(i));
+    waiting.push_back(t);
+    const cycles arrived = a_little_off();
+    seen.arrived(t, arrived);
+    expected.arrived(t, arrived);
+    if (chance.below(2) != 0) doorway(t, arrived + chance.below(9000));
+  }
+
+  void admit() {
+    if (inside >= 0 || waiting.empty()) return;
+    const std::size_t i = chance.below(100) < fair ? 0 : chance.below(std::uint32_t(waiting.size()));
+    const unsigned t = waiting[i];
+    waiting.erase(waiting.begin() + std::ptrdiff_t(i));
+    const cycles in = a_little_off();
+    seen.admitted(t, 0, in);
+    expected.admitted(t, in > begin && in <= end);
+    inside = int(t);
+  }
+
+  void release() {
+    if (inside < 0) return;
+    seen.released(now);
+    away.push_back(unsigned(inside));
+    inside = -1;
+  }
+
+  /// A waiter gets another place in the order, as under locks whose waiters return to the doorway.
+  void return_to_doorway() {
+    const unsigned t = waiting[chance.below(std::uint32_t(waiting.size()))];
+    doorway(t, a_little_off());
+  }
+
+  void doorway(unsigned thread, cycles order) {
+    seen.doorway(&seen, thread, order);
+    expected.doorway(thread, order);
+  }
+
+  /// Returns the present time on the clock of some thread. The clocks of threads differ.
+  cycles a_little_off() { return now + chance.below(seed % 5 == 0 ? 20000 : 200); }
+};
+
+TEST(bypasses, as_many_as_a_look_at_all_who_wait_finds) {
+  std::uint64_t counted = 0, same_kind = 0;
+  for (std::uint64_t seed = 1; seed <= 60; seed++) {
+    random_run r(seed);
+    r.run();
+    ASSERT_EQ(r.seen.bypasses(), r.expected.bypasses) << "seed " << seed;
+    ASSERT_EQ(r.seen.bypasses_among(false), r.expected.among[0]) << "seed " << seed;
+    ASSERT_EQ(r.seen.bypasses_among(true), r.expected.among[1]) << "seed " << seed;
+    counted += r.expected.bypasses;
+    same_kind += r.expected.among[1];
   }
   EXPECT_GT(counted, 1000u);
   EXPECT_GT(same_kind, 20u);

@@ -191,80 +191,114 @@ class twa_hand_over : public testing::Test {
     return *found;
   }
 
+  // ---- the steps of the example in §2.1
+  //
+  // The paper's threads T1 to T4 are 0 to 3 here. Numbers in the words are doubled (ticket_words.hpp), and slots count in
+  // steps of four.
+
+  /// Traces four threads that arrive one after the other while the first one holds the lock.
+  void simulate_example() {
+    machine m = read_machine(folder + "/x5-2.toml");
+    simulation s(m, 1);
+    runtime p(s, 4);
+    world::lock lock(*find_simulated_lock("twa-spin"), s.shared(), nullptr);
+    lock.be_named(s.shared(), 1);
+    trace_.follow(s.shared(), m, 0);
+    s.set_trace(&trace_);
+    const auto cpu_of = [](unsigned t) { return t % 2 * 36 + t; };  // uses both sockets
+    for (unsigned t = 0; t < 4; t++)
+      s.add_thread(cpu_of(t), [&, t] {
+        s.compute(10000 * (t + 1) - s.now());
+        lock.lock();
+        if (t == 0) s.compute(100000 - s.now());
+        if (t == 1) s.compute(200000 - s.now());
+        lock.unlock();
+      });
+    s.run();
+    trace_.over();
+  }
+
+  /// Step 2: T1 takes number 0 and enters.
+  void t1_enters() {
+    next("2", of(0, what::arrives));
+    EXPECT_EQ(next("2", of(0, what::modifies, "lock+0")).after, 2u);
+    EXPECT_EQ(next("2", of(0, what::reads, "lock+4")).after, 0u);
+    next("2", of(0, what::enters));
+  }
+
+  /// Step 3: T2 takes number 1 and watches grant.
+  void t2_watches_grant() {
+    EXPECT_EQ(next("3", of(1, what::modifies, "lock+0")).after, 4u);
+    EXPECT_EQ(next("3", of(1, what::reads, "lock+4")).after, 0u);
+    next("3", of(1, what::spins, "lock+4"));
+  }
+
+  /// Steps 4 and 5: the thread takes its number, reads a slot, reads grant again, and then watches the slot. `ticket` is
+  /// the value of the word ticket after that. Returns the read of the slot.
+  const entry& watches_slot(const std::string& step, unsigned thread, std::uint64_t ticket) {
+    EXPECT_EQ(next(step, of(thread, what::modifies, "lock+0")).after, ticket);
+    const entry& slot = next(step, of(thread, what::reads, "array["));
+    EXPECT_EQ(next(step + ": looks at grant again", of(thread, what::reads, "lock+4")).after, 0u);
+    next(step, of(thread, what::spins, slot.place));
+    return slot;
+  }
+
+  /// Step 6: T1 releases the lock: grant changes from 0 to 1. Only T2 is notified.
+  void t1_releases() {
+    next("6", of(0, what::leaves));
+    const entry& store = next("6", of(0, what::writes, "lock+4"));
+    EXPECT_EQ(store.before, 0u);
+    EXPECT_EQ(store.after, 2u);
+    EXPECT_EQ(store.to_others, std::vector<unsigned>{1});
+  }
+
+  /// Steps 7 and 8: T2 reads the new value and owns the lock; T1 increments the slot of number 2, which T3 watches. The
+  /// order of these steps is not specified.
+  void t2_enters_and_t1_notifies(const std::string& slot3) {
+    const std::size_t after_6 = from_;
+    EXPECT_TRUE(next("7", of(1, what::polls, "lock+4")).goes_on);
+    next("7", of(1, what::enters));
+    from_ = after_6;
+    const entry& told = next("8", of(0, what::modifies, "array["));
+    EXPECT_EQ(told.place, slot3);
+    EXPECT_EQ(told.after, told.before + 4);
+    EXPECT_EQ(told.to_others, std::vector<unsigned>{2});
+  }
+
+  /// Step 9: T3 sees the increment, reads grant, and watches grant from then on.
+  void t3_watches_grant(const std::string& slot3) {
+    EXPECT_TRUE(next("9", of(2, what::polls, slot3)).goes_on);
+    EXPECT_EQ(next("9", of(2, what::reads, "lock+4")).after, 2u);
+    next("9", of(2, what::spins, "lock+4"));
+  }
+
+  /// Step 10: T1 has left. T2 is the owner, T3 watches grant, and T4 still watches its slot. `after_8` is the index of the
+  /// first entry after step 8.
+  void t4_still_watches_slot(std::size_t after_8) {
+    const std::size_t after_9 = std::exchange(from_, after_8);  // T1 runs concurrently with step 9
+    next("10", of(0, what::ends));
+    from_ = after_9;
+    next("10", of(1, what::leaves));
+    for (std::size_t i = 0; i < from_; i++) EXPECT_FALSE(of(3, what::polls)(trace_.entries()[i])) << i;
+  }
+
   trace trace_{300000};
   std::size_t from_ = 0;
 };
 
 TEST_F(twa_hand_over, the_ten_steps) {
-  // The paper's threads T1 to T4 are 0 to 3 here. Numbers in the words are doubled (ticket_words.hpp), and slots count
-  // in steps of four.
-  machine m = read_machine(folder + "/x5-2.toml");
-  simulation s(m, 1);
-  runtime p(s, 4);
-  world::lock lock(*find_simulated_lock("twa-spin"), s.shared(), nullptr);
-  lock.be_named(s.shared(), 1);
-  trace_.follow(s.shared(), m, 0);
-  s.set_trace(&trace_);
-  const auto cpu_of = [](unsigned t) { return t % 2 * 36 + t; };  // uses both sockets
-  for (unsigned t = 0; t < 4; t++)
-    s.add_thread(cpu_of(t), [&, t] {
-      s.compute(10000 * (t + 1) - s.now());
-      lock.lock();
-      if (t == 0) s.compute(100000 - s.now());
-      if (t == 1) s.compute(200000 - s.now());
-      lock.unlock();
-    });
+  simulate_example();
   // Step 1 of the paper: ticket and grant are 0. The checks of step 2 show that.
-  s.run();
-  trace_.over();
-
-  // Step 2: T1 takes number 0 and enters.
-  next("2", of(0, what::arrives));
-  EXPECT_EQ(next("2", of(0, what::modifies, "lock+0")).after, 2u);
-  EXPECT_EQ(next("2", of(0, what::reads, "lock+4")).after, 0u);
-  next("2", of(0, what::enters));
-  // Step 3: T2 takes number 1 and watches grant.
-  EXPECT_EQ(next("3", of(1, what::modifies, "lock+0")).after, 4u);
-  EXPECT_EQ(next("3", of(1, what::reads, "lock+4")).after, 0u);
-  next("3", of(1, what::spins, "lock+4"));
-  // Step 4: T3 takes number 2, reads a slot, reads grant again, and then watches the slot.
-  EXPECT_EQ(next("4", of(2, what::modifies, "lock+0")).after, 6u);
-  const entry& slot3 = next("4", of(2, what::reads, "array["));
-  EXPECT_EQ(next("4: looks at grant again", of(2, what::reads, "lock+4")).after, 0u);
-  next("4", of(2, what::spins, slot3.place));
-  // Step 5: T4 takes number 3 and does the same with another slot, in another line.
-  EXPECT_EQ(next("5", of(3, what::modifies, "lock+0")).after, 8u);
-  const entry& slot4 = next("5", of(3, what::reads, "array["));
-  EXPECT_EQ(next("5: looks at grant again", of(3, what::reads, "lock+4")).after, 0u);
-  next("5", of(3, what::spins, slot4.place));
+  t1_enters();
+  t2_watches_grant();
+  const entry& slot3 = watches_slot("4", 2, 6);
+  const entry& slot4 = watches_slot("5", 3, 8);
   EXPECT_NE(slot3.line / 2, slot4.line / 2) << "in one sector";
-  // Step 6: T1 releases the lock: grant changes from 0 to 1. Only T2 is notified.
-  next("6", of(0, what::leaves));
-  const entry& store = next("6", of(0, what::writes, "lock+4"));
-  EXPECT_EQ(store.before, 0u);
-  EXPECT_EQ(store.after, 2u);
-  EXPECT_EQ(store.to_others, std::vector<unsigned>{1});
-  // Steps 7 and 8: T2 reads the new value and owns the lock; T1 increments the slot of number 2. The order of these
-  // steps is not specified.
-  const std::size_t after_6 = from_;
-  EXPECT_TRUE(next("7", of(1, what::polls, "lock+4")).goes_on);
-  next("7", of(1, what::enters));
-  from_ = after_6;
-  const entry& told = next("8", of(0, what::modifies, "array["));
-  EXPECT_EQ(told.place, slot3.place);
-  EXPECT_EQ(told.after, told.before + 4);
-  EXPECT_EQ(told.to_others, std::vector<unsigned>{2});
+  t1_releases();
+  t2_enters_and_t1_notifies(slot3.place);
   const std::size_t after_8 = from_;
-  // Step 9: T3 sees the increment, reads grant, and watches grant from then on.
-  EXPECT_TRUE(next("9", of(2, what::polls, slot3.place)).goes_on);
-  EXPECT_EQ(next("9", of(2, what::reads, "lock+4")).after, 2u);
-  next("9", of(2, what::spins, "lock+4"));
-  // Step 10: T1 has left. T2 is the owner, T3 watches grant, and T4 still watches its slot.
-  const std::size_t after_9 = std::exchange(from_, after_8);  // T1 runs concurrently with step 9
-  next("10", of(0, what::ends));
-  from_ = after_9;
-  next("10", of(1, what::leaves));
-  for (std::size_t i = 0; i < from_; i++) EXPECT_FALSE(of(3, what::polls)(trace_.entries()[i])) << i;
+  t3_watches_grant(slot3.place);
+  t4_still_watches_slot(after_8);
 }
 
 TEST_F(twa_hand_over, in_every_one_of_a_run) {

@@ -25,27 +25,8 @@ charged_stack stack_of(std::vector<frame> frames, std::uint64_t count, double wa
   return s;
 }
 
-/// A report that contains every kind of entry, and extremely long names.
-report sample() {
-  report r;
-  r.command = {"./server", "--threads", "8"};
-  r.pid = 100;
-  r.lock = "pthread";
-  r.usher = "0.1.0";
-  r.seconds = 10.02;
-  r.processes = 1;
-  r.threads = 9;
-  r.thread_seconds = 82.4;
-  r.waited[0] = 25.5;
-  r.waited[1] = 0.5;
-  r.waited[2] = 0.002;
-
-  row hot;
-  hot.what = kind::mutex;
-  hot.name = "buckets[]";
-  hot.module = "/usr/lib/libserver.so.1";
-  hot.objects = 1024;
-  counts& c = hot.seen;
+counts counts_of_buckets() {
+  counts c;
   c.acquisitions = 12'345'678;
   c.contended = 1'234'567;
   c.waiting = {1'234'567, 25.0, 0.0123, 12e-6, 250e-6};
@@ -57,30 +38,61 @@ report sample() {
   c.failed_tries = 12;
   c.timeouts = 3;
   for (int i = 0; i < 9; i++) c.threads.push_back({1000 + i, 100, 25.0 / 9});
-  hot.order = admission{2032, 1, 0.45, 5.2, 4, 0.12, 0.34};
+  return c;
+}
+
+/// The mutexes of an array. Almost all of the waiting is for the first one.
+std::vector<object_row> each_bucket(const counts& seen) {
+  std::vector<object_row> each;
   for (int i = 0; i < 1024; i++) {
     object_row o;
     o.address = 0x1000 + std::uint64_t(i) * 40;
     o.pid = 100;
     o.name = "buckets+" + hexadecimal(std::uint64_t(i) * 40);
-    o.seen = c;
+    o.seen = seen;
     o.seen.waiting.total = i == 0 ? 24 : 1.0 / 1023;
-    hot.each.push_back(o);
+    each.push_back(o);
   }
+  return each;
+}
+
+/// Two stacks. The first contains an inlined function and a frame without a name.
+std::vector<charged_stack> holders_of_buckets() {
   frame inlined = frame_of("std::mutex::unlock()", "/usr/include/c++/12/bits/std_mutex.h", 118);
   inlined.is_inlined = true;
-  hot.holders = {stack_of({inlined, frame_of("Table::insert(int, std::string const&)", "/src/table.cpp", 120),
-                           frame_of("worker(void*)", "/src/server.cpp", 77), frame_of("", "", 0, "/lib/libc.so.6")},
-                          900, 20),
-                 stack_of({frame_of("other", "/src/other.cpp", 1)}, 100, 5)};
+  return {stack_of({inlined, frame_of("Table::insert(int, std::string const&)", "/src/table.cpp", 120),
+                    frame_of("worker(void*)", "/src/server.cpp", 77), frame_of("", "", 0, "/lib/libc.so.6")},
+                   900, 20),
+          stack_of({frame_of("other", "/src/other.cpp", 1)}, 100, 5)};
+}
+
+/// More functions than a report shows, with extremely long names.
+std::vector<frame> deep_stack() {
   std::vector<frame> deep;
   for (unsigned i = 0; i < 12; i++)
     deep.push_back(
         frame_of("a_function_whose_name_is_as_long_as_those_that_templates_make_out_of_templates_" + std::to_string(i),
                  "/src/a_file_with_a_name_that_is_long_too_but_not_that_long.cpp", 1000 + i));
-  hot.waiters = {stack_of(deep, 100, 25)};
-  r.rows.push_back(hot);
+  return deep;
+}
 
+/// The mutexes of an array, for which threads wait most.
+row buckets() {
+  row hot;
+  hot.what = kind::mutex;
+  hot.name = "buckets[]";
+  hot.module = "/usr/lib/libserver.so.1";
+  hot.objects = 1024;
+  hot.seen = counts_of_buckets();
+  hot.order = admission{2032, 1, 0.45, 5.2, 4, 0.12, 0.34};
+  hot.each = each_bucket(hot.seen);
+  hot.holders = holders_of_buckets();
+  hot.waiters = {stack_of(deep_stack(), 100, 25)};
+  return hot;
+}
+
+/// Mutexes that are grouped by the place of their initialisation, with an extremely long name.
+row mutexes_of_one_place() {
   row placed;
   placed.what = kind::mutex;
   placed.name =
@@ -95,15 +107,20 @@ report sample() {
   placed.seen.waiting.total = 0.5;
   placed.seen.waiting.count = 1;
   placed.seen.waiting_is_hidden = true;
-  r.rows.push_back(placed);
+  return placed;
+}
 
+row uncontended_mutex() {
   row quiet;
   quiet.what = kind::mutex;
   quiet.name = "log_mutex";
   quiet.seen.acquisitions = 5;
   quiet.seen.waiting_is_hidden = true;
-  r.rows.push_back(quiet);
+  return quiet;
+}
 
+/// A condition variable with a herd: a broadcast wakes 40 threads.
+row condition_with_herd() {
   row condition;
   condition.what = kind::condition;
   condition.name = "item_came";
@@ -114,14 +131,33 @@ report sample() {
   condition.seen.waiting.total = 0.5;
   condition.seen.waiting.median = 120e-6;
   condition.waiters = {stack_of({frame_of("consumer()", "/src/queue.cpp", 40)}, 4000, 0.5)};
-  r.rows.push_back(condition);
+  return condition;
+}
 
+row uncontended_semaphore() {
   row semaphore;
   semaphore.what = kind::semaphore;
   semaphore.name = "credits";
   semaphore.seen.acquisitions = 1000;
   semaphore.seen.signals = 1000;
-  r.rows.push_back(semaphore);
+  return semaphore;
+}
+
+/// A report that contains every kind of entry, and extremely long names.
+report sample() {
+  report r;
+  r.command = {"./server", "--threads", "8"};
+  r.pid = 100;
+  r.lock = "pthread";
+  r.usher = "0.1.0";
+  r.seconds = 10.02;
+  r.processes = 1;
+  r.threads = 9;
+  r.thread_seconds = 82.4;
+  r.waited[0] = 25.5;
+  r.waited[1] = 0.5;
+  r.waited[2] = 0.002;
+  r.rows = {buckets(), mutexes_of_one_place(), uncontended_mutex(), condition_with_herd(), uncontended_semaphore()};
   r.remarks = {"5 calls on objects that found no room are not counted: --objects 131072 makes room."};
   return r;
 }

@@ -123,13 +123,23 @@ def readelf(*options):
                           timeout=300).stdout
 
 
-def symbols():
+def exported_symbols():
     exported = []
     for line in readelf("--dyn-syms").splitlines():
         fields = line.split()
         if len(fields) >= 8 and fields[0].rstrip(":").isdigit() and fields[6] != "UND":
             if fields[4] in ("GLOBAL", "WEAK", "UNIQUE"):
                 exported.append(fields[7])
+    return exported
+
+
+def names_in_family(family):
+    return {f"{family}_{m}" if family in ("sem", "__pthread_rwlock") else f"pthread_{family}_{m}" for m in FAMILIES[family]}
+
+
+def check_exports():
+    """The library exports whole families of functions, and nothing else."""
+    exported = exported_symbols()
     # C11's are exported with versions that are not the default ("@@"), so that they replace no other library's functions.
     c11 = {f"{name}@{version}" for name in C11 for version in C11_VERSIONS}
     check("exports_c11_with_versions", c11 <= set(exported), f"missing: {sorted(c11 - set(exported))}")
@@ -139,8 +149,8 @@ def symbols():
     check("exports_without_version", not versioned, f"with a version only: {versioned}")
     names = {name.split("@")[0] for name in exported}
     known = set()
-    for family, members in FAMILIES.items():
-        whole = {f"{family}_{m}" if family in ("sem", "__pthread_rwlock") else f"pthread_{family}_{m}" for m in members}
+    for family in FAMILIES:
+        whole = names_in_family(family)
         known |= whole
         present = whole & names
         check(f"exports_whole_family/{family}", present == whole, f"missing: {sorted(whole - names)}")
@@ -150,6 +160,9 @@ def symbols():
     of_cond = definitions - set(C11_VERSIONS)
     check("defines_no_other_versions", of_cond <= COND_VERSIONS and len(of_cond) < 2, f"it has version definitions: {definitions}")
 
+
+def check_properties():
+    """Unloading, needed libraries and thread-local storage, from the library's headers."""
     dynamic = readelf("-d")
     check("is_never_unloaded", re.search(r"FLAGS_1.*NODELETE", dynamic), "not linked with -z nodelete")
     needed = re.findall(r"NEEDED.*\[(.*)\]", dynamic)
@@ -159,12 +172,10 @@ def symbols():
     size = int(tls[1], 16) if tls else 0
     check("thread_local_storage_is_small", size < 1024, f"{size} bytes of initial-exec storage")
 
-    if (BIN / "bindings").exists():
-        run_cases("bindings", "bindings", environment("loiter", [LIB]))
-    else:
-        say("SKIP", "bindings", "not built for older C libraries")
-    run_cases("own_c11", "own_c11", environment("steady", [LIB]))
-    # The loader's log of bindings shows whether any object except libusher.so is bound to the C library's functions of these families.
+
+def check_bindings():
+    """The loader's log of bindings shows whether any object except libusher.so is bound to the C library's functions of the families."""
+    known = set().union(*map(names_in_family, FAMILIES))
     status, out, err = run([BIN / "environment", "--threads", "2"],
                            environment("loiter", [LIB], LD_DEBUG="bindings"), 60)
     bound, missed = 0, []
@@ -179,6 +190,9 @@ def symbols():
     check("loader_binds_all_to_library", status == 0 and out and bound > 0 and not missed,
           f"{bound} bound to the library, to the C library: {missed}")
 
+
+def loaded_at_other_times():
+    """The library is loaded late, a library with threads is loaded late, and another library locks before the constructor of ours."""
     # Here the program loads the library by dlopen. Its thread-local storage must fit into the small space that the loader reserves.
     run_cases("load_later", "load_later", environment("loiter"))
     run_cases("load_later_mcs", "load_later", environment("mcs"))
@@ -192,6 +206,18 @@ def symbols():
         for order, preload in (("before", [early, LIB]), ("after", [LIB, early])):
             run_cases(f"constructor_{order}_us_{lock}", "layout", environment(lock, preload),
                       ("--fresh", "--only", "locked_before_our_constructor"))
+
+
+def symbols():
+    check_exports()
+    check_properties()
+    if (BIN / "bindings").exists():
+        run_cases("bindings", "bindings", environment("loiter", [LIB]))
+    else:
+        say("SKIP", "bindings", "not built for older C libraries")
+    run_cases("own_c11", "own_c11", environment("steady", [LIB]))
+    check_bindings()
+    loaded_at_other_times()
 
 
 # -- USHER_LOCK --------------------------------------------------------------------------------------------------

@@ -68,68 +68,87 @@ std::uint32_t flag_of(node_handle h) {
 
 // ---- Figure 2: one group of waiters overtakes another
 
-TEST(figure_2, mcsg) {
+/// Figure 2 for MCSg, whose leaders restore π (the tail's value after a guest's arrival). So a second group of waiters
+/// can be built behind the same guest. Each function is some steps of the figure; the comments have their letters.
+struct two_groups_of_mcsg {
   mcsg_with_node<scripted, by_script> lock{};
-  const auto tail = word_of(lock, 0);
   actor t1, t2, t3, t4;
-  lock.lock();  // (a) a guest
-  EXPECT_EQ(tail(), pi);
+  std::function<std::uint32_t()> tail = word_of(lock, 0);
 
-  t1.start([&] { lock.lock(n1); });
-  t1.until_changed(tail);  // (b) T1 has executed its first exchange and found π
-  EXPECT_EQ(tail(), n1);
+  void t1_and_t2_wait_behind_guest() {
+    lock.lock();  // (a) a guest
+    EXPECT_EQ(tail(), pi);
 
-  t2.start([&] { lock.lock(n2); });
-  t2.until_changed(tail);  // (c) T2 has found T1, which is neither free nor π
-  EXPECT_EQ(tail(), n2);
-  EXPECT_EQ(next_of(n1), no_node);
+    t1.start([this] { lock.lock(n1); });
+    t1.until_changed(tail);  // (b) T1 has executed its first exchange and found π
+    EXPECT_EQ(tail(), n1);
 
-  t1.until_changed(tail);  // (d) T1 restores π, learns that T2 is its group's last, and watches the tail;
-  EXPECT_EQ(tail(), pi);
-  t1.run();
-  EXPECT_TRUE(t1.waits());
-  t2.run();  //               T2 has linked itself to T1
-  EXPECT_TRUE(t2.waits());
-  EXPECT_EQ(next_of(n1), n2);
+    t2.start([this] { lock.lock(n2); });
+    t2.until_changed(tail);  // (c) T2 has found T1, which is neither free nor π
+    EXPECT_EQ(tail(), n2);
+    EXPECT_EQ(next_of(n1), no_node);
 
-  t3.start([&] { lock.lock(n3); });  // (e) T3 and T4 behave like T1 and T2
-  t3.until_changed(tail);
-  t4.start([&] { lock.lock(n4); });
-  t4.until_changed(tail);
-  t4.run();
-  EXPECT_EQ(tail(), n4);
-  EXPECT_EQ(next_of(n3), n4);
+    t1.until_changed(tail);  // (d) T1 restores π, learns that T2 is its group's last, and watches the tail;
+    EXPECT_EQ(tail(), pi);
+    t1.run();
+    EXPECT_TRUE(t1.waits());
+    t2.run();  //               T2 has linked itself to T1
+    EXPECT_TRUE(t2.waits());
+    EXPECT_EQ(next_of(n1), n2);
+  }
 
-  t3.until_changed(tail);  // (f) T3 restores π and also watches the tail: two leaders
-  t3.run();
-  EXPECT_EQ(tail(), pi);
-  EXPECT_TRUE(t1.waits() && t2.waits() && t3.waits() && t4.waits());
+  void t3_and_t4_wait_as_second_group() {
+    t3.start([this] { lock.lock(n3); });  // (e) T3 and T4 behave like T1 and T2
+    t3.until_changed(tail);
+    t4.start([this] { lock.lock(n4); });
+    t4.until_changed(tail);
+    t4.run();
+    EXPECT_EQ(tail(), n4);
+    EXPECT_EQ(next_of(n3), n4);
 
-  lock.unlock();  // (g) the guest leaves;
-  EXPECT_EQ(tail(), no_node);
-  t3.run();  // T3 is faster and gets the lock for its group,
-  EXPECT_TRUE(t3.ended());
-  EXPECT_EQ(tail(), n4);
-  t1.run();  // and the older group 1 queues behind it
-  EXPECT_TRUE(t1.waits());
-  EXPECT_EQ(next_of(n4), n1);
-  EXPECT_EQ(tail(), n2);
+    t3.until_changed(tail);  // (f) T3 restores π and also watches the tail: two leaders
+    t3.run();
+    EXPECT_EQ(tail(), pi);
+    EXPECT_TRUE(t1.waits() && t2.waits() && t3.waits() && t4.waits());
+  }
 
-  // The order within each group is kept: T3, T4, then T1, T2.
-  lock.unlock(n3);
-  EXPECT_EQ(flag_of(n1), flag_waiting);
-  t4.run();
-  EXPECT_TRUE(t4.ended());
-  t1.run(), t2.run();
-  EXPECT_TRUE(t1.waits() && t2.waits());
-  lock.unlock(n4);
-  t1.run(), t2.run();
-  EXPECT_TRUE(t1.ended() && t2.waits());
-  lock.unlock(n1);
-  t2.run();
-  EXPECT_TRUE(t2.ended());
-  lock.unlock(n2);
-  EXPECT_EQ(tail(), no_node);
+  void second_group_overtakes_first() {
+    lock.unlock();  // (g) the guest leaves;
+    EXPECT_EQ(tail(), no_node);
+    t3.run();  // T3 is faster and gets the lock for its group,
+    EXPECT_TRUE(t3.ended());
+    EXPECT_EQ(tail(), n4);
+    t1.run();  // and the older group 1 queues behind it
+    EXPECT_TRUE(t1.waits());
+    EXPECT_EQ(next_of(n4), n1);
+    EXPECT_EQ(tail(), n2);
+  }
+
+  /// The order within each group is kept: T3, T4, then T1, T2.
+  void order_within_groups_is_kept() {
+    lock.unlock(n3);
+    EXPECT_EQ(flag_of(n1), flag_waiting);
+    t4.run();
+    EXPECT_TRUE(t4.ended());
+    t1.run(), t2.run();
+    EXPECT_TRUE(t1.waits() && t2.waits());
+    lock.unlock(n4);
+    t1.run(), t2.run();
+    EXPECT_TRUE(t1.ended() && t2.waits());
+    lock.unlock(n1);
+    t2.run();
+    EXPECT_TRUE(t2.ended());
+    lock.unlock(n2);
+    EXPECT_EQ(tail(), no_node);
+  }
+};
+
+TEST(figure_2, mcsg) {
+  two_groups_of_mcsg s;
+  s.t1_and_t2_wait_behind_guest();
+  s.t3_and_t4_wait_as_second_group();
+  s.second_group_overtakes_first();
+  s.order_within_groups_is_kept();
 }
 
 /// Builds two groups of waiters in MCSg+. No thread stores π (the tail's value after a guest's arrival) again, so there

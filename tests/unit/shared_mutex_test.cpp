@@ -90,65 +90,76 @@ TYPED_TEST(read_write, writers_exclude_all_and_readers_share) {
   m.unlock();
 }
 
-TYPED_TEST(read_write, every_operation_beside_every_other) {
-  auto& m = this->lock;
+/// Two counters that every writer increments together. They are plain, so that ThreadSanitizer checks them.
+struct two_counters {
   std::uint64_t first = 0, second = 0;
-  const auto change = [&] {
+
+  void change() {
     first++;
     std::this_thread::yield();
     second++;
-  };
-  const auto look = [&] {
+  }
+  void look() const {
     const std::uint64_t seen = first;
     std::this_thread::yield();
     EXPECT_EQ(second, seen);
-  };
+  }
+};
+
+/// Locks in one of eight ways, accesses the counters, and unlocks. `time` is the limit of the operations that have one.
+template <class Lock>
+void access_by(unsigned way, Lock& m, two_counters& data, std::chrono::microseconds time) {
+  switch (way) {
+    case 0:
+      if (m.try_lock()) data.change(), m.unlock();
+      break;
+    case 1:
+      if (m.try_lock_for(time)) data.change(), m.unlock();
+      break;
+    case 2:
+      if (m.try_lock_shared()) data.look(), m.unlock_shared();
+      break;
+    case 3:
+      if (m.try_lock_shared_for(time)) data.look(), m.unlock_shared();
+      break;
+    case 4:
+      m.lock_shared();
+      data.look();
+      if (m.try_upgrade())
+        data.change(), m.unlock();
+      else
+        data.look(), m.unlock_shared();
+      break;
+    case 5:
+      m.lock();
+      data.change();
+      m.unlock_and_lock_shared();
+      data.look();
+      m.unlock_shared();
+      break;
+    case 6:
+      m.lock();
+      data.change();
+      m.unlock();
+      break;
+    default:
+      m.lock_shared();
+      data.look();
+      m.unlock_shared();
+  }
+}
+
+TYPED_TEST(read_write, every_operation_beside_every_other) {
+  auto& m = this->lock;
+  two_counters data;
   in_threads(crowd<TypeParam>, [&](unsigned t) {
     std::uint32_t x = t * 7919 + 1;
     for (unsigned i = 0; i < 150; i++) {
       x = x * 1664525 + 1013904223;
-      const auto time = std::chrono::microseconds(x >> 8 & 255);
-      switch (x >> 24 & 7) {
-        case 0:
-          if (m.try_lock()) change(), m.unlock();
-          break;
-        case 1:
-          if (m.try_lock_for(time)) change(), m.unlock();
-          break;
-        case 2:
-          if (m.try_lock_shared()) look(), m.unlock_shared();
-          break;
-        case 3:
-          if (m.try_lock_shared_for(time)) look(), m.unlock_shared();
-          break;
-        case 4:
-          m.lock_shared();
-          look();
-          if (m.try_upgrade())
-            change(), m.unlock();
-          else
-            look(), m.unlock_shared();
-          break;
-        case 5:
-          m.lock();
-          change();
-          m.unlock_and_lock_shared();
-          look();
-          m.unlock_shared();
-          break;
-        case 6:
-          m.lock();
-          change();
-          m.unlock();
-          break;
-        default:
-          m.lock_shared();
-          look();
-          m.unlock_shared();
-      }
+      access_by(x >> 24 & 7, m, data, std::chrono::microseconds(x >> 8 & 255));
     }
   });
-  EXPECT_EQ(first, second);
+  EXPECT_EQ(data.first, data.second);
   EXPECT_TRUE(m.try_lock());
   m.unlock();
 }

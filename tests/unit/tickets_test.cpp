@@ -79,90 +79,114 @@ const void* slot_at(std::uint32_t number, const void* lock) {
   return &traced::table<twa_array>()[((number * 127) ^ traced::salt(lock)) & 4095];
 }
 
-/// The ten steps of the example in TWA (extended), §2.1. The comments have the numbers of the steps.
-TEST(twa, the_ten_steps) {
-  trace::begin();
+/// The example in TWA (extended), §2.1: T1 takes the free lock, T2 to T4 queue behind it, T1 releases the lock. Each
+/// function is one or more of the ten steps; the comments have the numbers of the steps.
+struct ten_steps {
   twa<traced, traced_spin> lock{};
   const void* const ticket = word_at(&lock, 0);
   const void* const grant = word_at(&lock, 4);
   const void *const at2 = slot_at(2, &lock), *const at3 = slot_at(3, &lock);
-  ASSERT_NE(at2, at3);
-  std::binary_semaphore t1_may_leave{0}, t2_may_leave{0};
+  std::binary_semaphore t1_may_leave{0}, t1_may_notify{0}, t2_may_leave{0};
   std::atomic<int> owner{0};
+  std::atomic<bool> at_array{false};
+  std::jthread t1, t2, t3, t4;
 
-  // 1, 2: the lock is free. T1 takes the lock at once, by the addition to ticket and one load of grant.
-  std::jthread t1([&] {
-    trace::me = 1;
+  void hold(int me, std::binary_semaphore& may_leave) {
+    trace::me = me;
     lock.lock();
-    owner = 1;
-    t1_may_leave.acquire();
+    owner = me;
+    may_leave.acquire();
     lock.unlock();
-  });
-  ASSERT_TRUE(eventually([&] { return owner == 1; }));
-  const auto first = trace::of(1);
-  ASSERT_EQ(first.size(), 2u);
-  EXPECT_TRUE(first[0].what == action::add && first[0].word == ticket);
-  EXPECT_TRUE(first[1].what == action::load && first[1].word == grant && first[1].value == 0);
-
-  // 3: T2 is next and watches grant.
-  std::jthread t2([&] {
-    trace::me = 2;
-    lock.lock();
-    owner = 2;
-    t2_may_leave.acquire();
-    lock.unlock();
-  });
-  ASSERT_TRUE(eventually([&] { return trace::watched_by(2) == grant; }));
-
-  // 4: T3 is two away. It reads its slot, loads grant again, and watches the slot.
-  const auto waiter = [&](int me) {
+  }
+  void pass(int me) {
     trace::me = me;
     lock.lock();
     owner = me;
     lock.unlock();
-  };
-  std::jthread t3(waiter, 3);
-  ASSERT_TRUE(eventually([&] { return trace::watched_by(3) == at2; }));
-  const auto third = trace::of(3);
-  const auto is_load = [](const void* w) {
-    return [w](const event& e) { return e.what == action::load && e.word == w; };
-  };
-  const auto slot_read = std::find_if(third.begin(), third.end(), is_load(at2));
-  ASSERT_NE(slot_read, third.end());
-  EXPECT_NE(std::find_if(slot_read, third.end(), is_load(grant)), third.end()) << "the second look";
+  }
 
-  // 5: T4 does the same with another slot.
-  std::jthread t4(waiter, 4);
-  ASSERT_TRUE(eventually([&] { return trace::watched_by(4) == at3; }));
-  EXPECT_EQ(trace::watchers(grant), 1u);
+  /// 1, 2: the lock is free. T1 takes the lock at once, by the addition to ticket and one load of grant.
+  void t1_takes_free_lock() {
+    t1 = std::jthread([this] { hold(1, t1_may_leave); });
+    ASSERT_TRUE(eventually([&] { return owner == 1; }));
+    const auto first = trace::of(1);
+    ASSERT_EQ(first.size(), 2u);
+    EXPECT_TRUE(first[0].what == action::add && first[0].word == ticket);
+    EXPECT_TRUE(first[1].what == action::load && first[1].word == grant && first[1].value == 0);
+  }
 
-  // 6, 7, 8: T1 releases the lock, and is stopped before it writes to the array. T2 already owns the lock; T3 does
-  // nothing.
-  std::binary_semaphore t1_may_notify{0};
-  std::atomic<bool> at_array{false};
-  trace::before_write([&](const event& e) {
-    if (e.thread != 1 || e.word != at2) return;
-    at_array = true;
-    t1_may_notify.acquire();
-  });
-  t1_may_leave.release();
-  ASSERT_TRUE(eventually([&] { return at_array && owner == 2; })) << "the hand-over precedes the array";
-  EXPECT_EQ(trace::watched_by(3), at2);
-  EXPECT_EQ(trace::watchers(grant), 0u);
-  t1_may_notify.release();
+  /// 3: T2 is next and watches grant.
+  void t2_watches_grant() {
+    t2 = std::jthread([this] { hold(2, t2_may_leave); });
+    ASSERT_TRUE(eventually([&] { return trace::watched_by(2) == grant; }));
+  }
 
-  // 9, 10: T3 begins to watch grant, T4 continues to watch its slot.
-  ASSERT_TRUE(eventually([&] { return trace::watched_by(3) == grant; }));
-  EXPECT_EQ(trace::watched_by(4), at3);
-  EXPECT_EQ(trace::watchers(grant), 1u);
-  t1.join();
-  const auto all_of_t1 = trace::of(1);
-  const auto handed =
-      std::find_if(all_of_t1.begin(), all_of_t1.end(), [&](const event& e) { return e.what == action::store; });
-  ASSERT_EQ(all_of_t1.end() - handed, 2) << "the unlock ends with two writes";
-  EXPECT_EQ(handed[0].word, grant);
-  EXPECT_TRUE(handed[1].what == action::add && handed[1].word == at2);
-  t2_may_leave.release();
+  /// 4: T3 is two away. It reads its slot, loads grant again, and watches the slot.
+  void t3_watches_slot() {
+    t3 = std::jthread([this] { pass(3); });
+    ASSERT_TRUE(eventually([&] { return trace::watched_by(3) == at2; }));
+    const auto third = trace::of(3);
+    const auto is_load = [](const void* w) {
+      return [w](const event& e) { return e.what == action::load && e.word == w; };
+    };
+    const auto slot_read = std::find_if(third.begin(), third.end(), is_load(at2));
+    ASSERT_NE(slot_read, third.end());
+    EXPECT_NE(std::find_if(slot_read, third.end(), is_load(grant)), third.end()) << "the second look";
+  }
+
+  /// 5: T4 does the same with another slot.
+  void t4_watches_another_slot() {
+    t4 = std::jthread([this] { pass(4); });
+    ASSERT_TRUE(eventually([&] { return trace::watched_by(4) == at3; }));
+    EXPECT_EQ(trace::watchers(grant), 1u);
+  }
+
+  /// 6, 7, 8: T1 releases the lock, and is stopped before it writes to the array. T2 already owns the lock; T3 does
+  /// nothing.
+  void t1_hands_over_before_it_notifies() {
+    trace::before_write([this](const event& e) {
+      if (e.thread != 1 || e.word != at2) return;
+      at_array = true;
+      t1_may_notify.acquire();
+    });
+    t1_may_leave.release();
+    ASSERT_TRUE(eventually([&] { return at_array && owner == 2; })) << "the hand-over precedes the array";
+    EXPECT_EQ(trace::watched_by(3), at2);
+    EXPECT_EQ(trace::watchers(grant), 0u);
+    t1_may_notify.release();
+  }
+
+  /// 9, 10: T3 begins to watch grant, T4 continues to watch its slot.
+  void t3_watches_grant() {
+    ASSERT_TRUE(eventually([&] { return trace::watched_by(3) == grant; }));
+    EXPECT_EQ(trace::watched_by(4), at3);
+    EXPECT_EQ(trace::watchers(grant), 1u);
+  }
+
+  /// T1 has written to grant and then to the slot of T3, and to nothing after these.
+  void unlock_of_t1_has_ended_with_two_writes() {
+    t1.join();
+    const auto all_of_t1 = trace::of(1);
+    const auto handed =
+        std::find_if(all_of_t1.begin(), all_of_t1.end(), [&](const event& e) { return e.what == action::store; });
+    ASSERT_EQ(all_of_t1.end() - handed, 2) << "the unlock ends with two writes";
+    EXPECT_EQ(handed[0].word, grant);
+    EXPECT_TRUE(handed[1].what == action::add && handed[1].word == at2);
+  }
+};
+
+TEST(twa, the_ten_steps) {
+  trace::begin();
+  ten_steps s;
+  ASSERT_NE(s.at2, s.at3);
+  ASSERT_NO_FATAL_FAILURE(s.t1_takes_free_lock());
+  ASSERT_NO_FATAL_FAILURE(s.t2_watches_grant());
+  ASSERT_NO_FATAL_FAILURE(s.t3_watches_slot());
+  ASSERT_NO_FATAL_FAILURE(s.t4_watches_another_slot());
+  ASSERT_NO_FATAL_FAILURE(s.t1_hands_over_before_it_notifies());
+  ASSERT_NO_FATAL_FAILURE(s.t3_watches_grant());
+  ASSERT_NO_FATAL_FAILURE(s.unlock_of_t1_has_ended_with_two_writes());
+  s.t2_may_leave.release();
 }
 
 /// A function that returns the words by which a lock is handed over.

@@ -449,41 +449,57 @@ void c11() {
 
 #define SAY(call) std::printf("%s: %d\n", #call, call)
 
-void results() {
+// Limits of the calls with a time: two that are over, two that are invalid.
+constexpr timespec past{1, 0}, negative{-5, 0}, low{0, -1}, high{0, 1000000000};
+constexpr clockid_t clocks[] = {CLOCK_REALTIME, CLOCK_MONOTONIC, 99};  // no clock has the number 99
+
+/// Prints the results of timed calls on a free lock.
+void results_on_free(pthread_rwlock_t& l, const timespec* t) {
+  for (const clockid_t clock : clocks) {
+    const int result = pthread_rwlock_clockrdlock(&l, clock, t);
+    std::printf("clockrdlock: %d\n", result);
+    if (result == 0) SAY(pthread_rwlock_unlock(&l));
+  }
+  if (const int r = pthread_rwlock_timedwrlock(&l, t); r == 0)
+    SAY(pthread_rwlock_unlock(&l));
+  else
+    std::printf("timedwrlock: %d\n", r);
+}
+
+/// Prints the results of calls on a lock that the calling thread holds for writing: its own, then another thread's.
+void results_beside_writer(pthread_rwlock_t& l, const timespec* t) {
+  SAY(pthread_rwlock_wrlock(&l));
+  SAY(pthread_rwlock_wrlock(&l));
+  SAY(pthread_rwlock_rdlock(&l));
+  SAY(pthread_rwlock_tryrdlock(&l));
+  SAY(pthread_rwlock_trywrlock(&l));
+  std::thread([&l, t] {
+    SAY(pthread_rwlock_timedrdlock(&l, t));
+    SAY(pthread_rwlock_timedwrlock(&l, t));
+    for (const clockid_t clock : clocks) {
+      SAY(pthread_rwlock_clockrdlock(&l, clock, t));
+      SAY(pthread_rwlock_clockwrlock(&l, clock, t));
+    }
+  }).join();
+  SAY(pthread_rwlock_unlock(&l));
+}
+
+void results_of_rwlock() {
   pthread_rwlock_t l;
   SAY(pthread_rwlock_init(&l, nullptr));
-  timespec past{1, 0}, negative{-5, 0}, low{0, -1}, high{0, 1000000000};
   for (const timespec* t : {&past, &negative, &low, &high}) {
     std::printf("free, %ld.%ld\n", long{t->tv_sec}, t->tv_nsec);
-    for (const clockid_t clock : {CLOCK_REALTIME, CLOCK_MONOTONIC, clockid_t{99}}) {
-      const int result = pthread_rwlock_clockrdlock(&l, clock, t);
-      std::printf("clockrdlock: %d\n", result);
-      if (result == 0) SAY(pthread_rwlock_unlock(&l));
-    }
-    if (const int r = pthread_rwlock_timedwrlock(&l, t); r == 0)
-      SAY(pthread_rwlock_unlock(&l));
-    else
-      std::printf("timedwrlock: %d\n", r);
-    SAY(pthread_rwlock_wrlock(&l));
-    SAY(pthread_rwlock_wrlock(&l));
-    SAY(pthread_rwlock_rdlock(&l));
-    SAY(pthread_rwlock_tryrdlock(&l));
-    SAY(pthread_rwlock_trywrlock(&l));
-    std::thread([&l, t] {
-      SAY(pthread_rwlock_timedrdlock(&l, t));
-      SAY(pthread_rwlock_timedwrlock(&l, t));
-      for (const clockid_t clock : {CLOCK_REALTIME, CLOCK_MONOTONIC, clockid_t{99}}) {
-        SAY(pthread_rwlock_clockrdlock(&l, clock, t));
-        SAY(pthread_rwlock_clockwrlock(&l, clock, t));
-      }
-    }).join();
-    SAY(pthread_rwlock_unlock(&l));
+    results_on_free(l, t);
+    results_beside_writer(l, t);
   }
   SAY(pthread_rwlock_destroy(&l));
+}
 
+void results_of_rwlock_that_prefers_writers() {
   pthread_rwlockattr_t writers;
   pthread_rwlockattr_init(&writers);
   pthread_rwlockattr_setkind_np(&writers, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
+  pthread_rwlock_t l;
   SAY(pthread_rwlock_init(&l, &writers));
   SAY(pthread_rwlock_rdlock(&l));
   std::thread writer = sleeper([&l] {
@@ -494,7 +510,9 @@ void results() {
   SAY(pthread_rwlock_timedrdlock(&l, &past));
   SAY(pthread_rwlock_unlock(&l));
   writer.join();
+}
 
+void results_of_spin_lock() {
   pthread_spinlock_t s;
   SAY(pthread_spin_init(&s, PTHREAD_PROCESS_SHARED));
   SAY(pthread_spin_trylock(&s));
@@ -503,7 +521,9 @@ void results() {
   SAY(pthread_spin_lock(&s));
   SAY(pthread_spin_unlock(&s));
   SAY(pthread_spin_destroy(&s));
+}
 
+void results_of_barrier() {
   pthread_barrier_t b;
   SAY(pthread_barrier_init(&b, nullptr, 0));
   pthread_barrierattr_t of_all;
@@ -512,7 +532,10 @@ void results() {
   SAY(pthread_barrier_init(&b, &of_all, 1));
   SAY(pthread_barrier_wait(&b));
   SAY(pthread_barrier_destroy(&b));
+}
 
+/// Joins the calling thread, a thread that runs, and the same thread when it has ended.
+void results_of_join() {
   held_thread held;
   pthread_t t;
   pthread_create(&t, nullptr, run_held, &held);
@@ -521,22 +544,27 @@ void results() {
   SAY(pthread_tryjoin_np(t, nullptr));
   for (const timespec* time : {&past, &negative}) {  // with others glibc 2.36 waits for ever
     SAY(pthread_timedjoin_np(t, nullptr, time));
-    for (const clockid_t clock : {CLOCK_REALTIME, CLOCK_MONOTONIC, clockid_t{99}})
-      SAY(pthread_clockjoin_np(t, nullptr, clock, time));
+    for (const clockid_t clock : clocks) SAY(pthread_clockjoin_np(t, nullptr, clock, time));
   }
   held.let_go();
   held.await_end();
   SAY(pthread_clockjoin_np(t, nullptr, 99, &past));
   SAY(pthread_timedjoin_np(t, nullptr, &low));
+}
 
-  held_thread detached;
+void results_of_join_with_detached_thread() {
+  static held_thread detached;  // static, because the thread may still run when this function returns
+  pthread_t t;
   pthread_create(&t, nullptr, run_held, &detached);
   while (detached.id == 0) sched_yield();
   pthread_detach(t);
   SAY(pthread_join(t, nullptr));
   SAY(pthread_tryjoin_np(t, nullptr));
   detached.let_go();
+}
 
+/// A timed mutex of C11, and a condition variable that is used with it.
+void results_of_mtx_and_cnd() {
   mtx_t m;
   for (int type = 0; type < 8; ++type) SAY(mtx_init(&m, type));
   SAY(mtx_init(&m, mtx_timed));
@@ -554,12 +582,27 @@ void results() {
   SAY(mtx_unlock(&m));
   cnd_destroy(&c);
   mtx_destroy(&m);
+}
+
+void results_of_recursive_mtx() {
+  mtx_t m;
   SAY(mtx_init(&m, mtx_recursive));
   SAY(mtx_lock(&m));
   SAY(mtx_trylock(&m));
   std::thread([&m] { SAY(mtx_unlock(&m)); }).join();
   SAY(mtx_unlock(&m));
   SAY(mtx_unlock(&m));
+}
+
+void results() {
+  results_of_rwlock();
+  results_of_rwlock_that_prefers_writers();
+  results_of_spin_lock();
+  results_of_barrier();
+  results_of_join();
+  results_of_join_with_detached_thread();
+  results_of_mtx_and_cnd();
+  results_of_recursive_mtx();
 }
 
 /// Uses two locks until its input ends.

@@ -128,68 +128,80 @@ void use(void* pointer) {
 
 using namespace planted;
 
+namespace {
+
+/// The scenarios, by their names on the command line.
+constexpr struct {
+  const char* name;
+  void (*body)();
+} scenarios[] = {
+    {"one-hot", one_hot},
+    {"convoy", convoy},
+    {"held-over-sleep", held_over_sleep},
+    {"reused-memory", reused_memory},
+    {"starving", starving},
+    {"buckets", buckets},
+    {"heap-buckets", heap_buckets},
+    {"hot-bucket", hot_bucket},
+    {"kinds", kinds},
+    {"timeouts", timeouts},
+    {"tries", tries},
+    {"retries", retries},
+    {"uncontended", uncontended},
+    {"herd", herd},
+    {"signals", signals},
+    {"signalled-twice", signalled_twice},
+    {"many-in-vain", many_in_vain},
+    {"locked-often", locked_often},
+    {"in-a-rhythm", in_a_rhythm},
+    {"left-in-haste", left_in_haste},
+    {"credits", credits},
+    {"semaphore-mutex", semaphore_mutex},
+    {"gives-up", gives_up},
+    {"late-signal", late_signal},
+    {"between-processes", between_processes},
+    {"another-kind", another_kind},
+    {"held-until-a-wait", held_until_a_wait},
+    {"long-and-short", long_and_short},
+    {"yielding", yielding},
+    {"opposite-order", opposite_order},
+    {"write-locks", write_locks},
+    {"ring", ring},
+    {"self", self},
+    {"no-deadlock", no_deadlock},
+    {"retreats", retreats},
+    {"ended-circle", ended_circle},
+    {"deadlocked-child", deadlocked_child},
+    {"in-library", in_library},
+    {"unloaded", unloaded},
+    {"alternating", alternating},
+    {"made-and-destroyed", made_and_destroyed},
+    {"many-at-once", many_at_once},
+    {"hot-after-many", hot_after_many},
+    {"thousand-threads", thousand_threads},
+    {"forked", forked},
+    {"chain", chain},
+    {"processes", processes},
+    {"aborts", aborts},
+    {"killed", killed},
+    {"handler-posts", handler_posts},
+    {"handler-forks", handler_forks},
+    {"cancelled", cancelled},
+    {"nothing", nothing},
+    {"unmaps", unmaps},
+    {"sandboxed", sandboxed},
+    {"handler-stack", handler_stack},
+};
+
+void print_usage() {
+  std::fprintf(stderr, "usage: planted SCENARIO [NUMBER]; scenarios:");
+  for (const auto& one : scenarios) std::fprintf(stderr, " %s", one.name);
+  std::fprintf(stderr, "\n");
+}
+
+}  // namespace
+
 int main(int count, char** arguments) {
-  static constexpr struct {
-    const char* name;
-    void (*body)();
-  } scenarios[] = {
-      {"one-hot", one_hot},
-      {"convoy", convoy},
-      {"held-over-sleep", held_over_sleep},
-      {"reused-memory", reused_memory},
-      {"starving", starving},
-      {"buckets", buckets},
-      {"heap-buckets", heap_buckets},
-      {"hot-bucket", hot_bucket},
-      {"kinds", kinds},
-      {"timeouts", timeouts},
-      {"tries", tries},
-      {"retries", retries},
-      {"uncontended", uncontended},
-      {"herd", herd},
-      {"signals", signals},
-      {"signalled-twice", signalled_twice},
-      {"many-in-vain", many_in_vain},
-      {"locked-often", locked_often},
-      {"in-a-rhythm", in_a_rhythm},
-      {"left-in-haste", left_in_haste},
-      {"credits", credits},
-      {"semaphore-mutex", semaphore_mutex},
-      {"gives-up", gives_up},
-      {"late-signal", late_signal},
-      {"between-processes", between_processes},
-      {"another-kind", another_kind},
-      {"held-until-a-wait", held_until_a_wait},
-      {"long-and-short", long_and_short},
-      {"yielding", yielding},
-      {"opposite-order", opposite_order},
-      {"write-locks", write_locks},
-      {"ring", ring},
-      {"self", self},
-      {"no-deadlock", no_deadlock},
-      {"retreats", retreats},
-      {"ended-circle", ended_circle},
-      {"deadlocked-child", deadlocked_child},
-      {"in-library", in_library},
-      {"unloaded", unloaded},
-      {"alternating", alternating},
-      {"made-and-destroyed", made_and_destroyed},
-      {"many-at-once", many_at_once},
-      {"hot-after-many", hot_after_many},
-      {"thousand-threads", thousand_threads},
-      {"forked", forked},
-      {"chain", chain},
-      {"processes", processes},
-      {"aborts", aborts},
-      {"killed", killed},
-      {"handler-posts", handler_posts},
-      {"handler-forks", handler_forks},
-      {"cancelled", cancelled},
-      {"nothing", nothing},
-      {"unmaps", unmaps},
-      {"sandboxed", sandboxed},
-      {"handler-stack", handler_stack},
-  };
   program = arguments[0];
   argument = count > 2 ? std::atoi(arguments[2]) : 0;
   for (const auto& one : scenarios) {
@@ -198,8 +210,6 @@ int main(int count, char** arguments) {
     print();
     return 0;
   }
-  std::fprintf(stderr, "usage: planted SCENARIO [NUMBER]; scenarios:");
-  for (const auto& one : scenarios) std::fprintf(stderr, " %s", one.name);
-  std::fprintf(stderr, "\n");
+  print_usage();
   return 2;
 }
