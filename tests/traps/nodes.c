@@ -66,11 +66,15 @@ CASE(two_at_a_time_while_a_thousand_are_held) {
   enum { held = 1000, length = 50 };
   pthread_mutex_t* others = new_mutexes(held);
   pthread_mutex_t* ring = new_mutexes(length);
-  const double alone = two_at_a_time(ring, length);
-  lock_all(others, held);
-  const double with_others = two_at_a_time(ring, length);
-  unlock_all(others, held);
-  if (with_others > 5 * alone)
+  double alone = 0, with_others = 0;
+  // Another program may slow a measurement down, but not all of them.
+  for (int attempt = 0; attempt < 20 && with_others >= 5 * alone; ++attempt) {
+    alone = two_at_a_time(ring, length);
+    lock_all(others, held);
+    with_others = two_at_a_time(ring, length);
+    unlock_all(others, held);
+  }
+  if (with_others >= 5 * alone)
     fail_case(__FILE__, __LINE__, "%.0f ns, %.0f with %d held", alone * 1e6, with_others * 1e6, held);
 }
 
