@@ -179,6 +179,7 @@ def run_in(place, build, options):
     out = options.out or RESULTS / ("native.jsonl" if not options.chroot else f"native-{place.libc.replace(' ', '-')}.jsonl")
     out.parent.mkdir(parents=True, exist_ok=True)
     packed.unpack(out)
+    out = packed.plain(out)
     name = f"{harness.today()}-{os.getpid()}"
     header = session_of(place, build, points, name)
     step_ns = calibration(out, header) or runs.calibrate(place)

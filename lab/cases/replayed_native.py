@@ -411,7 +411,7 @@ def main():
     target = folder / "result.json" if options.trial else RESULT
     if options.description:
         text = options.description.read_text()
-        result = json.loads(target.read_text())
+        result = json.loads(packed.text_of(target))
         programs = {name: {"points": program["points"]} for name, program in result["programs"].items()}
         predict_points(build, programs, folder, options.description.resolve(), options.jobs)
         found = re.search(r"Others took ([\d.]+ %)", text)
@@ -430,7 +430,7 @@ def main():
             result.update(harness.provenance(build, others))
             rounds.put(target, result)
     if options.predict or not options.measure:
-        result = json.loads(target.read_text())
+        result = json.loads(packed.text_of(target))
         (folder / "here.toml").write_text(result["machine_file"])
         predict_points(build, result["programs"], folder, folder / "here.toml", options.jobs)
         predict_costs(build, result, folder, options.jobs)

@@ -1,4 +1,5 @@
-"""Results in the tree, lab/results. A long one, FILE, is there as FILE.xz: `xz -dc FILE.xz` shows it. The functions take FILE for both.
+"""Results in the tree, lab/results. FILE may be there as FILE.xz, which `xz -dc` shows; write() packs what is long. The functions
+take either name.
 
   python3 -m lab.run.packed FILE...             pack files that were written otherwise
   python3 -m lab.run.packed --unpack FILE..."""
@@ -14,15 +15,20 @@ RESULTS = TREE / "lab" / "results"
 LONG = 400  # lines; chosen
 
 
+def plain(file):
+    return file.with_suffix("") if file.suffix == ".xz" else file
+
+
 def packed(file):
-    return file.with_name(file.name + ".xz")
+    return file.with_name(plain(file).name + ".xz")
 
 
 def is_there(file):
-    return file.is_file() or packed(file).is_file()
+    return plain(file).is_file() or packed(file).is_file()
 
 
 def text_of(file):
+    file = plain(file)
     if file.is_file() or not packed(file).is_file():
         return file.read_text()
     return lzma.decompress(packed(file).read_bytes()).decode()
@@ -30,8 +36,7 @@ def text_of(file):
 
 def files(folder, pattern):
     """Returns the results in the folder whose names match, packed or not."""
-    return sorted({file.with_suffix("") if file.suffix == ".xz" else file for name in (pattern, pattern + ".xz")
-                   for file in folder.glob(name)})
+    return sorted({plain(file) for name in (pattern, pattern + ".xz") for file in folder.glob(name)})
 
 
 def replace(file, content):
@@ -43,6 +48,7 @@ def replace(file, content):
 
 def write(file, text):
     """Writes a result; in the tree, packed if it is long. Its other form goes."""
+    file = plain(file)
     file.parent.mkdir(parents=True, exist_ok=True)
     if text.count("\n") > LONG and file.resolve().is_relative_to(RESULTS):
         replace(packed(file), lzma.compress(text.encode(), preset=9))
@@ -54,6 +60,7 @@ def write(file, text):
 
 def unpack(file):
     """Makes the plain form of a packed result, to which lines may be appended."""
+    file = plain(file)
     if not file.is_file() and packed(file).is_file():
         replace(file, text_of(file).encode())
         packed(file).unlink()

@@ -31,7 +31,9 @@ class Packed(unittest.TestCase):
             packed.write(file, long)
             self.assertFalse(file.exists())
             self.assertTrue(packed.is_there(file))
-            self.assertEqual(packed.text_of(file), long)
+            for name in file, packed.packed(file):
+                self.assertTrue(packed.is_there(name))
+                self.assertEqual(packed.text_of(name), long)
             self.assertEqual(packed.files(file.parent, "*.json"), [file])
             packed.unpack(file)
             self.assertEqual((file.read_text(), packed.packed(file).exists()), (long, False))

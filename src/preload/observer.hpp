@@ -21,8 +21,9 @@ struct observed_calls {
 struct observer {
   /// Begins the recordings that the environment asks for. Called once in a process, before connect() sets the pointers.
   void (*begin)();
-  /// Whether another process asks for a recording, and begins it.
+  /// Whether another process asks for a recording that has not begun.
   bool (*is_requested)();
+  /// Begins it.
   void (*begin_requested)();
   /// Who records: 0 if nobody. It changes whenever a recording begins or ends.
   std::uint64_t (*state)();

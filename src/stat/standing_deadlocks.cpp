@@ -43,7 +43,8 @@ constexpr auto shortest_period = 200ms;
 constexpr unsigned pause_factor = 20;  // readings take at most 5 % of a CPU
 constexpr auto long_enough = 1s;       // a wait that is taken for one that does not end
 constexpr double most_looks = 2;  // a second, and as many more: once a thread has waited for 1 s, it looks each second
-constexpr unsigned most_rereads = 8;  // of a circle's members, until all were asleep at one moment
+constexpr unsigned most_rereads = 8;   // of a circle's members, until all were asleep at one moment
+constexpr auto reread_budget = 300ms;  // for all circles of a reading
 constexpr std::size_t most_circles = 64;
 constexpr unsigned most_failures = 3;  // each may have cost the whole limit
 
@@ -177,15 +178,15 @@ std::optional<thread_reading> as_reading(const std::string& text) {
 
 /// A thread that sleeps in a futex call until another wakes it.
 std::optional<sleeping_thread> sleeper_at(pid_t pid, const std::string& tid, const target_memory& memory,
-                                          bool is_of_usher, tag_finder& tags) {
+                                          known_locks locks, tag_finder& tags) {
   const std::string folder = fmt::format("/proc/{}/task/{}", pid, tid);
   // The switches are read first: if a later reading has the same number, the thread has not run since, and was in the
   // call that is read next.
   const std::string status = content_of(AT_FDCWD, folder + "/status", 1 << 16);
   const auto call = futex_sleep_of(content_of(AT_FDCWD, folder + "/syscall", 256));
-  if (!call || status.empty() || (call->looks && !is_of_usher)) return std::nullopt;
+  if (!call || status.empty() || (call->looks && !locks.look)) return std::nullopt;
   sleeping_thread t;
-  t.looks = call->looks;
+  t.looks = t.is_unsure = call->looks;
   t.tid = static_cast<std::int32_t>(number_in(tid));
   t.own = own_id_in(status).id;
   t.address = call->address;
@@ -193,18 +194,19 @@ std::optional<sleeping_thread> sleeper_at(pid_t pid, const std::string& tid, con
                number_in(field_of(status, "\nnonvoluntary_ctxt_switches:\t"));
   mutex_words words{};
   if (!memory.read(call->address, words)) return t;
-  const mutex_owner o = owner_in(words, *call, is_of_usher);
+  const mutex_owner o = owner_in(words, *call, locks.are_of_usher);
   t.owner = o.tag != 0 ? tags.find(o.tag, words.epoch) : o.tid;
   return t;
 }
 
 /// Reads the circles' members again until two readings, one after the other, have the same counts of switches: then all
-/// of them slept between these readings. The circles for which that was not seen in time are marked.
+/// of them slept between these readings. Only for circles with a member that looks.
 void look_again(const std::function<std::optional<sleeping_thread>(std::int32_t)>& read_thread,
                 std::chrono::steady_clock::time_point until, thread_reading& r) {
   std::unordered_map<std::int32_t, sleeping_thread*> by_tid;
   for (sleeping_thread& t : r.sleepers) by_tid[t.tid] = &t;
   for (const auto& circle : circles_of(r.sleepers)) {
+    if (std::none_of(circle.begin(), circle.end(), [](const sleeping_thread& t) { return t.looks; })) continue;
     bool is_same = false;
     for (unsigned i = 0; i < most_rereads && !is_same && std::chrono::steady_clock::now() < until; i++) {
       is_same = true;
@@ -215,7 +217,8 @@ void look_again(const std::function<std::optional<sleeping_thread>(std::int32_t)
         if (now) t = *now;
       }
     }
-    for (const sleeping_thread& member : circle) by_tid.at(member.tid)->is_unsure = !is_same;
+    if (!is_same) continue;
+    for (const sleeping_thread& member : circle) by_tid.at(member.tid)->is_unsure = false;
   }
 }
 
@@ -327,7 +330,7 @@ bool has_slept_on(const sleeping_thread& first, const sleeping_thread& now, doub
   return is_same_wait({first}, {now}) && static_cast<double>(now.switches - first.switches) <= most;
 }
 
-thread_reading read_threads(pid_t pid, const target_memory& memory, bool is_of_usher,
+thread_reading read_threads(pid_t pid, const target_memory& memory, known_locks locks,
                             std::chrono::milliseconds budget) {
   namespace fs = std::filesystem;
   const auto until = std::chrono::steady_clock::now() + budget;
@@ -343,11 +346,10 @@ thread_reading read_threads(pid_t pid, const target_memory& memory, bool is_of_u
       break;
     }
     r.threads++;
-    if (const auto t = sleeper_at(pid, i->path().filename().string(), memory, is_of_usher, tags))
-      r.sleepers.push_back(*t);
+    if (const auto t = sleeper_at(pid, i->path().filename().string(), memory, locks, tags)) r.sleepers.push_back(*t);
   }
-  look_again([&](std::int32_t tid) { return sleeper_at(pid, std::to_string(tid), memory, is_of_usher, tags); }, until,
-             r);
+  look_again([&](std::int32_t tid) { return sleeper_at(pid, std::to_string(tid), memory, locks, tags); },
+             std::chrono::steady_clock::now() + reread_budget, r);
   return r;
 }
 
@@ -359,10 +361,11 @@ bool standing_deadlocks::read(const interruption& interrupted) {
     const auto locks = in_child([this] { return read_locks(pid_, memory_); }, reading_limit, interrupted);
     if (!locks || locks->empty() || locks->front() == '-') return false;  // perhaps decided later
     is_prepared_ = true;
-    is_of_usher_ = locks->front() == 'u';
     lock_ = locks->substr(1);
+    locks_.are_of_usher = locks->front() == 'u';
+    locks_.look = locks_.are_of_usher && lock_.starts_with("steady");
   }
-  const auto text = in_child([this] { return as_text(read_threads(pid_, memory_, is_of_usher_, reading_budget)); },
+  const auto text = in_child([this] { return as_text(read_threads(pid_, memory_, locks_, reading_budget)); },
                              reading_limit, interrupted);
   if (!text && !interrupted()) failures_++;
   const auto reading = text ? as_reading(*text) : std::nullopt;
@@ -382,7 +385,9 @@ bool standing_deadlocks::read(const interruption& interrupted) {
     if (now_ - o.since >= long_enough) lasting.push_back(t);
   }
   circles_ = circles_of(lasting);
-  std::erase_if(circles_, [](const circle& c) { return c.front().is_unsure; });
+  std::erase_if(circles_, [](const circle& c) {
+    return std::any_of(c.begin(), c.end(), [](const sleeping_thread& t) { return t.is_unsure; });
+  });
   present_ = circles_of(reading->sleepers);
   return true;
 }

@@ -12,7 +12,8 @@
 // threads, and copies 24 bytes for each. A word of the program may look like a mutex by accident. So a circle is
 // reported only if each member has the lock word, kind, counts and futex arguments that a waited-for mutex has, names
 // another member, and has slept for a second without one context switch, or with no more of them than looks make. All
-// members slept at one moment: two readings, one after the other, found the same counts of switches.
+// members slept at one moment: their counts of switches have not changed for a second, or, where a member looks, from one
+// reading to the next.
 //
 // Not seen: a circle of priority-inheriting mutexes alone. The kernel refuses its last wait, and the C library lets
 // that thread sleep elsewhere. Under Usher's locks, a circle in which a holder has no tag, because it has never waited,
@@ -69,7 +70,7 @@ struct sleeping_thread {
   std::uint32_t own = 0;       ///< as the process sees it
   std::uint32_t owner = 0;     ///< of the mutex on which it sleeps, as the process sees it; 0: not known
   bool looks = false;          ///< wakes up from time to time, and sleeps on
-  bool is_unsure = false;      ///< its circle's members have not been seen asleep at one moment
+  bool is_unsure = false;      ///< it looks, and was not seen asleep at the same moment as the others of its circle
   std::uint8_t reserved[2]{};  ///< 0
   std::uint64_t address = 0;
   std::uint64_t switches = 0;  ///< context switches so far
@@ -83,6 +84,11 @@ bool has_slept_on(const sleeping_thread& first, const sleeping_thread& now, doub
 /// The circles of threads of which each waits for the next; the thread with the lowest id comes first.
 std::vector<std::vector<sleeping_thread>> circles_of(const std::vector<sleeping_thread>& threads);
 
+/// The locks of the process. Only sleepers of `steady` look.
+struct known_locks {
+  bool are_of_usher = false, look = false;
+};
+
 /// The threads of a process at one time.
 struct thread_reading {
   unsigned threads = 0, unread = 0;  ///< all; those for which there was no time
@@ -90,7 +96,8 @@ struct thread_reading {
 };
 /// Reads them one by one. The process may have any number of threads and of mappings, so the time is limited. The first
 /// threads are the same ones each time: a circle counts only if two readings have all of it.
-thread_reading read_threads(pid_t pid, const target_memory& memory, bool is_of_usher, std::chrono::milliseconds budget);
+thread_reading read_threads(pid_t pid, const target_memory& memory, known_locks locks,
+                            std::chrono::milliseconds budget);
 
 /// A module at an address.
 struct standing_module {
@@ -145,7 +152,8 @@ class standing_deadlocks {
   unsigned threads_ = 0;
   unsigned unread_[2] = {};
   unsigned failures_ = 0;
-  bool is_prepared_ = false, is_of_usher_ = false;
+  bool is_prepared_ = false;
+  known_locks locks_;
   std::string lock_;
 };
 

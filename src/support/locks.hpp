@@ -22,9 +22,11 @@ inline bool needs_own_cpu(const lock_table& lock) {
 }
 
 /// Whether threads may wait for a waiter that does not run, because a signal handler parks it: the lock grants a waiter
-/// its turn. Of such locks only the default one takes that back (rule 7 in steady.hpp).
+/// its turn, or may. Of such locks only the default one takes that back, where it parks (rule 7 in steady.hpp).
 inline bool waits_for_parked(const lock_table& lock) {
-  return lock.traits->starvation_free && std::string_view(lock.family) != default_lock;
+  const lock_traits& t = *lock.traits;
+  const bool takes_back = std::string_view(lock.family) == default_lock && way_of(lock.kind).parks;
+  return t.excludes && !takes_back && (t.fifo || t.context || t.starvation_free || t.bypass != unbounded);
 }
 
 /// Whether libusher.so has a read-write lock of this name.

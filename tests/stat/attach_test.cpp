@@ -362,10 +362,10 @@ TEST(Standing, ThreadsForWhichThereIsNoTimeAreCounted) {
   std::vector<std::thread> threads;
   for (unsigned i = 0; i < others; i++) threads.emplace_back([&] { const std::lock_guard lock(held); });
   const target_memory memory(getpid());
-  const thread_reading cut = read_threads(getpid(), memory, false, std::chrono::milliseconds(0));
+  const thread_reading cut = read_threads(getpid(), memory, {}, std::chrono::milliseconds(0));
   EXPECT_EQ(cut.threads, others + 1);
   EXPECT_EQ(cut.unread, others);
-  const thread_reading whole = read_threads(getpid(), memory, false, std::chrono::hours(1));
+  const thread_reading whole = read_threads(getpid(), memory, {}, std::chrono::hours(1));
   EXPECT_EQ(whole.threads, others + 1);
   EXPECT_EQ(whole.unread, 0u);
   held.unlock();

@@ -78,6 +78,7 @@ namespace usher::inline v2 {
 ///                     name the next one
 ///     handed_over     the standby's, which has not noticed it     an unlock that sees `impatient`
 ///                     yet; no arrival can take it
+///     2               held or lost: is_foreign()                  the C library's lock, past libusher.so
 ///
 ///     free ──arrival──► held ──unlock──► free, handed_over        free ──standby──► held_by_queue
 ///     held_by_queue ──unlock──► free, handed_over, held           handed_over ──standby──► held_by_queue
@@ -111,8 +112,9 @@ struct steady_word {
 
   static constexpr std::uint32_t state_of(std::uint32_t w) { return w & (held_by_queue | handed_over); }
   static constexpr bool is_free(std::uint32_t w) { return (w & held_by_queue) == 0; }
-  /// Whether the C library's lock, called past libusher.so, has found this one held, and has set the word to 2, by which it
-  /// says that it waits. No state above has this value.
+  /// Whether the C library's lock, called past libusher.so, has found the word not 0, and has set it to 2, by which it says
+  /// that it waits. No state above has this value. The lock is held by somebody, or by nobody if the word was handed_over, or
+  /// free with a mark: then it is lost.
   static constexpr bool is_foreign(std::uint32_t w) { return (w & held_by_queue) == 2; }
   /// Whether the standby may take the lock, or has it already.
   static constexpr bool may_enter(std::uint32_t w) { return is_free(w) || state_of(w) == handed_over; }
@@ -756,7 +758,8 @@ class basic_steady : private urgent_waiters<P, W>, private steady_word, private 
   }
 
   /// Frees the lock without marks, which the C library takes for a held lock, and wakes all. The state is lost: if the
-  /// holder came from the queue, its node stays there, and the threads behind it go on by rule 7.
+  /// holder came from the queue, its node stays there for good, and from then on threads in the queue get the lock by the
+  /// looks of rule 7 only.
   [[gnu::cold, gnu::noinline]] std::uint32_t free_for_foreign() {
     const wake_key key = P::key_of(outer_);
     outer_.exchange(free, std::memory_order_acq_rel);  // (3)

@@ -25,7 +25,7 @@ namespace {
 /// Counts the lock calls of one run, which writes them into a record of its own, as under `usher stat`.
 class counting {
  public:
-  counting() : census_(file_.live(), file_.descriptor()) {}
+  counting() : census_(file_.live(), file_.descriptor(), census::looks::also_at_handlers) {}
   counting(const counting&) = delete;
   counting& operator=(const counting&) = delete;
 

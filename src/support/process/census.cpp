@@ -44,7 +44,11 @@ bool has_collectors_handlers(pid_t pid) {
 
 // ---- living processes and threads -----------------------------------------------------------------------------
 
-census::census(record::live r, int descriptor) : record_(r), finder_(descriptor), is_hiding_(are_processes_hidden()) {
+census::census(record::live r, int descriptor, looks what)
+    : record_(r),
+      finder_(descriptor),
+      looks_at_handlers_(what == looks::also_at_handlers),
+      is_hiding_(are_processes_hidden()) {
   states_.resize(record_.room().processes);
   ids_.processes.resize(record_.room().processes);
   ids_.threads.resize(record_.room().threads);
@@ -115,7 +119,7 @@ void census::sample_processes(std::uint64_t now) {
       p.ended.store(now, relaxed);
     } else if (s.lives) {
       const auto [at, is_last] = later.try_emplace(s.seen.pid, i);
-      parks_threads_ = parks_threads_ || has_collectors_handlers(s.seen.pid);
+      if (looks_at_handlers_ && !parks_threads_) parks_threads_ = has_collectors_handlers(s.seen.pid);
       if (is_last) continue;
       p.ended.store(std::max(read(p.began), read(record_.process(at->second)->began)), relaxed);
       states_[i].lives = false;

@@ -30,14 +30,16 @@ struct seen_ids {
 /// are used only to read their entries in /proc. A thread without any information keeps the library's values.
 class census {
  public:
+  enum class looks { at_lives, also_at_handlers };
   /// `descriptor`: that of the record's file; -1: there is none.
-  explicit census(record::live r, int descriptor = -1);
+  explicit census(record::live r, int descriptor = -1, looks what = looks::at_lives);
   void sample(std::uint64_t now);
   /// Takes the last sample: `now` is the end of threads and processes that still live.
   void finish(std::uint64_t now);
   /// The number of processes that lived at the last sample and still live.
   unsigned living_processes() const;
   /// Whether a process had handlers for the signals by which collectors stop and resume threads, at some sample.
+  /// Only if it looks for handlers.
   bool parks_threads() const { return parks_threads_; }
   const seen_ids& ids() const { return ids_; }
 
@@ -61,7 +63,7 @@ class census {
 
   record::live record_;
   process_finder finder_;
-  bool parks_threads_ = false;
+  bool looks_at_handlers_, parks_threads_ = false;
   bool is_hiding_;  ///< /proc may leave processes out
   std::vector<process_state> states_;
   seen_ids ids_;
