@@ -247,7 +247,10 @@ std::optional<futex_sleep> futex_sleep_of(std::string_view line) {
   const std::string text(line.substr(0, 256));
   char* rest = nullptr;
   const long number = std::strtol(text.c_str(), &rest, 10);
-  if (rest == text.c_str() || number != SYS_futex) return std::nullopt;
+  // A call with a time limit that a stop interrupted, as that for the attach, goes on as restart_syscall. The registers
+  // still have its arguments.
+  const bool is_restarted = number == SYS_restart_syscall;
+  if (rest == text.c_str() || (number != SYS_futex && !is_restarted)) return std::nullopt;
   std::uint64_t arguments[6];  // address, operation, value, time limit, second address, mask
   for (std::uint64_t& a : arguments) {
     char* const before = rest;
@@ -262,7 +265,7 @@ std::optional<futex_sleep> futex_sleep_of(std::string_view line) {
   const auto mask = static_cast<std::uint32_t>(arguments[5]);
   const bool looks = arguments[3] != 0 && command == FUTEX_WAIT_BITSET &&
                      (mask == steady_sleepers::the_standby || mask == steady_sleepers::in_queue);
-  if (arguments[3] != 0 && !looks) return std::nullopt;
+  if ((arguments[3] != 0 || is_restarted) && !looks) return std::nullopt;
   return futex_sleep{arguments[0], static_cast<std::uint32_t>(arguments[2]), (operation & FUTEX_PRIVATE_FLAG) != 0,
                      inherits, looks};
 }

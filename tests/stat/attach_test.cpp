@@ -275,6 +275,15 @@ TEST(Standing, CallsWithALimitThatTheDefaultLockMakes) {
   }
   for (const std::string mask : {"0x0", "0x2", "0x5", "0xffffffff"}) EXPECT_FALSE(call("0x89", mask));
   EXPECT_FALSE(futex_sleep_of(futex_line("0x1000 0x89 0x2 0x0"))->looks);
+  // After a stop.
+  const auto restarted = [](const std::string& arguments) {
+    return futex_sleep_of(std::to_string(SYS_restart_syscall) + " " + arguments + " 0x7ffc 0x7fff\n");
+  };
+  ASSERT_TRUE(restarted("0x1000 0x89 0xd 0x7ffd00 0x0 0x4"));
+  EXPECT_TRUE(restarted("0x1000 0x89 0xd 0x7ffd00 0x0 0x4")->looks);
+  for (const char* other :
+       {"0x1000 0x89 0xd 0x7ffd00 0x0 0xffffffff", "0x1000 0x80 0x2 0x0 0x0 0x0", "0x1 0x0 0x7ffd00 0x7ffd10 0x0 0x4"})
+    EXPECT_FALSE(restarted(other)) << other;
 }
 
 TEST(Standing, LooksDoNotEndASleep) {
