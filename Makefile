@@ -37,7 +37,7 @@ demo-build:
 	@cmake --build $(DEMO) -j $(JOBS) --target usher usher_preload usher_stat sqlite_shared
 
 # Leaves out the tests with the label long (nested builds, real programs: make test-long) and those with the label all-locks.
-test: build ## use| the tests, about 9 minutes on 2 cores
+test: build ## use| the tests: 6 minutes on 2 cores, after a build of 25
 	@cd $(BUILD) && ctest -j $(TEST_JOBS) --output-on-failure --no-tests=error -LE 'all-locks|long'
 
 install: build ## use| install below PREFIX=/usr/local
