@@ -320,17 +320,19 @@ std::vector<std::vector<sleeping_thread>> circles_of(const std::vector<sleeping_
   return found;
 }
 
+static bool waits_for_same(sleeping_thread a, const sleeping_thread& b) {
+  a.switches = b.switches;
+  a.is_unsure = b.is_unsure;
+  return a == b;
+}
+
 bool is_same_wait(const std::vector<sleeping_thread>& a, const std::vector<sleeping_thread>& b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](sleeping_thread x, const sleeping_thread& y) {
-    x.switches = y.switches;
-    x.is_unsure = y.is_unsure;
-    return x == y;
-  });
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), waits_for_same);
 }
 
 bool has_slept_on(const sleeping_thread& first, const sleeping_thread& now, double seconds) {
   const double most = first.looks ? most_looks * (1 + seconds) : 0;
-  return is_same_wait({first}, {now}) && static_cast<double>(now.switches - first.switches) <= most;
+  return waits_for_same(first, now) && static_cast<double>(now.switches - first.switches) <= most;
 }
 
 thread_reading read_threads(pid_t pid, const target_memory& memory, known_locks locks,

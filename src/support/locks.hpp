@@ -21,12 +21,18 @@ inline bool needs_own_cpu(const lock_table& lock) {
   return way_of(lock.kind).wants_cpu;
 }
 
+/// Whether unlock() hands the lock over to one certain thread, whether or not that thread is running. If threads
+/// outnumber CPUs and critical sections are short, such a lock cannot be the fastest.
+inline bool hands_over(const lock_table& lock) {
+  const lock_traits& t = *lock.traits;
+  return t.fifo || t.bypass != unbounded || t.context;
+}
+
 /// Whether threads may wait for a waiter that does not run, because a signal handler parks it: the lock grants a waiter
 /// its turn, or may. Of such locks only the default one takes that back, where it parks (rule 7 in steady.hpp).
 inline bool waits_for_parked(const lock_table& lock) {
-  const lock_traits& t = *lock.traits;
   const bool takes_back = std::string_view(lock.family) == default_lock && way_of(lock.kind).parks;
-  return t.excludes && !takes_back && (t.fifo || t.context || t.starvation_free || t.bypass != unbounded);
+  return lock.traits->excludes && !takes_back && (hands_over(lock) || lock.traits->starvation_free);
 }
 
 /// Whether libusher.so has a read-write lock of this name.

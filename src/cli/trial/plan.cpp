@@ -18,13 +18,6 @@ constexpr std::size_t most_candidates = 4;  // a clear gain is decided and confi
 /// Every trial has this many default candidates: the default lock, and a lock whose waiters sleep at once.
 constexpr std::size_t fewest_candidates = 2;
 
-/// Whether unlock() hands the lock over to one certain thread, whether or not that thread is running. If threads
-/// outnumber CPUs and critical sections are short, such a lock cannot be the fastest.
-bool hands_over(const lock_table& lock) {
-  const lock_traits& t = *lock.traits;
-  return t.fifo || t.bypass != unbounded || t.context;
-}
-
 /// Whether threads wait so much for some kind of locks that other locks may save something.
 bool is_much(double share, const first_runs& seen) {
   const double gain = seen.counted_cpu_s > 0
