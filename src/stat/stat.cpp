@@ -131,7 +131,7 @@ bool check_usage(const stat_options& o, char** command) {
   return true;
 }
 
-/// Decides when the record is sampled next: after 40 times the duration of the last sample at least. The sampler of
+/// Decides when the record is sampled next: after 40 times the CPU time of the last sample at least. The sampler of
 /// threads keeps the same rule, so both take at most 5 % of a CPU, even if the program has thousands of processes.
 class sample_timer {
  public:
@@ -140,10 +140,10 @@ class sample_timer {
   /// The processes that are looked at from now on as long as none is in the record.
   void follow(std::vector<pid_t> program) { program_ = std::move(program); }
   void sample() {
-    const auto begin = steady_clock::now();
+    const auto begin = cpu_time();
     watch_.sample();
     threads_.update(watch_.ids(), program_);
-    next_ = std::max<steady_clock::duration>(sample_period, 40 * (steady_clock::now() - begin)) + steady_clock::now();
+    next_ = std::max<steady_clock::duration>(sample_period, 40 * (cpu_time() - begin)) + steady_clock::now();
   }
   bool is_due() const { return steady_clock::now() >= next_; }
   /// The time until the next sample or the limit, whichever is sooner.
@@ -154,6 +154,13 @@ class sample_timer {
   }
 
  private:
+  /// Of this thread: on a busy machine a sample of 1 ms may last a hundred.
+  static std::chrono::nanoseconds cpu_time() {
+    timespec t{};
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return std::chrono::seconds(t.tv_sec) + std::chrono::nanoseconds(t.tv_nsec);
+  }
+
   stat::watch& watch_;
   stat::thread_sampler& threads_;
   std::vector<pid_t> program_;
@@ -311,11 +318,11 @@ void recording::note_others(double cpu_share) {
 void recording::end_sampling(const stat::thread_sampler& threads, std::optional<double> cpu_seconds) {
   asleep_ = threads.sleeps();
   const auto found = threads.cpu();
-  if (!found || found->cpus <= 0 || found->elapsed <= 0 || !found->knows_waits) return;
+  if (!found || found->cpus <= 0 || found->elapsed <= 0 || found->counted <= 0 || !found->knows_waits) return;
   cpu_.emplace();
   cpu_->cpus = found->cpus;
-  cpu_->busy = std::max(found->seconds, cpu_seconds.value_or(0)) / found->elapsed;
-  cpu_->waiting = found->waited / found->elapsed;
+  cpu_->busy = cpu_seconds ? std::max(found->seconds, *cpu_seconds) / found->elapsed : found->seconds / found->counted;
+  cpu_->waiting = found->waited / found->counted;
 }
 
 /// The CPU time of the children that have ended and were waited for, with their own children.
@@ -457,6 +464,7 @@ int recording::observe(const running_process& p, const time_limit& limit, ending
   if (threads == nullptr)
     threads = std::make_unique<stat::thread_sampler>(file_.live(), stat::thread_sampler::place::child);
   sample_timer timer(watch_, *threads, pid_);
+  timer.sample();  // the reading for deadlocks may delay the next one
   const foreign_cpu others;
   const std::optional<double> cpu_before = stat::cpu_seconds_of(pid_);
   auto heart = std::make_optional<beating>(file_);

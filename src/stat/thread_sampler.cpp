@@ -104,6 +104,7 @@ struct thread_sampler::board {
   std::uint32_t taken_text;
 
   std::atomic<std::uint64_t> thousandth_cpus, own_ticks, waited_ns;
+  std::atomic<std::uint64_t> first_ns, last_ns;  ///< CLOCK_MONOTONIC when the first and the last sums were made
   std::atomic<std::uint32_t> knows_waits;
 };
 
@@ -670,6 +671,9 @@ void sampling::sum_cpu() {
   own += children > ended_total_ ? children - ended_total_ : 0;
   board_.own_ticks.store(std::max(own, board_.own_ticks.load(relaxed)), relaxed);
   board_.waited_ns.store(waited_ns_, relaxed);
+  const std::uint64_t now = nanoseconds(CLOCK_MONOTONIC);
+  if (board_.first_ns.load(relaxed) == 0) board_.first_ns.store(now, relaxed);
+  board_.last_ns.store(now, relaxed);
   if (first != nullptr && pass_ % pause_for_maps == 1)
     if (const auto cpus = usable_cpus(first_pid, first->threads))
       board_.thousandth_cpus.store(static_cast<std::uint64_t>(*cpus * 1000), relaxed);
@@ -822,6 +826,10 @@ std::optional<sampled_cpu> thread_sampler::cpu() const {
   if (passes() == 0) return std::nullopt;
   sampled_cpu c;
   c.elapsed = std::chrono::duration<double>(ended_ - began_).count();
+  const std::uint64_t begin =
+      where_ == place::child ? board_->first_ns.load() : static_cast<std::uint64_t>(began_.time_since_epoch() / 1ns);
+  const std::uint64_t end = board_->last_ns.load();
+  c.counted = end > begin ? static_cast<double>(end - begin) * 1e-9 : 0;
   c.cpus = static_cast<double>(board_->thousandth_cpus.load()) / 1000;
   c.seconds = static_cast<double>(board_->own_ticks.load()) / static_cast<double>(sysconf(_SC_CLK_TCK));
   c.waited = static_cast<double>(board_->waited_ns.load()) * 1e-9;

@@ -42,6 +42,7 @@ namespace usher::cli::stat {
 struct sampled_cpu {
   double cpus = 0;           ///< that the first process may use; 0: not known
   double elapsed = 0;        ///< seconds from the sampler's start to its end
+  double counted = 0;        ///< seconds to which `seconds` and `waited` belong: a busy machine delays passes
   double seconds = 0;        ///< CPU time of all processes
   double waited = 0;         ///< seconds that threads were ready to run and waited for a CPU
   bool knows_waits = false;  ///< the kernel tells `waited`

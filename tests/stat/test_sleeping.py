@@ -185,7 +185,10 @@ class Attached(unittest.TestCase):
         self.assertGreater(share(report, "futex", "libsleeping.so"), 0.5, report["asleep"])
 
     def test_only_what_comes_after_attaching_counts(self):
-        report = self.attached("busy", "4", "60", wait=lambda pid: time.sleep(1))
+        def wait(pid):
+            self.until_threads(5)(pid)
+            time.sleep(1)  # that does not count
+        report = self.attached("busy", "4", "60", wait=wait)
         cpu = report["cpu"]
         self.assertAlmostEqual(cpu["busy"] + cpu["waiting"], 4, delta=1.5)
 
