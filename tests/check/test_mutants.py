@@ -4,7 +4,9 @@ patch that does not apply. Takes seconds and builds nothing. CXX is the compiler
 
 import contextlib
 import io
+import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -331,15 +333,29 @@ def what_is_mended():
 
 
 def the_page():
-    """docs/verification.md has the tables that result from tests/check/verification.json and the patches."""
+    """docs/verification.md has the table of unseen mutants, the numbers of mutants and orders, and the names of the mutants that escape,
+    as they result from tests/check/verification.json and the patches. `verification.py --tables` has a row for each target."""
     page = (TREE / "docs" / "verification.md").read_text()
+    results = json.loads((TREE / "tests" / "check" / "verification.json").read_text())
     with tempfile.TemporaryDirectory() as folder:
-        made = Path(folder, "verification.md")
+        made, tables = Path(folder, "verification.md"), Path(folder, "tables.md")
         made.write_text(page)
-        done = subprocess.run([sys.executable, TREE / "tests" / "check" / "verification.py", "--write-doc", "--doc", made], capture_output=True,
-                              text=True, timeout=300)
-        say(done.returncode == 0 and made.read_text() == page, "docs/verification.md is as tests/check/verification.py --write-doc makes it",
+        done = subprocess.run([sys.executable, TREE / "tests" / "check" / "verification.py", "--tables", tables, "--doc", made],
+                              capture_output=True, text=True, timeout=300)
+        say(done.returncode == 0 and made.read_text() == page, "docs/verification.md is as tests/check/verification.py --tables makes it",
             done.stderr or "run it")
+        shown = tables.read_text() if tables.is_file() else ""
+    rows = set(re.findall(r"^\| ([^ |]+) \|", shown, re.M))
+    wanted = {verdict["family"] for verdict in results["verdicts"].values()}
+    escaped = {name for name, mutant in results["mutants"].items() if not mutant["caught"]}
+    say(wanted | escaped <= rows, "the tables have each target and each mutant that escapes", sorted((wanted | escaped) - rows))
+    say(all(f"`{name}`" in page for name in escaped), "docs/verification.md names each mutant that escapes", sorted(escaped))
+    flat = " ".join(page.split())
+    caught = re.search(r"\d+ of \d+ mutants are caught", shown)
+    say(caught and caught[0] in flat, "docs/verification.md has the number of mutants that are caught", caught)
+    orders = re.search(r"(\d+) weakened orders: (\d+) are caught in some lock, (\d+) in none", shown)
+    say(orders and "Of {} weakened orders {} are caught in some lock, {} in none".format(*orders.groups()) in flat,
+        "docs/verification.md has the number of orders that are caught", orders)
 
 
 if __name__ == "__main__":

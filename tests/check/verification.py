@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """Results of `usher check`: verdicts of every lock, mutants, and memory orders weakened one at a time. They are collected in
-tests/check/verification.json, and the tables of docs/verification.md are made from that file.
+tests/check/verification.json. --tables writes a page of all results, and the table of unseen mutants in docs/verification.md.
 
   verification.py                                  runs everything that the file lacks; takes hours
   verification.py --only twa,mcs --again           runs these locks again
   verification.py --merge FILE...                  adds files that `usher check --json` has written
   verification.py --unseen LABEL FILE...           adds the number of unseen mutants that were caught: FILE is written by
                                                    `usher check --mutants NAME... --json`; LABEL: before3, after…
-  verification.py --write-doc                      writes the tables; runs nothing
+  verification.py --tables                         writes build/verification.md: every lock, the mutants that escape, the weakened
+                                                   orders that no lock's scenarios catch. Runs nothing
 
 Executions: --executions with 3 threads, --executions-4 with 4 threads, --weaken of each weakened order with the lock's usual number
 of threads, --mutants of each mutant."""
@@ -29,6 +30,7 @@ from harness import TREE, Build, between_markers, clean_environment, die  # noqa
 
 OUT = TREE / "tests" / "check" / "verification.json"
 DOC = TREE / "docs" / "verification.md"
+TABLES = TREE / "build" / "verification.md"
 UNSEEN = TREE / "tests" / "check" / "unseen-mutants.json"
 
 
@@ -133,7 +135,7 @@ def measure(options, build):
         save(options.out, results)
 
 
-# ---- the page --------------------------------------------------------------------------------------------------------
+# ---- the tables ------------------------------------------------------------------------------------------------------
 
 def cell(text):
     return text.replace("|", "\\|")
@@ -270,14 +272,37 @@ def unseen_table(_):
                                    "new scenarios, at first", "now"])
 
 
-def write_doc(options):
+PAGE = """# Results of `usher check`
+
+Made by tests/check/verification.py from tests/check/verification.json, which has the seeds. docs/verification.md describes the method.
+
+## Targets
+
+One row for each target. *Executions* is the sum over the target's forms, scenarios and numbers of threads. *Mutants caught* counts the
+mutants of this target. *Orders caught* is, for example, 18 of 20 if the target's forms execute 20 memory orders, and for 18 of them a
+scenario failed when the order was weakened. Empty cells were not run.
+
+{locks}
+
+## Mutants
+
+{mutants}
+
+## Memory orders, weakened one at a time
+
+File names and code are those of the date in the last column.
+
+{orders}
+"""
+
+
+def write_tables(options):
     results = load(options.out)
-    text = options.doc.read_text()
-    for name, table in (("unseen", unseen_table), ("locks", lock_table), ("mutants", escaped_table), ("orders", order_table)):
-        text = between_markers(text, name, table(results))
-    options.doc.write_text(text)
+    options.tables.parent.mkdir(parents=True, exist_ok=True)
+    options.tables.write_text(PAGE.format(locks=lock_table(results), mutants=escaped_table(results), orders=order_table(results)))
+    options.doc.write_text(between_markers(options.doc.read_text(), "unseen", unseen_table(results)))
     print(f"{len(results['verdicts'])} verdicts, {len(results['mutants'])} mutants, orders of {len(results['orders'])} "
-          f"locks are in {options.doc}")
+          f"locks are in {options.tables}")
 
 
 def main():
@@ -291,7 +316,7 @@ def main():
     parser.add_argument("--mutants", type=int, default=100000, metavar="N")
     parser.add_argument("--merge", nargs="+", type=Path, metavar="FILE")
     parser.add_argument("--unseen", nargs="+", metavar=("LABEL", "FILE"))
-    parser.add_argument("--write-doc", action="store_true")
+    parser.add_argument("--tables", nargs="?", type=Path, const=TABLES, metavar="FILE", help="(build/verification.md)")
     parser.add_argument("--out", type=Path, default=OUT, metavar="FILE")
     parser.add_argument("--doc", type=Path, default=DOC, metavar="FILE")
     parser.add_argument("--build", default="build/release", metavar="DIR")
@@ -303,10 +328,10 @@ def main():
         for file in options.merge:
             merge(results, json.loads(file.read_text()))
         save(options.out, results)
-    elif not options.write_doc:
+    elif not options.tables:
         measure(options, Build(options.build))
-    if options.write_doc:
-        write_doc(options)
+    if options.tables:
+        write_tables(options)
 
 
 if __name__ == "__main__":
