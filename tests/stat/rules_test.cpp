@@ -1107,12 +1107,11 @@ std::string part_of_page(const std::string& name) {
              : page.substr(from + begin.size(), to - from - begin.size());
 }
 
+/// The table of the page: names and conditions. The sentences are in the reports.
 std::string as_markdown(std::span<const rule> rules, bool has_column) {
-  std::string text = has_column ? "| rule | in the table | when | it says, for example |\n|---|---|---|---|\n"
-                                : "| rule | when | it says, for example |\n|---|---|---|\n";
+  std::string text = has_column ? "| rule | in the table | when |\n|---|---|---|\n" : "| rule | when |\n|---|---|\n";
   for (const rule& r : rules)
-    text += std::string("| `") + r.name + "` | " + (has_column ? std::string(r.in_table) + " | " : "") + r.when +
-            " | " + r.says + " |\n";
+    text += std::string("| `") + r.name + "` | " + (has_column ? std::string(r.in_table) + " | " : "") + r.when + " |\n";
   return text;
 }
 
