@@ -139,7 +139,7 @@ def load(case, folder):
     found = {}
     for file in packed.files(folder, f"{case.name}-*.json"):
         number = file.stem[len(case.name) + 1:]
-        document = json.loads(packed.text_of(file)) if number.isdigit() else {"result": {}}
+        document = packed.document(file) if number.isdigit() else {"result": {}}
         if document["result"].get("format") == FORMAT:
             found[int(number)] = document
     return dict(sorted(found.items()))

@@ -38,7 +38,7 @@ def verdict_of(row, simulated):
     names = rows_named(row["row"])
     shown = [(f"{name} " if len(names) > 1 else "") + simulated[name] for name in names if name in simulated]
     parts = [row["verdict"]] if "verdict" in row else []
-    return "; ".join(parts + (["[simulated](simulated-claims.md): " + "; ".join(shown)] if shown else []))
+    return "; ".join(parts + (["simulated: " + "; ".join(shown)] if shown else []))
 
 
 def table_of(rows, simulated):

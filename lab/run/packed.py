@@ -5,6 +5,7 @@ take either name.
   python3 -m lab.run.packed --unpack FILE..."""
 
 import argparse
+import json
 import lzma
 import os
 from pathlib import Path
@@ -32,6 +33,10 @@ def text_of(file):
     if file.is_file() or not packed(file).is_file():
         return file.read_text()
     return lzma.decompress(packed(file).read_bytes()).decode()
+
+
+def document(file):
+    return json.loads(text_of(file))
 
 
 def files(folder, pattern):

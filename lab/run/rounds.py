@@ -39,7 +39,7 @@ def put(target, document):
 def merged(file, rows, fresh, key, order):
     """Returns the rows of a stored result after `fresh` have replaced those of the same `key`, in the order of the names
     `order`."""
-    stored = json.loads(packed.text_of(file))[rows] if packed.is_there(file) else []
+    stored = packed.document(file)[rows] if packed.is_there(file) else []
     by_name = {row[key]: row for row in [*stored, *fresh]}
     return [by_name[name] for name in order if name in by_name]
 
