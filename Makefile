@@ -255,13 +255,13 @@ simulated-claims: build ## pages| claims of the papers, simulated (half an hour)
 held-out: build
 	python3 -m lab.claims.held_out --build $(BUILD)
 
-# Resumes an interrupted run.
+# try-cases resumes an interrupted run.
 try-cases: build ## pages| usher try on real programs (over half an hour)
 	@tools/deps.sh try
 	@cmake -S . -B $(BUILD) > /dev/null && cmake --build $(BUILD) -j $(JOBS)
 	@python3 -m lab.cases.try_cases --build $(BUILD); status=$$?; python3 -m lab.cases.try_cases --write-doc && exit $$status
 
-stat-cases: build ## pages| usher stat on real programs, its cost (15 minutes)
+stat-cases: build
 	@tools/deps.sh try compat
 	@cmake -S . -B $(BUILD) > /dev/null && cmake --build $(BUILD) -j $(JOBS)
 	@python3 -m lab.cases.stat_cases --build $(BUILD) && python3 -m lab.cases.stat_cases --build $(BUILD) --cost && \
