@@ -245,7 +245,7 @@ arena-sim: build
 # ---- pages: targets that measure what pages show ------------------------------------------------------------------------------------
 
 # NAMES="waits roots": only these. lab/pages/README.md lists them.
-pages: ## pages| the pages of measurements, from stored results, into build/pages (seconds)
+pages: ## pages| pages of measurements, of stored results (seconds)
 	@python3 -m lab.pages $(NAMES)
 
 simulated-claims: build ## pages| claims of the papers, simulated (half an hour)
