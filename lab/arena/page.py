@@ -244,7 +244,7 @@ def write(results, options):
     blocks = []
     for j in all_judged:
         error = f"{judge.FAMILY_ERROR} / {len(j.points)}"
-        origin = textwrap.fill(f"{place_line(j.arena)} Each interval is by signed ranks, for an error of {error}.", WIDTH,
+        origin = textwrap.fill(f"{place_line(j.arena)} Error of an interval: {error}.", WIDTH,
                                break_long_words=False, break_on_hyphens=False)
         blocks += [f"## {place_name(j.arena.place)}", origin, bars(j)]
         for lock in j.arena.locks:

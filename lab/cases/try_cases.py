@@ -199,8 +199,8 @@ def calls_of(document):
 
 
 def contention(calls):
-    locks, share = calls["locks"], 100 * calls["contended"] / calls["locks"] if calls["locks"] else 0
-    return f"{f'{share:.1f} %' if share >= 0.05 or not calls['contended'] else '< 0.1 %'} of {number(locks)}"
+    share = 100 * calls["contended"] / calls["locks"] if calls["locks"] else 0
+    return f"{share:.1f} %" if share >= 0.05 or not calls["contended"] else "< 0.1 %"
 
 
 def waiting(document):
@@ -235,7 +235,7 @@ def figures_table(rows, heading):
 
 def case_table(case, by_threads):
     documents = by_threads.values()
-    rows = [["the C library's"] + [f"{quantity(base_median(d))} {case.unit}" for d in documents]]
+    rows = [[f"C library, {case.unit}"] + [quantity(base_median(d)) for d in documents]]
     notes = []
     for name in names(documents):
         found = {threads: candidate_of(d, name) for threads, d in by_threads.items()}

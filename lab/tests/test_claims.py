@@ -213,7 +213,7 @@ def thread_counts(text):
 
 def charts():
     """Each chart has all locks of the command that the page gives for it."""
-    drawn = claims.charts_of(claims.DOC.read_text())
+    drawn = claims.charts_of(claims.TEXT.read_text())
     assert drawn
     for file, words in drawn:
         described = (TREE / file).read_text().split("<desc>")[1].split("</desc>")[0]

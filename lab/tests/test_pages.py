@@ -2,6 +2,7 @@
 lists each with its command."""
 
 import re
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -12,6 +13,7 @@ sys.path.insert(0, str(TREE))
 from lab.pages import __main__ as pages  # noqa: E402
 
 KEPT = {"README", "arena", "claims", "try"}
+PICTURE = re.compile(r"\]\([^)]*\.svg\)")
 WORDS = 11000  # of Markdown in lab/
 
 
@@ -47,6 +49,19 @@ class Pages(unittest.TestCase):
         for name in KEPT:
             for target, _ in pages.LINK.findall((pages.FOLDER / f"{name}.md").read_text()):
                 self.assertTrue((pages.FOLDER / target).exists(), f"{name}: {target}")
+
+    def test_kept_pages_are_what_the_results_make(self):
+        """Claims: test_claims."""
+        with tempfile.TemporaryDirectory(prefix="usher-pages-") as folder:
+            charts = Path(folder, "results", "arena")
+            (made := Path(folder, "pages")).mkdir()
+            for name, command in (("arena", ["lab.arena", "report", "--page", made / "arena.md", "--charts", charts]),
+                                  ("try", ["lab.cases.try_cases", "--write-doc", "--doc", made / "try.md"])):
+                kept = (pages.FOLDER / f"{name}.md").read_text()
+                (made / f"{name}.md").write_text(re.sub(r"(<!-- ([^/][^>]*) -->\n).*?(<!-- /\2 -->)", r"\1\3", kept, flags=re.S))
+                subprocess.run([sys.executable, "-m", *map(str, command)], cwd=TREE, check=True, stdout=subprocess.DEVNULL, timeout=200)
+                text = (made / f"{name}.md").read_text()
+                self.assertEqual(PICTURE.sub("]()", text), PICTURE.sub("]()", kept), name)
 
     def test_the_index_has_each_page(self):
         text = (pages.FOLDER / "README.md").read_text()
