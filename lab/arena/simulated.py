@@ -373,11 +373,11 @@ def report(verdicts, most):
 
 
 def store(verdicts, build, most, selection):
-    head = {"date": time.strftime("%Y-%m-%d"), "build": build, "selection": selection, "most": most}
+    from lab.run import packed  # in the tree only
+    head = packed.without_stamp(POINTS, {"date": time.strftime("%Y-%m-%d"), "build": build, "selection": selection, "most": most})
     lines = [f'"{d}": [\n' + ",\n".join(json.dumps(v, separators=(",", ":")) for v in of) + "\n]" for d, of in verdicts.items()]
     text = f'{json.dumps(head)[:-1]}, "points": {{\n' + ",\n".join(lines) + "\n}}\n"
     POINTS.parent.mkdir(parents=True, exist_ok=True)
-    from lab.run import packed  # in the tree only
     packed.write(POINTS, text)
 
 

@@ -26,7 +26,7 @@ from pathlib import Path
 
 import harness
 from harness import TREE, between_markers, die
-from lab.run import packed, script
+from lab.run import packed, rounds, script
 
 RESULT = TREE / "lab/results/replayed.json"
 LIMIT = 1200
@@ -202,7 +202,7 @@ def main():
             print(f"{p.name}: {line}", flush=True)
     results["commit"] = commit
     results["command"] = "python3 -m lab.cases.replayed"
-    packed.write(RESULT, json.dumps(results, indent=1) + "\n")
+    rounds.put(RESULT, results)
     return 0
 
 

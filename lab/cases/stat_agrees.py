@@ -386,7 +386,7 @@ def table(document):
     where = document["machine"]
     return "\n".join(["", harness.markdown(rows, heading), "", f"Measured on {where['cpu']}, {where['cpus']} CPUs, {where['kernel']}; "
                       f"{document['date']}; {', '.join(document['versions'].values())}. A JSON file has the "
-                      "[results and commands](../results/stat/agreement.json.xz)."])
+                      f"[results and commands](../results/stat/{packed.stored(RESULT).name})."])
 
 
 def main():

@@ -248,12 +248,13 @@ def parsed():
     parser.add_argument("--cost", action="store_true", help="measure throughput without, with the library, recorded")
     parser.add_argument("--pairs", action="store_true", help="measure an uncontended lock and unlock")
     parser.add_argument("--rounds", type=int, default=7, metavar="N", help="runs of each that count (7; pairs: at least 15)")
-    parser.add_argument("--out", type=Path, default=RESULTS, metavar="DIR",
-                        help="where results go (lab/results/stat)")
+    parser.add_argument("--out", type=Path, metavar="DIR",
+                        help="where results go (costs: lab/results/stat; reports: build/stat)")
     options = parser.parse_args()
     if options.rounds < 1 or options.threads < 1 or options.seconds < 0:
         parser.error("--rounds and --threads start at 1")
     options.seconds = options.seconds or (1 if options.cost else 4)
+    options.out = options.out or (RESULTS if options.cost or options.pairs else TREE / "build" / "stat")
     return options
 
 

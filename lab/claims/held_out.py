@@ -19,6 +19,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 import harness
 from lab.claims import sources
 from lab.claims.machine_files import digest
+from lab.run import packed
 from lab.claims.held_out_numbers import CURVES, LIBSLOCK, OVERTAKES, RUNS, SENTENCES, SOURCES, Run, stays_below_from
 
 RESULT = harness.TREE / "lab" / "results" / "held-out.json"
@@ -258,7 +259,7 @@ def measured(machines):
     """Returns the stored results, if the machines and the runs are still the same."""
     if not RESULT.is_file():
         harness.die(f"{RESULT.relative_to(harness.TREE)} is missing: make held-out", 1)
-    result = json.loads(RESULT.read_text())
+    result = packed.document(RESULT)
     for name, found in hashes(machines).items():
         if result["machines"].get(name) != found:
             harness.die(f"{name}.toml is another than when lab/results/held-out.json was measured: make held-out", 1)
@@ -528,9 +529,9 @@ def main():
     else:
         build = harness.Build(options.build)
         build.need(build.usher)
-        result = (measure_again(build.usher, options.machines, json.loads(RESULT.read_text()), options.run) if options.run
+        result = (measure_again(build.usher, options.machines, packed.document(RESULT), options.run) if options.run
                   else measure(build.usher, options.machines))
-        RESULT.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n")
+        RESULT.write_text(json.dumps(packed.without_stamp(RESULT, result), indent=1, ensure_ascii=False) + "\n")
 
 
 if __name__ == "__main__":

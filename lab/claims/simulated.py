@@ -26,6 +26,7 @@ import catalog
 from lab.claims import ledger as claims, sources
 import harness
 from lab.claims.machine_files import digest
+from lab.run import packed
 from lab.claims.rows import ROWS, Form
 
 MACHINES = harness.TREE / "src" / "sim" / "machines"
@@ -529,7 +530,8 @@ def run_rows(usher, rows):
     FOLDER.mkdir(parents=True, exist_ok=True)
     for row in rows:
         result = measure(usher, row)
-        (FOLDER / f"{row.id}.json").write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n")
+        file = FOLDER / f"{row.id}.json"
+        file.write_text(json.dumps(packed.without_stamp(file, result), indent=1, ensure_ascii=False) + "\n")
         print_row(row, result)
 
 

@@ -536,7 +536,8 @@ def page(name, groups):
     names = summaries.names_in(p for group in groups.values() for p in group["points"])
     introduction = (f"{ORDERS if name == 'condition-variables' else summaries.CELLS} "
                     f"{summaries.without_default(name.split(', ')[0] for name in names)}")
-    return summaries.page(TITLES[name], introduction, groups, lambda group: TABLES[group](groups[group]), f"{name}.json")
+    return summaries.page(TITLES[name], introduction, groups, lambda group: TABLES[group](groups[group]),
+                          packed.stored(RESULTS / f"{name}.json").name)
 
 
 def stored_page(name, _):

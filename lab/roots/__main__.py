@@ -25,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
 
 import harness  # noqa: E402
 from harness import TREE  # noqa: E402
-from lab.run import packed, script  # noqa: E402
+from lab.run import packed, rounds, script  # noqa: E402
 
 SYSTEMS = {"bullseye": "2.31", "bookworm": "2.36", "trixie": "2.41", "sid": ""}
 PACKAGES = ["python3", "python3-venv", "perl", "sysbench", "redis-server", "memcached", "libmemcached-tools",
@@ -178,7 +178,7 @@ def run_root(root, options):
     for step in options.steps:
         result[step] = {"tests": run_tests, "wheel": run_wheel, "programs": run_programs}[step](root, options)
     RESULTS.mkdir(parents=True, exist_ok=True)
-    packed.write(file, json.dumps(result, indent=1, ensure_ascii=False).replace(str(TREE) + "/", "") + "\n")
+    rounds.put(file, json.loads(json.dumps(result).replace(str(TREE) + "/", "")))
 
 
 # ---- the page ---------------------------------------------------------------------------------------------------------------

@@ -32,8 +32,8 @@ def sampled(candidates, rounds, measure, warm_up=0):
 
 
 def put(target, document):
-    """Writes a result; in the tree, packed if it is long. An interruption leaves the file as it was."""
-    packed.write(target, json.dumps(document, indent=1, ensure_ascii=False) + "\n")
+    """Writes a result; in the tree, packed if it is long, and its stamp into the manifest. An interruption leaves a file as it was."""
+    packed.write(target, json.dumps(packed.without_stamp(target, document), indent=1, ensure_ascii=False) + "\n")
 
 
 def merged(file, rows, fresh, key, order):
