@@ -233,7 +233,7 @@ TEST(ingredients, where_retries_miss_loops_of_compare_and_swap_collapse) {
   EXPECT_LT(k42(large, 224), 0.3 * k42(large, 56));
 }
 
-/// Prints the table of lab/pages/simulator-tables.md, in half a minute. Run it by --gtest_also_run_disabled_tests
+/// Prints the table of lab/pages: simulator-tables, in half a minute. Run it by --gtest_also_run_disabled_tests
 /// --gtest_filter=*table.
 TEST(ingredients, DISABLED_table) {
   const std::vector<std::pair<const char*, void (*)(machine&)>> variants{

@@ -176,7 +176,7 @@ std::string throughput_tables(const forecast& f, std::size_t width) {
 }  // namespace
 
 std::vector<std::string> track_record() {
-  // docs/predict.md, "How it fared"; a test compares the sentences about replays with the pages. lab/pages/held-out.md, 2026-11-27.
+  // docs/predict.md, "How it fared"; a test compares the sentences about replays with the pages. lab/pages: held-out, 2026-11-27.
   return {
       "Replays of programs with known answers, on the machine of the recording: 427 of 528 points were within 5 % "
       "(median error 1.0 %), "
