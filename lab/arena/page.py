@@ -78,8 +78,7 @@ def place_line(arena):
             f"builds of commit {commits}, by {last['compiler']}; last command `{last['command']}`. A step of the work in a section takes "
             f"{last['step_ns']:.2f} ns.")
     if others:
-        text += (f" Other programs took {100 * statistics.median(others):.1f} % of the CPU time in the median run; rounds with more than "
-                 f"{100 * arena.most_others:.0f} % do not count.")
+        text += (f" Other programs took {100 * statistics.median(others):.1f} % of the CPU time in the median run.")
     if quotas:
         text += f" CPU quotas were set by {', '.join(quotas)}."
     return text + (f" Versions of the packages: {packages}." if packages else "")
@@ -151,6 +150,11 @@ def undecided_text(judged, lock):
     if few := sum(c.throughput is not None and c.throughput.low == 0 for c in open_):
         text += f", {'all' if few == len(open_) else few} of them with too few rounds for an interval"
     return text + (f": {', '.join(f'`{c.point}`' for c in open_)}" if 0 < len(open_) <= NAMED else "")
+
+
+def counts_text(judged, lock):
+    counts = ", ".join(f"{len(judged.with_verdict(lock, word))} {word}" for word in ("lost", "won", "undecided"))
+    return f"`{lock}` {counts} of {len(judged.run(lock))} points"
 
 
 def wait_rows(run):
@@ -241,7 +245,7 @@ def write(results, options):
     options.charts.mkdir(parents=True, exist_ok=True)
     all_judged = [Judged(results.of(place, options.others)) for place in places]
     all_judged = [j for j in all_judged if j.arena.locks]
-    blocks = []
+    blocks = ["\n".join(f"- {place_name(j.arena.place)}: {counts_text(j, lock)}" for j in all_judged for lock in j.arena.locks)]
     for j in all_judged:
         error = f"{judge.FAMILY_ERROR} / {len(j.points)}"
         origin = textwrap.fill(f"{place_line(j.arena)} Error of an interval: {error}.", WIDTH,

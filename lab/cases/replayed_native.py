@@ -27,7 +27,6 @@ program."""
 import json
 import re
 import statistics
-import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 

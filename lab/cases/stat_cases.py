@@ -11,7 +11,6 @@ command.
 The programs run in a scratch folder, with the build's programs and Debian's in PATH."""
 
 import json
-import os
 import re
 import statistics
 import tempfile
