@@ -28,7 +28,7 @@ import harness
 from lab.claims.machine_files import digest
 from lab.claims.rows import ROWS, Form
 
-MACHINES = harness.TREE / "src" / "sim" / "machines"
+MACHINES = harness.TREE / "lab" / "sim" / "machines"
 FOLDER = harness.TREE / "lab" / "results" / "simulated"
 DOC = harness.TREE / "lab" / "pages" / "simulated-claims.md"
 

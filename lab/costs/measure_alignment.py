@@ -58,7 +58,7 @@ Two threads run MutexBench (4 PRNG steps inside the lock, at most 200 outside) o
 has the acquisitions a millisecond, the median of {options.rounds} interleaved runs of {options.seconds} s. In the library *before* \
 ({options.before_is}) every lock lies at offset 24
 of the mutex, and the tag that names the owner at offset 0. In the library *after* a lock of one word that is 0 when free lies at offset 0, and the
-tag at offset 4 (`src/preload/layout.hpp`).
+tag at offset 4 (`library/preload/layout.hpp`).
 `ticket32`, `twa32` and `loiter` lie at the same offset in both libraries, so their ratios show the noise.
 
 {harness.markdown(rows, heading)}
