@@ -281,5 +281,5 @@ check-format:
 
 tidy: build ## develop| clang-tidy over the sources
 	@tools/deps.sh develop
-	@(git ls-files 'src/c_api/*.cpp' 'src/catalog/*.cpp' 'src/preload/*.cpp' 'src/cli/*.cpp' 'src/support/*.cpp'; ls $(BUILD)/src/catalog/locks/*.cpp) | xargs clang-tidy-16 -p $(BUILD) --quiet
+	@(git ls-files 'library/c_api/*.cpp' 'library/catalog/*.cpp' 'library/preload/*.cpp' 'tool/*.cpp' 'check/command/*.cpp' 'support/*.cpp'; ls $(BUILD)/library/catalog/locks/*.cpp) | xargs clang-tidy-16 -p $(BUILD) --quiet
 

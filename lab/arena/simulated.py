@@ -13,7 +13,7 @@ there, in these steps:
 
 Each run is a line of JSON (--runs); existing runs are not repeated, so an interrupted call can be resumed. A run is the same on every
 computer, so the runs are not kept in the tree: lab/results/arena/simulated.json has the points. In another folder, or on another computer,
-it takes this file and lab/__init__.py, `usher` and `usher_bench` side by side (--usher names the first) and src/sim/machines/.
+it takes this file and lab/__init__.py, `usher` and `usher_bench` side by side (--usher names the first) and lab/sim/machines/.
 """
 
 import argparse
@@ -79,7 +79,7 @@ def die(message, status=2):
     sys.exit(status)
 
 
-ENVIRONMENT = {"USHER_MACHINES": str(TREE / "src" / "sim" / "machines")} | dict(os.environ)
+ENVIRONMENT = {"USHER_MACHINES": str(TREE / "lab" / "sim" / "machines")} | dict(os.environ)
 
 # ---- points --------------------------------------------------------------------------------------------------------------------
 

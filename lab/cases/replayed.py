@@ -81,7 +81,7 @@ COSTLY = ["--cost-within", "10", "--cost-between", "20"]
 
 
 def command_of(p, binary):
-    words = [binary, "--machine", TREE / f"src/sim/machines/{p.machine}.toml", "--program", p.program, "--recorded-threads", p.recorded,
+    words = [binary, "--machine", TREE / f"lab/sim/machines/{p.machine}.toml", "--program", p.program, "--recorded-threads", p.recorded,
              "--locks", LOCKS, "--threads", p.threads or THREADS[p.machine]]
     for name, value in p.set.items():
         words += ["--set", f"{name}={value}"]

@@ -23,7 +23,7 @@ from lab.run import packed
 from lab.claims.held_out_numbers import CURVES, LIBSLOCK, OVERTAKES, RUNS, SENTENCES, SOURCES, Run, stays_below_from
 
 RESULT = harness.TREE / "lab" / "results" / "held-out.json"
-MACHINES = harness.TREE / "src" / "sim" / "machines"
+MACHINES = harness.TREE / "lab" / "sim" / "machines"
 STEP = 9  # cycles of a step of the PRNG, if a machine's file has no value
 TRIALS = {"none": "nothing", "one": "the answer", "all": "all answers"}  # see trials_of
 TRIAL_SEEDS = 2
@@ -443,7 +443,7 @@ def page(result, machines):
         lines.append(f"| {curve.machine}: {name}, {t} threads, M/s | {text(curve.published[name][t])} | {text(seen)} | the critical section "
                      f"{'is set by it' if result['curves'][curve.id]['cs'] > 0 else 'would be set by it'} |")
     lines += ["", "## Machine files", "", "| file | SHA-256 of its values |", "|---|---|"]
-    lines += [f"| [{name}.toml](../../src/sim/machines/{name}.toml) | `{found}` |" for name, found in result["machines"].items()]
+    lines += [f"| [{name}.toml](../../lab/sim/machines/{name}.toml) | `{found}` |" for name, found in result["machines"].items()]
     return "\n".join(lines)
 
 

@@ -29,7 +29,7 @@ from lab.claims.machine_files import digest
 from lab.run import packed
 from lab.claims.rows import ROWS, Form
 
-MACHINES = harness.TREE / "src" / "sim" / "machines"
+MACHINES = harness.TREE / "lab" / "sim" / "machines"
 FOLDER = harness.TREE / "lab" / "results" / "simulated"
 TEXT = harness.TREE / "lab" / "pages" / "simulated-claims.txt"
 

@@ -11,7 +11,7 @@ import unittest.mock
 from pathlib import Path
 
 TREE = Path(__file__).resolve().parents[2]
-MACHINES = TREE / "src" / "sim" / "machines"
+MACHINES = TREE / "lab" / "sim" / "machines"
 sys.path.insert(0, str(TREE))
 from lab.claims import held_out
 from lab.claims.held_out_numbers import CURVES, RUNS, SENTENCES, SOURCES
