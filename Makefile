@@ -5,7 +5,7 @@ JOBS ?= $(shell nproc)
 # Many tests sleep for much of their time.
 TEST_JOBS ?= $(shell expr $(JOBS) + 2)
 
-.PHONY: help deps clone front-door build wheel release test-release release-tests test-gvisor check-roots demo demo-build quick test suites test-young test-long test-all mutants rest check check-short check-exhaustive litmus check-aa check-causes compat soak fuzz measure measure-waits bench-sim simulated-claims held-out try-cases stat-cases arm test-arm test-arm-long release-arm test-release-arm arm-systems emulator arena arena-sim format check-format tidy install deb clean
+.PHONY: pages help deps clone front-door build wheel release test-release release-tests test-gvisor check-roots demo demo-build quick test suites test-young test-long test-all mutants rest check check-short check-exhaustive litmus check-aa check-causes compat soak fuzz measure measure-waits bench-sim simulated-claims held-out try-cases stat-cases arm test-arm test-arm-long release-arm test-release-arm arm-systems emulator arena arena-sim format check-format tidy install deb clean
 
 # Prints each line "target: … ## group| text": 23 lines of at most 80 columns, so that a terminal shows all of them.
 help:
@@ -226,7 +226,7 @@ measure: build ## measure| uncontended cost, instructions, thread sweep (long)
 
 # ONLY=faults: only waits that are too long (6 minutes).
 measure-waits: build ## measure| condition variables, semaphores (over an hour)
-	@python3 -m lab.costs.measure_waits --build $(BUILD) --out lab/pages $(if $(ONLY),--only $(ONLY))
+	@python3 -m lab.costs.measure_waits --build $(BUILD) --out lab/results $(if $(ONLY),--only $(ONLY))
 
 bench-sim: build ## measure| CPU time of the simulator, against limits (a minute)
 	@python3 tools/bench_sim.py --build $(BUILD)
@@ -240,28 +240,32 @@ arena: build ## measure| locks against the C library, paired rounds (an hour)
 
 # Measures the default lock on simulated machines, for two hours.
 arena-sim: build
-	python3 -m lab.arena.simulated --build $(BUILD) $(if $(LOCKS),--default $(LOCKS)) $(if $(MINUTES),--minutes $(MINUTES),--write-doc)
+	python3 -m lab.arena.simulated --build $(BUILD) $(if $(LOCKS),--default $(LOCKS)) $(if $(MINUTES),--minutes $(MINUTES),--store)
 
-# ---- pages: each target measures, then writes a page of docs/ ---------------------------------------------------------------------
+# ---- pages: targets that measure what pages show ------------------------------------------------------------------------------------
+
+# NAMES="waits roots": only these. lab/pages/README.md lists them.
+pages: ## pages| pages of measurements, of stored results (seconds)
+	@python3 -m lab.pages $(NAMES)
 
 simulated-claims: build ## pages| claims of the papers, simulated (half an hour)
 	python3 -m lab.claims.simulated --build $(BUILD) --write-doc --charts
 
 # Published numbers, not calibrated on: 5 minutes.
 held-out: build
-	python3 -m lab.claims.held_out --build $(BUILD) --write-doc
+	python3 -m lab.claims.held_out --build $(BUILD)
 
-# Resumes an interrupted run.
+# try-cases resumes an interrupted run.
 try-cases: build ## pages| usher try on real programs (over half an hour)
 	@tools/deps.sh try
 	@cmake -S . -B $(BUILD) > /dev/null && cmake --build $(BUILD) -j $(JOBS)
 	@python3 -m lab.cases.try_cases --build $(BUILD); status=$$?; python3 -m lab.cases.try_cases --write-doc && exit $$status
 
-stat-cases: build ## pages| usher stat on real programs, its cost (15 minutes)
+stat-cases: build
 	@tools/deps.sh try compat
 	@cmake -S . -B $(BUILD) > /dev/null && cmake --build $(BUILD) -j $(JOBS)
 	@python3 -m lab.cases.stat_cases --build $(BUILD) && python3 -m lab.cases.stat_cases --build $(BUILD) --cost && \
-	  python3 -m lab.cases.stat_cases --build $(BUILD) --pairs && python3 -m lab.cases.stat_cases --write-doc
+	  python3 -m lab.cases.stat_cases --build $(BUILD) --pairs && python3 -m lab.pages stat
 
 # ---- develop ---------------------------------------------------------------------------------------------------------------------
 
@@ -277,5 +281,5 @@ check-format:
 
 tidy: build ## develop| clang-tidy over the sources
 	@tools/deps.sh develop
-	@(git ls-files 'src/c_api/*.cpp' 'src/catalog/*.cpp' 'src/preload/*.cpp' 'src/cli/*.cpp' 'src/support/*.cpp'; ls $(BUILD)/src/catalog/locks/*.cpp) | xargs clang-tidy-16 -p $(BUILD) --quiet
+	@(git ls-files 'library/c_api/*.cpp' 'library/catalog/*.cpp' 'library/preload/*.cpp' 'tool/*.cpp' 'check/command/*.cpp' 'support/*.cpp'; ls $(BUILD)/library/catalog/locks/*.cpp) | xargs clang-tidy-16 -p $(BUILD) --quiet
 

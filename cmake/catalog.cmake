@@ -1,4 +1,4 @@
-# Reads src/catalog/catalog.list, and generates one source file for each lock. For Python, tools/catalog.py reads the list.
+# Reads library/catalog/catalog.list, and generates one source file for each lock. For Python, tools/catalog.py reads the list.
 #
 #   usher_read_catalog(<names> <headers> <types> [<headings>])
 #       sets each variable to a column of the list, one element for each lock; <headings>: the heading above its line.
@@ -6,8 +6,8 @@
 #   usher_catalog_sources(OUT <variable> LOCK_TEMPLATE <file> HEADER <header> NAMESPACE <ns> TABLE <type> [WITHOUT <type>...])
 #       generates a source file for each lock that is built, and one that lists these locks; sets <variable> to the paths
 include_guard(GLOBAL)
-set(USHER_CATALOG_LIST ${PROJECT_SOURCE_DIR}/src/catalog/catalog.list CACHE INTERNAL "")
-set(USHER_FAMILIES_TEMPLATE ${PROJECT_SOURCE_DIR}/src/catalog/families.cpp.in CACHE INTERNAL "")
+set(USHER_CATALOG_LIST ${PROJECT_SOURCE_DIR}/library/catalog/catalog.list CACHE INTERNAL "")
+set(USHER_FAMILIES_TEMPLATE ${PROJECT_SOURCE_DIR}/library/catalog/families.cpp.in CACHE INTERNAL "")
 
 function(usher_read_catalog out_names out_headers out_types)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${USHER_CATALOG_LIST})

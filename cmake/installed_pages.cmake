@@ -2,7 +2,7 @@
 # FOLDER in the form in which they are installed. DOCS and HEADERS are the folders of the installed pages and headers. A
 # link to a header leads to the installed header; a link to a file that is not installed becomes plain text.
 file(GLOB pages RELATIVE ${FROM} ${FROM}/README.md ${FROM}/CHANGELOG.md ${FROM}/docs/*.md ${FROM}/docs/schema/*)
-set(to_source "\\]\\((\\.\\./)*(lab|src|tests|tools|cmake|debian|CONTRIBUTING\\.md|Makefile|packages\\.txt)[^)]*\\)")
+set(to_source "\\]\\((\\.\\./)*(lab|library|watch|support|tool|check|tests|tools|cmake|debian|CONTRIBUTING\\.md|Makefile|packages\\.txt)[^)]*\\)")
 file(REMOVE_RECURSE ${TO})
 foreach(page IN LISTS pages)
   file(READ ${FROM}/${page} text)

@@ -1,4 +1,4 @@
-# usher_lock_facts(<variable>) generates the source file of the table that src/cli/commands/lock_facts.hpp declares.
+# usher_lock_facts(<variable>) generates the source file of the table that support/command/lock_facts.hpp declares.
 include_guard(GLOBAL)
 include(${CMAKE_CURRENT_LIST_DIR}/catalog.cmake)
 
@@ -39,6 +39,6 @@ function(usher_lock_facts out)
     list(JOIN cost ", " cost)
     string(APPEND facts "    {\"${name}\", \"${heading}\", \"${header}\", ${has_section}, ${cost}},\n")
   endforeach()
-  configure_file(commands/lock_facts.cpp.in lock_facts.cpp @ONLY)
+  configure_file(${PROJECT_SOURCE_DIR}/support/command/lock_facts.cpp.in lock_facts.cpp @ONLY)
   set(${out} ${CMAKE_CURRENT_BINARY_DIR}/lock_facts.cpp PARENT_SCOPE)
 endfunction()

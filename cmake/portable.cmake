@@ -4,7 +4,7 @@
 option(USHER_PORTABLE "Everything that is built runs with glibc 2.28 and later" OFF)
 if(USHER_PORTABLE)
   find_package(Python3 REQUIRED COMPONENTS Interpreter)
-  file(GLOB stub_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/portable/*.c)
+  file(GLOB stub_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/library/portable/*.c)
   set(stub_maker ${PROJECT_SOURCE_DIR}/tools/link_stubs.py)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${stub_sources} ${stub_maker})
   # The folder's name contains a hash of what it is made from, so that a change of it links everything again.

@@ -14,7 +14,7 @@ from pathlib import Path
 import harness
 from harness import TREE, Build, die
 
-MACHINES = TREE / "src" / "sim" / "machines"
+MACHINES = TREE / "lab" / "sim" / "machines"
 RECORD = TREE / "tests" / "cost" / "simulator.json"
 BAND = 0.03  # between processors: the C library's functions for moving memory differ
 

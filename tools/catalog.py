@@ -1,4 +1,4 @@
-"""The locks of src/catalog/catalog.list and the ways of waiting of include/usher/core/ways_of_waiting.hpp, for scripts: the one
+"""The locks of library/catalog/catalog.list and the ways of waiting of include/usher/core/ways_of_waiting.hpp, for scripts: the one
 reader of each in Python. (For CMake: cmake/catalog.cmake.)"""
 
 import re
@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 TREE = Path(__file__).resolve().parent.parent
-LIST = Path("src", "catalog", "catalog.list")
-READ_WRITE = Path("src", "catalog", "read_write_names.hpp")
+LIST = Path("library", "catalog", "catalog.list")
+READ_WRITE = Path("library", "catalog", "read_write_names.hpp")
 WAYS = Path("include", "usher", "core", "ways_of_waiting.hpp")
-FULL_SUFFIX = "-stp"  # of a plain name: src/catalog/names.hpp
+FULL_SUFFIX = "-stp"  # of a plain name: library/catalog/names.hpp
 
 
 @dataclass(frozen=True)

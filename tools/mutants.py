@@ -18,7 +18,7 @@ PATCHES = Path("tests/mutants")
 TEMPLATES = {"lock": "lock.cpp.in", "queue": "target.cpp.in", "condition": "target.cpp.in", "semaphore": "target.cpp.in",
              "read_write": "read_write.cpp.in"}
 # A patch may change headers in these folders; the value is the beginning of their paths in an #include.
-ROOTS = {"include/usher/": "usher/", "src/check/": "check/"}
+ROOTS = {"include/usher/": "usher/", "check/engine/": "check/engine/"}
 MADE = "// Made by tools/mutants.py"
 FACTS = ("Kind", "Type", "Expect", "Category", "Quick", "Unseen")
 CATEGORIES = ("order-of-memory", "order-of-statements", "wrong-bit", "wake-or-grant", "list-links", "fairness", "wrap-around", "fork",
@@ -76,7 +76,7 @@ class Tree:
 
     def __init__(self, folder):
         self.folder = Path(folder)
-        files = [*self.folder.glob("include/usher/**/*.hpp"), *self.folder.glob("src/check/*.hpp")]
+        files = [*self.folder.glob("include/usher/**/*.hpp"), *self.folder.glob("check/engine/*.hpp")]
         self.text = {f.relative_to(self.folder).as_posix(): f.read_text() for f in sorted(files)}
         self.lines = {path: text.split("\n") for path, text in self.text.items()}
         self.includes = {path: self._included(text) for path, text in self.text.items()}
@@ -189,7 +189,7 @@ class Mutant:
         return self.facts["Kind"], self.facts["Type"], changes
 
     def told(self):
-        """Returns the text that `usher check` shows; src/cli/checking/check_results.hpp searches for its end."""
+        """Returns the text that `usher check` shows; check/command/check_results.hpp searches for its end."""
         return self.summary + (" (known to escape)" if self.facts["Expect"] == "escapes" else "")
 
     def files(self):
@@ -265,11 +265,11 @@ class Mutant:
     def source(self, tree):
         kind = self.facts["Kind"]
         values = {
-            "id": self.id, "name": self.name, "kind": kind, "arguments": "", "header": f"check/mutants/{self.id}.hpp",
+            "id": self.id, "name": self.name, "kind": kind, "arguments": "", "header": f"check/engine/mutants/{self.id}.hpp",
             "type": f"usher::mutant_{self.id}::{self.facts['Type']}",
             "mutation": "" if self.facts["Expect"] == "correct" else self.told().replace("\\", "\\\\").replace('"', '\\"'),
         }
-        template = (tree.folder / "src/check" / TEMPLATES[kind]).read_text()
+        template = (tree.folder / "check/engine" / TEMPLATES[kind]).read_text()
         return f"{MADE}: {self.shown}\n" + re.sub(r"@(\w+)@", lambda m: values[m.group(1)], template)
 
     def retarget(self, tree):

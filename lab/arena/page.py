@@ -19,14 +19,16 @@ MARKER = "arena: results"
 WIDTH = 148  # of a line
 NAMED = 10   # undecided points are named up to this number
 LONG_WAIT, MUCH_LONGER = 0.002, 2  # seconds, times: a longest wait is notable if the longer of two is so long, and so many times the other
+LIBRARIES_APART = 1.1
 SHARE_APART = 0.2                  # a smallest share is notable if it differs so much from the C library's
 
 
 def interval_text(e, decimals=2):
+    """Returns the estimate as text, without an interval if the rounds were too few."""
     if e is None:
         return "–"
     if e.low == 0:
-        return f"{e.value:.{decimals}f} (too few rounds)"
+        return f"{e.value:.{decimals}f}"
     return f"{e.value:.{decimals}f} ({e.low:.{decimals}f}–{e.high:.{decimals}f})"
 
 
@@ -76,8 +78,7 @@ def place_line(arena):
             f"builds of commit {commits}, by {last['compiler']}; last command `{last['command']}`. A step of the work in a section takes "
             f"{last['step_ns']:.2f} ns.")
     if others:
-        text += (f" Other programs took {100 * statistics.median(others):.1f} % of the CPU time in the median run; rounds with more than "
-                 f"{100 * arena.most_others:.0f} % do not count.")
+        text += (f" Other programs took {100 * statistics.median(others):.1f} % of the CPU time in the median run.")
     if quotas:
         text += f" CPU quotas were set by {', '.join(quotas)}."
     return text + (f" Versions of the packages: {packages}." if packages else "")
@@ -123,11 +124,6 @@ def bars(judged):
     return harness.markdown(rows, heading)
 
 
-def brief(e):
-    """Returns the estimate as text, without an interval if the rounds were too few."""
-    return f"{e.value:.2f}" if e.low == 0 else interval_text(e)
-
-
 def listed(comparisons, figure):
     return ", ".join(f"`{c.point}` {figure(c)}" for c in comparisons) or "none"
 
@@ -154,6 +150,11 @@ def undecided_text(judged, lock):
     if few := sum(c.throughput is not None and c.throughput.low == 0 for c in open_):
         text += f", {'all' if few == len(open_) else few} of them with too few rounds for an interval"
     return text + (f": {', '.join(f'`{c.point}`' for c in open_)}" if 0 < len(open_) <= NAMED else "")
+
+
+def counts_text(judged, lock):
+    counts = ", ".join(f"{len(judged.with_verdict(lock, word))} {word}" for word in ("lost", "won", "undecided"))
+    return f"`{lock}` {counts} of {len(judged.run(lock))} points"
 
 
 def wait_rows(run):
@@ -186,10 +187,10 @@ def points_table(judged, lock):
     nearly = by_value([c for c in run if c not in costly and c.cpu and c.cpu.value > CPU_LIMIT], "cpu", largest_first=True)
     failed = [c for c in run if c.failures]
     rows = [["won: throughput, whole interval above 1", listed(won, lambda c: f"{c.throughput.value:.2f}")],
-            [f"lost: throughput, whole interval below {LOSS}", listed(lost, lambda c: brief(c.throughput))],
-            [f"throughput estimated below {CAUSE}, not lost", listed(behind, lambda c: brief(c.throughput))],
-            [f"CPU time, whole interval above {CPU_LIMIT:.2f}", listed(costly, lambda c: brief(c.cpu))],
-            [f"CPU time estimated above {CPU_LIMIT:.2f}, not the whole interval", listed(nearly, lambda c: brief(c.cpu))],
+            [f"lost: throughput, whole interval below {LOSS}", listed(lost, lambda c: interval_text(c.throughput))],
+            [f"throughput estimated below {CAUSE}, not lost", listed(behind, lambda c: interval_text(c.throughput))],
+            [f"CPU time, whole interval above {CPU_LIMIT:.2f}", listed(costly, lambda c: interval_text(c.cpu))],
+            [f"CPU time estimated above {CPU_LIMIT:.2f}, not the whole interval", listed(nearly, lambda c: interval_text(c.cpu))],
             ["undecided", undecided_text(judged, lock)]] + wait_rows(run)
     if failed:
         rows.append(["failed runs", listed(failed, lambda c: f"{len(c.failures)} ({c.failures[-1]})")])
@@ -217,7 +218,7 @@ def picture_of_programs(judged, lock, folder, places):
 
 
 def two_libraries(all_judged):
-    """Compares points that were run against more than one C library on one machine."""
+    """Returns the points that differ between C libraries on one machine."""
     blocks = []
     for machine in dict.fromkeys(j.arena.place[:2] for j in all_judged):
         there = [j for j in all_judged if j.arena.place[:2] == machine]
@@ -226,9 +227,13 @@ def two_libraries(all_judged):
             continue
         names = [p.name for p in there[0].points if all(p.name in {q.name for q in j.points} for j in there)]
         for lock in locks:
-            rows = [[f"`{name}`"] + [interval_text(j.comparisons[lock][name].throughput) for j in there] for name in names]
-            blocks.append(f"### `{lock}` against each C library, {machine[0]}, {machine[1]} CPUs\n\n" +
-                          harness.markdown(rows, ["point"] + [j.arena.place[2] for j in there]))
+            found = {name: [j.comparisons[lock][name].throughput for j in there] for name in names}
+            apart = {name: es for name, es in found.items()
+                     if all(es) and max(e.value for e in es) >= LIBRARIES_APART * min(e.value for e in es)}
+            text = (f"`{lock}`, {machine[0]}, {machine[1]} CPUs: {len(apart)} of {len(names)} points have estimates that differ by a factor of "
+                    f"{LIBRARIES_APART} or more.")
+            rows = [[f"`{name}`"] + [interval_text(e) for e in es] for name, es in apart.items()]
+            blocks.append(text + ("\n\n" + harness.markdown(rows, ["point"] + [j.arena.place[2] for j in there]) if rows else ""))
     return "\n\n".join(blocks)
 
 
@@ -240,20 +245,19 @@ def write(results, options):
     options.charts.mkdir(parents=True, exist_ok=True)
     all_judged = [Judged(results.of(place, options.others)) for place in places]
     all_judged = [j for j in all_judged if j.arena.locks]
-    blocks = []
+    blocks = ["\n".join(f"- {place_name(j.arena.place)}: {counts_text(j, lock)}" for j in all_judged for lock in j.arena.locks)]
     for j in all_judged:
         error = f"{judge.FAMILY_ERROR} / {len(j.points)}"
-        origin = textwrap.fill(f"{place_line(j.arena)} Each interval is by signed ranks, for an error of {error}.", WIDTH,
+        origin = textwrap.fill(f"{place_line(j.arena)} Error of an interval: {error}.", WIDTH,
                                break_long_words=False, break_on_hyphens=False)
         blocks += [f"## {place_name(j.arena.place)}", origin, bars(j)]
-        for lock in j.arena.locks + [CONTROL]:
-            blocks += [f"### {'The C library against itself' if lock == CONTROL else f'`{lock}`'}, {place_name(j.arena.place)}"]
-            if lock != CONTROL:
-                chart = options.charts / file_name("heat", lock, j.arena.place, places)
-                chart.write_text(heat_map(j, lock))
-                picture_of_programs(j, lock, options.charts, places)
-                blocks += [f"![Throughput and CPU time of {lock} against the C library, by point]({os.path.relpath(chart, page.resolve().parent)})"]
-            blocks += [group_table(j, lock), points_table(j, lock)]
+        for lock in j.arena.locks:
+            chart = options.charts / file_name("heat", lock, j.arena.place, places)
+            chart.write_text(heat_map(j, lock))
+            picture_of_programs(j, lock, options.charts, places)
+            if len(j.arena.locks) > 1:
+                blocks += [f"### `{lock}`"]
+            blocks += [f"[{lock} by point]({os.path.relpath(chart, page.resolve().parent)})", group_table(j, lock), points_table(j, lock)]
     side_by_side = two_libraries(all_judged)
     if side_by_side:
         blocks += ["## Two C libraries", side_by_side]

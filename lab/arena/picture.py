@@ -14,7 +14,7 @@ ERROR = 0.05           # of each interval, as usual for error bars; the page's v
 WIDTH, RIGHT, ROW, TOP, EDGE = 560, 70, 34, 100, 8  # pixels; legible at half of the size, too
 TITLE, TEXT, SMALL, TICK = 19, 17, 15, 14           # sizes of text
 FOR_OTHER_FONTS = 1.15                              # as in the charts of usher
-SOURCE = (harness.TREE / "src/cli/draw/text_width.cpp").read_text()
+SOURCE = (harness.TREE / "lab/draw/text_width.cpp").read_text()
 GLYPHS = {weight: [int(n) / 1000 for n in re.search(rf"widths {weight}\{{([^}}]*)", SOURCE)[1].split(",")]
           for weight in ("regular", "bold")}
 TICKS = (0.5, 0.7, 1, 1.5, 2, 3, 4, 6), (0.5, 1, 2, 4), (1,)  # the first whose labels have room

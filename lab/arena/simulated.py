@@ -13,7 +13,7 @@ there, in these steps:
 
 Each run is a line of JSON (--runs); existing runs are not repeated, so an interrupted call can be resumed. A run is the same on every
 computer, so the runs are not kept in the tree: lab/results/arena/simulated.json has the points. In another folder, or on another computer,
-it takes this file and lab/__init__.py, `usher` and `usher_bench` side by side (--usher names the first) and src/sim/machines/.
+it takes this file and lab/__init__.py, `usher` and `usher_bench` side by side (--usher names the first) and lab/sim/machines/.
 """
 
 import argparse
@@ -32,10 +32,9 @@ from pathlib import Path
 
 TREE = Path(__file__).resolve().parents[2]
 POINTS = TREE / "lab" / "results" / "arena" / "simulated.json"
-DOC = TREE / "lab" / "pages" / "arena-simulated.md"
 
 # The machines, with their numbers of CPUs. Only the deciding machines count for the choice of the default lock. The others are shown only,
-# because on the papers' machines a spin on a shared word costs too little (lab/pages/held-out.md).
+# because on the papers' machines a spin on a shared word costs too little (the page held-out).
 DECIDING = {"xeon-8260-8": 384, "epyc-9654-2": 384, "graviton4-2": 192}
 SHOWN = {"epyc-7003": 256, "graviton3": 64, "epyc-zen4-vm-2": 2, "x5-2": 72, "t7-2": 512, "t5": 128, "e7-4890": 240, "niagara-2": 64,
          "numa-q": 8, "opteron-6172": 48, "xeon-e7-8867l": 160, "xeon-e5-2680v2": 40, "xeon-e7-4830v3": 96}
@@ -80,7 +79,7 @@ def die(message, status=2):
     sys.exit(status)
 
 
-ENVIRONMENT = {"USHER_MACHINES": str(TREE / "src" / "sim" / "machines")} | dict(os.environ)
+ENVIRONMENT = {"USHER_MACHINES": str(TREE / "lab" / "sim" / "machines")} | dict(os.environ)
 
 # ---- points --------------------------------------------------------------------------------------------------------------------
 
@@ -373,17 +372,21 @@ def report(verdicts, most):
     return "\n\n".join(parts)
 
 
-def write_doc(verdicts, build, most, selection):
-    begin, end = "<!-- arena simulated -->\n", "<!-- /arena simulated -->\n"
-    text = DOC.read_text()
-    if begin not in text or end not in text:
-        die(f"{DOC.name} has no lines '{begin.strip()}' and '{end.strip()}'")
-    POINTS.parent.mkdir(parents=True, exist_ok=True)
-    found = {"date": time.strftime("%Y-%m-%d"), "build": build, "points": verdicts}
+def store(verdicts, build, most, selection):
+    from lab.run import packed  # in the tree only
+    head = packed.without_stamp(POINTS, {"date": time.strftime("%Y-%m-%d"), "build": build, "selection": selection, "most": most})
     lines = [f'"{d}": [\n' + ",\n".join(json.dumps(v, separators=(",", ":")) for v in of) + "\n]" for d, of in verdicts.items()]
-    POINTS.write_text(f'{{"date": "{found["date"]}", "build": "{build}", "points": {{\n' + ",\n".join(lines) + "\n}}\n")
-    DOC.write_text(text[:text.index(begin) + len(begin)] + f"\nMeasured {found['date']}: {selection}.\n\n" + report(verdicts, most) + "\n" +
-                   text[text.index(end):])
+    text = f'{json.dumps(head)[:-1]}, "points": {{\n' + ",\n".join(lines) + "\n}}\n"
+    POINTS.parent.mkdir(parents=True, exist_ok=True)
+    packed.write(POINTS, text)
+
+
+def page(text):
+    import harness  # in the tree only
+    from lab.run import packed
+    stored = packed.document(POINTS)
+    content = f"\nMeasured {stored['date']}: {stored['selection']}.\n\n" + report(stored["points"], stored["most"])
+    return harness.between_markers(text, "arena simulated", content)
 
 
 # ---- the command ---------------------------------------------------------------------------------------------------------------
@@ -414,7 +417,7 @@ def options_of(arguments):
     parser.add_argument("--runs", type=Path, help="lines of JSON (default: arena-simulated.jsonl in the build folder)")
     parser.add_argument("--most", type=int, default=20, help="how many points the table of losses has")
     parser.add_argument("--only-show", action="store_true", help="show the results of the existing runs")
-    parser.add_argument("--write-doc", action="store_true", help=f"into {DOC.relative_to(TREE)} and {POINTS.relative_to(TREE)}")
+    parser.add_argument("--store", action="store_true", help=f"into {POINTS.relative_to(TREE)}")
     parser.add_argument("--list", action="store_true", help="the programs, how many points, and how long that takes")
     return parser.parse_args(arguments)
 
@@ -476,11 +479,11 @@ def main(arguments=None):
     verdicts = arena.all(wanted, locks, defaults)
     print(report(verdicts, options.most))
     print(f"\n{', '.join(f'{d}: {len(v)} of {len(wanted)} points' for d, v in verdicts.items())}; {arena.made} runs now.")
-    if options.write_doc:
+    if options.store:
         if any(len(v) < len(wanted) for v in verdicts.values()) or options.quick:
             die("not written: points are missing; the same command without --quick and --minutes completes them", 1)
         chosen = [f"--{k} {v}" for k in ("machines", "programs", "threads", "spin") if (v := getattr(options, k)) not in (None, "all")]
-        write_doc(verdicts, build, options.most, f"the points of `{' '.join(chosen)}`" if chosen else "all points")
+        store(verdicts, build, options.most, f"the points of `{' '.join(chosen)}`" if chosen else "all points")
     if arena.failures:
         key, why = next(iter(arena.failures.items()))
         print(f"{len(arena.failures)} runs failed; the first: {key}: {why}", file=sys.stderr)

@@ -1,13 +1,11 @@
 """Locks on the simulated Graviton 4 (2 × 96 cores) in several forms, one for each assumption about its atomic operations and waiters.
-Writes lab/results/arm-forms.json and the tables of lab/pages/arm-forms.md.
+Writes lab/results/arm-forms.json; `python3 -m lab.pages arm-forms` makes the page.
 
   python3 -m lab.cases.arm_forms                  all points; some minutes on two CPUs
-  python3 -m lab.cases.arm_forms --write-doc      set the results into the page; runs nothing
 
 A figure is the median of three seeds. A run is deterministic."""
 
 import concurrent.futures
-import json
 import os
 import statistics
 import sys
@@ -17,7 +15,6 @@ from harness import TREE, Build, between_markers
 from lab.run import packed, rounds, script, simulated
 
 RESULT = TREE / "lab" / "results" / "arm-forms.json"
-PAGE = TREE / "lab" / "pages" / "arm-forms.md"
 MACHINE, SEEDS = "graviton4-2", 3
 
 # The forms: what differs from the machine's file.
@@ -65,18 +62,13 @@ def tables(result):
     return "\n".join(lines)
 
 
-def write_doc():
-    result = json.loads(packed.text_of(RESULT))
-    PAGE.write_text(between_markers(PAGE.read_text(), "arm forms", tables(result)))
-    return 0
+def page(text):
+    return between_markers(text, "arm forms", tables(packed.document(RESULT)))
 
 
 def main():
     parser = script.parser(__doc__)
-    parser.add_argument("--write-doc", action="store_true", help="set the results into the page; runs nothing")
     options = parser.parse_args()
-    if options.write_doc:
-        return write_doc()
     build = Build(options.build)
     build.need(build.usher)
     others = harness.OthersShare()

@@ -159,7 +159,7 @@ def table(document):
 def write_doc(page):
     if not packed.is_there(RESULT):
         die(f"{RESULT} is missing: run the programs first")
-    document = json.loads(packed.text_of(RESULT))
+    document = packed.document(RESULT)
     content = "\n".join([table(document), "", harness.provenance_line(document)])
     page.write_text(harness.between_markers(page.read_text(), MARKER, content))
     print(f"{len(document['results'])} rows are in {os.path.relpath(page)}")

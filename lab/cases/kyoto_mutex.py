@@ -91,7 +91,7 @@ def measure(build, options):
         sections |= harness.provenance(build, others)
         print(sections, flush=True)
         if options.section:
-            rounds.put(RESULT, json.loads(packed.text_of(RESULT)) | {"section": sections})
+            rounds.put(RESULT, packed.document(RESULT) | {"section": sections})
             return 0
         for threads in options.threads:
             found = rounds.sampled(candidates, options.rounds, lambda c, n=threads: operations(place, c, n, options, folder))
@@ -104,7 +104,7 @@ def measure(build, options):
 
 
 def show():
-    result = json.loads(packed.text_of(RESULT))
+    result = packed.document(RESULT)
     at = {(p["candidate"], p["threads"]): p["rounds"] for p in result["points"]}
     names, counts = (list(dict.fromkeys(p[key] for p in result["points"])) for key in ("candidate", "threads"))
     base = {n: at[(C_LIBRARY, n)] for n in counts}

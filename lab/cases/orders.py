@@ -5,7 +5,6 @@ number of threads run in turn in one measurement.
   python3 -m lab.cases.orders                    measure: a quarter of an hour
   python3 -m lab.cases.orders --show             print the stored results; measures nothing"""
 
-import json
 import re
 import statistics
 from pathlib import Path
@@ -64,7 +63,7 @@ def ratio(values, base):
 
 
 def show():
-    result = json.loads(packed.text_of(RESULT))
+    result = packed.document(RESULT)
     at = {(p["program"], p["candidate"], p["threads"]): p["rounds"] for p in result["points"]}
     counts = list(dict.fromkeys(p["threads"] for p in result["points"]))
     pairs = {"leveldb": [(lock, "pthread") for lock in list(CANDIDATES["leveldb"])[1:]]

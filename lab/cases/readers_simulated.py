@@ -7,7 +7,6 @@ under the operations that a reader of glibc's lock executes while no thread writ
 Each thread has a core of its own, so that throughput could be linear: the number of threads times the throughput of one. Figures are medians
 over the seeds. A run is deterministic."""
 
-import json
 import statistics
 
 import harness
@@ -53,7 +52,7 @@ def main():
     parser.add_argument("--show", action="store_true", help="print the stored results")
     options = parser.parse_args()
     if options.show:
-        show(json.loads(packed.text_of(RESULT))["points"])
+        show(packed.document(RESULT)["points"])
         return 0
     build = Build(options.build)
     build.need(build.usher)

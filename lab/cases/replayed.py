@@ -1,11 +1,10 @@
 """Checks `usher predict` on programs with known answers: each runs on a simulated machine, is recorded there with few threads, and is
-simulated with more threads and other locks, as itself and as a replay of the recording. Writes lab/results/replayed.json and the table of
-lab/pages/replayed.md.
+simulated with more threads and other locks, as itself and as a replay of the recording. Writes lab/results/replayed.json;
+`python3 -m lab.pages replayed` makes the page.
 
   python3 -m lab.cases.replayed                      all programs; three minutes on two CPUs
   python3 -m lab.cases.replayed --only mutex-short   some; the others' results stay
   python3 -m lab.cases.replayed --costly             the same with a recorder that takes 30 ns of a call
-  python3 -m lab.cases.replayed --write-doc          set the results into the page; runs nothing
 
 The list, the parameters, the metrics and the bars below were committed before the first run of any program of the list.
 
@@ -27,10 +26,9 @@ from pathlib import Path
 
 import harness
 from harness import TREE, between_markers, die
-from lab.run import packed, script
+from lab.run import packed, rounds, script
 
 RESULT = TREE / "lab/results/replayed.json"
-PAGE = TREE / "lab/pages/replayed.md"
 LIMIT = 1200
 BAR, ORDER_FROM = 0.05, 0.10
 LOCKS = "futex,steady,loiter-park,mcs,twa,mcscr"
@@ -83,7 +81,7 @@ COSTLY = ["--cost-within", "10", "--cost-between", "20"]
 
 
 def command_of(p, binary):
-    words = [binary, "--machine", TREE / f"src/sim/machines/{p.machine}.toml", "--program", p.program, "--recorded-threads", p.recorded,
+    words = [binary, "--machine", TREE / f"lab/sim/machines/{p.machine}.toml", "--program", p.program, "--recorded-threads", p.recorded,
              "--locks", LOCKS, "--threads", p.threads or THREADS[p.machine]]
     for name, value in p.set.items():
         words += ["--set", f"{name}={value}"]
@@ -177,11 +175,8 @@ def page_table(results):
     return "\n".join([head, "", f"| {' | '.join(heading)} |", "|---" * len(heading) + "|", *(row for _, row in rows)])
 
 
-def write_doc():
-    if not packed.is_there(RESULT):
-        die(f"no {RESULT.relative_to(TREE)}: run this script first")
-    PAGE.write_text(between_markers(PAGE.read_text(), "replayed", page_table(json.loads(packed.text_of(RESULT)))))
-    return 0
+def page(text):
+    return between_markers(text, "replayed", page_table(packed.document(RESULT)))
 
 
 def main():
@@ -189,10 +184,7 @@ def main():
     parser.add_argument("--only", metavar="NAMES", help="comma-separated (all)")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--costly", action="store_true", help="a recorder that takes 30 ns of a call; not judged")
-    parser.add_argument("--write-doc", action="store_true", help="set the results into the page; runs nothing")
     options = parser.parse_args()
-    if options.write_doc:
-        return write_doc()
     names = options.only.split(",") if options.only else [p.name for p in PROGRAMS]
     if unknown := set(names) - {p.name for p in PROGRAMS}:
         die(f"no program {', '.join(sorted(unknown))}")
@@ -200,7 +192,7 @@ def main():
     binary = Path(options.build).resolve() / "lab/programs/replayed"
     if not binary.exists():
         die(f"no {binary}: build the target replayed")
-    results = json.loads(packed.text_of(RESULT)) if packed.is_there(RESULT) else {"programs": {}}
+    results = packed.document(RESULT) if packed.is_there(RESULT) else {"programs": {}}
     commit = subprocess.run(["git", "-C", str(TREE), "rev-parse", "--short=8", "HEAD"], capture_output=True, text=True).stdout.strip()
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
         into = results.setdefault("costly", {}) if options.costly else results["programs"]
@@ -210,7 +202,7 @@ def main():
             print(f"{p.name}: {line}", flush=True)
     results["commit"] = commit
     results["command"] = "python3 -m lab.cases.replayed"
-    packed.write(RESULT, json.dumps(results, indent=1) + "\n")
+    rounds.put(RESULT, results)
     return 0
 
 

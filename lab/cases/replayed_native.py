@@ -6,7 +6,8 @@ predicted with 2, 4 and 8 threads under six locks, and measured under `usher run
   … --measure, … --predict                            one of the two; the recordings stay in DIR/replayed-native
   … --description FILE                                predictions with another description of the machine; not judged
   … --trial                                           other parameters, short; not judged, stores nothing
-  … --write-doc                                       sets the results into the page and draws its picture; runs nothing
+  … --picture                                         draws the picture of the page; runs nothing
+  python3 -m lab.pages replayed-native                makes the page
 
 The programs, the parameters, the metrics and the bars below were committed before the first judged run.
 
@@ -26,7 +27,6 @@ program."""
 import json
 import re
 import statistics
-import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -39,7 +39,6 @@ from lab.run.runner import Failed
 
 RESULT = TREE / "lab/results/replayed-native.json"
 PICTURE = TREE / "lab/results/replayed-native.svg"
-PAGE = TREE / "lab/pages/replayed-native.md"
 LOCKS = ["futex", "steady", "mcs", "twa", "mcscr", "loiter-park"]
 FIRST = LOCKS[0]
 THREADS = [2, 4, 8]
@@ -371,17 +370,16 @@ def page_costs(result):
                                                    "rate of the recorded program", "inside windows", "replay"])
 
 
-def write_doc():
-    if not packed.is_there(RESULT):
-        die(f"no {RESULT.relative_to(TREE)}: run this script first")
-    result = json.loads(packed.text_of(RESULT))
-    page = PAGE.read_text()
-    page = between_markers(page, "points", page_points(result))
-    page = between_markers(page, "groups", page_groups(result))
-    page = between_markers(page, "windows", page_windows(result))
-    page = between_markers(page, "costs", page_costs(result))
-    page = between_markers(page, "origin", harness.provenance_line(result))
-    PAGE.write_text(page)
+def page(text):
+    result = packed.document(RESULT)
+    for name, content in (("points", page_points(result)), ("groups", page_groups(result)), ("windows", page_windows(result)),
+                          ("costs", page_costs(result)), ("origin", harness.provenance_line(result))):
+        text = between_markers(text, name, content)
+    return text
+
+
+def draw():
+    result = packed.document(RESULT)
     rows = [(program["title"], points_of(program)) for program in result["programs"].values()]
     m = result["machine"]
     PICTURE.write_text(predicted_picture.picture(rows, LOCKS, f"{m['cpu']}, {m['cpus']} CPUs; {result['date'][:10]}, commit {result['commit']}"))
@@ -396,10 +394,10 @@ def main():
     parser.add_argument("--trial", action="store_true", help="other parameters, one short round; stores nothing")
     parser.add_argument("--only", metavar="NAMES", help="with --trial: these programs, separated by commas")
     parser.add_argument("--jobs", type=int, default=2, help="of usher predict")
-    parser.add_argument("--write-doc", action="store_true", help="set the results into the page; runs nothing")
+    parser.add_argument("--picture", action="store_true", help="draw the picture of the page; runs nothing")
     options = parser.parse_args()
-    if options.write_doc:
-        return write_doc()
+    if options.picture:
+        return draw()
     if options.only and not options.trial:
         die("--only: with --trial, since the programs are judged together")
     build = Build(options.build)
@@ -411,7 +409,7 @@ def main():
     target = folder / "result.json" if options.trial else RESULT
     if options.description:
         text = options.description.read_text()
-        result = json.loads(packed.text_of(target))
+        result = packed.document(target)
         programs = {name: {"points": program["points"]} for name, program in result["programs"].items()}
         predict_points(build, programs, folder, options.description.resolve(), options.jobs)
         found = re.search(r"Others took ([\d.]+ %)", text)
@@ -430,7 +428,7 @@ def main():
             result.update(harness.provenance(build, others))
             rounds.put(target, result)
     if options.predict or not options.measure:
-        result = json.loads(packed.text_of(target))
+        result = packed.document(target)
         (folder / "here.toml").write_text(result["machine_file"])
         predict_points(build, result["programs"], folder, folder / "here.toml", options.jobs)
         predict_costs(build, result, folder, options.jobs)

@@ -1,5 +1,5 @@
-"""Checks whether other tools find the same hottest mutex as `usher stat`. Writes lab/results/stat/agreement.json and the table of
-lab/pages/stat.md.
+"""Checks whether other tools find the same hottest mutex as `usher stat`. Writes lab/results/stat/agreement.json;
+`python3 -m lab.pages stat` makes a table of it.
 
   strace      time spent in futex waits of mutexes, by address, with stacks
   gdb         stops the program some hundred times and records the mutexes on which its threads sleep
@@ -8,8 +8,7 @@ lab/pages/stat.md.
 None of them knows the library. Each runs the program without it, without address randomisation, under an outside limit.
 
   python3 -m lab.cases.stat_agrees                        all installed programs
-  python3 -m lab.cases.stat_agrees --only sysbench        some; the others' results stay
-  python3 -m lab.cases.stat_agrees --write-doc            set the results into lab/pages/stat.md"""
+  python3 -m lab.cases.stat_agrees --only sysbench        some; the others' results stay"""
 
 import collections
 import json
@@ -22,13 +21,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import harness
-from harness import TREE, Build, between_markers, die
+from harness import TREE, Build, die
 from lab.run import packed, rounds, runner, script
 from lab.run.case import chosen
 from lab.run.runner import Failed
 
 RESULT = TREE / "lab/results/stat/agreement.json"
-PAGE = TREE / "lab/pages/stat.md"
 LIMIT = 180
 SAMPLES = 150
 # Modules whose frames lie on the stack between the program's code and the wait. The place of a wait is the first frame outside of these
@@ -388,17 +386,13 @@ def table(document):
     where = document["machine"]
     return "\n".join(["", harness.markdown(rows, heading), "", f"Measured on {where['cpu']}, {where['cpus']} CPUs, {where['kernel']}; "
                       f"{document['date']}; {', '.join(document['versions'].values())}. A JSON file has the "
-                      "[results and commands](../results/stat/agreement.json.xz)."])
+                      f"[results and commands](../results/stat/{packed.stored(RESULT).name})."])
 
 
 def main():
     parser = script.parser(__doc__)
     parser.add_argument("--only", help="names of programs, with commas")
-    parser.add_argument("--write-doc", action="store_true")
     options = parser.parse_args()
-    if options.write_doc:
-        PAGE.write_text(between_markers(PAGE.read_text(), "agreement", table(json.loads(packed.text_of(RESULT)))))
-        return
     build = Build(options.build)
     build.need(build.usher, build.library)
     place, report, fresh = place_of(build), script.Report(), []

@@ -1,4 +1,4 @@
-"""`usher stat` on real programs, and the cost of recording: the figures of lab/pages/stat.md. The programs are those of `usher
+"""`usher stat` on real programs, and the cost of recording: lab/results/stat. The programs are those of `usher
 try` (lab/run/case.py) and three more; each result is the JSON and the table of one `usher stat` with the machine and the
 command.
 
@@ -6,12 +6,11 @@ command.
   python3 -m lab.cases.stat_cases [--only redis,node]           record each once: a minute or two
   python3 -m lab.cases.stat_cases --cost [--only redis]         the cost of recording: interleaved rounds, some ten minutes
   python3 -m lab.cases.stat_cases --pairs                       the cost for an uncontended lock and unlock
-  python3 -m lab.cases.stat_cases --write-doc                   set the figures into lab/pages/stat.md
+  python3 -m lab.pages stat                                     make the page
 
 The programs run in a scratch folder, with the build's programs and Debian's in PATH."""
 
 import json
-import os
 import re
 import statistics
 import tempfile
@@ -20,6 +19,7 @@ from pathlib import Path
 
 import harness
 from harness import TREE, Build, between_markers, clean_environment
+from lab.cases import stat_agrees
 from lab.cases.try_cases import HINT, quantity, wrapped
 from lab.run import packed, rounds, runner, script
 from lab.run.case import MORE, TRIED, chosen
@@ -29,6 +29,7 @@ from lab.run.runner import Failed
 # variables.
 COSTED = [case for case in TRIED if case.name != "perl-lifo"]
 CASES = COSTED + MORE
+RESULTS = TREE / "lab/results/stat"
 LIBRARY, RECORDED = ["run", "--lock", "pthread", "--"], ["stat", "-o", "/dev/null", "--"]
 
 
@@ -230,39 +231,36 @@ def tables(cost, pairs):
     return "\n".join(text).strip()
 
 
-def write_doc(options):
-    cost, pairs = ((json.loads(packed.text_of(file)) if packed.is_there(file) else None)
-                   for file in (options.out / "cost.json", options.out / "pairs.json"))
-    options.doc.write_text(between_markers(options.doc.read_text(), "cost", tables(cost, pairs) or "Not measured yet."))
-    print(f"the figures are in {os.path.relpath(options.doc)}")
-    return 0
+def page(text):
+    cost, pairs = (packed.document(RESULTS / name) for name in ("cost.json", "pairs.json"))
+    text = between_markers(text, "cost", tables(cost, pairs))
+    return between_markers(text, "agreement", stat_agrees.table(packed.document(stat_agrees.RESULT)))
 
 
 # ---- the command -----------------------------------------------------------------------------------------------------
 
 def parsed():
-    parser = script.parser(__doc__, "lab/pages/stat.md")
+    parser = script.parser(__doc__, cases=True)
     parser.add_argument("--threads", type=int, default=8, metavar="N", help="(8)")
     parser.add_argument("--seconds", type=int, default=0, metavar="N",
                         help="how long a run takes, about (4, and 1 for the cost)")
     parser.add_argument("--cost", action="store_true", help="measure throughput without, with the library, recorded")
     parser.add_argument("--pairs", action="store_true", help="measure an uncontended lock and unlock")
     parser.add_argument("--rounds", type=int, default=7, metavar="N", help="runs of each that count (7; pairs: at least 15)")
-    parser.add_argument("--out", type=Path, default=TREE / "lab/results/stat", metavar="DIR",
-                        help="where results go (lab/results/stat)")
+    parser.add_argument("--out", type=Path, metavar="DIR",
+                        help="where results go (costs: lab/results/stat; reports: build/stat)")
     options = parser.parse_args()
     if options.rounds < 1 or options.threads < 1 or options.seconds < 0:
         parser.error("--rounds and --threads start at 1")
     options.seconds = options.seconds or (1 if options.cost else 4)
+    options.out = options.out or (RESULTS if options.cost or options.pairs else TREE / "build" / "stat")
     return options
 
 
 def main():
     options = parsed()
-    options.out, options.doc = options.out.resolve(), options.doc.resolve()
+    options.out = options.out.resolve()
     build = Build(options.build)
-    if options.write_doc:
-        return write_doc(options)
     if options.list:
         return script.list_cases(COSTED if options.cost else CASES, runner.Place(build), HINT)
     if options.pairs:

@@ -64,7 +64,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=15)
     options = parser.parse_args()
     if options.show:
-        print(json.dumps(json.loads(packed.text_of(RESULT)), indent=1))
+        print(json.dumps(packed.document(RESULT), indent=1))
         return 0
     build = Build(options.build)
     build.need(build.usher, build.programs / "throwing", build.programs / "unwind_lock.so")

@@ -139,7 +139,7 @@ def load(case, folder):
     found = {}
     for file in packed.files(folder, f"{case.name}-*.json"):
         number = file.stem[len(case.name) + 1:]
-        document = json.loads(packed.text_of(file)) if number.isdigit() else {"result": {}}
+        document = packed.document(file) if number.isdigit() else {"result": {}}
         if document["result"].get("format") == FORMAT:
             found[int(number)] = document
     return dict(sorted(found.items()))
@@ -172,8 +172,8 @@ def limits_text(between):
     """Returns the limits as `usher try` writes them: one of them, or both, may be unknown yet."""
     low, high = between or (None, None)
     if low is not None and high is not None:
-        return f" ({ratio_text(low)}–{ratio_text(high)})"
-    return f" (from {ratio_text(low)})" if low is not None else f" (up to {ratio_text(high)})" if high is not None else ""
+        return f" {ratio_text(low)}–{ratio_text(high)}"
+    return f" ≥{ratio_text(low)}" if low is not None else f" ≤{ratio_text(high)}" if high is not None else ""
 
 
 def cell(candidate):
@@ -181,9 +181,8 @@ def cell(candidate):
         return "failed †" if candidate and troubles(candidate) else "–"
     text = ratio_text(candidate["speed_up"])
     text = (f"**{text}**" if candidate["verdict"] == "better" else text) + limits_text(candidate["interval"])
-    if not is_certain(candidate):
-        text += " no different" if candidate["verdict"] == "level" else " undecided"
-    return text + (" †" if troubles(candidate) else "")
+    text = f"({text})" if not is_certain(candidate) else text
+    return text + (" =" if candidate["verdict"] == "level" else "") + (" †" if troubles(candidate) else "")
 
 
 def short_cell(candidate):
@@ -200,8 +199,8 @@ def calls_of(document):
 
 
 def contention(calls):
-    locks, share = calls["locks"], 100 * calls["contended"] / calls["locks"] if calls["locks"] else 0
-    return f"{f'{share:.1f} %' if share >= 0.05 or not calls['contended'] else '< 0.1 %'} of {number(locks)}"
+    share = 100 * calls["contended"] / calls["locks"] if calls["locks"] else 0
+    return f"{share:.1f} %" if share >= 0.05 or not calls["contended"] else "< 0.1 %"
 
 
 def waiting(document):
@@ -236,7 +235,7 @@ def figures_table(rows, heading):
 
 def case_table(case, by_threads):
     documents = by_threads.values()
-    rows = [["the C library's"] + [f"{quantity(base_median(d))} {case.unit}" for d in documents]]
+    rows = [[f"C library, {case.unit}"] + [quantity(base_median(d)) for d in documents]]
     notes = []
     for name in names(documents):
         found = {threads: candidate_of(d, name) for threads, d in by_threads.items()}
@@ -244,17 +243,11 @@ def case_table(case, by_threads):
         notes += [f"† `{name}`, {threads} threads: {text}." for threads, c in found.items() if c for text in troubles(c)]
     calls = [calls_of(d) for d in documents]
     rows += [["contended"] + [contention(c) if c else "–" for c in calls], ["waiting"] + [waiting(d) for d in documents],
-             ["rounds"] + [str(d["result"]["rounds"]) for d in documents]]
+             ["rounds"] + [str(d["result"]["rounds"]) for d in documents],
+             ["winner"] + [d["result"]["winner"] or "–" for d in documents]]
     if any(c and c["condition_waits"] >= 100 for c in calls):
         rows.append(["waits for conditions"] + [number(c["condition_waits"]) if c else "–" for c in calls])
-    # Only the text of a conclusion is shown. A conclusion also has a command, which is as long as the commands that the page already shows.
-    conclusions = [(threads, d["result"]["conclusion"] or {"text": "–"}) for threads, d in by_threads.items()]
-    installed = sorted({f"{package} {version}" for d in documents for package, version in d["packages"].items()})
-    return "\n".join([figures_table(rows, [f"`{case.name}`"] + [f"{threads} threads" for threads in by_threads]), "", *notes,
-                      harness.markdown([[str(threads), said["text"].replace("\n", " ")] for threads, said in conclusions],
-                                       ["threads", "conclusion of `usher try`"]), "",
-                      f"During these trials other programs took {others_text(documents)}." +
-                      (f" Versions of the packages: {', '.join(installed)}." if installed else "")])
+    return "\n".join([figures_table(rows, ["threads"] + [str(threads) for threads in by_threads]), *(["", *notes] if notes else [])])
 
 
 def wrapped(text, width=100):
@@ -273,20 +266,22 @@ def wrapped(text, width=100):
     return "\n".join(done)
 
 
-def case_block(case, folder, page, options):
-    documents = load(case, folder)
-    shown = documents.get(CHART_THREADS) or next(iter(documents.values()), None)
-    if not shown:
+def print_commands(cases, options):
+    """Prints each case's commands, for a shell in an empty folder."""
+    for case in cases:
         here = case.at(CHART_THREADS, options.seconds)
-        shown = {"prepare": here.prepare, "command": here.line(*trial(here, options), "--")}
-    block = ["", "```sh"] + [wrapped(text) for text in shown["prepare"] + [shown["command"]]] + ["```", ""]
+        print(f"# {case.name}\n" + "\n".join(wrapped(text) for text in [*here.prepare, here.line(*trial(here, options), "--")]) + "\n")
+    return 0
+
+
+def case_block(case, folder, page):
+    documents = load(case, folder)
     if not documents:
-        return "\n".join(block + ["Not measured yet.", ""])
-    block.append(case_table(case, documents))
+        return "Not measured yet.\n"
+    block = ["", case_table(case, documents)]
     chart = folder / f"{case.name}-{CHART_THREADS}.svg"
     if chart.is_file():
-        block += ["", f"![{case.title} with {CHART_THREADS} threads: the speed-up of each lock over the C library's mutex]"
-                      f"({os.path.relpath(chart, page.parent)})"]
+        block += ["", f"![{case.title}, {CHART_THREADS} threads]({os.path.relpath(chart, page.parent)})"]
     return "\n".join([*block, ""])
 
 
@@ -335,7 +330,9 @@ def machine_line(folder):
     places = [f"{place}; Usher's commit{'s' if len(of) > 1 else ''} {', '.join(of)}" for place, of in commits.items()]
     days = sorted({d["date"][:10] for d in documents})
     when = " to ".join(dict.fromkeys([days[0], days[-1]]))
-    return f"Measured {' / '.join(places)}; {when}. Other programs took {others_text(documents)}."
+    installed = sorted({f"{package} {version}" for d in documents for package, version in d["packages"].items()})
+    return (f"Measured {' / '.join(places)}; {when}. Other programs took {others_text(documents)}." +
+            (f" Packages: {', '.join(installed)}." if installed else ""))
 
 
 def write_doc(options):
@@ -347,7 +344,7 @@ def write_doc(options):
     text = between_markers(text, "overview", overview(options.out))
     text = between_markers(text, "debian 13", elsewhere(options.out, options.out / "debian-13"))
     for case in TRIED:
-        text = between_markers(text, f"table: {case.name}", case_block(case, options.out, page, options))
+        text = between_markers(text, f"table: {case.name}", case_block(case, options.out, page))
     page.write_text(text)
     counted = sum(len(load(case, options.out)) for case in TRIED)
     print(f"{counted} results are in {os.path.relpath(page)}")
@@ -358,6 +355,7 @@ def write_doc(options):
 
 def parsed():
     parser = script.parser(__doc__, "lab/pages/try.md")
+    parser.add_argument("--commands", action="store_true", help="print the commands of the cases; measures nothing")
     parser.add_argument("--threads", default="2,8,32", metavar="N,...", help="comma-separated (2,8,32)")
     parser.add_argument("--budget", default="2m", metavar="TIME", help="how long one `usher try` may take (2m)")
     parser.add_argument("--rounds", type=int, default=0, metavar="N",
@@ -390,6 +388,8 @@ def main():
     if options.write_doc:
         return write_doc(options)
     cases = chosen(TRIED, options.only)
+    if options.commands:
+        return print_commands(cases, options)
     try:
         thread_counts = sorted({int(t) for t in options.threads.split(",")})
         if not thread_counts or thread_counts[0] < 1:

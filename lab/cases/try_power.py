@@ -1,5 +1,5 @@
-"""The power of `usher try`: runs the simulated trials (tests/unit/contest_power.cpp), writes lab/results/try-power.jsonl, draws
-lab/results/try-power.svg and puts the tables into lab/pages/try-itself.md. Deterministic; about a minute."""
+"""The power of `usher try`: runs the simulated trials (tests/unit/contest_power.cpp), writes lab/results/try-power.jsonl and draws
+lab/results/try-power.svg; `python3 -m lab.pages try-itself` makes the page. Deterministic; about a minute."""
 
 import argparse
 import json
@@ -7,10 +7,10 @@ import subprocess
 from html import escape
 
 from harness import TREE, Build, between_markers, die
+from lab.run import packed
 
 RESULTS = TREE / "lab/results/try-power.jsonl"
 CHART = TREE / "lab/results/try-power.svg"
-PAGE = TREE / "lab/pages/try-itself.md"
 NOISES = ["1 %", "3 %", "10 %", "recorded"]
 COLOURS = ["#0072b2", "#e69f00", "#009e73", "#cc79a7"]  # Okabe and Ito's, by budget
 DASHES = ["", "7 3", "3 3", "9 3 2 3"]
@@ -20,7 +20,7 @@ WIDE, HIGH, LEFT, TOP, GAP = 320, 200, 56, 58, 74  # of one panel, and around it
 def options():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--build", default="build/release", help="build folder (build/release)")
-    parser.add_argument("--again", action="store_true", help="only draw and write the results in lab/results/try-power.jsonl")
+    parser.add_argument("--again", action="store_true", help="only draw the results in lab/results/try-power.jsonl")
     return parser.parse_args()
 
 
@@ -99,22 +99,28 @@ def chart(rows):
             f'mutex; budgets of so many rounds of all; {trials} trials a point.</text>\n</svg>\n')
 
 
-def main():
-    chosen = options()
-    if not chosen.again:
-        RESULTS.write_text(simulate(chosen.build))
-    rows = [json.loads(line) for line in RESULTS.read_text().splitlines()]
+def stored():
+    return [json.loads(line) for line in packed.text_of(RESULTS).splitlines()]
+
+
+def page(text):
+    rows = stored()
     power = [r for r in rows if r["what"] == "power"]
     level, losing = ([r for r in power if r["others"] == others] for others in (1, 0.7))
-    CHART.write_text(chart(level))
-    text = PAGE.read_text()
     for name, table in (("null trials", share_table([r for r in rows if r["what"] == "null"], ("noise", "candidates"), "budget", "false",
                                                      unit=" %", form="{} rounds")),
                         ("in step", share_table([r for r in rows if r["what"] == "in step"], ("candidates", "budget"), "period", "false")),
                         ("power", power_table(level)),
                         ("power, others lose", power_table([r for r in losing if r["noise"] in ("3 %", "recorded")]))):
         text = between_markers(text, name, f"\n{table}\n")
-    PAGE.write_text(text)
+    return text
+
+
+def main():
+    chosen = options()
+    if not chosen.again:
+        packed.write(RESULTS, simulate(chosen.build))
+    CHART.write_text(chart([r for r in stored() if r["what"] == "power" and r["others"] == 1]))
 
 
 if __name__ == "__main__":

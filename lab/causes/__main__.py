@@ -4,7 +4,7 @@
   python3 -m lab.causes --fixed [--only NAME,NAME]        programs with expected sentences; two minutes, without --truth
   python3 -m lab.causes --seed 1 --count 60 --list        the programs; nothing runs
   python3 -m lab.causes --show FILE                       the tables of a result
-  python3 -m lab.causes --write-doc                       set the tables of lab/results/causes into lab/pages/causes.md
+  python3 -m lab.pages causes                             make the page of lab/results/causes
 
 The truth is measured: the program runs in turns with its cause and without it (--without of lab/programs/causes). The cause is
 real if its removal gains 15 % of throughput in every round. Then `usher stat` records the program once, and its report is judged
@@ -14,7 +14,6 @@ other programs on the machine would change the truth.
 Right: rule, named object and words are among the acceptable ones. Dangerous: words that break the program, or claim the opposite
 of the truth. Status 1: a fixed program failed; of the drawn ones fewer than nine tenths are right, or one had dangerous advice."""
 
-import json
 import re
 import sys
 from collections import Counter
@@ -29,7 +28,7 @@ from lab.run import packed, rounds, script  # noqa: E402
 from lab.run.runner import Failed  # noqa: E402
 
 RIGHT_SHARE = 54 / 60  # of the drawn programs
-RESULTS, PAGE = harness.TREE / "lab/results/causes", harness.TREE / "lab/pages/causes.md"
+RESULTS = harness.TREE / "lab/results/causes"
 
 
 def entry_of(program, truth, report, judgement):
@@ -156,11 +155,11 @@ def show(document):
     print(harness.provenance_line(document))
 
 
-def write_doc():
+def page(text):
     """The page has the result of before the rules were rewritten beside that of the present ones, and the drawn programs."""
-    before = json.loads(packed.text_of(RESULTS / "before.json"))
-    after = json.loads(packed.text_of(RESULTS / "fixed.json")) if packed.is_there(RESULTS / "fixed.json") else None
-    drawn = [json.loads(packed.text_of(file)) for file in [RESULTS / "before-drawn.json", *packed.files(RESULTS, "drawn-*.json")]]
+    before = packed.document(RESULTS / "before.json")
+    after = packed.document(RESULTS / "fixed.json") if packed.is_there(RESULTS / "fixed.json") else None
+    drawn = [packed.document(file) for file in [RESULTS / "before-drawn.json", *packed.files(RESULTS, "drawn-*.json")]]
     fixed = [before_and_after(before["programs"], after["programs"]) if after else sentences(before["programs"]), ""]
     for name, document in (("Before", before), ("Now", after)):
         fixed += [f"{name}: {summary(document['programs'])}. {harness.provenance_line(document)}", ""] if document else []
@@ -169,9 +168,8 @@ def write_doc():
         when = "Now" if number else "Before"
         parts += [f"{when}, seed {document['seed']}: {summary(document['programs'])}.", "", confusion(document["programs"]), "",
                   harness.provenance_line(document), ""]
-    page = harness.between_markers(PAGE.read_text(), "fixed", "\n".join(fixed).rstrip())
-    PAGE.write_text(harness.between_markers(page, "drawn", "\n".join(parts).rstrip()))
-    return 0
+    text = harness.between_markers(text, "fixed", "\n".join(fixed).rstrip())
+    return harness.between_markers(text, "drawn", "\n".join(parts).rstrip())
 
 
 def main():
@@ -187,12 +185,9 @@ def main():
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the result there")
     parser.add_argument("--list", action="store_true", help="list the programs; nothing runs")
     parser.add_argument("--show", type=Path, metavar="FILE", help="the tables of a result; nothing runs")
-    parser.add_argument("--write-doc", action="store_true", help="set the results into the page; nothing runs")
     options = parser.parse_args()
-    if options.write_doc:
-        return write_doc()
     if options.show:
-        show(json.loads(packed.text_of(options.show)))
+        show(packed.document(options.show))
         return 0
     if options.list:
         for p in programs.FIXED if options.fixed else programs.drawn(options.seed, options.count):

@@ -1,7 +1,7 @@
-"""Published numbers that were used for no calibration, and their simulation: lab/pages/held-out.md.
+"""Published numbers that were used for no calibration, and their simulation: lab/results/held-out.json.
 
-Runs `usher sim` (a few minutes), writes lab/results/held-out.json with a digest of each machine file, and with --write-doc the page. If a
-machine's file differs from the measured one, the page is not written and --check fails: measure again (make held-out).
+Runs `usher sim` (a few minutes), and writes the results with a digest of each machine file. `python3 -m lab.pages held-out` makes the page.
+If a machine's file differs from the measured one, no page is made and --check fails: measure again (make held-out).
 """
 
 import argparse
@@ -19,11 +19,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 import harness
 from lab.claims import sources
 from lab.claims.machine_files import digest
+from lab.run import packed
 from lab.claims.held_out_numbers import CURVES, LIBSLOCK, OVERTAKES, RUNS, SENTENCES, SOURCES, Run, stays_below_from
 
 RESULT = harness.TREE / "lab" / "results" / "held-out.json"
-DOC = harness.TREE / "lab" / "pages" / "held-out.md"
-MACHINES = harness.TREE / "src" / "sim" / "machines"
+MACHINES = harness.TREE / "lab" / "sim" / "machines"
 STEP = 9  # cycles of a step of the PRNG, if a machine's file has no value
 TRIALS = {"none": "nothing", "one": "the answer", "all": "all answers"}  # see trials_of
 TRIAL_SEEDS = 2
@@ -259,10 +259,10 @@ def measured(machines):
     """Returns the stored results, if the machines and the runs are still the same."""
     if not RESULT.is_file():
         harness.die(f"{RESULT.relative_to(harness.TREE)} is missing: make held-out", 1)
-    result = json.loads(RESULT.read_text())
+    result = packed.document(RESULT)
     for name, found in hashes(machines).items():
         if result["machines"].get(name) != found:
-            harness.die(f"{name}.toml is another than when lab/pages/held-out.md was measured: make held-out", 1)
+            harness.die(f"{name}.toml is another than when lab/results/held-out.json was measured: make held-out", 1)
     if result.get("sources") != sources_now():
         harness.die("lab/results/held-out.json is of another simulator, program or lock: make held-out", 1)
     if not same(result, machines):
@@ -443,7 +443,7 @@ def page(result, machines):
         lines.append(f"| {curve.machine}: {name}, {t} threads, M/s | {text(curve.published[name][t])} | {text(seen)} | the critical section "
                      f"{'is set by it' if result['curves'][curve.id]['cs'] > 0 else 'would be set by it'} |")
     lines += ["", "## Machine files", "", "| file | SHA-256 of its values |", "|---|---|"]
-    lines += [f"| [{name}.toml](../../src/sim/machines/{name}.toml) | `{found}` |" for name, found in result["machines"].items()]
+    lines += [f"| [{name}.toml](../../lab/sim/machines/{name}.toml) | `{found}` |" for name, found in result["machines"].items()]
     return "\n".join(lines)
 
 
@@ -513,29 +513,25 @@ def curve_text(curve, result):
     return lines + [""] + fenced(result["curves"][curve.id]["commands"]) + [""]
 
 
+def whole_page(text):
+    return harness.between_markers(text, "held out", page(measured(MACHINES), MACHINES))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", default=harness.TREE / "build" / "release", type=Path)
     parser.add_argument("--run", choices=RUNS, action="append", help="repeat this run only; the other results stay")
-    parser.add_argument("--write-doc", action="store_true", help="lab/pages/held-out.md")
-    parser.add_argument("--no-run", action="store_true", help="with --write-doc: from the stored results")
-    parser.add_argument("--check", action="store_true", help="only whether page, results and machine files belong together")
+    parser.add_argument("--check", action="store_true", help="only whether results and machine files belong together")
     parser.add_argument("--machines", default=MACHINES, type=Path, help=argparse.SUPPRESS)  # for the test
     options = parser.parse_args()
-    if not options.no_run and not options.check:
+    if options.check:
+        measured(options.machines)
+    else:
         build = harness.Build(options.build)
         build.need(build.usher)
-        result = (measure_again(build.usher, options.machines, json.loads(RESULT.read_text()), options.run) if options.run
+        result = (measure_again(build.usher, options.machines, packed.document(RESULT), options.run) if options.run
                   else measure(build.usher, options.machines))
-        RESULT.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n")
-    if options.write_doc or options.check:
-        result = measured(options.machines)
-        wanted = harness.between_markers(DOC.read_text(), "held out", page(result, options.machines))
-        if options.check:
-            if wanted != DOC.read_text():
-                harness.die("lab/pages/held-out.md is another than lab/results/held-out.json makes it: python3 -m lab.claims.held_out --no-run --write-doc", 1)
-        else:
-            DOC.write_text(wanted)
+        RESULT.write_text(json.dumps(packed.without_stamp(RESULT, result), indent=1, ensure_ascii=False) + "\n")
 
 
 if __name__ == "__main__":

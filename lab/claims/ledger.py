@@ -5,13 +5,14 @@ file is written by hand. Without an option, the script says whether the page agr
 
 import argparse
 import json
+import re
 import sys
 
 from harness import TREE
 
 LEDGER = TREE / "lab" / "results" / "claims.json"
 PAGE = TREE / "lab" / "pages" / "claims.md"
-COLUMNS = ["row", "source", "claimed", "shown_by", "seen"]  # the last column is the verdict
+COLUMNS = ["shown_by", "seen"]  # before them the row, its place in the paper and the claim; after them the verdict
 NOTHING = "–"
 
 
@@ -33,18 +34,23 @@ def rows_named(cell):
     return names
 
 
+def brief(verdict):
+    """Returns a verdict without the forms in all of which it holds."""
+    return re.sub(r" over (all|both) [^;]*", "", verdict).replace("; a part is not answerable here", ", in part unanswerable")
+
+
 def verdict_of(row, simulated):
     """Returns the verdict in the row, then those of the simulated machine."""
     names = rows_named(row["row"])
-    shown = [(f"{name} " if len(names) > 1 else "") + simulated[name] for name in names if name in simulated]
+    shown = [(f"{name} " if len(names) > 1 else "") + brief(simulated[name]) for name in names if name in simulated]
     parts = [row["verdict"]] if "verdict" in row else []
-    return "; ".join(parts + (["[simulated](simulated-claims.md): " + "; ".join(shown)] if shown else []))
+    return "; ".join(parts + (["simulated: " + "; ".join(shown)] if shown else []))
 
 
 def table_of(rows, simulated):
-    lines = ["| | source | claimed | shown by | seen | verdict |", "|---|---|---|---|---|---|"]
+    lines = ["| | claimed | shown by | seen | verdict |", "|---|---|---|---|---|"]
     for row in rows:
-        cells = [row.get(column, NOTHING) for column in COLUMNS] + [verdict_of(row, simulated)]
+        cells = [row["row"], f"{row['source']}: {row['claimed']}", *(row.get(column, NOTHING) for column in COLUMNS), verdict_of(row, simulated)]
         lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
     return "\n".join(lines)
 

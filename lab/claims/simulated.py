@@ -2,9 +2,9 @@
 
 Each row runs `usher sim` with up to five seeds and three jitters (the machine's, half and twice of it), computes its figures for each
 seed and jitter, and says whether the medians are as the paper says. A row with several forms does so for each of them. It writes a
-JSON file a row under lab/results/simulated/ and, with --write-doc, lab/pages/simulated-claims.md and the verdicts in
-lab/results/claims.json, and the page that is made of it. --charts draws the charts of lab/pages/simulated-claims.md. With --no-run
-the figures come from the JSON files: alone, the option prints them; with --write-doc it writes the pages.
+JSON file a row under lab/results/simulated/ and, with --write-doc, the verdicts in lab/results/claims.json and
+lab/pages/claims.md. `python3 -m lab.pages simulated-claims` makes the page of all figures, whose charts --charts draws. With --no-run the
+figures come from the JSON files: alone, the option prints them; with --write-doc it writes the verdicts.
 """
 
 import argparse
@@ -26,11 +26,12 @@ import catalog
 from lab.claims import ledger as claims, sources
 import harness
 from lab.claims.machine_files import digest
+from lab.run import packed
 from lab.claims.rows import ROWS, Form
 
-MACHINES = harness.TREE / "src" / "sim" / "machines"
+MACHINES = harness.TREE / "lab" / "sim" / "machines"
 FOLDER = harness.TREE / "lab" / "results" / "simulated"
-DOC = harness.TREE / "lab" / "pages" / "simulated-claims.md"
+TEXT = harness.TREE / "lab" / "pages" / "simulated-claims.txt"
 
 
 def jitter_of(sweep):
@@ -476,12 +477,12 @@ def charts_of(page):
     files = [f"lab/{name}" for name in re.findall(r"\]\(\.\./(results/simulated/\w+\.svg)\)", page)]
     commands = [shlex.split(line)[1:] for line in re.findall(r"^    (usher sim .+)$", page, re.M)]
     if len(files) != len(commands):
-        harness.die(f"{DOC.name} has {len(files)} charts and {len(commands)} commands that draw one", 1)
+        harness.die(f"{TEXT.name} has {len(files)} charts and {len(commands)} commands that draw one", 1)
     return list(zip(files, commands))
 
 
 def draw(usher):
-    for file, words in charts_of(DOC.read_text()):
+    for file, words in charts_of(TEXT.read_text()):
         done = subprocess.run([str(usher)] + words + ["--quiet", "--chart", str(harness.TREE / file)], stdout=subprocess.DEVNULL,
                               stderr=subprocess.PIPE, text=True, timeout=600)
         if done.returncode != 0:
@@ -529,7 +530,8 @@ def run_rows(usher, rows):
     FOLDER.mkdir(parents=True, exist_ok=True)
     for row in rows:
         result = measure(usher, row)
-        (FOLDER / f"{row.id}.json").write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n")
+        file = FOLDER / f"{row.id}.json"
+        file.write_text(json.dumps(packed.without_stamp(file, result), indent=1, ensure_ascii=False) + "\n")
         print_row(row, result)
 
 
@@ -538,12 +540,15 @@ def judged_rows():
     return [(row, judge(row, result) if (result := measured(row)) else None) for row in ROWS]
 
 
-def write_pages():
+def whole_page(text):
+    return page_of(text, judged_rows(), claims.read())
+
+
+def write_verdicts():
     rows = judged_rows()
     ledger = claims.read()
     ledger["simulated"].update({row.id: verdict_of(row, forms) for row, forms in rows if forms is not None})
     claims.write(ledger)
-    DOC.write_text(page_of(DOC.read_text(), rows, ledger))
 
 
 def main():
@@ -551,9 +556,9 @@ def main():
     parser.add_argument("rows", nargs="*", help="of these rows only")
     parser.add_argument("--build", default=harness.TREE / "build" / "release", type=Path)
     parser.add_argument("--write-doc", action="store_true",
-                        help="lab/pages/simulated-claims.md, the verdicts in lab/results/claims.json and lab/pages/claims.md")
+                        help="the verdicts, in lab/results/claims.json and lab/pages/claims.md")
     parser.add_argument("--no-run", action="store_true", help="measure nothing: print or, with --write-doc, write the stored results")
-    parser.add_argument("--charts", action="store_true", help="draw the charts of lab/pages/simulated-claims.md, by its commands")
+    parser.add_argument("--charts", action="store_true", help="draw the charts of the page, by its commands")
     parser.add_argument("--fit-reflex", action="store_true", help="print the values of `work` for F5 and F6")
     options = parser.parse_args()
     known = {row.id for row in ROWS}
@@ -577,7 +582,7 @@ def main():
     if options.charts:
         draw(usher)
     if options.write_doc:
-        write_pages()
+        write_verdicts()
 
 
 if __name__ == "__main__":

@@ -12,13 +12,13 @@ import harness  # noqa: F401 (adds tools to the path)
 import catalog
 
 TREE = Path(__file__).resolve().parents[2]
-SIMULATOR, PROGRAMS = Path("src", "sim"), Path("src", "bench", "programs")
+SIMULATOR, PROGRAMS = Path("lab", "sim"), Path("lab", "bench", "programs")
 # Files that include all locks of the simulator, and files that do not decide a point.
 OF_ALL_LOCKS = {"variants.cpp", "artifact_locks.hpp"}
 DECIDES_NOTHING = {"speed.cpp", "trace.cpp", "trace.hpp", "sha256.cpp", "sha256.hpp", "suggestion.hpp", "version.h"}
-FOLDERS = (Path("src"), Path("include"), SIMULATOR, PROGRAMS)
+FOLDERS = (Path("."), Path("include"), SIMULATOR, PROGRAMS)
 # What makes points of options, and JSON of results; the text of a lock's translation unit.
-AROUND = [Path("src", "cli", "commands", "sim.cpp"), SIMULATOR / "lock.cpp.in"]
+AROUND = [Path("lab", "commands", "sim.cpp"), SIMULATOR / "lock.cpp.in"]
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.M)
 COMMENT = re.compile(r'//[^\n]*|/\*.*?\*/|("(?:\\.|[^"\\\n])*")', re.S)
 SUMMARY = re.compile(r'\.summary\s*=\s*(?:"(?:\\.|[^"\\\n])*"\s*)+')  # of a lock, as `usher list` shows it
@@ -75,7 +75,7 @@ def is_program_or_lock(file):
 
 def simulator():
     own = {f.relative_to(TREE) for f in (TREE / SIMULATOR).glob("*.cpp") if f.name not in OF_ALL_LOCKS | DECIDES_NOTHING}
-    own |= {f.relative_to(TREE) for f in (TREE / "src" / "cli" / "sweep").glob("point*")}
+    own |= {f.relative_to(TREE) for f in (TREE / "lab" / "sweep").glob("point*")}
     return with_included(own, is_program_or_lock) | set(AROUND)
 
 

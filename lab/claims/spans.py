@@ -20,7 +20,7 @@ import harness
 from lab.claims.rows import ROWS, Form
 from lab.claims.simulated import Points, command_of, in_form
 
-MACHINE = harness.TREE / "src" / "sim" / "machines" / "numa-q.toml"
+MACHINE = harness.TREE / "lab" / "sim" / "machines" / "numa-q.toml"
 # The limits of the figures that the rows do not judge, because they are not answerable.
 LIMITS = {"F1": {"test-and-set, quad 0 / quad 1": (15, 60), "fairlock": (1.2, 1.47), "total, fairlock / test-and-set": (0.6, 0.74)},
           "F2": {"total, fairlock / test-and-set": (0.6, 0.74)},

@@ -108,7 +108,7 @@ def main():
     if options.write_doc:
         if not packed.is_there(RESULT):
             die(f"{RESULT} is missing: measure first")
-        PAGE.write_text(harness.between_markers(PAGE.read_text(), "cost of attaching", content_of(json.loads(packed.text_of(RESULT)))))
+        PAGE.write_text(harness.between_markers(PAGE.read_text(), "cost of attaching", content_of(packed.document(RESULT))))
         return 0
     build = Build(options.build)
     build.need(build.usher, build.library)

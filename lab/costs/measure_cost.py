@@ -3,7 +3,8 @@ library's mutex without the library. Rounds are interleaved, and a lock's figure
 fastest: noise on a shared machine only ever adds time.
 
 A kind may be followed by "alone", a process that never had a second thread, and "trylock", which takes the place of lock:
---kinds "normal,normal alone,recursive alone,normal trylock"."""
+--kinds "normal,normal alone,recursive alone,normal trylock". `python3 -m lab.pages pair-cost pair-cost-tickets` makes pages of the stored
+results."""
 
 import statistics
 from pathlib import Path
@@ -11,7 +12,7 @@ from pathlib import Path
 import catalog
 import harness
 from harness import Build, die, plain_locks
-from lab.run import rounds, script
+from lab.run import packed, rounds, script
 from lab.run.runner import pair_ns, preloaded
 
 NATIVE = "C library"
@@ -37,6 +38,28 @@ def measure(build, locks, kind, options):
     return result
 
 
+HEADING = ["kind", "lock", "fastest ns", "median ns", "ratio of minima", "paired ratios, 10–90 %"]
+RESULTS = harness.TREE / "lab" / "results"
+TITLES = {
+    "pair-cost": "# What an uncontended lock and unlock costs through the preload\n\n",
+    "pair-cost-tickets": "# What an uncontended lock and unlock of the ticket family costs through the preload\n\n"
+                         "For the claims T22 and T23. Other programs used the machine during all of the measurements, so the paired ratios "
+                         "vary. The fastest batches, of a quarter of a millisecond each, agree between rounds.\n\n"}
+
+
+def rows_of(results):
+    return [[r["kind"], r["lock"], f"{r['minimum_ns']:.2f}", f"{r['median_ns']:.2f}", f"{r['ratio_of_minima']:.3f}",
+             f"{r['ratio_low']:.2f}–{r['ratio_high']:.2f}"] for r in results]
+
+
+def stored_page(name, _):
+    document = packed.document(RESULTS / f"{name}.json")
+    return (f"{TITLES[name]}The pairs of lock and unlock ran in {document['rounds']} interleaved rounds of {document['batches']} batches of "
+            f"{document['iterations']} pairs, in a process that has had a second thread. (In a process that has had none, a row marked alone, "
+            "the C library uses no atomic operations.) Ratios are relative to the C library's mutex without Usher.\n\n"
+            f"{harness.markdown(rows_of(document['results']), HEADING)}\n\n{harness.provenance_line(document)}\n")
+
+
 def main():
     parser = script.parser(__doc__)
     parser.add_argument("--rounds", type=int, default=15)
@@ -46,7 +69,6 @@ def main():
     parser.add_argument("--kinds", default="normal",
                         help=f"comma-separated, of {', '.join(harness.MUTEX_KINDS)} (normal)")
     parser.add_argument("--json", metavar="FILE")
-    parser.add_argument("--markdown", metavar="FILE")
     options = parser.parse_args()
     if options.rounds < 1 or options.iterations < 1 or options.batches < 1:
         parser.error("--rounds, --iterations and --batches start at 1")
@@ -66,22 +88,11 @@ def main():
     results = [row for kind in kinds for row in measure(build, locks, kind, options)]
     provenance = harness.provenance(build, others)
 
-    heading = ["kind", "lock", "fastest ns", "median ns", "ratio of minima", "paired ratios, 10–90 %"]
-    rows = [[r["kind"], r["lock"], f"{r['minimum_ns']:.2f}", f"{r['median_ns']:.2f}", f"{r['ratio_of_minima']:.3f}",
-             f"{r['ratio_low']:.2f}–{r['ratio_high']:.2f}"] for r in results]
-    print(harness.table(rows, heading, right=(2, 3, 4)))
+    print(harness.table(rows_of(results), HEADING, right=(2, 3, 4)))
     print("\n" + harness.provenance_line(provenance))
     if options.json:
         rounds.put(Path(options.json), {"measurement": "pair_cost", **provenance, "rounds": options.rounds,
                                         "iterations": options.iterations, "batches": options.batches, "results": results})
-    if options.markdown:
-        Path(options.markdown).write_text(
-            "# What an uncontended lock and unlock costs through the preload\n\n"
-            f"The pairs of lock and unlock ran in {options.rounds} interleaved rounds of {options.batches} batches of {options.iterations} "
-            "pairs, in a process that has had a second thread. (In a process that has had none, a row marked alone, the C library uses no "
-            "atomic operations.) Ratios are "
-            "relative to the C library's mutex without Usher.\n\n"
-            f"{harness.markdown(rows, heading)}\n\n{harness.provenance_line(provenance)}\n")
     return 0
 
 

@@ -2,11 +2,9 @@
 in comparison with the C library's own, in interleaved rounds, so that noise affects all alike. Every run is a process of its own
 with a time limit from outside; a killed run is reported with the backtraces of its threads.
 
-Groups: costs, instructions, turns, lock, herd (written to waits.md and waits.json); queue, pool, workers (written to
-condition-variables.md and condition-variables.json), which are claims M8, M12 and M26; signalled, held, deadlines, broadcast
-(written to faults.md and faults.json; `--only faults` is these four, within six minutes).
-
-`--pages` measures nothing: it writes the three pages anew from the JSON in lab/results."""
+Groups: costs, instructions, turns, lock, herd (written to waits.json); queue, pool, workers (to condition-variables.json), which are
+claims M8, M12 and M26; signalled, held, deadlines, broadcast (to faults.json; `--only faults` is these four, within six minutes).
+`python3 -m lab.pages waits condition-variables faults` makes the pages."""
 
 import argparse
 import concurrent.futures
@@ -24,6 +22,7 @@ from lab.costs import fault_groups, summaries
 from lab.costs.summaries import Column, at, by_name, figure, median, number, of, with_range
 import harness
 from harness import Build, clean_environment, die, plain_locks
+from lab.run import packed
 
 FIFO, MOSTLY_LIFO = "1", "0.001"
 FIRST_FILE = ["costs", "instructions", "turns", "lock", "herd"]
@@ -521,14 +520,14 @@ def exports_semaphores(build):
     return re.search(r"\bsem_wait\b", names) is not None
 
 
-PAGES, RESULTS = harness.TREE / "lab" / "pages", harness.TREE / "lab" / "results"
+RESULTS = harness.TREE / "lab" / "results"
 
 
 def groups_in(file):
-    if not file.is_file():
+    if not packed.is_there(file):
         return {}
     try:
-        return json.loads(file.read_text())["groups"]
+        return packed.document(file)["groups"]
     except (ValueError, KeyError) as error:
         die(f"{file} is not one of ours: {error}")
 
@@ -537,21 +536,21 @@ def page(name, groups):
     names = summaries.names_in(p for group in groups.values() for p in group["points"])
     introduction = (f"{ORDERS if name == 'condition-variables' else summaries.CELLS} "
                     f"{summaries.without_default(name.split(', ')[0] for name in names)}")
-    return summaries.page(TITLES[name], introduction, groups, lambda group: TABLES[group](groups[group]), f"{name}.json")
+    return summaries.page(TITLES[name], introduction, groups, lambda group: TABLES[group](groups[group]),
+                          packed.stored(RESULTS / f"{name}.json").name)
 
 
-def write_page(folder, name, groups):
-    Path(folder, name + ".md").write_text(page(name, groups))
+def stored_page(name, _):
+    return page(name, groups_in(RESULTS / f"{name}.json"))
 
 
 def write(folder, group, content):
-    """Writes the JSON of the group's file and its page. Groups that are not measured now stay unchanged."""
+    """Writes the group into its file. Groups that are not measured now stay unchanged."""
     name = next(name for name, groups in FILES.items() if group in groups)
-    file = (RESULTS if Path(folder).resolve() == PAGES.resolve() else Path(folder)) / (name + ".json")
+    file = Path(folder) / (name + ".json")
     groups = {**groups_in(file), group: content}
     groups = {g: groups[g] for g in FILES[name] if g in groups}
-    file.write_text(summaries.compact(name, groups))
-    write_page(folder, name, groups)
+    packed.write(file, summaries.compact(name, groups))
 
 
 def parse_options():
@@ -559,8 +558,6 @@ def parse_options():
     parser.add_argument("--build", default="build/release", metavar="DIR")
     parser.add_argument("--only", metavar="GROUPS", help="comma-separated (all); faults: signalled, held, "
                         "deadlines, broadcast")
-    parser.add_argument("--pages", action="store_true", help="write the pages from the JSON in lab/results, into --out (lab/pages); "
-                        "measure nothing")
     parser.add_argument("--programs", metavar="DIR", help="take the programs from this build, and from --build the library "
                         "alone")
     parser.add_argument("--rounds", type=int, help="interleaved rounds (7; uncontended costs: at least 15; faults: 1 to 3)")
@@ -569,8 +566,8 @@ def parse_options():
     parser.add_argument("--locks", help="comma-separated: those of the groups costs and instructions and of the faults (all "
                         "plain names)")
     parser.add_argument("--quick", action="store_true", help="shows within a minute or two that all of it works")
-    parser.add_argument("--out", metavar="DIR", help="where to write JSON and markdown; lab/pages: the JSON goes to "
-                        "lab/results. Groups that are there and not measured now stay (nowhere)")
+    parser.add_argument("--out", metavar="DIR", help="where to write JSON, as lab/results; groups that are there and not "
+                        "measured now stay (nowhere)")
     parser.add_argument("--hold", choices=("auto", "spin", "sleep"), default="auto", help="group signalled: how the mutex is "
                         "held (auto: awake below 1 ms, asleep from there on)")
     parser.add_argument("--outside-us", type=int, default=0, metavar="N", help="groups signalled and broadcast: the time "
@@ -643,10 +640,6 @@ def run_group(group, runner, remarks):
 
 def main():
     options = parse_options()
-    if options.pages:
-        for name in FILES:
-            write_page(options.out or PAGES, name, groups_in(RESULTS / (name + ".json")))
-        return 0
     build = Build(options.build)
     if options.programs:
         build.programs = Path(options.programs).resolve() / "lab" / "programs"

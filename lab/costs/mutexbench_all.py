@@ -1,12 +1,5 @@
-"""The page of MutexBench with every lock, lab/pages/mutexbench-all.md, from lab/results/mutexbench-all.json:
-
-  python3 -m lab.costs.mutexbench_all [--out DIR]     measures nothing
-
-The JSON is that of `usher bench mutexbench --set shared=1` (then a program of its own)."""
-
-import argparse
-import json
-from pathlib import Path
+"""The pages of MutexBench (`python3 -m lab.pages mutexbench mutexbench-all`) from lab/results/mutexbench.json, of few locks, and
+mutexbench-all.json. The JSON is that of `usher bench mutexbench --set shared=1` (then a program of its own)."""
 
 from lab.costs import summaries
 from lab.costs.summaries import Column, listed
@@ -14,7 +7,7 @@ import harness
 from lab.run import packed
 
 NAME = "mutexbench-all"
-RESULT, PAGES = harness.TREE / "lab" / "results" / f"{NAME}.json", harness.TREE / "lab" / "pages"
+RESULTS = harness.TREE / "lab" / "results"
 ALMOST_NOTHING = 0.05
 
 
@@ -71,12 +64,17 @@ def page(result):
     return "\n".join(lines)
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, default=PAGES, metavar="DIR", help="where the page goes (lab/pages)")
-    options = parser.parse_args()
-    Path(options.out, f"{NAME}.md").write_text(page(json.loads(packed.text_of(RESULT))))
+def stored_page(_):
+    return page(packed.document(RESULTS / f"{NAME}.json"))
 
 
-if __name__ == "__main__":
-    main()
+def few_locks(text):
+    """Returns the page of the locks of the time, with one round of ten seconds each."""
+    result = packed.document(RESULTS / "mutexbench.json")
+    counts = sorted({p["threads"] for p in result["points"]})
+    at = {(p["lock"], p["threads"]): p for p in result["points"]}
+    share = 32  # threads
+    rows = [[f"`{lock}`", *(f"{at[lock, n]['median'] / 1e3:.0f}" for n in counts), f"{at[lock, share]['smallest_share']:.2f}"]
+            for lock in dict.fromkeys(p["lock"] for p in result["points"])]
+    table = harness.markdown(rows, ["lock", *map(str, counts), f"smallest share at {share}"])
+    return harness.between_markers(text, "mutexbench", table)

@@ -8,7 +8,6 @@ Memory is the process's proportional share (PSS, /proc/PID/smaps_rollup) beside 
 start is that of /bin/true, ways interleaved: the fastest start and the CPU time, which other programs change least. Instructions are
 counted by valgrind and do not depend on the machine's load."""
 
-import json
 import os
 import re
 import shutil
@@ -135,7 +134,7 @@ def pair_table(pairs):
 def write_doc(page):
     if not packed.is_there(RESULT):
         die(f"{RESULT} is missing: measure first")
-    document = json.loads(packed.text_of(RESULT))
+    document = packed.document(RESULT)
     content = "\n\n".join([memory_table(document["memory"]), start_table(document["start"]), pair_table(document["pairs"]),
                            harness.provenance_line(document)])
     page.write_text(harness.between_markers(page.read_text(), "cost", content))

@@ -1,5 +1,5 @@
 """Pages that sum up measurements of many locks. A table has a row for the C library, one for the default lock and one for each
-family of the other locks (the headings of src/catalog/catalog.list); a cell of a family has the median lock and the worst lock. The
+family of the other locks (the headings of library/catalog/catalog.list); a cell of a family has the median lock and the worst lock. The
 raw figures are JSON with one point a line."""
 
 import json
@@ -16,7 +16,7 @@ DEFAULT = "steady"
 BY_NAME = 10  # a table of at most so many candidates has a row for each
 WIDTH = 130
 
-CELLS = ("A row with a number in parentheses stands for a family of locks, as [the catalogue](../../src/catalog/catalog.list) groups "
+CELLS = ("A row with a number in parentheses stands for a family of locks, as [the catalogue](../../library/catalog/catalog.list) groups "
          "them. Its cells have the figure of the median lock, and that of the worst lock with its name.")
 
 

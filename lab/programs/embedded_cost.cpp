@@ -9,11 +9,11 @@
 #include <string_view>
 #include <thread>
 
-#include "bench/native/host.hpp"
 #include "catalog_includes.hpp"
 #include "embedded_peers.h"
 #include "options.hpp"
 #include "report.hpp"
+#include "support/measure/host.hpp"
 #include "usher/mutex.hpp"
 
 namespace {

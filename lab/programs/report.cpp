@@ -4,8 +4,8 @@
 
 #include <cstdio>
 
-#include "bench/native/host.hpp"
 #include "options.hpp"
+#include "support/measure/host.hpp"
 
 namespace workloads {
 

@@ -19,9 +19,9 @@
 #include <utility>
 #include <vector>
 
-#include "bench/metrics.hpp"
 #include "options.hpp"
 #include "report.hpp"
+#include "support/measure/metrics.hpp"
 
 namespace workloads {
 

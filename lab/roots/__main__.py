@@ -1,8 +1,7 @@
 """Runs a release's files in the systems for which it is meant: Debian releases with other C libraries, made by debootstrap.
 
   python3 -m lab.roots [--only bullseye,sid] [--steps tests,wheel,programs]   as root; half an hour for four systems
-  python3 -m lab.roots --show                                                 the table of the results
-  python3 -m lab.roots --write-doc                                            set it into lab/pages/roots.md
+  python3 -m lab.pages roots                                                  make the page of the results
 
 The build is build/portable, the packages are in build/dist (make release). The steps in each system, below build/roots:
 
@@ -26,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
 
 import harness  # noqa: E402
 from harness import TREE  # noqa: E402
-from lab.run import script  # noqa: E402
+from lab.run import packed, rounds, script  # noqa: E402
 
 SYSTEMS = {"bullseye": "2.31", "bookworm": "2.36", "trixie": "2.41", "sid": ""}
 PACKAGES = ["python3", "python3-venv", "perl", "sysbench", "redis-server", "memcached", "libmemcached-tools",
@@ -34,7 +33,7 @@ PACKAGES = ["python3", "python3-venv", "perl", "sysbench", "redis-server", "memc
 LOCKS = ["steady", "futex", "fairlock", "twa", "mcsg++", "k42-tls", "c-bo-mcs", "mcscr", "lifo-cr", "loiter"]
 # Without system_calls: it knows the C library by the name of its file, and lists the calls of this machine's.
 TRAPS = ["reference", "symbols", "environment", "shared_objects", "handlers", "forks", "sandboxes", "lost_wakeup"]
-RESULTS, PAGE = TREE / "lab/results/roots", TREE / "lab/pages/roots.md"
+RESULTS = TREE / "lab/results/roots"
 STEPS = ["tests", "wheel", "programs"]
 
 
@@ -173,13 +172,13 @@ def run_programs(root, options):
 def run_root(root, options):
     root.make()
     file = RESULTS / f"{root.name}.json"
-    result = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+    result = packed.document(file) if packed.is_there(file) else {}
     result |= {"glibc": root.glibc(), "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
                "usher": sh([options.build / "bin/usher", "--version"], 20)[1].strip()}
     for step in options.steps:
         result[step] = {"tests": run_tests, "wheel": run_wheel, "programs": run_programs}[step](root, options)
     RESULTS.mkdir(parents=True, exist_ok=True)
-    file.write_text(json.dumps(result, indent=1, ensure_ascii=False).replace(str(TREE) + "/", "") + "\n", encoding="utf-8")
+    rounds.put(file, json.loads(json.dumps(result).replace(str(TREE) + "/", "")))
 
 
 # ---- the page ---------------------------------------------------------------------------------------------------------------
@@ -220,6 +219,14 @@ def table(results):
         "" if "compat" not in programs[n] else programs[n]["compat"]["output"][-1] if programs[n]["compat"]["output"] else "" for n in columns) + " |"
 
 
+def stored():
+    return {name: packed.document(RESULTS / f"{name}.json") for name in SYSTEMS if packed.is_there(RESULTS / f"{name}.json")}
+
+
+def page(text):
+    return harness.between_markers(text, "roots", "\n".join(table(stored())))
+
+
 def main():
     parser = script.parser(__doc__)
     parser.set_defaults(build=TREE / "build/portable")
@@ -227,19 +234,11 @@ def main():
     parser.add_argument("--roots", type=Path, default=TREE / "build/roots")
     parser.add_argument("--only", default=",".join(SYSTEMS))
     parser.add_argument("--steps", type=lambda words: words.split(","), default=STEPS)
-    parser.add_argument("--show", action="store_true")
-    parser.add_argument("--write-doc", action="store_true")
     options = parser.parse_args()
     options.build, options.dist, options.roots = (Path(p).resolve() for p in (options.build, options.dist, options.roots))
-    if not options.show and not options.write_doc:
-        for name in options.only.split(","):
-            run_root(Root(name, options.roots), options)
-    results = {f.stem: json.loads(f.read_text(encoding="utf-8")) for f in RESULTS.glob("*.json")}
-    text = "\n".join(table(results))
-    if options.write_doc:
-        PAGE.write_text(harness.between_markers(PAGE.read_text(encoding="utf-8"), "roots", text), encoding="utf-8")
-    else:
-        print(text)
+    for name in options.only.split(","):
+        run_root(Root(name, options.roots), options)
+    print("\n".join(table(stored())))
 
 
 if __name__ == "__main__":

@@ -5,14 +5,16 @@ take either name.
   python3 -m lab.run.packed --unpack FILE..."""
 
 import argparse
+import json
 import lzma
 import os
 from pathlib import Path
 
 from harness import TREE
+from lab.run import manifest
 
 RESULTS = TREE / "lab" / "results"
-LONG = 400  # lines; chosen
+LONG, LARGE = 400, 100_000  # lines, characters; chosen
 
 
 def plain(file):
@@ -21,6 +23,11 @@ def plain(file):
 
 def packed(file):
     return file.with_name(plain(file).name + ".xz")
+
+
+def stored(file):
+    """Returns the form that is there."""
+    return packed(file) if packed(file).is_file() else plain(file)
 
 
 def is_there(file):
@@ -34,9 +41,30 @@ def text_of(file):
     return lzma.decompress(packed(file).read_bytes()).decode()
 
 
+def in_tree(file):
+    return file.resolve().is_relative_to(RESULTS)
+
+
+def document(file):
+    """Returns a result with its stamp."""
+    found = json.loads(text_of(file))
+    return {**manifest.stamp_of(plain(file)), **found} if in_tree(file) else found
+
+
+def without_stamp(file, document):
+    """Returns the document; in the tree without its stamp, which goes into the folder's manifest."""
+    if not in_tree(file):
+        return document
+    rest, shared, own = manifest.split(document)
+    file = plain(file)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    replace(file.with_name(manifest.NAME), manifest.text_with(manifest.of_folder(file.parent), file.name, shared, own).encode())
+    return rest
+
+
 def files(folder, pattern):
     """Returns the results in the folder whose names match, packed or not."""
-    return sorted({plain(file) for name in (pattern, pattern + ".xz") for file in folder.glob(name)})
+    return sorted({plain(file) for name in (pattern, pattern + ".xz") for file in folder.glob(name)} - {*folder.glob(f"**/{manifest.NAME}")})
 
 
 def replace(file, content):
@@ -50,7 +78,7 @@ def write(file, text):
     """Writes a result; in the tree, packed if it is long. Its other form goes."""
     file = plain(file)
     file.parent.mkdir(parents=True, exist_ok=True)
-    if text.count("\n") > LONG and file.resolve().is_relative_to(RESULTS):
+    if (text.count("\n") > LONG or len(text) > LARGE) and in_tree(file):
         replace(packed(file), lzma.compress(text.encode(), preset=9))
         file.unlink(missing_ok=True)
     else:

@@ -32,14 +32,14 @@ def sampled(candidates, rounds, measure, warm_up=0):
 
 
 def put(target, document):
-    """Writes a result; in the tree, packed if it is long. An interruption leaves the file as it was."""
-    packed.write(target, json.dumps(document, indent=1, ensure_ascii=False) + "\n")
+    """Writes a result; in the tree, packed if it is long, and its stamp into the manifest. An interruption leaves a file as it was."""
+    packed.write(target, json.dumps(packed.without_stamp(target, document), indent=1, ensure_ascii=False) + "\n")
 
 
 def merged(file, rows, fresh, key, order):
     """Returns the rows of a stored result after `fresh` have replaced those of the same `key`, in the order of the names
     `order`."""
-    stored = json.loads(packed.text_of(file))[rows] if packed.is_there(file) else []
+    stored = packed.document(file)[rows] if packed.is_there(file) else []
     by_name = {row[key]: row for row in [*stored, *fresh]}
     return [by_name[name] for name in order if name in by_name]
 

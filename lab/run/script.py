@@ -11,13 +11,14 @@ import harness
 from lab.run.runner import Failed, prepared
 
 
-def parser(doc, page=None):
-    """Returns an option parser; with `page` it has the options of a script about cases."""
+def parser(doc, page=None, cases=False):
+    """Returns an option parser, with the options of a script about cases, or about cases and their page in the tree."""
     made = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     made.add_argument("--build", default="build/release", metavar="DIR")
-    if page:
+    if page or cases:
         made.add_argument("--list", action="store_true", help="list the cases, and missing programs")
         made.add_argument("--only", metavar="NAMES", help="comma-separated (all)")
+    if page:
         made.add_argument("--write-doc", action="store_true", help="set the results into the page; measures nothing")
         made.add_argument("--doc", type=Path, default=harness.TREE / page, metavar="FILE", help=f"the page ({page})")
     return made

@@ -213,7 +213,7 @@ def thread_counts(text):
 
 def charts():
     """Each chart has all locks of the command that the page gives for it."""
-    drawn = claims.charts_of(claims.DOC.read_text())
+    drawn = claims.charts_of(claims.TEXT.read_text())
     assert drawn
     for file, words in drawn:
         described = (TREE / file).read_text().split("<desc>")[1].split("</desc>")[0]
@@ -263,16 +263,15 @@ def the_page():
     assert known | set(written["simulated"]) <= set(named), (known | set(written["simulated"])) - set(named)
     assert ledger.rows_named("G1, G2, G4–G7") == ["G1", "G2", "G4", "G5", "G6", "G7"]
     shown = {"X1": "seen", "X2": "in part"}
-    assert ledger.verdict_of({"row": "X1", "verdict": "so"}, shown) == "so; [simulated](simulated-claims.md): seen"
-    assert ledger.verdict_of({"row": "X1, X2"}, shown) == "[simulated](simulated-claims.md): X1 seen; X2 in part"
+    assert ledger.verdict_of({"row": "X1", "verdict": "so"}, shown) == "so; simulated: seen"
+    assert ledger.verdict_of({"row": "X1, X2"}, shown) == "simulated: X1 seen; X2 in part"
     assert ledger.PAGE.read_text() == ledger.page_of(written), "lab/claims/ledger.py --write"
     assert all(row.title for row in ROWS)
     rows = claims.judged_rows()
     stale = " ".join(row.id for row, forms in rows if not forms)
     assert not stale, f"python3 -m lab.claims.simulated {stale}"
-    text = claims.DOC.read_text()
-    assert text == claims.page_of(text, rows, written), "python3 -m lab.claims.simulated --no-run --write-doc"
-    assert written["simulated"] == {row.id: claims.verdict_of(row, forms) for row, forms in rows}
+    text = claims.page_of(claims.TEXT.read_text(), rows, written)
+    assert written["simulated"] == {row.id: claims.verdict_of(row, forms) for row, forms in rows}, "python3 -m lab.claims.simulated --no-run --write-doc"
     anchors = set(re.findall(r'<a id="(\w+)"></a>', text))
     assert {target for target in re.findall(r"\]\(#([tgmf]\d+)\)", text)} == anchors
     assert text.count("\n") <= 410

@@ -1,4 +1,5 @@
-"""lab/run/packed.py: long results of the tree are packed, each is there once, and can be read; elsewhere they stay plain."""
+"""lab/run/packed.py and manifest.py: long results of the tree are packed, each is there once, and can be read; elsewhere they stay plain.
+Each folder's manifest has the stamps of its results, each once."""
 
 import json
 import sys
@@ -8,7 +9,10 @@ import unittest.mock
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-from lab.run import packed  # noqa: E402
+from lab.run import manifest, packed, rounds  # noqa: E402
+
+# Results whose stamps are by session, group or row; claims.json is written by hand.
+WITHOUT = {"claims.json", "waits.json", "faults.json", "condition-variables.json", "stat/cost.json"}
 
 
 class Packed(unittest.TestCase):
@@ -20,6 +24,32 @@ class Packed(unittest.TestCase):
             text = packed.text_of(file)
             for document in [text] if file.suffix == ".json" else text.splitlines():
                 json.loads(document)
+
+    def test_manifests_have_each_stamp_once(self):
+        for folder in {file.parent for file in packed.files(packed.RESULTS, "**/*.json")}:
+            stamps = manifest.of_folder(folder)
+            self.assertTrue(stamps, f"{folder} has no manifest")
+            shared = [json.dumps({k: v for k, v in stamp.items() if k != "files"}, sort_keys=True) for stamp in stamps]
+            self.assertEqual(len(shared), len(set(shared)), folder)
+            named = [name for stamp in stamps for name in stamp["files"]]
+            self.assertEqual(len(named), len(set(named)), folder)
+            there = {file.name for file in packed.files(folder, "*.json") if str(file.relative_to(packed.RESULTS)) not in WITHOUT}
+            self.assertEqual(set(named), there)
+            for name in there:
+                self.assertFalse({*manifest.SHARED, *manifest.OWN} & set(json.loads(packed.text_of(folder / name))), f"{folder / name}: its stamp")
+
+    def test_a_stamp_goes_and_comes_back(self):
+        with tempfile.TemporaryDirectory() as folder, unittest.mock.patch.object(packed, "RESULTS", Path(folder).resolve()):
+            one, other = ({"machine": {"cpus": 2}, "commit": "c", "date": f"day {i}", "figures": [i]} for i in range(2))
+            rounds.put(Path(folder, "a.json"), one)
+            rounds.put(Path(folder, "b.json"), other)
+            self.assertEqual((packed.document(Path(folder, "a.json")), packed.document(Path(folder, "b.json"))), (one, other))
+            self.assertEqual(json.loads(Path(folder, "a.json").read_text()), {"figures": [0]})
+            self.assertEqual([sorted(stamp["files"]) for stamp in manifest.of_folder(Path(folder))], [["a.json", "b.json"]])
+            rounds.put(Path(folder, "a.json"), again := one | {"commit": "d"})
+            self.assertEqual(packed.document(Path(folder, "a.json")), again)
+            self.assertEqual([sorted(stamp["files"]) for stamp in manifest.of_folder(Path(folder))], [["b.json"], ["a.json"]])
+            self.assertEqual(packed.files(Path(folder), "*.json"), [Path(folder, "a.json"), Path(folder, "b.json")])
 
     def test_raw_results_have_few_lines(self):
         lines = sum(file.read_bytes().count(b"\n") for file in packed.RESULTS.rglob("*") if file.is_file() and file.suffix != ".xz")

@@ -1,7 +1,7 @@
 // Prints the name and the size of every lock in the catalogue, as compiled for the hardware and for the simulated machine.
 #include <cstdio>
 
-#include "sim/simulated_lock.hpp"
+#include "lab/sim/simulated_lock.hpp"
 #include "usher/catalog.hpp"
 
 int main() {

@@ -107,7 +107,7 @@ def main():
              f"-DUSHER_LOCKS={name};loiter",  # the other locks take minutes and are not needed here
              f"-DCMAKE_C_COMPILER={options.cc}", f"-DCMAKE_CXX_COMPILER={options.cxx}"], 60, env=env)
         # If a lock has no section in docs/locks.md, `usher list` shows its header and does not refer to that page.
-        facts = (build / "src" / "cli" / "lock_facts.cpp").read_text()
+        facts = (build / "support" / "lock_facts.cpp").read_text()
         for lock, header, has_section in ((name, Path(path).name, "false"), ("loiter", "loiter.hpp", "true")):
             if not re.search(rf'{{"{lock}", "[^"]*", "{header}", {has_section},', facts):
                 sys.exit(f"add_a_lock: {lock}: header or section is wrong in {facts}")
@@ -116,7 +116,7 @@ def main():
         print(f"built after {time.monotonic() - start:.0f} s", flush=True)
 
         lister = Path(temporary, "list_locks")
-        run([options.cxx, "-std=c++20", "-I", tree / "src", "-I", tree / "include", HERE / "list_locks.cpp", "-L", build / "lib",
+        run([options.cxx, "-std=c++20", "-I", tree, "-I", tree / "include", HERE / "list_locks.cpp", "-L", build / "lib",
              "-lusher_sim", "-lusher_programs", "-lusher_locks", "-lboost_context", "-pthread", "-o", lister], 60, env=env)
         listed = [tuple(line.split()) for line in run([lister], 20, env=env).splitlines()]
         forms = [name + way.suffix for way in ways if way.usual]

@@ -15,7 +15,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 TREE = HERE.parent.parent
 TOOL = TREE / "tools" / "mutants.py"
-MADE = "src/check/mutants"  # below the build folder: sources of the checker include them by the rest of this path
+MADE = "check/engine/mutants"  # below the build folder: sources of the checker include them by the rest of this path
 sys.path.insert(0, str(TOOL.parent))
 sys.dont_write_bytecode = True
 import mutants  # noqa: E402
@@ -118,7 +118,7 @@ class Small:
         self.folder = Path(folder)
         files = {"include/usher/core/part.hpp": part, "include/usher/locks/queue_lock.hpp": queue,
                  "include/usher/locks/stranger.hpp": UNRELATED} | (further or {})
-        files |= {f"src/check/{name}": (TREE / "src" / "check" / name).read_text() for name in ("lock.cpp.in", "target.cpp.in")}
+        files |= {f"check/engine/{name}": (TREE / "check" / "engine" / name).read_text() for name in ("lock.cpp.in", "target.cpp.in")}
         files |= {f"tests/mutants/{name}.patch": text for name, text in patches.items()}
         for path, text in files.items():
             (self.folder / path).parent.mkdir(parents=True, exist_ok=True)
@@ -169,13 +169,13 @@ def the_trees_own():
 
 
 def not_parsed(folder):
-    """The errors that the compiler finds in the headers below src/check/mutants of the folder without instantiating a template. It looks up
+    """The errors that the compiler finds in the headers below check/engine/mutants of the folder without instantiating a template. It looks up
     names that do not depend on a parameter, in less than a hundredth of the time of `make mutants`."""
     made = sorted((Path(folder) / MADE).glob("*.hpp"))
     need_relacy = [header for header in made if '#include "check/' in header.read_text()]
     lines = [f'#include "check/mutants/{header.name}"' for header in made if header not in need_relacy]
     lines += ["#if __has_include(<relacy/relacy.hpp>)", *(f'#include "check/mutants/{h.name}"' for h in need_relacy), "#endif", ""]
-    includes = [f"-I{path}" for path in (TREE / "include", TREE / "src", Path(folder, "src"))]
+    includes = [f"-I{path}" for path in (TREE / "include", TREE, Path(folder))]
     done = subprocess.run([os.environ.get("CXX", "c++"), "-std=c++20", "-fsyntax-only", "-w", "-x", "c++", *includes, "-"],
                           input="\n".join(lines), capture_output=True, text=True, timeout=500, env=os.environ | {"LC_ALL": "C"})
     errors = [line for line in done.stderr.splitlines() if ": error: " in line]
@@ -272,8 +272,8 @@ def what_is_refused():
     nothing = DIFF.replace("-  p", "   p").replace("+  p.store(1, relaxed);\n", "")
     refused("it changes nothing", HEADING + nothing, "a hunk that changes nothing")
     refused("it has no diff", HEADING, "has no diff")
-    refused("a file of another part of the tree", HEADING + DIFF.replace("include/usher/core", "src/preload"),
-            "src/preload/part.hpp is not below")
+    refused("a file of another part of the tree", HEADING + DIFF.replace("include/usher/core", "library/preload"),
+            "library/preload/part.hpp is not below")
     refused("two names of one file", HEADING + DIFF.replace("+++ b/include/usher/core/part.hpp", "+++ b/else.hpp"),
             "with one path")
     refused("text in between", HEADING + DIFF + "\nand so on\n", "not a line of a unified diff: and so on")

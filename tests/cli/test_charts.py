@@ -17,7 +17,7 @@ from refusals import Refusals
 
 USHER = os.environ["USHER_BIN"]
 TREE = Path(__file__).resolve().parents[2]
-CATALOGUE = TREE / "src" / "catalog" / "catalog.list"
+CATALOGUE = TREE / "library" / "catalog" / "catalog.list"
 SVG = "{http://www.w3.org/2000/svg}"
 RISING = {1: [3.0], 2: [5.0], 4: [6.0]}
 
@@ -29,7 +29,7 @@ def catalogue():
 
 def glyph_widths():
     """Returns the tables of the program, as fractions of the font's size."""
-    text = (TREE / "src" / "cli" / "draw" / "text_width.cpp").read_text()
+    text = (TREE / "lab" / "draw" / "text_width.cpp").read_text()
     return [[int(n) / 1000 for n in re.search(rf"widths {weight}\{{([^}}]*)", text)[1].split(",")] for weight in ("regular", "bold")]
 
 

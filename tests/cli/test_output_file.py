@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Tests the command's output files in a folder that an attacker may write, on full disks, and under names that are not of regular files.
-One command, `usher stat -o FILE`, represents all: they share src/support/text/output_file.cpp. The program that it starts plays the attacker
+One command, `usher stat -o FILE`, represents all: they share support/text/output_file.cpp. The program that it starts plays the attacker
 who acts while the command runs.
 
 USHER_BIN is the command, USHER_LIB the library. If root runs the test, the attacker and the unprivileged user have the id 65534."""

@@ -325,7 +325,7 @@ class List(Usher):
         self.assertEqual((first[0], set(first)), ("steady", marked))
         advised = set(re.findall(r"`([a-z]+)`", self.which_lock())) & set(families)
         self.assertIn(advised, (marked, set()))  # README.md may leave the advice to this output
-        for heading in re.findall("^= (.*)$", self.in_tree("src", "catalog", "catalog.list"), re.M):
+        for heading in re.findall("^= (.*)$", self.in_tree("library", "catalog", "catalog.list"), re.M):
             self.assertIn(f"\n\n{heading}\n", rest)
         for word in ["CPU", "usher list LOCK"] + [f"{way.suffix} " for way in catalog.ways()]:
             self.assertIn(word, rest)
@@ -635,7 +635,7 @@ class Run(Usher):
                 return file.read()
 
         pages = {"the manual": text("docs", "usher.1").replace("\\-", "-"),
-                 "bash": text("src", "cli", "completion", "usher.bash"), "zsh": text("src", "cli", "completion", "_usher")}
+                 "bash": text("tool", "completion", "usher.bash"), "zsh": text("tool", "completion", "_usher")}
         stat = ["stat", "record"] if has_stat else []
         for subcommand in ("list", "run", "try", *stat, "check", "sim", "sim calibrate", "sim validate", "bench", "predict"):
             self.assertIn(f"usher {subcommand}", pages["the manual"])
@@ -651,7 +651,7 @@ class Run(Usher):
 
     @needs_simulator
     def test_bash_completes(self):
-        script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "src", "cli", "completion", "usher.bash")
+        script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tool", "completion", "usher.bash")
         if not shutil.which("bash"):
             self.skipTest("no bash")
 

@@ -20,7 +20,7 @@ PLATFORM = '#include "least.hpp"\ntemplate <usher::platform P> struct user {};\n
 WAITING = '#include "least.hpp"\nstatic_assert(usher::way_to_wait<least::waits>);\n'
 MUTEX = '#include "least.hpp"\n#include "usher/mutex.hpp"\nusher::mutex<least::own> m;\n'
 CATALOGUE = """#include "least.hpp"
-#include "catalog/compile.hpp"
+#include "library/catalog/compile.hpp"
 namespace usher {
 template <class P, class W> using the_lock = least::own<P, W>;
 constexpr family_names names{"least"};
@@ -28,7 +28,7 @@ constexpr auto f = make_family<the_lock, lock_table>([]<class L>(waiting_kind k)
 }
 """
 SIMULATED = """#include "least.hpp"
-#include "sim/simulated_family.hpp"
+#include "lab/sim/simulated_family.hpp"
 namespace usher {
 template <class P, class W> using the_lock = least::own<P, W>;
 constexpr family_names names{"least"};
@@ -113,7 +113,7 @@ ELSEWHERE = {
 FOR_ALL_COMPILERS = ("ATOMIC", "FETCH_XOR", "POLLING", "WIDE_PARK", "NODE", "NOW", "TABLES", "INFLATION", "PRIORITIES", "STACK_OBJECTS",
                      "ASYMMETRIC_FENCES", "OWNER_TAGS", "POLL", "TRAITS", "UNLOCK", "CONSTEXPR_CONSTRUCTOR", "TRIVIAL_DESTRUCTOR")
 # The warnings that an embedding project may ask for. Only clang is tested here, since g++ checks templates when it instantiates them:
-# src/catalog is compiled with -Wsign-conversion, and the install test checks all headers.
+# library/catalog is compiled with -Wsign-conversion, and the install test checks all headers.
 STRICT = ["-Wall", "-Wextra", "-Wpedantic", "-Wsign-conversion", "-Werror"]
 EMBEDS = """
 #include <mutex>
@@ -182,7 +182,7 @@ def first_error(compiler, source, *options):
     with tempfile.NamedTemporaryFile("w", suffix=".cpp") as file:
         file.write(source)
         file.flush()
-        done = subprocess.run([compiler, "-std=c++20", "-fsyntax-only", f"-I{HERE}", f"-I{TREE}/include", f"-I{TREE}/src",
+        done = subprocess.run([compiler, "-std=c++20", "-fsyntax-only", f"-I{HERE}", f"-I{TREE}/include", f"-I{TREE}",
                                *options, file.name], capture_output=True, text=True, timeout=300)
     found = DIAGNOSTIC.search(done.stderr)
     return found.group(1) if found else None if done.returncode == 0 else done.stderr

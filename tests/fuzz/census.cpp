@@ -1,9 +1,9 @@
 // Runs the class census, which samples the processes and threads of a record, and searches the record for deadlocks.
 // Before each sample the fuzzer changes words of the record, as a program could that forges its own record.
-#include "support/process/census.hpp"
+#include "watch/access/census.hpp"
 
 #include "record_patches.hpp"
-#include "stat/reading.hpp"
+#include "watch/reader/read/reading.hpp"
 
 USHER_FUZZ_TARGET(census) {
   using namespace cli;

@@ -1,6 +1,6 @@
 // Reads the input as a result file of `usher check --show`, and makes all output from it.
-#include "cli/checking/check_json.hpp"
-#include "cli/checking/check_report.hpp"
+#include "check/command/check_json.hpp"
+#include "check/command/check_report.hpp"
 #include "fuzz.hpp"
 #include "support/text/input_file.hpp"
 

@@ -1,6 +1,6 @@
 // Reads the input as hwloc's XML and makes a machine file of it.
-#include "calibrate/lstopo_machine.hpp"
 #include "fuzz.hpp"
+#include "lab/calibrate/lstopo_machine.hpp"
 
 USHER_FUZZ_TARGET(lstopo) {
   static const std::string file = USHER_MACHINES "/epyc-zen4-vm-2.toml";  // it has all sections but [hardware_threads]

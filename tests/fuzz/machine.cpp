@@ -1,6 +1,6 @@
 // Reads the input as a machine file. A first line with an equals sign is taken for a change in the form of
 // --set-machine.
-#include "sim/machine.hpp"
+#include "lab/sim/machine.hpp"
 #include "fuzz.hpp"
 
 USHER_FUZZ_TARGET(machine) {

@@ -1,12 +1,12 @@
 // Reads the input as result files of `usher sim --merge` and makes all output from them except pictures; also reads it
 // as the argument of --point.
-#include "cli/sweep/figure.hpp"
-#include "cli/sweep/figure_chart.hpp"
-#include "cli/sweep/figure_files.hpp"
-#include "cli/sweep/figure_metric.hpp"
-#include "cli/sweep/figure_text.hpp"
-#include "cli/sweep/point_json.hpp"
 #include "fuzz.hpp"
+#include "lab/sweep/figure.hpp"
+#include "lab/sweep/figure_chart.hpp"
+#include "lab/sweep/figure_files.hpp"
+#include "lab/sweep/figure_metric.hpp"
+#include "lab/sweep/figure_text.hpp"
+#include "lab/sweep/point_json.hpp"
 #include "support/text/input_file.hpp"
 
 USHER_FUZZ_TARGET(merge) {

@@ -1,12 +1,12 @@
 // Makes a report from a record that its program has forged. The record is a copy, as record_copy makes it.
 #include "record_patches.hpp"
-#include "stat/profile.hpp"
-#include "stat/reading.hpp"
-#include "stat/rules.hpp"
-#include "stat/stat_json.hpp"
-#include "stat/text.hpp"
-#include "support/process/census.hpp"
-#include "support/process/shared_record.hpp"
+#include "watch/access/census.hpp"
+#include "watch/access/shared_record.hpp"
+#include "watch/reader/judge/rules.hpp"
+#include "watch/reader/print/profile.hpp"
+#include "watch/reader/print/stat_json.hpp"
+#include "watch/reader/print/text.hpp"
+#include "watch/reader/read/reading.hpp"
 
 USHER_FUZZ_TARGET(record) {
   using namespace cli::stat;

@@ -1,5 +1,5 @@
 // Reads the input as a recording of `usher record`. What was read must be the same after it is written and read again.
-#include "recording/file.hpp"
+#include "lab/recordings/file.hpp"
 
 #include <cstdlib>
 

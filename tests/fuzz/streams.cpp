@@ -4,8 +4,8 @@
 #include <memory>
 
 #include "fuzz.hpp"
-#include "recording/assemble.hpp"
-#include "recording/file.hpp"
+#include "lab/recordings/assemble.hpp"
+#include "lab/recordings/file.hpp"
 
 namespace usher::fuzz {
 namespace {

@@ -1,6 +1,6 @@
 // Reads the segments, symbols and debug information of a file, as for names in a report. Most of it is read by
 // elfutils, which is not compiled with sanitizers; but AddressSanitizer checks elfutils' heap memory when it is freed.
-#include "stat/symbols.hpp"
+#include "watch/reader/name/symbols.hpp"
 
 #include "../stat/synthetic.hpp"
 #include "fuzz.hpp"

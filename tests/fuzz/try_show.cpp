@@ -1,8 +1,8 @@
 // Reads the input as a result file of `usher try --show`, and makes all output from it.
-#include "cli/trial/trial_json.hpp"
-#include "cli/trial/trial_report.hpp"
 #include "fuzz.hpp"
 #include "support/text/input_file.hpp"
+#include "tool/trial/trial_json.hpp"
+#include "tool/trial/trial_report.hpp"
 
 USHER_FUZZ_TARGET(try_show) {
   using namespace cli::trial;

@@ -24,27 +24,42 @@ def below(*folders, but=()):
     return lambda file: file.startswith(folders) and not file.startswith(but)
 
 
+# The parts of the tree. A part includes only parts that stand before it.
+PARTS = ("include", "library", "support", "watch", "check", "tool", "lab")
+
+
+def parts(*names):
+    return tuple(f"{name}/" for name in names)
+
+
+def behind(part):
+    return parts(*PARTS[PARTS.index(part) + 1:])
+
+
 # Each rule: the files to which it applies, the files that they must not include directly or indirectly, and the rule in words.
 RULES = [
-    (below("src/sim/", "src/check/"), below("include/usher/platform/"),
+    (below("lab/sim/", "check/engine/", "check/scenarios/"), below("include/usher/platform/"),
      "the simulator and the checker do without the hardware's platform"),
     (below("include/usher/core/", "include/usher/locks/"), below("include/usher/platform/"),
      "locks and their parts know no platform"),
-    (below("include/"), below("src/"), "what is installed includes nothing of src/"),
-    (below("src/sim/", "src/bench/"), below("src/calibrate/", "src/cli/", "src/support/"),
-     "simulator and benchmarks include neither the calibration nor the command line"),
-    (below("src/calibrate/"), below("src/cli/", "src/support/"), "the calibration includes nothing of the command line"),
-    (below("src/support/"), below("src/", but=("src/support/", "src/catalog/", "src/record/format.hpp", "src/record/live.hpp")),
-     "support includes only the catalogue and the format of records"),
-    (below("src/recording/"), below("src/", but=("src/recording/", "src/support/", "src/catalog/", "src/record/stream_format.hpp",
-                                                 "src/record/format.hpp", "src/record/live.hpp")),
-     "recordings include only support and the formats"),
-    (below("src/stat/"), below("src/cli/", but="src/cli/commands/subcommand.hpp"),
-     "of the command, usher stat includes only the declaration of subcommands"),
-    (below("src/predict/"), below("src/", but=("src/predict/", "src/recording/recording.hpp", "src/sim/", "src/bench/", "src/catalog/")),
-     "of src/, replays include the simulator, the programs and the recording only"),
-    (below("src/sim/", "src/bench/"), below("src/predict/", "src/recording/"), "the simulator knows no recordings"),
-    (below("src/preload/"), below("src/record/", "src/recording/", "src/stat/"), "the preload knows no recorder"),
+    *((below(f"{part}/"), below(*behind(part)), f"{part} includes nothing of {', '.join(PARTS[PARTS.index(part) + 1:])}")
+      for part in PARTS[:-1]),
+    (below("support/measure/"), below(*parts(*PARTS), but="support/measure/"), "measures include nothing of the tree"),
+    (below("watch/contract/"), below("support/", "watch/", "library/", but="watch/contract/"),
+     "the contract includes neither the recorder nor its readers"),
+    (below("watch/recorder/"), below("support/", "watch/", but=("watch/contract/", "watch/recorder/")),
+     "what runs in the program includes no reader"),
+    (below("tool/", "check/"), below("watch/", but=("watch/contract/", "watch/access/")),
+     "the command includes neither the recorder nor usher stat"),
+    (below("lab/sim/", "lab/bench/"), below("support/", "lab/", but=("support/measure/", "lab/sim/", "lab/bench/")),
+     "simulator and benchmarks include no other part of the laboratory"),
+    (below("lab/calibrate/"), below("support/", "lab/", but=("support/measure/", "lab/calibrate/", "lab/sim/", "lab/bench/")),
+     "the calibration includes nothing of the command line"),
+    (below("lab/recordings/"), below("lab/", but="lab/recordings/"), "recordings include nothing else of the laboratory"),
+    (below("lab/predict/"), below("lab/", but=("lab/predict/", "lab/recordings/", "lab/sim/", "lab/bench/")),
+     "replays include the simulator, the programs and the recordings only"),
+    (below("lab/"), below("watch/", "tool/", "check/", but=("watch/contract/", "watch/access/")),
+     "the laboratory includes no other program"),
 ]
 NO_CYCLES = below("include/")
 
@@ -55,7 +70,7 @@ class Includes:
 
     def __init__(self, tree):
         self.tree = Path(tree)
-        self.files = sorted(str(p.relative_to(self.tree)) for top in ("include", "src")
+        self.files = sorted(str(p.relative_to(self.tree)) for top in PARTS
                             for p in (self.tree / top).rglob("*") if p.is_file() and p.suffix in SOURCES)
         self.known = set(self.files)
         self.edges = {file: sorted(self.included_by(file)) for file in self.files}
@@ -71,8 +86,8 @@ class Includes:
         if "@" in name:
             return self.substituted(file, name)
         folder = str(Path(file).parent)
-        for root in (folder, "include", "src"):
-            if (path := f"{root}/{name}") in self.known:
+        for path in (f"{folder}/{name}", f"include/{name}", name):
+            if path in self.known:
                 return [path]
         return []
 
@@ -81,11 +96,11 @@ class Includes:
         any header that the template's CMake files name."""
         before = name.split("@")[0]
         if before:
-            return [f for root in ("include", "src") for f in self.files if f.startswith(f"{root}/{before}")]
+            return [f for f in self.files if f.startswith((f"include/{before}", before))]
         folder = (self.tree / template).parent
         words = {word for listing in [folder / "CMakeLists.txt", *folder.glob("*.cmake")] if listing.exists()
                  for word in HEADER.findall(listing.read_text())}
-        paths = (f"{root}/{word}" for word in words for root in ("include", "include/usher", "src"))
+        paths = (f"{root}{word}" for word in words for root in ("include/", "include/usher/", ""))
         return [path for path in paths if path in self.known]
 
     def way(self, start, forbidden):
@@ -139,9 +154,9 @@ TWICE_IN_INCLUDE = {"futex.hpp", "shared_memory.hpp"}
 
 
 def shared_names(tree):
-    """The headers of include/, src/ and lab/ whose file name another of them has, as {file name: paths}."""
+    """The headers of the parts whose file name another of them has, as {file name: paths}."""
     paths = defaultdict(list)
-    for top in ("include", "src", "lab"):
+    for top in PARTS:
         for path in sorted((Path(tree) / top).rglob("*.h*")):
             paths[path.name].append(str(path.relative_to(tree)))
     return {name: found for name, found in paths.items()
@@ -154,12 +169,14 @@ USES_LAB = re.compile(r"""^\s*(from|import)\s+lab\b | ^\s*\#\s*include.*\blab/ |
 MAY_USE_LAB = {"CMakeLists.txt", "Makefile", "README.md", "tools/demo.sh",
                "tools/harness.py",                    # names programs in the build folder; changed results are not changed code
                "tests/unit/data/recorded_runs.txt",   # names its origin
+               "tools/bench_sim.py",                  # measures the simulator
+               "tests/contract/test_contract.py", "tests/add_a_lock/list_locks.cpp",  # a lock in all its uses
                "tests/layers/test_layers.py", "tests/install/test_install.py"}
 
 
 def users_of_lab(tree, files):
     for file in files:
-        if file.startswith(("lab/", "docs/")) or file in MAY_USE_LAB or not (Path(tree) / file).is_file():
+        if file.startswith(("lab/", "docs/", "tests/fuzz/")) or file in MAY_USE_LAB or not (Path(tree) / file).is_file():
             continue
         try:
             if USES_LAB.search((Path(tree) / file).read_text()):
@@ -169,45 +186,51 @@ def users_of_lab(tree, files):
 
 
 class Layers(unittest.TestCase):
-    def check(self, files, *expected):
+    def found(self, files):
         with tempfile.TemporaryDirectory(prefix="usher-layers-") as folder:
             for name, text in files.items():
                 path = Path(folder) / name
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_text(text)
-            self.assertEqual(violations(folder), list(expected))
+            return violations(folder)
+
+    def check(self, files, *expected):
+        self.assertEqual(self.found(files), list(expected))
 
     def test_a_violation_is_one_line_with_its_way(self):
         native = "include/usher/platform/native.hpp"
         no_hardware = RULES[0][2]
-        for folder in ("sim", "check"):
-            self.check({f"src/{folder}/machine.cpp": f'#include "{folder}/machine.hpp"\n',
-                        f"src/{folder}/machine.hpp": '#pragma once\n  #  include "usher/mutex.hpp"\n',
+        for folder in ("lab/sim", "check/engine"):
+            self.check({f"{folder}/machine.cpp": f'#include "{folder}/machine.hpp"\n',
+                        f"{folder}/machine.hpp": '#pragma once\n  #  include "usher/mutex.hpp"\n',
                         "include/usher/mutex.hpp": '#include "usher/platform/native.hpp"\n',
                         native: "#include <atomic>\n"},
-                       f"src/{folder}/machine.cpp -> src/{folder}/machine.hpp -> include/usher/mutex.hpp -> {native}: "
+                       f"{folder}/machine.cpp -> {folder}/machine.hpp -> include/usher/mutex.hpp -> {native}: "
                        f"{no_hardware}",
-                       f"src/{folder}/machine.hpp -> include/usher/mutex.hpp -> {native}: {no_hardware}")
+                       f"{folder}/machine.hpp -> include/usher/mutex.hpp -> {native}: {no_hardware}")
         self.check({"include/usher/locks/tas.hpp": '#include "usher/core/part.hpp"\n',
                     "include/usher/core/part.hpp": '#include <usher/platform/native/state.hpp>\n',
                     "include/usher/platform/native/state.hpp": ""},
                    f"include/usher/core/part.hpp -> include/usher/platform/native/state.hpp: {RULES[1][2]}",
                    f"include/usher/locks/tas.hpp -> include/usher/core/part.hpp -> "
                    f"include/usher/platform/native/state.hpp: {RULES[1][2]}")
-        self.check({"include/usher/catalog.hpp": '#include "catalog/names.hpp"\n', "src/catalog/names.hpp": ""},
-                   f"include/usher/catalog.hpp -> src/catalog/names.hpp: {RULES[2][2]}")
-        self.check({"src/calibrate/costs.cpp": '#include "support/text/help.hpp"\n', "src/support/text/help.hpp": ""},
-                   f"src/calibrate/costs.cpp -> src/support/text/help.hpp: {RULES[4][2]}")
-        self.check({"src/support/text/help.cpp": '#include "cli/main.hpp"\n#include "record/live.hpp"\n',
-                    "src/cli/main.hpp": "", "src/record/live.hpp": ""},
-                   f"src/support/text/help.cpp -> src/cli/main.hpp: {RULES[5][2]}")
-        self.check({"src/stat/stat.cpp": '#include "cli/main.hpp"\n#include "cli/commands/subcommand.hpp"\n',
-                    "src/cli/main.hpp": "", "src/cli/commands/subcommand.hpp": ""},
-                   f"src/stat/stat.cpp -> src/cli/main.hpp: {RULES[7][2]}")
-        self.check({"src/recording/file.cpp": '#include "sim/engine.hpp"\n', "src/sim/engine.hpp": ""},
-                   f"src/recording/file.cpp -> src/sim/engine.hpp: {RULES[6][2]}")
-        self.check({"src/sim/machine.cpp": '#include "calibrate/costs.hpp"\n', "src/calibrate/costs.hpp": ""},
-                   f"src/sim/machine.cpp -> src/calibrate/costs.hpp: {RULES[3][2]}")
+
+    def test_arrows_between_parts_go_one_way(self):
+        for first, other in ((a, b) for a in PARTS for b in behind(a)):
+            found = self.found({f"{first}/one.cpp": f'#include "{other}two.hpp"\n', f"{other}two.hpp": ""})
+            self.assertTrue(found and all(line.startswith(f"{first}/one.cpp -> {other}two.hpp: ") for line in found), found)
+
+    def test_arrows_between_rooms(self):
+        for first, other, of in (("watch/recorder", "watch/reader", "no reader"), ("watch/recorder", "support", "no reader"),
+                                 ("watch/contract", "watch/access", "contract"), ("tool", "watch/reader", "command"),
+                                 ("lab/recordings", "lab/sim", "recordings"), ("lab/sim", "lab/calibrate", "simulator"),
+                                 ("lab/bench", "support/text", "simulator"), ("lab/predict", "lab/draw", "replays"),
+                                 ("lab/calibrate", "support/text", "calibration"), ("lab/draw", "watch/reader", "laboratory")):
+            found = self.found({f"{first}/one.cpp": f'#include "{other}/two.hpp"\n', f"{other}/two.hpp": ""})
+            self.assertEqual(len(found), 1, found)
+            self.assertIn(of, found[0].split(": ")[1])
+
+    def test_headers_that_include_each_other(self):
         self.check({"include/usher/a.hpp": '#include "usher/b.hpp"\n', "include/usher/b.hpp": '#include "usher/c.hpp"\n',
                     "include/usher/c.hpp": '#include "usher/b.hpp"\n'},
                    "include/usher/b.hpp -> include/usher/c.hpp -> include/usher/b.hpp: headers include each other")
@@ -216,15 +239,15 @@ class Layers(unittest.TestCase):
         platform = {"include/usher/platform/native.hpp": "",
                     "include/usher/semaphore.hpp": '#include "usher/platform/native.hpp"\n'}
         way = f"include/usher/semaphore.hpp -> include/usher/platform/native.hpp: {RULES[0][2]}"
-        self.check({**platform, "src/check/target.cpp.in": '#include "@header@"\n',
-                    "src/check/CMakeLists.txt": "subject(semaphore usher/semaphore.hpp)\n"},
-                   f"src/check/target.cpp.in -> {way}")
-        self.check({**platform, "src/check/target.cpp.in": '#include "@header@"\n',
-                    "src/check/mutants.cmake": "mutant(semaphore semaphore.hpp)\n"},
-                   f"src/check/target.cpp.in -> {way}")
-        self.check({**platform, "src/sim/lock.cpp.in": '#include "usher/locks/@header@"\n',
+        self.check({**platform, "check/engine/target.cpp.in": '#include "@header@"\n',
+                    "check/engine/CMakeLists.txt": "subject(semaphore usher/semaphore.hpp)\n"},
+                   f"check/engine/target.cpp.in -> {way}")
+        self.check({**platform, "check/engine/target.cpp.in": '#include "@header@"\n',
+                    "check/engine/mutants.cmake": "mutant(semaphore semaphore.hpp)\n"},
+                   f"check/engine/target.cpp.in -> {way}")
+        self.check({**platform, "lab/sim/lock.cpp.in": '#include "usher/locks/@header@"\n',
                     "include/usher/locks/tas.hpp": '#include "usher/semaphore.hpp"\n'},
-                   f"src/sim/lock.cpp.in -> include/usher/locks/tas.hpp -> {way}",
+                   f"lab/sim/lock.cpp.in -> include/usher/locks/tas.hpp -> {way}",
                    "include/usher/locks/tas.hpp -> include/usher/semaphore.hpp -> include/usher/platform/native.hpp: "
                    f"{RULES[1][2]}")
 
@@ -233,27 +256,27 @@ class Layers(unittest.TestCase):
                     "include/usher/platform/native.hpp": '#include "usher/core/part.hpp"\n',
                     "include/usher/core/part.hpp": '// #include "usher/platform/native.hpp"\n'
                                                    '/*\n#include "usher/platform/native.hpp"\n*/\n',
-                    "src/preload/mutex.cpp": '#include "usher/platform/native.hpp"\n',
-                    "src/sim/engine.cpp": '#include "usher/core/part.hpp"\n#include "sim/generated.inc"\n'})
+                    "library/preload/mutex.cpp": '#include "usher/platform/native.hpp"\n',
+                    "lab/sim/engine.cpp": '#include "usher/core/part.hpp"\n#include "lab/sim/generated.inc"\n'})
 
     def test_a_header_has_a_name_of_its_own(self):
         with tempfile.TemporaryDirectory(prefix="usher-layers-") as folder:
-            for name in ("include/usher/locks/futex.hpp", "include/usher/platform/futex.hpp", "src/a/json.hpp", "lab/json.hpp",
-                         "src/a/point.hpp", "src/a/point.cpp"):
+            for name in ("include/usher/locks/futex.hpp", "include/usher/platform/futex.hpp", "support/a/json.hpp", "lab/json.hpp",
+                         "support/a/point.hpp", "support/a/point.cpp"):
                 (Path(folder) / name).parent.mkdir(parents=True, exist_ok=True)
                 (Path(folder) / name).touch()
-            self.assertEqual(shared_names(folder), {"json.hpp": ["src/a/json.hpp", "lab/json.hpp"]})
+            self.assertEqual(shared_names(folder), {"json.hpp": ["support/a/json.hpp", "lab/json.hpp"]})
         self.assertEqual(shared_names(TREE), {})
 
     def test_users_of_the_laboratory_are_seen(self):
         texts = {"tests/a.py": "from lab.arena import judge\n", "tools/b.py": 'OUT = TREE / "lab" / "results"\n',
-                 "src/c.cpp": '#include "lab/programs/team.hpp"\n', "src/d.cpp": "// collaborate with lab/pages\n",
+                 "tool/c.cpp": '#include "lab/programs/team.hpp"\n', "tool/d.cpp": "// collaborate with lab/pages\n",
                  "tests/e.sh": "cat lab/results/waits.json\n", "lab/f.py": "import lab\n"}
         with tempfile.TemporaryDirectory(prefix="usher-layers-") as folder:
             for name, text in texts.items():
                 (Path(folder) / name).parent.mkdir(exist_ok=True)
                 (Path(folder) / name).write_text(text)
-            self.assertEqual(list(users_of_lab(folder, texts)), ["tests/a.py", "tools/b.py", "src/c.cpp", "tests/e.sh"])
+            self.assertEqual(list(users_of_lab(folder, texts)), ["tests/a.py", "tools/b.py", "tool/c.cpp", "tests/e.sh"])
 
     def test_nothing_else_uses_the_laboratory(self):
         files = subprocess.run(["git", "-C", str(TREE), "ls-files"], text=True, capture_output=True, timeout=100).stdout.splitlines()
@@ -267,8 +290,8 @@ class Layers(unittest.TestCase):
         # Checks the test itself: the first rule applies to many files, and known includes are found.
         self.assertGreater(len([f for f in includes.files if RULES[0][0](f)]), 30)
         self.assertIsNotNone(includes.way("include/usher/mutex.hpp", below("include/usher/platform/native/state.hpp")))
-        self.assertIn("include/usher/core/semaphore_core.hpp", includes.edges["src/check/target.cpp.in"])
-        self.assertIn("include/usher/locks/mcs.hpp", includes.edges["src/sim/lock.cpp.in"])
+        self.assertIn("include/usher/core/semaphore_core.hpp", includes.edges["check/engine/target.cpp.in"])
+        self.assertIn("include/usher/locks/mcs.hpp", includes.edges["lab/sim/lock.cpp.in"])
 
 
 def commands_of(target):

@@ -16,7 +16,7 @@ TREE = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(TREE))
 from tools.release import audit
 
-MAKER, SOURCES = TREE / "tools/link_stubs.py", sorted((TREE / "src/portable").glob("*.c"))
+MAKER, SOURCES = TREE / "tools/link_stubs.py", sorted((TREE / "library/portable").glob("*.c"))
 options = None
 
 PROGRAM = r"""

@@ -14,11 +14,11 @@
 #include <thread>
 #include <vector>
 
-#include "stat/in_child.hpp"
-#include "stat/standing_deadlocks.hpp"
-#include "stat/stopped_process.hpp"
-#include "stat/system_call_filter.hpp"
-#include "stat/target_memory.hpp"
+#include "watch/reader/attach/in_child.hpp"
+#include "watch/reader/attach/standing_deadlocks.hpp"
+#include "watch/reader/attach/stopped_process.hpp"
+#include "watch/reader/attach/system_call_filter.hpp"
+#include "watch/reader/attach/target_memory.hpp"
 
 namespace usher::cli::stat {
 namespace {

@@ -14,7 +14,7 @@
 #include <new>
 #include <string>
 
-#include "record/format.hpp"
+#include "watch/contract/format.hpp"
 
 namespace {
 using namespace usher::record;

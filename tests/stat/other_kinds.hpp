@@ -1,7 +1,7 @@
 // A report with a row of each kind that libusher-stat.so records, for the tests of its text and JSON.
 #pragma once
 
-#include "stat/stat_report.hpp"
+#include "watch/reader/read/stat_report.hpp"
 
 namespace usher::cli::stat {
 

@@ -131,6 +131,6 @@ class Planted(unittest.TestCase):
         self.assertEqual({key: row[key] for key in expected}, expected, row["name"])
 
     def assert_verdict(self, row, *rules, says=""):
-        """Asserts that one of these rules of src/stat/row_rules.cpp applies, and that its sentence has those words."""
+        """Asserts that one of these rules of watch/reader/judge/row_rules.cpp applies, and that its sentence has those words."""
         self.assertIn(row["rule"], rules, (row["name"], row["verdict"]))
         self.assertIn(says, row["verdict"])

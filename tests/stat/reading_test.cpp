@@ -4,10 +4,10 @@
 
 #include <numeric>
 
-#include "stat/naming.hpp"
-#include "stat/stat_quantities.hpp"
-#include "support/process/census.hpp"
 #include "synthetic.hpp"
+#include "watch/access/census.hpp"
+#include "watch/reader/judge/stat_quantities.hpp"
+#include "watch/reader/name/naming.hpp"
 
 namespace usher::cli::stat {
 namespace {

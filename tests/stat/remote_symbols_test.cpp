@@ -1,6 +1,6 @@
 // Tests names from a confined child. The test plays the attackers: a child that an attacker has taken over, files that
 // crash or block their reader, and a program with a root directory or ids of its own.
-#include "stat/remote_symbols.hpp"
+#include "watch/reader/name/remote_symbols.hpp"
 
 #include <fcntl.h>
 #include <grp.h>
@@ -26,10 +26,10 @@
 #include <map>
 #include <sstream>
 
-#include "stat/confinement.hpp"
-#include "stat/name_messages.hpp"
 #include "symbols_library.hpp"
 #include "synthetic.hpp"
+#include "watch/reader/name/confinement.hpp"
+#include "watch/reader/name/name_messages.hpp"
 
 using namespace usher::cli::stat;
 namespace record = usher::record;

@@ -8,9 +8,9 @@
 #include <set>
 #include <sstream>
 
-#include "stat/rule_facts.hpp"
-#include "stat/rules.hpp"
 #include "synthetic.hpp"
+#include "watch/reader/judge/rule_facts.hpp"
+#include "watch/reader/judge/rules.hpp"
 
 namespace usher::cli::stat {
 namespace {

@@ -1,5 +1,5 @@
 // Tests how the observer handles a record if the program forges it, truncates it, or passes another file instead.
-#include "support/process/shared_record.hpp"
+#include "watch/access/shared_record.hpp"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -14,10 +14,10 @@
 #include <random>
 #include <string>
 
-#include "stat/reading.hpp"
-#include "stat/symbols.hpp"
-#include "support/process/census.hpp"
-#include "support/process/record_file.hpp"
+#include "watch/access/census.hpp"
+#include "watch/access/record_file.hpp"
+#include "watch/reader/name/symbols.hpp"
+#include "watch/reader/read/reading.hpp"
 
 namespace usher::cli {
 namespace {

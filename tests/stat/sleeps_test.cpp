@@ -5,12 +5,12 @@
 
 #include <random>
 
-#include "stat/cpu_use.hpp"
-#include "stat/off_cpu.hpp"
-#include "stat/rule_facts.hpp"
-#include "stat/text.hpp"
 #include "support/process/running_process.hpp"
 #include "synthetic.hpp"
+#include "watch/reader/judge/rule_facts.hpp"
+#include "watch/reader/print/text.hpp"
+#include "watch/reader/read/cpu_use.hpp"
+#include "watch/reader/read/off_cpu.hpp"
 
 namespace usher::cli::stat {
 namespace {

@@ -1,5 +1,5 @@
 // Tests the lookup of this program's own functions and objects, through a record of the mappings of this process.
-#include "stat/symbols.hpp"
+#include "watch/reader/name/symbols.hpp"
 
 #include <gtest/gtest.h>
 #include <link.h>
@@ -15,8 +15,8 @@
 #include <string>
 #include <vector>
 
-#include "record/module_identity.hpp"
 #include "symbols_library.hpp"
+#include "watch/contract/module_identity.hpp"
 
 namespace record = usher::record;
 using namespace usher::cli::stat;

@@ -12,9 +12,9 @@
 #include <utility>
 #include <vector>
 
-#include "record/format.hpp"
-#include "stat/reading.hpp"
-#include "stat/symbols.hpp"
+#include "watch/contract/format.hpp"
+#include "watch/reader/name/symbols.hpp"
+#include "watch/reader/read/reading.hpp"
 
 namespace usher::cli::stat {
 

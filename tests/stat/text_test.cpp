@@ -1,18 +1,18 @@
 // Tests the text form of a report, which has 80 columns, and its JSON form.
-#include "stat/text.hpp"
+#include "watch/reader/print/text.hpp"
 
 #include <gtest/gtest.h>
 
 #include <sstream>
 
 #include "other_kinds.hpp"
-#include "stat/rules.hpp"
-#include "stat/stat_json.hpp"
-#include "stat/stat_quantities.hpp"
 #include "support/text/utf8.hpp"
 #include "support/text/words.hpp"
 #include "support/text/wrap.hpp"
 #include "synthetic.hpp"
+#include "watch/reader/judge/rules.hpp"
+#include "watch/reader/judge/stat_quantities.hpp"
+#include "watch/reader/print/stat_json.hpp"
 
 namespace usher::cli::stat {
 namespace {

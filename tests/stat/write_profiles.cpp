@@ -3,9 +3,9 @@
 #include <fstream>
 
 #include "other_kinds.hpp"
-#include "stat/profile.hpp"
-#include "stat/rules.hpp"
-#include "stat/stat_json.hpp"
+#include "watch/reader/judge/rules.hpp"
+#include "watch/reader/print/profile.hpp"
+#include "watch/reader/print/stat_json.hpp"
 
 using namespace usher::cli::stat;
 

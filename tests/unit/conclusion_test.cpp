@@ -10,10 +10,10 @@
 #include <string>
 #include <vector>
 
-#include "cli/trial/conclusion.hpp"
-#include "cli/trial/judge.hpp"
-#include "cli/trial/trial_report.hpp"
 #include "simulated_trials.hpp"
+#include "tool/trial/conclusion.hpp"
+#include "tool/trial/judge.hpp"
+#include "tool/trial/trial_report.hpp"
 
 namespace {
 

@@ -11,9 +11,9 @@
 #include <string>
 #include <vector>
 
-#include "cli/trial/betting.hpp"
-#include "cli/trial/contest.hpp"
 #include "simulated_trials.hpp"
+#include "tool/trial/betting.hpp"
+#include "tool/trial/contest.hpp"
 
 namespace {
 

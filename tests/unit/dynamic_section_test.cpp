@@ -1,4 +1,4 @@
-// Tests the reader of names in dynamic sections (src/record/dynamic_section.hpp) with modules of every kind of loader: its
+// Tests the reader of names in dynamic sections (watch/recorder/dynamic_section.hpp) with modules of every kind of loader: its
 // memory is followed by a page that nobody may read, so a read outside of what the headers promise ends the test.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "record/dynamic_section.hpp"
+#include "watch/recorder/dynamic_section.hpp"
 
 namespace usher::preload {
 namespace {

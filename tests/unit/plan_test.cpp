@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "cli/trial/candidates.hpp"
-#include "cli/trial/plan.hpp"
+#include "tool/trial/candidates.hpp"
+#include "tool/trial/plan.hpp"
 
 namespace {
 

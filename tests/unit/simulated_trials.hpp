@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/trial/contest.hpp"
+#include "tool/trial/contest.hpp"
 
 namespace simulated {
 

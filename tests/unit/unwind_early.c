@@ -1,4 +1,4 @@
-// Loads a module in a constructor that runs before those of src/record. Unlike modules of the program itself it may be
+// Loads a module in a constructor that runs before those of watch/recorder. Unlike modules of the program itself it may be
 // unloaded later.
 #include <dlfcn.h>
 

@@ -1,8 +1,8 @@
-// Compares src/record/unwind.cpp, in a shared object of its own, with glibc's backtrace(), which runs libgcc's
+// Compares watch/recorder/unwind.cpp, in a shared object of its own, with glibc's backtrace(), which runs libgcc's
 // unwinder.
-#include "record/unwind.hpp"
+#include "watch/recorder/unwind.hpp"
 
-#include "record/frame_words.hpp"
+#include "watch/recorder/frame_words.hpp"
 
 #include <alloca.h>
 #include <dlfcn.h>

@@ -1,4 +1,4 @@
-// Functions in one shared object with src/record/unwind.cpp, like the functions of libusher.so.
+// Functions in one shared object with watch/recorder/unwind.cpp, like the functions of libusher.so.
 #pragma once
 
 /// Calls f(argument).

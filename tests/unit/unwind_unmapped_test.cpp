@@ -1,8 +1,8 @@
 // Call chains while other threads unload modules and unmap memory. Each case runs in a child process, because a fault
 // ends the process.
-#include "record/format.hpp"
-#include "record/initial_modules.hpp"
-#include "record/unwind.hpp"
+#include "watch/contract/format.hpp"
+#include "watch/recorder/initial_modules.hpp"
+#include "watch/recorder/unwind.hpp"
 
 #include <dlfcn.h>
 #include <linux/filter.h>

@@ -17,7 +17,7 @@
 #include <thread>
 #include <vector>
 
-#include "catalog/probability.hpp"
+#include "library/catalog/probability.hpp"
 #include "team.hpp"
 #include "usher/condition_variable.hpp"
 #include "usher/locks/futex.hpp"

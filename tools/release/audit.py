@@ -7,11 +7,11 @@ import subprocess
 from tools.release.release import ARCHITECTURES, TREE
 
 OLDEST = (2, 28)
-MAPPED = "/usher"  # -ffile-prefix-map in src/check/CMakeLists.txt
+MAPPED = "/usher"  # -ffile-prefix-map in check/engine/CMakeLists.txt
 # These libraries belong to every glibc from OLDEST on. Since 2.34, libpthread.so.0 and libdl.so.2 are empty.
 C_LIBRARY = {"libc.so.6", "libm.so.6", "libpthread.so.0", "libdl.so.2", "librt.so.1"} | {
     a.loader for a in ARCHITECTURES.values()}
-# These are loaded into programs without threads, which must not get libpthread.so.0: see src/preload/thread_functions.h.
+# These are loaded into programs without threads, which must not get libpthread.so.0: see library/preload/thread_functions.h.
 PRELOADED = {"libusher.so", "libusher-stat.so"}
 
 

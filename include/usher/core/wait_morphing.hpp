@@ -93,7 +93,7 @@ class morphing_mutex {
   using timed_waiters = timed_waiter_count<P>;
   using tags = owner_tags<P>;
   using queue = wait_queue<P>;
-  // Times, in ns, after which an unlock treats a requeued thread differently. They are chosen; lab/pages/faults.md has
+  // Times, in ns, after which an unlock treats a requeued thread differently. They are chosen; lab/pages: faults has
   // the measurements.
   static constexpr std::uint64_t stays_asleep = 1000000;   // while another thread is certain to lock and unlock
   static constexpr std::uint64_t waits_in_turn = 4000000;  // after that it is handed the mutex

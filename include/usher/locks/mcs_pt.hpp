@@ -79,7 +79,7 @@ class mcs_pt_with_node {
   // with 8, 16, 64 and 1000 it was 0.25 to 0.41.
   static constexpr unsigned most_evictions = 8;
   // These two times were chosen. They are short compared with the time in which the lock passes once through a long
-  // queue (simulated: 31 µs with 160 threads on 128 CPUs, the load of M25 in lab/pages/simulated-claims.md). If they
+  // queue (simulated: 31 µs with 160 threads on 128 CPUs, the load of M25 in lab/pages: simulated-claims). If they
   // were longer, the lock could come to a thread that has just lost its CPU before the thread's last sign of life is
   // old enough for unlock to notice this. The lock would then wait for up to a time slice, until that thread has a CPU
   // again.

@@ -17,7 +17,7 @@
 #include <random>
 #include <string_view>
 
-#include "record/format.hpp"
+#include "watch/contract/format.hpp"
 
 namespace {
 using namespace usher::record;

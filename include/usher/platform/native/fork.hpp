@@ -36,7 +36,7 @@ namespace usher::inline v2::native_detail {
 /// The calling thread's id as the C library has it. No function returns it directly, but the id of the thread's CPU
 /// clock contains it: in the kernel's interface, that is the thread's id, inverted, above three other bits.
 inline std::int32_t id_in_libc() {
-#if defined(USHER_WEAK_THREAD_FUNCTIONS)  // libusher.so: see src/preload/thread_functions.h
+#if defined(USHER_WEAK_THREAD_FUNCTIONS)  // libusher.so: see library/preload/thread_functions.h
 #pragma weak pthread_getcpuclockid
   if (pthread_getcpuclockid == nullptr) return 0;
 #endif

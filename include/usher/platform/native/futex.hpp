@@ -112,7 +112,7 @@ struct sleeping {
 
   /// What a sleep costs, in ns, if `limit` is the default limit of polling: three times what a wake-up takes the waking
   /// thread, at least the limit and at most 50 µs. The factor is that from the call to the time until the woken thread
-  /// runs, on two virtual machines (lab/pages/calibration.md). Other limits are returned unchanged.
+  /// runs, on two virtual machines (lab/pages: calibration). Other limits are returned unchanged.
   static std::uint64_t cost_of_sleep(std::uint64_t limit) {
     if (limit != default_spin) return limit;
     const std::uint64_t cost = 3 * std::uint64_t{wake_time.load(std::memory_order_relaxed)};

@@ -1,0 +1,90 @@
+// `usher predict` shows the results of all points, summed up for each lock and number of threads.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lab/predict/replay_plan.hpp"
+#include "lab/sweep/sweep_point.hpp"
+
+namespace usher::cli {
+
+/// A change of an unknown number whose effect is tried.
+struct unknown {
+  std::string key;    ///< in the points
+  std::string words;  ///< "waking a thread takes 1.5 times as long"
+};
+
+/// Median and range over seeds and over both limits of the moved lines.
+struct spread {
+  double middle = 0, least = 0, most = 0;
+};
+
+/// A lock of the program in a point's runs.
+struct busy_lock {
+  std::uint32_t object = 0;
+  unsigned part = 0;
+  double utilisation = 0, wanted = 0;  ///< medians over the runs in which it was the busiest
+};
+
+struct forecast_point {
+  std::string lock;
+  unsigned threads = 0;
+  std::size_t runs = 0, unsettled = 0;
+  spread operations;               ///< lock operations a second
+  std::optional<double> to_first;  ///< the ratio of the medians to those of the first lock
+  spread cpus, waiting, tokens, working_set;
+  std::uint64_t longest_wait = 0;  ///< of all runs
+  busy_lock busiest;
+  double stalls = 0, not_acquired = 0;  ///< of the operations, medians
+};
+
+/// The effect of an unknown on throughput with the highest number of threads.
+struct effect {
+  unknown what;
+  std::string lock;   ///< the one that changes most
+  double change = 0;  ///< of its throughput, relative
+};
+
+/// The mutex that limits the program: a thread holds it or waits for it at least nine tenths of the time.
+struct bottleneck {
+  std::string lock;
+  std::uint32_t object = 0;
+  unsigned part = 0;
+  unsigned from_threads = 0;  ///< the least number of threads in the sweep
+};
+
+struct forecast {
+  std::string recording;        ///< the file
+  std::size_t all_windows = 0;  ///< of the recording; replay_plan::windows are replayed
+  double share_of_window = 1;   ///< the part of the window that is replayed, if it alone is too long
+  std::string machine, title;   ///< name and title
+  std::string machine_hash;
+  unsigned cpus = 0;
+  unsigned least_lines = 0, most_lines = 0;  ///< of the busiest slot; the same if --lines is a number
+  bool lines_given = false, lines_measured = false;
+  std::vector<std::string> changes;     ///< --halve, --split and --role as given
+  std::vector<forecast_point> points;   ///< by lock, in the order of --locks, then by number of threads
+  std::vector<bottleneck> bottlenecks;  ///< for each lock that has one
+  std::vector<effect> effects;          ///< the largest first
+};
+
+/// Sums up results of points. `unknowns`: those that some points try; they do not count otherwise.
+void sum_up(forecast& f, const std::vector<point_result>& results, const std::vector<unknown>& unknowns);
+
+/// How such predictions fared when they were checked: sentences.
+std::vector<std::string> track_record();
+
+/// Sentences about events that were not replayed as they were recorded.
+std::vector<std::string> left_out_in_words(const predict::replay_plan& p);
+
+/// The text on the terminal.
+std::string forecast_text(const forecast& f, const predict::replay_plan& p, bool details, std::size_t width);
+
+/// The content of the file of --json.
+nlohmann::ordered_json forecast_json(const forecast& f, const predict::replay_plan& p, const std::string& commit);
+
+}  // namespace usher::cli

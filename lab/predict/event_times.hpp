@@ -1,0 +1,43 @@
+// When the events of a recording's window happened, and which of them exist: a recording comes from a file, and its numbers may be
+// wrong.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "lab/recordings/recording.hpp"
+
+namespace usher::predict {
+
+/// Times since the beginning of the window.
+struct event_time {
+  std::uint64_t called = 0, returned = 0;
+};
+
+/// A longer time is taken for this one, so that sums do not overflow: 1000 s.
+inline constexpr std::uint64_t longest_ns = 1'000'000'000'000;
+
+/// The event's times, each at most longest_ns.
+recording::event bounded(recording::event e);
+
+/// Whether the event's objects exist and are of the kind that its action needs.
+bool is_known(const recording::recording& r, const recording::event& e);
+
+/// Whether the action acquires a mutex.
+inline bool locks_mutex(const recording::event& e) {
+  return e.what == recording::action::lock;
+}
+
+/// Whether the action waits on a condition.
+inline bool waits(const recording::event& e) {
+  return e.what == recording::action::wait || e.what == recording::action::wait_timed_out;
+}
+
+/// Whether the action is an operation in whose unit throughput is given: it acquires a mutex, a read-write lock or a semaphore.
+bool is_operation(const recording::event& e);
+
+/// By stream and event, and last the unfinished call if there is one.
+std::vector<std::vector<event_time>> times_of(const recording::window& w);
+
+}  // namespace usher::predict

@@ -1,0 +1,56 @@
+/// The threads of a recording in this process's /proc: which of them live, and their ids here.
+///
+/// A slot has the ids that its thread sees itself. In another PID namespace they belong to other threads, and a process that
+/// executes another program keeps them. So a process is that of a slot if its own id is the slot's and it maps the file at
+/// the slot's address; afterwards it must have the same start and, as long as it executes no other program, the same stack.
+///
+/// The attacker is the recorded program, which may write any id and address. They are used only to read /proc, and at most
+/// most_searches processes are searched for at a time. Who forges them loses records of its own threads.
+
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+
+#include "lab/recordings/raw_window.hpp"
+#include "support/process/process_ids.hpp"
+
+namespace usher::recording {
+
+class living_threads {
+ public:
+  /// `file`: the descriptor of the file that recorded processes map.
+  explicit living_threads(int file);
+
+  /// Fills in `is`, `seen_pid` and `seen_tid` of all slots that were read before this call.
+  void look(std::span<raw_thread> threads);
+  /// Whether no thread of the process had a system-call filter just now. Call it after look().
+  bool has_no_filter(std::uint32_t process) const;
+
+ private:
+  struct process {
+    std::uint32_t own = 0;
+    std::uint64_t mapped_at = 0;
+    cli::seen_process seen;  // pid 0: not found yet
+    std::uint64_t stack = 0;
+    bool is_inside = false, has_ended = false;
+    cli::thread_list threads;  // if it is inside
+    std::uint64_t looked = 0, listed_again = 0;
+  };
+
+  process& entry_of(const raw_thread& t);
+  void search(std::uint32_t number, process& p, const std::string& name);
+  void look_again(process& p);
+  void end_replaced();
+  void look_at_thread(raw_thread& t);
+
+  cli::process_finder finder_;
+  std::map<std::uint32_t, process> processes_;  // by their numbers in the file
+  std::uint64_t looks_ = 0;
+};
+
+}  // namespace usher::recording

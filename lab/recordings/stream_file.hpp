@@ -1,0 +1,84 @@
+/// The observer's side of the file in memory to which a recorded program's threads write their calls
+/// (watch/contract/stream_format.hpp).
+///
+/// The attacker is the recorded program, which may write anything into the file at any time. It is sealed, so that no page
+/// of it can go away; the observer's own numbers (capacities, the window) are not read from it; calls are checked in a private
+/// copy (raw_window.hpp). A process or thread number from it is used only to read /proc.
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lab/recordings/living_threads.hpp"
+#include "lab/recordings/raw_window.hpp"
+#include "support/process/owned_descriptor.hpp"
+#include "watch/access/record_file.hpp"
+#include "watch/access/shared_record.hpp"
+
+namespace usher::recording {
+
+class stream_file {
+ public:
+  /// With room for so many calls in a window. Throws std::runtime_error.
+  explicit stream_file(std::size_t calls);
+
+  int descriptor() const { return descriptor_.get(); }
+  const std::string& path() const { return path_; }
+  cli::tick_clock& clock() { return clock_; }
+
+  void open_window();
+  /// Whether the window is open: no thread has closed it for lack of room.
+  bool is_open() const;
+  /// The share of its room that is used.
+  double used() const;
+  /// Closes the window and returns what was written; nullopt if that contradicts itself.
+  std::optional<raw_window> close_window();
+
+  /// By how many programs it was opened, or else refused, because their library has another version.
+  std::uint32_t opened() const { return read(head().opened); }
+  std::uint32_t refused() const { return read(head().refused); }
+  std::uint32_t without_slot() const { return read(head().no_slot); }
+  bool has_unrecorded() const { return read(head().unrecorded) != 0; }
+  /// Threads of processes that /proc does not show.
+  std::uint32_t hidden() const { return hidden_; }
+  /// Threads of processes with a system-call filter.
+  std::uint32_t filtered() const { return filtered_; }
+  bool is_partial() const { return read(head().partial) != 0; }
+
+ private:
+  struct known_thread {
+    std::uint32_t process = 0, tid = 0, number = 0;
+    std::uint64_t self = 0;
+    std::uint64_t started = 0;  // 0: not seen yet
+    bool is_hidden = false, is_filtered = false;
+    std::optional<thread_state> before;
+  };
+
+  template <class T>
+  static T read(const std::atomic<T>& w) {
+    return w.load(std::memory_order_relaxed);
+  }
+  record::stream_header& head() const { return *static_cast<record::stream_header*>(memory_.begin()); }
+  record::stream_slot* slots() const;
+  std::uint32_t threads() const;
+  void give_numbers(std::vector<raw_thread>& threads);
+  std::optional<thread_state> look_at(raw_thread& t);
+  void permit_calls(const std::vector<raw_thread>& threads);
+  void await_writers() const;
+
+  cli::tick_clock clock_;
+  record::stream_room room_;
+  cli::owned_descriptor descriptor_;
+  std::string path_;
+  cli::mapped_memory memory_;
+  living_threads living_;
+  std::uint64_t window_ = 0, opened_ = 0;
+  std::vector<known_thread> known_;  // by slot
+  std::uint32_t next_thread_ = 0, hidden_ = 0, filtered_ = 0;
+};
+
+}  // namespace usher::recording

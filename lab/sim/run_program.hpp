@@ -1,0 +1,14 @@
+// A run of a program that is not in the list of lab/bench/programs/all.hpp.
+#pragma once
+
+#include "lab/bench/programs/program.hpp"
+#include "lab/sim/harness.hpp"
+#include "lab/sim/world.hpp"
+
+namespace usher::sim {
+
+/// As run_point(), which looks the program up by its name.
+result run_program(const machine& m, const point& p, const workloads::compiled_program<world>& program,
+                   trace* by = nullptr);
+
+}  // namespace usher::sim

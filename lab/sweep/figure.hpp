@@ -1,0 +1,57 @@
+// Results as a figure: a series for each lock, and within it the repetitions of each point.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "lab/sweep/sweep_point.hpp"
+
+namespace usher::cli {
+
+/// Results that differ in nothing but the seed or round. The pointers lead into the vector from which the figure was
+/// made.
+using repetitions = std::vector<const point_result*>;
+
+struct series {
+  std::string name, lock;
+  std::map<double, repetitions> points;  ///< by the number of threads, or by the number of the machine that is varied
+};
+
+struct figure {
+  std::vector<series> all;        ///< in the order of their first results
+  std::string workload, machine;  ///< empty: several
+  std::string x = "threads";      ///< or the key of the machine that is varied
+  std::string same;               ///< the common settings of all points
+  std::size_t most_repetitions = 0;
+
+  bool is_by_threads() const { return x == "threads"; }
+};
+
+/// Makes the figure. The name of a series is that of its lock, followed by the settings that differ among the points.
+figure figure_of(const std::vector<point_result>& results);
+
+std::string title_of(const figure& f);
+
+/// The values of all series on the horizontal axis.
+std::set<double> all_x(const figure& f);
+
+/// "8", "0.5".
+std::string x_value(double v);
+
+/// The measurement in the repetitions that have it.
+std::vector<double> values(const repetitions& same, std::optional<double> point_result::*measurement);
+std::vector<double> throughputs(const repetitions& same);
+
+// The next two functions find problems that a median and a range hide: a run was measured before it had settled; a lock
+// has a good and a bad state, and chance decides between them.
+
+std::size_t unsettled(const repetitions& same);
+
+/// Whether the throughputs of simulated runs differ by a large factor. Only the seed varies between these runs.
+bool has_two_states(const repetitions& same);
+
+}  // namespace usher::cli

@@ -1,0 +1,45 @@
+// Numbers of a simulated machine that replace those of its file: --set-machine and --vary.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "lab/sim/machine.hpp"
+
+namespace usher::cli {
+
+/// Changes of a machine's numbers, by key, for sim::read_machine().
+using machine_changes = std::map<std::string, std::string>;
+
+/// A value of a machine's key: a text without quotes, or another value in the form of JSON.
+struct machine_value {
+  std::string text;
+  bool is_text = false;
+
+  /// The value as a number; nullopt if it is none.
+  std::optional<double> number() const;
+};
+
+bool operator==(const machine_value& a, const machine_value& b);
+
+using machine_settings = std::vector<std::pair<std::string, machine_value>>;
+
+/// One value of --vary: the key "coherence.per_read" and the value 6.
+struct varied_number {
+  std::string key;
+  machine_value value;
+};
+
+bool is_set(const machine_settings& settings, const std::string& key);
+
+/// Reads texts of the form SECTION.KEY=VALUE, each key once. A value that is not JSON is a text. Throws
+/// std::runtime_error.
+machine_settings machine_settings_of(const std::vector<std::string>& texts);
+
+/// Reads SECTION.KEY=V1,V2,… A comma within brackets or quotes does not separate values. Throws std::runtime_error.
+std::vector<varied_number> varied_numbers(const std::string& text);
+
+}  // namespace usher::cli

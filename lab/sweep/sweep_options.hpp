@@ -1,0 +1,55 @@
+// The options that `usher sim` and `usher bench` have in common, and the meaning of their values.
+#pragma once
+
+#include <initializer_list>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "lab/bench/programs/program.hpp"
+#include "lab/draw/chart_options.hpp"
+#include "lab/sweep/point_settings.hpp"
+#include "lab/sweep/sweep_point.hpp"
+
+namespace CLI {
+class App;
+}
+
+namespace usher::cli {
+
+struct figure_options {
+  const CLI::App* parser = nullptr;
+  sweep_point point;  ///< its settings, by the options of the table in cli/sweep/point_settings.hpp
+  std::string workload;
+  std::vector<std::string> locks, threads, settings, merge;
+  double limit = 0;  ///< of a point, in seconds
+  std::string json_file, csv_file, chart_file, one_point;
+  std::string chart_metric = "throughput";
+  chart_options look;
+  bool log_x = false, log_y = false;  ///< older names for look.log
+  bool list = false, list_points = false, details = false, quiet = false, mixed = false;
+};
+
+/// Adds the options in the table of point_settings.hpp that belong to this part.
+void add_settings(CLI::App& to, figure_options& o, option_part part);
+
+/// `default_limit`: the time limit of a point without --timeout, for the help text. `own`: the subcommand's options that
+/// the parser refuses together with --merge and --point; the settings of the table are added to them.
+void add_figure_options(CLI::App& to, figure_options& o, const std::string& default_limit,
+                        std::initializer_list<const char*> own);
+
+/// The settings that the points of a sweep have in common. Throws std::runtime_error.
+sweep_point common_point(const figure_options& o, const std::vector<std::string>& machine_settings = {});
+
+/// "1..8", "1,2,4", "72". Throws std::runtime_error.
+std::vector<unsigned> thread_counts(const std::vector<std::string>& texts);
+
+/// The default of --threads on a machine with so many CPUs: small numbers are dense, large ones are farther apart.
+std::vector<unsigned> default_counts(unsigned cpus);
+
+/// Returns `names` in the same order, with the names in `all` in place of "all".
+std::vector<std::string> chosen_locks(const std::vector<std::string>& names, const std::vector<std::string>& all);
+
+void list_workloads(std::span<const workloads::description> programs);
+
+}  // namespace usher::cli

@@ -1,0 +1,63 @@
+// Builds recordings in memory.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "lab/recordings/recording.hpp"
+
+namespace usher::predict {
+
+using recording::action;
+using recording::object_kind;
+
+class made_recording {
+ public:
+  std::uint32_t add(object_kind kind, std::uint32_t site = 0, std::string name = {}) {
+    recording::object o;
+    o.kind = kind;
+    o.site = site;
+    o.name = std::move(name);
+    made_.objects.push_back(std::move(o));
+    return std::uint32_t(made_.objects.size() - 1);
+  }
+  std::uint32_t mutex(std::uint32_t site = 0) { return add(object_kind::mutex, site); }
+
+  /// The next window, of so many ns. Threads and events are added to the last window.
+  made_recording& window(std::uint64_t length = 1000000) {
+    made_.windows.emplace_back().length = length;
+    return *this;
+  }
+  /// The next thread of the window.
+  made_recording& thread(std::uint32_t number, const std::string& role = "all") {
+    made_.roles.push_back({number, role});
+    made_.windows.back().streams.emplace_back().thread = number;
+    return *this;
+  }
+  made_recording& event(action what, std::uint32_t object = 0, std::uint64_t work = 0, std::uint64_t wait = 0,
+                        std::uint32_t other = 0, std::uint64_t away = 0) {
+    recording::event e;
+    e.what = what;
+    e.object = object;
+    e.other = other;
+    e.work = work;
+    e.away = away;
+    e.wait = wait;
+    made_.windows.back().streams.back().events.push_back(e);
+    return *this;
+  }
+  /// `times` sections of a mutex: work outside, then inside.
+  made_recording& sections(std::uint32_t mutex, unsigned times, std::uint64_t outside, std::uint64_t inside) {
+    for (unsigned i = 0; i < times; i++) event(action::lock, mutex, outside).event(action::unlock, mutex, inside);
+    return *this;
+  }
+
+  recording::recording& get() { return made_; }
+
+ private:
+  recording::recording made_;
+};
+
+}  // namespace usher::predict

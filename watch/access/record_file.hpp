@@ -1,0 +1,84 @@
+// The observer's side of a record (watch/contract/format.hpp): the file and its clock. The lifetimes of threads are in
+// census.hpp, since the library cannot record them.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "watch/access/shared_record.hpp"
+#include "watch/contract/format.hpp"
+
+namespace usher::cli {
+
+/// The period at which a record is sampled while the program runs.
+inline constexpr std::chrono::milliseconds sample_period{50};
+
+/// The ticks of a record: the processor's time stamp counter if the kernel uses it as its clock source, else nanoseconds.
+class tick_clock {
+ public:
+  tick_clock();  ///< takes some milliseconds
+  /// The clock of an existing record. Throws std::runtime_error if this computer does not have such a clock.
+  explicit tick_clock(bool is_tsc);
+  bool is_tsc() const { return is_tsc_; }
+  std::uint64_t now() const;
+  std::uint64_t ticks_a_ms() const { return ticks_a_ms_; }  ///< measured by the constructor
+  /// The length of a tick, computed from two readings of both clocks, in the constructor and now.
+  double seconds_a_tick() const;
+
+ private:
+  struct reading {
+    std::uint64_t ticks, ns;
+  };
+  static reading read_both();
+  void measure();
+
+  bool is_tsc_;
+  reading first_{};
+  std::uint64_t ticks_a_ms_ = 1000000;
+};
+
+struct record_options {
+  bool hold_times = false;
+  std::uint32_t objects = record::capacities{}.objects;  ///< the least capacity; it is rounded up to a power of two
+};
+
+/// A record and its clock. The recorded program opens the file by this process's id and descriptor, or has made it
+/// itself.
+class record_file {
+ public:
+  /// Makes a memory file. Throws std::runtime_error.
+  explicit record_file(const record_options& o = {});
+  /// Takes a sealed memory file that the recorded process has made, and closes the descriptor at the end in any case. A
+  /// file with an empty header gets these options; its size must fit their capacities. Throws std::runtime_error with
+  /// one line that says why the file is refused (shared_record.hpp).
+  static std::unique_ptr<record_file> taken(int descriptor, const record_options& o);
+
+  /// The size of a file with room for the objects in `o`.
+  static std::uint64_t size_for(const record_options& o);
+
+  const tick_clock& clock() const { return clock_; }
+  record::live live() const { return record_.live(); }
+  /// A private copy of what the file contains now. Throws std::runtime_error.
+  record_copy copy() const { return record_.copy(); }
+  int descriptor() const { return record_.descriptor(); }
+  const std::string& path() const { return path_; }  ///< for USHER_STAT
+  /// Tells the recorded processes that the observer still lives. To be called at least every few seconds.
+  void beat();
+  /// Whether the processes have stopped recording, and why.
+  record::given_up given_up() const { return record::given_up(live().head().given_up.load(std::memory_order_relaxed)); }
+  /// Stops recording, and frees the file's memory although processes have it mapped. Copies remain.
+  void discard();
+  /// Stops recording.
+  void disable() { live().head().enabled.store(0); }
+
+ private:
+  record_file(shared_record file, const record_options& o, const tick_clock& clock);
+
+  tick_clock clock_;
+  shared_record record_;
+  std::string path_;
+};
+
+}  // namespace usher::cli

@@ -1,0 +1,84 @@
+// The observer's side of a record's file: the live tables, and private copies of them.
+//
+// The attacker is the recorded program, which may forge the whole content of the file, truncate it, or pass on a
+// descriptor of something else. A file is mapped only if it is a memory file that is sealed against shrinking,
+// because a page beyond the end of a file raises SIGBUS.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "support/process/owned_descriptor.hpp"
+#include "watch/contract/format.hpp"
+#include "watch/contract/live.hpp"
+
+namespace usher::cli {
+
+/// Memory that the destructor unmaps.
+class mapped_memory {
+ public:
+  /// Private memory of zeros, which takes no room until it is written.
+  static mapped_memory zeros(std::uint64_t size);
+  /// A file's pages, shared.
+  static mapped_memory of_file(int descriptor, std::uint64_t size);
+  mapped_memory(mapped_memory&& other) noexcept : begin_(other.begin_), size_(other.size_) { other.begin_ = nullptr; }
+  mapped_memory& operator=(mapped_memory&&) = delete;
+  ~mapped_memory();
+  void* begin() const { return begin_; }
+  std::uint64_t size() const { return size_; }
+
+ private:
+  mapped_memory(void* begin, std::uint64_t size) : begin_(begin), size_(size) {}
+  void* begin_;
+  std::uint64_t size_;
+};
+
+/// A copy of a record that no other process can change. Counts are within the capacities, texts are terminated, and
+/// call chains have a limited length; indices are as the program wrote them. A mutex's acquisitions include those that
+/// threads counted in their own slots.
+class record_copy {
+ public:
+  /// Copies the parts of the file that were written, without its holes. The capacities must be possible ones. Throws
+  /// std::runtime_error.
+  record_copy(int descriptor, const record::capacities& room);
+
+  record::view view() const { return {memory_.begin(), room_}; }
+
+ private:
+  record::capacities room_;
+  mapped_memory memory_;
+};
+
+/// Limits values that other parts rely on, as described at record_copy. Also for a record that comes from another
+/// source than a file.
+void make_safe(const record::view& copy);
+/// Adds the acquisitions that threads have counted in their slots to the counts of the mutexes.
+void add_thread_counts(const record::view& copy);
+
+/// A record's file, mapped.
+class shared_record {
+ public:
+  /// Makes a memory file whose header has only the capacities. Throws std::runtime_error.
+  static shared_record made(const record::capacities& room);
+  /// Takes a file that the recorded program has made or passes on. If the header is all zeros, it gets these
+  /// capacities. Throws std::runtime_error with one line that says why the file is refused. Always closes the
+  /// descriptor at the end.
+  static shared_record taken(int descriptor, const record::capacities& if_empty);
+
+  int descriptor() const { return descriptor_.get(); }
+  std::uint64_t size() const { return memory_.size(); }
+  record::live live() const { return record::view(memory_.begin(), room_); }
+  bool was_empty() const { return was_empty_; }          ///< its header was zeros
+  bool ticks_are_tsc() const { return ticks_are_tsc_; }  ///< by the header that it had
+  record_copy copy() const { return {descriptor(), room_}; }
+
+ private:
+  shared_record(owned_descriptor descriptor, const record::capacities& room, bool was_empty, bool ticks_are_tsc);
+
+  owned_descriptor descriptor_;
+  record::capacities room_;
+  bool was_empty_, ticks_are_tsc_;
+  mapped_memory memory_;
+};
+
+}  // namespace usher::cli

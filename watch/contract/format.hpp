@@ -1,0 +1,465 @@
+// The record of `usher stat`: the layout of a file in memory, shared by the launcher and all processes of the program.
+//
+// The library writes (watch/recorder/recorder.cpp, recorded_*.cpp), the launcher reads (watch/reader/). All shared data are
+// atomic and accessed with relaxed order. So a table that is read while the program runs may be inconsistent by a few
+// operations; the acquisitions of a mutex that threads count themselves may lack some dozens for each thread. The file
+// is sparse: only pages that are written take memory. Times are ticks: of the processor's time stamp counter, or
+// nanoseconds.
+//
+//     header       options, capacities, how much of each table is taken, how much found no room
+//     processes    one slot for each incarnation: a fork and an exec begin new ones
+//     modules      modules of the processes, from when a chain or an object was first there
+//     text         the modules' paths
+//     threads      one slot for each thread, from its first call on; what it waits for now
+//     objects      mutexes, condition variables and others (`kind`): an open hash table, two cache lines each
+//     details      histograms and threads of objects that have been contended
+//     chains       call chains, each once: a hash table
+//     charges      the time waited, by object or place and by chain: a hash table
+//     windows      successive owners of contended mutexes
+//
+// A *chain* is a thread's call chain. The *place* of an object is the chain of its initialisation or first use.
+//
+// Only a mutex's holder writes the first cache line of the mutex's entry, by loads and stores; other threads write the
+// second. The second has the key, so that a thread that finds the mutex held does not touch the holder's line.
+// Condition variables and semaphores have no holder: all their counts are atomic additions.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+
+namespace usher::inline v2::record {
+
+using word32 = std::atomic<std::uint32_t>;
+using word64 = std::atomic<std::uint64_t>;
+
+/// The kind of a recorded object. The kinds from `rwlock` on are recorded only in programs that have libusher-stat.so
+/// (record/others.hpp). A `spin` is a spin lock, and a `join` is a place in the program that waits for threads to end.
+enum class kind : std::uint8_t { none, mutex, condition, semaphore, rwlock, spin, barrier, join };
+inline constexpr int kinds = 7;  ///< without `none`
+/// The names of kinds, as in JSON.
+inline constexpr const char* kind_names[] = {"",       "mutex", "condition", "semaphore",
+                                             "rwlock", "spin",  "barrier",   "join"};
+constexpr int index_of(kind k) {
+  return int(k) - 1;
+}
+/// Whether one thread at a time holds the object, and its entry has the figures of holds.
+constexpr bool has_holds(kind k) {
+  return k == kind::mutex || k == kind::spin;
+}
+
+inline constexpr const char* file_name = "usher stat";      ///< of the file in memory
+inline constexpr const char* variable = "USHER_STAT";       ///< environment variable with the file's path
+inline constexpr std::uint64_t magic = 0x3174617473687375;  // "ushstat1"
+inline constexpr std::uint32_t version = 3;
+
+/// The number of entries of each table. Hash tables have a power of two.
+struct capacities {
+  std::uint32_t objects = 65536;  ///< power of two
+  std::uint32_t details = 8192;
+  std::uint32_t threads = 4096;
+  std::uint32_t processes = 16384;
+  std::uint32_t modules = 65533;  ///< so that a chain's word has room for the number
+  std::uint32_t text = 1 << 21;
+  std::uint32_t chains = 16384;   ///< power of two
+  std::uint32_t charges = 32768;  ///< power of two
+  std::uint32_t windows = 256;
+
+  static constexpr std::uint32_t fewest_objects = 64, most_objects = 1 << 22;
+  /// Capacities with room for `least` objects, which is clamped to the bounds above.
+  static constexpr capacities for_objects(std::uint32_t least) {
+    capacities c;
+    c.objects = std::bit_ceil(std::clamp(least, fewest_objects, most_objects));
+    c.details = std::clamp(c.objects / 8, std::uint32_t{64}, std::uint32_t{65536});
+    return c;
+  }
+  bool operator==(const capacities&) const = default;
+};
+
+/// A library ends a recording if its observer has written no heartbeat for so many milliseconds: the observer was
+/// killed or is stopped. Chosen: an observer writes several heartbeats a second.
+inline constexpr std::uint64_t heartbeat_limit_ms = 10'000;
+
+/// The reason why the library, not the observer, has ended a recording.
+enum class given_up : std::uint32_t {
+  no,
+  for_silence,  ///< no heartbeat came, and the tables' pages were freed
+  for_another,  ///< another observer has asked for a recording
+};
+
+/// The number of entries of each table that found no room.
+struct dropped_counts {
+  word64 objects;  ///< calls on objects without an entry
+  word64 details, threads, processes, modules, chains, charges;
+};
+
+struct alignas(4096) header {
+  std::uint64_t magic;
+  std::uint32_t version;
+  std::uint32_t hold_times;  ///< 1: each hold is timed, not a sample
+  std::uint64_t size;        ///< of the file
+  capacities room;
+  std::uint32_t ticks_are_tsc;  ///< else nanoseconds of CLOCK_MONOTONIC
+  std::uint64_t ticks_a_ms;     ///< approximate, for rates; the launcher measures exactly
+  word32 enabled;               ///< 0: the library records nothing more
+  word32 processes, threads, modules, text, details, windows;  ///< taken so far; may exceed the room
+  word64 next_holder_sample;                                   ///< ticks: no holder's chain is taken before this time
+  word64 calls;                                                ///< first calls of threads that found no slot
+  word32 opened;     ///< by how many programs; slots are taken at the first call
+  word64 heartbeat;  ///< ticks, by the observer; 0: it sends none
+  word32 taken;      ///< 1, by the observer: it has the file, whose descriptor the library may close
+  word32 given_up;   ///< record::given_up, by the library
+  word32 refused;    ///< the format of a library that has not recorded into this file, because it is another one
+  word32 partial;    ///< 1: a program without libusher-stat.so has opened the file
+  /// The ended threads whose slots were given to other threads: their number, the sum of their lifetimes in ticks, and
+  /// the sums of their waits by kind − 1.
+  word64 retired, retired_lives, retired_waited[kinds];
+  dropped_counts dropped;
+  /// Ticks waited for process-shared read-write locks, which no lock of Usher's serves; `waited` of threads has them, too.
+  word64 waited_for_shared;
+};
+static_assert(sizeof(header) == 4096);
+
+/// One incarnation of a process.
+struct alignas(128) process_slot {
+  word32 pid;           ///< 0: not yet filled in
+  word32 parent;        ///< slot + 1 of the process that forked it; 0: began with exec
+  word64 began, ended;  ///< ticks; `ended` by the launcher, 0: alive when last looked at
+  word32 library;       ///< 1: locks of ours, 0: the C library's
+  word32 reserved;      ///< 0
+  char lock[32];        ///< name of the lock
+  char command[16];     ///< as /proc/PID/comm has it
+};
+
+/// A loaded module. If its segments are not adjacent, each has a slot of its own.
+struct module_slot {
+  word32 ready;                     ///< 1 when all other fields are written
+  std::uint32_t process;            ///< slot
+  std::uint64_t begin, end;         ///< addresses
+  std::uint64_t bias;               ///< an address less this is the address in the file
+  std::uint64_t identity;           ///< module_identity.hpp; 0: not known
+  std::uint32_t path, path_length;  ///< in the text, as the loader has it. Length 0: not known
+};
+
+// An address in a process as a word: the low 48 bits are the address, the bits above are the number of its module (the
+// module's slot + 1; 0: not known). So an address keeps its module even if another one is loaded there later.
+inline constexpr std::uint32_t in_no_module = 0xffff;  ///< instead of the number: in generated code
+constexpr std::uint64_t word_of(std::uint64_t address, std::uint32_t module) {
+  return std::uint64_t{module} << 48 | (address & 0xffffffffffffu);
+}
+constexpr std::uint32_t module_of(std::uint64_t word) {
+  return std::uint32_t(word >> 48);
+}
+
+/// The slot of a thread, filled in from its first recorded call on.
+struct alignas(128) thread_slot {
+  word32 tid;                          ///< 0: not yet filled in
+  word32 process;                      ///< slot
+  word64 first, last;                  ///< ticks: first seen; last, by the launcher or at a contended call
+  word64 waited[kinds], waits[kinds];  ///< ticks and number, by index_of(), all objects together
+  word32 waits_for;                    ///< object + 1 while it waits, else 0
+  word32 chain;                        ///< + 1, of the wait; 0: none was taken
+  word64 since;                        ///< ticks
+  word64 caller;                       ///< return address of the waiting call
+  word32 over;                         ///< 1, by the launcher: the thread has ended
+  word32 has_deadline;                 ///< 1: the wait ends at a deadline at the latest
+  /// The thread's acquisitions of mutexes that are counted by threads (record::counted_by_threads). A word has the
+  /// object + 1 in the low bits and a multiple of one_counted above; counted_at() gives the word for a mutex. A count
+  /// that is replaced by another mutex's is added to its object's `unheard`.
+  alignas(64) word64 counts[8];
+};
+inline constexpr std::uint64_t one_counted = 1 << 24;
+constexpr std::uint32_t counted_at(std::uint64_t address) {
+  return std::uint32_t(address * 0x9e3779b97f4a7c15u >> 61);
+}
+inline constexpr std::uint64_t least_counted_by_threads = 1 << 14;  ///< acquisitions before that. Chosen
+
+/// Flags in object::depth_and_kind. The bits below them are the object's kind, the bits above a recursive mutex's
+/// depth.
+enum mutex_attributes : std::uint32_t {
+  recursive = 1 << 8,
+  /// The mutex is locked so often that each thread counts its acquisitions in its own slot, and writes this entry only
+  /// when it samples a hold.
+  counted_by_threads = 1 << 9,
+  /// The mutex was unlocked by another thread than its holder, so threads do not count its acquisitions.
+  changes_hands = 1 << 10,
+};
+
+/// Bits of object::flags.
+enum object_flags : std::uint32_t {
+  is_static = 1,  ///< lies in a module: its own place
+  from_init = 2,  ///< the place is the chain of its initialisation, not of its first use
+  /// The entry is no object, but the sum of the destroyed objects of a place. `owner` is their number, `hold_begin`
+  /// the longest total hold time of one of them, in ticks.
+  is_sum = 4,
+  any_wait_hidden = 8,  ///< locked again inside the C library's pthread_cond_wait, so some waits were not seen
+  embedded = 16,        ///< no object of pthread's, but a lock of Usher's that the program embeds
+};
+
+struct alignas(128) object {
+  // The first cache line, which the holder writes.
+  word64 longest;       ///< ticks, of one wait
+  word64 acquisitions;  ///< mutex: times locked. Condition: waits. Semaphore: credits taken
+  word32 owner;         ///< thread + 1; 0: free, or not known
+  word32 countdown;     ///< acquisitions until the next timed hold (low half), and the number it stands for (high half)
+  word64 hold_begin;    ///< ticks but for bits 0 and 1 (holding.cpp); 0: this hold is not timed
+  /// The time that the waiters present at this hold's beginning had waited by then: see `waiting`. A waiter that gives
+  /// up during the hold subtracts its wait, which is the only write to this line by another thread.
+  word64 waited_before;
+  word64 held;            ///< ticks, of the timed holds, each times the number that it stands for
+  word32 holds;           ///< that number, of all timed holds: held / holds is the mean
+  word32 depth_and_kind;  ///< recursion depth << 16 | attributes << 8 | kind
+  word32 place;           ///< chain + 1 of the initialisation or first use; 0: none. If static: its module's number
+  word32 flags;           ///< object_flags
+  // The second cache line. Waiting threads write it; without waiters it is only read.
+  /// The number n of threads that wait now (low 12 bits), and the sum of the ticks at which they began to wait, modulo
+  /// 2^52 (the rest). So all together they have waited for n × now − sum ticks so far.
+  alignas(64) word64 waiting;
+  word64 key;        ///< key_of(); 0: free, `vacant`: free again
+  word64 contended;  ///< acquisitions after a wait; condition: waits that a signal ended
+  word64 waited;     ///< ticks, of all waits that have ended; condition: from signal to running
+  word64 signals;  ///< condition: signals and broadcasts; semaphore: posts; mutex: failed trylocks, if it has no detail
+  word64 unheard;  ///< condition: signals and broadcasts without a waiter. Mutex: acquisitions that threads had counted
+  word32 most_waiting;  ///< threads at once
+  word32 timeouts;
+  word32 detail;  ///< + 1; 0: none
+  word32 herd;    ///< condition: the most that one broadcast has woken. Mutex: how many holds were timed
+
+  // A read-write lock uses these fields for its two sides. `acquisitions`, `contended` and `waited` are of both sides.
+  // `owner` is the thread that holds it to write; `held` and `holds` are of those holds, each of which is timed.
+  word64& reads() { return signals; }                 ///< acquisitions to read
+  word64& contended_reads() { return unheard; }       ///< those of them that had to wait
+  word64& waited_to_read() { return waited_before; }  ///< ticks
+  word32& readers() { return countdown; }             ///< that hold it now
+  word32& most_readers() { return herd; }             ///< at once
+  const word64& reads() const { return signals; }
+  const word64& contended_reads() const { return unheard; }
+  const word64& waited_to_read() const { return waited_before; }
+  const word32& readers() const { return countdown; }
+  const word32& most_readers() const { return herd; }
+  // A barrier: `acquisitions` are waits, `waited` is until the last thread came, `owner` is the last one, and
+  // detail::thread::waits counts how often the thread came last. A charge of a holder is for the chain of the thread
+  // that came last; its ticks are the time that the others had waited.
+  word32& barrier_size() { return countdown; }
+  const word32& barrier_size() const { return countdown; }
+
+  static constexpr std::uint64_t vacant = 1;
+  static constexpr std::uint64_t not_timed = 2;  ///< in `hold_begin`: others wait, but this hold is not of the sample
+};
+static_assert(sizeof(object) == 128);
+
+/// Failed trylocks and signals without a waiter may come by the million, so they are counted approximately: the first
+/// `counted_exactly` of an object exactly, then one in `roughly`, chosen at random, counts for `roughly`.
+inline constexpr std::uint32_t counted_exactly = 4096, roughly = 16;  // chosen
+
+/// An object's key: 48 bits of its address, and above them the process's slot + 1.
+constexpr std::uint64_t key_of(std::uint32_t process, std::uint64_t address) {
+  return std::uint64_t{process + 1} << 48 | (address & 0xffffffffffffu);
+}
+constexpr std::uint32_t process_of(std::uint64_t key) {
+  return std::uint32_t(key >> 48) - 1;
+}
+/// The address in an object's key, or in a word made by word_of().
+constexpr std::uint64_t address_of(std::uint64_t key) {
+  return key & 0xffffffffffffu;
+}
+/// The index at which the search for a key begins. The search continues with the next entries, up to `longest_search`
+/// in all. The index consists of high bits of the product: the process is in bits 48 and up of the key, which have no
+/// influence on the product's lower bits.
+constexpr std::uint32_t first_place(std::uint64_t key, std::uint32_t objects) {
+  return std::uint32_t((key * 0x9e3779b97f4a7c15u) >> 42) & (objects - 1);
+}
+inline constexpr std::uint32_t longest_search = 32;
+
+constexpr std::uint64_t waiting_count = (1 << 12) - 1;
+constexpr std::uint64_t arrival(std::uint64_t ticks) {
+  return ticks << 12 | 1;
+}
+/// The ticks that the present waiters have waited so far, all together, modulo 2^52. `waiting` is object::waiting.
+constexpr std::uint64_t waited_so_far(std::uint64_t waiting, std::uint64_t now) {
+  return ((waiting & waiting_count) * now - (waiting >> 12)) & ((std::uint64_t{1} << 52) - 1);
+}
+
+/// The buckets of histograms. In units of 16 ticks: one bucket for each unit below 16, then 16 for each power of two,
+/// so that a bucket is at most 6.25 % wide.
+struct duration_buckets {
+  static constexpr std::uint32_t count = 544;  ///< up to 2^41 ticks; longer durations are in the last
+  static constexpr std::uint32_t of(std::uint64_t ticks) {
+    const std::uint64_t units = ticks >> 4;
+    if (units < 16) return std::uint32_t(units);
+    const auto octave = std::uint32_t(std::bit_width(units)) - 5;  // 0: 16…31
+    const std::uint32_t i = 16 * (octave + 1) + std::uint32_t((units >> octave) & 15);
+    return i < count ? i : count - 1;
+  }
+  /// The smallest number of ticks in bucket i. The bucket ends where bucket i + 1 begins.
+  static constexpr std::uint64_t lower(std::uint32_t i) {
+    const std::uint64_t units = i < 16 ? i : (std::uint64_t{16} + i % 16) << (i / 16 - 1);
+    return units << 4;
+  }
+};
+static_assert(duration_buckets::of(256) == 16 && duration_buckets::lower(16) == 256 &&
+              duration_buckets::of(duration_buckets::lower(99)) == 99 &&
+              duration_buckets::of(duration_buckets::lower(99) - 1) == 98);
+
+/// Further data of an object that was contended.
+struct alignas(4096) detail {
+  /// The threads that waited most. If the list is full, a new thread replaces the one that waited least and continues
+  /// its figures, so that the figures of the listed threads are never too low.
+  struct thread {
+    word32 index;  ///< + 1
+    word32 waits;
+    word64 waited;
+  };
+  static constexpr std::uint32_t most_threads = 30;
+
+  word32 object;                 ///< + 1
+  word32 many;                   ///< 1: more threads waited than are listed
+  word64 longest_hold;           ///< ticks, of the timed ones
+  word64 timed_at;               ///< ticks: when the last timed hold ended
+  word64 longest_waiter;         ///< thread of the longest wait + 1
+  word64 next_window;            ///< ticks: no window begins before this time
+  word32 window;                 ///< + 1, of the one that is being written; 0: none
+  word32 windows;                ///< how many the object has had
+  word64 failed_tries;           ///< of a mutex: here, because its holder does not read this line
+  word64 polls, sleeps, grants;  ///< of waits under locks of ours: native/wait_tally.hpp
+  /// Acquisitions by a trylock or a lock call of a thread whose trylock of this mutex, spin lock or semaphore, the
+  /// thread's last trylock that failed, had failed before: their number, and the ticks from the first failure to the
+  /// acquisition, without recorded waits for the object.
+  word64 tries, tried, longest_try;
+  /// Of a read-write lock: the ticks of waits that began while a writer held it, and of those that began while readers
+  /// held it, by the waiting side (0: to read, 1: to write).
+  word64 behind_writer[2], behind_readers[2];
+  word64 longest_read_wait;  ///< ticks, of a read-write lock; object::longest has both sides'
+  /// recorded_thread::yields + 1 at the beginning of the last timed hold of the mutex; 0: not known, since this detail
+  /// was made during the hold.
+  word32 yields_before;
+  word32 yielding_holds;                     ///< holds in which the holder called sched_yield(), counted as in `holds`
+  word64 uncharged_held;                     ///< ticks that others waited, not charged to a holder's chain yet
+  word64 uncharged_waits, uncharged_waited;  ///< not charged to a waiter's chain yet
+  /// For a condition variable: a ring with the times of signals for which no waiter has returned yet. `sent` counts
+  /// the signals, `heard` the waiters that have returned.
+  word64 sent, heard;
+  word64 sent_at[16];
+  thread threads[most_threads];
+  word32 waits[duration_buckets::count];
+  word32 holds[duration_buckets::count / 2];  ///< two neighbours in one
+};
+static_assert(sizeof(detail) == 4096);
+
+/// A call chain: return addresses with their modules, innermost first, without libusher.so's own frames.
+struct alignas(256) chain {
+  static constexpr std::uint32_t longest = 29;
+  word64 hash;   ///< 0: free
+  word32 ready;  ///< 1 when all other fields are written
+  std::uint32_t process;
+  std::uint32_t length;
+  std::uint32_t cut;          ///< 1: there may be further callers
+  std::uint64_t pc[longest];  ///< word_of()
+};
+static_assert(sizeof(chain) == 256);
+
+enum class charged : std::uint32_t {
+  none,
+  waiter,  ///< count: waits; ticks: their length. The chain is that of the waiter
+  holder,  ///< count: samples; ticks: the time that others waited during holds. The chain is that of the unlock
+};
+
+/// The target of a charge is a static object (its index, below 2^30) or the objects of a place (2^30 + chain).
+inline constexpr std::uint32_t of_place = 1u << 30;
+
+struct charge {
+  word64 key;  ///< charge_key(); 0: free
+  word64 count, ticks;
+};
+constexpr std::uint64_t charge_key(charged what, kind k, std::uint32_t whom, std::uint32_t chain) {
+  return std::uint64_t(what) << 60 | std::uint64_t(k) << 56 | std::uint64_t{whom} << 24 | (chain & 0xffffff);
+}
+constexpr charged what_of(std::uint64_t key) {
+  return charged(key >> 60);
+}
+constexpr kind kind_of(std::uint64_t key) {
+  return kind(key >> 56 & 15);
+}
+constexpr std::uint32_t whom_of(std::uint64_t key) {
+  return std::uint32_t(key >> 24);
+}
+constexpr std::uint32_t chain_of(std::uint64_t key) {
+  return std::uint32_t(key & 0xffffff);
+}
+
+/// Successive owners of a mutex.
+struct alignas(4096) window {
+  static constexpr std::uint32_t length = 2032;
+  word32 object;                              ///< + 1
+  word32 count;                               ///< so far
+  word64 begin, end;                          ///< ticks
+  std::atomic<std::uint16_t> owners[length];  ///< thread slots, modulo 65536
+};
+static_assert(sizeof(window) == 4096);
+
+/// Access to the tables of the file. The view has its own copy of the capacities, so a process that changes the header
+/// later moves no table. Code that takes an index from the record must compare it with room() first. If a check is
+/// missing, programs of the observer end (USHER_TRAPS_ON_BAD_INDEX) instead of reading elsewhere.
+class view {
+ public:
+  view() = default;
+  /// A view with the capacities in the header. The caller must have checked the header.
+  explicit view(void* memory) : view(memory, static_cast<record::header*>(memory)->room) {}
+  view(void* memory, const capacities& room)
+      : base_(static_cast<std::byte*>(memory)), room_(room), starts_(starts(room)) {}
+  explicit operator bool() const { return base_ != nullptr; }
+
+  const capacities& room() const { return room_; }
+  record::header& head() const { return *reinterpret_cast<record::header*>(base_); }
+  process_slot& process(std::uint32_t i) const { return at<process_slot>(starts_.processes, i, room_.processes); }
+  module_slot& module(std::uint32_t i) const { return at<module_slot>(starts_.modules, i, room_.modules); }
+  char* text() const { return reinterpret_cast<char*>(base_ + starts_.text); }
+  thread_slot& thread(std::uint32_t i) const { return at<thread_slot>(starts_.threads, i, room_.threads); }
+  record::object& object(std::uint32_t i) const { return at<record::object>(starts_.objects, i, room_.objects); }
+  record::detail& detail(std::uint32_t i) const { return at<record::detail>(starts_.details, i, room_.details); }
+  record::chain& chain(std::uint32_t i) const { return at<record::chain>(starts_.chains, i, room_.chains); }
+  record::charge& charge(std::uint32_t i) const { return at<record::charge>(starts_.charges, i, room_.charges); }
+  record::window& window(std::uint32_t i) const { return at<record::window>(starts_.windows, i, room_.windows); }
+
+  static constexpr std::uint64_t size_for(const capacities& c) { return starts(c).end; }
+
+ private:
+  struct places {
+    std::uint64_t processes, modules, text, threads, objects, details, chains, charges, windows, end;
+  };
+  static constexpr places starts(const capacities& c) {
+    places p{};
+    std::uint64_t at = sizeof(record::header);
+    const auto next = [&at](std::uint64_t bytes) {
+      const std::uint64_t begin = at;
+      at = (at + bytes + 4095) / 4096 * 4096;
+      return begin;
+    };
+    p.processes = next(sizeof(process_slot) * std::uint64_t{c.processes});
+    p.modules = next(sizeof(module_slot) * std::uint64_t{c.modules});
+    p.text = next(c.text);
+    p.threads = next(sizeof(thread_slot) * std::uint64_t{c.threads});
+    p.objects = next(sizeof(record::object) * std::uint64_t{c.objects});
+    p.details = next(sizeof(record::detail) * std::uint64_t{c.details});
+    p.chains = next(sizeof(record::chain) * std::uint64_t{c.chains});
+    p.charges = next(sizeof(record::charge) * std::uint64_t{c.charges});
+    p.windows = next(sizeof(record::window) * std::uint64_t{c.windows});
+    p.end = at;
+    return p;
+  }
+  template <class T>
+  T& at(std::uint64_t start, std::uint32_t i, [[maybe_unused]] std::uint32_t room) const {
+#ifdef USHER_TRAPS_ON_BAD_INDEX
+    if (i >= room) __builtin_trap();
+#endif
+    return reinterpret_cast<T*>(base_ + start)[i];
+  }
+
+  std::byte* base_ = nullptr;
+  capacities room_{};
+  places starts_{};
+};
+
+}  // namespace usher::inline v2::record

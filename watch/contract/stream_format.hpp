@@ -1,0 +1,148 @@
+// The streams of `usher record`: the layout of a file in memory, shared by the observer and all processes of the program.
+//
+// The library writes calls (watch/recorder/streams.hpp, streamed_*.cpp) while a window is open; the observer opens and closes
+// windows, and reads them (lab/recordings/stream_file.hpp). Other words of the library are the slots of threads.
+//
+//     header     options, capacities, the window
+//     threads    one slot for each thread, from its first recorded call on; the call in which it waits now
+//     chunks     two halves, for odd and even windows. A chunk has successive calls of one thread
+//
+// Outside of windows a call reads `window`, and nothing else is done, but for calls that may sleep: these also write to the
+// thread's slot, so that a window that opens meanwhile knows what the thread does.
+//
+// A call's words are written before its `end`, which is 0 in a chunk that has not been written. So a thread that loses its
+// CPU within a write hides its last call, and no other. The pages of a chunk are not used again before the next window but one;
+// a thread that was stopped for so long in the middle of a write leaves a call with an old time there, which the observer finds.
+#pragma once
+
+#include <atomic>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+
+namespace usher::inline v2::record {
+
+inline constexpr const char* stream_file_name = "usher record";  ///< of the file in memory
+inline constexpr const char* stream_variable = "USHER_STREAM";   ///< environment variable with the file's path
+inline constexpr std::uint64_t stream_magic = 0x3174707374727375;
+inline constexpr std::uint32_t stream_version = 3;
+
+/// What a thread called. The values up to `start` are those of recording::action.
+enum class called : std::uint8_t {
+  lock,
+  try_lock_failed,
+  unlock,
+  wait,
+  wait_timed_out,
+  signal,
+  broadcast,
+  semaphore_wait,
+  semaphore_post,
+  read_lock,
+  write_lock,
+  read_write_unlock,
+  barrier_wait,
+  join,
+  start,
+  cpu_clock,  ///< no call: `other` is the thread's CPU time, the address 1 + the number of times it gave up its CPU; 0: not known
+};
+inline constexpr unsigned last_called = static_cast<unsigned>(called::cpu_clock);
+
+/// The number of entries of each table.
+struct stream_room {
+  std::uint32_t threads = 1024;
+  std::uint32_t chunks = 0;  ///< of one window
+
+  static constexpr std::uint32_t most_threads = 1 << 14, most_chunks = 1 << 16;
+  bool operator==(const stream_room&) const = default;
+};
+
+struct alignas(4096) stream_header {
+  std::uint64_t magic;
+  std::uint32_t version;
+  std::uint32_t ticks_are_tsc;  ///< else nanoseconds of CLOCK_MONOTONIC
+  std::uint64_t size;           ///< of the file
+  std::uint64_t ticks_a_ms;     ///< approximate, for thresholds
+  stream_room room;
+  std::atomic<std::uint32_t> opened;      ///< by how many programs
+  std::atomic<std::uint32_t> refused;     ///< the version of a library that does not write into this file
+  std::atomic<std::uint32_t> processes;   ///< taken so far; a process that a fork or an exec begins takes another one
+  std::atomic<std::uint32_t> threads;     ///< slots taken so far; may exceed the room
+  std::atomic<std::uint32_t> no_slot;     ///< threads that found none
+  std::atomic<std::uint32_t> partial;     ///< 1: a program without libusher-stat.so has opened the file
+  std::atomic<std::uint32_t> unrecorded;  ///< 1: a spin lock was locked, or another call made that is not recorded
+  char lock[32];                          ///< the lock's name, by the first process
+  /// The number of the open window, 1 or more; 0: none is open. On a cache line that is hardly written.
+  alignas(128) std::atomic<std::uint64_t> window;
+  alignas(128) std::atomic<std::uint32_t> next_chunk;  ///< in this window; may exceed the room
+  std::atomic<std::uint64_t> closed_at;                ///< ticks, if a thread has closed the window
+  std::atomic<std::uint64_t> lost;                     ///< calls for which there was no room
+  /// By the observer: at number % processes_at_once, the number of a process that had no system-call filter when it was last
+  /// looked at. Only its threads make system calls for the recording, since a filter may kill a process for them.
+  static constexpr std::uint32_t processes_at_once = 896;
+  alignas(128) std::atomic<std::uint32_t> unfiltered[processes_at_once];
+};
+static_assert(sizeof(stream_header) == 4096);
+
+struct alignas(128) stream_slot {
+  std::atomic<std::uint32_t> tid;        ///< 0: not yet filled in
+  std::atomic<std::uint32_t> pid;        ///< as the process itself sees it
+  std::atomic<std::uint32_t> process;    ///< 1 or more
+  std::atomic<std::uint32_t> over;       ///< 1, by the observer: the thread has ended. 2: taken again
+  std::atomic<std::uint64_t> self;       ///< pthread_self()
+  std::atomic<std::uint64_t> mapped_at;  ///< the address of this file in the process: an exec changes it
+  std::atomic<std::uint64_t> name[2];    ///< the thread's, when it last began a window, or else the process's
+  std::atomic<std::uint64_t> busy;       ///< the window of the call that is being written; 0: none
+  // The call that may sleep in which the thread is.
+  std::atomic<std::uint64_t> call;        ///< word_of_call(); 0: none
+  std::atomic<std::uint64_t> call_other;  ///< as stream_call::other
+  std::atomic<std::uint64_t> call_since;  ///< ticks
+};
+static_assert(sizeof(stream_slot) == 128);
+
+/// A word: 48 bits of the object's address, and above them what was called, flags, and a mark that makes it non-zero.
+/// `slow_call`: it did not return at once. `recursive_call`: of a recursive mutex.
+inline constexpr std::uint64_t slow_call = std::uint64_t{1} << 61, recursive_call = std::uint64_t{1} << 62,
+                               call_mark = std::uint64_t{1} << 63;
+constexpr std::uint64_t word_of_call(called what, std::uint64_t address) {
+  return call_mark | std::uint64_t(what) << 48 | (address & 0xffffffffffffu);
+}
+
+struct stream_call {
+  std::atomic<std::uint64_t> word;   ///< word_of_call()
+  std::atomic<std::uint64_t> other;  ///< a wait: the mutex. Other calls: the caller
+  std::atomic<std::uint64_t> begin;  ///< ticks
+  std::atomic<std::uint64_t> end;    ///< ticks, written last; 0: the chunk ends
+};
+
+struct alignas(4096) stream_chunk {
+  static constexpr std::uint32_t length = 127;
+  std::atomic<std::uint64_t> window;
+  std::atomic<std::uint32_t> thread;  ///< slot + 1
+  std::uint32_t reserved;
+  std::uint64_t also_reserved[2];
+  stream_call calls[length];
+};
+static_assert(sizeof(stream_chunk) == 4096);
+
+/// A gap between two calls from which on the thread's CPU clock is read, and the length of a call after which it is read,
+/// in microseconds. Chosen: reading costs about a microsecond.
+inline constexpr std::uint64_t long_gap_us = 20, long_call_us = 5;
+
+constexpr std::uint64_t stream_threads_at = sizeof(stream_header);
+constexpr std::uint64_t stream_chunks_at(const stream_room& r) {
+  return stream_threads_at + sizeof(stream_slot) * ((std::uint64_t{r.threads} + 31) / 32 * 32);
+}
+constexpr std::uint64_t stream_file_size(const stream_room& r) {
+  return stream_chunks_at(r) + 2 * sizeof(stream_chunk) * std::uint64_t{r.chunks};
+}
+constexpr bool is_possible(const stream_room& r) {
+  return r.threads != 0 && r.threads <= stream_room::most_threads && r.chunks != 0 &&
+         r.chunks <= stream_room::most_chunks;
+}
+/// The index of a window's first chunk.
+constexpr std::uint64_t first_chunk(const stream_room& r, std::uint64_t window) {
+  return (window & 1) != 0 ? r.chunks : 0;
+}
+
+}  // namespace usher::inline v2::record

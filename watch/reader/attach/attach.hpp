@@ -1,0 +1,71 @@
+// Switches recording on in a process that runs under Usher, and takes its record. record/attach_point.hpp describes
+// the protocol.
+//
+// The attacker is the process: it chooses the content of its memory, the names under which it maps files, and its
+// descriptors, and the observer may be root. So no file is opened by a name that the process can influence; all data
+// of the process are copied with bounds; each step that can wait for the process runs in a child with a limit; and the
+// record's file is used only if it is a file in memory that can no longer change its size.
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "watch/access/record_file.hpp"
+#include "watch/reader/attach/target_memory.hpp"
+
+namespace usher::cli::stat {
+
+struct attach_options {
+  record_options record;
+  /// The user vouches that the process's system-call filters permit the calls of a recording. Used if the filters
+  /// cannot be read.
+  bool trust_filter = false;
+};
+
+class attachment {
+ public:
+  using interruption = std::function<bool()>;
+
+  attachment(pid_t pid, const attach_options& options);
+  attachment(const attachment&) = delete;
+  attachment& operator=(const attachment&) = delete;
+  ~attachment();
+
+  /// Asks the process for a record. All its threads are stopped for a moment, as by a debugger. Returns an empty
+  /// string on success; else an error message of one line without a full stop, and the process is unchanged.
+  std::string ask(const interruption& interrupted);
+  /// Waits for the process's next call, which makes the record, and takes the record over. Null if no call came within
+  /// the limit or before `interrupted` returned true, if the process has ended, or on an error, which error()
+  /// describes.
+  std::unique_ptr<record_file> take(std::chrono::milliseconds limit, const interruption& interrupted);
+
+  const std::string& error() const { return error_; }
+  /// The time for which ask() stopped the process's threads, and their number.
+  double stopped_seconds() const { return stopped_seconds_; }
+  unsigned stopped_threads() const { return stopped_threads_; }
+
+ private:
+  std::string write_request(std::uint32_t before) const;
+  int descriptor_of(int number) const;
+  std::unique_ptr<record_file> take_file(int number);
+
+  pid_t pid_;
+  attach_options options_;
+  tick_clock clock_;
+  target_memory memory_;
+  int process_;               ///< its descriptor; −1: not known to this kernel
+  std::uint64_t point_ = 0;   ///< address of the attach point
+  std::uint32_t number_ = 0;  ///< of the request
+  bool has_filter_ = false;
+  std::string error_;
+  double stopped_seconds_ = 0;
+  unsigned stopped_threads_ = 0;
+};
+
+}  // namespace usher::cli::stat

@@ -1,0 +1,30 @@
+// Confines a child process before it opens files whose names and contents an attacker chose.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "watch/reader/attach/process_place.hpp"
+
+namespace usher::cli::stat {
+
+/// The resources that a confined process may use.
+struct confinement_limits {
+  std::uint64_t more_address_space = std::uint64_t{3} << 30;  ///< bytes, in addition to those at its beginning
+  unsigned cpu_seconds = 150;  ///< only a backstop: the parent's time limits end sooner, unless the parent is stopped
+  unsigned descriptors = 4096;
+};
+
+/// To be called in a child that has one thread. It gives up, in this order: all descriptors but those of `kept`, the
+/// environment, the view of files outside the place's root, supplementary groups, ids, capabilities, the ability to
+/// gain any, and all system calls but those for reading files, writing to `channel` and memory. Returns an empty
+/// string on success; else the reason, as a part of a sentence, and the child must end.
+///
+/// The root is entered by chroot() on a descriptor, because elfutils opens further files itself (separate debug files, split DWARF) by
+/// absolute paths. Neither the mount nor the process namespace is entered. chroot() takes CAP_SYS_CHROOT: root's child has it; another
+/// user's child gets it in the target's user namespace, if that user owns it (rootless containers), or in a new user namespace
+/// (a sidecar with the same user).
+std::string confine(const process_place& place, int channel, std::span<const int> kept, pid_t parent,
+                    const confinement_limits& limits = {});
+
+}  // namespace usher::cli::stat

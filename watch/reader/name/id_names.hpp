@@ -1,0 +1,29 @@
+// Finds the ids under which the report shows a record's processes and threads.
+#pragma once
+
+#include <cstdint>
+
+#include "watch/access/census.hpp"
+#include "watch/contract/format.hpp"
+#include "watch/reader/read/stat_report.hpp"
+
+namespace usher::cli::stat {
+
+class id_names {
+ public:
+  id_names(record::view record, const seen_ids* ids) : record_(record), ids_(ids) {}
+
+  shown_id process(std::uint32_t slot) const;
+  shown_id thread(std::uint32_t slot) const;
+  /// Whether the time at which the thread ended is unknown, because /proc does not show whether its process lives.
+  bool is_hidden(std::uint32_t thread) const;
+
+ private:
+  const seen_ids::entry* seen_process(std::uint32_t slot) const;
+  bool is_inside(std::uint32_t process) const;
+
+  record::view record_;
+  const seen_ids* ids_;
+};
+
+}  // namespace usher::cli::stat

@@ -1,0 +1,25 @@
+// A report as text: a table of at most 80 columns, followed by stacks and verdicts of the hottest rows.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "watch/reader/read/stat_report.hpp"
+
+namespace usher::cli::stat {
+
+struct text_options {
+  std::size_t top = 10;  ///< rows
+  bool details = false;  ///< all counts, stacks and objects of each row
+};
+std::string as_text(const report& r, const text_options& o);
+/// A deadlock as one line, for stderr while the program hangs; as_text() has the stacks, too.
+std::string as_line(const deadlock& d);
+std::string as_text(const deadlock& d);
+/// The line and the remark that tell that the threads of a reported deadlock have gone on.
+struct ended_circle {
+  std::string line, remark;
+};
+ended_circle as_ended(const deadlock& d);
+
+}  // namespace usher::cli::stat

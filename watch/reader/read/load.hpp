@@ -1,0 +1,29 @@
+// The load of `usher stat --until`: a shell command that puts load on the recorded program and then ends.
+#pragma once
+
+#include <string>
+
+#include "support/process/foreground.hpp"
+#include "support/process/process.hpp"
+
+namespace usher::cli::stat {
+
+/// A started load. At the end of this object all its processes are killed.
+class load {
+ public:
+  load(const std::string& command, const signal_queue& signals);
+
+  /// Whether the load still runs. After its end, prints its output and reports a failure, once.
+  bool is_running();
+  /// The child of this process that keeps the load, until the end of this object.
+  pid_t keeper_pid() const { return process_.keeper_pid(); }
+  /// Reports that the program has ended before the load, if it has.
+  void end_with_program();
+
+ private:
+  shell_command words_;
+  process process_;
+  bool ended_ = false;
+};
+
+}  // namespace usher::cli::stat

@@ -1,0 +1,40 @@
+// Makes a report from a record: sums, rows, names.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "watch/access/census.hpp"
+#include "watch/contract/format.hpp"
+#include "watch/contract/live.hpp"
+#include "watch/reader/name/symbols.hpp"
+#include "watch/reader/read/stat_report.hpp"
+
+namespace usher::cli::stat {
+
+/// Converts the record's ticks to seconds.
+struct time_scale {
+  std::uint64_t begin = 0, end = 0;  ///< of the recording, in ticks
+  double seconds_a_tick = 1e-9;
+  double seconds(std::uint64_t ticks) const { return static_cast<double>(ticks) * seconds_a_tick; }
+};
+
+/// A report with the rows sorted by waiting time, without verdicts (rules.hpp gives them). At most `most_rows` rows
+/// get stacks and source lines; for the others, files are only opened for names. The record must be a copy that no
+/// process changes (record_copy). `ids`: the ids that the census read; null: the record's ids are this process's.
+report read_report(record::view record, const time_scale& time, symbols& names, std::size_t most_rows,
+                   const seen_ids* ids = nullptr);
+
+/// Finds circles of waiting threads in the present state of the record. A circle is a list of slots of threads; each
+/// thread waits for a mutex that the next one holds. At most some dozens of circles are returned.
+std::vector<std::vector<std::uint32_t>> circles(const record::live& record);
+
+/// Whether the threads of a circle are in the waits that began at `since`, or ended in them.
+bool still_waits(const record::live& record, const std::vector<std::uint32_t>& circle,
+                 const std::vector<std::uint64_t>& since);
+
+/// Adds names and stacks to a circle, read from a copy of the record.
+deadlock describe(record::view record, const std::vector<std::uint32_t>& circle, const time_scale& time, symbols& names,
+                  const seen_ids* ids = nullptr);
+
+}  // namespace usher::cli::stat

@@ -1,0 +1,253 @@
+#include "watch/recorder/holding.hpp"
+
+#include <algorithm>
+
+namespace usher::preload {
+namespace {
+
+/// Whether a window of the mutex's successive owners is being recorded.
+bool has_window(const recorded_thread& me, const record::object& o) {
+  const record::detail* const d = existing_detail(me, o);
+  return d != nullptr && d->window.load(std::memory_order_relaxed) != 0;
+}
+
+constexpr std::uint64_t far_apart = 4096;  // ticks; chosen: two readings of the clock are 1 % of it
+
+/// The number of acquisitions for which the next timed hold stands. One if acquisitions are so far apart that timing
+/// costs little; else up to about 256, at random, so that the sample does not follow a period of the program.
+std::uint32_t next_interval(recorded_thread& me, const record::object& o, std::uint64_t apart, std::uint64_t now) {
+  if (me.of->hold_times.load(std::memory_order_relaxed) != 0 || apart >= far_apart || has_window(me, o)) return 1;
+  // The first thousand holds are all timed, then gradually fewer: in a short run a few timed holds must not stand for
+  // many.
+  constexpr std::uint64_t most = 256;
+  const std::uint64_t n = o.acquisitions.load(std::memory_order_relaxed) / 512;
+  if (n <= 1) return 1;
+  const std::uint64_t mean = n < most ? n : most;
+  return std::uint32_t(mean / 2 + (((now * 0x9e3779b97f4a7c15u) >> 40) * mean >> 24)) + 1;
+}
+
+/// The least number of holds in an interval whose length shows how far apart they are. Chosen.
+constexpr std::uint32_t least_light_interval = 16;
+
+/// Whether threads may count the acquisitions of this mutex, whose holds follow each other closely.
+bool is_for_threads(const recorded_thread& me, const record::object& o) {
+  return o.acquisitions.load(std::memory_order_relaxed) >= record::least_counted_by_threads &&
+         (o.depth_and_kind.load(std::memory_order_relaxed) & record::changes_hands) == 0 &&
+         me.of->hold_times.load(std::memory_order_relaxed) == 0 && !has_window(me, o);
+}
+/// Records the owner in the mutex's window of successive owners. Opens a window from time to time if the mutex is
+/// contended.
+void record_owner(recorded_thread& me, record::object& o, std::uint64_t now) {
+  record::detail* const detail = existing_detail(me, o);
+  if (detail == nullptr) return;
+  recorder& r = *me.of;
+  record::detail& d = *detail;
+  std::uint32_t w = d.window.load(std::memory_order_relaxed);
+  if (w == 0) {
+    constexpr std::uint32_t most_windows = 8;
+    constexpr std::uint64_t least_contended = 32, pause = 100;  // contended acquisitions; ms. Chosen
+    if (o.contended.load(std::memory_order_relaxed) < least_contended ||
+        now < d.next_window.load(std::memory_order_relaxed) ||
+        d.windows.load(std::memory_order_relaxed) >= most_windows)
+      return;
+    d.next_window.store(now + pause * r.ticks_a_ms, std::memory_order_relaxed);
+    if (r.head->windows.load(std::memory_order_relaxed) >= r.room().windows) return;
+    const std::uint32_t i = r.head->windows.fetch_add(1, std::memory_order_relaxed);
+    if (i >= r.room().windows) return;
+    w = i + 1;
+    r.file.window(i).begin.store(now, std::memory_order_relaxed);
+    r.file.window(i).object.store(me.index(o) + 1, std::memory_order_relaxed);
+    d.windows.store(d.windows.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    d.window.store(w, std::memory_order_relaxed);
+    // While the window is open, each hold is recorded and timed (next_interval()). The next timed hold stands for the
+    // holds that were not timed so far.
+    const std::uint32_t countdown = o.countdown.load(std::memory_order_relaxed), all = countdown >> 16,
+                        left = countdown & 0xffff;
+    o.depth_and_kind.store(o.depth_and_kind.load(std::memory_order_relaxed) & ~record::counted_by_threads,
+                           std::memory_order_relaxed);
+    if (left > 1) o.countdown.store((all - left + 1) << 16 | 1, std::memory_order_relaxed);
+  }
+  record::window& window = r.file.window(w - 1);
+  const std::uint32_t n = window.count.load(std::memory_order_relaxed);
+  if (n >= record::window::length)
+    return d.window.store(0, std::memory_order_relaxed);  // a jump out of a signal handler had skipped the last line
+  window.owners[n].store(std::uint16_t(me.name - 1), std::memory_order_relaxed);
+  window.end.store(now, std::memory_order_relaxed);
+  window.count.store(n + 1, std::memory_order_release);
+  if (n + 1 == record::window::length) d.window.store(0, std::memory_order_relaxed);
+}
+
+}  // namespace
+
+held_charge add_charge(recorded_thread& me, record::object& o, std::uint64_t ticks, std::uint64_t now) {
+  record::detail* const d = ticks != 0 ? detail_of(me, o) : nullptr;
+  if (d == nullptr) return {};
+  const std::uint64_t all = d->uncharged_held.load(std::memory_order_relaxed) + ticks;
+  record::word64& sample = me.of->head->next_holder_sample;
+  std::uint64_t next = sample.load(std::memory_order_relaxed);
+  const bool is_due =
+      now >= next && sample.compare_exchange_strong(next, now + me.of->ticks_a_ms, std::memory_order_relaxed);
+  d->uncharged_held.store(is_due ? 0 : all, std::memory_order_relaxed);
+  return is_due ? held_charge{all, charge_target(me, o), entry_kind(o)} : held_charge{};
+}
+
+void settle_light_hold(recorded_thread& me) {
+  const void* const mutex = me.light_mutex;
+  if (mutex == nullptr) return;
+  record::object& o = *me.light_object;
+  const std::uint32_t depth = me.light_depth, attributes = o.depth_and_kind.load(std::memory_order_relaxed);
+  forget_light_hold(me);
+  // Does nothing if another thread has ended the hold, or if the entry is now another object's.
+  if (o.key.load(std::memory_order_relaxed) != me.key_for(mutex) || (attributes & record::counted_by_threads) == 0)
+    return;
+  if (depth != 0) o.depth_and_kind.store(attributes + depth * one_deeper, std::memory_order_relaxed);
+  o.hold_begin.store(record::object::not_timed, std::memory_order_relaxed);
+  o.owner.store(me.name, std::memory_order_relaxed);
+}
+
+void counted_hold_begins(recorded_thread& me, record::object& o, const void* mutex) {
+  const std::uint32_t attributes = o.depth_and_kind.load(std::memory_order_relaxed);
+  const bool is_recursive = (attributes & record::recursive) != 0;
+  if (me.light_mutex == mutex) {
+    if (is_recursive) {
+      me.light_depth++;
+      return;
+    }
+    forget_light_hold(me);  // another thread has ended it
+  }
+  if (is_recursive && o.owner.load(std::memory_order_relaxed) == me.name) {
+    o.depth_and_kind.store(attributes + one_deeper, std::memory_order_relaxed);
+    return;
+  }
+  o.owner.store(me.name, std::memory_order_relaxed);
+  std::uint64_t acquisitions = o.acquisitions.load(std::memory_order_relaxed) + 1;
+  if (me.light_left > 1) {
+    --me.light_left;
+    o.acquisitions.store(acquisitions, std::memory_order_relaxed);
+    o.hold_begin.store(record::object::not_timed, std::memory_order_relaxed);
+    return;
+  }
+  // This hold is the sample. The thread's count of the mutex is added to the entry; a count of another mutex in the
+  // same word is added to that mutex's entry, and replaced.
+  const std::uint32_t index = me.index(o) + 1;
+  record::word64& count = me.slot->counts[record::counted_at(reinterpret_cast<std::uintptr_t>(mutex))];
+  const std::uint64_t counted = count.exchange(index, std::memory_order_relaxed);
+  if ((counted & (record::one_counted - 1)) == index)
+    acquisitions += counted / record::one_counted;
+  else
+    add_counted(*me.of, counted);
+  o.acquisitions.store(acquisitions, std::memory_order_relaxed);
+  o.countdown.store(me.light_interval << 16 | 1, std::memory_order_relaxed);
+  me.light_left = me.light_interval = next_light_interval(me.random);
+  hold_begins_slowly(me, o);
+}
+
+// There are three kinds of timed holds, told apart by bits 0 and 1 of hold_begin. 0: the hold stands for all holds
+// since the last such one that have begun without waiters. 1 and 3: it began while others waited, and stands for
+// itself (1) or for beside_waiters() holds (3). 2: it is a sample of a mutex that is counted by threads, and stands
+// for as many holds as counted_hold_begins() says, whether others wait or not.
+void hold_begins_slowly(recorded_thread& me, record::object& o) {
+  recorder& r = *me.of;
+  const std::uint64_t now = r.ticks();
+  const std::uint64_t waiting = o.waiting.load(std::memory_order_relaxed);
+  const std::uint32_t countdown = o.countdown.load(std::memory_order_relaxed);
+  const bool is_sample =
+      (o.depth_and_kind.load(std::memory_order_relaxed) & record::counted_by_threads) != 0 && (countdown & 0xffff) <= 1;
+  if (is_sample) {
+    if (has_ended(r)) return end_recording(r);
+    const bool is_waited_for = (waiting & record::waiting_count) != 0;
+    o.waited_before.store(is_waited_for ? record::waited_so_far(waiting, now) : 0, std::memory_order_relaxed);
+    o.hold_begin.store((now & ~std::uint64_t{3}) | 2, std::memory_order_relaxed);
+  } else if ((waiting & record::waiting_count) != 0) {
+    o.waited_before.store(record::waited_so_far(waiting, now), std::memory_order_relaxed);
+    const bool is_one = countdown < least_beside_waiters << 16 || (countdown & 0xffff) <= 1;
+    o.hold_begin.store((now & ~std::uint64_t{3}) | (is_one ? 1 : 3), std::memory_order_relaxed);
+  } else if ((countdown & 0xffff) <= 1) {  // each hold, while a window is recorded
+    if (has_ended(r)) return end_recording(r);
+    o.hold_begin.store(now & ~std::uint64_t{3}, std::memory_order_relaxed);
+  } else {
+    o.countdown.store(countdown - 1, std::memory_order_relaxed);
+    return;
+  }
+  if (record::detail* const d = existing_detail(me, o))
+    d->yields_before.store(me.yields + 1, std::memory_order_relaxed);
+  record_owner(me, o, now);
+}
+
+held_charge hold_ends_slowly(recorded_thread& me, record::object& o) {
+  recorder& r = *me.of;
+  const std::uint64_t now = r.ticks(), begin = o.hold_begin.load(std::memory_order_relaxed);
+  const bool is_beside_waiters = (begin & 1) != 0, is_sample = (begin & 3) == 2;
+  std::uint32_t stands_for = 1;
+  if (begin != 0 && begin != record::object::not_timed) {
+    const std::uint64_t hold = now > begin ? now - begin : 0;
+    const std::uint32_t countdown = o.countdown.load(std::memory_order_relaxed);
+    stands_for = !is_beside_waiters ? countdown >> 16
+                 : (begin & 2) != 0 ? beside_waiters(o.acquisitions.load(std::memory_order_relaxed))
+                                    : 1;
+    std::uint64_t held = o.held.load(std::memory_order_relaxed) + hold * stands_for;
+    std::uint32_t holds = o.holds.load(std::memory_order_relaxed);
+    if (holds > 0x80000000u && r.hold_times.load(std::memory_order_relaxed) == 0)
+      held /= 2, holds /= 2;  // the mean stays
+    o.held.store(held, std::memory_order_relaxed);
+    o.holds.store(holds + stands_for, std::memory_order_relaxed);
+    o.herd.store(o.herd.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    std::uint64_t apart = hold;
+    bool is_apart_known = false;
+    if (record::detail* const d = existing_detail(me, o)) {
+      record::word32& bucket = d->holds[record::duration_buckets::of(hold) / 2];
+      bucket.store(bucket.load(std::memory_order_relaxed) + stands_for, std::memory_order_relaxed);
+      const std::uint32_t yields_before = d->yields_before.load(std::memory_order_relaxed);
+      if (yields_before != 0 && yields_before != me.yields + 1) [[unlikely]]
+        d->yielding_holds.store(d->yielding_holds.load(std::memory_order_relaxed) + stands_for,
+                                std::memory_order_relaxed);
+      if (hold > d->longest_hold.load(std::memory_order_relaxed))
+        d->longest_hold.store(hold, std::memory_order_relaxed);
+      if (!is_beside_waiters) {
+        // `apart` is the mean time between holds. Each thread has its own sampling interval, so for a sample the mean
+        // interval is used.
+        if (const std::uint64_t before = d->timed_at.load(std::memory_order_relaxed); before != 0 && now > before) {
+          apart = std::max(apart, (now - before) / (is_sample ? mean_light_interval : stands_for));
+          is_apart_known = is_sample || stands_for >= least_light_interval;
+        }
+        d->timed_at.store(now, std::memory_order_relaxed);
+      }
+    }
+    if (!is_beside_waiters || (countdown & 0xffff) <= 1 || hold >= far_apart) {
+      const std::uint32_t n = next_interval(me, o, apart, now);
+      count_by_threads(o, n > 1 && is_apart_known && is_for_threads(me, o));
+      o.countdown.store(n << 16 | n, std::memory_order_relaxed);
+    }
+  }
+  o.hold_begin.store(0, std::memory_order_relaxed);
+  const std::uint64_t waiting = o.waiting.load(std::memory_order_relaxed),
+                      before = o.waited_before.load(std::memory_order_relaxed);
+  held_charge charge;
+  const bool is_charged = (waiting & record::waiting_count) != 0 || before != 0;
+  if (is_charged && begin != record::object::not_timed) {
+    constexpr std::uint64_t modulus = std::uint64_t{1} << 52;
+    const std::uint64_t ticks = (record::waited_so_far(waiting, now) - before) % modulus;
+    // A larger value is a negative difference: a waiter is giving up at this moment.
+    if (ticks < modulus / 2) charge = add_charge(me, o, ticks * (is_beside_waiters || is_sample ? stands_for : 1), now);
+  }
+  o.waited_before.store(0, std::memory_order_relaxed);
+  o.owner.store(0, std::memory_order_relaxed);
+  return charge;
+}
+
+void hold_ends(recorded_thread& me, record::object& o, std::uint32_t chain) {
+  if (o.owner.load(std::memory_order_relaxed) != me.name) return;
+  held_charge c = hold_ends_slowly(me, o);
+  record::detail* const d = existing_detail(me, o);
+  if (d == nullptr) return;
+  record::word64& others = d->uncharged_held;
+  c.due += others.load(std::memory_order_relaxed);
+  others.store(chain == 0 ? c.due : 0, std::memory_order_relaxed);
+  if (c.due != 0) charge(*me.of, record::charged::holder, record::kind::mutex, charge_target(me, o), chain, 1, c.due);
+}
+
+void charge_holder(recorded_thread& me, const held_charge& c) {
+  charge(*me.of, record::charged::holder, c.kind, c.whom, take_chain(me), 1, c.due);
+}
+
+}  // namespace usher::preload
