@@ -1,5 +1,5 @@
 """The identity of what computed a row: a digest of the sources from which the row's simulation is compiled. These are the simulator, the
-row's programs, the headers of its locks, and all that these include. Comments and layout do not count."""
+row's programs, the headers of its locks, and all that these include. Comments, layout, and the folders of files do not count."""
 
 import functools
 import hashlib
@@ -25,8 +25,8 @@ SUMMARY = re.compile(r'\.summary\s*=\s*(?:"(?:\\.|[^"\\\n])*"\s*)+')  # of a loc
 
 
 def code(text):
-    """Returns the text without comments and locks' summaries, and with one space for each white space."""
-    return " ".join(SUMMARY.sub("", COMMENT.sub(lambda m: m.group(1) or " ", text)).split())
+    """Returns the text without comments, locks' summaries and the tree's own includes, and with one space for each white space."""
+    return " ".join(INCLUDE.sub("", SUMMARY.sub("", COMMENT.sub(lambda m: m.group(1) or " ", text))).split())
 
 
 @functools.cache
@@ -92,8 +92,8 @@ def files_of(workloads, locks):
 
 def digest(workloads, locks):
     whole = hashlib.sha256()
-    for file in sorted(files_of(workloads, locks)):
-        whole.update(f"{file}\0{code_of(file)}\0".encode())
+    for file in sorted(files_of(workloads, locks), key=lambda file: (file.name, code_of(file))):
+        whole.update(f"{file.name}\0{code_of(file)}\0".encode())
     types = {lock.name: lock.type for lock in catalog.locks()}
     for lock in sorted({catalog.family(lock) for lock in locks}):
         whole.update(f"{lock}\0{types.get(lock)}\0".encode())

@@ -175,27 +175,6 @@ std::string throughput_tables(const forecast& f, std::size_t width) {
 
 }  // namespace
 
-std::vector<std::string> track_record() {
-  // docs/predict.md, "How it fared"; a test compares the sentences about replays with the pages. lab/pages: held-out, 2026-11-27.
-  return {
-      "Replays of programs with known answers, on the machine of the recording: 427 of 528 points were within 5 % "
-      "(median error 1.0 %), "
-      "and 780 of 799 pairs of locks that differ by 10 % in order. Worst were limits that nobody met in the recording, "
-      "sections that move lines, and "
-      "locks that park in order of arrival.",
-      "Simulated machines, without replays: published throughputs of locks to which nothing was fitted were met within "
-      "a factor of 1.46 "
-      "in half of the cases, and within 2 in 73 %.",
-      "Predictions for 13 pthread programs against measurements, on one machine of two CPUs: of 234 points, 98 were "
-      "within "
-      "5 %, 150 within 15 % and 196 within 40 % (median error 8.6 %), and of 326 pairs of locks that differ by 10 %, "
-      "281 "
-      "in order. Worst were mcscr with more threads than CPUs, and programs that call millions of times a second.",
-      "No prediction for a real program, or for another machine than the recording's, has been compared with a "
-      "measurement.",
-  };
-}
-
 std::vector<std::string> left_out_in_words(const predict::replay_plan& p) {
   std::vector<std::string> all;
   const predict::left_out& l = p.left;
