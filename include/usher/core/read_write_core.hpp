@@ -117,10 +117,7 @@
 #include "usher/core/visible_slot.hpp"
 #include "usher/core/waiting.hpp"
 
-// gcc's -Wshadow warns if a parameter of a lambda or local class of this header has the name of an object of the
-// including program. So the warning is off here.
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wshadow"
+#include "usher/core/shadow_begin.h"
 
 namespace usher::inline v2 {
 
@@ -757,4 +754,4 @@ class read_write_core {
 
 }  // namespace usher::inline v2
 
-#pragma GCC diagnostic pop
+#include "usher/core/shadow_end.h"
