@@ -417,7 +417,7 @@ std::vector<target> read_write_targets() {
   for (const checked_read_write& l : checked_read_writes()) {
     target s{.name = l.name,
              .mutation = l.mutation,
-             .header = "read_write_core.hpp",
+             .header = "read_write_words.hpp read_write_windows.hpp read_write_bias.hpp read_write_core.hpp",
              .size = l.size,
              .scenarios = {},
              .explore = {},

@@ -22,10 +22,7 @@
 #include "usher/platform/native/recorded.hpp"
 #endif
 
-// gcc's -Wshadow warns if a parameter of a lambda or local class of this header has the name of an object of the
-// including program. So the warning is off here.
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wshadow"
+#include "usher/core/shadow_begin.h"
 
 namespace usher::inline v2 {
 
@@ -123,4 +120,4 @@ class semaphore : public native_detail::recorded_semaphore<unrecorded::semaphore
 
 }  // namespace usher::inline v2
 
-#pragma GCC diagnostic pop
+#include "usher/core/shadow_end.h"

@@ -1,7 +1,7 @@
 // How a read-write lock of ours lies in a pthread_rwlock_t, and which locks are ours: all that are not process-shared.
 //
 //     offset
-//          0   in, out, queued, timed, inhibit   core/read_write_core.hpp
+//          0   in, out, queued, timed, inhibit   core/read_write_words.hpp
 //         20   validity    the inverted fork epoch in which the lock is valid; 0: it was never used. The C library
 //                          writes 0 here, and does not use it. 1: left to the C library
 //         24   writer      the id of the thread that holds the lock for writing, where the C library has it; else 0

@@ -11,10 +11,7 @@
 #include "usher/core/node.hpp"
 #include "usher/core/platform.hpp"
 
-// gcc's -Wshadow warns if a parameter of a lambda or local class of this header has the name of an object of the
-// including program. So the warning is off here.
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wshadow"
+#include "usher/core/shadow_begin.h"
 
 namespace usher::inline v2 {
 
@@ -83,4 +80,4 @@ node_handle successor_or_free(typename P::template atomic<node_handle>& tail, no
 
 }  // namespace usher::inline v2
 
-#pragma GCC diagnostic pop
+#include "usher/core/shadow_end.h"

@@ -37,10 +37,7 @@
 #include "usher/core/lockable.hpp"
 #include "usher/core/waiting.hpp"
 
-// gcc's -Wshadow warns if a parameter of a lambda or local class of this header has the name of an object of the
-// including program. So the warning is off here.
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wshadow"
+#include "usher/core/shadow_begin.h"
 
 namespace usher::inline v2 {
 
@@ -233,4 +230,4 @@ using embeddable_or_inflatable =
 
 }  // namespace usher::inline v2
 
-#pragma GCC diagnostic pop
+#include "usher/core/shadow_end.h"

@@ -12,10 +12,7 @@
 
 #include "usher/core/waiting.hpp"
 
-// gcc's -Wshadow warns if a parameter of a lambda or local class of this header has the name of an object of the
-// including program. So the warning is off here.
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wshadow"
+#include "usher/core/shadow_begin.h"
 
 namespace usher::inline v2::ticket_words {
 
@@ -122,4 +119,4 @@ class front_end {
 
 }  // namespace usher::inline v2::ticket_words
 
-#pragma GCC diagnostic pop
+#include "usher/core/shadow_end.h"

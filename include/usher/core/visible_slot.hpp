@@ -1,4 +1,4 @@
-// The place of a thread in the table of visible readers (read_write_core.hpp): for the lock, and for the fork handler that
+// The place of a thread in the table of visible readers (read_write_bias.hpp): for the lock, and for the fork handler that
 // keeps the ids of one thread.
 #pragma once
 

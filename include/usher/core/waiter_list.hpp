@@ -18,10 +18,7 @@
 
 #include "usher/core/platform.hpp"
 
-// gcc's -Wshadow warns if a declaration in a template of this header has the name of an object of the program that
-// instantiates the template. So the warning is off in this header.
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wshadow"
+#include "usher/core/shadow_begin.h"
 
 namespace usher::inline v2 {
 
@@ -116,4 +113,4 @@ class waiter_list {
 
 }  // namespace usher::inline v2
 
-#pragma GCC diagnostic pop
+#include "usher/core/shadow_end.h"

@@ -24,10 +24,7 @@
 #include "usher/locks/loiter_variants.hpp"
 #include "usher/locks/ticket.hpp"
 
-// gcc's -Wshadow warns if a parameter of a lambda or local class of this header has the name of an object of the
-// including program. So the warning is off here.
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wshadow"
+#include "usher/core/shadow_begin.h"
 
 namespace usher::inline v2 {
 
@@ -128,4 +125,4 @@ using loiter_cohort = basic_loiter_cohort<P, W, 64>;  // the threshold of cohort
 
 }  // namespace usher::inline v2
 
-#pragma GCC diagnostic pop
+#include "usher/core/shadow_end.h"

@@ -69,10 +69,7 @@
 #include "usher/core/thread_nodes.hpp"
 #include "usher/core/ticket_words.hpp"
 
-// gcc's -Wshadow warns if a parameter of a lambda or local class of this header has the name of an object of the
-// including program. So the warning is off here.
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wshadow"
+#include "usher/core/shadow_begin.h"
 
 namespace usher::inline v2 {
 
@@ -359,4 +356,4 @@ class mcsg_plus_plus : public admits_guests<P, mcsg_plus_with_node<P, W, leader_
 
 }  // namespace usher::inline v2
 
-#pragma GCC diagnostic pop
+#include "usher/core/shadow_end.h"

@@ -33,10 +33,7 @@
 #include "usher/locks/tas.hpp"
 #include "usher/locks/ttas.hpp"
 
-// gcc's -Wshadow warns if a parameter of a lambda or local class of this header has the name of an object of the
-// including program. So the warning is off here.
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wshadow"
+#include "usher/core/shadow_begin.h"
 
 namespace usher::inline v2 {
 
@@ -121,4 +118,4 @@ using ttas_fair = occasionally_fair<P, W, ttas<P, W>>;
 
 }  // namespace usher::inline v2
 
-#pragma GCC diagnostic pop
+#include "usher/core/shadow_end.h"

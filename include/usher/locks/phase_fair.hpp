@@ -12,7 +12,7 @@
 //     phase_fair   at most one writer                        the writers before it in the writers' lock, and for each of
 //                                                            them and for itself one phase of readers
 //     recursive    at most one writer that holds the lock;   as above, if no reader depends on one that comes later, and
-//                  behind one that waits for a window,       readers leave within a window: read_write_core.hpp
+//                  behind one that waits for a window,       readers leave within a window: read_write_windows.hpp
 //                  at most 8 ms
 //
 // A thread that holds the lock for writing must not lock it again. Under the rule phase_fair it must not lock again for

@@ -61,10 +61,7 @@
 #include "usher/core/urgent_waiters.hpp"
 #include "usher/core/waiting.hpp"
 
-// gcc's -Wshadow warns if a declaration in a template of this header has the name of an object of the program that
-// instantiates the template. So the warning is off in this header.
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wshadow"
+#include "usher/core/shadow_begin.h"
 
 namespace usher::inline v2 {
 
@@ -781,4 +778,4 @@ using steady = basic_steady<P, W, 0>;
 
 }  // namespace usher::inline v2
 
-#pragma GCC diagnostic pop
+#include "usher/core/shadow_end.h"

@@ -39,10 +39,7 @@
 
 #include "usher/core/ticket_words.hpp"
 
-// gcc's -Wshadow warns if a parameter of a lambda or local class of this header has the name of an object of the
-// including program. So the warning is off here.
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wshadow"
+#include "usher/core/shadow_begin.h"
 
 namespace usher::inline v2 {
 
@@ -151,4 +148,4 @@ using tkt_dual_releaser = basic_tkt_dual_releaser<P, W>;
 
 }  // namespace usher::inline v2
 
-#pragma GCC diagnostic pop
+#include "usher/core/shadow_end.h"

@@ -15,10 +15,7 @@
 #include "usher/core/waiting_array.hpp"
 #include "usher/locks/twa.hpp"
 
-// gcc's -Wshadow warns if a parameter of a lambda or local class of this header has the name of an object of the
-// including program. So the warning is off here.
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wshadow"
+#include "usher/core/shadow_begin.h"
 
 namespace usher::inline v2 {
 
@@ -142,4 +139,4 @@ using twa_quantized = basic_twa_quantized<P, W, 4>;
 
 }  // namespace usher::inline v2
 
-#pragma GCC diagnostic pop
+#include "usher/core/shadow_end.h"

@@ -23,8 +23,7 @@
 #include "usher/core/cxx20.hpp"
 #include "usher/platform/native/system_call.h"
 
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wshadow"
+#include "usher/core/shadow_begin.h"
 
 namespace usher::inline v2::native_detail {
 
@@ -122,4 +121,4 @@ struct clocks {
 
 }  // namespace usher::inline v2::native_detail
 
-#pragma GCC diagnostic pop
+#include "usher/core/shadow_end.h"

@@ -17,10 +17,7 @@
 #include "usher/platform/native/system_call.h"
 #include "usher/platform/native/wait_tally.hpp"
 
-// gcc's -Wshadow warns if a parameter of a lambda or local class of this header has the name of an object of the
-// including program. So the warning is off here.
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wshadow"
+#include "usher/core/shadow_begin.h"
 
 namespace usher::inline v2::native_detail {
 
@@ -156,4 +153,4 @@ struct polling {
 
 }  // namespace usher::inline v2::native_detail
 
-#pragma GCC diagnostic pop
+#include "usher/core/shadow_end.h"

@@ -26,10 +26,7 @@
 #include "usher/core/traits.hpp"
 #include "usher/platform/native.hpp"
 
-// gcc's -Wshadow warns if a parameter of a lambda or local class of this header has the name of an object of the
-// including program. So the warning is off here.
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wshadow"
+#include "usher/core/shadow_begin.h"
 
 namespace usher::inline v2::native_detail {
 
@@ -297,4 +294,4 @@ extern "C"[[ gnu::used, gnu::visibility("hidden") USHER_RECORD_WEAK ]] inline vo
 #undef USHER_RECORD_WEAK
 #endif
 
-#pragma GCC diagnostic pop
+#include "usher/core/shadow_end.h"

@@ -1,0 +1,206 @@
+// The words of a read-write lock, and how threads wait on them. The other parts of the lock derive from this one:
+// read_write_windows.hpp, read_write_bias.hpp, read_write_core.hpp. The numbers of operations in the comments, (1) to (9)
+// and (b1) to (b7), are those of all four.
+//
+//     in     bit 0        writing: a writer has claimed the lock. It owns it once the readers before it have left
+//            bits 1–5     phase: changes when a writer unlocks, or lets waiting readers pass
+//            bit 6        queue: writers are in the queue; only its head may claim the lock
+//            bit 7        asleep: a thread sleeps on this word, or is about to
+//            bit 8        biased: readers may enter by a slot of the visible readers: read_write_bias.hpp
+//            bits 9–31    arrivals: how many readers have come
+//     out    bit 0        sleeping: the claiming writer sleeps on this word, or is about to
+//            bit 1        draining: the claiming writer waits for exits
+//            bits 2–8     the lower 7 bits of the number of exits for which that writer waits: one exit in 128 wakes it
+//            bits 9–31    exits: how many readers have left
+//     queued   bits 0–23    the number of writers that are in the queue or on the way to it
+//              bits 24–31   give-ups: how many writers have claimed the lock and given up since one of them last had to wait
+//                           for readers and got the lock; not more than most_give_ups. The claiming writer changes them
+//     timed    writers with a deadline, who wait beside the queue (timed_waiters.hpp)
+//     inhibit  until when no reader sets `biased`, in 1024 ns; 0: not inhibited
+//
+// Arrivals less exits is the number of readers that have come and not left, those inside and those that wait. Both
+// numbers wrap; at most 2^23 − 1 readers may be there at once.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <type_traits>
+
+#include "usher/core/platform.hpp"
+#include "usher/core/waiting.hpp"
+
+#include "usher/core/shadow_begin.h"
+
+namespace usher::inline v2 {
+
+/// How readers and waiting writers are ordered.
+enum class reader_rule : std::uint8_t {
+  phase_fair,  ///< a reader waits behind a waiting writer. A thread must not lock again for reading
+  recursive,   ///< no reader waits without limit behind a writer that only waits. A thread may lock again for reading
+};
+
+/// The words of a read-write lock, all zero at first.
+template <class P>
+struct read_write_words {
+  typename P::template atomic<std::uint32_t> in, out, queued, timed, inhibit;
+};
+
+/// The time limit of a thread that waits for ever. A type that is derived from it, as any `remaining`, may have a function
+/// refuses(): true if the lock is held for writing by the calling thread itself, which then does not wait.
+struct no_limit {};
+
+/// The words of one lock for the length of an operation, and what all of its parts do with them.
+template <platform_with_asymmetric_fences P, class W, class Writers>
+class read_write_base {
+ protected:
+  using order = std::memory_order;
+  using word = typename P::template atomic<std::uint32_t>;
+
+  read_write_base(read_write_words<P>& words, Writers& writers, reader_rule rule)
+      : in_(words.in), out_(words.out), words_(words), writers_(writers), rule_(rule) {}
+
+  // ---- the words' parts ---------------------------------------------------------------------------------------
+
+  static constexpr std::uint32_t writing = 1, one_phase = 2, phases = 31 * one_phase, queue = 1 << 6, asleep = 1 << 7,
+                                 biased = 1 << 8, one = 1 << 9;
+  static constexpr std::uint32_t sleeping = 1, draining = 2, low_bits_of_target = 0x7f << 2;
+  static constexpr std::uint32_t one_give_up = 1 << 24;  // in `queued`
+
+  static constexpr std::uint32_t low_bits(std::uint32_t number) { return (number & 0x7f) << 2; }
+  /// What is to be added to `in` for the next phase: the phase wraps without a carry.
+  static constexpr std::uint32_t to_next_phase(std::uint32_t seen) {
+    return (seen & phases) == phases ? 0 - phases : one_phase;
+  }
+
+  static constexpr bool has_left(std::uint32_t out, std::uint32_t seen) { return out / one == seen / one; }
+
+  /// Whether as many readers have left as had come when `in` was `seen`.
+  bool has_left(std::uint32_t seen) const {
+    // (4) acquire: pairs with (3), the unlock of each reader.
+    return has_left(out_.load(order::acquire), seen);
+  }
+
+  // ---- waiting ------------------------------------------------------------------------------------------------
+
+  template <class Remaining>
+  static constexpr bool has_limit = !std::is_base_of_v<no_limit, Remaining>;
+
+  /// Whether the calling thread would wait for itself.
+  template <class Remaining>
+  static bool refuses(const Remaining& remaining) {
+    if constexpr (requires { remaining.refuses(); })
+      return remaining.refuses();
+    else
+      return false;
+  }
+
+  /// Waits until `pred` holds for the word. Before the thread sleeps, the word is changed to `mark(word)`. False: the
+  /// time is over. Acquire: all that the comments of the callers say.
+  template <class Pred, class Mark, class Remaining>
+  static bool wait_on(word& w, Pred pred, Mark mark, Remaining remaining) {
+    if constexpr (!has_limit<Remaining>) {
+      if (W::poll(w, pred)) return true;
+    } else {
+      for (;;) {
+        std::uint64_t left = remaining();
+        if (W::parks && left > W::spin_budget()) left = W::spin_budget();
+        if (P::await(w, pred, order::acquire, pacing::polling.within(left))) return true;
+        if (W::parks) break;
+        if (remaining() == 0) return false;
+      }
+    }
+    if constexpr (W::parks)
+      for (;;) {
+        std::uint32_t seen = w.load(order::acquire);
+        if (pred(seen)) return true;
+        const std::uint32_t marked = mark(seen);
+        // Relaxed: the mark orders nothing. The thread that changes the word next sees the mark or comes before it; in
+        // the second case this operation fails.
+        if (marked != seen && !w.compare_exchange_strong(seen, marked, order::relaxed, order::relaxed)) {
+          P::backoff(0);
+          continue;
+        }
+        if constexpr (!has_limit<Remaining>) {
+          P::park(w, marked, every_sleeper);
+        } else {
+          const std::uint64_t left = remaining();
+          if (left == 0) return false;
+          if constexpr (requires { remaining.nap(w, marked, left); })
+            remaining.nap(w, marked, left);
+          else if constexpr (requires { P::park_until(w, marked, every_sleeper, remaining); })
+            P::park_until(w, marked, every_sleeper, remaining);
+          else
+            P::park_for(w, marked, every_sleeper, left);
+        }
+      }
+    return false;
+  }
+
+  /// Waits on `in`, whose sleepers all wake when a writer unlocks or lets readers pass.
+  template <class Pred, class Remaining>
+  bool wait_on_in(Pred pred, Remaining remaining) {
+    return wait_on(
+        in_, pred, [](std::uint32_t v) { return v | asleep; }, remaining);
+  }
+
+  // ---- exits and phases ---------------------------------------------------------------------------------------
+
+  /// Counts a reader's exit, and wakes the writer that waits for it.
+  void count_exit() {
+    const wake_key key = P::key_of(out_);
+    // (3) release: pairs with (4), the writer's look at the exits. Nothing of the lock is touched after it.
+    const std::uint32_t seen = out_.fetch_add(one, order::release);
+    if constexpr (W::parks)
+      if ((seen & sleeping) != 0) [[unlikely]]
+        if (low_bits((seen + one) / one) == (seen & low_bits_of_target)) P::wake(key, every_sleeper, 1);
+  }
+
+  /// A reader waits until the phase of its arrival is over. False: the time is over, and the reader is not counted.
+  template <class Remaining>
+  [[gnu::cold, gnu::noinline]] bool wait_for_phase(std::uint32_t seen, Remaining remaining) {
+    const std::uint32_t mine = seen & (writing | phases);
+    const auto is_over = [mine](std::uint32_t v) { return (v & (writing | phases)) != mine; };
+    if (refuses(remaining)) {  // the phase lasts as long as this thread writes
+      in_.fetch_sub(one, order::relaxed);
+      return false;
+    }
+    if (wait_on_in(is_over, remaining)) return true;  // (1)
+    // While the phase lasts, no writer waits for this reader, so it may take its arrival back.
+    std::uint32_t now = in_.load(order::acquire);
+    while (!is_over(now)) {
+      if (in_.compare_exchange_weak(now, now - one, order::acquire, order::acquire)) return false;
+      P::backoff(0);
+    }
+    return true;
+  }
+
+  /// Ends the phase: adds `more` to `in` as well. If threads sleep on the word, wakes them all.
+  std::uint32_t end_phase(std::uint32_t more) {
+    const wake_key key = P::key_of(in_);
+    const std::uint32_t before = in_.load(order::relaxed);
+    bool wakes = false;
+    if constexpr (W::parks)
+      if ((before & asleep) != 0) [[unlikely]] {
+        wakes = true;
+        in_.fetch_and(~asleep, order::relaxed);
+      }
+    // (2) release: pairs with (1) and (5). If this is an unlock, nothing of the lock is touched after it.
+    const std::uint32_t seen = in_.fetch_add(to_next_phase(before) + more, order::release);
+    if constexpr (W::parks)
+      if (wakes || (seen & asleep) != 0) [[unlikely]]
+        P::wake(key, every_sleeper, all);
+    return seen;
+  }
+
+  void release(std::uint32_t more) { end_phase(more - writing); }
+
+  word& in_;
+  word& out_;
+  read_write_words<P>& words_;
+  Writers& writers_;
+  const reader_rule rule_;
+};
+
+}  // namespace usher::inline v2
+
+#include "usher/core/shadow_end.h"

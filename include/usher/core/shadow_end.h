@@ -1,0 +1,2 @@
+// Ends what shadow_begin.h began.
+#pragma GCC diagnostic pop
