@@ -186,10 +186,9 @@ std::string in_full(const lock_table& asked, std::size_t width) {
   row("Size", size_of(plain));
   row("Cost", cost_of(facts_of(plain.family)));
   row("Paper", t.paper);
-  const std::string page = page_of(plain.family);
-  row("Page", page);
-  if (const lock_facts* const facts = facts_of(plain.family); page.empty() && facts != nullptr)
-    row("Source", fmt::format("include/usher/locks/{} in Usher's source", facts->header));
+  row("Page", page_of(plain.family));
+  if (const lock_facts* const facts = facts_of(plain.family); facts != nullptr && !t.native_only)
+    row("C++", fmt::format("#include <usher/locks/{}>", facts->header));
   text += "\nForms\n";
   bool any_wants_cpu = false;
   for (const lock_table* form : all) {

@@ -87,12 +87,11 @@ class Tree:
         return [path for path in paths if path in self.text]
 
     def declares(self, type_name):
-        """Returns the headers that define the class or alias, except lock_names.hpp and more_lock_names.hpp, which declare locks for an
-        error message."""
+        """Returns the headers that define the class or alias."""
         name = re.escape(type_name.split("::")[-1])
         pattern = re.compile(rf"^(?:template\s*<.*>\s*)?(?:(?:class|struct)\s+(?:alignas\([^)]*\)\s+)?{name}\b(?!\s*[;<])"
                              rf"|using\s+{name}\s*=)", re.M)
-        return [path for path, text in self.text.items() if pattern.search(text) and not path.endswith("lock_names.hpp")]
+        return [path for path, text in self.text.items() if pattern.search(text)]
 
     def between(self, top, changed):
         """Returns `top`, the `changed` headers, and all headers on the include paths between them, each behind those that

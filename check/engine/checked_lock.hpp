@@ -37,6 +37,8 @@ struct checked_lock {
   void (*expect_holds)(void*, std::uint64_t);  ///< null if the lock does not measure its holds
   bool is_had_when_freed;                      ///< see check/timed_locks.hpp
   bool goes_past_stopped;                      ///< see the scenario `stopped`
+  bool announces_doorway;                      ///< calls P::doorway() itself (core/inflatable.hpp)
+  bool entry_for_each_node;                    ///< its table has an entry for each NUMA node
   bool touched_after_hand_over;                ///< its memory outlives all calls (tkt_dual_variants.hpp)
 };
 
@@ -86,26 +88,29 @@ void add_lock(const char* family, const char* suffix, const char* mutation) {
                  .expect_holds = nullptr,
                  .is_had_when_freed = false,
                  .goes_past_stopped = false,
-                 .touched_after_hand_over = touched_after_hand_over};
-  if constexpr (requires(Lock& l) { l.lock_as_guest(); })
-    t.lock_as_guest = [](void* l) { static_cast<Lock*>(l)->lock_as_guest(); };
-  if constexpr (requires(Lock& l) { l.has_certain_successor(); })
-    t.has_certain_successor = [](void* l) { return static_cast<Lock*>(l)->has_certain_successor(); };
-  if constexpr (requires(Lock& l) { l.unlock_is_due(); })
-    t.unlock_is_due = [](void* l) { return static_cast<Lock*>(l)->unlock_is_due(); };
-  if constexpr (requires(Lock& l) { l.urgent_wait(); })
-    t.urgent_wait = [](void* l) { return static_cast<Lock*>(l)->urgent_wait(); };
-  if constexpr (requires(Lock& l) { l.lock_with_deadline(); })
-    t.lock_with_deadline = [](void* l) { static_cast<Lock*>(l)->lock_with_deadline(); };
-  if constexpr (requires(Lock& l) { l.lock_without_deadline(); })
-    t.lock_without_deadline = [](void* l) { static_cast<Lock*>(l)->lock_without_deadline(); };
-  if constexpr (requires(Lock& l) { l.count_from(0u); })
-    t.count_from = [](void* l, std::uint32_t n) { static_cast<Lock*>(l)->count_from(n); };
-  if constexpr (requires(Lock& l) { l.expect_holds(0u); })
-    t.expect_holds = [](void* l, std::uint64_t ns) { static_cast<Lock*>(l)->expect_holds(ns); };
-  if constexpr (requires { Lock::is_had_when_freed; }) t.is_had_when_freed = Lock::is_had_when_freed;
-  if constexpr (requires { Lock::goes_past_stopped; }) t.goes_past_stopped = Lock::goes_past_stopped;
-  add_to_list(t, family, suffix, mutation);
+                 .announces_doorway = requires {Lock::announces_doorway;
+}
+, .entry_for_each_node = requires { Lock::entry_for_each_node; }, .touched_after_hand_over = touched_after_hand_over
+};  // namespace usher::check
+if constexpr (requires(Lock& l) { l.lock_as_guest(); })
+  t.lock_as_guest = [](void* l) { static_cast<Lock*>(l)->lock_as_guest(); };
+if constexpr (requires(Lock& l) { l.has_certain_successor(); })
+  t.has_certain_successor = [](void* l) { return static_cast<Lock*>(l)->has_certain_successor(); };
+if constexpr (requires(Lock& l) { l.unlock_is_due(); })
+  t.unlock_is_due = [](void* l) { return static_cast<Lock*>(l)->unlock_is_due(); };
+if constexpr (requires(Lock& l) { l.urgent_wait(); })
+  t.urgent_wait = [](void* l) { return static_cast<Lock*>(l)->urgent_wait(); };
+if constexpr (requires(Lock& l) { l.lock_with_deadline(); })
+  t.lock_with_deadline = [](void* l) { static_cast<Lock*>(l)->lock_with_deadline(); };
+if constexpr (requires(Lock& l) { l.lock_without_deadline(); })
+  t.lock_without_deadline = [](void* l) { static_cast<Lock*>(l)->lock_without_deadline(); };
+if constexpr (requires(Lock& l) { l.count_from(0u); })
+  t.count_from = [](void* l, std::uint32_t n) { static_cast<Lock*>(l)->count_from(n); };
+if constexpr (requires(Lock& l) { l.expect_holds(0u); })
+  t.expect_holds = [](void* l, std::uint64_t ns) { static_cast<Lock*>(l)->expect_holds(ns); };
+if constexpr (requires { Lock::is_had_when_freed; }) t.is_had_when_freed = Lock::is_had_when_freed;
+if constexpr (requires { Lock::goes_past_stopped; }) t.goes_past_stopped = Lock::goes_past_stopped;
+add_to_list(t, family, suffix, mutation);
 }
 
 /// The type that is checked in place of a lock: its form with small arrays (`small`), which few threads can fill, if

@@ -20,6 +20,7 @@ class with_deadlines {
       .paper = "none",
       .words = 4,
       .kinds = Lock::traits.kinds,
+      .checker_threads = 4,  // waiters with and without deadlines
   };
 
   /// True if a waiter without a deadline certainly gets a freed lock, provided that it runs whenever it can: it has a

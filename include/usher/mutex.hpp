@@ -7,7 +7,7 @@
 //     usher::timed_mutex<usher::mcscr> t;          // TimedLockable
 //     usher::mutex<usher::ticket, usher::waiting_kind::spin> s;
 //
-// Without arguments: usher::steady, spin-then-park.
+// Without arguments: usher::steady, spin-then-park. `usher list LOCK` names the header of each other lock.
 //
 // A mutex is constant-initialised, trivially destructible, and free when its bytes are zero. No operation throws or
 // allocates from the heap. unlock() does not touch the mutex after the hand-over: the next owner may destroy it. Any
@@ -25,9 +25,7 @@
 #include <cstdint>
 
 #include "usher/core/deadline.hpp"
-#include "usher/core/lock_names.hpp"
 #include "usher/core/lockable.hpp"
-#include "usher/core/more_lock_names.hpp"
 #include "usher/core/wait_morphing.hpp"
 #include "usher/core/waiting.hpp"
 #include "usher/locks/steady.hpp"
@@ -52,7 +50,7 @@ inline namespace checked {  // other classes than without the macro, so that fun
 template <template <class, class> class Lock = steady, waiting_kind Kind = waiting_kind::spin_then_park>
 class mutex {
  public:
-  using lock_type = included_lock<Lock, native, waiting<native, Kind>>;
+  using lock_type = Lock<native, waiting<native, Kind>>;
   static_assert(lockable<lock_type>);
   static constexpr lock_traits traits = lock_type::traits;
   static_assert(has(traits.kinds, Kind), "this lock is not made for this way of waiting");
@@ -93,9 +91,9 @@ class mutex {
 /// the lock's queue, but beside it (core/timed_waiters.hpp). A thread that usher::condition_variable notifies while the
 /// mutex is held is woken only when the mutex is unlocked (core/wait_morphing.hpp).
 template <template <class, class> class Lock = steady, waiting_kind Kind = waiting_kind::spin_then_park>
-class timed_mutex final : public requeue_mutex<native, included_lock<Lock, native, waiting<native, Kind>>> {
+class timed_mutex final : public requeue_mutex<native, Lock<native, waiting<native, Kind>>> {
  public:
-  using lock_type = included_lock<Lock, native, waiting<native, Kind>>;
+  using lock_type = Lock<native, waiting<native, Kind>>;
   static_assert(lockable<lock_type>);
   static constexpr lock_traits traits = lock_type::traits;
   static_assert(has(traits.kinds, Kind), "this lock is not made for this way of waiting");

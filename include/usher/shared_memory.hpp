@@ -55,9 +55,7 @@
 #include <new>
 #include <system_error>
 
-#include "usher/core/lock_names.hpp"
 #include "usher/core/lockable.hpp"
-#include "usher/core/more_lock_names.hpp"
 #include "usher/core/waiting.hpp"
 #include "usher/platform/shared_memory.hpp"
 
@@ -220,7 +218,7 @@ class shared_region {
 template <template <class, class> class Lock, class Name = void, waiting_kind Kind = waiting_kind::spin_then_park>
 class shared_mutex_in {
  public:
-  using lock_type = included_lock<Lock, shared_memory<Name>, waiting<shared_memory<Name>, Kind>>;
+  using lock_type = Lock<shared_memory<Name>, waiting<shared_memory<Name>, Kind>>;
   static_assert(lockable<lock_type>);
   static constexpr lock_traits traits = lock_type::traits;
   static_assert(has(traits.kinds, Kind), "this lock is not made for this way of waiting");

@@ -29,9 +29,7 @@
 #include <cstdint>
 
 #include "usher/core/deadline.hpp"
-#include "usher/core/lock_names.hpp"
 #include "usher/core/lockable.hpp"
-#include "usher/core/more_lock_names.hpp"
 #include "usher/core/waiting.hpp"
 #include "usher/locks/phase_fair.hpp"
 #include "usher/locks/steady.hpp"
@@ -45,7 +43,7 @@ template <template <class, class, template <class, class> class, reader_rule> cl
 class shared_mutex {
  public:
   using lock_type = Lock<native, waiting<native, Kind>, Writers, Rule>;
-  static_assert(lockable<included_lock<Writers, native, waiting<native, Kind>>>);
+  static_assert(lockable<Writers<native, waiting<native, Kind>>>);
   static constexpr read_write_traits traits = lock_type::traits;
 
   constexpr shared_mutex() noexcept : lock_{} {}

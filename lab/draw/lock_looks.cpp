@@ -8,52 +8,32 @@
 #include <string_view>
 
 #include "lab/draw/chart_symbols.hpp"
+#include "lab/draw/lock_families.hpp"
 #include "usher/core/ways_of_waiting.hpp"
 
 namespace usher::cli {
 namespace {
 
-constexpr std::size_t most_members = symbol_count;
-
-/// A colour and the locks that have it. The symbol of member i is `first_symbol` + i, so new locks are appended: the
-/// symbols of the others do not change.
+/// A colour, and the symbol of the first lock that has it. The others have the symbols after it.
 struct family {
   colour ink;
   std::size_t first_symbol;
-  std::array<std::string_view, most_members> members;
 };
 
-// The colours are Okabe and Ito's, for readers with any colour vision; darker where theirs are too pale on white. Grey is for the
-// baselines: the C library's mutexes, and no lock at all.
+// Indexed by the catalogue's headings in their order; a tenth would begin again. The colours are Okabe and Ito's, for
+// readers with any colour vision; darker where theirs are too pale on white. Grey is for the last one, the baselines: the C
+// library's mutexes, and no lock at all.
 constexpr std::array families{
-    family{{0.25, 0.25, 0.25}, symbol_place("diamond"), {"pthread", "pthread-adaptive", "null"}},
-    family{{0.47, 0.10, 0.88}, symbol_place("disc"), {"steady"}},
-    family{{0.28, 0.64, 0.85},
-           symbol_place("square"),
-           {"loiter", "loiter-eager", "loiter-barging", "loiter-cap", "loiter-cull", "loiter-defer", "loiter-numa",
-            "loiter-store", "loiter-cohort", "loiter-flux"}},
-    family{{0.80, 0.45, 0.65},
-           symbol_place("up"),
-           {"mcscr", "mcscrn", "lifo", "lifo-cr", "lifo-cr-ahead", "lifo-cr-stack"}},
-    family{{0.00, 0.36, 0.66},
-           symbol_place("down"),
-           {"twa", "twa32", "twa-sized", "twa-private", "twa-quantized", "twa-staged", "twa-id", "twa-chain"}},
-    family{{0.83, 0.33, 0.00},
-           symbol_place("right"),
-           {"ticket", "ticket-xadd", "ticket-backoff", "ticket32", "partitioned-ticket", "anderson", "awn", "tkt-dual",
-            "three-stage", "three-stage-try"}},
-    family{{0.00, 0.55, 0.40},
-           symbol_place("left"),
-           {"mcs", "mcs-pt", "mcsg", "mcsg+", "mcsg++", "clh", "clh-tls", "k42", "k42-tls", "qspinlock", "mcs-ahead"}},
-    family{{0.90, 0.62, 0.00},
-           symbol_place("plus"),
-           {"ttas", "tas", "futex", "fairlock", "fairlock-wide", "tas-delay", "tas-fair", "ttas-fair"}},
-    family{{0.45, 0.32, 0.18},
-           symbol_place("star"),
-           {"c-bo-mcs", "c-bo-clh", "c-bo-tkt", "c-mcs-mcs", "c-clh-clh", "c-tkt-mcs", "c-tkt-tkt", "c-ptl-tkt",
-            "c-mcsg-mcs", "c-bo-mcsg++"}},
+    family{{0.90, 0.62, 0.00}, symbol_place("plus")},     // any thread may take the word
+    family{{0.83, 0.33, 0.00}, symbol_place("right")},    // tickets
+    family{{0.00, 0.36, 0.66}, symbol_place("down")},     // tickets and an array
+    family{{0.00, 0.55, 0.40}, symbol_place("left")},     // queues
+    family{{0.45, 0.32, 0.18}, symbol_place("star")},     // cohorts
+    family{{0.80, 0.45, 0.65}, symbol_place("up")},       // few threads circulate
+    family{{0.28, 0.64, 0.85}, symbol_place("square")},   // … loiter
+    family{{0.47, 0.10, 0.88}, symbol_place("disc")},     // … steady
+    family{{0.25, 0.25, 0.25}, symbol_place("diamond")},  // to compare with
 };
-constexpr std::size_t c_library = 0;
 
 /// Dashes of the lines, indexed by the way of waiting. A seventh way would have the dashes of the first.
 const std::array<std::vector<double>, 6> dash_patterns{
@@ -83,21 +63,23 @@ std::uint64_t hash_of(std::string_view text) {
   return h ^ h >> 32;
 }
 
-/// The look of a lock outside the table. If the name begins with a member's name, it has the colour of the longest such
-/// member's family, and another symbol than that member; else its hash decides.
+/// `further`: the number of symbols by which a lock differs from the member.
+lock_look look_beside(const lock_family_member& m, std::size_t further, std::size_t dashes) {
+  const std::size_t hue = m.family % families.size();
+  return {hue, (families[hue].first_symbol + m.member + further) % symbol_count, dashes};
+}
+
+/// The look of a lock outside the catalogue. If the name begins with a lock's name, it has the colour of the longest such
+/// lock, and another symbol. Else its hash decides: on a colour, but grey stays for the baselines, and on one of the last
+/// symbols, which most families do not reach.
 lock_look look_by_beginning(std::string_view base, std::size_t dashes) {
   const std::uint64_t hash = hash_of(base);
-  lock_look found{1 + hash % (families.size() - 1), hash / families.size() % symbol_count, dashes};
-  std::size_t longest = 0;
-  for (std::size_t f = 1; f < families.size(); ++f)
-    for (std::size_t m = 0; m < most_members; ++m) {
-      const std::string_view member = families[f].members[m];
-      if (member.size() <= longest || !base.starts_with(member)) continue;
-      longest = member.size();
-      found.hue = f;
-      found.symbol = (families[f].first_symbol + m + 1 + hash % (symbol_count - 1)) % symbol_count;
-    }
-  return found;
+  const lock_family_member* nearest = nullptr;
+  for (const lock_family_member& m : lock_families())
+    if (base.starts_with(m.name) && (nearest == nullptr || m.name.size() > nearest->name.size())) nearest = &m;
+  if (nearest != nullptr) return look_beside(*nearest, 1 + hash % (symbol_count - 1), dashes);
+  const std::size_t member = symbol_count - 1 - hash / families.size() % 3;
+  return look_beside({.name = base, .family = hash % (families.size() - 1), .member = member}, 0, dashes);
 }
 
 /// The n-th look to try if `wanted` is taken. Symbols vary fastest, or dashes if `dashes_first`; colours vary slowest.
@@ -112,18 +94,13 @@ lock_look alternative(const lock_look& wanted, std::size_t n, bool dashes_first)
 
 lock_look look_of(const std::string& lock) {
   const auto [base, dashes] = parts_of(lock);
-  for (std::size_t f = 0; f < families.size(); ++f) {
-    const auto& members = families[f].members;
-    const auto at = std::find(members.begin(), members.end(), base);
-    if (at == members.end() || base.empty()) continue;
-    const auto place = static_cast<std::size_t>(at - members.begin());
-    return {f, (families[f].first_symbol + place) % symbol_count, dashes};
-  }
+  for (const lock_family_member& m : lock_families())
+    if (m.name == base) return look_beside(m, 0, dashes);
   return look_by_beginning(base, dashes);
 }
 
 lock_look c_library_look() {
-  return look_of(std::string(families[c_library].members.front()));
+  return look_of("pthread");
 }
 
 std::vector<lock_look> looks_of(const std::vector<shown_lock>& shown) {

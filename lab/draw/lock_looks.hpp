@@ -1,5 +1,5 @@
-// The look of a lock in charts. Colour, symbol and dashes follow from the lock's name, not from its place in a list: they are the
-// same in every chart of every command.
+// The look of a lock in charts. Colour and symbol follow from the lock's place in the catalogue, dashes from its way of waiting: they
+// are the same in every chart of every command, whatever other locks it shows.
 #pragma once
 
 #include <cstddef>

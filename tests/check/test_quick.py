@@ -14,6 +14,7 @@ from pathlib import Path
 TREE = Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(TREE / "tools"))
 sys.dont_write_bytecode = True
+import catalog  # noqa: E402
 import mutants  # noqa: E402
 
 USHER = os.environ["USHER_BIN"]
@@ -91,6 +92,22 @@ def say(ok, text, seen=""):
         failures.append(text)
 
 
+def usual_threads():
+    """A lock needs four threads because of what it is, not of its name: a mutant, whose name says nothing, needs as many as its lock."""
+    listed = subprocess.run([CHECKER, "--list"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60).stdout
+    usual = {row[0]: int(row[4]) for row in (line.split("\t") for line in listed.splitlines())}
+    names = {lock.type: lock.name for lock in catalog.locks()}
+    names |= {f"check::{kind}_{lock}": f"{kind}-{lock}" for kind in ("inflatable", "timed") for lock in ("tas", "ticket", "mcs", "steady")}
+    names |= {"check::counted_cohort": "c-bo-mcs"}
+    seen = {}
+    for name in MUTANTS:
+        facts = mutants.Mutant(TREE / mutants.PATCHES / f"{name}.patch").facts
+        if facts["Kind"] == "lock":
+            seen[name] = (usual[name], usual[names[facts["Type"]]])
+    say(all(own == locks for own, locks in seen.values()), f"{len(seen)} mutants need as many threads as their locks", seen)
+    say(set(usual.values()) == {3, 4}, "three or four")
+
+
 def every_lock():
     began = time.monotonic()
     done, said = check("--all", "--forms", "plain,spin", "--executions", "200")
@@ -115,6 +132,7 @@ if __name__ == "__main__":
         print(f"{CHECKER} was not built: is relacy-dev installed?")
         sys.exit(SKIPPED)
     every_category()
+    usual_threads()
     every_mutant()
     every_lock()
     print(f"{len(failures)} failed" if failures else "all as it should be")

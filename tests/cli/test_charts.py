@@ -159,6 +159,22 @@ class Charts(Refusals, unittest.TestCase):
         self.assertNotEqual(chart.look("mcs")[0], colour)
         self.assertRegex(chart.look("pthread")[0], r"#(..)\1\1")
 
+    def test_every_lock_of_the_catalogue_has_a_look(self):
+        families = {}
+        for line in CATALOGUE.read_text().splitlines():
+            if line.startswith("="):
+                members = families.setdefault(line, [])
+            elif line and not line.startswith("#"):
+                members.append(line.split()[0])
+        chart = self.chart({name: RISING for name in catalogue()})
+        colours = [{chart.look(name)[0] for name in members} for members in families.values()]
+        self.assertEqual([len(one) for one in colours], [1] * len(families))
+        self.assertEqual(len(set.union(*colours)), len(families))
+        # No lock is shown with dashes since its symbol is another's: it has the same look in a chart of its own.
+        self.assertEqual(len({chart.look(name)[:2] for name in catalogue()}), len(catalogue()))
+        for name in ("mcs-awake", "k42-stack", "c-ptl-tkt-fast"):
+            self.assertEqual(self.chart({name: RISING}).look(name), chart.look(name))
+
     def test_colours_for_any_colour_vision(self):
         heads = ("pthread", "steady", "loiter", "mcscr", "twa", "ticket", "mcs", "ttas", "c-bo-mcs")
         chart = self.chart({name: RISING for name in heads})

@@ -9,6 +9,7 @@ RELACY = pathlib.Path("/usr/include/relacy")  # Debian: relacy-dev
 CHECKER = "share/usher/checker"
 # What compiles with an own lock: the checker without the scenarios of waiting lists, conditions and semaphores.
 CHECKER_SOURCES = ("engine/main.cpp", "engine/explore.cpp", "engine/checked_platform.cpp", "engine/checked_fork.cpp", "scenarios/lock.cpp")
+CHECKER_PARTS = "scenarios/lock"  # the folder of that scenario's programs
 
 
 def is_of_checker(name):
@@ -23,7 +24,8 @@ def checker_files(release):
     """The checker's sources and headers, relacy, and the script that compiles them with a lock."""
     source = release.tree / "check"
     files = {f"{CHECKER}/check/{name}": source / name for name in CHECKER_SOURCES}
-    files |= {f"{CHECKER}/check/engine/{path.name}": path for path in source.glob("engine/*.hpp")}
+    files |= {f"{CHECKER}/check/{path.relative_to(source)}": path
+              for path in (*source.glob("engine/*.hpp"), *(source / CHECKER_PARTS).glob("*.?pp"))}
     if not (RELACY / "relacy.hpp").is_file():
         sys.exit(f"usher: release: there is no {RELACY}/relacy.hpp: apt-get install relacy-dev")
     files |= {f"{CHECKER}/relacy/{name}": path for name, path in archive.tree_of(RELACY).items()}

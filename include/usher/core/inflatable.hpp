@@ -49,8 +49,10 @@ class inflatable {
     t.words = 2;
     t.bounded_doorway = false;
     t.by_priority = false;  // the ticket lock and `users` ignore priorities
+    t.checker_threads = 4;  // large locks come from a pool
     return t;
   }();
+  static constexpr bool announces_doorway = true;  ///< while it is not inflated, by P::doorway()
 
   void lock() {
     std::uint64_t seen = word_.load(std::memory_order_relaxed);

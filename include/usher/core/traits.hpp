@@ -41,6 +41,9 @@ struct lock_traits {
   unsigned kinds = every_waiting_kind;  ///< set of `waiting_kind`
   bool native_only = false;             ///< cannot be simulated or checked (the C library's own)
   bool excludes = true;                 ///< false: no lock at all, for measurements only
+  /// `usher check` runs at least so many threads: 4 if a third waiter makes a difference between two others, as in a list
+  /// or in a slot that waiters share, and the members above do not say so.
+  unsigned checker_threads = 3;
 };
 
 }  // namespace usher::inline v2

@@ -26,7 +26,6 @@
 #include <bit>
 #include <cstdint>
 
-#include "usher/core/lock_names.hpp"
 #include "usher/core/ticket_words.hpp"
 
 #include "usher/core/shadow_begin.h"
@@ -116,6 +115,12 @@ void notify(Word& slot) {
 }
 
 }  // namespace waiting_array
+
+/// The tag of the process-wide array.
+struct twa_array {
+  static constexpr std::uint32_t size = 4096;
+  static constexpr table_kind kind = table_kind::counts;
+};
 
 // The classes below say which array a lock uses; the defaults are the papers' parameters.
 

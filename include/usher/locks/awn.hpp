@@ -58,6 +58,7 @@ class basic_awn {
       .starvation_free = true,
       .bounded_doorway = true,
       .words = 2 + 2 * Places,
+      .checker_threads = 4,  // waiters have nodes in an array
   };
 
   void lock() {

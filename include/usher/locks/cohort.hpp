@@ -74,6 +74,7 @@ class cohort {
       .context = global_lock::traits.context || local_lock::traits.context,
       .words = 2 + global_lock::traits.words + P::most_numa_nodes * (1 + local_lock::traits.words),
       .kinds = global_lock::traits.kinds & local_lock::traits.kinds,
+      .checker_threads = 4,  // lists of waiters, also if no lock has nodes
   };
 
   void lock() {

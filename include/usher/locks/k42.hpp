@@ -59,6 +59,7 @@ class basic_k42 {
       .bypass = 0,
       .starvation_free = true,
       .words = 2,
+      .checker_threads = 4,  // the nodes of waiters are on their stacks
   };
 
   void lock() {

@@ -62,6 +62,7 @@ class k42_stack {
       .bypass = 0,
       .starvation_free = true,
       .words = 4,
+      .checker_threads = 4,  // the waiters are objects on their stacks
   };
 
   void lock() {

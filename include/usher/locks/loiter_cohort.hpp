@@ -68,6 +68,7 @@ class basic_loiter_cohort : public basic_loiter<P, W, basic_loiter_cohort<P, W, 
     t.summary = "loiter whose inner lock is a cohort lock, C-TKT-MCS";
     return t;
   }();
+  static constexpr bool entry_for_each_node = true;  ///< of the machine's NUMA nodes
 
   /// A thread in the inner lock stays there until it has had both locks. Besides the holder's own NUMA node this sees
   /// only nodes whose first waiter has its ticket.

@@ -84,6 +84,7 @@ class qspinlock {
       .bypass = 0,
       .starvation_free = true,
       .words = 1,
+      .checker_threads = 4,  // only the third thread that comes needs a node
   };
   static constexpr bool zero_iff_free = true;  ///< the word
 

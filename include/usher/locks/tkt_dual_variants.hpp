@@ -61,6 +61,7 @@ class basic_tkt_dual_releaser {
       .starvation_free = true,
       .bounded_doorway = true,
       .words = 4,
+      .checker_threads = Batch > 1 ? 4 : 3,  // a batch brings several waiters near
   };
   /// unlock() accesses the lock after the hand-over.
   static constexpr bool touched_after_hand_over = true;

@@ -48,6 +48,7 @@ class basic_twa : protected ticket_words::front_end<P> {
       .bounded_doorway = true,
       .words = 2,
       .kinds = every_waiting_kind_there_is,
+      .checker_threads = 4,  // far waiters may share a slot
   };
 
   void lock() {

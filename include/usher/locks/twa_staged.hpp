@@ -44,6 +44,7 @@ class twa_staged : ticket_words::front_end<P> {
       .starvation_free = true,
       .bounded_doorway = true,
       .words = 2,
+      .checker_threads = 4,  // far waiters may share a slot
   };
 
   void lock() {
