@@ -53,7 +53,6 @@ constexpr std::array families{
            {"c-bo-mcs", "c-bo-clh", "c-bo-tkt", "c-mcs-mcs", "c-clh-clh", "c-tkt-mcs", "c-tkt-tkt", "c-ptl-tkt",
             "c-mcsg-mcs", "c-bo-mcsg++"}},
 };
-constexpr std::size_t c_library = 0;
 
 /// Dashes of the lines, indexed by the way of waiting. A seventh way would have the dashes of the first.
 const std::array<std::vector<double>, 6> dash_patterns{
@@ -120,10 +119,6 @@ lock_look look_of(const std::string& lock) {
     return {f, (families[f].first_symbol + place) % symbol_count, dashes};
   }
   return look_by_beginning(base, dashes);
-}
-
-lock_look c_library_look() {
-  return look_of(std::string(families[c_library].members.front()));
 }
 
 std::vector<lock_look> looks_of(const std::vector<shown_lock>& shown) {

@@ -65,7 +65,7 @@ _usher() {
       options="list run try status stat record predict check sim bench"
       ((COMP_CWORD > 2)) && options= && [[ ${COMP_WORDS[2]} == sim ]] && options="calibrate validate" ;;
     run) options="--lock --rwlock --cond-append --sem-append --print-env --quiet --help --" ;;
-    try) options="--locks --rwlocks --all --budget --rounds --warmup --seed --metric --lower --higher --before --until --ready --timeout --details --markdown --json --show --chart --title --size --log --plot --colour --quiet --help --" ;;
+    try) options="--locks --rwlocks --all --budget --rounds --warmup --seed --metric --lower --higher --before --until --ready --timeout --details --markdown --json --show --plot --colour --quiet --help --" ;;
     stat) options="--lock --pid --top --duration --until --details --hold-times --trust-filter --objects --json --pprof --folded --output --help --" ;;
     record) options="--lock --threads-are --windows --length --every --events --duration --names --output --help --" ;;
     predict)
