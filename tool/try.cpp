@@ -223,7 +223,7 @@ void add_trial_options(CLI::App& sub, try_options& o) {
                  fmt::format("Read-write locks to try, each with each of --locks (without --locks: with {} for "
                              "mutexes); {} is the C library's",
                              trial::c_library, trial::c_library))
-      ->type_name("A,B,...");
+      ->type_name("RWLOCK,...");
   sub.add_flag("--all", o.all, "All locks, each in its plain form")->excludes(locks);
   auto* budget = sub.add_option_function<std::string>(
                         "--budget", [&o](const std::string& text) { o.budget = *duration_of(text); },
