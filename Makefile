@@ -5,7 +5,7 @@ JOBS ?= $(shell nproc)
 # Many tests sleep for much of their time.
 TEST_JOBS ?= $(shell expr $(JOBS) + 2)
 
-.PHONY: pages help deps clone front-door build wheel release test-release release-tests test-gvisor check-roots demo demo-build quick test suites test-young test-long test-all mutants rest check check-short check-exhaustive litmus check-aa check-causes compat soak fuzz measure measure-waits bench-sim simulated-claims held-out try-cases stat-cases arm test-arm test-arm-long release-arm test-release-arm arm-systems emulator arena arena-sim format check-format tidy install deb clean
+.PHONY: pages help deps clone front-door build wheel release test-release release-tests test-gvisor check-roots demo demo-build quick test suites test-young test-long test-all mutants rest check check-short check-exhaustive litmus check-aa check-causes compat soak fuzz measure measure-waits bench-sim simulated-claims held-out try-cases stat-cases arm test-arm test-arm-long release-arm test-release-arm arm-systems emulator arena arena-sim man format check-format tidy install deb clean
 
 # Prints each line "target: … ## group| text": 23 lines of at most 80 columns, so that a terminal shows all of them.
 help:
@@ -268,6 +268,10 @@ stat-cases: build
 	  python3 -m lab.cases.stat_cases --build $(BUILD) --pairs && python3 -m lab.pages stat
 
 # ---- develop ---------------------------------------------------------------------------------------------------------------------
+
+# The manual page and the completions, from the options' help texts.
+man: build
+	@python3 tools/manual.py --build $(BUILD)
 
 format: ## develop| clang-format of all sources; check-format only asks
 	@tools/deps.sh develop

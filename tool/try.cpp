@@ -16,8 +16,6 @@
 #include <variant>
 #include <vector>
 
-#include "lab/draw/chart.hpp"
-#include "lab/draw/chart_options.hpp"
 #include "support/command/subcommand.hpp"
 #include "support/process/files.hpp"
 #include "support/process/launch.hpp"
@@ -43,15 +41,15 @@ namespace {
 
 using try_options = trial::options;
 
-/// The files of the results.
-struct try_outputs {
-  output_file json, picture;
+/// The file of the results.
+struct try_output {
+  output_file json;
   bool json_on_stdout = false;
 
   /// False after an error message.
   bool open(const try_options& o) {
     json_on_stdout = o.json == "-";
-    return (json_on_stdout || json.open(o.json)) && picture.open(o.chart);
+    return json_on_stdout || json.open(o.json);
   }
 };
 
@@ -98,12 +96,6 @@ bool check_usage(const try_options& o, char** command) {
     report_error("--ready is for servers, whose load is run by --until");
     return false;
   }
-  if (!is_chart_name(o.chart)) return false;
-  for (const std::string* other : {&o.json, &o.show})
-    if (!other->empty() && !o.chart.empty() && is_same_file(*other, o.chart)) {
-      report_error("--{} and --chart name the same file, {}", other == &o.json ? "json" : "show", o.chart);
-      return false;
-    }
   return true;
 }
 
@@ -129,28 +121,15 @@ void print_report(const trial::trial_results& t, const try_options& o, std::FILE
   fmt::print(to, "{}", text);
 }
 
-chart finished(const trial::trial_results& t, const chart_options& look) {
-  chart c = trial::chart_of(t);
-  if (!look.title.empty()) c.title = look.title;
-  c.size = look.pixels();
-  c.values = look.horizontal();
-  return c;
-}
-
 /// False after an error message.
-bool write_files(const trial::trial_results& t, const try_options& o, try_outputs& files) {
-  bool written = true;
-  if (files.json.wanted() || files.json_on_stdout) {
-    // Bytes that are not UTF-8, which the output of programs may contain, are replaced.
-    const std::string json =
-        trial::json_of(t).dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
-    if (files.json_on_stdout)
-      fmt::print("{}", json);
-    else
-      written = files.json.write(json);
-  }
-  if (files.picture.wanted() && t.has_values()) written = files.picture.write(draw(finished(t, o.look))) && written;
-  return written;
+bool write_json(const trial::trial_results& t, try_output& to) {
+  if (!to.json.wanted() && !to.json_on_stdout) return true;
+  // Bytes that are not UTF-8, which the output of programs may contain, are replaced.
+  const std::string json =
+      trial::json_of(t).dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+  if (!to.json_on_stdout) return to.json.write(json);
+  fmt::print("{}", json);
+  return true;
 }
 
 /// Reports a finished trial.
@@ -162,12 +141,12 @@ int show(const try_options& o) {
     report_error("cannot read {}: {}", o.show, e.what());
     return bad_usage;
   }
-  try_outputs files;
-  if (!files.open(o)) return cannot_start;
+  try_output file;
+  if (!file.open(o)) return cannot_start;
   try {
     const trial::trial_results t = trial::trial_from(parsed_json(text));
-    print_report(t, o, files.json_on_stdout ? stderr : stdout);
-    return write_files(t, o, files) ? 0 : int{cannot_start};
+    print_report(t, o, file.json_on_stdout ? stderr : stdout);
+    return write_json(t, file) ? 0 : int{cannot_start};
   } catch (const bad_input& e) {
     report_error("--show {}: {}", o.show, e.what());
   }
@@ -195,8 +174,8 @@ int carry_out(const try_options& o, char** command) {
     warn("LD_PRELOAD has Usher's library already: it is removed for the C library's runs");
   if (!environment("USHER_RWLOCK").empty()) warn("USHER_RWLOCK is set: it is ignored, --rwlocks says what is tried");
 
-  try_outputs files;
-  if (!files.open(o)) return cannot_start;
+  try_output file;
+  if (!file.open(o)) return cannot_start;
   watch_for_interruption();
   std::vector<std::string> words;
   for (char** w = command; *w != nullptr; ++w) words.emplace_back(*w);
@@ -204,8 +183,8 @@ int carry_out(const try_options& o, char** command) {
   const int stopped = t.run_all();
   bool written = true;
   if (stopped == 0 || t.results().has_values()) {
-    print_report(t.results(), o, files.json_on_stdout ? stderr : stdout);
-    written = write_files(t.results(), o, files);
+    print_report(t.results(), o, file.json_on_stdout ? stderr : stdout);
+    written = write_json(t.results(), file);
   }
   if (stopped != 0) return stopped;
   if (!written) return cannot_start;
@@ -244,7 +223,7 @@ void add_trial_options(CLI::App& sub, try_options& o) {
                  fmt::format("Read-write locks to try, each with each of --locks (without --locks: with {} for "
                              "mutexes); {} is the C library's",
                              trial::c_library, trial::c_library))
-      ->type_name("A,B,...");
+      ->type_name("RWLOCK,...");
   sub.add_flag("--all", o.all, "All locks, each in its plain form")->excludes(locks);
   auto* budget = sub.add_option_function<std::string>(
                         "--budget", [&o](const std::string& text) { o.budget = *duration_of(text); },
@@ -293,9 +272,6 @@ void add_report_options(CLI::App& sub, try_options& o) {
                  "Write all results to this file; - is standard output, the table then goes to "
                  "standard error")
       ->type_name("FILE");
-  sub.add_option("--chart", o.chart, "Draw the speed-ups and their intervals into this file, .svg")->type_name("FILE");
-  add_chart_options(sub, o.look,
-                    "the logarithmic axes (default: that of the speed-ups, if they span more than a factor of 8)");
   sub.add_option("--show", o.show, "Run nothing: show the results that --json wrote to this file")->type_name("FILE");
   sub.add_option_function<std::string>(
          "--colour,--color", [&o](const std::string& word) { o.colours = *colour_when_of(word); },

@@ -226,7 +226,7 @@ constexpr auto many = ~std::uint64_t{0} / 4;
 
 void add_targets(CLI::App& sub, check_options& o) {
   sub.add_option("locks", o.locks, "Locks (twa), forms of them (twa-spin), others that --list shows; mutants")
-      ->type_name("LOCK");
+      ->type_name("LOCK|mutants");
   sub.add_flag("--all", o.all, "All locks, read-write locks, waiting lists, condition variables and semaphores");
   sub.add_flag("--mutants", o.mutants, "The mutants named, or all: each must be caught");
   sub.add_flag("--list", o.list, "Show what can be checked, with its scenarios");

@@ -12,7 +12,6 @@ The programs run in a scratch folder, with the build's programs and Debian's in 
 import json
 import os
 import re
-import shutil
 import signal
 import statistics
 import sys
@@ -28,7 +27,7 @@ from lab.run.runner import Failed
 C_LIBRARY = "pthread"
 MOST_CANDIDATES = 4  # of usher try without --locks
 FORMAT = 2  # of usher try --json; results in another format count as missing
-CHART_THREADS = 8  # one chart a case
+SHOWN_THREADS = 8  # in the tables of all cases
 HINT = " (tools/deps.sh try installs what these cases need)"
 
 
@@ -81,12 +80,9 @@ def measure(case, threads, place, folder, options):
     """Runs one `usher try`; its result is in the output folder afterwards."""
     case = case.at(threads, options.seconds)
     words = trial(case, options)
-    raw, chart = folder / "result.json", folder / "chart.svg"
-    for left in (raw, chart):
-        left.unlink(missing_ok=True)
-    draw = threads == CHART_THREADS
-    outcome, late = guarded(place, [str(place.build.usher), *words[1:], "--quiet", "--json", str(raw),
-                                    *(["--chart", str(chart)] if draw else []), "--", *case.words()],
+    raw = folder / "result.json"
+    raw.unlink(missing_ok=True)
+    outcome, late = guarded(place, [str(place.build.usher), *words[1:], "--quiet", "--json", str(raw), "--", *case.words()],
                             outside_limit(options), place.environment(None, case.environment), folder)
     for text, stream in ((outcome.stdout, sys.stdout), (outcome.stderr, sys.stderr)):
         if text.strip():
@@ -104,8 +100,6 @@ def measure(case, threads, place, folder, options):
                         "rounds": options.rounds or None, "budget": None if options.rounds else options.budget,
                         "warmup": options.warmup, "seconds": options.seconds, **rounds.origin(place.build),
                         "packages": place.versions(case.packages()), "result": result})
-    if draw and chart.is_file():
-        shutil.copyfile(chart, target.with_suffix(".svg"))
     if outcome.status != 0:
         raise Failed("a run failed, hung or printed something else; kept, the result says what")
 
@@ -269,20 +263,16 @@ def wrapped(text, width=100):
 def print_commands(cases, options):
     """Prints each case's commands, for a shell in an empty folder."""
     for case in cases:
-        here = case.at(CHART_THREADS, options.seconds)
+        here = case.at(SHOWN_THREADS, options.seconds)
         print(f"# {case.name}\n" + "\n".join(wrapped(text) for text in [*here.prepare, here.line(*trial(here, options), "--")]) + "\n")
     return 0
 
 
-def case_block(case, folder, page):
+def case_block(case, folder):
     documents = load(case, folder)
     if not documents:
         return "Not measured yet.\n"
-    block = ["", case_table(case, documents)]
-    chart = folder / f"{case.name}-{CHART_THREADS}.svg"
-    if chart.is_file():
-        block += ["", f"![{case.title}, {CHART_THREADS} threads]({os.path.relpath(chart, page.parent)})"]
-    return "\n".join([*block, ""])
+    return "\n".join(["", case_table(case, documents), ""])
 
 
 def anchor(heading):
@@ -290,29 +280,29 @@ def anchor(heading):
 
 
 def overview(folder):
-    """Returns a table of all cases at the thread count of the charts."""
-    results = [(case, d) for case in TRIED if (d := load(case, folder).get(CHART_THREADS))]
+    """Returns a table of all cases at SHOWN_THREADS."""
+    results = [(case, d) for case in TRIED if (d := load(case, folder).get(SHOWN_THREADS))]
     if not results:
         return "Not measured yet."
     locks = names(d for _, d in results)
     rows = [[f"[{case.title}](#{anchor(case.title)})", *[short_cell(candidate_of(d, name)) for name in locks], waiting(d),
              d["result"]["winner"] or "–"] for case, d in results]
-    return f"\n{figures_table(rows, [f'{CHART_THREADS} threads', *[f'`{name}`' for name in locks], 'waiting', 'winner'])}\n"
+    return f"\n{figures_table(rows, [f'{SHOWN_THREADS} threads', *[f'`{name}`' for name in locks], 'waiting', 'winner'])}\n"
 
 
 def elsewhere(folder, other):
-    """Returns a table of the cases that were also run with another C library: both speed-ups, at the thread count of the
-    charts."""
+    """Returns a table of the cases that were also run with another C library: both speed-ups, at
+    SHOWN_THREADS."""
     results = []
     for case in TRIED:
-        both = [load(case, place).get(CHART_THREADS) for place in (folder, other)]
+        both = [load(case, place).get(SHOWN_THREADS) for place in (folder, other)]
         results += [(case, d) for d in both] if all(both) else []
     if not results:
         return "Not measured yet."
     locks = names(d for _, d in results)
     rows = [[case.title, d["machine"]["libc"], *[cell(candidate_of(d, name)) for name in locks], d["result"]["winner"] or "–"]
             for case, d in results]
-    heading = [f"{CHART_THREADS} threads", "C library", *[f"`{name}`" for name in locks], "winner"]
+    heading = [f"{SHOWN_THREADS} threads", "C library", *[f"`{name}`" for name in locks], "winner"]
     return f"\n{harness.markdown(rows, heading)}\n\n{machine_line(other)}"
 
 
@@ -344,7 +334,7 @@ def write_doc(options):
     text = between_markers(text, "overview", overview(options.out))
     text = between_markers(text, "debian 13", elsewhere(options.out, options.out / "debian-13"))
     for case in TRIED:
-        text = between_markers(text, f"table: {case.name}", case_block(case, options.out, page))
+        text = between_markers(text, f"table: {case.name}", case_block(case, options.out))
     page.write_text(text)
     counted = sum(len(load(case, options.out)) for case in TRIED)
     print(f"{counted} results are in {os.path.relpath(page)}")

@@ -1,5 +1,5 @@
 """The identity of a result's simulated machine: the digest that `usher sim` writes as machine_hash, SHA-256 of the values of the machine's
-file. Sources, comments and layout do not count. tests/cli/test_sim.py compares the two for all machines."""
+file. Sources, comments and layout do not count. lab/tests/commands/test_sim.py compares the two for all machines."""
 
 import hashlib
 import json

@@ -472,7 +472,7 @@ subcommand predict_command(CLI::App& app) {
       ->allow_extra_args(false);
   sub->add_option("--lines", o->lines,
                   "Cache lines that each section moves, or auto: as the recording tells (default: auto)")
-      ->type_name("N");
+      ->type_name("N|auto");
   sub->add_option("--seeds", o->seeds, "Runs of each point, with seeds 1, 2, … (default: 2)")
       ->type_name("N")
       ->check(CLI::Range(1u, 1000u));

@@ -65,20 +65,9 @@ void canvas::text(point at, const std::string& what, const font& f, colour ink, 
   const char* const anchor = how == align::left     ? ""
                              : how == align::centre ? " text-anchor=\"middle\""
                                                     : " text-anchor=\"end\"";
-  const char* const family = f.fixed ? " font-family=\"DejaVu Sans Mono, Menlo, Consolas, monospace\"" : "";
-  elements_ += fmt::format("<text x=\"{}\" y=\"{}\" font-size=\"{}\"{}{}{} fill=\"{}\">{}</text>\n", number(at.x),
-                           number(at.y), number(f.size), f.bold ? " font-weight=\"bold\"" : "", family, anchor,
-                           hex(ink), escaped(printable(what)));
-}
-
-void canvas::box(point corner, double width, double height, colour ink) {
-  const double right = corner.x + width, bottom = corner.y + height;
-  area({corner, {right, corner.y}, {right, bottom}, {corner.x, bottom}}, ink);
-}
-
-void canvas::arrow_head(point tip, int direction, double size, colour ink) {
-  const double back = tip.x - direction * size;
-  area({tip, {back, tip.y - size / 2}, {back, tip.y + size / 2}}, ink);
+  elements_ +=
+      fmt::format("<text x=\"{}\" y=\"{}\" font-size=\"{}\"{}{} fill=\"{}\">{}</text>\n", number(at.x), number(at.y),
+                  number(f.size), f.bold ? " font-weight=\"bold\"" : "", anchor, hex(ink), escaped(printable(what)));
 }
 
 std::string canvas::finish(const std::string& title, const std::string& description) const {

@@ -41,9 +41,6 @@ class canvas {
   std::string finish(const std::string& title, const std::string& description) const;
 
   void line(point from, point to, colour ink, double width = 1) { path({from, to}, {ink, width}); }
-  void box(point corner, double width, double height, colour ink);
-  /// A triangle; `direction` is -1 for left and 1 for right.
-  void arrow_head(point tip, int direction, double size, colour ink);
 
  private:
   double width_, height_, scale_;

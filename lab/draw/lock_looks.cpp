@@ -99,10 +99,6 @@ lock_look look_of(const std::string& lock) {
   return look_by_beginning(base, dashes);
 }
 
-lock_look c_library_look() {
-  return look_of("pthread");
-}
-
 std::vector<lock_look> looks_of(const std::vector<shown_lock>& shown) {
   std::vector<std::size_t> order(shown.size());
   std::iota(order.begin(), order.end(), 0);

@@ -20,9 +20,6 @@ struct lock_look {
 
 lock_look look_of(const std::string& lock);
 
-/// The look of the C library's mutex.
-lock_look c_library_look();
-
 struct shown_lock {
   std::string name;  ///< unique in the chart
   std::string lock;

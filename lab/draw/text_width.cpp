@@ -25,7 +25,6 @@ constexpr widths bold{348,  456, 521, 838, 696, 1002, 872, 306,  457, 457, 523, 
                       733,  850, 770, 720, 682, 812,  774, 1103, 771, 724, 725, 457, 365, 457,  838, 500,
                       500,  675, 716, 593, 716, 678,  435, 716,  712, 343, 343, 665, 343, 1042, 712, 687,
                       716,  716, 493, 595, 478, 712,  652, 924,  645, 652, 582, 712, 365, 712,  838};
-constexpr double fixed_width = 602;   // DejaVu Sans Mono
 constexpr double other_width = 1000;  // outside the table: the width of a Chinese character
 
 // The factor by which the viewer's font may be wider than the table. Chosen, not measured. The attribute textLength
@@ -34,7 +33,6 @@ constexpr double for_other_fonts = 1.15;
 
 double width_of(unsigned char c, const font& f) {
   if (c < ' ' || c > '~') return other_width;
-  if (f.fixed) return fixed_width;
   return (f.bold ? bold : regular)[c - ' '];
 }
 

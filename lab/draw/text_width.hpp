@@ -10,7 +10,7 @@ namespace usher::cli {
 
 struct font {
   double size;
-  bool bold = false, fixed = false;
+  bool bold = false;
 };
 
 /// In pixels, with the margin.

@@ -8,7 +8,7 @@
 namespace usher::sim {
 
 /// A new setting needs a member here, the code that uses it, and a row of the table in
-/// lab/sweep/point_settings.hpp; then docs/usher.1, docs/schema/sim.json and `settings` in tests/cli/test_sim.py.
+/// lab/sweep/point_settings.hpp; then `make man`, docs/schema/sim.json and `settings` in lab/tests/commands/test_sim.py.
 /// Its default is 0, false, empty or absent, because the JSON omits these values. An optional integer is a duration.
 struct settings {
   bool pinned = false;  ///< threads stay on their CPUs

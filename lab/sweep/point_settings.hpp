@@ -114,7 +114,7 @@ inline constexpr point_key point_keys[]{
      .member = &sweep_point::spin_ns,
      .most = 1'000'000'000,
      .option = {.name = "--spin",
-                .type = "NS",
+                .type = "NS|auto",
                 .help = "Time in ns for which waiters spin before they park (default: auto, the machine file's value, "
                         "or 5555)",
                 .automatic = "the machine's"}},

@@ -81,7 +81,7 @@ void add_figure_options(CLI::App& to, figure_options& o, const std::string& defa
   to.add_option("--chart", o.chart_file, "Draw the throughput into this file, .svg")->type_name("F");
   to.add_option("--chart-metric", o.chart_metric,
                 "With --chart: " + figure_metric_names() + "; of a group of threads as guests.latency")
-      ->type_name("M");
+      ->type_name("METRIC");
   add_chart_options(to, o.look,
                     "the logarithmic axes (default: that of the threads, if they span more than a factor of 8)");
   to.add_flag("--log-x", o.log_x, "With --chart: the same as --log x");

@@ -13,6 +13,7 @@
 
 #include "library/catalog/names.hpp"
 #include "library/catalog/suggestion.hpp"
+#include "support/command/describe.hpp"
 #include "support/command/subcommand.hpp"
 #include "support/text/help.hpp"
 #include "support/text/messages.hpp"
@@ -175,6 +176,10 @@ int start(int argc, char** argv) {
   app.formatter(std::make_shared<help>("usher SUBCOMMAND [OPTIONS]"));
   const std::vector<subcommand> all = subcommands(app);
 
+  if (argc == 2 && argv[1] == std::string_view(describe_word)) {
+    fmt::print("{}", described_options(app));
+    return 0;
+  }
   if (argc > 1 && argv[1] == std::string_view(help_word)) {
     std::vector<std::string> words = asked_of_help(all, {argv + 2, argv + argc});
     if (words.empty()) return bad_usage;

@@ -15,7 +15,6 @@ import tempfile
 import textwrap
 import time
 import unittest
-import xml.etree.ElementTree
 
 from refusals import Refusals, cpu_seconds, has_stat, wait_for, with_evil
 
@@ -138,13 +137,6 @@ class Try(Refusals, unittest.TestCase):
         """Returns the conclusion as one line."""
         paragraph = done.stdout.split("meanwhile.\n")[-1].splitlines()
         return " ".join(line.strip() for line in paragraph)
-
-    def svg(self, path):
-        """Returns the chart's root, title and description."""
-        root = xml.etree.ElementTree.parse(path).getroot()
-        space = "{http://www.w3.org/2000/svg}"
-        self.assertEqual(root.tag, space + "svg")
-        return root, root.findtext(space + "title"), root.findtext(space + "desc")
 
     def left_behind(self, mark):
         return subprocess.run(["pgrep", "-f", mark], capture_output=True, text=True, timeout=LIMIT).stdout.split()
@@ -622,13 +614,11 @@ class Try(Refusals, unittest.TestCase):
 
     def test_a_winner_names_its_read_write_lock(self):
         program, file = self.read_write_rates(), os.path.join(self.folder, "rwlocks.json")
-        chart = os.path.join(self.folder, "rwlocks.svg")
         for options, winner, speed_up, command in (
                 ((), "bravo", 3, "--lock pthread --rwlock bravo"),
                 (("--locks", "pthread,steady", "--rwlocks", "pthread,bravo"), "steady+bravo", 4, "--lock steady --rwlock bravo"),
                 (("--locks", "mine=steady+bravo"), "mine", 4, "--lock steady --rwlock bravo")):
-            first = self.run_try("--quiet", *options, "--json", file, "--details", "--plot", "--chart", chart, "--metric", "rate (.*)",
-                                 "--", program)
+            first = self.run_try("--quiet", *options, "--json", file, "--details", "--plot", "--metric", "rate (.*)", "--", program)
             with open(file) as f:
                 data = self.checked(json.load(f))
             self.assertEqual((first.returncode, first.stderr, data["winner"]), (0, "", winner), first)
@@ -637,7 +627,6 @@ class Try(Refusals, unittest.TestCase):
             self.assertIn("Usher's read-write locks are experimental.", self.ended_with(first))
             self.assertEqual(first.stdout.splitlines()[-1], f"  usher run {command} -- {program}")
             self.assertEqual(self.rows(first)[1].split()[:2], ["*", winner])
-            self.assertIn(f"{winner}: {speed_up}.00", self.svg(chart)[2])
             shown = self.run_try("--show", file, "--details", "--plot")
             self.assertEqual((shown.returncode, shown.stdout), (0, first.stdout))
         # A file of an Usher without read-write locks.
@@ -810,60 +799,28 @@ class Try(Refusals, unittest.TestCase):
         self.assertIn("mine is 3.00 times as good", self.ended_with(done))
         self.assertIn(f"usher run --lock mcs -- {program}", done.stdout)
 
-    # The chart
+    # Files
 
-    def test_a_chart_as_svg(self):
-        chart = os.path.join(self.folder, "ratios.SVG")
-        program = self.script(self.RATES)
-        done = self.run_try("--locks", "mcs,ticket", "--metric", "rate: +([0-9]+)|rate (.*)", "--chart", chart, "--", "true")
-        self.assertEqual(done.returncode, 1, done)
-        self.assertFalse(os.path.exists(chart))  # nothing was measured
-        done = self.run_try("--locks", "mcs,ticket", "--rounds", "6", "--metric", "rate ([0-9]+)", "--chart", chart, "--", program,
-                            "<&>", b"\xff\x01")
-        self.assertEqual((done.returncode, done.stderr), (0, ""), done)
-        root, title, words = self.svg(chart)
-        self.assertEqual((root.get("width"), title), ("800px", f"rate: {program} '<&>' $'?\\001'"))
-        self.assertRegex(words, r"(?m)^mcs: 1\.50 \(95 % 1\.50–1\.50\), better$")
-        self.assertRegex(words, r"(?m)^ticket: 1\.00 .*no different")
-        self.assertRegex(words, r"(?m)^[0-9]+ CPUs?|, [0-9]+ CPUs?$")
-        for word in ("more is better", "6 rounds", "of the CPU time", time.strftime("%Y-")):
-            self.assertIn(word, words)
-        self.assertNotIn("logarithmic", words)
-
-    def test_a_chart_of_what_failed(self):
-        chart = os.path.join(self.folder, "failed.svg")
-        with open(chart, "w") as file:
-            file.write("another, longer one" * 10000)
-        done = self.run_try("--locks", "mcs,twa", "--rounds", "2", "--metric", "rate ([0-9]+)", "--lower", "--chart", chart,
-                            "--", self.script(self.RATES))
-        self.assertEqual((done.returncode, done.stderr), (1, ""), done)
-        _, _, words = self.svg(chart)
-        self.assertIn("more is better", words)  # the axis is for speed-ups, whatever the metric
-        self.assertRegex(words, r"(?m)^mcs: 0\.67.*undecided")
-        self.assertRegex(words, r"(?m)^twa: exit status 3: broken; 2 of 2 runs failed$")
-        self.assertLess(words.index("pthread:"), words.index("mcs:"))  # the order is that of the table
-
-    def test_charts_of_one_round(self):
-        chart = os.path.join(self.folder, "ratios.svg")
-        # The test also covers ratios that are far apart, a single round (without intervals), names of any length, and a rate of zero.
-        for locks, rate in (("ttas," + "long" * 30 + "=mcs", self.RATES), ("mcs", 'test "$USHER_LOCK" && echo rate 0 || echo rate 5')):
-            done = self.run_try("--locks", locks, "--rounds", "1", "--metric", "rate ([0-9]+)", "--chart", chart, "--",
-                                self.script(rate))
-            self.assertEqual((done.returncode, done.stderr), (0, ""), done)
-            root, _, _ = self.svg(chart)
-            self.assertEqual(root.get("width"), "800px")
-            self.assertTrue(200 < float(root.get("height").removesuffix("px")) < 400, root.get("height"))
-
-    def test_files_that_cannot_be_written_to(self):
+    def test_a_file_that_cannot_be_written_to(self):
         if not os.path.exists("/dev/full"):
             self.skipTest("no /dev/full")
-        for option, name in (("--json", "full.json"), ("--chart", "full.svg")):
-            path = os.path.join(self.folder, name)
-            os.symlink("/dev/full", path)
-            done = self.run_try("--locks", "mcs", "--rounds", "1", option, path, "--", "true")
-            self.assertEqual(done.returncode, 125, done)
-            self.assertRegex(done.stderr, rf"^usher: cannot write to {re.escape(path)}: .*\n$")
-            self.assertIn("mcs", done.stdout)  # the table is printed nevertheless
+        path = os.path.join(self.folder, "full.json")
+        os.symlink("/dev/full", path)
+        done = self.run_try("--locks", "mcs", "--rounds", "1", "--json", path, "--", "true")
+        self.assertEqual(done.returncode, 125, done)
+        self.assertRegex(done.stderr, rf"^usher: cannot write to {re.escape(path)}: .*\n$")
+        self.assertIn("mcs", done.stdout)  # the table is printed nevertheless
+
+    def test_one_round_and_failures(self):
+        """Ratios that are far apart, a single round (without limits), names of any length, a rate of zero; failures in the table's order."""
+        for locks, rate in (("ttas," + "long" * 30 + "=mcs", self.RATES), ("mcs", 'test "$USHER_LOCK" && echo rate 0 || echo rate 5')):
+            done = self.run_try("--locks", locks, "--rounds", "1", "--plot", "--metric", "rate ([0-9]+)", "--", self.script(rate))
+            self.assertEqual((done.returncode, done.stderr), (0, ""), done)
+        done = self.run_try("--locks", "mcs,twa", "--rounds", "2", "--metric", "rate ([0-9]+)", "--lower", "--", self.script(self.RATES))
+        self.assertEqual((done.returncode, done.stderr), (1, ""), done)
+        self.assertRegex(self.row(done, "mcs"), r" 0\.67 .*undecided")
+        self.assertIn("twa: exit status 3: broken; 2 of 2 runs failed", done.stdout)
+        self.assertRegex(done.stdout, r"(?s)\n  pthread .*\n  mcs .*\n  twa ")
 
     def test_what_programs_print_need_not_be_utf_8(self):
         done, data = self.with_json("--locks", "mcs", "--rounds", "1", "--", self.script(
@@ -965,7 +922,6 @@ class Try(Refusals, unittest.TestCase):
                 (["--timeout", "nan", "--", "true"], 2, ["--timeout", "above 0"]),
                 (["--timeout", "inf", "--", "true"], 2, ["--timeout", "above 0"]),
                 (["--all", "--locks", "mcs", "--", "true"], 2, ["--all", "--locks"]),
-                (["--json", "x.svg", "--chart", "./x.svg", "--", "true"], 2, ["same file", "x.svg"]),
                 (["--locks", "=mcs", "--", "true"], 2, ["=mcs", "no name"]),
                 (["--locks", "mcs,mine=", "--", "true"], 2, ["mine=", "no lock"]),
                 (["--locks", "mine=tva", "--", "true"], 2, ["tva", "twa"]),
@@ -981,9 +937,7 @@ class Try(Refusals, unittest.TestCase):
                 (["--rwlocks", "bravo,bravo", "--", "true"], 2, ["bravo", "twice"]),
                 (["--rwlocks", "bravo", "--locks", "phase-fair", "--", "true"], 2, ["phase-fair", "--rwlocks"]),
                 (["--json", "/nowhere/x", "--", "true"], 125, ["/nowhere/x"]),
-                (["--chart", "/nowhere/x.svg", "--", "true"], 125, ["/nowhere/x.svg"]),
-                (["--chart", "ratios.png", "--", "touch", "ratios.png"], 2, ["ratios.png", ".svg", "rsvg-convert"]),
-                (["--chart", "svg", "--", "true"], 2, [".svg"]),
+                (["--chart", "x.svg", "--", "true"], 2, ["--chart"]),
                 ([], 2, ["which command"])):
             with self.subTest(arguments):
                 self.assert_refused(self.run_try(*arguments), status, *words)
@@ -1007,8 +961,9 @@ class Try(Refusals, unittest.TestCase):
     def test_an_interruption_prints_what_there_is(self):
         mark = f"8{os.getpid()}.5"
         program = self.script(f'test "$USHER_LOCK" = twa && sleep {mark}; echo fine')
-        chart = os.path.join(self.folder, "so far.svg")
-        process = subprocess.Popen([USHER, "try", "--quiet", "--locks", "mcs,twa", "--seed", "2", "--warmup", "0", "--chart", chart, "--", program],
+        results = os.path.join(self.folder, "so far.json")
+        process = subprocess.Popen([USHER, "try", "--quiet", "--locks", "mcs,twa", "--seed", "2", "--warmup", "0", "--json", results,
+                                    "--", program],
                                    env=self.environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                    stderr=subprocess.PIPE, text=True)
         try:
@@ -1019,10 +974,11 @@ class Try(Refusals, unittest.TestCase):
             process.kill()
         self.assertEqual((process.returncode, err), (130, ""))
         self.assertRegex(out, r"(?m)^  mcs ")
-        _, _, words = self.svg(chart)
-        self.assertRegex(words, r"(?m)^mcs: [0-9]")
-        self.assertRegex(words, r"(?m)^twa: not run$")
-        self.assertIn("interrupted", words)
+        with open(results) as file:
+            data = json.load(file)
+        self.assertTrue(data["interrupted"])
+        self.assertTrue(self.candidate(data, "mcs")["runs"])
+        self.assertEqual(self.candidate(data, "twa")["runs"], [])
         self.assertEqual(self.left_behind(f"sleep {mark}"), [])
 
     # The following tests check that all processes of a run end with it, and no other processes.
@@ -1220,9 +1176,8 @@ class Try(Refusals, unittest.TestCase):
             self.assertEqual(self.row(done, "pthread").split()[1], shown)
 
     def test_metrics_of_zero_and_below(self):
-        chart = os.path.join(self.folder, "zero.svg")
         def run(base, mcs, *more):
-            return self.with_json("--locks", "mcs", "--rounds", "5", "--chart", chart, "--metric", "rate (.*)", *more, "--", self.script(
+            return self.with_json("--locks", "mcs", "--rounds", "5", "--metric", "rate (.*)", *more, "--", self.script(
                 f'{self.locking()} 200 > /dev/null; test "$USHER_LOCK" = mcs && echo rate {mcs} || echo rate {base}'))
         for base, mcs, better, lower in ((0, 5, True, False), (-5, -2, True, False), (-2, -5, False, False), (5, 0, False, False),
                                          (-5, -2, False, True), (3, -1, True, True)):
@@ -1241,7 +1196,6 @@ class Try(Refusals, unittest.TestCase):
                     self.assertIn(f"mcs is better by {abs(difference)}", self.ended_with(done))
                 else:
                     self.assertNotIn("Worth it", done.stdout)
-                self.assertRegex(self.svg(chart)[2], r"(?m)^mcs: no ratio")
         done, _ = run(0, 0)
         self.assertIn("no different", self.row(done, "mcs"))
 

@@ -624,34 +624,46 @@ class Run(Usher):
         done = self.usher("run", "--", "sh", "-c", "exit 7", env={"PATH": None})
         self.assertEqual((done.returncode, done.stderr), (7, ""))
 
-    # The following tests check that the manual page and the completions have all options.
+    # The manual page and the completions are made of the options.
+
+    def tree_file(self, *path):
+        return os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", *path)
+
+    @needs_simulator
+    @unittest.skipUnless(has_stat, "USHER_BUILD_STAT=OFF")
+    def test_the_manual_and_the_completions_are_those_of_the_options(self):
+        build = os.path.dirname(os.path.dirname(os.path.realpath(USHER)))
+        done = subprocess.run([sys.executable, self.tree_file("tools", "manual.py"), "--build", build, "--check"], capture_output=True,
+                              text=True, timeout=60)
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", ""))
 
     @needs_simulator
     def test_every_option_is_in_the_manual_and_completed(self):
-        tree = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
-
-        def text(*path):
-            with open(os.path.join(tree, *path)) as file:
-                return file.read()
-
-        pages = {"the manual": text("docs", "usher.1").replace("\\-", "-"),
-                 "bash": text("tool", "completion", "usher.bash"), "zsh": text("tool", "completion", "_usher")}
+        pages = {}
+        for name, path in (("the manual", ("docs", "usher.1")), ("bash", ("tool", "completion", "usher.bash")),
+                           ("zsh", ("tool", "completion", "_usher"))):
+            with open(self.tree_file(*path)) as file:
+                pages[name] = file.read().replace("\\-", "-")
         stat = ["stat", "record"] if has_stat else []
         for subcommand in ("list", "run", "try", *stat, "check", "sim", "sim calibrate", "sim validate", "bench", "predict"):
             self.assertIn(f"usher {subcommand}", pages["the manual"])
             said = self.usher(*subcommand.split(), "--help").stdout.split("Examples:")[0]
-            options = set(re.findall(r"^  +(?:-[a-z],)?(--[a-z-]+)", said, re.M)) - {"--help"}
+            options = set(re.findall(r"^  (?:-[a-z],)?(--[a-z-]+)", said, re.M)) - {"--help"}
             self.assertGreater(len(options), 0, said)
-            for name, page in pages.items():
-                if subcommand == "sim" and name != "the manual":  # its options are completed from --help
-                    self.assertIn("usher sim --help" if name == "zsh" else "_usher_options sim", page)
-                    continue
-                for option in options:
+            of_it = re.split(rf"(?m)^\.SS usher {subcommand}$", pages["the manual"])[1].split("\n.SS ")[0].split("\n.SH ")[0]
+            for option in options:
+                self.assertIn(f"\\fB{option}\\fR", of_it)
+                for name, page in pages.items():
                     self.assertRegex(page, re.escape(option) + r"(?![a-z-])", f"{option} of {subcommand} in {name}")
+
+    @unittest.skipUnless(shutil.which("groff"), "no groff")
+    def test_the_manual_has_no_warnings(self):
+        done = subprocess.run(["groff", "-man", "-Tutf8", "-ww", "-z", self.tree_file("docs", "usher.1")], capture_output=True, text=True, timeout=60)
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", ""))
 
     @needs_simulator
     def test_bash_completes(self):
-        script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tool", "completion", "usher.bash")
+        script = self.tree_file("tool", "completion", "usher.bash")
         if not shutil.which("bash"):
             self.skipTest("no bash")
 
@@ -665,6 +677,12 @@ class Run(Usher):
         self.assertEqual(completed("t"), ["try"])
         self.assertEqual(completed("st"), ["status", "stat"])
         self.assertEqual(completed("help", "ch"), ["check"])
+        self.assertEqual(completed("help", "sim", ""), ["calibrate", "validate"])
+        self.assertEqual(completed("try", "--colour", ""), ["auto", "always", "never"])
+        self.assertEqual(completed("check", "--scheduler", "b"), ["bound"])
+        self.assertIn("mutants", completed("check", "mu"))
+        self.assertEqual(completed("bench", "--chart-metric", "latency-p"), ["latency-p99"])
+        self.assertEqual(completed("run", "--cond-append", ""), [])
         self.assertEqual(completed("list", "stea"), ["steady", "steady-spin", "steady-yield", "steady-park"])
         self.assertEqual(completed("run", "--lock", "mcscr"), ["mcscr", "mcscr-spin", "mcscr-yield", "mcscr-park", "mcscr-sleep", "mcscr-mwait",
                                                                 "mcscrn", "mcscrn-spin", "mcscrn-yield", "mcscrn-park"])

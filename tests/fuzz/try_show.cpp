@@ -14,7 +14,6 @@ USHER_FUZZ_TARGET(try_show) {
     use(details_text(t, 80));
     use(bars_text(t, 0));
     use(summary_text(t, 80));
-    use(chart_of(t).title);
   }
   use(conclusion_text(t, 80));
   use(json_of(t).dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));

@@ -5,7 +5,6 @@
 #include <optional>
 #include <string>
 
-#include "lab/draw/chart_options.hpp"
 #include "support/text/colour.hpp"
 
 namespace usher::cli::trial {
@@ -23,8 +22,7 @@ struct options {
   bool lower = false, higher = false;
   std::string before, until, ready;
   double timeout = 0;  ///< seconds; 0: from the reference's runs
-  std::string json, chart, show;
-  chart_options look;
+  std::string json, show;
   bool plot = false, details = false, markdown = false, quiet = false;
   colour_when colours = colour_when::automatic;
 

@@ -1,15 +1,14 @@
 #include "tool/trial/trial_report.hpp"
 
 #include <fmt/format.h>
-#include <re2/re2.h>
 
 #include <algorithm>
 #include <cmath>
 #include <sstream>
 #include <tuple>
 
-#include "support/process/process.hpp"
 #include "support/measure/statistics.hpp"
+#include "support/process/scratch_file.hpp"
 #include "support/text/colour.hpp"
 #include "support/text/duration.hpp"
 #include "support/text/table.hpp"
@@ -179,45 +178,6 @@ std::vector<std::string> detail_columns(const candidate_result& c) {
           contended};
 }
 
-/// A title made of the words around the number in a simple regular expression: "SET" from "SET: +([0-9.]+)". Other
-/// expressions are returned unchanged.
-std::string title_of(const std::string& metric) {
-  constexpr std::size_t longest = 200;  // bytes, chosen: the metric may be that of a file
-  static const re2::RE2 plain(R"(([^()\[\]{}|.?\\^$]*)\([^()]*\)([^()\[\]{}|.?\\^$]*))", re2::RE2::Latin1);
-  static const re2::RE2 marks("[ :=,]*[+*]|[:=,]", re2::RE2::Latin1);
-  std::string before, after;
-  if (metric.size() > longest || !re2::RE2::FullMatch(metric, plain, &before, &after)) return metric;
-  before += " " + after;
-  re2::RE2::GlobalReplace(&before, marks, " ");
-  std::istringstream words(before);
-  std::string title;
-  for (std::string word; words >> word;) title += (title.empty() ? "" : " ") + word;
-  return title.empty() ? metric : title;
-}
-
-chart_row row_of(const trial_results& t, const candidate_result& c) {
-  chart_row row;
-  row.label = c.name;
-  row.lock = name_of(c.lock, c.rwlock);
-  row.remark = joined(remarks(t, c), "; ");
-  if (!t.has_ratios && !is_reference(t, c))
-    row.remark += std::string(row.remark.empty() ? "" : "; ") + "no ratio: the metric is zero or negative";
-  if (is_reference(t, c)) {
-    if (!c.values(metric_of).empty()) row.value = 1;
-    row.kind = mark::reference;
-    return row;
-  }
-  if (!c.speed_up || !t.has_ratios) {
-    if (row.remark.empty()) row.remark = "not run";
-    return row;
-  }
-  row.value = c.speed_up;
-  row.low = c.limits.low;
-  row.high = c.limits.high;
-  row.kind = c.judged == verdict::better ? mark::good : c.judged == verdict::worse ? mark::bad : mark::unclear;
-  return row;
-}
-
 }  // namespace
 
 std::string table_text(const trial_results& t, std::size_t width, bool colours) {
@@ -302,30 +262,6 @@ std::string conclusion_text(const trial_results& t, std::size_t width) {
   for (std::string line; std::getline(paragraphs, line);) text += in_lines(line, width);
   if (!t.conclusion->command.empty()) text += "  " + printable_line(t.conclusion->command) + "\n";
   return text;
-}
-
-chart chart_of(const trial_results& t) {
-  chart c;
-  c.title = t.metric.empty() ? "Time that a run takes" : title_of(t.metric);
-  c.subtitle = shell_line(t.command);
-  if (!t.until.empty()) c.subtitle += ", load: " + t.until;
-  c.quantity = fmt::format("speed-up over {}", t.reference_text());
-  c.value_heading = "speed-up";
-  c.interval_heading = "95 %";
-  c.less_is_better = false;
-  for (const candidate_result* one : best_first(t)) c.rows.push_back(row_of(t, *one));
-  c.legend = {{mark::reference, t.reference_text()},
-              {mark::good, "better"},
-              {mark::bad, "worse"},
-              {mark::unclear, "undecided, or no different"}};
-  c.caption = {fmt::format("{}, {} CPU{}", t.place.cpu, t.place.cpus, t.place.cpus == 1 ? "" : "s"),
-               t.place.kernel,
-               t.place.libc,
-               with_noun(t.rounds, "round") + (t.interrupted ? ", interrupted" : ""),
-               fmt::format("others and the hypervisor took {:.0f} % of the CPU time", 100 * t.others_cpu_share),
-               t.date,
-               fmt::format("usher {}, commit {}", t.usher, t.commit)};
-  return c;
 }
 
 }  // namespace usher::cli::trial

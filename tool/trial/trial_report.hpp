@@ -1,9 +1,8 @@
-// A trial's results as text and as a chart.
+// A trial's results as text.
 #pragma once
 
 #include <string>
 
-#include "lab/draw/chart.hpp"
 #include "tool/trial/trial_results.hpp"
 
 namespace usher::cli::trial {
@@ -23,7 +22,5 @@ std::string bars_text(const trial_results& t, std::size_t width);
 std::string summary_text(const trial_results& t, std::size_t width);
 /// The conclusion, followed by its command on a line of its own.
 std::string conclusion_text(const trial_results& t, std::size_t width);
-
-chart chart_of(const trial_results& t);
 
 }  // namespace usher::cli::trial

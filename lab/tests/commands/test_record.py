@@ -11,8 +11,10 @@ import sys
 import tempfile
 import unittest
 from collections import Counter
+from pathlib import Path
 from statistics import median
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "tests" / "cli"))
 import recording_file
 
 USHER = os.environ["USHER_BIN"]

@@ -9,17 +9,19 @@ import subprocess
 import sys
 import tempfile
 import unittest
+from pathlib import Path
 
 try:
     import jsonschema
 except ImportError:
     jsonschema = None
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "tests" / "cli"))
 from recording_file import ACTIONS, KINDS
 
 USHER = os.environ["USHER_BIN"]
 LIMIT = 500
-DOCS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "docs")
+DOCS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "docs")
 
 
 def number(n):

@@ -15,12 +15,15 @@ import subprocess
 import sys
 import tempfile
 import unittest
+from pathlib import Path
 
+TREE = Path(__file__).resolve().parents[3]
+sys.path.insert(0, str(TREE / "tests" / "cli"))
 from refusals import EVIL, Refusals
 
 USHER = os.environ["USHER_BIN"]
 LIMIT = 300
-FILES = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "fuzz", "corpus", "lstopo")
+FILES = str(TREE / "tests" / "fuzz" / "corpus" / "lstopo")
 
 
 def sim(*arguments):

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+from pathlib import Path
 
 try:
     import jsonschema
@@ -22,11 +23,12 @@ try:
 except ImportError:
     tomllib = None
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "tests" / "cli"))
 from refusals import EVIL, Refusals, with_evil
 
 USHER = os.environ["USHER_BIN"]
 LIMIT = 500
-SCHEMA = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "docs", "schema", "sim.json")
+SCHEMA = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "docs", "schema", "sim.json")
 
 
 def sim(*arguments):

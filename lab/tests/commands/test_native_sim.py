@@ -10,7 +10,9 @@ import subprocess
 import sys
 import tempfile
 import unittest
+from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "tests" / "cli"))
 from refusals import Refusals, cpu_seconds, wait_for
 
 USHER = os.environ["USHER_BIN"]

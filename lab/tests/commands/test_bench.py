@@ -9,10 +9,13 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
 import unittest
+from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "tests" / "cli"))
 from refusals import Refusals
 
 USHER = os.environ["USHER_BIN"]
