@@ -184,7 +184,9 @@ int carry_out(const try_options& o, char** command) {
   if (!o.show.empty()) return show(o);
   std::vector<trial::choice> candidates = trial::choose(o);
   if (candidates.empty()) return bad_usage;
-  const auto found = find_library();
+  std::vector<const lock_table*> locks;
+  for (const trial::choice& c : candidates) locks.push_back(c.locks.mutex);
+  const auto found = find_library(locks);
   if (const auto* none = std::get_if<no_library>(&found)) {
     report_error("{}", none->reason);
     return cannot_start;

@@ -18,6 +18,7 @@ class Lock:
     header: str
     type: str
     heading: str = ""  # above its line in the list
+    is_usual: bool = False  # in libusher.so, and not only in libusher-all.so
 
     @property
     def is_the_c_librarys(self):
@@ -37,10 +38,18 @@ def locks(tree=TREE):
             heading = line[1:].strip()
         if not fields or line.startswith(("#", "=")):
             continue
-        if len(fields) != 3:
-            raise ValueError(f"{LIST}: a line is 'name header type', not '{line}'")
-        found.append(Lock(*fields, heading))
+        if len(fields) != 3 and (len(fields) != 4 or fields[3] != "usual"):
+            raise ValueError(f"{LIST}: a line is 'name header type', or 'name header type usual', not '{line}'")
+        found.append(Lock(*fields[:3], heading, len(fields) == 4))
     return found
+
+
+def library_with(lock, library, tree=TREE):
+    """Returns the library to preload for a form of a lock: `library`, which is libusher.so, if it has the lock, else
+    libusher-all.so beside it. A library of another name is taken to have all locks."""
+    path = Path(library)
+    others = {known.name for known in locks(tree) if not known.is_usual}
+    return str(path.with_name("libusher-all.so")) if path.name == "libusher.so" and family(lock, tree) in others else str(library)
 
 
 def read_write_names(tree=TREE):
