@@ -80,13 +80,13 @@ int carry_out(run_options& options, char** command) {
   const std::optional<std::string> rwlock = choose_rwlock(options);
   if (!rwlock) return bad_usage;
 
-  const auto found = find_library(lock);
+  const auto found = find_library({lock, *rwlock});
   if (const auto* none = std::get_if<no_library>(&found)) {
     report_error("{}", none->reason);
     return cannot_start;
   }
   const auto& library = std::get<preload_library>(found);
-  const std::string preload = preload_list(environment("LD_PRELOAD"), library.with(lock));
+  const std::string preload = preload_list(environment("LD_PRELOAD"), library.path);
 
   if (!options.quiet) {
     warn_of_waiting(*lock);

@@ -127,7 +127,8 @@ usher_state state_of(pid_t pid, const loaded_library& library) {
   state.lock = from_environment(pid, "USHER_LOCK");
   state.what = outcome_of(state.lock, library);
   const std::string rwlock = from_environment(pid, "USHER_RWLOCK");
-  if (is_read_write_lock(rwlock)) state.rwlock = rwlock;
+  const bool has_all = !file_name(library.path).starts_with(library_name);
+  if (is_read_write_lock(rwlock) && (has_all || !is_unusual_read_write_lock(rwlock))) state.rwlock = rwlock;
   return state;
 }
 

@@ -184,9 +184,9 @@ int carry_out(const try_options& o, char** command) {
   if (!o.show.empty()) return show(o);
   std::vector<trial::choice> candidates = trial::choose(o);
   if (candidates.empty()) return bad_usage;
-  std::vector<const lock_table*> locks;
-  for (const trial::choice& c : candidates) locks.push_back(c.locks.mutex);
-  const auto found = find_library(locks);
+  std::vector<wanted_locks> runs;
+  for (const trial::choice& c : candidates) runs.push_back({c.locks.mutex, c.locks.rwlock});
+  const auto found = find_library(runs);
   if (const auto* none = std::get_if<no_library>(&found)) {
     report_error("{}", none->reason);
     return cannot_start;

@@ -45,15 +45,16 @@ def locks(tree=TREE):
 
 
 def library_with(lock, library, tree=TREE):
-    """Returns the library to preload for a form of a lock: `library`, which is libusher.so, if it has the lock, else
+    """Returns the library to preload for a form of a lock or a read-write lock: `library`, which is libusher.so, if it has the lock, else
     libusher-all.so beside it. A library of another name is taken to have all locks."""
     path = Path(library)
     others = {known.name for known in locks(tree) if not known.is_usual}
-    return str(path.with_name("libusher-all.so")) if path.name == "libusher.so" and family(lock, tree) in others else str(library)
+    is_other = lock in read_write_names(tree)[2:] or family(lock, tree) in others
+    return str(path.with_name("libusher-all.so")) if path.name == "libusher.so" and is_other else str(library)
 
 
 def read_write_names(tree=TREE):
-    """Returns the names of the read-write locks that libusher.so serves: names of USHER_RWLOCK, not of USHER_LOCK."""
+    """Returns the names of the read-write locks, those of libusher.so first: names of USHER_RWLOCK, not of USHER_LOCK."""
     writers = re.findall(r'writers\(\w+, "([^"]+)"\)', Path(tree, READ_WRITE).read_text())
     return [plain + ending for ending in ["", *(f"-{w}" for w in writers)] for plain in ("phase-fair", "bravo")]
 

@@ -323,7 +323,7 @@ recording::recorded_on this_machine(const lock_table& lock, const stat::call_cos
 int run_recorded(const record_command_options& o, const std::vector<role_rule>& rules, const lock_table& lock,
                  const preload_library& library, output_file& output, char** command) {
   std::vector<std::pair<std::string, std::string>> variables = {
-      {"USHER_LOCK", lock.name}, {"LD_PRELOAD", preload_list(environment("LD_PRELOAD"), library.with(&lock), true)}};
+      {"USHER_LOCK", lock.name}, {"LD_PRELOAD", preload_list(environment("LD_PRELOAD"), library.path, true)}};
   const stat::call_cost cost = stat::measure_call_cost(variables);
   const stat::hand_over_cost hand_over = stat::measure_hand_over();
 
@@ -367,7 +367,8 @@ int carry_out(const record_command_options& o, char** command) {
   }
   const lock_table* const lock = choose_lock(o.lock_given->count() != 0, o.lock, c_library);
   if (lock == nullptr) return bad_usage;
-  const auto found = find_library(lock);
+  const std::string rwlock = environment("USHER_RWLOCK");
+  const auto found = find_library({lock, rwlock});
   if (const auto* none = std::get_if<no_library>(&found)) {
     report_error("{}", none->reason);
     return cannot_start;

@@ -8,6 +8,7 @@
 #include <system_error>
 #include <vector>
 
+#include "library/catalog/read_write_names.hpp"
 #include "support/command/lock_facts.hpp"
 #include "support/process/library_names.hpp"
 #include "support/process/near.hpp"
@@ -39,9 +40,11 @@ bool is_ours(std::string_view entry, const std::string& library) {
          is_library_name(fs::canonical(entry, none).filename().native());
 }
 
-bool is_usual(const lock_table* lock) {
-  const lock_facts* const facts = lock == nullptr ? nullptr : facts_of(lock->family);
-  return facts == nullptr || facts->is_usual;
+/// The name of a lock that libusher.so lacks; empty if it has both.
+std::string_view unusual_one(const wanted_locks& wanted) {
+  const lock_facts* const facts = wanted.mutex == nullptr ? nullptr : facts_of(wanted.mutex->family);
+  if (facts != nullptr && !facts->is_usual) return wanted.mutex->name;
+  return is_unusual_read_write_lock(wanted.rwlock) ? wanted.rwlock : std::string_view();
 }
 
 /// A file of this name beside the library, or beside the file to which the library's path leads; empty if there is none.
@@ -84,11 +87,17 @@ bool is_sanitizer_runtime(std::string_view path) {
   return std::any_of(prefixes.begin(), prefixes.end(), [&](const char* p) { return name.starts_with(p); });
 }
 
-const std::string& preload_library::with(const lock_table* lock) const {
-  return is_usual(lock) ? path : full;
+const std::string& preload_library::with(const wanted_locks& wanted) const {
+  return unusual_one(wanted).empty() ? path : full;
 }
 
-std::variant<preload_library, no_library> find_library(std::span<const lock_table* const> locks) {
+std::variant<preload_library, no_library> find_library(const wanted_locks& run) {
+  auto found = find_library(std::span(&run, 1));
+  if (auto* const library = std::get_if<preload_library>(&found)) library->path = library->with(run);
+  return found;
+}
+
+std::variant<preload_library, no_library> find_library(std::span<const wanted_locks> runs) {
   fs::path found;
   if (const std::string named = environment("USHER_LIBRARY"); !named.empty()) {
     // The path is made absolute, because the program may change its directory. Symbolic links are not resolved: a link
@@ -108,12 +117,12 @@ std::variant<preload_library, no_library> find_library(std::span<const lock_tabl
   const auto usual = check(library.path);
   if (const auto* none = std::get_if<no_library>(&usual)) return *none;
   library.target = std::get<elf_target>(usual);
-  const auto other = std::find_if_not(locks.begin(), locks.end(), is_usual);
-  if (other == locks.end()) return library;
+  const auto other = std::find_if(runs.begin(), runs.end(), [](const auto& run) { return !unusual_one(run).empty(); });
+  if (other == runs.end()) return library;
   library.full = has_usual_only(library.path) ? beside(library.path, full_library_name).native() : library.path;
   if (library.full.empty())
     return no_library{fmt::format("{} is not among the locks of {}, and libusher-all.so, which has it, is missing there",
-                                  (*other)->name, library.path)};
+                                  unusual_one(*other), library.path)};
   const auto full = check(library.full);
   if (const auto* none = std::get_if<no_library>(&full)) return *none;
   return library;

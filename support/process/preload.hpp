@@ -11,13 +11,19 @@
 
 namespace usher::cli {
 
+/// The locks of a run.
+struct wanted_locks {
+  const lock_table* mutex = nullptr;  ///< null: the C library's
+  std::string_view rwlock = {};       ///< empty: the C library's
+};
+
 struct preload_library {
   std::string path;  ///< of the one with the usual locks; absolute
   elf_target target;
   std::string full;  ///< of the one with all locks, perhaps the same; empty: not looked for, since no lock needs it
 
-  /// The path of the library to preload for a lock; null: the C library's.
-  const std::string& with(const lock_table* lock) const;
+  /// The path of the library to preload for one of the runs for which the library was looked for.
+  const std::string& with(const wanted_locks& wanted) const;
 };
 
 /// The library cannot be used. The text is an error message of one line.
@@ -26,11 +32,10 @@ struct no_library {
 };
 
 /// The library that USHER_LIBRARY names, else libusher.so near this program; and libusher-all.so beside it if one of the
-/// locks needs it. A null lock is the C library's.
-std::variant<preload_library, no_library> find_library(std::span<const lock_table* const> locks);
-inline std::variant<preload_library, no_library> find_library(const lock_table* lock) {
-  return find_library(std::span(&lock, 1));
-}
+/// runs needs it.
+std::variant<preload_library, no_library> find_library(std::span<const wanted_locks> runs);
+/// For one run: its `path` is that of the library to preload.
+std::variant<preload_library, no_library> find_library(const wanted_locks& run);
 
 /// libusher-stat.so, which `usher stat` loads after `library`. Empty: it is missing beside it, or has a path that
 /// LD_PRELOAD cannot hold.

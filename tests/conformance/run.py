@@ -57,7 +57,7 @@ def environment(lock, library):
     ours = ("LD_PRELOAD", "USHER_LOCK", "USHER_RWLOCK", "USHER_SPIN_NS", "USHER_YIELD_NS", "USHER_SLEEP_NS")
     env = {k: v for k, v in os.environ.items() if k not in ours}
     if lock is not None:
-        with_lock = catalog.library_with(lock, library)
+        with_lock = catalog.library_with(lock.removeprefix(READ_WRITE), library)
         env["LD_PRELOAD"] = " ".join(filter(None, (with_lock, os.environ.get("USHER_COMPANION"))))  # see tests/stat/test_recorded.py
         env[variable_of(lock)] = lock.removeprefix(READ_WRITE)
     return env

@@ -268,6 +268,25 @@ def all_names():
     return names
 
 
+def lock_of_the_other_library(program):
+    """libusher.so has exactly the usual locks, and libusher-all.so all of them; each is preloaded here whatever the lock."""
+    if pathlib.Path(LIB).name != "libusher.so":
+        return
+    names = {name for name in all_names() if catalog.library_with(name, LIB) != LIB}
+    for lock in sorted(names | {f"{min(names)}-stp"}):
+        expect_complaint(f"lock_of_the_other_library/{lock}", program, lock, "libusher-all.so", here=True)
+    full = str(pathlib.Path(LIB).with_name("libusher-all.so"))
+    for lock in sorted(all_names().keys() - names):
+        theirs = "the C library's\n" if lock.startswith("pthread") else "ours\n"
+        expect_output(f"in_both_libraries/{lock}", program, environment(lock, [full]), theirs)
+    for lock in catalog.read_write_names():
+        for library in (LIB, full):
+            status, _, err = run(["/bin/true"], environment(None, [library], USHER_RWLOCK=lock, USHER_VERBOSE="1"))
+            lines, is_there = err.splitlines(), library == catalog.library_with(lock, library)
+            right = len(lines) == (1 if is_there else 2) and (f"read-write locks: {lock} " in lines[-1]) == is_there
+            check(f"rwlocks_of_{pathlib.Path(library).name}/{lock}", status == 0 and right and (is_there or f'"{lock}"' in lines[0]), err)
+
+
 def environment_variable():
     program = [BIN / "environment"]
     busy = [BIN / "environment", "--threads", "8", "--forks", "2"]
@@ -288,8 +307,7 @@ def environment_variable():
                            ("x", ""), ("mutex", None)):
         expect_complaint(f"unknown_name/{wrong.strip()}", program, wrong, nearest)
     expect_complaint("no_lock", program, "null", None)
-    for lock in ("mcs", "mcs-park", "clh-tls-spin", "mcs-stp") if pathlib.Path(LIB).name == "libusher.so" else ():
-        expect_complaint(f"lock_of_the_other_library/{lock}", program, lock, "libusher-all.so", here=True)
+    lock_of_the_other_library(program)
     expect_complaint("unknown_name/mcss", program, "mcss", "mcs")
     expect_complaint("unknown_name_very_long", program, "twa" * 500, None)
     expect_complaint("unknown_name_racing_threads", [BIN / "environment", "--threads", "32"], "lotier", "loiter",

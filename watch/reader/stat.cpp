@@ -410,7 +410,7 @@ int recording::run(char** command, const preload_library& library, const lock_ta
   stat::orphans orphans;
   foreground_program program(command,
                                    {{"USHER_LOCK", lock.name},
-                                    {"LD_PRELOAD", preload_list(environment("LD_PRELOAD"), library.with(&lock), true)},
+                                    {"LD_PRELOAD", preload_list(environment("LD_PRELOAD"), library.path, true)},
                                     {record::variable, file_.path()}},
                                    file_.descriptor(), signals);
   if (program.not_started()) return *program.not_started();
@@ -752,7 +752,8 @@ int carry_out(const stat_options& o, char** command) {
       return cannot_be_recorded;
     }
   }
-  const auto found = of_process ? std::variant<preload_library, no_library>() : find_library(lock);
+  const std::string rwlock = environment("USHER_RWLOCK");
+  const auto found = of_process ? std::variant<preload_library, no_library>() : find_library({lock, rwlock});
   if (const auto* none = std::get_if<no_library>(&found)) {
     report_error("{}", none->reason);
     return cannot_start;
