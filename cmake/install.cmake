@@ -3,7 +3,7 @@
 include(CMakePackageConfigHelpers)
 # All that is installed, without tests: for packages.
 add_custom_target(usher_product)
-foreach(target usher_preload usher_companion usher_locks_shared usher_catalog usher usher_stat usher_bench usher_check)
+foreach(target usher_preload usher_preload_all usher_companion usher_locks_shared usher_catalog usher usher_stat usher_bench usher_check)
   if(TARGET ${target})
     add_dependencies(usher_product ${target})
   endif()

@@ -13,6 +13,7 @@
 #include "support/command/lock_facts.hpp"
 #include "support/command/subcommand.hpp"
 #include "support/locks.hpp"
+#include "support/process/library_names.hpp"
 #include "support/process/near.hpp"
 #include "support/text/help.hpp"
 #include "support/text/messages.hpp"
@@ -151,14 +152,18 @@ std::string size_of(const lock_table& lock) {
   return text;
 }
 
+/// The library that has the lock for whole programs.
+std::string_view library_with(std::string_view family) {
+  const lock_facts* const facts = facts_of(family);
+  return facts == nullptr || facts->is_usual ? library_name : full_library_name;
+}
+
 std::string cost_of(const lock_facts* facts) {
   if (facts == nullptr || facts->instructions == 0) return "";
   return fmt::format(
-      "{:.0f} instructions, {:.0f} of them locked, for lock and unlock without contention, through libusher.so "
-      "(counted in the "
-      "code "
-      "of gcc {})",
-      facts->instructions, facts->locked, counted_with);
+      "{:.0f} instructions, {:.0f} of them locked, for lock and unlock without contention, through {} (counted in "
+      "the code of gcc {})",
+      facts->instructions, facts->locked, library_with(facts->family), counted_with);
 }
 
 /// The place of the lock's section in the documentation; empty if it has no section.
@@ -185,6 +190,8 @@ std::string in_full(const lock_table& asked, std::size_t width) {
   if (t.context) row("Queue nodes", "a thread needs one while it waits or holds the lock; Usher keeps them");
   row("Size", size_of(plain));
   row("Cost", cost_of(facts_of(plain.family)));
+  if (t.excludes && !t.native_only)
+    row("Library", fmt::format("{}, which usher run preloads", library_with(plain.family)));
   row("Paper", t.paper);
   row("Page", page_of(plain.family));
   if (const lock_facts* const facts = facts_of(plain.family); facts != nullptr && !t.native_only)
@@ -259,6 +266,7 @@ nlohmann::ordered_json as_json(const lock_table& lock) {
       {"excludes", t.excludes},
       {"default", std::string_view(lock.name) == default_lock},
       {"needs_own_cpu", needs_own_cpu(lock)},
+      {"library", library_with(lock.family)},
   };
   if (t.bypass != unbounded) object["bypass"] = t.bypass;
   return object;

@@ -80,7 +80,7 @@ int carry_out(run_options& options, char** command) {
   const std::optional<std::string> rwlock = choose_rwlock(options);
   if (!rwlock) return bad_usage;
 
-  const auto found = find_library();
+  const auto found = find_library({lock, *rwlock});
   if (const auto* none = std::get_if<no_library>(&found)) {
     report_error("{}", none->reason);
     return cannot_start;

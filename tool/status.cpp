@@ -16,9 +16,12 @@
 #include <vector>
 
 #include "library/preload/status_record.hpp"
+#include "support/command/lock_facts.hpp"
 #include "support/command/subcommand.hpp"
 #include "support/locks.hpp"
+#include "support/process/library_names.hpp"
 #include "support/process/near.hpp"
+#include "support/process/preload.hpp"
 #include "support/process/running_process.hpp"
 #include "support/process/target.hpp"
 #include "support/text/help.hpp"
@@ -83,11 +86,13 @@ std::string from_environment(pid_t pid, std::string_view name) {
 }
 
 /// Returns how the library treats this value of USHER_LOCK.
-outcome outcome_of(const std::string& name) {
+outcome outcome_of(const std::string& name, const loaded_library& library) {
   if (name.empty()) return outcome::not_set;
   const lock_table* const lock = find_lock(name);
   if (lock == nullptr) return outcome::unknown;
   if (!lock->traits->excludes) return outcome::measurements_only;
+  const lock_facts* const facts = facts_of(lock->family);
+  if (facts != nullptr && !facts->is_usual && file_name(library.path).starts_with(library_name)) return outcome::missing;
   return lock->traits->native_only ? outcome::c_library : outcome::ours;
 }
 
@@ -120,9 +125,10 @@ usher_state state_of(pid_t pid, const loaded_library& library) {
       state.version = std::string(record.version.data(), strnlen(record.version.data(), record.version.size()));
   }
   state.lock = from_environment(pid, "USHER_LOCK");
-  state.what = outcome_of(state.lock);
+  state.what = outcome_of(state.lock, library);
   const std::string rwlock = from_environment(pid, "USHER_RWLOCK");
-  if (is_read_write_lock(rwlock)) state.rwlock = rwlock;
+  const bool has_all = !file_name(library.path).starts_with(library_name);
+  if (is_read_write_lock(rwlock) && (has_all || !is_unusual_read_write_lock(rwlock))) state.rwlock = rwlock;
   return state;
 }
 
@@ -137,6 +143,8 @@ std::string reason(const usher_state& state) {
       return "USHER_LOCK names what is no lock";
     case outcome::not_glibc:
       return "the program has another C library than glibc";
+    case outcome::missing:
+      return "USHER_LOCK names a lock of libusher-all.so";
     case outcome::c_library:
       return fmt::format("USHER_LOCK is {}", state.lock);
     default:
@@ -149,7 +157,7 @@ std::string why_not_loaded(pid_t pid) {
   const std::string program = fmt::format("/proc/{}/exe", pid);
   if (const auto ours = read_elf("/proc/self/exe"))
     if (const auto found = hindrances(program, "it", ours->target); !found.empty()) return found.front();
-  if (from_environment(pid, "LD_PRELOAD").find("libusher.so") != std::string::npos)
+  if (has_usher(from_environment(pid, "LD_PRELOAD"), ""))
     return "LD_PRELOAD has Usher's library, but the loader did not load it: the file was missing or not executable, or "
            "the program runs with extra rights";
   return "Usher's library is not loaded: start the program by usher run -- CMD";

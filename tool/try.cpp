@@ -163,7 +163,9 @@ int carry_out(const try_options& o, char** command) {
   if (!o.show.empty()) return show(o);
   std::vector<trial::choice> candidates = trial::choose(o);
   if (candidates.empty()) return bad_usage;
-  const auto found = find_library();
+  std::vector<wanted_locks> runs;
+  for (const trial::choice& c : candidates) runs.push_back({c.locks.mutex, c.locks.rwlock});
+  const auto found = find_library(runs);
   if (const auto* none = std::get_if<no_library>(&found)) {
     report_error("{}", none->reason);
     return cannot_start;

@@ -18,6 +18,7 @@ class Lock:
     header: str
     type: str
     heading: str = ""  # above its line in the list
+    is_usual: bool = False  # in libusher.so, and not only in libusher-all.so
 
     @property
     def is_the_c_librarys(self):
@@ -37,14 +38,23 @@ def locks(tree=TREE):
             heading = line[1:].strip()
         if not fields or line.startswith(("#", "=")):
             continue
-        if len(fields) != 3:
-            raise ValueError(f"{LIST}: a line is 'name header type', not '{line}'")
-        found.append(Lock(*fields, heading))
+        if len(fields) != 3 and (len(fields) != 4 or fields[3] != "usual"):
+            raise ValueError(f"{LIST}: a line is 'name header type', or 'name header type usual', not '{line}'")
+        found.append(Lock(*fields[:3], heading, len(fields) == 4))
     return found
 
 
+def library_with(lock, library, tree=TREE):
+    """Returns the library to preload for a form of a lock or a read-write lock: `library`, which is libusher.so, if it has the lock, else
+    libusher-all.so beside it. A library of another name is taken to have all locks."""
+    path = Path(library)
+    others = {known.name for known in locks(tree) if not known.is_usual}
+    is_other = lock in read_write_names(tree)[2:] or family(lock, tree) in others
+    return str(path.with_name("libusher-all.so")) if path.name == "libusher.so" and is_other else str(library)
+
+
 def read_write_names(tree=TREE):
-    """Returns the names of the read-write locks that libusher.so serves: names of USHER_RWLOCK, not of USHER_LOCK."""
+    """Returns the names of the read-write locks, those of libusher.so first: names of USHER_RWLOCK, not of USHER_LOCK."""
     writers = re.findall(r'writers\(\w+, "([^"]+)"\)', Path(tree, READ_WRITE).read_text())
     return [plain + ending for ending in ["", *(f"-{w}" for w in writers)] for plain in ("phase-fair", "bravo")]
 

@@ -3,7 +3,7 @@
 same on every run, so that a test can compare them with the record.
 
 pair_cost runs under callgrind at two iteration counts; the difference of the two profiles, divided by that of the
-counts, is the cost of a pair. Everything outside pair_cost itself counts: libusher.so and the functions that it calls.
+counts, is the cost of a pair. Everything outside pair_cost itself counts: the library that has the lock, and the functions that it calls.
 The disassembly shows which of the executed instructions are locked."""
 
 import argparse
@@ -17,6 +17,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+import catalog
 import harness
 from harness import TREE, Build, clean_environment, die, plain_locks
 
@@ -98,7 +99,7 @@ def per_operation(few, many, operations, program):
 
 def pair(build, lock, kind, folder):
     """Returns the result of per_operation() for one lock and unlock."""
-    env = clean_environment({} if lock == NATIVE else {"LD_PRELOAD": str(build.library), "USHER_LOCK": lock})
+    env = clean_environment({} if lock == NATIVE else {"LD_PRELOAD": catalog.library_with(lock, build.library), "USHER_LOCK": lock})
     profiles = []
     for iterations in (FEW, MANY):
         out = Path(folder) / f"{lock}-{kind}-{iterations}".replace(" ", "-")

@@ -56,7 +56,8 @@ def copy_programs(build, folder):
     """Copies the library, and our programs and scripts, as in a build folder."""
     for part in ("lib", "lab/programs"):
         (folder / part).mkdir(parents=True, exist_ok=True)
-    shutil.copy2(build.library, folder / "lib" / "libusher.so")
+    for library in (build.library, build.library.with_name("libusher-all.so")):
+        shutil.copy2(library, folder / "lib")
     for file in [*filter(None, map(build.program, PROGRAMS)), *(TREE / "lab" / "programs" / name for name in SCRIPTS)]:
         shutil.copy2(file, folder / "lab" / "programs")
 

@@ -367,7 +367,8 @@ int carry_out(const record_command_options& o, char** command) {
   }
   const lock_table* const lock = choose_lock(o.lock_given->count() != 0, o.lock, c_library);
   if (lock == nullptr) return bad_usage;
-  const auto found = find_library();
+  const std::string rwlock = environment("USHER_RWLOCK");
+  const auto found = find_library({lock, rwlock});
   if (const auto* none = std::get_if<no_library>(&found)) {
     report_error("{}", none->reason);
     return cannot_start;

@@ -17,6 +17,7 @@ import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import catalog
 import count_instructions
 from lab.costs import fault_groups, summaries
 from lab.costs.summaries import Column, at, by_name, figure, median, number, of, with_range
@@ -41,7 +42,7 @@ class Candidate:
     def environment(self, build):
         if self.lock is None:
             return clean_environment()
-        extra = {"LD_PRELOAD": str(build.library)}
+        extra = {"LD_PRELOAD": catalog.library_with(self.lock, build.library)}
         for variable, value in (("USHER_LOCK", self.lock), ("USHER_COND_APPEND", self.cond),
                                 ("USHER_SEM_APPEND", self.sem)):
             if value:

@@ -29,7 +29,7 @@ def preloaded(library, lock, extra=None):
     """Returns the environment of a program. Lock None: without the library; "": with the library, no lock selected."""
     env = clean_environment(extra)
     if lock is not None:
-        env["LD_PRELOAD"] = ":".join(filter(None, [str(library), env.get("LD_PRELOAD")]))
+        env["LD_PRELOAD"] = ":".join(filter(None, [catalog.library_with(lock, library), env.get("LD_PRELOAD")]))
     if lock:
         env["USHER_RWLOCK" if lock in catalog.read_write_names() else "USHER_LOCK"] = lock
     return env

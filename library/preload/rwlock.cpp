@@ -78,6 +78,13 @@ const rwlock_table* find(std::string_view name) {
   return nullptr;
 }
 
+/// For a lock that libusher-all.so has.
+void report_missing(std::string_view name) {
+  say(": \"", name, "\" (", rwlock_variable,
+      ") is not in libusher.so, but in libusher-all.so: name that one in LD_PRELOAD, or start the program by usher run. "
+      "Running on the C library's read-write locks.");
+}
+
 void report_unknown(std::string_view unknown) {
   nearest_name nearest(unknown);
   for (const std::string_view name : read_write_names) nearest.consider(name);
@@ -99,7 +106,7 @@ void report_unknown(std::string_view unknown) {
   note_rwlocks(found != nullptr ? found->name : nullptr);
   const rwlock_table* none = nullptr;
   if (!selected_rwlock_table.compare_exchange_strong(none, table, std::memory_order_acq_rel)) return *none;
-  if (wants_ours && found == nullptr) report_unknown(name);
+  if (wants_ours && found == nullptr) is_unusual_read_write_lock(name) ? report_missing(name) : report_unknown(name);
   return *table;
 }
 

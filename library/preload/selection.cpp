@@ -12,6 +12,7 @@
 #include "library/preload/export.hpp"
 #include "library/preload/layout.hpp"
 #include "library/preload/message.hpp"
+#include "library/preload/missing_locks.hpp"
 #include "library/preload/mixed_wait.hpp"
 #include "library/preload/mutex_families.hpp"
 #include "library/preload/observer.hpp"
@@ -78,9 +79,16 @@ void report_unknown_lock(std::string_view unknown) {
   for_each_table([&](const mutex_table& t) { return nearest.consider(t.name), false; });
   nearest.consider(c_library_table.name);
   nearest.consider(adaptive_table.name);
+  for (const char* name : missing_locks()) nearest.consider(name);
   const bool is_near = !nearest.best().empty();
   say(": no lock is called \"", clipped(unknown), "\" (USHER_LOCK)", is_near ? "; the nearest is \"" : "",
       nearest.best(), is_near ? "\"" : "", ". Running on the C library's locks.");
+}
+
+void report_missing_lock(std::string_view name) {
+  say(": \"", clipped(name),
+      "\" (USHER_LOCK) is not in libusher.so, but in libusher-all.so: name that one in LD_PRELOAD, or start the program by "
+      "usher run. Running on the C library's locks.");
 }
 
 void report_measurements_only(std::string_view name) {
@@ -145,7 +153,7 @@ const mutex_table* find(std::string_view name) {
 outcome outcome_of(std::string_view name, const mutex_table* found) {
   if (!c_library::is_glibc()) return outcome::not_glibc;
   if (name.empty()) return outcome::not_set;
-  if (found == nullptr) return outcome::unknown;
+  if (found == nullptr) return is_missing(name) ? outcome::missing : outcome::unknown;
   if (found->lock == nullptr) return outcome::measurements_only;
   return found->passes_through ? outcome::c_library : outcome::ours;
 }
@@ -235,13 +243,15 @@ const mutex_table& select_table() {
   const std::optional<append_probability> conds = probability(cond_variable), sems = probability(sem_variable);
   order_of_conds.store(conds.value_or(append_probability()), std::memory_order_relaxed);
   order_of_sems.store(sems.value_or(append_probability()), std::memory_order_relaxed);
-  note_selection(outcome_of(name, found), table->name);
+  const outcome what = outcome_of(name, found);
+  note_selection(what, table->name);
   selected_calls.set(calls_of(*table));
   const mutex_table* none = nullptr;
   if (!selected_table.compare_exchange_strong(none, table, std::memory_order_acq_rel)) return *none;
   // Executed by one thread of the process, whose compare-and-swap has succeeded.
   if (has_observer()) usher_observer.begin();
-  if (found == nullptr) report_unknown_lock(name);
+  if (what == outcome::missing) report_missing_lock(name);
+  if (what == outcome::unknown) report_unknown_lock(name);
   if (refused) report_measurements_only(found->name);
   if (!table->passes_through && !conds) report_bad_probability(cond_variable);
   if (!table->passes_through && !sems) report_bad_probability(sem_variable);

@@ -33,6 +33,8 @@ const char* reason(outcome what) {
       return ": USHER_LOCK names what is no lock";
     case outcome::not_glibc:
       return ": this program has another C library than glibc";
+    case outcome::missing:
+      return ": USHER_LOCK names a lock of libusher-all.so";
     default:
       return "";
   }

@@ -19,6 +19,7 @@ enum class outcome : std::uint32_t {
   unknown,            ///< the C library's locks: no lock has the name in USHER_LOCK
   measurements_only,  ///< the C library's locks: the named lock excludes no thread
   not_glibc,          ///< the C library's locks: the program runs on another C library than glibc
+  missing,            ///< the C library's locks: libusher.so lacks the lock in USHER_LOCK, which libusher-all.so has
 };
 
 struct alignas(16) status_record {

@@ -10,8 +10,9 @@ struct lock_facts {
   std::string_view family;
   std::string_view heading;  ///< of the lock's group in the catalogue
   std::string_view header;   ///< "twa.hpp", in include/usher/locks
+  bool is_usual;             ///< in libusher.so, and not only in libusher-all.so
   bool has_section;          ///< in docs/locks.md: locks that a user has added may have none
-  double instructions;       ///< on average, of an uncontended lock and unlock through libusher.so; 0: not recorded
+  double instructions;       ///< on average, of an uncontended lock and unlock through the preloaded library; 0: not recorded
   double locked;             ///< of these: locked instructions
 };
 

@@ -1,17 +1,29 @@
-// Finds libusher.so and makes the value of LD_PRELOAD that loads it.
+// Finds libusher.so or libusher-all.so, and makes the value of LD_PRELOAD that loads it.
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 #include <variant>
 
 #include "support/elf/elf.hpp"
+#include "usher/catalog.hpp"
 
 namespace usher::cli {
 
+/// The locks of a run.
+struct wanted_locks {
+  const lock_table* mutex = nullptr;  ///< null: the C library's
+  std::string_view rwlock = {};       ///< empty: the C library's
+};
+
 struct preload_library {
-  std::string path;  ///< absolute
+  std::string path;  ///< of the one with the usual locks; absolute
   elf_target target;
+  std::string full;  ///< of the one with all locks, perhaps the same; empty: not looked for, since no lock needs it
+
+  /// The path of the library to preload for one of the runs for which the library was looked for.
+  const std::string& with(const wanted_locks& wanted) const;
 };
 
 /// The library cannot be used. The text is an error message of one line.
@@ -19,8 +31,11 @@ struct no_library {
   std::string reason;
 };
 
-/// The library that USHER_LIBRARY names, else the one near this program.
-std::variant<preload_library, no_library> find_library();
+/// The library that USHER_LIBRARY names, else libusher.so near this program; and libusher-all.so beside it if one of the
+/// runs needs it.
+std::variant<preload_library, no_library> find_library(std::span<const wanted_locks> runs);
+/// For one run: its `path` is that of the library to preload.
+std::variant<preload_library, no_library> find_library(const wanted_locks& run);
 
 /// libusher-stat.so, which `usher stat` loads after `library`. Empty: it is missing beside it, or has a path that
 /// LD_PRELOAD cannot hold.

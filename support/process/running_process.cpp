@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "support/process/files.hpp"
+#include "support/process/library_names.hpp"
 
 namespace usher::cli {
 namespace {
@@ -82,6 +83,11 @@ std::string refusal(pid_t pid) {
   return fmt::format("{}: it is user {}'s; try as that user, or as root", process, user_name(owner));
 }
 
+bool is_library_file(std::string_view path) {
+  if (path.ends_with(deleted)) path.remove_suffix(deleted.size());
+  return is_library_name(file_name(path));
+}
+
 std::optional<loaded_library> library_of(pid_t pid) {
   std::ifstream maps(fmt::format("/proc/{}/maps", pid));
   std::optional<loaded_library> found;
@@ -90,7 +96,7 @@ std::optional<loaded_library> library_of(pid_t pid) {
   for (std::string line; std::getline(maps, line);) {
     const auto m = read_mapping(line);
     if (!m) continue;
-    if (!found && m->offset == 0 && file_name(m->path).starts_with("libusher.so")) {
+    if (!found && m->offset == 0 && is_library_file(m->path)) {
       mapped_as = m->path;
       found = loaded_library{m->range.begin, mapped_as, m->path.ends_with(deleted), {}};
       if (found->is_deleted) found->path.resize(m->path.size() - deleted.size());

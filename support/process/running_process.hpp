@@ -34,6 +34,9 @@ struct loaded_library {
   std::vector<address_range> data;
 };
 
+/// Whether a path of a mapping is that of Usher's library, which may have been deleted since.
+bool is_library_file(std::string_view path);
+
 /// Finds Usher's library in a process, by its name; its code must be mapped. Nullopt if it is not there or the maps may
 /// not be read.
 std::optional<loaded_library> library_of(pid_t pid);

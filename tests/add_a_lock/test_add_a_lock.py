@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Adds the example lock of CONTRIBUTING.md to a copy of the tree, by its header and its line in the catalogue and nothing
-else, and the example way of waiting, by its line in the table and nothing else. Builds libusher.so, the catalogue that
+else, and the example way of waiting, by its line in the table and nothing else. Builds libusher-all.so, the catalogue that
 `usher list` prints, and the simulated locks in the copy. All forms of the lock must be in both, also in the new way of waiting, and so
 must that form of an old lock. A program runs under each. (The command is not built: it takes a minute and contains no code of locks.)"""
 
@@ -109,10 +109,10 @@ def main():
         # If a lock has no section in docs/locks.md, `usher list` shows its header and does not refer to that page.
         facts = (build / "support" / "lock_facts.cpp").read_text()
         for lock, header, has_section in ((name, Path(path).name, "false"), ("loiter", "loiter.hpp", "true")):
-            if not re.search(rf'{{"{lock}", "[^"]*", "{header}", {has_section},', facts):
+            if not re.search(rf'{{"{lock}", "[^"]*", "{header}", (?:true|false), {has_section},', facts):
                 sys.exit(f"add_a_lock: {lock}: header or section is wrong in {facts}")
 
-        run([options.cmake, "--build", build, "-j", "2", "--target", "usher_catalog", "usher_sim", "usher_preload"], 300, env=env)
+        run([options.cmake, "--build", build, "-j", "2", "--target", "usher_catalog", "usher_sim", "usher_preload_all"], 300, env=env)
         print(f"built after {time.monotonic() - start:.0f} s", flush=True)
 
         lister = Path(temporary, "list_locks")
@@ -132,7 +132,7 @@ def main():
         run([options.cc, "-O1", "-Wall", "-Wextra", "-pthread", HERE / "uses_mutexes.c", "-o", program], 60, env=env)
         for form in forms + [f"loiter{new_way.suffix}"]:
             rounds = 200 if form.endswith("-spin") else 5000
-            under = {"LD_PRELOAD": str(build / "lib" / "libusher.so"), "USHER_LOCK": form}
+            under = {"LD_PRELOAD": str(build / "lib" / "libusher-all.so"), "USHER_LOCK": form}
             run([program, rounds], 30, env=env | under)
             print(f"ok    {form}", flush=True)
     print(f"{time.monotonic() - start:.0f} s")

@@ -64,6 +64,11 @@ def setUpModule():
         return
     os.mkdir(os.path.join(scratch, "empty"))
     library = compile_c("empty/libusher.so", "void usher_stands_here(void) {}\n", "-shared", "-fPIC")
+    shutil.copy2(library, full_library())
+
+
+def full_library():
+    return os.path.join(os.path.dirname(library), "libusher-all.so")
 
 
 def tearDownModule():
@@ -278,7 +283,7 @@ class List(Usher):
         types = {"name": str, "family": str, "plain": bool, "waiting": str, "fifo": bool, "bypass": (int, type(None)),
                  "starvation_free": bool, "bounded_doorway": bool, "restricts": bool, "context": bool, "size": int,
                  "words": int, "paper": str, "summary": str, "native_only": bool, "excludes": bool, "default": bool,
-                 "needs_own_cpu": bool}
+                 "needs_own_cpu": bool, "library": str}
         ways = {way.name: way for way in catalog.ways()}
         names = set()
         for lock in self.locks():
@@ -308,6 +313,16 @@ class List(Usher):
         for lock in self.locks():
             self.assertEqual(lock["native_only"], lock["family"] in PASS_THROUGH, lock["name"])
             self.assertEqual(lock["excludes"], lock["name"] != "null", lock["name"])
+
+    def test_the_usual_locks(self):
+        """libusher.so has the locks that catalog.list marks: all that are recommended, and all that are tried."""
+        usual = {lock.name for lock in catalog.locks() if lock.is_usual}
+        for lock in self.locks():
+            self.assertEqual(lock["library"], "libusher.so" if lock["family"] in usual else "libusher-all.so", lock["name"])
+        recommended = re.findall(r"^  ([a-z-]+) ", self.usher("list").stdout.partition("All locks")[0], re.M)
+        tried = re.search(r"in_this_order\[\] = {(.*)};", self.in_tree("tool", "trial", "candidates.cpp"))[1]
+        for name in (*recommended, *re.findall('"(.*?)"', tried)):
+            self.assertIn(catalog.family(name), usual)
 
     def test_in_short(self):
         done = self.usher("list")
@@ -524,7 +539,9 @@ class Run(Usher):
 
     def test_every_lock_is_taken(self):
         for lock in self.locks_for_programs():
-            self.assertEqual(self.environment("--lock", lock["name"])["USHER_LOCK"], lock["name"])
+            found = self.environment("--lock", lock["name"])
+            preloaded = os.path.join(os.path.dirname(library), lock["library"])
+            self.assertEqual((found["USHER_LOCK"], found["LD_PRELOAD"]), (lock["name"], preloaded))
 
     def test_the_plain_name_in_full(self):
         self.assertEqual(self.environment("--lock", "mcs-stp")["USHER_LOCK"], "mcs")
@@ -560,6 +577,8 @@ class Run(Usher):
             (f"{ours}:{other}:{ours}", [ours, other]),
             ("/elsewhere/libusher.so", [ours]),  # another copy: the first would mistake it for the C library
             ("libusher.so", [ours]),
+            ("/elsewhere/libusher-all.so", [ours]),
+            (full_library(), [ours]),
             ("libasan.so.8", ["libasan.so.8", ours]),
             (f"/usr/lib/libtsan.so.2:{other}", ["/usr/lib/libtsan.so.2", ours, other]),
             (f"{other} libasan.so.8", ["libasan.so.8", ours, other]),
@@ -571,6 +590,34 @@ class Run(Usher):
                 done = self.usher("run", "--print-env", env={"LD_PRELOAD": existing})
                 line = [li for li in done.stdout.splitlines() if li.startswith("export LD_PRELOAD=")]
                 self.assertEqual(line, [f"export LD_PRELOAD='{':'.join(expected)}'"])
+
+    def test_another_library_replaces_this_one(self):
+        mapped = "grep -o '/[^ ]*libusher[^ ]*' /proc/self/maps | sort -u"
+        other, usual = [full_library()], [library]
+        for inner, expected in ((mapped, other), (f"( exec sh -c \"{mapped}\" )", other), (f"{USHER} run --lock twa -- sh -c \"{mapped}\"", usual),
+                                (f"{USHER} run --lock mcs -- sh -c \"{mapped}\"", other)):
+            done = self.usher("run", "--lock", "clh", "--", "sh", "-c", inner)
+            self.assertEqual((done.returncode, done.stdout.splitlines(), done.stderr), (0, expected, ""), inner)
+
+    def test_the_other_library_is_missing(self):
+        root = self.tree("lib/libusher.so")
+        commands = [["run", "--lock", "clh"], ["try", "--locks", "twa,clh"], *([["stat", "--lock", "clh"]] if has_stat else [])]
+        ran = os.path.join(root, "ran")
+        for command in commands:
+            for place in ({"USHER_LIBRARY": None}, {"USHER_LIBRARY": os.path.join(root, "lib", "libusher.so")}):
+                binary = USHER if command[0] == "stat" and place["USHER_LIBRARY"] else os.path.join(root, "bin", "usher")
+                if command[0] == "stat" and binary != USHER:  # its helper is not in that tree
+                    continue
+                done = self.usher(*command, "--", "touch", ran, binary=binary, env=place)
+                self.assert_refused(done, 125, "clh", os.path.join(root, "lib"), "libusher-all.so")
+        self.assertFalse(os.path.exists(ran))
+        done = self.usher("run", "--lock", "twa", "--", "true", binary=os.path.join(root, "bin", "usher"), env={"USHER_LIBRARY": None})
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+
+    def test_a_library_with_all_locks_may_be_named(self):
+        for lock in ("clh", "twa"):
+            done = self.environment("--lock", lock, env={"USHER_LIBRARY": full_library()})
+            self.assertEqual(done["LD_PRELOAD"], full_library())
 
     def test_an_existing_preload_stays_loaded(self):
         other = compile_c("libother.so", "int usher_other = 1;\n", "-shared", "-fPIC")
@@ -767,7 +814,7 @@ class Run(Usher):
         command = ('eval "$("$0" run --lock mcs --print-env)" && eval "$("$0" run --print-env)" && '
                    'printf %s "$LD_PRELOAD $USHER_LOCK"')
         done = self.usher("-c", command, USHER, binary="/bin/sh", env={"LD_PRELOAD": odd})
-        self.assertEqual(done.stdout, f"{library}:{odd} mcs")
+        self.assertEqual(done.stdout, f"{full_library()}:{odd} mcs")
 
     def test_print_env_refuses_as_run_does(self):
         self.assert_refused(self.usher("run", "--print-env", "--lock", "tva"), 2, "twa")
@@ -1075,7 +1122,8 @@ class RealLibrary(Usher):
             with self.subTest(lock=lock["name"]):
                 done = self.usher("run", "--lock", lock["name"], "--", program)
                 self.assertEqual((done.returncode, done.stderr), (0, ""), done)
-                self.assertEqual(done.stdout.splitlines(), ["15000", library, library])
+                preloaded = os.path.join(os.path.dirname(library), lock["library"])
+                self.assertEqual(done.stdout.splitlines(), ["15000", preloaded, preloaded])
 
     def test_an_unknown_lock_set_by_hand(self):
         """Without the command, the library prints one line, and the program runs."""
@@ -1093,7 +1141,8 @@ class RealLibrary(Usher):
                            ("pthread", "the C library's locks"), ("pthread-adaptive", "the C library's locks, as pthread-adaptive")):
             done = self.usher("-c", "echo $$", binary="/bin/sh", env={"LD_PRELOAD": library, "USHER_LOCK": lock, "USHER_VERBOSE": "1"})
             self.assertEqual(done.stderr, f"usher {version}: {said} (pid {done.stdout.strip()})\n")
-        for lock, said in (("tva", "USHER_LOCK names no lock"), ("null", "USHER_LOCK names what is no lock")):
+        for lock, said in (("tva", "USHER_LOCK names no lock"), ("null", "USHER_LOCK names what is no lock"),
+                           ("clh", "USHER_LOCK names a lock of libusher-all.so")):
             done = self.usher(binary="/bin/true", env={"LD_PRELOAD": library, "USHER_LOCK": lock, "USHER_VERBOSE": "1"})
             self.assertEqual(done.stderr.count("\n"), 2, done.stderr)  # the other line is the library's usual message about such a name
             self.assertRegex(done.stderr.splitlines()[1], rf"^usher {version}: the C library's locks: {said} \(pid [0-9]+\)$")
@@ -1151,11 +1200,12 @@ class RealLibrary(Usher):
         version = self.usher("--version").stdout.split()[1]
         preloaded = {"LD_PRELOAD": library}
         usher, _ = self.running(USHER, "run", "--lock", "mcs-park", "--", "cat")
-        self.assert_status(usher, 0, f"{usher} cat: on: lock mcs-park, Usher {version} ({library})\n")
+        self.assert_status(usher, 0, f"{usher} cat: on: lock mcs-park, Usher {version} ({full_library()})\n")
         plain, _ = self.running("cat")
         self.assert_status(plain, 1, f"{plain} cat: not on", "not loaded", "usher run")
         for env, word in ((preloaded, "USHER_LOCK is not set"), (dict(preloaded, USHER_LOCK="pthread"), "USHER_LOCK is pthread"),
-                          (dict(preloaded, USHER_LOCK="tva"), "names no lock")):
+                          (dict(preloaded, USHER_LOCK="tva"), "names no lock"),
+                          (dict(preloaded, USHER_LOCK="clh"), "names a lock of libusher-all.so")):
             self.assert_status(self.running("cat", env=env)[0], 1, "not on: the locks are the C library's", word, f"Usher {version}")
         done = self.usher("status", str(usher), str(plain))
         self.assertEqual((done.returncode, done.stdout.count("\n")), (1, 2))

@@ -12,7 +12,7 @@ programs are independent of Usher: LD_PRELOAD names the library, USHER_LOCK the 
     run.py --reference FILE --lock twa --programs …
     run.py --without owner_dies …                  those cases are left out, as where the system has no robust mutexes
 
-USHER_LIB names libusher.so. The last line is `N passed, N failed`; the exit status is 0 if no case failed.
+USHER_LIB names libusher.so; a lock that it lacks is that of libusher-all.so beside it. The last line is `N passed, N failed`; the exit status is 0 if no case failed.
 """
 
 import argparse
@@ -57,7 +57,8 @@ def environment(lock, library):
     ours = ("LD_PRELOAD", "USHER_LOCK", "USHER_RWLOCK", "USHER_SPIN_NS", "USHER_YIELD_NS", "USHER_SLEEP_NS")
     env = {k: v for k, v in os.environ.items() if k not in ours}
     if lock is not None:
-        env["LD_PRELOAD"] = " ".join(filter(None, (library, os.environ.get("USHER_COMPANION"))))  # see tests/stat/test_recorded.py
+        with_lock = catalog.library_with(lock.removeprefix(READ_WRITE), library)
+        env["LD_PRELOAD"] = " ".join(filter(None, (with_lock, os.environ.get("USHER_COMPANION"))))  # see tests/stat/test_recorded.py
         env[variable_of(lock)] = lock.removeprefix(READ_WRITE)
     return env
 

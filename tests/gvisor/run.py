@@ -11,6 +11,9 @@ import sys
 import tempfile
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
+import catalog  # noqa: E402
+
 LOCKS = ("steady", "mcs", "futex", "pthread")
 LIMIT = 120
 QUEUE = """
@@ -64,11 +67,10 @@ class Results:
 
 
 def test(build, results, text):
-    library = build / "lib/libusher.so"
     for name, command in programs(build, text).items():
         expected = run(command)
         for lock in LOCKS:
-            done = in_sandbox(command, LD_PRELOAD=library, USHER_LOCK=lock)
+            done = in_sandbox(command, LD_PRELOAD=catalog.library_with(lock, build / "lib/libusher.so"), USHER_LOCK=lock)
             same = (done.returncode, done.stdout) == (expected.returncode, expected.stdout)
             results.say(f"{name} under {lock}", done, "" if same else f"not as outside: {expected.stdout.strip()[-200:]}")
     done = in_sandbox([build / "bin/usher", "stat", "--", "/usr/bin/python3", "-c", QUEUE])

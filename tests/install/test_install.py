@@ -50,7 +50,7 @@ def check(what, done, expected=None):
 
 
 def everything_in_place(prefix, libdir):
-    files = ["bin/usher", f"{libdir}/libusher.so", f"{libdir}/libusher-stat.so", f"{libdir}/libusher_locks.a",
+    files = ["bin/usher", f"{libdir}/libusher.so", f"{libdir}/libusher-all.so", f"{libdir}/libusher-stat.so", f"{libdir}/libusher_locks.a",
              f"{libdir}/pkgconfig/usher.pc",
              f"{libdir}/libusher-locks.so", f"{libdir}/libusher-locks.so.0", f"{libdir}/pkgconfig/usher-locks.pc",
              "share/man/man1/usher.1", "include/usher/version.h",

@@ -64,7 +64,7 @@ def in_its_place(usr, libdir, version):
     for name in ("share/bash-completion/completions/usher", "share/zsh/vendor-completions/_usher",
                  "share/usher/machines/x5-2.toml",
                  "share/doc/usher/copyright", "share/doc/libusher-dev/copyright", "include/usher/usher.h",
-                 f"{libdir}/usher/libusher.so", f"{libdir}/usher/libusher-stat.so", "libexec/usher/usher_bench", "libexec/usher/usher_stat",
+                 f"{libdir}/usher/libusher.so", f"{libdir}/usher/libusher-all.so", f"{libdir}/usher/libusher-stat.so", "libexec/usher/usher_bench", "libexec/usher/usher_stat",
                  f"{libdir}/libusher_locks.a", f"{libdir}/libusher-locks.so", f"{libdir}/libusher-locks.so.0",
                  "share/doc/libusher-locks0/copyright", "share/doc/usher/README.md", "share/doc/usher/CHANGELOG.md",
                  "share/doc/usher/docs/locks.md", "share/doc/libusher-dev/examples/accounts.c"):

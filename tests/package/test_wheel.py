@@ -99,7 +99,7 @@ def check_file(wheel):
         expect("has a package, its data and the wheel's facts",
                tops == {"usher_locks", f"usher_locks-{version}.data", info}, tops)
         for needed in ("bin/usher", "libexec/usher/usher_stat", "libexec/usher/usher_bench", "lib/libusher.so",
-                       "lib/libusher-stat.so", "lib/libusher-locks.so.0", "include/usher/usher.h",
+                       "lib/libusher-all.so", "lib/libusher-stat.so", "lib/libusher-locks.so.0", "include/usher/usher.h",
                        "include/usher/mutex.hpp", "share/man/man1/usher.1", "share/usher/machines/x5-2.toml",
                        "share/doc/usher/README.md"):
             expect(f"has {needed}", f"usher_locks/_tree/{needed}" in names)

@@ -15,7 +15,7 @@
     run_traps.py lock NAME        the programs under one lock
     run_traps.py rwlock NAME      the programs with read-write locks under one of ours
 
-USHER_LIB names libusher.so, USHER_TRAPS the folder of the programs, USHER_CONFORMANCE that of the conformance tests;
+USHER_LIB names libusher.so (beside it is libusher-all.so, with the other locks), USHER_TRAPS the folder of the programs, USHER_CONFORMANCE that of the conformance tests;
 USHER_BIN, if set, the usher command. Prints `PASS name`, `FAIL name: why` or `SKIP name: why` for each case, then
 `N passed, N failed, N skipped`.
 """
@@ -81,9 +81,11 @@ def environment(lock=None, preload=None, **more):
     env = {k: v for k, v in os.environ.items() if k not in ours}
     if lock is not None:
         env["USHER_LOCK"] = lock
+    if LIB:
+        env["USHER_LIB"] = catalog.library_with(lock or "", LIB)
     if preload:
         companion = [os.environ["USHER_COMPANION"]] if LIB in preload and "USHER_COMPANION" in os.environ else []
-        env["LD_PRELOAD"] = " ".join(str(p) for p in [*preload, *companion])
+        env["LD_PRELOAD"] = " ".join(str(p) for p in [*(env["USHER_LIB"] if p == LIB else p for p in preload), *companion])
     env.update(more)
     return env
 
@@ -235,9 +237,10 @@ def expect_output(name, command, env, stdout, stderr=""):
         say("PASS", name)
 
 
-def expect_complaint(name, command, wrong, nearest, preload=None, rounds=1):
+def expect_complaint(name, command, wrong, nearest, preload=None, rounds=1, here=False):
+    """`here`: libusher.so is preloaded, whether or not it has the lock."""
     for _ in range(rounds):
-        status, out, err = run(command, environment(wrong, preload or [LIB]))
+        status, out, err = run(command, environment(wrong, preload or [LIB], **({"LD_PRELOAD": LIB} if here else {})))
         lines = err.splitlines()
         if status != 0 or out != "the C library's\n":
             return say("FAIL", name, f"ended with {status} and {out!r}: it should run on the C library's locks")
@@ -265,6 +268,25 @@ def all_names():
     return names
 
 
+def lock_of_the_other_library(program):
+    """libusher.so has exactly the usual locks, and libusher-all.so all of them; each is preloaded here whatever the lock."""
+    if pathlib.Path(LIB).name != "libusher.so":
+        return
+    names = {name for name in all_names() if catalog.library_with(name, LIB) != LIB}
+    for lock in sorted(names | {f"{min(names)}-stp"}):
+        expect_complaint(f"lock_of_the_other_library/{lock}", program, lock, "libusher-all.so", here=True)
+    full = str(pathlib.Path(LIB).with_name("libusher-all.so"))
+    for lock in sorted(all_names().keys() - names):
+        theirs = "the C library's\n" if lock.startswith("pthread") else "ours\n"
+        expect_output(f"in_both_libraries/{lock}", program, environment(lock, [full]), theirs)
+    for lock in catalog.read_write_names():
+        for library in (LIB, full):
+            status, _, err = run(["/bin/true"], environment(None, [library], USHER_RWLOCK=lock, USHER_VERBOSE="1"))
+            lines, is_there = err.splitlines(), library == catalog.library_with(lock, library)
+            right = len(lines) == (1 if is_there else 2) and (f"read-write locks: {lock} " in lines[-1]) == is_there
+            check(f"rwlocks_of_{pathlib.Path(library).name}/{lock}", status == 0 and right and (is_there or f'"{lock}"' in lines[0]), err)
+
+
 def environment_variable():
     program = [BIN / "environment"]
     busy = [BIN / "environment", "--threads", "8", "--forks", "2"]
@@ -285,6 +307,8 @@ def environment_variable():
                            ("x", ""), ("mutex", None)):
         expect_complaint(f"unknown_name/{wrong.strip()}", program, wrong, nearest)
     expect_complaint("no_lock", program, "null", None)
+    lock_of_the_other_library(program)
+    expect_complaint("unknown_name/mcss", program, "mcss", "mcs")
     expect_complaint("unknown_name_very_long", program, "twa" * 500, None)
     expect_complaint("unknown_name_racing_threads", [BIN / "environment", "--threads", "32"], "lotier", "loiter",
                      rounds=20)
@@ -507,7 +531,7 @@ def system_calls():
                                 ("steady", BIN / "limits", "a_thousand_threads_in_one_queue"),
                                 ("steady", BIN / "clocks", "sleeps_until_the_time_of_its_clock"),
                                 ("mcs", BIN / "limits", "ordinary_work")):
-        numbers, others, out = traced(LIB, program, only, environment(lock))
+        numbers, others, out = traced(catalog.library_with(lock, LIB), program, only, environment(lock))
         failed = re.findall(r"^FAIL .*", out, re.M)
         check(f"{lock}/{program.name}_traced", re.search(r" 0 failed", out), f"fails under the tracer: {failed or out[-200:]}")
         check(f"{lock}/{program.name}_unwound", not others, f"stacks were not unwound: {others}")

@@ -156,7 +156,7 @@ environment_changes runner::changes(const run_locks& locks, const std::string& r
   } else {
     e.emplace_back("USHER_LOCK", locks.mutex == nullptr ? c_library : locks.mutex->name);
     // The companion records read-write locks.
-    e.emplace_back("LD_PRELOAD", preload_list(existing, library_.path, !record.empty()));
+    e.emplace_back("LD_PRELOAD", preload_list(existing, library_.with({locks.mutex, locks.rwlock}), !record.empty()));
   }
   return e;
 }

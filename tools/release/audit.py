@@ -12,7 +12,7 @@ MAPPED = "/usher"  # -ffile-prefix-map in check/engine/CMakeLists.txt
 C_LIBRARY = {"libc.so.6", "libm.so.6", "libpthread.so.0", "libdl.so.2", "librt.so.1"} | {
     a.loader for a in ARCHITECTURES.values()}
 # These are loaded into programs without threads, which must not get libpthread.so.0: see library/preload/thread_functions.h.
-PRELOADED = {"libusher.so", "libusher-stat.so"}
+PRELOADED = {"libusher.so", "libusher-all.so", "libusher-stat.so"}
 
 
 def readelf(*arguments):

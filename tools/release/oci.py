@@ -11,7 +11,7 @@ from tools.release import archive
 
 BUSYBOX = pathlib.Path("/bin/busybox")  # Debian: busybox-static
 APPLETS = ("chmod", "cp", "id", "mktemp", "mv", "sh")  # of packaging/oci/copy.sh
-LIBRARIES = ("libusher.so", "libusher-stat.so")
+LIBRARIES = ("libusher.so", "libusher-all.so", "libusher-stat.so")
 USER = "65532:65532"  # a number that is neither root's nor nobody's, which servers often have
 
 

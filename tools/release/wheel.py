@@ -16,7 +16,7 @@ from tools.release import archive
 
 PLATFORM = "manylinux_2_28_{}"  # audit.OLDEST
 PYTHON = "/usr/bin/python3"  # Debian's, for which python3-wheel is installed
-LIBRARIES = {"lib/libusher.so", "lib/libusher-stat.so"}
+LIBRARIES = {"lib/libusher.so", "lib/libusher-all.so", "lib/libusher-stat.so"}
 C_INTERFACE = "lib/libusher-locks.so.0"
 MODULE = ("__init__.py", "__main__.py", "_locks.py", "py.typed")
 PROGRAMS = {"bin/usher", "libexec/usher/usher_stat", "libexec/usher/usher_bench"}

@@ -752,7 +752,8 @@ int carry_out(const stat_options& o, char** command) {
       return cannot_be_recorded;
     }
   }
-  const auto found = of_process ? std::variant<preload_library, no_library>() : find_library();
+  const std::string rwlock = environment("USHER_RWLOCK");
+  const auto found = of_process ? std::variant<preload_library, no_library>() : find_library({lock, rwlock});
   if (const auto* none = std::get_if<no_library>(&found)) {
     report_error("{}", none->reason);
     return cannot_start;

@@ -32,12 +32,6 @@ std::vector<unsigned> ids(pid_t pid, const char* field) {
   return {std::istream_iterator<unsigned>(in), {}};
 }
 
-bool is_library(std::string_view path) {
-  if (path.ends_with(" (deleted)")) path.remove_suffix(std::string_view(" (deleted)").size());
-  const std::string_view name = file_name(path);
-  return name == "libusher.so" || name.starts_with("libusher.so.");
-}
-
 }  // namespace
 
 std::string why_not(pid_t pid) {
@@ -62,7 +56,7 @@ std::string why_not(pid_t pid) {
   bool any = false;
   for (std::string line; std::getline(maps, line);) {
     any = true;
-    if (const std::size_t slash = line.find('/'); slash != std::string::npos && is_library(line.substr(slash)))
+    if (const std::size_t slash = line.find('/'); slash != std::string::npos && is_library_file(line.substr(slash)))
       return "";
   }
   if (!any && is_others && geteuid() != 0) return refusal(pid);

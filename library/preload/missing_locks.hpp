@@ -1,0 +1,28 @@
+// The locks of the catalogue that this library lacks. libusher.so has the usual ones; libusher-all.so, which is preloaded
+// in its place, has all.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "library/catalog/names.hpp"
+#include "usher/core/ways_of_waiting.hpp"
+
+namespace usher::preload {
+
+/// The plain names. The build makes this list from library/catalog/catalog.list; in libusher-all.so it is empty.
+std::span<const char* const> missing_locks();
+
+/// Whether only libusher-all.so has the lock of this name, a plain one or one with an ending.
+inline bool is_missing(std::string_view name) {
+  for (const std::string_view plain : missing_locks()) {
+    if (without_default_suffix(name) == plain) return true;
+    for (const way_of_waiting& way : ways_of_waiting)
+      if (name.size() == plain.size() + std::string_view(way.suffix).size() && name.starts_with(plain) &&
+          name.ends_with(way.suffix))
+        return true;
+  }
+  return false;
+}
+
+}  // namespace usher::preload
