@@ -3,15 +3,18 @@
 //
 // Three rules are tried for each condition:
 //
-//   counted   Each signal stands for one more of something (an item, a free place), and each section of the waiting kind takes
-//             one; a thread waits if there is none. The waiting kind are all sections that signal the same conditions as the
-//             sections that wait. The rule holds if the count of signals minus takings has nearly the same value at nearly all
-//             waits of a window. That value means 0 tokens, which gives the number of tokens at the window's beginning.
-//   rounds    One thread opens rounds by broadcasts, and each other thread takes part once in each round. A thread executes the
-//             same number of sections in each round: in the first one it waits for the opening. In a later one, always at the
-//             same place, the last thread signals a second condition, on which the opener waits for the end of the round.
-//   matched   Otherwise a wait takes a token, and a signal posts a token if it found a waiting thread in the recording. Each
-//             replayed thread of a role that waits adds one token, so that roles that wait for each other do not deadlock.
+//   counted   Each signal stands for one more of something (an item, a free place), and each section of the waiting kind
+//             takes one; a thread waits if there is none. The waiting kind are all sections that signal the same
+//             conditions as the sections that wait. The rule holds if the count of signals minus takings has nearly the
+//             same value at nearly all waits of a window. That value means 0 tokens, which gives the number of tokens
+//             at the window's beginning.
+//   rounds    One thread opens rounds by broadcasts, and each other thread takes part once in each round. A thread
+//             executes the same number of sections in each round. In the first one it waits for the opening. In a later
+//             one, always at the same place, the last thread signals a second condition, on which the opener waits for
+//             the end of the round.
+//   matched   Otherwise a wait takes a token, and a signal posts a token if it found a waiting thread in the recording.
+//             Each replayed thread of a role that waits adds one token, so that roles that wait for each other do not
+//             deadlock.
 //
 // A wait that no recorded signal has ended is *unknown*.
 #pragma once
