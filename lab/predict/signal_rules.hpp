@@ -3,8 +3,8 @@
 //
 // Three rules are tried for each condition:
 //
-//   counted   Each signal stands for one more of something (an item, a free place), and each section of the waiting kind
-//             takes one; a thread waits if there is none. The waiting kind are all sections that signal the same
+//   counted   Each signal stands for one more of something (an item, a free place), and each section of the waiting
+//             kind takes one; a thread waits if there is none. The waiting kind are all sections that signal the same
 //             conditions as the sections that wait. The rule holds if the count of signals minus takings has nearly the
 //             same value at nearly all waits of a window. That value means 0 tokens, which gives the number of tokens
 //             at the window's beginning.

@@ -29,7 +29,7 @@ class signal_queue {
   /// Restores the dispositions and the signal mask from before the construction. Called in a child before it executes
   /// a program.
   void restore() const;
-  /// Ends the queue: pending signals are discarded, and later ones have their default effect.
+  /// Ends the handling of signals: pending signals are discarded, and later ones have their default effect.
   void let_go() const;
 
  private:
