@@ -1,8 +1,8 @@
 // Finds the processes and threads of a record in this process's /proc.
 //
 // A record contains the ids that its processes see themselves. In another PID namespace these differ from the ids that
-// this process sees, and the program may forge them, so an id in a record is only a hint. A process counts as one of the
-// record's if its id in its own namespace is the requested one and it maps the record's file. Even a wrong process comes
+// this process sees, and the program may forge them, so an id in a record is only a hint. A process counts as one of
+// the record's if its id in its own namespace is the requested one and it maps the record's file. A wrong process comes
 // to no harm: only its entry in /proc is read.
 #pragma once
 
@@ -37,8 +37,8 @@ bool each_number(const char* folder, const std::function<void(pid_t)>& f);
 /// Reads the process's entry in /proc; nullopt: there is none.
 std::optional<seen_process> read_process(pid_t pid);
 
-/// Returns the processes and their descendants, at most some dozens. Children of a process are found by the first dozens
-/// of its threads.
+/// Returns the processes and their descendants, at most some dozens. Of a process, only the first dozens of threads are
+/// asked for children.
 std::vector<pid_t> family_of(std::vector<pid_t> all);
 
 /// The id of a process or thread in its own PID namespace, from the file `status` in its folder of /proc; 0: unknown.
