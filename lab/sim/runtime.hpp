@@ -51,7 +51,7 @@ class runtime {
 
   /// The table of visible readers, or null.
   simulated_atomic<std::uint64_t>* visible_readers() { return visible_readers_; }
-  /// Allocates that table at the first call.
+  /// Allocates the table of visible readers at the first call.
   void make_visible_readers();
 
   void* push_local(unsigned thread, std::size_t bytes);
