@@ -49,7 +49,7 @@ std::string nearest(const std::vector<target>& all, std::string_view name) {
   return std::string(near.best());
 }
 
-/// The name of the form that the checker uses for this lock, if it is another one: ways of waiting that take a lock
+/// Returns the name of the form that the checker uses in place of this lock: ways of waiting in which a lock goes
 /// through the same states are one form in the checker. Empty if the lock is checked under its own name, or if there is
 /// no such form.
 std::string form_with_same_states(const std::vector<target>& all, const lock_table& lock) {
@@ -109,7 +109,7 @@ void report_nothing_chosen(const options& o) {
     report_error("check: nothing is left to check: no such form of what is named");
 }
 
-/// A form of a lock with the memory orders that it executes, of one of the chosen goals.
+/// One form of a lock, with the memory orders that it executes. The form belongs to one of the chosen goals.
 struct form_with_sites {
   std::size_t goal;
   const target* form;
