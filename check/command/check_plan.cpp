@@ -31,7 +31,7 @@ std::string form_of(const target& t) {
   return t.name.size() > t.family.size() ? t.name.substr(t.family.size() + 1) : "plain";
 }
 
-/// The form with this name, or all forms of the family with this name.
+/// Returns the form with this name or, if it is the name of a family, all forms of the family.
 forms_of_one named(const std::vector<target>& all, const std::string& name) {
   forms_of_one forms;
   for (const target& t : all)

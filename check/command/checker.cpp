@@ -148,8 +148,8 @@ bool has_all_mutants(const std::string& checker) {
 std::vector<target> all_targets(const std::string& checker) {
   std::vector<target> all = listed_by(checker);
   if (!has_all_mutants(checker)) return all;
-  // usher_check_mutants also lists the locks, because its scenarios of condition variables use them as mutexes. Locks
-  // that the checker has listed are not added again.
+  // usher_check_mutants lists the locks, too, because its scenarios of condition variables use them as mutexes. Locks
+  // that usher_check has listed are not added again.
   std::set<std::string> known;
   for (const target& t : all) known.insert(t.name);
   for (target& t : listed_by(mutants_beside(checker)))

@@ -484,8 +484,8 @@ class execution {
   /// Starts the threads of the child. Called after the fork.
   void start_threads(place p = place::current());
   unsigned forks() const { return process_.forks(); }
-  /// Stops another thread for good at its present place, as a signal handler that parks it, if it is about to acquire the
-  /// lock (wants()). Its nodes and stack objects stay. Returns whether it has stopped the thread.
+  /// Stops another thread for good at its present place, like a signal handler that parks the thread, if that thread is
+  /// about to acquire the lock (wants()). Its nodes and stack objects remain. Returns whether the thread was stopped.
   bool stop(unsigned t);
   /// The calling thread's record. A thread of a child may have the record of a vanished thread.
   unsigned record() const { return process_.record_of(rl::thread_index()); }

@@ -281,7 +281,7 @@ class Drd(Tool):
 
     def look(self, program):
         self.run(self.words(program), program)
-        # drd prints the errors that have the same stack only once; the end of its output has the number of these errors.
+        # drd prints errors with the same stack only once. The end of its output has the number of errors for each stack.
         main = os.path.basename(shlex.split(program.command)[0])
         sums, count, acquired, frames = {}, 0, [], []
         for line in (self.folder / "drd.out").read_text(errors="replace").splitlines():

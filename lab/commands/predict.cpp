@@ -1,6 +1,7 @@
 // usher predict: replays a recording of `usher record` on a simulated machine. Each run is in a process of its own, as
-// in `usher sim`. The runs are all combinations of lock, number of threads, seed, and lower or upper limit of the moved
-// lines, and a few runs in which a number that is not known well is changed.
+// in `usher sim`. The runs are all combinations of lock, number of threads, seed, and lower or upper limit of the
+// number of cache lines that critical sections move between CPUs (moved lines). In a few further runs a number that is
+// not known well is changed.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -62,8 +63,8 @@ struct predict_options : figure_options {
 // ---- changes of the program ------------------------------------------------------------------------------------------
 
 // Changes of the program are parameters of a point: "halve.3" (object 3), "halve.site.2", "split.3", "role.1", "work"
-// (in per cent). The number of moved lines is "lines" for a fixed number in all sections, or "most_lines" for the upper
-// limits. Without either of them, the lower limits apply.
+// (in per cent). So is the number of cache lines that sections move: "lines" is a fixed number for all sections,
+// "most_lines" means the upper limits of the estimates. Without either of them, the lower limits apply.
 constexpr const char* halved_site = "halve.site.";
 constexpr const char* halved_object = "halve.";
 constexpr const char* split_object = "split.";

@@ -88,7 +88,8 @@ forecast_point sum_of(const std::vector<const run*>& runs) {
   return p;
 }
 
-/// By lock and number of threads: runs that differ only in the seed and in the limit of the moved lines.
+/// By lock and number of threads: runs that differ only in the seed and in the assumed number of cache lines that
+/// critical sections move (the lower or the upper limit of the estimate).
 using runs_of_points = std::map<std::pair<std::string, unsigned>, std::vector<const run*>>;
 /// By key of the unknown number and by lock: the runs in which that number was changed.
 using runs_of_unknowns = std::map<std::pair<std::string, std::string>, std::vector<const run*>>;
@@ -136,8 +137,8 @@ void add_effect(forecast& f, const unknown& u, const std::string& lock, double b
     *found = {u, lock, change};
 }
 
-/// Compares each run with a changed unknown number with the run of the same point that has no change, the first seed
-/// and the lower limit of the moved lines.
+/// Compares each run that has a changed unknown number with the run that differs from it only by that change: the first
+/// seed, and the lower limit of the lines that sections move.
 void add_effects_of_unknowns(forecast& f, const std::vector<unknown>& unknowns, const std::vector<std::string>& locks,
                              const runs_of_points& by_point, const runs_of_unknowns& tried) {
   for (const unknown& u : unknowns)
@@ -156,8 +157,8 @@ void add_effects_of_unknowns(forecast& f, const std::vector<unknown>& unknowns, 
     }
 }
 
-/// Adds the effect of the moved lines: with the highest number of threads, runs with the upper limit against those with
-/// the lower one.
+/// Adds the effect of the number of cache lines that sections move: with the highest number of threads, runs with the
+/// upper limit of the estimate against those with the lower limit.
 void add_effect_of_lines(forecast& f, const runs_of_points& by_point) {
   if (f.lines_given || f.least_lines == f.most_lines) return;
   const unknown lines{"most_lines", "sections move as many cache lines as the recording allows"};

@@ -18,7 +18,7 @@ struct unknown {
   std::string words;  ///< "waking a thread takes 1.5 times as long"
 };
 
-/// Median and range over the seeds and over both limits of the moved lines (replay_plan.hpp).
+/// Median and range over the seeds, and over both limits of the cache lines that sections move (replay_plan.hpp).
 struct spread {
   double middle = 0, least = 0, most = 0;
 };

@@ -28,8 +28,8 @@ constexpr double most_in_pairs = 0.9;
 /// A semaphore wait of at least this time found the semaphore empty; a shorter one may be the cost of the call. Chosen,
 /// not measured.
 constexpr std::uint64_t long_wait_ns = 1000;
-/// The estimate of moved lines needs at least this many sections after a hand-over and as many others. Chosen, not
-/// measured.
+/// The estimate of the cache lines that a section moves needs at least this many sections after a hand-over, and as
+/// many others. Chosen, not measured.
 constexpr std::uint64_t fewest_sections = 50;
 
 /// Mean of values, and the variance of that mean.
@@ -349,9 +349,10 @@ class maker {
   }
 
   /// Finds the semaphores and conditions whose credits are used in pairs (semaphore_facts), and the number of their
-  /// credits. When a thread waits, all credits are held by other threads. The recorded number may be smaller, because a
-  /// thread that was granted a credit counts only once it runs again, so the 90th percentile is taken. If no thread
-  /// waits, the number is unknown and does not limit the replay.
+  /// credits. When a thread waits for a credit, other threads hold all credits, so the number of held credits then is
+  /// the total. The recorded number may be smaller: a thread that was granted a credit counts only once it runs again.
+  /// So the 90th percentile of the recorded numbers is taken. If no thread waits, the total is unknown and does not
+  /// limit the replay.
   void find_pairs() {
     for (auto& [object, u] : count_credits()) {
       if (u.posts == 0 || static_cast<double>(u.paired) < most_in_pairs * static_cast<double>(u.posts)) continue;

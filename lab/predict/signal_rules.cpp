@@ -190,7 +190,7 @@ class finder {
     }
   }
 
-  /// Returns the time at which the section takes its token if it does not wait for one: its beginning.
+  /// Returns the time at which a section that does not wait takes its token: the beginning of the section.
   std::uint64_t taken_at(const section& s) const {
     return s.is_partial && !waits(at(s.lock)) ? 0 : time(s.lock).returned;
   }

@@ -334,8 +334,8 @@ void access::modify_as(const void* word, unsigned size) {
   announce(l, w.visible);
 }
 
-/// Returns whether the core still has the line that its failed compare-and-swap fetched. It has the line as long as the
-/// next access to the line, another core's write, has not taken effect.
+/// Returns whether the core still has the line that the thread's failed compare-and-swap fetched. The core loses the
+/// line when the next access to the line, another core's write, takes effect.
 bool access::keeps_for_retry(const simulated_thread& t, const void* word, const line& l) const {
   return t.again.word == word && t.now <= t.again.until && l.owner != line::nobody && l.owner != std::int32_t(t.core) &&
          l.written > t.now;

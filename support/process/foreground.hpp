@@ -1,5 +1,5 @@
 // A program that shares the launcher's standard streams, terminal and process group, as if it were started without a
-// launcher. ^C and ^Z reach both, and the launcher lives until the program has ended.
+// launcher. ^C and ^Z reach the program and the launcher, which lives until the program has ended.
 #pragma once
 
 #include <signal.h>

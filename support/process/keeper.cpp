@@ -21,7 +21,8 @@ void ignore_signal(int) {}
 
 }  // namespace
 
-/// Sends a report. If the other end is closed, the report is lost: no process waits for it any more.
+/// Sends a report. If the other end of the connection is closed, the report is dropped: no process waits for it any
+/// more.
 void keeper::send_report(const keeper_report& r) const {
   while (send(line_, &r, sizeof r, MSG_NOSIGNAL) < 0 && errno == EINTR) continue;
 }

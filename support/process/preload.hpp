@@ -19,11 +19,11 @@ struct no_library {
   std::string reason;
 };
 
-/// The library that USHER_LIBRARY names, else the one near this program.
+/// Finds the library: the one that USHER_LIBRARY names, otherwise the one near this program.
 std::variant<preload_library, no_library> find_library();
 
-/// libusher-stat.so, which `usher stat` loads after `library`. Empty: it is missing beside it, or has a path that
-/// LD_PRELOAD cannot hold.
+/// Returns the path of libusher-stat.so, which `usher stat` loads after `library`. Empty if that file is missing beside
+/// `library`, or if LD_PRELOAD cannot hold its path.
 std::string companion_of(const std::string& library);
 
 /// The value of LD_PRELOAD with `library`: before all other entries of `existing`, but after the runtimes of sanitizers.

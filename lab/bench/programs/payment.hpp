@@ -85,7 +85,8 @@ class payment {
     t.count();
   }
 
-  /// Each thread calls this after its last transaction. The last thread compares the warehouse with its districts.
+  /// Called by each thread after its last transaction. The last thread compares the totals of the warehouse with those
+  /// of the districts.
   void finish(typename W::thread&) {
     // Acquire and release: the last thread reads what all other threads have written.
     if (finished_.value.fetch_add(1, std::memory_order_acq_rel) + 1 != threads_) return;

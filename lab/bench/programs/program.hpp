@@ -81,11 +81,12 @@ concept world = platform<typename W::platform> &&
                   /// holds are measured.
                   { w.make_lock() } -> std::same_as<typename W::lock>;
                   { w.admits_guests() } -> std::convertible_to<bool>;
-                  /// A block of n bytes that are only read, on pages of n bytes.
+                  /// A block of bytes that are only read. The arguments are its size and the page size.
                   { w.make_block(n, n) } -> std::same_as<typename W::block>;
                   /// An object on cache lines of its own.
                   { w.template make<int>() } -> std::same_as<int&>;
-                  /// n objects at a distance of n bytes, on pages of n bytes. The bytes between them can be cleared.
+                  /// Objects at a given distance in bytes, on pages of a given size. The arguments are the number of
+                  /// objects, the distance and the page size. The bytes between the objects can be cleared.
                   { w.template make_spaced<int>(n, n, n) } -> std::same_as<typename W::template spaced<int>>;
 
                   l.lock();
