@@ -232,8 +232,7 @@ void cut_into_chunks(const options& o, std::vector<goal>& goals) {
     for (const std::uint64_t end : ends) {
       for (std::size_t p = 0; p < g.parts.size(); ++p)
         for (std::uint64_t at = begin; at < end;) {
-          // A systematic search is one chunk, because the number of executions that a program needs is not known
-          // before.
+          // A bounded or full search is one chunk, because the number of its executions is not known before.
           const std::uint64_t n = o.random() ? std::min(end - at, most_in_a_run) : end - at;
           g.chunks.push_back({p, o.seed + at, n, {}});
           at += n;
