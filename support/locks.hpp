@@ -28,8 +28,9 @@ inline bool hands_over(const lock_table& lock) {
   return t.fifo || t.bypass != unbounded || t.context;
 }
 
-/// Whether threads may wait for a waiter that does not run, because a signal handler parks it: the lock grants a waiter
-/// its turn, or may. Of such locks only the default one takes that back, where it parks (rule 7 in steady.hpp).
+/// Whether threads may wait for a waiter that a signal handler has parked. Locks that grant a waiter its turn, or may
+/// do so, have this property. The default lock, if its waiters park, does not: it takes the grant back (rule 7 in
+/// steady.hpp).
 inline bool waits_for_parked(const lock_table& lock) {
   const bool takes_back = std::string_view(lock.family) == default_lock && way_of(lock.kind).parks;
   return lock.traits->excludes && !takes_back && (hands_over(lock) || lock.traits->starvation_free);

@@ -98,7 +98,7 @@ std::string failures_and_summary(const checking::results& r, std::size_t width) 
                      checking::summary_text(r));
 }
 
-/// The results that --json wrote.
+/// Shows the results that --json has written.
 int show(const check_options& o) {
   std::string text;
   try {

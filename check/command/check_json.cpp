@@ -39,8 +39,7 @@ constexpr auto json_fields(const failure*) {
                     field("steps", &f::steps, or_absent));
 }
 
-/// The keys of an outcome. `key` is the name of the first: its value is true or false, or null if the run was
-/// interrupted.
+/// The JSON keys of an outcome. `key`: the first key, whose value is true or false, or null if the run was interrupted.
 struct outcome_keys {
   void write(ordered_json& to, const auto& s) const {
     const outcome& o = s.seen;

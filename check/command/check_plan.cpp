@@ -31,7 +31,7 @@ std::string form_of(const target& t) {
   return t.name.size() > t.family.size() ? t.name.substr(t.family.size() + 1) : "plain";
 }
 
-/// The form with this name, or all forms of the family with this name.
+/// Returns the form with this name or, if it is the name of a family, all forms of the family.
 forms_of_one named(const std::vector<target>& all, const std::string& name) {
   forms_of_one forms;
   for (const target& t : all)
@@ -49,7 +49,7 @@ std::string nearest(const std::vector<target>& all, std::string_view name) {
   return std::string(near.best());
 }
 
-/// The name of the form that the checker uses for this lock, if it is another one: ways of waiting that take a lock
+/// Returns the name of the form that the checker uses in place of this lock: ways of waiting in which a lock goes
 /// through the same states are one form in the checker. Empty if the lock is checked under its own name, or if there is
 /// no such form.
 std::string form_with_same_states(const std::vector<target>& all, const lock_table& lock) {
@@ -109,7 +109,7 @@ void report_nothing_chosen(const options& o) {
     report_error("check: nothing is left to check: no such form of what is named");
 }
 
-/// A form of a lock with the memory orders that it executes, of one of the chosen goals.
+/// One form of a lock, with the memory orders that it executes. The form belongs to one of the chosen goals.
 struct form_with_sites {
   std::size_t goal;
   const target* form;
@@ -232,8 +232,7 @@ void cut_into_chunks(const options& o, std::vector<goal>& goals) {
     for (const std::uint64_t end : ends) {
       for (std::size_t p = 0; p < g.parts.size(); ++p)
         for (std::uint64_t at = begin; at < end;) {
-          // A systematic search is one chunk, because the number of executions that a program needs is not known
-          // before.
+          // A bounded or full search is one chunk, because the number of its executions is not known before.
           const std::uint64_t n = o.random() ? std::min(end - at, most_in_a_run) : end - at;
           g.chunks.push_back({p, o.seed + at, n, {}});
           at += n;

@@ -12,7 +12,7 @@ namespace usher::cli::checking {
 /// One row for each target, mutant or order. `width`: the terminal's; 0: unlimited.
 std::string table_text(const results& r, std::size_t width);
 
-/// Makes the same table row by row while the check runs, since it may take hours.
+/// Makes the table of table_text() row by row while the check runs, since a check may take hours.
 class result_table {
  public:
   /// `planned`: all rows that will be shown; their outcomes are ignored.
@@ -24,7 +24,7 @@ class result_table {
   growing_table table_;
 };
 
-/// Each failure of a target that must pass, with its steps if they were recorded.
+/// Describes each failure of a target that must pass, with the steps if they were recorded.
 std::string failures_text(const results& r, std::size_t width);
 
 /// The numbers of targets, mutants or orders that passed, failed or were caught, in one or two lines.

@@ -42,7 +42,7 @@ std::string last_words(const ended_run& run) {
   return last_line(run.err).substr(0, 200);
 }
 
-/// The path of a source file, which may have moved since the build; empty: not found.
+/// Finds a source file, which may have moved since the build; empty: not found.
 fs::path find_source(const std::string& file) {
   if (is_file(file)) return file;
   const fs::path tree = own_tree();
@@ -69,7 +69,7 @@ std::vector<target> listed_by(const std::string& checker) {
   return all;
 }
 
-/// Fields of a line `result`: lock, scenario, threads, pass or fail, executions, programs, seconds, why, state.
+/// Parses a line `result`: lock, scenario, threads, pass or fail, executions, programs, seconds, why, state.
 verdict verdict_from(const std::vector<std::string>& f) {
   verdict v;
   v.way = f[4] == "pass" ? verdict::kind::pass : verdict::kind::fail;
@@ -81,7 +81,7 @@ verdict verdict_from(const std::vector<std::string>& f) {
   return v;
 }
 
-/// Fields of a line `step`: thread, file, line, what it does.
+/// Parses a line `step`: thread, file, line, action.
 step step_from(const std::vector<std::string>& f) {
   const unsigned line = number(f[3]);
   return {number(f[1]), f[2].empty() ? "" : short_name(f[2]), line, f[4], source_line(f[2], line)};
@@ -148,8 +148,8 @@ bool has_all_mutants(const std::string& checker) {
 std::vector<target> all_targets(const std::string& checker) {
   std::vector<target> all = listed_by(checker);
   if (!has_all_mutants(checker)) return all;
-  // usher_check_mutants also lists the locks, because its scenarios of condition variables use them as mutexes. Locks
-  // that the checker has listed are not added again.
+  // usher_check_mutants lists the locks, too, because its scenarios of condition variables use them as mutexes. Locks
+  // that usher_check has listed are not added again.
   std::set<std::string> known;
   for (const target& t : all) known.insert(t.name);
   for (target& t : listed_by(mutants_beside(checker)))

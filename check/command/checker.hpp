@@ -1,8 +1,9 @@
-// The checker: the paths of its programs, their targets, and the replies of a run.
+// Runs the checker's programs: finds them, lists their targets, and reads their output.
 //
-// The checker is no part of `usher`, because relacy replaces the allocator of the program that contains it. It is two
-// programs, in one folder. usher_check has the targets and the few mutants that the tests need. usher_check_mutants has
-// all other mutants; it is a program of its own because these mutants take longer to build than the rest.
+// The checker is not part of `usher`, because relacy replaces the allocator of the program that contains it. The
+// checker consists of two programs in one folder. usher_check has the targets and the few mutants that the tests need.
+// usher_check_mutants has all other mutants; it is a separate program because these mutants take longer to build than
+// the rest.
 #pragma once
 
 #include <cstdint>

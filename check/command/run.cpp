@@ -33,8 +33,8 @@ class runner {
     return n;
   }
 
-  /// Whether the chunk need not run because an earlier chunk of its goal, or of its part, has failed. Chunks that were
-  /// started before are not stopped, so the first failure does not depend on the number of jobs.
+  /// Whether the chunk need not run because an earlier chunk of its goal, or of its part, has failed. Chunks that have
+  /// already started are not stopped, so the first failure does not depend on the number of jobs.
   static bool is_over(const goal& g, const chunk& c) {
     if (g.must_fail) return g.first_failure != goal::none;
     return std::any_of(g.chunks.begin(), g.chunks.end(), [&](const chunk& other) {

@@ -1,4 +1,4 @@
-// Runs of the checker.
+// Runs the checker's programs, and collects their replies.
 #pragma once
 
 #include <functional>

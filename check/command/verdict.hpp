@@ -1,4 +1,4 @@
-// The outcome of each goal, from the runs of the checker.
+// Computes the outcome of each goal from the runs of the checker.
 #pragma once
 
 #include <vector>

@@ -1,5 +1,5 @@
-// A probability that converts to the append_probability of the shipped code and to that of a mutant: a mutant with its
-// own copy of waiter_list.hpp has its own class of that name.
+// A probability that converts both to the shipped code's append_probability and to a mutant's. A mutant with a copy of
+// waiter_list.hpp has a class append_probability of its own.
 #pragma once
 
 #include <bit>

@@ -81,7 +81,7 @@ struct checked_condition {
   /// Waits, and returns false if time has run out. `remaining` returns the remaining time, as in the header; null: no
   /// limit. `owned`: the mutex is passed in a unique_lock.
   bool (*wait)(void*, bare_mutex&, std::uint64_t (*remaining)(void* context), void* context, bool owned);
-  /// Waits with a mutex to which waiters are requeued.
+  /// Waits with a mutex to which waiters are requeued; otherwise like `wait`.
   bool (*wait_requeued)(void*, void* mutex, std::uint64_t (*remaining)(void*), void* context, bool owned);
   /// Waits without a limit until `done(context)`. `requeued`: the mutex is one to which waiters are requeued.
   void (*wait_until_done)(void*, void* mutex, bool requeued, bool (*done)(void*), void* context);
@@ -95,7 +95,7 @@ struct checked_condition {
   void (*end_mutex)(void*);
   void (*lock_mutex)(void*);
   void (*unlock_mutex)(void*);
-  bool (*mutex_is_idle)(void*);  ///< no owner and no waiters. The turn of timed waiters does not matter
+  bool (*mutex_is_idle)(void*);  ///< no owner and no waiters; the bit for the turn of timed waiters may have any value
 };
 
 inline std::vector<checked_condition>& checked_conditions() {

@@ -131,8 +131,8 @@ void execution::forget_nodes() {
     if (s.used.newest() != 0) s.used.store(0, std::memory_order_relaxed);
 }
 
-/// In some executions, an inflated state that is in use at the fork stays taken for ever, whatever the child does with
-/// its lock. The child may then get another state.
+/// In some executions, an inflated state that is in use at the time of the fork stays in use for ever, whatever the
+/// child does with its lock. The child's lock may then get another state.
 void execution::lose_inflated() {
   if (inflated_taken_.newest() == 0 || inflated_lost_ + 1 == most_inflated || rl::rand(4) == 0) return;
   inflated_lost_++;

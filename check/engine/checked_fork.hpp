@@ -1,13 +1,13 @@
 // A fork in the middle of an execution. The execution continues in the child.
 //
-// Only the thread that forks continues. All other threads vanish at their present place, even asleep or in the middle
-// of an operation: they do not run again, no wake-up or write reaches them, and their stack objects end. Words keep
+// Only the thread that forks continues. All other threads vanish wherever they are, even asleep or in the middle of an
+// operation: they do not run again, no wake-up or write of theirs follows, and their stack objects end. Words keep
 // their values, and the child sees everything that was written. The child's threads begin after the fork.
 //
 // Threads have *generations*: a thread of generation 1 exists from the first fork on. relacy has all threads from the
-// beginning, and all must end before it searches for leaks. Therefore:
+// beginning, and all must end before it searches for leaks. Therefore a thread is in one of these states:
 //
-//     before its generation   a thread is blocked
+//     before its generation   the thread is blocked
 //     vanished                it is blocked, too: relacy reports a deadlock if no living thread can run
 //     at the end              the last living thread that ends releases the others, one after the other. Threads that
 //                             have not begun end at once. The others do not continue: they unwind by a longjmp
@@ -47,8 +47,7 @@ class generations {
   unsigned forks() const { return forks_; }
   unsigned record_of(unsigned thread) const { return record_[thread]; }
 
-  // Each thread calls these functions in this order.
-  /// Waits for the thread's generation. Returns false if the execution has ended before it.
+  // Each thread calls the next functions in this order.
   bool begins();
   jmp_buf& way_out();
   void ends();

@@ -320,8 +320,8 @@ void execution::waits() {
 
 void execution::admitted(const place& p) {
   const unsigned me = rl::thread_index();
-  // If it is unknown when a thread passed its doorway, a bound takes its place: for this thread its arrival, which is
-  // earlier, and for the others their first poll or sleep, which is later.
+  // If it is unknown when a thread passed its doorway, a bound is used instead. For this thread it is the arrival,
+  // which is earlier than the doorway. For the other threads it is the first poll or sleep, which is later.
   const unsigned mine = door_[me] != 0 ? door_[me] : arrived_[me];
   for (unsigned t = 0; t < most_threads; t++) {
     const unsigned theirs = door_[t] != 0 || promise_.says_doorway ? door_[t] : waits_[t];

@@ -93,8 +93,8 @@ inline const char* last_reason = nullptr;  ///< the reason of the last fail()
 /// Adds a line to the history.
 void note(const char* text, const void* word, std::uint32_t mask, const place& p);
 
-/// The order that replaces one operation's order, to test whether a scenario then fails. The failure order of a
-/// compare-and-swap is replaced separately. `removed` is for fences.
+/// The order that replaces the memory order of one operation, to test whether a scenario then fails. The failure order
+/// of a compare-and-swap is replaced separately. `removed` is for fences.
 enum class made : std::uint8_t {
   all_relaxed,
   relaxed,
@@ -374,7 +374,8 @@ struct checked_words {
   using plain = checked_plain<T>;
 };
 
-/// Constructs an object that no other thread can reach yet. It does so in one step, so that no fork happens in between.
+/// Constructs an object that no other thread can reach yet. The construction is one step of the execution, so that no
+/// fork happens in the middle.
 template <class T>
 T* construct_at_once(void* at) {
   const rl::preemption_disabler in_one_step(rl::ctx());
@@ -464,8 +465,8 @@ class execution {
 
   // Forks: see checked_fork.hpp. The execution continues in the child.
 
-  /// Runs a thread's program from the start of its generation on. A fork ends it at any point. In scenarios with forks
-  /// all threads run by this function.
+  /// Runs a thread's program, from the beginning of the thread's generation on. A fork may end the program at any
+  /// point. In scenarios with forks all threads are run by this function.
   template <class Program>
   void run(Program program) {
     if (process_.begins() && _setjmp(process_.way_out()) == 0) program();
@@ -483,8 +484,8 @@ class execution {
   /// Starts the threads of the child. Called after the fork.
   void start_threads(place p = place::current());
   unsigned forks() const { return process_.forks(); }
-  /// Stops another thread for good at its present place, as a signal handler that parks it, if it is about to acquire the
-  /// lock (wants()). Its nodes and stack objects stay. Returns whether it has stopped the thread.
+  /// Stops another thread for good at its present place, like a signal handler that parks the thread, if that thread is
+  /// about to acquire the lock (wants()). Its nodes and stack objects remain. Returns whether the thread was stopped.
   bool stop(unsigned t);
   /// The calling thread's record. A thread of a child may have the record of a vanished thread.
   unsigned record() const { return process_.record_of(rl::thread_index()); }
@@ -508,7 +509,8 @@ class execution {
   void promise(const order_promise& p) { promise_ = p; }
   void doorway();
   void admitted(const place& p);
-  /// Records that the leader of a group of waiters (MCSg locks) gets a place in the order of leaders, or gives it up.
+  /// Records that the leader of a group of waiters (MCSg locks) gets a place in the order of leaders (true) or gives it
+  /// up.
   void leads(bool has_ticket) { door_[rl::thread_index()] = has_ticket ? ++arrivals_ : 0; }
   void after_exchange(const void* word) {
     if (promise_.first_exchange_is_doorway &&
@@ -528,7 +530,7 @@ class execution {
   unsigned sleeps(unsigned thread) const { return wants_[thread] ? sleeps_[thread] : 0; }
   /// Records that the calling thread makes no more acquisitions.
   void goes_home();
-  /// Records that the calling thread waits. Called when it polls, sleeps or backs off.
+  /// Records that the calling thread has to wait: it polls, sleeps or backs off.
   void waits_in_vain() {
     const unsigned me = rl::thread_index();
     if (!wants_[me] || waited_[me]) return;
@@ -547,8 +549,8 @@ class execution {
   std::uint32_t numa_node() const {
     return first_numa_node_ + (moves_ ? rl::rand(numa_nodes_) : home_nodes_[rl::thread_index()]);
   }
-  /// Sets the least number of a NUMA node. Only for a lock without a table of NUMA nodes, since the numbers then exceed
-  /// most_numa_nodes.
+  /// Sets the least number of a NUMA node. Only for locks without a table of NUMA nodes, since the numbers may then
+  /// exceed most_numa_nodes.
   void number_nodes_from(std::uint32_t n) { first_numa_node_ = n; }
   /// Thread 0's index, minus 1.
   std::uint32_t first_index() const { return first_index_; }
@@ -580,8 +582,8 @@ class execution {
   void poll_until_written(const void* word, const place& p);
   void sleep(const void* key, std::uint32_t mask, bool may_time_out, const place& p);
   void wake(const void* key, std::uint32_t mask, int most, const place& p);
-  /// Records that the calling thread is about to call nap(). The nap does not end by time while the word has one of
-  /// these bits, because they promise a wake-up.
+  /// Records that the calling thread is about to call nap(). While the word has one of these bits, the nap does not end
+  /// by time, because the bits promise a wake-up.
   void naps_at(const checked_atomic<std::uint32_t>& word, std::uint32_t woken_by) {
     naps_[rl::thread_index()] = {&word, woken_by};
   }
@@ -602,8 +604,8 @@ class execution {
   /// The last value of now().
   std::uint64_t clock() const { return clock_; }
 
-  /// In half of the executions count_limit() lowers the largest value of counts, such as the number of counted waiters.
-  /// After count_all() it does not, because a lock promises less to a thread that its count has no room for.
+  /// In half of the executions count_limit() lowers the largest value of a count, such as the number of counted
+  /// waiters. After count_all() it does not: a lock promises less to a thread for which its count has no room.
   void count_all() { least_room_ = 0; }
   std::uint32_t count_limit(std::uint32_t n) const { return least_room_ != 0 && least_room_ < n ? least_room_ : n; }
 

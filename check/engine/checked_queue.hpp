@@ -75,7 +75,7 @@ struct mutex_bytes {
   checked::plain<void*> chain;
 };
 
-/// The waiters of one chain (those that one broadcast has selected), in the chain's order.
+/// The waiters that one broadcast has selected (a chain), in the chain's order.
 struct chain_seen {
   std::array<void*, execution::most_locals> waiters;
   unsigned size = 0;
@@ -255,7 +255,7 @@ struct queue_adapter {
    private:
     mutex_bytes* at_ = nullptr;
     std::uint32_t counted_ = 0;
-    /// Present only in a waiter. It is accessed whenever `at_` is, so that relacy finds data races on `at_`.
+    /// Exists only in a waiter. It is accessed together with `at_`, so that relacy finds data races on `at_`.
     std::optional<checked::plain<std::uint32_t>> shadow_;
   };
   using wait = typename Parts::template wait<target>;

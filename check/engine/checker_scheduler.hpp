@@ -65,14 +65,14 @@ struct search {
   unsigned to_replay = 0;
   bool replays = false;
 
-  // Scenarios of fair schedules write these members.
+  // Scenarios with a fair schedule write these members.
   bool held = false;       ///< a thread other than `held_back` owns the lock
   unsigned held_back = 0;  ///< the thread that is held back
-  /// The held-back thread is on its way to a doorway that others can keep it from reaching. It is not held back before
-  /// it has passed that doorway.
+  /// The held-back thread is on its way to a doorway which other threads can keep it from reaching. Until it has passed
+  /// that doorway, it is not held back.
   bool helped = false;
 
-  /// True: the thread is not held back but runs whenever it can.
+  /// If true, the thread `held_back` is not held back but runs whenever it can.
   bool favoured = false;
   enum class adversary : std::uint8_t { none, beats, late };
   adversary against = adversary::none;
@@ -222,7 +222,8 @@ class scheduler : public rl::scheduler<scheduler<Threads>, rl::scheduler_thread_
         some.threads[some.count++] = t;
     return some;
   }
-  /// Reports the deadlock itself, because relacy would assume that a thread that may time out does time out.
+  /// Reports a deadlock here and not by relacy, because relacy would assume that a thread that may time out does time
+  /// out.
   [[noreturn]] static void report_deadlock() {
     fail("deadlock: every thread waits, and no thread is left to wake them", rl::test_result_deadlock,
          place::current());

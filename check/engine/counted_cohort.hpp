@@ -1,5 +1,5 @@
-// For mutants of cohort.hpp: a cohort of ticket locks that hands the lock over within a NUMA node at most once. Names
-// that are not copied into a mutant's namespace are fully qualified.
+// For mutants of cohort.hpp: a cohort of ticket locks that hands the lock over within a NUMA node at most once in a
+// row. Names that are not copied into a mutant's namespace are fully qualified.
 #pragma once
 
 #include "check/engine/cohort_runs.hpp"

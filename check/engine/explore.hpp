@@ -50,7 +50,8 @@ struct target {
   unsigned usual_threads = 4;  ///< the number of threads without --threads
 };
 
-/// Names the scenarios that concern the target, and returns them; explore()'s number is an index of the result.
+/// Stores the names of the scenarios that concern the target in `of`, and returns these scenarios. The number that
+/// explore() gets is an index into the result.
 template <class Scenario, std::size_t N, class Concerns>
 std::vector<const Scenario*> select_scenarios(target& of, const Scenario (&all)[N], Concerns concerns) {
   std::vector<const Scenario*> selected;

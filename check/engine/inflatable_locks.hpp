@@ -1,4 +1,4 @@
-// Inflatable forms for the checker. Their locks are small, so that executions explore the inflation more than the lock.
+// Inflatable forms of small locks for the checker, so that executions explore the inflation more than the lock.
 #pragma once
 
 #include "usher/core/inflatable.hpp"

@@ -23,11 +23,11 @@ class with_deadlines {
       .checker_threads = 4,  // waiters with and without deadlines
   };
 
-  /// True if a waiter without a deadline certainly gets a freed lock, provided that it runs whenever it can: it has a
-  /// ticket, or polls at once.
+  /// True if a freed lock certainly goes to a waiter without a deadline, provided that the waiter runs whenever it can:
+  /// it has a ticket, or it polls at once.
   static constexpr bool is_had_when_freed = Lock::traits.fifo || (!W::parks && !Lock::traits.restricts);
 
-  /// True if threads without a deadline get the lock although it was granted to a thread that does not run.
+  /// True if threads without a deadline can take a lock that was granted to a thread which does not run.
   static constexpr bool takes_grants = timed_waiters::template takes_grants<Lock>;
   static constexpr bool goes_past_stopped = takes_grants && W::parks;
 
@@ -36,8 +36,9 @@ class with_deadlines {
     tag_.store(P::thread_index(), std::memory_order_relaxed);
   }
 
-  /// For the scenario `served`: waits like a thread with a deadline. The deadline never comes. Not if other threads may take
-  /// the lock that was granted to this one: then the schedule decides how often it is served.
+  /// For the scenario `served`: waits like a thread with a deadline, but the deadline never comes. Not defined if other
+  /// threads may take a lock that was granted to this thread: then the schedule decides how often this thread is
+  /// served.
   void lock_with_deadline()
     requires(!takes_grants)
   {

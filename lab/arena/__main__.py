@@ -35,13 +35,13 @@ from lab.run import packed
 
 RESULTS = TREE / "lab" / "results" / "arena"
 PAGE = TREE / "lab" / "pages" / "arena.md"
-OTHERS = 0.15  # part of all CPU time
+OTHERS = 0.15  # if other programs take more of all CPU time than this share, a round does not count
 
 
 # ---- results ----------------------------------------------------------------------------------------------------------
 
 class Results:
-    """Files of JSON lines: sessions, with machine and libraries, and their runs."""
+    """The stored results: files of JSON lines, with sessions (their machine and libraries) and the runs of each session."""
 
     def __init__(self, files):
         self.sessions, self.runs = {}, []
@@ -50,7 +50,7 @@ class Results:
                 try:
                     entry = json.loads(line)
                 except ValueError:
-                    # An interrupted run leaves an incomplete last line. If another line is broken, the report shows that its run is
+                    # An interrupted run leaves an incomplete last line. If another line is incomplete, the report shows that its run is
                     # missing.
                     print(f"arena: {file}:{number} is not whole and left out", file=sys.stderr)
                     continue
@@ -60,7 +60,7 @@ class Results:
                     self.runs.append(entry)
 
     def places(self):
-        """(processor, CPUs, C library) of the sessions, in the order of the files."""
+        """Returns (processor, CPUs, C library) of each session, in the order of the files."""
         return list(dict.fromkeys(place_of(s) for s in self.sessions.values()))
 
     def of(self, place, most_others=OTHERS):
@@ -73,7 +73,7 @@ def place_of(session):
 
 
 class Arena:
-    """The results of one machine and C library. For each lock, those of the library with which it was run last."""
+    """The results of one machine and C library. Of each lock only the runs with the library that was used last count."""
 
     def __init__(self, place, sessions, all_runs, most_others=OTHERS):
         self.place, self.sessions, self.most_others = place, sessions, most_others
@@ -112,7 +112,7 @@ class Arena:
 
 def session_of(place, build, points, name):
     carried = runs.packed(build)
-    command = re.sub(r"(?<![\w.])/[\w./-]+", "DIR", " ".join(sys.argv[1:]))  # paths of this machine mean nothing elsewhere
+    command = re.sub(r"(?<![\w.])/[\w./-]+", "DIR", " ".join(sys.argv[1:]))  # replaces paths, which have no meaning on another machine
     return {"session": name, "date": harness.today(), "machine": harness.machine(), "libc": place.libc,
             "commit": carried.get("commit") or harness.commit(), "compiler": carried.get("compiler") or harness.compiler(build),
             "library": runs.library_digest(build), "command": f"{harness.call()} {command}",
@@ -238,7 +238,8 @@ def run_in(place, build, options):
 
 
 def calibration(out, header):
-    """Returns the time of a step at this place in an earlier session, so that sections stay the same."""
+    """Returns the time of a step of work that an earlier session measured on this machine, so that the lengths of sections stay the
+    same."""
     if not packed.is_there(out):
         return None
     for session in reversed(Results([out]).sessions.values()):

@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 BASE, CONTROL = "libc", "libc-again"
 FAMILY_ERROR = 0.05
 LOSS, CAUSE = 0.95, 0.97  # an interval below the first is a loss; one below the second needs an explanation
-WIDE = 0.10               # an interval wider than that leaves a point undecided, unless it lies on one side
+WIDE = 0.10               # a point with a wider interval is undecided, unless the whole interval lies on one side of 1
 CPU_LIMIT = 1.10
 
 
@@ -31,9 +31,9 @@ CPU_LIMIT = 1.10
 
 @functools.lru_cache(maxsize=None)
 def rank_to_cut(rounds, error):
-    """Returns one more than the number of sorted means of pairs that lie outside the interval on each side; 0: no
-    interval exists with so few rounds."""
-    ways = [1]  # the number of the 2^rounds choices of signs in which the positive ranks have this sum
+    """Returns one more than the number of sorted means of pairs that lie outside the interval on each side. 0: with so few rounds there
+    is no interval."""
+    ways = [1]  # by sum of the positive ranks: the number of the 2^rounds choices of signs
     for rank in range(1, rounds + 1):
         longer = ways + [0] * rank
         for total, count in enumerate(ways):
@@ -77,7 +77,7 @@ def estimate(ratios, error):
 
 
 def verdict(e):
-    """Returns the verdict on throughput, in a word."""
+    """Returns the verdict on throughput as a word."""
     if e.high < LOSS:
         return "lost"
     if e.low > 1:
@@ -101,12 +101,12 @@ class Comparison:
     rounds: int = 0
     throughput: Estimate = None
     cpu: Estimate = None              # CPU seconds for the same work
-    ratio_of_minima: float = 0        # of the fastest runs; uncontended calls are judged by it
-    switches: tuple = ()              # an operation, or a second: C library, lock; medians
-    longest: tuple = ()               # seconds; the median over rounds of the longest wait of a run
+    ratio_of_minima: float = 0        # ratio of the fastest runs, by which uncontended calls are judged
+    switches: tuple = ()              # context switches for an operation or a second: C library, lock; medians
+    longest: tuple = ()               # seconds: the median over the rounds of each run's longest wait
     longest_ever: tuple = ()
-    share: tuple = ()                 # the smallest share, relative to a fair one; medians
-    owner_changes: tuple = ()         # of an operation; medians
+    share: tuple = ()                 # the smallest share of a thread, relative to an equal share; medians
+    owner_changes: tuple = ()         # changes of the lock's owner for an operation; medians
     failures: list = field(default_factory=list)
     left_out: int = 0                 # rounds in which other programs took too much of the CPUs
 
@@ -116,7 +116,7 @@ class Comparison:
 
 
 def switches_of(run):
-    """Returns the number of switches for the same work."""
+    """Returns the number of context switches, for the same amount of work in all runs."""
     work = run.get("work")
     return (run["voluntary"] + run["involuntary"]) / work if work else None
 
@@ -155,7 +155,7 @@ def compare(point, lock, rounds, error, most_others=1.0):
     if not pairs:
         return result
     bases, others = zip(*pairs)
-    # The rate of a lock that completed no operation is taken as 1/1000 of the C library's, since estimate() needs logarithms.
+    # If a lock completed no operation, its rate is taken as 1/1000 of the C library's, since estimate() needs the logarithm of the ratio.
     rates = [(b["rate"] or 1e-9, o["rate"] or (b["rate"] or 1e-9) / 1000) for b, o in pairs]
     result.throughput = estimate([o / b for b, o in rates], error)
     result.ratio_of_minima = max(o for _, o in rates) / max(b for b, _ in rates)
@@ -177,7 +177,7 @@ def geometric_mean(values):
 
 
 def mean_with_interval(lists, seed=1, draws=400):
-    """Returns the geometric mean over points of the medians of their ratios, with a 95 % interval by the bootstrap:
+    """Returns the geometric mean over the points, each represented by the median of its ratios, with a 95 % interval by the bootstrap:
     rounds are drawn again within each point."""
     logs = [[math.log(v) for v in values] for values in lists if values]
     if not logs:
@@ -190,7 +190,7 @@ def mean_with_interval(lists, seed=1, draws=400):
 
 
 def ratios(rounds, lock, key, most_others=1.0):
-    """Returns one ratio for each round that counts."""
+    """Returns the ratio of each round that is not excluded."""
     found = []
     for r in rounds:
         base, other = r.get(BASE), r.get(lock)
@@ -202,8 +202,8 @@ def ratios(rounds, lock, key, most_others=1.0):
 
 
 def next_points(points, least, most):
-    """Returns the points that get the next round, the neediest first. `points` is a list of (name, rounds, estimates of
-    all locks); all get `least` rounds first, and none gets more than `most`."""
+    """Returns the points that get the next round, those with the greatest need first. `points` is a list of (name, rounds, estimates of
+    all locks). All points first get `least` rounds, and no point gets more than `most`."""
     fewest = [name for name, rounds, _ in points if rounds < least]
     if fewest:
         low = min(rounds for _, rounds, _ in points if rounds < least)

@@ -17,10 +17,10 @@ from harness import die
 
 MARKER = "arena: results"
 WIDTH = 148  # of a line
-NAMED = 10   # undecided points are named up to this number
-LONG_WAIT, MUCH_LONGER = 0.002, 2  # seconds, times: a longest wait is notable if the longer of two is so long, and so many times the other
+NAMED = 10   # the page names undecided points if there are no more than this
+LONG_WAIT, MUCH_LONGER = 0.002, 2  # a longest wait is shown if it is at least the first (in s), and the second times the other
 LIBRARIES_APART = 1.1
-SHARE_APART = 0.2                  # a smallest share is notable if it differs so much from the C library's
+SHARE_APART = 0.2                  # the page shows a smallest share that differs from the C library's by this
 
 
 def interval_text(e, decimals=2):
@@ -51,7 +51,7 @@ class Judged:
         return judge.mean_with_interval([self.arena.ratios(p.name, lock, key) for p in self.points if not groups or p.group in groups])
 
     def run(self, lock, *groups):
-        """Returns the comparisons that have a round, or a run that failed."""
+        """Returns the comparisons in which a round or a failed run exists."""
         mine = [self.comparisons[lock][p.name] for p in self.points if not groups or p.group in groups]
         return [c for c in mine if c.rounds or c.failures]
 
@@ -91,7 +91,7 @@ def time_ratio(judged, lock, name):
 
 
 def bars(judged):
-    """Returns a table of the criteria for a default lock, and each lock's result."""
+    """Returns a table of the criteria that a default lock must meet, with each lock's result."""
     names = {p.name for p in judged.points}
     rows = []
 
@@ -178,7 +178,7 @@ def wait_rows(run):
 
 
 def points_table(judged, lock):
-    """Returns a table of the points by result."""
+    """Returns a table that lists the points by their result."""
     run = judged.run(lock)
     won = by_value(judged.with_verdict(lock, "won"), "throughput", largest_first=True)
     lost = by_value(judged.with_verdict(lock, "lost"), "throughput")
@@ -202,7 +202,8 @@ def place_name(place):
 
 
 def file_name(kind, lock, place, places):
-    """The name has the processor, the number of CPUs and the C library if the results have several places."""
+    """Returns the file name of a picture. If the results are from several places, the name contains the processor, the number of CPUs
+    and the C library."""
     if len(places) == 1:
         return f"{kind}-{lock}.svg"
     processor = "-".join(re.findall(r"[a-z0-9]+", re.sub(r"\(\w+\)|\b(processor|cpu)\b|@.*", "", place[0].lower())))
@@ -218,7 +219,7 @@ def picture_of_programs(judged, lock, folder, places):
 
 
 def two_libraries(all_judged):
-    """Returns the points that differ between C libraries on one machine."""
+    """Returns the points whose results differ between two C libraries on one machine."""
     blocks = []
     for machine in dict.fromkeys(j.arena.place[:2] for j in all_judged):
         there = [j for j in all_judged if j.arena.place[:2] == machine]
@@ -272,7 +273,7 @@ CELL, HIGH, LEFT, PITCH, ACROSS = 92, 40, 180, 128, 8  # pixels, with room for w
 
 
 def colour(ratio):
-    """Returns blue above 1 and orange below; the colour is full at half and at twice."""
+    """Returns a shade of blue for a ratio above 1 and of orange below 1; the colour is full at 2 and at 1/2."""
     x = max(-1.0, min(1.0, math.log2(ratio)))
     full = (61, 133, 198) if x > 0 else (222, 110, 45)
     return "#" + "".join(f"{round(255 + (c - 255) * abs(x)):02x}" for c in full)
@@ -300,8 +301,8 @@ def duration_text(ns):
 
 
 def heat_map(judged, lock):
-    """Draws MutexBench with section and work outside as rows and threads as columns; the other points follow in rows, by
-    group."""
+    """Draws the heat map: for MutexBench, a row for each section and work outside, and a column for each number of threads; below, the
+    other points in rows, by group."""
     comparisons = judged.comparisons[lock]
     parts, y = [], 30
     grid = [p for p in judged.points if p.group == "mutexbench"]

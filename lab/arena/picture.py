@@ -10,14 +10,14 @@ from lab.arena.judge import CONTROL
 
 THREADS = 8
 FEWEST = 8             # programs
-ERROR = 0.05           # of each interval, as usual for error bars; the page's verdicts are corrected for their number
+ERROR = 0.05           # of each interval, as usual for error bars; the verdicts on the page are corrected for the number of points
 WIDTH, RIGHT, ROW, TOP, EDGE = 560, 70, 34, 100, 8  # pixels; legible at half of the size, too
 TITLE, TEXT, SMALL, TICK = 19, 17, 15, 14           # sizes of text
 FOR_OTHER_FONTS = 1.15                              # as in the charts of usher
 SOURCE = (harness.TREE / "lab/draw/text_width.cpp").read_text()
 GLYPHS = {weight: [int(n) / 1000 for n in re.search(rf"widths {weight}\{{([^}}]*)", SOURCE)[1].split(",")]
           for weight in ("regular", "bold")}
-TICKS = (0.5, 0.7, 1, 1.5, 2, 3, 4, 6), (0.5, 1, 2, 4), (1,)  # the first whose labels have room
+TICKS = (0.5, 0.7, 1, 1.5, 2, 3, 4, 6), (0.5, 1, 2, 4), (1,)  # of these lists, the first whose labels fit into the picture is used
 LEVEL, GAIN, LOSS, NOISE = "#555555", "#0072b2", "#d55e00", "#b8b8b8"
 
 
@@ -38,8 +38,8 @@ def lines_of(text, size):
 
 
 def rows_of(arena, lock):
-    """Returns (title, the lock's interval, the control's) of each program, the largest gain first. A program without a
-    point with eight threads (redis) is represented by its first point."""
+    """Returns (title, the lock's interval, the control's interval) of each program, the largest gain first. Of a program without a point
+    with eight threads (redis) the first point is taken."""
     chosen = {}
     for p in arena.points():
         if p.group == "programs" and (p.program not in chosen or p.threads == THREADS):

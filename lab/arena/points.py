@@ -24,7 +24,7 @@ GROUPS = {
     "readwrite": "read-write locks",
     "readers": "real programs with read-write locks",
 }
-READ_WRITE = ("readwrite", "readers")  # the groups for candidates that are read-write locks
+READ_WRITE = ("readwrite", "readers")  # groups of points in which the candidates are read-write locks
 
 
 @dataclass(frozen=True)
@@ -32,23 +32,23 @@ class Point:
     name: str
     group: str
     reason: str
-    program: str = "arena"      # one of lab/programs/, or a case
-    arguments: tuple = ()       # of a program of ours; {seconds} is the length of a run
+    program: str = "arena"      # a program of lab/programs/, or the name of a case
+    arguments: tuple = ()       # of a program of lab/programs; {seconds} is the length of a run
     section: float = 0          # ns
     outside: float = 0          # ns, on average
     seconds: float = 0          # the least length of a run
-    key: str = ""               # of the figure that counts, in the program's JSON
-    pattern: str = ""           # or of the figure in its text
+    key: str = ""               # key of the judged figure in the program's JSON
+    pattern: str = ""           # or a pattern that finds the judged figure in the program's text
     lower: bool = False         # less is better
     work: bool = True           # the figure is operations a second (or seconds for a fixed amount)
-    neighbours: float = 0       # busy threads of another process, as a part of the CPUs
-    same_group: bool = False    # the scheduler weighs them against the point's threads one by one, not by group
-    niced: int = 0              # their nice value
-    quota: float = 0            # the permitted CPU time, as a part of the CPUs
+    neighbours: float = 0       # number of busy threads in another process, as a share of the CPUs
+    same_group: bool = False    # the scheduler weighs the neighbours against the point's threads one by one, not by group
+    niced: int = 0              # nice value of the neighbours
+    quota: float = 0            # permitted CPU time, as a share of the CPUs
     case: object = None         # a real program
-    threads: int = 0            # of the real program
-    two_libraries: bool = False  # runs also against the C library of another release
-    facts: object = None        # more figures: a function of its standard error
+    threads: int = 0            # number of threads of the real program
+    two_libraries: bool = False  # also runs with the C library of another release
+    facts: object = None        # a function that reads further figures from standard error
 
 
 def bench(name, threads, reason, section=0, outside=0, group="mutexbench", extra=(), **more):
@@ -68,8 +68,8 @@ def app(name, program, reason, arguments, key="", pattern="", **more):
 
 
 CASES = {case.name: case for case in TRIED + MORE + READERS}
-# The writer's rate is limited, because db_bench counts only the reads: a lock that admits an unlimited writer more often would have fewer
-# reads and seem slower.
+# The rate of the writer is limited, because db_bench counts only the reads: a lock that admits an unlimited writer more often would have
+# fewer reads and seem slower.
 CASES["rocksdb"] = dataclasses.replace(CASES["rocksdb"], command=CASES["rocksdb"].command + " --benchmark_write_rate_limit=2000000")
 CASES["jemalloc"] = dataclasses.replace(CASES["jemalloc"], environment=CASES["jemalloc"].environment | {
     "MALLOC_CONF": "narenas:1,tcache:false,stats_print:true,stats_print_opts:Jmd"})
@@ -102,15 +102,15 @@ US = 1000
 
 
 def beside(name, threads, reason, **more):
-    """Returns points whose holders lose their CPU to other programs: as many busy threads as CPUs, and twice as many;
-    niced, too."""
+    """Returns points in which lock holders lose their CPU to other programs: as many busy threads as CPUs, twice as many, and niced
+    ones."""
     return [bench(f"{name}-beside-{part}x{'-niced' if niced else ''}", threads, f"{reason}; {part} busy threads a CPU beside it"
                   f"{', at nice 10' if niced else ''}", group="crowd", neighbours=part, same_group=True, niced=niced, **more)
             for part in (1, 2) for niced in (0, 10)]
 
 
 POINTS = [
-    # These points measure uncontended calls, which are the most frequent use of a mutex.
+    # Uncontended calls, the most frequent use of a mutex.
     pairs("alone-pair", "the commonest call of all; the C library leaves out its atomics", "--alone"),
     pairs("alone-try", "the same by trylock", "--alone", "--try-first"),
     pairs("alone-recursive", "the same of a mutex that counts", "--alone", "--kind", "recursive"),
@@ -263,7 +263,7 @@ def number_at(document, path):
 
 
 def figure(point, text):
-    """Returns, from a run's standard output, the figure that counts, and all figures if the output is JSON."""
+    """Returns the judged figure from a run's standard output, and all figures if the output is JSON."""
     if point.case or point.pattern:
         return number_in(point.case.metric if point.case else point.pattern, text), {}
     try:

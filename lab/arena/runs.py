@@ -1,5 +1,5 @@
-"""Runs the arena's points: the places of programs and libraries (the build, a carried folder, a root of another release
-of Debian), CPU quotas, busy neighbours, servers, and the results of a run."""
+"""Runs the arena's points. A program and its library come from the build, from a folder that `pack` has made, or from the root of
+another release of Debian. Also sets CPU quotas, starts busy neighbours and servers, and converts the results of a run."""
 
 import contextlib
 import glob
@@ -27,16 +27,16 @@ from lab.run.runner import SYSTEM, Failed
 PROGRAMS = ["arena", "wait_cost", "producer_consumer", "buffer_pool", "herd", "mmicro", "sqlite_shared", "leveldb_driver",
             "openssl_driver", "shared_cache"]
 SCRIPTS = ["job_queue.py", "rand_array.pl"]  # of lab/programs/
-CARRIED = "PACKED.json"                      # in a carried folder: its origin
-CARRIED_LIBRARIES = "carried"                # of its lib/: libraries that programs of other packages need
-NOT_CARRIED = r"(ld-linux.*|lib(c|m|dl|rt|pthread|resolv|util|nsl|anl))\.so\..*"  # the C library's own, and its loader
-TOO_LARGE = {"mariadbd"}                     # these programs are more than one file: they need messages and tables, too
-ROOM = "opt/usher-arena"                     # in a root of another release
-DUTY_PERIOD = 0.1                            # seconds; the period of a CPU quota, too
+CARRIED = "PACKED.json"                      # the file in a packed folder that describes its origin
+CARRIED_LIBRARIES = "carried"                # subfolder of a packed folder's lib/, for libraries that programs of other packages need
+NOT_CARRIED = r"(ld-linux.*|lib(c|m|dl|rt|pthread|resolv|util|nsl|anl))\.so\..*"  # not packed: the C library's libraries, and its loader
+TOO_LARGE = {"mariadbd"}                     # not packed: such programs also need messages and tables
+ROOM = "opt/usher-arena"                     # the folder for our files in the root of another release
+DUTY_PERIOD = 0.1                            # seconds: the period of busy neighbours and of CPU quotas
 
 
 def folder_of(name):
-    """The build folder, or a folder that `python3 -m lab.arena pack` has made."""
+    """Returns the build folder, or a folder that `python3 -m lab.arena pack` has made."""
     build = Build(name)
     build.need(build.library, build.program("arena") or build.programs / "arena")
     return build
@@ -53,7 +53,7 @@ def library_digest(build):
 
 
 def copy_programs(build, folder):
-    """Copies the library, and our programs and scripts, as in a build folder."""
+    """Copies the library, our programs and our scripts to a folder with the layout of a build folder."""
     for part in ("lib", "lab/programs"):
         (folder / part).mkdir(parents=True, exist_ok=True)
     for library in (build.library, build.library.with_name("libusher-all.so")):
@@ -65,7 +65,7 @@ def copy_programs(build, folder):
 # ---- where ----------------------------------------------------------------------------------------------------------
 
 class Place(runner.Place):
-    """This system, or the root of another release, with the same library and the same programs, and a scratch folder."""
+    """This system or the root of another release of Debian, with the same library, the same programs and a scratch folder."""
 
     def __init__(self, build, root=None):
         inside = Path("/", ROOM)
@@ -160,7 +160,7 @@ class Quota:
         return (self.enter,) if self.folder else ()
 
     def wait(self, process, limit):
-        """Waits until the process has ended, or so many seconds are over."""
+        """Waits until the process has ended, or `limit` seconds are over."""
         if self.folder:
             process.ended_within(limit)
             return
@@ -198,7 +198,7 @@ def duration(point, seconds):
 
 
 def prepared(place, case):
-    """Returns a scratch folder with the program's data, which is made once."""
+    """Returns a scratch folder with the program's data. The folder is made only once."""
     folder = place.scratch / case.name
     if case.name not in place.prepared:
         place.prepared[case.name] = False
@@ -249,8 +249,8 @@ def run_once(place, point, candidate, seconds, step_ns, quota=None):
 
 
 def told(point, value, document, outcome, length):
-    """Returns a run in the arena's terms: `rate` is better the higher it is, `cost` is CPU seconds for the same work,
-    `work` is the amount of work to which the switches belong."""
+    """Converts a run's figures to those that the arena compares: `rate`, for which more is better; `cost`, the CPU seconds for the same
+    work; `work`, the amount of work during which the context switches happened."""
     said = {"rate": 1 / value if point.lower else value, "cpu": outcome.cpu_seconds, "voluntary": outcome.voluntary,
             "involuntary": outcome.involuntary}
     if "operations" in document:  # the program arena: of the measured time alone
@@ -295,14 +295,15 @@ def calibrate(place):
 
 
 def libraries_of(file):
-    """Returns the paths of the shared libraries with which a program or library is linked, without the C library's."""
+    """Returns the paths of the shared libraries that a program or library needs, without those of the C library."""
     listing = subprocess.run(["ldd", file], capture_output=True, text=True, timeout=20).stdout
     found = [line.split("=> ")[1].split(" ")[0] for line in listing.splitlines() if "=> /" in line]
     return [path for path in found if not re.fullmatch(NOT_CARRIED, os.path.basename(path))]
 
 
 def pack_programs(place, target):
-    """Packs the real programs that are one file, and their libraries; interpreters are those of the target machine."""
+    """Packs those real programs that consist of one file, and their libraries. Interpreters are not packed: those of the target machine
+    are used."""
     folder = target / "lib" / CARRIED_LIBRARIES
     folder.mkdir(exist_ok=True)
     for case in {p.case.name: p.case for p in POINTS if p.case}.values():
@@ -319,7 +320,8 @@ def pack_programs(place, target):
 
 
 def pack(build, target, programs):
-    """Makes a folder that can be moved to another machine: library, programs, scripts. It is a build folder for --build."""
+    """Makes a folder with library, programs and scripts that can be moved to another machine, and used there as the build folder
+    (--build)."""
     target = Path(target)
     copy_programs(build, target)
     for part in ("bin", "tools", "lab/arena", "lab/run"):

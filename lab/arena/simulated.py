@@ -33,16 +33,16 @@ from pathlib import Path
 TREE = Path(__file__).resolve().parents[2]
 POINTS = TREE / "lab" / "results" / "arena" / "simulated.json"
 
-# The machines, with their numbers of CPUs. Only the deciding machines count for the choice of the default lock. The others are shown only,
-# because on the papers' machines a spin on a shared word costs too little (the page held-out).
+# The machines, with their numbers of CPUs. Only the results on the machines of DECIDING count for the choice of the default lock. Those on
+# the others, the papers' machines among them, are only shown: there a spin on a shared word costs too little (page held-out).
 DECIDING = {"xeon-8260-8": 384, "epyc-9654-2": 384, "graviton4-2": 192}
 SHOWN = {"epyc-7003": 256, "graviton3": 64, "epyc-zen4-vm-2": 2, "x5-2": 72, "t7-2": 512, "t5": 128, "e7-4890": 240, "niagara-2": 64,
          "numa-q": 8, "opteron-6172": 48, "xeon-e7-8867l": 160, "xeon-e5-2680v2": 40, "xeon-e7-4830v3": 96}
 CPUS = DECIDING | SHOWN
-WITH_CACHE = ["t5", "epyc-zen4-vm-2"]  # the machine files that have the cache sizes, which RandArray needs
+WITH_CACHE = ["t5", "epyc-zen4-vm-2"]  # machine files with cache sizes, which RandArray needs
 
-# Each entry: program, parameters, reason, and whether the machines of SHOWN run the program, too. A step of `cs` and `ncs` is 9 cycles, 3
-# ns.
+# Each entry: program, parameters, reason, and whether the machines of SHOWN run the program, too. A step of `cs` and `ncs` takes 9 cycles,
+# about 3 ns.
 PROGRAMS = [
     ("mutexbench", {"cs": 1, "ncs": 0}, "nothing but the lock", True),
     ("mutexbench", {"cs": 4, "ncs": 200}, "as the TWA papers have it: 12 ns inside, 300 outside", True),
@@ -61,16 +61,16 @@ PROGRAMS = [
 ]
 THREADS = [1, 2, 4, 8, 16, 32, 64, 128]  # and half of the CPUs, all, and twice as many
 THREADS_SHOWN = [2, 8]                   # and all, and twice as many
-SPINS = [5000, 20000]                    # ns; the longer one with 4, 32 and as many threads as CPUs, on machines that decide
+SPINS = [5000, 20000]                    # ns; the longer budget only on the deciding machines, with 4, 32 and as many threads as CPUs
 SEEDS = [1, 2, 3]
-NEAR = 1.03           # if the default is no further behind, waits are not simulated, and any faster lock counts
+NEAR = 1.03           # if the default is behind by no more than this factor, waits are not simulated, and any faster lock counts
 FASTEST = 6
-SIFTED_THREADS = [4, 32]  # all locks run with so many threads, and as many as there are CPUs
-CONTENDERS = 4        # the number of locks that are confirmed, besides the default
-SETTLE = 4            # a run that has not settled is made again, so much longer
-MS_A_THREAD = 1       # the bound on waiting (impatience of include/usher/locks/loiter.hpp)
-BOUND_MS = (10, 200)  # the limits of the bound: a wait shows in runs that are a quarter longer
-LIMIT_S = 300         # of one run, in elapsed time
+SIFTED_THREADS = [4, 32]  # numbers of threads in the step "sift", besides the number of CPUs
+CONTENDERS = 4        # number of locks in the step "confirm", besides the default
+SETTLE = 4            # a run that has not settled is repeated with so many times its length
+MS_A_THREAD = 1       # bound on the longest wait for each thread, ms (impatience of include/usher/locks/loiter.hpp)
+BOUND_MS = (10, 200)  # least and greatest bound; runs that test the bound are a quarter longer than it
+LIMIT_S = 300         # seconds of elapsed time that one run may take
 KEPT = ["throughput", "settled", "smallest_share", "voluntary_switches", "admissions", "cpus_used", "lwss", "cpu_s"]
 
 
@@ -96,7 +96,7 @@ def threads_of(machine, spin):
 
 
 def cases(machines, programs):
-    """Yields all points, without the lock."""
+    """Yields all points, without a lock."""
     for machine in machines:
         for name, settings, _, shown in programs:
             if (machine not in DECIDING and not shown) or (name == "randarray" and machine not in WITH_CACHE):
@@ -127,7 +127,7 @@ def usual_ms(case):
 
 
 class Runs:
-    """The runs in the file."""
+    """The runs that the file (--runs) contains."""
 
     def __init__(self, file):
         self.file, self.found, self.builds, self.lock, self.torn = file, {}, [], threading.Lock(), False
@@ -159,7 +159,7 @@ class Runs:
             self.torn = False
 
     def drop(self, locks):
-        """Removes the runs of these locks, so that they are made again."""
+        """Removes the stored runs of these locks, so that they run again."""
         self.found = {k: e for k, e in self.found.items() if e["point"]["lock"] not in locks}
         if self.file.is_file():
             lines = [{"build": b} for b in self.builds] + list(self.found.values())
@@ -176,14 +176,14 @@ class Arena:
 
     @staticmethod
     def point(case, lock, seed, ms):
-        """Returns a point in the format of usher sim --point."""
+        """Returns a point as the JSON that `usher sim --point` takes."""
         asked = {k: v for k, v in case.items() if v != {}} | {"lock": lock, "seed": seed, "run_ns": int(ms * 1e6)}
         if lock.endswith("-park"):
             del asked["spin_ns"]  # the lock sleeps at once: every budget gives the same run
         return asked
 
     def run(self, case, lock, seed, ms):
-        """Returns a run, or None if it failed or the time is over."""
+        """Returns a stored or new run; None if it failed or no time is left."""
         point = self.point(case, lock, seed, ms)
         key = key_of(point)
         if key in self.runs.found:
@@ -211,7 +211,7 @@ class Arena:
         return entry
 
     def settled(self, case, lock, seed):
-        """Returns a run; if it has not settled, a longer one."""
+        """Returns a run or, if that has not settled, a longer run."""
         entry = self.run(case, lock, seed, usual_ms(case))
         if entry and not entry["settled"]:
             entry = self.run(case, lock, seed, SETTLE * usual_ms(case)) or entry
@@ -227,12 +227,12 @@ class Arena:
     # ---- results of a point ----
 
     def keeps_bound(self, case, default):
-        """Returns a function that says whether the longest wait of a lock is within the bound; None if that is unknown."""
+        """Returns a function that tells whether a lock's longest wait is within the bound; its result is None if the wait is unknown."""
         ms = min(max(BOUND_MS[0], case["threads"] * MS_A_THREAD), BOUND_MS[1])
         own = self.run(case, default, SEEDS[0], 1.25 * ms)
         if own is None:
             return lambda lock: None
-        if "longest_wait_ns" not in own:  # a program with many locks
+        if "longest_wait_ns" not in own:  # a program with many locks: waits are not measured
             return lambda lock: True
         bound = max(own["longest_wait_ns"], ms * 1e6)
 
@@ -242,7 +242,7 @@ class Arena:
         return asked
 
     def judge(self, case, locks, default):
-        """Returns the best lock of this point, and its factor; None if runs are missing."""
+        """Returns the best lock of this point, and its throughput relative to the default's; None if runs are missing."""
         first = {lock: entry["throughput"] for lock in locks if (entry := self.screen(case, lock))}
         own = self.throughput(case, default)
         if not own:
@@ -283,7 +283,7 @@ class Arena:
                 print(f"{step}: {total - len(work)} of {total} runs, {shown - began:.0f} s", file=sys.stderr)
 
     def sift(self, pool, wanted, locks, defaults):
-        """Returns the locks that are among the fastest, and faster than a default, at some of the points."""
+        """Returns the locks that at some of the points are among the fastest, and faster than a default."""
         sample = [c for c in wanted if c["threads"] in SIFTED_THREADS + [CPUS[c["machine"]]] and c["spin_ns"] == SPINS[0]] or wanted
         self.screen_all(pool, sample, locks, "sift")
         kept = set(defaults)
@@ -294,7 +294,7 @@ class Arena:
         return [lock for lock in locks if lock in kept]
 
     def all(self, wanted, locks, defaults):
-        """Runs all screens before the other steps, so that an interrupted call has results of all machines."""
+        """Runs the step "screen" for all points before the later steps, so that an interrupted call has results for all machines."""
         with concurrent.futures.ThreadPoolExecutor(self.jobs) as pool:
             kept = self.sift(pool, wanted, locks, defaults)
             self.screen_all(pool, wanted, kept, "screen")
@@ -320,7 +320,7 @@ def table(rows, head):
 
 
 def figures(verdicts):
-    """Returns geometric means of best / default by number of threads, and the worst point."""
+    """Returns the geometric means of best / default for several ranges of the number of threads, and the worst point."""
     groups = [[v for v in verdicts if chosen(v["case"])] for chosen in (
         lambda c: c["threads"] <= 8 and not crowded(c), lambda c: c["threads"] > 8 and not crowded(c), crowded, lambda c: True)]
     worst = max(verdicts, key=lambda v: v["ratio"])
@@ -348,7 +348,7 @@ def losses(verdicts, most):
 
 
 def kinds_of_points(verdicts):
-    """Returns the losses of the default by program."""
+    """Returns by how much the default is behind the best lock, by program."""
     of = collections.defaultdict(list)
     for v in verdicts:
         if v["case"]["machine"] in DECIDING:
@@ -357,7 +357,7 @@ def kinds_of_points(verdicts):
 
 
 def report(verdicts, most):
-    """Returns the text in Markdown, for each default that was judged."""
+    """Returns the report in Markdown, for each default that was judged."""
     parts = []
     for default, of in verdicts.items():
         if not of:

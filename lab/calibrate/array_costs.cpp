@@ -14,8 +14,8 @@
 namespace usher::calibrate {
 namespace {
 
-/// The size of the largest array that is read from a cache: a load from it takes less than the geometric mean of a load
-/// from the fastest and one from the slowest array.
+/// Returns the size of the largest array that is read from a cache: a load from it takes less than the geometric mean
+/// of the loads from the fastest and from the slowest array.
 std::uint64_t found_capacity(const mapped_array& a, std::uint64_t from, std::uint64_t to) {
   std::mt19937 chance(1);
   std::vector<std::pair<std::uint64_t, double>> seen;
@@ -28,7 +28,8 @@ std::uint64_t found_capacity(const mapped_array& a, std::uint64_t from, std::uin
   return found;
 }
 
-/// Nanoseconds to read a line of memory while all cores of the first socket read, each a part of the array.
+/// Measures the nanoseconds to read a line of memory while all cores of the first socket read, each a part of the
+/// array.
 measured channel_costs(const mapped_array& a, std::uint64_t bytes, const native_machine& m) {
   std::vector<std::unique_ptr<helper_thread>> readers;
   for (const native_cpu& p : m.cpus)

@@ -20,8 +20,8 @@ measured over(std::vector<double> values) {
 
 namespace {
 
-/// Nanoseconds of an addition that depends on the one before, which takes one cycle. 0 if there is no code for this
-/// processor.
+/// Returns the nanoseconds of an addition that depends on the previous one, which takes one cycle. 0 if there is no
+/// code for this processor.
 double addition() {
 #if defined(__x86_64__) || defined(__aarch64__)
   const auto loop = [](std::size_t n) {
@@ -41,7 +41,7 @@ double addition() {
 #endif
 }
 
-/// Measures the cost of a mispredicted branch in nanoseconds, by random branches, half of which are mispredicted.
+/// Measures the cost of a mispredicted branch in nanoseconds, with random branches, half of which are mispredicted.
 class misprediction {
  public:
   explicit misprediction(std::size_t n) : same_(n, 1), any_(n) {}
@@ -79,7 +79,7 @@ double modifies(std::atomic<std::uint64_t>& word) {
   });
 }
 
-/// Nanoseconds of one poll. The loop waits for a 0 that is never written.
+/// Returns the nanoseconds of one iteration of a loop that polls the word, waiting for a 0 that is never written.
 double polls(std::atomic<std::uint64_t>& word) {
   return each(iterations, [&](std::size_t n) {
     for (std::size_t i = 0; i < n && word.load(std::memory_order_acquire) != 0; i++) relax();
@@ -136,7 +136,7 @@ core_costs costs_of_core(unsigned cpu) {
 
 namespace {
 
-/// Nanoseconds for a word to go to the other CPU and back, while both CPUs write it in turns.
+/// Returns the nanoseconds for a word to go to the other CPU and back, while both CPUs write it in turn.
 double ping_pong(helper_thread& there) {
   alignas(sector) std::atomic<std::uint32_t> word{0};
   constexpr std::uint32_t round_trips = 200;

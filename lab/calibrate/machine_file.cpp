@@ -31,14 +31,14 @@ class machine_text {
   void factor(const char* key, double value, const std::string& source) {
     text_ += fmt::format("{} = {{ value = {:.2f}, source = \"{}\" }}\n", key, value, source);
   }
-  /// Writes a measured cost, at least `least` cycles. `less`: the cycles of other operations in the measured time,
-  /// which are subtracted.
+  /// Writes a measured cost, at least `least` cycles. `less`: cycles of other operations that the measured time
+  /// contains; they are subtracted.
   void cost(const char* key, const measured& m, const std::string& what, std::uint64_t least = 0, double less = 0,
             const std::string& less_what = "") {
     number(key, std::max(least, whole(cycles(m.median) - less)),
            said(m, what) + (less_what.empty() ? "" : ", less " + less_what));
   }
-  /// Measured costs by distance.
+  /// Writes a list of measured costs, one for each distance.
   void costs(const char* key, const std::vector<measured>& all, const std::string& what, double less = 0,
              const std::string& less_what = "") {
     std::string values, source;
@@ -66,7 +66,7 @@ class machine_text {
   std::string text_;
 };
 
-// Numbers of sim/machines/x5-2.toml.
+// Numbers that are not measured are taken from sim/machines/x5-2.toml.
 constexpr const char* as_x5_2 = "assumed: the X5-2's; ";
 constexpr std::uint64_t per_sharer = 2, per_read = 2;
 
@@ -83,8 +83,8 @@ void write_topology(machine_text& t, const native_machine& m, const std::string&
                                m.cpus.size() == 1 ? "" : "s", m.hypervisor ? "virtual" : "real"));
   t.number("mhz", static_cast<std::uint64_t>(std::llround(mhz)), mhz_source);
   const char* const sysfs = "the kernel's topology in /sys";
-  // A socket of native_machine is a last-level cache with its CPUs. If a package has several such caches, each of them
-  // is a complex of the machine file.
+  // native_machine calls the CPUs of one last-level cache a socket. If a package has several such caches, each of them
+  // becomes a complex in the machine file.
   const bool parts = m.packages < m.sockets && m.sockets % m.packages == 0;
   const unsigned complexes = parts ? m.sockets / m.packages : 1;
   t.number("sockets", m.sockets / complexes, sysfs);
@@ -95,8 +95,8 @@ void write_topology(machine_text& t, const native_machine& m, const std::string&
   t.factor("step", t.cycles(step.median), t.said(step, "a step of std::mt19937"));
 }
 
-/// Adds a remark if two cores slow each other down: the hypervisor may run two virtual CPUs on hardware threads of one
-/// core.
+/// Adds a remark if two cores slow each other down. A reason may be that the hypervisor runs the two virtual CPUs on
+/// hardware threads of one core.
 void note_slow_neighbours(machine_text& t, const native_machine& m) {
   const auto pair = m.pair_at(0);
   if (pair.empty()) return;
@@ -209,14 +209,14 @@ void write_scheduler(machine_text& t, const native_machine& m) {
   t.number("latency_least", least,
            t.said(c.wake->after, "from before that call until the thread runs") +
                "; of these the 2nd percentile, less syscall and context_switch");
-  // The mean is computed from the median, which is ln 2 times the mean in an exponential distribution. The measured
-  // mean would include the work of other programs.
+  // Computes the mean from the median, assuming an exponential distribution, whose median is ln 2 times its mean. The
+  // measured mean would include the work of other programs.
   const double rest = t.cycles(c.wake->after.median - c.wake->least) / std::numbers::ln2;
   t.number("latency_mean", least + t.whole(rest),
            "of the same: the mean of an exponential distribution with that median");
 }
 
-/// The bytes rounded down to a multiple of the size of one set, which is a line in each way.
+/// Returns the bytes rounded down to a multiple of a cache set's size: one line in each way.
 std::uint64_t rounded_down(std::uint64_t bytes, const native_cache& c) {
   const std::uint64_t part = std::uint64_t{c.ways} * c.line;
   return bytes / part * part;

@@ -1,4 +1,4 @@
-// Makes a machine file for this computer, with measured and assumed numbers, each with its source.
+// Makes a machine file for this computer. Each number in it is measured or assumed, and has its source beside it.
 #pragma once
 
 #include <string>

@@ -47,7 +47,7 @@ inline void relax() {
 #endif
 }
 
-/// Keeps the compiler from removing the computation of the value.
+/// Keeps the compiler from removing the computation of `value`.
 template <class T>
 void use(T value) {
   asm volatile("" : : "r"(value) : "memory");
@@ -71,7 +71,7 @@ inline void full_fence() {
   std::atomic_thread_fence(std::memory_order_seq_cst);
 }
 
-/// Statistics of the results of `times` calls of f.
+/// Calls f `times` times and returns statistics of the results.
 template <class F>
 measured repeat(std::size_t times, F f) {
   std::vector<double> values;
@@ -79,7 +79,7 @@ measured repeat(std::size_t times, F f) {
   return over(std::move(values));
 }
 
-/// Nanoseconds for one of the n iterations of a loop.
+/// Returns the nanoseconds of one iteration of a loop that makes n iterations.
 template <class F>
 double each(std::size_t n, F loop) {
   const double begin = now();
@@ -196,7 +196,7 @@ class pointer_chase {
   }
 
   std::size_t size() const { return nodes_.size(); }
-  /// n loads, each of which depends on the one before.
+  /// Makes n loads, each of which depends on the previous one.
   void chase(std::size_t n) const {
     const node* p = nodes_.front();
     for (std::size_t i = 0; i < n; i++) {
@@ -242,7 +242,7 @@ class array_chase {
     for (std::size_t i = 0; i < n; i++) *at(i) = at(i + 1);
     p_ = at(0);
   }
-  /// Nanoseconds of a load. A first round, of at most two million loads, is not measured.
+  /// Measures the nanoseconds of a load. A first round, of at most two million loads, is not measured.
   measured load(std::size_t times) {
     constexpr std::size_t most = 2000000, at_once = 8192;
     chase(std::min(n_, most));

@@ -30,8 +30,8 @@ struct core_costs {
 };
 core_costs costs_of_core(unsigned cpu);
 
-/// The costs of accesses to lines that another CPU had in its caches. costs_of_lines() returns nullopt if the kernel
-/// does not let it pin threads.
+/// The costs of accesses to lines that another CPU has in its caches. costs_of_lines() returns nullopt if the kernel
+/// does not permit pinning threads to CPUs.
 struct line_costs {
   measured dirty, clean, memory;
   measured invalidate;  ///< includes the read-modify-write that causes it
@@ -48,26 +48,27 @@ std::optional<neighbour_costs> costs_of_neighbour(unsigned cpu, unsigned other);
 struct scheduler_costs {
   measured syscall;         ///< FUTEX_WAKE without a waiter
   measured context_switch;  ///< from one thread of a CPU to another one; count 0: could not be measured
-  /// The cost of FUTEX_WAKE for a thread that then waits in the run queue of the caller's CPU.
+  /// The cost of a FUTEX_WAKE if the woken thread has to wait in the run queue of the caller's CPU.
   std::optional<measured> wake_queued;
   /// The costs of waking a thread on another CPU, which is idle.
   struct waking {
     measured syscall;  ///< FUTEX_WAKE
-    measured after;    ///< from before the call until the thread runs, without the longest tenth
-    double least = 0;  ///< the 2nd percentile of these
+    measured after;    ///< from before the call until the thread runs, without the longest tenth of the values
+    double least = 0;  ///< the 2nd percentile of `after`
   };
   std::optional<waking> wake;
-  /// The time for which a thread runs while another one waits for its CPU.
+  /// How long a thread runs while another one waits for its CPU.
   std::optional<measured> slice;
 };
 scheduler_costs costs_of_scheduler(unsigned cpu, std::optional<unsigned> other);
 
 struct array_costs {
-  /// The size of the largest array that is read much faster than larger ones. It is the part of the last-level cache
-  /// that this computer has; other virtual machines may have the rest.
+  /// The size in bytes of the largest array that is read much faster than larger ones. In a virtual machine it is the
+  /// part of the last-level cache that this machine gets; other machines may have the rest.
   std::uint64_t last_level = 0;
-  // A load at a random place of an array, with the computation of the random number. The array fits into the core's own
-  // cache, fits into the last-level cache (`last_bytes`), or fits into none (`memory_bytes`).
+  // The cost of a load at a random place of an array, together with the computation of the random number. The array
+  // fits into the core's own cache (`own`), into the last-level cache (`last`, of `last_bytes`), or into no cache
+  // (`memory`, of `memory_bytes`).
   measured own, last, memory;
   std::uint64_t last_bytes = 0, memory_bytes = 0;
   measured channel;  ///< a line, while all cores of a socket read memory sequentially
@@ -78,7 +79,7 @@ struct tlb_costs {
   unsigned entries = 0;
   measured miss;
 };
-/// Nullopt if the time of a load does not rise in a step as the number of pages grows.
+/// Returns nullopt if the time of a load shows no step as the number of pages grows.
 std::optional<tlb_costs> costs_of_pages(unsigned cpu);
 
 }  // namespace usher::calibrate

@@ -36,8 +36,8 @@ std::string cpuinfo(const std::string& key) {
   return "";
 }
 
-/// `last`: the cache of the highest level that holds data, which the CPUs in the list `shared_by` share. `own`: the
-/// cache of the level below; empty if that is the first level.
+/// `last`: the cache of the highest level that holds data; the CPUs in the list `shared_by` share it. `own`: the cache
+/// of the level below; empty if that is the first level.
 struct cache_of_cpu {
   native_cache last, own;
   std::string shared_by;

@@ -21,8 +21,8 @@ struct native_cpu {
   unsigned hardware_thread = 0;  ///< of the core
 };
 
-/// The CPUs that this process may use. A "socket" here is a set of CPUs that share a last-level cache; some processors
-/// have several in a package.
+/// The CPUs that this process may use. A "socket" here is a set of CPUs that share a last-level cache; a package of
+/// some processors has several such sets.
 struct native_machine {
   std::vector<native_cpu> cpus;
   unsigned sockets = 1, cores = 1 /* a socket, the most */, hardware_threads = 1 /* a core, the most */, packages = 1;
@@ -32,13 +32,14 @@ struct native_machine {
   std::string vendor;
   std::string family, model;  ///< numbers, on x86; in virtual machines the processor's name is often generic
 
-  /// The distance of two CPUs: the index into the lists of costs in a machine file, as for sim::machine::distance().
+  /// Returns the distance of two CPUs: an index into the lists of costs in a machine file, like
+  /// sim::machine::distance().
   unsigned distance(const native_cpu& a, const native_cpu& b) const {
     return a.socket == b.socket ? 0 : a.package == b.package ? 1 : packages < sockets ? 2 : 1;
   }
-  /// Two CPUs of different cores at this distance; empty if there are none.
+  /// Returns two CPUs of different cores at this distance; empty if there are none.
   std::vector<native_cpu> pair_at(unsigned distance) const;
-  /// Two hardware threads of one core; empty if there are none.
+  /// Returns two hardware threads of one core; empty if there are none.
   std::vector<native_cpu> siblings() const;
 };
 
@@ -50,7 +51,7 @@ native_machine look_around(const std::string& sysfs, const std::vector<unsigned>
 bool pin_to(unsigned cpu);
 /// Allows the calling thread to run on all CPUs of `m` again.
 void unpin(const native_machine& m);
-/// Whether the kernel lets threads be pinned. The calling thread is not pinned afterwards.
+/// Whether the kernel permits pinning threads to CPUs. The calling thread is not pinned afterwards.
 bool can_pin(const native_machine& m);
 
 }  // namespace usher::calibrate

@@ -64,7 +64,7 @@ struct wakings {
   std::vector<double> syscall, until_it_runs;
 };
 
-/// Wakes a thread of another CPU `times` times, each time after the thread has slept for 30 µs.
+/// Wakes a thread on another CPU `times` times, each time after that thread has slept for 30 µs.
 std::optional<wakings> wake_elsewhere(unsigned cpu, unsigned other, std::size_t times) {
   constexpr double asleep = 30000;  // ns; chosen, not measured
   const pinned here(cpu);

@@ -13,7 +13,7 @@ namespace usher::calibrate {
 namespace {
 
 constexpr const char* program = "mutexbench";
-/// Two locks are compared only if each has at least this many native runs: the range of fewer runs says little.
+/// Two locks are compared only if each has at least this many native runs: the range of fewer runs is too uncertain.
 constexpr std::size_t enough_runs = 3;
 
 void note_order(agreement& a, const std::vector<compared_point>& points) {
@@ -53,8 +53,8 @@ std::vector<compared_point> points_of(const validation& v, unsigned cpus) {
         throw std::runtime_error("validate: unknown lock '" + name +
                                  "', or one that is not simulated (usher list shows all)");
       }
-      // Leaves out spinning FIFO locks if threads outnumber CPUs: they make no progress while the next owner waits for
-      // a CPU.
+      // If threads outnumber CPUs, spinning FIFO locks are left out: such a lock makes no progress while the next owner
+      // waits for a CPU.
       if (!v.locks_asked && lock->kind == waiting_kind::spin && lock->traits->fifo && threads > cpus) continue;
       points.push_back({lock, threads});
     }

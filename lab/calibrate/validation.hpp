@@ -1,5 +1,5 @@
-// Compares a simulated machine with the computer that it describes, by the throughput of MutexBench under several
-// locks, measured and simulated.
+// Compares a simulated machine with the computer that its machine file describes: the throughput of MutexBench under
+// several locks, measured and simulated.
 #pragma once
 
 #include <cstddef>
@@ -37,11 +37,11 @@ struct compared_point {
   double error() const { return simulated_median() / native_median() - 1; }
 };
 
-/// The points to compare, in ascending order of threads, without results. Throws std::runtime_error with one line for
-/// an unknown lock.
+/// Returns the points to compare, in ascending order of threads, without results. Throws std::runtime_error with a
+/// message of one line for an unknown lock.
 std::vector<compared_point> points_of(const validation& v, unsigned cpus);
 
-/// Throws std::runtime_error with one line if a point cannot be simulated on the machine.
+/// Throws std::runtime_error with a message of one line if a point cannot be simulated on the machine.
 void check_points(const sim::machine& m, const std::vector<compared_point>& points);
 
 /// Simulates the point once and adds the throughput to it.
@@ -49,8 +49,8 @@ void simulate(const sim::machine& m, compared_point& c, const validation& v, uns
 
 struct agreement {
   std::size_t within_10 = 0, within_25 = 0;  ///< points with an error of at most so many percent
-  /// `pairs`: pairs of locks with the same number of threads whose native runs do not overlap. `pairs_in_order`: those
-  /// that the simulation puts into the same order.
+  /// `pairs`: the number of pairs of locks, with the same number of threads, whose native runs do not overlap.
+  /// `pairs_in_order`: the number of those that the simulation puts into the same order.
   std::size_t pairs = 0, pairs_in_order = 0;
 };
 agreement agreement_of(const std::vector<compared_point>& points);

@@ -17,14 +17,14 @@ from lab.run import packed, rounds, script, simulated
 RESULT = TREE / "lab" / "results" / "arm-forms.json"
 MACHINE, SEEDS = "graviton4-2", 3
 
-# The forms: what differs from the machine's file.
+# The forms: the settings in which each differs from the machine's file.
 NEAR, FAR, ISB, FAR_ISB = "near", "far", "near, isb", "far, isb"
 FORMS = {NEAR: {}, FAR: {"coherence.atomics": "far"}, ISB: {"coherence.poll_period": "54"},
          FAR_ISB: {"coherence.atomics": "far", "coherence.poll_period": "54"}}
 PROGRAMS = {"14 ns": {"cs": 4, "ncs": 200}, "0.6 µs": {"cs": 200, "ncs": 2000}, "6 µs": {"cs": 2000, "ncs": 2000}}
 LOCKS = ["futex", "steady", "loiter-park", "ttas-spin", "ticket-spin", "twa-spin", "mcs-spin"]
 THREADS = [4, 16, 192]
-# Waiters that monitor a line, by the time that a core takes to wake up, in ns; 0: the waiter polls.
+# Waiters that monitor a cache line: the ns that a core takes to wake up after a write to the line; 0: the waiter polls instead.
 WAKES, WAITING_LOCKS, WAITING_THREADS = [0, 20, 50, 150], ["mcs-mwait", "ticket-mwait", "steady"], [2, 4, 8]
 MHZ = 2800
 
@@ -45,7 +45,7 @@ def number(value):
 
 
 def tables(result):
-    """Returns both tables."""
+    """Returns the page's two tables."""
     lines = ["| section | threads | form | " + " | ".join(LOCKS) + " |", "|---|---|---|" + "---|" * len(LOCKS)]
     for program in PROGRAMS:
         for n in THREADS:

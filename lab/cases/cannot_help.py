@@ -22,19 +22,19 @@ from lab.run.case import Case, chosen
 SOURCES = TREE / "lab/programs/cannot_help"
 RESULT = TREE / "lab/results/cannot-help.json"
 MARKER = "cannot help"
-EACH = 250_000  # lock operations of each of the four threads
+EACH = 250_000  # number of lock operations of each of the four threads
 LIMIT = 120     # seconds, for a run
 KINDS = ("mutex", "condition", "semaphore")
 
 
 @dataclass(eq=False)
 class Program(Case):
-    """A case whose texts have more fields: {each} is EACH, {src} the folder of the sources, {nobody} a prefix that
-    changes the user."""
+    """A case with further placeholders in its texts: {each} is EACH, {src} the folder of the sources, {nobody} a prefix that changes the
+    user."""
 
     why: str = ""
     instead: str = ""
-    version: str = ""  # prints the version number first
+    version: str = ""  # a command that prints the program's version, first in its output
 
     def values(self, threads, seconds):
         # PostgreSQL refuses to be run by root.
@@ -43,10 +43,10 @@ class Program(Case):
 
 
 def program(name, title, run, why, instead, build="", needs=(), version="", load="", unit=""):
-    """Makes a case. `run` is a command in the scratch folder in which `build` was run, `load` the command that loads a
-    server. The last word of the output is the number of operations, in `unit` if they are no lock operations."""
+    """Makes a case. `build` and then `run` are commands in the same scratch folder; `load` is the command that loads a server. The last
+    word of the output is the number of operations. If these are not lock operations, `unit` names them."""
     return Program(name, title, title, run, r"(\d+)\s*\Z", unit, needs=list(needs), until=load,
-                   prepare=["chmod 777 .", *([build] if build else [])],  # for programs that run as another user
+                   prepare=["chmod 777 .", *([build] if build else [])],  # writable for programs that run as another user
                    why=why, instead=instead, version=version)
 
 
@@ -172,7 +172,7 @@ def write_doc(page):
 # ---- all -------------------------------------------------------------------------------------------------------------
 
 def run_all(cases, build):
-    """Runs the programs. Results of other programs from an earlier run stay."""
+    """Runs the programs. Stored results of other programs are kept."""
     build.need(build.usher, build.library)
     others, place, report, fresh = harness.OthersShare(), place_of(build), script.Report(), []
 

@@ -43,7 +43,7 @@ def environment(place, candidate):
 
 
 def operations(place, candidate, threads, options, folder):
-    """Returns the operations a second, or None if the run failed."""
+    """Returns the operations a second of one run, or None if the run failed."""
     outcome = place.run(words(threads, options), environment(place, candidate), folder, LIMIT)
     served = "" if candidate == RW_LOCK else "libc.so" if candidate == C_LIBRARY else "libusher.so"
     if not outcome.ok:
@@ -55,7 +55,8 @@ def operations(place, candidate, threads, options, folder):
 
 
 def cpu_time(place, count, options, folder):
-    """Returns the CPU seconds of a run of one thread that makes `count` operations, and the mutex's acquisitions in the whole run."""
+    """Runs one thread that makes `count` operations. Returns the CPU seconds and the number of the mutex's acquisitions, both of the
+    whole run."""
     command = ["kyoto_wicked", "--threads", "1", "--operations", str(count), "--records", str(options.records), "--transactions", "0"]
     outcome = place.run(command, environment(place, C_LIBRARY), folder, LIMIT)
     if not outcome.ok:
@@ -64,8 +65,8 @@ def cpu_time(place, count, options, folder):
 
 
 def section(place, options, folder):
-    """Measures one thread: the mean hold as `usher stat` samples it, and the CPU time from one acquisition to the next without a
-    recording. Both are the least of the rounds, since other programs only add time."""
+    """Measures the program with one thread: the mean hold as `usher stat` samples it, and the CPU time from one acquisition to the next
+    without a recording. Both results are the minimum over the rounds, since other programs only add time."""
     holds, periods = [], []
     for _ in range(2 * options.rounds):
         (few_seconds, few), (seconds, many) = (cpu_time(place, n, options, folder) for n in (1, OPERATIONS))

@@ -18,7 +18,7 @@ RESULT = TREE / "lab" / "results" / "orders.json"
 THREADS = [2, 5, 8, 16, 32]
 FIFO, LIFO = "FIFO", "mostly LIFO"
 PREPEND = {"USHER_COND_APPEND": "0.001"}
-# Of a program: the candidates by name, each a lock and more of its environment; the first one is the reference.
+# By program: the candidates by name. Each is a lock and further environment variables; the first one is the reference.
 CANDIDATES = {
     "leveldb": {"pthread": ("pthread", {})} | {lock: (lock, {}) for lock in ("mcs", "mcscr", "mcs-park", "mcscr-park", "twa", "steady")},
     "perl": {f"{lock}, {order}": (lock, extra) for lock in ("steady", "mcs") for order, extra in ((FIFO, {}), (LIFO, PREPEND))},
@@ -27,7 +27,7 @@ LIMIT = 60  # seconds, for a run; one that takes longer has no figure
 
 
 def figure(place, one, folder, threads, candidate):
-    """Returns the figure of a run, or None if it failed."""
+    """Returns the program's figure in one run, or None if the run failed."""
     lock, extra = CANDIDATES[one.name][candidate]
     filled = one.at(threads, 1)
     try:
@@ -57,7 +57,7 @@ def measure(build, options):
 
 
 def ratio(values, base):
-    """Returns the median and the range of the ratios by round."""
+    """Returns the median and the range of the ratios of the two candidates in each round."""
     found = [a / b for a, b in zip(values, base) if a and b]
     return f"{statistics.median(found):.2f} ({min(found):.2f}–{max(found):.2f})" if found else "no run ended"
 

@@ -6,19 +6,19 @@ from xml.sax.saxutils import escape
 from lab.arena.picture import lines_of, text_width
 
 WIDTH, EDGE, ROW, TEXT, SMALL, TITLE = 760, 8, 30, 13, 12, 16  # pixels
-COLOURS = "#444444", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00"  # for all kinds of colour vision
+COLOURS = "#444444", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00"  # distinguishable with all kinds of colour vision
 TICKS = (0.1, 0.25, 0.5, 1, 2, 4, 10), (0.5, 0.7, 1, 1.4, 2), (0.8, 0.9, 1, 1.1, 1.25)
 BANDS = (0.40, "#f4f4f4"), (0.15, "#e6e6e6"), (0.05, "#cfcfcf")
 SIZES = {2: 2.5, 4: 3.5, 8: 4.5}
 
 
 def ratios_of(points):
-    """[(ratio, lock, threads)] of the points that have both values."""
+    """Returns [(predicted / measured, lock, threads)] of the points that have both values."""
     return [(p["predicted"][0] / p["actual"][0], p["lock"], p["threads"]) for p in points if p["actual"][0] > 0 and p["predicted"][0] > 0]
 
 
 def picture(rows, locks, origin):
-    """Returns the SVG. `rows`: (title, points), those with the largest errors are drawn first."""
+    """Returns the SVG. `rows` is a list of (title, points); the rows with the largest errors are drawn first."""
     rows = [(title, ratios_of(points)) for title, points in rows]
     rows = sorted([r for r in rows if r[1]], key=lambda r: -max(abs(math.log(x)) for x, _, _ in r[1]))
     everything = [x for _, found in rows for x, _, _ in found]

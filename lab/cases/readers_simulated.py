@@ -22,7 +22,7 @@ SEEDS = 3
 
 
 def simulate(build, machine, section, number):
-    """Returns the median throughput by number of threads, in operations a microsecond."""
+    """Returns the median throughput for each number of threads, in operations a microsecond."""
     threads = [n for n in THREADS if n <= CORES[machine]]
     points = simulated.points(build, "rwbench", machine, ["ttas-spin"], threads, SEEDS,
                               {"rwlock": number, "writes": 0, "inside": section, "outside": 0}, options=["--pinned"])
@@ -30,7 +30,7 @@ def simulate(build, machine, section, number):
 
 
 def summary(points):
-    """Returns the lines of a table: the lock's throughput relative to glibc's, and its share of linear."""
+    """Returns the lines of a table: the lock's throughput relative to that of glibc's lock, and as a share of linear scaling."""
     rows = []
     for point in points:
         one, of = point["throughput"], {}

@@ -1,6 +1,6 @@
-"""Writes tests/unit/data/recorded_runs.txt: run times of the C library's mutex, in the order of the runs, from the arena's
-results. One series for each point of the arena and session, as a share of its median; the simulated trials of `usher try`
-take their recorded noise from it."""
+"""Writes tests/unit/data/recorded_runs.txt: the run times of the C library's mutex in the arena's results, in the order of the runs.
+There is one series for each point and session, in which each time is relative to the median. The simulated trials of `usher try` use
+these series as recorded noise."""
 
 import json
 import statistics

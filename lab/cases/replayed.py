@@ -75,8 +75,8 @@ PROGRAMS = [
 ]
 
 
-# What is run with --costly, written after the first run: recording a call takes 10 ns within it and 20 ns after it, about what usher record
-# takes natively. The replay is told so, and the predictions are compared with the program that nobody records.
+# The options of --costly, added after the first run: the simulated recorder takes 10 ns within a call and 20 ns after it, about as much as
+# `usher record` takes natively. The replay knows these costs. The predictions are compared with the program without a recorder.
 COSTLY = ["--cost-within", "10", "--cost-between", "20"]
 
 
@@ -89,7 +89,7 @@ def command_of(p, binary):
 
 
 def measured(p, binary, more=()):
-    """The points of a program, or the reason why there are none."""
+    """Returns the points of a program, or the reason why there are none."""
     try:
         run = subprocess.run([*command_of(p, binary), *more], capture_output=True, text=True, timeout=LIMIT)
     except subprocess.TimeoutExpired:
@@ -106,12 +106,12 @@ def error_of(point):
 
 
 def in_range(point):
-    """Whether the prediction's range and the program's overlap."""
+    """Whether the range of the prediction and that of the program overlap."""
     return point["predicted"][1] <= point["actual"][2] and point["actual"][1] <= point["predicted"][2]
 
 
 def orders(points):
-    """(pairs of locks that differ by a tenth, those of them in the right order)"""
+    """Returns (number of pairs of locks that differ by at least a tenth, number of these pairs that are predicted in the right order)."""
     pairs = right = 0
     by_threads = {}
     for p in points:
@@ -146,7 +146,7 @@ def totals(programs):
 
 
 def page_table(results):
-    """Programs with the most points beyond the bar first."""
+    """Returns the page's table: programs with the most points beyond the bar first."""
     costly = results.get("costly", {})
     rows = []
     for p in PROGRAMS:

@@ -48,7 +48,7 @@ WIDER = 0.15, 0.40
 RUN_LIMIT, PREDICT_LIMIT = 30, 900  # seconds
 LENGTHS, DEFAULT_LENGTH = [10, 50, 200], 50  # ms
 COST_S, COST_ROUNDS, COST_BAR = 2, 5, 0.02
-WARM_UP_S = 0.1  # of known_program, before its measured time
+WARM_UP_S = 0.1  # seconds that known_program runs before its measured time
 
 
 @dataclass
@@ -56,7 +56,7 @@ class Program:
     name: str
     title: str
     options: dict = field(default_factory=dict)
-    kind: str = "known"  # or bench: MutexBench of usher bench; messages: producer_consumer
+    kind: str = "known"  # known: known_program; bench: MutexBench of usher bench; messages: producer_consumer
 
     def words(self, build, threads, seconds):
         options = [w for name, value in self.options.items() for w in (f"--{name}", str(value))]
@@ -69,9 +69,10 @@ class Program:
         return [build.program("known_program"), "--threads", threads, "--seconds", seconds, *options]
 
     def rate(self, outcome):
-        """Lock operations a second, as usher predict counts them: a wait's return is none."""
+        """Returns the lock operations a second as `usher predict` counts them: a mutex acquired by the return from a wait does not
+        count."""
         if self.kind == "bench":
-            text = outcome.stderr  # usher record writes there, too
+            text = outcome.stderr  # may also contain text of usher record
             point = json.JSONDecoder().raw_decode(text[text.index("{"):])[0]["points"][0]
             return sum(point["operations"]) / point["seconds"]
         said = json.loads(outcome.stdout)
@@ -80,7 +81,7 @@ class Program:
         return said["operations"] / said["seconds"]
 
 
-# A step of known_program takes about 1.6 ns here.
+# On the measured machine, a step of known_program takes about 1.6 ns.
 PROGRAMS = [
     Program("short", "sections of 20 steps, 200 outside", {"inside": 20, "outside": 200}),
     Program("medium", "sections of 200 steps, 2000 outside", {"inside": 200, "outside": 2000}),
@@ -101,7 +102,7 @@ PROGRAMS = [
             {"program": "readers", "writes": 50, "inside": 300, "outside": 3000}),
 ]
 
-# For trials of the scripts and of the machinery.
+# Programs for --trial, which tests the scripts and commands.
 TRIALS = [
     Program("short", "sections of 40 steps, 300 outside", {"inside": 40, "outside": 300}),
     Program("bench", "MutexBench", {"cs": 10, "ncs": 200}, "bench"),
@@ -128,7 +129,7 @@ def done(words, limit):
 
 
 def said_of_windows(outcome):
-    """(windows, their time in seconds) by the command's report."""
+    """Returns (number of windows, their time in seconds), as the command's report gives them."""
     found = re.search(r"usher record: (\d+) windows, (\d+) ms in all", outcome.stderr)
     if not found:
         raise Failed("usher record has not said what it recorded")
@@ -150,7 +151,7 @@ def measure_points(build, programs, folder, quick):
                 for lock in rounds.turned(LOCKS, number):
                     key = f"{lock} {threads}"
                     if isinstance(found["points"].get(key), str):
-                        continue  # a round of it has failed
+                        continue  # one round of this candidate has failed
                     try:
                         found["points"].setdefault(key, []).append(one(lock))
                     except Failed as error:
@@ -198,7 +199,7 @@ def spread(found):
 
 
 def predict_points(build, programs, folder, machine, jobs):
-    """Adds to each program what is predicted."""
+    """Adds the predicted values to each program."""
     for name, program in programs.items():
         try:
             found = predicted(build, folder / f"{name}.recording", machine, THREADS, LOCKS, jobs)
@@ -225,7 +226,7 @@ def predict_costs(build, result, folder, jobs):
 # ---- the page ----------------------------------------------------------------------------------------------------------
 
 def with_other_description(result):
-    """The programs with the other description's predictions."""
+    """Returns the programs with the predictions that use the other description of the machine."""
     return {name: program | result["other_description"]["programs"][name] for name, program in result["programs"].items()}
 
 
@@ -239,7 +240,7 @@ def summary(programs):
 
 
 def points_of(program):
-    """As those of lab.cases.replayed: the median and range measured, and predicted."""
+    """Returns the points in the form that lab.cases.replayed uses: median and range, measured and predicted."""
     if not isinstance(program.get("predicted"), dict):
         return []
     points = []
@@ -252,7 +253,7 @@ def points_of(program):
 
 
 def ratio_errors(points):
-    """The errors of each lock's ratio to the first lock."""
+    """Returns the errors of the predicted ratio of each lock to the first lock."""
     at = {(p["lock"], p["threads"]): p for p in points}
     errors = []
     for (lock, threads), p in at.items():
@@ -269,8 +270,8 @@ def within(points, limit):
 
 
 def choices(points):
-    """For each number of threads the measured rate of the lock that is predicted to be the fastest, as a share of the fastest lock's.
-    Written after the run."""
+    """For each number of threads, returns the measured rate of the lock that is predicted to be the fastest, relative to the rate of the
+    fastest lock. Added after the judged run."""
     shares = []
     for threads in THREADS:
         same = [p for p in points if p["threads"] == threads]

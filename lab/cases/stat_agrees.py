@@ -29,7 +29,7 @@ from lab.run.runner import Failed
 RESULT = TREE / "lab/results/stat/agreement.json"
 LIMIT = 180
 SAMPLES = 150
-# Modules whose frames lie on the stack between the program's code and the wait. The place of a wait is the first frame outside of these
+# Modules whose frames are on the stack between the program's code and the wait. The place of a wait is the first frame outside these
 # modules.
 BETWEEN = re.compile(r"^(libc|libstdc\+\+|libpthread|ld-linux|libusher|vgpreload|\[vdso)")
 # Source files of the C++ library's inlined functions. A frame in one of these files is not the place of a wait either.
@@ -44,7 +44,7 @@ class Program:
     name: str
     title: str
     command: str
-    threshold: int = 10  # ms, for drd: its limit for a long hold
+    threshold: int = 10  # ms: drd reports holds that are longer
     needs: str = ""
 
 
@@ -61,13 +61,14 @@ PROGRAMS = [
 
 @dataclass
 class Found:
-    """A tool's hottest mutex: its address, the place where threads wait for it (or lock it), and its share of the total."""
+    """The hottest mutex that a tool has found: its address, the place where threads wait for it (or lock it), and its share of the
+    total."""
     address: int = 0
     module: str = ""
     offset: int = 0
     function: str = ""
     line: str = ""
-    symbol: str = ""  # of a static mutex, as in the row's name
+    symbol: str = ""  # symbol of a static mutex, as in the row of usher stat
     share: float = 0
     of: str = ""
 
@@ -82,7 +83,7 @@ def short(function):
 
 
 def hottest(sums, of):
-    """Returns the greatest entry of {address: (amount, {place: amount})}, and its commonest place."""
+    """Returns the entry of {address: (amount, {place: amount})} with the greatest amount, and its most frequent place."""
     if not sums:
         return None
     total = sum(amount for amount, _ in sums.values())
@@ -280,7 +281,7 @@ class Drd(Tool):
 
     def look(self, program):
         self.run(self.words(program), program)
-        # drd prints the errors that have the same stack only once; the end of its output has the number of these errors.
+        # drd prints errors with the same stack only once. The end of its output has the number of errors for each stack.
         main = os.path.basename(shlex.split(program.command)[0])
         sums, count, acquired, frames = {}, 0, [], []
         for line in (self.folder / "drd.out").read_text(errors="replace").splitlines():
@@ -318,8 +319,7 @@ class Drd(Tool):
 
 
 def agrees(found, usher, row):
-    """Returns the properties in which two findings agree: the mutex's address or name, or the place at which threads wait
-    for it."""
+    """Returns the properties in which two findings agree: the mutex's address or name, and the place at which threads wait for it."""
     by = []
     if usher.address and found.address == usher.address:
         by.append("address")

@@ -25,8 +25,8 @@ from lab.run import packed, rounds, runner, script
 from lab.run.case import MORE, TRIED, chosen
 from lab.run.runner import Failed
 
-# perl-lifo differs from perl only by a setting of Usher's condition variables. The runs of this script use the C library's condition
-# variables.
+# perl-lifo differs from perl only by a setting of Usher's condition variables, which has no effect here: the runs of this script use the C
+# library's condition variables.
 COSTED = [case for case in TRIED if case.name != "perl-lifo"]
 CASES = COSTED + MORE
 RESULTS = TREE / "lab/results/stat"
@@ -35,7 +35,7 @@ LIBRARY, RECORDED = ["run", "--lock", "pthread", "--"], ["stat", "-o", "/dev/nul
 
 # ---- one run ---------------------------------------------------------------------------------------------------------
 
-# Runs a command, and then prints its CPU time on stderr.
+# Runs a command, and then prints the CPU time of that command on stderr.
 TIMED = ["sh", "-c", '"$@"; status=$?; echo "CPU time:" >&2; times >&2; exit $status', "sh"]
 
 
@@ -45,8 +45,8 @@ def cpu_seconds(text):
 
 
 def run_once(case, prefix, place, folder, options):
-    """Runs the program once behind the words of `prefix`, a server with its load. Returns its figure, or its seconds if
-    it prints none, and its standard error."""
+    """Runs the program once, with the words of `prefix` before its command; a server runs with its load. Returns the program's figure
+    (if it prints none, the seconds of the run), and its standard error."""
     text, outcome = runner.run_case(place, case, folder, 30 + 10 * options.seconds, prefix)
     if not outcome.ok:
         raise Failed(outcome.trouble())
@@ -59,8 +59,8 @@ def without_folder(text, folder):
 
 
 def shortened(result):
-    """Returns the first rows of a result, and the necessary parts of each row: Java's result would have two megabytes
-    otherwise."""
+    """Returns the first rows of a result, with only the necessary parts of each row. Otherwise the result for Java would have two
+    megabytes."""
     for row in result["rows"]:
         for key, most in (("each", 5), ("waiters", 3), ("holders", 3), ("threads", 10)):
             if isinstance(row.get(key), list):
@@ -73,7 +73,7 @@ def shortened(result):
 # ---- a record of each ------------------------------------------------------------------------------------------------
 
 def record(case, place, folder, options):
-    """Runs one `usher stat`; its result is in the output folder afterwards."""
+    """Runs one `usher stat`, which writes its result to the output folder."""
     others = harness.OthersShare()
     with tempfile.TemporaryDirectory(prefix="usher-stat-") as output:
         raw, table = Path(output) / "result.json", Path(output) / "table"
@@ -97,7 +97,7 @@ def prefix_of(words, build):
 
 
 def measure_costs(case, place, folder, options):
-    """Runs interleaved rounds of all ways, after one round that does not count. The CPU time of a server is 0: unknown."""
+    """Runs interleaved rounds of all ways of running, after one round that does not count. A CPU time of 0 (for a server) means unknown."""
     others = harness.OthersShare()
     timed = [] if case.until else TIMED
     found = rounds.sampled(WAYS, options.rounds, lambda way: run_once(
@@ -109,8 +109,8 @@ def measure_costs(case, place, folder, options):
 
 
 def ratio(row, way, base="without"):
-    """Returns the throughput of a way over that of another: of the medians, and the range of the rounds' ratios without
-    the tenth at either end."""
+    """Returns the throughput of one way of running relative to that of another: the ratio of the medians, and the range of the rounds'
+    ratios without the lowest and the highest tenth."""
     above, below = row["figures"][way], row["figures"][base]
     if row["lower"]:
         above, below = below, above
@@ -120,8 +120,7 @@ def ratio(row, way, base="without"):
 
 
 def cpu_ratio(row, way, base="without"):
-    """Returns the ratio of the work for a second of CPU time, from the medians: independent of the CPU time of other
-    processes."""
+    """Returns the ratio of the work for a second of CPU time, from the medians. It does not depend on the CPU time of other processes."""
     def per_second(which):
         pairs = zip(row["figures"][which], row.get("cpu_seconds", {}).get(which, []))
         each = [(1 if row["lower"] else figure) / seconds for figure, seconds in pairs if seconds > 0]
@@ -152,7 +151,7 @@ PAIR_WAYS = {"C library": [], "library, not recorded": LIBRARY, "recorded": RECO
 
 
 def measure_pairs(build, options):
-    """Returns the nanoseconds of an uncontended lock and unlock, of each round's fastest batch."""
+    """Returns the nanoseconds of an uncontended lock and unlock: in each round the fastest batch."""
     others, results = harness.OthersShare(), []
     for kind in ("normal", "recursive"):
         samples = rounds.sampled(PAIR_WAYS, max(15, options.rounds), lambda way: runner.pair_ns(
@@ -175,7 +174,7 @@ PAIR_HEADING = ["kind", "way", "fastest ns", "more than the C library", "median 
 # ---- all cases -------------------------------------------------------------------------------------------------------
 
 def measure_all(cases, build, options):
-    """Records each case, or measures the cost of recording it."""
+    """Records each case or, with --cost, measures the cost of recording it."""
     build.need(build.usher, build.library)
     place, report = runner.Place(build), script.Report()
     target = options.out / "cost.json"
@@ -199,7 +198,7 @@ def measure_all(cases, build, options):
 # ---- the pages -------------------------------------------------------------------------------------------------------
 
 def place_lines(documents):
-    """Returns a line for each place in which documents were measured."""
+    """Returns a line for each machine, commit and command with which documents were measured."""
     found = []
     for d in documents:
         line = f"{rounds.machine_text(d['machine'])}; {d['compiler']}; commit {d['commit']}; {d['date'][:10]}"

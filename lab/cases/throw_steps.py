@@ -26,7 +26,7 @@ CANDIDATES = {"no lock": None, "search": {}, "more searches": {"UNWIND_LOCK_MORE
 
 
 def measure(place, folder, name):
-    """Returns the nanoseconds of CPU time of a throw, and the searches a throw."""
+    """Returns the nanoseconds of CPU time of a throw, and the number of searches in a throw."""
     extra = CANDIDATES[name]
     if extra is not None:
         extra = {"LD_PRELOAD": str(place.build.program("unwind_lock.so")), "UNWIND_LOCK_REPORT": "1"} | extra

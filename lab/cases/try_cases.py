@@ -47,8 +47,8 @@ def trial(case, options):
 
 
 def guarded(place, words, limit, env, folder):
-    """Runs `usher try`. At the limit it is asked to stop, so that it cleans up, and then killed with all processes that
-    it started."""
+    """Runs `usher try`. At the time limit it is asked to stop, so that it cleans up; then it is killed with all processes that it
+    started."""
     with runner.ended(place.start(words, env, folder), patience=30) as process:
         late = not process.ended_within(limit)
         if late:
@@ -67,9 +67,8 @@ def seconds_of(text):
 
 
 def outside_limit(options):
-    """Returns the time limit of one `usher try`, in seconds. Most runs take little more than --seconds; a lock that hands
-    over to threads without a CPU may take ten times as long for the same work, and the budget does not shorten a run that
-    has begun."""
+    """Returns the time limit of one `usher try`, in seconds. Most runs take little more than --seconds. A lock that hands over to
+    threads without a CPU may take ten times as long for the same work, and the budget does not shorten a run that has begun."""
     candidates = len(options.locks.split(",")) + 1 if options.locks else MOST_CANDIDATES + 1
     if options.rounds:
         return options.limit or 60 + (options.rounds + options.warmup) * candidates * max(10, 5 * options.seconds)
@@ -77,7 +76,7 @@ def outside_limit(options):
 
 
 def measure(case, threads, place, folder, options):
-    """Runs one `usher try`; its result is in the output folder afterwards."""
+    """Runs one `usher try`, which writes its result to the output folder."""
     case = case.at(threads, options.seconds)
     words = trial(case, options)
     raw = folder / "result.json"
@@ -163,7 +162,7 @@ def ratio_text(value):
 
 
 def limits_text(between):
-    """Returns the limits as `usher try` writes them: one of them, or both, may be unknown yet."""
+    """Returns the limits as `usher try` writes them: the lower or the upper one, or both, may still be unknown."""
     low, high = between or (None, None)
     if low is not None and high is not None:
         return f" {ratio_text(low)}–{ratio_text(high)}"
@@ -180,7 +179,7 @@ def cell(candidate):
 
 
 def short_cell(candidate):
-    """Returns the speed-up without the interval; an uncertain one is in brackets."""
+    """Returns the speed-up without its interval; an uncertain speed-up is in brackets."""
     if candidate is None or candidate["speed_up"] is None:
         return "failed" if candidate and troubles(candidate) else "–"
     text = ratio_text(candidate["speed_up"])
@@ -188,7 +187,7 @@ def short_cell(candidate):
 
 
 def calls_of(document):
-    """Returns the C library's own calls, counted in the warm-up run; None if they were not counted."""
+    """Returns the lock calls of the program under the C library, counted in the warm-up run; None if they were not counted."""
     return document["result"]["candidates"][0]["calls"]
 
 
@@ -198,13 +197,13 @@ def contention(calls):
 
 
 def waiting(document):
-    """Returns the share of all threads' time in which they waited for mutexes under the C library."""
+    """Returns the share of all threads' time in which they waited for mutexes, under the C library."""
     share = (calls_of(document) or {}).get("waiting_share")
     return "–" if share is None else f"{100 * share:.0f} %" if share >= 0.095 else f"{100 * share:.1f} %"
 
 
 def names(documents):
-    """Returns all candidates except the C library's own, in the given order."""
+    """Returns all candidates except the C library, in the given order."""
     return list(dict.fromkeys(c["name"] for d in documents for c in d["result"]["candidates"][1:]))
 
 
@@ -291,8 +290,7 @@ def overview(folder):
 
 
 def elsewhere(folder, other):
-    """Returns a table of the cases that were also run with another C library: both speed-ups, at
-    SHOWN_THREADS."""
+    """Returns a table of the cases that were also run with another C library: both speed-ups, with SHOWN_THREADS threads."""
     results = []
     for case in TRIED:
         both = [load(case, place).get(SHOWN_THREADS) for place in (folder, other)]
@@ -310,7 +308,7 @@ def machine_line(folder):
     documents = [d for case in TRIED for d in load(case, folder).values()]
     if not documents:
         return "Not measured yet."
-    commits = {}  # {rest of the provenance: commits}
+    commits = {}  # by the rest of the provenance: the commits
     for d in documents:
         length = f"{d['rounds']} rounds" if d["rounds"] else f"a budget of {d['budget']}"
         compiler = "" if d["compiler"] == "unknown" else f", compiler {d['compiler']}"

@@ -36,8 +36,8 @@ def simulate(folder):
 
 
 def share_table(rows, by, across, count, decimals=1, unit="", form="{}"):
-    """Returns a table with a line for each pair of values of the fields `by` and a column for each value of `across`: the
-    trials that `count` selects, in per cent."""
+    """Returns a table with a row for each pair of values of the fields `by`, and a column for each value of the field `across`. A cell
+    is the share, in per cent, of the trials that `count` selects."""
     columns = sorted({r[across] for r in rows})
     heads = {"noise": ("noise", "---"), "candidates": ("candidates", "--:"), "budget": ("rounds", "--:")}
     lines = ["| " + " | ".join([*(heads[name][0] for name in by), *(form.format(c) for c in columns)]) + " |",
@@ -50,12 +50,12 @@ def share_table(rows, by, across, count, decimals=1, unit="", form="{}"):
 
 
 def power_table(rows):
-    """Returns a table of the chance that each gain is found."""
+    """Returns a table: the probability that `usher try` finds a gain, by the size of the gain."""
     return share_table(rows, ("noise", "budget"), "gain", "found", 0, form="{:g} ×")
 
 
 def panel(rows, title, left, top, legend):
-    """Draws the chance of a winner by the gain, with a line for each budget."""
+    """Draws the probability that a winner is found, over the gain, with a line for each budget."""
     gains, budgets = sorted({r["gain"] for r in rows}), sorted({r["budget"] for r in rows})
     across = [left + WIDE * i / (len(gains) - 1) for i in range(len(gains))]  # at equal distances, in their order
     parts = [f'<text x="{left}" y="{top - 8}" class="left bold">{escape(title)}</text>']
@@ -81,7 +81,7 @@ def panel(rows, title, left, top, legend):
 
 
 def chart(rows):
-    """Draws four panels, one for each noise."""
+    """Draws four panels, one for each kind of noise."""
     parts = []
     for i, noise in enumerate(NOISES):
         left, top = LEFT + i % 2 * (WIDE + LEFT + 20), TOP + i // 2 * (HIGH + GAP)

@@ -156,7 +156,7 @@ def show(document):
 
 
 def page(text):
-    """The page has the result of before the rules were rewritten beside that of the present ones, and the drawn programs."""
+    """Returns the page: the results with the old and with the present rules of `usher stat` side by side, and the drawn programs."""
     before = packed.document(RESULTS / "before.json")
     after = packed.document(RESULTS / "fixed.json") if packed.is_there(RESULTS / "fixed.json") else None
     drawn = [packed.document(file) for file in [RESULTS / "before-drawn.json", *packed.files(RESULTS, "drawn-*.json")]]
@@ -201,7 +201,7 @@ def main():
         entries = rounds.merged(options.json, "programs", entries, "name", [p.name for p in programs.FIXED])
     document = {"kind": "fixed" if options.fixed else "drawn", "seed": None if options.fixed else options.seed,
                 **harness.provenance(build, others), "programs": entries}
-    # Paths of this machine mean nothing elsewhere.
+    # Removes paths, which have no meaning on another machine.
     document["command"] = re.sub(r"(?<![\w.])/[\w./-]*/(?=[\w.-]+)", "", document["command"])
     if options.json:
         rounds.put(options.json, document)

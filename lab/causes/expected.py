@@ -1,12 +1,14 @@
-"""What a report may say of each cause: the table by which lab.causes judges. It was changed after the first results of the fixed
-programs, and got the names of today's rules after the results of before. docs/stat.md lists the rules.
+"""The sentences that a report of `usher stat` may and must not contain for each cause of waiting: the table by which lab.causes judges. The
+table was changed after the first results of the fixed programs. When the rules of `usher stat` were rewritten, the table got the new rules'
+names. docs/stat.md lists the rules.
 
-A cause that was removed and gained (GAIN) has other expectations than one whose removal gained nothing (NONE). `rules` are the
-acceptable rules of the program's verdict, `rows` those of the row whose name matches `named` (empty: any, also no row), `named` and
-`words` are patterns that the verdict must have (empty: any). `forbidden` and `unfit` are patterns that neither the verdict nor the
-command after it nor the verdict of the named row may have. `forbidden`: dangerous advice, which breaks the program or claims the
-opposite of the measured truth; what breaks a program is forbidden in all rows' verdicts. `unfit`: advice that gains nothing here. Empty
-`rules`: any."""
+A cause has two entries: GAIN if its removal has gained throughput, NONE if it has not. `rules`: the acceptable rules of the program's
+verdict; empty: any. `rows`: the acceptable rules of the row whose name matches `named`; empty: any, or no row. `named` and `words`:
+patterns that the verdict must contain; empty: any. `forbidden` and `unfit`: patterns that must occur neither in the verdict, nor in the
+command after it, nor in the verdict of the named row. `forbidden` is dangerous advice, which breaks the program or claims the opposite
+of the measured truth; advice that breaks the program is forbidden in the verdicts of all rows. `unfit` is advice that gains nothing
+here.
+"""
 
 import re
 from dataclasses import dataclass
@@ -30,17 +32,17 @@ class Expected:
 # ---- forbidden words ---------------------------------------------------------------------------------------------------
 
 NOTHING_HELPS = r"\bno (other )?lock can make|expect nothing|(nobody|no thread) waited for it$"
-# This pattern forbids advice to try another lock. The sentences "a lock gains little" and "no lock helps" remain allowed.
+# Finds advice to try another lock. The sentences "a lock gains little" and "no lock helps" do not match.
 TRY_A_LOCK = r"try (a|another|other) locks?"
 TRIAL = r"\busher try\b"
 SHORTEN = r"shorten (or split )?the critical section|spread what it guards"
-# Put behind a word of advice, this pattern lets a warning pass, such as "more credits would break the exclusion".
+# Appended to a pattern of advice: a warning such as "more credits would break the exclusion" then does not match.
 BREAKS = r"(?! (would |can )?break)"
 MORE_CREDITS = rf"(more|enough|further|additional) credits{BREAKS}|(?<!not )have more|too few|second token{BREAKS}"
 DEADLOCK = r"for ever|\bdeadlock"
 BREAKING = (MORE_CREDITS, DEADLOCK)  # forbidden in the verdict of any row
 WAKES_FEWER = r"wakes fewer|wake-ups cost"
-TOO_FEW = r"^(?!.*for work).*too few"  # without the other possibility
+TOO_FEW = r"^(?!.*for work).*too few"  # does not match if the sentence also names the other possibility ("for work")
 
 
 def gain(rules, rows="", named="", words="", forbidden=(), unfit=()):
@@ -101,18 +103,18 @@ EXPECTED = {
 @dataclass
 class Judgement:
     right: bool
-    why: str        # what is not as expected; empty if nothing
-    dangerous: list  # the forbidden words that were said
+    why: str        # the differences from the expectation; empty if there are none
+    dangerous: list  # the forbidden words that the report contains
     row: dict       # the row that `named` matches, or None
 
 
 def row_of(report, named):
-    """Returns the first row (the most waited one) whose name matches."""
+    """Returns the first row, in descending order of waiting, whose name matches."""
     return next((row for row in report["rows"] if named and re.search(named, row["name"])), None)
 
 
 def said(report, row=None):
-    """Returns the texts on which an operator acts."""
+    """Returns the texts of a report that an operator would follow."""
     return "\n".join(filter(None, [report["verdict"], report["next"], row and row["verdict"]]))
 
 
@@ -136,11 +138,11 @@ def judge_one(expected, report):
 
 
 def judge(cause, truth, report):
-    """Judges a report. A cause whose gain was not decided (None) may be reported in either way, and only words that both
-    ways forbid are dangerous."""
+    """Judges a report. If the measurement did not decide whether the cause's removal gains (`truth` is None), either entry of the cause
+    is acceptable, and only words that both entries forbid are dangerous."""
     table = EXPECTED[cause]
     ways = [table[way] for way in ([truth] if truth else [GAIN, NONE]) if way in table]
-    ways = ways or list(table.values())  # a gain where none is possible is noise
+    ways = ways or list(table.values())  # a measured truth that the cause cannot have is noise
     judged = [judge_one(expected, report) for expected in ways]
     best = next((j for j in judged if j.right), judged[0])
     best.dangerous = [words for words in best.dangerous if all(words in j.dangerous for j in judged)]

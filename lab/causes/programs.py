@@ -11,7 +11,7 @@ from lab.causes import expected as E
 class Program:
     name: str
     cause: str          # a key of EXPECTED
-    without: str        # what removes the cause
+    without: str        # the value of --without that removes the cause
     options: dict = field(default_factory=dict)
 
     def words(self):
@@ -19,11 +19,11 @@ class Program:
 
 
 # ---- drawn programs ------------------------------------------------------------------------------------------------------
-# Each family is a function of a random source. It returns the cause, the name of the removal (the value of --without), and the options.
-# Lengths are in microseconds.
+# Each family is a function of a random source. It returns the cause, the value of --without that removes it, and the options of
+# lab/programs/causes. Lengths are in microseconds.
 
 def length(dice, low, high):
-    """A length between the two, uniform in its logarithm, with two digits."""
+    """Returns a random length between the two limits, uniform in its logarithm, with two significant digits."""
     value = low * (high / low) ** dice.random()
     return float(f"{value:.2g}")
 
@@ -137,7 +137,7 @@ def atomic_wait(dice):
         "beside": dice.choice([0, 10])}
 
 
-# The following families are made so that removing the lock gains nothing.
+# In the following families, to remove the lock gains nothing.
 
 def cool_mutex(dice):
     hold = length(dice, 1, 5)
@@ -226,7 +226,7 @@ COOL = [cool_mutex, full_cpus, even_table, other_work, cool_read_write, cool_spi
 
 
 def drawn(seed, count):
-    """Returns `count` programs. Families take turns in a random order, and half of the programs are of those in COOL."""
+    """Returns `count` programs. The families take turns in a random order; half of the programs are of the families in COOL."""
     dice = random.Random(seed)
 
     def endless(families):
@@ -246,7 +246,7 @@ def drawn(seed, count):
 
 @dataclass
 class Fixed(Program):
-    """A program with its own expectation. `silent`: rules that neither the program nor a row may have."""
+    """A program with an expectation of its own. `silent`: rules that neither the program's verdict nor a row may have."""
 
     shows: str = ""
     expects: E.Expected = None
@@ -264,7 +264,7 @@ def says(rules, rows="", named="", words="", *forbidden):
 
 
 FIXED = [
-    # Sentences that were wrong.
+    # Programs for which `usher stat` has given wrong sentences.
     fixed("rwlock-with-mutex-beside", "a hot read-write lock, and a mutex beside it", "read-write lock", "lock",
           "shape rwlock threads 4 writes 20 hold sleep hold-us 200 gap-us 20 beside 10",
           says("hot-rwlock", "", "hot_rwlock", "", E.NOTHING_HELPS)),
@@ -307,7 +307,7 @@ FIXED = [
           "shape mutex threads 2 hold-us 3 gap-us 500", E.none(), no_next=True),
     fixed("real-deadlock", "two threads lock in opposite order and wait for ever", "circle", "circle",
           "shape circle threads 4 gap sleep gap-us 500", says("deadlock", "", "of_circle", "for ever|deadlock")),
-    # Causes that must be found.
+    # Programs whose cause must be found.
     fixed("sleep-inside", "a mutex held over a sleep", "sleeping hold", "hold",
           "shape mutex threads 4 hold sleep hold-us 2000 gap-us 50",
           says("hot-mutex", "sleeping-hold long-hold", "hot_mutex", "held_by_sleep", E.TRY_A_LOCK, E.TRIAL)),
@@ -341,7 +341,7 @@ FIXED = [
           "shape atomic threads 4 hold sleep hold-us 300 gap-us 5", says("unseen-futexes", "", "", "futex", E.NOTHING_HELPS)),
     fixed("turns-by-condition", "two threads take turns by a condition variable", "turns", "turns",
           "shape turns threads 2 hold-us 10", says("wake-ups one-at-a-time", "", "turn_", "", E.NOTHING_HELPS)),
-    # Counterexamples.
+    # Programs without a cause that a lock could remove.
     fixed("no-locks-computes", "as many threads as CPUs, no locks", "only computes", "lock",
           "shape alone threads 2 gap-us 50", E.none(), "unseen-futexes"),
     fixed("no-locks-16-threads", "more threads than CPUs, no locks", "only computes", "threads",

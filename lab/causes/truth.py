@@ -1,4 +1,4 @@
-"""Runs programs with known causes: with the cause and without it in turns, and once under `usher stat`."""
+"""Runs programs with known causes of waiting: in turns with the cause and without it, and once under `usher stat`."""
 
 import contextlib
 import json
@@ -12,13 +12,13 @@ from lab.causes.expected import GAIN, NONE
 from lab.run import rounds
 from lab.run.runner import Failed, kill_session
 
-WORTH = 1.15          # times the throughput: a cause is real if its removal gains that
-ROUNDS, MOST = 3, 5   # rounds; rounds if those do not decide
-LIMIT = 20            # seconds beyond the program's own
+WORTH = 1.15          # a cause is real if the throughput without it is this many times as high
+ROUNDS, MOST = 3, 5   # number of rounds; number if the first rounds do not decide
+LIMIT = 20            # seconds of time limit beyond the program's own length
 
 
 def goes_first():
-    """In the child before exec: its session gets most of the CPUs, if that is permitted, whatever runs beside it."""
+    """Called in the child before exec: gives the child's session most of the CPUs, if that is permitted, whatever else runs."""
     with contextlib.suppress(OSError):
         Path("/proc/self/autogroup").write_text("-20")
 
@@ -68,10 +68,10 @@ class Runner:
             more = rounds.sampled([with_cause, without], wanted - len(rates[with_cause]), measure)
             for name, values in more.items():
                 rates[name] += values
-            least = 1 / self.seconds  # a run without an operation counts as one with one
+            least = 1 / self.seconds  # a run without an operation counts as a run with one
             ratios = [max(b, least) / max(a, least) for a, b in zip(rates[with_cause], rates[without])]
             low, high, gain = min(ratios), max(ratios), statistics.median(ratios)
-            # With five rounds the second lowest and the second highest ratio decide, so that a single disturbed round does not.
+            # With five rounds, the second lowest and the second highest ratio decide, so that a single disturbed round has no effect.
             ordered = sorted(ratios)
             inner = (ordered[1], ordered[-2]) if len(ordered) >= MOST else (low, high)
             truth = GAIN if inner[0] >= WORTH else NONE if inner[1] < WORTH else None
@@ -85,7 +85,7 @@ class Runner:
         raw.unlink(missing_ok=True)
         self.finish([str(self.usher), "stat", "--json", str(raw), "-o", "/dev/null", "--", *self.words(program, seconds)], seconds + LIMIT)
         report = json.loads(raw.read_text())
-        # Paths and speed of this machine mean nothing elsewhere.
+        # Removes paths and the speed of this machine, which have no meaning elsewhere.
         for key in ("verdict", "next"):
             report[key] = report[key] and re.sub(r" --folder \S+ --step-ns \S+|/[\w./-]*/(?=[\w.-]+)", "", report[key])
         return report

@@ -24,11 +24,11 @@ from lab.claims.held_out_numbers import CURVES, LIBSLOCK, OVERTAKES, RUNS, SENTE
 
 RESULT = harness.TREE / "lab" / "results" / "held-out.json"
 MACHINES = harness.TREE / "lab" / "sim" / "machines"
-STEP = 9  # cycles of a step of the PRNG, if a machine's file has no value
+STEP = 9  # cycles of a step of work (PRNG), if a machine's file has no value
 TRIALS = {"none": "nothing", "one": "the answer", "all": "all answers"}  # see trials_of
 TRIAL_SEEDS = 2
-ANCHORS = ("MCS", "CLH", "TICKET", "TTAS", "TAS")  # the first that a curve has sets the length of its critical section
-GUESS = 100  # steps of a curve's critical section, before the first number is used
+ANCHORS = ("MCS", "CLH", "TICKET", "TTAS", "TAS")  # the number of the first of these in a curve sets the length of its critical section
+GUESS = 100  # steps of a curve's critical section in the first simulation
 
 
 class Points:
@@ -48,7 +48,7 @@ class Points:
 
 
 class Settling:
-    """Counts the runs, and those that had not settled."""
+    """Counts the runs, and the runs that had not settled."""
 
     def __init__(self):
         self.runs, self.unsettled = 0, {}
@@ -105,8 +105,8 @@ def values_of(seeds, of):
 
 
 def spinning_is_work(machine, machines):
-    """Returns the setting by which a waiter slows the other hardware threads of its core as a working one does: libslock's waiting loops
-    are assumed to have no PAUSE."""
+    """Returns the machine setting with which a spinning waiter slows the other hardware threads of its core as much as a working thread:
+    libslock's waiting loops are assumed to have no PAUSE."""
     file = tomllib.loads((machines / f"{machine}.toml").read_text())
     threads = file.get("hardware_threads", {})
     if "weight_of_spin" in threads:
@@ -115,7 +115,7 @@ def spinning_is_work(machine, machines):
 
 
 def runs_of(curve, cs, machines, settings=None, seeds=3):
-    """Returns one run for each set of thread counts: locks that were not run with all counts are in a run of their own."""
+    """Returns one run for each set of thread counts. Locks that were not published for all counts are in a run of their own."""
     by_counts = {}
     for name, published in curve.published.items():
         by_counts.setdefault(tuple(published), []).append(LIBSLOCK[name])
@@ -124,19 +124,20 @@ def runs_of(curve, cs, machines, settings=None, seeds=3):
 
 
 def anchor_of(curve):
-    """Returns the number that sets the length of the critical section: MCS with the fewest threads or, without MCS, another lock."""
+    """Returns the published number that sets the length of the curve's critical section: of MCS with the fewest threads or, without MCS,
+    of another lock."""
     name = next(name for name in ANCHORS if name in curve.published)
     return name, min(curve.published[name])
 
 
 def set_by(curve):
-    """Returns the one published number on which the critical section rests."""
+    """Returns the one published number that determines the length of the critical section."""
     name, threads = anchor_of(curve)
     return [name, threads, curve.published[name][threads]]
 
 
 def set_section(usher, curve, machines, settling):
-    """Returns the steps of the critical section with which the lock of anchor_of() is as fast as published."""
+    """Returns the length of the critical section, in steps, with which the lock of anchor_of() is as fast as published."""
     name, threads = anchor_of(curve)
     lock = LIBSLOCK[name]
     run = Run("mutexbench", curve.machine, [lock], [threads], {"cs": GUESS, "ncs": 0}, curve.ms, placement="compact")
@@ -150,8 +151,8 @@ def set_section(usher, curve, machines, settling):
 
 
 def trials_of():
-    """Returns the forms of a line's home on all machines: it takes no other request for the line for no time (none), until
-    the cache that it asks has answered (one), or until all caches have answered (all)."""
+    """Returns settings for three assumptions about the home of a line. After a request, the home accepts the next one for the same line
+    at once (none), when the cache that it asks has answered (one), or when all caches have answered (all)."""
     return {name: {"coherence.home_waits_for": value} for name, value in TRIALS.items()}
 
 
@@ -160,7 +161,7 @@ def trial_of(curve, cs, name, machines):
 
 
 def overtakes_of():
-    """Returns the runs that show when MCS surpasses ticket, with the file as it is and in the trials."""
+    """Returns the runs that show from how many threads on MCS surpasses ticket: with the machine file as it is, and in the trials."""
     return {name: dataclasses.replace(OVERTAKES, machine_settings=settings)
             for name, settings in [("", {}), *trials_of().items()]}
 
@@ -191,7 +192,7 @@ def numbers_of(name, seeds):
 
 
 def measure_again(usher, machines, result, names):
-    """Repeats some of the runs, and leaves the other results as they are."""
+    """Repeats some of the runs, and keeps the other results."""
     if hashes(machines) != result["machines"]:
         harness.die("a machine file is another than that of the stored results: repeat all runs", 1)
     settling = Settling()
@@ -206,7 +207,7 @@ def measure_again(usher, machines, result, names):
 
 
 def sources_now():
-    """Returns the digest of what the runs are compiled from."""
+    """Returns the digest of the sources from which the runs are compiled."""
     runs = [*RUNS.values(), *(run for c in CURVES for run in runs_of(c, 1, MACHINES))]
     return sources.digest({run.workload for run in runs}, {lock for run in runs for lock in run.locks})
 
@@ -234,8 +235,8 @@ def measure(usher, machines):
 
 
 def same_curve(curve, written, trial, machines):
-    """Whether stored results are of the present runs and published numbers, and of a critical section that the same
-    number set."""
+    """Whether the stored results of a curve belong to the present runs and published numbers, and the same published number has set the
+    critical section."""
     if written.get("set_by") != set_by(curve):
         return False
     runs = trial_of(curve, written["cs"], trial, machines) if trial else runs_of(curve, written["cs"], machines)
@@ -244,7 +245,7 @@ def same_curve(curve, written, trial, machines):
 
 
 def same(result, machines):
-    """Whether the stored results are of the present held_out_numbers.py."""
+    """Whether the stored results belong to the present held_out_numbers.py."""
     ids = {n.id for source in SOURCES for n in source.numbers}
     return ("runs" in result and result["commands"] == {name: shown(run) for name, run in RUNS.items()} and set(result["numbers"]) == ids
             and set(result["sentences"]) == {s.id for s in SENTENCES} and set(result["trials"]) == set(TRIALS)
@@ -256,7 +257,7 @@ def same(result, machines):
 
 
 def measured(machines):
-    """Returns the stored results, if the machines and the runs are still the same."""
+    """Returns the stored results, if the machine files and the runs are unchanged."""
     if not RESULT.is_file():
         harness.die(f"{RESULT.relative_to(harness.TREE)} is missing: make held-out", 1)
     result = packed.document(RESULT)
@@ -288,7 +289,7 @@ def median(values):
 
 
 def factor(published, seen):
-    """Returns the factor between two numbers: 1 is equal. None if one of them is 0."""
+    """Returns the factor between two numbers, at least 1; 1 means equal. None if one of them is 0."""
     if seen is None:
         return float("inf")
     if published == 0 or seen == 0:
@@ -313,7 +314,7 @@ def ratio_text(published, seen):
 
 
 def shares(factors):
-    """Returns the cells of the columns numbers, median, within 1.25, 1.5 and 2."""
+    """Returns the cells of the columns: how many numbers, the median factor, the shares within 1.25, 1.5 and 2."""
     if not factors:
         return "0 | – | – | – | –"
     middle = statistics.median(factors)
@@ -322,7 +323,7 @@ def shares(factors):
 
 
 def judged_numbers(result, machines):
-    """Returns, for each source, the held-out numbers, and the others with the reason."""
+    """Returns for each source the held-out numbers, and the other numbers with the reason why they are not held out."""
     judged = []
     for source in SOURCES:
         kept, others = [], []
@@ -336,8 +337,8 @@ def judged_numbers(result, machines):
 
 
 def order_right(curve, measured_curve):
-    """Returns (the pairs in their published order, all pairs), as numbers, of the pairs of locks that are at least 10 %
-    apart with the same number of threads."""
+    """Returns (number of pairs of locks in their published order, number of all pairs). The pairs are of locks with the same number of
+    threads that are at least 10 % apart."""
     pairs = right = 0
     values = measured_curve["values"]
     names = list(curve.published)
@@ -352,8 +353,8 @@ def order_right(curve, measured_curve):
 
 
 def crossing(a, b, least):
-    """Returns the numbers of threads between which `a`, which was ahead by at least `least`, falls behind `b` by as much.
-    None if it does not."""
+    """Returns the two numbers of threads between which lock `a`, which was ahead of `b` by at least `least`, falls behind by as much.
+    None if that does not happen."""
     ahead = None
     for t in sorted(set(a) & set(b)):
         if a[t] >= b[t] * least:
@@ -364,7 +365,8 @@ def crossing(a, b, least):
 
 
 def crossings(curve, measured_curve):
-    """Returns sentences on locks that overtake each other by 10 % as published, with the place of the same in the simulation."""
+    """Returns sentences about locks that overtake each other by 10 % in the published curves, with the number of threads at which this
+    happens in the simulation."""
     seen = {name: {int(t): median(v) for t, v in row.items()} for name, row in measured_curve["values"].items()}
     found = []
     for a in curve.published:
@@ -380,7 +382,7 @@ def crossings(curve, measured_curve):
 
 
 def curve_numbers(curve, measured_curve):
-    """Returns (lock, threads, published, seen) of all numbers except the one by which the program was set."""
+    """Returns (lock, threads, published, simulated) for all numbers except the one that has set the critical section."""
     values = measured_curve["values"]
     return [(name, t, published, median(values[name][str(t)])) for name, row in curve.published.items() for t, published in row.items()
             if (name, t) != anchor_of(curve)]
@@ -448,14 +450,14 @@ def page(result, machines):
 
 
 def share_texts(factors):
-    """Returns shares() in one cell."""
+    """Returns the cells of shares() as one text."""
     numbers, middle, *within = shares(factors).split(" | ")
     return f"{middle} ({', '.join(w.removesuffix(' %') for w in within)})"
 
 
 def trial_tables(result):
-    """Returns the curves' errors with the machines as they are and in the trials: by lock, by machine, and of the order
-    of locks."""
+    """Returns the errors of the curves, with the machine files as they are and in the trials: by lock, by machine, and of the order of
+    the locks."""
     kinds = {"as the files are": result["curves"], **{name: result["trials"][name] for name in TRIALS}}
     head, line = " | ".join(kinds), "---|" * (len(kinds) + 2)
     lines = ["The next two tables have the errors of mctop's lock curves, by lock and by machine. A cell has the median factor between "

@@ -10,19 +10,19 @@ these numbers or by a figure of the rows G1 to G14 of rows.py.
 
 from dataclasses import dataclass, field
 
-from lab.claims.rows import REFLEX, latency_us  # REFLEX: the lengths of a system call that found-free sets
+from lab.claims.rows import REFLEX, latency_us  # REFLEX: the lengths of a system call that were fitted to the share of free attempts
 
 
 @dataclass
 class Run:
-    """One `usher sim`."""
+    """The arguments of one `usher sim`."""
 
     workload: str
     machine: str
     locks: list
     threads: list
     settings: dict = field(default_factory=dict)
-    ms: float | None = 2  # if None, the usual length
+    ms: float | None = 2  # if None, the default length
     seeds: int = 3
     pinned: bool = False
     placement: str = ""
@@ -37,8 +37,8 @@ class Number:
     of: object  # a function of the points of its run, under one seed
     run: str
     unit: str = ""
-    fitted: tuple = ()  # keys of the run's machine that were set for it, as the machine's file says
-    spent: str = ""  # why it is not held out, independent of the machine's file
+    fitted: tuple = ()  # keys of the run's machine that were fitted to this number, as the machine's file says
+    spent: str = ""  # the reason why the number is not held out, whatever the machine's file says
 
 
 @dataclass
@@ -53,14 +53,15 @@ class Sentence:
 
 @dataclass
 class Curve:
-    """Throughput of locks over threads, M/s, of a program whose critical section is known except for the length of its unit."""
+    """Published throughput of locks over threads, in M/s, of a program whose critical section is known except for the length of its unit
+    of work."""
 
     id: str
     machine: str
     file: str
     published: dict  # lock: {threads: M/s}
     ms: float = 5
-    held_out: bool = False  # the rules of coherence were chosen by the other curves
+    held_out: bool = False  # False: the simulator's rules of coherence were chosen by this curve
 
 
 @dataclass
@@ -68,7 +69,7 @@ class Source:
     title: str
     text: str
     numbers: list = field(default_factory=list)
-    counted: bool = True  # whether the page's shares of all held-out numbers include its numbers
+    counted: bool = True  # whether the page's shares of all held-out numbers include those of this source
 
 
 def throughput(lock, threads):
@@ -84,7 +85,7 @@ def ratio(a, b, threads, key="throughput"):
 
 
 def skew(lock, threads):
-    """Returns the number of acquisitions of the first node for one of the second."""
+    """Returns the number of acquisitions of the first NUMA node, divided by that of the second."""
 
     def value(p):
         nodes = {}
@@ -96,7 +97,7 @@ def skew(lock, threads):
 
 
 def best_up_to(lock, others):
-    """Returns the number of threads up to which `lock` is the best."""
+    """Returns the largest number of threads up to which `lock` is the fastest."""
 
     def value(p):
         last = 0
@@ -110,7 +111,7 @@ def best_up_to(lock, others):
 
 
 def stays_below_from(a, b):
-    """Returns the number of threads from which on `a` is below `b`; none if it never is."""
+    """Returns the number of threads from which on `a` is below `b`; None if there is none."""
 
     def value(p):
         below = None
@@ -124,7 +125,8 @@ def stays_below_from(a, b):
 
 
 def drop_from(locks, limit=0.8):
-    """Returns the number of threads above which even the best lock has less than this share of its throughput at half as many."""
+    """Returns the least number of threads t at which, for each lock, throughput with 2t threads is less than `limit` times that with t
+    threads."""
 
     def value(p):
         for t in p.counts():
@@ -140,30 +142,32 @@ def peak_at(lock):
 
 
 def wait_if_any(p, lock):
-    """Returns Lockmeter's mean wait, which is over the waiters."""
+    """Returns the mean wait as Lockmeter gives it: over the acquisitions that had to wait."""
     return p(lock, 8, "wait_ns.mean") / (1 - p(lock, 8, "found_free") / p(lock, 8, "admissions"))
 
 
 def with_long_delays(lock, threads):
-    """Returns locktorture's throughput with its delays of 100 ms, one in 200 000 × threads acquisitions, which the program leaves out."""
+    """Returns locktorture's throughput including its delays of 100 ms, in one of 200 000 × threads acquisitions, which the simulated
+    program leaves out."""
     return lambda p: 1 / (1 / p(lock, threads) + 0.5 / threads)
 
 
 def misses(lock, seconds=10):
-    """Returns the misses in so many seconds."""
+    """Returns the number of cache misses in so many seconds."""
     return lambda p: p(lock, 32, "misses") / (p(lock, 32, "run_ns") * 1e-9) * seconds
 
 
-SPINLOCK = "ttas-linux-spin"  # Fairlocks'
-# The names of locks in libslock, and those of the same locks of Usher. In libslock the caller provides the queue node, as in the `-node`
+SPINLOCK = "ttas-linux-spin"  # the spin lock of the Fairlocks paper
+# The names of locks in libslock, and of the same locks in Usher. In libslock the caller provides the queue node, as for Usher's `-node`
 # locks.
 LIBSLOCK = {"TAS": "tas-spin", "TTAS": "ttas-spin", "TICKET": "ticket-spin", "MCS": "mcs-node-spin", "CLH": "clh-node-spin"}
 CR = {"MCS-S": "mcs-spin", "MCS-STP": "mcs", "MCSCR-S": "mcscr-spin", "MCSCR-STP": "mcscr"}
 FEW = ["ticket-spin", "twa-spin", "mcs-spin"]
 NUMA_Q = ("coherence.dirty", "coherence.jitter")
 TURN = ("coherence.per_sharer", "coherence.per_read")
-# The section is as long as held_out.py sets it for the first run of the same machine, and waiters slow their neighbours as work does, as
-# there; a test compares both settings with those of the first run.
+# A second run of mctop on the xeon-e7-8867l, with thread counts that the first run lacks for these locks. The section has the length that
+# held_out.py computes for the first run on the same machine, and waiters slow their neighbours as much as work does, as in that run. A test
+# compares both settings with those of the first run.
 AGAIN = Run("mutexbench", "xeon-e7-8867l", ["mcs-node-spin", "clh-node-spin"], [100, 120, 140, 160], {"cs": 255, "ncs": 0}, ms=5,
             placement="compact", machine_settings={"hardware_threads.slowed_by_spin": 1.6})
 
@@ -172,9 +176,10 @@ AGAIN = Run("mutexbench", "xeon-e7-8867l", ["mcs-node-spin", "clh-node-spin"], [
 # run has 30 s (D. Dice and A. Kogan, "Compact NUMA-aware locks", §7.2.1, on the same machine).
 LOCKTORTURE = {1: 2.695, 2: 2.753, 4: 4.355, 8: 5.163, 16: 5.944, 32: 6.310, 36: 6.374, 72: 6.170, 108: 6.002, 142: 5.784}
 LINUX = "qspinlock-linux-spin"
-# The papers' programs with their settings, with 48 threads on one machine of LiTL's and on a relative of the other. The machine files have no
-# caches. Where a program needs them, the sizes are the processor's, without the part of an Opteron's L3 that is a directory. The times are
-# assumed: a load from the core's own cache, and what the last-level cache and then memory add.
+# The papers' programs with their settings, run with 48 threads. One of the machines is LiTL's; the other is a relative of LiTL's second
+# machine. The machine files have no caches. If a program needs caches, their sizes are the processor's, without the part of an Opteron's L3
+# that is a directory. The times are assumed: a load from the core's own cache, and the additional times of the last-level cache and of
+# memory.
 PAPERS_PROGRAMS = {"mutexbench": {}, "stress-latency": {}, "random-cache": {}, "lru-cache": {}, "keymap": {"keys": 10_000_000, "page": 4096},
                    "mmicro": {"page": 4096}}
 LITL_MACHINES = {
@@ -183,7 +188,8 @@ LITL_MACHINES = {
     "opteron-6172": ("A-64", {"bytes": 5242880, "ways": 20, "line": 64, "private_bytes": 524288, "private_ways": 16, "access": 15, "hit": 30,
                               "miss": 91, "channel": 4, "tlb_entries": 512, "tlb_miss": 40}),
 }
-# Geometric means over the programs in which LiTL's spin locks differ by 1.5 on all nodes: malth_spin / mcs_spin, malth_stp / mcs_stp.
+# Published geometric means of malth_spin / mcs_spin and malth_stp / mcs_stp, over those programs in which LiTL's spin locks differ by a
+# factor of 1.5 on all nodes.
 LITL = {"I-48": (0.86, 4.13), "A-64": (0.97, 1.96)}
 
 
@@ -229,24 +235,25 @@ RUNS = {
                             {"cs": 1, "ncs": 50, "shared": 1}),
 }
 
-# The threads from which MCS surpasses ticket on the X5-2. The rules of coherence were chosen by it, among others.
+# Shows from how many threads on MCS surpasses ticket on the X5-2. The simulator's rules of coherence were chosen by this number, among
+# others.
 OVERTAKES = Run("mutexbench", "x5-2", ["ticket-spin", "mcs-spin"], RUNS["x5-2"].threads, ms=8, seeds=5)
 
 
 def figure_4():
-    """Returns the numbers of the table of Malthusian Locks: of the nine rows all except the watts. Spinning waiters never
-    sleep, and all threads of a FIFO lock take turns."""
+    """Returns the numbers of the table of Malthusian Locks: all of its nine rows except the watts. Spinning waiters never sleep, and
+    under a FIFO lock all threads take turns."""
     rows = [
         ("throughput, M/s", "throughput", 1, (0.7, 0.1, 1.3, 1.6)),
         ("LWSS, threads", "lwss", 1, (32, 32, 5.3, 5.1)),
         ("MTTR, threads", "mttr", 1, (31, 31, 3, 3)),
         ("Gini", "gini", 1, (0.001, 0.001, 0.076, 0.078)),
         ("RSTDDEV", "relative_deviation", 1, (0, 0, 0.152, 0.155)),
-        ("voluntary switches in 10 s", "voluntary_switches", 100, (0, 798e3, 11, 6e3)),  # the run has 100 ms
+        ("voluntary switches in 10 s", "voluntary_switches", 100, (0, 798e3, 11, 6e3)),  # the simulated run has 100 ms
         ("CPUs", "cpus_used", 1, (32, 16.8, 32, 5.2)),
         ("misses in 10 s", None, 1, (11e6, 10e6, 152e3, 172e3)),
     ]
-    # Numbers that depend on the fitted setting `miss`: it was set so that MCSCR's circulating threads fit into the cache. The number of
+    # Numbers that depend on the fitted setting `miss`, which was set so that MCSCR's circulating threads fit into the cache. The number of
     # circulating threads also determines the number of admissions between two admissions of one thread (MTTR).
     served = {("throughput, M/s", "MCSCR-S"): ("cache.miss",),
               ("LWSS, threads", "MCSCR-S"): ("cache.miss",), ("LWSS, threads", "MCSCR-STP"): ("cache.miss",),
@@ -267,8 +274,8 @@ def figure_4():
 
 
 def table_4(form):
-    """Returns the numbers of Fairlocks' Reflex under both lengths of a system call with which the spin lock is found free
-    as often as there."""
+    """Returns the numbers of Fairlocks' Reflex, for both lengths of a system call with which the spin lock is found free as often as in
+    the paper."""
     fair, run = "fairlock-spin", f"reflex, {form}"
     free = lambda lock: lambda p: p(lock, 8, "found_free") / p(lock, 8, "admissions")
     rows = [

@@ -12,7 +12,7 @@ from harness import TREE
 
 LEDGER = TREE / "lab" / "results" / "claims.json"
 PAGE = TREE / "lab" / "pages" / "claims.md"
-COLUMNS = ["shown_by", "seen"]  # before them the row, its place in the paper and the claim; after them the verdict
+COLUMNS = ["shown_by", "seen"]  # the page's columns between the claim and the verdict
 NOTHING = "–"
 
 
@@ -26,7 +26,7 @@ def write(ledger):
 
 
 def rows_named(cell):
-    """Returns the rows that a first cell names: "T3, T4", "G1, G2, G4–G7"."""
+    """Returns the rows that the first cell of a table row names: "T3, T4", "G1, G2, G4–G7"."""
     names = []
     for part in cell.replace(" ", "").split(","):
         first, _, last = part.partition("–")
@@ -35,12 +35,12 @@ def rows_named(cell):
 
 
 def brief(verdict):
-    """Returns a verdict without the forms in all of which it holds."""
+    """Returns a verdict without the list of forms, if it holds in all forms."""
     return re.sub(r" over (all|both) [^;]*", "", verdict).replace("; a part is not answerable here", ", in part unanswerable")
 
 
 def verdict_of(row, simulated):
-    """Returns the verdict in the row, then those of the simulated machine."""
+    """Returns the row's own verdict, followed by those of the simulated machine."""
     names = rows_named(row["row"])
     shown = [(f"{name} " if len(names) > 1 else "") + brief(simulated[name]) for name in names if name in simulated]
     parts = [row["verdict"]] if "verdict" in row else []

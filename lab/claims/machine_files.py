@@ -1,5 +1,6 @@
-"""The identity of a result's simulated machine: the digest that `usher sim` writes as machine_hash, SHA-256 of the values of the machine's
-file. Sources, comments and layout do not count. lab/tests/commands/test_sim.py compares the two for all machines."""
+"""Identifies the simulated machine of a result by the digest that `usher sim` writes as machine_hash: the SHA-256 of the values in the
+machine's file. Sources, comments and layout of the file do not count. lab/tests/commands/test_sim.py compares this digest with that of `usher
+sim` for all machines."""
 
 import hashlib
 import json

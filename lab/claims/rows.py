@@ -1,12 +1,11 @@
-"""The rows of the claims ledger on the simulated machine: their runs and the wanted figures. Used by simulated.py.
+"""The rows of the claims ledger on the simulated machine: their runs, and the figures that the claims require. Used by simulated.py.
 
-A figure is a number of one run (one seed, one jitter) over all points of the row; `holds` judges its median. If the paper plots
-medians, a figure may be computed from the medians of the points. A figure without it
-is reported and not judged; so is a figure to which a number of the machine was fitted. "As good as" is within 10 %, as in the
-ledger.
+A figure is computed from all points of the row in one run (one seed and one jitter). `holds` judges the median of the figure over the runs.
+If the paper plots medians, a figure may be computed from the medians of the points instead. A figure without `holds` is reported and not
+judged, and so is a figure to which a number of the machine was fitted. "As good as" means within 10 %, as in the ledger.
 
-If a property of a machine is not known, or a program's waiters may spin for longer or shorter, a row has several *forms*. Each form
-runs all sweeps and is judged by itself.
+If a property of a machine is not known, or a program's waiters may spin for longer or shorter, a row has several *forms*. All sweeps run
+in each form, and each form is judged by itself.
 """
 
 from dataclasses import dataclass, field
@@ -19,19 +18,19 @@ class Sweep:
     locks: list
     threads: list
     settings: dict = field(default_factory=dict)
-    ms: float | None = 2  # if None, the usual length: with more threads than CPUs, until all have run several times
+    ms: float | None = 2  # if None, the default length: with more threads than CPUs, until all threads have run several times
     seeds: int = 5
     pinned: bool = False
     others: int = 0
-    placement: str = ""  # compact, scattered, even, random, or a list of CPUs; if empty, the program's
-    spin: int | None = None  # the spin budget of waiters that then sleep, in ns; if None, the machine's
+    placement: str = ""  # compact, scattered, even, random, or a list of CPUs; if empty, the program's default
+    spin: int | None = None  # ns that waiters spin before they sleep; if None, the machine's value
     machine_settings: dict = field(default_factory=dict)  # section.key: value, as in the machine's file
-    warm_up: float | None = None  # ms; if None, the usual one
+    warm_up: float | None = None  # ms; if None, the default warm-up
 
 
 @dataclass
 class Form:
-    """Settings with which all sweeps of a row run. A sweep's own settings take precedence."""
+    """Settings for all sweeps of a row. A sweep's own settings take precedence."""
 
     name: str = ""
     machine_settings: dict = field(default_factory=dict)
@@ -41,9 +40,9 @@ class Form:
 
 @dataclass
 class Forms:
-    what: str = ""  # the subject of the forms
+    what: str = ""  # what the forms differ in
     all: list = field(default_factory=lambda: [Form()])
-    jitters: tuple = (0.5, 1, 2)  # of the machine's, the usual one in the middle
+    jitters: tuple = (0.5, 1, 2)  # factors of the machine's jitter, the usual one in the middle
 
 
 @dataclass
@@ -52,10 +51,10 @@ class Figure:
     of: object
     wanted: str = ""
     holds: object = None
-    fitted: bool = False  # a number of the machine was fitted to it: shown, but no evidence
-    alone: str = ""  # its name on a page without the preceding figures, to which `what` refers
+    fitted: bool = False  # a number of the machine was fitted to this figure: it is shown, but is no evidence
+    alone: str = ""  # its name on a page that lacks the preceding figures, to which `what` refers
     told: bool = False  # is on the page, though not judged
-    of_medians: bool = False  # computed once, from the medians over the seeds, as from the paper's plot; otherwise for each seed
+    of_medians: bool = False  # computed once from the medians over the seeds, as in the paper's plot; otherwise for each seed
 
 
 @dataclass
@@ -67,8 +66,8 @@ class Row:
     remark: str = ""
     fitted: str = ""
     forms: Forms = field(default_factory=Forms)
-    unanswerable: str = ""  # a part of the claim: "what: because …"
-    why: str = ""  # the reason why a figure is not as wanted, or the cause of the verdict
+    unanswerable: str = ""  # a part of the claim that the simulation cannot answer: "what: because …"
+    why: str = ""  # the reason why a figure is not as required, or the cause of the verdict
 
 
 def at_least(limit):
@@ -80,7 +79,7 @@ def at_most(limit):
 
 
 def above(limit):
-    """Returns a test for a value above the limit. A part without an effect gives exactly the limit, which is not above it."""
+    """Returns a test for a value above the limit. If a part of a lock has no effect, the value is exactly the limit, and the test fails."""
     return lambda v: v > limit
 
 
@@ -109,7 +108,7 @@ def largest_ratio(a, b, least=1, most=10**6, sweep=0):
 
 
 def falls_below(a, b, sweep=0):
-    """Returns the number of threads from which on `a` stays below `b`; one more than the largest number if it never does."""
+    """Returns the number of threads from which on `a` stays below `b`; one more than the largest number if `a` does not."""
 
     def of(p):
         below = p.counts(sweep)[-1] + 1
@@ -135,7 +134,7 @@ def peak_from(lock, least, sweep=0):
 
 
 def per_operation(what, a, b, threads, sweep=0):
-    """Returns how many times as often `what` happens in an operation under `a` as under `b`."""
+    """Returns the number of `what` for an operation under lock `a`, relative to that under lock `b`."""
     return lambda p: p(a, threads, what, sweep) / p(a, threads, sweep=sweep) / (p(b, threads, what, sweep) / p(b, threads, sweep=sweep))
 
 
@@ -144,16 +143,16 @@ def of_orders(threads):
     return ratio("mcs-spin", "mcs-spin", threads, sweep=1, sweep_b=0)
 
 
-APPENDED = [0, 1, 10, 100, 500, 1000]  # of 1000 waiters, how many are appended; a sweep each
+APPENDED = [0, 1, 10, 100, 500, 1000]  # a sweep for each: how many of 1000 waiters are appended at the tail
 
 
 def of_append(a, b, threads):
-    """Returns the throughput with `a` of 1000 waiters appended over that with `b`."""
+    """Returns the throughput with `a` of 1000 waiters appended, relative to that with `b`."""
     return ratio("mcs-spin", "mcs-spin", threads, sweep=APPENDED.index(a), sweep_b=APPENDED.index(b))
 
 
 def skew(p, lock, threads, sweep=0):
-    """Returns the number of acquisitions of the first node for one of the second."""
+    """Returns the number of acquisitions of the first NUMA node, divided by that of the second."""
     nodes = {}
     for operations, socket in zip(p(lock, threads, "operations", sweep), p(lock, threads, "sockets", sweep)):
         nodes[socket] = nodes.get(socket, 0) + operations
@@ -186,7 +185,7 @@ PARTS = [f"loiter-{part}" for part in ("eager", "cap", "cull", "defer", "numa", 
 
 
 def part(name, of="throughput", sweep=0, threads=None):
-    """Returns the figure of a LOITER with one part changed, relative to LOITER's."""
+    """Returns a figure of LOITER with one part changed, relative to that of LOITER itself."""
     return lambda p: p("loiter-" + name, threads or p.counts(sweep)[0], of, sweep) / p("loiter", threads or p.counts(sweep)[0], of, sweep)
 
 
@@ -199,7 +198,7 @@ def free(p, lock):
 
 
 def waits_if_any(p, lock):
-    """Returns Lockmeter's mean wait, which is over the waiters."""
+    """Returns the mean wait as Lockmeter gives it: over the acquisitions that had to wait."""
     return p(lock, 8, "wait_ns.mean") / (1 - free(p, lock))
 
 
@@ -208,17 +207,18 @@ def hand_over(lock, of, threads=32, sweep=0):
 
 
 def looks_ratio(a, b, threads, sweep):
-    """Returns the ratio of the waiters' polls an operation."""
+    """Returns the ratio of two locks' polls by waiters for an operation."""
     return lambda p: (p(a, threads, "looks", sweep) / p(a, threads, sweep=sweep)) / (p(b, threads, "looks", sweep) / p(b, threads, sweep=sweep))
 
 
-# The mean section and gap of Kyoto Cabinet's mutex, in cycles: lab/results/kyoto-mutex.json.
+# Kyoto Cabinet's mutex: the mean length of a section and of the time between two sections, in cycles, from lab/results/kyoto-mutex.json.
 KYOTO = {"cs": 1354, "ncs": 257}
 FEW = ["ticket-spin", "twa-spin", "mcs-spin"]
 X5_2 = [1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 28, 36, 48, 60, 72]
 T5 = [1, 2, 3, 4, 5, 6, 8, 12, 16, 24, 32, 64, 128]
 CR = ["mcs-spin", "mcs", "mcscr-spin", "mcscr"]
-# The forms, the numbers of threads and the placement of the MCSg paper's authors' program: 15 threads a socket, some counts left out.
+# The locks, the numbers of threads and the placement of the program of the MCSg paper's authors: 15 threads on each socket, some counts
+# left out.
 AUTHORS = ["mcs-artifact-spin", "mcsg-artifact-spin", "mcsg+-artifact-spin", "mcsg++-artifact-spin"]
 AUTHORS_OTHERS = ["k42-artifact-spin", "k42-tls-artifact-spin", "clh-artifact-spin", "tatas-artifact-spin"]
 AUTHORS_COUNTS = [1, 2, 4, 8, 15, 30, 60, 120, 180, 224, 240]
@@ -226,10 +226,10 @@ ALL_CORES = {"machine.used_cores": 15}
 KEYMAP = [32, 64, 128]
 LEADERS = [1, 2, 4, 8, 30]
 POOL = [1, 8, 64, 512, 4096, 8192]
-ENTRAINED = [2, 4, 8, 16]  # locks; 64 threads take them, so each has at least two far waiters
+ENTRAINED = [2, 4, 8, 16]  # numbers of locks; 64 threads take them, so that each lock has at least two far waiters
 
-# The forms say when a store that misses the cache requests its line: in program order, or ahead of older stores. Each machine file names
-# the form of its machine, and the source of this fact.
+# The forms differ in the time at which a store that misses the cache requests its line: in program order, or ahead of older stores. Each
+# machine file names the form of its machine, and the source of this fact.
 STORES = Forms("forms of stores", [
     Form("in order", {"coherence.ownership_ahead": "no"}),
     Form("ahead until a hit", {"coherence.ownership_ahead": "until a hit"}),
@@ -237,16 +237,17 @@ STORES = Forms("forms of stores", [
 ])
 
 
-# Forms of stores on a machine whose file has stores that ask ahead until a hit, and one more: a store of a line that the core has just read
-# may need no journey of its own.
+# The forms of stores, for a machine whose file says that stores request their lines ahead until a hit, and one further form: a store to a
+# line that the core has just read may need no request of its own.
 COHERENCE = Forms("forms of coherence", STORES.all + [Form("one trip", {"coherence.load_then_store": "one trip"})])
-# Two lengths of a system call outside of the lock, in cycles, with which 35.3 % of the attempts of test-and-set find the lock free, as in
-# the paper (F5). `python3 -m lab.claims.simulated --fit-reflex` computes them. Run it again when the NUMA-Q's machine file changes.
+# Two lengths of a system call outside the lock, in cycles, with which 35.3 % of the attempts of test-and-set find the lock free, as in the
+# paper (F5). `python3 -m lab.claims.simulated --fit-reflex` computes them. It must be run again when the machine file of the NUMA-Q
+# changes.
 REFLEX = Forms("lengths of a system call", [Form("short calls", settings={"work": 21000}), Form("long calls", settings={"work": 83000})])
-# Spin budgets of waiters that spin and then sleep. The paper's budget is 20000 cycles, 5.555 µs on the T5. The paper also says that a
-# waiter spins at most for a round trip of a context switch, which takes longer.
+# Spin budgets of waiters that spin and then sleep. The paper's budget is 20000 cycles, which are 5.555 µs on the T5. But the paper also
+# says that a waiter spins at most for the round trip of a context switch, which takes longer.
 BUDGETS = Forms("spin budgets", [Form(f"{us:g} µs", spin=round(us * 1000)) for us in (5.555, 10, 20, 40, 140)], jitters=(1,))
-SLICES = {"scheduler.time_sharing": "false"}  # time slices on a machine that has the time-sharing class
+SLICES = {"scheduler.time_sharing": "false"}  # selects time slices on a machine whose file has the time-sharing class
 
 ROWS = [
     # ---- TWA ----
@@ -633,10 +634,11 @@ ROWS = [
         why="C-BO-MCSg++ stays in one socket for 100 ms, since unlock frees the local lock first: the next thread there polls the global lock, "
             "and is nearer than the guest. MCSg's guests starve (G5)."),
     # ---- Malthusian ----
-    # The paper (§6.1): "At the end of a 10 second measurement interval the benchmark reports the total number of aggregate iterations completed
-    # by all the threads." It tells of no warm-up, and §3 says: "All threads start at the same time and run concurrently throughout the
-    # measurement interval." Where threads share CPUs all operations of the first 10 s count. MCSCR-STP
-    # has fewer threads awake than CPUs: 0.5 s without the time-sharing class gives the same figures to the last digit, and 2 s the same within 1 %.
+    # The paper (§6.1): "At the end of a 10 second measurement interval the benchmark reports the total number of aggregate iterations
+    # completed by all the threads." It mentions no warm-up, and §3 says: "All threads start at the same time and run concurrently
+    # throughout the measurement interval." So if threads share CPUs, all operations of the first 10 s count. MCSCR-STP has fewer threads
+    # awake than CPUs: a run of 0.5 s without the time-sharing class gives the same figures to the last digit, and one of 2 s the same
+    # within 1 %.
     Row("M1", "RandArray on the T5", [Sweep("randarray", "t5", CR + ["null"], T5, ms=20, seeds=3),
                Sweep("randarray", "t5", ["mcs-spin", "mcscr-spin"], [160], ms=10000, warm_up=0, seeds=3),
                Sweep("randarray", "t5", ["mcs-spin", "mcs"], [256], ms=10000, warm_up=0, seeds=3),
@@ -968,8 +970,8 @@ ROWS = [
         remark="The paper has no figure and names no lock.", forms=BUDGETS,
         why="It pays while the next owner usually sleeps: under LIFO-CR with up to 10 µs, under MCS with up to 20 µs. With longer "
             "budgets it keeps one or two more threads in circulation under LIFO-CR, and only its cost is left under MCS."),
-    # With the time-sharing class the simulation of each of the 18 points of MCS-PT takes 80 to 150 s, and shorter runs show only the first of
-    # two states.
+    # With the time-sharing class, the simulation of each of the 18 points of MCS-PT takes 80 to 150 s, and shorter runs show only the first
+    # of the lock's two states.
     Row("M25", "Preemption-tolerant MCS", [Sweep("stress-latency", "t5", ["mcs-spin", "mcs-pt-spin"], [160, 192], ms=None, seeds=3,
                                                      machine_settings=SLICES),
                                                Sweep("stress-latency", "t5", ["mcs-spin", "mcs-pt-spin"], [128], ms=20, seeds=3)], [

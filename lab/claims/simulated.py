@@ -45,7 +45,7 @@ class Points:
 
     def __init__(self, points):
         self.points = points
-        self.settled = True  # all wanted points
+        self.settled = True  # whether all points that were asked for have settled
 
     def __call__(self, lock, threads, of="throughput", sweep=0):
         point = self.points[sweep][(lock, threads)]
@@ -59,8 +59,8 @@ class Points:
 
 
 class Medians(Points):
-    """The points of one row under one jitter: each number is the median over the seeds, as in a plot of medians. `runs` are
-    the points of the seeds."""
+    """The points of one row under one jitter: each number is the median over the seeds, as in a plot of medians. `runs`: the points of
+    each seed."""
 
     def __init__(self, runs):
         super().__init__(runs[0].points)
@@ -73,7 +73,7 @@ class Medians(Points):
 
 
 def options_of(form):
-    """Returns the options that a form adds to a command."""
+    """Returns the command-line options of a form."""
     words = ["--spin", str(form.spin)] if form.spin is not None else []
     for name, value in form.machine_settings.items():
         words += ["--set-machine", f"{name}={value}"]
@@ -105,7 +105,7 @@ def commands_of(row):
 
 
 def forms_of(row):
-    """Returns the names of the forms, and their additions to the commands."""
+    """Returns the names of the row's forms, and the options that they add to the commands."""
     return [{"name": f.name, "options": shlex.join(options_of(f))} for f in row.forms.all]
 
 
@@ -116,12 +116,12 @@ def in_form(sweep, form):
 
 
 def has_no_budget(lock):
-    """Whether the lock's waiters read no spin budget: they poll, yield or sleep all the time, or park at once."""
+    """Whether the lock's waiters use no spin budget: they poll, yield or sleep all the time, or park at once."""
     return lock == "null" or catalog.way_of(lock).limit != "spin"
 
 
 def parts_of(sweep):
-    """Splits a sweep: locks whose waiters read no budget need only one run for all budgets."""
+    """Splits a sweep into locks whose waiters use a spin budget, and the others, which need only one run for all budgets."""
     if sweep.spin is None:
         return [sweep]
     without = [lock for lock in sweep.locks if has_no_budget(lock)]
@@ -136,7 +136,7 @@ class Runner:
         self.done = {}
 
     def points(self, sweep, jitters):
-        """Returns {(seed, place of the jitter): {(lock, threads): point}}."""
+        """Returns {(seed, index of the jitter): {(lock, threads): point}}."""
         found = {}
         for part in parts_of(sweep):
             for key, points in self.run(part, jitters).items():
@@ -158,7 +158,7 @@ class Runner:
             points = json.loads(out.read_text())["points"]
         found = {}
         for p in points:
-            # Finds the place of this run's jitter in the list of jitters. All other settings are equal within a sweep.
+            # Finds the index of this run's jitter in the list of jitters. All other settings are equal within a sweep.
             place = min(range(len(jitters)), key=lambda i: abs(jitters[i] - p["jitter"]))
             found.setdefault((p["seed"], place), {})[(p["lock"], p["threads"])] = p
         self.done[tuple(words)] = found
@@ -166,7 +166,7 @@ class Runner:
 
 
 def unsettled_of(sweeps):
-    """Returns the number of runs, and of those that had not settled by lock and number of threads."""
+    """Returns the number of runs and, by lock and number of threads, of the runs that had not settled."""
     runs, unsettled = 0, {}
     for sweep in sweeps:
         for points in sweep.values():
@@ -179,19 +179,19 @@ def unsettled_of(sweeps):
 
 
 def hashes(row):
-    """Returns the digests of the files of a row's machines."""
+    """Returns the digests of the row's machine files."""
     names = sorted({sweep.machine for sweep in row.sweeps})
     return {name: digest(MACHINES / f"{name}.toml") for name in names}
 
 
 def sources_of(row):
-    """Returns the digest of what the row is compiled from."""
+    """Returns the digest of the sources from which the row's runs are compiled."""
     return sources.digest({sweep.workload for sweep in row.sweeps}, {lock for sweep in row.sweeps for lock in sweep.locks})
 
 
 def points_for(figure, sweeps, keys):
-    """Yields the points from which the figure is computed, with the place of their jitter: those of each seed or, for a
-    figure of medians, those of all seeds together."""
+    """Yields the points from which the figure is computed, with the index of their jitter: those of each seed or, for a figure of
+    medians, those of all seeds together."""
     of_seeds = {}
     for key in keys:
         of_seeds.setdefault(key[1], []).append(Points([s[key] for s in sweeps]))
@@ -243,7 +243,7 @@ def measured(row):
 
 
 def judge(row, result):
-    """Returns, for each form, the values of each figure, and whether they are as wanted by the present row."""
+    """Returns, for each form, the values of each figure, and whether they are as the present row requires."""
     judged = []
     for form in result["forms"]:
         figures = []
@@ -323,7 +323,7 @@ def seen(figure):
 
 
 def settling_of(forms):
-    """Returns a sentence on the runs of a row that have not settled; empty if all have settled."""
+    """Returns a sentence about the row's runs that have not settled; empty if all have settled."""
     told = []
     for form in forms:
         if form["unsettled"]:
@@ -333,8 +333,8 @@ def settling_of(forms):
 
 
 def listed_figures(row, forms):
-    """Returns the name, the required value and the result of each figure on the page: figures that decide the verdict,
-    reported figures, and all figures of a row that judges none."""
+    """Returns (name, required value, result) of each figure on the page: figures that decide the verdict, figures that are only
+    reported, and all figures of a row that judges none."""
     names, verdicts = [form["name"] for form in forms], [verdict_of_form(form["figures"]) for form in forms]
     for i, figure in enumerate(forms[0]["figures"]):
         same = [form["figures"][i] for form in forms]
@@ -360,8 +360,8 @@ def span(ends, holds):
 
 
 def missed_text(missed, forms):
-    """Returns the medians of the forms whose medians are not as wanted. For a row with one form also the range over the
-    seeds, and that over the jitters, if one of its ends is judged otherwise than the median."""
+    """Returns the medians that are not as required, by form. For a row with one form it adds the ranges over the seeds and over the
+    jitters, if one end of a range is judged differently from the median."""
     holds = missed[0][0]["test"]
     star = "*" * any(f["unsettled"] for f, _ in missed)
     text = span([f["median"] for f, _ in missed], holds) + star
@@ -380,7 +380,7 @@ def named(some, forms):
 
 
 def told_text(figures, forms):
-    """Returns the medians of the forms; those within 10 % of each other are one range."""
+    """Returns the medians of the forms; medians within 10 % of each other are written as one range."""
     groups = []
     for figure, name in sorted(zip(figures, forms), key=lambda pair: pair[0]["median"]):
         if not groups or figure["median"] > 1.1 * groups[-1][0][0]["median"]:
@@ -396,7 +396,7 @@ def told_text(figures, forms):
 
 
 def is_plain(row, forms):
-    """Whether a row is reproduced without a restriction."""
+    """Whether a row is reproduced without restriction."""
     return not row.unanswerable and all(verdict_of_form(form["figures"]) == "reproduced" for form in forms)
 
 
@@ -405,8 +405,7 @@ def figures_file(row):
 
 
 def lines_of(text, indent=""):
-    """Returns a paragraph in lines of at most 148 columns. A sign stays with its number: a line that begins with > is a
-    quotation."""
+    """Wraps a paragraph at 148 columns. A comparison sign stays with its number, because a line that begins with > would be a quotation."""
     bound = re.sub(r"([<>≤≥]) ", "\\1\u00a0", re.sub(r" ([<>])", "\u00a0\\1", text))
     return textwrap.fill(bound, 148, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False).replace("\u00a0", " ")
 
@@ -420,15 +419,15 @@ def words_of(row):
 
 
 def entry_of(row, forms):
-    """Returns the entry of a row that is not plainly reproduced: the results, and the reason."""
+    """Returns the page's entry for a row that is not plainly reproduced: the results, and the reason."""
     judged = any(f["holds"] is not None for form in forms for f in form["figures"])
     words = words_of(row) + ("" if row.why or row.unanswerable or not judged else " Not explained.")
     return lines_of(f'- <a id="{row.id.lower()}"></a>**{row.id}, {row.title}** ([figures]({figures_file(row)})). {words.strip()}', "  ")
 
 
 def section_of(title, rows):
-    """Returns a paper's section: its rows that are not plainly reproduced, with remarks and deciding figures, and the
-    remarks on the other rows."""
+    """Returns the section of a paper: its rows that are not plainly reproduced, with remarks and deciding figures, and the remarks on
+    the other rows."""
     plain = [row for row, forms in rows if is_plain(row, forms)]
     parts = [f"## {title}"]
     others = [(row, forms) for row, forms in rows if not is_plain(row, forms)]
@@ -444,13 +443,13 @@ def section_of(title, rows):
 
 
 def papers_of(ledger):
-    """Returns each paper's title and, by row, the place in the paper."""
+    """Returns each paper's title and, by row, the place of the claim in the paper."""
     return [(paper["title"], {name: row["source"] for row in paper["rows"] for name in claims.rows_named(row["row"])})
             for paper in ledger["papers"]]
 
 
 def table_of(rows, places):
-    """Returns a table of the rows. `rows` has the judged forms of each, or None; `places` has each row's place in the paper."""
+    """Returns a table of the rows. `rows`: the judged forms of each row, or None; `places`: each row's place in the paper."""
     cells = []
     for row, forms in rows:
         if forms is None:
@@ -491,8 +490,7 @@ def draw(usher):
 
 
 def fit_reflex(usher):
-    """Finds, for both branches, the length of a system call under which test-and-set is found free as often as in
-    Fairlocks, Table 4."""
+    """Finds, for both branches, the length of a system call with which test-and-set is found free as often as in Fairlocks, Table 4."""
     asked = 0.353
     row = next(r for r in ROWS if r.id == "F5")
     sweep = dataclasses.replace(row.sweeps[0], locks=row.sweeps[0].locks[:1])

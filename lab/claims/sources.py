@@ -1,5 +1,5 @@
-"""The identity of what computed a row: a digest of the sources from which the row's simulation is compiled. These are the simulator, the
-row's programs, the headers of its locks, and all that these include. Comments, layout, and the folders of files do not count."""
+"""Identifies the code that computed a row, by a digest of the sources from which the row's simulation is compiled: the simulator, the
+row's programs, the headers of its locks, and all files that these include. Comments, layout, and the folders of files do not count."""
 
 import functools
 import hashlib
@@ -13,19 +13,19 @@ import catalog
 
 TREE = Path(__file__).resolve().parents[2]
 SIMULATOR, PROGRAMS = Path("lab", "sim"), Path("lab", "bench", "programs")
-# Files that include all locks of the simulator, and files that do not decide a point.
+# Files that include all locks of the simulator, and files that have no effect on the result of a point.
 OF_ALL_LOCKS = {"variants.cpp", "artifact_locks.hpp"}
 DECIDES_NOTHING = {"speed.cpp", "trace.cpp", "trace.hpp", "sha256.cpp", "sha256.hpp", "suggestion.hpp", "version.h"}
 FOLDERS = (Path("."), Path("include"), SIMULATOR, PROGRAMS)
-# What makes points of options, and JSON of results; the text of a lock's translation unit.
+# The sources that convert options to points and results to JSON, and the template of a lock's translation unit.
 AROUND = [Path("lab", "commands", "sim.cpp"), SIMULATOR / "lock.cpp.in"]
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.M)
 COMMENT = re.compile(r'//[^\n]*|/\*.*?\*/|("(?:\\.|[^"\\\n])*")', re.S)
-SUMMARY = re.compile(r'\.summary\s*=\s*(?:"(?:\\.|[^"\\\n])*"\s*)+')  # of a lock, as `usher list` shows it
+SUMMARY = re.compile(r'\.summary\s*=\s*(?:"(?:\\.|[^"\\\n])*"\s*)+')  # the summary of a lock, which `usher list` shows
 
 
 def code(text):
-    """Returns the text without comments, locks' summaries and the tree's own includes, and with one space for each white space."""
+    """Returns the text without comments, locks' summaries and includes of the tree, and with one space in place of each white space."""
     return " ".join(INCLUDE.sub("", SUMMARY.sub("", COMMENT.sub(lambda m: m.group(1) or " ", text))).split())
 
 
@@ -80,10 +80,10 @@ def simulator():
 
 
 def files_of(workloads, locks):
-    """Returns the files for points of these programs with these locks."""
+    """Returns the files from which points of these programs and locks are computed."""
     files = {programs()[w] for w in workloads}
     for lock in locks:
-        # A lock that is not in the catalogue is one of the simulator's own.
+        # A lock that is not in the catalogue is defined by the simulator itself.
         files.add(headers().get(catalog.family(lock), SIMULATOR / "variants.cpp"))
     found = simulator() | {f for f in with_included(files) if f.name not in DECIDES_NOTHING}
     others = {f.with_suffix(".cpp") for f in found - {SIMULATOR / "artifact_locks.hpp"} if f.suffix == ".hpp"}

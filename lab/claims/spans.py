@@ -21,24 +21,24 @@ from lab.claims.rows import ROWS, Form
 from lab.claims.simulated import Points, command_of, in_form
 
 MACHINE = harness.TREE / "lab" / "sim" / "machines" / "numa-q.toml"
-# The limits of the figures that the rows do not judge, because they are not answerable.
+# The limits for figures that the rows do not judge, because the simulation cannot answer them.
 LIMITS = {"F1": {"test-and-set, quad 0 / quad 1": (15, 60), "fairlock": (1.2, 1.47), "total, fairlock / test-and-set": (0.6, 0.74)},
           "F2": {"total, fairlock / test-and-set": (0.6, 0.74)},
           "F4": {"fairlock / test-and-set, mean of 1–8": (0.58, 0.7)},
           "F5": {"mean wait of those who wait, fairlock / test-and-set": (0.56, 0.88)},
           "F6": {"tokens, fairlock / test-and-set, worst": (0.9, 1e9)}}
-FREE = (0.32, 0.39)  # of attempts find test-and-set free, around the paper's 0.353
-LENGTHS = (100, 300000)  # cycles of a system call
+FREE = (0.32, 0.39)  # accepted share of attempts that find test-and-set free; the paper's is 0.353
+LENGTHS = (100, 300000)  # range of the length of a system call, in cycles
 LISTS = ("clean", "dirty", "invalidate", "memory")
 
 
 def choice(chance):
-    """Returns one value for each key of the machine's coherence that has no source."""
+    """Returns a random value for each key of the machine's coherence that has no source."""
     def any_of(low, high):
         return round(low * (high / low) ** chance.random())
 
     far = any_of(350, 4200)  # 0.5 to 6 µs between quads
-    near = {"clean": 114, "dirty": any_of(59, 120), "invalidate": any_of(80, 133), "memory": 114}  # a factor of the sources' other readings
+    near = {"clean": 114, "dirty": any_of(59, 120), "invalidate": any_of(80, 133), "memory": 114}  # ranges: other readings of the sources
     between = {"clean": far, "dirty": round(far * chance.uniform(0.7, 1.4)), "invalidate": round(far * chance.uniform(0.5, 1.4)), "memory": far}
     kinds = {"per_sharer": (0, 4, 20, 40), "per_read": (0, 28, 60, 120), "modify": (20, 30, 41), "poll_period": (3, 6, 12),
              "exit_penalty": (5, 10, 20), "home_waits_for": ("nothing", "the answer", "all answers"), "ownership_ahead": ("no", "until a hit"),
@@ -61,7 +61,7 @@ def figures_of(usher, row, form):
 
 
 def value_of(figure, seen):
-    """Returns None if the figure has no value: no thread waited, or none of a node got the lock."""
+    """Returns the value of a figure; None if it has none, because no thread waited, or no thread of a NUMA node got the lock."""
     try:
         return figure.of(seen)
     except ZeroDivisionError:
@@ -69,7 +69,7 @@ def value_of(figure, seen):
 
 
 def met(row, what, value):
-    """Whether a value is within the limits of a figure; None if the figure has none."""
+    """Whether a value is within the limits of a figure; None if the figure has no limits."""
     if what in LIMITS.get(row.id, {}):
         low, high = LIMITS[row.id][what]
         return low <= value <= high
@@ -78,8 +78,8 @@ def met(row, what, value):
 
 
 def summary(row, runs):
-    """Returns lines for each figure that has limits: its least and largest value, and how many choices meet the limits, in all and for each
-    value of two keys."""
+    """Returns lines for each figure with limits: its least and largest value, and the number of choices that meet the limits, in all and
+    for each value of two keys."""
     lines = []
     for what in (figure.what for figure in row.figures):
         shown = [(chosen, figures[what]) for chosen, figures in runs if figures[what] is not None]

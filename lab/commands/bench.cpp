@@ -1,6 +1,7 @@
-// usher bench: a benchmark program on this computer, under the locks of the catalogue. Each point of a figure runs in a process of its
-// own with a time limit, one after another: a lock that hangs, or takes minutes because its queue has more threads than there are CPUs,
-// is reported as an error. Rounds are interleaved (A B C A B C), so that a noisy quarter of an hour affects every lock alike.
+// usher bench: runs a benchmark program on this computer under locks of the catalogue. Each point of a figure runs in a
+// process of its own with a time limit, one after another. So a lock that hangs is reported as an error; so is a lock
+// that takes minutes because more threads queue than there are CPUs. Rounds are interleaved (A B C A B C), so that
+// other load affects every lock alike.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -41,7 +42,8 @@ struct bench_options : figure_options {
   double seconds = 1;
 };
 
-/// Returns the error in a result, or an empty text. The null lock, a baseline without mutual exclusion, is no error.
+/// Returns the error of a result, or an empty text. The null lock, a baseline without mutual exclusion, need not
+/// exclude.
 std::string judge(const point_result& r) {
   if (r.exclusive.value_or(true)) return "";
   const lock_table* const lock = find_lock(r.point.lock);
@@ -58,7 +60,7 @@ bench::point measured(const sweep_point& p) {
 int measure(const std::string& point) {
   const bench::result r = bench::run_point(measured(point_from_text(point)));
   ordered_json j = begun_result(point, workloads_commit);
-  j["machine"] = cpu_name();  // the computer that ran the point, not the one that listed it
+  j["machine"] = cpu_name();  // this computer may differ from the one that listed the point
   j["lock"] = r.lock;
   j["seconds"] = r.seconds;
   add_operations(j, r.throughput, r.operations);

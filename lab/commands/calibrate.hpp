@@ -1,4 +1,5 @@
-// usher sim calibrate: measures the computer that it runs on, and describes it in a machine file for `usher sim`.
+// usher sim calibrate: measures the computer on which it runs, and writes a machine file that describes it for `usher
+// sim`.
 #pragma once
 
 #include <string>
@@ -7,7 +8,7 @@
 
 namespace usher::cli {
 
-/// Measures this computer. Returns the text of a machine file, which says that `command` made it.
+/// Measures this computer. Returns the text of a machine file, which names `command` as its origin.
 std::string calibrated_machine_file(const std::string& command);
 
 /// The subcommand of `usher sim`.

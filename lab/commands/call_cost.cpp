@@ -35,7 +35,7 @@ double ns_since(steady_clock::time_point t) {
   return std::chrono::duration<double, std::nano>(steady_clock::now() - t).count();
 }
 
-/// A process with a pipe to its standard input and one from its standard output.
+/// A child process, with a pipe to its standard input and a pipe from its standard output.
 class helper {
  public:
   helper(const char* const* words, const std::vector<std::pair<std::string, std::string>>& variables) {
@@ -73,7 +73,7 @@ class helper {
     }
   }
   bool started() const { return pid_ > 0; }
-  /// Ends its input and returns its output.
+  /// Closes the process's input and returns its output.
   std::string finish() {
     to_ = owned_descriptor();
     pollfd p{from_.get(), POLLIN, 0};
@@ -91,7 +91,7 @@ class helper {
 
 int run_calls() {
   std::atomic<bool> over = false;
-  std::thread second([&over] {  // the C library's locks are cheaper while there is one thread
+  std::thread second([&over] {  // the C library's locks are cheaper in a process with one thread
     while (!over) std::this_thread::sleep_for(1ms);
   });
   pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -113,8 +113,8 @@ int run_calls() {
 
 namespace {
 
-/// The mean without the tenth of the values at each end: a median would have the coarseness of the clock, 10 ns on some
-/// machines, and interruptions are no costs.
+/// The mean without the lowest and the highest tenth of the values. A median would have the resolution of the clock, 10
+/// ns on some machines; the highest tenth contains interruptions, which are no costs.
 double middle_mean(std::vector<double> v) {
   std::sort(v.begin(), v.end());
   const std::size_t cut = v.size() / 10;
@@ -159,7 +159,7 @@ call_cost try_to_measure(std::vector<std::pair<std::string, std::string>> variab
 call_cost measure_call_cost(const std::vector<std::pair<std::string, std::string>>& variables) {
   call_cost c;
   for (int i = 0; i < 3 && c.between_calls_ns <= 0; i++)
-    c = try_to_measure(variables);  // on a busy machine it may not run
+    c = try_to_measure(variables);  // tried again, since a measurement may fail on a busy machine
   return c;
 }
 
@@ -191,7 +191,7 @@ struct alignas(256) shared_word {
   std::atomic<std::uint32_t> value{0};
 };
 
-/// Two threads on different CPUs write one word in turn.
+/// Returns the ns of one transfer of a cache line: two threads on different CPUs write one word in turn.
 double transfer_time(int first, int second) {
   constexpr std::uint32_t rounds = 200, blocks = 30;
   shared_word word;
@@ -225,7 +225,7 @@ double transfer_time(int first, int second) {
   return times.size() > blocks / 2 ? median(times) : 0;
 }
 
-/// A thread sleeps in a futex call, and another one wakes it.
+/// Returns the ns of a wake-up: a thread that sleeps in a futex call is woken by another one.
 double wake_time(int first, int second) {
   constexpr std::uint32_t rounds = 60;
   shared_word word;
@@ -242,7 +242,7 @@ double wake_time(int first, int second) {
   std::thread waker([&] {
     pin_to(first);
     for (std::uint32_t i = 0; i < rounds; i++) {
-      std::this_thread::sleep_for(200us);  // the other one sleeps by then
+      std::this_thread::sleep_for(200us);  // until the first thread sleeps
       woken.store(0, std::memory_order_relaxed);
       const std::int64_t begin = now();
       word.value.store(i + 1, std::memory_order_release);

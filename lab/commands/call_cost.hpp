@@ -1,5 +1,5 @@
-// What recording a call costs on this machine, and what its CPUs need for a hand-over: measured before `usher record` starts
-// its command.
+// Measures on this machine the cost of recording a call and the cost of a hand-over between CPUs, before `usher record`
+// starts its command.
 #pragma once
 
 #include <string>
@@ -9,14 +9,15 @@
 namespace usher::cli::stat {
 
 struct call_cost {
-  double call_ns = 0;           ///< by which a recorded call takes longer than an unrecorded one; 0: not known
-  double between_calls_ns = 0;  ///< from a recorded call's end to the next one's beginning, if nothing is between
+  double call_ns = 0;           ///< additional ns of a recorded call; 0: not known
+  double between_calls_ns = 0;  ///< ns between two recorded calls in direct succession
 };
 
-/// Runs this program again with these environment variables and the word that makes it call run_calls(), and records it.
+/// Starts this program with these environment variables and the argument that makes it call run_calls(), records that
+/// process, and returns the costs.
 call_cost measure_call_cost(const std::vector<std::pair<std::string, std::string>>& variables);
 
-/// In that process: locks and unlocks a mutex until the standard input ends. Prints the nanoseconds of an unrecorded call.
+/// Runs in that process: locks and unlocks a mutex until standard input ends, and prints the ns of an unrecorded call.
 int run_calls();
 
 struct hand_over_cost {

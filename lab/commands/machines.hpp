@@ -10,13 +10,13 @@
 
 namespace usher::cli {
 
-/// The folders of the machine files that come with Usher.
+/// Returns the folders with the machine files that come with Usher.
 std::vector<std::filesystem::path> shipped_folders();
 
-/// The folders that are searched for machine files, in this order.
+/// Returns the folders in which machine files are searched for, in the order of the search.
 std::vector<std::filesystem::path> machine_folders();
 
-/// A machine by its name, or by the path of its file. Throws sim::bad_machine.
+/// Reads a machine, given its name or the path of its file. Throws sim::bad_machine.
 sim::machine find_machine(const std::string& name, const machine_changes& changes);
 
 }  // namespace usher::cli

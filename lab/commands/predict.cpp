@@ -1,5 +1,7 @@
-// usher predict: replays a recording of `usher record` on a simulated machine. Each run is in a process of its own, as those of
-// `usher sim`: locks × numbers of threads × seeds × limits of the moved lines, and a few runs that try unknown numbers.
+// usher predict: replays a recording of `usher record` on a simulated machine. Each run is in a process of its own, as
+// in `usher sim`. The runs are all combinations of lock, number of threads, seed, and lower or upper limit of the
+// number of cache lines that critical sections move between CPUs (moved lines). In a few further runs a number that is
+// not known well is changed.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -60,8 +62,9 @@ struct predict_options : figure_options {
 
 // ---- changes of the program ------------------------------------------------------------------------------------------
 
-// The changes are parameters of the points: "halve.3" (an object), "halve.site.2", "split.3", "role.1", "work" (per cent). The lines are
-// "lines" (a number for all sections) or "most_lines" (the upper limits; without either the lower ones).
+// Changes of the program are parameters of a point: "halve.3" (object 3), "halve.site.2", "split.3", "role.1", "work"
+// (in per cent). So is the number of cache lines that sections move: "lines" is a fixed number for all sections,
+// "most_lines" means the upper limits of the estimates. Without either of them, the lower limits apply.
 constexpr const char* halved_site = "halve.site.";
 constexpr const char* halved_object = "halve.";
 constexpr const char* split_object = "split.";
@@ -100,7 +103,7 @@ predict::lines_option lines_of(const std::map<std::string, long>& parameters) {
   return o;
 }
 
-/// The object of a number or a name. Throws std::runtime_error.
+/// Finds an object by its number or name. Throws std::runtime_error.
 std::uint32_t object_named(const recording::recording& r, const std::string& option, const std::string& text) {
   if (const auto number = number_in(text)) {
     if (*number < r.objects.size()) return *number;
@@ -222,7 +225,8 @@ int replay_point(const std::string& point) {
 
 // ---- all runs ----------------------------------------------------------------------------------------------------------
 
-/// Numbers that the recording and the machine's file know badly, and by how much they are changed. Chosen, not measured.
+/// Numbers that neither the recording nor the machine file gives exactly. To show their effect they are changed by the
+/// factors below. Chosen, not measured.
 const std::vector<unknown> unknowns{
     {"work", "threads need a tenth more time for their work"},
     {"scheduler.latency_mean", "a woken thread needs half as long again until it runs"},
@@ -231,7 +235,7 @@ const std::vector<unknown> unknowns{
 constexpr long more_work = 110;
 constexpr double more_time = 1.5;
 
-/// A copy of the point that tries the unknown; nullopt if the machine does not have it.
+/// Returns a copy of the point with the number changed; nullopt if the machine file does not have the number.
 std::optional<sweep_point> trying(sweep_point p, const unknown& u, const sim::machine& m) {
   if (u.key == "work") {
     p.parameters["work"] = more_work;
@@ -261,11 +265,11 @@ std::optional<sweep_point> trying(sweep_point p, const unknown& u, const sim::ma
   return p;
 }
 
-/// So many events of a longer recording are replayed. Each run reads them, and they are more than a run repeats. Chosen, not
-/// measured.
+/// If a recording has more events, only about this many are replayed. Each run has to read them, and a run does not
+/// need more. Chosen, not measured.
 constexpr std::size_t most_events = 200000;
 
-/// The part of a recording that is replayed, as a file in memory that the processes of the runs read.
+/// The replayed part of a recording, in a file in memory from which the processes of the runs read it.
 class replayed_part {
  public:
   /// Returns the file's name.
@@ -286,7 +290,7 @@ struct sweep_of_replays {
   std::vector<planned_point> points;
 };
 
-/// The number of lines of the slot with most work in its sections.
+/// The lower and the upper number of lines that a section moves, for the mutex slot with the most work in its sections.
 std::pair<unsigned, unsigned> lines_of_busiest(const predict::replay_plan& plan, const predict::lines_option& low,
                                                const predict::lines_option& high, bool& measured) {
   const predict::slot* busiest = nullptr;
@@ -350,7 +354,7 @@ sweep_of_replays planned(const predict_options& o, replayed_part& part) {
       p.seed = 1;
       p.run_ns = o.ms > 0 ? static_cast<std::uint64_t>(o.ms * 1e6)
                           : predict::usual_prediction_ns(m, s.plan, changes, simulated(p));
-      predict::check_prediction(m, s.plan, changes, simulated(p));  // before minutes of work
+      predict::check_prediction(m, s.plan, changes, simulated(p));  // reports errors before minutes of work
       for (unsigned seed = 1; seed <= o.seeds; seed++) {
         p.seed = seed;
         s.points.push_back({p, {}, {}});
@@ -401,7 +405,7 @@ int carry_out(const predict_options& o) try {
   sweep_of_replays s = planned(o, part);
   output_file json, chart;
   if (!json.open(o.json_file) || !chart.open(o.chart_file)) return cannot_start;
-  // Points with many threads take longest. They run first, so that none of them runs alone at the end.
+  // Points with many threads take longest, so they run first and do not run alone at the end.
   std::vector<std::size_t> order(s.points.size());
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(),

@@ -1,5 +1,5 @@
-// usher sim: a benchmark program on a simulated machine. Each point of a figure is simulated in a process of its own: locks × numbers of
-// threads × seeds × jitters.
+// usher sim: runs a benchmark program on a simulated machine. Each point of a figure (a combination of lock, number of
+// threads, seed and jitter) is simulated in a process of its own.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -57,14 +57,14 @@ struct sim_options : figure_options {
   std::string machine = "x5-2";
   std::vector<double> jitters;
   unsigned seeds = 5, jobs = 0;
-  double ms = 0;  ///< 0: sim::usual_run_ns()
+  double ms = 0;  ///< length of a run; 0: sim::usual_run_ns()
   std::string vary;
   std::vector<std::string> machine_settings;
   std::string lstopo_file, like;
   trace_options trace;
 };
 
-/// Throws std::runtime_error if a fraction is out of its range, as it may be in results of older versions.
+/// Throws std::runtime_error if a fraction is out of its range: results of older versions may have such numbers.
 void check_numbers(const sweep_point& p) {
   for (const point_key& k : point_keys) {
     const auto* const member = std::get_if<std::optional<double> sweep_point::*>(&k.member);
@@ -182,7 +182,7 @@ std::vector<std::optional<varied_number>> varied_by(const sim_options& o, const 
   return varied;
 }
 
-/// Throws std::runtime_error for invalid numbers that the parser's ranges allow, and for two options that set the
+/// Checks what the parser cannot check. Throws std::runtime_error for invalid numbers, and if two options set the
 /// jitter.
 void check_jitters(const sim_options& o, const machine_settings& settings, const std::optional<varied_number>& varied) {
   for (const double jitter : o.jitters)
@@ -213,7 +213,7 @@ void add_points(sweep& to, sweep_point p, const sim_options& o, const sim::machi
           p.lock = lock;
           p.seed = seed;
           p.jitter = jitter;
-          sim::check_point(m, simulated(p));  // before hours of work
+          sim::check_point(m, simulated(p));  // reports errors before hours of work
           to.points.push_back({p, {}, {}});
         }
   }
@@ -259,7 +259,7 @@ int list_all() {
   return status;
 }
 
-/// Drops the repetitions with other seeds than 1, then traces the point.
+/// Traces the point. Of its repetitions only the one with seed 1 is traced.
 int trace_of(const std::vector<planned_point>& points, const trace_options& o) {
   std::vector<sim::point> first;
   for (const planned_point& p : points)
@@ -292,7 +292,7 @@ int carry_out(const sim_options& o) try {
   if (o.trace.us > 0) return trace_of(points, o.trace);
   figure_outputs to;
   if (const int status = to.open(o, sim::programs(), true); status != 0) return status;
-  // Points with many threads take longest. They run first, so that none of them runs alone at the end.
+  // Points with many threads take longest, so they run first and do not run alone at the end.
   std::vector<std::size_t> order(points.size());
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(),
@@ -325,7 +325,7 @@ Examples:
   usher sim mutexbench --list-points | parallel > lines; usher sim --merge lines
   lstopo --of xml here.xml; usher sim --machine-from-lstopo here.xml > here.toml)";
 
-/// Machine, runs and durations.
+/// Adds the options for the machine, the number of runs and their durations.
 void add_time_options(CLI::App& sub, sim_options& o) {
   sub.add_option("--machine", o.machine, "A machine's name, or its file (default: x5-2)")->type_name("M");
   sub.add_option("--seeds", o.seeds, "Runs of each point, with seeds 1, 2, … (default: 5)")
@@ -344,7 +344,7 @@ void add_time_options(CLI::App& sub, sim_options& o) {
   add_settings(sub, o, option_part::times);
 }
 
-/// Adds the options for waiting, threads, changes of the machine, and processes.
+/// Adds the options for waiting, threads, changes of the machine, and the number of processes.
 void add_thread_options(CLI::App& sub, sim_options& o) {
   add_settings(sub, o, option_part::threads);
   sub.add_option("--set-machine", o.machine_settings, "Replace a number of the machine, as coherence.per_read=0")
@@ -358,7 +358,8 @@ void add_thread_options(CLI::App& sub, sim_options& o) {
       ->check(CLI::Range(1u, 1024u));
 }
 
-/// Adds the options that write a machine file instead of simulating. The parser refuses them together with others.
+/// Adds the options that write a machine file instead of running a simulation. The parser refuses them together with
+/// other options.
 void add_lstopo_options(CLI::App& sub, sim_options& o) {
   const std::vector<CLI::Option*> others = sub.get_options();
   auto* const file = sub.add_option("--machine-from-lstopo", o.lstopo_file,

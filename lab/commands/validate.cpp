@@ -63,7 +63,7 @@ std::optional<double> run_natively(const compared_point& c, const calibrate::val
   return said["throughput"].get<double>();
 }
 
-/// This computer, measured now.
+/// Calibrates this computer and returns the machine, with the changes applied.
 sim::machine calibrated(const machine_changes& changes) {
   return sim::read_machine_text(calibrated_machine_file("usher sim validate"), "this computer", changes);
 }
@@ -106,7 +106,7 @@ ordered_json to_json(const compared_point& c) {
           {"unsettled", c.unsettled},    {"error", c.error()}};
 }
 
-/// The data of the JSON file and of the table that are not part of a point.
+/// Data of the JSON file and of the table that concern the whole measurement and not one point.
 struct circumstances {
   calibrate::native_machine here;
   std::string machine;

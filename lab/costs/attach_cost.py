@@ -21,7 +21,7 @@ from lab.run.runner import Resident, kib, preloaded
 
 RESULT = TREE / "lab/results/attach-cost.json"
 PAGE = TREE / "docs/security.md"
-LIMIT = 60  # seconds, for every started program
+LIMIT = 60  # seconds, for each program that is started
 SITUATIONS = {"4 threads": ["threads", "0"], "300 threads, most asleep": ["threads", "296"],
               "2,000 threads, most asleep": ["threads", "1996"], "a thread in `vfork`": ["vfork"]}
 
@@ -34,7 +34,7 @@ class Program(Resident):
         self.longest_gap()
 
     def longest_gap(self):
-        """Returns the longest gap since the last call, in milliseconds."""
+        """Returns the longest gap since the previous call of this function, in milliseconds."""
         return int(self.ask()) / 1000
 
     def state(self):
@@ -44,7 +44,7 @@ class Program(Resident):
 
 
 def attach(build, program, folder, seconds):
-    """Returns the report, and the process's state in the middle of the recording."""
+    """Returns the report of `usher stat -p`, and the process's state in the middle of the recording."""
     file = Path(folder) / "report.json"
     observer = subprocess.Popen([build.usher, "stat", "-p", str(program.pid), "--duration", str(seconds), "--json", file],
                                 stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=clean_environment())
@@ -76,7 +76,7 @@ def attach_often(build, times, folder):
         found = {"times": times, "before": program.state()}
         for i in range(times):
             attach(build, program, folder, 0.05)
-            program.longest_gap()  # a call, by which the library closes the descriptor
+            program.longest_gap()  # makes the program call the library, which then closes the descriptor
             if i == 0:
                 found["once"] = program.state()
         found["after"] = program.state()

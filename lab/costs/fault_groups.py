@@ -1,5 +1,5 @@
-"""The groups of measure_waits.py that measure the size of known faults: signalled, held, deadlines, broadcast. Each has a
-function that measures and one that makes tables."""
+"""The groups of measure_waits.py that measure the size of known faults: signalled, held, deadlines, broadcast. Each group has a function
+that measures, and a function that makes tables."""
 
 from lab.costs import summaries
 from lab.costs.summaries import Column, at, by_name, code, figure, listed, names_in, of, three_digits, whole
@@ -7,7 +7,7 @@ from lab.costs.summaries import Column, at, by_name, code, figure, listed, names
 GROUPS = ["signalled", "held", "deadlines", "broadcast"]
 FILE = "faults"
 TITLE = "Waits that were too long"
-# The locks that are measured at points whose runs take long, unless the command line names locks.
+# The locks that are measured at points with long runs, unless the command line names other locks.
 NOTABLE = ["loiter", "mcs", "mcscr", "ticket", "twa", "fairlock", "clh"]
 LIMIT = 60  # seconds, for runs that may not end
 
@@ -19,7 +19,7 @@ def rounds_of(options, otherwise):
 
 
 def document_of(runner):
-    """Returns a reader of a program's JSON, without its provenance."""
+    """Returns a function that reads a program's JSON, and drops its provenance."""
     def read(text):
         found = runner.document(text)
         if found is not None:
@@ -40,7 +40,7 @@ def measure(runner, where, rounds, program, arguments, limit, jobs=1, candidates
 # ---- signalled -------------------------------------------------------------------------------------------------------
 
 # Each entry: the hold in µs, whether the holder spins or sleeps, the seconds of a run, the time limit of one measured wait in seconds, the
-# rounds, and the number of candidates that run at once.
+# number of rounds, and the number of candidates that run at once.
 SIGNALLED = [(10, "spin", 0.3, 1, 1, 1), (100, "spin", 0.3, 1, 1, 1), (1000, "sleep", 0.4, 2, 2, 4),
              (20000, "sleep", 1, 2, 2, 8), (200000, "sleep", 2, 3, 2, 14)]
 
@@ -80,7 +80,7 @@ def pause(outside):
 
 
 def mean_wait(point, who):
-    """Returns, over all rounds, (mean in ms, whether it is a lower bound, because turns were ended by force)."""
+    """Returns, over all rounds, (mean wait in ms, whether it is a lower bound, because waits were ended by force)."""
     total = sum(r[who + "_us"]["mean"] * r[who + "_us"]["n"] for r in point["rounds"])
     n = sum(r[who + "_us"]["n"] for r in point["rounds"])
     return (total / n / 1000 if n else None), any(r[who + "_relieved"] for r in point["rounds"])
@@ -96,8 +96,8 @@ def wait_figure(points, who):
 
 
 def excess(point):
-    """Returns the milliseconds by which the signalled thread waits longer than the newcomer, and the sign in words:
-    either wait can be a lower bound."""
+    """Returns the milliseconds by which the signalled thread waits longer than the newcomer, and the comparison as text: either wait may
+    be a lower bound."""
     (signal, bound), (coming, other) = mean_wait(point, "signalled"), mean_wait(point, "newcomer")
     if signal is None or coming is None:
         return None, ""
@@ -105,7 +105,7 @@ def excess(point):
 
 
 def over_the_limit(points, hold_us):
-    """Returns in words the candidates whose signalled threads wait too long."""
+    """Returns, as text, the candidates whose signalled threads wait too long."""
     found = []
     for name, point in points.items():
         value, sign = excess(point)
@@ -170,7 +170,7 @@ def slowest_order(r):
 
 
 def best(points, get):
-    """Returns the minimum over the rounds: without contention, noise only adds. `>`: the time did not suffice for all."""
+    """Returns the minimum over the rounds, since noise only adds time if there is no contention. `>`: the time did not suffice for all."""
     def of_name(name):
         if name not in points:
             return None
@@ -288,12 +288,13 @@ def missing_of(point):
 
 
 def until_through(points):
-    """Returns the median; the first broadcast that took longer than the time limit is the last."""
+    """Returns the median time until all waiters have returned. A run ends with the first broadcast that takes longer than the time
+    limit."""
     def of_name(name):
         point = points.get(name)
         if point is not None and missing_of(point):
             longest = max(r["us_until_through"]["max"] for r in point["rounds"]) / 1000
-            return 1e9 + missing_of(point), "> " + three_digits(longest)  # more missing waiters are worse
+            return 1e9 + missing_of(point), "> " + three_digits(longest)  # sorts a result with more missing waiters as worse
         return figure(point, of("us_until_through", "median", scale=1e-3))
     return of_name
 

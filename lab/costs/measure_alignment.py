@@ -14,7 +14,7 @@ RESULT = harness.TREE / "lab/results/alignment.json"
 
 
 def rows_of(figures):
-    """`figures` has, by lock, library and place, the least, median and largest of the acquisitions a millisecond."""
+    """`figures` contains, by lock, library and place: the least, median and largest number of acquisitions a millisecond."""
     for lock, libraries in figures.items():
         medians = {which: [at[str(p)][1] for p in PLACES] for which, at in libraries.items()}
         for which, values in medians.items():

@@ -16,7 +16,7 @@ from lab.run import packed, rounds, script
 from lab.run.runner import pair_ns, preloaded
 
 NATIVE = "C library"
-UNSELECTED = "library, no lock"  # preloaded without USHER_LOCK: every call is passed on
+UNSELECTED = "library, no lock"  # preloaded without USHER_LOCK: the library forwards every call
 
 
 def environment(build, lock):
@@ -24,7 +24,7 @@ def environment(build, lock):
 
 
 def measure(build, locks, kind, options):
-    """Returns the fastest and median nanoseconds a pair of each lock, from interleaved rounds, each in another order."""
+    """Returns the fastest and the median nanoseconds of a lock and unlock, for each lock, from interleaved rounds in varying order."""
     samples = rounds.sampled(locks, options.rounds, lambda lock: pair_ns(
         build, kind, options.iterations, options.batches, environment(build, lock)))
     base = min(samples[NATIVE])

@@ -32,7 +32,7 @@ SECOND_FILE = ["queue", "pool", "workers"]
 
 @dataclass(frozen=True)
 class Candidate:
-    """A lock; None: the C library without libusher.so; "": libusher.so without a lock, which forwards every call."""
+    """A lock to be measured. None: the C library without libusher.so; "": libusher.so without a lock, which forwards every call."""
     name: str
     lock: str | None = None
     cond: str = ""
@@ -56,7 +56,7 @@ UNSELECTED = Candidate("library, no lock", "")
 
 @dataclass
 class Point:
-    """The results of one candidate in one place, round after round."""
+    """The results of one candidate at one point, round by round."""
     candidate: Candidate
     where: dict
     results: list = field(default_factory=list)
@@ -71,7 +71,7 @@ class Runner:
         self.build, self.options = build, options
 
     def once(self, candidate, program, arguments, limit, read, prefix=()):
-        """Returns (its figures, None) or (None, the reason of the failure)."""
+        """Runs the program once. Returns (its figures, None) or (None, the reason of the failure)."""
         command = [*prefix, self.build.program(program), *arguments, *candidate.arguments]
         outcome = harness.run(command, limit=limit, env=candidate.environment(self.build))
         if outcome.ok:
@@ -87,16 +87,16 @@ class Runner:
     document = staticmethod(lambda text: document(text))
 
     def catalog(self):
-        """Returns the C library's candidate, and ours under each of the wanted locks."""
+        """Returns the candidates: the C library, and libusher.so with each of the requested locks."""
         return [NATIVE] + [Candidate(lock, lock) for lock in self.options.locks]
 
     def point(self, candidates, where, rounds, program, arguments, limit, read, prefix=(), jobs=1):
-        """Measures one place: all candidates, interleaved, each round in another order; `jobs` of them at once, for
-        programs that sleep nearly all the time."""
+        """Measures one point: all candidates, in interleaved rounds of varying order. `jobs` candidates run at once, for programs that
+        sleep nearly all the time."""
         points = [Point(c, where) for c in candidates]
         for number in range(rounds):
             first = number % len(points)
-            # A candidate that has failed twice is not run again: it would fail again, and each failure costs the whole time limit.
+            # A candidate that has failed twice is not run again: it would probably fail again, and each failure costs the whole time limit.
             due = [p for p in points[first:] + points[:first] if len(p.failures) < 2]
             with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
                 outcomes = pool.map(lambda p: self.once(p.candidate, program, arguments, limit, read, prefix), due)
@@ -127,7 +127,7 @@ def document(text):
 
 
 # Each group has a function that measures and returns {"points": [...]}, and a function that makes a page's tables from that result. The key
-# "run" describes the length of a run, unless the points have it.
+# "run" describes the length of a run, if the points do not.
 
 def measured(points, **more):
     return {**more, "points": [p.as_json() for p in points]}
@@ -142,7 +142,7 @@ def seconds_in(points):
 
 
 def ranges(points, get, form="{:.2f}"):
-    """Returns a column's text: the median over the rounds, with the range."""
+    """Returns the texts of a column: the median over the rounds, with the range."""
     points = by_name(points)
     return lambda name: (median(points[name], get), with_range(points[name], get, form)) if name in points else None
 
@@ -170,7 +170,7 @@ def costs(runner):
 
 
 def ratio_of_minima(points):
-    """Returns the ratio to the C library's minimum; for the C library its minimum in ns."""
+    """Returns the ratio of the minimum to the C library's minimum; for the C library itself, its minimum in ns."""
     points = by_name(points)
 
     def of_name(name):
@@ -196,7 +196,7 @@ FEW, MANY = 1000, 3000
 
 
 def instructions_of(build, candidate, what, folder):
-    """Returns the instructions and the locked instructions of one operation."""
+    """Returns the number of instructions and of locked instructions in one operation."""
     profiles = []
     for iterations in (FEW, MANY):
         out = Path(folder) / f"{candidate.name.replace(' ', '-')}-{what}-{iterations}"
@@ -241,7 +241,7 @@ def instructions_tables(group):
 
 
 def contended_candidates(runner):
-    """Returns the C library's candidate, and ours with the locks that represent the others."""
+    """Returns the candidates for contended measurements: the C library, and locks that represent the others."""
     chosen = [lock for lock in ("loiter", "futex", "mcs", "mcscr") if lock in runner.options.locks]
     return [NATIVE, Candidate("pthread", "pthread")] + [Candidate(lock, lock) for lock in chosen]
 
@@ -546,7 +546,7 @@ def stored_page(name, _):
 
 
 def write(folder, group, content):
-    """Writes the group into its file. Groups that are not measured now stay unchanged."""
+    """Writes the group's results into its file. Groups that are not measured now stay unchanged."""
     name = next(name for name, groups in FILES.items() if group in groups)
     file = Path(folder) / (name + ".json")
     groups = {**groups_in(file), group: content}
@@ -577,7 +577,7 @@ def parse_options():
                         "they sleep (as many as the point bears)")
     parser.add_argument("--note", metavar="TEXT", help="a remark under the tables of the measured groups")
     options = parser.parse_args()
-    options.given_rounds = options.rounds  # the groups of faults have their own numbers of rounds
+    options.given_rounds = options.rounds  # used by the groups of faults, which have default numbers of rounds of their own
     if options.rounds is None:
         options.rounds = 7
     if options.rounds < 1 or options.seconds < 0.01 or options.pool_seconds < 0.01:

@@ -1,5 +1,6 @@
-"""The pages of MutexBench (`python3 -m lab.pages mutexbench mutexbench-all`) from lab/results/mutexbench.json, of few locks, and
-mutexbench-all.json. The JSON is that of `usher bench mutexbench --set shared=1` (then a program of its own)."""
+"""Makes two pages of MutexBench: from lab/results/mutexbench.json, with few locks, and from mutexbench-all.json. Both files were written
+by `usher bench mutexbench --set shared=1` (which was a separate program then). `python3 -m lab.pages mutexbench mutexbench-all` calls
+this."""
 
 from lab.costs import summaries
 from lab.costs.summaries import Column, listed
@@ -69,7 +70,7 @@ def stored_page(_):
 
 
 def few_locks(text):
-    """Returns the page of the locks of the time, with one round of ten seconds each."""
+    """Returns the page with few locks, those that existed when it was measured, with one round of ten seconds each."""
     result = packed.document(RESULTS / "mutexbench.json")
     counts = sorted({p["threads"] for p in result["points"]})
     at = {(p["lock"], p["threads"]): p for p in result["points"]}

@@ -26,7 +26,7 @@ from lab.run.runner import Resident, kib, preloaded
 SOURCE = TREE / "tests/production/memory.c"
 RESULT = TREE / "lab/results/production-cost.json"
 PAGE = TREE / "docs/production.md"
-LIMIT = 60       # seconds, for every started program
+LIMIT = 60       # seconds, for each program that is started
 MUTEXES, THREADS = 100_000, 1_000
 # The values of USHER_LOCK with which a program is started. None stands for a start without libusher.so.
 WAYS = {"without": None, "no lock selected": "", "steady": "steady", "mcscr": "mcscr"}
@@ -35,7 +35,7 @@ WAYS = {"without": None, "no lock selected": "", "steady": "steady", "mcscr": "m
 # ---- memory ----------------------------------------------------------------------------------------------------------
 
 def of_library(smaps):
-    """Returns the PSS of the library's file and of the zeros behind it, in KiB."""
+    """Returns the PSS of the library's file and of its zero-initialised data, in KiB."""
     total, ours = 0, False
     for line in smaps.splitlines():
         if re.match(r"[0-9a-f]+-[0-9a-f]+ ", line):
@@ -46,7 +46,7 @@ def of_library(smaps):
 
 
 def settled(process):
-    """Returns the rolled-up map when it has not changed for 0.1 s: threads have gone to sleep, and their stacks are touched."""
+    """Returns the process's smaps_rollup once it has not changed for 0.1 s: by then threads sleep, and their stacks have been touched."""
     last, deadline = "", time.monotonic() + LIMIT
     while time.monotonic() < deadline:
         text = process.proc("smaps_rollup")

@@ -1,6 +1,6 @@
-"""Pages that sum up measurements of many locks. A table has a row for the C library, one for the default lock and one for each
-family of the other locks (the headings of library/catalog/catalog.list); a cell of a family has the median lock and the worst lock. The
-raw figures are JSON with one point a line."""
+"""Makes pages that summarise measurements of many locks. A table has a row for the C library, one for the default lock, and one for each
+family of the other locks (the headings of library/catalog/catalog.list). A cell of a family has the median lock and the worst lock. The
+raw figures are in JSON files with one point a line."""
 
 import json
 import re
@@ -13,7 +13,7 @@ import catalog
 import harness
 
 DEFAULT = "steady"
-BY_NAME = 10  # a table of at most so many candidates has a row for each
+BY_NAME = 10  # a table of at most so many candidates has a row for each of them
 WIDTH = 130
 
 CELLS = ("A row with a number in parentheses stands for a family of locks, as [the catalogue](../../library/catalog/catalog.list) groups "
@@ -36,7 +36,7 @@ def whole(value):
 
 
 def why_empty(point):
-    """Returns the text of a point without a result."""
+    """Returns the text of a cell for a point without a result."""
     if not point["failures"]:
         return "–"
     why = point["failures"][0]
@@ -44,7 +44,7 @@ def why_empty(point):
 
 
 def of(*path, scale=1.0):
-    """Returns a reader of a figure in a round's JSON."""
+    """Returns a function that reads a figure from a round's JSON."""
     def get(result):
         for key in path:
             result = result[key]
@@ -62,7 +62,7 @@ def median(point, get=itself):
 
 
 def figure(point, get=itself, show=three_digits):
-    """Returns the median over the rounds and its text; None without a point, a value of None without a result."""
+    """Returns the median over the rounds, and its text. None if there is no point; the value is None if the point has no result."""
     if point is None:
         return None
     value = median(point, get)
@@ -93,15 +93,15 @@ def names_in(points):
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table. `figure` returns (value, text) for a candidate's name, or None. `least`: the smallest value is
-    the worst one. `brief`: without the worst lock of a family."""
+    """A column of a table. `figure` returns (value, text) for a candidate's name, or None. `least`: small values are bad. `brief`: the
+    worst lock of a family is not shown."""
     heading: str
     figure: Callable
     least: bool = False
     brief: bool = False
 
     def ordered(self, names):
-        """Returns [(value, text, name)], the best one first; a candidate without a result is the worst one."""
+        """Returns [(value, text, name)], the best one first. A candidate without a result is the worst one."""
         found = [(*f, name) for name in names if (f := self.figure(name)) is not None]
         return sorted(found, key=lambda f: (f[0] is None, 0 if f[0] is None else -f[0] if self.least else f[0]))
 
@@ -109,7 +109,7 @@ class Column:
         ordered = self.ordered(names)
         if not ordered:
             return "–"
-        # The lower of the two middle values. The list descends if `least` is set, otherwise it ascends.
+        # The median; of two middle values the lower one. The list descends if `least` is set, otherwise it ascends.
         middle = ordered[len(ordered) // 2 if self.least else (len(ordered) - 1) // 2][1]
         _, worst, name = ordered[-1]
         return middle if self.brief or worst == middle else f"{middle}; {worst} {code(name)}"
@@ -124,7 +124,7 @@ def listed(names):
 
 
 def families(names):
-    """Returns {the row's name: its locks}."""
+    """Returns {name of the row: its locks}."""
     if len(names) <= BY_NAME:
         return {code(name): [name] for name in names}
     ours = {lock.name: re.split("[:,]", lock.heading)[0] for lock in catalog.locks() if not lock.is_the_c_librarys}
@@ -145,7 +145,7 @@ def table(names, columns, first="lock"):
 
 
 def extremes(column, names, unit=""):
-    """Returns in words, without ranges, the best and the worst."""
+    """Returns the best and the worst candidate as text, without ranges."""
     ordered = [f for f in column.ordered(names) if f[0] is not None]
     if not ordered:
         return "no result"
@@ -164,7 +164,7 @@ def without_default(names):
 
 
 def measuring(command):
-    """Returns the command without the options that name files, except for the build."""
+    """Returns the measuring command without the options that name files, except --build."""
     return re.sub(r" --(?!build )[a-z-]+ \S*/\S*", "", command)
 
 
@@ -187,8 +187,8 @@ def rounds_of(group):
 
 
 def page(title, introduction, groups, tables, raw):
-    """Returns a page. `tables` has, by a group's name, [(title, text, heading, rows)]; a text's lines that begin with a
-    hyphen are a list."""
+    """Returns a page. `tables` has, by a group's name, [(title, text, heading, rows)]. Lines of a text that begin with a hyphen become a
+    list."""
     text = [f"# {title}\n"] + ([filled(introduction) + "\n"] if introduction else [])
     for name, group in groups.items():
         for heading, explanation, head, rows in tables(name):

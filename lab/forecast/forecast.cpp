@@ -12,7 +12,8 @@ namespace {
 
 using nlohmann::ordered_json;
 
-/// The share of the time that makes a mutex the bottleneck. Chosen, not measured.
+/// A mutex is the bottleneck if a thread holds it or waits for it for at least this share of the time. Chosen, not
+/// measured.
 constexpr double all_the_time = 0.9;
 
 spread spread_of(const std::vector<double>& values) {
@@ -24,7 +25,7 @@ spread spread_of(const std::vector<double>& values) {
 struct run {
   const point_result* result = nullptr;
   ordered_json json;
-  std::string unknown;  ///< the key of the unknown that it tries; empty: none
+  std::string unknown;  ///< the key of the unknown number that the run changes; empty: none
 };
 
 double number(const ordered_json& j, const char* key) {
@@ -87,12 +88,13 @@ forecast_point sum_of(const std::vector<const run*>& runs) {
   return p;
 }
 
-/// Runs that differ only in the seed and the moved lines, by lock and number of threads.
+/// By lock and number of threads: runs that differ only in the seed and in the assumed number of cache lines that
+/// critical sections move (the lower or the upper limit of the estimate).
 using runs_of_points = std::map<std::pair<std::string, unsigned>, std::vector<const run*>>;
-/// Runs that try an unknown, by unknown and lock.
+/// By key of the unknown number and by lock: the runs in which that number was changed.
 using runs_of_unknowns = std::map<std::pair<std::string, std::string>, std::vector<const run*>>;
 
-/// In the order of their first results.
+/// Returns the locks in the order of their first results.
 std::vector<std::string> locks_of(const std::vector<point_result>& results) {
   std::vector<std::string> locks;
   for (const point_result& r : results)
@@ -101,7 +103,7 @@ std::vector<std::string> locks_of(const std::vector<point_result>& results) {
 }
 
 void add_points(forecast& f, const std::vector<std::string>& locks, const runs_of_points& by_point) {
-  std::map<unsigned, double> of_first;  // by number of threads
+  std::map<unsigned, double> of_first;  // throughput of the first lock, by number of threads
   for (const std::string& lock : locks)
     for (const auto& [where, same] : by_point) {
       if (where.first != lock) continue;
@@ -122,7 +124,8 @@ void add_bottlenecks(forecast& f, const std::vector<std::string>& locks) {
       }
 }
 
-/// Of each unknown the forecast keeps the largest effect on a lock. `before` and `after`: throughputs.
+/// Records the relative change of a lock's throughput from `before` to `after`. For each unknown number only the lock
+/// with the largest change is kept.
 void add_effect(forecast& f, const unknown& u, const std::string& lock, double before, double after) {
   if (!(before > 0)) return;
   const double change = after / before - 1;
@@ -134,7 +137,8 @@ void add_effect(forecast& f, const unknown& u, const std::string& lock, double b
     *found = {u, lock, change};
 }
 
-/// The runs that try an unknown have the first seed and the lower limit of the lines: as the first run of the same point.
+/// Compares each run that has a changed unknown number with the run that differs from it only by that change: the first
+/// seed, and the lower limit of the lines that sections move.
 void add_effects_of_unknowns(forecast& f, const std::vector<unknown>& unknowns, const std::vector<std::string>& locks,
                              const runs_of_points& by_point, const runs_of_unknowns& tried) {
   for (const unknown& u : unknowns)
@@ -153,7 +157,8 @@ void add_effects_of_unknowns(forecast& f, const std::vector<unknown>& unknowns, 
     }
 }
 
-/// Compares the runs with the upper and those with the lower limit of the lines, for the highest number of threads.
+/// Adds the effect of the number of cache lines that sections move: with the highest number of threads, runs with the
+/// upper limit of the estimate against those with the lower limit.
 void add_effect_of_lines(forecast& f, const runs_of_points& by_point) {
   if (f.lines_given || f.least_lines == f.most_lines) return;
   const unknown lines{"most_lines", "sections move as many cache lines as the recording allows"};

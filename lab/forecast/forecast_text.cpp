@@ -16,7 +16,7 @@ std::string plural(std::uint64_t n, const char* one, const char* several) {
   return fmt::format("{} {}", n, n == 1 ? one : several);
 }
 
-/// The sentence in lines; the second and further ones are indented. Texts of the recording are made printable.
+/// Breaks a sentence into lines; the second and later lines are indented. Texts from the recording are made printable.
 std::string wrapped(const std::string& sentence, std::size_t width, const char* indent) {
   std::string text;
   for (const std::string& line : broken(printable_line(sentence), width > 2 ? width - 2 : width))
@@ -24,7 +24,7 @@ std::string wrapped(const std::string& sentence, std::size_t width, const char* 
   return text;
 }
 
-/// Three significant digits: "1.23", "0.0123", "123".
+/// Formats a number with three significant digits: "1.23", "0.0123", "123".
 std::string short_number(double v) {
   if (v == 0) return "0";
   const int before = static_cast<int>(std::floor(std::log10(std::fabs(v))));
@@ -50,7 +50,7 @@ std::string percent(double share) {
   return fmt::format("{:.0f} %", 100 * share);
 }
 
-/// A row for each number of threads, a column for each lock.
+/// Returns a table with a row for each number of threads and a column for each lock.
 template <class Cell>
 std::string by_lock(const forecast& f, std::size_t width, Cell cell) {
   std::vector<column> columns{{"threads", true}};
@@ -112,7 +112,7 @@ std::string bottlenecks_in_words(const forecast& f, const predict::replay_plan& 
   return text.empty() ? "No lock is held or waited for nine tenths of the time.\n" : "Bottlenecks:\n" + text;
 }
 
-/// What was recorded, on which machine it is replayed, and which part of it with which changes.
+/// Describes the recording, the simulated machine, the replayed part and the changes of the program.
 std::string replay_in_words(const forecast& f, const predict::replay_plan& p, std::size_t width) {
   std::string text = wrapped(fmt::format("{}: {} on {}{}, under {}: {} million lock operations a second", f.recording,
                                          plural(p.threads, "thread", "threads"), plural(p.machine.cpus, "CPU", "CPUs"),
@@ -134,7 +134,8 @@ std::string replay_in_words(const forecast& f, const predict::replay_plan& p, st
   return text;
 }
 
-/// How far the prediction can be relied on: earlier predictions, unknown numbers, and what is not replayed as recorded.
+/// Describes how reliable the prediction is: earlier predictions, unknown numbers, and events that are not replayed as
+/// recorded.
 std::string reliability_in_words(const forecast& f, const predict::replay_plan& p, std::size_t width) {
   std::string text = "\nHow such predictions fared:\n";
   for (const std::string& s : track_record()) text += wrapped("- " + s, width, "  ");
@@ -154,7 +155,7 @@ std::string reliability_in_words(const forecast& f, const predict::replay_plan& 
   return text;
 }
 
-/// The throughput of each lock; if there are several locks, also relative to the first one.
+/// Returns the tables of throughputs; with several locks also relative to the first lock.
 std::string throughput_tables(const forecast& f, std::size_t width) {
   std::string text = "\nMillion lock operations a second: median and range\n";
   text += by_lock(f, width, [](const forecast_point& at) {

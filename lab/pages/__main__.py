@@ -29,7 +29,7 @@ def as_written(text):
     return text
 
 
-# A function gets the page's text, with places for tables between its markers ("" if there is none), and returns the page.
+# Each function gets the page's text, with places for tables between its markers ("" if there is no text), and returns the page.
 PAGES = {
     "alignment": measure_alignment.page,
     "arena-simulated": arena_simulated.page,
@@ -62,7 +62,8 @@ def text_of(name):
 
 
 def relinked(text, folder):
-    """Returns the text, whose links are those of a page in this folder, for a page in another one. All made pages lie side by side."""
+    """Returns the text with its links changed: they are relative to a page in this folder, and become relative to `folder`. All pages
+    that are made lie in one folder."""
     def link(found):
         target, place = found[1], found[2] or ""
         if target.removesuffix(".md") not in PAGES:

@@ -1,5 +1,5 @@
-// When the events of a recording's window happened, and which of them exist: a recording comes from a file, and its numbers may be
-// wrong.
+// The times of a recorded window's events, and whether each event is valid: a recording comes from a file, whose
+// numbers may be wrong.
 #pragma once
 
 #include <cstddef>
@@ -15,13 +15,13 @@ struct event_time {
   std::uint64_t called = 0, returned = 0;
 };
 
-/// A longer time is taken for this one, so that sums do not overflow: 1000 s.
+/// A longer duration in a recording counts as 1000 s, so that sums of durations do not overflow.
 inline constexpr std::uint64_t longest_ns = 1'000'000'000'000;
 
-/// The event's times, each at most longest_ns.
+/// Returns the event with each of its durations limited to longest_ns.
 recording::event bounded(recording::event e);
 
-/// Whether the event's objects exist and are of the kind that its action needs.
+/// Whether the event's objects exist and are of the kind that its action needs, such as a mutex for `lock`.
 bool is_known(const recording::recording& r, const recording::event& e);
 
 /// Whether the action acquires a mutex.
@@ -34,10 +34,11 @@ inline bool waits(const recording::event& e) {
   return e.what == recording::action::wait || e.what == recording::action::wait_timed_out;
 }
 
-/// Whether the action is an operation in whose unit throughput is given: it acquires a mutex, a read-write lock or a semaphore.
+/// Whether the action is a lock operation, the unit of throughput: it acquires a mutex, a read-write lock or a
+/// semaphore.
 bool is_operation(const recording::event& e);
 
-/// By stream and event, and last the unfinished call if there is one.
+/// Returns the times of each stream's events; the last element of a stream is its unfinished call, if there is one.
 std::vector<std::vector<event_time>> times_of(const recording::window& w);
 
 }  // namespace usher::predict

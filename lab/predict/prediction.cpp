@@ -33,7 +33,7 @@ std::uint64_t usual_prediction_ns(const sim::machine& m, const replay_plan& p, c
                                   const sim::point& point) {
   // Chosen, not measured.
   constexpr double least_ns = 1e7, most_ns = 2e10, operations_a_thread = 25, operations = 5000, slices = 8;
-  double each = 0, together = 0;  // ns between two operations: of the slowest role, and of all threads
+  double each = 0, together = 0;  // mean ns between two operations: of the slowest role's thread; of all threads
   const std::vector<unsigned> threads = threads_of_roles(p, changes, point.threads);
   double rate = 0;
   for (std::size_t r = 0; r < p.roles.size(); r++) {
@@ -43,7 +43,7 @@ std::uint64_t usual_prediction_ns(const sim::machine& m, const replay_plan& p, c
     rate += threads[r] / std::max(mean, 1.0);
   }
   if (rate > 0) together = 1 / rate;
-  // A thread needs longer if the busiest slot limits it.
+  // If one slot's critical sections limit the throughput, operations of all threads are farther apart.
   std::uint64_t all = 0;
   for (const role& r : p.roles) all += r.operations;
   for (const slot& s : p.slots) {

@@ -12,9 +12,10 @@ namespace {
 using sim::cycles;
 using sim::simulation;
 
-/// A thread that computes looks at the clock this often.
+/// The longest computation between two checks of a replayed thread whether the measured time is over.
 constexpr std::uint64_t piece_ns = 20000;
-/// A thread that waits for a token looks again after this time, since a token may be posted outside of the mutex.
+/// The longest sleep of a thread that waits for a token. It then checks the tokens again, since a token may be posted
+/// by a thread that does not hold the mutex.
 constexpr std::uint64_t look_again_ns = 5000000;
 constexpr double most_lines = 64, most_owed_ns = 100000;
 
@@ -44,7 +45,8 @@ replay::replay(sim::world& w, const replay_plan& p, const std::vector<unsigned>&
       conditions_(p.objects.size()),
       barriers_(p.objects.size()),
       semaphores_(p.objects.size()) {
-  // Threads of the roles take turns in proportion, so that a placement does not separate the roles.
+  // Interleaves the roles in proportion to their threads, because the thread number decides the placement: otherwise
+  // each role would be on CPUs of its own.
   const unsigned all = std::accumulate(threads_of_roles.begin(), threads_of_roles.end(), 0u);
   std::vector<unsigned> given(threads_of_roles.size());
   while (role_of_.size() < std::min(w.threads(), all)) {
@@ -123,7 +125,7 @@ void replay::sleep(std::uint64_t ns) {
   const cycles now = s.now();
   if (now >= end_) return;
   const cycles wanted = std::min(s.on().from_ns(ns), end_ - now);
-  // The recorded time contains a call and a switch.
+  // The recorded time includes a system call and a context switch, which the simulated scheduler adds again.
   if (has_scheduler_)
     s.nap(std::max<cycles>(wanted - std::min(wanted, s.on().os->syscall + s.on().os->context_switch), 1));
   else
@@ -132,7 +134,8 @@ void replay::sleep(std::uint64_t ns) {
 
 replay::instance& replay::drawn(const slot& s, std::uint32_t first, sim::world::thread& t) {
   if (s.objects.size() == 1) return *instances_[first];
-  // 32 bits of the sum suffice for a draw.
+  // uniform() takes 32 bits, so a larger sum of frequencies is scaled down; the lost precision does not matter for a
+  // draw.
   std::uint64_t sum = s.up_to.back();
   unsigned shift = 0;
   while (sum >> shift > 0x7fffffff) shift++;
@@ -169,7 +172,8 @@ void replay::take(sim::world::thread& t, reader& me, const step& s) {
   const cycles arrived = now.now();
   arrives(i, arrived);
   if (s.tries) {
-    // Against the order of slots. Of a read-write lock there is no attempt.
+    // To wait for this slot would contradict the order of slots. A read-write lock has no try_lock() here and is always
+    // left out.
     if (on.is_read_write || !i.exclusive->try_lock()) {
       not_acquired_++;
       leaves(i, now.now());
@@ -183,7 +187,7 @@ void replay::take(sim::world::thread& t, reader& me, const step& s) {
   admitted(i, arrived);
   t.count();
   me.held[s.held] = {&i, now.now(), reads};
-  // A part of a line is a line in some of the sections.
+  // The mean number of lines is not an integer: a fraction of a line is one line in that fraction of the sections.
   const double of_each = lines_[s.on], before = double(i.sections++) * of_each;
   for (auto n = std::size_t(std::floor(before + of_each) - std::floor(before)); n-- != 0;)
     i.lines[n]->set(i.lines[n]->get() + 1);
@@ -208,13 +212,13 @@ void replay::release(held_instance& h) {
     i.read_write.unlock(h.reads);
 }
 
-/// Waits on the condition, at most until it is time to look again.
+/// Waits on the condition for at most look_again_ns.
 void replay::wait_awhile(condition& c, instance& i) {
   simulation& s = simulation::current();
   const cycles until = s.now() + s.on().from_ns(look_again_ns);
   c.it->wait_while_time(*i.exclusive, [&]() -> std::uint64_t {
     const cycles now = s.now();
-    // Also a thread that waits when the measured time ends.
+    // The end of the measured time also ends the wait.
     return now >= std::min(until, end_) ? 0 : s.on().to_ns(std::min(until, end_) - now) + 1;
   });
 }
@@ -269,7 +273,7 @@ void replay::wait_for_round(sim::world::thread& t, reader& me, instance& i, std:
     c.waiting++;
     waiting_++;
     wait_awhile(c, i);
-    if (c.round != seen) break;  // the opener has taken it off the waiting threads
+    if (c.round != seen) break;  // a new round: its opener has already subtracted this thread from `waiting`
     c.waiting--;
     waiting_--;
   }
@@ -278,7 +282,9 @@ void replay::wait_for_round(sim::world::thread& t, reader& me, instance& i, std:
   waited_for_tokens_ += clipped(before, s.now());
 }
 
-/// A thread that has begun within the round it is in does not count.
+/// Counts this thread's last section of the present round. The last thread to do so signals the condition on which the
+/// opener waits. A thread that did not wait for the opening of this round is not counted: its replay began in the
+/// middle of the tape.
 void replay::end_round(reader& me, std::uint32_t number) {
   condition& ended = conditions_[number];
   const std::uint32_t by = plan_.conditions[number].opened_by;
@@ -352,8 +358,9 @@ void replay::wait_for_semaphore(sim::world::thread& t, semaphore_core<P>& credit
   waited_for_tokens_ += clipped(before, s.now());
 }
 
-/// The recorded work of sections that were handed over contains the lines' transfers on the recorded machine. They are known on
-/// average: what is more than this section's work is taken out of the next ones.
+/// Returns the work of the step without the transfers of cache lines, which the replay simulates. The recorded work of
+/// a section contains such transfers if another thread had the lock before. Their time is only known on average: what
+/// exceeds this section's work is subtracted from the next sections (`owed`).
 std::uint64_t replay::work_without_transfers(reader& me, const step& s) {
   if (s.what != step_kind::unlock || me.held[s.held].it == nullptr || me.held[s.held].it->lines.empty()) return s.work;
   if (s.handed_over) me.owed = std::min(me.owed + lines_[s.on] * plan_.machine.transfer_ns, most_owed_ns);
@@ -362,7 +369,7 @@ std::uint64_t replay::work_without_transfers(reader& me, const step& s) {
   return s.work - taken;
 }
 
-/// Sleeps without the mutex, as in a wait on a condition.
+/// Unlocks the mutex, sleeps for this time, and locks the mutex again, like a wait on a condition.
 void replay::sleep_without(held_instance& h, std::uint64_t ns) {
   simulation& now = simulation::current();
   instance& i = *h.it;
@@ -387,7 +394,7 @@ void replay::notify(const step& s) {
   }
 }
 
-/// The call that ends a step.
+/// Executes the call at the end of a step.
 void replay::call(sim::world::thread& t, reader& me, const step& s) {
   held_instance* const held = s.held != step::no_mutex ? &me.held[s.held] : nullptr;
   const bool holds = held != nullptr && held->it != nullptr;
@@ -443,7 +450,8 @@ void replay::run(sim::world::thread& t) {
   reader me;
   me.of = &plan_.roles[role_of_[t.index()]];
   const role& of = *me.of;
-  // A time of the tape is drawn in 2^31 parts; the thread begins at the start before it.
+  // Draws a time in the role's tape, with a resolution of 2^-31 of its length. The thread begins at the last possible
+  // start before that time.
   const std::uint64_t drawn = t.uniform(0x80000000u);
   const auto at = std::uint64_t(static_cast<double>(of.time) * static_cast<double>(drawn) / 2147483648.0);
   const auto after = std::upper_bound(of.start_times.begin(), of.start_times.end(), at);
@@ -454,7 +462,7 @@ void replay::run(sim::world::thread& t) {
     const cycles before = simulation::current().now();
     step_on(t, me, s);
     me.at = me.at + 1 == of.tape.size() ? 0 : me.at + 1;
-    // A tape without any duration would not end.
+    // Guarantees progress on a tape whose steps all take no time.
     idle_steps = simulation::current().now() == before ? idle_steps + 1 : 0;
     if (idle_steps > of.tape.size()) compute(t, 100);
   }

@@ -1,8 +1,10 @@
-// Replays a plan on a simulated machine, with any number of threads and any lock.
+// Replays a plan (replay_plan.hpp) on a simulated machine, with any number of threads and any lock of the catalogue.
 //
-// Work takes the recorded time, whatever the machine's clock is. A mutex with conditions is the lock with the words of wait morphing
-// behind it (core/wait_morphing.hpp), and its conditions are core/condition_core.hpp, as in libusher.so. Read-write locks are
-// phase-fair, semaphores core/semaphore_core.hpp, whatever the lock is. Tokens take no simulated time.
+// The work of a step takes the recorded time, whatever the clock rate of the simulated machine is. A mutex is the
+// chosen lock. If threads wait on conditions with the mutex, the lock is followed by the words of wait morphing
+// (core/wait_morphing.hpp), and the conditions are core/condition_core.hpp, as in libusher.so. Read-write locks are
+// always phase-fair, and semaphores are core/semaphore_core.hpp, whatever lock is chosen. Posting and taking tokens
+// costs no simulated time.
 #pragma once
 
 #include <cstddef>
@@ -23,41 +25,42 @@
 
 namespace usher::predict {
 
-/// The lines that a section moves.
+/// The number of cache lines that a critical section moves from the previous owner's CPU.
 struct moved_lines {
   bool most = false;              ///< the upper limit of the recording's estimates, else the lower one
-  std::optional<unsigned> fixed;  ///< so many in each section, whatever the recording says
+  std::optional<unsigned> fixed;  ///< this number of lines in each section, instead of the recording's estimates
 };
 
-/// The lines of one of the slot's sections on average.
+/// Returns the mean number of lines that a section of the slot moves.
 double lines_of(const slot& s, const moved_lines& lines);
 
 /// Measurements of one lock in the measured time.
 struct lock_use {
   std::uint32_t object = none;
-  unsigned part = 0;  ///< of a split object, or 0
+  unsigned part = 0;  ///< the number of the part, if the recorded object is split; otherwise 0
   std::uint64_t operations = 0;
   sim::cycles held = 0;    ///< in sum
   sim::cycles wanted = 0;  ///< time in which a thread held it or waited for it
   sim::cycles waits = 0, longest = 0;
-  std::vector<std::uint16_t> history;  ///< the threads that were admitted
+  std::vector<std::uint16_t> history;  ///< threads in the order of their admissions
 };
 
 class replay {
  public:
-  /// The plan must outlive the replay.
+  /// `p` must outlive the replay.
   replay(sim::world& w, const replay_plan& p, const std::vector<unsigned>& threads_of_roles,
          const sim::simulated_lock& table, const moved_lines& lines);
 
-  /// The program of one thread, until the measured time is over.
+  /// Replays one thread until the measured time is over.
   void run(sim::world::thread& t);
 
-  /// To be called after the run, once.
+  /// Returns the measurements of all locks. To be called once, after the run.
   std::vector<lock_use> uses(sim::cycles end);
   sim::cycles waited_for_tokens() const { return waited_for_tokens_; }
-  /// Acquisitions that were left out because the lock was not free and to wait for it would be against the order of slots.
+  /// The number of acquisitions that were skipped: the lock was not free, and a wait for it would have contradicted the
+  /// order of slots.
   std::uint64_t not_acquired() const { return not_acquired_; }
-  /// Waits that ended without a token, because all other threads waited for tokens, too.
+  /// The number of waits that were ended without a token to avoid a deadlock, because all other threads waited, too.
   std::uint64_t stalls() const { return stalls_; }
 
  private:
@@ -78,19 +81,19 @@ class replay {
     basic_condition_variable<P>* it = nullptr;
     std::uint64_t tokens = 0;
     unsigned waiting = 0;
-    // If it opens rounds:
+    // For a condition that opens rounds:
     std::uint64_t round = 0;
-    unsigned members = 0, done = 0;  ///< done: of this round
+    unsigned members = 0, done = 0;  ///< threads that take part in each round; those that have finished this round
   };
 
-  /// As POSIX barriers: the last of a round lets all others go.
+  /// A POSIX barrier: the last thread of a round releases all others.
   struct barrier {
     P::atomic<std::uint32_t>* arrived = nullptr;
     P::atomic<std::uint32_t>* round = nullptr;
     unsigned members = 0, waiting = 0;
   };
 
-  /// One lock of a slot.
+  /// One of the locks of a slot.
   struct instance {
     std::optional<requeueing_lock> exclusive;
     read_write_lock read_write;
@@ -111,9 +114,9 @@ class replay {
     const role* of = nullptr;
     std::uint32_t at = 0;
     held_instance held[most_held];
-    std::map<std::uint32_t, std::uint64_t> rounds;  ///< by condition: the round in which the thread takes part
-    std::map<std::uint32_t, std::uint64_t> done;    ///< the last round whose end it has signalled or left to others
-    double owed = 0;  ///< ns of transfers that are in recorded work and have not been taken out
+    std::map<std::uint32_t, std::uint64_t> rounds;  ///< by condition: the last round whose opening the thread has seen
+    std::map<std::uint32_t, std::uint64_t> done;    ///< by condition: the last round that the thread has finished
+    double owed = 0;  ///< ns of line transfers to subtract from the recorded work of later sections
   };
 
   void make_slots(sim::world& w, const sim::simulated_lock& table, const moved_lines& lines);
@@ -144,14 +147,14 @@ class replay {
   const sim::cycles begin_, end_;
   const bool has_scheduler_;
   std::vector<std::uint32_t> role_of_;  // by thread
-  std::vector<std::uint32_t> first_;    // the slot's first instance
+  std::vector<std::uint32_t> first_;    // by slot: the index of its first instance
   std::vector<std::unique_ptr<instance>> instances_;
-  std::vector<double> lines_;          // by slot: of a section
+  std::vector<double> lines_;          // by slot: the lines that a section moves
   std::vector<condition> conditions_;  // by object
   std::vector<std::optional<barrier>> barriers_;
   std::vector<semaphore_core<P>*> semaphores_;
   sim::cycles waited_for_tokens_ = 0;
-  /// The calling thread is about to wait, all others wait, and nothing is posted for them.
+  /// Whether the calling thread would deadlock by waiting: all other threads wait, and no token or credit is left.
   bool is_stalled() const { return waiting_ + 1 == role_of_.size() && free_ <= 0; }
 
   std::size_t waiting_ = 0;  ///< threads that wait for tokens, credits or a barrier

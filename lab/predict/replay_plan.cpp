@@ -13,21 +13,26 @@ using recording::action;
 using recording::event;
 using recording::object_kind;
 
-/// A site is an array from so many objects on. Chosen, not measured.
+/// The objects of a site may form an array (one slot) if they are at least this many. Chosen, not measured.
 constexpr std::size_t fewest_of_array = 4;
-/// The order of slots is found from at most so many pairs; steps that nest in other pairs try. Chosen, not measured.
+/// The order of slots is made of at most this many nested pairs, the most frequent ones. An acquisition in another pair
+/// only tries the lock. Chosen, not measured.
 constexpr std::size_t most_pairs = 4096;
-/// The semaphore's posts must be this share of its waits at least. Chosen, not measured.
+/// If a semaphore has fewer posts than this share of its waits, its posts are missing in the recording, and its waits
+/// are replayed as sleeps. Chosen, not measured.
 constexpr double fewest_posts = 0.9;
 constexpr std::uint32_t no_limit = 1 << 20;
-/// This share of posts must follow an acquisition by the same thread. Chosen, not measured.
+/// Credits are used in pairs if at least this share of the posts follow an acquisition by the same thread. Chosen, not
+/// measured.
 constexpr double most_in_pairs = 0.9;
-/// A wait for a semaphore from here on was not for the call alone. Chosen, not measured.
+/// A semaphore wait of at least this time found the semaphore empty; a shorter one may be the cost of the call. Chosen,
+/// not measured.
 constexpr std::uint64_t long_wait_ns = 1000;
-/// Sections of each kind that an estimate of the moved lines needs. Chosen, not measured.
+/// The estimate of the cache lines that a section moves needs at least this many sections after a hand-over, and as
+/// many others. Chosen, not measured.
 constexpr std::uint64_t fewest_sections = 50;
 
-/// Mean and variance of the mean.
+/// Mean of values, and the variance of that mean.
 class sample {
  public:
   void add(double x) {
@@ -52,15 +57,16 @@ std::int64_t middle(std::vector<std::int64_t>& v) {
   return v[v.size() / 2];
 }
 
-/// The number that nine in ten do not exceed.
+/// The 90th percentile of the values, which are reordered.
 std::int64_t high(std::vector<std::int64_t>& v) {
   const std::size_t at = (v.size() - 1) * 9 / 10;
   std::nth_element(v.begin(), v.begin() + std::ptrdiff_t(at), v.end());
   return v[at];
 }
 
-/// What recording takes between two calls, taken out of the time between them. If less is between two calls, the next ones give
-/// the rest, since a coarse clock shows some gaps too short and others too long.
+/// Subtracts the cost of recording, between_ns for each call, from the recorded times between calls. A time that is
+/// shorter than the cost leaves a debt, at most twice the cost, which is subtracted from the next times: a coarse clock
+/// shows some times too short and others too long.
 class usual_cost {
  public:
   explicit usual_cost(double ns) : ns_(std::clamp(ns, 0.0, most)) {}
@@ -107,7 +113,7 @@ class maker {
     bool replayed = true;
     std::uint64_t section = 0;  ///< recorded work since it was acquired
     bool handed_over = false;
-    bool whole = true;  ///< without a wait in it
+    bool whole = true;  ///< no thread waited on a condition within the section
   };
 
   struct use {
@@ -153,7 +159,7 @@ class maker {
     if (plan_.seconds > 0) plan_.operations_per_second = static_cast<double>(operations) / plan_.seconds;
   }
 
-  /// The sites of which each section draws an object.
+  /// The sites whose objects form an array: each section at such a site draws one of the objects.
   std::set<std::uint32_t> arrays() const {
     struct site {
       std::size_t objects = 0, users = 0;
@@ -220,8 +226,9 @@ class maker {
     }
   }
 
-  /// The number of a semaphore is 0 when a thread waits long. So its number at a window's beginning follows. If no thread waits, it is
-  /// the least with which the number never falls below 0.
+  /// Finds each semaphore's number of credits at the beginning of a window. The number is 0 when a thread begins a long
+  /// wait, and posts and waits give the difference to the beginning. If no thread waits long, the result is the least
+  /// number with which the count never falls below 0.
   void find_semaphores() {
     struct step {
       std::uint64_t at;
@@ -267,11 +274,12 @@ class maker {
 
   struct use_of_credits {
     std::uint64_t posts = 0, paired = 0;
-    std::vector<std::int64_t> at_waits;  ///< how many credits threads have when another one begins to wait long
+    std::vector<std::int64_t> at_waits;  ///< at each beginning of a long wait: the number of credits that threads hold
   };
-  using uses_of_credits = std::map<std::uint32_t, use_of_credits>;  // by semaphore, or by condition for its tokens
+  using uses_of_credits = std::map<std::uint32_t, use_of_credits>;  // by semaphore; by condition for its tokens
 
-  /// How many credits threads have in a window.
+  /// By semaphore or condition, the changes of the number of credits that threads hold in a window, and that number at
+  /// the window's beginning.
   struct credits_of_window {
     struct step {
       std::uint64_t at;
@@ -285,7 +293,7 @@ class maker {
     return e.what == action::wait && m.how == mark::wait::takes;
   }
 
-  /// The semaphore or condition of which the call takes a credit; none: it takes none.
+  /// Returns the semaphore or condition from which the call takes a credit; none: it takes no credit.
   static std::uint32_t credit_taken_by(const event& e, const mark& m) {
     return takes_token(e, m) || e.what == action::semaphore_wait ? e.object : m.takes;
   }
@@ -314,7 +322,7 @@ class maker {
       u.posts++;
       credits.steps[e.object].push_back({times[i].called, -1});
       if (has[e.object] == 0) {
-        credits.at_first[e.object]++;  // since before the window
+        credits.at_first[e.object]++;  // the thread has held this credit since before the window
       } else {
         has[e.object]--;
         u.paired++;
@@ -340,9 +348,11 @@ class maker {
     return all;
   }
 
-  /// Finds what is used in pairs. There are as many credits as threads have when another one waits, or more: a thread that was granted
-  /// one has it only when it runs again. So nearly the highest number counts. If no thread waits, the number is not known, and does
-  /// not limit the replay.
+  /// Finds the semaphores and conditions whose credits are used in pairs (semaphore_facts), and the number of their
+  /// credits. When a thread waits for a credit, other threads hold all credits, so the number of held credits then is
+  /// the total. The recorded number may be smaller: a thread that was granted a credit counts only once it runs again.
+  /// So the 90th percentile of the recorded numbers is taken. If no thread waits, the total is unknown and does not
+  /// limit the replay.
   void find_pairs() {
     for (auto& [object, u] : count_credits()) {
       if (u.posts == 0 || static_cast<double>(u.paired) < most_in_pairs * static_cast<double>(u.posts)) continue;
@@ -385,7 +395,7 @@ class maker {
         plan_.left.impossible++;
         continue;
       }
-      if (i == 0 && stream.begins_in_call) continue;  // the rest of a call
+      if (i == 0 && stream.begins_in_call) continue;  // the call began before the window, and is not replayed
       calls = add_event(e, signals_.of_events[w][s][i]) || calls;
     }
     if (!calls && works == 0) {
@@ -429,7 +439,7 @@ class maker {
                               changes_.halved_sites.contains(recording_.objects[object].site));
   }
 
-  /// Returns whether the event is a call that is replayed.
+  /// Adds the steps of an event. Returns whether the event is a call that is replayed or left out on purpose.
   bool add_event(const event& e, const mark& m) {
     switch (e.what) {
       case action::lock:
@@ -485,7 +495,7 @@ class maker {
     has_[object]++;
     has_in_all_++;
   }
-  /// Whether a post is replayed: the thread has what it posts, or credits are not used in pairs.
+  /// Whether a post is replayed: credits are not used in pairs, or the thread holds a credit to post.
   bool gives(std::uint32_t object, bool in_pairs) {
     if (!in_pairs) return true;
     if (has_[object] == 0) return false;
@@ -609,12 +619,13 @@ class maker {
     s.to_all = e.what == action::broadcast;
     s.opens = m.opens;
     if (m.opens) plan_.opening_roles.insert(role_index_);
-    // The mutex in whose section the signal comes is one to which waiting threads are requeued.
+    // A signal within a section may requeue waiting threads to the mutex of that section.
     for (const held_lock& h : held_)
       if (h.object != none && is_mutex(h.object)) plan_.slots[slot_of_[h.object]].has_condition = true;
     const std::uint32_t mutex = plan_.conditions[e.object].mutex;
     if (m.posts == 0 || mutex == none || !gives(e.object, plan_.paired_conditions.contains(e.object))) return true;
-    // A signal after the section: the token is posted in the section, as the program changes its state there.
+    // If the signal follows the section, its token is nevertheless posted at the unlock, because the program changed
+    // its state within the section.
     std::size_t at = role_->tape.size() - 1;
     if (find_held(mutex) == most_held)
       if (const auto before = unlocked_.find(mutex); before != unlocked_.end()) at = before->second;
@@ -626,7 +637,8 @@ class maker {
 
   // ---- all streams ----
 
-  /// Adds the pairs of slots to an order, the most frequent first, unless a pair contradicts the order. Steps of other pairs try.
+  /// Makes the order of slots from the pairs that were acquired one within the other: the most frequent pairs first,
+  /// each unless it contradicts the order so far. Acquisitions in the remaining pairs only try the lock.
   void find_order() {
     std::vector<std::pair<std::uint64_t, std::pair<std::uint32_t, std::uint32_t>>> all;
     for (const auto& [pair, count] : pairs_) all.emplace_back(count, pair);
@@ -668,8 +680,8 @@ class maker {
     }
   }
 
-  /// Estimates the lines that a section moves: its work after a hand-over from another thread, less its work otherwise, in units of
-  /// the recorded machine's transfer.
+  /// Estimates how many cache lines a section moves from the previous owner's CPU: the mean work of sections after a
+  /// hand-over, minus that of other sections, divided by the recorded machine's time for one transfer.
   void find_lines() {
     const double transfer = plan_.machine.transfer_ns;
     if (!(transfer > 0)) return;
@@ -715,19 +727,19 @@ class maker {
   std::vector<use> uses_;
   std::vector<std::uint32_t> slot_of_;  // by object
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint64_t>
-      pairs_;                                                // a slot that was acquired while another was held
-  std::map<std::uint32_t, std::array<sample, 2>> sections_;  // by slot: the thread had it before, or another
+      pairs_;                                                // counts of pairs: a held slot, and one acquired then
+  std::map<std::uint32_t, std::array<sample, 2>> sections_;  // by slot: the last owner was this thread; another
 
-  // The stream that is being added:
+  // State of the stream that is being added:
   role* role_ = nullptr;
   std::uint32_t role_index_ = 0;
   std::size_t begin_ = 0;
   std::vector<held_lock> held_;
   bool holds_nothing_ = true;
   std::uint64_t work_ = 0, away_ = 0;
-  std::map<std::uint32_t, std::size_t> unlocked_;  // the last unlock of a mutex, as a step
+  std::map<std::uint32_t, std::size_t> unlocked_;  // by mutex: the step of its last unlock
   std::map<std::uint32_t, std::uint64_t> too_deep_;
-  std::map<std::uint32_t, std::uint64_t> has_;  // credits and tokens that are used in pairs
+  std::map<std::uint32_t, std::uint64_t> has_;  // by object: credits and tokens used in pairs that the thread holds
   std::uint64_t has_in_all_ = 0;
 };
 
@@ -761,7 +773,7 @@ std::vector<unsigned> threads_of_roles(const replay_plan& p, const plan_changes&
     if (left != 0) throw bad_recording("no role is left for " + std::to_string(left) + " of the threads");
     return all;
   }
-  // Largest remainders. Where there are enough threads, each role has one.
+  // Rounds the shares by the largest remainders. If there are enough threads, each role gets at least one.
   struct share {
     std::uint32_t role;
     double wanted;
@@ -775,7 +787,7 @@ std::vector<unsigned> threads_of_roles(const replay_plan& p, const plan_changes&
     all[s.role] = std::max(unsigned(s.wanted), left >= shares.size() ? 1u : 0u);
     given += all[s.role];
   }
-  // The order is by what a share lacks, or has too much; of equal ones the first comes first.
+  // Sorts the shares by how much they lack or exceed their exact value; equal ones stay in the order of the roles.
   const bool more = given < left;
   std::set<std::pair<double, std::size_t>> order;
   const auto put = [&](std::size_t i) {

@@ -1,8 +1,9 @@
-// A lock of the catalogue on a simulated machine, to which the waiters of conditions are requeued: the lock with the words of wait
-// morphing behind it (core/wait_morphing.hpp), as in libusher.so. basic_condition_variable takes it as a mutex.
+// A lock of the catalogue on a simulated machine, to which the waiters of conditions are requeued. The lock is followed
+// by the words of wait morphing (core/wait_morphing.hpp), as in libusher.so. basic_condition_variable uses this class
+// as its mutex.
 //
-// The lock is known only as a table of functions. So the unlock cannot ask a lock that restricts concurrency whether it has a
-// certain successor, and wakes a requeued thread at once.
+// The lock is known only as a table of functions. So the unlock of a lock that restricts concurrency cannot ask whether
+// the lock has a certain successor, and always wakes a requeued thread at once.
 #pragma once
 
 #include "lab/sim/arena.hpp"
@@ -16,7 +17,7 @@ class requeueing_lock {
   using P = sim::simulated;
 
  public:
-  /// Without conditions there are no such words, and the operations are the lock's.
+  /// If `has_condition` is false, the words of wait morphing are absent, and all operations are the lock's own.
   requeueing_lock(sim::arena& a, const sim::simulated_lock& table, bool has_condition);
   void lock();
   bool try_lock();

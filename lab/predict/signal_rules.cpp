@@ -13,16 +13,19 @@ namespace {
 using recording::action;
 using recording::event;
 
-/// A signal belongs to the section before it if it comes within this time after the unlock. Chosen, not measured.
+/// A signal belongs to the section that the thread has just ended if it comes within this time after the unlock.
+/// Chosen, not measured.
 constexpr std::uint64_t soon_ns = 2000;
-/// The rule *counted* needs so many waits, and so great a share of them at the same number. Chosen, not measured.
+/// The rules *counted* and *rounds* need at least this many waits; most_agree is the share of observations that must
+/// agree. Chosen, not measured.
 constexpr std::uint64_t fewest_waits = 5;
 constexpr double most_agree = 0.9;
-/// Two numbers are the same within this share of a window's signals, and within least_tolerance: the order of calls that come at
-/// nearly the same time is not known. Chosen, not measured.
+/// Two counts of a window are equal if they differ by at most least_tolerance or by 1/tolerance_share of the window's
+/// signals: the order of calls at nearly the same time is unknown. Chosen, not measured.
 constexpr std::int64_t least_tolerance = 2, tolerance_share = 200;
 
-/// Waits of which the numbers are compared. Chosen, not measured.
+/// The number of successive waits, on either of two opposite conditions, whose counts are added up. Chosen, not
+/// measured.
 constexpr std::size_t at_once = 20;
 
 std::int64_t middle(std::vector<std::int64_t>& v) {
@@ -34,22 +37,22 @@ struct place {
   std::uint32_t window, stream, event;
 };
 
-/// Sections of one mutex with the same signals.
+/// All sections of one mutex that signal the same conditions.
 struct section_kind {
   std::vector<std::size_t> sections;
   std::map<std::uint32_t, std::vector<std::uint64_t>>
-      taken_at;                        ///< by window, in order: when those that do not wait take
-  std::vector<std::uint32_t> counted;  ///< the conditions under the rule *counted* of which these sections take
+      taken_at;                        ///< by window, sorted: times of taking a token, for sections that do not wait
+  std::vector<std::uint32_t> counted;  ///< under the rule *counted*: conditions from which these sections take tokens
 };
 
-/// A critical section of a condition's mutex.
+/// A critical section of a mutex with which threads wait on conditions.
 struct section {
   place lock{};             ///< the event that acquired the mutex
-  bool is_partial = false;  ///< acquired before the window: `lock` is the stream's first event
+  bool is_partial = false;  ///< the thread had the mutex before the window: `lock` is the stream's first event
   std::uint32_t mutex = none;
   std::vector<place> waits;         ///< on conditions, without those that timed out
   std::set<std::uint32_t> signals;  ///< the conditions that are signalled within it or soon after it
-  std::optional<place> unlock{};    ///< the event that gave it up; nothing: it has lasted until the window's end
+  std::optional<place> unlock{};    ///< the event that released the mutex; nothing: the section lasts beyond the window
   section_kind* kind = nullptr;
 };
 
@@ -91,9 +94,9 @@ class finder {
   static constexpr std::uint32_t several = none - 1;
   /// The sections of one mutex in one stream of a window.
   struct stream_sections {
-    std::vector<const section*> complete;                       ///< those with an unlock, in order
-    std::map<std::uint32_t, std::vector<std::size_t>> signals;  ///< by condition: which of these signal it
-    std::uint32_t waits_for = none;                             ///< the condition for which all wait that wait
+    std::vector<const section*> complete;                       ///< the sections that end in the window, in order
+    std::map<std::uint32_t, std::vector<std::size_t>> signals;  ///< by condition: which of `complete` signal it
+    std::uint32_t waits_for = none;                             ///< the condition on which they wait, or `several`
   };
   struct callers {
     std::set<std::uint32_t> signal, wait;  ///< streams
@@ -151,10 +154,10 @@ class finder {
 
   void find_sections(std::uint32_t w, std::uint32_t s) {
     const std::vector<event>& events = recording_.windows[w].streams[s].events;
-    std::map<std::uint32_t, std::size_t> open;  // by mutex: index in sections_
+    std::map<std::uint32_t, std::size_t> open;  // by mutex: index in sections_ of the section that has not ended
     std::size_t last = ~std::size_t{0};         // the section that ended last
     std::uint64_t ended = 0;
-    // A thread had a mutex before the window if the first call with it is not a lock.
+    // A thread had the mutex before the window if its first call with the mutex there is an unlock or a wait.
     std::set<std::uint32_t> seen;
     for (const event& e : events) {
       const bool locks = locks_mutex(e), unlocks = e.what == action::unlock;
@@ -187,12 +190,12 @@ class finder {
     }
   }
 
-  /// The time at which a section takes that does not wait for what it takes.
+  /// Returns the time at which a section that does not wait takes its token: the beginning of the section.
   std::uint64_t taken_at(const section& s) const {
     return s.is_partial && !waits(at(s.lock)) ? 0 : time(s.lock).returned;
   }
 
-  /// Makes the indices by which each rule looks only at the sections that concern its condition.
+  /// Fills the maps from which each rule gets the sections that concern its condition.
   void sort_sections() {
     for (std::size_t i = 0; i < sections_.size(); i++) {
       section& s = sections_[i];
@@ -215,7 +218,8 @@ class finder {
       for (auto& [window, times] : kind.taken_at) std::sort(times.begin(), times.end());
   }
 
-  /// The openings of rounds by a condition, and the streams that wait for them, by window.
+  /// By window: the broadcasts by which a condition opens rounds, and the streams that wait for these broadcasts (the
+  /// parties).
   struct rounds {
     std::map<std::uint32_t, std::vector<place>> openings;
     std::map<std::uint32_t, std::set<std::uint32_t>> parties;
@@ -226,7 +230,8 @@ class finder {
     }
   };
 
-  /// One stream of a window opens its rounds; else there are none.
+  /// Returns the rounds that the condition opens. Nullopt if it is also signalled, or if in a window several streams
+  /// broadcast or the broadcasting stream waits.
   std::optional<rounds> rounds_of(std::uint32_t condition) {
     rounds r;
     for (const place& p : calls_[condition]) {
@@ -247,7 +252,8 @@ class finder {
     return r;
   }
 
-  /// The one condition for which the openers wait in sections of this mutex; none: there is no such condition.
+  /// Returns the only condition on which the openers wait in sections of this mutex; none: they wait on no condition or
+  /// on several.
   std::uint32_t end_of(const rounds& r, std::uint32_t mutex) const {
     std::uint32_t end = none;
     for (const auto& [window, opened] : r.openings) {
@@ -259,7 +265,7 @@ class finder {
     return end;
   }
 
-  /// Whether only the openers wait for this condition, and only others signal it.
+  /// Whether only the openers wait on the condition `end`, and only other streams signal it.
   bool is_end_of(const rounds& r, std::uint32_t end) {
     auto [found, is_new] = callers_.try_emplace(end);
     if (is_new)
@@ -272,7 +278,8 @@ class finder {
     });
   }
 
-  /// The sections of a party in a round, by their ends: a part of the stream's. Those of a window's last round may not be complete.
+  /// The sections of one party in one round. A section belongs to the round in which it ends. The last round of a
+  /// window may be cut by the window's end; then `complete` is false.
   struct part {
     const stream_sections* of = nullptr;
     std::size_t from = 0, until = 0;
@@ -282,11 +289,11 @@ class finder {
     const section& at(std::size_t i) const { return *of->complete[from + i]; }
   };
   struct all_parts {
-    std::vector<part> some;   ///< those with sections
-    std::uint64_t empty = 0;  ///< complete ones without a section
+    std::vector<part> some;   ///< parts with at least one section
+    std::uint64_t empty = 0;  ///< the number of complete parts without a section
   };
 
-  /// The first of the sections that ends at this time or later.
+  /// Returns the index of the first section whose unlock was called at this time or later.
   std::size_t first_from(const std::vector<const section*>& all, std::uint64_t called) const {
     const auto found = std::lower_bound(all.begin(), all.end(), called, [this](const section* s, std::uint64_t from) {
       return time(*s->unlock).called < from;
@@ -294,7 +301,7 @@ class finder {
     return std::size_t(found - all.begin());
   }
 
-  /// Calls f(openings, sections) for each party.
+  /// Calls f(openings, sections) for each party in each window.
   template <class F>
   void for_each_party(const rounds& r, std::uint32_t mutex, const F& f) const {
     for (const auto& [window, opened] : r.openings)
@@ -323,8 +330,8 @@ class finder {
     return all;
   }
 
-  /// The places, within their parts, of the sections that signal `end`: how often each occurs. Nothing if there are so many that no
-  /// place can have most of them.
+  /// Returns a histogram: at which index within its part a section signals `end`. Empty if the signalling sections are
+  /// too few, or so many that no index can prevail.
   std::map<std::size_t, std::uint64_t> ends_in(const all_parts& all, std::uint32_t end) const {
     const auto signalling = [end](const part& p) {
       const auto found = p.of->signals.find(end);
@@ -352,7 +359,7 @@ class finder {
     return static_cast<double>(n) >= most_agree * static_cast<double>(of);
   }
 
-  /// Tries the rule *rounds*: whether this condition opens rounds.
+  /// Tries the rule *rounds* with this condition as the one that opens rounds.
   void find_rounds(std::uint32_t condition) {
     condition_facts& f = facts_.conditions[condition];
     if (f.waits < fewest_waits || f.signals < fewest_waits) return;
@@ -397,21 +404,22 @@ class finder {
     }
   }
 
-  /// The number of a condition when a thread began to wait, counted from the window's beginning.
+  /// The count of a condition (signals minus taken tokens since the window's beginning) when a thread began to wait.
   struct number_at_wait {
     std::size_t window;
     std::uint64_t at;
     std::int64_t number;
   };
 
-  /// What changes the number of a condition in a window, by time.
+  /// The times at which the count of a condition changes or is observed in a window.
   struct window_counts {
     std::vector<std::uint64_t> signals, waits;
     std::vector<std::uint64_t> taken,
-        not_taken;  ///< of the sections that wait: the last wait's end; the time without a wait
+        not_taken;  ///< of sections that wait: the end of the last wait; the time of taking without a wait
 
-    /// The number at each of `waits`, which it sorts. `taken_at`: of all sections that take, as if none waited. At the same time
-    /// signals come first, and sections take last.
+    /// Sorts all times and returns the count at each of `waits`. `taken_at` has the times at which all sections of the
+    /// waiting kind would take a token if none of them waited; `not_taken` and `taken` correct it. Of calls at the same
+    /// time, signals come first, and sections take last.
     std::vector<std::int64_t> numbers(const std::vector<std::uint64_t>& taken_at) {
       for (auto* times : {&signals, &waits, &taken, &not_taken}) std::sort(times->begin(), times->end());
       const auto before = [](const std::vector<std::uint64_t>& times, std::uint64_t now) {
@@ -426,8 +434,9 @@ class finder {
     }
   };
 
-  /// The signals of the sections that take of this condition: those of most of the sections that wait for it. Nothing: they differ,
-  /// or they signal the condition itself, and so give what they take.
+  /// Returns the conditions that most of the sections that wait on this condition signal: sections with the same
+  /// signals take its tokens. Nullopt if the sections differ, or if they signal the condition itself and so post what
+  /// they take.
   std::optional<std::set<std::uint32_t>> signals_of_takers(std::uint32_t condition) {
     std::map<std::set<std::uint32_t>, std::uint64_t> kinds;  // the sections that wait, by their signals
     std::uint64_t waiting = 0;
@@ -448,7 +457,7 @@ class finder {
     return std::any_of(calls.begin(), calls.end(), [this](const place& p) { return at(p).what == action::broadcast; });
   }
 
-  /// By window.
+  /// Returns the times that concern the condition, by window.
   std::map<std::uint32_t, window_counts> count_in_windows(std::uint32_t condition, const section_kind& takers) {
     std::map<std::uint32_t, window_counts> windows;
     for (const place& p : calls_[condition])
@@ -461,7 +470,7 @@ class finder {
       const place* last = nullptr;
       for (const place& p : s.waits)
         if (at(p).object == condition) {
-          // Of a wait that began before the window the number is not known.
+          // For a wait that began before the window, the count at its beginning is unknown.
           if (p.event != 0 || !recording_.windows[p.window].streams[p.stream].begins_in_call)
             of.waits.push_back(time(p).called);
           last = &p;
@@ -471,11 +480,11 @@ class finder {
     return windows;
   }
 
-  /// The numbers of a condition at its waits in all windows.
+  /// The counts of a condition at the waits in all windows.
   struct all_numbers {
     std::vector<number_at_wait> at_waits;
-    std::uint64_t agree = 0;             ///< waits at nearly the middle number of their window
-    std::vector<std::int64_t> at_first;  ///< by window: the number at its beginning, if the middle one is 0
+    std::uint64_t agree = 0;             ///< the number of waits whose count is nearly the median of their window
+    std::vector<std::int64_t> at_first;  ///< by window: the tokens at its beginning, if the median count means 0 tokens
   };
 
   all_numbers numbers_of(std::uint32_t condition, section_kind& takers) {
@@ -493,7 +502,8 @@ class finder {
     return all;
   }
 
-  /// The first wait of each section of this kind takes a token, and each signal posts one.
+  /// Marks the events of a condition under the rule *counted*: each signal posts a token, and the first wait in each
+  /// section of this kind takes one.
   void mark_counted(std::uint32_t condition, const section_kind& takers) {
     for (const std::size_t i : waiting_[condition]) {
       const section& s = sections_[i];
@@ -509,7 +519,7 @@ class finder {
     }
   }
 
-  /// Tries the rule *counted*.
+  /// Tries the rule *counted*. Returns whether it holds for the condition.
   bool counts(std::uint32_t condition) {
     condition_facts& f = facts_.conditions[condition];
     if (f.waits < fewest_waits || f.signals == 0) return false;
@@ -528,7 +538,8 @@ class finder {
     return true;
   }
 
-  /// Marks the sections that take without a wait. If they take of several conditions, the last one counts.
+  /// Marks the sections that take a token without a wait. If their kind takes tokens of several conditions, a section
+  /// takes one of the last condition on which it does not wait.
   void mark_takers() {
     for (const auto& [of, kind] : kinds_) {
       if (kind.counted.empty()) continue;
@@ -544,9 +555,10 @@ class finder {
     }
   }
 
-  /// If the takers of one condition signal another one, and the reverse, as in a bounded queue, the two numbers have a constant sum,
-  /// the capacity. It is found from waits on the two at nearly the same time: the clocks of streams differ a little, and in the same
-  /// way for both.
+  /// Two conditions are opposite if the sections that take of one signal the other, and the reverse, as in a bounded
+  /// queue. The sum of their tokens is then constant: the queue's capacity. The capacity is computed from waits on both
+  /// conditions at nearly the same time, because the clocks of streams differ a little, and in the same way for both
+  /// conditions.
   void join_with_opposite(std::uint32_t condition) {
     const auto mine = counted_.find(condition);
     if (mine == counted_.end()) return;
@@ -577,15 +589,15 @@ class finder {
     }
   }
 
-  /// Assigns to each wait the first signal that came while it lasted and that no other wait has. Of several waiting threads, the one
-  /// that returned first gets the signal.
+  /// The rule *matched*: each signal ends the wait that returns first among those that last at the signal's time and
+  /// have no signal yet. A broadcast ends all of them.
   void match(std::uint32_t condition) {
     condition_facts& f = facts_.conditions[condition];
     std::vector<place> all = calls_[condition];
     std::stable_sort(all.begin(), all.end(), [this](const place& a, const place& b) {
       return a.window != b.window ? a.window < b.window : time(a).called < time(b).called;
     });
-    std::set<std::pair<std::uint64_t, std::size_t>> waiting;  // the time of the return, the index in `all`
+    std::set<std::pair<std::uint64_t, std::size_t>> waiting;  // time of the return, index in `all`
     std::uint32_t window = 0;
     for (std::size_t i = 0; i < all.size(); i++) {
       const place& p = all[i];
@@ -610,7 +622,7 @@ class finder {
   }
 
   struct counted {
-    std::set<std::uint32_t> signals;  ///< of the sections that take
+    std::set<std::uint32_t> signals;  ///< the conditions that the taking sections signal
     std::vector<number_at_wait> waits;
   };
 
@@ -618,11 +630,11 @@ class finder {
   signal_facts facts_;
   std::map<std::uint32_t, counted> counted_;
   std::vector<std::vector<std::vector<event_time>>> times_;
-  std::map<std::uint32_t, std::vector<place>> calls_;  // waits and signals, by condition
-  std::set<std::uint32_t> guards_;                     // the mutexes of conditions
+  std::map<std::uint32_t, std::vector<place>> calls_;  // by condition: its waits and signals
+  std::set<std::uint32_t> guards_;                     // mutexes with which threads wait on conditions
   std::vector<section> sections_;
-  // These maps have the sections by what the rules ask for:
-  std::map<std::uint32_t, std::vector<std::size_t>> waiting_;  // by condition: those that wait for it
+  // Indices of the sections, for the rules:
+  std::map<std::uint32_t, std::vector<std::size_t>> waiting_;  // by condition: the sections that wait on it
   std::map<std::pair<std::uint32_t, std::set<std::uint32_t>>, section_kind> kinds_;  // by mutex and signals
   std::map<std::array<std::uint32_t, 3>, stream_sections> of_streams_;               // by window, stream and mutex
   std::set<std::uint32_t> ends_;                                                     // conditions that end rounds

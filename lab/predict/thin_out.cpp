@@ -16,18 +16,18 @@ std::size_t events_of(const recording::window& w) {
   return n;
 }
 
-/// The part of a time that lies in the first `part` of `whole`.
+/// Returns the share of `time` that corresponds to the first `part` of a duration `whole`.
 std::uint64_t share_of(std::uint64_t time, std::uint64_t part, std::uint64_t whole) {
   const double share = static_cast<double>(part) / static_cast<double>(whole);
   return static_cast<std::uint64_t>(std::llround(static_cast<double>(time) * share));
 }
 
-/// Keeps the stream's beginning, up to this time. A call that has not returned by then becomes the unfinished one.
+/// Cuts the stream at the time `until`. A call that has not returned by then becomes the stream's unfinished call.
 void cut(recording::stream& s, const std::vector<event_time>& times, std::uint64_t until) {
   const auto is_left = [until](const event_time& t) { return t.returned > until; };
   const std::size_t events = s.events.size();
   auto kept = std::size_t(std::find_if(times.begin(), times.begin() + std::ptrdiff_t(events), is_left) - times.begin());
-  // The stream's end is before its unfinished call.
+  // If all events are kept, the last one is `end`; it is made anew after an unfinished call.
   if (kept == events && kept != 0) kept--;
   const bool at_end = kept + 1 >= events;
   const std::uint64_t now = kept == 0 ? std::min(s.begins, until) : times[kept - 1].returned;
@@ -53,7 +53,7 @@ void cut(recording::stream& s, const std::vector<event_time>& times, std::uint64
   s.events.push_back(last);
 }
 
-/// Keeps the window's beginning, up to this time.
+/// Cuts the window at the time `until`.
 void cut(recording::window& w, std::uint64_t until) {
   const auto times = times_of(w);
   for (std::size_t i = 0; i < w.streams.size(); i++) cut(w.streams[i], times[i], until);

@@ -1,6 +1,6 @@
 // MutexBench with two threads ("TWA", section 4.2: each thread executes some PRNG steps in the critical section and a
-// random number of steps outside), on a mutex at each 8-byte offset in a cache line. A mutex of 40 bytes spans two
-// lines at four of the eight offsets; all writes of a hand-over should go to one line.
+// random number of steps outside). The mutex is at each 8-byte offset in a cache line in turn. A mutex of 40 bytes
+// spans two lines at four of the eight offsets; all writes of a hand-over should go to one line.
 #include <pthread.h>
 
 #include <algorithm>
@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::size_t line = 64, step = 8;
 
-/// The bytes of a mutex between two pairs of unused lines, so that no other data shares the lines of the mutex.
+/// Memory for a mutex, with two unused lines before and behind, so that no other data shares the lines of the mutex.
 struct alignas(2 * line) room {
   unsigned char before[2 * line];
   unsigned char bytes[2 * line];

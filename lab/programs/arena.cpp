@@ -1,15 +1,15 @@
-// The arena's own program: plain pthread calls, measured under the C library's mutex and, with the preload, under other
-// locks. One run measures one point of the arena: each thread repeatedly locks one of several mutexes, works with it,
-// and works without it. The program prints one line of JSON. The scripts in lab/arena have the list of points, set the
-// library and the time limit, and compare the runs.
+// The arena's own program: plain pthread calls, measured under the C library's mutex and, with a preloaded library,
+// under other locks. One run measures one point of the arena: each thread repeatedly locks one of several mutexes,
+// works with it, unlocks it, and works outside. The program prints one line of JSON. The scripts in lab/arena have the
+// list of points, set the library and the time limit, and compare the runs.
 //
 // Work is a number of steps, not a time: a section executes the same instructions under every lock, and a thread that
-// is preempted in a section still has to finish it. `--what calibrate` prints the time of a step.
+// is preempted in a section still has to finish the section. `--what calibrate` prints the time of a step.
 //
-// The measurement costs the same under every lock. A thread reads the time-stamp counter once an operation, after the
-// unlock, and once more before the lock if it works outside of sections. A wait is the time between two successive
-// readings: from the call of lock to the return of unlock, including the thread's own section. No thread reads a clock
-// while it holds the mutex.
+// The cost of measuring is the same under every lock. A thread reads the time-stamp counter once in each operation,
+// after the unlock, and once more before the lock if it works outside of sections. The measured wait is the time
+// between two successive readings: from the call of lock to the return of unlock, including the thread's own section.
+// No thread reads a clock while it holds the mutex.
 #include <pthread.h>
 #include <sched.h>
 #include <sys/mman.h>
@@ -93,8 +93,8 @@ struct plan {
   std::string kind = "normal";
 };
 
-/// The data that a lock guards. Every section of a mutex or a writer writes it, and the counts show a failure of exclusion;
-/// so does a reader that finds `copy` different from `state`.
+/// The data that a lock guards. Every section of a mutex or of a writer changes the data, so that wrong counts show a
+/// failure of exclusion. A reader that finds `copy` different from `state` shows it, too.
 struct guarded {
   std::uint64_t state = 1, sections = 0, owner_changes = 0, copy = 1;
   long last_owner = -1;
@@ -128,7 +128,7 @@ struct alignas(line_pair) cell {
 
 enum phase : int { warming_up, measuring, over };
 
-/// The number of waits by their length, in bins an eighth of a power of two wide.
+/// A histogram of waits, with eight bins for each power of two.
 class waits {
  public:
   void add(std::uint64_t length) {
@@ -158,10 +158,10 @@ class waits {
 struct alignas(line_pair) record {
   std::atomic<std::uint64_t> operations{0}, writes{0};
   std::atomic<std::uint64_t> longest{0}, longest_to_write{0};
-  waits of_readers, of_writers;  // read when the thread has ended; of read-write locks
+  waits of_readers, of_writers;  // for read-write locks; read when the thread has ended
 };
 
-/// Provides pages that have not been accessed before, so that a critical section causes page faults.
+/// Provides pages that have not been accessed before, so that a critical section which touches them causes page faults.
 class fresh_pages {
  public:
   explicit fresh_pages(bool wanted) {
@@ -173,7 +173,7 @@ class fresh_pages {
   void touch(long count) {
     for (; count > 0; --count, next_ += page) memory_[next_ % size] = 1;
   }
-  /// Called outside the section.
+  /// Makes room for `count` more untouched pages. Called outside the critical section.
   void renew(long count) {
     if (next_ + static_cast<std::size_t>(count) * page <= size) return;
     madvise(memory_, size, MADV_DONTNEED);
@@ -226,7 +226,8 @@ void work(const plan& p, std::vector<cell>& cells, const std::atomic<int>& now, 
   if (own == 0) fail("xorshift came to 0");  // uses the result, so that the work outside is not optimised away
 }
 
-/// The same with read-write locks. With `writers` the first so many threads always write, and the others never.
+/// The same loop with read-write locks. With `writers`, the first `writers` threads always write, and the others never
+/// do.
 void read_and_write(const plan& p, std::vector<cell>& cells, const std::atomic<int>& now, record& mine, long thread) {
   workloads::random_source random(static_cast<unsigned long>(thread) + 1);
   std::uint64_t own = static_cast<std::uint64_t>(thread) + 1, longest[2] = {}, done = 0, written = 0;
@@ -274,7 +275,7 @@ struct run_results {
 };
 
 run_results measure(const plan& p, const std::vector<record>& records, std::atomic<int>& now) {
-  // Sleeps for the time of the warm-up, and then for the measured time.
+  // Sleeps through the warm-up, and then through the measured time.
   const auto pass = [](double seconds) { std::this_thread::sleep_for(std::chrono::duration<double>(seconds)); };
   pass(std::min(0.1, p.seconds / 5));
   run_results out;
@@ -368,7 +369,8 @@ int run_locks(const plan& p) {
   std::_Exit(0);  // idle threads never end
 }
 
-/// Each of these functions has its own loop and is not inlined, so that the loop contains only the two calls.
+/// Repeats an uncontended lock and unlock. Each instance of the template is a function with a loop of its own that is
+/// not inlined, so that the loop contains only the two calls.
 template <auto Lock, auto Unlock, class T>
 [[gnu::noinline]] void pairs(T& lock, long count) {
   for (; count > 0; --count) {
@@ -383,7 +385,8 @@ template <auto Lock, auto Unlock, class T>
   }
 }
 
-/// Runs batches for the given time. The fastest batch gives the cost of the calls, because noise only adds time.
+/// Measures uncontended calls in batches for the given time. The fastest batch gives their cost, because noise only
+/// adds time.
 int run_pairs(const plan& p, bool alone) {
   constexpr long batch = 20000;
   cell c;

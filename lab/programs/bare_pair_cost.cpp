@@ -1,6 +1,6 @@
-// The cost of one uncontended lock and unlock in a bare loop, without pthread calls (Fairlocks, §6.1, Table 3):
-// test-and-set, whose unlock is a plain store, against fairlock, whose unlock is a compare-and-swap. Rounds of both are
-// interleaved. The ratio compares the fastest rounds, because noise on a shared machine only adds time.
+// The cost of one uncontended lock and unlock in a bare loop, without pthread calls (Fairlocks, §6.1, Table 3).
+// Compares test-and-set, whose unlock is a plain store, with fairlock, whose unlock is a compare-and-swap, in
+// interleaved rounds. The ratio is that of the fastest rounds, because noise on a shared machine only adds time.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -16,7 +16,7 @@ namespace {
 
 using spinning = usher::waiting<usher::native, usher::waiting_kind::spin>;
 
-/// Not inlined, so that both loops are compiled alike.
+/// Not inlined, so that the loops of both locks are compiled alike.
 template <template <class, class> class Lock>
 [[gnu::noinline]] void pairs(long iterations) {
   alignas(128) static Lock<usher::native, spinning> lock;

@@ -1,7 +1,7 @@
-// A broadcast to many waiters while other threads, the users, lock the mutex again and again. Measures the time until
-// the last waiter has returned from pthread_cond_wait() and unlocked, how often each waiter slept, and how many waiters
+// Broadcasts to many waiters while other threads, the users, repeatedly lock the mutex. Measures the time until the
+// last waiter has returned from pthread_cond_wait() and unlocked, how often each waiter slept, and how many waiters
 // were runnable at once. The first rounds are timed. In the later rounds the program reads the states of the waiters as
-// often as possible; these rounds are not timed, because the reading takes time (as in herd).
+// often as possible; these rounds are not timed, because the reading takes time (as in herd.cpp).
 #include <unistd.h>
 
 #include <limits>
@@ -39,9 +39,9 @@ struct settings {
 struct stage {
   alignas(line_pair) checked_mutex mutex;
   alignas(line_pair) checked_condition begun;
-  // These are accessed under the mutex:
+  // The next members are accessed under the mutex.
   long round = 0, waiting = 0;
-  // Between rounds the waiters sleep on an object outside pthreads.
+  // Between rounds the waiters sleep on this word, and on no pthread object.
   alignas(line_pair) std::atomic<int> armed{0};
   alignas(line_pair) std::atomic<long> through{0}, voluntary{0}, involuntary{0};
   std::atomic<bool> over{false};
@@ -68,7 +68,7 @@ void wait_once(stage& s, thread_state& me, long number) {
   s.through.fetch_add(1);
 }
 
-/// Returns with the mutex held when all waiters sleep on the condition variable and all users wait for the mutex.
+/// Returns with the mutex held, when all waiters sleep on the condition variable and all users wait for the mutex.
 void gather(stage& s, traffic& users, const waiter_states& states, long number) {
   // The users pause until all waiters wait. The time of the pause is not measured.
   s.armed.store(static_cast<int>(number));
@@ -109,7 +109,7 @@ void broadcast(stage& s, const settings& set, traffic& users, const waiter_state
     if (looked_at)
       most = std::max(most, runnable(states, number));
     else
-      sleep_seconds(0.0002);  // until the next look
+      sleep_seconds(0.0002);  // until the states are read again
   }
   const std::uint64_t after = users.operations();
   out.missing = set.waiters - s.through.load();

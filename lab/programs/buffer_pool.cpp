@@ -1,10 +1,10 @@
 // Threads share a pool with fewer buffers than threads (Malthusian Locks, §6.11). Each thread takes a buffer, perhaps
-// after a wait, exchanges random words of it with words of a private buffer, returns it to the pool, and updates random
-// words of the private buffer. The order of wake-ups decides how many threads, and so how many private buffers,
-// circulate through the caches.
+// after a wait, exchanges random words of the buffer with words of a private buffer, returns the buffer to the pool,
+// and updates random words of the private buffer. The order of wake-ups decides how many threads, and so how many
+// private buffers, circulate through the caches.
 //
-// Buffers are taken at the front of the deque and returned at its back. So all buffers of the pool circulate whatever
-// the order of wake-ups is, and a difference in throughput comes only from the private buffers.
+// Buffers are taken at the front of the deque and returned at its back. So all buffers of the pool circulate for any
+// order of wake-ups, and a difference in throughput comes only from the private buffers.
 #include <deque>
 
 #include "tally.hpp"
@@ -85,7 +85,7 @@ struct buffer_pool {
     if (with_semaphore) post(available);
   }
 
-  /// Ends the run. Threads that have not seen `stop` are waiting; this function wakes them.
+  /// Ends the run: wakes the threads that wait and so have not seen `stop`.
   void finish(long threads) {
     stop.store(true, std::memory_order_relaxed);
     mutex.lock();

@@ -1,6 +1,6 @@
-// Threads that wait for a mutex with a deadline: their context switches and CPU time. In the first case the mutex is
-// held all the time, and every waiter times out. In the second case the mutex is held until the waiters sleep; then
-// other threads, the users, lock it again and again, and some or all waiters acquire it.
+// Measures context switches and CPU time of threads that wait for a mutex with a deadline. In the first case the mutex
+// is held all the time, and every waiter times out. In the second case the mutex is held until the waiters sleep; then
+// other threads, the users, repeatedly lock the mutex, and some or all waiters acquire it.
 #include "traffic.hpp"
 
 namespace {
@@ -69,18 +69,18 @@ struct results {
   std::uint64_t used = 0;  // the users' operations
 };
 
-/// Starts the waiters' timed lock calls while the mutex is held, and returns when each of these calls has returned.
+/// Holds the mutex while the waiters call pthread_mutex_timedlock(), and returns when each of these calls has returned.
 void measure(checked_mutex& mutex, traffic& users, const settings& set, std::latch& begun, std::atomic<long>& through,
              results& out) {
-  // The waiters already exist, so the counts contain only their waits, and for each waiter one context switch at the
-  // start of its wait.
+  // The waiters have been created before, so the counts contain only their waits, and for each waiter one context
+  // switch at the start of its wait.
   const switches before = switches::of(RUSAGE_SELF);
   const double cpu_before = process_cpu_seconds();
   const std::uint64_t used_before = users.operations();
   const clock_type::time_point start = clock_type::now();
   begun.count_down();
   if (set.users > 0) {
-    // Gives the waiters time to begin their waits before the users start.
+    // By this time the waiters should wait, and the users may start.
     sleep_seconds(set.seconds / 20);
     users.flow();
     sleep_seconds(0.002);  // the users have joined the queue

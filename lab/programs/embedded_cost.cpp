@@ -1,5 +1,6 @@
-// The cost of one uncontended lock and unlock of a lock that is embedded in a program, compared with other libraries'
-// locks. Rounds are interleaved. A ratio compares the fastest rounds, because noise on a shared machine only adds time.
+// The cost of one uncontended lock and unlock: locks of Usher that are embedded in a program, compared with other
+// libraries' locks, in interleaved rounds. A ratio is that of the fastest rounds, because noise on a shared machine
+// only adds time.
 #include <tbb/queuing_mutex.h>
 #include <tbb/spin_mutex.h>
 
@@ -20,7 +21,7 @@ namespace {
 
 using workloads::field;
 
-/// Prevents the compiler from optimising across two pairs.
+/// Prevents the compiler from optimising across two iterations.
 inline void barrier() {
   asm volatile("" : : : "memory");
 }
@@ -50,8 +51,8 @@ struct candidate {
   double best = std::numeric_limits<double>::infinity();  // ns for a pair
 };
 
-/// Adds a lock with its default way of waiting. If the lock also has a spinning variant, adds this variant, too, for
-/// the comparison with other libraries' spin locks.
+/// Adds a lock in its default way of waiting and, if the lock has it, in the spinning way, to be compared with other
+/// libraries' spin locks.
 template <template <class, class> class Lock>
 void add(std::vector<candidate>& all, const std::string& name) {
   using usher::waiting_kind;
@@ -60,8 +61,8 @@ void add(std::vector<candidate>& all, const std::string& name) {
     all.push_back({name + "-spin", &pairs<usher::mutex<Lock, waiting_kind::spin>>});
 }
 
-/// Pairs of a lock of ours and the most similar lock of another library. Each lock of ours is compared with this lock,
-/// and with nsync_mu and std::mutex.
+/// For each lock of Usher, the most similar lock of another library. A lock is compared with that one, with nsync_mu
+/// and with std::mutex.
 constexpr std::pair<std::string_view, std::string_view> closest[] = {
     {"tas-spin", "ck_fas"},
     {"ttas-spin", "tbb::spin_mutex"},

@@ -1,5 +1,5 @@
-// The cost of holding many mutexes at once, and the effects of threads that end while they hold a mutex. A lock whose
-// owner keeps a queue node for each held mutex must find that node again.
+// Measures the cost of holding many mutexes at once, and the effects of threads that end while they hold a mutex. A
+// lock whose owner has a queue node for each held mutex must find that node at the unlock.
 #include <sched.h>
 
 #include "traffic.hpp"
@@ -8,7 +8,7 @@ namespace {
 
 using namespace workloads;  // NOLINT(google-build-using-namespace): a program of one file
 
-/// A mutex on its own pair of lines, like the mutexes of a program's objects.
+/// A mutex on a pair of cache lines of its own, like the mutexes of a program's objects.
 struct alignas(line_pair) own_line : checked_mutex {};
 
 using mutexes = std::vector<own_line>;
@@ -49,8 +49,8 @@ bool all_at_once(mutexes& m, const std::string& order, field out) {
   return unlocked == n;
 }
 
-/// Locks hand over hand through a ring of mutexes while the thread holds `others`. Returns the time of a step in
-/// the fastest of ten batches.
+/// Locks hand over hand through a ring of mutexes, while the thread holds all of `others`. Returns the time of a step
+/// in the fastest of ten batches.
 double ns_of_a_step(mutexes& others, long steps, long& done) {
   constexpr std::size_t length = 64;
   mutexes ring(length);

@@ -1,8 +1,8 @@
-// A broadcast to many waiters while the broadcaster holds the mutex. Each waiter that is woken before it can acquire
-// the mutex runs in vain and sleeps again. Two kinds of rounds alternate. The first kind is timed until all waiters
-// have returned. In the second kind the program reads the states of the waiters as often as possible; these rounds are
-// not timed, because the reading takes time. The number of runnable waiters is sampled, so it is a lower bound; the
-// numbers of context switches are exact.
+// Broadcasts to many waiters while the broadcaster holds the mutex. A waiter that is woken before it can acquire the
+// mutex runs in vain and sleeps again. Two kinds of rounds alternate. The first kind is timed until all waiters have
+// returned. In the second kind the program reads the states of the waiters as often as possible; these rounds are not
+// timed, because the reading takes time. The number of runnable waiters is sampled, so it is a lower bound; the numbers
+// of context switches are exact.
 #include <unistd.h>
 
 #include <memory>
@@ -37,11 +37,11 @@ struct settings {
 struct stage {
   alignas(line_pair) checked_mutex mutex;
   alignas(line_pair) checked_condition begun;
-  // These are accessed under the mutex:
+  // The next members are accessed under the mutex.
   long round = 0, waiting = 0;
   long voluntary = 0, involuntary = 0, wakeups = 0;
   clock_type::time_point last;
-  // Between rounds the waiters sleep on an object outside pthreads.
+  // Between rounds the waiters sleep on this word, and on no pthread object.
   alignas(line_pair) std::atomic<int> armed{0};
   std::atomic<long> reported{0};
 };
@@ -104,7 +104,7 @@ void broadcast(stage& s, const settings& set, const waiter_states& states, long 
   s.mutex.unlock();
   if (set.after) s.begun.broadcast();
   while (looked_at && s.reported.load(std::memory_order_relaxed) < number * set.waiters) look();
-  // Polls a counter, because only the waiters may use the mutex now.
+  // Polls a counter instead of locking the mutex, which only the waiters may use now.
   while (s.reported.load() < number * set.waiters) sleep_seconds(0.0001);
 
   s.mutex.lock();

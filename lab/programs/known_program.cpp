@@ -1,11 +1,12 @@
-// Plain pthread programs with known parameters, for lab.cases.replayed_native: each is recorded by `usher record`, predicted by `usher
-// predict`, and measured. They do not depend on Usher. Work is a number of dependent steps of a generator, so it does not depend on the
-// clock.
+// Plain pthread programs with known parameters, for lab.cases.replayed_native. Each program is recorded by `usher
+// record`, predicted by `usher predict`, and measured. The programs do not depend on Usher. Work is a number of
+// dependent steps of a random generator, so its amount does not depend on a clock.
 //
 //     known_program --program sections --threads 2 --inside 300 --outside 3000
 //
-// prints a line of JSON: lock operations (acquisitions of mutexes, read-write locks and semaphores) in the measured time, that time in
-// seconds, and the CPU time of the process within it. The program checks that its locks exclude.
+// prints a line of JSON: the number of lock operations (acquisitions of mutexes, read-write locks and semaphores) in
+// the measured time, that time in seconds, and the CPU time of the process within it. The program checks that its locks
+// exclude.
 #include <pthread.h>
 #include <semaphore.h>
 #include <sys/resource.h>
@@ -53,13 +54,13 @@ struct alignas(128) mutex {
   void unlock() { check(pthread_mutex_unlock(&handle), "pthread_mutex_unlock"); }
 };
 
-/// Of one thread.
+/// The counts of one thread.
 struct alignas(128) record {
   std::atomic<unsigned long> operations{0};
   unsigned long sections = 0;
 };
 
-/// Steps of xorshift64, each of which needs the result of the one before.
+/// Makes `count` steps of xorshift64, each of which needs the result of the previous one.
 unsigned long stepped(unsigned long state, long count) {
   for (; count > 0; --count) {
     state ^= state << 13;
@@ -76,7 +77,7 @@ class worker {
       : mine_(mine), random_(static_cast<unsigned long>(index) + 1), state_(random_.next() | 1) {}
 
   void work(long count) { state_ = stepped(state_, count); }
-  /// Between half of the mean and one and a half.
+  /// Works for a random number of steps, from half of the mean to one and a half of it.
   void about(long mean) { work(around(mean)); }
   long around(long mean) { return mean / 2 + static_cast<long>(random_.below(static_cast<unsigned long>(mean) + 1)); }
   bool happens(long in_a_thousand) { return static_cast<long>(random_.below(1000)) < in_a_thousand; }
@@ -97,14 +98,14 @@ class worker {
   unsigned long state_;
 };
 
-/// What a program's threads share. The constructor makes it ready; finish() wakes all threads when the time is over.
+/// The shared data of a program's threads. finish() wakes all threads when the time is over.
 class program {
  public:
   explicit program(const plan& p) : plan_(p), mutexes_(static_cast<std::size_t>(p.locks)) {}
   virtual ~program() = default;
   program(const program&) = delete;
   program& operator=(const program&) = delete;
-  /// One iteration of a thread.
+  /// Executes one iteration of a thread.
   virtual void operator()(worker& w, long index) = 0;
   virtual void finish() {}
   unsigned long counted() const {
@@ -126,7 +127,8 @@ class program {
   alignas(128) std::atomic<bool> over_{false};
 };
 
-/// Each section takes one of the locks; a part of the sections is twenty times as long, and a part nests a lock of a higher number.
+/// Each section takes one of the locks. A share of the sections is twenty times as long; in another share the thread
+/// also takes a second lock with a higher number.
 class sections : public program {
  public:
   using program::program;
@@ -206,7 +208,7 @@ class connections : public program {
   alignas(128) std::atomic<long> used_{0};
 };
 
-/// Threads read under a read-write lock and sometimes write; and then count under a mutex.
+/// Threads read under a read-write lock, sometimes write under it, and then count under a mutex.
 class readers : public program {
  public:
   using program::program;

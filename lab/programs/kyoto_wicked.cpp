@@ -1,14 +1,16 @@
 // Kyoto Cabinet's cache in memory under random operations (Malthusian Locks §6.6). The operations and their frequencies
-// are those of `kccachetest wicked`, which works for a number of operations a thread, with a range of keys that grows with
-// the number of threads. As in the paper, the program runs for a time, and the range of keys is fixed.
+// are those of `kccachetest wicked`. That program makes a number of operations in each thread, on a range of keys that
+// grows with the number of threads. As in the paper, this program runs for a given time, and the range of keys is
+// fixed.
 //
-// A ninth of the operations each sets, adds, appends, increments, compares and swaps, and removes a record; two ninths
-// read one; a ninth moves the thread's cursor, and may change the record at the cursor. A tenth of the values have up to
-// 1023 bytes, the others are the key. One operation of a hundred is in a transaction; one of a hundred is followed by an
-// operation on up to nine records. kccachetest's one `clear` or `synchronize` a thread is left out.
+// One ninth each of the operations sets, adds, appends to, increments, compares and swaps, or removes a record. Two
+// ninths read a record. One ninth moves the thread's cursor, and may change the record at the cursor. A tenth of the
+// values have up to 1023 bytes; the others are the key. One operation of a hundred is in a transaction; one of a
+// hundred is followed by an operation on up to nine records. kccachetest also calls `clear` or `synchronize` once in
+// each thread; this is left out.
 //
-// Debian's library locks by a read-write lock for the database, and a mutex for each of 16 parts. rwlock_as_mutex.so
-// makes a mutex of the former, as in the paper.
+// Debian's library locks the database by a read-write lock, and each of 16 parts by a mutex. rwlock_as_mutex.so turns
+// the read-write lock into a mutex, as in the paper.
 #include <kccachedb.h>
 
 #include <array>
@@ -54,7 +56,7 @@ class worker {
   }
 
  private:
-  /// Changes the record at the cursor, removes it, or lets it be.
+  /// Changes the record at the cursor, removes it, or leaves it.
   class change : public kc::DB::Visitor {
    public:
     explicit change(worker& w) : worker_(w) {}

@@ -1,6 +1,7 @@
-// A test of allocators that runs a preloaded allocator on top of our mutexes. Threads fill blocks with a pattern and
-// pass them on through shared slots; the thread that takes a block out verifies it, and resizes or frees it. If an
-// allocator's lock admits two threads, it hands out overlapping blocks, and the patterns show that.
+// A test of allocators: a preloaded allocator whose locks are mutexes of Usher. Threads fill blocks with a pattern and
+// pass them on through shared slots; the thread that takes a block out verifies the pattern, and resizes or frees the
+// block. If an allocator's lock admits two threads at a time, it hands out overlapping blocks, and the patterns show
+// that.
 #include <cstdint>
 #include <cstring>
 #include <string>

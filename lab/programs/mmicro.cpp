@@ -25,7 +25,7 @@ int main(int argc, char** argv) {
       workloads::run_team(threads, limit, [&](long index, workloads::allowance& mine) {
         std::vector<void*> held;
         held.reserve(static_cast<std::size_t>(blocks));
-        // Each block counts as an operation, and the loop may stop after any block: under a slow lock a thousand blocks
+        // Each block counts as an operation, and the loop may end after any block: under a slow lock a thousand blocks
         // take too long.
         bool more = true;
         while (more) {

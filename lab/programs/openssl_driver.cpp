@@ -1,6 +1,6 @@
-// OpenSSL 3 in threads that share its algorithms: fetches of a digest, or TLS 1.3 handshakes over memory, in which client and
-// server are two objects of one thread and all threads share both contexts. OpenSSL takes read-write locks of the process in
-// both (openssl#20286). Every digest and every handshake is verified.
+// OpenSSL 3 in threads that share its algorithms. The program either fetches digests, or makes TLS 1.3 handshakes over
+// memory: client and server are two objects of one thread, and all threads share the two contexts. In both cases
+// OpenSSL takes read-write locks that all threads share (openssl#20286). Every digest and every handshake is verified.
 #include <openssl/ec.h>
 #include <openssl/evp.h>
 #include <openssl/ssl.h>
@@ -46,7 +46,8 @@ void fetch() {
   must(length == 32 && std::memcmp(out, sha256_of_nothing.data(), sha256_of_nothing.size()) == 0, "a wrong digest");
 }
 
-/// The two ends' contexts: a certificate that the server has signed itself, and a client that trusts nothing else.
+/// The TLS contexts of server and client: a certificate that the server has signed itself, and a client that trusts
+/// only this certificate.
 class ends {
  public:
   ends()

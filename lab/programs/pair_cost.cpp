@@ -1,6 +1,6 @@
-// Measures the cost of one uncontended pair of calls: pthread_mutex_lock or pthread_mutex_trylock, and
-// pthread_mutex_unlock. The program runs natively, under the preload, and under an instruction counter. With --quiet it
-// prints nothing, so that two runs differ only in the number of pairs.
+// Measures the cost of an uncontended pthread_mutex_lock() or pthread_mutex_trylock() with the following
+// pthread_mutex_unlock(). The program runs without Usher, under the preload library, and under an instruction counter.
+// With --quiet it prints nothing, so that two runs differ only in the number of iterations.
 #include <pthread.h>
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // A bounded queue as in most programs: one mutex, std::queue, two condition variables. The program counts how many
 // times the mutex is acquired for each message (Malthusian Locks, §6.7; the program measured in the paper is COZ's). A
-// producer that finds the queue full waits on not_full, and so acquires the mutex twice for one message; a producer
+// producer that finds the queue full waits on not_full, and so acquires the mutex twice for one message. A producer
 // that waits for the mutex instead acquires it once.
 #include <queue>
 
@@ -132,7 +132,7 @@ results measure(const std::vector<record>& producing, const std::vector<record>&
   return {first, last, seconds_since(start), switches::of(RUSAGE_SELF) - before};
 }
 
-/// Threads that have not seen `stop` are waiting; the broadcasts wake them.
+/// Wakes the threads that wait and so have not seen `stop`.
 void finish(bounded_queue& q) {
   q.stop.store(true, std::memory_order_relaxed);
   q.mutex.lock();

@@ -1,7 +1,8 @@
-// The cost of an uncontended pair of a recursive mutex, at two levels: of a free mutex, and of one that the thread holds
-// already. Under libusher.so, beside the C library's functions in the same process, in interleaved rounds. The program
-// starts itself once for each size of the environment, which decides where the stack lies: at the second level a pair
-// is a few loads that each follow a store to the same word, and its time depends on what else is stored.
+// Measures the cost of an uncontended lock and unlock of a recursive mutex at two levels: the mutex is free, or the
+// thread already holds it. It is measured under libusher.so and with the C library's functions in the same process, in
+// interleaved rounds. The program starts itself once for each size of the environment, which determines the address of
+// the stack. At the second level, lock and unlock are a few loads that each follow a store to the same word, and their
+// time depends on the addresses of other stores.
 #include <dlfcn.h>
 #include <pthread.h>
 #include <sys/personality.h>
@@ -36,7 +37,7 @@ using call = int (*)(pthread_mutex_t*);
 
 template <class F>
 F c_library(const char* name) {
-  // RTLD_NOLOAD: the library is loaded already, so that no file is searched for and no path in the environment matters.
+  // RTLD_NOLOAD: the library is already loaded, so no file is searched for, whatever paths the environment has.
   void* const library = dlopen("libc.so.6", RTLD_NOW | RTLD_NOLOAD);
   void* const found = library != nullptr ? dlsym(library, name) : nullptr;
   if (found == nullptr) fail(std::string("the C library has no ") + name);

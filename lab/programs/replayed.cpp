@@ -1,10 +1,13 @@
-// Programs with known answers for `usher predict`: each runs on a simulated machine, is recorded there with few threads, and is
-// simulated again with more threads and other locks, once as itself and once as a replay of the recording.
+// Programs with known results for `usher predict`. Each program runs on a simulated machine and is recorded there with
+// few threads. Then it is simulated with more threads and other locks in two ways: the program itself, and a replay of
+// its recording.
 //
-//     replayed --machine FILE --program NAME [--set NAME=N]... --recorded-threads N [--recorded-lock futex] --locks a,b --threads 2,8
+//     replayed --machine FILE --program NAME [--set NAME=N]... --recorded-threads N [--recorded-lock futex]
+//              --locks a,b --threads 2,8
 //
-// prints a line of JSON for each lock and number of threads: lock operations a second of the program and of the replay, in the
-// medians of three seeds and their ranges. With --write FILE it writes the recording, for `usher predict`, and compares nothing.
+// prints a line of JSON for each lock and number of threads: lock operations a second of the program and of the replay,
+// as median and range over three seeds. With --write FILE it writes the recording for `usher predict`, and compares
+// nothing.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -42,10 +45,10 @@ using P = sim::simulated;
 
 // ---- recording -------------------------------------------------------------------------------------------------------
 
-/// Notes the calls of a run's threads.
+/// Records the calls of a simulated program's threads.
 class recorder {
  public:
-  /// The simulated time that it takes in the recorded run, within a call and after it.
+  /// The simulated time that recording takes, within a call and between calls.
   struct cost {
     std::uint64_t within_ns = 0, between_ns = 0;
   };
@@ -62,7 +65,7 @@ class recorder {
 
   sim::cycles now() const { return sim::simulation::current().now(); }
 
-  /// Notes a call that began at `called` and returns now.
+  /// Records a call that began at the time `called` and returns now.
   void note(action what, std::uint32_t object, sim::cycles called, std::uint32_t other = 0) {
     takes(cost_.within_ns);
     const sim::cycles returned = now();
@@ -96,7 +99,8 @@ class recorder {
     made_.machine.lock = lock;
     made_.machine.call_ns = double(cost_.within_ns + cost_.between_ns);
     made_.machine.between_ns = double(cost_.between_ns);
-    // Between the CPUs of the first two threads, which are on two sockets if there are several.
+    // The cost for the machine's most distant pair of CPUs: the first two threads of a run are on two sockets if the
+    // machine has several.
     made_.machine.transfer_ns = double(machine_.dirty[machine_.farthest()]) * 1000 / machine_.mhz;
     recording::window w;
     w.length = machine_.to_ns(end_ - begin_);
@@ -124,7 +128,8 @@ class recorder {
   void takes(std::uint64_t ns) const {
     if (ns != 0) sim::simulation::current().compute((ns * machine_.mhz + 500) / 1000);
   }
-  /// Rounds to nanoseconds. The remainder is added to the next duration, so that short ones are right on average.
+  /// Converts cycles to nanoseconds. The remainder is added to the thread's next duration, so that short durations are
+  /// exact on average.
   std::uint64_t ns(of_thread& t, sim::cycles c) const {
     const std::int64_t exact = std::int64_t(c) * 1000 + t.rest;
     const std::int64_t whole = std::max<std::int64_t>(exact, 0) / machine_.mhz;
@@ -140,7 +145,7 @@ class recorder {
   std::uint64_t operations_ = 0;
 };
 
-/// The world of a program whose calls are recorded.
+/// A `world` (lab/bench/programs/program.hpp) whose locks record their calls.
 class recorded_world {
  public:
   using platform = P;
@@ -243,7 +248,7 @@ class condition {
   std::uint32_t object_;
 };
 
-/// A random time with this mean, between half of it and one and a half.
+/// Works for a random time with this mean, from half of it to one and a half of it.
 void work(thread& t, long cycles) {
   t.delay(std::uint64_t(cycles) / 2 + t.uniform(std::uint32_t(cycles)));
 }
@@ -252,11 +257,11 @@ struct known_program {
   virtual ~known_program() = default;
   virtual void operator()(thread& t) = 0;
   virtual void finish(thread&) {}
-  /// By --threads-are, or by their streams.
+  /// The role of a thread, as --threads-are or a comparison of the threads' calls would find it.
   virtual std::string role(unsigned) const { return "all"; }
 };
 
-/// One of the programs of `usher sim`.
+/// A benchmark program of `usher sim`, with recorded locks.
 template <class Program>
 struct of_simulator : known_program {
   explicit of_simulator(recorded_world& w) : it(w) {}
@@ -422,8 +427,9 @@ struct connections : known_program {
   long inside, uses, outside;
 };
 
-/// Threads lock one of several locks, some of which are taken more often; a part of the sections is long, and a part nests a second
-/// lock, always one of a higher number. Between sections a thread may sleep.
+/// Threads lock one of several locks, one of them more often than the others. A share of the sections is long. In a
+/// share of the sections the thread locks a second lock, always one with a higher number. Between sections a thread may
+/// sleep.
 struct mixed : known_program {
   explicit mixed(recorded_world& w)
       : calls(w.calls()),
@@ -437,7 +443,7 @@ struct mixed : known_program {
     for (long i = 0; i < w.parameter("locks"); i++) locks.push_back(w.make_lock());
   }
   void operator()(thread& t) override {
-    // With `own` a thread uses two locks of its own only, which its neighbours use, too.
+    // With `own` a thread uses only two locks, each of which a neighbouring thread uses, too.
     const auto n = std::uint32_t(locks.size());
     std::uint32_t first = t.uniform(1000) < std::uint32_t(hot) ? 0 : t.uniform(n);
     if (own != 0) first = (t.index() + t.uniform(2)) % n;
@@ -463,7 +469,7 @@ struct mixed : known_program {
   long inside, outside, hot, longer, nested, sleeps, own;
 };
 
-/// Threads read under a read-write lock and sometimes write; and count under the measured lock.
+/// Threads read under a read-write lock, sometimes write under it, and then count under the measured lock.
 struct readers : known_program {
   using kind = usher::phase_fair<P, usher::waiting<P, usher::waiting_kind::spin_then_park>>;
   explicit readers(recorded_world& w)
@@ -547,12 +553,12 @@ struct options {
   parameters set;
   unsigned recorded_threads = 2, seeds = 3;
   double recorded_ms = 10;
-  int lines = -2;  ///< -2: both limits of the estimates
+  int lines = -2;  ///< number of moved lines; -2: both limits of the estimates
   std::vector<std::string> locks;
   std::vector<unsigned> threads;
-  recorder::cost cost;  ///< of recording
+  recorder::cost cost;  ///< simulated cost of recording
   bool facts = false;
-  std::string write;  ///< a file for the recording; nothing is compared then
+  std::string write;  ///< file for the recording; if given, nothing is compared
 };
 
 struct outcome {
@@ -613,7 +619,7 @@ void compare(const options& o) {
   p.lock = o.recorded_lock;
   p.threads = o.recorded_threads;
   p.run_ns = std::uint64_t(o.recorded_ms * 1e6);
-  p.seed = 1000;  // another one than those of the comparison
+  p.seed = 1000;  // differs from the seeds of the comparison
   const outcome recorded = run(m, e, o, p, true);
   if (!o.write.empty()) return recording::write_recording(recorded.recorded, o.write);
   const usher::predict::plan_changes changes;

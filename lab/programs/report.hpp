@@ -45,7 +45,7 @@ class field {
 /// The result of one run, with its provenance: command, date, machine, compiler, commit.
 class document {
  public:
-  /// `kind` is the key under which the program's name is written.
+  /// `kind` is the JSON key of the program's name.
   document(int argc, char** argv, const char* kind = "benchmark");
   ~document();
   document(const document&) = delete;

@@ -1,19 +1,20 @@
-// A trial: an unlock without a locked operation, by a restartable sequence (rseq). Not part of the library;
-// docs/default-lock.md says why.
+// An experiment: an unlock without a locked instruction, by a restartable sequence (rseq). It is not part of the
+// library; docs/default-lock.md gives the reason.
 //
-// The unlock compares the word with `held` and stores `free`, in a sequence that the kernel aborts if the thread is
-// preempted, migrated or gets a signal in it. A waiter that sets its mark between the compare and the store would lose
-// it. So after it has set the mark, a waiter makes the kernel abort the sequences of all threads that run, by
-// membarrier(PRIVATE_EXPEDITED_RSEQ); a thread that does not run is aborted before it runs again. Then every sequence
-// has either stored before the barrier ended, and the waiter's futex call finds the mark gone, or it begins later and
-// finds the mark. An aborted unlock does not try again but uses a locked operation: a debugger that steps through the
-// sequence aborts it each time.
+// The unlock compares the lock word with `held` and stores `free`. Both instructions are in a sequence that the kernel
+// aborts if the thread is preempted, is migrated or gets a signal within it. If a waiter set its mark (`asleep`)
+// between the compare and the store, the store would overwrite the mark. So after setting the mark, a waiter makes the
+// kernel abort the sequences of all running threads by membarrier(PRIVATE_EXPEDITED_RSEQ); a thread that is not running
+// is aborted before it runs again. Afterwards each sequence either has stored before the barrier ended, so that the
+// waiter's futex call finds the mark gone, or begins later and finds the mark. An aborted unlock does not retry the
+// sequence but uses a locked operation, since a debugger that single-steps through the sequence aborts it each time.
 //
-//     --check      stops before each instruction of the sequence, sets the mark there, and lets the unlock go on, also
-//                  by single steps; marks set by another thread; then threads, signals and forks. Also shows that a mark
-//                  is lost without the descriptor, and prints how many are lost without the barrier
-//     otherwise    nanoseconds of a pair beside those of the C library and of the same code with a locked unlock, of a
-//                  barrier, and of a section for which threads sleep
+//     --check      stops before each instruction of the sequence, sets the mark there, and lets the unlock continue,
+//                  also by single steps; then marks set by another thread; then threads, signals and forks. Also shows
+//                  that a mark is lost without the sequence's descriptor, and prints how many are lost without the
+//                  barrier
+//     otherwise    measures the ns of an uncontended lock and unlock, beside the C library's mutex and the same code
+//                  with a locked unlock; of a barrier; and of a critical section for which threads sleep
 #include <linux/futex.h>
 #include <linux/membarrier.h>
 #include <pthread.h>
@@ -44,23 +45,25 @@ namespace {
 using workloads::fail;
 
 constexpr std::uint32_t free_ = 0, held = 1, asleep = 4;
-std::ptrdiff_t rseq_cs_offset;  // from the thread pointer
+std::ptrdiff_t rseq_cs_offset;  // offset of the thread's rseq_cs field from the thread pointer
 std::atomic<long> aborts{0};
 
 // ---- the sequence ---------------------------------------------------------------------------------------------
 
 extern "C" const char unlock_compare[], unlock_jump[], unlock_store[], unlock_done[], wrong_store[];  // for --check
 
-/// How to unlock. `slow` is restartable, with a pause between the compare and the store that is longer than a
-/// waiter's way to sleep.
+/// The way of unlocking. `slow` is restartable, with a pause between the compare and the store that is longer than a
+/// waiter needs to go to sleep.
 enum class way { locked, restartable, slow };
 
-/// Frees the word if it is `held`, without a mark. Returns false if it did not, because of a mark or of an abort.
-/// `version`: as it should be, with a pause, the copy that --check stops in, and a wrong one without the descriptor.
+/// Frees the word if its value is `held` without a mark. Returns false if the word is marked or the sequence was
+/// aborted. `version`: the correct sequence; one with a pause; one with labels at which --check stops; an incorrect one
+/// that does not announce its descriptor to the kernel.
 enum class version { plain, slow, named, wrong };
 template <version Version = version::plain>
 [[gnu::always_inline]] inline bool free_restartably(std::atomic<std::uint32_t>& word) {
-  // 3: the descriptor; 4: the abort handler, behind its signature in the form of an undefined instruction
+  // Label 3 is the descriptor (struct rseq_cs). Label 4 is the abort handler; the kernel requires the signature before
+  // it, here encoded as an undefined instruction.
 #define USHER_SEQUENCE(announce, first, jump, store, committed)                                                 \
   asm goto(                                                                                                     \
       ".pushsection __rseq_cs, \"aw\"\n\t.balign 32\n3:\t.long 0, 0\n\t.quad 1f, 2f - 1f, 4f\n"                 \
@@ -89,7 +92,7 @@ marked:
   return false;
 }
 
-/// Whether the C library has registered this thread, and the process may use the barrier.
+/// Whether the C library has registered this thread for rseq, and the process may use the barrier.
 bool prepare() {
   if (__rseq_size == 0) return false;
   const auto* area =
@@ -114,11 +117,11 @@ struct sleeping_mutex {
     if (word.compare_exchange_strong(seen, held, std::memory_order_acquire, std::memory_order_relaxed)) return;
     for (;;) {
       seen = word.load(std::memory_order_relaxed);
-      // Others may sleep, so a thread that has slept takes the mutex with the mark.
+      // Other waiters may still sleep, so a thread that has waited acquires the mutex with the mark set.
       if (seen == free_ && word.compare_exchange_strong(seen, held | asleep, std::memory_order_acquire)) return;
       if ((seen & held) == 0) continue;
       if ((seen & asleep) == 0 && !word.compare_exchange_strong(seen, seen | asleep)) continue;
-      // Also if another thread has set the mark: its barrier may not have ended.
+      // Needed even if another thread has set the mark, because that thread's barrier may not have ended.
       if constexpr (Way != way::locked) abort_sequences();
       syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, held | asleep, nullptr, nullptr, 0);
     }
@@ -135,7 +138,7 @@ struct sleeping_mutex {
 
 struct stepped {
   std::atomic<std::uint32_t> word{held};
-  std::atomic<std::uint32_t> old{0};  ///< what the locked operation found; 0: none was needed
+  std::atomic<std::uint32_t> old{0};  ///< the value that the locked operation found; 0: there was no locked operation
 };
 stepped tracee_state;
 
@@ -144,10 +147,11 @@ template <version Version>
   if (!free_restartably<Version>(s.word)) s.old = s.word.exchange(free_);
 }
 
-/// What an unlock has made of a mark: it saw none, it saw it, it left it in the free word; or the word is wrong.
+/// The effect of an unlock on a mark. none: there was no mark; seen: the unlock found it; kept: the word is free with
+/// the mark still set; wrong: the word has another value.
 enum class mark { none, seen, kept, wrong };
 
-/// A child that unlocks under this process's control.
+/// A child process that unlocks while this process traces it.
 class tracee {
  public:
   explicit tracee(bool protects) : child_(fork()) {
@@ -162,7 +166,7 @@ class tracee {
     wait();
   }
 
-  /// Stops before the instruction at `at`. By a breakpoint: single steps into a sequence end in its abort.
+  /// Runs the child to the instruction at `at`, by a breakpoint: single steps into a sequence would abort it.
   void run_to(const char* at) {
     const long text = ptrace(PTRACE_PEEKTEXT, child_, at, nullptr);
     call(PTRACE_POKETEXT, at, (text & ~0xffL) | 0xcc);
@@ -177,7 +181,7 @@ class tracee {
   void set_mark() {
     call(PTRACE_POKEDATA, &tracee_state.word, ptrace(PTRACE_PEEKDATA, child_, &tracee_state.word, nullptr) | asleep);
   }
-  /// Runs to the end, by single steps if `stepping`. Returns what has become of the mark.
+  /// Runs the child to its end, by single steps if `stepping`. Returns the unlock's effect on the mark.
   mark end(bool stepping) {
     for (long steps = 0; WIFSTOPPED(status_); steps++) {
       if (steps > 100000) fail("the child makes no progress");
@@ -200,7 +204,7 @@ class tracee {
   int status_ = 0;
 };
 
-/// Sets the mark while the child is before the instruction at `at`.
+/// Sets the mark while the child is stopped before the instruction at `at`. Returns the unlock's effect on the mark.
 mark mark_at(const char* at, bool protects, bool stepping) {
   tracee t(protects);
   t.run_to(at);
@@ -220,8 +224,9 @@ void check_steps() {
       "steps: an unlock sees a mark set before each of its instructions; without the descriptor it loses the mark");
 }
 
-/// A waiter sets its mark while another thread may be in the sequence. Returns how often the word still had the mark
-/// after the barrier (or, without one, at once), and the unlock has not seen it: a waiter would then sleep for ever.
+/// A waiter sets its mark while another thread may be in the sequence. Returns how often the mark was lost: the word
+/// still had the mark after the barrier (without a barrier: at once), but the unlock did not see it, so a waiter would
+/// sleep for ever.
 long lost_marks(bool barrier, double seconds) {
   enum : int { idle, prepared, unlocking, unlocked, over };
   std::atomic<std::uint32_t> word{free_};
@@ -265,13 +270,13 @@ void check_barrier(double seconds) {
 }
 
 void on_signal(int) {
-  static thread_local sleeping_mutex<way::slow> of_handler;  // a sequence inside of an interrupted one
+  static thread_local sleeping_mutex<way::slow> of_handler;  // so that a sequence also runs inside an interrupted one
   of_handler.lock();
   of_handler.unlock();
 }
 
 void check_forked_child() {
-  const pid_t child = fork();  // its registrations are copies of this process's
+  const pid_t child = fork();  // the child inherits copies of this process's registrations
   if (child == 0) {
     alarm(20);
     sleeping_mutex<way::slow> own;
@@ -286,7 +291,7 @@ void check_forked_child() {
   if (child < 0 || waitpid(child, &status, 0) != child || status != 0) fail("a child's mutex has failed");
 }
 
-/// Threads count under a mutex while they get signals, and the process forks.
+/// Threads count under a mutex while they receive signals, and the process forks meanwhile.
 void check_threads(int number, double seconds) {
   struct sigaction action {};
   action.sa_handler = on_signal;
@@ -330,7 +335,8 @@ double since(clock_type::time_point start) {
   return std::chrono::duration<double, std::nano>(clock_type::now() - start).count();
 }
 
-/// What the preload reads and writes in an uncontended pair of a normal mutex, with its exported function's jump.
+/// The memory accesses of an uncontended lock and unlock of a normal mutex in the preload library, including the jump
+/// through the exported function.
 struct like_preload {
   std::atomic<std::uint32_t> word{free_}, tag{0}, owner{0}, timed{0};
   std::atomic<std::uint64_t> kind_and_epoch{std::uint64_t{7} << 32};
@@ -369,7 +375,7 @@ template <way Way>
 template <class Mutex>
 using function = int (*)(Mutex*);
 template <class Mutex>
-struct functions {  // the exported functions jump through pointers
+struct functions {  // the exported functions jump through these pointers
   std::atomic<function<Mutex>> lock, unlock;
 };
 functions<like_preload> locked{lock_like_preload, unlock_like_preload<way::locked>},
@@ -419,7 +425,8 @@ void measure_pairs(long rounds, long iterations) {
               least(1) / least(0), median(0), least(2) / least(0), median(1));
 }
 
-/// With another thread, only the barriers count during which that thread ran: before each, it has just counted.
+/// Measures barriers, first alone and then beside a thread that counts all the time. In the second case a barrier is
+/// measured only if the other thread has counted just before, which shows that it is running.
 void measure_barrier(long rounds) {
   for (const bool busy : {false, true}) {
     std::atomic<bool> over{false};

@@ -1,15 +1,15 @@
-// A library to preload: it serves the read-write locks of POSIX by a mutex, so that readers exclude each other, too. With
-// it a program whose authors or packagers chose read-write locks runs as if they had chosen mutexes (Malthusian Locks
-// §6.6 changed Kyoto Cabinet in this way). The mutex is locked by the functions of the process, so libusher.so serves it
-// if it is preloaded as well, in either order.
+// A library to be preloaded: it implements the read-write locks of POSIX by a mutex, so that readers exclude each
+// other, too. So a program whose authors or packagers chose read-write locks runs as if they had chosen mutexes
+// (Malthusian Locks §6.6 changed Kyoto Cabinet in this way). The library calls the process's mutex functions, so that
+// these are libusher.so's if that is preloaded as well, in either order.
 //
-// The rules of POSIX for recursion hold: a thread that has the lock for reading may take it for reading again; if it asks
-// for writing, or has it for writing and asks again, the result is EDEADLK. The mutex is in the read-write lock's bytes,
-// beside the thread that has it and the depth of its recursion. The word of the lock's kind stays as it is. A static
-// initialiser sets no other word, and so makes a free mutex.
+// POSIX's rules of recursion hold. A thread that has the lock for reading may lock it for reading again. If it asks for
+// writing, or if it has the lock for writing and asks again, the result is EDEADLK. The mutex lies in the bytes of the
+// read-write lock, beside the address of its owner and the depth of the recursion. The word with the lock's kind is
+// left unchanged. A static initialiser sets no other word, and so makes a free mutex.
 //
-// Locks between processes are refused (ENOTSUP). At the end of the process the library prints the number of acquisitions
-// if RWLOCK_AS_MUTEX_REPORT is set, and the file that serves its mutexes.
+// Locks that are shared between processes are refused (ENOTSUP). At the end of the process, if RWLOCK_AS_MUTEX_REPORT
+// is set, the library prints the number of acquisitions and the file whose functions serve its mutexes.
 #include <dlfcn.h>
 #include <pthread.h>
 
@@ -52,7 +52,8 @@ held_lock& in(pthread_rwlock_t* l) {
   return *reinterpret_cast<held_lock*>(l);
 }
 
-// Relaxed: a thread finds its own address only if it has written it, and no other thread writes it in between.
+// Relaxed: a thread finds its own address only if it has written that address itself, and no other thread writes in
+// between.
 bool is_mine(const held_lock& l) {
   return __atomic_load_n(&l.owner, __ATOMIC_RELAXED) == &myself;
 }

@@ -19,7 +19,7 @@ void must(int got, int wanted, const char* what) {
   if (got != wanted) fail(std::string(what) + ": " + std::to_string(got) + " in place of " + std::to_string(wanted));
 }
 
-/// Calls in another thread.
+/// Calls the function in another thread, and returns its result.
 int elsewhere(const std::function<int()>& call) {
   int result = 0;
   std::thread([&] { result = call(); }).join();

@@ -1,5 +1,6 @@
-// A cache in front of a slow source, as servers in C++ have it: a hash table under a std::shared_mutex. Readers look up under a
-// shared lock; a miss is filled, and an entry evicted, under an exclusive one. Every value is verified.
+// A cache in front of a slow source, as in servers written in C++: a hash table under a std::shared_mutex. Readers look
+// up entries under a shared lock; a missing entry is filled in, and another evicted, under an exclusive lock. Every
+// value is verified.
 #include <mutex>
 #include <shared_mutex>
 #include <string>

@@ -1,7 +1,7 @@
-// The time from pthread_cond_signal() until the selected thread returns from pthread_cond_wait(), while other threads
-// (the users) lock the mutex again and again. For comparison the same run measures a pthread_mutex_lock() of a
+// Measures the time from pthread_cond_signal() until the selected thread returns from pthread_cond_wait(), while other
+// threads (the users) repeatedly lock the mutex. For comparison, the same run measures a pthread_mutex_lock() of a
 // newcomer, which begins just after the signaller has unlocked the mutex and a user has acquired it. Each of these
-// measured waits is a turn. In every turn all users wait for the mutex when the signaller unlocks it.
+// measured waits is called a turn. In every turn all users wait for the mutex when the signaller unlocks it.
 #include "traffic.hpp"
 
 namespace {
@@ -34,16 +34,17 @@ struct settings {
 struct stage {
   alignas(line_pair) checked_mutex mutex;
   alignas(line_pair) checked_condition condition;
-  // These are accessed under the mutex:
+  // The next members are accessed under the mutex.
   bool told = false, over = false;
   clock_type::time_point called;
-  // Atomics, not pthread objects, tell the threads when to start and whose turn it is.
+  // These words tell the threads when to start and whose turn it is. They are atomics, so that no further pthread
+  // object is used.
   alignas(line_pair) std::atomic<int> armed{0};     // the waiter waits, or holds the mutex and is about to wait
-  alignas(line_pair) std::atomic<int> summoned{0};  // number of the turn
-  alignas(line_pair) std::atomic<int> through{0};   // number of the turn
+  alignas(line_pair) std::atomic<int> summoned{0};  // the number of the turn that has begun
+  alignas(line_pair) std::atomic<int> through{0};   // the number of the last turn that has ended
   alignas(line_pair) std::atomic<bool> stop{false}, no_more{false};
-  // The signaller writes here which thread's action it awaits, and since when. The main thread reads these words and
-  // limits the waits.
+  // The signaller writes here for which thread's action it waits, and since when. The main thread reads these words,
+  // and limits the wait.
   alignas(line_pair) std::atomic<int> open{nobody}, turn{0};
   std::atomic<double> open_since{0};
   std::atomic<int> relieved{0};  // the last turn that ended only because the users paused
@@ -65,7 +66,8 @@ void announce(std::atomic<int>& number, int value) {
   number.notify_all();
 }
 
-/// The body of the waiter. It keeps the mutex between two waits: so it needs no lock call that would delay the others.
+/// Runs the waiter. It keeps the mutex between two waits, so that it makes no lock call that would delay the other
+/// threads.
 void wait_for_signals(stage& s) {
   s.mutex.lock();
   announce(s.armed, 1);
@@ -98,8 +100,8 @@ void waits(stage& s, int who) {
   s.open.store(who);
 }
 
-/// Replaces the time of the last turn by a lower bound, the patience, because the turn ended only after the users
-/// paused.
+/// Replaces the time of the last turn by a lower bound, the time limit `patience`, because the turn ended only after
+/// the users had paused.
 void make_bound(samples& of, long& relieved, double patience) {
   of.values.back() = patience * 1e6;
   ++relieved;
@@ -144,8 +146,8 @@ void signal(stage& s, traffic& users, long most, double patience) {
   waits(s, nobody);
 }
 
-/// Called by the main thread. Returns when the signaller has ended. If a turn takes longer than the patience, the users
-/// pause, so that the turn ends.
+/// Called by the main thread. Returns when the signaller has ended. If a turn takes longer than the time limit
+/// (`patience`), the users pause, so that the turn ends.
 void watch(stage& s, traffic& users_of, const std::atomic<bool>& done, const settings& set) {
   const clock_type::time_point start = clock_type::now();
   while (!done.load()) {
@@ -195,7 +197,7 @@ int main(int argc, char** argv) {
   waiter.join();
   coming.join();
   signalling.join();
-  // A turn that took longer than the patience is recorded with the patience as its time.
+  // A turn that took longer than this time limit is recorded with the limit as its time.
   out["patience_us"] = set.patience * 1e6;
   out["signalled_relieved"] = s.signals_relieved;
   out["newcomer_relieved"] = s.comings_relieved;

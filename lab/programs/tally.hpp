@@ -92,12 +92,12 @@ inline void sleep_seconds(double seconds) {
   std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
 }
 
-/// Returns the length of the warm-up before the measured time.
+/// Returns the length of the warm-up in seconds, given the measured time.
 inline double warm_up(double seconds) {
   return std::min(0.5, seconds / 10);
 }
 
-/// Threads that start together. The class itself waits on no pthread object, so that only the program's own objects are
+/// Threads that start together. This class uses no pthread object to wait, so that only the program's own objects are
 /// measured.
 class starting_team {
  public:

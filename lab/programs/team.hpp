@@ -40,8 +40,8 @@ class allowance {
   const std::atomic<bool>& stop_;
 };
 
-/// Runs `work(index, allowance)` in `threads` threads that start together. This function waits on no pthread object, so
-/// that only the program's own locks are measured and tested.
+/// Runs `work(index, allowance)` in `threads` threads that start together. Uses no pthread object to wait, so that only
+/// the program's own locks are measured and tested.
 inline team_result run_team(long threads, const budget& limit,
                             const std::function<void(long index, allowance&)>& work) {
   using clock = std::chrono::steady_clock;

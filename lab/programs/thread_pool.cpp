@@ -115,7 +115,7 @@ struct results {
   double elapsed = 0, cpu_seconds = 0;
 };
 
-/// The dispatcher: submits all jobs, each at the time that the rate gives.
+/// Submits all jobs, each at the time that the given rate requires.
 void dispatch(worker_pool& pool, const settings& set, results& out) {
   prctl(PR_SET_TIMERSLACK, 1);  // otherwise each sleep is up to 50 µs longer
   sleep_seconds(0.02);          // in this time the workers fall asleep
@@ -129,7 +129,7 @@ void dispatch(worker_pool& pool, const settings& set, results& out) {
     pool.submit(out.jobs[i]);
   }
   out.elapsed = seconds_since(start);
-  // Read before finish() wakes the idle workers: the context switches of these wake-ups belong to no job.
+  // Read before finish() wakes the idle workers: the context switches of those wake-ups belong to no job.
   out.switched = (switches::of(RUSAGE_SELF) - all_before) - (switches::of(RUSAGE_THREAD) - own_before);
   out.cpu_seconds = process_cpu_seconds() - cpu_before;
 }

@@ -1,6 +1,6 @@
-// The benchmark "throw" of TWA (extended), §4.3: threads throw an integer and catch it, again and again, with no pause.
-// The C++ runtime of that time took mutexes to find the tables of a frame. Today's runtime (libgcc 12, glibc 2.35)
-// takes none; unwind_lock.cpp restores one.
+// The benchmark "throw" of TWA (extended), §4.3: threads throw an integer and catch it repeatedly, with no pause. The
+// C++ runtime of that time took mutexes to find the tables of a frame. Today's runtime (libgcc 12, glibc 2.35) takes
+// none; unwind_lock.cpp restores one.
 #include "options.hpp"
 #include "team.hpp"
 

@@ -26,7 +26,8 @@ struct span {
 };
 
 /// Evaluates --hold and --pause: returns true if a thread is to sleep for the given time, false if it is to compute.
-/// "auto" means sleep from 1 ms on, so that computing users do not take CPUs from the measured threads.
+/// "auto" means to sleep if the time is 1 ms or more, so that computing users do not take CPUs from the measured
+/// threads.
 inline bool is_asleep(const std::string& by, double microseconds) {
   if (by != "spin" && by != "sleep" && by != "auto") fail("'" + by + "' is not spin, sleep or auto", 2);
   return by == "sleep" || (by == "auto" && microseconds >= 1000);
@@ -50,7 +51,7 @@ class traffic {
     for (std::thread& t : team_) t.join();
   }
   /// Locks the mutex and returns when all users wait for the mutex and have had time to fall asleep. The users pause
-  /// until the caller has the mutex: otherwise, under a lock that allows barging, the caller might never acquire it.
+  /// until the caller has the mutex: under a lock that allows barging, the caller might otherwise never acquire it.
   void lock_before_all(checked_mutex& mutex) {
     change(paused);
     mutex.lock();

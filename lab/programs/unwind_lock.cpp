@@ -1,13 +1,13 @@
-// A library to preload: it takes a mutex around each search for the unwind tables of a frame (_Unwind_Find_FDE), as the
-// C++ runtime did until libgcc used _dl_find_object() of glibc 2.35. It restores that one lock, not that runtime:
-// there, a thread that held the lock went through the list of all loaded modules, and the lock was glibc's own, which no
-// preloaded library can replace. Environment variables:
+// A library to be preloaded: it takes a mutex around each search for the unwind tables of a frame (_Unwind_Find_FDE),
+// as the C++ runtime did before libgcc used _dl_find_object() of glibc 2.35. The library restores that one lock, not
+// the whole old runtime: there, a thread that held the lock went through the list of all loaded modules, and the lock
+// was glibc's own, which no preloaded library can replace. Environment variables:
 //
 //     UNWIND_LOCK_REPORT  at the end of the process, print the number of searches
-//     UNWIND_LOCK_WALK    before each search, go through the list as that runtime did where its cache had the module:
-//                         dl_iterate_phdr(), with a function that ends it at the first module
-//     UNWIND_LOCK_MORE    under the lock, make so many searches in addition, for the frames of the last searches in turn.
-//                         The time of a search is the slope
+//     UNWIND_LOCK_WALK    before each search, go through the list of modules as the old runtime did if its cache had
+//                         the module: dl_iterate_phdr(), with a function that ends the iteration at the first module
+//     UNWIND_LOCK_MORE    under the lock, make this number of additional searches, for the frames of the last searches
+//                         in turn. The time of a search is the slope of the time over this number
 #include <dlfcn.h>
 #include <link.h>
 #include <pthread.h>
@@ -26,7 +26,7 @@ const long more = [] {
   return text != nullptr ? std::atol(text) : 0;
 }();
 
-// The places of the last searches; protected by the mutex. A throw of the program `throwing` searches five times.
+// The addresses of the last searches; protected by the mutex. A throw of the program `throwing` makes five searches.
 void* last[5] = {};
 unsigned next_last = 0;
 

@@ -1,7 +1,7 @@
 // The cost of condition variables and semaphores: calls without a waiter, turns that two threads pass to each other,
-// and a semaphore that is used as a lock. The program runs natively, under the preload, and, for calls without a
-// waiter, under an instruction counter. With --quiet it prints nothing, so that two runs differ only in the number of
-// operations.
+// and a semaphore that is used as a lock. The program runs without Usher, under the preload library, and, for calls
+// without a waiter, under an instruction counter. With --quiet it prints nothing, so that two runs differ only in the
+// number of operations.
 #include <pthread.h>
 #include <semaphore.h>
 
@@ -52,7 +52,7 @@ struct objects {
   }
 }
 
-/// Signals with the mutex held: the cost for a program that signals inside the critical section.
+/// Signals while the mutex is held, like a program that signals inside the critical section.
 [[gnu::noinline]] void locked_signals(objects& o, long iterations) {
   for (long i = 0; i < iterations; ++i) {
     pthread_mutex_lock(&o.mutex);

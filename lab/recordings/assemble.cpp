@@ -20,9 +20,9 @@ static_assert(static_cast<unsigned>(called::lock) == static_cast<unsigned>(actio
               static_cast<unsigned>(called::start) == static_cast<unsigned>(action::start));
 
 constexpr std::uint64_t tick_ns =
-    4'000'000;  // the kernel's, at most in practice: by so much a running thread's time may lag
+    4'000'000;  // the kernel's tick is at most this long in practice: a running thread's CPU time may lag by one
 
-/// A thread that has locked more mutexes is not searched for one that it had before. Chosen.
+/// The search for a mutex that a thread held before the window ends after this many different locked mutexes. Chosen.
 constexpr std::size_t most_locked = 64;
 
 object_kind kind_of(const raw_call& c) {
@@ -60,7 +60,7 @@ bool is_wait(const event& e) {
   return e.what == action::wait || e.what == action::wait_timed_out;
 }
 
-/// The mutex that the call gives up; 0: none.
+/// Returns the mutex that the call releases, by an unlock or a wait; 0: it releases none.
 std::uint64_t released_by(const raw_call& c) {
   return c.what == called::unlock ? c.object : is_wait(c) ? c.other : 0;
 }
@@ -71,7 +71,7 @@ const raw_call* first_call(const raw_thread& t) {
   return found != t.calls.end() ? &*found : nullptr;
 }
 
-/// The times at which mutexes were given up in a window.
+/// By process and mutex: the times in a window at which the mutex was released, and the releasing threads.
 using releases =
     std::map<std::pair<std::uint32_t, std::uint64_t>, std::vector<std::pair<std::uint64_t, std::uint32_t>>>;
 
@@ -85,7 +85,8 @@ releases releases_of(const raw_window& w, const std::set<std::pair<std::uint32_t
   return all;
 }
 
-/// The first call that gives up a mutex which the thread had before its first call in the window.
+/// Returns the thread's first call that releases a mutex without having locked it in the window: the thread had locked
+/// the mutex before, or waited for it when the window opened.
 const raw_call* first_release(const raw_thread& t) {
   std::set<std::uint64_t> locked;
   for (const raw_call& c : t.calls) {
@@ -96,9 +97,11 @@ const raw_call* first_release(const raw_thread& t) {
   return nullptr;
 }
 
-/// The lock call in which a thread was when the window opened, if `release`, its first_release(), gives up a mutex that another
-/// thread has given up before in this window: the thread has had the mutex since then. Outside of windows threads note only the
-/// lock calls that wait, and a call at the edge may see the window closed and not wait.
+/// Returns the lock call that the thread was waiting in when the window opened; nullopt: there was none. `release` is
+/// the thread's first_release(). If another thread released the same mutex earlier in the window, this thread acquired
+/// the mutex after that, so its lock call lasted from the window's opening until then. The call itself may be missing
+/// in the recording: while no window is open, threads record only lock calls that wait, and a thread that calls lock at
+/// the edge of the window may see no open window, and record nothing because it did not wait.
 std::optional<raw_call> lock_before(const raw_window& w, const raw_thread& t, const raw_call* release,
                                     const releases& all) {
   if (release == nullptr) return std::nullopt;
@@ -149,8 +152,8 @@ event assembler::event_of(const raw_thread& t, const raw_call& c) {
   return e;
 }
 
-/// How much of a thread's CPU time until the window's end the kernel's figure may lack, if the thread's own clock was exact before.
-/// Of the threads of one CPU only one runs: it is not this one until the others' last calls.
+/// Returns the most CPU time, in ticks, that the kernel's figure for the thread may lack at the window's end. Only one
+/// thread of a CPU runs at a time, so this thread has run at most since the last call of another thread on its CPU.
 std::uint64_t unseen_ticks(const raw_window& w, const raw_thread& t) {
   if (!t.after->runs) return 0;
   std::uint64_t since = w.opened;
@@ -160,10 +163,11 @@ std::uint64_t unseen_ticks(const raw_window& w, const raw_thread& t) {
   return w.closed > since ? w.closed - since : 0;
 }
 
-/// Makes the stream of one thread in one window. The time between calls becomes work, time off the CPU, or time `aside`.
+/// Makes the stream of one thread in one window. Splits the time between calls into work, time off the CPU, and time
+/// `aside` (recording.hpp).
 class assembler::stream_maker {
  public:
-  /// `held_up`: the lock call in which the thread was when the window opened, if lock_before() has found it.
+  /// `held_up`: the lock call in which the thread waited when the window opened, as lock_before() has found it.
   stream_maker(assembler& to, const raw_window& w, const raw_thread& t, const std::optional<raw_call>& held_up)
       : to_(to), window_(w), thread_(t) {
     const std::uint64_t first = t.calls.empty() ? w.closed : t.calls.front().begin;
@@ -195,17 +199,18 @@ class assembler::stream_maker {
   }
 
  private:
-  /// A reading of the CPU clock. From then until `at_` the thread was on a CPU, except in calls after which the clock is read
-  /// again.
+  /// A reading of the thread's CPU clock. Between the reading and `at_` the thread was on a CPU, except in calls that
+  /// are followed by a new reading.
   struct clock_reading {
     std::uint64_t cpu_ns = 0;
-    std::uint64_t at = 0;                   // ticks; of one before the window: the window's beginning
-    std::optional<std::uint64_t> switches;  // how often the thread had given up its CPU then; else it was preempted
-    bool is_exact = false;                  // it is the thread's own reading, and not the kernel's
-    std::uint64_t before_window = 0;        // ticks from the reading to the window
+    std::uint64_t at = 0;                   // time of the reading in ticks, at least the window's beginning
+    std::optional<std::uint64_t> switches;  // how often the thread had given up its CPU; nullopt: unknown
+    bool is_exact = false;                  // read by the thread itself, not taken from the kernel's statistics
+    std::uint64_t before_window = 0;        // ticks from the reading to the window's beginning
   };
 
-  /// Durations are differences of rounded times, so that their sums are exact.
+  /// Returns the difference of two times, each rounded to nanoseconds since the window's beginning, so that sums of
+  /// durations are exact.
   std::uint64_t passed(std::uint64_t from, std::uint64_t until) const {
     return to_.ns(until - window_.opened) - to_.ns(from - window_.opened);
   }
@@ -238,7 +243,7 @@ class assembler::stream_maker {
     last_ = {c.other, at_, c.object != 0 ? std::optional(c.object) : std::nullopt, true, 0};
   }
 
-  /// The call in which the thread is at the window's end.
+  /// Adds the call that has not returned at the window's end.
   void add_unfinished(raw_call c) {
     c.slow = true;
     c.begin = std::max({c.begin, at_, window_.opened});
@@ -249,7 +254,7 @@ class assembler::stream_maker {
     made_.events.pop_back();
   }
 
-  /// The time from the last call to the window's end.
+  /// Adds the time from the last call to the window's end.
   void add_last_gap(const thread_state& after) {
     const std::uint64_t gap = passed(at_, window_.closed);
     if (gap <= record::long_gap_us * 1000 || !last_) {
@@ -261,13 +266,14 @@ class assembler::stream_maker {
     split(window_.closed, after.cpu_ns, last_->before_window + after_window, spare, !after.runs);
   }
 
-  /// Splits the time since `at_` by a further reading of the CPU clock, which may lack `spare` nanoseconds. `outside` of the
-  /// thread's window, and not of its gap, are so many ticks for which CPU time was counted.
+  /// Splits the time from `at_` to `until` by a further reading of the CPU clock, `cpu_now`, which may lack `spare`
+  /// nanoseconds. `outside`: ticks between the two readings that lie outside the window; CPU time counted there is
+  /// subtracted in proportion. `gave_up`: the time off the CPU was the thread's own choice and not a preemption.
   void split(std::uint64_t until, std::uint64_t cpu_now, std::uint64_t outside, std::uint64_t spare, bool gave_up) {
     const std::uint64_t gap = passed(at_, until), before = passed(last_->at, at_);
     const std::uint64_t whole = gap + to_.ns(outside), counted = cpu_now > last_->cpu_ns ? cpu_now - last_->cpu_ns : 0;
     const std::uint64_t used =
-        std::min(whole, counted - std::min(counted, before));  // the program may have written any time
+        std::min(whole, counted - std::min(counted, before));  // limited, because the program may have written any time
     const double share = whole == 0 ? 1 : static_cast<double>(gap) / static_cast<double>(whole);
     const std::uint64_t on = std::min(gap, static_cast<std::uint64_t>(static_cast<double>(used) * share + 0.5) + spare);
     work_ += on;
@@ -292,7 +298,7 @@ class assembler::stream_maker {
   const raw_window& window_;
   const raw_thread& thread_;
   stream made_;
-  std::uint64_t at_ = 0;                           // ticks: all until then is in events or in the three times
+  std::uint64_t at_ = 0;                           // ticks; the time before is in events or in the three sums
   std::uint64_t work_ = 0, away_ = 0, aside_ = 0;  // of the next event
   std::optional<clock_reading> last_;
 };
@@ -333,7 +339,8 @@ void assembler::thin_out() {
   windows_ = std::move(kept);
 }
 
-/// Objects that two threads have used. A wait needs its condition and its mutex, so one keeps the other.
+/// Returns which objects are kept: those that at least two threads have used. A wait needs both its condition and its
+/// mutex, so if one of the two is kept, the other is kept, too.
 std::vector<bool> assembler::kept_objects() const {
   constexpr std::uint32_t nobody = no_thread, several = no_thread - 1;
   std::vector<std::uint32_t> user(objects_.size(), nobody);
@@ -355,7 +362,8 @@ std::vector<bool> assembler::kept_objects() const {
   });
   for (std::size_t i = 0; i < objects_.size(); i++)
     kept[i] = user[i] == several || (user[i] != nobody && objects_[i].kind == object_kind::thread);
-  // Objects that waits connect, directly or by others, are kept together.
+  // Groups objects that are connected by waits, directly or through other objects: a group is kept or dropped as a
+  // whole.
   std::vector<std::uint32_t> group(objects_.size());
   for (std::uint32_t i = 0; i < group.size(); i++) group[i] = i;
   const auto of = [&group](std::uint32_t i) {
@@ -374,7 +382,7 @@ std::vector<bool> assembler::kept_objects() const {
   return kept;
 }
 
-/// Numbers the instructions that first used the objects, in the order of the objects.
+/// Numbers the sites, the instructions that first used an object, in the order of the objects.
 void assembler::name_sites(recording& r, const std::vector<std::uint32_t>& old_index) const {
   std::map<std::pair<std::uint32_t, std::uint64_t>, std::uint32_t> sites;
   std::uint32_t next = 0;
@@ -391,7 +399,8 @@ void assembler::name_sites(recording& r, const std::vector<std::uint32_t>& old_i
   }
 }
 
-/// Threads are alike if the shares of their calls, by action and site, overlap by so much. Chosen.
+/// Two threads have the same role if the distributions of their calls over actions and sites overlap by at least this
+/// share. Chosen.
 constexpr double alike = 0.7;
 
 void assembler::find_roles(recording& r) const {
@@ -466,12 +475,12 @@ recording assembler::finish() {
   for (window& w : windows_)
     for (stream& s : w.streams) {
       std::vector<event> events;
-      std::uint64_t work = 0, away = 0, aside = 0;  // of calls that are dropped
+      std::uint64_t work = 0, away = 0, aside = 0;  // times of dropped calls, for the next kept one
       const auto own = static_cast<std::uint64_t>(how_.between_calls_ns + 0.5);
       const auto within = static_cast<std::uint64_t>(how_.within_call_ns + 0.5);
       const auto keep = [&](const event& e, std::vector<event>& to) {
         if (e.what != action::end && !kept[e.object]) {
-          // A call that did not wait is work.
+          // A dropped call that did not wait counts as work.
           const bool waited = e.wait >= record::long_call_us * 1000;
           const std::uint64_t recorded = std::min(own, e.work) + (waited ? 0 : std::min(within, e.wait));
           work += e.work + (waited ? 0 : e.wait) - recorded;
@@ -487,7 +496,7 @@ recording assembler::finish() {
         k.object = new_index[e.object];
         if (is_wait(e)) k.other = new_index[e.other];
       };
-      // The first call may be one that is dropped: then the stream begins with work.
+      // If the call in which the stream begins is dropped, the stream begins with work.
       if (s.begins_in_call && !s.events.empty() && s.events.front().what != action::end &&
           !kept[s.events.front().object])
         s.begins_in_call = false;

@@ -1,5 +1,5 @@
-/// Makes a recording of windows as the threads wrote them: splits the time between calls into work and time off the CPU,
-/// numbers objects, drops those of one thread, and groups threads into roles.
+/// Makes a recording from the calls that threads wrote in windows: splits the time between calls into work and time off
+/// the CPU, numbers the objects, drops objects that only one thread used, and groups threads into roles.
 
 #pragma once
 
@@ -18,13 +18,13 @@ namespace usher::recording {
 
 struct assembling {
   double ns_a_tick = 1;
-  /// What recording itself takes between the end of one call and the beginning of the next. 0: unknown.
+  /// The time that recording takes between the end of one call and the beginning of the next, in ns. 0: unknown.
   double between_calls_ns = 0;
-  /// What recording itself takes between the beginning and the end of a call.
+  /// The time that recording takes between the beginning and the end of a call, in ns.
   double within_call_ns = 0;
-  /// A thread's role by its name; nullopt: none is given for it. May be null.
+  /// Returns the role that the user has given to threads of this name; nullopt: none. May be null.
   std::function<std::optional<std::string>(const std::string& thread)> role;
-  /// The name of the instruction that first used an object. Null: names are not wanted.
+  /// Returns the name of the instruction that first used an object. Null: the recording gets no names.
   std::function<std::string(std::uint32_t process, std::uint64_t address)> site_name;
 };
 
@@ -35,9 +35,9 @@ class assembler {
   void add(const raw_window& w);
   std::size_t windows() const { return windows_.size(); }
   std::size_t events() const;
-  /// Drops every second window, so that the rest still covers the whole run evenly.
+  /// Drops every second window. The remaining windows still cover the whole run evenly.
   void thin_out();
-  /// The rest of the recording; `machine` is left to the caller.
+  /// Returns the recording. The caller must fill in `machine`.
   recording finish();
 
  private:
@@ -69,7 +69,7 @@ class assembler {
 
   assembling how_;
   std::optional<std::uint64_t> first_opened_;
-  std::vector<window> windows_;  // with indices in objects_
+  std::vector<window> windows_;  // events have indices in objects_
   std::vector<found_object> objects_;
   std::unordered_map<key, std::uint32_t, hash> index_;
   std::unordered_map<std::uint32_t, std::string> thread_names_;

@@ -20,7 +20,7 @@ namespace {
 constexpr std::string_view magic = "usherrec";
 constexpr std::uint64_t version = 2;
 
-// Limits of single numbers, chosen. Sums of times cannot overflow: there are fewer than 2^24 events.
+// Limits of single times in a file; chosen. Sums of times cannot overflow, because a file has fewer than 2^24 events.
 constexpr std::uint64_t longest_time = std::uint64_t{1} << 38;  // ns, 4.6 minutes
 constexpr std::uint64_t latest_begin = std::uint64_t{1} << 56;  // ns, two years
 constexpr std::uint64_t most_threads = 1 << 20;
@@ -29,11 +29,11 @@ constexpr std::uint64_t most_windows = 1 << 16;
 constexpr std::size_t most_streams = std::size_t{1} << 18;  // in all windows together
 constexpr std::uint64_t longest_text = 256;
 
-// The first byte of an event: the action, and which fields follow.
+// The first byte of an event in the file: the action in the lower bits, and flags for the fields that follow.
 constexpr unsigned action_bits = 0x0f, has_away = 0x10, has_wait = 0x20, same_object = 0x40, has_aside = 0x80;
 constexpr unsigned last_action = static_cast<unsigned>(action::end);
 constexpr unsigned last_kind = static_cast<unsigned>(object_kind::thread);
-// The first byte of a stream.
+// Flags in the first byte of a stream.
 constexpr unsigned begins_in_call = 1, has_unfinished = 2;
 
 constexpr bool has_object(action a) {
@@ -112,7 +112,7 @@ class reader {
   std::uint32_t number32(const char* what, std::uint64_t most) {
     return static_cast<std::uint32_t>(number(what, most));
   }
-  /// A number of things, each of which takes `least` bytes or more in the file.
+  /// Reads a count of elements. Each element takes at least `least` bytes of the file, so a larger count is refused.
   std::size_t count(const char* what, std::uint64_t most, std::size_t least) {
     const std::uint64_t n = number(what, most);
     if (n > rest_.size() / least) fail("{} is {}, and the file ends before", what, n);
@@ -141,7 +141,7 @@ class reader {
 event read_event(reader& from, const std::vector<object>& objects, std::uint32_t& last_object) {
   const unsigned first = from.byte("an event");
   const unsigned what = first & action_bits;
-  static_assert(last_action == action_bits);  // so there is no unknown action
+  static_assert(last_action == action_bits);  // all values of these bits are actions
   event e;
   e.what = static_cast<action>(what);
   if (has_object(e.what)) {
@@ -162,7 +162,7 @@ event read_event(reader& from, const std::vector<object>& objects, std::uint32_t
   return e;
 }
 
-/// What the rest of a file may have.
+/// How many events and streams the rest of the file may still have.
 struct room {
   std::size_t events = most_events, streams = most_streams;
 };
@@ -205,7 +205,7 @@ window read_window(reader& from, const std::vector<object>& objects, room& left)
 }
 
 std::string content_of(const std::filesystem::path& file) {
-  // A FIFO without a writer would block.
+  // O_NONBLOCK: to open a FIFO without a writer would block.
   const cli::owned_descriptor from(open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!from.is_open()) fail("{}", std::strerror(errno));
   std::string content;

@@ -1,7 +1,7 @@
-/// The file of a recording. docs/predict.md describes its layout.
+/// Reads and writes recordings as files. docs/predict.md describes the layout.
 ///
-/// The attacker is the author of a file that somebody else reads: each length, index and number is compared with its
-/// limit before it is used, and the memory that a file takes is bounded by largest_file and most_events.
+/// The attacker is the author of a file that another user reads. Each length, index and number is compared with its
+/// limit before it is used, and largest_file and most_events bound the memory that a file takes.
 
 #pragma once
 
@@ -18,14 +18,15 @@ namespace usher::recording {
 inline constexpr std::size_t largest_file = std::size_t{64} << 20;  // bytes; chosen
 inline constexpr std::size_t most_events = std::size_t{8} << 20;    // in all windows together; chosen
 
-/// Throws std::runtime_error, with one line that names the file and the defect.
+/// Throws std::runtime_error with a message of one line that names the file and the defect.
 recording read_recording(const std::filesystem::path& file);
-/// Throws std::runtime_error. The file replaces one of that name when it is complete.
+/// Writes the file; an existing file of that name is replaced only when the new one is complete. Throws
+/// std::runtime_error.
 void write_recording(const recording& r, const std::filesystem::path& file);
 
-/// The content of the file.
+/// Returns the recording in the file's format.
 std::string encoded(const recording& r);
-/// The inverse. Throws std::runtime_error, with one line that names the defect.
+/// The inverse of encoded(). Throws std::runtime_error with a message of one line that names the defect.
 recording decoded(std::string_view content);
 
 }  // namespace usher::recording

@@ -11,10 +11,10 @@
 namespace usher::recording {
 namespace {
 
-/// Chosen, not measured.
+/// The most processes that one look() searches for in /proc. Chosen, not measured.
 constexpr unsigned most_searches = 256;
 
-/// The address of the process's first stack, which an exec changes; 0: not known.
+/// Returns the address of the process's first stack, which an exec changes; 0: unknown.
 std::uint64_t stack_of(pid_t pid) {
   constexpr unsigned start_of_stack = 28;
   return cli::stat_line::of_process(pid).number(start_of_stack).value_or(0);
@@ -24,7 +24,7 @@ std::uint64_t stack_of(pid_t pid) {
 
 living_threads::living_threads(int file) : finder_(file) {}
 
-/// The process of the slot. Its number is a new one if another process has it now.
+/// Returns the entry of the slot's process. If another process has the slot's process number now, the entry is reset.
 living_threads::process& living_threads::entry_of(const raw_thread& t) {
   process& p = processes_[t.process];
   if (p.own != t.pid || p.mapped_at != t.mapped_at) {
@@ -60,7 +60,8 @@ void living_threads::look_again(process& p) {
   if (stack != 0 && p.stack != 0 && stack != p.stack) p.has_ended = true;
 }
 
-/// Without randomised addresses a program that was executed looks like the one before; its number is higher.
+/// If several entries have the same pid, all but the one with the highest number have executed another program and
+/// count as ended. look_again() cannot see that if addresses are not randomised: the stack is then at the same place.
 void living_threads::end_replaced() {
   std::map<pid_t, process*> last;
   for (auto& [number, p] : processes_) {
@@ -78,7 +79,7 @@ void living_threads::look_at_thread(raw_thread& t) {
   if (p.has_ended || p.seen.pid == 0) return;
   const bool is_first = t.tid == p.own;
   t.seen_tid = is_first ? p.seen.pid : p.is_inside ? p.threads.seen(t.tid) : static_cast<pid_t>(t.tid);
-  // A list that is read while threads end may lack others.
+  // A list of threads that was read while threads ended may be incomplete, so the list is read once more.
   if (t.seen_tid == 0 && std::exchange(p.listed_again, looks_) != looks_ && p.threads.read(p.seen.pid, true))
     t.seen_tid = p.threads.seen(t.tid);
   const bool lives = is_first ? !p.seen.has_first_ended()
@@ -89,7 +90,7 @@ void living_threads::look_at_thread(raw_thread& t) {
 void living_threads::look(std::span<raw_thread> threads) {
   looks_++;
   finder_.begin_sample();
-  std::map<std::uint32_t, std::string> names;  // of the processes, where their first threads have slots
+  std::map<std::uint32_t, std::string> names;  // by process: the name of its first thread, if that has a slot
   for (const raw_thread& t : threads)
     if (t.tid == t.pid) names[t.process] = t.name;
   unsigned searches = 0;
@@ -116,7 +117,7 @@ bool living_threads::has_no_filter(std::uint32_t process) const {
   cli::each_number(fmt::format("/proc/{}/task", pid).c_str(), [&](pid_t tid) {
     const std::string mode = cli::status_field(fmt::format("{}/task/{}", pid, tid), "Seccomp");
     any = true;
-    none = none && (mode == "0" || mode.empty());  // empty: it has ended, or the kernel has no filters
+    none = none && (mode == "0" || mode.empty());  // empty: the thread has ended, or the kernel has no filters
   });
   return any && none;
 }

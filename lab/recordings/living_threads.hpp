@@ -1,11 +1,13 @@
-/// The threads of a recording in this process's /proc: which of them live, and their ids here.
+/// Finds the threads of a recording in this process's /proc: which of them live, and their ids as this process sees
+/// them.
 ///
-/// A slot has the ids that its thread sees itself. In another PID namespace they belong to other threads, and a process that
-/// executes another program keeps them. So a process is that of a slot if its own id is the slot's and it maps the file at
-/// the slot's address; afterwards it must have the same start and, as long as it executes no other program, the same stack.
+/// A slot contains the ids that its thread sees itself. In another PID namespace these ids belong to other threads. A
+/// process also keeps its id when it executes another program. So a process is that of a slot if its id in its own
+/// namespace is the slot's, and if it maps the recording's file at the slot's address. In later looks it must have the
+/// same start time and, as long as it executes no other program, the same stack.
 ///
-/// The attacker is the recorded program, which may write any id and address. They are used only to read /proc, and at most
-/// most_searches processes are searched for at a time. Who forges them loses records of its own threads.
+/// The attacker is the recorded program, which may write any id and address. These are used only to read /proc, and one
+/// look searches for at most most_searches processes. A program that forges ids loses records of its own threads only.
 
 #pragma once
 
@@ -28,7 +30,8 @@ class living_threads {
 
   /// Fills in `is`, `seen_pid` and `seen_tid` of all slots that were read before this call.
   void look(std::span<raw_thread> threads);
-  /// Whether no thread of the process had a system-call filter just now. Call it after look().
+  /// Whether no thread of the process had a system-call filter (seccomp) at the time of the call. To be called after
+  /// look().
   bool has_no_filter(std::uint32_t process) const;
 
  private:
@@ -38,7 +41,7 @@ class living_threads {
     cli::seen_process seen;  // pid 0: not found yet
     std::uint64_t stack = 0;
     bool is_inside = false, has_ended = false;
-    cli::thread_list threads;  // if it is inside
+    cli::thread_list threads;  // used if the process is in another PID namespace
     std::uint64_t looked = 0, listed_again = 0;
   };
 

@@ -13,7 +13,7 @@ T read(const std::atomic<T>& w) {
   return w.load(std::memory_order_relaxed);
 }
 
-/// nullopt: no call has this word.
+/// Decodes a call. Nullopt if no call has this word.
 std::optional<raw_call> call_of(std::uint64_t word, std::uint64_t other, std::uint64_t begin, std::uint64_t end) {
   const auto what = static_cast<unsigned>(word >> 48 & 0xff);
   if ((word & record::call_mark) == 0 || what > record::last_called) return std::nullopt;
@@ -81,7 +81,7 @@ bool add_calls(raw_window& w, std::span<const record::stream_chunk> chunks, std:
       const std::uint64_t end = read(raw.end);
       if (end == 0) break;
       std::optional<raw_call> call = call_of(read(raw.word), read(raw.other), read(raw.begin), end);
-      // A time before the window is that of a thread which was stopped in the middle of a write.
+      // A call that ended before the window was written by a thread that was stopped in the middle of a write.
       if (!call || call->begin > end || end < w.opened) return false;
       if (is_cut[at]) continue;
       if (end > w.closed) {
@@ -90,7 +90,7 @@ bool add_calls(raw_window& w, std::span<const record::stream_chunk> chunks, std:
         continue;
       }
       if (!t.calls.empty() && end < t.calls.back().end) return false;
-      // The call of a signal handler lies within another one.
+      // A call by a signal handler interrupted the previous call: its times lie within that call.
       if (!t.calls.empty()) call->begin = std::max(call->begin, t.calls.back().end);
       t.calls.push_back(*call);
     }

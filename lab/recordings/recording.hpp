@@ -1,7 +1,8 @@
-/// A recording: what the threads of a program did with their locks in some windows of time, as `usher record` writes it and
-/// `usher predict` replays it. The file's layout is in docs/predict.md; file.hpp reads and writes it.
+/// A recording: the calls by which the threads of a program used its locks, in several windows of time. `usher record`
+/// writes it and `usher predict` replays it. docs/predict.md describes the file's layout; file.hpp reads and writes it.
 ///
-/// All times are in nanoseconds. A recording has no addresses, no names and no data of the program, unless names were asked for.
+/// All times are in nanoseconds. A recording contains no addresses, names or data of the program, unless names were
+/// requested.
 
 #pragma once
 
@@ -13,7 +14,7 @@ namespace usher::recording {
 
 inline constexpr std::uint32_t no_thread = ~std::uint32_t{0};
 
-/// What an object of a recording is.
+/// The kind of an object in a recording.
 enum class object_kind : std::uint8_t {
   mutex,
   recursive_mutex,
@@ -24,7 +25,7 @@ enum class object_kind : std::uint8_t {
   thread
 };
 
-/// What a thread did. The comment names the members of `event` that the action uses besides `work` and `away`.
+/// The action of a thread. Each comment lists the members of `event` that the action uses besides `work` and `away`.
 enum class action : std::uint8_t {
   lock,               // object; wait
   try_lock_failed,    // object
@@ -41,14 +42,14 @@ enum class action : std::uint8_t {
   barrier_wait,       // object; wait
   join,               // object: the thread; wait
   start,              // object: the thread that was created
-  end,                // the thread ends, or its part of the window does
+  end,                // the end of the thread, or of its part of the window
 };
 
 constexpr bool is_mutex(object_kind k) {
   return k == object_kind::mutex || k == object_kind::recursive_mutex;
 }
 
-/// Whether the action has an object of this kind; an `end` has none.
+/// Whether the action is for objects of this kind; `end` has no object.
 constexpr bool fits(action a, object_kind k) {
   switch (a) {
     case action::lock:
@@ -78,54 +79,56 @@ constexpr bool fits(action a, object_kind k) {
   return false;
 }
 
-/// One step of a thread: work, then time off the CPU, then a call. The sum of all is the time from one call's end to the next one's.
+/// One step of a thread: work, then time off the CPU, then a call. The sum of its four times is the time from the end
+/// of the previous call to the end of this one.
 struct event {
   action what{};
   std::uint32_t object = 0;  // index in recording::objects
   std::uint32_t other = 0;
-  std::uint64_t work = 0;  // CPU time since the previous event, outside of calls; with recorded_on::between_ns
+  std::uint64_t work = 0;  // CPU time since the previous event, outside of calls; includes recorded_on::between_ns
   std::uint64_t away =
       0;  // time off the CPU since the previous event, outside of calls: blocked, sleeping or preempted
-  std::uint64_t wait = 0;   // from the call until it returned, also if it did not wait
-  std::uint64_t aside = 0;  // before the call: what recording took beyond between_ns, and time without a CPU
+  std::uint64_t wait = 0;   // duration of the call, even if the thread did not wait in it
+  std::uint64_t aside = 0;  // before the call: cost of recording beyond between_ns, and time without a CPU
 };
 
-/// What one thread did in one window.
+/// The events of one thread in one window.
 struct stream {
   std::uint32_t thread = 0;  // the same number in all windows
-  std::uint64_t begins = 0;  // since the window's beginning
+  std::uint64_t begins = 0;  // ns since the window's beginning
   std::vector<event> events;
-  bool begins_in_call = false;    // the first event's call began before the window; its `wait` is the part within
-  std::vector<event> unfinished;  // the call that had not returned at the window's end, if any; `wait`: until that end
+  bool begins_in_call = false;    // the first event's call began before the window; its `wait` begins there
+  std::vector<event> unfinished;  // the call that had not returned at the window's end, if any; its `wait` ends there
 };
 
-/// All threads' streams in one interval of time.
+/// The streams of all threads in one interval of time.
 struct window {
-  std::uint64_t begins = 0;  // since the recording's beginning
+  std::uint64_t begins = 0;  // ns since the recording's beginning
   std::uint64_t length = 0;
-  std::uint64_t lost = 0;  // events for which there was no room
+  std::uint64_t lost = 0;  // number of events for which there was no room
   std::vector<stream> streams;
 };
 
-/// An object that two threads or more have used. `site` groups objects that one instruction initialised or locked first.
+/// An object that at least two threads have used. Objects that the same instruction initialised or locked first have
+/// the same `site`.
 struct object {
   object_kind kind{};
   std::uint32_t site = 0;
-  std::string name;                  // empty unless names were asked for
-  std::uint32_t thread = no_thread;  // of an object of the kind `thread`: stream::thread, if it has a stream
+  std::string name;                  // empty unless names were requested
+  std::uint32_t thread = no_thread;  // for the kind `thread`: its stream::thread, if it has a stream
 };
 
 struct thread_role {
   std::uint32_t thread = 0;
-  std::string role;  // from --threads-are, or the number of a group of threads with like streams
+  std::string role;  // from --threads-are; otherwise the number of a group of threads with similar streams
 };
 
 /// The machine on which the recording was made.
 struct recorded_on {
   std::uint32_t cpus = 0;
   std::string processor, c_library, lock;  // the lock under which the program ran
-  double call_ns = 0;                      // what recording one call costs, measured there
-  double between_ns = 0;                   // what of it lies before the call
+  double call_ns = 0;                      // cost of recording one call, measured on this machine
+  double between_ns = 0;                   // the part of call_ns before the beginning of the call
   double transfer_ns = 0;                  // one transfer of a cache line between two CPUs
   double wake_ns = 0;                      // from a wake-up to the woken thread's return
 };

@@ -28,7 +28,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr int first_inherited = 1000;  // as for the record of `usher stat`: low numbers are left to the program
+constexpr int first_inherited = 1000;  // as in `usher stat`: low descriptor numbers are left to the program
 
 cli::owned_descriptor made_file(std::uint64_t size) {
   const auto fail = [size] {
@@ -45,7 +45,7 @@ cli::owned_descriptor made_file(std::uint64_t size) {
   return file;
 }
 
-/// A small file of /proc; empty: it cannot be read.
+/// Reads a small file of /proc; empty: it cannot be read.
 std::string small_file(const std::string& path) {
   return cli::content_of(AT_FDCWD, path, 512);
 }
@@ -66,7 +66,7 @@ std::optional<thread_state> state_of(pid_t pid, pid_t tid, std::uint64_t now) {
 }
 
 std::size_t chunks_for(std::size_t calls) {
-  constexpr std::size_t partial = 128;  // chunks that their threads do not fill. Chosen
+  constexpr std::size_t partial = 128;  // room for chunks that threads do not fill. Chosen
   return std::clamp<std::size_t>(calls / record::stream_chunk::length + partial, 1, record::stream_room::most_chunks);
 }
 
@@ -96,7 +96,7 @@ std::uint32_t stream_file::threads() const {
   return std::min(read(head().threads), room_.threads);
 }
 
-/// Gives each thread that is new its number.
+/// Assigns a number to each thread that was not known before.
 void stream_file::give_numbers(std::vector<raw_thread>& threads) {
   for (raw_thread& t : threads) {
     known_thread& k = known_[t.slot];
@@ -107,7 +107,7 @@ void stream_file::give_numbers(std::vector<raw_thread>& threads) {
   }
 }
 
-/// Reads the thread's state. Another thread may have its id now: then it has ended.
+/// Reads the thread's state. If the start time shows that another thread has its id now, the thread has ended.
 std::optional<thread_state> stream_file::look_at(raw_thread& t) {
   known_thread& k = known_[t.slot];
   if (t.is == raw_thread::life::unknown && !std::exchange(k.is_hidden, true)) hidden_++;
@@ -122,7 +122,8 @@ std::optional<thread_state> stream_file::look_at(raw_thread& t) {
   return s;
 }
 
-/// Permits the system calls of the recording to threads of processes without a filter.
+/// Tells the threads of processes without a system-call filter that they may make the system calls that recording
+/// needs.
 void stream_file::permit_calls(const std::vector<raw_thread>& threads) {
   std::map<std::uint32_t, bool> is_unfiltered;  // by process
   for (const raw_thread& t : threads) {
@@ -146,14 +147,15 @@ void stream_file::open_window() {
                                         record::first_chunk(room_, window_) * sizeof(record::stream_chunk));
   const std::size_t size = room_.chunks * sizeof(record::stream_chunk);
   fallocate(descriptor_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, begin, static_cast<off_t>(size));
-  // The pages are made here, and not in the program's calls. Linux before 5.14 does not know this.
+  // Allocates the pages here, so that the program's calls cause no page faults. Linux before 5.14 lacks
+  // MADV_POPULATE_WRITE.
   madvise(static_cast<std::byte*>(memory_.begin()) + begin, size, MADV_POPULATE_WRITE);
   std::vector<raw_thread> now = threads_of({slots(), threads()});
   give_numbers(now);
   living_.look(now);
   for (raw_thread& t : now) {
     known_[t.slot].before = look_at(t);
-    // Its slot can be given to another thread.
+    // Allows the slot of an ended thread to be given to another thread.
     if (t.is == raw_thread::life::over) slots()[t.slot].over.store(1, std::memory_order_release);
   }
   permit_calls(now);
@@ -173,7 +175,8 @@ bool stream_file::is_open() const {
   return head().window.load(std::memory_order_acquire) == window_;
 }
 
-/// Waits until no thread writes a call. A thread may have lost its CPU in the middle: then its last call is missing.
+/// Waits until no thread is writing a call, or for about 50 ms: a thread may have lost its CPU in the middle of a
+/// write. Then its last call is missing.
 void stream_file::await_writers() const {
   std::this_thread::sleep_for(2ms);  // for stores that other CPUs have not made visible yet
   for (int i = 0; i < 50; i++) {
@@ -208,7 +211,7 @@ std::optional<raw_window> stream_file::close_window() {
       record::stream_chunks_at(room_) + record::first_chunk(room_, window_) * sizeof(record::stream_chunk);
   std::memcpy(static_cast<void*>(copy.get()), static_cast<std::byte*>(memory_.begin()) + begin,
               used * sizeof(record::stream_chunk));
-  // Threads whose first call was in this window have no slot in the list above.
+  // Adds the slots of threads whose first call was in this window: these slots may be missing in the list above.
   std::vector<raw_thread> later = threads_of({slots(), threads()});
   give_numbers(later);
   for (raw_thread& t : later) {

@@ -1,9 +1,10 @@
-/// The observer's side of the file in memory to which a recorded program's threads write their calls
+/// The observer's side of the file in shared memory to which the threads of a recorded program write their calls
 /// (watch/contract/stream_format.hpp).
 ///
-/// The attacker is the recorded program, which may write anything into the file at any time. It is sealed, so that no page
-/// of it can go away; the observer's own numbers (capacities, the window) are not read from it; calls are checked in a private
-/// copy (raw_window.hpp). A process or thread number from it is used only to read /proc.
+/// The attacker is the recorded program, which may write anything into the file at any time. The file is sealed, so
+/// that no page of it can be removed. The observer does not read its own numbers (capacities, the window) from the
+/// file, and checks calls in a private copy (raw_window.hpp). It uses process and thread numbers from the file only to
+/// read /proc.
 
 #pragma once
 
@@ -23,7 +24,7 @@ namespace usher::recording {
 
 class stream_file {
  public:
-  /// With room for so many calls in a window. Throws std::runtime_error.
+  /// `calls`: the number of calls that a window has room for. Throws std::runtime_error.
   explicit stream_file(std::size_t calls);
 
   int descriptor() const { return descriptor_.get(); }
@@ -31,21 +32,22 @@ class stream_file {
   cli::tick_clock& clock() { return clock_; }
 
   void open_window();
-  /// Whether the window is open: no thread has closed it for lack of room.
+  /// Whether the window is still open. A thread closes the window if there is no room for its call.
   bool is_open() const;
-  /// The share of its room that is used.
+  /// The used share of the window's room, 0 to 1.
   double used() const;
-  /// Closes the window and returns what was written; nullopt if that contradicts itself.
+  /// Closes the window and returns its calls; nullopt if they contradict each other.
   std::optional<raw_window> close_window();
 
-  /// By how many programs it was opened, or else refused, because their library has another version.
+  /// The number of programs that have opened the file; the number that refused it, because their library has another
+  /// version of the format.
   std::uint32_t opened() const { return read(head().opened); }
   std::uint32_t refused() const { return read(head().refused); }
   std::uint32_t without_slot() const { return read(head().no_slot); }
   bool has_unrecorded() const { return read(head().unrecorded) != 0; }
-  /// Threads of processes that /proc does not show.
+  /// The number of threads of processes that /proc does not show.
   std::uint32_t hidden() const { return hidden_; }
-  /// Threads of processes with a system-call filter.
+  /// The number of threads of processes with a system-call filter.
   std::uint32_t filtered() const { return filtered_; }
   bool is_partial() const { return read(head().partial) != 0; }
 

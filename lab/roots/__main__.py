@@ -31,7 +31,7 @@ SYSTEMS = {"bullseye": "2.31", "bookworm": "2.36", "trixie": "2.41", "sid": ""}
 PACKAGES = ["python3", "python3-venv", "perl", "sysbench", "redis-server", "memcached", "libmemcached-tools",
             "binutils", "linux-libc-dev", "procps"]
 LOCKS = ["steady", "futex", "fairlock", "twa", "mcsg++", "k42-tls", "c-bo-mcs", "mcscr", "lifo-cr", "loiter"]
-# Without system_calls: it knows the C library by the name of its file, and lists the calls of this machine's.
+# Left out: the test system_calls, which recognises the C library by its file name and knows only the system calls of this machine's.
 TRAPS = ["reference", "symbols", "environment", "shared_objects", "handlers", "forks", "sandboxes", "lost_wakeup"]
 RESULTS = TREE / "lab/results/roots"
 STEPS = ["tests", "wheel", "programs"]
@@ -45,7 +45,7 @@ def sh(command, limit, **more):
 
 
 class Root:
-    """A system below a folder. The tree is mounted there at its own path."""
+    """A system in a folder, made by debootstrap. The source tree is mounted there at its own path."""
 
     def __init__(self, name, folder):
         self.name, self.path = name, Path(folder) / name
@@ -58,9 +58,9 @@ class Root:
         status, output = sh(["debootstrap", "--variant=minbase", self.name, self.path], 900)
         if status != 0:
             harness.die(f"debootstrap {self.name} failed: {output[-300:]}")
-        (self.path / "usr/sbin/policy-rc.d").write_text("#!/bin/sh\nexit 101\n", encoding="ascii")  # no service starts
+        (self.path / "usr/sbin/policy-rc.d").write_text("#!/bin/sh\nexit 101\n", encoding="ascii")  # no service is started
         (self.path / "usr/sbin/policy-rc.d").chmod(0o755)
-        # The index of sid is valid for a week, and mirrors may be older; its signature is checked all the same.
+        # The index of sid expires after a week, but mirrors may be older. The signature is still checked.
         valid = "-o Acquire::Check-Valid-Until=false" if self.name == "sid" else ""
         status, output = self.run(f"apt-get -q {valid} update && "
                                   "apt-get -qy install --no-install-recommends " + " ".join(PACKAGES), 900)
@@ -69,7 +69,7 @@ class Root:
         (self.path / "made").touch()
 
     def run(self, command, limit, env=None):
-        """Runs a shell command there, with the tree at its own path."""
+        """Runs a shell command in that system, in which the tree has its own path."""
         root, words = shlex.quote(str(self.path)), " ".join(f"{k}={shlex.quote(v)}" for k, v in (env or {}).items())
         inside = (f"mkdir -p {root}{TREE} && mount --bind {TREE} {root}{TREE} && mount -t proc proc {root}/proc && "
                   f"mount --rbind /dev {root}/dev && mount -t tmpfs tmpfs {root}/tmp && "
@@ -84,7 +84,7 @@ class Root:
 # ---- the steps ------------------------------------------------------------------------------------------------------------
 
 def chosen_tests(build):
-    """The tests of the build that this step runs: (name, command, environment)."""
+    """Returns the tests of the build that this step runs: (name, command, environment)."""
     status, output = sh(["ctest", "--test-dir", build, "--show-only=json-v1"], 60)
     if status != 0:
         harness.die(f"{build} has no tests: make release-tests")
@@ -98,7 +98,7 @@ def chosen_tests(build):
 
 
 def run_tests(root, options):
-    """Runs the tests, the reference first, then three at a time: most of their threads sleep."""
+    """Runs the tests: first that of the reference, then three at a time, since most of their threads sleep."""
     results = {}
 
     def run(name, command, env):
@@ -184,7 +184,7 @@ def run_root(root, options):
 # ---- the page ---------------------------------------------------------------------------------------------------------------
 
 def new_failures(tests, name):
-    """The failures of a test that the C library alone does not have in that system."""
+    """Returns the failures of a test that do not also occur with the C library alone in that system."""
     own = {f.split(":")[0] for test, r in tests.items() if test.endswith(".reference") for f in r["failures"]}
     return [f for f in tests[name]["failures"] if f.split(":")[0] not in own]
 

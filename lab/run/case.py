@@ -11,27 +11,27 @@ from harness import die
 
 @dataclass(eq=False)
 class Case:
-    """A program and its commands. In the texts, {threads} and {seconds} are the requested values, {count} is the total
-    work that takes about that long, {each} a thread's part of it, {clients} the number that redis needs for its threads,
-    {user} the user of this process. at() fills them in."""
+    """A program and its commands. Placeholders in the texts: {threads} and {seconds} are the requested values; {count} is the total work
+    that takes about that long; {each} is a thread's part of that work; {clients} is the number of clients that redis needs for its
+    threads; {user} is the user of this process. at() fills them in."""
 
     name: str
     title: str
     shows: str
     command: str
-    metric: str                                    # a pattern whose group is the figure; empty: the seconds of the run
+    metric: str                                    # pattern whose group is the figure; empty: the figure is the seconds of the run
     unit: str
     lower: bool = False
     needs: list = field(default_factory=list)      # (program or absolute path, package)
-    built: tuple = ()                              # (our program, package of the library it needs)
+    built: tuple = ()                              # (a program of the build, package of the library that it needs)
     libraries: list = field(default_factory=list)  # (library, package)
-    probe: tuple = ()                              # (shell command that must succeed, the defect if it fails, package)
+    probe: tuple = ()                              # (shell command that must succeed, the problem if it fails, package)
     environment: dict = field(default_factory=dict)
-    prepare: list = field(default_factory=list)    # shell commands, once a case
-    before: str = ""                               # shell commands: before each run,
-    ready: str = ""                                # succeeds when a server accepts connections,
-    until: str = ""                                # loads a server, and prints the figure
-    count: object = 0                              # for a run of one second, or a function of the threads that gives it
+    prepare: list = field(default_factory=list)    # shell commands, run once for the case
+    before: str = ""                               # shell commands, run before each run
+    ready: str = ""                                # shell command that succeeds when a server accepts connections
+    until: str = ""                                # shell command that loads a server, and prints the figure
+    count: object = 0                              # work for a run of one second, or a function of the threads that returns it
 
     def values(self, threads, seconds):
         count = self.count(threads) if callable(self.count) else self.count
@@ -49,7 +49,7 @@ class Case:
         return shlex.split(self.command)
 
     def line(self, *prefix):
-        """Returns a line for a shell: the command after the words of `prefix`."""
+        """Returns the command as a shell line, after the words of `prefix`."""
         return " ".join([f"{k}={shlex.quote(v)}" for k, v in self.environment.items()] +
                         [shlex.quote(w) for w in [*prefix, *self.words()]])
 
@@ -58,7 +58,7 @@ class Case:
 
 
 def chosen(cases, only):
-    """Returns the cases that a list of names with commas selects; all without it."""
+    """Returns the cases whose names are in the comma-separated list; all cases if the list is empty."""
     known = {case.name: case for case in cases}
     names = [name for name in (only or "").split(",") if name]
     for name in names:
@@ -70,7 +70,7 @@ def chosen(cases, only):
 # The options of the TWA paper (extended version, figure 10), with 100,000 keys as in its LevelDB test.
 ROCKSDB = ("--num=100000 --cache_size=100000 --cache_numshardbits=0 --compression_type=none --mmap_read=true "
            "--mmap_write=true --sync=false --verify_checksum=false --seed=1")
-# The server needs no disk in the measured part and no login, and can be reached only through the scratch folder.
+# In the measured part the server needs no disk. It needs no login, and can be reached only through the scratch folder.
 MARIADB = ("--no-defaults --user={user} --skip-networking --skip-grant-tables --innodb-log-file-size=16M "
            "--innodb-flush-log-at-trx-commit=0")
 PERL_THREADS = ("perl -Mthreads -Mthreads::shared -MTime::HiRes -e 1", "this perl has no threads", "perl")
@@ -154,8 +154,8 @@ TRIED = [
          needs=[("redis-server", "redis-server"), ("redis-benchmark", "redis-tools"), ("redis-cli", "redis-tools")],
          ready="redis-cli -s redis.sock ping",
          until="redis-benchmark -s redis.sock --csv -t set -c {clients} -n {count}",
-         # The number of requests falls with the number of threads: redis' threads spin, and if there are more of them than CPUs, redis
-         # answers only some hundred requests a second.
+         # The number of requests falls with the number of threads: redis' threads spin, and with more threads than CPUs, redis answers only
+         # some hundred requests a second.
          count=lambda threads: max(250, 4 * threads + 16, 16000 // threads**2)),
 ]
 

@@ -1,9 +1,10 @@
-"""What a measurement's results have in common: a file manifest.json in each folder of results has their stamps (machine, compiler,
-commit), each once, and by file its date, command and the share of CPU time of other programs. packed.document() and rounds.put() read and
-write it; a result outside of lab/results has all of that itself.
+"""Stores the provenance that results have in common. Each folder of results has a file manifest.json. It contains each stamp (machine,
+compiler, commit) once and, by file, the date, the command and the share of CPU time that other programs took. packed.document() and
+rounds.put() read and write it. A result outside lab/results contains its provenance itself.
 
-Not here: results of several sessions or groups (arena/*.jsonl, and the groups of waits, condition-variables and faults), which name each
-session's or group's own stamp inside; a calibration's runs."""
+Not covered: results of several sessions or groups (arena/*.jsonl, and the groups of waits, condition-variables and faults), which
+contain each session's or group's own stamp; and the runs of a calibration.
+"""
 
 import json
 
@@ -18,7 +19,7 @@ def of_folder(folder):
 
 
 def stamp_of(file):
-    """Returns the stamp of a result, {} without one. `file` is the plain name."""
+    """Returns the stamp of a result, {} if there is none. `file`: the plain name."""
     for stamp in of_folder(file.parent):
         if file.name in stamp["files"]:
             return {**{key: value for key, value in stamp.items() if key != "files"}, **stamp["files"][file.name]}
@@ -26,13 +27,13 @@ def stamp_of(file):
 
 
 def split(document):
-    """Returns the document without its stamp, what is shared of it, and the file's own part."""
+    """Splits a document into the document without its stamp, the part of the stamp that results share, and the part of this file alone."""
     rest = {key: value for key, value in document.items() if key not in SHARED + OWN}
     return (rest, *({key: document[key] for key in keys if key in document} for keys in (SHARED, OWN)))
 
 
 def text_with(stamps, name, shared, own):
-    """Returns the manifest's text after a result has got this stamp."""
+    """Returns the manifest's text with the stamp of one more result."""
     stamps = [{**stamp, "files": {n: o for n, o in stamp["files"].items() if n != name}} for stamp in stamps]
     if shared or own:
         same = next((s for s in stamps if {k: v for k, v in s.items() if k != "files"} == shared), None)

@@ -26,7 +26,7 @@ def packed(file):
 
 
 def stored(file):
-    """Returns the form that is there."""
+    """Returns the stored form of a result: FILE or FILE.xz."""
     return packed(file) if packed(file).is_file() else plain(file)
 
 
@@ -46,13 +46,13 @@ def in_tree(file):
 
 
 def document(file):
-    """Returns a result with its stamp."""
+    """Returns a result together with its stamp."""
     found = json.loads(text_of(file))
     return {**manifest.stamp_of(plain(file)), **found} if in_tree(file) else found
 
 
 def without_stamp(file, document):
-    """Returns the document; in the tree without its stamp, which goes into the folder's manifest."""
+    """Returns the document. In the tree its stamp is removed, and written to the folder's manifest."""
     if not in_tree(file):
         return document
     rest, shared, own = manifest.split(document)
@@ -68,14 +68,14 @@ def files(folder, pattern):
 
 
 def replace(file, content):
-    """Writes the file; an interruption leaves it as it was."""
+    """Replaces the file's content in one step: an interruption leaves the old content."""
     part = file.with_name(file.name + ".part")
     part.write_bytes(content)
     os.replace(part, file)
 
 
 def write(file, text):
-    """Writes a result; in the tree, packed if it is long. Its other form goes."""
+    """Writes a result; in the tree it is packed if it is long. The other form of the file is removed."""
     file = plain(file)
     file.parent.mkdir(parents=True, exist_ok=True)
     if (text.count("\n") > LONG or len(text) > LARGE) and in_tree(file):
@@ -87,7 +87,7 @@ def write(file, text):
 
 
 def unpack(file):
-    """Makes the plain form of a packed result, to which lines may be appended."""
+    """Converts a packed result to the plain form, to which lines can be appended."""
     file = plain(file)
     if not file.is_file() and packed(file).is_file():
         replace(file, text_of(file).encode())

@@ -1,4 +1,4 @@
-"""Measurements of many runs: the order of the candidates in a round, stored results, and where a result was measured."""
+"""Measurements with many runs: the order of the candidates in a round, stored results, and the provenance of a result."""
 
 import contextlib
 import json
@@ -11,7 +11,8 @@ from lab.run.runner import Failed
 
 
 def turned(candidates, number):
-    """Returns the order of round `number`: another first candidate in each, reversed once all have been first."""
+    """Returns the order of the candidates in round `number`: each round begins with another candidate, and the order is reversed once
+    all have been first."""
     candidates = list(candidates)
     if number // len(candidates) % 2:
         candidates.reverse()
@@ -20,7 +21,8 @@ def turned(candidates, number):
 
 
 def sampled(candidates, rounds, measure, warm_up=0):
-    """Returns {candidate: its measure(candidate) of each round}, from interleaved rounds; those of `warm_up` do not count."""
+    """Measures the candidates in interleaved rounds. Returns {candidate: the results of measure(candidate) by round}. The first
+    `warm_up` rounds do not count."""
     samples = {candidate: [] for candidate in candidates}
     for number in range(warm_up + rounds):
         for candidate in turned(candidates, number):
@@ -32,13 +34,14 @@ def sampled(candidates, rounds, measure, warm_up=0):
 
 
 def put(target, document):
-    """Writes a result; in the tree, packed if it is long, and its stamp into the manifest. An interruption leaves a file as it was."""
+    """Writes a result. In the tree it is packed if it is long, and its stamp goes into the manifest. An interruption leaves the old
+    file."""
     packed.write(target, json.dumps(packed.without_stamp(target, document), indent=1, ensure_ascii=False) + "\n")
 
 
 def merged(file, rows, fresh, key, order):
-    """Returns the rows of a stored result after `fresh` have replaced those of the same `key`, in the order of the names
-    `order`."""
+    """Returns the rows of a stored result, in which the rows `fresh` replace those with the same `key`, sorted by `order`, a list of
+    names."""
     stored = packed.document(file)[rows] if packed.is_there(file) else []
     by_name = {row[key]: row for row in [*stored, *fresh]}
     return [by_name[name] for name in order if name in by_name]
@@ -52,7 +55,7 @@ def machine():
 
 
 def origin(build):
-    """Returns the origin of a result: machine, compiler, commit, time."""
+    """Returns the provenance of a result: machine, compiler, commit, time."""
     return {"machine": machine(), "compiler": harness.compiler(build), "commit": harness.commit(), "date": harness.today()}
 
 

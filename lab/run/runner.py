@@ -1,5 +1,5 @@
-"""One run of a program: the place (this system, or the root of another release of Debian), the scratch folder, a server with
-its load, the figure in the output."""
+"""Runs a program once. A place is this system or the root of another release of Debian. The program runs in a scratch folder; a server
+runs with its load; the figure is read from the output."""
 
 import contextlib
 import glob
@@ -16,17 +16,18 @@ import catalog
 import harness
 from harness import TREE, Process, clean_environment
 
-READY_WITHIN = 20  # seconds, for a server
-END_WITHIN = 30    # for a server to end
+READY_WITHIN = 20  # seconds until a server must be ready
+END_WITHIN = 30    # seconds that a server may take to end
 SYSTEM = ["/usr/bin", "/bin", "/usr/sbin", "/sbin"]
 
 
 class Failed(Exception):
-    """A run without a figure; the text is the reason."""
+    """A run gave no figure; the text is the reason."""
 
 
 def preloaded(library, lock, extra=None):
-    """Returns the environment of a program. Lock None: without the library; "": with the library, no lock selected."""
+    """Returns the environment of a program. If `lock` is None, the library is not preloaded; if it is "", the library is preloaded and
+    no lock is selected."""
     env = clean_environment(extra)
     if lock is not None:
         env["LD_PRELOAD"] = ":".join(filter(None, [catalog.library_with(lock, library), env.get("LD_PRELOAD")]))
@@ -44,7 +45,7 @@ def figure(pattern, text):
 
 
 def pair_ns(build, kind, iterations, batches, env, prefix=()):
-    """Returns the nanoseconds of an uncontended lock and unlock, of the fastest batch."""
+    """Returns the nanoseconds of an uncontended lock and unlock in the fastest batch."""
     outcome = harness.run([*prefix, build.program("pair_cost"), *harness.pair_options(kind), "--iterations", str(iterations),
                            "--batches", str(batches)], 30, env, backtrace=False)
     if not outcome.ok:
@@ -55,22 +56,22 @@ def pair_ns(build, kind, iterations, batches, env, prefix=()):
 # ---- where programs run ----------------------------------------------------------------------------------------------
 
 class Place:
-    """This system; or with `root`, another release of Debian in that folder. `folders` of programs and `library` are
-    paths inside it."""
+    """This system or, if `root` is given, another release of Debian in that folder. `folders` of programs and `library` are paths inside
+    the place."""
 
     def __init__(self, build, folders=None, root=None, library=None):
         self.build, self.root, self.library = build, root, library or build.library
-        # Debian's programs are found before programs of the same name that somebody has installed elsewhere.
+        # Debian's programs take precedence over programs of the same name that were installed elsewhere.
         self.path = ":".join(map(str, folders or [build.folder / "bin", build.programs, *SYSTEM,
                                                   *filter(None, [os.environ.get("PATH")])]))
         self.programs = TREE / "lab" / "programs"
-        self.carried = None  # a folder of libraries that programs of other packages need
+        self.carried = None  # folder with libraries that programs of other packages need
 
     def outside(self, path):
         return os.path.join(self.root, str(path).lstrip("/")) if self.root else str(path)
 
     def find(self, program):
-        """Returns the program's path inside the place; None if it is missing. Relative paths are not checked."""
+        """Returns the program's path inside the place; None if the program is missing. Relative paths are not checked."""
         if "/" in program:
             return program if not program.startswith("/") or os.path.isfile(self.outside(program)) else None
         for folder in self.path.split(":"):
@@ -85,7 +86,7 @@ class Place:
         return any(glob.glob(self.outside(f"{folder}/{name}")) for folder in ("/usr/lib/*", "/usr/lib", "/usr/local/lib"))
 
     def lacks(self, case, hint=""):
-        """Returns the first missing part of a case, in words with its package; None if none is missing."""
+        """Returns the first missing part of a case as text, with its package; None if no part is missing."""
         for program, package in case.needs:
             if not self.find(program):
                 return f"there is no {program}: install the package {package}{hint}"
@@ -117,7 +118,7 @@ class Place:
         return env
 
     def enter(self):
-        """Enters the root, in the child between fork and exec; its working directory is in the root already."""
+        """Changes the root directory, in the child between fork and exec. Its working directory is already inside the root."""
         if self.root:
             here = os.getcwd()
             os.chroot(self.root)
@@ -149,7 +150,7 @@ class Place:
 # ---- one run ---------------------------------------------------------------------------------------------------------
 
 def prepare(place, case, folder):
-    """Puts into a scratch folder the data of a case and links to the scripts that its commands name."""
+    """Prepares a scratch folder: makes the data of a case, and links to the scripts that its commands name."""
     (folder / "lab").mkdir()
     (folder / "lab" / "programs").symlink_to(place.programs)
     if not place.root:
@@ -170,8 +171,8 @@ def prepared(place, case, prefix):
 
 
 def kill_session(leader):
-    """Kills the processes of a session. `usher stat` and `usher try` start their programs in process groups of their own,
-    but in their session."""
+    """Kills all processes of a session. `usher stat` and `usher try` start programs in process groups of their own, but within their
+    session."""
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError, IndexError, ValueError):
             fields = stat.read_text().rpartition(")")[2].split()
@@ -181,8 +182,8 @@ def kill_session(leader):
 
 @contextlib.contextmanager
 def ended(process, patience=0):
-    """Ends all processes of the program's session at the end of the block. With `patience`, a program that still runs is
-    first asked to stop, and has so many seconds for that."""
+    """A block at whose end all processes of the program's session are ended. With `patience`, a program that still runs is first asked
+    to stop, and has that many seconds to do so."""
     try:
         yield process
     finally:
@@ -203,9 +204,9 @@ def await_ready(place, case, folder, process):
 
 
 def run_case(place, case, folder, limit, prefix=(), env=None, wait=None, **start):
-    """Runs a case whose texts are filled in once, after the words of `prefix`. Returns the output that has the figure (of
-    a server its load's), and the outcome of the program. A server's own exit status is left to the caller. `wait`
-    replaces Process.finish."""
+    """Runs a case whose texts are filled in once, with its command after the words of `prefix`. Returns the output with the figure (for
+    a server, the output of its load), and the outcome of the program. The caller must check a server's own exit status. `wait` replaces
+    Process.finish."""
     if case.before:
         place.shell(case.before, folder, 60)
     with ended(place.start([*prefix, *case.words()], env or place.environment(None, case.environment), folder, **start)) as process:
@@ -213,7 +214,7 @@ def run_case(place, case, folder, limit, prefix=(), env=None, wait=None, **start
             if case.ready:
                 await_ready(place, case, folder, process)
             printed = place.shell(case.until, folder, limit)
-            os.kill(process.popen.pid, signal.SIGTERM)  # not to its group: `usher stat` passes the signal on
+            os.kill(process.popen.pid, signal.SIGTERM)  # not to the whole group: `usher stat` passes the signal on
             return printed, process.finish(END_WITHIN, backtrace=False)
         if wait:
             wait(process, limit)
@@ -224,7 +225,7 @@ def run_case(place, case, folder, limit, prefix=(), env=None, wait=None, **start
 
 
 class Resident:
-    """A program that prints "ready", runs until it is killed, and answers each empty line by a line."""
+    """A program that prints "ready" and runs until it is killed. It answers each empty line by a line."""
 
     def __init__(self, words, env):
         self.popen = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env)
@@ -250,5 +251,5 @@ class Resident:
 
 
 def kib(text, field):
-    """Returns a field, in KiB, of the text of one of a process's files in /proc."""
+    """Returns a field of a text from the process's folder in /proc, in KiB."""
     return int(re.search(rf"^{field}:\s+(\d+) kB", text, re.M).group(1))

@@ -12,7 +12,7 @@ from lab.run.runner import Failed, prepared
 
 
 def parser(doc, page=None, cases=False):
-    """Returns an option parser, with the options of a script about cases, or about cases and their page in the tree."""
+    """Returns an option parser with the options that scripts about cases share, and --write-doc if the script has a page in the tree."""
     made = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     made.add_argument("--build", default="build/release", metavar="DIR")
     if page or cases:
@@ -30,7 +30,7 @@ def list_cases(cases, place, hint=""):
 
 
 class Report:
-    """Failures and skipped cases: printed when they happen, and again at the end."""
+    """Collects failures and skipped cases: prints them when they happen, and again at the end."""
 
     def __init__(self):
         self.failed, self.skipped, self.start = [], [], time.monotonic()
@@ -44,14 +44,14 @@ class Report:
 
     @contextlib.contextmanager
     def failures(self, name):
-        """A block in which Failed may be raised."""
+        """A block that may raise Failed, which is then recorded."""
         try:
             yield
         except Failed as error:
             self.add(self.failed, f"{name}: {error}")
 
     def each_case(self, cases, place, work, prefix, hint=""):
-        """Calls `work(case, folder)` for each case that is not missing, in a scratch folder with its data."""
+        """Calls `work(case, folder)` for each case whose parts are installed, in a scratch folder with the case's data."""
         for case in cases:
             if why := place.lacks(case, hint):
                 self.add(self.skipped, f"{case.name}: {why}")
@@ -69,7 +69,7 @@ class Report:
 
 
 def entry(main):
-    """Runs the script. An interruption or SIGTERM ends also its programs."""
+    """Runs the script. An interruption or SIGTERM also ends the programs that the script has started."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     try:
         sys.exit(main())

@@ -24,8 +24,8 @@ cycles access::noisy(cycles one_way) {
   return one_way - std::min(one_way, mean) + engine_.chance().exponential(mean);
 }
 
-/// Returns the latency of an access if accesses are ordered by departure: it is served at once, and the random part of
-/// its latency is added to the answer, whose mean is therefore above the latency.
+/// Returns the latency of an access if accesses are ordered by departure: the access is served at once, and the random
+/// part of its latency delays only the answer. The mean latency is therefore longer than `one_way`.
 access::journey access::by_departure(cycles one_way) {
   return {0, std::max(noisy(one_way), one_way) - one_way};
 }
@@ -77,9 +77,9 @@ bool access::load_as(const void* word, unsigned size) {
   return false;
 }
 
-/// Returns whether the core requested ownership of the line together with the load that fetched it: it does if this
-/// store follows that load within the core's reorder window. Only the line's supplier may also have a copy, since
-/// further copies need invalidations.
+/// Returns whether the core requested ownership of the line together with the load that fetched it. It does so if this
+/// store follows that load within the core's reorder window, and if no core except the line's supplier has a copy:
+/// further copies would have to be invalidated.
 bool access::was_asked_for_with_load(const simulated_thread& t, const line& l) const {
   constexpr cycles window = 100;  // the reorder window of a core: some 200 instructions
   return t.fetched == &l && t.now - t.fetched_at <= window && l.owner == line::nobody &&
@@ -249,8 +249,8 @@ void access::commit_as(simulated_thread& t, std::uint32_t number, cycles at) {
   const auto w = coherence_.write(l, e.core, at - std::min(at, there), false);
   e.done = std::max(w.done, at);
   if (q.next != number || q.done > e.done) {
-    // The line has arrived before this store may be written, because an older store is not written yet. The other
-    // cores' copies are invalid by now, and other cores may fetch the line again meanwhile.
+    // The line has arrived, but the store must wait until an older store is written. The other cores' copies are
+    // invalid by now, and other cores may fetch the line again before this store is written.
     if constexpr (Traced) trace_->fetches_ahead({t.id, e.word, e.size, e.done - e.begun});
     counts_.fetched_ahead++;
     e.at = buffered_store::step::owns;
@@ -272,8 +272,7 @@ void access::commit_as(simulated_thread& t, std::uint32_t number, cycles at) {
   }
 }
 
-/// Advances the store that is the next to be written. Younger stores that had to wait for this may now request
-/// ownership.
+/// Selects the next store to be written. Younger stores that have waited for that may then request ownership.
 void access::write_next(simulated_thread& t) {
   store_queue& q = t.stores;
   buffered_store& e = q.at(q.next);
@@ -290,7 +289,7 @@ void access::write_next(simulated_thread& t) {
     if (q.at(n).at == buffered_store::step::waits && asks_ahead(t, n)) ask_for_ownership(t, n, q.done);
 }
 
-/// Blocks the thread until all its stores before this number are written.
+/// Blocks the thread until all its stores with a number below `until` are written.
 void access::wait_for_stores(std::uint32_t until) {
   store_queue& q = engine_.me().stores;
   q.awaited_until = until;
@@ -335,8 +334,8 @@ void access::modify_as(const void* word, unsigned size) {
   announce(l, w.visible);
 }
 
-/// Returns whether the core still has the line that its failed compare-and-swap fetched: the next access in order is
-/// another core's write, which has not taken effect yet.
+/// Returns whether the core still has the line that the thread's failed compare-and-swap fetched. The core loses the
+/// line when the next access to the line, another core's write, takes effect.
 bool access::keeps_for_retry(const simulated_thread& t, const void* word, const line& l) const {
   return t.again.word == word && t.now <= t.again.until && l.owner != line::nobody && l.owner != std::int32_t(t.core) &&
          l.written > t.now;
@@ -367,8 +366,8 @@ void access::compare(const void* word, unsigned size) {
   modify(word, size);
 }
 
-/// Records that a compare-and-swap failed. A retry hits if it follows within the time of one more read-modify-write and
-/// one iteration of the retry loop: until then the next access in order cannot take the line.
+/// Records that a compare-and-swap failed. A retry hits the cache if it follows within the time of one more
+/// read-modify-write and one iteration of the retry loop: until then no other core can take the line.
 void access::failed(const void* word, std::uint64_t value) {
   if (!machine_.keeps_for_retry) return;
   retry& r = engine_.me().again;
@@ -377,8 +376,8 @@ void access::failed(const void* word, std::uint64_t value) {
   r.until = r.left != 0 ? engine_.me().now + 2 * machine_.modify : 0;
 }
 
-/// Called when the line is written. Schedules the next load of each watcher: after its copy is invalidated, and at a
-/// random moment of its polling loop.
+/// Called when the line is written. Schedules the next load of each thread that watches the line: after the
+/// invalidation of the thread's copy, and at a random moment of its polling loop.
 void access::announce(line& l, cycles visible) {
   if (l.watchers.empty()) return;
   auto& w = l.watchers;

@@ -1,11 +1,11 @@
-// The operations of simulated threads on shared words: the time that each takes, the store buffer, and spinning on a
-// word. coherence.hpp says how long an access to a line takes.
+// The operations of simulated threads on shared words: the time of each operation, the store buffer, and spinning on a
+// word. coherence.hpp computes the latency of an access to a line.
 //
-// A spinning thread causes no events: it is registered as a watcher of the line, and loads the word again when the line
-// is written.
+// A spinning thread causes no events while its word is unchanged: it is registered as a watcher of the line, and loads
+// the word again when the line is written.
 //
-// The running thread calls each operation, which first lets earlier events happen. Then the caller reads or writes the
-// real word.
+// A thread calls a function of this class before each operation. The function first lets earlier events happen. Then
+// the caller reads or writes the real word.
 #pragma once
 
 #include <algorithm>
@@ -56,7 +56,7 @@ class access {
   void poll(simulated_thread& t, cycles at);
   /// Ends the spinning of a thread whose time limit is over.
   void give_up(simulated_thread& t, cycles at);
-  /// Removes a spinning thread that loses its CPU from the watchers of its line.
+  /// Removes a spinning thread that loses its CPU from the watchers of the word's line.
   void stop_watching(simulated_thread& t);
 
   struct counts {
@@ -68,7 +68,7 @@ class access {
 
  private:
   struct journey {
-    cycles there;  ///< to the cache or home that orders the access
+    cycles there;  ///< to the cache or home that decides the order of accesses to the line
     cycles late;   ///< random delay of the answer
   };
   journey travel(line& l, unsigned core, bool write) { return depart(coherence_.one_way(l, core, write)); }

@@ -1,13 +1,13 @@
-// The forms of locks in the program of the MCSg paper's authors (foedus_results, 20151209). They differ from the
-// catalogue's in the layout of nodes, in the pauses between attempts and in the waiters' polling. Only the simulated
-// benchmark uses them; the program mcsg-artifact is the rest of that benchmark.
+// The forms that locks have in the program of the MCSg paper's authors (foedus_results, 20151209). They differ from the
+// catalogue's locks in the layout of nodes, in the pauses between attempts, and in the polling of waiters. Only the
+// simulated program mcsg-artifact uses them.
 //
-// All waiters poll by a loop of loads without PAUSE, and all loops of attempts have no pause, except where a class below
+// All waiters poll by a loop of loads without PAUSE, and no loop of attempts has a pause, except where a class below
 // has one. Where a detail of the authors' program is not known, the form here keeps the catalogue's:
-// - A node is prepared before it is enqueued. In the paper a waiter sets its flag after its exchange of the tail.
-// - A regular's release loads the link before it tries to free the lock, as in the original MCS lock. The paper's
-//   Algorithm 3 begins with the compare-and-swap.
-// - A guest of MCSg+ and MCSg++ that finds another guest in the tail polls the tail before its next exchange.
+//   - A node is prepared before it is enqueued. In the paper a waiter sets its flag after its exchange of the tail.
+//   - A regular thread's release loads the link before it tries to free the lock, as in the original MCS lock. The
+//     paper's Algorithm 3 begins with the compare-and-swap.
+//   - A guest of MCSg+ and MCSg++ that finds another guest in the tail polls the tail before its next exchange.
 #pragma once
 
 #include <algorithm>
@@ -41,13 +41,14 @@ struct no_pause : simulated {
   }
 };
 
-/// Links and waiting flags lie in two arrays, whose slots are 256 bytes apart.
+/// Puts the nodes' links and waiting flags into two separate arrays, whose slots are 256 bytes apart.
 struct two_arrays : no_pause {
   static spread_node& node(node_handle h) { return runtime::current().spread(h); }
 };
 
-/// MCSg's pauses: a leader tries again at once. A guest counts a volatile counter to 256, then to 512, and so on to at
-/// most 2^20. Assumed: a turn of the count takes 6 cycles, in which the load gets the stored value (5) and one is added.
+/// The pauses of MCSg. A leader retries at once. A guest counts a volatile counter to 256, then to 512, and so on to at
+/// most 2^20. Assumed: one count takes 6 cycles, 5 for the load that is forwarded the stored value and 1 for the
+/// addition.
 class counted_pauses {
  public:
   static constexpr bool leader_watches = false, guest_looks_first = false;
@@ -62,7 +63,7 @@ class counted_pauses {
   cycles turns_ = 256;
 };
 
-/// MCSg++'s tickets, in a block of their own. Theirs have 16 bits, and begin at 1.
+/// The tickets of MCSg++'s leaders, in a memory block of their own. The authors' tickets have 16 bits, and begin at 1.
 template <class P, class W>
 struct alignas(256) turns_apart : leader_turns<P, W> {
   template <class Word, class Pred>
@@ -99,8 +100,8 @@ class tatas {
   typename P::template atomic<std::uint32_t> word_;
 };
 
-/// C-MCSg-MCS. The grant tells the waiter of its node whether it inherits the global lock: this state is beside the
-/// waiting flag, and no line is shared by all holders of a socket. Assumed: the lock's node in the global queue belongs
+/// C-MCSg-MCS. Each waiter's node has, beside the waiting flag, the word that tells the waiter whether it inherits the
+/// global lock. So no line is shared by all holders of a socket. Assumed: the lock's node in the global queue belongs
 /// to the socket, and the global lock is released before the local one, as in "Lock cohorting" (Dice, Marathe, Shavit).
 template <class P, class W>
 class cohort_inherited_by_node {

@@ -63,7 +63,7 @@ caches::block caches::make_block(std::uint64_t bytes, std::uint64_t page) {
   }
   if (last_.empty()) make_caches();
   usual_.emplace_back();
-  // Line numbers count only lines of the simulated sets, so that they have no gaps.
+  // Lines are numbered only within the simulated sets, so that the numbers have no gaps.
   const block b{usual_.size() - 1, next_line_, std::max<std::uint64_t>(1, bytes / line / sample_), next_page_,
                 page < large_page ? page : 0};
   next_line_ += b.lines;
@@ -71,7 +71,7 @@ caches::block caches::make_block(std::uint64_t bytes, std::uint64_t page) {
   return b;
 }
 
-/// Returns the first level that has the line, and installs it in all levels before that.
+/// Returns the first level of cache that has the line, and installs the line in the levels before it.
 caches::level caches::look_up(std::uint64_t line, unsigned cpu) {
   const unsigned core = cpu / machine_.hardware_threads;
   counts_.loads += sample_;
@@ -123,9 +123,9 @@ caches::cost caches::load_at_random(const block& b, std::uint64_t n, unsigned cp
     misses += l == level::memory;
   }
   if (sample_ == 1) return cost_of(n, last, misses, cpu, now);
-  // If one load in four is simulated, the share of misses has four times the variance, and threads would take turns
-  // differently. Half of the share therefore comes from the block's moving average. That halves the standard deviation,
-  // and so restores the variance.
+  // If one load in four is simulated, the measured share of misses has four times the variance, and threads would take
+  // turns differently. So only half of the share comes from the simulated loads, and half from the block's moving
+  // average. This halves the standard deviation, and so restores the variance.
   static_assert(every == 4);
   auto& usual = usual_[b.id];
   const auto smooth = [&](std::uint64_t seen, std::uint64_t& average) {

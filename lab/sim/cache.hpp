@@ -84,8 +84,8 @@ class caches {
   std::vector<cache> last_, private_, tlbs_;
   std::vector<cycles> channels_free_;
   std::uint32_t sample_ = every;
-  // For each block, moving averages of two shares of its loads, in units of 2^-20: those that the last-level cache
-  // answers, and those that memory answers.
+  // By block: moving averages of the shares of loads that the last-level cache answers and that memory answers, in
+  // units of 2^-20.
   std::vector<std::array<std::uint64_t, 2>> usual_;
   std::uint64_t next_line_ = 0, next_page_ = 0;
   counts counts_;

@@ -57,8 +57,8 @@ cycles coherence::from_owner(const line& l, unsigned complex) const {
 /// Returns the time at which the owner answers a request from this complex that departs at time t.
 cycles coherence::at_owner(line& l, unsigned complex, cycles t, cycles latency) const {
   const unsigned at = complex_of(unsigned(l.owner));
-  // A cache that got the line from another cache first acknowledges that. A cache to which the last-level cache or the
-  // home granted the line need not.
+  // A cache that got the line from another cache must first acknowledge that transfer before it answers. A cache that
+  // got the line from the last-level cache or from the home need not.
   if (machine_.one_request_to_owner) t = std::max(t, l.supplier_free[at]);
   return std::max(at == complex ? t + latency / 2 : at_home(l, t + latency / 2, latency), l.written);
 }
@@ -199,7 +199,8 @@ cycles coherence::way_to_home(line& l, unsigned core) {
 coherence::written coherence::modify_at_home(line& l, unsigned core, cycles t) {
   const cycles there = way_to_home(l, core);
   const cycles begun = std::max({t + there, l.home_free, l.written});
-  // A recall takes as long as an invalidation: a round trip from the home, and per_sharer for each copy of a complex.
+  // A recall by the home takes as long as an invalidation: a round trip from the home, and per_sharer for each copy
+  // within a complex.
   cycles recalled = begun, visible = begun;
   const auto recall = [&](unsigned complex, unsigned copies) {
     const cycles whole = machine_.invalidate[distance(l.home, complex)], half = whole / 2;

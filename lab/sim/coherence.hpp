@@ -1,12 +1,12 @@
 // Coherence: the cost of an access to a cache line, and the caches that have the line afterwards.
 //
-// The model. A complex is the cores behind one last-level cache: a socket, or a part of one. A line has an owner, the
-// core that wrote it, or sharers: cores with a copy, in one or several complexes. An access that misses travels to the
-// supplier of the line, is served there in order of arrival, and travels back (latencies and other names below are
-// fields of `machine`):
+// The model. A complex is the set of cores behind one last-level cache: a socket, or a part of one. A line has an
+// owner, the core that wrote it, or sharers, cores with a copy in one or several complexes. A line's home is a complex,
+// usually that of the line's first access. An access that misses travels to the supplier of the line, is served there
+// in order of arrival, and travels back. Latencies and other names below are fields of `machine`:
 //
 //     read, another core owns it        dirty latency, not before the owner's write is done. The owner keeps a copy
-//     … and a write                     one such request for a line at a time is under way
+//     … and a write                     of these requests, one at a time is under way for each line
 //     read, this complex shares it      clean latency. Each read keeps the complex busy for per_read: refetches queue
 //     read, other complexes share it    clean latency from the nearest (MESIF), the home (MESI), the last writer's
 //                                       (MOESI)
@@ -20,11 +20,10 @@
 //                                       and per_sharer for each copy; done when the last complex has answered
 //
 // The hardware threads of a core share its copy of a line. A read that misses while another hardware thread's read of
-// the line is under way waits for that one.
+// the same line is under way waits for that read.
 //
-// Callers perform an access in two steps, so that accesses are ordered by arrival and not by departure: first
-// one_way(), after which they let the simulation advance by that time; then read() or write() with the time of
-// departure.
+// Callers perform an access in two steps, so that accesses are ordered by arrival and not by departure. They call
+// one_way() and let the simulation advance by that time; then they call read() or write() with the time of departure.
 #pragma once
 
 #include <algorithm>
@@ -43,9 +42,9 @@ struct line {
   static constexpr std::int32_t nobody = -1;
 
   std::array<std::uint64_t, most_cores / 64> sharers{};
-  std::int32_t owner = nobody;          ///< the only core with a copy, by write or from memory
-  std::int32_t writer = nobody;         ///< the complex of the last write
-  std::int32_t fetched_by = nobody;     ///< the core whose read missed last
+  std::int32_t owner = nobody;          ///< the only core with a copy, since its write or its fetch from memory
+  std::int32_t writer = nobody;         ///< the complex that wrote the line last
+  std::int32_t fetched_by = nobody;     ///< the core whose read of the line missed last
   std::uint32_t home = ~0u;             ///< a complex; set at the first access
   std::uint64_t complexes = 0;          ///< bit mask of the complexes with a copy
   cycles written = 0;                   ///< when the last write was done
@@ -113,7 +112,7 @@ class coherence {
   void grow(std::size_t index);
   unsigned complex_of(unsigned core) const { return complexes_of_[core]; }
   unsigned distance(unsigned a, unsigned b) const { return distances_[a][b]; }
-  /// Returns the distance by which an access to the line from one complex to another is priced.
+  /// Returns the distance that determines the cost of an access to the line from complex `a` to complex `b`.
   unsigned apart(const line& l, unsigned a, unsigned b) const {
     const unsigned straight = distance(a, b);
     if (!machine_.through_homes_socket || straight == 0) return straight;
@@ -123,8 +122,8 @@ class coherence {
   cycles from_owner(const line& l, unsigned complex) const;
   cycles at_owner(line& l, unsigned complex, cycles t, cycles latency) const;
   unsigned copies(const line& l, unsigned complex) const;
-  /// Returns the time at which the line's home accepts a request that arrives at time t. `latency`: the whole latency of
-  /// the request; `complexes`: the number of complexes that it goes to.
+  /// Returns the time at which the line's home accepts a request that arrives at time t. `latency`: the request's whole
+  /// latency; `complexes`: the number of complexes to which the home forwards the request.
   cycles at_home(line& l, cycles t, cycles latency, unsigned complexes = 1) const {
     if (machine_.homes == home_agent::none) return t;
     t = std::max(t, l.home_free);
@@ -137,7 +136,7 @@ class coherence {
   std::array<std::uint8_t, most_cores> complexes_of_{};  // read at every access: a table is faster than a division
   std::array<std::array<std::uint8_t, most_complexes>, most_complexes> distances_{};
   cycles farthest_;                              // the longest latency of a line that a core owns
-  std::vector<std::unique_ptr<line[]>> blocks_;  // so that the address of a line does not change
+  std::vector<std::unique_ptr<line[]>> blocks_;  // blocks, so that the address of a line does not change
   std::vector<std::unique_ptr<cycles[]>> suppliers_;
   std::vector<fill> fills_;
 };

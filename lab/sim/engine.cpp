@@ -47,7 +47,7 @@ void engine::run() {
   if (failure_) std::rethrow_exception(failure_);
 }
 
-/// No wake-up and no store takes as long as so many interruptions.
+/// More interruptions in succession than this mean a deadlock: no wake-up and no store takes that long.
 constexpr unsigned most_interruptions = 10000;
 
 /// Executes this event and further ones until one of them resumes a thread. Returns that thread, or null if no event is

@@ -1,7 +1,7 @@
-// The event loop of a simulated run: the fibers of its threads, their clocks, the events to come.
+// The event loop of a simulated run: the fibers of its threads, their clocks, and the pending events.
 //
 // Each simulated thread is a fiber with a clock of its own. A thread continues without a switch while its clock is the
-// earliest; else it queues an event, and the thread of the earliest event continues. So operations on shared words
+// earliest. Otherwise it queues an event, and the thread of the earliest event continues. So operations on shared words
 // happen in the order of simulated time.
 //
 // The engine executes the events `resume` and `call` itself, and passes all others to its handler.
@@ -36,10 +36,10 @@ class engine {
     virtual void happens(const event& e) = 0;
     /// Called when the thread's function has returned. The engine then continues with the next event.
     virtual void ended(simulated_thread& t) = 0;
-    /// Whether each thread that has not ended waits for another one without a time limit. Asked if many interruptions
-    /// of CPUs came without any other event.
+    /// Whether each thread that has not ended waits for another one without a time limit. Asked after many
+    /// interruptions of CPUs without any other event.
     virtual bool is_stuck() const = 0;
-    /// The text of a deadlock.
+    /// Returns the text of a deadlock: what each thread waits for.
     virtual std::string what_is_waited_for() const = 0;
 
    protected:

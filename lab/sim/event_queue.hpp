@@ -1,4 +1,4 @@
-// The events to come, in order of time. Events at the same time are in random order.
+// The pending events, in order of time. Events at the same time are in random order.
 #pragma once
 
 #include <cstddef>

@@ -41,7 +41,8 @@ const simulated_lock& known_lock(const std::string& name) {
 /// Pthreads?", hpc-tutorials.llnl.gov/posix/why_pthreads) and 0.7 to 2 s on other computers of that table. On a virtual
 /// machine of 2026, 72 calls in a row took a median of 19 to 37 µs each.
 constexpr std::uint64_t creation_ns = 18000;
-/// The warm-up has at least this time for each thread: two acquisitions of a microsecond each. Chosen, not measured.
+/// The warm-up lasts at least this long for each thread: the time of two acquisitions of a microsecond each. Chosen,
+/// not measured.
 constexpr std::uint64_t turns_ns = 2000;
 constexpr unsigned most_placed = 10000;
 constexpr std::pair<const char*, placement> placements[]{
@@ -69,8 +70,8 @@ unsigned cpu_of(const machine& m, placement where, unsigned thread, unsigned thr
   return (core / part * m.cores + skip + core % part) * m.hardware_threads + hardware_thread;
 }
 
-/// Returns all CPUs of the machine in an order that the seed determines. The generator is another one than that of the
-/// run, so that a run with the same placement given as a list is the same run.
+/// Returns all CPUs of the machine in an order that the seed determines. The generator is separate from that of the
+/// run, so that a run with the resulting CPUs given as a list is the same run.
 std::vector<unsigned> shuffled_cpus(const machine& m, std::uint64_t seed) {
   std::vector<unsigned> cpus(m.cpus());
   std::iota(cpus.begin(), cpus.end(), 0u);
@@ -213,9 +214,9 @@ void note_throughput(result& r, world& w, const machine& m, const point& p, cons
   const double half_us = static_cast<double>(p.run_ns) / 2000;
   r.first_half = static_cast<double>(w.counted().first_half()) / half_us;
   r.second_half = static_cast<double>(w.counted().second_half()) / half_us;
-  // A program with one lock has not settled while a thread without an operation may still wait for its CPU. That is
-  // possible only in a run shorter than the usual one. In a longer run each thread has had its CPU, so a thread without
-  // an operation is starved by the lock, and that is a result.
+  // In a program with one lock, a thread without an operation may still wait for its first turn on a CPU; then the run
+  // has not settled. This is possible only in a run shorter than the usual one. In a longer run each thread has had its
+  // CPU, so a thread without an operation is starved by the lock, and that is a result.
   const bool one_waits = program.about.one_lock && p.threads > cpus_of(m, p) && p.run_ns < usual_run_ns(m, p) &&
                          std::find(r.operations.begin(), r.operations.end(), 0u) != r.operations.end();
   r.settled = w.counted().settled() && arrivals_ns(p).back() <= r.warm_up_ns && !one_waits;
@@ -346,8 +347,9 @@ std::uint64_t usual_run_ns(const machine& m, const point& p) {
   const unsigned cpus = cpus_of(m, p);
   if (p.threads <= cpus || !m.os) return 2 * ms;
   if (m.os->time_sharing) {
-    // As below, if a slice is a tenth of the time between two updates: so often two threads that share a CPU use up a
-    // quantum while they sink from the highest priority to the lowest one. The warm-up has an update.
+    // The same computation as below, with the assumption that a slice is a tenth of the time between two updates of the
+    // priorities: two threads that share a CPU use up about ten quanta while they sink from the highest priority to the
+    // lowest. The minimum of five updates ensures one update in the warm-up.
     const std::uint64_t updates = std::max<std::uint64_t>(5, (25 * p.threads + 10 * cpus - 1) / (10 * cpus));
     return updates * m.to_ns(m.os->update_ticks * m.os->clock_tick);
   }

@@ -36,14 +36,14 @@ struct result {
   double throughput = 0;                   ///< operations a microsecond, all threads
   std::vector<std::uint64_t> operations;   ///< of each thread
   double first_half = 0, second_half = 0;  ///< throughput in each half of the measured time
-  /// True if the throughputs of the two halves differ by no more than noise explains (settling.hpp), if all threads had
-  /// begun before the measured time, and, in a program with one lock whose threads share CPUs, if no thread may still
-  /// wait for its first turn on a CPU.
+  /// False if the throughputs of the two halves of the measured time differ by more than noise explains (settling.hpp),
+  /// if a thread began within the measured time, or if, in a program with one lock whose threads share CPUs, a thread
+  /// may still wait for its first turn on a CPU.
   bool settled = true;
-  /// The socket of the CPU that each thread is placed on. A thread that begins while that CPU is busy may begin on
-  /// another, idle CPU.
+  /// By thread: the socket of the CPU on which the thread is placed. If that CPU is busy when the thread begins, the
+  /// thread may begin on an idle CPU elsewhere.
   std::vector<unsigned> sockets;
-  // Counts of the program's lock, if the program has one.
+  // Counts of the program's lock, if the program has exactly one.
   std::uint64_t admissions = 0, between_sockets = 0, bypasses = 0, found_free = 0, leaders_too_late = 0;
   double working_set = 0, reacquire = 0, utilisation = 0;
   durations holds, unlocks, hand_overs;
@@ -59,16 +59,17 @@ struct result {
   double cpu_seconds = 0;
 };
 
-/// Where threads begin: "compact", "scattered", "even", "random" (each seed gives another order of all CPUs), or a list
-/// of CPUs ("0,18,1..3"). The n-th CPU of an order or a list is that of thread n, modulo the number of CPUs. A
-/// beginning thread is scheduled like a woken one: if its CPU is busy, it gets an idle CPU, unless threads are pinned.
+/// The CPUs on which threads begin: "compact", "scattered", "even", "random" (each seed gives another order of all
+/// CPUs), or a list of CPUs ("0,18,1..3"). Thread n begins on the n-th CPU of the order or list, modulo the number of
+/// CPUs. A beginning thread is scheduled like a woken one: if its CPU is busy, it gets an idle CPU, unless threads are
+/// pinned.
 struct placing {
   std::optional<workloads::placement> where;
   bool random = false;
   std::vector<unsigned> cpus;
 };
 
-/// Throws std::runtime_error, one line.
+/// Throws std::runtime_error with a message of one line.
 placing read_placement(const std::string& text);
 
 /// The programs that can be run.
@@ -78,7 +79,7 @@ std::span<const workloads::description> programs();
 /// program or lock, a parameter out of bounds, more threads than the machine can run.
 void check_point(const machine& m, const point& p);
 
-/// Checks the same of a program that is not in the list.
+/// Checks the point likewise, for a program that is not in the list.
 void check_point(const machine& m, const point& p, const workloads::description& about);
 
 /// Returns the default length of a run, long enough that its beginning does not dominate: 2 ms, or many time slices if
@@ -86,8 +87,8 @@ void check_point(const machine& m, const point& p, const workloads::description&
 std::uint64_t usual_run_ns(const machine& m, const point& p);
 
 /// Returns the default warm-up: at least a fifth of the measured time, and long enough for all threads to begin and to
-/// have their first turns on average. If the seed lets the last thread begin later than that, the warm-up lasts until
-/// this thread has begun and all threads have had time for their turns.
+/// have their first turns, for an average seed. If the seed lets the last thread begin later than that, the warm-up
+/// lasts until this thread has begun and all threads have had time for their turns.
 std::uint64_t usual_warm_up_ns(const point& p);
 
 /// Runs the point. `by`: a trace that records the run, or null. Throws the exceptions of check_point(),

@@ -11,8 +11,9 @@
 #include <set>
 #include <sstream>
 
-// Some texts, such as "[!", break assertions of toml++. In a release build an assertion is an assumption, by which
-// clang optimises. Here a broken assertion is an error of the file, in every build. No other source includes toml++.
+// toml++ has assertions that some texts, such as "[!", violate. In a release build clang takes an assertion for a fact
+// and optimises by it. Here a violated assertion becomes an error of the file, in every build. No other source includes
+// toml++.
 #pragma push_macro("NDEBUG")
 #undef NDEBUG
 #define TOML_ASSERT(expr) ((expr) ? void() : ::usher::sim::reject_assumption())
@@ -41,8 +42,8 @@ constexpr std::uint64_t most_cache_bytes = std::uint64_t{1} << 33, most_tlb_entr
 constexpr std::size_t most_bytes = 1 << 20, most_bytes_of_value = 4096;
 constexpr std::size_t most_dots = 4000;
 
-/// Reads the keys of one section. A number is a table of `value`, `source` and, if the number was adjusted so that the
-/// model reproduces a measured figure, `fitted`.
+/// Reads the keys of one section of a machine file. A number in the file is a table of `value`, `source` and, if the
+/// number was adjusted so that the model reproduces a measured figure, `fitted`.
 class section {
  public:
   section(const std::string& file, const char* name, const toml::table& values, std::vector<std::string>& fitted)
@@ -86,7 +87,7 @@ class section {
     to = static_cast<unsigned>(*v * 1024 + 0.5);
   }
 
-  /// Reads a list of costs, one for each distance that the machine has. The list may be longer than that.
+  /// Reads a list of costs, one for each distance of the machine. Further elements of the list are ignored.
   void get(const char* key, std::array<cycles, distances>& to, const machine& m) {
     if (!has(key)) reject(key, "is missing");
     const toml::node& value = *value_of(key);
@@ -116,7 +117,7 @@ class section {
     return to;
   }
 
-  /// Reads a symmetric matrix of the hops between n sockets.
+  /// Reads a symmetric matrix: the number of hops between each two of n sockets.
   std::vector<std::vector<unsigned>> matrix(const char* key, unsigned n) {
     const auto bad = [&] {
       reject(key, "must be a list for each of the " + std::to_string(n) + " sockets, of its hops to each");
@@ -150,13 +151,13 @@ class section {
     return *value;
   }
 
-  /// Accepts a key that is valid but has no effect in this machine.
+  /// Accepts a key that is valid but has no effect on this machine.
   void allow_without_effect(const char* key) {
     known_.insert(key);
     asked_.insert(key);
   }
 
-  /// Throws if the section has a key that was never read, since it must be misspelt.
+  /// Throws if the section has a key that was never read, which is probably misspelt.
   void reject_unknown_keys() const {
     for (const auto& [key, value] : values_)
       if (!asked_.contains(std::string(key.str())) && !value.is_table())
@@ -227,7 +228,7 @@ bool is_section(std::string_view name) {
   return std::find(std::begin(sections), std::end(sections), name) != std::end(sections);
 }
 
-/// A bare word gets quotes.
+/// Converts the value of a command-line option to TOML: a bare word gets quotes.
 std::string as_toml(const std::string& text) {
   const auto is_word = [](char c) {
     return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '-' || c == ' ';
@@ -248,7 +249,7 @@ std::string as_toml(const std::string& text) {
 
 std::string objection_to(const std::string& text);
 
-/// Parses the value of a requested change. The result has it under the key `value`.
+/// Parses the requested value of a key. The result contains the value under the key `value`.
 toml::table parsed_value(const std::string& file, const std::string& key, const std::string& text) {
   if (text.size() > most_bytes_of_value) throw bad_machine(file + ": " + key + " cannot be as long as that");
   toml::table parsed;
@@ -265,8 +266,7 @@ toml::table parsed_value(const std::string& file, const std::string& key, const 
   return parsed;
 }
 
-/// Replaces a value of the file by that of a requested change. If the file does not have the key, the new value needs
-/// no source.
+/// Replaces a value in the file's table by the requested one. If the file lacks the key, the new value needs no source.
 void change(toml::table& all, const std::string& file, const std::string& key, const std::string& text) {
   const std::size_t dot = key.find('.');
   if (dot == std::string::npos || dot == 0 || dot + 1 == key.size())
@@ -391,8 +391,8 @@ class machine_reader {
     if (table == nullptr) throw bad_machine(file_ + ": section [" + name + "] is missing");
     return {file_, name, *table, m_.fitted};
   }
-  /// Accepts a key that has no effect because of the value of the key `by`. The file may have it. A change that the
-  /// command line requests is refused unless it also changes `by`, since it would have no effect.
+  /// Accepts a key that has no effect because of the value of another key, `by`. The file may have such a key. On the
+  /// command line it is refused unless `by` is changed, too.
   void allow_without_effect(section& s, const std::string& of, const char* key, const char* by, std::uint64_t value) {
     s.allow_without_effect(key);
     if (changes_.contains(of + "." + key) && !changes_.contains(of + "." + by))
@@ -526,7 +526,8 @@ void machine_reader::read_hardware_threads() {
 void machine_reader::read_scheduler() {
   if (find("scheduler") == nullptr) return;
   section s = open("scheduler");
-  // clang needs the argument: inside `machine`, the default member values of its nested structs are not known yet.
+  // clang needs the explicit argument: within `machine`, the default member values of its nested structs are not known
+  // yet.
   machine::scheduler& os = m_.os.emplace(machine::scheduler{});
   s.get("slice", os.slice, 1);
   s.get("context_switch", os.context_switch);
@@ -541,7 +542,7 @@ void machine_reader::read_scheduler() {
   s.get_if_there("tick_cpus", os.tick_cpus, 0, m_.cpus());
   s.get_if_there("daemon_period", os.daemon_period);
   s.get_if_there("daemon", os.daemon);
-  // A CPU that is interrupted without end never runs its thread.
+  // An interruption must be shorter than its period: otherwise the CPU would never run its thread.
   constexpr cycles shortest = 10000;
   const auto check_period = [&s](const char* key, cycles period, cycles takes, cycles context_switch) {
     if (period == 0 && takes == 0) return;
@@ -657,7 +658,7 @@ machine read(const std::string& text, const std::string& name, const std::map<st
   return machine_reader(parsed_text(text, name), name, changes).read();
 }
 
-/// Returns the text of a file, or of a too large file a beginning that exceeds the limit by one byte.
+/// Returns the text of a file. Of a file above the limit it returns only the first bytes, one more than the limit.
 std::string text_of(const std::string& file) {
   std::ifstream in(file, std::ios::binary);
   std::string text(most_bytes + 1, '\0');
@@ -682,7 +683,7 @@ machine read_machine_text(const std::string& text, const std::string& name,
 }
 
 std::map<std::string, std::string> machine_values(const std::string& file) {
-  read_machine(file);  // for its errors
+  read_machine(file);  // reports errors of the file
   std::map<std::string, std::string> values;
   for (const auto& [section, keys] : parsed_text(text_of(file), file)) {
     const toml::table* const table = keys.as_table();

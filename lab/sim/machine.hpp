@@ -14,31 +14,33 @@ namespace usher::sim {
 
 using cycles = std::uint64_t;
 
-/// The number of distances between two cores: the same complex (the cores behind one last-level cache); another complex
-/// of the socket; one, two and three hops between sockets.
+/// The number of distances between two cores: the same complex (the cores behind one last-level cache), another complex
+/// of the same socket, and one, two or three hops between sockets.
 inline constexpr unsigned distances = 5;
 inline constexpr unsigned most_sockets = 16, most_complexes = 64, most_cores = 512;
 inline constexpr unsigned most_store_entries = 64;
 
-/// Which cache supplies a clean line that several caches have.
+/// The cache that supplies a clean line if several caches have a copy.
 enum class protocol {
   mesi,   ///< the line's home
   mesif,  ///< the nearest complex with a copy
   moesi,  ///< the complex that wrote the line last
 };
 
-/// How long a line's home takes no other request for the line after one that goes to another complex or to memory.
+/// How long a line's home accepts no other request for the line, after a request that goes to another complex or to
+/// memory.
 enum class home_agent : std::uint8_t {
   none,           ///< not at all: caches ask each other (source snooping)
-  until_answer,   ///< until the one cache that the directory names has answered: for the request's own latency
-  until_answers,  ///< until all caches have answered (home snooping): for the longest latency of the machine
+  until_answer,   ///< until the one cache named by the directory has answered: the request's own latency
+  until_answers,  ///< until all caches have answered (home snooping): the machine's longest latency
 };
 
 /// The time at which a retired store requests ownership of its line.
 enum class ownership : std::uint8_t {
   in_turn,  ///< when all older stores are written
   ahead,    ///< at once
-  /// At once, unless a store that hit lies in the store buffer between this store and an older one that still waits.
+  /// As soon as it retires, unless the store buffer contains a store that hit between this store and an older store
+  /// that still waits.
   ahead_until_a_hit,
 };
 
@@ -81,20 +83,21 @@ struct machine {
   bool load_then_store_at_once = false;
   unsigned jitter = 0;        ///< share of a one-way latency that is random, with an exponential tail, in 1/1024
   bool through_home = false;  ///< requests to another complex go via the line's home
-  /// Accesses that leave the complex go via the socket of the line's home.
+  /// Accesses that leave the complex travel via the socket of the line's home.
   bool through_homes_socket = false;
   home_agent homes = home_agent::none;
   std::optional<unsigned> home;  ///< the home complex of all lines; else that of a line's first access
   /// An atomic operation on a line that the core does not own is executed at the line's home, which then has the only
   /// copy (a far atomic). If false, the core fetches the line first (a near atomic).
   bool far_atomics = false;
-  /// From the write of a word until a waiter's core that monitors its line goes on. 0: such a waiter polls as others do.
+  /// Cycles from the write of a word until a waiter that monitors the word's line continues. 0: such a waiter polls
+  /// like others.
   cycles monitor_wake = 0;
 
   // ---- hardware threads of a core ----
   unsigned pipelines = 1;
-  // Factors in 1/1024, for cores with one pipeline: the time that a computation takes while another hardware thread of
-  // the core works (slowed_by_work) or only spins (slowed_by_spin).
+  // For cores with one pipeline: the factor, in 1/1024, by which a computation takes longer while another hardware
+  // thread of the core works (slowed_by_work) or only spins (slowed_by_spin).
   unsigned slowed_by_work = 1024;
   unsigned slowed_by_spin = 1024;
   unsigned weight_of_spin = 1024;  ///< with several pipelines: the share of one that a spinning hardware thread takes
@@ -109,7 +112,7 @@ struct machine {
     cycles wake_queued = 0;     ///< the same where no CPU is idle and the thread is queued at once; 0: as `wake`
     cycles yields_after = 0;    ///< polls after which a waiter that will park yields between polls; 0: never
     cycles latency_least = 0, latency_mean = 0;  ///< from the wake-up until the thread may run
-    /// A CPU that has been idle for at least idle_after[i] cycles needs idle_exit[i] cycles more before it runs a
+    /// A CPU that has been idle for at least idle_after[i] cycles needs idle_exit[i] additional cycles before it runs a
     /// thread.
     std::vector<cycles> idle_after{}, idle_exit{};
     bool migrate = true;
@@ -119,11 +122,12 @@ struct machine {
     cycles daemon_period = 0,
            daemon = 0;       ///< between other processes, and their time: means of exponential distributions
     cycles least_sleep = 0;  ///< a sleep with a time limit lasts at least so long, unless a wake-up ends it
-    // Solaris' time-sharing class (time_sharing.hpp). Priorities then decide which thread has a CPU, and not `slice`.
+    // True: Solaris' time-sharing class (time_sharing.hpp). Priorities instead of `slice` then decide which thread has
+    // a CPU.
     bool time_sharing = false;
     cycles clock_tick = 0;
     unsigned update_ticks = 0;    ///< between two updates of all priorities
-    unsigned rechoose_ticks = 0;  ///< a thread that left its CPU longer ago may be queued at another one
+    unsigned rechoose_ticks = 0;  ///< a thread that left its CPU longer ago may be queued at another CPU
     unsigned first_priority = 0;  ///< of a thread that begins
   };
   std::optional<scheduler> os;
@@ -147,15 +151,15 @@ struct machine {
 
   /// Misses are served in order of arrival. If false: in order of departure, so that near cores have no advantage.
   bool ordered_by_arrival = true;
-  /// One request at a time is under way for a line that a core got from another core. If false: the next one is answered
-  /// as soon as the present one's core has the line.
+  /// For a line that a core got from another core, one request at a time is under way. If false, the next request is
+  /// answered as soon as the core of the present request has the line.
   bool one_request_to_owner = true;
   bool keeps_for_retry = true;  ///< a compare-and-swap that is retried at once after a failure hits
-  bool merges_fills = true;     ///< a read waits for another hardware thread's fill of the line; else it hits at once
+  bool merges_fills = true;     ///< a read waits for another hardware thread's fill of the line; false: it hits at once
   /// Sharing a core also slows the instructions of locks. If false, it slows only the work of programs.
   bool hardware_threads_slow_all = true;
   /// After a write, spinners load the word again at random moments of their loops. If false: all at once, in the order
-  /// of their numbers.
+  /// of the threads' numbers.
   bool random_refetch = true;
 
   std::vector<std::string> fitted;  ///< keys that were fitted to a figure of a paper
@@ -178,8 +182,8 @@ struct machine {
     if (!hops.empty()) return hops[a][b];
     return group == 0 || a / group == b / group ? 1 : 2;
   }
-  /// Returns the index into the lists of costs for two complexes. If each socket is one complex, the lists have no
-  /// entry for "another complex of the socket".
+  /// Returns the index into the machine's lists of costs for an access between two complexes. If each socket is one
+  /// complex, the lists have no entry for "another complex of the socket".
   unsigned distance(unsigned a, unsigned b) const {
     if (a == b) return 0;
     return hops_between(a / complexes, b / complexes) + (complexes > 1 ? 1 : 0);

@@ -37,8 +37,8 @@ void meter::admitted(unsigned thread, unsigned socket, cycles now) {
     return;
   }
   history_.push_back(std::uint16_t(thread));
-  // Counts a hand-over if a thread waited when the lock was released. That is known only now: arrivals are reported out
-  // of order, because a thread that only computes runs ahead of the others.
+  // Counts a hand-over if a thread was waiting when the lock was released. This is decided only now, at the next
+  // admission: arrivals are reported out of order, because a thread that only computes runs ahead of the others.
   if (mine.arrived <= free_since_ || by_arrival_.first() <= free_since_) hand_overs_.push_back(now - free_since_);
   waits_.push_back(now - mine.arrived);
   found_free_ += mine.arrived >= free_since_ ? 1 : 0;

@@ -20,7 +20,7 @@ class meter : public observer {
  public:
   meter(const machine& m, unsigned threads, cycles begin, cycles end);
 
-  /// Divides the threads into two kinds. Bypasses are then also counted within each kind. To be called before the first
+  /// Divides the threads into two kinds; bypasses are then also counted within each kind. To be called before the first
   /// arrival.
   void kinds(std::vector<bool> is_one_of_some) { is_one_of_some_ = std::move(is_one_of_some); }
 
@@ -37,7 +37,7 @@ class meter : public observer {
 
   // ---- called from within the lock ----
 
-  /// Records that the thread has its place in the order of admission. Not every lock reports this.
+  /// Records that the thread has its place in the order of admission. Only some locks report this.
   void doorway(const void* lock, unsigned thread, cycles now) override;
   void leader_too_late(cycles now) override { leaders_too_late_ += measured(now) ? 1 : 0; }
 
@@ -45,8 +45,8 @@ class meter : public observer {
 
   const std::vector<std::uint16_t>& history() const { return history_; }
   std::uint64_t between_sockets() const { return between_sockets_; }
-  /// The number of admissions that bypassed a thread: one that still waited and had arrived at least 5 µs earlier. The
-  /// 5 µs allow for the doorway: the thread that enters it first need not leave it first.
+  /// The number of admissions that bypassed a waiting thread which had arrived at least 5 µs earlier. Arrivals within 5
+  /// µs count as simultaneous, because threads need not pass the doorway in the order in which they enter it.
   std::uint64_t bypasses() const { return bypasses_; }
   /// The number of admissions that bypassed a thread of the same kind.
   std::uint64_t bypasses_among(bool some) const { return bypasses_among_[some ? 1 : 0]; }

@@ -4,8 +4,8 @@
 
 namespace usher::sim {
 
-/// Fills the tables of how much slower a working hardware thread is. The indices are the numbers of hardware threads of
-/// its core that work (itself included) and that spin.
+/// Fills the tables of slow-downs. Their indices are the numbers of hardware threads of the core that work (including
+/// the thread itself) and that spin.
 pipelines::pipelines(const machine& m) : machine_(m), working_(m.all_cores()), spinning_(m.all_cores()) {
   for (unsigned work = 0; work < paces_.size(); work++)
     for (unsigned spin = 0; spin < paces_.size(); spin++) {

@@ -45,7 +45,7 @@ class pipelines {
   const machine& machine_;
   std::vector<unsigned> working_, spinning_;  // how many hardware threads of each core do so
   static constexpr unsigned most_hardware_threads = 16;
-  // [working][spinning]: slow-down, 1/1024.
+  // Slow-down in 1/1024, indexed by the numbers of working and of spinning hardware threads.
   std::array<std::array<std::uint32_t, most_hardware_threads + 2>, most_hardware_threads + 2> paces_{};
   decltype(paces_) instruction_paces_{};
 };

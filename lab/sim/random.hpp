@@ -24,8 +24,9 @@ class random {
   /// Returns a uniform random number in [0, n), for n > 0.
   std::uint32_t below(std::uint32_t n) { return std::uint32_t((bits() >> 32) * n >> 32); }
 
-  /// Returns an exponentially distributed number with this mean, −ln u times the mean. The logarithm comes from the
-  /// position of the highest one bit of u and a quadratic polynomial in the bits behind it, with an error within 0.5 %.
+  /// Returns an exponentially distributed number with this mean: −ln u times the mean. The logarithm is computed from
+  /// the position of the highest one bit of u and a quadratic polynomial in the bits behind it, with an error within
+  /// 0.5 %.
   std::uint64_t exponential(std::uint64_t mean) {
     const std::uint64_t u = bits() | 1;
     const int zeros = std::countl_zero(u);

@@ -1,4 +1,4 @@
-// A run of a program that is not in the list of lab/bench/programs/all.hpp.
+// Runs a program that is not in the list of lab/bench/programs/all.hpp on a simulated machine.
 #pragma once
 
 #include "lab/bench/programs/program.hpp"
@@ -7,7 +7,7 @@
 
 namespace usher::sim {
 
-/// As run_point(), which looks the program up by its name.
+/// Like run_point(), which finds the program by its name.
 result run_program(const machine& m, const point& p, const workloads::compiled_program<world>& program,
                    trace* by = nullptr);
 

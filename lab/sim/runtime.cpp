@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::size_t line_bytes = 64, sector_bytes = 128, word_bytes = sizeof(simulated_atomic<std::uint32_t>);
 
-// In the order of table_kind.
+// Names of the tables, in the order of table_kind.
 constexpr std::array<const char*, 3> table_names{"array", "identities", "chains"};
 
 std::string thread_name(std::size_t n) {

@@ -41,7 +41,7 @@ class runtime {
   void give_node(node_handle h) { slots_[h - first_node].used = false; }
   node_handle& kept(unsigned thread) { return kept_[thread]; }
   queue_node<simulated>& node(node_handle h) { return *slots_[h - first_node].node; }
-  /// Returns the node of this handle in its spread form. It is allocated at the first call.
+  /// Returns the node of this handle in the form of a spread_node, which is allocated at the first call.
   spread_node& spread(node_handle h) {
     spread_node*& n = spread_[h - first_node];
     return n != nullptr ? *n : *(n = make_spread(h));
@@ -51,7 +51,7 @@ class runtime {
 
   /// The table of visible readers, or null.
   simulated_atomic<std::uint64_t>* visible_readers() { return visible_readers_; }
-  /// Allocates that table at the first call.
+  /// Allocates the table of visible readers at the first call.
   void make_visible_readers();
 
   void* push_local(unsigned thread, std::size_t bytes);

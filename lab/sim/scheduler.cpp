@@ -103,8 +103,8 @@ void scheduler::run(simulated_thread& t, cycles at, cycles delay) {
   }
 }
 
-/// Queues events for the next interruptions of a CPU that runs a thread. An idle CPU has none. If all threads wait, the
-/// engine ends the run although CPUs of spinning threads are interrupted.
+/// Queues events for the next interruptions of a CPU that runs a thread; an idle CPU is not interrupted. If all threads
+/// wait, the engine ends the run although CPUs with spinning threads are still interrupted.
 void scheduler::watch_interrupts(unsigned cpu, cycles at) {
   const machine::scheduler& os = *machine_.os;
   processor& p = cpus_[cpu];
@@ -151,8 +151,9 @@ void scheduler::stop(simulated_thread& t, cycles at) {
   t.epoch++;
 }
 
-/// Returns a CPU from whose queue an idle one takes the first thread: the longest queue or, with the time-sharing class,
-/// that with the highest priority, in the same socket if there is one. Null if all queues are empty.
+/// Returns the CPU from whose queue an idle CPU takes the first thread, preferably one in the same socket: the CPU with
+/// the longest queue or, with the time-sharing class, with the highest priority in its queue. Null if all queues are
+/// empty.
 scheduler::processor* scheduler::queue_to_take_from(unsigned cpu) {
   processor* from = nullptr;
   if (!sharing_) {
@@ -171,8 +172,8 @@ scheduler::processor* scheduler::queue_to_take_from(unsigned cpu) {
   return from;
 }
 
-/// Takes the CPU from a thread that sleeps or has ended. The CPU then runs the first thread of its queue or, if its own
-/// is empty, of another one.
+/// Takes the CPU from a thread that sleeps or has ended. The CPU then runs the first thread of its own queue or, if
+/// that is empty, of another CPU's queue.
 void scheduler::release_cpu(simulated_thread& t, cycles at) {
   count_ticks_until(at);
   const activity does = std::exchange(t.does, activity::works);  // the pipelines count it as working
@@ -220,8 +221,8 @@ void scheduler::make_ready(simulated_thread& t, cycles at) {
   }
 }
 
-/// Returns the CPU on which the thread ran last, if it is idle; else the idle CPU whose core has the least work,
-/// preferably in the thread's socket; null if no CPU is idle.
+/// Returns the CPU on which the thread ran last, if that CPU is idle; otherwise the idle CPU whose core has the least
+/// work, preferably in the thread's socket; null if no CPU is idle.
 scheduler::processor* scheduler::idle_for(const simulated_thread& t) {
   if (cpus_[t.cpu].runs == nullptr) return &cpus_[t.cpu];
   if (idle_cpus_ == 0 || !machine_.os->migrate) return nullptr;
@@ -239,7 +240,8 @@ scheduler::processor* scheduler::idle_for(const simulated_thread& t) {
   return best;
 }
 
-/// Returns by how much a wake-up is delayed because the CPU that the thread will get has been idle for long.
+/// Returns the delay of a wake-up that is caused by the depth of the idle CPU's sleep: the longer the CPU has been
+/// idle, the longer it takes to run the thread.
 cycles scheduler::to_awake(const simulated_thread& t, cycles now) {
   const machine::scheduler& os = *machine_.os;
   if (os.idle_after.empty()) return 0;
@@ -388,8 +390,8 @@ void scheduler::yield() {
 
 // ---- the time-sharing class ----
 
-/// Returns the CPU of a socket whose thread and whose queue have the lowest priority; if several do, the first one from
-/// `from` on.
+/// Returns the CPU of a socket where the highest priority of the running thread and the queue is the lowest; of several
+/// such CPUs, the first one from `from` on.
 unsigned scheduler::least_important(unsigned socket, unsigned from) const {
   const unsigned first = socket * cpus_of_socket();
   unsigned least = 0;
@@ -405,8 +407,9 @@ unsigned scheduler::least_important(unsigned socket, unsigned from) const {
   return least;
 }
 
-/// Returns the CPU at which a thread without a CPU queues: where it ran last or, if that was long ago, where the
-/// priority is the lowest, in another socket only if it runs at once there and not in its own.
+/// Returns the CPU at which a thread without a CPU queues: the CPU on which it ran last or, if that was long ago, the
+/// CPU of its socket with the lowest priority. A CPU in another socket is chosen only if the thread can run there at
+/// once, and nowhere in its own socket.
 unsigned scheduler::choose(const simulated_thread& t, cycles at) const {
   if (!machine_.os->migrate || ticks(at) - ticks(t.share.left_cpu) <= machine_.os->rechoose_ticks) return t.cpu;
   const auto preempts_at = [&](unsigned cpu) {
@@ -422,7 +425,7 @@ unsigned scheduler::choose(const simulated_thread& t, cycles at) const {
   return home;
 }
 
-/// Returns the CPU, or the next one of its socket if too many threads of the priority are queued at it.
+/// Returns the CPU or, if too many threads of this priority are queued at it, the next CPU of its socket.
 unsigned scheduler::balance(unsigned cpu, int priority) const {
   if (!machine_.os->migrate) return cpu;
   constexpr int equal_below = 16;     // disp.c: RUNQ_MATCH_PRI
@@ -438,7 +441,7 @@ unsigned scheduler::balance(unsigned cpu, int priority) const {
   return queued(next) < length ? next : cpu;
 }
 
-/// Queues a thread that was woken: behind the others of its priority, unless it left its CPU in this same tick.
+/// Queues a woken thread behind the others of its priority, or before them if it left its CPU in this same tick.
 void scheduler::queue_up(simulated_thread& t, cycles at) {
   if (ticks(at) == ticks(t.share.left_cpu))
     queue_on(t.cpu, t, end_of_queue::front, at);
@@ -460,7 +463,7 @@ void scheduler::queue_on(unsigned cpu, simulated_thread& t, end_of_queue where, 
   if (is_best && p.runs->share.priority < t.share.priority) choose_again(p, at);
 }
 
-/// Lets a CPU choose between its thread and its queue.
+/// Decides whether a CPU goes on with its thread or runs the first thread of its queue.
 void scheduler::choose_again(processor& p, cycles at) {
   time_share& own = p.runs->share;
   const bool back = sharing_->give_way(own);
@@ -468,7 +471,7 @@ void scheduler::choose_again(processor& p, cycles at) {
   make_room(p, back ? end_of_queue::back : end_of_queue::front, at);
 }
 
-/// Queues the thread of a CPU, which then runs the first one of its queue.
+/// Queues the running thread of a CPU, which then runs the first thread of its queue.
 void scheduler::make_room(processor& p, end_of_queue where, cycles at) {
   simulated_thread& before = *p.runs;
   counts_.involuntary++;
@@ -477,18 +480,18 @@ void scheduler::make_room(processor& p, end_of_queue where, cycles at) {
   simulated_thread& after = *p.queue.front();
   p.queue.pop_front();
   start(p, after, at);
-  // `before` was not better than `after`, and does not preempt it.
+  // `before` does not preempt `after`, whose priority is at least as high.
   queue_on(where == end_of_queue::back ? balance(before.cpu, before.share.priority) : before.cpu, before, where, at);
 }
 
-/// A tick needs an event only while a thread is queued. Other ticks are counted before a CPU changes its thread, so that
-/// they do not affect a run in which each thread has a CPU.
+/// Counts the clock ticks up to this time. Ticks are events only while a thread is queued. Otherwise they are counted
+/// here, before a CPU changes its thread, so that they do not affect a run in which each thread has a CPU.
 void scheduler::count_ticks_until(cycles at) {
   if (!sharing_ || clock_runs_) return;
   while (next_tick() <= at) count_tick();
 }
 
-/// Returns whether a thread is queued.
+/// Counts one clock tick. Returns whether a thread is queued.
 bool scheduler::count_tick() {
   const cycles at = next_tick();
   ticks_++;
@@ -503,8 +506,8 @@ void scheduler::clock() {
   if (clock_runs_) engine_.push({next_tick(), 0, 0, 0, event_kind::clock});
 }
 
-/// Updates all threads. They are in 16 lists, and the list that is updated first changes (ts.c: TS_LISTS,
-/// ts_update_marker): a thread that is lifted first is queued first.
+/// Updates the priorities of all threads. As in Solaris, threads are in 16 lists, and each update begins with another
+/// list (ts.c: TS_LISTS, ts_update_marker), since a thread whose priority is raised first is also queued first.
 void scheduler::update(cycles at) {
   constexpr unsigned lists = 16;
   bool changed = false;

@@ -1,12 +1,13 @@
-// The simulated operating system's scheduler determines which thread runs on which hardware thread, and when.
+// The scheduler of the simulated operating system decides which thread runs on which hardware thread, and when.
 //
-// With a section [scheduler] in the machine's file, threads share CPUs: time slices, run queues, sleeping, wake-ups
-// with a random latency, migration to idle CPUs. Without it, each thread has a CPU of its own and may not sleep.
+// If the machine file has a section [scheduler], threads share CPUs: there are time slices, run queues, sleeping,
+// wake-ups with a random latency, and migration to idle CPUs. Without this section, each thread has a CPU of its own
+// and cannot sleep.
 //
-// With time_sharing in that section, threads have priorities (time_sharing.hpp). A CPU's queue is then in the order of
-// priorities. The rules for queues are those of illumos (usr/src/uts/common/disp/disp.c): which CPU's queue a thread
-// joins, when it preempts, from which queue an idle CPU takes a thread. In two points they are simplified: a woken
-// thread always goes to an idle CPU if there is one, and what preempts does so at once.
+// With time_sharing in that section, threads have priorities (time_sharing.hpp), and a CPU's queue is sorted by
+// priority. The rules for queues are those of illumos (usr/src/uts/common/disp/disp.c): which CPU's queue a thread
+// joins, when it preempts the running thread, from which queue an idle CPU takes a thread. Two rules are simplified: a
+// woken thread always goes to an idle CPU if there is one, and preemption takes effect at once.
 #pragma once
 
 #include <cstdint>
@@ -36,7 +37,7 @@ class scheduler {
 
   /// Throws bad_machine if no thread can be added on this CPU.
   void check(unsigned cpu) const;
-  /// Puts a new thread on a CPU, see simulation::add_thread().
+  /// Places a new thread on a CPU; see simulation::add_thread().
   void place(simulated_thread& t, unsigned cpu, bool urgent, cycles begin);
 
   // ---- called by the running thread; simulation.hpp describes these functions ----
@@ -53,7 +54,7 @@ class scheduler {
   /// Ends the sleep of a thread whose time limit is over.
   void time_out(simulated_thread& t, cycles at);
   void end_slice(unsigned cpu, cycles at);
-  /// An interrupt or another process takes the CPU for a while from the thread that runs there.
+  /// Takes the CPU from the thread that runs there for the time of an interrupt or of another process.
   void interrupt(unsigned cpu, event_kind by, cycles at);
   /// A tick of the time-sharing class.
   void clock();

@@ -1,4 +1,4 @@
-// The settings of a simulated run: how its threads are placed, begin and wait, and what runs beside them.
+// The settings of a simulated run: how its threads are placed, begin and wait, and which other load the machine has.
 #pragma once
 
 #include <cstdint>

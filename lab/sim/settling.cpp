@@ -10,7 +10,7 @@ std::uint64_t settling::sum(unsigned from, unsigned to) const {
   return std::accumulate(counts_.begin() + from, counts_.begin() + to, std::uint64_t{0});
 }
 
-/// Returns the sum of the squared deviations of these parts' counts from their mean.
+/// Returns the sum of the squared deviations of the counts from their mean, over the parts `from` to `to`.
 double settling::squares(unsigned from, unsigned to) const {
   const double mean = static_cast<double>(sum(from, to)) / (to - from);
   double squares = 0;
@@ -20,7 +20,7 @@ double settling::squares(unsigned from, unsigned to) const {
 }
 
 /// Returns whether the throughputs before this part and from this part on differ by more than a tenth and by more than
-/// this number of standard errors.
+/// `errors` standard errors.
 bool settling::changes_at(unsigned part, double errors) const {
   constexpr double a_tenth = 0.1;
   const double before = static_cast<double>(sum(0, part)) / part,
@@ -34,8 +34,8 @@ bool settling::changes_at(unsigned part, double errors) const {
 bool settling::settled() const {
   if (first_half() + second_half() < std::max<std::uint64_t>(fewest, threads_)) return false;
   if (changes_at(parts / 2, 4)) return false;
-  // The threshold is larger here, because noise exceeds a small threshold more often if many places are tested than if
-  // one is.
+  // The threshold is larger here, because noise is more likely to exceed a threshold somewhere if many places are
+  // tested.
   for (unsigned part = 2; part <= parts - 2; part++)
     if (changes_at(part, 7)) return false;
   return true;

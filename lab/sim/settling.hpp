@@ -10,7 +10,7 @@ namespace usher::sim {
 
 /// Counts the operations in each of twenty equal parts of the measured time. The noise of the throughput is estimated
 /// from the differences between the parts of a half (batch means; Law and Kelton, Simulation Modeling and Analysis).
-/// The number of operations alone does not show the noise: operations under a queue lock are more regular than
+/// The number of operations alone does not give the noise: operations under a queue lock are more regular than
 /// independent ones, and those of threads that sleep come in bursts.
 class settling {
  public:

@@ -1,5 +1,5 @@
-// SHA-256 (FIPS 180-4), for the identity of a machine's values. It is no protection: the simulator hashes texts of at
-// most a mebibyte that it has parsed before.
+// SHA-256 (FIPS 180-4), to identify a machine by its values. It has no security purpose: the simulator hashes only
+// texts of at most a mebibyte that it has parsed before.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
 // The simulated platform. Every operation of a lock is executed on the real object, in the order of simulated time, and
-// costs as many cycles as the machine says.
+// takes as many simulated cycles as the machine file says.
 #pragma once
 
 #include <algorithm>
@@ -184,9 +184,9 @@ struct simulated {
       if (pred(v)) return v;
     }
   }
-  /// A waiter by a monitor instruction goes on monitor_wake after a write, and otherwise waits as a spinner, which also
-  /// loads the word only after a write. The model ignores that such a waiter slows the core's other hardware threads
-  /// less than a spinner.
+  /// A waiter that uses a monitor instruction continues monitor_wake cycles after a write. Otherwise it is simulated as
+  /// a spinner, which also loads the word only after a write. The model ignores that such a waiter slows the core's
+  /// other hardware threads less than a spinner.
   template <class T, class Pred>
   static std::optional<T> await(const atomic<T>& w, Pred pred, std::memory_order o,
                                 pacing::within<pacing::by::monitoring> l) {
@@ -255,7 +255,7 @@ struct simulated {
     T& object_;
   };
 
-  /// Indices begin at 1, since natively 0 is a thread without a record.
+  /// Indices begin at 1, since on the native platform 0 means a thread without a record.
   static std::uint32_t thread_index() { return simulation::current().thread() + 1; }
   static constexpr std::uint32_t most_numa_nodes = most_sockets;
   static std::uint32_t numa_node() { return simulation::current().node(); }

@@ -93,10 +93,10 @@ class simulation final : private engine::handler {
   bool store(void* word, std::uint64_t value, unsigned size) { return access_.store(word, value, size); }
   /// Simulates a read-modify-write. The caller then reads and writes the word.
   void modify(const void* word, unsigned size) { access_.modify(word, size); }
-  /// Like modify(), for a compare-and-swap. If it follows a failed one at once, it hits, because the core still has the
-  /// line.
+  /// Like modify(), for a compare-and-swap. If it follows a failed compare-and-swap at once, it hits, because the core
+  /// still has the line.
   void compare(const void* word, unsigned size) { access_.compare(word, size); }
-  /// Reports that the compare-and-swap failed because it found this value.
+  /// Reports that the compare-and-swap failed, and the value that it found.
   void failed(const void* word, std::uint64_t value) { access_.failed(word, value); }
 
   /// Simulates loads of words on different lines whose misses overlap, before the thread stores to these words. The
@@ -113,10 +113,10 @@ class simulation final : private engine::handler {
   void nap(cycles n) { scheduler_.nap(n); }
   void yield() { scheduler_.yield(); }
 
-  /// Reports that the thread stores to lines that no other core has, such as its stack: in a function call, or in work
-  /// of the program.
+  /// Reports that the thread stores to lines that no other core has, such as its stack. Called for function calls and
+  /// for work of the program.
   void stores_privately() { engine_.me().stores.hit_since = true; }
-  /// Waits until the thread's buffered stores to this memory are written. To be called before the memory becomes
+  /// Waits until the thread's buffered stores to this memory are written. To be called before the memory is reused for
   /// another object.
   void reuse(const void* begin, std::size_t bytes) { access_.reuse(begin, bytes); }
 
@@ -125,15 +125,15 @@ class simulation final : private engine::handler {
   struct counts {
     std::uint64_t events = 0, fiber_switches = 0, polls = 0, writes = 0;
     std::uint64_t voluntary = 0, involuntary = 0, migrations = 0;
-    /// Lines that were fetched for buffered stores before their turn; and those of them that were lost before the store
-    /// was written.
+    /// The number of lines that were fetched for buffered stores before their turn, and of those that were lost again
+    /// before the store was written.
     std::uint64_t fetched_ahead = 0, lost_ahead = 0;
-    /// Time in which threads on a CPU could not compute because other hardware threads had the pipelines.
+    /// Cycles in which threads on a CPU could not compute because other hardware threads had the pipelines.
     cycles without_pipeline = 0;
   };
   counts counted() const;
   const caches::counts& cache_counts() const { return work_.cache_counts(); }
-  /// Returns the CPU time that all threads have had, in sum. A function given to at() may call it.
+  /// Returns the CPU time of all threads up to now, in sum. A function given to at() may call it.
   cycles cpu_time(cycles now) const { return scheduler_.cpu_time(now); }
 
  private:

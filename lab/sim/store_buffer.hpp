@@ -25,7 +25,7 @@ struct buffered_store {
 };
 
 /// The store buffer: stores are written in program order. A written store is kept until the thread's clock has reached
-/// the time of the write. Until then it occupies an entry and is forwarded.
+/// the time of the write: until then it occupies an entry and its value is forwarded to loads.
 struct store_queue {
   std::uint32_t first = 0, end = 0;  ///< the kept stores are numbered first to end - 1
   std::uint32_t next = 0;            ///< the next store to be written; `end`: all are written

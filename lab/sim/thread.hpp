@@ -27,9 +27,9 @@ struct condition {
 
 enum class activity : std::uint8_t { works, spins, sleeps, ended };
 
-/// After a failed compare-and-swap, the core keeps the line for a retry. Any access of the thread ends this state,
-/// except a load of the same word, a retry, or a store to another word: another access could return a value that is
-/// newer than the value found.
+/// After a failed compare-and-swap, the core keeps the line for a retry. The thread's next access ends this state,
+/// unless it is a load of the same word, a retry, or a store to another word: any other access could return a value
+/// that is newer than the value found.
 struct retry {
   const void* word = nullptr;
   std::uint64_t found = 0;

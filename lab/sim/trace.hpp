@@ -45,7 +45,7 @@ class trace {
     ends,
   };
 
-  /// Which caches had the line before an access.
+  /// Which caches had a line before an access to it.
   struct supply {
     enum class from : std::uint8_t {
       none,
@@ -98,7 +98,8 @@ class trace {
 
   // ---- called during the run ----
 
-  /// Records which caches have the line that a core is about to access. The next call reports the access itself.
+  /// Records which caches have the line that a core is about to access. The next call on this object reports the access
+  /// itself.
   void at_line(const line& l, unsigned core, cycles time);
   void at_line_again(const line& l, cycles time);
 
@@ -109,8 +110,8 @@ class trace {
     cycles took;
   };
   void reads(const access& a);
-  /// Records a load whose value is forwarded: from the store buffer (`none`), or as a failed compare-and-swap found it
-  /// (`attempt`).
+  /// Records a load whose value is forwarded: from the store buffer (`none`), or from the thread's last
+  /// compare-and-swap, which failed (`attempt`).
   void reads_forwarded(const access& a, cycles time, std::uint64_t value, supply::from where);
   /// Records a read-modify-write. The caller modifies the word after this call.
   void modifies(const access& a);
@@ -145,7 +146,8 @@ class trace {
   /// The index of the step that was recorded last; `nothing` if it is outside the traced time.
   static constexpr std::size_t nothing = ~std::size_t{0};
   std::size_t last_ = nothing;
-  /// The index of a read-modify-write whose new value is not known yet: the next call reads it from the word.
+  /// The index of a read-modify-write whose new value is not known yet: the next call on this object reads it from the
+  /// word.
   std::size_t modified_ = nothing;
   const void* modified_word_ = nullptr;
   unsigned modified_size_ = 0;

@@ -21,10 +21,11 @@
 
 namespace usher::sim {
 
-// Named, not unnamed: see catalog/lock.cpp.in.
+// Not an unnamed namespace, for the reason in catalog/lock.cpp.in.
 namespace variants {
 
-// TWA with another largest distance from the head at which a waiter watches `grant`. In the TWA paper (§2) it is 1.
+// TWA with another limit of the distance from the head up to which a waiter watches `grant` instead of a slot. In the
+// TWA paper (§2) the limit is 1.
 template <class P, class W>
 using near_2 = basic_twa<P, W, shared_array<P>, 2>;
 template <class P, class W>
@@ -48,14 +49,14 @@ class unsalted_array : public shared_array<P> {
 template <class P, class W>
 using unsalted = basic_twa<P, W, unsalted_array<P>>;
 
-// Quantized TWA (TWA, extended, §6) that promotes 16 waiters to short-term waiting at once; in the catalogue it
+// Quantized TWA (TWA, extended, §6) that promotes 16 waiters at a time to short-term waiting. The catalogue's lock
 // promotes 4.
 template <class P, class W>
 using gang_16 = basic_twa_quantized<P, W, 16>;
 
-// TKT-Dual whose unlock writes both words, as in the TWA paper (extended, §6): with one near thread; with four, of
-// which each unlock brings one near or each fourth unlock brings four near (the paper gives no number); with the grant
-// beside the ticket, as in TWA.
+// TKT-Dual whose unlock writes both words, as in the TWA paper (extended, §6). With one near thread. With four near
+// threads, of which either each unlock promotes one, or each fourth unlock promotes four (the paper gives no number).
+// With the grant beside the ticket, as in TWA.
 template <class P, class W>
 using dual_near_4 = basic_tkt_dual_releaser<P, W, 4>;
 template <class P, class W>
@@ -63,14 +64,14 @@ using dual_batch_4 = basic_tkt_dual_releaser<P, W, 4, 4>;
 template <class P, class W>
 using dual_beside = basic_tkt_dual_releaser<P, W, 1, 1, 4>;
 
-// 3-Stage whose three locks have a sector each. In the catalogue they share a line, so that a write to B or C disturbs
-// all waiters at A. Also with B released in unlock().
+// 3-Stage whose three locks A, B and C have a sector each. In the catalogue they share a line, so that a write to B or
+// C disturbs all waiters at A. Another form also releases B in unlock().
 template <class P, class W>
 using three_stage_apart = basic_three_stage<P, W, false, false, 128>;
 template <class P, class W>
 using three_stage_keeps_b_apart = basic_three_stage<P, W, false, true, 128>;
 
-// MCS that wakes a waiter two or four turns ahead; in the catalogue it is one turn.
+// MCS whose unlock wakes the waiter two or four turns ahead. In the catalogue it is one turn ahead.
 template <class P, class W>
 using mcs_ahead_2 = basic_mcs_ahead<P, W, 2>;
 template <class P, class W>

@@ -42,8 +42,8 @@ class world {
   };
   using lock = measured_lock;
 
-  /// Objects that lie apart. Each is on a cache line of its own, so that its words move between cores; the caches'
-  /// capacity is used by the lines of the whole block, at the distances that the program asked for.
+  /// Objects at a distance from each other. Each object is on a cache line of its own, which moves between cores. The
+  /// cache capacity is used by the lines of the whole block, at the distances that the program asked for.
   template <class T>
   struct spaced {
     struct alignas(64) apart {

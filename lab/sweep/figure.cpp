@@ -12,7 +12,8 @@
 namespace usher::cli {
 namespace {
 
-/// The settings of one point as text, one element for each key that is shown; empty where the point has the default.
+/// The settings of one point as text: one element for each key that figures show, empty if the point has the default
+/// value.
 using settings_in_words = std::vector<std::string>;
 
 /// The shortest decimal form: "0.5", but "1.0" for a whole number.
@@ -28,7 +29,7 @@ std::string listed(const Pairs& pairs, Text text) {
   return all;
 }
 
-/// Empty for the default.
+/// Converts a setting to text; the result is empty for the default value.
 struct value_in_words {
   std::string operator()(bool value) const { return value ? "yes" : ""; }
   template <std::unsigned_integral T>
@@ -61,8 +62,8 @@ settings_in_words words_of(const sweep_point& p, const std::vector<const point_k
   return all;
 }
 
-/// The key of the machine that is varied, if the points differ in nothing else: its values are then the horizontal
-/// axis. Empty: the horizontal axis has numbers of threads.
+/// Returns the machine's key that --vary changes, if the points differ in nothing else: its values are then the
+/// horizontal axis. Otherwise the result is empty, and the horizontal axis is the number of threads.
 std::string varied_alone(const std::vector<point_result>& results) {
   std::set<std::string> keys;
   std::set<unsigned> threads;
@@ -77,7 +78,8 @@ std::string varied_alone(const std::vector<point_result>& results) {
   return keys.size() == 1 && threads.size() == 1 && numbers.size() > 1 ? *keys.begin() : "";
 }
 
-/// Returns the indices of the settings that differ among the points. Adds the common settings to the figure's heading.
+/// Returns the indices of the settings that differ among the points. The settings that all points have in common become
+/// part of the figure's heading.
 std::vector<std::size_t> telling_settings(figure& f, const std::vector<const point_key*>& keys,
                                           const std::vector<settings_in_words>& words) {
   std::vector<std::size_t> telling;

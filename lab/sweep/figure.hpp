@@ -12,8 +12,8 @@
 
 namespace usher::cli {
 
-/// Results that differ in nothing but the seed or round. The pointers lead into the vector from which the figure was
-/// made.
+/// Results of points that differ only in the seed or round. The pointers point into the vector from which the figure
+/// was made.
 using repetitions = std::vector<const point_result*>;
 
 struct series {
@@ -31,23 +31,23 @@ struct figure {
   bool is_by_threads() const { return x == "threads"; }
 };
 
-/// Makes the figure. The name of a series is that of its lock, followed by the settings that differ among the points.
+/// Makes a figure of results. A series is named after its lock and the settings that differ among the points.
 figure figure_of(const std::vector<point_result>& results);
 
 std::string title_of(const figure& f);
 
-/// The values of all series on the horizontal axis.
+/// Returns the values on the horizontal axis, of all series.
 std::set<double> all_x(const figure& f);
 
 /// "8", "0.5".
 std::string x_value(double v);
 
-/// The measurement in the repetitions that have it.
+/// Returns a measurement of each repetition that has it.
 std::vector<double> values(const repetitions& same, std::optional<double> point_result::*measurement);
 std::vector<double> throughputs(const repetitions& same);
 
-// The next two functions find problems that a median and a range hide: a run was measured before it had settled; a lock
-// has a good and a bad state, and chance decides between them.
+// The next two functions find problems that a median and a range hide: runs that were measured before they had settled,
+// and a lock with a fast and a slow state between which chance decides.
 
 std::size_t unsettled(const repetitions& same);
 

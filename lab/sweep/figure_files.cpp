@@ -31,7 +31,7 @@ using nlohmann::ordered_json;
 
 namespace {
 
-/// A JSON object as text, "name=value name=value". An object of --vary, which has the members "key" and "value",
+/// Returns a JSON object as text, "name=value name=value". An object of --vary, with the members "key" and "value",
 /// becomes "KEY=VALUE".
 std::string in_words(const ordered_json& object) {
   const auto text = [](const ordered_json& value) {
@@ -152,7 +152,7 @@ void add_header(ordered_json header, merged_results& into) {
   into.headers.push_back(std::move(header));
 }
 
-/// Adds the header of a file that --json wrote. A file of merged results has the headers of all their files.
+/// Adds the header of a file that --json wrote. A file of merged results contains the headers of all its source files.
 void add_headers(ordered_json header, merged_results& into) {
   if (const auto all = header.find("merged"); all != header.end() && all->is_array())
     for (ordered_json& one : *all) add_header(std::move(one), into);
@@ -211,20 +211,22 @@ std::string file_of(const merged_results& merged, const point_result& r) {
   return r.file < merged.files.size() ? merged.files[r.file] : "";
 }
 
-/// The files of two results as the begin of a sentence: "a and b have", or "a has" if both are from one file.
+/// Returns the beginning of a sentence about the files of two results: "a and b have", or "a has" if both are in one
+/// file.
 std::string files_have(const merged_results& merged, const point_result& a, const point_result& b) {
   if (a.file == b.file) return file_of(merged, a) + " has";
   return file_of(merged, a) + " and " + file_of(merged, b) + " have";
 }
 
-/// "0.3.0 (commit abc)"; "a build that is not known" if a result of an older version does not say it.
+/// Returns "0.3.0 (commit abc)", or "a build that is not known" for a result of an older version without this
+/// information.
 std::string build_of(const point_result& r) {
   if (r.usher.empty() && r.commit.empty()) return "a build that is not known";
   if (r.commit.empty()) return r.usher;
   return fmt::format("{} (commit {})", r.usher.empty() ? "of a version that is not known" : r.usher, r.commit);
 }
 
-/// The machine of a point with its changed numbers, which have one hash.
+/// Returns the machine of a point and its changed numbers as text. Points with the same text must have the same hash.
 std::string machine_text(const sweep_point& p) {
   sweep_point only;
   only.machine = p.machine;
@@ -239,7 +241,8 @@ std::string varied_text(const sweep_point& p) {
   return json_text(only);
 }
 
-/// The keys that tell the points of one sweep apart. All others are settings that its points have in common.
+/// Returns the keys that distinguish the points of one sweep, as text. All other keys are settings that the points of a
+/// sweep have in common.
 std::string point_text(const sweep_point& p) {
   sweep_point only;
   only.workload = p.workload;
@@ -252,7 +255,7 @@ std::string point_text(const sweep_point& p) {
   return json_text(only);
 }
 
-/// The keys of which two points have other values, as "spin_ns, placement".
+/// Returns the keys whose values differ between two points: "spin_ns, placement".
 std::string differing_keys(const sweep_point& a, const sweep_point& b) {
   const auto one = ordered_json::parse(json_text(a)), other = ordered_json::parse(json_text(b));
   std::string all;
@@ -266,7 +269,7 @@ std::string differing_keys(const sweep_point& a, const sweep_point& b) {
 
 constexpr const char* allow_mixed = "--mixed shows them together";
 
-/// Throws if two results that differ in no number of --vary are of two machines.
+/// Throws if two results with the same values of --vary are from different machines.
 void check_machines(const merged_results& merged, const point_result& a, const point_result& b) {
   if (a.point.machine_hash == b.point.machine_hash && a.point.machine == b.point.machine) return;
   if (a.point.machine != b.point.machine)
@@ -279,7 +282,7 @@ void check_machines(const merged_results& merged, const point_result& a, const p
                               is_changed ? std::string(", with other --set-machine: ") + allow_mixed : ""));
 }
 
-/// Throws for two results of one point, which are a duplicate or have other settings.
+/// Throws for a second result of the same point: it is a duplicate or has other settings.
 [[noreturn]] void refuse_second(const merged_results& merged, const point_result& a, const point_result& b) {
   const std::string keys = differing_keys(a.point, b.point);
   if (keys.empty())
@@ -295,7 +298,7 @@ void check_one_sweep(const merged_results& merged) {
   const point_result* first = nullptr;
   std::map<std::string, const point_result*> machines, points;
   for (const point_result& r : merged.results) {
-    if (!r.point.seed) continue;  // measured results have neither a build nor a machine of their own
+    if (!r.point.seed) continue;  // results without a seed are measured, and name neither a build nor a machine
     if (first == nullptr) first = &r;
     if (r.usher != first->usher || r.commit != first->commit)
       throw bad_input(fmt::format("{} results of two builds of usher, {} and {}: {}", files_have(merged, *first, r),
@@ -321,7 +324,7 @@ std::size_t remove_duplicates(merged_results& merged) {
                         "one of them under another name",
                         files_have(merged, other, r), r.point.machine, other.point.machine_hash, r.point.machine_hash));
     }
-    if (r.point.seed) {  // a simulated run is the same each time
+    if (r.point.seed) {  // a simulated run gives the same result each time
       sweep_point without_hash = r.point;
       without_hash.machine_hash.clear();
       const auto [at, is_new] = simulated.emplace(json_text(without_hash), &r);
@@ -331,7 +334,7 @@ std::size_t remove_duplicates(merged_results& merged) {
             fmt::format("{} different results of one point ({}): different builds or machines have made them",
                         files_have(merged, other, r), name_of(r.point)));
       twice[i] = !is_new;
-    } else if (r.point.round) {  // a measured one is not: only the same file has all of a result twice
+    } else if (r.point.round) {  // measured results differ: equal ones come from the same file, given twice
       twice[i] = !measured.insert(r.json).second;
     }
   }
@@ -340,7 +343,7 @@ std::size_t remove_duplicates(merged_results& merged) {
 }
 
 std::vector<std::string> builds_of(const merged_results& merged) {
-  std::map<std::string, std::string> builds;  // version by commit or, where that is not known, by itself
+  std::map<std::string, std::string> builds;  // by commit: the version; without a commit by the version itself
   for (const ordered_json& header : merged.headers) {
     if (!header.is_object()) continue;
     const std::string usher = text_at(header, "usher"), commit = text_at(header, "commit");

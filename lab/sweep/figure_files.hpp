@@ -1,4 +1,4 @@
-// Results of a sweep: on the terminal, and in the files of --json, --csv and --chart.
+// Shows the results of a sweep on the terminal, and writes them to the files of --json, --csv and --chart.
 #pragma once
 
 #include <cstddef>
@@ -16,13 +16,14 @@
 
 namespace usher::cli {
 
-/// The files. They are opened before the points are run: a file that cannot be written is an error at once, not after hours.
+/// The output files of a sweep. They are opened before the points are run, so that a file that cannot be written is an
+/// error at once and not after hours.
 class figure_outputs {
  public:
   /// Opens the files. Returns 0, or an exit status after an error message. Throws std::runtime_error for an unknown
   /// metric, or one that the workload, which is one of `programs`, does not have.
   int open(const figure_options& o, std::span<const workloads::description> programs = {}, bool simulated = false);
-  /// `about`: the keys of the JSON file before its points. False after an error message.
+  /// Writes the files. `about`: the keys of the JSON file before its points. Returns false after an error message.
   bool write(const figure& f, const std::vector<point_result>& results, const nlohmann::ordered_json& about);
 
  private:
@@ -47,22 +48,22 @@ struct merged_results {
 /// appearance of other results.
 void add_results(const std::string& file, const std::string& text, merged_results& into);
 
-/// Throws bad_input with one line unless all simulated results may be parts of one sweep: one build of usher, one
-/// machine, the same settings of the same point, and no point twice.
+/// Throws bad_input with a message of one line unless all simulated results may be parts of one sweep: from one build
+/// of usher, on one machine, with the same settings, and no point twice.
 void check_one_sweep(const merged_results& merged);
 
-/// Removes duplicate results and returns their number. Throws bad_input with one line if two results of one point
-/// differ, or if machines of one name differ.
+/// Removes duplicate results and returns their number. Throws bad_input with a message of one line if two results of
+/// one point differ, or if machines with the same name differ.
 std::size_t remove_duplicates(merged_results& merged);
 
-/// The builds that the files and lines name, each as "0.2.0 (commit)".
+/// Returns the builds that made the results, each as "0.2.0 (commit)".
 std::vector<std::string> builds_of(const merged_results& merged);
 
-/// The keys of a JSON file before its points.
+/// Returns the keys of a JSON file that precede its points.
 nlohmann::ordered_json about(const merged_results& merged);
 
-/// The parts of a chart's caption, by the keys of a JSON file before its points. A part that several merged runs have in common
-/// appears once.
+/// Returns the lines of a chart's caption, made from the keys of a JSON file that precede its points. A line that
+/// several merged runs have in common appears once.
 std::vector<std::string> caption_of(const nlohmann::ordered_json& about);
 
 /// A line for each point.

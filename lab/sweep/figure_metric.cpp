@@ -23,7 +23,7 @@ using group_of = const group_result&;
 struct known_metric {
   const char *name, *axis;
   measurement (*measured)(all_of, group_of);
-  bool of_groups = false;  ///< groups of threads have it, too
+  bool of_groups = false;  ///< also exists for groups of threads
   bool of_one_lock = false, of_arrays = false;
 };
 

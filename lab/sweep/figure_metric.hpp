@@ -1,4 +1,4 @@
-// The metric of a chart: a measurement of each point, by name.
+// The metric that a chart shows: a measurement of each point, selected by name.
 #pragma once
 
 #include <optional>
@@ -13,12 +13,12 @@ namespace usher::cli {
 struct figure_metric {
   std::string name;
   std::string axis;          ///< in words, with its unit
-  std::string group;         ///< of threads; empty: all
-  bool of_one_lock = false;  ///< a simulated program has it if the admissions of one lock are recorded
-  bool of_arrays = false;    ///< a simulated program has it if it reads large arrays
+  std::string group;         ///< the group of threads that is measured; empty: all threads
+  bool of_one_lock = false;  ///< of simulated programs, only those that record the admissions of one lock have it
+  bool of_arrays = false;    ///< of simulated programs, only those that read large arrays have it
   std::optional<double> (*measured)(const point_result&, const group_result&) = nullptr;
 
-  /// The metric of a point; nullopt if the point does not have it.
+  /// Returns the metric of a point; nullopt if the point lacks it.
   std::optional<double> of(const point_result& r) const;
 };
 

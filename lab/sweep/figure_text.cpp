@@ -32,7 +32,7 @@ std::string marks_of(const repetitions& same) {
   return std::string(unsettled(same) != 0 ? unsettled_mark : "") + (has_two_states(same) ? states_mark : "");
 }
 
-/// The measurement, which is a count, divided by the operations of all threads.
+/// Returns the measurement `count` divided by the operations of all threads.
 std::vector<double> per_operation(const repetitions& same, std::optional<double> point_result::*count) {
   std::vector<double> all;
   for (const point_result* r : same)
@@ -40,7 +40,7 @@ std::vector<double> per_operation(const repetitions& same, std::optional<double>
   return all;
 }
 
-/// A cell of a table: the median throughput with its range and marks.
+/// Returns a cell of a table: the median throughput with its range and marks.
 std::string cell(const series& s, double x) {
   const auto at = s.points.find(x);
   return at == s.points.end() ? "-" : median_and_range(throughputs(at->second)) + marks_of(at->second);

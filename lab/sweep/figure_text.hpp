@@ -18,7 +18,7 @@ std::string legend_text(const figure& f);
 /// Empty if there are more series than letters.
 std::string plot_text(const figure& f);
 
-/// A table for each number of threads: shares and context switches.
+/// Returns a table for each number of threads, with the threads' shares and context switches.
 std::string details_text(const figure& f, std::size_t width);
 
 /// Warns of points with runs that have not settled, in one line for all.

@@ -17,8 +17,8 @@ machine_value value_of(const std::string& text) {
   return value.is_string() ? machine_value{value.get<std::string>(), true} : machine_value{value.dump(), false};
 }
 
-/// The parts before and after the first '=' of "SECTION.KEY=VALUE". Throws if the text has another form; `right`
-/// describes the right one.
+/// Splits "SECTION.KEY=VALUE" at the first '='. Throws if the text has another form; `right` describes the correct
+/// form.
 std::pair<std::string, std::string> halves(const char* option, const std::string& text, const char* right) {
   const std::size_t at = text.find('=');
   const std::size_t dot = text.substr(0, at).find('.');

@@ -1,4 +1,4 @@
-// Numbers of a simulated machine that replace those of its file: --set-machine and --vary.
+// Values of a simulated machine that replace those in its file: the options --set-machine and --vary.
 #pragma once
 
 #include <map>
@@ -19,7 +19,7 @@ struct machine_value {
   std::string text;
   bool is_text = false;
 
-  /// The value as a number; nullopt if it is none.
+  /// Returns the value as a number; nullopt if it is not a number.
   std::optional<double> number() const;
 };
 
@@ -27,7 +27,7 @@ bool operator==(const machine_value& a, const machine_value& b);
 
 using machine_settings = std::vector<std::pair<std::string, machine_value>>;
 
-/// One value of --vary: the key "coherence.per_read" and the value 6.
+/// One value of --vary, such as the key "coherence.per_read" with the value 6.
 struct varied_number {
   std::string key;
   machine_value value;

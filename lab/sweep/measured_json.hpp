@@ -10,8 +10,8 @@
 
 namespace usher::cli {
 
-/// The first keys of the line that --point prints: the point as given, and the build that ran it, since --merge accepts
-/// lines of several builds and machines.
+/// Returns the first keys of the line that --point prints: the point as given, and the build that ran it, since --merge
+/// accepts lines of several builds and machines.
 nlohmann::ordered_json begun_result(const std::string& point, const std::string& commit);
 
 nlohmann::ordered_json durations_to_json(const workloads::durations& d);
@@ -19,7 +19,7 @@ nlohmann::ordered_json durations_to_json(const workloads::durations& d);
 /// Adds the operations of each thread, and measures of their distribution.
 void add_operations(nlohmann::ordered_json& to, double throughput, const std::vector<std::uint64_t>& operations);
 
-/// Adds the measurements of a group, with the durations of its threads' waits if `waits`. Returns the object that
+/// Adds the measurements of a group of threads and, if `waits`, the durations of their waits. Returns the object that
 /// contains them.
 nlohmann::ordered_json& add_group(nlohmann::ordered_json& to, const workloads::group& g, bool waits);
 

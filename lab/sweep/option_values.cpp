@@ -1,4 +1,4 @@
-// The values of the options that `usher sim` and `usher bench` have in common, after they have been parsed.
+// Evaluates the options that `usher sim` and `usher bench` have in common, after they have been parsed.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>

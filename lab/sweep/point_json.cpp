@@ -30,7 +30,7 @@ machine_value value_of(const ordered_json& j) {
   return j.is_string() ? machine_value{j.get<std::string>(), true} : machine_value{j.dump(), false};
 }
 
-/// The integer at the key; nullopt if there is no such key. Throws for another value or one out of the key's range.
+/// Reads the integer of a key; nullopt if the key is absent. Throws if the value is not an integer in the key's range.
 std::optional<std::uint64_t> integer(const ordered_json& j, const point_key& k) {
   const auto at = j.find(k.key);
   if (at == j.end()) return std::nullopt;
@@ -40,7 +40,8 @@ std::optional<std::uint64_t> integer(const ordered_json& j, const point_key& k) 
   return at->get<std::uint64_t>();
 }
 
-/// Reads a measurement, a number from 0 on. Differences of sums may be below 0 by a rounding error.
+/// Reads a measurement, which is at least 0. A slightly negative value becomes 0: it is the rounding error of a
+/// difference of sums.
 double measured(const ordered_json& value, const char* key) {
   constexpr double rounding = 1e-9;
   const double v = value.is_number() ? value.get<double>() : -1;
@@ -81,7 +82,7 @@ constexpr auto json_fields(const varied_number*) {
 
 namespace {
 
-/// Reads the value of a key into a member. If the key is absent, the member keeps its value.
+/// Reads the value of a key into a member of the point. If the key is absent, the member keeps its value.
 struct value_from_json {
   const ordered_json& from;
   const point_key& k;

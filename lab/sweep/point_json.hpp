@@ -16,10 +16,10 @@ std::string json_text(const sweep_point& p);
 /// nlohmann::json throws.
 sweep_point point_from_text(const std::string& text);
 
-/// Results of older versions may lack keys. Throws as point_from_text().
+/// Reads a result. Results of older versions may lack keys. Throws the same as point_from_text().
 point_result result_from_json(const nlohmann::ordered_json& j);
 
-/// An object with these keys.
+/// Returns a JSON object with the changed machine keys.
 nlohmann::ordered_json to_json(const machine_settings& settings);
 
 }  // namespace usher::cli

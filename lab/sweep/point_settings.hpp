@@ -1,5 +1,5 @@
-// The keys of a point, in one table. Options, JSON, the columns of CSV files, the words of figures and the checks of a
-// point's numbers are made from it.
+// The table of a point's keys. Options, JSON, the columns of CSV files, the texts of figures and the checks of a
+// point's numbers are made from this table.
 #pragma once
 
 #include <algorithm>
@@ -25,22 +25,23 @@ using point_member = std::variant<bool sweep_point::*, unsigned sweep_point::*, 
                                   std::optional<double> sweep_point::*, std::map<std::string, long> sweep_point::*,
                                   machine_settings sweep_point::*, std::optional<varied_number> sweep_point::*>;
 
-/// Whether the key may be absent: `in_points`, the argument of --point must have it; `in_results`, results must have
-/// it, too, even those of older versions.
+/// Whether the key is required: `in_points` requires it in the argument of --point; `in_results` also in results, even
+/// in those of older versions.
 enum class needed { no, in_points, in_results };
 
-/// The order of the keys in CSV files and in the texts of figures. Keys with the same place have the order of the
+/// The order of the keys in CSV files and in the texts of figures. Keys with the same place are in the order of the
 /// table.
 enum class place { nowhere, point, jitter, pinned, setting };
 
-/// How the heading of a figure and the names of its series show a setting.
+/// How the heading of a figure and the names of its series show the setting: not at all, by its value, or by key and
+/// value.
 enum class words { none, value, key_and_value };
 
-/// The part of --help that lists an option. `both`: an option that `usher bench` has, too.
+/// The part of --help that lists the option. `both`: `usher bench` has the option, too.
 enum class option_part { times, threads, load, both };
 
-/// An option that sets one member of all points of a sweep. Options with several values, which make several points, are
-/// not in the table.
+/// An option that sets one member in all points of a sweep. An option with several values, which makes several points,
+/// is not in the table.
 struct point_option {
   const char* name = nullptr;  ///< null: there is none
   const char* type = nullptr;  ///< the placeholder of the value; null for flags
@@ -140,7 +141,7 @@ inline constexpr point_key point_keys[]{
                 .unit_ns = 1e6}},
 };
 
-/// The row of a member.
+/// Returns the table's row for a member of a point.
 template <class T>
 constexpr const point_key& key_of(T sweep_point::*member) {
   return *std::find_if(std::begin(point_keys), std::end(point_keys), [member](const point_key& k) {
@@ -149,7 +150,8 @@ constexpr const point_key& key_of(T sweep_point::*member) {
   });
 }
 
-/// The keys that are shown, sorted by place. `columns`: as columns of CSV files, else as texts of figures.
+/// Returns the keys that are shown, sorted by place: as columns of CSV files if `columns`, otherwise as texts of
+/// figures.
 inline std::vector<const point_key*> shown_keys(bool columns) {
   std::vector<const point_key*> all;
   for (const point_key& k : point_keys)

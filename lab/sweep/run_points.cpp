@@ -49,7 +49,8 @@ std::string repetition_of(const sweep_point& p) {
 }  // namespace
 
 int list_points(const figure_command& c, const std::vector<planned_point>& points) {
-  // The command lines name the usher of this build: another usher in PATH may have another model of the machine.
+  // The printed command lines name the `usher` of this build, because another one in PATH may have another model of the
+  // machine.
   const std::filesystem::path beside = own_tree() / "bin" / "usher";
   const std::string usher = is_file(beside) ? beside.native() : own_path().native();
   for (const planned_point& p : points) fmt::print("{}\n", shell_line({usher, c.name, "--point", json_text(p.point)}));

@@ -11,7 +11,7 @@
 
 namespace usher::cli {
 
-/// The differences between `usher sim` and `usher bench`.
+/// The parts of running points in which `usher sim` and `usher bench` differ.
 struct figure_command {
   const char* name;  ///< "sim"
   /// The error of a result; empty: none.

@@ -14,7 +14,7 @@ namespace usher::cli {
 
 namespace {
 
-/// Makes the parser refuse each option of `these` together with each of `those`.
+/// Makes the parser refuse each option of `these` together with each option of `those`.
 template <class These, class Those>
 void keep_apart(CLI::App& app, const These& these, const Those& those) {
   for (const char* one : these)
@@ -23,7 +23,7 @@ void keep_apart(CLI::App& app, const These& these, const Those& those) {
 
 using names = std::initializer_list<const char*>;
 
-/// Adds the option of a key to the parser.
+/// Adds the option of a key to the parser, by the type of the key's member.
 struct option_adder {
   CLI::App& to;
   const point_key& k;
@@ -37,7 +37,7 @@ struct option_adder {
   void operator()(std::string& set) const {
     to.add_option(k.option.name, set, k.option.help)->type_name(k.option.type);
   }
-  /// A duration, which duration_of() reads.
+  /// A duration: the parser takes text, which duration_of() reads later.
   void operator()(std::optional<std::uint64_t>&) const {
     auto* const added = to.add_option(k.option.name, k.option.help)->type_name(k.option.type);
     if (k.option.unit_ns == 1) return;

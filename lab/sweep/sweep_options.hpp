@@ -1,4 +1,4 @@
-// The options that `usher sim` and `usher bench` have in common, and the meaning of their values.
+// The options that `usher sim` and `usher bench` have in common, and functions that evaluate them.
 #pragma once
 
 #include <initializer_list>
@@ -33,21 +33,23 @@ struct figure_options {
 /// Adds the options in the table of point_settings.hpp that belong to this part.
 void add_settings(CLI::App& to, figure_options& o, option_part part);
 
-/// `default_limit`: the time limit of a point without --timeout, for the help text. `own`: the subcommand's options that
-/// the parser refuses together with --merge and --point; the settings of the table are added to them.
+/// Adds the options of figures. `default_limit`: the time limit of a point without --timeout, for the help text. `own`:
+/// options of the subcommand that the parser refuses together with --merge and --point; the settings of the table are
+/// refused likewise.
 void add_figure_options(CLI::App& to, figure_options& o, const std::string& default_limit,
                         std::initializer_list<const char*> own);
 
-/// The settings that the points of a sweep have in common. Throws std::runtime_error.
+/// Returns a point with the settings that all points of a sweep have in common. Throws std::runtime_error.
 sweep_point common_point(const figure_options& o, const std::vector<std::string>& machine_settings = {});
 
-/// "1..8", "1,2,4", "72". Throws std::runtime_error.
+/// Reads numbers of threads: "1..8", "1,2,4", "72". Throws std::runtime_error.
 std::vector<unsigned> thread_counts(const std::vector<std::string>& texts);
 
-/// The default of --threads on a machine with so many CPUs: small numbers are dense, large ones are farther apart.
+/// Returns the default numbers of threads for a machine with `cpus` CPUs: small numbers are dense, large ones farther
+/// apart.
 std::vector<unsigned> default_counts(unsigned cpus);
 
-/// Returns `names` in the same order, with the names in `all` in place of "all".
+/// Returns `names`, in which "all" is replaced by the names in `all`.
 std::vector<std::string> chosen_locks(const std::vector<std::string>& names, const std::vector<std::string>& all);
 
 void list_workloads(std::span<const workloads::description> programs);

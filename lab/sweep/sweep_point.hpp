@@ -14,18 +14,18 @@
 
 namespace usher::cli {
 
-/// The settings of a run. Each member has a row in the table of cli/sweep/point_settings.hpp. A run on the hardware
-/// uses only `pinned` of sim::settings.
+/// The settings of a run. Each member has a row in the table of lab/sweep/point_settings.hpp. Of sim::settings, a run
+/// on the hardware uses only `pinned`.
 struct sweep_point : sim::settings {
   std::string workload, machine, lock;
   /// The hash of the simulated machine's file, which identifies it among files of one name. Empty: unknown.
   std::string machine_hash;
   unsigned threads = 1;
-  /// The number of the repetition: simulated points have a seed, runs on the hardware a round.
+  /// The number of the repetition: a simulated point has a seed, a run on the hardware has a round.
   std::optional<std::uint64_t> seed, round;
   std::uint64_t run_ns = 0;
   std::map<std::string, long> parameters;
-  // The next three members are only for simulated points.
+  // Only simulated points have the next three members.
   std::optional<double> jitter;  ///< instead of the machine's
   machine_settings settings;
   std::optional<varied_number> varied;
@@ -41,7 +41,7 @@ struct group_result {
 struct point_result {
   sweep_point point;
   std::size_t file = 0;       ///< of --merge: its index
-  std::string usher, commit;  ///< the build that made it, if the result itself says so
+  std::string usher, commit;  ///< the build that made the result, if the result names it
   group_result all;
   std::map<std::string, group_result> groups;
   double operations = 0;  ///< of all threads

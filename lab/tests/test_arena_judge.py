@@ -26,7 +26,7 @@ from lab.arena.judge import BASE, CONTROL  # noqa: E402
 
 
 def made_up(seed, count, ratio, spread, lock="lock", **more):
-    """Returns rounds in which the lock has `ratio` times the C library's throughput, each run with its own noise."""
+    """Returns rounds in which the lock has `ratio` times the C library's throughput. Each run has noise of its own."""
     draw = random.Random(seed)
 
     def run(rate):
@@ -167,7 +167,7 @@ class Runs(unittest.TestCase):
 
 
 class Pages(unittest.TestCase):
-    """The way from lines of JSON to the page."""
+    """Tests the way from stored runs (lines of JSON) to the page."""
 
     def written(self, files):
         with tempfile.TemporaryDirectory() as folder:

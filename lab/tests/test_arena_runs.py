@@ -1,5 +1,5 @@
-"""Tests the arena as a command: three short points, resumed; refused options; a packed folder. The figures of so short
-a time are not used. Argument: the build folder."""
+"""Tests the arena's command line: three short points, resumed; refused options; a packed folder. Figures of such short runs are not
+checked. Argument: the build folder."""
 
 import json
 import subprocess

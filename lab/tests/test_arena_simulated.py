@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Tests the arena on simulated machines: the runs, stored results that are not run again, and the best lock of a
-point."""
+"""Tests the arena on simulated machines: that points are run, that stored results are not run again, and the choice of the best lock of
+a point."""
 
 import argparse
 import json
@@ -18,7 +18,7 @@ CASE = {"machine": "numa-q", "workload": "mutexbench", "parameters": {"cs": 4}, 
 
 
 def arena_of(throughputs, waits=None):
-    """An arena that runs nothing: throughput of each lock, and the longest wait in ms."""
+    """Returns an arena that runs nothing: the throughput of each lock is given, and the longest wait in ms."""
     arena = arena_sim.Arena(None, None, 1)
 
     def run(case, lock, seed, ms):
@@ -42,7 +42,7 @@ class Best(unittest.TestCase):
         self.assertEqual((verdict["best"], verdict["ratio"]), ("own", 1.0))
 
     def test_keeps_the_bound_on_waiting(self):
-        # Eight threads: 10 ms.
+        # With eight threads the bound on the longest wait is 10 ms.
         verdict = self.judge({"own": 2.0, "starves": 4.0, "fast": 3.0}, {"starves": 11, "fast": 9})
         self.assertEqual((verdict["best"], verdict["ratio"], verdict["too_long"]), ("fast", 1.5, ["starves"]))
 
@@ -99,7 +99,7 @@ class Command(unittest.TestCase):
             made = [json.loads(line) for line in lines]
             self.assertIn("build", made[0])
             self.assertEqual({e["point"]["lock"] for e in made[1:]}, {"loiter", "mcs", "futex"})
-            file.write_text("\n".join(lines[:-1] + [lines[-1][:20]]))  # as after a killed call
+            file.write_text("\n".join(lines[:-1] + [lines[-1][:20]]))  # cuts the last line, as a killed call does
             again = self.call(folder, "--locks", "mcs,futex", "--default", "loiter")
             self.assertIn("; 1 runs now.", again.stdout)
             self.assertEqual(again.stdout.split("loiter: 1 of")[0], done.stdout.split("loiter: 1 of")[0])

@@ -1,5 +1,5 @@
-"""Tests lab.causes: its programs and its judgement with made-up reports; with a build folder also eight drawn programs under `usher
-stat`. Their truth is measured, so a failure is a sentence of `usher stat` that the truth contradicts."""
+"""Tests lab.causes: its programs, and its judgement with made-up reports. With a build folder it also judges `usher stat` on eight drawn
+programs. Their truth is measured, so a failure means that a sentence of `usher stat` contradicts the measured truth."""
 
 import collections
 import re
@@ -106,7 +106,7 @@ class Reports(unittest.TestCase):
             for number, seed in enumerate(SEEDS):
                 program = programs.drawn(seed, 2)[number % 2]
                 truth, said = runner.truth(program), runner.stat(program, 1.0)
-                # Two short rounds may give a wrong truth. A measured truth counts only if it agrees with the kind of program that was
+                # Two short rounds may give a wrong truth. So the measured truth counts only if it agrees with the kind of program that was
                 # drawn.
                 if truth["truth"] != (NONE if number % 2 else GAIN):
                     truth["truth"] = None

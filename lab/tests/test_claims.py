@@ -22,8 +22,8 @@ from lab.claims.rows import BUDGETS, ROWS, Figure, Form, Forms, Row, Sweep, abov
 
 
 def made_up(values, forms=None, **more):
-    """Returns a row of one figure for each column of `values`, wanted ≥ 1; `values` has, for each form and figure, the
-    medians by jitter."""
+    """Returns a row with one figure for each column of `values`, each required to be at least 1. `values` contains, for each form and
+    figure, the medians by jitter."""
     forms = forms or Forms()
     row = Row("X1", "Made up", [Sweep("ideal", "x5-2", ["null"], [1])],
               [Figure(f"figure {i}", None, "≥ 1", at_least(1)) for i in range(len(values[0]))], forms=forms, **more)
@@ -77,8 +77,8 @@ def sections():
     assert "Not explained." in on_the_page([bad])[2]
     row, judged, text = on_the_page([good], remark="A remark.")
     assert claims.is_plain(row, judged) and "figure 0" not in text and "X1: A remark." in text
-    # The page shows a range only if one end of the range is judged differently from the median. A number has enough digits to show on which
-    # side of the bound it lies.
+    # The page shows a range only if one of its ends is judged differently from the median. A number has enough digits to show on which side
+    # of the bound it lies.
     assert "| 0.5 [0.5–1] |" in on_the_page([[[1, 0.5, 0.5]]])[2]
     assert "| 0.5 |" in on_the_page([[[0.4, 0.5, 0.6]]])[2]
     assert "| 2 [0.9999–2] |" in on_the_page([[[0.9999, 2, 2]]])[2]
@@ -155,7 +155,8 @@ def figures_of_medians():
         return {(seed, place): {("null", t): {"throughput": rate, "settled": True} for t, rate in zip((1, 2), of_seed)}
                 for place, seeds in enumerate(rates) for seed, of_seed in enumerate(seeds)}
 
-    # Each seed has a rise of 3 between the points at some seed, but the medians of the points, 2 and 1, fall.
+    # With one of the seeds the value rises by a factor of 3 between the two points. But the medians of the points over the seeds, 2 and 1,
+    # fall.
     sweep = points([[(2, 1), (1, 3), (3, 1)]])
     keys = sorted(sweep)
     ratio = Figure("rise", lambda p: p("null", 2) / p("null", 1), of_medians=True)
@@ -171,7 +172,7 @@ def figures_of_medians():
 
 
 def machine_files():
-    """Figures of another machine's file are not taken; neither are those of another command."""
+    """Results for another machine file are not accepted, nor are those of another command."""
     row, _ = made_up([[[1, 1, 1]]])
     result = {"commands": claims.commands_of(row), "machines": claims.hashes(row), "sources": claims.sources_of(row),
               "forms": [{"name": "", "options": "", "runs": 1, "unsettled": {}, "figures": [{"what": "figure 0", "values": [[1]], "unsettled": 0}]}]}

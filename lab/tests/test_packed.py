@@ -1,5 +1,5 @@
-"""lab/run/packed.py and manifest.py: long results of the tree are packed, each is there once, and can be read; elsewhere they stay plain.
-Each folder's manifest has the stamps of its results, each once."""
+"""Tests lab/run/packed.py and manifest.py. In the tree, long results are packed, and each result exists in one form and can be read.
+Outside the tree they stay plain. Each folder's manifest contains each stamp of its results once."""
 
 import json
 import sys
@@ -11,7 +11,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from lab.run import manifest, packed, rounds  # noqa: E402
 
-# Results whose stamps are by session, group or row; claims.json is written by hand.
+# Results that contain a stamp for each session, group or row; claims.json is written by hand.
 WITHOUT = {"claims.json", "waits.json", "faults.json", "condition-variables.json", "stat/cost.json"}
 
 

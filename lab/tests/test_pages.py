@@ -1,5 +1,5 @@
-"""The pages that lab.pages makes: each can be made from the stored results, its tables are not empty and its links resolve; README.md
-lists each with its command."""
+"""Tests the pages that lab.pages makes: each page can be made from the stored results, its tables are not empty, and its links resolve.
+README.md lists each page with its command."""
 
 import re
 import subprocess
@@ -30,7 +30,7 @@ class Pages(unittest.TestCase):
                     self.assertTrue((Path(folder) / target[0]).exists(), f"{name}: {target[0]}")
 
     def test_predictions_are_as_documented(self):
-        """`usher predict` and docs/predict.md say how predictions fared; tests/cli compares these two."""
+        """`usher predict` and docs/predict.md give the same accuracy of earlier predictions; tests/cli compares these two."""
         documented = " ".join((TREE / "docs" / "predict.md").read_text().split())
         for name, patterns in {
                 "replayed": [r"\d+ of \d+ points are within 5 % \(median error [\d.]+ %\)",

@@ -15,7 +15,8 @@ from lab.cases import predicted_picture, replayed_native  # noqa: E402
 
 
 def result():
-    """One program: futex is predicted exactly, steady 10 % too high, and twa, the slowest, as the fastest. mcs was not measured."""
+    """Returns a made-up result with one program. futex is predicted exactly, steady 10 % too high, and twa, which is the slowest, is
+    predicted as the fastest. mcs was not measured."""
     points = {"futex 2": [100.0, 90.0, 110.0], "steady 2": [200.0, 200.0, 200.0], "twa 2": [50.0, 50.0, 50.0], "mcs 2": "hung: killed after 30 s"}
     told = {"futex 2": [100.0, 95.0, 105.0], "steady 2": [220.0, 210.0, 230.0], "twa 2": [500.0, 500.0, 500.0], "mcs 2": [1.0, 1.0, 1.0]}
     run = {"rate": 90.0, "cpu_ns": 103.0, "cpu_s": 1.0}

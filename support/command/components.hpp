@@ -17,7 +17,8 @@ struct component {
 
 extern const component simulator, recorder, checker;
 
-/// An error message without a full stop: whether it was not built or not installed, and how to get it.
+/// Returns an error message without a full stop: whether the component was not built or is not installed, and how to
+/// get it.
 std::string why_missing(const component& c);
 
 }  // namespace usher::cli

@@ -29,7 +29,7 @@ struct elf_file {
   bool records_locks = false;       ///< has that of USHER_RECORD (platform/native/recorded.hpp)
 };
 
-/// Nullopt if there is no such file, it cannot be read, or it is not ELF.
+/// Reads an ELF file. Nullopt if the file does not exist, cannot be read, or is not ELF.
 std::optional<elf_file> read_elf(const std::string& path);
 
 }  // namespace usher::cli

@@ -13,7 +13,8 @@ inline constexpr std::size_t most_read = 1 << 16;
 /// "exit status 3", "died of signal 9 (Killed)".
 std::string words_of(const ended& e);
 
-/// The last line of the program's error output, or of its output, which often is the reason of a failure.
+/// Returns the last line of the program's error output or, if that is empty and `also_of_output`, of its output. This
+/// line often gives the reason of a failure.
 std::string last_words(const process& p, bool also_of_output);
 
 /// The error, followed by a message that the program printed.

@@ -1,5 +1,5 @@
 // A program that shares the launcher's standard streams, terminal and process group, as if it were started without a
-// launcher. ^C and ^Z reach both, and the launcher lives until the program has ended.
+// launcher. ^C and ^Z reach the program and the launcher, which lives until the program has ended.
 #pragma once
 
 #include <signal.h>
@@ -29,7 +29,7 @@ class signal_queue {
   /// Restores the dispositions and the signal mask from before the construction. Called in a child before it executes
   /// a program.
   void restore() const;
-  /// Ends the queue: pending signals are discarded, and later ones have their default effect.
+  /// Ends the handling of signals: pending signals are discarded, and later ones have their default effect.
   void let_go() const;
 
  private:

@@ -9,8 +9,8 @@ void watch_for_interruption();
 /// The last of SIGINT, SIGTERM, SIGHUP and SIGQUIT that was received since the handlers were installed, or 0.
 int interrupted();
 
-/// How often this process was continued (SIGCONT) since the handlers were installed. Before each time it was stopped,
-/// while clocks ran on.
+/// How often this process was continued (SIGCONT) since the handlers were installed. Each time it had been stopped
+/// before, while clocks ran on.
 unsigned continuations();
 
 /// The signals of watch_for_interruption(), without SIGCONT.

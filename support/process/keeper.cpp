@@ -21,7 +21,8 @@ void ignore_signal(int) {}
 
 }  // namespace
 
-/// Sends a report. If the other end is closed, the report is lost: no process waits for it any more.
+/// Sends a report. If the other end of the connection is closed, the report is dropped: no process waits for it any
+/// more.
 void keeper::send_report(const keeper_report& r) const {
   while (send(line_, &r, sizeof r, MSG_NOSIGNAL) < 0 && errno == EINTR) continue;
 }
@@ -142,8 +143,8 @@ std::vector<pid_t> keeper::children() const {
 void keeper::kill_all_and_exit() {
   const auto begin = steady::now();
   keeper_report last{keeper_report::all_gone};
-  // The id of a process group is in use as long as the group has members. If a process has the id now, it is no longer
-  // the program's group.
+  // While a process group has members, its id is not given to a new process. So if a process with this id exists after
+  // the program has ended, the group is gone, and the id belongs to another process.
   if (program_ > 0 && (!program_ended_ || getpgid(program_) < 0)) kill(-program_, SIGKILL);
   for (;;) {
     reap_children();

@@ -9,7 +9,8 @@
 
 namespace usher::cli {
 
-/// The lock of --lock, if `given`; else that of USHER_LOCK, if set; else `otherwise`. Null after an error message.
+/// Returns the lock of --lock, if `given`; otherwise that of USHER_LOCK, if set; otherwise `otherwise`. Null after an
+/// error message.
 const lock_table* choose_lock(bool given, const std::string& name, std::string_view otherwise);
 
 /// Warns if the lock's waiters may take so much CPU time that other threads make no progress.

@@ -21,7 +21,7 @@ class owned_descriptor {
   }
   int get() const { return descriptor_; }
   bool is_open() const { return descriptor_ >= 0; }
-  /// Closes it. False: data that had been accepted could not be written; errno has the reason.
+  /// Closes the descriptor. Returns false if data that write() had accepted could not be written; errno has the reason.
   bool close_now() { return close(std::exchange(descriptor_, -1)) == 0; }
 
  private:

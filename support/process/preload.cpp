@@ -30,8 +30,8 @@ bool is_companion(std::string_view entry) {
   return file_name(entry) == companion_name;
 }
 
-/// Whether an entry of LD_PRELOAD is a library of Usher's or its companion, this one or another copy. Two must not be
-/// loaded, since the first would use the functions of the second as the C library's.
+/// Whether an entry of LD_PRELOAD is a copy of Usher's library or of its companion. Two copies must not be loaded,
+/// since the first would take the functions of the second for the C library's.
 bool is_ours(std::string_view entry, const std::string& library) {
   const std::string_view name = file_name(entry);
   if (is_library_name(name) || is_companion(entry)) return true;

@@ -37,8 +37,8 @@ std::variant<preload_library, no_library> find_library(std::span<const wanted_lo
 /// For one run: its `path` is that of the library to preload.
 std::variant<preload_library, no_library> find_library(const wanted_locks& run);
 
-/// libusher-stat.so, which `usher stat` loads after `library`. Empty: it is missing beside it, or has a path that
-/// LD_PRELOAD cannot hold.
+/// Returns the path of libusher-stat.so, which `usher stat` loads after `library`. Empty if that file is missing beside
+/// `library`, or if LD_PRELOAD cannot hold its path.
 std::string companion_of(const std::string& library);
 
 /// The value of LD_PRELOAD with `library`: before all other entries of `existing`, but after the runtimes of sanitizers.

@@ -53,12 +53,12 @@ class process {
   void remind_after(double seconds, std::function<void()> say);
   /// Whether the program has not ended yet.
   bool running();
-  /// The child of this process that keeps the program.
+  /// The keeper (keeper.hpp), a child of this process and the parent of the program.
   pid_t keeper_pid() const { return keeper_; }
   /// A descriptor for poll(), which becomes readable when the program's state changes. running() then tells whether it
   /// has ended.
   int handle() const { return line_; }
-  /// Terminates it; kills it if it has not ended after `grace` seconds.
+  /// Terminates the program, and kills it if it has not ended after `grace` seconds.
   ended stop(double grace);
 
   const scratch_file& out() const { return out_; }

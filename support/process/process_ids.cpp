@@ -144,11 +144,11 @@ process_finder::process_finder(int record) {
   device_ = file.st_dev;
   inode_ = file.st_ino;
   is_known_ = true;
-  // By this name, since /proc may be that of another PID namespace.
+  // Uses the name "self" and not this process's id, because /proc may belong to another PID namespace.
   is_known_ = maps_record("self").value_or(false);
 }
 
-/// `process` is the name of its folder in /proc.
+/// `process`: the name of the process's folder in /proc.
 std::optional<bool> process_finder::maps_record(const std::string& process) const {
   if (!is_known_) return std::nullopt;
   const std::unique_ptr<std::FILE, file_closer> maps(std::fopen(("/proc/" + process + "/maps").c_str(), "re"));

@@ -1,8 +1,9 @@
-// The processes and threads of a record as this process's /proc has them.
+// Finds the processes and threads of a record in this process's /proc.
 //
-// A record has the ids that its processes see. In another PID namespace they differ from the ids that this process
-// sees, and the program may forge them, so an id is only a hint. A process counts as one of the record's if its id in
-// its own namespace is the requested one and it maps the record's file; only its entry in /proc is read.
+// A record contains the ids that its processes see themselves. In another PID namespace these differ from the ids that
+// this process sees, and the program may forge them, so an id in a record is only a hint. A process counts as one of
+// the record's if its id in its own namespace is the requested one and it maps the record's file. A wrong process comes
+// to no harm: only its entry in /proc is read.
 #pragma once
 
 #include <sys/types.h>
@@ -33,20 +34,21 @@ struct seen_process {
 /// Calls f(id) for each entry of a folder whose name is a number. Returns false if there is no such folder.
 bool each_number(const char* folder, const std::function<void(pid_t)>& f);
 
-/// The process's entry in /proc now; nullopt: it has none.
+/// Reads the process's entry in /proc; nullopt: there is none.
 std::optional<seen_process> read_process(pid_t pid);
 
-/// The processes and their descendants, at most some dozens; children of the first threads of each.
+/// Returns the processes and their descendants, at most some dozens. Of a process, only the first dozens of threads are
+/// asked for children.
 std::vector<pid_t> family_of(std::vector<pid_t> all);
 
-/// The id of a process or thread in its own PID namespace, read from the file `status` of a folder in /proc; 0: not
-/// known. `is_inside`: its namespace is another one than that of /proc.
+/// The id of a process or thread in its own PID namespace, from the file `status` in its folder of /proc; 0: unknown.
+/// `is_inside`: that namespace is not the one of /proc.
 struct own_id {
   std::uint32_t id = 0;
   bool is_inside = false;
 };
 own_id read_own_id(const char* folder);
-/// The same from the content of the file.
+/// Returns the id, given the content of the file `status`.
 own_id own_id_in(const std::string& status);
 
 /// Whether /proc may leave processes out, as it does with other users' processes under the option hidepid.
@@ -64,15 +66,15 @@ class process_finder {
   void begin_sample() { is_searched_ = false; }
   struct found {
     seen_process process;
-    bool is_inside = false;  ///< another namespace than that of /proc
+    bool is_inside = false;  ///< its PID namespace is not the one of /proc
   };
   struct answer {
     std::optional<found> process;
-    bool is_possible = false;  ///< none was found, but one whose maps may not be read may be it
+    bool is_possible = false;  ///< no process was found, but a process whose maps cannot be read may be it
   };
-  /// Finds the process with the id `own` in its own namespace. If there are several, in different namespaces, prefers
-  /// one that is not taken. If their maps may not be read, finds one with the name `command`. `mapped_at`: where it maps
-  /// the file; 0: anywhere.
+  /// Finds the process with the id `own` in its own namespace. If several namespaces have such a process, prefers one
+  /// that is not taken. If the maps of processes cannot be read, finds one with the name `command`. `mapped_at`: the
+  /// address at which the process maps the file; 0: any.
   template <class F>
   answer find(std::uint32_t own, std::string_view command, F is_taken, std::uint64_t mapped_at = 0) {
     answer a;
@@ -127,7 +129,7 @@ class thread_list {
   /// Reads the living threads. `is_inside`: the process is in another namespace. Returns false if its threads are not
   /// visible.
   bool read(pid_t pid, bool is_inside);
-  /// The id by which this process sees the thread; 0 if no such thread lives.
+  /// Returns the id by which this process sees the thread with the id `own`; 0 if no such thread lives.
   pid_t seen(std::uint32_t own) const;
 
  private:

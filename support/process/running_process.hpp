@@ -23,8 +23,8 @@ struct mapping {
   std::string path;         ///< or a name as "[stack]", or empty
   bool is_of_file = false;  ///< `path` is a file's
 };
-/// The attacker is the process, which names its files. Nullopt if the line, up to its path, is not as the kernel writes
-/// it, or if the range is empty.
+/// Parses a line of /proc/PID/maps. Nullopt if the line, up to its path, is not in the kernel's format, or if the range
+/// is empty. The attacker is the process, which chooses the names of its files.
 std::optional<mapping> read_mapping(std::string_view line);
 
 struct loaded_library {
@@ -49,7 +49,7 @@ std::string name_of_process(pid_t pid);
 /// The message for a process that /proc does not show to this user. It names the users that may look into the process.
 std::string refusal(pid_t pid);
 
-/// The path by which this process reaches a file that has the given path in the other process.
+/// Returns the path by which this process reaches the file that has the path `path` in the other process.
 std::string path_in(pid_t pid, const std::string& path);
 
 }  // namespace usher::cli

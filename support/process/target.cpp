@@ -128,8 +128,8 @@ void examine_elf(const elf_file& elf, const std::string& subject, const elf_targ
   }
   if (!elf.is_native) return;
   if (elf.interpreter.empty()) {
-    // The loader, started as a program, has no interpreter, like a static program, but it loads preloads. Unlike a
-    // static program it has a soname.
+    // The loader, started as a program, has no interpreter, like a static program. But it loads preloads, and it has a
+    // soname, which a static program lacks.
     if (elf.soname.empty())
       found.push_back(fmt::format("{} is statically linked: Usher's library cannot be loaded into it, {}", subject,
                                   keeps_its_locks));

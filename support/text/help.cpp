@@ -42,8 +42,8 @@ std::string help::make_option_opts(const CLI::Option* option) const {
 
 std::string help::make_option_desc(const CLI::Option* option) const {
   std::string text = option->get_description();
-  // The help names the option that excludes this one, if there is only one. An option that excludes many is a mode of
-  // the subcommand, which its own description explains.
+  // The help names the option that excludes this one, if there is exactly one. An option that excludes many others is a
+  // mode of the subcommand, which the option's own description explains.
   if (const auto& others = option->get_excludes(); others.size() == 1)
     text += " (not with " + (*others.begin())->get_name() + ")";
   return text;

@@ -130,8 +130,8 @@ struct field {
   condition present = nullptr;
 };
 
-/// A row for a member that is a struct with a table of its own. Its keys are in the same JSON object, not in one of
-/// their own.
+/// A row for a member that is a struct with a table of its own. The keys of that struct are in the same JSON object,
+/// not in an object of their own.
 template <class S, class V>
 struct flat {
   constexpr explicit flat(V S::*its_member) : member(its_member) {}

@@ -190,8 +190,8 @@ bool output_file::write_in_place(const std::string& content) {
   return lseek(to, 0, SEEK_SET) == 0 && write_all(to, content) && ftruncate(to, size) == 0 && reaches_the_disk(to);
 }
 
-/// Writes a new file in the same folder, first without a name. It has a name from the beginning if the file system
-/// needs one, or if there is no /proc, by which a file gets a name later.
+/// Writes a new file in the same folder. The file has no name at first, unless the file system needs one, or there is
+/// no /proc, by which a file gets a name later.
 bool output_file::write_beside(const std::string& content) {
   const int folder = place_.folder.get();
   for (const bool with_name : {false, true}) {

@@ -22,8 +22,8 @@ std::vector<std::string> broken(std::string_view text, std::size_t width);
 /// `left`, followed by `right` at a column, on the same line if `left` ends before that column. Ends with a line feed.
 std::string beside(std::string_view left, std::string_view right, std::size_t column, std::size_t width);
 
-/// Breaks paragraphs at `width`. Lines that begin with a blank are examples. If one is too long, it is broken before
-/// its remark, which follows two blanks, or else before an option, with a backslash as in a shell.
+/// Breaks paragraphs at `width`. Lines that begin with a blank are examples. An example that is too long is broken
+/// before its remark, which follows two blanks, or else before an option, with a backslash as in a shell.
 std::string filled(std::string_view text, std::size_t width);
 
 }  // namespace usher::cli

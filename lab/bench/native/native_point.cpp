@@ -40,8 +40,8 @@ const lock_table& known_lock(const std::string& name) {
   throw std::runtime_error("unknown lock '" + name + "'" + did_you_mean(nearest_lock(name)));
 }
 
-/// The name of the lock that is measured. The lock "pthread" calls pthread_mutex_lock, which a preloaded libusher.so
-/// may replace: then the name is that of USHER_LOCK.
+/// Returns the name of the lock that is measured. The lock "pthread" calls pthread_mutex_lock(), which a preloaded
+/// libusher.so may replace: then the name is that of USHER_LOCK.
 std::string as_bound(const lock_table& lock) {
   const char* const named = std::getenv("USHER_LOCK");
   void* const bound = dlsym(RTLD_DEFAULT, "pthread_mutex_lock");
@@ -85,7 +85,7 @@ class team {
     wait();
   }
 
-  /// Starts the measurement: returns when all threads run, or throws the first exception of one.
+  /// Starts the measurement: returns when all threads run, or throws the first exception of a thread.
   void start() {
     ready_.arrive_and_wait();
     const std::scoped_lock guard(mutex_);
@@ -112,7 +112,7 @@ class team {
   void work(unsigned index, std::uint64_t seed, const cpu* at) {
     try {
       if (at != nullptr) pin(*at);
-      // Allocated by the thread itself, so that its memory is on the NUMA node of its CPU.
+      // The thread itself allocates the object, so that the memory is on the NUMA node of the thread's CPU.
       members_[index] = std::make_unique<world::thread>(world_, index, seed);
     } catch (...) {
       note(std::current_exception());
@@ -202,8 +202,8 @@ result run_point(const point& p) {
   world w(p.threads, lock, workloads::with_defaults(program.about, p.parameters), program.about.metered);
   team t(w, program, p, cpus);
 
-  // The throughput is computed from counts that are read at both ends of the interval while the threads run. So it
-  // includes neither the start of the threads nor the end, at which a queue is emptied.
+  // The throughput is computed from counts that are read at both ends of the interval, while the threads run. So it
+  // excludes the start of the threads and their end, when a queue is emptied.
   t.start();
   sleep(std::min(0.1, seconds / 10));
   const reading before;

@@ -30,7 +30,7 @@ struct result {
   double throughput = 0;  ///< operations a microsecond, all threads
   std::vector<std::uint64_t> operations;  ///< of each thread
   std::vector<unsigned> sockets;          ///< of each thread, if it is pinned
-  std::optional<bool> exclusive;          ///< whether the lock excluded; nullopt: the program cannot tell
+  std::optional<bool> exclusive;          ///< the lock admitted one thread at a time; nullopt: the program cannot tell
   bool metered = false;
   workloads::durations holds;
   double utilisation = 0;  ///< part of the time in which the lock was held

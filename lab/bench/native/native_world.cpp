@@ -126,7 +126,7 @@ world::thread::thread(world& w, unsigned index, std::uint64_t seed)
   current_ = this;
 }
 
-/// Adds a wait to the histogram. If a thread still waits at the end of the measured time, its wait until then is
+/// Adds a wait to the histogram. Of a thread that still waits at the end of the measured time, the wait until then is
 /// counted.
 void world::thread::waited(std::uint64_t arrived, std::uint64_t admitted) {
   admitted_ = admitted;

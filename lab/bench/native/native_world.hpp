@@ -71,7 +71,7 @@ class world {
     std::size_t bytes;
   };
 
-  /// Objects that lie apart.
+  /// Objects at a distance from each other, in one block of memory.
   template <class T>
   struct spaced {
     char* first = nullptr;
@@ -222,8 +222,8 @@ class world {
 
   void measure() { phase_.store(phase::measured, std::memory_order_relaxed); }
   void end();
-  /// Returns whether the shared random generator has the state after `steps` steps made one at a time. Concurrent steps
-  /// lead to another state, so this shows whether the lock excludes. True if no generator is shared.
+  /// Returns whether the shared random generator has the state that `steps` successive steps give. Concurrent steps
+  /// lead to another state, so this tests whether the lock excludes. True if no generator is shared.
   bool is_generator_at(std::uint64_t steps) const;
 
  private:

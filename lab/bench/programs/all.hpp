@@ -1,4 +1,4 @@
-// All benchmark programs. A new one is a header in this folder and a line here.
+// All benchmark programs. A new program needs a header in this folder and a line in this file.
 #pragma once
 
 #include <functional>

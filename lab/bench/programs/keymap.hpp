@@ -1,8 +1,8 @@
 // keymap (Malthusian Locks §6.8): a map from integers to integers under one lock. Each thread uses a set of keys
 // repeatedly; the sets of many threads compete for the last-level cache. The map has the layout of libstdc++'s
 // std::unordered_map, filled in the order of the keys: an array with a pointer for each bucket, and a linked node of 32
-// bytes for each key. A bucket points to the node before its own first node; here that is the node of the next key. The
-// program only reads, even where the paper's program also writes, because the simulator's cache model distinguishes
+// bytes for each key. A bucket points to the node before its own first node, which is here the node of the next key.
+// The program only reads, even where the paper's program also writes, because the simulator's cache model distinguishes
 // hits from misses and not reads from writes.
 #pragma once
 

@@ -19,7 +19,7 @@ class alignas(128) keyset {
     filled_ = true;
   }
 
-  /// A random index into the set.
+  /// Returns a random index into the set.
   template <class Thread>
   std::uint32_t place(Thread& t) const {
     return t.uniform(static_cast<std::uint32_t>(keys_.size()));

@@ -1,11 +1,11 @@
-// Linux's locktorture of spinlocks (kernel/locking/locktorture.c of Linux 5.7 to 5.12). A thread acquires the lock, notes that
-// it is held, counts, draws three random numbers of its own generator that decide on delays, notes the end, and
-// releases. The delays depend on the number of threads: one of 4 × threads acquisitions holds the lock for 2 µs longer. The one
-// of 200 000 × threads that holds it for 100 ms is left out, because a simulated run is too short for it; it adds
-// 0.5 µs / threads to the mean of an acquisition.
+// Linux's locktorture of spinlocks (kernel/locking/locktorture.c of Linux 5.7 to 5.12). A thread acquires the lock,
+// writes into a shared note that the lock is held, counts, draws three random numbers of its own generator that decide
+// on delays, clears the note, and releases the lock. The delays depend on the number of threads. In one of 4 × threads
+// acquisitions the lock is held for 2 µs longer. In one of 200 000 × threads it is held for 100 ms; this delay is left
+// out, because a simulated run is too short for it. It would add 0.5 µs / threads to the mean of an acquisition.
 //
-// The note and all threads' counters are memory that the threads share: the note is on one line, and a line has the
-// counters of four threads.
+// The note and the counters of all threads are memory that the threads share. The note has a line of its own, and a
+// line has the counters of four threads.
 #pragma once
 
 #include <array>
@@ -49,7 +49,7 @@ class locktorture {
  private:
   using number = typename W::platform::template plain<std::uint64_t>;
 
-  /// As struct lock_stress_stats, 16 bytes a thread.
+  /// A thread's counters, as struct lock_stress_stats: 16 bytes.
   struct counters {
     number failed, acquired;
   };

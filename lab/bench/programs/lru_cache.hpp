@@ -114,8 +114,8 @@ class lru_cache {
 
   word& side(std::uint32_t e, bool smaller) { return smaller ? at(e).smaller : at(e).larger; }
 
-  /// The word in the tree that contains the number of the key's element, or that would contain it if the key were
-  /// inserted.
+  /// Returns the link in the tree to the key's element: the word with the element's number, or the word that would get
+  /// the number if the key were inserted.
   word& link_to(std::uint32_t key) {
     word* link = &head_.root;
     for (std::uint32_t e; (e = link->get()) != 0;) {

@@ -1,7 +1,7 @@
 // The benchmark of the MCSg paper as the authors' own program has it (foedus_results, 20151209). It differs from the
-// paper's words, and from mcsg-loop, in two points. The critical section adds to words of four lines, so that each
-// hand-over moves four written lines. Between two acquisitions a thread reads the clock twice and adds the latency to
-// its statistics.
+// paper's description, and from mcsg-loop, in two points. The critical section adds to words of four lines, so that
+// each hand-over moves four written lines. Between two acquisitions a thread reads the clock twice and adds the latency
+// to its statistics.
 #pragma once
 
 #include <algorithm>

@@ -1,10 +1,10 @@
 // mmicro (Malthusian Locks §6.4): each thread allocates and zeroes 1000 blocks, and then frees them. The allocator has
-// one lock, and its structure is that of Solaris' libc (splay_heap.hpp). A program that holds fewer blocks at a time
-// has fewer lines and pages in the caches.
+// one lock, and the structure of the allocator in Solaris' libc (splay_heap.hpp). The fewer blocks the program holds at
+// a time, the fewer lines and pages it has in the caches.
 //
-// As all blocks have one size, that size (rounded up to 16 bytes, and a header) is the heap's unit. In the simulator a
-// header's words are shared between the cores, and the caches' capacity is used by the header's line and by the lines
-// of the block that are zeroed; a transfer of these lines between cores is not simulated. A thread's first round has a
+// All blocks have one size, so the heap's unit is that size, rounded up to 16 bytes, and a header. In the simulator,
+// the words of a header are shared between the cores. The line of the header and the lines of the block that are zeroed
+// use cache capacity, but the transfer of the zeroed lines between cores is not simulated. A thread's first round has a
 // random number of blocks, so that the threads do not allocate and free in step.
 #pragma once
 
@@ -56,7 +56,7 @@ class mmicro {
   static constexpr std::size_t align = 16;
   static constexpr std::uint32_t growth = 16;
 
-  /// The heap's headers, as one thread sees them.
+  /// Access to the heap's headers by one thread.
   struct view {
     typename W::template spaced<header>& all;
     typename W::thread& t;
@@ -90,7 +90,7 @@ class mmicro {
       if (state_.end.get() == 0) h.begin();
       b = h.allocate(1);
     }
-    // The block's first 16 bytes are the header's, and its next word is the thread's mark.
+    // The block's first 16 bytes are its header. The next word identifies the thread that allocated the block.
     t.clear(headers_, b * unit_ + align, size_);
     headers_[b].right.set(t.index() + 1);
     mine.blocks.push_back(b);

@@ -85,7 +85,8 @@ class payment {
     t.count();
   }
 
-  /// Each thread calls this after its last transaction. The last thread compares the warehouse with its districts.
+  /// Called by each thread after its last transaction. The last thread compares the totals of the warehouse with those
+  /// of the districts.
   void finish(typename W::thread&) {
     // Acquire and release: the last thread reads what all other threads have written.
     if (finished_.value.fetch_add(1, std::memory_order_acq_rel) + 1 != threads_) return;
@@ -120,11 +121,11 @@ class payment {
     typename W::platform::template atomic<std::uint32_t> value;
   };
 
-  /// TPC-C's non-uniform distribution over [0, n) with C = 0.
+  /// TPC-C's non-uniform random distribution over [0, n), with its constant C = 0.
   static std::uint32_t skewed(typename W::thread& t, std::uint32_t a, std::uint32_t n) {
     return (t.uniform(a + 1) | t.uniform(n)) % n;
   }
-  /// Each name belongs to three customers; the one in the middle is taken.
+  /// Returns a customer by last name: each name belongs to three customers, and the middle one is taken.
   std::uint32_t customer_of(typename W::thread& t) const {
     const std::uint32_t names = customers_ / 3;
     return t.uniform(100) < 60 ? names + skewed(t, 255, names) : skewed(t, 1023, customers_);

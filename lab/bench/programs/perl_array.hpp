@@ -1,11 +1,11 @@
 // RandArray in perl (Malthusian Locks §6.10). A perl lock is a mutex, a condition variable and an owner; a thread that
-// finds the lock taken waits on the condition variable. The order of its waiters decides how many threads circulate,
+// finds the lock taken waits on the condition variable. The order of the waiters decides how many threads circulate,
 // and so how many private arrays compete for the last-level cache.
 //
 // An element of a perl array is a pointer of 8 bytes to a scalar of 24 bytes, which contains an integer (perlguts).
-// `interpreter` is the time in which perl interprets the loop once, besides the loads. The default was measured on an
-// AMD EPYC at 2.6 GHz: with an array that is in the cache, the loop of lab/programs/rand_array.pl takes 141 ns
-// (Debian's perl 5.36), which are 367 cycles.
+// `interpreter` is the time in which perl interprets the loop once, without the loads. The default was measured on an
+// AMD EPYC at 2.6 GHz: with an array that is in the cache, one iteration of the loop of lab/programs/rand_array.pl
+// takes 141 ns (Debian's perl 5.36), which are 367 cycles.
 #pragma once
 
 #include <algorithm>

@@ -1,9 +1,10 @@
-// The papers' benchmark programs. Each is written once, over a world: this computer or a simulated machine.
+// The papers' benchmark programs. Each program is written once, over a `world`: either this computer or a simulated
+// machine.
 //
-// A program is a class template over the world. It describes itself (about()), is constructed once for each run, and is
-// then called by every thread repeatedly until the measured time is over. Then each thread calls finish(), if the
-// program has such a function. Locks, shared words, arrays, delays and random numbers come from the world and from the
-// calling thread, so that the same code is simulated and runs natively.
+// A program is a class template over the world. Its function about() describes it. It is constructed once for each run,
+// and then every thread calls it repeatedly until the measured time is over. Then each thread calls finish(), if the
+// program has this function. Locks, shared words, arrays, delays and random numbers come from the world and from the
+// calling thread, so that the same code runs on the simulated machine and on the hardware.
 #pragma once
 
 #include <concepts>
@@ -46,8 +47,8 @@ struct description {
   bool one_lock = true;          ///< has one lock whose admissions are of interest
   bool metered = false;          ///< waits and holds are of interest: natively, the clock is read for them
   bool guards = false;           ///< would corrupt its data, not only miscount, under a lock that does not exclude
-  const char* some = nullptr;    ///< the name of the threads of one kind, if threads are of two kinds
-  const char* others = nullptr;  ///< the name of those of the other kind
+  const char* some = nullptr;    ///< if threads are of two kinds: the name of the threads of one kind
+  const char* others = nullptr;  ///< the name of the threads of the other kind
 };
 
 /// The reason why a program cannot be run with these parameters, in one line.
@@ -80,11 +81,12 @@ concept world = platform<typename W::platform> &&
                   /// holds are measured.
                   { w.make_lock() } -> std::same_as<typename W::lock>;
                   { w.admits_guests() } -> std::convertible_to<bool>;
-                  /// A block of n bytes that are only read, on pages of n bytes.
+                  /// A block of bytes that are only read. The arguments are its size and the page size.
                   { w.make_block(n, n) } -> std::same_as<typename W::block>;
                   /// An object on cache lines of its own.
                   { w.template make<int>() } -> std::same_as<int&>;
-                  /// n objects at a distance of n bytes, on pages of n bytes. The bytes between them can be cleared.
+                  /// Objects at a given distance in bytes, on pages of a given size. The arguments are the number of
+                  /// objects, the distance and the page size. The bytes between the objects can be cleared.
                   { w.template make_spaced<int>(n, n, n) } -> std::same_as<typename W::template spaced<int>>;
 
                   l.lock();
@@ -107,15 +109,16 @@ concept world = platform<typename W::platform> &&
                   /// Adds the cost of the surrounding code, in cycles of a simulated machine. On the hardware it does
                   /// nothing, since the code itself takes its time.
                   t.overhead(n, n);
-                  /// Adds one to each of several words, which are on different lines. On the simulated machine the loads
-                  /// of these words overlap.
+                  /// Adds one to each of several words on different lines. On the simulated machine the loads of these
+                  /// words overlap.
                   t.increment(counters);
                   /// Loads from a block: one at an offset, or n at random places.
                   t.fetch(b, n);
                   t.fetch_at_random(b, n);
-                  /// Uses the caches' capacity for the line of a byte. On the hardware the accesses to objects do that.
+                  /// Lets the line of a byte use cache capacity. On the hardware the accesses to objects already do
+                  /// that.
                   t.touch(s, n);
-                  /// Clears n bytes from a byte on.
+                  /// Clears n bytes from the given byte on.
                   t.clear(s, n, n);
                 };
 

@@ -1,5 +1,6 @@
-// The Fairlocks paper's test (§6.1, §6.2): threads on the CPUs of a few nodes, spread evenly, acquire and release one
-// lock, and each counts its operations. A loop without other work measures lock and unlock alone (§6.1, table 3).
+// The test of the Fairlocks paper (§6.1, §6.2): threads on the CPUs of a few NUMA nodes, the same number on each,
+// acquire and release one lock, and each counts its operations. The loop has no other work, so it measures lock and
+// unlock alone (§6.1, table 3).
 #pragma once
 
 #include "lab/bench/programs/program.hpp"

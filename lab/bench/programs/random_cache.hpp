@@ -84,8 +84,8 @@ class random_cache {
     return hash(key);
   }
 
-  /// Erases a key from the hash table. Linear probing without tombstones: later entries of the same run of used slots
-  /// move up.
+  /// Erases a key from the hash table, which uses linear probing without tombstones: later entries of the same run of
+  /// used slots move up.
   void remove(std::uint32_t key) {
     std::uint32_t hole = home(key);
     while (high(table_[hole].get()) != key + 1) hole = after(hole);

@@ -1,12 +1,12 @@
 // Reflex (Fairlocks §6.3): sets of tasks pass tokens through pipes and compute nothing, so that most of the work is
-// scheduling, under one lock for the run queue. Here the threads are the CPUs, and execute those parts of a kernel of
-// that time (Linux 2.4) that take the lock:
+// scheduling, under the one lock of the kernel's run queue. The threads of this program are the CPUs. They execute the
+// parts of a Linux 2.4 kernel that take the lock:
 //
 //     write to the pipe   lock; insert the reader into the run queue, notify an idle CPU; unlock
 //     read, blocks        lock; unless the token is there already, remove the task from the run queue,
 //                         and search all tasks in the queue for the next; unlock
 //
-// An operation is a token passed.
+// An operation is one token passed.
 #pragma once
 
 #include "lab/bench/programs/program.hpp"
@@ -78,7 +78,7 @@ class reflex {
     return task / members_ * members_ + (task % members_ + 1) % members_;
   }
 
-  /// A system call takes a random time. With a constant time the CPUs would fall into lock step.
+  /// A system call takes a random time. With a constant time the CPUs would run in step.
   void call(typename W::thread& t) { t.delay(work_ / 2 + t.uniform(work_)); }
 
   void wake(typename W::thread& t, std::uint32_t id) {
@@ -101,7 +101,7 @@ class reflex {
     if (tell != nullptr) tell->told.store(1, std::memory_order_release);
   }
 
-  /// The CPU's task blocks. The CPU takes another task, or is idle until another CPU notifies it.
+  /// Blocks the CPU's task. The CPU then runs another task, or is idle until another CPU notifies it.
   void schedule(typename W::thread& t, cpu& here) {
     bool idle;
     {

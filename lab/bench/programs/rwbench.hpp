@@ -1,9 +1,9 @@
-// Threads read data under a read-write lock, and some of the time change it.
+// Threads read data under a read-write lock, and sometimes change it.
 //
-// A thread draws whether it reads or writes, locks, accesses the data, computes inside, unlocks, and computes outside.
-// The read-write lock is one of Usher's, by number; 4 is the measured lock, which readers then hold alone, too. 5 is what
-// a reader of glibc's lock does while no thread writes (nptl/pthread_rwlock_common.c of glibc 2.36): an addition, and a
-// load and compare-and-swap, to one word.
+// A thread draws whether it reads or writes, locks, accesses the data, computes inside the section, unlocks, and
+// computes outside. The parameter `rwlock` selects one of Usher's read-write locks by number. 4 is the measured lock,
+// which readers then hold exclusively like writers. 5 executes what a reader of glibc's lock does while no thread
+// writes (nptl/pthread_rwlock_common.c of glibc 2.36): an addition, and a load and compare-and-swap, to one word.
 #pragma once
 
 #include <cstddef>
@@ -65,7 +65,7 @@ class rwbench {
   template <waiting_kind K>
   using biased_recursive = bravo_recursive<P, how<K>>;
 
-  /// The measured lock, which readers hold alone.
+  /// The measured lock in place of a read-write lock: readers hold it exclusively, too.
   struct exclusive {
     typename W::lock it;
     void lock() { it.lock(); }
@@ -74,7 +74,7 @@ class rwbench {
     void unlock_shared() { it.unlock(); }
   };
 
-  /// Readers of glibc's lock without writers.
+  /// The operations of readers of glibc's lock without writers.
   struct counted_readers {
     static constexpr std::uint32_t one_reader = 8;
     typename P::template atomic<std::uint32_t> readers;

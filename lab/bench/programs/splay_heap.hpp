@@ -1,20 +1,22 @@
 // An allocator whose free chunks are in a self-adjusting binary tree: the structure of the allocator in Solaris' libc
 // (malloc.c, "best fit … self-adjusting binary tree"), from which the rules below are taken. The code is our own.
 //
-//     free      the block only enters a list of at most 32 blocks; a full list first gives back its oldest block
-//     allocate  takes the block freed last if its size fits; otherwise gives back all blocks of the list, and takes the
-//               smallest chunk in the tree that fits, otherwise a part of the top chunk, which then grows if necessary
-//     give back merges the block with free neighbours, and inserts the chunk into the tree as a leaf, without splaying
+//     free       only puts the block into a list of at most 32 freed blocks; a full list first gives back its oldest
+//                block
+//     allocate   takes the block freed last if its size fits. Otherwise it gives back all blocks of the list, and
+//                takes the smallest chunk in the tree that fits, or else a part of the top chunk, which it extends if
+//                necessary
+//     give back  merges the block with free neighbours, and inserts the chunk into the tree as a leaf, without splaying
 //
-// The tree is ordered by size. Chunks of one size are in a list, and only the first is in the tree. Removal from the
-// tree splays the chunk to the root first, and so does a search without a result with the last node that it visited.
+// The tree is ordered by size. Chunks of one size are in a list, and only the first of them is in the tree. To remove a
+// chunk from the tree, it is first splayed to the root. A search without a result splays the last node that it visited.
 //
-// Sizes are in units, and a chunk is named by the number of its first unit, from 1 on; 0 means none. Each chunk begins
-// with a header. The memory provides it:
+// Sizes are in units. A chunk is identified by the number of its first unit, from 1 on; 0 means none. Each chunk begins
+// with a header. The parameter `memory` provides the headers:
 //
-//     at(chunk)       the header
-//     visit(chunk)    called once for each header that an operation reads for the first time
-//     visit_end(chunk)   the same for the last word of the chunk before this one, in which libc keeps its address
+//     at(chunk)         returns the header
+//     visit(chunk)      called once for each header that an operation reads for the first time
+//     visit_end(chunk)  the same for the last word of the preceding chunk, in which libc keeps that chunk's address
 //
 // The caller provides mutual exclusion.
 #pragma once
@@ -25,12 +27,12 @@
 
 namespace usher::workloads {
 
-/// `word` has get() and set(), as a platform's plain<std::uint32_t>.
+/// `word` has get() and set(), like a platform's plain<std::uint32_t>.
 template <class word>
 struct splay_header {
-  word size;    ///< units × 4, and the bits of splay_heap
-  word before;  ///< size of the chunk before this one, if that is free
-  // The rest of the header belongs to the user's data while the block is in use.
+  word size;    ///< units × 4, and the flags of splay_heap in the lower bits
+  word before;  ///< size of the preceding chunk, if that is free
+  // While the block is in use, the user's data takes the place of the remaining fields.
   word parent;  ///< in a list, except for its first chunk: the previous chunk
   word left;    ///< in a list, except for its first chunk: splay_heap::in_list
   word right;
@@ -61,10 +63,10 @@ class splay_heap {
   static constexpr std::uint32_t in_list = ~0u;
   static constexpr std::uint32_t growth = 16;  ///< units by which the heap grows; libc: 16 KiB
 
-  /// `capacity`: units. The headers 1 to capacity + 1 exist.
+  /// `capacity` is in units. The memory must have the headers 1 to capacity + 1.
   splay_heap(state& s, memory& m, std::uint32_t capacity) : state_(s), memory_(m), capacity_(capacity) {}
 
-  /// Called once, for headers and a state that are all zero.
+  /// Initialises the heap. All headers and the state must be zero.
   void begin() {
     state_.end.set(1);
     at(1).size.set(busy);
@@ -127,7 +129,7 @@ class splay_heap {
       memory_.visit(b);
       seen = b;
       const std::uint32_t here = size(b);
-      if (here >= n) found = b;  // smaller than all that were found before
+      if (here >= n) found = b;  // smaller than all chunks found before
       b = (here >= n ? at(b).left : at(b).right).get();
     }
     if (found != 0) {
@@ -204,7 +206,7 @@ class splay_heap {
     at(b).parent.set(parent);
   }
 
-  /// Puts `b` in the place of `old` below old's parent.
+  /// Makes `b` the child of `parent` in place of `old`, or the root if `parent` is 0.
   void hang(index parent, index old, index b) {
     if (parent == 0)
       state_.root.set(b);
@@ -231,7 +233,7 @@ class splay_heap {
       (size(parent) > units ? at(parent).left : at(parent).right).set(b);
   }
 
-  /// Puts a chunk in the place of the first chunk of its list.
+  /// Makes a chunk the first one of a list, in place of `first`.
   void insert_before(index b, index first) {
     replace(first, b);
     at(b).next.set(first);
@@ -239,7 +241,7 @@ class splay_heap {
     at(first).left.set(in_list);
   }
 
-  /// Puts `b` in old's place in the tree.
+  /// Puts `b` into the place of `old` in the tree.
   void replace(index old, index b) {
     const index parent = at(old).parent.get(), left = at(old).left.get(), right = at(old).right.get();
     at(b).parent.set(parent);

@@ -1,5 +1,6 @@
-// throw (TWA, extended, §4.3): threads throw and catch, with no pause. Five times a throw, the C++ runtime of that time
-// (libgcc before 12, glibc before 2.35) took glibc's lock of the list of loaded modules, to search for a frame's tables.
+// throw (TWA, extended, §4.3): threads throw and catch exceptions, with no pause. The C++ runtime of that time (libgcc
+// before 12, glibc before 2.35) searched five times in each throw for a frame's tables, and took glibc's lock of the
+// list of loaded modules each time. An iteration of this program is one search:
 //
 //     outside   the work of a fifth of a throw, without the lock
 //     lock
@@ -7,11 +8,11 @@
 //     cache     find the module in a list whose first element is the one found last, and move it to the head
 //     unlock
 //
-// The lengths were measured on an AMD EPYC of 2024, in cycles of its clock: `outside` is today's throw without its
-// searches, `inside` today's search after dl_iterate_phdr(). The order of the modules is that of a
-// throw there: the unwinder, the C++ library and the program to find the handler, the last two again to go to it. The
-// cache is that of libgcc (unwind-dw2-fde-dip.c): elements of 48 bytes side by side. As each module is another than the
-// last one, each search writes to the list.
+// The lengths were measured on an AMD EPYC of 2024, in cycles of its clock: `outside` is a throw of today's runtime
+// without its searches, `inside` a search of today's runtime after dl_iterate_phdr(). The order of the modules is that
+// of a throw on that machine: the unwinder, the C++ library and the program to find the handler, and the last two again
+// to go to the handler. The cache is that of libgcc (unwind-dw2-fde-dip.c): elements of 48 bytes side by side. Each
+// search is for another module than the search before, so each search writes to the list.
 #pragma once
 
 #include <array>
@@ -60,8 +61,8 @@ class throwing {
   static constexpr std::uint64_t elements = 8;
   static constexpr std::array<std::uint64_t, 5> order = {0, 1, 2, 1, 2};
 
-  /// A module is in the element of its number. Zeros are the elements in order: a link is the distance to the next
-  /// element, less one.
+  /// An element of the list of modules. Module n is in element n. A link is the distance to the next element, minus
+  /// one, so that zeros mean the elements in order.
   struct element {
     word begin, end, base, tables, dynamic, link;
   };

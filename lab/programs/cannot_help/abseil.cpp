@@ -1,4 +1,4 @@
-// Uses Abseil's mutex. The mutex's state is one word, and each waiter sleeps on a futex that belongs to its thread.
+// Uses Abseil's mutex: its state is one word, and each waiter sleeps on a futex of its own thread.
 #include <absl/synchronization/mutex.h>
 
 #include <cstdio>

@@ -1,6 +1,6 @@
 // A program with a known cause of waiting. It runs for a fixed time and prints its throughput. `--without CAUSE`
-// removes the cause: so the gain of the removal can be measured. The program is plain pthread code, not linked to
-// Usher.
+// removes the cause, so that the gain of the removal can be measured. The program consists of plain pthread code and is
+// not linked to Usher.
 #include <sys/resource.h>
 
 #include <chrono>
@@ -61,6 +61,6 @@ int main(int argc, char** argv) {
               static_cast<unsigned long>(done), seconds, static_cast<double>(done) / seconds,
               of(use.ru_utime) + of(use.ru_stime));
   std::fflush(stdout);
-  // Threads of some shapes wait for ever. Static objects must not be destroyed while these threads use them.
+  // In some shapes threads wait for ever. No destructor of a static object may run while they use the object.
   std::_Exit(0);
 }

@@ -1,9 +1,9 @@
-// Shapes in which threads exclude each other from a critical section. A shape is a class with enter() and leave(). Each
-// object has a symbol of its own, and each kind of work in the section has a function of its own, so that a report can
-// name both.
+// Shapes (programs selected by --shape) in which threads exclude each other from a critical section. A shape is a class
+// with enter() and leave(). Each object has a symbol of its own, and each kind of work in the section has a function of
+// its own, so that a report of `usher stat` can name both.
 //
-// The causes that `--without` can remove, and what it does: `lock` gives each thread an object of its own; `hold` moves
-// the work of the section behind the section; `yield` lets the holder keep its CPU.
+// The causes of waiting that `--without` can remove: `lock` gives each thread an object of its own; `hold` moves the
+// work of the section behind the section; `yield` lets the holder keep its CPU.
 #include <linux/futex.h>
 #include <pthread.h>
 #include <sched.h>
@@ -27,7 +27,7 @@ struct plain_mutex {
   ALWAYS void leave() { pthread_mutex_unlock(&word); }
   ALWAYS bool try_enter() { return pthread_mutex_trylock(&word) == 0; }
 };
-/// The same mutex, but a thread calls trylock and sched_yield() until it has the mutex.
+/// A mutex that threads acquire by calling trylock and sched_yield() repeatedly.
 struct polled_mutex : plain_mutex {
   ALWAYS void enter() {
     while (pthread_mutex_trylock(&word) != 0) sched_yield();
@@ -59,8 +59,8 @@ struct binary {
   }
   ALWAYS void leave() { sem_post(&word); }
 };
-/// A lock that the program implements by a futex: 0 free, 1 held, 2 held and threads sleep. `usher stat` does not
-/// record the calls of this lock.
+/// A lock that the program implements with a futex. The word is 0 if the lock is free, 1 if it is held, and 2 if it is
+/// held and threads may sleep. `usher stat` does not record the calls of this lock.
 struct own_lock {
   std::atomic<int> word{0};
   ALWAYS void enter() {
@@ -85,7 +85,8 @@ struct waiting_atomic {
     word.notify_one();
   }
 };
-/// The lock of an interpreter: a flag under a mutex, and a condition variable for threads that find the flag set.
+/// A lock like that of an interpreter: a flag under a mutex, and a condition variable for threads that find the flag
+/// set.
 struct interpreter {
   pthread_mutex_t word = PTHREAD_MUTEX_INITIALIZER;
   pthread_cond_t free = PTHREAD_COND_INITIALIZER;
@@ -197,7 +198,7 @@ template <class L>
 L& chosen(L& hot, L* shards, L* table) {
   if (removed("lock")) return shards[self];
   if (plan.objects == 1) return hot;
-  // At least `loaded` per cent of the operations use one object, in the middle of the table.
+  // At least `loaded` per cent of the operations use one object, the middle one of the table.
   if (dice.below(100) < static_cast<unsigned long>(plan.loaded)) return table[plan.objects / 2];
   return table[dice.below(static_cast<unsigned long>(plan.objects))];
 }
@@ -234,7 +235,7 @@ void start_fallback() {
   });
 }
 
-/// An allocator with one mutex. The function's name ends in `malloc`, by which `usher stat` recognises an allocator.
+/// An allocator with one mutex. `usher stat` recognises an allocator by a function name that ends in `malloc`.
 NAMED void* global_malloc() {
   plain_mutex& lock = removed("lock") ? mutex_shards[self] : hot_mutex;
   lock.enter();

@@ -1,5 +1,5 @@
-// Plain std::lock_guard, compiled as users compile their programs: if the unlock is the last action of a function, the
-// compiler may jump to the unlock, and the function then has no frame on the stack.
+// std::lock_guard, compiled as users compile their programs: if the unlock is the last action of a function, the
+// compiler may make it a tail call, and the function then has no frame on the stack.
 #include <mutex>
 #include <thread>
 

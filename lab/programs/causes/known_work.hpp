@@ -1,4 +1,4 @@
-// The work of the program `causes`: its settings, pieces of work of a given length, and counts of operations.
+// The work of the program `causes`: its settings, work of a given length, and counts of operations.
 #pragma once
 
 #include <atomic>
@@ -11,7 +11,7 @@
 
 namespace causes {
 
-/// What a thread does in a critical section or between two of them.
+/// The activity of a thread in a critical section or between two of them.
 enum class way { none, cpu, sleep, io, file, yield };
 
 struct settings {
@@ -35,14 +35,14 @@ inline bool stopped() {
 /// Counts one operation of this thread.
 void count();
 
-/// Returns a random length between half and one and a half of `us`, so that threads do not fall into step.
+/// Returns a random length from half of `us` to one and a half of it, so that threads do not run in step.
 double about(double us);
 
-// Pieces of work of the given length in microseconds. Several threads may call each function at the same time.
+// Work of the given length in microseconds. Several threads may call each function at the same time.
 void burn(double us);          ///< computes
 void nap(double us);           ///< sleeps
-void await_device(double us);  ///< a read() that blocks so long
-void sync_file(double us);     ///< computes so long, then writes 512 bytes to a file of this thread and fdatasync()
+void await_device(double us);  ///< a read() that blocks for this time
+void sync_file(double us);     ///< computes for this time, then writes 512 bytes to the thread's file; fdatasync()
 void between(way what, double us);
 
 /// Returns the time of one step of burn() in nanoseconds, the fastest of many measurements.
@@ -54,8 +54,8 @@ way way_of(const std::string& text);
 void start(long threads, std::function<void()> body);
 std::uint64_t operations();
 
-// Each function starts the threads of a shape. start_exclusion() and start_waiting() return false if they have no
-// shape of this name.
+// Each function starts the threads of a shape (the program that --shape names). start_exclusion() and start_waiting()
+// return false if they have no shape of this name.
 bool start_exclusion(const std::string& shape);
 bool start_waiting(const std::string& shape);
 void start_guarded();

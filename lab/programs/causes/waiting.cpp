@@ -1,5 +1,5 @@
-// Shapes in which a thread waits for the work of another thread, for a credit, or not at all. The comment of each shape
-// names the cause that `--without` can remove.
+// Shapes (programs selected by --shape) in which a thread waits for the work of another thread, for a credit, or not at
+// all. The comment of each shape names the cause that `--without` can remove.
 #include <pthread.h>
 #include <semaphore.h>
 
@@ -48,7 +48,7 @@ void start_pool() {
   });
 }
 
-/// One thread makes items, the other threads take them. Without `threads` a single thread takes the items.
+/// One thread makes items, the other threads take them. Without `threads` only one thread takes items.
 NAMED void consume_item() {
   take(work_items);
   between(plan.hold, plan.hold_us);

@@ -227,7 +227,7 @@ TEST(runs, count_what_threads_do) {
   p.parameters["shared"] = 1;
   result r;
   double sum = 0;
-  // On a busy machine the threads may have no CPU in a short run.
+  // On a busy machine a short run may end before a thread gets a CPU, so the run is repeated with twice the length.
   for (p.run_ns = 100000000; sum == 0 && p.run_ns < 60000000000; p.run_ns *= 2) {
     r = run_point(p);
     sum = static_cast<double>(std::accumulate(r.operations.begin(), r.operations.end(), std::uint64_t{0}));

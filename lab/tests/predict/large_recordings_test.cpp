@@ -1,5 +1,5 @@
-// Recordings with many waits, conditions, semaphores, rounds or roles. A plan for them takes seconds; work that grows with the square
-// of their number would take longer than the test may.
+// Plans for recordings with many waits, conditions, semaphores, rounds or roles. Each plan takes seconds at most. Work
+// that grew with the square of these numbers would exceed the time limit of the test.
 #include <gtest/gtest.h>
 
 #include <numeric>

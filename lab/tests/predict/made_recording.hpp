@@ -25,12 +25,12 @@ class made_recording {
   }
   std::uint32_t mutex(std::uint32_t site = 0) { return add(object_kind::mutex, site); }
 
-  /// The next window, of so many ns. Threads and events are added to the last window.
+  /// Begins the next window, with a length in ns. Threads and events are added to the last window.
   made_recording& window(std::uint64_t length = 1000000) {
     made_.windows.emplace_back().length = length;
     return *this;
   }
-  /// The next thread of the window.
+  /// Begins the next thread of the last window.
   made_recording& thread(std::uint32_t number, const std::string& role = "all") {
     made_.roles.push_back({number, role});
     made_.windows.back().streams.emplace_back().thread = number;
@@ -48,7 +48,7 @@ class made_recording {
     made_.windows.back().streams.back().events.push_back(e);
     return *this;
   }
-  /// `times` sections of a mutex: work outside, then inside.
+  /// Adds `times` critical sections of a mutex, with `outside` ns of work before and `inside` ns of work in each.
   made_recording& sections(std::uint32_t mutex, unsigned times, std::uint64_t outside, std::uint64_t inside) {
     for (unsigned i = 0; i < times; i++) event(action::lock, mutex, outside).event(action::unlock, mutex, inside);
     return *this;

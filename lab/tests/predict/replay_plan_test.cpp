@@ -174,7 +174,7 @@ TEST(plan, credits_that_threads_use_in_pairs) {
   made_recording r;
   const auto m = r.mutex(), s = r.add(object_kind::semaphore);
   r.window(100000);
-  // Two credits: of three threads one waits.
+  // Two credits for three threads, so one thread waits.
   for (unsigned t = 0; t < 3; t++) {
     r.thread(t);
     for (unsigned i = 0; i < 20; i++) {
@@ -277,7 +277,7 @@ TEST(plan, a_part_of_a_window_ends_within_waits_and_sleeps) {
 TEST(plan, what_recording_takes_between_calls_is_no_work) {
   made_recording r;
   const auto m = r.mutex();
-  // A clock of 10 ns shows 24.5 ns as 20 or 30.
+  // A clock with a resolution of 10 ns shows 24.5 ns as 20 or 30.
   r.window().thread(0);
   for (unsigned i = 0; i < 1000; i++) r.event(action::lock, m, 224).event(action::unlock, m, i % 2 == 0 ? 20 : 30);
   r.get().machine.between_ns = 24.5;
@@ -305,7 +305,8 @@ TEST(plan, the_lines_of_a_section_follow_from_hand_overs) {
   const auto m = r.mutex();
   r.get().machine.transfer_ns = 50;
   r.window(10000000);
-  // Threads take turns of three sections; the first of each takes 100 ns longer.
+  // Two threads take turns, with three sections in each turn. The first section of a turn, which follows a hand-over,
+  // takes 100 ns longer.
   for (unsigned t = 0; t < 2; t++) {
     r.thread(t);
     for (unsigned i = 0; i < 200; i++)

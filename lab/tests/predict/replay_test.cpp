@@ -87,7 +87,7 @@ TEST(replay, time_off_the_cpu_needs_no_cpu) {
   EXPECT_LT(p.run.cpus_used, 1);
 }
 
-/// A slow producer, and consumers that wait for each item.
+/// A recording of a slow producer and of consumers that wait for each item.
 recording::recording producer_and_consumer(unsigned consumers) {
   made_recording r;
   const auto m = r.mutex(), c = r.add(object_kind::condition);
@@ -106,7 +106,7 @@ recording::recording producer_and_consumer(unsigned consumers) {
 TEST(replay, consumers_go_no_faster_than_the_producer) {
   for (const char* lock : {"futex", "mcs", "steady"}) {
     const prediction p = predicted(producer_and_consumer(1), point(2, lock));
-    // A producer's lock and a consumer's for each item, which takes 10 µs and a wake-up.
+    // For each item the producer and a consumer lock once; an item takes 10 µs and a wake-up.
     EXPECT_NEAR(p.operations_per_second, 170000, 20000) << lock;
     EXPECT_GT(p.token_share, 0.2) << lock;
     EXPECT_EQ(p.stalls, 0u) << lock;
@@ -117,7 +117,7 @@ TEST(replay, threads_that_all_wait_for_each_other_go_on_and_are_counted) {
   made_recording r;
   const auto m = r.mutex(), c = r.add(object_kind::condition);
   r.window();
-  // One signal in the recording, two waits of the same thread for each lap of both.
+  // Thread 0 waits more often than thread 1 signals.
   r.thread(0)
       .event(action::lock, m, 10)
       .event(action::wait, c, 0, 500, m)
@@ -160,7 +160,7 @@ TEST(replay, hostile_recordings_end) {
   made_recording r;
   const auto a = r.mutex(), b = r.mutex(), c = r.add(object_kind::condition);
   r.window(huge);
-  // Never unlocks; locks in both orders; works and sleeps for ever; no time at all.
+  // Threads that never unlock, that lock in both orders, that work and sleep for ever, and that take no time at all.
   r.thread(0, "x").event(action::lock, a).event(action::lock, b).event(action::lock, a);
   r.thread(1, "x").event(action::lock, b).event(action::lock, a);
   r.thread(2, "y").event(action::lock, a, huge, huge, 0, huge).event(action::wait, c, huge, huge, a);

@@ -61,17 +61,18 @@ TEST(signal_rules, a_wait_without_a_signal_is_unknown) {
   EXPECT_EQ(marks_of(f, 0)[1].how, mark::wait::unknown);
 }
 
-/// A consumer that waits for every tenth item, and a producer that signals each one. The clocks of both are exact.
+/// A consumer that waits for every tenth item, and a producer that signals each item. The clocks of both threads are
+/// exact.
 made_recording queue(std::uint32_t& m, std::uint32_t& c) {
   made_recording r;
   m = r.mutex();
   c = r.add(object_kind::condition);
   r.window();
   r.thread(0, "producer");
-  // Items at 100, 200, 300, …
+  // The producer makes an item at 100, 200, 300, … ns.
   for (unsigned i = 0; i < 200; i++) r.event(action::lock, m, 90).event(action::signal, c, 10).event(action::unlock, m);
   r.thread(1, "consumer");
-  // Takes ten items within 100 ns just before their last one comes, and waits for that.
+  // The consumer takes nine items within 100 ns, just before the tenth is made, and waits for the tenth.
   std::uint64_t now = 0;
   for (unsigned i = 0; i < 20; i++) {
     const std::uint64_t last = (i + 1) * 1000;
@@ -101,7 +102,7 @@ TEST(signal_rules, a_number_that_is_the_same_at_all_waits_is_counted) {
 TEST(signal_rules, a_wait_that_began_before_the_window_has_no_number) {
   std::uint32_t m = 0, c = 0;
   made_recording r = queue(m, c);
-  // Two items of those that the first producer signals are for threads that waited before the window.
+  // Two of the producer's items are taken by threads that have waited since before the window.
   for (unsigned t = 2; t < 4; t++) {
     r.thread(t, "consumer").event(action::wait, c, 0, 95 + 100 * (t - 2), m).event(action::unlock, m, 1);
     r.get().windows[0].streams[t].begins_in_call = true;
@@ -111,8 +112,8 @@ TEST(signal_rules, a_wait_that_began_before_the_window_has_no_number) {
   EXPECT_EQ(f.conditions[c].at_first, 2u);
 }
 
-/// Thread 0 opens a round every 1000 ns; threads 1 to 3 take part in it by a section that waits for it and, 300 to 500 ns later, one that
-/// counts. The last of them signals.
+/// Thread 0 opens a round every 1000 ns. Threads 1 to 3 take part with two sections: one that waits for the opening,
+/// and another one 300 to 500 ns after it. The last of the three threads signals the end of the round.
 made_recording rounds_of_three(std::uint32_t& m, std::uint32_t& opened, std::uint32_t& ended) {
   made_recording r;
   m = r.mutex();
@@ -129,7 +130,7 @@ made_recording rounds_of_three(std::uint32_t& m, std::uint32_t& opened, std::uin
   for (unsigned t = 1; t < 4; t++) {
     r.thread(t, "worker");
     for (unsigned i = 0; i < n; i++) {
-      // The first round opens at 110. Every fifth round thread 1 comes late and does not wait.
+      // The first round opens at 110 ns. In every fifth round thread 1 arrives after the opening and does not wait.
       const bool late = t == 1 && i % 5 == 0;
       const std::uint64_t opens = 110 + 1000 * i, now = i == 0 ? 0 : opens - 1000 + 200 + 100 * t + 60;
       const std::uint64_t begins = late ? opens + 20 : opens - 5;
@@ -166,7 +167,7 @@ TEST(signal_rules, rounds_that_all_threads_begin_together) {
 TEST(signal_rules, no_rounds_without_an_order) {
   std::uint32_t m = 0, opened = 0, ended = 0;
   made_recording r = rounds_of_three(m, opened, ended);
-  // Thread 2 has more sections in some of the rounds.
+  // Adds further sections of thread 2 in some of the rounds.
   auto& events = r.get().windows[0].streams[2].events;
   std::vector<recording::event> more;
   for (const auto& e : events) {

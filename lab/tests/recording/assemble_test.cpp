@@ -1,5 +1,5 @@
-// Tests what is made of the calls that threads wrote in a window: work and time off the CPU, calls that the window cuts,
-// objects, roles. A tick is a nanosecond here.
+// Tests recordings that are made from the calls that threads wrote in a window: work and time off the CPU, calls that
+// the window's edges cut, objects, roles. One tick is a nanosecond here.
 #include "lab/recordings/assemble.hpp"
 
 #include <gtest/gtest.h>
@@ -55,7 +55,7 @@ recording made(const raw_window& w, assembling how = {}) {
   return a.finish();
 }
 
-/// A second user of the mutex, so that it is kept.
+/// A second thread that uses the mutex: objects of one thread only would be dropped.
 raw_thread other_user(std::uint64_t object = m) {
   return thread(9,
                 {call(called::lock, object, 1'900'000, 1'900'010), call(called::unlock, object, 1'900'100, 1'900'110)});
@@ -84,7 +84,8 @@ TEST(assemble, every_call_has_its_length) {
 }
 
 TEST(assemble, time_off_the_cpu) {
-  // The gap of 500 us has 20 us of CPU time; another one of 300 us is all work. Reading the clock takes 3 us.
+  // The time of 500 us between two calls has 20 us of CPU time; another one, of 300 us, is all work. Reading the clock
+  // takes 3 us.
   const recording r =
       made(window({thread(0, {cpu(1'100'000, 5'000'000), call(called::lock, m, 1'100'010, 1'100'020),
                               call(called::unlock, m, 1'101'020, 1'101'030), cpu(1'601'030, 5'021'030, 3'000),
@@ -134,7 +135,8 @@ TEST(assemble, the_edges_have_the_kernels_times) {
 }
 
 TEST(assemble, the_kernels_times_may_be_of_another_time) {
-  // The reading after the window is of 300 us later; of the 300 us of CPU time since the last call the same share is within.
+  // The kernel's figure is read 300 us after the window's end. Of the 300 us of CPU time since the last call, half is
+  // within the window, because half of the elapsed time is.
   raw_thread t = thread(0, {cpu(1'699'000, 0), call(called::lock, m, 1'699'000, 1'699'500),
                             call(called::unlock, m, 1'699'900, 1'700'000)});
   t.after = thread_state{301'000, false, 0, closed + 300'000};
@@ -144,7 +146,8 @@ TEST(assemble, the_kernels_times_may_be_of_another_time) {
 }
 
 TEST(assemble, one_thread_of_a_cpu_runs) {
-  // Both are ready, and the kernel's figures may lack a tick. Thread 1 has made calls on their CPU until shortly before the end.
+  // Both threads are ready at the end, and the kernel's figures may lack a tick. Thread 1 has made calls on the same
+  // CPU until shortly before the end, so thread 0 cannot have run then.
   raw_thread ready = thread(0, {cpu(1'100'000, 0), call(called::lock, m, 1'100'000, 1'100'010),
                                 call(called::unlock, m, 1'100'010, 1'100'020)});
   raw_thread runs =
@@ -172,7 +175,7 @@ TEST(assemble, a_thread_without_calls) {
 }
 
 TEST(assemble, a_mutex_that_was_held_before) {
-  // Nobody else gives it up before: the thread held it when the window opened.
+  // No other thread unlocks the mutex earlier in the window, so the thread held the mutex when the window opened.
   const recording r = made(window({thread(0, {call(called::unlock, m, 1'001'000, 1'001'010)}), other_user()}));
   const stream& s = r.windows[0].streams[0];
   EXPECT_FALSE(s.begins_in_call);
@@ -180,7 +183,7 @@ TEST(assemble, a_mutex_that_was_held_before) {
 }
 
 TEST(assemble, a_lock_call_that_began_before) {
-  // Thread 1 gives the mutex up at 1'200'000; thread 0 unlocks it later, and no lock call of it was seen.
+  // Thread 1 unlocks the mutex at 1'200'000. Thread 0 unlocks it later, but its lock call is not in the window.
   raw_thread waiter = thread(0, {call(called::unlock, m, 1'203'000, 1'203'010)});
   waiter.before = thread_state{0, false};
   const recording r = made(window({waiter, thread(1, {call(called::unlock, m, 1'199'990, 1'200'000)})}));

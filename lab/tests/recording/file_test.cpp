@@ -1,4 +1,5 @@
-// Tests the file of recordings: what is written is read again, and each defect of a file is an error with its own line.
+// Tests the file of recordings: a written recording is read back unchanged, and each defect of a file gives an error
+// message of its own.
 #include "lab/recordings/file.hpp"
 
 #include <gtest/gtest.h>
@@ -92,7 +93,7 @@ TEST(file, compact) {
   EXPECT_LE(encoded(r).size(), 4u * 100'000 + 1'000);
 }
 
-/// The error message of the reader for the content.
+/// Returns the reader's error message for this content.
 std::string refusal(const std::string& content) {
   try {
     decoded(content);

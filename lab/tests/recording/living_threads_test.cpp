@@ -102,7 +102,7 @@ TEST(living_threads, of_one_process_the_last_program) {
   EXPECT_EQ(all[1].is, life::lives);
 }
 
-// The attacker writes any numbers into its slots. Only /proc is read.
+// The recorded program, the attacker, may write any numbers into its slots. They must only lead to reads of /proc.
 TEST(living_threads, forged_ids) {
   const mapped_file m;
   living_threads living(m.file.get());

@@ -22,7 +22,7 @@ machine far() {
   return m;
 }
 
-/// Returns how long `what` takes on `core` after `before` has run on `earlier`.
+/// Returns how long `what` takes on the core `core`, after `before` has run on the core `earlier`.
 cycles time_of(const machine& m, unsigned earlier, const std::function<void(word&)>& before, unsigned core,
                const std::function<void(word&)>& what) {
   simulation s(m, 1);
@@ -131,7 +131,7 @@ TEST(far_atomics, tell_watchers) {
       << "the way to the home and back is 100, and the writer has its answer 30 after the write";
 }
 
-/// Returns the time from a write until a waiter that monitors the word goes on.
+/// Returns the time from a write until a waiter that monitors the word's line continues.
 cycles seen_after(cycles wake, std::uint64_t seed) {
   machine m = plain_machine();
   m.monitor_wake = wake;
@@ -176,7 +176,7 @@ TEST(monitor, a_waiter_gives_up_in_time) {
   s.run();
 }
 
-// The effect on locks, on a machine of today.
+// The effect on a lock's throughput, on a present-day machine.
 double throughput(const char* lock, unsigned threads, const std::map<std::string, std::string>& changes) {
   point p;
   p.workload = "mutexbench";

@@ -31,7 +31,7 @@ template <template <class, class> class Lock>
 using parking = Lock<simulated, waiting<simulated, waiting_kind::park>>;
 
 /// Returns the longest time in ns for which a thread can be the standby (the first waiter in the queue), if each holder
-/// keeps the lock for `hold` ns. The times for polling and wake-ups vary; 100 µs is far above their sum.
+/// keeps the lock for `hold` ns. It includes 100 µs for polling and wake-ups, far more than they take.
 std::uint64_t a_turn(std::uint64_t hold) {
   return 4 * millisecond + 2 * hold + 100 * microsecond;
 }
@@ -106,7 +106,7 @@ waits longest_of_requeued(unsigned others, std::uint64_t hold) {
   waits longest;
   cycles notified = 0;
   bool over = false;
-  const auto goes_on = [&] { return !over && s.now() < 10 * end; };  // then a thread that starves gets its turn
+  const auto goes_on = [&] { return !over && s.now() < 10 * end; };  // so that a starved thread gets its turn, too
   const auto lock = [&] {
     const cycles came = s.now();
     w.mutex.lock();
@@ -151,7 +151,7 @@ waits longest_of_requeued(unsigned others, std::uint64_t hold) {
 }
 
 /// A requeued thread stays asleep for at most 1 ms or one hold. After that it waits no longer than a thread that
-/// arrives at this time.
+/// arrives at that time.
 template <class Lock>
 void requeued_threads_are_soon_as_others() {
   for (const unsigned others : {1u, 4u, 6u})

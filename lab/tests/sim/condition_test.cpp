@@ -34,7 +34,7 @@ struct shared_words {
 };
 
 /// Takers wait for tokens. A poster adds tokens under the mutex, notifies, and holds the mutex for a while longer.
-/// Returns how often a thread slept.
+/// Returns the number of times that threads slept.
 template <class Mutex>
 std::uint64_t voluntary_switches(bool all_at_once, std::uint64_t seed) {
   constexpr unsigned takers = 6, rounds = 20;
@@ -77,7 +77,7 @@ using bare = Lock<simulated, waiting<simulated, waiting_kind::park>>;
 template <template <class, class> class Lock>
 using requeueing = requeue_mutex<simulated, bare<Lock>>;
 
-/// Returns how often threads sleep in runs with thirty seeds. A few are not enough: under a lock that restricts
+/// Returns how often threads sleep in runs with thirty seeds. With only a few seeds, under a lock that restricts
 /// concurrency, either variant (with or without requeueing) may sleep less by chance.
 template <class Mutex>
 std::uint64_t sleeps(bool all_at_once) {

@@ -1,7 +1,7 @@
-// Prints the results of a few small points: operations of each thread, and other counts. It is built twice more, by
-// another compiler and without optimisation, and run in several environments. It must always print the same bytes
-// (test_determinism.py), so it prints only integers. Arguments: the folder with machine files, and optionally the
-// number of a point to run only that point.
+// Prints the results of a few small points: operations of each thread, and other counts. The program is built twice
+// more, by another compiler and without optimisation, and run in several environments. It must always print the same
+// bytes (test_determinism.py), so it prints only integers. Arguments: the folder with machine files, and optionally the
+// number of the only point to run.
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -23,8 +23,8 @@ struct named_point {
   std::map<std::string, std::string> changes = {};
 };
 
-/// The points cover the engine: spinning, sleeping and yielding; with and without scheduling; caches, TLBs, guests,
-/// random numbers.
+/// The points cover the parts of the simulator: spinning, sleeping and yielding; with and without scheduling; caches,
+/// TLBs, guests, random numbers.
 std::vector<named_point> points() {
   const auto on = [](const char* machine, const char* workload, const char* lock, unsigned threads, std::uint64_t seed,
                      std::uint64_t us, std::map<std::string, long> parameters = {}, unsigned others = 0,

@@ -14,7 +14,7 @@
 namespace usher::sim {
 namespace {
 
-/// Averages over seeds.
+/// Results as means over the seeds.
 struct seen {
   double throughput = 0, working_set = 0, parks = 0 /* an admission */, of_best_thread = 0;
   std::vector<double> of_sockets;  ///< each socket's share of the operations
@@ -116,8 +116,8 @@ TEST(ingredients, without_a_store_buffer_mcs_pays_for_its_stores) {
       << "no thread waits for TWA's second store";
 }
 
-// In a hand-over, MCS writes two lines one after the other: the lock's holder, and the flag of the next thread. No
-// thread waits for TWA's second write.
+// In a hand-over, MCS writes two lines one after the other: the lock's word for the holder, and the flag of the next
+// thread. TWA also makes two writes, but no thread waits for the second.
 TEST(ingredients, where_stores_ask_ahead_mcs_gains_on_twa) {
   machine m = known_machine("x5-2");
   const auto ratio = [&](ownership asks) {
@@ -154,7 +154,7 @@ TEST(ingredients, where_hardware_threads_slow_only_what_programs_compute_more_of
 
 // ---- topology ----
 
-/// Returns a machine with sixteen complexes of eight cores, either in two sockets or in sixteen.
+/// Returns a machine with sixteen complexes of eight cores, in two sockets or in sixteen.
 machine of_complexes() {
   machine m = known_machine("x5-2");
   m.sockets = 2;
@@ -273,12 +273,12 @@ TEST(ingredients, DISABLED_table) {
 
 // ---- order of misses ----
 
-// The machine has two quads (NUMA nodes). With requests ordered by arrival, the quad near the lock's memory usually has
-// the lock, and the threads within the quad take turns: Fairlocks address this problem. With requests ordered by
-// departure, the thread that has the lock keeps it, and a fairlock is no better than a queue. One quad still gets most
-// acquisitions, because a spinner of the other quad learns later that the lock is free. With MESI, copies come from the
-// line's home, which determines the quad that wins. With MESIF, copies come from the nearest complex, and either quad
-// may win by chance.
+// The machine has two quads (NUMA nodes). If requests are ordered by arrival, the quad near the lock's memory usually
+// has the lock, and the threads within the quad take turns: this is the problem that fairlocks address. If requests are
+// ordered by departure, the thread that has the lock keeps it, and a fairlock is no better than a queue. One quad still
+// gets most acquisitions, because a spinner of the other quad learns later that the lock is free. With MESI, copies
+// come from the line's home, so the home determines the quad that wins. With MESIF, copies come from the nearest
+// complex, and either quad may win by chance.
 TEST(ingredients, by_departure_unfairness_is_between_threads_and_not_between_nodes) {
   machine all = known_machine("numa-q");
   const setting two_a_quad{"quads", "ttas-spin", 4, 50000, {{"cs", 500}, {"ncs", 100}}, 6};

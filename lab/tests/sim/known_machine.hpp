@@ -1,4 +1,4 @@
-// Reads a machine of the tree by its name.
+// Reads a machine file of the source tree, given the machine's name.
 #pragma once
 
 #include <map>

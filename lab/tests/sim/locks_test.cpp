@@ -69,7 +69,7 @@ INSTANTIATE_TEST_SUITE_P(all, every_simulated_lock,
                          testing::ValuesIn(std::vector(simulated_locks().begin(), simulated_locks().end())),
                          test_name());
 
-// The forms of the program of the MCSg paper's authors.
+// The locks in the forms of the MCSg paper's authors.
 const char* const artifact_locks[]{"mcs-artifact-spin",     "mcsg-artifact-spin",  "mcsg+-artifact-spin",
                                    "mcsg++-artifact-spin",  "clh-artifact-spin",   "k42-artifact-spin",
                                    "k42-tls-artifact-spin", "tatas-artifact-spin", "c-mcsg-mcs-artifact-spin"};
@@ -144,7 +144,7 @@ TEST(artifact_locks, a_guest_of_mcsg_counts_twice_as_far_after_each_failure) {
     lock.unlock();
   });
   s.run();
-  // The attempts after 256, 768 and 1792 turns fail; the next one follows 2048 turns later.
+  // The guest's attempts after 256, 768 and 1792 counts fail; the next one follows 2048 counts later.
   EXPECT_GT(entered, 6u * (256 + 512 + 1024 + 2048));
   EXPECT_LT(entered, 6u * (256 + 512 + 1024 + 2048) + 20000);
 }

@@ -23,7 +23,7 @@ std::string text_of(const std::string& file) {
 
 class machine_file : public testing::Test {
  protected:
-  /// Returns the error for the file of the machine x5-2 after one replacement in its text.
+  /// Returns the error message for the file of the machine x5-2, in which `text` is replaced by `instead`.
   std::string complaint(const std::string& text, const std::string& instead) {
     std::string all = text_of(folder + "/x5-2.toml");
     const std::size_t at = all.find(text);
@@ -141,7 +141,7 @@ TEST_F(machine_file, files_that_are_not_parsed) {
   EXPECT_NE(refusal("[!").find("hostile: "), std::string::npos);
   EXPECT_THROW(read_machine("/dev/zero"), bad_machine);
   EXPECT_THROW(read_machine("/nowhere"), bad_machine);
-  // Dots, and letters other than ASCII's, are not counted in strings and comments.
+  // In strings and comments, dots are not counted, and letters beyond ASCII are allowed.
   const std::string dots = "# " + std::string(5000, '.') + "§\n";
   EXPECT_EQ(refusal(dots).find("dots"), std::string::npos);
 }

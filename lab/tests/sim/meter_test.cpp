@@ -119,7 +119,7 @@ TEST(metrics, mttr_counts_the_others) {
 
 // ---- bypasses, counted by a scan of all waiters ----
 
-/// Counts bypasses by an earlier, slower algorithm. The meter must count the same.
+/// Counts bypasses by a simple scan, an earlier and slower algorithm. The meter must give the same counts.
 class scan {
  public:
   scan(unsigned threads, std::vector<bool> kinds) : order_(threads, nobody), kinds_(std::move(kinds)) {}
@@ -158,7 +158,7 @@ struct random_run {
     return m;
   }();
   const std::uint64_t seed;
-  // The members that need random numbers take them in the order of these declarations.
+  // The order of these declarations is the order in which the members draw random numbers.
   random chance{seed};
   const unsigned threads = 1 + chance.below(seed % 3 == 0 ? 200 : 12);
   const std::vector<bool> kinds = random_kinds();
@@ -200,7 +200,7 @@ struct random_run {
     }
   }
 
-  /// A thread arrives, and in half of the cases has its place in the order later.
+  /// A thread arrives at the lock. In half of the cases it gets its place in the order later.
   void arrive() {
     if (away.empty()) return;
     const std::size_t i = chance.below(std::uint32_t(away.size()));

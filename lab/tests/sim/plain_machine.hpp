@@ -1,4 +1,4 @@
-// A machine so simple that a program's cost on it is known, and a word that its threads share.
+// A machine on which the cost of a small program can be computed by hand, and a word that the program's threads share.
 #pragma once
 
 #include "lab/sim/simulated_platform.hpp"
@@ -6,9 +6,9 @@
 
 namespace usher::sim {
 
-/// Returns a machine with round costs and nothing random. To get a line that another core owns, a core needs 200 cycles
-/// if the owner is in the same socket, and 2000 if it is in the other socket. To read a line that cores share, it needs
-/// half of that.
+/// Returns a machine with round costs and no randomness. A core needs 200 cycles to get a line that another core of its
+/// socket owns, and 2000 cycles if the owner is in the other socket. To read a line that cores share, it needs half of
+/// that.
 inline machine plain_machine() {
   machine m;
   m.name = "plain";

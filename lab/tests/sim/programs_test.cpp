@@ -155,8 +155,8 @@ TEST(programs, leaders_that_come_too_late_are_seen) {
 }
 
 TEST(programs, ringwalker_misses_the_tlb_once_two_rings_share_a_core) {
-  // The TLB has 128 entries: the 50 pages of the shared ring and those of one thread's private ring fit, but not also
-  // those of a second thread's ring.
+  // The TLB has 128 entries. The 50 pages of the shared ring and those of one thread's private ring fit; those of a
+  // second private ring do not fit as well.
   const auto misses = [](unsigned threads) {
     const result r = run("t5", "ringwalker", "ttas-spin", threads, {}, 2000000);
     return double(r.tlb_misses) / (r.throughput * 2000);
@@ -198,7 +198,8 @@ TEST(programs, mmicro_misses_where_its_blocks_are_larger_than_the_cache) {
 }
 
 TEST(programs, waiters_on_a_list_circulate_in_the_order_asked_for) {
-  // Returns the misses of an operation, if of 1000 waiters so many are appended to the list.
+  // Returns the number of cache misses in an operation, if `append` of 1000 waiters are appended at the tail of the
+  // list.
   const auto misses = [](const char* workload, long append, unsigned threads, std::map<std::string, long> more) {
     more["append"] = append;
     const result r = run("t5", workload, "mcs-spin", threads, more, 20000000);

@@ -19,8 +19,8 @@ namespace {
 
 constexpr std::uint64_t time = 2000000;
 
-/// Counts operations that come in groups of `burst`. The mean interval between groups is `first` in the first half of
-/// the time and `second` in the second half. The intervals are constant if the seed is 0, otherwise random.
+/// Counts operations that come in groups of `burst`. The mean time between groups is `first` in the first half of the
+/// measured time and `second` in the second half. The times are constant if the seed is 0, otherwise random.
 settling seen(std::uint64_t first, std::uint64_t second, std::uint64_t seed = 0, unsigned burst = 1) {
   settling s(time, 4);
   random chance(seed);
@@ -140,8 +140,8 @@ TEST(start, together_is_another_start) {
 }
 
 TEST(start, a_storm_at_the_beginning_is_said) {
-  // 512 threads arrive at once at a lock that is entered by a loop of compare-and-swap. For each success, every other
-  // thread makes a failed attempt.
+  // 512 threads arrive at once at a lock that is entered by a loop of compare-and-swap. While one thread succeeds, each
+  // of the others makes a failed attempt.
   point p = on_mutexbench("qspinlock-spin", 512);
   const result one_by_one = run_point(known_machine("t7-2"), p);
   EXPECT_GT(one_by_one.throughput, 1);

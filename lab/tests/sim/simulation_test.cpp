@@ -58,7 +58,7 @@ TEST(simulation, misses_of_loads_before_stores_overlap) {
     simulated_plain<std::uint32_t>* words[3];
     for (auto*& w : words) w = ::new (s.shared().allocate(128, 128)) simulated_plain<std::uint32_t>();
     cycles loads = 0, stores = 0;
-    // The second thread's socket has the first two lines, its own core the third.
+    // The first two lines are in a cache of the second thread's socket, the third is in its core's own cache.
     s.add_thread(0, [&] {
       for (int i : {0, 1}) words[i]->set(7);
     });
@@ -339,7 +339,7 @@ TEST(simulation, two_threads_share_a_cpu_by_slices) {
   EXPECT_GE(s.counted().involuntary, 15u);
 }
 
-/// Computes for so many thousand cycles. Other events happen in between.
+/// Computes for `thousand` times 1000 cycles, so that other events can happen in between.
 void works(simulation& s, word& w, int thousand) {
   for (int i = 0; i < thousand; i++) {
     s.compute(1000);
@@ -395,7 +395,7 @@ TEST(simulation, other_processes_take_a_cpu_now_and_then) {
     ended = s.now();
   });
   s.run();
-  // 500 times 2000 cycles and a context switch.
+  // 500 times 2000 cycles of work and a context switch of 100 cycles.
   EXPECT_NEAR(double(ended), 50000000 + 500 * 2100, 0.15 * 500 * 2100);
 }
 

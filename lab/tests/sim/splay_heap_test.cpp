@@ -1,5 +1,5 @@
-// Tests of the allocator of the program mmicro: random operations beside a model that knows only the blocks in use, and
-// the tree's invariants after each of them.
+// Tests the allocator of the program mmicro. Random operations run on the allocator and on a model that knows only the
+// blocks in use; the invariants of the tree are checked after each operation.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -61,7 +61,7 @@ class tree : public testing::Test {
   }
   void give_back() { h_.give_back_all(); }
 
-  /// The sizes of all free chunks by their first units, as the model knows them if no block is deferred.
+  /// Returns the free chunks as the model computes them if no block is deferred: their sizes by first unit.
   std::map<std::uint32_t, std::uint32_t> gaps() const {
     std::map<std::uint32_t, std::uint32_t> all;
     std::uint32_t from = 1;
@@ -90,7 +90,7 @@ class tree : public testing::Test {
     collect(m_.at(b).right.get(), b, sizes, chunks);
   }
 
-  /// Compares tree and top with the gaps between the blocks in use. Call give_back() first.
+  /// Compares the tree and the top chunk with the gaps between the blocks in use. To be called after give_back().
   void check() {
     std::vector<std::uint32_t> sizes;
     std::map<std::uint32_t, std::uint32_t> chunks;

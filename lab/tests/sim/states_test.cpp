@@ -1,10 +1,10 @@
-// Tests of locks with two stable states. In a FIFO lock whose waiters park, either all waiters are awake or all are
-// asleep. Locks that restrict concurrency alternate between these states. A cohort lock stays with one node or not,
-// depending on the order in which it releases its two locks.
+// Tests locks with two stable states. In a FIFO lock whose waiters park, either all waiters are awake or all are
+// asleep. Locks that restrict concurrency alternate between these states. A cohort lock stays within one NUMA node for
+// long or not, depending on the order in which it releases its two locks.
 //
 // Let T be the number of threads, h the time of a hand-over between awake threads, L the time of a hand-over to a
-// sleeping thread (wake-up, system calls, switch), and S the spin budget. No thread sleeps if (T-1)·h < S. Once all
-// sleep, they continue to sleep if (T-1)·L > S.
+// sleeping thread (wake-up, system calls, context switch), and S the spin budget. No thread sleeps if (T-1)·h < S. Once
+// all sleep, they continue to sleep if (T-1)·L > S.
 #include <gtest/gtest.h>
 
 #include <cinttypes>
@@ -39,7 +39,7 @@ machine undisturbed_without_deep_sleep(std::map<std::string, std::string> change
   return undisturbed(changes);
 }
 
-/// The parameters of a run of MutexBench's loop in which one operation takes stall_ns longer.
+/// The parameters of a run of MutexBench's loop. One operation of the run takes stall_ns longer than the others.
 struct loop {
   const char* lock;
   unsigned threads;
@@ -67,7 +67,7 @@ struct history {
   double sleeps_an_operation(std::uint64_t from, std::uint64_t to) const {
     return sum(sleeps, from, to) / sum(operations, from, to);
   }
-  /// Returns the first part after `from` in which no thread sleeps, or the end if no such part exists.
+  /// Returns the first tenth of a millisecond after `from` in which no thread sleeps; if there is none, the end.
   std::uint64_t awake_again(std::uint64_t from) const {
     std::size_t i = from / part_ns;
     while (i < sleeps.size() && (operations[i] == 0 || sleeps[i] != 0)) i++;
@@ -173,12 +173,12 @@ TEST(fifo_that_parks, a_deep_sleep_makes_it_worse) {
 
 TEST(restricting_that_parks, goes_to_and_fro) {
   // The few threads that circulate begin to sleep when a passive thread (one that the lock has set aside) takes longer
-  // to wake than they spin. One quick wake-up ends that state. It begins again with the next wake-up of a passive
-  // thread, which comes when the queue is empty.
+  // to wake up than they spin. One quick wake-up makes all of them spin again. The next wake-up of a passive thread,
+  // which follows when the queue is empty, makes them sleep again.
   const auto at = [](std::uint64_t spin_ns) {
     loop p{"mcscr", 16, 12 * ms};
     p.spin_ns = spin_ns;
-    // By the file no wake-up is quicker than 30000 cycles.
+    // In the machine file as it is, no wake-up is quicker than 30000 cycles.
     return seen(known_machine("t5", {{"scheduler.latency_least", "9000"}}), p);
   };
   const history short_of_it = at(5555), enough = at(20 * us);
@@ -227,9 +227,10 @@ shares of_nodes(const machine& m, const char* lock, unsigned threads, std::uint6
 }
 
 TEST(cohort, whoever_is_released_first_is_there_first) {
-  // If a cohort lock releases its local lock first, the next local holder already tries the global lock while the store
-  // that frees the global lock is on its way to the other nodes, and wins. If the cohort lock releases the global lock
-  // first, the other node wins more often, but the lock's line is still near. A global lock with a queue has no race.
+  // If a cohort lock releases its local lock first, the next local holder tries the global lock while the store that
+  // frees the global lock is still on its way to the other nodes, and wins. If the cohort lock releases the global lock
+  // first, the other node wins more often, although the lock's line is still near. A global lock with a queue has no
+  // such race.
   const machine m = known_machine("x5-2");
   const shares local = of_nodes(m, "c-bo-mcs-spin", 36), global = of_nodes(m, "c-bo-mcs-global-first-spin", 36),
                queue = of_nodes(m, "c-tkt-mcs-spin", 36);

@@ -21,8 +21,8 @@ machine plain() {
   return m;
 }
 
-/// Returns the time until `n` stores are written to lines that another core of the socket has. With `calls_between`, a
-/// further store follows each of them, which hits a line of the own core.
+/// Returns the time until `n` stores are written to lines that another core of the socket has. With `calls_between`,
+/// each of these stores is followed by a store that hits a line of the own core.
 cycles written_after(machine m, unsigned n, bool calls_between) {
   simulation s(m, 1);
   std::vector<word*> words;
@@ -206,8 +206,8 @@ cycles read_by(const machine& m, unsigned reader) {
   return took;
 }
 
-/// Returns the ns of a hand-over between two threads that change a word in turn, each by compare-and-swap in a loop, as the
-/// tool core-to-core-latency measures it: half of a round trip.
+/// Returns the ns of a hand-over between two threads that change a word in turn, each by a loop of compare-and-swap.
+/// This is half of a round trip, as the tool core-to-core-latency measures it.
 double hand_over_ns(machine m, unsigned first, unsigned second) {
   m.hardware_threads = 1;
   m.os.reset();  // no interruptions
@@ -228,7 +228,7 @@ double hand_over_ns(machine m, unsigned first, unsigned second) {
   return static_cast<double>(m.to_ns(end)) / (2 * rounds);
 }
 
-// The figures are those from which the files' `dirty` was set: github.com/nviennot/core-to-core-latency.
+// These figures were used to set `dirty` in the machine files: github.com/nviennot/core-to-core-latency.
 TEST(topology, hand_overs_take_as_long_as_published) {
   const auto expect = [](const char* name, unsigned core, double published) {
     EXPECT_NEAR(hand_over_ns(known_machine(name), 0, core) / published, 1, 0.05) << name << ", cores 0 and " << core;
@@ -243,7 +243,7 @@ TEST(topology, hand_overs_take_as_long_as_published) {
   expect("t5", 1, 78);
 }
 
-// The published figures are those of an EPYC 7R13 whose word has its home in the first socket: same source.
+// The figures are of an EPYC 7R13 whose word has its home in the first socket, from the same source.
 TEST(topology, between_complexes_of_a_socket_the_socket_of_the_lines_home_counts) {
   machine m = known_machine("epyc-7003");
   m.home = 0;
@@ -255,8 +255,8 @@ TEST(topology, between_complexes_of_a_socket_the_socket_of_the_lines_home_counts
   EXPECT_NEAR(hand_over_ns(m, 64, 72) / 107, 1, 0.05) << "without the rule";
 }
 
-/// Returns the median of the cycles of a compare-and-swap of a word on which another core's took effect before, as the tool mctop measures
-/// it: the threads take turns, and nobody else touches the line.
+/// Returns the median number of cycles of a compare-and-swap on a word that another core has changed just before, as
+/// the tool mctop measures it: two threads take turns, and no other thread accesses the line.
 double compare_and_swap_cycles(const char* name, unsigned core) {
   machine m = known_machine(name);
   m.os.reset();  // no interruptions
@@ -282,7 +282,7 @@ double compare_and_swap_cycles(const char* name, unsigned core) {
   return static_cast<double>(took[rounds / 2]);
 }
 
-// The figures are those from which the files' `dirty` was set: github.com/LPD-EPFL/mctop, desc.
+// These figures were used to set `dirty` in the machine files: github.com/LPD-EPFL/mctop, desc.
 TEST(topology, a_compare_and_swap_takes_as_long_as_published) {
   const auto expect = [](const char* name, unsigned core, double published) {
     EXPECT_NEAR(compare_and_swap_cycles(name, core) / published, 1, 0.05) << name << ", cores 0 and " << core;

@@ -28,7 +28,7 @@ class Determinism(unittest.TestCase):
         cls.expected = run([OPTIONS["--program"], OPTIONS["--machines"]])
 
     def same(self, what, said):
-        """Compares the outputs byte by byte. On a difference, shows the first line that differs."""
+        """Compares the outputs byte by byte. If they differ, shows the first line that differs."""
         if said == self.expected:
             return
         for ours, theirs in zip(self.expected.decode().splitlines(), said.decode().splitlines()):
@@ -38,7 +38,7 @@ class Determinism(unittest.TestCase):
     def in_all_surroundings(self, program):
         command = [program, OPTIONS["--machines"]]
         self.same("again", run(command))
-        # These environments place stacks at other addresses, and fill memory that is not written with other bytes.
+        # These environments put the stacks at other addresses, and fill unwritten memory with other bytes.
         self.same("with a larger environment", run(command, USHER_PADDING="x" * 70001))
         self.same("with memory full of 0x5a", run(command, MALLOC_PERTURB_="165"))
         if shutil.which("setarch"):
@@ -55,7 +55,7 @@ class Determinism(unittest.TestCase):
         self.in_all_surroundings(OPTIONS["--plain"])
 
     def test_threads_differ_and_seeds_count(self):
-        """Shows that the comparison is effective: no two points have the same output."""
+        """Shows that the comparison can fail: no two points have the same output."""
         lines = [line.split(b":", 1)[1] for line in self.expected.splitlines()]
         self.assertEqual(len(set(lines)), len(lines))
 

@@ -18,7 +18,7 @@ namespace {
 constexpr auto relaxed = std::memory_order_relaxed;
 constexpr cycles ms = 1000000;  // of the plain machine
 
-/// Returns a machine of one socket and so many CPUs.
+/// Returns a machine of one socket with `cpus` CPUs and the time-sharing class.
 machine with_class(unsigned cpus) {
   machine m = plain_machine();
   m.sockets = 1;
@@ -45,7 +45,7 @@ time_share share_of(const time_sharing& c, int priority) {
   return s;
 }
 
-/// Lets ticks pass until the CPU has to choose again; returns their number.
+/// Counts the ticks until the CPU has to choose a thread again.
 int ticks_of(const time_sharing& c, time_share& s) {
   int n = 1;
   while (!c.tick(s, -1)) n++;
@@ -152,7 +152,8 @@ TEST(time_sharing, other_processes_are_above_the_class) {
 
 // ---- CPUs ----
 
-/// Works, and returns the lengths of its turns on a CPU in ms: a gap of more than 1 ms ends a turn.
+/// Computes until the time `until`, and returns the lengths of the thread's turns on a CPU in ms. A gap of more than 1
+/// ms ends a turn.
 std::vector<double> turns(simulation& s, word& w, cycles until) {
   std::vector<double> lengths;
   cycles begin = s.now(), last = begin;
@@ -201,7 +202,7 @@ TEST(time_sharing, a_woken_thread_preempts_one_of_lower_priority) {
     });
     s.add_thread(0, [&] { turns(s, w, 1000 * ms); });
     s.run();
-    // Both begin with priority 59; the second one uses up a quantum before the first one wakes.
+    // Both threads begin with priority 59. The second one uses up a quantum before the first one wakes.
     const cycles worst = *std::max_element(late.begin(), late.end());
     if (sharing)
       EXPECT_LT(worst, ms / 5);
@@ -260,7 +261,7 @@ TEST(time_sharing, a_thread_that_slept_for_long_preempts_where_the_priority_is_t
           s.compute(ms);
         },
         false, 300 * ms);
-    // Begins on the other's CPU while that one sleeps. So it has a higher priority than the first one.
+    // Begins on the other thread's CPU while that thread sleeps, and so has a higher priority than the first thread.
     s.add_thread(
         1, [&] { turns(s, w, 1000 * ms); }, false, 302 * ms);
     s.at(302 * ms + nap, [&] { after = s.what_threads_do()[1]; });

@@ -193,8 +193,8 @@ class twa_hand_over : public testing::Test {
 
   // ---- the steps of the example in §2.1
   //
-  // The paper's threads T1 to T4 are 0 to 3 here. Numbers in the words are doubled (ticket_words.hpp), and slots count in
-  // steps of four.
+  // The paper's threads T1 to T4 are the threads 0 to 3 here. The values in the words are twice the paper's
+  // (ticket_words.hpp), and the numbers of slots advance in steps of four.
 
   /// Traces four threads that arrive one after the other while the first one holds the lock.
   void simulate_example() {
@@ -233,8 +233,8 @@ class twa_hand_over : public testing::Test {
     next("3", of(1, what::spins, "lock+4"));
   }
 
-  /// Steps 4 and 5: the thread takes its number, reads a slot, reads grant again, and then watches the slot. `ticket` is
-  /// the value of the word ticket after that. Returns the read of the slot.
+  /// Steps 4 and 5: the thread takes its number, reads a slot, reads grant again, and then watches the slot. `ticket`:
+  /// the value of the word ticket after the first of these actions. Returns the read of the slot.
   const entry& watches_slot(const std::string& step, unsigned thread, std::uint64_t ticket) {
     EXPECT_EQ(next(step, of(thread, what::modifies, "lock+0")).after, ticket);
     const entry& slot = next(step, of(thread, what::reads, "array["));
@@ -288,7 +288,7 @@ class twa_hand_over : public testing::Test {
 
 TEST_F(twa_hand_over, the_ten_steps) {
   simulate_example();
-  // Step 1 of the paper: ticket and grant are 0. The checks of step 2 show that.
+  // Step 1 of the paper: ticket and grant are 0. The checks of step 2 also show this.
   t1_enters();
   t2_watches_grant();
   const entry& slot3 = watches_slot("4", 2, 6);
