@@ -1,10 +1,13 @@
 // A small framework for test programs of named cases. Each case runs in a process of its own under a time limit.
 //
-// A program prints one line per case, `PASS name`, `FAIL name: why` or `SKIP name: why`, and closes with `N passed, N
-// failed, N skipped`; it exits with 1 when any case failed. --list        the names --only NAME   that case, or all
-// variants of it (`trylock_held` means `trylock_held/recursive` too); repeatable --fresh       each case in a fresh
-// image (fork and exec) instead of a fork of the parent --here NAME   that one case in this very process, without a
-// limit: for debuggers --limit N     seconds a case may take (100)
+// A program prints one line for each case, `PASS name`, `FAIL name: why` or `SKIP name: why`, and at the end `N passed,
+// N failed, N skipped`. It exits with 1 if a case failed. Options:
+//
+//     --list        prints the names of the cases
+//     --only NAME   runs this case, or all variants of it (`trylock_held` means `trylock_held/recursive`, too); repeatable
+//     --fresh       runs each case in a fresh image (fork and exec) instead of a fork of the parent
+//     --here NAME   runs this case in the program's own process, without a limit: for debuggers
+//     --limit N     the seconds that a case may take (100)
 //
 // The framework itself uses no mutex and no thread, so that the first lock that a case takes is the first of its
 // process.
