@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""Adds the example lock of CONTRIBUTING.md to a copy of the tree, by its header and its line in the catalogue and nothing
-else, and the example way of waiting, by its line in the table and nothing else. Builds libusher.so, the catalogue that
-`usher list` prints, and the simulated locks in the copy. All forms of the lock must be in both, also in the new way of waiting, and so
-must that form of an old lock. A program runs under each. (The command is not built: it takes a minute and contains no code of locks.)"""
+"""Adds two examples of CONTRIBUTING.md to a copy of the tree: a lock, by its header and its line in the catalogue and
+nothing else, and a way of waiting, by its line in the table and nothing else. In the copy it builds libusher.so, the
+catalogue that `usher list` prints, and the simulated locks. All forms of the new lock, also in the new way of waiting,
+must be in them, and so must that form of an old lock. A program runs under each. (The command is not built: this takes
+a minute, and it contains no code of locks.)
+"""
 
 import argparse
 import os
@@ -62,7 +64,7 @@ def add_way(tree, line):
 
 
 def copy_tree(tree, to):
-    """Copies the files that git tracks, and the untracked ones that it does not ignore."""
+    """Copies the files that git tracks, and untracked files that git does not ignore."""
     try:
         names = subprocess.run(["git", "-C", tree, "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
                                check=True, capture_output=True, timeout=150).stdout.decode().split("\0")
@@ -106,7 +108,7 @@ def main():
              "-DCMAKE_CXX_FLAGS_DEBUG=-O0", "-DCMAKE_C_FLAGS_DEBUG=-O0", "-DBUILD_TESTING=OFF",
              f"-DUSHER_LOCKS={name};loiter",  # the other locks take minutes and are not needed here
              f"-DCMAKE_C_COMPILER={options.cc}", f"-DCMAKE_CXX_COMPILER={options.cxx}"], 60, env=env)
-        # If a lock has no section in docs/locks.md, `usher list` shows its header and does not refer to that page.
+        # A lock without a section in docs/locks.md: `usher list` names its header and does not refer to that page.
         facts = (build / "support" / "lock_facts.cpp").read_text()
         for lock, header, has_section in ((name, Path(path).name, "false"), ("loiter", "loiter.hpp", "true")):
             if not re.search(rf'{{"{lock}", "[^"]*", "{header}", {has_section},', facts):
