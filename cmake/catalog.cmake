@@ -1,7 +1,9 @@
-# Reads library/catalog/catalog.list, and generates one source file for each lock. For Python, tools/catalog.py reads the list.
+# Reads library/catalog/catalog.list, and generates one source file for each lock. Python scripts read the list by
+# tools/catalog.py.
 #
 #   usher_read_catalog(<names> <headers> <types> [<headings>])
-#       sets each variable to a column of the list, one element for each lock; <headings>: the heading above its line.
+#       sets each variable to a column of the list, one element for each lock; <headings> has the headings
+#       above the locks' lines.
 #       Use: foreach(name header type IN ZIP_LISTS names headers types)
 #   usher_catalog_sources(OUT <variable> LOCK_TEMPLATE <file> HEADER <header> NAMESPACE <ns> TABLE <type> [WITHOUT <type>...])
 #       generates a source file for each lock that is built, and one that lists these locks; sets <variable> to the paths

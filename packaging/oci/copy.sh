@@ -3,7 +3,8 @@
 set -eu
 to=${1:-/usher}
 [ -d "$to" ] || { echo "usher: there is no folder $to: mount a volume there, or name another folder in args" >&2; exit 1; }
-# A program that has an older library mapped keeps it: the new file is complete when it gets its name.
+# A running program that has an older file mapped keeps that file. The new file gets its final name only when it is
+# complete.
 for library in libusher.so libusher-stat.so; do
   new=$(mktemp "$to/.$library.XXXXXX") || { echo "usher: user $(id -u) may not write to $to: set runAsUser" >&2; exit 1; }
   cp "/opt/usher/$library" "$new"

@@ -1,6 +1,7 @@
 #!/bin/sh
-# Runs a shell command, as root, in a Debian system for AArch64, under emulation. The system is build/aarch64-RELEASE, which
-# tools/debian_root.sh fills. This tree is visible there at its own path. What the command changes in the system is gone when it ends.
+# Runs a shell command, as root, in a Debian system for AArch64, under emulation. The system is build/aarch64-RELEASE,
+# which tools/debian_root.sh fills. This tree is visible there at its own path. What the command changes in the system
+# is gone when it ends.
 #
 #   tests/aarch64/in_root.sh RELEASE COMMAND
 set -eu

@@ -4,7 +4,7 @@
 // N failed, N skipped`. It exits with 1 if a case failed. Options:
 //
 //     --list        prints the names of the cases
-//     --only NAME   runs this case, or all its variants (`trylock_held` means `trylock_held/recursive`, too); repeatable
+//     --only NAME   runs this case, or all its variants (`trylock_held` means `trylock_held/recursive`); repeatable
 //     --fresh       runs each case in a fresh image (fork and exec) instead of a fork of the parent
 //     --here NAME   runs this case in the program's own process, without a limit: for debuggers
 //     --limit N     the seconds that a case may take (100)

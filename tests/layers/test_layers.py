@@ -171,7 +171,7 @@ def shared_names(tree):
 USES_LAB = re.compile(r"""^\s*(from|import)\s+lab\b | ^\s*\#\s*include.*\blab/ | ["']lab["'/] | \blab/results/""", re.MULTILINE | re.VERBOSE)
 MAY_USE_LAB = {"CMakeLists.txt", "Makefile", "README.md", "tools/demo.sh",
                # names programs in the build folder, and tells changed results from changed code
-               "tools/harness.py",                  
+               "tools/harness.py",
                "tests/unit/data/recorded_runs.txt",   # names its origin
                "tools/bench_sim.py",                  # measures the simulator
                # use a lock in all of its uses, also in the simulator

@@ -12,7 +12,7 @@ from tools.release import archive
 BUSYBOX = pathlib.Path("/bin/busybox")  # Debian: busybox-static
 APPLETS = ("chmod", "cp", "id", "mktemp", "mv", "sh")  # of packaging/oci/copy.sh
 LIBRARIES = ("libusher.so", "libusher-stat.so")
-USER = "65532:65532"  # a number that is neither root's nor nobody's, which servers often have
+USER = "65532:65532"  # neither root nor nobody; many servers run as nobody
 
 
 def output_of(*command):
@@ -23,7 +23,8 @@ def output_of(*command):
 
 
 def notice_of_busybox(folder):
-    """With the versions of the sources and the licences that BusyBox's packages ask for."""
+    """Returns the notice about BusyBox, with the versions of the sources and the licences that BusyBox's packages
+    require."""
     def field(name):
         return output_of("dpkg-query", "-W", "-f", f"${{{name}}}", "busybox-static").strip()
 
