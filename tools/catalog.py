@@ -92,7 +92,7 @@ def way_of(name, tree=TREE):
 
 
 def family(name, tree=TREE):
-    """Returns the plain name of a form of a lock."""
+    """Returns the plain name of a form of a lock: "twa" of the form "twa-park"."""
     for suffix in [FULL_SUFFIX] + [way.suffix for way in ways(tree) if way.suffix]:
         if name.endswith(suffix) and name != suffix:
             return name.removesuffix(suffix)

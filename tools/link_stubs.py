@@ -60,7 +60,9 @@ def symbols(library, newest):
 
 def assembly(defined):
     """Yields assembly that defines the symbols. Of each name the newest version is the default, to which a linker
-    binds.Variables that have one address in the C library, such as environ and __environ, have one address here, too. A
+    binds.
+
+    Variables that have one address in the C library, such as environ and __environ, have one address here, too. A
     program that uses such a variable gets a copy of it, and the linker makes all names of the variable lead to the
     copy. The linker finds the other names if the symbol is weak.
     """

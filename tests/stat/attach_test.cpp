@@ -355,7 +355,7 @@ TEST(Standing, MutexesOfUsher) {
     return owner_in(m, call, true);
   };
   EXPECT_EQ(owner({5, 0x1f81, 0, 0, 0, 7}), (mutex_owner{0, 0x1f81}));
-  // offset 8 is no owner's id in a mutex of this kind
+  // for this kind of mutex, the word at offset 8 (here 99) is no owner's id
   EXPECT_EQ(owner({5, 0x1f81, 99, 0, 3, 7}), (mutex_owner{0, 0x1f81}));
   EXPECT_EQ(owner({5, 2, 12, 0, 1, 7}), (mutex_owner{12, 0}));           // recursive
   EXPECT_EQ(owner({5, 1, 12, 0, 2, 7}), (mutex_owner{12, 0}));           // checking

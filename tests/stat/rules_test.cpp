@@ -883,8 +883,8 @@ TEST(rules, cpus_taken) {
             "0.8 of 2.");
 }
 
-/// The same with objects of other kinds and with tables: if a verdict advises something because of such waits, it says
-/// that they contain time without a CPU.
+/// As in the test before, but with objects of other kinds and with tables. A verdict that advises something because of
+/// such waits must say that they contain time without a CPU.
 TEST(rules, cpus_taken_from_other_kinds) {
   const auto is_cautious = [](row r, double waiting, const std::string& rule) {
     row other = r;

@@ -60,7 +60,7 @@ std::vector<mapped> own_modules() {
   return all;
 }
 
-/// A record that contains only modules.
+/// A record, as libusher.so writes for `usher stat`, that contains only modules.
 class modules_record {
  public:
   modules_record() : memory_(std::aligned_alloc(4096, record::view::size_for(room()))), view_(memory_, room()) {

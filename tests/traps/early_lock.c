@@ -1,5 +1,5 @@
 // A library to be preloaded beside libusher.so. Its constructor locks, contends and waits. Constructors of preloaded
-// libraries run last, so that of libusher.so may not have run before.
+// libraries run last, so the constructor of libusher.so may not have run before.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>

@@ -22,7 +22,7 @@ int mtx_unlock(void* mutex) {
   return own_success;
 }
 
-/// Uses a mutex by calls of three of these functions through the dynamic linker.
+/// Locks and unlocks a mutex by calls of this library's functions through the dynamic linker.
 int own_library_works(void) {
   char memory[] = {0x55, 0, 0x55};
   return mtx_lock(&memory[1]) == own_success && mtx_trylock(&memory[1]) == own_busy && memory[1] == 1 &&

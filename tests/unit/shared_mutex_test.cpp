@@ -106,7 +106,8 @@ struct two_counters {
   }
 };
 
-/// Locks in one of eight ways, accesses the counters, and unlocks. `time` is the limit of the operations that have one.
+/// Locks in one of eight ways, accesses the counters, and unlocks. `time` is the time limit in those ways that have
+/// one.
 template <class Lock>
 void access_by(unsigned way, Lock& m, two_counters& data, std::chrono::microseconds time) {
   switch (way) {

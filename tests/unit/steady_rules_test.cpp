@@ -99,8 +99,8 @@ struct rules {
     });
   }
 
-  /// A standby asks for a hand-over only if it may (once after each sleep), and only after `ask_after`. It naps only if
-  /// it may, and only while the word has no marks, since no unlock wakes a napping standby.
+  /// A standby asks for a hand-over at most once after each sleep, and only after `ask_after`. It naps at most once
+  /// after each sleep, and only while the word has no marks, since no unlock wakes a napping standby.
   static void asks_and_naps_once() {
     in_each_case([](standby s, std::uint32_t w, std::uint64_t waited) {
       const step next = s.next_step(w, waited);

@@ -1,4 +1,4 @@
-"""The facts of a release that all packages share."""
+"""The facts of a release that all kinds of packages need: its version, date, commit and architecture."""
 
 import dataclasses
 import pathlib

@@ -183,7 +183,7 @@ void another_kind() {
   }
 }
 
-// -- a mutex that another thread wants is released only by waits for a condition --
+// -- another thread waits for a mutex that its holder releases only inside pthread_cond_wait --
 
 namespace {
 pthread_mutex_t parted = PTHREAD_MUTEX_INITIALIZER;
