@@ -357,8 +357,8 @@ TEST(Standing, MutexesOfUsher) {
   EXPECT_EQ(owner({5, 0x1f81, 0, 0, 0, 7}), (mutex_owner{0, 0x1f81}));
   // for this kind of mutex, the word at offset 8 (here 99) is no owner's id
   EXPECT_EQ(owner({5, 0x1f81, 99, 0, 3, 7}), (mutex_owner{0, 0x1f81}));
-  EXPECT_EQ(owner({5, 2, 12, 0, 1, 7}), (mutex_owner{12, 0}));           // recursive
-  EXPECT_EQ(owner({5, 1, 12, 0, 2, 7}), (mutex_owner{12, 0}));           // checking
+  EXPECT_EQ(owner({5, 2, 12, 0, 1, 7}), (mutex_owner{12, 0}));  // recursive
+  EXPECT_EQ(owner({5, 1, 12, 0, 2, 7}), (mutex_owner{12, 0}));  // checking
   for (const mutex_words& none : {mutex_words{0, 0x1f81, 0, 0, 0, 7}, mutex_words{5, 0x1f81, 0, 0, 0, 0},
                                   mutex_words{5, 0, 12, 0, 1, 7}, mutex_words{5, 2, 12, 0, 2, 7}})
     EXPECT_EQ(owner(none), mutex_owner{});

@@ -70,7 +70,8 @@ class Others(unittest.TestCase):
             self.assertLessEqual(o["longest_read_wait"] * 1e-9, o["longest"] + 1e-9)
 
     def check_joins(self, expected, objects):
-        """Several lines of a function may join."""
+        """Adds up the joins of each function of the program, since a function may join at several lines, and compares
+        the sums."""
         seen = {}
         for o in objects:
             if o["kind"] != "join":

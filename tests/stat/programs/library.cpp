@@ -14,7 +14,7 @@ void make_heap_mutex() {
   library_heap_mutex = new pthread_mutex_t;
   const int result = pthread_mutex_init(library_heap_mutex, nullptr);  // mark: library's heap mutex
   // an instruction after the call, so that it is no tail call
-  if (result != 0) std::abort();                                     
+  if (result != 0) std::abort();
 }
 }  // namespace
 

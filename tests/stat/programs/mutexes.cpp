@@ -170,7 +170,7 @@ std::atomic<int> holds{0};
     const auto returned = now();
     busy(300 * us);
     const auto released = now();
-    pthread_mutex_unlock(&greedy_mutex);                 // mark: greedy released
+    pthread_mutex_unlock(&greedy_mutex);  // mark: greedy released
     // called and returned at the same time: a trylock does not wait
     greedy_figures.round(returned, returned, released);
     ++holds;

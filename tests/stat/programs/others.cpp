@@ -269,7 +269,7 @@ void* run_held(void* held) {
   asm volatile("");  // no tail call
 }
 [[gnu::noinline]] void join_at_a_third_line(std::thread& t) {
-  t.join();             // mark: a third line
+  t.join();  // mark: a third line
   // no tail call, and different code from join_at_another_line(), so that the linker does not merge the functions
   asm volatile("nop");
 }

@@ -280,7 +280,7 @@ void contend_for(pthread_mutex_t& mutex, bool yields_inside) {
 void yielding() {
   // on the heap, because a static mutex would keep its entry in the record
   const auto mutex = std::make_unique<pthread_mutex_t>();
-  pthread_mutex_init(mutex.get(), nullptr);                // mark: yields in its holds
+  pthread_mutex_init(mutex.get(), nullptr);  // mark: yields in its holds
   contend_for(*mutex, true);
   pthread_mutex_init(mutex.get(), nullptr);  // mark: yields outside of its holds
   contend_for(*mutex, false);
