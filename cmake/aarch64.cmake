@@ -1,5 +1,5 @@
-# A build for AArch64 by Debian's cross compiler: `make arm`. The C library and all others are those below AARCH64_ROOT, which
-# tools/debian_root.sh fills. tests/aarch64/emulated.sh runs what is built.
+# The toolchain file of `make arm`: builds for AArch64 with Debian's cross compiler. The C library and all other
+# libraries are below AARCH64_ROOT, which tools/debian_root.sh fills. tests/aarch64/emulated.sh runs the built programs.
 set(CMAKE_SYSTEM_NAME Linux)
 set(CMAKE_SYSTEM_PROCESSOR aarch64)
 set(CMAKE_LIBRARY_ARCHITECTURE aarch64-linux-gnu)
@@ -14,7 +14,7 @@ set(CMAKE_FIND_ROOT_PATH_MODE_PROGRAM NEVER)
 set(CMAKE_FIND_ROOT_PATH_MODE_LIBRARY ONLY)
 set(CMAKE_FIND_ROOT_PATH_MODE_INCLUDE ONLY)
 set(CMAKE_FIND_ROOT_PATH_MODE_PACKAGE ONLY)
-# pkg-config: the root's files, with its path before theirs.
+# pkg-config reads only the files of the root, and puts the root's path before the paths in them.
 set(ENV{PKG_CONFIG_DIR} "")
 set(ENV{PKG_CONFIG_LIBDIR} "${AARCH64_ROOT}/usr/lib/aarch64-linux-gnu/pkgconfig:${AARCH64_ROOT}/usr/share/pkgconfig")
 set(ENV{PKG_CONFIG_SYSROOT_DIR} "${AARCH64_ROOT}")

@@ -1,4 +1,5 @@
-# Reads library/catalog/catalog.list, and generates one source file for each lock. For Python, tools/catalog.py reads the list.
+# Reads library/catalog/catalog.list, and generates one source file for each lock. Python scripts read the list by
+# tools/catalog.py.
 #
 #   usher_read_catalog(<names> <headers> <types> [<headings> [<usual>]])
 #       sets each variable to a column of the list, one element for each lock; <headings>: the heading above its line;

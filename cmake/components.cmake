@@ -1,6 +1,6 @@
 # usher_component(<name> <description> [NEEDS <name>] [DEFAULT <value>]) defines the option USHER_BUILD_<name>. By
-# default the option is on if Usher is the top-level project and the component of NEEDS is on. If a component is
-# switched on without the component of NEEDS, the configuration fails with a message of one line.
+# default the option is on if Usher is the top-level project and the component that it needs is on. If a component is
+# switched on without the one that it needs, the configuration fails with a message of one line.
 function(usher_component name description)
   cmake_parse_arguments(ARG "" "NEEDS;DEFAULT" "" ${ARGN})
   set(default ${PROJECT_IS_TOP_LEVEL})

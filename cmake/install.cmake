@@ -1,7 +1,7 @@
-# Installs the headers, the CMake package `usher` and usher.pc; README.md describes their use. The libraries and
-# programs are installed by the folders that build them.
+# Installs the headers, the CMake package `usher` and usher.pc, whose use README.md describes. Each folder that builds
+# libraries or programs installs them itself.
 include(CMakePackageConfigHelpers)
-# All that is installed, without tests: for packages.
+# A target that builds everything that is installed, and no tests; used to make packages.
 add_custom_target(usher_product)
 foreach(target usher_preload usher_preload_all usher_companion usher_locks_shared usher_catalog usher usher_stat usher_bench usher_check)
   if(TARGET ${target})
@@ -25,8 +25,8 @@ if(USHER_BUILD_LIBRARIES)
   install(FILES ${PROJECT_BINARY_DIR}/usher.pc ${PROJECT_BINARY_DIR}/usher-locks.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 endif()
 
-# Installs the pages that cmake/installed_pages.cmake makes, LICENSE and examples/. The latter two are installed by their
-# real paths, because in the tree that tools/deb.sh makes they are symbolic links.
+# Installs the pages that cmake/installed_pages.cmake makes, LICENSE and examples/. LICENSE and examples/ are installed
+# by their real paths, because in the tree that tools/deb.sh makes they are symbolic links.
 set(pages ${PROJECT_BINARY_DIR}/pages)
 file(GLOB sources CONFIGURE_DEPENDS README.md CHANGELOG.md docs/*.md docs/schema/*)
 add_custom_command(OUTPUT ${pages}.made

@@ -1,6 +1,7 @@
 # cmake -D FROM=TREE -D TO=FOLDER -D DOCS=DIR -D HEADERS=DIR -P installed_pages.cmake writes the pages of TREE into
-# FOLDER in the form in which they are installed. DOCS and HEADERS are the folders of the installed pages and headers. A
-# link to a header leads to the installed header; a link to a file that is not installed becomes plain text.
+# FOLDER in the form in which they are installed. DOCS and HEADERS are the folders of the installed pages and headers.
+# In this form a link to a header leads to the installed header, and a link to a file that is not installed is plain
+# text.
 file(GLOB pages RELATIVE ${FROM} ${FROM}/README.md ${FROM}/CHANGELOG.md ${FROM}/docs/*.md ${FROM}/docs/schema/*)
 set(to_source "\\]\\((\\.\\./)*(lab|library|watch|support|tool|check|tests|tools|cmake|debian|CONTRIBUTING\\.md|Makefile|packages\\.txt)[^)]*\\)")
 file(REMOVE_RECURSE ${TO})

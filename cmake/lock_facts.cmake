@@ -1,4 +1,5 @@
-# usher_lock_facts(<variable>) generates the source file of the table that support/command/lock_facts.hpp declares.
+# usher_lock_facts(<variable>) generates the source file of the table that support/command/lock_facts.hpp declares, and
+# sets <variable> to its path.
 include_guard(GLOBAL)
 include(${CMAKE_CURRENT_LIST_DIR}/catalog.cmake)
 

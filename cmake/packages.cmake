@@ -11,8 +11,8 @@ function(usher_need component what package found)
   endif()
 endfunction()
 
-# usher_find_library(<prefix> <library> <header>) finds a library that Debian has no CMake package for; the portable
-# build links it statically. Sets <prefix>_INCLUDE, <prefix>_LIBRARY and <prefix>_FOUND.
+# usher_find_library(<prefix> <library> <header>) finds a library for which Debian has no CMake package, and links it
+# statically in the portable build. Sets <prefix>_INCLUDE, <prefix>_LIBRARY and <prefix>_FOUND.
 macro(usher_find_library prefix library header)
   find_path(${prefix}_INCLUDE ${header})
   if(USHER_PORTABLE)
@@ -27,8 +27,7 @@ macro(usher_find_library prefix library header)
   endif()
 endmacro()
 
-# Makes Threads::Threads visible in all folders of the project that contains Usher, because usher::headers needs it
-# there.
+# Makes Threads::Threads visible in all folders of a project that contains Usher, because usher::headers needs it there.
 if(NOT TARGET Threads::Threads)
   set(THREADS_PREFER_PTHREAD_FLAG ON)
   find_package(Threads REQUIRED)
@@ -41,7 +40,7 @@ if(USHER_BUILD_COMMAND)
   usher_need(COMMAND fmt libfmt-dev "${fmt_FOUND}")
   set(usher_fmt fmt::fmt)
   if(USHER_PORTABLE)
-    set(usher_fmt fmt::fmt-header-only)  # Debian has no static library
+    set(usher_fmt fmt::fmt-header-only)  # header only, since Debian has no static library
   endif()
   find_package(nlohmann_json QUIET)
   usher_need(COMMAND nlohmann-json nlohmann-json3-dev "${nlohmann_json_FOUND}")
@@ -63,7 +62,7 @@ endif()
 if(USHER_BUILD_LIBRARIES AND NOT USHER_SANITIZE)
   find_path(SDT_INCLUDE sys/sdt.h)
   mark_as_advanced(SDT_INCLUDE)
-  if(PROJECT_IS_TOP_LEVEL)  # elsewhere libusher.so is built without probes
+  if(PROJECT_IS_TOP_LEVEL)  # a project that contains Usher gets libusher.so without probes
     usher_need(LIBRARIES sys/sdt.h systemtap-sdt-dev "${SDT_INCLUDE}")
   endif()
 endif()
@@ -121,7 +120,7 @@ endforeach()
 
 if(usher_missing)
   foreach(line IN LISTS usher_missing)
-    message(NOTICE "${line}")  # not in the error, whose text CMake would break into lines
+    message(NOTICE "${line}")  # not in the error's text, which CMake would break into lines
   endforeach()
   message(FATAL_ERROR "Usher: packages are missing: see above")
 endif()

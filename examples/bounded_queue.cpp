@@ -1,7 +1,7 @@
 // A queue of limited length between threads, made of a mutex and two condition variables.
 //
-// The mutex is a timed_mutex: a thread that is notified while the mutex is held is woken by the unlock, not by the
-// notification. So it does not wake up only to wait for the mutex.
+// The mutex is a timed_mutex. If a thread is notified while such a mutex is held, not the notification but the unlock
+// wakes it. So the thread does not wake up only to wait for the mutex.
 #include <usher/condition_variable.hpp>
 #include <usher/mutex.hpp>
 
@@ -34,7 +34,7 @@ class bounded_queue {
 
  private:
   usher::timed_mutex<>
-      mutex_;  // the default lock; usher::timed_mutex<usher::twa> with <usher/locks/twa.hpp> is another one
+      mutex_;  // with the default lock; usher::timed_mutex<usher::twa>, from <usher/locks/twa.hpp>, has another one
   usher::condition_variable has_items_, has_room_;
   const std::size_t most_;
   std::deque<long> items_;

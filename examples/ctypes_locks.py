@@ -17,12 +17,13 @@ class Timespec(ctypes.Structure):
 
     @classmethod
     def after(cls, seconds):
-        """Returns the time of CLOCK_MONOTONIC that is so many seconds from now."""
+        """Returns the time of CLOCK_MONOTONIC `seconds` seconds from now."""
         return cls(*divmod(time.clock_gettime_ns(time.CLOCK_MONOTONIC) + int(seconds * 1e9), 10**9))
 
 
 def load(path="libusher-locks.so.0"):
-    """Returns the library, with the types of its functions: without them ctypes would cut pointers to 32 bits."""
+    """Returns the library, with the types of its functions declared: without them ctypes would cut pointers to 32 bits.
+    """
     library = ctypes.CDLL(path)
     pointer, number, text, until = ctypes.c_void_p, ctypes.c_int, ctypes.c_char_p, ctypes.POINTER(Timespec)
     types = {
@@ -41,7 +42,7 @@ def load(path="libusher-locks.so.0"):
 
 
 class Mutex:
-    """A lock for `with mutex: …`."""
+    """A lock that can be used as `with mutex: …`."""
 
     def __init__(self, library, name=None):
         self.library, self.address = library, library.usher_mutex_new(name and name.encode())

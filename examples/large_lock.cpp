@@ -12,8 +12,8 @@
 #include <thread>
 #include <vector>
 
-/// A cohort lock: a global ticket lock, and a queue lock for each NUMA node. The threads of a node pass the cohort lock to
-/// each other at most 8 times in a row.
+/// A cohort lock: a global ticket lock, and a queue lock for each NUMA node. Threads of one node pass the cohort lock
+/// to each other at most 8 times in a row.
 template <class P, class W>
 using short_cohort = usher::cohort<P, W, usher::ticket, usher::mcs, 8>;
 
@@ -22,7 +22,7 @@ using short_cohort = usher::cohort<P, W, usher::ticket, usher::mcs, 8>;
 template <class P, class W>
 using inflatable_cohort = usher::inflatable<P, W, short_cohort<P, W>>;
 
-/// The whole table has one lock, so the size of the lock does not matter.
+/// The whole table has only one lock of this kind, so the size of the lock does not matter.
 usher::mutex<short_cohort> of_the_table;
 /// Each of the table's many rows has a lock in the inflatable form of eight bytes.
 struct row {

@@ -33,12 +33,13 @@ class queue_lock {
   void lock() {
     P::doorway(this);
     const usher::node_handle mine = own_node();
-    // (1) The doorway, which gives the thread its place. Release: the successor sees the prepared node. Acquire: pairs
-    // with the release in unlock() that frees the lock.
+    // (1) The doorway, which gives the thread its place in the queue. Release: the next thread to arrive, the
+    // successor, sees the prepared node. Acquire: pairs with the release in unlock() that frees the lock.
     const usher::node_handle previous = tail_.exchange(mine, std::memory_order_acq_rel);
     if (previous != usher::no_node) {
       P::node(previous).next.store(mine, std::memory_order_release);  // (2) pairs with the load in successor_or_free()
-      usher::wait_for_grant<P, W>(mine);                              // stays awake for a while, then sleeps, as W says
+      // waits as W says: for example, spins for a while and then sleeps
+      usher::wait_for_grant<P, W>(mine);
     }
     holder_.set(mine);
     P::admitted(this);
@@ -58,7 +59,8 @@ class queue_lock {
 
   void unlock() {
     const usher::node_handle mine = holder_.get();
-    // Hands the lock to the successor or, if there is none, frees the lock. From here on another thread may destroy it.
+    // Hands the lock to the successor or, if there is none, frees the lock. From here on another thread may destroy the
+    // lock.
     if (const usher::node_handle next = usher::successor_or_free<P, W>(tail_, mine)) usher::grant<P, W>(next);
     P::give_node(mine);
   }
@@ -97,8 +99,8 @@ bool counts_right(const char* name, int each) {
 int main() {
   using enum usher::waiting_kind;
   const bool slept = counts_right<spin_then_park>("spin, then park", 2000);
-  // Spinning is slow with fewer CPUs than threads, because the next owner may have no CPU. So each thread makes only 50
-  // critical sections.
+  // With fewer CPUs than threads, spinning is slow, because the next owner may have no CPU. So each thread makes only
+  // 50 critical sections.
   const bool spun = counts_right<spin>("spin", 50);
   return slept && spun ? 0 : 1;
 }

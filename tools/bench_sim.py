@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Measures the simulator's speed: CPU time of whole figures against their limits, events a second, instructions an event.
-Instructions are exact to about a per cent under any other load, so that a test can compare them with the record
-(--instructions)."""
+"""Measures the simulator's speed: CPU time of whole figures against their limits, events per second, instructions per
+event. The number of instructions is exact to about a per cent, whatever else runs, so a test can compare it with the
+recorded number (--instructions).
+"""
 
 import argparse
 import json
@@ -16,18 +17,18 @@ from harness import TREE, Build, die
 
 MACHINES = TREE / "lab" / "sim" / "machines"
 RECORD = TREE / "tests" / "cost" / "simulator.json"
-BAND = 0.03  # between processors: the C library's functions for moving memory differ
+BAND = 0.03  # permitted difference between processors, for which the C library has different functions to move memory
 
-# Each row has a name, a description, a limit and a goal in seconds of CPU time, and a flag: limit and goal are for each lock (True) or
-# for the whole figure (False).
+# Each row has a name, a description, a limit and a goal in seconds of CPU time, and a flag: True if limit and goal are
+# for each lock, False if they are for the whole figure.
 GROUPS = [
     ("figure-3", "MutexBench, x5-2, 17 thread counts × 4 locks × 5 seeds × 2 ms", 8, 4, False),
     ("sixteen-sockets", "mcsg-loop, e7-4890, 224 threads, 8 ms", 1, 0.25, True),
     ("randarray", "RandArray, t5, 17 thread counts × 5 locks × 20 ms", 90, None, False),
 ]
 
-# Each program runs twice; the last two columns are the simulated times of these runs, in µs. The cost of an event is the difference of
-# the two runs' instructions, divided by the difference of their events.
+# Each program runs twice; the last two columns are the simulated times of the two runs, in µs. The cost of an event is
+# the difference between the runs' instructions, divided by the difference between their events.
 COUNTED = [
     ("x5-2", "mutexbench", "ticket-spin", 72, 100, 200),
     ("x5-2", "mutexbench", "mcs-spin", 72, 100, 300),
@@ -48,7 +49,7 @@ def points(program, arguments, limit):
 
 
 def measure_groups(program, rounds):
-    """Returns the fastest of several rounds, because other load only adds time."""
+    """Returns each group's results in the fastest of several rounds, because other load only adds time."""
     figures = []
     for group, what, limit, aim, by_lock in GROUPS:
         best = {}

@@ -1,5 +1,6 @@
-"""The locks of library/catalog/catalog.list and the ways of waiting of include/usher/core/ways_of_waiting.hpp, for scripts: the one
-reader of each in Python. (For CMake: cmake/catalog.cmake.)"""
+"""The locks of library/catalog/catalog.list and the ways of waiting of include/usher/core/ways_of_waiting.hpp, for
+Python scripts, which read these files only through this module. (CMake files read the list by cmake/catalog.cmake.)
+"""
 
 import re
 from dataclasses import dataclass
@@ -9,7 +10,7 @@ TREE = Path(__file__).resolve().parent.parent
 LIST = Path("library", "catalog", "catalog.list")
 READ_WRITE = Path("library", "catalog", "read_write_names.hpp")
 WAYS = Path("include", "usher", "core", "ways_of_waiting.hpp")
-FULL_SUFFIX = "-stp"  # of a plain name: library/catalog/names.hpp
+FULL_SUFFIX = "-stp"  # the suffix that a name without a suffix stands for: library/catalog/names.hpp
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,8 @@ class Lock:
 
     @property
     def excludes(self):
-        """False for the entry that is no lock, for comparison in measurements; libusher.so refuses it."""
+        """Returns whether the entry is a lock. One entry is none; measurements compare locks with it, and libusher.so
+        refuses it."""
         return self.header != "null.hpp"
 
 
@@ -72,12 +74,12 @@ class Way:
 
     @property
     def name(self):
-        """The name as `usher list` shows it: "spin-then-park"."""
+        """Returns the name as `usher list` shows it, such as "spin-then-park"."""
         return self.kind.replace("_", "-")
 
     @property
     def short(self):
-        """The suffix in full, without its hyphen: "stp", "park"."""
+        """Returns the suffix in full, without its hyphen, such as "stp" or "park"."""
         return (self.suffix or FULL_SUFFIX)[1:]
 
 
@@ -100,7 +102,7 @@ def way_of(name, tree=TREE):
 
 
 def family(name, tree=TREE):
-    """Returns the plain name of a form of a lock."""
+    """Returns the plain name of a form of a lock: "twa" of the form "twa-park"."""
     for suffix in [FULL_SUFFIX] + [way.suffix for way in ways(tree) if way.suffix]:
         if name.endswith(suffix) and name != suffix:
             return name.removesuffix(suffix)

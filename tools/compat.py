@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Checks that unmodified programs give right answers under every lock. Each program runs under `usher run --lock L` at 2
-and 16 threads, three of them also at 48, under a time limit and in a process group of its own, and its result is verified.
-A run has at most 100,000 contended acquisitions: if threads outnumber CPUs, a lock that hands over in order pays a
-context switch for each.
+"""Checks that unmodified programs give right results under every lock. Each program runs under `usher run --lock L`
+with 2 and with 16 threads, three of them also with 48, under a time limit and in a process group of its own, and its
+result is checked. A run makes at most 100,000 contended acquisitions: if there are more threads than CPUs, a lock that
+hands over in FIFO order needs a context switch for each.
 
-The lock `none` runs a program without the library: it distinguishes a broken test from a broken lock."""
+The lock `none` runs a program without the library, which distinguishes a broken test from a broken lock.
+"""
 
 import argparse
 import atexit
@@ -29,7 +30,7 @@ SCRIPTS = TREE / "tools" / "compat"
 
 
 class Failed(Exception):
-    """A wrong answer, a crash or a hang; `detail` goes to the log."""
+    """A wrong result, a crash or a hang; `detail` goes to the log."""
 
     def __init__(self, why, detail=""):
         super().__init__(why)
@@ -41,7 +42,7 @@ class Skipped(Exception):
 
 
 class Setting:
-    """One run of one program: its lock, its number of threads, its size."""
+    """The settings of one run of one program: its lock, its number of threads, its size."""
 
     def __init__(self, build, lock, threads, quick, limit, folder, bindings):
         self.build, self.lock, self.threads, self.quick, self.limit = build, lock, threads, quick, limit
@@ -69,7 +70,8 @@ class Setting:
 
     @contextlib.contextmanager
     def server(self, command, port):
-        """Runs a server while the body talks to it; it must then obey SIGTERM and leave with status 0."""
+        """Runs a server while the body of the `with` statement talks to it. Afterwards the server must end on SIGTERM
+        with status 0."""
         process = Process(self.under(command), self.environment(), self.folder)
         limit = self.limit
         try:
@@ -117,7 +119,7 @@ def sqlite(s):
     said = s.run([s.build.program("sqlite_shared"), "--threads", s.threads, "--operations", s.size(20000, 4000),
                   "--file", file, "--check"])
     expect("checked:" in said, "sqlite_shared did not check")
-    # SQLite in this script checks the database file again, without Usher's library.
+    # The SQLite of this script, which runs without Usher's library, checks the database file again.
     with contextlib.closing(sqlite3.connect(file)) as db:
         expect(db.execute("PRAGMA integrity_check").fetchall() == [("ok",)], "integrity_check of the file fails")
         expect(db.execute("SELECT count(*), sum(balance) FROM account").fetchall() == [(1000, 1000000)],
@@ -168,7 +170,8 @@ def java_classes():
 
 
 def java(s):
-    # Only in full runs java itself compiles the source, under the lock, because this takes longer than all other steps.
+    # In full runs java itself compiles the source, under the lock. Quick runs use compiled classes, because this takes
+    # longer than all other steps.
     classes = java_classes() if s.quick else None
     program = ["-cp", classes, "Contention"] if classes else [SCRIPTS / "Contention.java"]
     expect(s.run(["java", "-Xmx256m"] + program + [s.threads, s.size(20000, 5000)]) == "ok\n", "no final ok")
@@ -204,7 +207,8 @@ def await_port(process, port, limit):
 
 
 def clients(number, port, limit, work):
-    """Calls `work(index, file)` in `number` threads, each with a connection, and raises the first failure."""
+    """Calls `work(index, file)` in `number` threads, each with a connection of its own, and raises the first error of a
+    thread."""
     failures = []
 
     def one(index):
@@ -248,7 +252,7 @@ def redis_reply(file):
 
 def redis(s):
     port, rounds = free_port(), s.size(50, 20)
-    number = max(8, 2 * s.threads)  # redis wakes its threads if it has two clients for each
+    number = max(8, 2 * s.threads)  # redis uses all its threads only if there are two clients for each
 
     def work(index, file):
         for r in range(rounds):
@@ -372,7 +376,7 @@ def one_run(name, build, lock, threads, quick, limit, bindings):
 
 
 def check_preload(build, locks):
-    """Checks that the library is mapped: a library that does not load would pass every test."""
+    """Checks that the library is really mapped into programs: every test would pass if the library did not load."""
     for lock in locks:
         if lock == "none":
             continue
@@ -421,8 +425,9 @@ class Results:
         self.passed = self.failed = self.skipped = 0
 
     def run(self, name, lock, threads):
-        """One run; returns False if it failed, and writes the failure to a log. The first run of a program under a lock
-        also checks that some object is bound to libusher.so; otherwise the program would test nothing."""
+        """Makes one run; returns False if it failed, and writes the error to a log. The first run of a program under a
+        lock also checks that some object of the program is bound to libusher.so; otherwise the program would test
+        nothing."""
         watch = lock != "none" and name not in self.reached
         log = self.logs / f"{name}-{lock}-{threads}.txt"
         log.unlink(missing_ok=True)  # of an earlier run

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Instructions and locked operations of an uncontended pthread_mutex_lock and unlock through the preload: exact numbers, the
-same on every run, so that a test can compare them with the record.
+"""Counts the instructions and locked operations of an uncontended pthread_mutex_lock and unlock through libusher.so.
+The numbers are exact and the same in every run, so that a test can compare them with the recorded ones.
 
 pair_cost runs under callgrind at two iteration counts; the difference of the two profiles, divided by that of the
 counts, is the cost of a pair. Everything outside pair_cost itself counts: the library that has the lock, and the functions that it calls.
@@ -28,9 +28,9 @@ RECORD = TREE / "tests" / "cost" / "expected.json"
 
 
 def executions(file):
-    """Returns the number of executions of each instruction, {(object, address): count}, from callgrind's text format with
-    full names and positions. The line after `calls=` is skipped: it has the sum of a call, whose instructions have lines
-    of their own."""
+    """Returns {(object, address): number of executions} of the instructions, from a file in callgrind's text format
+    with full names and positions. The line after `calls=` is skipped: it has the sum of a called function, whose
+    instructions have lines of their own."""
     counts = collections.Counter()
     owner, skip = "", False
     for line in Path(file).read_text().splitlines():
@@ -48,19 +48,20 @@ def executions(file):
 
 def profile(command, out, env):
     """Returns (executions of the command, None), or (None, the reason of the failure)."""
-    # LD_BIND_NOW: the dynamic linker binds all symbols at start. With lazy binding the first call of a function would include the look-up.
+    # With LD_BIND_NOW the dynamic linker binds all symbols at the start. Otherwise the first call of a function would
+    # include the symbol's look-up.
     outcome = harness.run(["valgrind", "--tool=callgrind", "-q", f"--callgrind-out-file={out}", "--dump-instr=yes",
                            "--compress-strings=no", "--compress-pos=no", *command], limit=300, env=env | {"LD_BIND_NOW": "1"})
     return (executions(out), None) if outcome.ok else (None, outcome.trouble())
 
 
 def locked(owner, addresses):
-    """Returns the addresses that hold a locked instruction."""
+    """Returns those of the addresses at which a locked instruction is."""
     found = set()
     addresses = sorted(addresses)
     start = 0
     while start < len(addresses):
-        end = start  # one contiguous part of the code, without the gap between distant functions
+        end = start  # disassembles one contiguous part of the code, without the gap between distant functions
         while end + 1 < len(addresses) and addresses[end + 1] - addresses[end] < 4096:
             end += 1
         listing = subprocess.run(["objdump", "-d", "--no-show-raw-insn", f"--start-address={addresses[start]:#x}",
@@ -70,7 +71,8 @@ def locked(owner, addresses):
             match = re.match(r"\s*([0-9a-f]+):\s+(.*)", line)
             if match and int(match.group(1), 16) in addresses:
                 text = match.group(2)
-                # An xchg with memory is locked without a lock prefix. An mfence counts, too, because it costs as much.
+                # An xchg with memory is locked even without a lock prefix. An mfence counts as locked, because it costs
+                # as much.
                 if re.match(r"lock\b|mfence", text) or re.match(r"xchg\w*\s.*\(", text):
                     found.add(int(match.group(1), 16))
         start = end + 1
@@ -78,8 +80,8 @@ def locked(owner, addresses):
 
 
 def per_operation(few, many, operations, program):
-    """Returns {"instructions": n, "locked": n} of one operation: the difference of two profiles outside of the program
-    itself, divided by the difference of their numbers of operations."""
+    """Returns {"instructions": n, "locked": n} of one operation: the difference between two profiles, without the
+    program itself, divided by the difference between their numbers of operations."""
     grown = collections.defaultdict(dict)
     for (owner, address), count in many.items():
         times = (count - few.get((owner, address), 0)) / operations
@@ -112,7 +114,7 @@ def pair(build, lock, kind, folder):
 
 
 def compare(measured, recorded):
-    """Returns lines for the counts that have grown, and for those that have shrunk."""
+    """Returns two lists of lines: about the counts that have grown, and about those that have shrunk."""
     worse, better = [], []
     for kind, locks in measured.items():
         for lock, now in locks.items():

@@ -1,14 +1,15 @@
 #!/bin/sh
 # Builds the Debian packages of this tree into a folder, and prints how to install them: tools/deb.sh FOLDER [JOBS].
-# debian/ defines them, except for the version (include/usher/version.h) and the packages that the build needs (packages.txt).
-# DEBFULLNAME and DEBEMAIL, if set, name the maintainer. USHER_BUILT, if set, is a folder of a finished build, for the Debian architecture
-# USHER_ARCHITECTURE.
+# debian/ defines the packages, except for the version (include/usher/version.h) and the packages that the build needs
+# (packages.txt). DEBFULLNAME and DEBEMAIL, if set, name the maintainer. USHER_BUILT, if set, is a folder of a finished
+# build, which was made for the Debian architecture USHER_ARCHITECTURE.
 set -eu
 tree=$(cd "$(dirname "$0")/.." && pwd)
 mkdir -p "$1"
 out=$(cd "$1" && pwd)
 
-# dpkg-buildpackage writes into the tree that it runs in, and beside it. So it gets a tree of links with its own debian/.
+# dpkg-buildpackage writes into the tree in which it runs, and beside it. So it runs in a tree of symbolic links, which
+# has a copy of debian/.
 work=$(mktemp -d "$out/tree.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 trap 'exit 1' HUP INT TERM  # otherwise the shell ends without the trap above
@@ -33,7 +34,7 @@ usher ($(sed -n 's/^#define USHER_VERSION "\(.*\)"/\1/p' "$tree/include/usher/ve
  -- $maintainer  $(git -C "$tree" log -1 --format=%cD 2> /dev/null || date -R)
 END
 
-# With a finished build, the packages that the build needs are not looked for.
+# With a finished build, the packages that a build needs are not required.
 if [ -n "${USHER_BUILT:-}" ]; then
   how="--host-arch=$USHER_ARCHITECTURE --no-check-builddeps"
 else

@@ -1,5 +1,6 @@
-# Sourced by debian_root.sh and debian_source.sh, which download from a Debian release with an apt of their own. It verifies by the
-# keyring of this system, installs nothing, and needs no root.
+# Sourced by debian_root.sh and debian_source.sh, which download packages of a Debian release. They run apt with a
+# configuration and a state of its own. It verifies packages by the keyring of this system, installs nothing, and needs
+# no root.
 
 # Makes an empty folder, unless it was made from the same arguments: then the script ends.
 #   begin_folder FOLDER ARGUMENTS

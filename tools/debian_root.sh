@@ -11,7 +11,7 @@ set -eu
 release=$1 architecture=$2
 begin_folder "$3" "$*"
 shift 3
-# The index of sid is valid for a week, and mirrors may be older; its signature is checked all the same.
+# The index of sid is valid for a week, and that of a mirror may be older. Its signature is checked nevertheless.
 configure_apt deb "$release" <<EOF
 APT::Architecture "$architecture";
 APT::Architectures "$architecture";
@@ -33,7 +33,7 @@ if ! { apt-get -q update && { [ -z "$whole" ] || apt-get -qy --download-only ins
   apt_failed
 fi
 
-# As on an installed system, /lib is a link into /usr.
+# /lib and the like are links into /usr, as on an installed system.
 for name in bin sbin lib lib64; do
   mkdir -p "$folder/usr/$name"
   ln -s "usr/$name" "$folder/$name"
@@ -42,7 +42,7 @@ for archive in "$apt"/cache/archives/*.deb; do
   dpkg-deb --fsys-tarfile "$archive" | tar -x -C "$folder" --keep-directory-symlink --no-same-owner
   dpkg-deb -W --showformat='${Package} ${Version} ${Architecture}\n' "$archive" >> "$folder/.packages"
 done
-# Absolute links would lead to this system's files.
+# Makes absolute links relative, since they would lead to files of this system.
 find "$folder/usr" -type l -lname '/*' | while read -r link; do
   ln -sfn "$(realpath -ms --relative-to="$(dirname "$link")" "$folder$(readlink "$link")")" "$link"
 done

@@ -1,6 +1,6 @@
 #!/bin/sh
-# The demonstration of `make demo`: `usher try` on three real programs, with two locks and the C library's, half a minute each. After each
-# trial a line says whether the result is the expected one.
+# The demonstration of `make demo`: runs `usher try` on three real programs, with two locks and the C library's, half a
+# minute each. A line after each trial says whether the result is the expected one.
 set -eu
 build=${1:-build/release}
 [ -x "$build/bin/usher" ] || { echo "demo: $build/bin/usher is not there: make demo" >&2; exit 1; }

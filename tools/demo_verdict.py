@@ -4,8 +4,8 @@
 import json
 import sys
 
-BUSY = 0.1  # the share of the CPU time of others above which `usher try` recommends no further trial
-LITTLE = 0.01  # the share of waiting below which it recommends none
+BUSY = 0.1  # if other programs use more than this share of the CPU time, `usher try` recommends no further trial
+LITTLE = 0.01  # if threads wait for less than this share of their time, `usher try` recommends none
 
 
 def gain(data):
@@ -42,7 +42,7 @@ EXPECTATIONS = {"gain": gain, "little-waiting": little_waiting, "twa-loses": los
 
 
 def line(name, data):
-    """Returns the line about a trial, the JSON of `usher try`."""
+    """Returns the line about a trial. `data` is the JSON of `usher try`."""
     met, why = EXPECTATIONS[name](data)
     if met:
         return f"As expected: {why}."

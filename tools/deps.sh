@@ -1,7 +1,8 @@
 #!/bin/sh
-# Installs the Debian packages of packages.txt that are missing, with apt-get, as root or with sudo, and prints them with the
-# reason. Sections of packages.txt begin with `# -- NAME`; with arguments, installs those whose NAME contains one of the
-# arguments; without, the sections `to build`, `to test and measure`, `package` (tested, too) and `the demo`.
+# Installs the Debian packages of packages.txt that are missing, by apt-get, as root or with sudo. Prints them with the
+# reasons for which they are needed. A section of packages.txt begins with `# -- NAME`. With arguments, installs the
+# sections whose NAME contains one of the arguments. Without arguments, installs the sections `to build`, `to test and
+# measure`, `package` (which is tested, too) and `the demo`.
 set -eu
 cd "$(dirname "$0")/.."
 [ $# -gt 0 ] || set -- build test demo package

@@ -1,5 +1,6 @@
-"""The common parts of the demo, the compatibility tests and the measurements: they run a program under an outside time
-limit in a process group of its own, and describe the origin of a measurement."""
+"""Functions that the demo, the compatibility tests and the measurements share: they run a program under a time limit in
+a process group of its own, and describe the origin of a measurement.
+"""
 
 import datetime
 import os
@@ -67,12 +68,14 @@ class Build:
 
 
 def plain_locks():
-    """Returns the plain names in the catalogue, so that a new lock is tested without an edit here."""
+    """Returns the plain names of the locks in the catalogue, so that a new lock is tested without a change of the
+    tests."""
     return [lock.name for lock in catalog.locks() if lock.excludes and not lock.is_the_c_librarys]
 
 
 def pass_through():
-    """Returns the C library's own mutexes as names of the catalogue: libusher.so forwards every call."""
+    """Returns those names of the catalogue that stand for the C library's own mutexes: for them libusher.so forwards
+    every call."""
     return [lock.name for lock in catalog.locks() if lock.is_the_c_librarys]
 
 
@@ -87,7 +90,7 @@ def clean_environment(extra=None):
 @dataclass
 class Outcome:
     command: list
-    status: int = 0  # as in subprocess: a negative status is a signal
+    status: int = 0  # as in `subprocess`, a negative status is the number of a signal
     timed_out: bool = False
     seconds: float = 0.0
     stdout: str = ""
@@ -131,16 +134,16 @@ def backtraces(pid):
 
 
 class Process:
-    """A program in a process group of its own, with its output in files, so that no full pipe ever stops it. With
-    `own_session`, Linux' scheduler has a group for it, too (autogroup): the program as a whole shares the CPUs with the
-    programs beside it."""
+    """A program in a process group of its own. Its output goes to files, so that no full pipe ever stops it. With
+    `own_session`, Linux' scheduler also treats the program as one group (autogroup), which shares the CPUs with
+    programs beside it as a whole."""
 
     def __init__(self, command, env=None, cwd=None, preexec=None, own_session=True):
         self.command = [str(word) for word in command]
         self.out, self.err = tempfile.TemporaryFile(), tempfile.TemporaryFile()
         self.start = time.monotonic()
         group = {} if own_session else {"process_group": 0}
-        if sys.version_info < (3, 11) and group:  # in the systems of lab/roots
+        if sys.version_info < (3, 11) and group:  # for the older Pythons in the systems of lab/roots
             group, preexec = {}, preexec or os.setpgrp
         self.popen = subprocess.Popen(self.command, stdin=subprocess.DEVNULL, stdout=self.out, stderr=self.err,
                                       env=clean_environment() if env is None else env, cwd=cwd,
@@ -159,7 +162,7 @@ class Process:
             pass
 
     def finish(self, limit, backtrace=True):
-        """Waits until the program ends. Kills it at the limit, and if an exception interrupts the wait."""
+        """Waits until the program ends. Kills the program at the time limit, or if an exception interrupts the wait."""
         outcome = Outcome(self.command)
         try:
             outcome.timed_out = not self.ended_within(limit)
@@ -170,7 +173,7 @@ class Process:
             outcome.seconds = time.monotonic() - self.start
             if backtrace:
                 outcome.backtrace = backtraces(self.popen.pid)
-        self.kill_group()  # also processes that the program left behind
+        self.kill_group()  # also ends processes that the program left behind
         _, status, usage = os.wait4(self.popen.pid, 0)
         self.popen.returncode = outcome.status = os.waitstatus_to_exitcode(status)
         os.close(self.handle)
@@ -195,7 +198,7 @@ MUTEX_KINDS = ["normal", "recursive", "errorcheck", "adaptive"]
 
 
 def pair_options(kind):
-    """Returns pair_cost's options for a kind of mutex, which "alone" and "trylock" may follow."""
+    """Returns the options of the program pair_cost for a kind of mutex; "alone" and "trylock" may follow the kind."""
     name, *words = kind.split()
     if name not in MUTEX_KINDS or set(words) - {"alone", "trylock"}:
         die(f"unknown kind '{kind}': {', '.join(MUTEX_KINDS)}; then alone, trylock or both")
@@ -210,7 +213,8 @@ def first_line(command):
 
 
 def commit():
-    """Returns the commit of the measured code: changes of pages and results do not count."""
+    """Returns the name of the checked-out commit, with "-dirty" if files other than pages and results have uncommitted
+    changes."""
     name = first_line(["git", "describe", "--always", "--abbrev=12"])
     status = subprocess.run(["git", "status", "--porcelain", "--untracked-files=no", "--", ".", ":!docs", ":!lab/results", ":!lab/pages"], capture_output=True,
                             timeout=20, cwd=TREE)
@@ -247,7 +251,8 @@ def day():
 
 
 class OthersShare:
-    """The share of all CPU time since its creation that was neither idle nor used by this process and its children."""
+    """Measures the share of all CPU time, since the object's creation, that was neither idle nor used by this process
+    and its children."""
 
     def __init__(self):
         self.start = self._read()
@@ -287,7 +292,7 @@ def median_range(values, form="{:.2f}"):
 
 
 def counted(counts, most=6):
-    """Returns {name: count} in words, the most frequent first."""
+    """Returns the {name: count} as text, the largest counts first."""
     names = sorted(counts, key=lambda name: -counts[name])
     words = [name + (f" {counts[name]} times" if counts[name] > 1 else "") for name in names[:most]]
     rest = sum(counts[name] for name in names[most:])
@@ -295,7 +300,7 @@ def counted(counts, most=6):
 
 
 def table(rows, heading, right=()):
-    """Returns rows of strings as an aligned text table; columns in `right` are set flush right."""
+    """Returns rows of strings as an aligned text table. The columns in `right` are set flush right."""
     everything = [heading] + rows
     widths = [max(len(row[i]) for row in everything) for i in range(len(heading))]
 
@@ -312,7 +317,7 @@ def markdown(rows, heading):
 
 
 def between_markers(text, name, content):
-    """Returns `text`, a page, with new content between the markers of that name."""
+    """Returns `text`, the text of a page, with `content` between the two markers of this name."""
     begin, end = f"<!-- {name} -->", f"<!-- /{name} -->"
     if text.count(begin) != 1 or text.count(end) != 1 or text.index(begin) > text.index(end):
         die(f"the page must have one {begin} and, after it, one {end}", 1)

@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
-"""Makes a folder for `cc -L` with which programs and shared libraries link as on a machine with an older glibc.
+"""Makes a folder for `cc -L` with which programs and shared libraries are linked as on a machine with an older glibc.
 
 A linker binds each symbol to its newest version in the C library of the build machine, so a program that was built with
-glibc 2.36 does not start with glibc 2.31. The folder has stub libraries in the C library's place: shared objects that
-define the symbols of the build machine's glibc whose version is not newer than --glibc, and no code. As in glibc before
-2.34, libpthread.so.0, libdl.so.2, librt.so.1 and libutil.so.1 have symbols of their own. A strong reference to a newer
-symbol is an error of the linker; a weak one remains without a version, and the loader binds it where the symbol exists.
+glibc 2.36 does not start with glibc 2.31. In the folder, stub libraries take the place of the C library: shared objects
+without code that define those symbols of the build machine's glibc whose version is not newer than --glibc. As in glibc
+before 2.34, libpthread.so.0, libdl.so.2, librt.so.1 and libutil.so.1 have symbols of their own. A strong reference to a
+newer symbol is an error of the linker. A weak one remains without a version, and the loader binds it where the symbol
+exists.
 
-libc.so also names an archive, made of the sources given as arguments. It defines symbols that the compiler's own
-libraries need and that glibc has had only since a later version.
+libc.so is a linker script that also names an archive, made of the sources given as arguments. The archive defines
+symbols that the compiler's own libraries need and that glibc has only since a later version.
 """
 
 import argparse
@@ -18,15 +19,15 @@ import re
 import subprocess
 import sys
 
-# The symbols that lay outside of libc.so.6 before glibc 2.34.
+# The libraries and symbols that were not in libc.so.6 before glibc 2.34.
 MOVED = {
     "libdl.so.2": r"dl(open|close|sym|vsym|error|addr|addr1|info|mopen)",
     "librt.so.1": r"(__mq_open_2|aio_\w+|lio_\w+|mq_\w+|shm_(open|unlink)|timer_(create|delete|getoverrun|gettime|settime))",
     "libutil.so.1": r"(forkpty|login|login_tty|logout|logwtmp|openpty)",
     "libpthread.so.0": r"(_?_?pthread_\w+|sem_\w+|thrd_\w+|mtx_\w+|cnd_\w+|tss_\w+|call_once)",
 }
-# Those of libpthread that libc.so.6 had, too; and __pthread_mutex_*, to which libusher.so has weak references with a
-# version: a linker accepts a version only from a library on which the output depends.
+# Symbols of libpthread that libc.so.6 had, too. __pthread_mutex_* are added: libusher.so has weak references to them
+# with a version, and a linker accepts a version only from a library on which the output depends.
 IN_LIBC_TOO = re.compile(
     r"pthread_(attr_(destroy|init|[gs]et(detachstate|inheritsched|schedparam|schedpolicy|scope))"
     r"|cond_(broadcast|destroy|init|signal|timedwait|wait)|condattr_(destroy|init)|equal|exit|self|[gs]etschedparam"
@@ -35,7 +36,7 @@ IN_LIBC_TOO = re.compile(
 
 LOADERS = {"x86_64": "ld-linux-x86-64.so.2", "aarch64": "ld-linux-aarch64.so.1"}
 
-# The archive defines these, and calls the C library's by their version.
+# Symbols that the archive defines. Its functions call those of the C library by their version.
 WRAPPED = {"__libc_start_main"}
 
 Symbol = collections.namedtuple("Symbol", "name version binding kind size address")
@@ -46,7 +47,7 @@ def release(version):
 
 
 def symbols(library, newest):
-    """The symbols of a library whose version is not newer."""
+    """Yields the symbols of a library whose version is not newer than `newest`."""
     rows = subprocess.run(["readelf", "-W", "--dyn-syms", library], check=True, text=True, capture_output=True).stdout
     for row in rows.splitlines():
         words = row.split()
@@ -58,11 +59,12 @@ def symbols(library, newest):
 
 
 def assembly(defined):
-    """Definitions; the newest version of each name is the one to which a linker binds.
+    """Yields assembly that defines the symbols. Of each name the newest version is the default, to which a linker
+    binds.
 
-    Variables that have one address in the C library, such as environ and __environ, have one here: a program that uses
-    one of them gets a copy of the variable, and the linker makes all of its names lead to the copy. It finds the other
-    names of a weak symbol.
+    Variables that have one address in the C library, such as environ and __environ, have one address here, too. A
+    program that uses such a variable gets a copy of it, and the linker makes all names of the variable lead to the
+    copy. The linker finds the other names if the symbol is weak.
     """
     default = {}
     for s in defined:
@@ -92,7 +94,7 @@ def make_stub(compiler, folder, soname, defined):
     lines = [f"{version} {{ {'local: usher_stub_*;' if index == 0 else ''} }} {versions[index - 1] if index else ''};"
              for index, version in enumerate(versions)]
     script.write_text("\n".join(lines) + "\n", encoding="ascii")
-    # -s: without the names of temporary files.
+    # -s omits the names of temporary files, so that the result is always the same.
     subprocess.run([compiler, "-shared", "-nostdlib", "-s", "-Wl,--build-id=none", f"-Wl,-soname,{soname}",
                     f"-Wl,--version-script,{script}", "-o", folder / soname, source], check=True)
 
@@ -106,7 +108,7 @@ def find(compiler, name):
 
 
 def loader_of(compiler):
-    """The name of the loader of 64-bit programs."""
+    """Returns the file name of the loader of 64-bit programs."""
     machine = ask(compiler, "-dumpmachine").partition("-")[0]
     if machine not in LOADERS:
         sys.exit(f"link_stubs: {compiler} compiles for {machine}, whose loader's name is not known here")
@@ -129,7 +131,7 @@ def main():
     stubs = collections.defaultdict(list)
     for s in symbols(find(compiler, "libc.so.6"), newest):
         if re.match(r"(__)?(res_|ns_|dn_|gai_(cancel|error|suspend)|getaddrinfo_a)", s.name):
-            continue  # of libresolv and libanl before 2.34; nothing here uses them
+            continue  # symbols of libresolv and libanl before glibc 2.34; nothing in this tree uses them
         home = next((lib for lib, names in MOVED.items() if re.fullmatch(names, s.name)), "libc.so.6")
         stubs["libc.so.6" if IN_LIBC_TOO.fullmatch(s.name) else home].append(s)
     for library in ("libm.so.6", loader):

@@ -25,17 +25,17 @@ CATEGORIES = ("order-of-memory", "order-of-statements", "wrong-bit", "wake-or-gr
               "numa", "condition-variables", "semaphores", "timed-waiting")
 CONTEXT = 3  # lines, as `git diff` has them
 MOST_CONTEXT = 12
-LEAST = 16  # characters of context that a place needs to be recognised (chosen, not measured)
+LEAST = 16  # the least number of characters of context by which a place is recognised (chosen, not measured)
 
 
 class Problem(Exception):
-    """An error in one line: the mutant, the file, and the remedy."""
+    """An error in one line: the mutant, the file, and what to do about it."""
 
 
 @dataclass
 class Hunk:
-    file: str  # the header that it changes
-    at: int    # its line in the patch
+    file: str  # the header that the hunk changes
+    at: int    # the hunk's line number in the patch
     lines: list = field(default_factory=list)  # (' ', '-' or '+', text)
 
     def old(self):
@@ -48,7 +48,8 @@ class Hunk:
         return [text for sign, text in self.lines if sign == "-"]
 
     def changes(self):
-        """Returns the hunk's runs of changed lines: context before, removed, added, context after."""
+        """Returns the hunk's runs of changed lines, each as four lists: context before, removed, added, context after.
+        """
         found, before, i = [], [], 0
         while i < len(self.lines):
             if self.lines[i][0] == " ":
@@ -72,7 +73,7 @@ class Hunk:
 
 
 class Tree:
-    """The headers that mutants may change, by their paths."""
+    """All headers that mutants may change, found by their paths."""
 
     def __init__(self, folder):
         self.folder = Path(folder)
@@ -94,8 +95,8 @@ class Tree:
         return [path for path, text in self.text.items() if pattern.search(text)]
 
     def between(self, top, changed):
-        """Returns `top`, the `changed` headers, and all headers on the include paths between them, each behind those that
-        it includes. These headers may name changed code."""
+        """Returns `top`, the `changed` headers, and all headers on the include paths between them, each after those
+        that it includes. All of these may use changed code."""
         order, leads = [], {}
 
         def visit(path):
@@ -165,7 +166,8 @@ class Mutant:
                 while i < len(lines) and (lines[i][:1] in ("", " ", "-", "+") and not lines[i].startswith("--- a/")):
                     hunk.lines.append((lines[i][:1] or " ", lines[i][1:]))
                     i += 1
-                # The counts in the @@ line show whether empty lines after a hunk are its context or belong to the text that follows.
+                # The counts in the @@ line show whether empty lines after a hunk are a part of its context, or of the
+                # text that follows.
                 counts = tuple(1 if n is None else int(n) for n in match.groups())
                 while hunk.lines and hunk.lines[-1] == (" ", "") and (len(hunk.old()), len(hunk.new())) != counts:
                     hunk.lines.pop()
@@ -183,19 +185,21 @@ class Mutant:
             raise self.problem(f"{self.shown} has no diff")
 
     def mistake(self):
-        """Returns the changed lines without their places: two mutants of one kind with the same changes are one."""
+        """Returns the kind, the type, and the changed lines without their places. Two mutants for which these are equal
+        contain the same mistake."""
         changes = tuple((hunk.file, sign, squeezed([text])) for hunk in self.hunks for sign, text in hunk.lines if sign != " ")
         return self.facts["Kind"], self.facts["Type"], changes
 
     def told(self):
-        """Returns the text that `usher check` shows; check/command/check_results.hpp searches for its end."""
+        """Returns the text of the mistake that `usher check` shows. check/command/check_results.hpp searches for the
+        text's end."""
         return self.summary + (" (known to escape)" if self.facts["Expect"] == "escapes" else "")
 
     def files(self):
         return list(dict.fromkeys(hunk.file for hunk in self.hunks))
 
     def apply(self, tree):
-        """Returns the changed texts, by file."""
+        """Returns the changed texts of the headers, by file name."""
         changed = {}
         for file in self.files():
             if file not in tree.lines:
@@ -238,7 +242,7 @@ class Mutant:
         return f"mend: tools/mutants.py refresh {self.name}"
 
     def headers(self, tree):
-        """Returns the headers whose text goes into the mutant's namespace, in order."""
+        """Returns, in order, the headers whose text goes into the mutant's own namespace."""
         declares = tree.declares(self.facts["Type"])
         if len(declares) != 1:
             raise self.problem(f"{self.shown}: `Type: {self.facts['Type']}` is defined by "
@@ -272,8 +276,8 @@ class Mutant:
         return f"{MADE}: {self.shown}\n" + re.sub(r"@(\w+)@", lambda m: values[m.group(1)], template)
 
     def retarget(self, tree):
-        """Returns the changes of each file as (begin, end, new lines), and notes on changes that were not found by their
-        whole context."""
+        """Returns the changes of each file as (begin, end, new lines), and notes on changes that were found with less
+        than their whole context."""
         changes, notes = {}, []
         for hunk in self.hunks:
             for before, removed, added, after in hunk.changes():
@@ -288,9 +292,9 @@ class Mutant:
         return changes, notes
 
     def find(self, tree, hunk, before, removed, added, after):
-        """Returns the present place of a run of changed lines. It is found by as many lines of context as possible,
-        without white space if need be; in the file that the patch names or, if enough of the context has moved with it,
-        in another."""
+        """Returns the present place of a run of changed lines. The search uses as many lines of context as possible,
+        and ignores white space if necessary. It looks in the file that the patch names, and in other files if enough of
+        the context has moved with the lines."""
         others = [path for path in tree.lines if path != hunk.file]
         most = len(before) + len(after)
         for total in range(most, -1 if removed else 0, -1):
@@ -352,8 +356,8 @@ def exact_spans(lines, before, removed, added, after):
 
 
 def squeezed_spans(lines, before, removed, added, after):
-    """As exact_spans, but ignores white space: whole lines, with the rest of their text."""
-    text, at = "", []  # at: line and column of each character of the text
+    """Like exact_spans(), but ignores white space. A span has whole lines, with the rest of their text."""
+    text, at = "", []  # `at` has the line and the column of each character of `text`
     for number, line in enumerate(lines):
         for column, c in enumerate(line):
             if not c.isspace():
@@ -363,7 +367,7 @@ def squeezed_spans(lines, before, removed, added, after):
     start = text.find(block) if block else -1
     while start != -1:
         first, last = start + skip, start + skip + length - 1
-        if length == 0:  # the hunk only adds lines: at the end of a line
+        if length == 0:  # the hunk only adds lines, so the place must be the end of a line
             line = at[first - 1][0] + 1 if first > 0 else 0
             if first >= len(at) or at[first][0] >= line:
                 yield line, line, added
@@ -375,7 +379,7 @@ def squeezed_spans(lines, before, removed, added, after):
 
 
 def diff(file, lines, spans):
-    """Returns a unified diff whose hunks each have a text that occurs once."""
+    """Returns a unified diff. Each hunk has so much context that its text occurs only once in the file."""
     for context in range(CONTEXT, MOST_CONTEXT + 1):
         groups = []
         for span in spans:
@@ -404,7 +408,8 @@ def diff(file, lines, spans):
 
 
 def write_if_other(file, text):
-    """Writes a file only if its text changes; otherwise the file keeps its time, so that its dependents are not built again."""
+    """Writes a file only if its text changes. Otherwise the file keeps its time stamp, so that nothing that depends on
+    it is built again."""
     if not file.is_file() or file.read_text() != text:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
@@ -421,7 +426,7 @@ def patches(options):
 
 
 def for_each(options, act, strict=True):
-    """Returns the number of mutants, and the problems."""
+    """Calls `act` for each mutant. Returns the number of mutants, and the problems."""
     tree, problems, ids, mistakes = Tree(options.tree), [], {}, {}
     files = patches(options)
     for file in files:
@@ -459,7 +464,7 @@ def apply(options):
             made.add(mutant.id + suffix)
 
     _, problems = for_each(options, act)
-    if not problems and not options.names:  # files of mutants that have been removed
+    if not problems and not options.names:  # removes the files of mutants that no longer exist
         for file in options.to.glob("*.[hc]pp"):
             if file.name not in made and file.read_text().startswith(MADE):
                 file.unlink()

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Draws passages for a reader's test: comments and paragraphs that an engineer who has not seen the tree judges.
 
-A reader marks each passage as understood at first reading, or not. The seed is the hash of the last commit, so that
-the passages are not chosen, and can be drawn again.
+The reader marks each passage as understood at first reading, or not. The seed is the hash of the last commit, so that
+nobody selects the passages, and the same ones can be drawn again.
 """
 
 import argparse
@@ -20,7 +20,7 @@ def git(*arguments):
 
 
 def comments(lines, mark):
-    """Blocks of whole-line comments: (line number, text, the code line below)."""
+    """Yields blocks of whole-line comments: (line number, text, the code line below)."""
     block, begin = [], 0
     for number, line in enumerate([*lines, ""], 1):
         found = re.match(rf"\s*{mark}+[/!<]*\s?(.*)", line)
@@ -33,7 +33,7 @@ def comments(lines, mark):
 
 
 def paragraphs(text):
-    """Paragraphs and lists of a page; no headings, tables, samples, pictures and marks."""
+    """Yields the paragraphs and lists of a page, without headings, tables, code samples, pictures and HTML markers."""
     fenced, number = False, 1
     for part in re.split(r"\n\s*\n", text):
         odd = part.count("```") % 2 == 1
@@ -58,7 +58,7 @@ def passages():
 
 
 def by_room(drawable, least=100):
-    """Lists by top folder; folders with few passages are one room."""
+    """Returns {top folder: passages}. Folders with few passages together are one room."""
     rooms = {}
     for passage in drawable:
         rooms.setdefault(passage[0].split("/")[0], []).append(passage)

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Checks whether two builds are the same, independent of the place of their sources: for commits that move and rename
-files.
+"""Checks whether two builds are the same although their sources have other paths: for commits that move and rename files.
 
   tools/same_build.py --build build/release --record before.json     records a build exactly
   tools/same_build.py --build build/release --compare before.json    compares a build with the record
 
-Three gates, all exact: instructions and locked operations of an uncontended pair under each lock (as in count_instructions.py),
-simulated runs (every lock; every benchmark program) to the last digit, and the symbols that the libraries export."""
+Three comparisons, all exact: the instructions and locked operations of an uncontended pair of lock and unlock under
+each lock (as in count_instructions.py); simulated runs of every lock and of every benchmark program, to the last digit;
+and the symbols that the libraries export.
+"""
 
 import argparse
 import json
@@ -17,14 +18,15 @@ from pathlib import Path
 
 import harness
 
-# Arguments of `usher sim`: with them every lock runs on two simulated machines, with few and with many threads. PROGRAM_LOCKS are the
-# locks under which every benchmark program runs.
+# Arguments of `usher sim`. With them every lock runs on two simulated machines, with few and with many threads.
+# PROGRAM_LOCKS are the locks under which every benchmark program runs.
 SIMULATED = [
     ["mutexbench", "--machine", "x5-2", "--locks", "all", "--threads", "1,4,40", "--ms", "0.1", "--seeds", "2"],
     ["mutexbench", "--machine", "t5", "--locks", "all", "--threads", "2,150", "--ms", "0.3", "--seeds", "1"],
 ]
 PROGRAM_LOCKS = "ticket-spin,twa-spin,mcs-spin,mcsg,mcscr,loiter,fairlock,ttas-spin"
-TIMES = ("cpu_s", "wall_s", "commit", "date", "version", "command")  # of the host and the build, not of the simulated machine
+# keys of results about the host and the build, not about the simulated machine
+TIMES = ("cpu_s", "wall_s", "commit", "date", "version", "command")
 
 
 def instructions(build):

@@ -10,8 +10,9 @@ umask 022
 list=share/usher/@list@
 fail() { echo "@package@: $*" >&2; exit 1; }
 
-# Enters the folder of the path $1 below the prefix; status 1: there is none. All further steps name files in the
-# entered folder, so that another user, who may own a folder on the way, cannot put a link to elsewhere in its place.
+# Enters the folder that contains the path $1 below the prefix; status 1: there is no such folder. All further steps
+# name files relative to the entered folder. So another user, who may own a folder on the way, cannot divert them by a
+# link in its place.
 enter() {
   case /$1/ in *//* | */./* | */../*)
     fail "refused: the path '$1' in $root/$list is not one below $root" ;;
@@ -21,8 +22,8 @@ enter() {
   case $(pwd -P)/ in "$root"/*) ;; *) fail "refused: a link on the way to $root/$1 leads out of $root" ;; esac
 }
 
-# Makes the file $1 below the prefix, from the file or link $2 or from standard input. A running program keeps the old
-# file, because the new one is renamed to its name. It is written in a folder that no other user can enter.
+# Makes the file $1 below the prefix, from the file or link $2 or from standard input. The new file is written in a
+# folder that no other user can enter, and then renamed, so that a running program keeps the old file.
 put() (
   enter "$1" || fail "cannot enter the folder of $root/$1"
   name=./${1##*/}
@@ -50,7 +51,8 @@ remove() {
   return $status
 }
 
-# Prints the list of an earlier installation. Only its owner may have written it, because what it names is removed.
+# Prints the list of an earlier installation. The list must be writable only for its owner, because the files in it will
+# be removed.
 installed() {
   [ -e "$root/$list" ] || return 0
   [ -n "$(find "$root/$list" -prune -type f -user "$(id -u)" ! -perm -020 ! -perm -002)" ] ||
@@ -91,7 +93,8 @@ files=$(grep -v '/$' "$here/files")
 new=$(printf '%s\n' "$files" "$list" "$made" | grep .)
 gone=$(printf '%s\n' "$old" | grep -vxF -e "$new" || :) # of an older version
 
-# Until everything is in its place, the list also has what is to go: an interrupted installation can be removed.
+# Until everything is installed, the list also has the files that will be removed, so that an interrupted installation
+# can be removed.
 printf '%s\n' "$gone" "$new" | grep . | put "$list"
 printf '%s\n' "$files" | while IFS= read -r path; do put "$path" "$here/$path"; done
 printf '%s\n' "$gone" | grep . | remove

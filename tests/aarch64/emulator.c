@@ -1,4 +1,5 @@
-// Prints which facilities of Linux that Usher uses exist where this program runs: for docs/aarch64.md, under an emulator.
+// Prints which of Linux' facilities that Usher uses exist where this program runs. docs/aarch64.md shows the output
+// under an emulator.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <linux/futex.h>

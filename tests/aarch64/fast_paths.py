@@ -4,12 +4,15 @@ those of libusher.so under the default lock.
 
   tests/aarch64/fast_paths.py [--build build/aarch64] [--list]     after make arm
 
-qemu-aarch64 executes fast_paths.c one instruction at a time and writes a trace; objdump names the instructions. The program has two
-threads. The counts are of the third lock and unlock, without the program's own instructions. They say nothing about time.
+qemu-aarch64 executes fast_paths.c one instruction at a time and writes a trace; objdump names the instructions. The
+program has two threads. The counts are of the third lock and unlock, without the program's own instructions. They say
+nothing about time.
 
-With the processor `max` the atomic instructions of LSE are executed, with `cortex-a57` the loops of exclusive loads and stores:
-libgcc's functions choose (-moutline-atomics, gcc's default). Status 1 if the library orders memory more often than the C library.
-Acquire and release loads and stores, atomic instructions and barriers order memory."""
+Each count is made for two processors. On `max`, libgcc's outlined atomic functions (-moutline-atomics, gcc's default)
+execute the atomic instructions of LSE; on `cortex-a57` they execute loops of exclusive loads and stores. The status is
+1 if the library has more instructions that order memory than the C library: acquire and release loads and stores,
+atomic instructions and barriers.
+"""
 
 import argparse
 import collections
@@ -46,7 +49,7 @@ class Tracer:
                Path(__file__).with_suffix(".c"))
 
     def instructions(self, processor, preload):
-        """Returns the instructions of a lock and of an unlock, as (mnemonic, operands)."""
+        """Returns the instructions of one lock and of one unlock, each as a list of (mnemonic, operands)."""
         trace = self.folder / "trace"
         env = {k: v for k, v in os.environ.items() if not k.startswith(("LD_", "USHER_"))}
         set_there = ["-E", f"LD_PRELOAD={self.library},USHER_LOCK=steady"] if preload else []

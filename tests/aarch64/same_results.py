@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""Runs commands whose results do not depend on the machine, built for AArch64 under emulation and built for this machine, and compares
-what they write: usher check, also of mutants, usher sim and usher predict. A recording of each is read by both.
+"""Runs commands whose results do not depend on the machine in two builds: one for AArch64, under emulation, and one for this machine. Their
+output must be equal. The commands are usher check, also of mutants, usher sim, and usher predict. Each build makes a recording, and both
+builds read each recording.
 
-  tests/aarch64/same_results.py [--build build/aarch64] [--here build/release]     after make build and make arm"""
+  tests/aarch64/same_results.py [--build build/aarch64] [--here build/release]     after make build and make arm
+"""
 
 import argparse
 import json
@@ -25,7 +27,8 @@ COMMANDS = {
     "sim: every lock": ["sim", "mutexbench", "--locks", "all", "--threads", "6", "--ms", "1", "--seeds", "1"],
     "sim: more threads than CPUs": ["sim", "mutexbench", "--locks", "steady,mcs", "--threads", "8", "--machine", "epyc-zen4-vm-2", "--seeds", "1"],
 }
-# What depends on the machine or on the time of a run; `code`: lines of source files, which only one of the builds finds.
+# Keys of results that depend on the machine or on the time of a run. `code` has lines of source files, which only one
+# of the builds finds.
 MACHINES = {"commit", "date", "seconds", "cpu_s", "jobs", "code"}
 
 
@@ -52,8 +55,8 @@ class Test:
         self.passed, self.failed = self.passed + ok, self.failed + (not ok)
 
     def same(self, what, words, status=0):
-        """The exit status, the text without times, and what --json writes. Files are named relative to the folder: the emulator takes / for
-        the folder with the libraries."""
+        """Compares the exit status, the text without times, and the file of --json of both builds. The file's name is
+        relative to the folder, because the emulator looks for absolute paths in the folder with the libraries."""
         found = {}
         for name, usher in self.ways.items():
             file = self.work / "result.json"
@@ -62,14 +65,15 @@ class Test:
             if done.returncode != status:
                 self.count(what, False, f"{name}: exit status {done.returncode}: {done.stderr[-500:]}{done.stdout[-500:]}")
                 return
-            # The end of a line: seconds, or a line of a source file, which only one of the builds finds.
+            # Cuts off the end of a line: seconds, or a line of a source file, which only one of the builds finds.
             text = re.sub(r"( +\d+\.\d|(\w\.[ch]pp:\d+)  .*)$", r"\2", done.stdout, flags=re.M)
             found[name] = [text, without(json.loads(file.read_text(encoding="utf-8")))]
         size = len(json.dumps(found["here"]))
         self.count(f"{what}: the same {size} characters", found["aarch64"] == found["here"] and size > 100, difference(*found.values()))
 
     def predictions(self):
-        """A recording that each has made. What is in it depends on time, what is made of it does not."""
+        """Makes a recording with each build, and compares the predictions of both builds from each. A recording depends
+        on time, the predictions from it do not."""
         for name, usher in self.ways.items():
             program, recording = self.work / f"{name}.program", f"{name}.recording"
             compiled = run([COMPILERS[name], "-O1", "-pthread", TREE / "tests/add_a_lock/uses_mutexes.c", "-o", program], self.work)
@@ -83,7 +87,7 @@ class Test:
 
 
 def difference(one, other, at=""):
-    """The first place where two values differ."""
+    """Returns the first place at which two values differ."""
     if isinstance(one, dict) and isinstance(other, dict) and one.keys() == other.keys():
         return next((d for k in one if (d := difference(one[k], other[k], f"{at}.{k}"))), "")
     if isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
@@ -103,7 +107,7 @@ def main():
         test = Test(options.build.resolve(), options.here.resolve(), Path(temporary))
         for what, words in COMMANDS.items():
             test.same(what, words)
-        for mutant in MUTANTS:  # the interleaving, step by step
+        for mutant in MUTANTS:  # the failing interleavings of mutants, step by step
             test.same(f"check: how {mutant} fails", ["check", mutant, "--executions", "300"], 1)
         test.predictions()
     print(f"{test.passed} passed, {test.failed} failed")

@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
-"""Checks a release's packages for AArch64: their contents beside those for x86-64; then installs, uses and removes each in systems of
-Debian for AArch64, under emulation (tests/aarch64/in_root.sh). The wheel's test is the one for x86-64, run there by the system's Python."""
+"""Checks a release's packages for AArch64: compares their contents with those of the packages for x86-64, then
+installs, uses and removes each package in Debian systems for AArch64, under emulation (tests/aarch64/in_root.sh). The
+wheel is tested by the test for x86-64, run there by the system's Python.
+"""
 
 import argparse
 import re
@@ -21,7 +23,8 @@ ARM, X86 = (release.ARCHITECTURES[name] for name in ("aarch64", "x86_64"))
 failures = []
 checks = 0
 
-# In file names, fields and texts. The first version of the C library's symbols, and that of its condition variables, differ.
+# Differences between the architectures that are permitted in file names, fields and texts. The first version of the C
+# library's symbols, and that of its condition variables, also differ.
 ALIKE = ((r"aarch64|x86_64", "MACHINE"), (r"arm64|amd64", "DEBIAN"), (r"AArch64|x86-64", "PROCESSOR"), (r" \(experimental: run under emulation only\)", ""))
 ALIKE_VERSIONS = ((r"GLIBC_2\.(17|2\.5|3\.2)$", "GLIBC_FIRST"),)
 
@@ -58,7 +61,7 @@ def alike(text, words=ALIKE):
 # ---- contents --------------------------------------------------------------------------------------------------------
 
 def of_wheel(path):
-    """{name: (kind and mode, size)} of the entries."""
+    """Returns {name: (kind and mode, size)} of the wheel's entries."""
     with zipfile.ZipFile(path) as archive:
         return {e.filename: (oct(e.external_attr >> 16), e.file_size) for e in archive.infolist()}
 
@@ -91,7 +94,8 @@ def packages(folder):
 
 
 def compare_contents(arm, x86):
-    """Names, modes, owners and links are the same. Only files that the compiler makes, or that list or describe others, have other sizes."""
+    """Checks that names, modes, owners and links are equal. Sizes may differ only for files that the compiler makes, or
+    that list or describe other files."""
     contents = next(of for ending, of in KINDS if arm.name.endswith(ending))
     here, there = ({alike(name): (alike(facts), size) for name, (facts, size) in contents(path).items()} for path in (arm, x86))
     differ = sorted(here.keys() ^ there.keys())
@@ -104,7 +108,7 @@ def compare_contents(arm, x86):
 
 
 def compare_fields(arm, x86):
-    """Debian's control fields, and the wheel's facts."""
+    """Compares Debian's control fields, or the wheel's METADATA."""
     if arm.suffix == ".deb":
         here, there = (re.sub(r"\n?Installed-Size: \d+", "", alike(output_of("dpkg-deb", "-f", path))) for path in (arm, x86))
         expect(f"{arm.name} is for {ARM.debian}", output_of("dpkg-deb", "-f", arm, "Architecture").strip() == ARM.debian)
@@ -118,7 +122,7 @@ def compare_fields(arm, x86):
 
 
 def exports(library):
-    """Names with versions; those without a definition are the library's needs."""
+    """Returns the names, with versions, of the symbols that the library defines, and of those that it needs."""
     found, needs = set(), set()
     for row in output_of("readelf", "-W", "--dyn-syms", library).splitlines():
         words = row.split()
@@ -177,7 +181,8 @@ dpkg --purge usher usher-check libusher-dev libusher-locks0
 
 
 def use_tarballs(system, out, version, programs):
-    # install.sh starts several programs for each file, which takes minutes under emulation: the checker is used where it is extracted.
+    # The checker is used from the extracted archive: install.sh starts several programs for each file, which takes
+    # minutes under emulation.
     names = [f"{name}-{version}-linux-{ARM.name}" for name in ("usher", "usher-check")]
     script = "set -e\ncd /tmp\n" + "".join(f"tar -xf {out}/{name}.tar.gz\n" for name in names) + \
         f"./{names[0]}/install.sh /tmp/p\nexport USHER_CHECKER=/tmp/{names[1]}/libexec/usher/usher_check\n" + \
@@ -195,7 +200,7 @@ def use_wheel(system, out):
 
 
 def compile_programs(build, stage, folder):
-    """Programs for systems with glibc 2.28 and later, as the release's."""
+    """Compiles programs for systems with glibc 2.28 and later, as those of the release are."""
     stubs = next((build / "link_stubs").glob("2.28-*"))
     compiler = ["aarch64-linux-gnu-gcc-12", "-O1", f"-L{stubs}", "-static-libgcc", "-pthread"]
     output_of(*compiler, TREE / "tests/add_a_lock/uses_mutexes.c", "-o", folder / "uses_mutexes")

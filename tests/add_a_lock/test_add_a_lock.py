@@ -62,7 +62,7 @@ def add_way(tree, line):
 
 
 def copy_tree(tree, to):
-    """Copies the files that git tracks, and the untracked ones that it does not ignore."""
+    """Copies the files that git tracks, and untracked files that git does not ignore."""
     try:
         names = subprocess.run(["git", "-C", tree, "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
                                check=True, capture_output=True, timeout=150).stdout.decode().split("\0")
@@ -106,7 +106,7 @@ def main():
              "-DCMAKE_CXX_FLAGS_DEBUG=-O0", "-DCMAKE_C_FLAGS_DEBUG=-O0", "-DBUILD_TESTING=OFF",
              f"-DUSHER_LOCKS={name};loiter",  # the other locks take minutes and are not needed here
              f"-DCMAKE_C_COMPILER={options.cc}", f"-DCMAKE_CXX_COMPILER={options.cxx}"], 60, env=env)
-        # If a lock has no section in docs/locks.md, `usher list` shows its header and does not refer to that page.
+        # A lock without a section in docs/locks.md: `usher list` names its header and does not refer to that page.
         facts = (build / "support" / "lock_facts.cpp").read_text()
         for lock, header, has_section in ((name, Path(path).name, "false"), ("loiter", "loiter.hpp", "true")):
             if not re.search(rf'{{"{lock}", "[^"]*", "{header}", (?:true|false), {has_section},', facts):

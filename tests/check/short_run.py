@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
-"""`make check-short`: every lock, waiting list, condition variable and semaphore under the checker, and every mutant, with few
-executions.
+"""`make check-short`: runs every lock, waiting list, condition variable and semaphore, and every mutant, under the
+checker, with few executions.
 
-A mutant must be caught here if tests/check/verification.json, which collects the results of `make check`, records that a tenth of
-these executions of one scenario sufficed, or has no record of the mutant. Other mutants may escape. The executions are the same in
-each run. A changed header changes them; with the factor of ten the probability of an escape by chance is below one in 20,000 (e^-10).
+tests/check/verification.json collects the results of `make check`. A mutant must be caught here if a tenth of these
+executions of one scenario sufficed in that file, or if the file does not have the mutant. Other mutants may escape.
+Every run has the same executions, but a changed header changes them. With the factor of ten, the probability that such
+a change lets a mutant escape by chance is below one in 20,000 (e^-10).
 
-The last line is "N passed, M failed", which counts locks and mutants. Exit status: 0 if none failed."""
+The last line is "N passed, M failed", which counts locks and mutants. Exit status: 0 if none failed.
+"""
 
 import argparse
 import json
@@ -21,7 +23,7 @@ LIMIT = 1800  # seconds for one run of the checker
 
 
 def check(options, *arguments):
-    """The contents of the file that `usher check` writes. Its table is not shown."""
+    """Returns the content of the JSON file that `usher check` writes. Its table is not shown."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "verdicts.json")
         command = [options.build / "bin" / "usher", "check", *arguments, "--jobs", str(options.jobs), "--quiet", "--json", file]
@@ -33,7 +35,7 @@ def check(options, *arguments):
 
 
 def of_locks(options):
-    """The numbers of locks that pass and that fail."""
+    """Checks the locks. Returns how many pass and how many fail."""
     parts = check(options, "--all", "--threads", "3,4", "--executions", str(options.executions_of_locks))["parts"]
     failed = {}
     for part in parts:
@@ -49,7 +51,7 @@ def of_locks(options):
 
 
 def must_be_caught(mutant, known, executions):
-    """Whether it is a failure that this mutant was not caught."""
+    """Returns whether this mutant must be caught, so that its escape is a failure."""
     if mutant["mutation"].endswith("(known to escape)"):
         return False
     before = known.get(mutant["name"])
@@ -60,7 +62,7 @@ def must_be_caught(mutant, known, executions):
 
 
 def of_mutants(options, known):
-    """The numbers of mutants with the expected result and of the others."""
+    """Checks the mutants. Returns how many have the expected result and how many do not."""
     mutants = check(options, "--mutants", "--executions", str(options.executions))["mutants"]
     escaped = [m for m in mutants if not m["caught"]]
     failed = [m for m in escaped if must_be_caught(m, known, options.executions)]

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""The checker's mutants: every patch of the tree applies, its result is C++, and tools/mutants.py reports in one line the error of a
-patch that does not apply. Takes seconds and builds nothing. CXX is the compiler."""
+"""The checker's mutants: every patch in the tree applies, its result is valid C++, and tools/mutants.py reports in one
+line why a patch does not apply. The test takes seconds and builds nothing. CXX is the compiler.
+"""
 
 import contextlib
 import io
@@ -15,7 +16,8 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 TREE = HERE.parent.parent
 TOOL = TREE / "tools" / "mutants.py"
-MADE = "check/engine/mutants"  # below the build folder: sources of the checker include them by the rest of this path
+# a folder below the build folder; sources of the checker include mutants by the rest of this path
+MADE = "check/engine/mutants"
 sys.path.insert(0, str(TOOL.parent))
 sys.dont_write_bytecode = True
 import mutants  # noqa: E402
@@ -101,7 +103,7 @@ def say(ok, text, seen=""):
 
 
 def tool(*arguments, tree):
-    """Runs the tool in this process, because a start of Python takes longer than the tested function."""
+    """Runs tools/mutants.py in this process, because a start of Python takes longer than the tested function."""
     out, err, status = io.StringIO(), io.StringIO(), None
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         try:
@@ -112,7 +114,7 @@ def tool(*arguments, tree):
 
 
 class Small:
-    """A tree with two headers and the given patches."""
+    """A small tree with two headers and the given patches."""
 
     def __init__(self, folder, patches, part=PART, queue=QUEUE, further=None):
         self.folder = Path(folder)
@@ -129,7 +131,7 @@ class Small:
 
 
 def refused(what, patch, *words, name="a-mutant", **headers):
-    """`check` fails with one line that contains the words and the mutant's name."""
+    """Asserts that `mutants.py check` fails, with one line that contains these words and the mutant's name."""
     with tempfile.TemporaryDirectory() as folder:
         Small(folder, {name: patch}, **headers)
         done = tool("check", tree=folder)
@@ -140,7 +142,8 @@ def refused(what, patch, *words, name="a-mutant", **headers):
 
 
 def mended(what, patch, *words, **headers):
-    """`check` names `refresh`, and `refresh` repairs the patch: its result contains the mistake once."""
+    """Asserts that `mutants.py check` fails and recommends `refresh`, and that `refresh` repairs the patch: its result
+    contains the mistake once."""
     with tempfile.TemporaryDirectory() as folder:
         tree = Small(folder, {"a-mutant": patch}, **headers)
         before = tool("check", tree=folder)
@@ -169,8 +172,9 @@ def the_trees_own():
 
 
 def not_parsed(folder):
-    """The errors that the compiler finds in the headers below check/engine/mutants of the folder without instantiating a template. It looks up
-    names that do not depend on a parameter, in less than a hundredth of the time of `make mutants`."""
+    """Returns the errors that the compiler finds in the headers below check/engine/mutants of the folder if it
+    instantiates no template. It then looks up only names that do not depend on a template parameter, in less than a
+    hundredth of the time of `make mutants`."""
     made = sorted((Path(folder) / MADE).glob("*.hpp"))
     need_relacy = [header for header in made if '#include "check/' in header.read_text()]
     lines = [f'#include "check/mutants/{header.name}"' for header in made if header not in need_relacy]
@@ -189,7 +193,7 @@ def they_parse():
         made = list(to.glob("*.hpp"))
         errors = not_parsed(folder)
         say(done.returncode == 0 and made and not errors, f"all {len(made)} mutants of the tree are C++", "\n      ".join(errors))
-        # Calls, in one mutant, a function that does not exist, as if the header had renamed it.
+        # One mutant calls a function that does not exist, as if its header had renamed the function.
         for header in made:
             if header.name != "twa_staged_as_printed.hpp":
                 header.unlink()
@@ -317,14 +321,14 @@ def what_is_mended():
     not_mended("its text is gone", HEADING + DIFF, part=PART.replace("p.store(1, release)", "p.exchange(1, acq_rel)"))
     not_mended("two places as good as each other", HEADING + DIFF,
                part=PART.replace("hand_over", "first_half") + PART.replace("hand_over", "second_half"))
-    # The line that the patch removes may also occur in another header by chance. So one such line is not enough: more lines of the hunk
-    # must have moved with it.
+    # By chance, another header may also have the line that the patch removes. So one such line does not identify the
+    # place: more lines of the hunk must be there, too.
     not_mended("the same line elsewhere", HEADING + DIFF, part=PART.replace("  p.store(1, release);\n", ""),
                queue=QUEUE.replace("    third();", "  p.store(1, release);"))
     # If the context is gone, a short line alone does not identify the place.
     short = DIFF.replace("  p.store(1, release);", "  p.go();").replace("  p.store(1, relaxed);", "  p.stay();")
     not_mended("a short line in another function", HEADING + short, part=PART.replace("  p.wake();", "  p.go();"))
-    # Here the function has moved, and a line equal to the one that the patch changes has remained at the old place.
+    # The function has moved, and at its old place is still a line that equals the one that the patch changes.
     moved = {path: text.replace("release);", "release);  // (1)") for path, text in moved.items()}
     with_note = DIFF.replace("release);", "release);  // (1)").replace("relaxed);", "relaxed);  // (1)")
     mended("moved, and a line like it has remained", HEADING + with_note, "p.store(1, relaxed);  // (1)\n",
@@ -333,8 +337,9 @@ def what_is_mended():
 
 
 def the_page():
-    """docs/verification.md has the table of unseen mutants, the numbers of mutants and orders, and the names of the mutants that escape,
-    as they result from tests/check/verification.json and the patches. `verification.py --tables` has a row for each target."""
+    """docs/verification.md must have the table of unseen mutants, the numbers of mutants and orders, and the names of
+    the mutants that escape, as they follow from tests/check/verification.json and the patches. `verification.py
+    --tables` prints a row for each target."""
     page = (TREE / "docs" / "verification.md").read_text()
     results = json.loads((TREE / "tests" / "check" / "verification.json").read_text())
     with tempfile.TemporaryDirectory() as folder:

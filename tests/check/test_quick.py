@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""`usher check` in a few seconds: a few executions of every lock in its plain and spinning forms, and mutants. There is at least one
-mutant of each category, each with a number of executions that is known to suffice. USHER_BIN is the command. Exit status
-77: the checker was not built."""
+"""`usher check` in a few seconds: a few executions of every lock in its plain and spinning forms, and of mutants. Every
+category has at least one mutant here, with a number of executions that is known to suffice. USHER_BIN is the command.
+Exit status 77: the checker was not built.
+"""
 
 import json
 import os
@@ -36,7 +37,8 @@ MUTANTS = {
     "mcs-node-after-hand-over": ("an unlock that reads the next node after it has been granted", "--threads 2"),
     "queue-keeps-signal": ("a condition variable that loses a signal on cancellation", "--threads 3"),
     "fairlock-as-printed": ("Fairlock with Figure 5's line 5 as printed", "--threads 2"),
-    # More mutants of each kind: memory orders, lost wake-ups, accesses after an object's life, promises that a lock does not keep.
+    # More mutants of each category: memory orders, lost wake-ups, accesses after the end of an object's life,
+    # guarantees that a lock does not keep.
     "twa-array-first": ("TWA that notifies before it hands over", "--threads 3"),
     "twa-private-in-unlock": ("an unlock that notifies within the lock after the hand-over", "--threads 2"),
     "ticket32-unmarks": ("a sleepers' mark that is lost", "--threads 3"),
@@ -64,7 +66,7 @@ failures = []
 
 
 def every_category():
-    """The mutants above are those that usher_check contains, with at least one of each category."""
+    """usher_check contains the mutants above, and they include at least one of each category."""
     headings = {p.stem: mutants.Mutant(p).facts for p in (TREE / mutants.PATCHES).glob("*.patch")}
     quick = {name: facts.get("Category") for name, facts in headings.items() if "Quick" in facts}
     say(set(quick) == set(MUTANTS), f"{len(quick)} mutants are in usher_check", set(quick) ^ set(MUTANTS))

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Results of `usher check`: verdicts of every lock, mutants, and memory orders weakened one at a time. They are collected in
-tests/check/verification.json. --tables writes a page of all results, and the table of unseen mutants in docs/verification.md.
+"""Collects results of `usher check` in tests/check/verification.json: verdicts of every lock, of mutants, and of memory orders that are
+weakened one at a time. --tables writes a page of all results, and the table of unseen mutants (by authors who had not seen the
+scenarios) in docs/verification.md.
 
   verification.py                                  runs everything that the file lacks; takes hours
   verification.py --only twa,mcs --again           runs these locks again
@@ -10,8 +11,9 @@ tests/check/verification.json. --tables writes a page of all results, and the ta
   verification.py --tables                         writes build/verification.md: every lock, the mutants that escape, the weakened
                                                    orders that no lock's scenarios catch. Runs nothing
 
-Executions: --executions with 3 threads, --executions-4 with 4 threads, --weaken of each weakened order with the lock's usual number
-of threads, --mutants of each mutant."""
+Numbers of executions: --executions with 3 threads, --executions-4 with 4 threads, --mutants for each mutant, and
+--weaken for each weakened order, with the lock's usual number of threads.
+"""
 
 import argparse
 import json
@@ -43,7 +45,7 @@ def load(out):
 
 
 def save(out, results):
-    """JSON with one line for each entry."""
+    """Writes the results as JSON with one line for each entry."""
     kinds = []
     for kind, entries in results.items():
         lines = [f"  {json.dumps(k)}: {json.dumps(v, ensure_ascii=False)}" for k, v in sorted(entries.items())]
@@ -60,7 +62,8 @@ def by_lock(entries, key):
 
 
 def merge(results, said):
-    """Merges one file of `usher check --json`. Its results of a lock with a number of threads replace older ones."""
+    """Adds the results of one file of `usher check --json`. They replace older ones of the same lock with the same
+    number of threads."""
     if said["interrupted"]:
         return
     for family, parts in by_lock(said["parts"], "family").items():
@@ -94,7 +97,7 @@ def merge(results, said):
 # ---- runs ------------------------------------------------------------------------------------------------------------
 
 def families(build):
-    """All targets except the mutants, without the ways of waiting."""
+    """Returns the names of all targets except the mutants, without suffixes for ways of waiting."""
     done = subprocess.run([build.usher, "check", "--list"], capture_output=True, text=True, timeout=300,
                           env=clean_environment())
     if done.returncode != 0:
@@ -142,7 +145,7 @@ def cell(text):
 
 
 def code(text):
-    """A line of code, shortened, as a cell of a table."""
+    """Returns a line of code, shortened, as a cell of a table."""
     text = re.sub(r"\s*//.*", "", text)
     return "`" + cell(text if len(text) <= 90 else text[:89] + "…") + "`"
 
@@ -158,7 +161,7 @@ TARGETS = {"condition_parts": "wait-queue", "basic_condition_variable": "conditi
 
 
 def mutants_by_lock(results):
-    """The results of mutants by lock. A mutant belongs to the lock whose type its patch names."""
+    """Returns the results of mutants by lock. A mutant belongs to the lock whose type its patch names."""
     types = {lock.type: lock.name for lock in catalog.locks()} | TARGETS
     found = {}
     for patch in sorted((TREE / mutants.PATCHES).glob("*.patch")):
@@ -170,12 +173,12 @@ def mutants_by_lock(results):
 
 
 def once_each(lists):
-    """The elements of the lists in their order, without repetitions."""
+    """Returns the elements of all lists in their order, without repetitions."""
     return list(dict.fromkeys(e for one in lists for e in one))
 
 
 def share(entries):
-    """Text such as "4 of 5": the entries that are caught, of all."""
+    """Returns a text such as "4 of 5": how many of the entries are caught."""
     entries = list(entries)
     return f"{sum(e['caught'] for e in entries)} of {len(entries)}" if entries else ""
 
@@ -191,7 +194,7 @@ def verdict_of(verdicts):
 
 
 def lock_table(results):
-    """A table with one row for each lock."""
+    """Returns a table with one row for each lock."""
     mutants_of = mutants_by_lock(results)
     rows = []
     for family, verdicts in sorted(by_lock(results["verdicts"].values(), "family").items()):
@@ -205,7 +208,7 @@ def lock_table(results):
 
 
 def escaped_table(results):
-    """The table of the mutants that no scenario catches."""
+    """Returns the table of the mutants that no scenario catches."""
     rows = [[name, cell(mutants.Mutant(TREE / mutants.PATCHES / f"{name}.patch").summary), f"{m['executions']:,}", m["date"]]
             for name, m in sorted(results["mutants"].items()) if not m["caught"]]
     return (f"{share(results['mutants'].values())} mutants are caught. The others:\n\n" +
@@ -213,11 +216,12 @@ def escaped_table(results):
 
 
 def order_table(results):
-    """The weakened orders that no lock's scenarios catch, one row for each place in the source. Several locks may execute a place."""
+    """Returns the table of the weakened orders that no lock's scenarios catch, with one row for each place in the
+    source. Several locks may execute the same place."""
     places = {}
     for lock, orders in results["orders"].items():
         for order, o in orders.items():
-            # Older entries lack the part `made`: their runs made the whole order relaxed.
+            # Older entries have no part `made`: in their runs the whole order became relaxed.
             file, line, column, made = re.fullmatch(r"(.+?):(\d+):(\d+)(?::(.+))?", order).groups()
             places.setdefault((file, int(line), int(column), made or "relaxed"), []).append((lock, o))
     rows = []
@@ -234,13 +238,13 @@ def order_table(results):
 # ---- mutants by authors who had not seen the scenarios -----------------------------------------------------------------
 
 def unseen(which="yes"):
-    """{name: category}. `which`: the first set, or `second`."""
+    """Returns {name: category} of a set of unseen mutants: the first set ("yes") or the second ("second")."""
     facts = {patch.stem: mutants.Mutant(patch).facts for patch in sorted((TREE / mutants.PATCHES).glob("*.patch"))}
     return {name: f["Category"] for name, f in facts.items() if f.get("Unseen") == which}
 
 
 def merge_unseen(label, *files):
-    """Adds the counts of these files. Each file is of one number of threads."""
+    """Adds the results in these files under the label. Each file has the results of one number of threads."""
     runs = json.loads(UNSEEN.read_text()) if UNSEEN.is_file() else {}
     all_said = [json.loads(Path(file).read_text()) for file in files]
     found = {m["name"]: m["caught"] for said in all_said for m in said["mutants"]}

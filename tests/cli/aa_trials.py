@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Repeats trials in which `usher try` compares the C library's mutex with itself, and counts the trials that find a gain.
-Prints each trial's speed-up, its interval, the verdict and the number of rounds. The exit status is 1 if more than one trial in ten
-found a gain."""
+"""Repeats trials in which `usher try` compares the C library's mutex with itself (A/A tests), and counts the trials
+that find a gain. Prints each trial's speed-up, its confidence interval, the verdict and the number of rounds. The exit
+status is 1 if more than one trial in ten found a gain.
+"""
 
 import argparse
 import json
@@ -30,7 +31,7 @@ def options():
 
 
 def trial(chosen, build, folder):
-    """Returns the results of `usher try` for the C library's mutex under a second name."""
+    """Returns the results of `usher try` for the C library's mutex, compared with itself under a second name."""
     file = os.path.join(folder, "trial.json")
     length = ["--rounds", str(chosen.rounds)] if chosen.rounds else ["--budget", chosen.budget]
     command = [build / "bin" / "usher", "try", "--quiet", "--locks", "again=pthread", *length,
@@ -47,12 +48,13 @@ def trial(chosen, build, folder):
 
 
 def limit(value):
-    """A limit of an interval as text; None means that the rounds were too few for a limit."""
+    """Returns a limit of a confidence interval as text; None means that there were too few rounds for a limit."""
     return "…" if value is None else f"{value:.3f}"
 
 
 def is_wrong(data):
-    """Returns whether the trial reports a gain. The C library's mutex is never recommended, so the verdict counts."""
+    """Returns whether the trial reports a gain. Only the verdict shows this, since the C library's mutex is never
+    recommended."""
     return data["candidates"][1]["verdict"] == "better"
 
 

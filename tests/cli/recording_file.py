@@ -1,4 +1,6 @@
-"""Reads the files of `usher record`, as docs/predict.md describes them. The tests compare the figures with known ones."""
+"""Reads the files of `usher record`, whose format docs/predict.md describes. The tests compare the content with figures
+that they know.
+"""
 
 import struct
 from collections import namedtuple

@@ -1,4 +1,6 @@
-"""Helpers for tests of the command: assertions about refused usage, waits for a state, and the parts of a build that some tests need."""
+"""Helpers for tests of the command: assertions that a usage is refused, waits for a state, and checks for parts of a
+build that some tests need.
+"""
 
 import os
 import time
@@ -20,7 +22,8 @@ def wait_for(condition, seconds=100):
 
 
 def fields_of(pid):
-    """Returns the fields of /proc/PID/stat after the name: the first is the state, 11 and 12 are the CPU times in ticks."""
+    """Returns the fields of /proc/PID/stat that follow the name. The first is the state; 11 and 12 are the CPU times in
+    clock ticks."""
     with open(f"/proc/{pid}/stat") as file:
         return file.read().rsplit(")", 1)[1].split()
 
@@ -33,8 +36,8 @@ EVIL = "\033]0;title\a\033[2J\u009b1m\u202e\rx\nForged"
 
 
 def with_evil(data, kept=()):
-    """Returns the content of a result file as an attacker would write it: each text, except under the keys in `kept`, ends in a control
-    sequence that a terminal would obey, and in a forged line."""
+    """Returns the content of a result file as an attacker would write it. Each text, except under the keys in `kept`,
+    ends in a terminal control sequence and in a forged line."""
     if isinstance(data, dict):
         return {key: value if key in kept else with_evil(value, kept) for key, value in data.items()}
     if isinstance(data, list):
@@ -46,7 +49,8 @@ class Refusals:
     """A mixin for unittest.TestCase."""
 
     def assert_refused(self, done, status, *words):
-        """Asserts that status, nothing on standard output, and one line on standard error with these words."""
+        """Asserts that the command ended with this status, printed nothing on standard output, and one line with these
+        words on standard error."""
         self.assertEqual((done.returncode, done.stdout), (status, ""), done)
         self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
         self.assertTrue(done.stderr.startswith("usher: "), done.stderr)
@@ -54,7 +58,7 @@ class Refusals:
             self.assertIn(word, done.stderr)
 
     def assert_harmless(self, text):
-        """Asserts that the text has no control character but line feeds, and no line that a name has forged."""
+        """Asserts that the text has no control characters but line feeds, and no line that comes from a forged name."""
         for line in text.split("\n"):
             self.assertTrue(line.isprintable(), repr(line))
             self.assertFalse(line.startswith("Forged"), text)

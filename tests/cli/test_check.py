@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Tests `usher check` as a command: passes, failures and how they are reported, refusals. USHER_BIN is the command; the
-checker lies in the same folder. Exit status 77: the checker was not built, because relacy is missing."""
+"""Tests `usher check` as a command: passes, failures and their reports, refused usage. USHER_BIN is the command; the
+checker is in the same folder. Exit status 77: the checker was not built, because the library relacy is missing.
+"""
 
 import json
 import os
@@ -28,7 +29,7 @@ SKIPPED = 77
 
 
 def parent_of(pid):
-    """Returns the parent's id; 0 if the process has ended."""
+    """Returns the id of the process's parent; 0 if the process has ended."""
     try:
         return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
     except OSError:
@@ -36,7 +37,7 @@ def parent_of(pid):
 
 
 def runs_of(pid):
-    """Returns the runs of the checker that a process or one of its children has started."""
+    """Returns the checker processes that this process or one of its children has started."""
     found = []
     for command in Path("/proc").glob("[0-9]*/cmdline"):
         run = int(command.parent.name)
@@ -121,8 +122,8 @@ class Check(Refusals, unittest.TestCase):
         done = self.check(MUTANT, "--executions", "500", "--threads", "3")
         self.assertEqual((done.returncode, done.stderr), (1, ""), done.stdout)
         self.assertRegex(done.stdout, rf"(?m)^{MUTANT}-spin .*FAIL: data race")
-        # The failure is shown as a table, with a column for each thread and, beside the step, the line of the header that hands the lock
-        # over.
+        # The failure is shown as a table with a column for each thread. Beside the step that hands the lock over is the
+        # line of the header.
         self.assertRegex(done.stdout, r"step +thread 0 +thread 1 +thread 2 +source")
         self.assertRegex(done.stdout, r"(?m)^ +\d+ .*node\d+\.flag := 1 \(relaxed\) .*/mcs_relaxed_hand_over\.hpp:\d+  .*"
                                       r"flag\.store\(granted, std::memory_order_relaxed\)")
@@ -151,7 +152,8 @@ class Check(Refusals, unittest.TestCase):
         self.assertIn("1 mutant, 1 of them caught", done.stdout)
 
     def test_one_that_is_not_caught(self):
-        # The mistake is in a plain store that hands the lock over. If waiters park, the lock does not have this store.
+        # The mutant weakens a plain store that hands the lock over. In the form that parks, the lock does not have this
+        # store.
         done = self.check("--mutants", MUTANT, "--forms", "park", "--executions", "20", "--threads", "2")
         self.assertEqual(done.returncode, 1, done)
         self.assertIn("NOT CAUGHT", done.stdout)
@@ -181,7 +183,8 @@ class Check(Refusals, unittest.TestCase):
         self.assertEqual(rows, files)
 
     def test_rows_are_written_as_they_are_known(self):
-        """The output goes into a file, which a killed check leaves behind."""
+        """The output goes to a file. Each row is written as soon as it is known, so a check that is killed leaves its
+        finished rows."""
         with tempfile.TemporaryFile("w+") as file:
             process = subprocess.Popen([USHER, "check", "tas", "mcs", "--executions", "1000000", "--jobs", "1", "--scenario", "plain",
                                         "--threads", "2", "--forms", "spin"], stdin=subprocess.DEVNULL, stdout=file,
@@ -204,11 +207,11 @@ class Check(Refusals, unittest.TestCase):
             with open(file) as f:
                 orders = json.load(f)["orders"]
         self.assertEqual(done.returncode, 0, done)
-        # The operation that clears the sleepers' mark must acquire, because the next owner reads what the lock protects. So its weakening
-        # to release is caught.
+        # The operation that clears the bit `asleep` must acquire, because the next owner then reads the data that the
+        # lock protects. So the checker catches its weakening to release.
         halves = {o["made"]: o for o in orders if "grant.fetch_and(~asleep" in o["code"]}
         self.assertEqual({made: o["caught"] for made, o in halves.items()}, {"acquire": False, "release": True})
-        # A relaxed load has no order to weaken, and an acquire load can only become relaxed.
+        # A relaxed load cannot be weakened, and an acquire load can only become relaxed.
         self.assertEqual({o["made"] for o in orders if "number(grant_.load(" in o["code"]}, {"relaxed"})
         self.assertRegex(done.stdout, r"(?m)^ticket +usher/core/ticket_words\.hpp:\d+ +release +grant\.fetch_and.* caught ")
 
@@ -242,8 +245,8 @@ class Check(Refusals, unittest.TestCase):
                                timeout=LIMIT).stdout.split()
         site = next(s for s in sites if s.endswith(f"{o['file']}:{o['line']}:{o['column']}:{o['made']}"))
         by = o["by"]
-        # With a place but no order, --weaken-at makes all orders of that place relaxed. For a single acquire or release the result is the
-        # same.
+        # If --weaken-at names a place without an order, all orders of the place become relaxed. A single acquire or
+        # release becomes relaxed either way, so the two results are equal.
         for at in (site, site.rpartition(":")[0]):
             done = self.check(by["lock"], "--weaken-at", at, "--scenario", by["scenario"], "--threads", str(by["threads"]),
                               "--replay", o["replay"])

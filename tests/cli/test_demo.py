@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
-"""Tests the line after each trial of `make demo`, with made-up results: as expected, not as expected, or undecided."""
+"""Tests, with made-up results, the line that `make demo` prints after each trial: as expected, not as expected, or
+undecided.
+"""
 
 import sys
 import unittest
@@ -10,7 +12,7 @@ from demo_verdict import EXPECTATIONS, line  # noqa: E402
 
 
 def trial(winner=None, others=0.0, waiting=0.2, rounds=9, **verdicts):
-    """Returns results as `usher try --json` writes them, as far as they are used."""
+    """Returns results in the form of `usher try --json`, with the keys that tools/demo_verdict.py reads."""
     candidates = [{"name": "pthread", "verdict": "reference", "calls": None if waiting is None else {"waiting_share": waiting}}]
     candidates += [{"name": name, "verdict": verdict, "calls": None} for name, verdict in verdicts.items()]
     return {"winner": winner, "others_cpu_share": others, "rounds": rounds, "candidates": candidates}

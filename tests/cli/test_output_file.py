@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""Tests the command's output files in a folder that an attacker may write, on full disks, and under names that are not of regular files.
-One command, `usher stat -o FILE`, represents all: they share support/text/output_file.cpp. The program that it starts plays the attacker
-who acts while the command runs.
+"""Tests how the command writes output files: in a folder that an attacker may write, on full disks, and under names of
+files that are not regular. One command, `usher stat -o FILE`, represents all, because all use
+support/text/output_file.cpp. The program that `usher stat` starts plays the attacker, who acts while the command runs.
 
-USHER_BIN is the command, USHER_LIB the library. If root runs the test, the attacker and the unprivileged user have the id 65534."""
+USHER_BIN is the command, USHER_LIB the library. If root runs the test, the attacker and the unprivileged user have the
+id 65534.
+"""
 
 import os
 import shutil
@@ -27,9 +29,9 @@ RESULT = "other locks have nothing to change"
 PRECIOUS = "precious\n"
 AS_ROOT = os.geteuid() == 0
 
-# Simulates file systems that this computer may not have. NO_TMPFILE: files without a name are not supported. NO_LINK: such a file
-# cannot be given a name. FULL=FOLDER: there is no space for files of the folder. KILL: the process is killed before it writes to
-# such a file.
+# A preloaded library that simulates file systems which this computer may not have. NO_TMPFILE: files without a name are
+# not supported. NO_LINK: such a file cannot be given a name. FULL=FOLDER: there is no space for files of this folder.
+# KILL: the process is killed before it writes to such a file.
 FILE_SYSTEM = r"""
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -85,7 +87,8 @@ class OutputFile(Refusals, unittest.TestCase):
         shutil.rmtree(cls.folder, ignore_errors=True)
 
     def setUp(self):
-        """Makes a folder that every user may write, like /tmp, and a folder of this user alone with a file in it."""
+        """Makes two folders: one that every user may write, like /tmp, and one with a file that only this user may
+        write."""
         self.shared = tempfile.mkdtemp(dir=self.folder, prefix="shared-")
         os.chmod(self.shared, 0o1777)
         self.private = tempfile.mkdtemp(dir=self.folder, prefix="private-")
@@ -125,7 +128,7 @@ class OutputFile(Refusals, unittest.TestCase):
         self.assertEqual(sorted(os.listdir(self.private)), ["victim"])
 
     def attackers(self, path):
-        """Gives a planted file to another user, if this is permitted."""
+        """Makes another user the owner of a planted file, if this process may."""
         if AS_ROOT:
             os.lchown(path, OTHER, OTHER)
 
@@ -295,7 +298,8 @@ class OutputFile(Refusals, unittest.TestCase):
         return {"user": OTHER, "group": OTHER, "extra_groups": []} if AS_ROOT else {}
 
     def closed(self):
-        """Returns a file in a folder without write permission, and the arguments for a user who may write the file."""
+        """Returns a file that the user may write, in a folder that the user may not write, and the arguments that run
+        the command as this user."""
         user = self.as_other()
         if user and not os.access(USHER, os.X_OK, effective_ids=False):
             self.skipTest("other users may not enter the build's folder")

@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""Compares the samples of output in README.md and docs/*.md with what the commands print today. What a command prints of this tree alone is
-compared exactly: `usher list`, the simulator's figures, the checker's table but for its seconds. Of a trial's output, which
-depends on the machine, the form is compared: each number counts as any number. The words of the sample of `usher stat` are
-compared by tests/stat/rules_test.cpp. A command without a comparison fails.
+"""Compares the samples of output in README.md and docs/*.md with what the commands print today. Output that depends
+only on this tree is compared exactly: `usher list`, the simulator's figures, the checker's table without its seconds.
+The output of a trial depends on the machine, so only its form is compared: any number may stand for a number. The words
+of the sample of `usher stat` are compared by tests/stat/rules_test.cpp. A command for which there is no comparison is
+an error.
 
-USHER_BIN is the command, USHER_LIB the library, USHER_COMPONENTS lists the components that are built."""
+USHER_BIN is the command, USHER_LIB the library, USHER_COMPONENTS lists the components that are built.
+"""
 
 import os
 import re
@@ -20,7 +22,7 @@ USHER = Path(os.environ["USHER_BIN"])
 COMPONENTS = os.environ["USHER_COMPONENTS"].split(",")
 LIMIT = 300
 
-# What stands for the program of README's trial: it locks, and prints figures near to those of the sample.
+# A script in place of the program of README's trial. It makes lock calls and prints figures near those of the sample.
 PROGRAM = """#!/bin/sh
 {locking} 2000 > /dev/null
 run=$(($(cat {count}) + 1))
@@ -31,7 +33,8 @@ echo throughput: $((base + base / 500 * (run % 7)))
 
 
 def samples():
-    """Each command of a block with a prompt: its page, the command without a comment, and the lines that follow it."""
+    """Yields each command that a page shows after a prompt: the page, the command without a comment, and the lines of
+    output that follow."""
     for page in (TREE / "README.md", *sorted((TREE / "docs").glob("*.md"))):
         for block in re.findall(r"^```(?:text)?\n([$] .*?)^```", page.read_text(encoding="utf-8"), re.M | re.S):
             for command, shown in re.findall(r"^[$] (.*)\n((?:(?![$] ).*\n)*)", block, re.M):
@@ -39,7 +42,8 @@ def samples():
 
 
 def any_numbers(text):
-    """The text on one line, with N for each number, R for each range of numbers and one space between words."""
+    """Returns the text on one line, with N for each number, R for each range of numbers, and one space between words.
+    """
     text = re.sub(r"[0-9][0-9,]*(\.[0-9]+)?", "N", text)
     return " ".join(re.sub(r"\((N–N|up to N)\)", "(R)", text).split())
 
@@ -52,7 +56,7 @@ class Readme(unittest.TestCase):
         (self.folder / "server").symlink_to("/bin/true")
 
     def run_it(self, command, limit=LIMIT):
-        """The command's output, on both streams, as a shell in the folder runs it."""
+        """Runs the command in a shell in the test's folder. Returns its output on both streams."""
         env = {key: value for key, value in os.environ.items() if not key.startswith("USHER_") and key != "LD_PRELOAD"}
         env |= {"PATH": f"{self.folder}:{USHER.resolve().parent}:{os.environ['PATH']}", "USHER_LIBRARY": os.environ["USHER_LIB"]}
         done = subprocess.run(["timeout", "--signal=KILL", str(limit), "sh", "-c", command], env=env, cwd=self.folder, text=True, check=False,
@@ -91,7 +95,8 @@ class Readme(unittest.TestCase):
         program.chmod(0o755)
         output = any_numbers(self.run_it(command))
         for line in filter(None, shown):
-            for sentence in line.split("; "):  # that others took much of the CPU time may follow it
+            # a further sentence may follow, which says that other programs took much of the CPU time
+            for sentence in line.split("; "):
                 self.assertIn(any_numbers(sentence.removesuffix(".")), output)
 
     def verdict(self, _, shown):

@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
-"""Runs the recipes of docs/simulation.md that split a sweep, with fewer points, and merges what they write. USHER_BIN is the command."""
+"""Runs the recipes of docs/simulation.md that split a sweep over several computers, with fewer points, and merges the
+files that they write. USHER_BIN is the command.
+"""
 
 import json
 import os
@@ -22,7 +24,7 @@ SWEEP = "usher sim mutexbench --threads 1..72"  # of the recipes
 
 
 def blocks():
-    """Returns the code blocks of the section, as (language, text)."""
+    """Returns the code blocks of the section as (language, text)."""
     with open(os.path.join(TREE, "docs", "simulation.md")) as file:
         section = file.read().split("### A sweep on several computers\n")[1].split("\n## ")[0]
     return re.findall(r"```(\w+)\n(.*?)```", section, re.S)

@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""Tests `usher stat` as a command: refusals, the conditions under which the program runs, its end, and the files that are written. The
-content of the tables is tested in tests/stat/.
+"""Tests `usher stat` as a command: refused usage, the environment in which the program runs, the program's end, and the
+written files. tests/stat/ tests the content of the tables.
 
-USHER_BIN is the command, USHER_LIB the library. Everything has a time limit; each wait is for the state itself, not for a time."""
+USHER_BIN is the command, USHER_LIB the library. Each step has a time limit. A test waits for a state, not for a fixed
+time.
+"""
 
 import contextlib
 import fcntl
@@ -77,7 +79,7 @@ int main(int argc, char **argv) {
 }
 """
 
-# A program with one thread only. libusher.so uses other functions for such a process until it is recorded.
+# A program with one thread. For such a process libusher.so uses other functions until the process is recorded.
 ALONE = """
 #include <pthread.h>
 #include <stdio.h>
@@ -95,7 +97,7 @@ int main(void) {
 
 
 def open_files(pid):
-    """Returns the devices and inodes of the files in memory that the process has open."""
+    """Returns the devices and inodes of the memory files (memfd) that the process has open."""
     files, folder = set(), f"/proc/{pid}/fd"
     for name in os.listdir(folder):
         path = os.path.join(folder, name)
@@ -106,7 +108,7 @@ def open_files(pid):
 
 
 def mapped_files(pid):
-    """Returns the same of the files in memory that the process has mapped."""
+    """Returns the devices and inodes of the memory files that the process has mapped."""
     files = set()
     with open(f"/proc/{pid}/maps") as maps:
         for line in maps:
@@ -238,7 +240,8 @@ class Stat(Refusals, unittest.TestCase):
         self.assertEqual(self.stat("--", "sh", "-c", show, env={"USHER_LOCK": "twa"}).stdout.splitlines()[0], "twa")
 
     def test_the_record_is_inherited(self):
-        """A process that may not open the launcher's descriptors needs the inherited one."""
+        """A process that may not open the launcher's file descriptors through /proc needs the inherited descriptor of
+        the record."""
         show = "readlink /proc/self/fd/${USHER_STAT##*/}; test -r $USHER_STAT && echo readable"
         lines = self.stat("--", "sh", "-c", show).stdout.splitlines()
         self.assertIn("memfd:usher stat", lines[0])
@@ -248,7 +251,8 @@ class Stat(Refusals, unittest.TestCase):
         first = [sys.executable, "-c", "import os; print(os.open('/dev/null', os.O_RDONLY))"]
         plain = subprocess.run(first, capture_output=True, text=True, timeout=LIMIT, env=self.environment())
         self.assertEqual(self.stat("--", *first).stdout, plain.stdout)
-        # If the limit on open files allows no high number, the record's descriptor may have any number.
+        # The record's descriptor usually has a high number. If the limit on open files forbids this, the number may be
+        # any.
         limited = ["sh", "-c", 'ulimit -n 200; exec "$@"', "sh", USHER, "stat", "--", "sh", "-c", "echo ${USHER_STAT##*/}"]
         done = subprocess.run(limited, capture_output=True, text=True, timeout=LIMIT, env=self.environment())
         self.assertLess(int(done.stdout), 200, done.stderr)
@@ -295,7 +299,7 @@ class Stat(Refusals, unittest.TestCase):
         self.assertEqual(self.finished(process).returncode, 137)
 
     def test_a_terminal(self):
-        """The program has the terminal: it reads from it, and ^C ends it; then the launcher makes the report."""
+        """The recorded program reads from the terminal, and ^C ends it. Then `usher stat` makes the report."""
         main, end = pty.openpty()
         self.addCleanup(os.close, main)
 
@@ -352,7 +356,8 @@ class Stat(Refusals, unittest.TestCase):
         self.assertLess(time.monotonic() - begin, 100)
         done = self.stat("--until", "true", "--", "sh", "-c", "trap 'exit 4' TERM; while :; do sleep 0.05; done")
         self.assertEqual(done.returncode, 4, done)
-        # The load runs with the signal mask with which the command was started, and without Usher's library.
+        # The load (the command of --until) runs with the signal mask with which `usher stat` was started, and without
+        # Usher's library.
         done = self.stat("--until", "grep ^SigBlk /proc/self/status; echo ${LD_PRELOAD:-none} ${USHER_LOCK:-none}", "--", "sleep", "60")
         self.assertEqual(done.stdout.splitlines()[0], "SigBlk:\t0000000000000000", done)
         self.assertEqual(done.stdout.splitlines()[-1], "none none", done)
@@ -371,7 +376,7 @@ class Stat(Refusals, unittest.TestCase):
         self.assertEqual(done.returncode, 6, done)
         self.assertIn("the program ended before the load of --until", done.stderr)
         self.assertEqual(subprocess.run(["pgrep", "-f", f"^sleep {mark}"], capture_output=True, text=True, timeout=LIMIT).stdout, "")
-        # --duration ends the recording although the load runs on.
+        # --duration ends the recording although the load (the command of --until) still runs.
         self.assertEqual(self.stat("--duration", "0.2", "--until", f"sleep {mark}", "--", "sleep", "60").returncode, 0)
         self.assert_refused(self.stat("-p", "1", "--until", "true"), 2, "--until is for a command")
 
@@ -528,8 +533,8 @@ class Stat(Refusals, unittest.TestCase):
         self.assertIn("mutex", done.stdout)
         self.assertIsNone(program.poll())
         process = self.started(USHER, "stat", "-p", str(program.pid), "--json", self.file("json"))
-        # The library says that it is recorded a moment before the observer has taken over the record. Then the library closes its own
-        # descriptor, and the record stays mapped.
+        # The library reports that it is recorded a moment before the observer has taken over the record. After that the
+        # library closes its own descriptor; the record stays mapped.
         end = time.monotonic() + LIMIT
         while "recorded by usher stat" not in subprocess.run([USHER, "status", str(program.pid)], env=self.environment(), capture_output=True,
                                                               text=True, timeout=LIMIT, stdin=subprocess.DEVNULL).stdout:
@@ -551,7 +556,8 @@ class Stat(Refusals, unittest.TestCase):
 
     @unittest.skipUnless(os.geteuid() == 0 and shutil.which("setpriv"), "only root can become another user")
     def test_a_process_of_another_user_that_root_records(self):
-        """The process may not open root's descriptors, so the record has a name in /dev/shm for a short time."""
+        """The process may not open descriptors of root, who records it. So the record has a name in /dev/shm for a
+        short time."""
         folder = tempfile.mkdtemp(prefix="usher-stat-", dir="/var/tmp")
         self.addCleanup(shutil.rmtree, folder, True)
         os.chmod(folder, 0o755)

@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""Tests `usher try` as a command: programs that crash, hang, differ, fork or cannot start, under one lock or all.
+"""Tests `usher try` as a command, with programs that crash, hang, print different output, fork or cannot start, under
+one lock or under all.
 
-USHER_BIN is the command, USHER_LIB the library. The programs are shell scripts that read USHER_LOCK, so that failures are
-certain, and small C programs that lock. Everything has a time limit."""
+USHER_BIN is the command, USHER_LIB the library. The programs are shell scripts that read USHER_LOCK, so that their
+failures are certain, and small C programs that lock. Each step has a time limit.
+"""
 
 import json
 import os
@@ -68,7 +70,7 @@ class Try(Refusals, unittest.TestCase):
         shutil.rmtree(cls.folder, ignore_errors=True)
 
     def script(self, text):
-        """Makes a shell script; $USHER_LOCK is empty under the C library's mutex."""
+        """Writes a shell script. Under the C library's mutex the script's $USHER_LOCK is empty."""
         handle, path = tempfile.mkstemp(dir=self.folder, suffix=".sh")
         with os.fdopen(handle, "w") as file:
             file.write("#!/bin/sh\n" + textwrap.dedent(text))
@@ -99,18 +101,18 @@ class Try(Refusals, unittest.TestCase):
             return done, self.checked(json.load(f))
 
     def checked(self, data):
-        """Returns the data after a check against the schema."""
+        """Checks the results against the schema and returns them."""
         if jsonschema:
             with open(SCHEMA) as f:
                 jsonschema.validate(data, json.load(f), jsonschema.Draft202012Validator)
         return data
 
     def rows(self, done):
-        """Returns the rows of the table and the heading: all lines before the first empty one."""
+        """Returns the heading and the rows of the table: all lines before the first empty one."""
         return done.stdout.partition("\n\n")[0].splitlines()
 
     def row(self, done, lock):
-        """Returns a row, joined with the lines into which it is broken."""
+        """Returns a row of the table; a row that is broken into several lines is joined."""
         found = ""
         for line in self.rows(done):
             if line[2:].split()[:1] == [lock]:
@@ -124,7 +126,7 @@ class Try(Refusals, unittest.TestCase):
         return found
 
     def note(self, done, lock):
-        """Returns the lock's note below the table."""
+        """Returns the note about this lock below the table."""
         for line in done.stdout.splitlines():
             if line.startswith(lock + ": "):
                 return line
@@ -134,7 +136,7 @@ class Try(Refusals, unittest.TestCase):
         return next(c for c in data["candidates"] if c["name"] == name)
 
     def ended_with(self, done):
-        """Returns the conclusion as one line."""
+        """Returns the conclusion, its lines joined."""
         paragraph = done.stdout.split("meanwhile.\n")[-1].splitlines()
         return " ".join(line.strip() for line in paragraph)
 
@@ -146,7 +148,7 @@ class Try(Refusals, unittest.TestCase):
     RATES = 'case "$USHER_LOCK" in mcs) echo rate 15;; twa) echo broken >&2; exit 3;; ttas) echo rate 900;; *) echo rate 10;; esac'
 
     def rates(self, locking=True, **rates):
-        """Makes a program that has these rates under these locks, and 1000 under all others."""
+        """Makes a program that prints these rates under these locks, and 1000 under all others."""
         cases = " ".join(f"{lock}) echo rate {rate};;" for lock, rate in rates.items())
         return self.script((f"{self.locking()} 200\n" if locking else "") + f'case "$USHER_LOCK" in {cases} *) echo rate 1000;; esac')
 
@@ -258,14 +260,16 @@ class Try(Refusals, unittest.TestCase):
         done, data = self.with_json("--quiet", "--locks", "mcs", "--metric", "rate (.*)", "--", program)
         self.assertEqual((done.returncode, data["winner"], data["conclusion"]["kind"]), (1, None, "unusable"), done)
         self.assertIn("No winner: mcs is 3.00 times as good", self.ended_with(done))
-        # The threads wait long enough for `usher try` to consult `usher stat`, which would need one more run of the script. A trial whose
-        # conclusion is "unusable" makes no such run: the script ran with USHER_LOCK=pthread only once, while its calls were counted.
+        # The threads wait so much that `usher try` would consult `usher stat`, which needs one more run of the script.
+        # If the conclusion is "unusable", there is no such run: the script ran with USHER_LOCK=pthread only once, while
+        # its calls were counted.
         self.assertGreater(data["candidates"][0]["calls"]["waiting_share"], 0.05)
         with open(counted) as file:
             self.assertEqual(file.read(), "\n")
 
     def test_what_is_better_and_not_confirmed(self):
-        """The trial is interrupted after the rounds that show a gain, before a candidate was chosen."""
+        """The trial is interrupted after the rounds that show a gain, and before a candidate is chosen and confirmed.
+        """
         mark = os.path.join(self.folder, "seventh round")
         runs = os.path.join(self.folder, "runs of ttas")
         with open(runs, "w") as file:
@@ -305,7 +309,8 @@ class Try(Refusals, unittest.TestCase):
         state = os.path.join(self.folder, "runs of the base")
         with open(state, "w") as file:
             file.write("0\n")
-        # Three of the reference's nine runs after the warm-up succeed. mcs has no failures, but can be compared in three rounds only.
+        # Of the reference's nine runs after the warm-up only three succeed. mcs has no failures, but can be compared
+        # only in these three rounds.
         program = self.script(f"""
             {self.locking()} 200 > /dev/null
             test "$USHER_LOCK" = mcs && echo rate 3 && exit
@@ -317,9 +322,9 @@ class Try(Refusals, unittest.TestCase):
         self.assertIn("Runs failed: 3 of 9 rounds could be compared", self.ended_with(done))
 
     def test_the_same_trial_has_the_same_options(self):
-        # The lock is better in four of five rounds. So the trial is undecided after eight rounds, and decided after some more. The threads
-        # of the script wait, because a conclusion recommends no new trial if there is little waiting. On a busy machine it recommends none
-        # either.
+        # The lock is better in four of five rounds. So the trial is undecided after eight rounds, and decided after
+        # some more. The threads of the script wait, because with little waiting a conclusion recommends no new trial.
+        # On a busy machine it recommends none, either.
         state = os.path.join(self.folder, "turns")
         with open(state, "w") as file:
             file.write("0\n")
@@ -343,7 +348,8 @@ class Try(Refusals, unittest.TestCase):
         self.assertNotIn("--timeout", data["conclusion"]["command"])
 
     def test_a_budget_without_room_for_an_answer(self):
-        # One run takes half of the budget. No run begins after the budget, and each takes at least 0.5 s.
+        # One run takes half of the budget. No run begins after the end of the budget, and each run takes at least 0.5
+        # s.
         done, data = self.with_json("--locks", "mcs", "--budget", "1s", "--metric", "rate (.*)", "--", self.script(
             f'{self.locking()} 200; sleep 0.5; test "$USHER_LOCK" = mcs && echo rate 3 || echo rate 1'))
         self.assertRegex(done.stderr, r"^usher: a run takes [0-9.]+ s, too long for an answer in 1.* s: "
@@ -352,7 +358,7 @@ class Try(Refusals, unittest.TestCase):
         self.assertRegex(self.ended_with(done), r"^1.* s had room for 0 rounds: 5 or more can show that a lock is better\.")
 
     def test_the_budget_is_kept_by_runs_that_become_longer(self):
-        # The first ten runs are short, so that many rounds seem to fit; each later run takes a second.
+        # The first ten runs are short, so the plan has many rounds; each later run takes a second.
         runs = os.path.join(self.folder, "runs that become longer")
         with open(runs, "w") as file:
             file.write("0\n")
@@ -360,7 +366,7 @@ class Try(Refusals, unittest.TestCase):
         self.with_json("--quiet", "--locks", "mcs,twa,ttas,steady", "--budget", "1s", "--", program)
         with open(runs) as file:
             begun = int(file.read())
-        self.assertLessEqual(begun, 10 + 1)  # none begins after the budget
+        self.assertLessEqual(begun, 10 + 1)  # no run begins after the end of the budget
 
     def test_durations(self):
         for text, seconds in (("90s", 90), ("2m", 120), ("1h30m", 5400), ("45", 45), ("1.5m", 90), ("2.5", 2.5)):
@@ -397,7 +403,8 @@ class Try(Refusals, unittest.TestCase):
     """
 
     def test_default_candidates_are_those_that_make_sense(self):
-        """The result does not depend on wall time: the budget is so small that at most the fewest rounds of two candidates are run."""
+        """The budget is so small that only the fewest rounds of two candidates are run, so the result does not depend
+        on the speed of the machine."""
         program, cpus = self.built("threads", self.THREADS), len(os.sched_getaffinity(0))
         done, data = self.with_json("--rounds", "1", "--", program, str(cpus + 8))
         names = [c["name"] for c in data["candidates"]]
@@ -408,7 +415,8 @@ class Try(Refusals, unittest.TestCase):
         done, data = self.with_json("--rounds", "1", "--", program, "1")
         self.assertEqual([c["name"] for c in data["candidates"]], ["pthread", "steady", "loiter-park", "mcscr", "twa"])
         self.assertEqual(data["left_out"], [])
-        # The plan is made only after the counted warm-up. A failed run of the reference does not change the plan.
+        # The plan is made after the warm-up run, in which calls are counted. A later run of the reference that fails
+        # does not change the plan.
         state = os.path.join(self.folder, "runs to plan by")
         with open(state, "w") as file:
             file.write("0\n")
@@ -498,7 +506,7 @@ class Try(Refusals, unittest.TestCase):
 
     def test_where_threads_wait_and_nothing_is_decided(self):
         state = os.path.join(self.folder, "rounds of mcs")
-        # mcs is worse in odd rounds and better in even ones: no number of rounds decides.
+        # mcs is worse in odd rounds and better in even ones, so no number of rounds decides.
         program = self.script(f"""
             {self.built("long_section", self.LONG_SECTION)} > /dev/null
             test "$USHER_LOCK" = mcs || {{ echo rate 1; exit; }}
@@ -588,7 +596,7 @@ class Try(Refusals, unittest.TestCase):
         _, data, names = self.candidates_for("mutex,rwlock")
         self.assertEqual(names, ["pthread", "steady+phase-fair", "steady+bravo", "steady", "phase-fair"])
         self.assertIn({"name": "bravo", "why": "in favour of read-write locks"}, data["left_out"])
-        for what, options in (("mutex", ()), ("rwlock", ("--warmup", "0"))):  # in the second nothing is counted
+        for what, options in (("mutex", ()), ("rwlock", ("--warmup", "0"))):  # without a warm-up nothing is counted
             _, data, names = self.candidates_for(what, *options)
             self.assertEqual(names[:3], ["pthread", "steady", "loiter-park"])
             self.assertNotIn("rwlock", json.dumps(data["candidates"]))
@@ -629,7 +637,7 @@ class Try(Refusals, unittest.TestCase):
             self.assertEqual(self.rows(first)[1].split()[:2], ["*", winner])
             shown = self.run_try("--show", file, "--details", "--plot")
             self.assertEqual((shown.returncode, shown.stdout), (0, first.stdout))
-        # A file of an Usher without read-write locks.
+        # Makes the results look like those of an older Usher, which had no read-write locks.
         for c in data["candidates"]:
             c.pop("rwlock", None)
             for key in ("rwlocks", "contended_rwlocks", "rwlock_waiting_share"):
@@ -650,9 +658,11 @@ class Try(Refusals, unittest.TestCase):
         self.assertEqual(done.stdout.splitlines()[-1], f"  usher run --lock steady --rwlock pthread -- {program}")
 
     def during_the_run_under_stat(self, kind, *options, env=None):
-        """Returns the exit status of a trial that gets the signal while the reference runs under usher stat."""
+        """Sends the signal to a trial while it runs the reference under `usher stat`. Returns the trial's exit status.
+        """
         counted, asked = (os.path.join(self.folder, name) for name in (f"counted-{kind}", f"asked-{kind}"))
-        # The reference runs with Usher's library (USHER_LOCK is pthread) only while its calls are counted, and under usher stat.
+        # The reference usually runs without Usher's library. It runs with the library, and with USHER_LOCK=pthread,
+        # only while its calls are counted and under `usher stat`.
         program = self.script(f"""
             if test "$USHER_LOCK" = pthread; then
               test -e '{counted}' && touch '{asked}' && exec sleep 60
@@ -754,7 +764,8 @@ class Try(Refusals, unittest.TestCase):
 
     def test_a_server_and_its_load(self):
         socket = os.path.join(self.folder, "up")
-        # The server is not ready at once. It sleeps in a loop of short sleeps, since the shell runs the trap only between commands.
+        # The server is ready after some time. The script sleeps in a loop of short sleeps, because a shell runs a trap
+        # only between commands.
         server = self.script(f"""
             trap 'echo bye; rm -f {socket}; exit 0' TERM
             sleep 0.1; echo $USHER_LOCK > {socket}
@@ -766,8 +777,8 @@ class Try(Refusals, unittest.TestCase):
         self.assertEqual(done.returncode, 0, done)
         self.assertEqual([[r["metric"] for r in c["runs"]] for c in data["candidates"]], [[10, 10], [20, 20]])
         self.assertFalse(os.path.exists(socket))  # the server was terminated, not killed
-        # The server must end before the load does, so the load lasts 0.3 s. For the same reason the loads of the tests below last 0.3 s or
-        # 1 s.
+        # The test is for a server that ends before the load does. So this load lasts 0.3 s, and the loads of the tests
+        # below last 0.3 s or 1 s.
         early = self.run_try("--locks", "mcs", "--until", "sleep 0.3", "--", self.script('test "$USHER_LOCK" != mcs && sleep 9'))
         self.assertIn("the server ended early", self.note(early, "mcs"))
         self.assertIn("failed: see below; ", self.row(early, "mcs") + "; ")
@@ -793,7 +804,8 @@ class Try(Refusals, unittest.TestCase):
                          [("pthread", "pthread"), ("first", "twa"), ("second", "twa"), ("again", "pthread"), ("mcs", "mcs")])
         for name in ("first", "second"):
             self.assertIn("PRINTED SOMETHING ELSE", self.note(done, name))
-        self.assertNotIn("again: ", done.stdout)  # it runs without the library, as the reference does
+        # `again` is the C library's mutex: it runs without Usher's library, as the reference does
+        self.assertNotIn("again: ", done.stdout)
         program = self.rates(mcs=3000)
         done = self.run_try("--locks", "mine=mcs", "--rounds", "5", "--metric", "rate (.*)", "--", program)
         self.assertIn("mine is 3.00 times as good", self.ended_with(done))
@@ -852,7 +864,7 @@ class Try(Refusals, unittest.TestCase):
         row = self.one_bad(f"trap '' TERM INT; sleep {mark} & setsid sleep {mark} & sleep {mark}; sleep {mark}",
                            "--timeout", "1")
         self.assertIn("hung: killed after 1 s", row)
-        self.assertLess(time.monotonic() - begin, 100)  # the program was not run again
+        self.assertLess(time.monotonic() - begin, 100)  # the trial ended without another run of the program
         self.assertEqual(self.left_behind(f"sleep {mark}"), [])
 
     def test_another_output(self):
@@ -874,7 +886,7 @@ class Try(Refusals, unittest.TestCase):
         self.assertNotIn("\ntwa: ", done.stdout)
 
     def test_patterns_that_would_take_for_ever(self):
-        """An attacker may print the line or choose the pattern."""
+        """An attacker may print the line that the pattern searches, or choose the pattern."""
         line = self.script("head -c 4400 /dev/zero | tr '\\0' a; echo; echo rate 7")
         begin = time.monotonic()
         for pattern in ("^(a|aa)+$|^(a+)+b", "rate ([0-9]+)|(a*)*(a*)*c", "((a|a?)+)+b"):
@@ -889,7 +901,7 @@ class Try(Refusals, unittest.TestCase):
             self.assertGreater(done.returncode, 0, done.stderr[-200:])
 
     def test_a_search_for_the_metric_ends_with_the_trial(self):
-        """The pattern looks ahead to the end of a long line for each of its matches."""
+        """For each of its matches the pattern looks ahead to the end of a long line, so the search takes very long."""
         line = self.script("head -c 30000000 /dev/zero | tr '\\0' 1; echo; touch $USHER_TEST_DONE")
         mark = os.path.join(self.folder, "printed")
         process = subprocess.Popen([USHER, "try", "--quiet", "--locks", "mcs", "--metric", "([0-9])(.*x)?", "--", line],
@@ -898,7 +910,8 @@ class Try(Refusals, unittest.TestCase):
         try:
             wait_for(lambda: os.path.exists(mark))
             before = cpu_seconds(process.pid)
-            wait_for(lambda: cpu_seconds(process.pid) > before + 0.3)  # more than the end of the run takes: the search has begun
+            # more CPU time than the end of the run takes, so the search has begun
+            wait_for(lambda: cpu_seconds(process.pid) > before + 0.3)
             process.send_signal(signal.SIGTERM)
             self.assertEqual(process.wait(20), 143, process.stderr.read())
         finally:
@@ -989,7 +1002,7 @@ class Try(Refusals, unittest.TestCase):
 
     def test_children_from_before_are_left_alone(self):
         mark = f"7{os.getpid()}.25"
-        # The parent of the second `sleep` ends during the trial: the parent lives for 0.3 s, and a single run takes 0.5 s.
+        # The parent of the second `sleep` lives for 0.3 s and so ends during the trial, since a single run takes 0.5 s.
         text = f'sleep {mark} & (sleep 0.2; sleep {mark} & sleep 0.1) & exec "$0" try --locks mcs --rounds 1 -- sleep 0.5'
         process = self.start("sh", "-c", text, USHER)
         try:
@@ -1042,7 +1055,7 @@ class Try(Refusals, unittest.TestCase):
 
     def test_helpers_live_as_long_as_what_started_them(self):
         mark, other = f"4{os.getpid()}.25", f"4{os.getpid()}.75"
-        ready = f'test $(pgrep -cfx "sleep {mark}") = 2'  # one process of --before and one of the server
+        ready = f'test $(pgrep -cfx "sleep {mark}") = 2'  # one sleep of the command of --before, and one of the server
         server = self.script(f"setsid sleep {mark} & exec sleep {other}")
         done = self.run_try("--locks", "mcs", "--rounds", "2", "--before", f"setsid sleep {mark} > /dev/null &",
                             "--ready", ready, "--until", f"true; {ready}", "--", server)
@@ -1076,7 +1089,8 @@ class Try(Refusals, unittest.TestCase):
         self.assertIn("stopped: it wants the terminal", self.one_bad("kill -TTOU $$"))
         self.assertIn("stopped by signal 19", self.one_bad("kill -STOP $$"))
         self.assertLess(time.monotonic() - begin, 200)
-        # A run that is stopped and then continued does not fail. The trial has noticed the stop before the 0.2 s are over.
+        # A run that is stopped and then continued does not fail. The trial notices the stop within the 0.2 s before the
+        # run continues.
         done = self.run_try("--locks", "mcs", "--rounds", "1", "--", "sh", "-c", "(sleep 0.2; kill -CONT $$) & kill -STOP $$; wait")
         self.assertEqual(done.returncode, 0, done)
 
@@ -1086,7 +1100,7 @@ class Try(Refusals, unittest.TestCase):
                              f"echo >> {runs}; sleep 0.4")  # each run is so long that it still runs at the stop
         wait_for(lambda: os.path.exists(runs))
         process.send_signal(signal.SIGSTOP)
-        time.sleep(1.5)  # longer than the timeout of a run
+        time.sleep(1.5)  # longer than a run may take
         process.send_signal(signal.SIGCONT)
         out, err = process.communicate(timeout=LIMIT)
         self.assertEqual(process.returncode, 0, (out, err))
@@ -1103,7 +1117,7 @@ class Try(Refusals, unittest.TestCase):
         self.assert_refused(done, 1, "not ready after 1 s")
         self.assertFalse(os.path.exists(load))
         server = self.script('test "$USHER_LOCK" != mcs && exec sleep 60; echo listening; echo no such port >&2; exit 3')
-        # The server ends before it is ready, or at once if there is no --ready.
+        # With --ready, the server ends before it is ready. Without --ready, it ends at once.
         until = ["--until", f'cat /proc/*/environ 2> /dev/null | tr "\\0" "\\n" | grep -q "^USHER_LOCK=mcs" && touch {load}; true']
         done = self.run_try("--locks", "mcs", "--rounds", "1", "--ready", "sleep 0.3", *until, "--", server)
         self.assertIn("the server ended early: exit status 3: no such port", self.note(done, "mcs"))
@@ -1113,7 +1127,7 @@ class Try(Refusals, unittest.TestCase):
         self.assertRegex(self.note(done, "mcs"), "the server ended early: exit status 3: listening")
 
     def test_a_server_that_goes_into_the_background(self):
-        # The first process of the server ends at once, before the load.
+        # The first process of the server ends at once, before the load begins.
         done = self.run_try("--locks", "mcs", "--until", "sleep 0.1", "--", "sh", "-c", "sleep 60 &")
         self.assert_refused(done, 1, "the server ended early: exit status 0 (if it goes into the background by itself")
 
@@ -1182,7 +1196,7 @@ class Try(Refusals, unittest.TestCase):
         for base, mcs, better, lower in ((0, 5, True, False), (-5, -2, True, False), (-2, -5, False, False), (5, 0, False, False),
                                          (-5, -2, False, True), (3, -1, True, True)):
             with self.subTest((base, mcs, lower)):
-                # The scripts see "pthread" in USHER_LOCK while the reference's calls are counted.
+                # USHER_LOCK is "pthread" while the reference's calls are counted.
                 done, data = run(base, mcs, *(["--lower"] if lower else []))
                 self.assertEqual((done.returncode, done.stderr), (0, ""), done)
                 candidate = self.candidate(data, "mcs")
@@ -1202,7 +1216,8 @@ class Try(Refusals, unittest.TestCase):
     # Differences of the output
 
     def differs(self, base, mcs, rounds="2"):
-        """Returns whether the output under mcs is reported as another than under the C library's mutex."""
+        """Returns whether the trial reports that the output under mcs differs from the output under the C library's
+        mutex."""
         done = self.run_try("--locks", "mcs", "--rounds", rounds, "--", self.script(
             f'if [ "$USHER_LOCK" = mcs ]; then {mcs}; else {base}; fi'))
         return "mcs: PRINTED SOMETHING ELSE" in done.stdout
@@ -1233,7 +1248,7 @@ class Try(Refusals, unittest.TestCase):
         self.assertFalse(self.differs(f"echo >> {state}; cat {state}; echo end", "echo another"))
 
     def test_much_output(self):
-        # The last line is printed after a pause, in which all earlier output was read.
+        # The script pauses before its last line, so that the trial has read all earlier output by then.
         done = self.run_try("--locks", "mcs", "--rounds", "1", "--warmup", "0", "--metric", "rate ([0-9]+)", "--", "sh", "-c",
                             "echo rate 1; head -c 200000000 /dev/zero | tr '\\0' '\\n'; sleep 0.3; echo rate 2")
         self.assertEqual(done.returncode, 0, done)
@@ -1286,7 +1301,8 @@ class Try(Refusals, unittest.TestCase):
         done = self.run_try("--locks", "mcs", "--rounds", "1", "--", static)
         self.assertIn("lock calls could not be counted", self.ended_with(done))
         self.assertNotIn("does not use", done.stdout)
-        crash = self.script('echo fine; test "$USHER_LOCK" && exit 3; exit 0')  # it fails in each run in which its calls are counted
+        # the script fails in each run in which its calls are counted
+        crash = self.script('echo fine; test "$USHER_LOCK" && exit 3; exit 0')
         done = self.run_try("--locks", "mcs", "--rounds", "1", "--", crash)
         self.assertNotIn("does not use", done.stdout)
 
@@ -1301,7 +1317,8 @@ class Try(Refusals, unittest.TestCase):
     # Error rates
 
     def drifting(self, *arguments, noise=0):
-        """Runs a trial in which the metric rises slowly from run to run under every lock, with `noise` per mille of random change."""
+        """Runs a trial in which the metric rises slowly from run to run under every lock, and changes at random by
+        `noise` per mille."""
         state = os.path.join(self.folder, "drift")
         with open(state, "w") as file:
             file.write("0\n")
@@ -1321,10 +1338,11 @@ class Try(Refusals, unittest.TestCase):
         self.assertGreater(len({tuple(o) for o in seen}), 2)
         self.assertEqual(seen, orders("1"))
         self.assertNotEqual(seen, orders("2"))
-        self.assertEqual(orders("3", "--warmup", "0")[0][0], "pthread")  # the plan is made from its first run
+        # without a warm-up the plan is made from the reference's first run
+        self.assertEqual(orders("3", "--warmup", "0")[0][0], "pthread")
 
     def test_the_same_lock_under_two_names_is_noise(self):
-        """The figures are synthetic; `make check-aa` measures real ones."""
+        """The figures of this test are made up; `make check-aa` measures real ones."""
         for noise, rounds in ((0, "5"), (0, "6"), (1, "7"), (20, "7")):
             data = self.drifting("--locks", "first=twa,again=pthread,second=twa", "--rounds", rounds, "--seed", "1",
                                  noise=noise)

@@ -1,4 +1,4 @@
-// Tests C11's mutexes and condition variables: each call and result, and that they wait and exclude.
+// Tests C11's mutexes and condition variables: the result of each call, that waits are ended, and that mutexes exclude.
 #include "cases.h"
 
 #include <stdatomic.h>
@@ -28,7 +28,7 @@ static struct timespec after_ms(long ms) {
   return t;
 }
 
-/// The result of `call` in another thread.
+/// Returns the result of `call` in another thread.
 static int elsewhere(int (*call)(void*), void* argument) {
   thrd_t thread;
   int result = -1;
@@ -80,7 +80,7 @@ CASE_FOR(results, struct mutex_type, t, types) {
   mtx_destroy(&mutex);
 }
 
-// Turns: a thread waits until the number is its own modulo the number of threads.
+// Threads take turns: a thread's turn has come when `number` modulo the number of threads is the thread's own number.
 static struct {
   mtx_t mutex;
   cnd_t turn;
@@ -167,7 +167,7 @@ static void* waits_with_a_handler(void* unused) {
   return NULL;
 }
 
-// cnd_wait() is a cancellation point, at which the mutex is locked again.
+// cnd_wait() is a cancellation point. A cancelled wait locks the mutex again before the thread's clean-up handlers run.
 CASE(cancelled_wait) {
   CHECK_CODE(mtx_init(&ring.mutex, mtx_plain), thrd_success);
   CHECK_CODE(cnd_init(&ring.turn), thrd_success);

@@ -1,5 +1,5 @@
-// Tests the cancellation of threads that wait for a condition or a semaphore: the moment at which it takes effect, the
-// state in clean-up handlers, and that no wake-up is lost with a cancelled thread.
+// Tests the cancellation of threads that wait for a condition or a semaphore: when it takes effect, the state that
+// clean-up handlers find, and that no wake-up is lost with a cancelled thread.
 #include "kinds.h"
 #include "semaphore_calls.h"
 
@@ -190,11 +190,13 @@ CASE_FOR(cancelled_asynchronously, struct waiting, wait, waits) {
   cancel_blocked(wait, PTHREAD_CANCEL_ASYNCHRONOUS);
 }
 
-// A request made before the call takes effect in the call, even if the call would not have to wait.
+// A cancellation request that is made before the call takes effect in the call, even if the call would not have to
+// wait.
 CASE_FOR(cancelled_before_it_waits, struct waiting, wait, waits) {
   const bool clockwait = wait->call == semaphore_realtime || wait->call == semaphore_monotonic;
   for (int value = 0; value < 3; ++value) {
-    if (value > 0 && clockwait && answered_by_the_c_library("sem_clockwait")) break;  // without looking for a request
+    // a C library whose call does not check for a request
+    if (value > 0 && clockwait && answered_by_the_c_library("sem_clockwait")) break;
     struct scene scene;
     make_scene(&scene, wait, &main_kinds[value]);
     for (int i = 0; i < value; ++i) CHECK_SUCCESS(sem_post(&scene.semaphore));
@@ -268,7 +270,7 @@ CASE_FOR(disabled, struct waiting, wait, waits) {
   }
 }
 
-// A call that does not wait is no cancellation point, nor is a call that locks a mutex.
+// A call that need not wait is no cancellation point. A call that locks a mutex never is.
 static void* call_those_that_do_not_wait(void* argument) {
   struct scene* scene = argument;
   const struct timespec past = {0, 0};
@@ -590,9 +592,9 @@ static pthread_cond_t* condition_page(void) {
 
 struct doom {
   const char* name;
-  bool broadcast;      ///< otherwise as many signals as waiters
-  bool mutex_held;     ///< while the condition is destroyed
-  bool cancel_before;  ///< before the broadcast; otherwise after the destruction
+  bool broadcast;      ///< a broadcast; otherwise as many signals as waiters
+  bool mutex_held;     ///< the mutex is held while the condition is destroyed
+  bool cancel_before;  ///< cancels before the broadcast; otherwise after the destruction
 };
 static const struct doom dooms[] = {
     {"broadcast_mutex_held_cancelled_before", true, true, true},
@@ -614,7 +616,7 @@ CASE_FOR(destroyed_among_cancelled, struct doom, way, dooms) {
     struct doomed_waiter waiters[4];
     pthread_t threads[4];
     for (int i = 0; i < count; ++i) {
-      // The deadline of one waiter passes at about this moment.
+      // The deadline of one waiter passes at about the time of the broadcast.
       waiters[i] = (struct doomed_waiter){&doomed, way->broadcast && i == 2 ? 150 + round % 30 * 5 : 0};
       threads[i] = start_thread(wait_on_doomed, &waiters[i]);
     }

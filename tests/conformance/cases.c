@@ -15,7 +15,8 @@ struct test_case {
 static struct test_case cases[1024];
 static int case_count;
 
-static int report_fd = -1;  // the process of a case writes the reason of a failure here; -1: to stderr
+// the process of a case writes the reason of a failure to this descriptor; -1: standard error
+static int report_fd = -1;
 static int limit_seconds = 100;
 static __thread char noted[160];
 

@@ -1,10 +1,13 @@
 // A small framework for test programs of named cases. Each case runs in a process of its own under a time limit.
 //
-// A program prints one line per case, `PASS name`, `FAIL name: why` or `SKIP name: why`, and closes with `N passed, N
-// failed, N skipped`; it exits with 1 when any case failed. --list        the names --only NAME   that case, or all
-// variants of it (`trylock_held` means `trylock_held/recursive` too); repeatable --fresh       each case in a fresh
-// image (fork and exec) instead of a fork of the parent --here NAME   that one case in this very process, without a
-// limit: for debuggers --limit N     seconds a case may take (100)
+// A program prints one line for each case, `PASS name`, `FAIL name: why` or `SKIP name: why`, and at the end `N passed,
+// N failed, N skipped`. It exits with 1 if a case failed. Options:
+//
+//     --list        prints the names of the cases
+//     --only NAME   runs this case, or all its variants (`trylock_held` means `trylock_held/recursive`); repeatable
+//     --fresh       runs each case in a fresh image (fork and exec) instead of a fork of the parent
+//     --here NAME   runs this case in the program's own process, without a limit: for debuggers
+//     --limit N     the seconds that a case may take (100)
 //
 // The framework itself uses no mutex and no thread, so that the first lock that a case takes is the first of its
 // process.
@@ -51,8 +54,9 @@ void add_case(const char* name, const char* variant, case_body body, const void*
   }                                                              \
   static void id(void)
 
-/// CASE_FOR(id, struct mutex_kind, kind, kinds) { … } defines a case for each entry of the array `kinds`; `kind` points
-/// to the entry, which has a member `name`. CASE_WHERE defines cases only for entries for which the condition holds.
+/// CASE_FOR(id, struct mutex_kind, kind, kinds) { … } defines a case for each entry of the array `kinds`. In the body,
+/// `kind` points to the entry, which must have a member `name`. CASE_WHERE defines cases only for the entries that
+/// fulfil a condition.
 #define CASE_FOR(id, type, parameter, table) CASE_WHERE(id, type, parameter, table, true)
 #define CASE_WHERE(id, type, parameter, table, condition)                                                     \
   static void id(const type* parameter);                                                                      \
@@ -113,15 +117,16 @@ void* in_new_thread(thread_body body, void* argument);
 /// together, when the last one has started: the start of a thread may take longer than its work.
 void run_threads(int count, thread_body body, void* arguments, size_t size);
 
-/// Waits until this thread, or the process with this number, sleeps in the kernel. Returns false if it has not fallen
-/// asleep after some time, since a waiter may also spin.
+/// Waits until the thread, or the process, with this id sleeps in the kernel. Returns false if it has not fallen asleep
+/// after some time, since a waiter may also spin.
 bool await_asleep(pid_t thread_id);
 
 /// Waits until `count` threads of the process, not counting the caller, sleep in the kernel. Returns false after 20 ms,
-/// since waiters may also spin. For processes whose other threads do nothing but wait.
+/// since waiters may also spin. Use it only if the other threads do nothing but wait.
 bool await_sleepers(int count);
 
-// Flags between threads. C and C++ have different atomics; the compiler's builtins are the same in both.
+// Integers that serve as flags between threads. C and C++ have different atomics; the compiler's builtins are the same
+// in both.
 static inline int flag_get(const int* flag) {
   return __atomic_load_n(flag, __ATOMIC_SEQ_CST);
 }
@@ -149,7 +154,8 @@ static inline bool under_usher(void) {
   const char* preloads = getenv("LD_PRELOAD");
   return preloads != NULL && strstr(preloads, "libusher") != NULL;
 }
-/// The error of a wait with invalid nanoseconds: under Usher any time before the clock's epoch is in the past.
+/// Returns the error number of a wait with invalid nanoseconds. Under Usher any time before the clock's epoch counts as
+/// past, so the wait times out.
 static inline int invalid_or_past(struct timespec t) {
   return t.tv_sec < 0 && under_usher() ? ETIMEDOUT : EINVAL;
 }
@@ -172,7 +178,7 @@ void* shared_page(void);
 pid_t start_child(void (*body)(void*), void* argument);
 /// Must be the first call in a child that was not created by start_child (except after vfork or exec).
 void be_a_child(void);
-/// Fails the case unless the child exited with that status.
+/// Fails the case unless the child exited with this status.
 #define CHECK_CHILD(pid, status) check_child(__FILE__, __LINE__, (pid), (status))
 void check_child(const char* file, int line, pid_t child, int status);
 

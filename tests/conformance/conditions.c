@@ -39,7 +39,8 @@ static clockid_t clock_of(const struct condition_kind* kind) {
   return kind->monotonic ? CLOCK_MONOTONIC : CLOCK_REALTIME;
 }
 
-// The waiting calls, wrapped in functions of one signature. The condition's own clock is CLOCK_REALTIME here.
+// The waiting calls, wrapped in functions of one signature. Conditions that are used with this table have the clock
+// CLOCK_REALTIME.
 struct wait_call {
   const char* name;
   clockid_t clock;
@@ -71,7 +72,8 @@ static const struct wait_call timed_waits[] = {
     {"clockwait_monotonic", CLOCK_MONOTONIC, clockwait_monotonic},
 };
 
-// A gate that lets as many threads through as its counter `open` says: the usual use of a condition variable.
+// The usual use of a condition variable: a gate that lets threads through. Its counter `open` is the number of threads
+// that may still pass.
 struct gate {
   pthread_mutex_t mutex;
   pthread_cond_t condition;
@@ -96,7 +98,7 @@ static void unlock_gate(struct gate* gate) {
   CHECK_OK(pthread_mutex_unlock(&gate->mutex));
 }
 
-// Waits until `open` is not zero, and decrements it.
+// Waits until `open` is not zero, then decrements it.
 static void* go_through(void* argument) {
   struct gate* gate = argument;
   lock_gate(gate);
@@ -828,7 +830,7 @@ static void* near_miss_timed(void* argument) {
   const int code = pthread_cond_timedwait(&scene->condition, &scene->mutex, &deadline);
   CHECK(code == 0 || code == ETIMEDOUT);
   scene->timed_code = code;
-  if (code == 0) {  // the signal may have served both
+  if (code == 0) {  // code 0: the only signal may have served both waiters
     flag_set(&scene->enough, 1);
     CHECK_OK(pthread_cond_broadcast(&scene->condition));
   }
@@ -1055,7 +1057,7 @@ static void* keep_timing_out(void* argument) {
     const struct timespec deadline = later(now(CLOCK_REALTIME), 1);
     const int code = pthread_cond_timedwait(&gate->condition, &gate->mutex, &deadline);
     if (code != 0) CHECK_CODE(code, ETIMEDOUT);
-    // This thread takes no token. If it may have consumed a signal, it sends another one.
+    // A wait that returned 0 may have consumed a signal. This thread takes no token, so it sends another signal.
     if (code == 0 && gate->open > 0) CHECK_OK(pthread_cond_signal(&gate->condition));
   }
   unlock_gate(gate);
@@ -1549,7 +1551,7 @@ CASE_FOR(special_mutex_and_cancellation, struct special_mutex, special, special_
   }
 }
 
-// The owner of a robust mutex signals and dies: the waiter gets EOWNERDEAD from its wait.
+// The owner of a robust mutex signals and then dies without an unlock: the waiter gets EOWNERDEAD from its wait.
 struct bequest {
   pthread_mutex_t mutex;
   pthread_cond_t condition;

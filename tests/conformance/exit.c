@@ -1,5 +1,5 @@
-// Tests the end of a process and of its threads while other threads still wait or work. The code that runs last
-// (handlers, destructors, destructors of thread-specific data) locks, waits and posts.
+// Tests the end of a process and of its threads while other threads still wait or work. Code that runs last (exit
+// handlers, destructors of static objects and of thread-specific data) locks, waits and posts.
 #include "kinds.h"
 #include "semaphore_calls.h"
 
@@ -235,7 +235,7 @@ CASE(exit_handlers_stop_the_threads) {
   }
 }
 
-// The first thread leaves by pthread_exit. The last thread ends the process after it has worked with the others.
+// The first thread leaves by pthread_exit(). The last thread works with the others and then ends the process.
 static void* work_without_main(void* argument) {
   const pthread_t* main_thread = argument;
   if (main_thread) CHECK_OK(pthread_join(*main_thread, NULL));
@@ -284,7 +284,7 @@ CASE(others_go_on_without_the_first_thread) {
   }
 }
 
-// -- thread-specific data: its destructors may run after a library has released its record of the thread --
+// -- thread-specific data: a library may have released its record of the thread before these destructors run --
 
 struct farewell {
   const char* name;

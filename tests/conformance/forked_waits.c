@@ -248,7 +248,7 @@ static void* be_served(void* argument) {
   return NULL;
 }
 
-// The mutex is free, and threads that do not exist in this process may be queued on the condition.
+// Called with the mutex free. Threads that exist only in a parent may be queued on the condition.
 static void use_shop(struct shop* shop, bool threads, bool by_signals) {
   CHECK_OK(pthread_mutex_lock(&shop->mutex));
   CHECK_OK(by_signals ? pthread_cond_signal(&shop->bell) : pthread_cond_broadcast(&shop->bell));
@@ -397,7 +397,7 @@ CASE_FOR(condition_under_load, struct fork_way, way, fork_ways) {
 
 // -- forks by waiters, signallers and handlers --
 
-// A second thread forks while the first thread of the process waits. The first thread does not exist in the child.
+// While the first thread of the process waits, a second thread forks. The child has no copy of the first thread.
 struct everything {
   struct shop shop;
   struct place place;
@@ -485,7 +485,7 @@ static void* wait_with_forking_handler(void* argument) {
   int result;
   errno = 0;
   while ((result = wait_long(scene->wait, &handlers_semaphore)) != 0) CHECK_CODE(errno, EINTR);
-  // In the child the handler made the post that ended the wait; in the parent another thread made it.
+  // In the child the handler's post has ended the wait, in the parent another thread's post.
   CHECK_NUMBER(value_of(&handlers_semaphore), 0);
   if (flag_get(&fork_handled) == 2) {
     struct place place;
@@ -534,8 +534,8 @@ CASE_FOR(restarting_handler_forks_in_semaphore_wait, struct semaphore_wait, wait
   fork_in_wait(wait, SA_RESTART);
 }
 
-// A handler forks in the wait on a condition. The wait goes on in both processes; in the child it times out, and the
-// thread then holds the mutex.
+// A handler forks while its thread waits on a condition. The wait goes on in both processes; in the child it times out,
+// and the thread then holds the mutex.
 static void fork_in_condition_handler(int number) {
   (void)number;
   const int saved = errno;
@@ -599,8 +599,8 @@ CASE(handler_forks_in_condition_wait) {
   }
 }
 
-// A signal handler forks in a thread that has been signalled and may already own the mutex, and in a thread that waits
-// on a process-shared condition with a private mutex.
+// A signal handler interrupts a wait and forks. In one case the thread has been signalled meanwhile and may already own
+// the mutex. In the other case the condition is process-shared and the mutex private.
 struct signalled {
   pthread_mutex_t mutex;
   pthread_cond_t condition;

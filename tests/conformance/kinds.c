@@ -69,8 +69,8 @@ const struct timed_call timed_calls[3] = {
 bool answered_by_the_c_library(const char* function) {
   const char* lock = getenv("USHER_LOCK");
   if (lock && strncmp(lock, "pthread", 7) == 0) return true;
-  // No library replaces pthread_condattr_init, so the shared object that defines it is the C library. `function` is the
-  // C library's if the same object defines it.
+  // Returns whether `function` is the C library's. No library replaces pthread_condattr_init, so the shared object that
+  // defines it is the C library.
   Dl_info here, there;
   void* address = dlsym(RTLD_DEFAULT, function);
   CHECK(address != NULL && dladdr(address, &here) != 0);

@@ -1,5 +1,5 @@
-// The kinds of mutex that a program can make without special services of the C library. A preloaded library may replace
-// their locks.
+// The kinds of mutex that need no special service of the C library, unlike those of c_library_kinds.c. A preloaded
+// library may replace their locks.
 #ifndef USHER_TESTS_KINDS_H
 #define USHER_TESTS_KINDS_H
 
@@ -7,7 +7,7 @@
 
 struct mutex_kind {
   const char* name;
-  int type;  ///< of the attribute, or one of the three below
+  int type;  ///< the attribute's type, or one of the three values below
   bool recursive;
   bool checks;  ///< knows its owner: the recursive and error-checking kinds
   const pthread_mutex_t* initialiser;
@@ -30,22 +30,22 @@ struct timed_call {
 };
 extern const struct timed_call timed_calls[3];
 
-/// True if this function is the C library's: it may be bound to the C library directly, or USHER_LOCK may name the C
-/// library's own mutexes. Cases that test guarantees which only Usher gives are skipped on the C library.
+/// Returns true if calls of this function reach the C library: they may be bound to it directly, or USHER_LOCK may name
+/// the C library's own mutexes. Cases about guarantees that only Usher gives are skipped then.
 bool answered_by_the_c_library(const char* function);
 #define SKIP_ON_THE_C_LIBRARY(function) \
   if (answered_by_the_c_library(function)) skip_case("the C library does not promise this of %s", function)
 
-// Mutex calls as bodies of threads: the argument is the mutex, the result is the error number.
+// Mutex calls as the bodies of threads. The argument is the mutex, the result is the error number.
 void* thread_lock(void* mutex);
 void* thread_trylock(void* mutex);
 void* thread_unlock(void* mutex);
 void* thread_lock_unlock(void* mutex);
 
-/// Returns the result of the call in a new thread.
+/// Returns the result of such a call in a new thread.
 int elsewhere(thread_body body, pthread_mutex_t* mutex);
-/// Returns 0 if the mutex was free, and leaves it free. Another thread makes the attempt, so that the answer is right
-/// for every kind.
+/// Returns 0 if the mutex was free, and leaves it free. A new thread makes the attempt, because an owner's own attempt
+/// has other results for some kinds.
 int try_elsewhere(pthread_mutex_t* mutex);
 
 /// A thread that holds a mutex until let_go().

@@ -16,8 +16,8 @@ static void open_scene(struct scene* s) {
   pthread_cond_init(&s->condition, NULL);
 }
 
-/// Makes the calling thread known to the library. Some libraries identify a thread only after it has locked a mutex
-/// that records its owner, and requeue waiters only to a mutex that a known thread holds.
+/// Makes the calling thread known to the library. Some libraries know a thread only after it has locked a mutex that
+/// records its owner, and requeue waiters only to a mutex whose holder they know.
 static void become_known(void) {
   pthread_mutex_t mutex = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
   CHECK_OK(pthread_mutex_lock(&mutex));
@@ -55,7 +55,8 @@ static void* signal_after_a_timed_lock(void* argument) {
   return NULL;
 }
 
-// The signalling thread has acquired the mutex by a timed call. At its unlock other threads are queued for the mutex.
+// The signalling thread has acquired the mutex by a timed call. When it unlocks, other threads are queued for the
+// mutex.
 CASE(signal_by_a_thread_with_a_deadline) {
   for (int round = 0; round < 4; ++round) {
     struct scene s;
@@ -133,8 +134,8 @@ static void* unlock_for_another(void* argument) {
   return NULL;
 }
 
-// One thread locks and another unlocks while the first one signals. This is undefined for the mutex, but programs do
-// it.
+// One thread locks and signals while another thread unlocks. POSIX leaves an unlock by another thread undefined, but
+// programs do it.
 CASE(signal_while_another_thread_unlocks) {
   struct scene s;
   open_scene(&s);

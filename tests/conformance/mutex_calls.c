@@ -109,7 +109,7 @@ static void* relock(void* argument) {
   return NULL;
 }
 
-// A thread that locks a normal mutex twice waits until another thread unlocks it.
+// A thread that locks a normal mutex twice waits in the second call until another thread unlocks.
 CASE_WHERE(self_deadlock, struct mutex_kind, kind, all_kinds, !kind->checks) {
   struct relocker relocker = {.thread_id = 0};
   make_mutex(&relocker.mutex, kind);
@@ -148,8 +148,8 @@ CASE_WHERE(recursion_limit, struct mutex_kind, kind, all_kinds, kind->recursive)
   pthread_mutex_t mutex;
   make_mutex(&mutex, kind);
   CHECK_OK(pthread_mutex_lock(&mutex));
-  // The test writes the largest count into the C library's field, which debuggers read: 2^32 lock calls would take too
-  // long.
+  // 2^32 lock calls would take too long. So the test writes the largest count into the field of the C library, in which
+  // debuggers read the count.
   const unsigned count = mutex.__data.__count;
   mutex.__data.__count = UINT_MAX;
   CHECK_CODE(pthread_mutex_lock(&mutex), EAGAIN);
@@ -325,7 +325,8 @@ CASE_FOR(timed_on_held, struct mutex_kind, kind, all_kinds) {
     CHECK_CODE(timed_calls[i].call(&mutex, &past), ETIMEDOUT);
     CHECK_CODE(timed_calls[i].call(&mutex, &epoch), ETIMEDOUT);
     CHECK_CODE(timed_calls[i].call(&mutex, &ancient), ETIMEDOUT);
-    // Half of the clock's time has passed, but is after its epoch, also in the first minute after boot.
+    // `passed` is half of the clock's value: a time in the past, but after the clock's epoch, also in the first minute
+    // after boot.
     const time_t passed = now(clock).tv_sec / 2, to_come = now(clock).tv_sec + 60;
     const struct timespec wrong[] = {{to_come, 1000000000}, {to_come, -1},     {passed, 1000000000},
                                      {passed, -1},          {-60, 1000000000}, {-60, -1}};

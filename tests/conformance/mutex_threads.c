@@ -297,7 +297,7 @@ CASE_FOR(given_up_in_the_queue, struct mutex_kind, kind, main_kinds) {
   }
 }
 
-// The mutex is released at the moment of the deadline. The call may succeed or time out, but the mutex must be locked
+// The mutex is released at about the time of the deadline. The call may succeed or time out; the thread holds the mutex
 // only if the call succeeded.
 static void* just_in_time(void* argument) {
   const struct timespec deadline = later(now(CLOCK_MONOTONIC), 2);
@@ -479,7 +479,7 @@ CASE_FOR(thread_exits_holding, struct mutex_kind, kind, careless_kinds) {
   for (int round = 0; round < 50; ++round) {
     CHECK_OK(elsewhere(thread_lock, &mutex));
     CHECK_CODE(pthread_mutex_trylock(&mutex), EBUSY);
-    // The thread that locked the mutex has ended. A library's record of that thread may now belong to the thread that
+    // The thread that locked the mutex has ended. A library may have given its record of that thread to the thread that
     // hold() starts.
     pthread_mutex_t other = PTHREAD_MUTEX_INITIALIZER;
     struct holder holder;
@@ -758,7 +758,7 @@ CASE_FOR(signals_while_waiting, struct mutex_kind, kind, main_kinds) {
   struct interrupted waiters[7];
   pthread_t threads[7];
   for (int i = 0; i < 7; ++i) {
-    // One thread waits without a deadline, three get the mutex before their deadlines, three time out.
+    // Of seven threads one waits without a deadline, three get the mutex before their deadlines, and three time out.
     waiters[i] = (struct interrupted){&mutex, i == 0 ? NULL : &timed_calls[(i - 1) % 3], i < 4 ? 10000 : 15, 0,
                                       i < 4 ? 0 : ETIMEDOUT};
     threads[i] = start_thread(wait_interrupted, &waiters[i]);

@@ -255,7 +255,8 @@ CASE_FOR(generations_with_ghosts, struct mutex_kind, kind, careless_kinds) {
   descend(&arena, 4);
 }
 
-// At the fork, threads of the parent may hold the mutex. If the child can acquire the mutex, it must be usable.
+// At the fork, threads of the parent may hold the mutex. If the child can acquire the mutex nevertheless, the mutex
+// must work.
 CASE_FOR(fork_under_load, struct mutex_kind, kind, main_kinds) {
   static struct arena arena;
   make_mutex(&arena.mutex, kind);
@@ -293,8 +294,8 @@ static void release(void) {
     CHECK_OK(code);
 }
 
-// Fork handlers as programs have them: they lock before the fork and unlock in both processes. All other threads try to
-// get the mutex meanwhile.
+// Fork handlers as programs have them: the prepare handler locks, and the handlers of parent and child unlock. All
+// other threads try to get the mutex meanwhile.
 CASE_FOR(atfork_handlers_under_load, struct mutex_kind, kind, all_kinds) {
   static struct arena arena;
   make_mutex(&arena.mutex, kind);
@@ -373,8 +374,8 @@ CASE(many_children_at_once) {
   for (int i = 0; i < 20; ++i) CHECK_CHILD(children[i], 0);
 }
 
-// Runs in a child. Data that the thread cached in the parent, such as its id, are not valid for the thread of the
-// child.
+// Runs in a child. The library may have cached data of the parent's thread, such as its id; they are wrong for the
+// child's thread.
 static void child_of_used_thread(void* argument) {
   struct arena* arena = argument;
   CHECK_OK(pthread_mutex_lock(&arena->mutex));
@@ -425,7 +426,7 @@ static void* wait_for_bell(void* argument) {
   return NULL;
 }
 
-// Returns with the mutex locked when this number of threads waits.
+// Locks the mutex, and returns when this number of threads waits on the condition.
 static void lock_when_waiting(struct shop* shop, int waiting) {
   for (;;) {
     CHECK_OK(pthread_mutex_lock(&shop->mutex));

@@ -1,11 +1,12 @@
-// Tests the calls of read-write locks, for every kind and every way to make one. USHER_RWLOCK names the lock.
+// Tests the calls of read-write locks, for every kind of lock and every way to make one. USHER_RWLOCK names the
+// implementation.
 #include "kinds.h"
 
 #include <sys/syscall.h>
 
 struct rwlock_kind {
   const char* name;
-  int kind;  ///< of the attribute, or one of the two below
+  int kind;  ///< the attribute's kind, or one of the two values below
   bool prefers_writers;
   const pthread_rwlock_t* initialiser;
 };
@@ -186,7 +187,7 @@ CASE_FOR(writer_locks_again, struct rwlock_kind, kind, kinds) {
   pthread_rwlock_t lock;
   make(&lock, kind);
   const struct timespec soon = later(now(CLOCK_REALTIME), 50);
-  for (int i = 0; i < 2; ++i) {  // the second time with threads
+  for (int i = 0; i < 2; ++i) {  // the second time after the process has had a second thread
     CHECK_OK(pthread_rwlock_wrlock(&lock));
     CHECK_CODE(pthread_rwlock_wrlock(&lock), EDEADLK);
     CHECK_CODE(pthread_rwlock_rdlock(&lock), EDEADLK);
@@ -212,7 +213,8 @@ CASE_FOR(reader_locks_again, struct rwlock_kind, kind, kinds) {
   CHECK_FREE(&lock);
 }
 
-// The C library can count more than any test can lock in its time; a lock that cannot must say so.
+// The C library's count of readers has room for more than a test can lock in its time. A lock with a smaller limit must
+// return an error beyond the limit.
 CASE(very_many_readers) {
   pthread_rwlock_t lock = plain;
   CHECK_FREE(&lock);
@@ -270,7 +272,8 @@ CASE_FOR(time_out, struct timed_lock_call, timed_call, timed) {
       hold_lock(&holder, &lock, writer);
       const struct timespec end = later(now(timed_call->clock), 30), past = {1, 0};
       CHECK_CODE(timed_call->call(&lock, &past), ETIMEDOUT);
-      // What libstdc++ makes of a time point before the clock's epoch has negative nanoseconds. The C library alone refuses it.
+      // libstdc++ converts a time before the clock's epoch to negative nanoseconds. Only the C library refuses such a
+      // time.
       const struct timespec before_epoch[] = {{-1, 0}, {-1, -500000000}, {-3000, 1000000000}};
       for (int i = 0; i < (under_usher() ? 3 : 1); ++i)
         CHECK_CODE(timed_call->call(&lock, &before_epoch[i]), ETIMEDOUT);
@@ -318,7 +321,8 @@ static void* time_out_often(void* argument) {
   return NULL;
 }
 
-// A writer that gives up takes its mark back, so that readers pass; the readers before it stay.
+// A writer that gives up clears its mark in the lock, so that new readers pass. Readers that were inside before stay
+// inside.
 CASE_FOR(writers_that_give_up, struct rwlock_kind, kind, kinds) {
   pthread_rwlock_t lock;
   make(&lock, kind);
@@ -353,9 +357,9 @@ CASE_WHERE(tries_beside_a_waiting_writer, struct rwlock_kind, kind, kinds, !kind
     CHECK_OK(pthread_rwlock_rdlock(&lock));
     const pthread_t writer = start_thread(thread_write_once, &lock);
     await_sleepers(1);
-    CHECK_OK(pthread_rwlock_tryrdlock(&lock));  // by a thread that reads
+    CHECK_OK(pthread_rwlock_tryrdlock(&lock));  // tried by a thread that already reads
     CHECK_OK(try_read(&lock));
-    sleep_ms(i % 4);  // a window of the writer may end
+    sleep_ms(i % 4);  // so that a window of the waiting writer, in which readers may enter, ends in some rounds
     CHECK_OK(pthread_rwlock_unlock(&lock));
     CHECK_OK(pthread_rwlock_tryrdlock(&lock));
     CHECK_CODE(try_write(&lock), EBUSY);
@@ -381,7 +385,8 @@ static void* read_with_mutex(void* argument) {
   return NULL;
 }
 
-// A reader waits for a mutex whose owner waits to read, behind a writer.
+// A reader waits for a mutex. The mutex's owner waits for the lock to read, behind a writer that waits for the first
+// reader.
 CASE_WHERE(readers_linked_by_a_mutex, struct rwlock_kind, kind, kinds, !kind->prefers_writers) {
   for (int i = 0; i < 20; ++i) {
     struct linked l = {.mutex = PTHREAD_MUTEX_INITIALIZER};
@@ -479,7 +484,7 @@ CASE_FOR(exclusion, struct rwlock_kind, kind, main_two) {
   CHECK_FREE(&data.lock);
 }
 
-/// A lock that a thread destroys as soon as the other one has unlocked.
+/// A lock that one thread destroys as soon as the other thread has unlocked.
 struct short_lived {
   pthread_rwlock_t lock;
   bool writes;
@@ -527,7 +532,7 @@ static void* read_unlock_of_main(void* lock) {
   return NULL;
 }
 
-// A lock that was locked by the only thread is unlocked when there are more.
+// A process has one thread, which locks. More threads exist when the lock is unlocked.
 CASE(first_thread_while_locked) {
   pthread_rwlock_t read = plain, written = plain;
   CHECK_OK(pthread_rwlock_rdlock(&read));
@@ -561,7 +566,7 @@ static void* be_cancelled(void* argument) {
   return NULL;
 }
 
-// A thread that waits is not cancelled before it has the lock.
+// A cancellation request to a thread that waits for a read-write lock takes effect only when the thread has the lock.
 CASE_FOR(cancellation_of_a_waiter, struct rwlock_kind, kind, main_two) {
   for (int writes = 0; writes < 2; ++writes) {
     pthread_rwlock_t lock;
@@ -602,7 +607,8 @@ static void* hold_until_cancelled(void* argument) {
   pthread_cleanup_pop(0);
 }
 
-// A thread is cancelled while it has the lock and others wait. Its handler unlocks, and uses the lock once more.
+// A thread is cancelled while it holds the lock and other threads wait. Its clean-up handler unlocks, and then uses the
+// lock once more.
 CASE_FOR(cancellation_of_a_holder, struct rwlock_kind, kind, kinds) {
   for (int writes = 0; writes < 2; ++writes) {
     pthread_rwlock_t lock;
@@ -660,7 +666,7 @@ static void nothing_in_child(void* unused) {
   use_in_child(&forked);
 }
 
-// Handlers of fork() take the lock for writing, while other threads read.
+// Handlers of fork() lock for writing while other threads read.
 CASE_FOR(atfork_handlers, struct rwlock_kind, kind, main_two) {
   if (is_the_c_librarys()) skip_case("the C library does not promise this of pthread_rwlock_unlock in a child");
   make(&forked.lock, kind);
@@ -693,7 +699,7 @@ CASE_FOR(fork_while_reading, struct rwlock_kind, kind, main_two) {
   }
 }
 
-// A lock is made at the address of one that readers of the parent held.
+// A child initialises a lock at the address of a lock that readers of the parent held.
 static void make_anew_in_child(void* argument) {
   struct shared_data* d = argument;
   CHECK_OK(pthread_rwlock_init(&d->lock, NULL));
@@ -710,7 +716,8 @@ CASE(new_lock_in_child) {
   CHECK_FREE(&data.lock);
 }
 
-// What the C library answers in a child for a lock that another thread of the parent has.
+// Another thread of the parent holds the lock for writing. Calls in the child must have the results that they have in
+// the C library.
 static void use_while_another_writes(void* argument) {
   struct shared_data* d = argument;
   const struct timespec soon = later(now(CLOCK_REALTIME), 10);
@@ -740,7 +747,8 @@ static void use_while_another_reads(void* argument) {
   make_anew_in_child(d);
 }
 
-// A reader may enter by a slot of a table. Its exit, or its object's end, must be found without it.
+// A reader may be registered in a slot of a table instead of the lock. The lock must work if another thread or a child
+// unlocks for such a reader, and if the lock is initialised again meanwhile.
 
 static void read_many_times(pthread_rwlock_t* lock) {
   in_new_thread(thread_read_once, lock);
@@ -823,7 +831,8 @@ CASE_FOR(fork_while_another_reads, struct rwlock_kind, kind, main_two) {
     make(&data.lock, kind);
     struct lock_holder holder, writer;
     hold_lock(&holder, &data.lock, false);
-    // If the kind prefers writers, new readers wait for the writer, under the C library in the child as well.
+    // If the kind prefers writers, new readers wait while a writer waits; in the C library also in a child, where the
+    // writer does not exist.
     if (!kind->prefers_writers) begin_to_hold(&writer, &data.lock, true);
     await_sleepers(kind->prefers_writers ? 1 : 2);
     CHECK_CHILD(start_child(use_while_another_reads, &data), 0);
@@ -857,9 +866,10 @@ static void try_in_child(void* argument) {
   make_anew_in_child(d);
 }
 
-// The parent's other threads may be anywhere in a call. If the child gets the lock, no change of the data was under way.
+// At the fork, other threads of the parent may be anywhere in a call. If the child can acquire the lock, no writer was
+// changing the data.
 CASE_FOR(fork_at_any_moment, struct rwlock_kind, kind, main_two) {
-  static _Alignas(256) struct shared_data data;  // in one page: the child has all of it as of one moment
+  static _Alignas(256) struct shared_data data;  // in one page, of which the child has a copy as of one moment
   make(&data.lock, kind);
   const pthread_t writer = start_thread(write_often, &data), reader = start_thread(read_often, &data);
   for (int i = 0; i < 30; ++i) CHECK_CHILD(start_child(try_in_child, &data), 0);

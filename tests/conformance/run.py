@@ -30,14 +30,15 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parents[1] / "tools"))
 import catalog
 
-PROGRAM_LIMIT = 750  # seconds; a case has its own limit in the program
+PROGRAM_LIMIT = 750  # seconds; each case also has a limit of its own in the program
 AT_ONCE = 3  # programs at a time: each sleeps for most of its time. Chosen, not measured
 RESULT = re.compile(r"^(PASS|FAIL|SKIP) ([^:]+?)(?:: (.*))?$")
 READ_WRITE = "rwlock:"  # before the name of a read-write lock, in --lock
-USHERS_PROMISE = "the C library does not promise"  # the reason why a case is skipped on the C library only
+# a case with this reason may be skipped on the C library, and nowhere else
+USHERS_PROMISE = "the C library does not promise"
 
-# Cases in which a thread must acquire a lock that other threads use all the time. Under a lock that lets waiters starve these cases may
-# hang; under pure LIFO some runs do.
+# Cases in which a thread must acquire a lock that other threads use all the time. Under a lock that lets waiters
+# starve, such as pure LIFO, these cases may hang in some runs.
 MAY_STARVE = {"lifo": {"atfork_handlers_under_load"}}
 
 # The cases of these programs run in forks of one parent, so each case already runs in a child. The cases of all other programs run in fresh
@@ -94,7 +95,7 @@ def run_program(program, lock, library):
 
 
 def run_programs(programs, lock, library):
-    """Runs several at a time; yields (program, result of run_program) in the order of `programs`."""
+    """Runs several programs at a time; yields (program, result of run_program) in the order of `programs`."""
     with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
         yield from zip(programs, pool.map(lambda program: run_program(program, lock, library), programs))
 
@@ -126,7 +127,7 @@ def run_reference(programs):
 
 def run_lock(lock, programs, reference, library):
     passed = failed = 0
-    # This program's cases are for read-write locks, which a mutex does not change.
+    # The cases of the program read_write test read-write locks, and do not depend on the choice of the mutex.
     programs = [p for p in programs if p.name != "read_write" or lock.startswith(READ_WRITE)]
     for program, (results, seconds, problem) in run_programs(programs, lock, library):
         wrong = []
@@ -155,8 +156,10 @@ def run_lock(lock, programs, reference, library):
 
 
 def library_is_loaded(library, program):
-    """If a library cannot be preloaded, the loader only warns: then all cases would pass on the C library."""
-    env = {**environment("pthread", library), "LD_TRACE_LOADED_OBJECTS": "1"}  # it prints the libraries and ends
+    """Returns whether the loader preloads the library. If it cannot, it only prints a warning, and all cases would pass
+    on the C library."""
+    # the loader prints the libraries and ends
+    env = {**environment("pthread", library), "LD_TRACE_LOADED_OBJECTS": "1"}
     loaded = subprocess.run([str(program)], env=env, capture_output=True, text=True, timeout=100, check=False)
     return library in loaded.stdout and not loaded.stderr
 

@@ -31,7 +31,7 @@ static const struct semaphore_wait semaphore_waits[] = {
     {"clockwait_monotonic", CLOCK_MONOTONIC, true, semaphore_wait_monotonic},
 };
 
-/// Waits by that call; the deadline of the timed calls is a minute away.
+/// Calls this waiting function. A timed one gets a deadline that is a minute away.
 static inline int wait_long(const struct semaphore_wait* wait, sem_t* semaphore) {
   const struct timespec deadline = later(now(wait->clock), 60000);
   return wait->call(semaphore, &deadline);
@@ -43,7 +43,7 @@ static inline int value_of(sem_t* semaphore) {
   return value;
 }
 
-/// Makes a semaphore in memory with arbitrary content.
+/// Initialises a semaphore whose memory has arbitrary content before.
 static inline void make_semaphore(sem_t* semaphore, unsigned value) {
   memset(semaphore, 0xa5, sizeof *semaphore);
   CHECK_SUCCESS(sem_init(semaphore, 0, value));

@@ -232,8 +232,9 @@ CASE(clockwait_knows_two_clocks) {
   }
 }
 
-// On the real-time clock the monotonic clock's time is far in the past; on the monotonic clock the real-time clock's
-// time is far in the future. So a wait on the wrong clock ends too early or too late.
+// Each of the two deadlines is wrong by decades on the other clock: a monotonic time is far in the past on the
+// real-time clock, a real time far in the future on the monotonic clock. So a wait on the wrong clock ends too early or
+// too late.
 CASE(clockwait_waits_on_the_right_clock) {
   sem_t semaphore;
   make_semaphore(&semaphore, 0);
@@ -684,7 +685,7 @@ CASE(post_while_others_give_up) {
 // unmapped, a late access by the poster crashes; if the memory is reused, a late write changes a byte.
 struct farewell {
   const char* name;
-  int waiters;      ///< the last of them destroys the semaphore
+  int waiters;      ///< the last of these waiters destroys the semaphore
   bool by_trywait;  ///< sem_trywait sees the post at the earliest moment
   bool keep;        ///< the memory is reused instead of unmapped
   int shared;
@@ -942,7 +943,7 @@ static void* wait_and_post_in_storm(void* argument) {
   struct storm* storm = argument;
   long posts = 0, waits = 0;
   for (int i = 0; !flag_get(&storm->stop); ++i) {
-    // This thread waits more often than it posts; the signal handlers make the other posts.
+    // This thread waits more often than it posts; the signal handlers make the posts that are missing.
     errno = 0;
     const struct semaphore_wait* wait = &semaphore_waits[i % 4];
     const struct timespec deadline = microseconds_later(now(wait->clock), 300);
@@ -1004,7 +1005,7 @@ CASE(storm_of_a_timer) {
   event.sigev_notify = SIGEV_SIGNAL;
   event.sigev_signo = SIGUSR1;
   CHECK(timer_create(CLOCK_MONOTONIC, &event, &timer) == 0);
-  // With a tracer a signal may take longer than 70 µs: then only the handler would run.
+  // Under a tracer a signal may take longer than 70 µs. With so short a period only the handler would run.
   const long period = getenv("USHER_TEST_IS_TRACED") != NULL ? 5000000 : 70000;
   const struct itimerspec often = {{0, period}, {0, period}}, never = {{0, 0}, {0, 0}};
   CHECK(timer_settime(timer, 0, &often, NULL) == 0);
@@ -1156,7 +1157,7 @@ CASE(named) {
   if (child == 0) {
     be_a_child();
     go_through_named(semaphore);
-    // A process that opens the semaphore by its name can use it, too.
+    // This process opens the semaphore by its name, too, and must be able to use it.
     sem_t* own = sem_open(name, 0);
     CHECK(own != SEM_FAILED);
     CHECK_SUCCESS(sem_wait(own));

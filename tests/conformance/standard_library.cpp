@@ -1,6 +1,6 @@
-// Tests the C++ library's mutexes and conditions, which use those of pthread: std::mutex is neither initialised nor
-// destroyed, std::timed_mutex calls pthread_mutex_clocklock, wait_for calls pthread_cond_clockwait. Cancellation and
-// exceptions unwind through the frames of the calls.
+// Tests the C++ library's mutexes and conditions, which are implemented by pthread calls: std::mutex calls neither init
+// nor destroy, std::timed_mutex calls pthread_mutex_clocklock, wait_for calls pthread_cond_clockwait. Cancellation and
+// exceptions unwind the stack through these calls.
 #include "cases.h"
 #include "in_threads.hpp"
 
@@ -95,8 +95,8 @@ CASE(std_readers_and_writers) {
 }
 
 CASE(std_mutex_in_reused_memory) {
-  // Neither pthread_mutex_init nor pthread_mutex_destroy is called: the memory's previous content must not matter, and
-  // the zeros that the constructor writes must be a free mutex.
+  // std::mutex calls neither pthread_mutex_init nor pthread_mutex_destroy. So the memory's previous content must not
+  // matter, and the zeros that the constructor writes must be a free mutex.
   alignas(std::mutex) static unsigned char memory[sizeof(std::mutex)];
   for (int round = 0; round < 100; ++round) {
     std::memset(memory, 0xa5, sizeof memory);
@@ -551,8 +551,8 @@ CASE(pthread_exit_runs_destructors) {
   CHECK_NUMBER(reinterpret_cast<std::intptr_t>(in_new_thread(try_to_lock, &at.mutex)), 0);
 }
 
-// The stack of a cancelled thread holds a unique_lock and a guard of the program. The thread is cancelled in each kind
-// of wait.
+// When the thread is cancelled, its stack contains a unique_lock and a guard of the program. The thread is cancelled in
+// each kind of wait.
 struct stage {
   std::mutex mutex;
   std::condition_variable condition;
@@ -578,8 +578,8 @@ void* wait_with_guards(void* argument) {
     flag_set(&at.waiting, 1);
     const timespec realtime = later(now(CLOCK_REALTIME), 60000), monotonic = later(now(CLOCK_MONOTONIC), 60000);
     switch (at.way) {
-      // These are pthread calls: std::condition_variable::wait is noexcept, and cancellation in it would end the
-      // program.
+      // These cases call pthread functions directly: std::condition_variable::wait is noexcept, and cancellation in it
+      // would end the program.
       case 0:
         pthread_cond_wait(at.condition.native_handle(), at.mutex.native_handle());
         break;
@@ -628,7 +628,7 @@ CASE(cancellation_runs_destructors_in_every_wait) {
   }
 }
 
-// The cancellation passes through a handler that catches all exceptions and rethrows them, as many programs have it.
+// The cancellation passes through a catch (...) that rethrows, as many programs have it.
 void* catch_all(void* argument) {
   stage& at = *static_cast<stage*>(argument);
   try {
@@ -658,8 +658,7 @@ CASE(cancellation_through_catch_all) {
 
 // -- the end --
 
-// At exit static objects are destroyed while other threads still use objects that live longer. The destructors lock and
-// notify.
+// At exit the destructors of static objects lock and notify, while other threads still use objects that live longer.
 struct shared_state {
   std::mutex mutex;
   std::condition_variable condition;

@@ -1,5 +1,5 @@
-// Tests mutexes before main and after it. The constructor of a preloaded library runs after all others, and its
-// destructor among the first. So the library must work before its constructor has run and after its destructor has run.
+// Tests mutexes before and after main(). The constructor of a preloaded library runs after all other constructors, and
+// its destructor before most others. So the library must work before its constructor and after its destructor.
 #include "kinds.h"
 
 #include <dlfcn.h>
@@ -9,8 +9,8 @@
 static struct early_report preinit_report, first_report, ordinary_report;
 static int* destructor_result;
 
-// Runs before the constructor of any library. It uses neither a thread nor use_everything(), because the calls in the
-// test library may not be bound yet.
+// Runs before the constructor of any library. It starts no thread and does not call use_everything(), because calls in
+// the test library may not be bound yet.
 static void before_everything(void) {
   static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
   static pthread_mutex_t recursive = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
@@ -142,8 +142,9 @@ CASE(locks_in_quick_exit_handlers) {
   CHECK_NUMBER(ending->handler, 0);
 }
 
-// The first thread leaves by pthread_exit and the others go on; the last one ends the process, which runs its handlers.
-// The handlers start no thread here: the C library would mistake the end of that thread for the end of the last one.
+// The first thread leaves by pthread_exit() and the others go on. The last one ends the process, which runs the exit
+// handlers. Here the handlers start no thread, because the C library would mistake the end of that thread for the end
+// of the last thread.
 static void lock_at_the_end(void) {
   static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
   int wrong = 0;
@@ -190,8 +191,8 @@ CASE(main_thread_leaves_first) {
 
 // -- loaded later --
 
-// The C library's math library is loaded, so that dlopen and dlclose, which take locks of the loader, run while other
-// threads lock. A second copy of libusher.so in another namespace is not tested here.
+// Loads and unloads the C library's math library while other threads lock, because dlopen() and dlclose() take locks of
+// the loader. A second copy of libusher.so in another namespace is not tested here.
 static void* load_and_unload(void* argument) {
   struct crowd* crowd = argument;
   for (int i = 0; i < 30; ++i) {

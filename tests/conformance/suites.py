@@ -43,7 +43,7 @@ OUTCOMES = {"posixtestsuite": {0: "pass", 1: "fail", 2: "unresolved", 4: "unsupp
             "glibc": {0: "pass", 77: "unsupported"},
             "gcc-12": {0: "pass"}}
 
-# Test: why it does not pass under Usher's locks, and need not.
+# The reasons why a test does not pass under Usher's locks, and need not.
 LEFT_LOCKED = "destroys a lock that a thread has not unlocked: undefined in POSIX, and EBUSY under Usher's locks"
 EXPLAINED = {
     "pthread_rwlock_timedrdlock/6-2": LEFT_LOCKED,
@@ -53,9 +53,9 @@ EXPLAINED = {
     "pthread_rwlock_unlock/4-2": "unlocks once more than it has locked: undefined in POSIX, and then EBUSY as well",
     "tst-rwlock19": "writes a number of readers into the C library's lock, so that few more are too many",
 }
-UNLOCKED = ", unlocked"  # added to the names of LEFT_LOCKED tests in a second form, which unlocks before it destroys
+UNLOCKED = ", unlocked"  # the name of the second form of a LEFT_LOCKED test, which unlocks before it destroys
 
-# glibc's tests include two of its internal headers, for a few names.
+# glibc's tests include two internal headers of glibc, for a few names. These replace them.
 SHIMS = {
     "atomic.h": "#define atomic_load_relaxed(p) __atomic_load_n(p, __ATOMIC_RELAXED)\n"
                 "#define atomic_store_relaxed(p, v) __atomic_store_n(p, v, __ATOMIC_RELAXED)\n",
@@ -80,7 +80,7 @@ def command(*words, cwd=None):
 
 
 def unpack(sources, package, patterns, to):
-    """Unpacks the files of a package's upstream archive whose paths match; returns the version."""
+    """Unpacks the files whose paths match from a package's upstream archive; returns the archive's version."""
     (archive,) = sources.glob(f"{package}_*.orig.tar.*")
     version = re.search(r"_(.*)\.orig", archive.name)[1]
     made = to / ".made"
@@ -99,7 +99,7 @@ def unpack(sources, package, patterns, to):
 
 
 def with_second_forms(tests, shims):
-    """Adds the second form of tests that leave a lock locked."""
+    """Adds a second form of each test that leaves a lock locked."""
     return [t for test in tests for t in ([test] if EXPLAINED.get(test.name) != LEFT_LOCKED else [test, Test(
         test.suite, test.name + UNLOCKED, test.sources, [*test.flags, "-include", shims / "unlocked.h"], test.program.parent)])]
 
@@ -132,7 +132,7 @@ def glibc_tests(sources, build):
         if done.returncode:
             sys.exit(done.stderr)
     paths = sorted([*(root / "nptl").glob("tst-rwlock*.c"), *(root / "sysdeps/pthread").glob("tst-rwlock*.c")])
-    # Another definition of time_t: the test is for 32-bit systems.
+    # This test is for 32-bit systems, on which it uses another definition of time_t.
     paths = [p for p in paths if p.stem != "tst-rwlock14-time64"]
     return version, [Test("glibc", p.stem, [p, library], flags, build / "bin") for p in paths]
 
@@ -169,7 +169,8 @@ def run_test(test, lock, library, folder):
 
 
 def verdict(test, lock):
-    """Whether the test's result under a lock is as required; None: it does not count, as the C library does not pass."""
+    """Returns whether the test's result under a lock is as required. None: the test does not count, because the C
+    library does not pass it."""
     if test.outcomes[None][0] != "pass":
         return None
     return (test.outcomes[lock][0] == "pass") != (test.name in EXPLAINED)
@@ -217,7 +218,7 @@ def main():
     failed = len(errors)
     print(f"{'suite':15} {'test':45}" + "".join(f" {lock or 'C library':11}" for lock in LOCKS))
     with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
-        # One run of a test at a time: some use a name in the system.
+        # No test runs twice at the same time, because some tests use a name that is unique in the system.
         run_all = lambda t: {lock: run_test(t, lock, library, build / "run") for lock in LOCKS}  # noqa: E731
         for test, outcomes in zip(tests, pool.map(run_all, tests)):
             test.outcomes = outcomes

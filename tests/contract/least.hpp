@@ -1,5 +1,5 @@
-// The smallest types that satisfy the contracts: a platform with all abilities, a way of waiting, a lock. A macro for
-// each part leaves it out; test_contract.py checks the compiler's message for each of them.
+// The smallest types that satisfy the contracts: a platform with all abilities, a way of waiting, a lock. For each part
+// there is a macro that leaves it out; test_contract.py checks the compiler's message for each of them.
 #pragma once
 
 #include "usher/core/lockable.hpp"

@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
-"""A type that lacks a part of a contract must be refused with one line. For every requirement of a platform, a way of waiting and a lock,
-and for every ability that only some platforms have, a small source lacks this one part: each compiler's first error must name it. Every
-header must refuse an older language in its first error, and have no warning, whatever warnings an embedding project asks for."""
+"""The compiler must refuse, with one line, a type that lacks a part of a contract. For every requirement of a platform,
+a way of waiting and a lock, and for every ability that only some platforms have, a small source lacks this one part,
+and each compiler's first error must name the part. Furthermore, every header must refuse an older language standard in
+its first error, and must cause no warning, whatever warnings an embedding project asks for.
+"""
 
 import argparse
 import concurrent.futures
@@ -102,18 +104,18 @@ CASES = {
     "UNLOCK": (MUTEX, "a lock needs void unlock()"),
     "CONSTEXPR_CONSTRUCTOR": (MUTEX, "a lock needs a constexpr default constructor"),
     "TRIVIAL_DESTRUCTOR": (MUTEX, "it needs a trivial destructor"),
-    # The hand-over is not the last access to the lock.
+    # A lock whose unlock() accesses the lock after the hand-over.
     "LAST_ACCESS": (MUTEX, "unlock() of this lock accesses it after the hand-over"),
 }
-# Cases in which the lock with the missing part is used by the catalogue or by the simulator.
+# Cases in which the catalogue or the simulator uses the incomplete lock.
 ELSEWHERE = {
     ("catalogue", "LAST_ACCESS"): CATALOGUE, ("catalogue", "TRAITS"): CATALOGUE, ("catalogue", "TRY_LOCK"): CATALOGUE, ("catalogue", "TRIVIAL_DESTRUCTOR"): CATALOGUE,
     ("simulator", "UNLOCK"): SIMULATED, ("simulator", "TRAITS"): SIMULATED,
 }
 FOR_ALL_COMPILERS = ("ATOMIC", "FETCH_XOR", "POLLING", "WIDE_PARK", "NODE", "NOW", "TABLES", "INFLATION", "PRIORITIES", "STACK_OBJECTS",
                      "ASYMMETRIC_FENCES", "OWNER_TAGS", "POLL", "TRAITS", "UNLOCK", "CONSTEXPR_CONSTRUCTOR", "TRIVIAL_DESTRUCTOR")
-# The warnings that an embedding project may ask for. Only clang is tested here, since g++ checks templates when it instantiates them:
-# library/catalog is compiled with -Wsign-conversion, and the install test checks all headers.
+# The warnings that an embedding project may ask for. Only clang needs this test, since g++ checks templates only when
+# it instantiates them: library/catalog is compiled with -Wsign-conversion, and the install test checks all headers.
 STRICT = ["-Wall", "-Wextra", "-Wpedantic", "-Wsign-conversion", "-Werror"]
 EMBEDS = """
 #include <mutex>
@@ -158,8 +160,8 @@ def first_error(compiler, source, *options):
 
 
 def precompiled(compiler, folder):
-    """Returns options that give the compiler the contracts' headers precompiled, since most of its work for a small source is in them. None
-    of these headers reads the macros of least.hpp."""
+    """Returns options for the compiler by which the contracts' headers are precompiled, since they are most of its work
+    for a small source. None of these headers reads the macros of least.hpp."""
     header = folder / "contracts.hpp"
     header.write_text("".join(f'#include "usher/core/{name}.hpp"\n' for name in ("lockable", "node", "waiting")))
     clang = "clang" in Path(compiler).name
@@ -172,8 +174,8 @@ def precompiled(compiler, folder):
 def cases_of(compiler, number, headers):
     """Yields (name, the required error or None, the arguments of first_error). `headers` is the result of precompiled()."""
     name = Path(compiler).name
-    # Both compilers have the same assertions. With the second compiler only some cases run: they show its wording and the error that it
-    # reports first.
+    # Both compilers check the same assertions. With the second compiler only some cases run, which show how it words an
+    # error and which error it reports first.
     some = CASES if number == 0 else {n: case for n, case in CASES.items() if n in FOR_ALL_COMPILERS}
     for what, source in {"platform": PLATFORM, "waiting": WAITING, "mutex": MUTEX, "catalogue": CATALOGUE,
                          "simulator": SIMULATED, **{n.lower(): s for n, (s, _) in some.items()
@@ -191,7 +193,8 @@ def cases_of(compiler, number, headers):
         yield (f"{name} shared memory/{lock}", "this needs a platform with stack objects",
                (compiler, f'#include "usher/locks/{header}.hpp"\n#include "usher/shared_memory.hpp"\nusher::shared_mutex_in<usher::{lock}> m;\n'))
     if "clang" in name:
-        yield f"{name} strict", None, (compiler, embeds(), *STRICT)  # with a precompiled header there would be no warnings
+        # not precompiled: a precompiled header causes no warnings
+        yield f"{name} strict", None, (compiler, embeds(), *STRICT)
     few = "-ferror-limit=1" if "clang" in name else "-fmax-errors=1"
     for header in sorted((TREE / "include").rglob("*.hpp")):
         header = header.relative_to(TREE / "include")

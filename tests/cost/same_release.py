@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
-"""MCSg's release equals MCS's (MCSg, Algorithm 1, line 21) instruction by instruction. Compares the machine code of both.
+"""The release of MCSg must equal that of MCS (MCSg paper, Algorithm 1, line 21), instruction by instruction. Compares the machine code of
+both.
 
-    same_release.py OBJECT SHARED   the compiled releases.cpp, and shared_locks.cpp, which must not use thread-local storage"""
+same_release.py OBJECT SHARED   the compiled releases.cpp, and shared_locks.cpp, which must not use thread-local storage
+"""
 
 import re
 import shutil
@@ -10,7 +12,8 @@ import sys
 
 
 def functions(path):
-    """{name: instructions}, without addresses: a place in a function is given by its distance from the function's beginning."""
+    """Returns {name: instructions} of the functions, without addresses: a place in a function is given by its distance
+    from the function's beginning."""
     listing = subprocess.run(["objdump", "-dr", "--no-show-raw-insn", path], capture_output=True, text=True, check=True,
                              timeout=300).stdout
     found, name, begin = {}, None, 0
@@ -54,7 +57,7 @@ def main():
 
 
 def trim(lines):
-    """The lines without the padding after the function's end."""
+    """Returns the lines without the padding at the function's end."""
     while lines and re.search(r" (nop|xchg   %ax,%ax|cs nop|data16)", lines[-1]):
         lines = lines[:-1]
     return lines

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""The machine code of the ticket family's unlocks: the number of locked operations, and references to the process's waiting array.
-TWA (extended version), section 6: the unlock of TWA-ID has no atomic read-modify-write; the unlock of TWA-Staged does not access
-the array.
+"""Checks the machine code of the ticket family's unlocks: the number of locked operations, and references to the
+process's waiting array. According to TWA (extended version), section 6, the unlock of TWA-ID has no atomic
+read-modify-write, and the unlock of TWA-Staged does not access the array.
 
-The whole unlock is examined, including all functions that it calls or jumps to, and unlikely paths."""
+The test examines the whole unlock, with all functions that it calls or jumps to, and with unlikely paths.
+"""
 
 import collections
 import re
@@ -13,21 +14,21 @@ import unittest
 
 OBJECT = ""
 CLOCK = "6clocks4read"  # native_detail::clocks::read(), which calls a function of the kernel (vDSO) by its address
-STATE = "usher_process_state_v2"  # contains the waiting arrays; an unlock uses nothing else in it
+STATE = "usher_process_state_v2"  # contains the waiting arrays, the only part of the process state that an unlock uses
 
-# The number of locked operations in each lock's spinning unlock, on all paths. The second locked operation of twa_sized is in the code that
-# counts the CPUs, which runs once.
+# The number of locked operations in each lock's spinning unlock, on all paths. The second one of twa_sized is in the
+# code that counts the CPUs, which runs once.
 SPINNING = {
     "ticket": 0, "ticket_xadd": 1, "ticket_backoff": 0, "ticket32": 1,
     "twa": 1, "twa32": 2, "twa_sized": 2, "twa_quantized": 1, "twa_private": 0, "twa_staged": 0, "twa_id": 0,
     "twa_chain": 1, "tkt_dual": 0, "three_stage": 0, "three_stage_try": 0, "partitioned_ticket": 0, "anderson": 0,
     "awn": 1, "qspinlock": 1}
 WITH_ARRAY = {"twa", "twa32", "twa_sized", "twa_quantized", "twa_id", "twa_chain"}
-QUEUE_NODES = {"awn"}  # locks whose queue nodes lie in the same state
+QUEUE_NODES = {"awn"}  # the queue nodes of these locks also lie in the process state
 
 
 def is_locked(text):
-    """An exchange with memory is locked without a lock prefix."""
+    """Returns whether the instruction is locked. An exchange with memory is, even without a lock prefix."""
     return re.match(r"lock\b", text) is not None or re.match(r"xchg\w*\s.*\(", text) is not None
 
 
@@ -51,17 +52,19 @@ class Code:
                 self.functions[name].append((text, [r.split("\t")[-1].strip() for r in relocations]))
 
     def target(self, reference):
-        """The function that contains a relocation's `symbol+addend` or an instruction's <symbol+offset>, if this file defines it."""
+        """Returns the function that contains a relocation's `symbol+addend` or an instruction's <symbol+offset>, if
+        this file defines it."""
         symbol, _, addend = re.match(r"([^+-]+(?:-(?!0x)[^+-]*)*)(([+-]0x[0-9a-f]+)?)$", reference).groups()
         if symbol in self.functions:
             return symbol
-        if symbol in self.starts:  # a section; an address relative to the next instruction lies 4 bytes further
+        # the symbol is a section; an address relative to the next instruction lies 4 bytes further
+        if symbol in self.starts:
             at = int(addend or "0", 16) + 4
             return max((start, name) for start, name in self.starts[symbol] if start <= at)[1]
         return None
 
     def closure(self, name):
-        """All instructions that a function can reach in this file, and the names that they refer to."""
+        """Returns all instructions that a function can reach in this file, and the names to which they refer."""
         seen, todo, instructions, names = set(), [name], [], set()
         while todo:
             function = todo.pop()

@@ -1,5 +1,5 @@
-// The unlocks of the ticket family, each as a separate function, compiled like all other code. test_unlock_paths.py
-// examines the instructions.
+// The unlocks of the ticket family, each as a separate function, compiled with the usual options. test_unlock_paths.py
+// examines their instructions.
 #include "usher/locks/awn.hpp"
 #include "usher/locks/partitioned.hpp"
 #include "usher/locks/qspinlock.hpp"

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Runs the commands of README.md's sections "Get it" and "Use it", as printed there, in a Debian 12 that debootstrap has made
-with nothing else installed, in a clean clone of the last commit. A command fails if its status is not 0, or if its output
-lacks the first word that README shows of it. As root; everything is below --folder. Mounts and processes are in namespaces
-of their own, so that none is left."""
+"""Runs the commands of README.md's sections "Get it" and "Use it", as printed there, in a clean clone of the last
+commit, in a Debian 12 that debootstrap has just made. A command fails if its status is not 0, or if its output lacks
+the first word of output that README shows. Must run as root; all files are below --folder. Mounts and processes are in
+namespaces of their own, so that none is left.
+"""
 
 import argparse
 import os
@@ -17,7 +18,8 @@ from pathlib import Path
 TREE = Path(__file__).resolve().parents[2]
 SECTIONS = ("Get it", "Use it")
 CLONE = "root/usher"
-# What the text of README presumes before the first command that matches: the demo's program, a server, the package usher-check.
+# Preparations that README's text assumes: each is made before the first command that matches its pattern. They are the
+# demo's program, a server, the package usher-check.
 PRESUMED = ((r"\bsqlite_shared\b", "make demo-build && PATH=$PWD/build/demo/lab/programs:$PATH"),
             (r"\./server\b", "ln -s /bin/true server"),
             (r"^usher check\b", "make deb && apt-get install -y $PWD/build/dist/*.deb && PATH=/usr/bin:$PATH"))
@@ -28,7 +30,8 @@ def fail(why):
 
 
 def commands(readme):
-    """(command, the first word of the output that is shown or None) of each block of the sections."""
+    """Returns (command, first word of the output that README shows, or None) for each command in the blocks of the
+    sections."""
     found = []
     for section in SECTIONS:
         text = re.search(rf"^## {section}\n(.*?)(?=^## |\Z)", readme, re.M | re.S)
@@ -57,7 +60,7 @@ def with_presumed(found):
 
 
 def make_base(base, mirror):
-    """What debootstrap makes is kept; each run uses a copy."""
+    """Makes the system by debootstrap, once; each run uses a copy of it."""
     if (base / "made").exists():
         return
     shutil.rmtree(base, ignore_errors=True)
@@ -80,7 +83,8 @@ def make_root(folder, mirror):
 
 
 def script(steps):
-    """All commands in one shell, because they set PATH; each with its output, status and seconds in files."""
+    """Yields a shell script that runs all commands in one shell, because they set PATH. It writes each command's
+    output, status and seconds to files."""
     yield f"cd /{CLONE}; mkdir /results"
     for number, (command, _) in enumerate(steps):
         yield f"begin=$(date +%s); {{ eval {shlex.quote(command)}; }} < /dev/null > /results/{number} 2>&1"
@@ -88,7 +92,7 @@ def script(steps):
 
 
 def run_inside(root, steps, limit):
-    """Runs the steps in the root; after the limit all its processes are killed."""
+    """Runs the commands in the system. After the time limit all their processes are killed."""
     (root / "steps.sh").write_text("\n".join(script(steps)) + "\n", encoding="utf-8")
     there = shlex.quote(str(root))
     inside = (f"mount -t proc proc {there}/proc && mount --rbind /dev {there}/dev && mount --rbind /sys {there}/sys && "
@@ -100,7 +104,7 @@ def run_inside(root, steps, limit):
 
 
 def report(root, steps):
-    """The number of commands that failed."""
+    """Prints the result of each command, and returns the number of commands that failed."""
     failed = 0
     for number, (command, word) in enumerate(steps):
         output, status = root / f"results/{number}", root / f"results/{number}.status"

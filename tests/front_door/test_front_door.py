@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Tests what README.md's first commands say if something is missing, and which packages they install. Nothing is compiled or
-installed: programs of the test stand before the real ones in PATH."""
+"""Tests what README.md's first commands print if something is missing, and which packages they install. Nothing is
+compiled or installed: PATH begins with a folder of the test, whose programs replace the real ones.
+"""
 
 import os
 import shutil

@@ -1,5 +1,5 @@
-// Runs the class census, which samples the processes and threads of a record, and searches the record for deadlocks.
-// Before each sample the fuzzer changes words of the record, as a program could that forges its own record.
+// Runs the class `census`, which samples the processes and threads of a record, and searches the record for deadlocks.
+// Before each sample the fuzzer changes words of the record, as a recorded program could.
 #include "watch/access/census.hpp"
 
 #include "record_patches.hpp"

@@ -1,4 +1,4 @@
-// Reads the input as a result file of `usher check --show`, and makes all output from it.
+// Reads the input as a result file, as `usher check --show` does, and makes every kind of output from it.
 #include "check/command/check_json.hpp"
 #include "check/command/check_report.hpp"
 #include "fuzz.hpp"

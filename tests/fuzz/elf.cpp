@@ -1,4 +1,5 @@
-// Reads the parts of an ELF file that tell whether libusher.so works when it is preloaded into this program.
+// Reads the parts of an ELF file from which the command learns whether libusher.so works when it is preloaded into the
+// program.
 #include "support/elf/elf.hpp"
 
 #include "fuzz.hpp"

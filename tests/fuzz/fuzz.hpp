@@ -1,9 +1,8 @@
-// Fuzz targets: code that reads untrusted input is given arbitrary bytes. It may refuse them by an exception of the
-// standard library, which the programs that use the code catch. Anything else that goes wrong is an error, which a
-// sanitizer reports.
+// Fuzz targets: code that reads untrusted input is given arbitrary bytes. The code may refuse the input by an exception
+// of the standard library, which its callers catch. Every other fault is an error that a sanitizer reports.
 //
-// `make fuzz` builds each target as an executable of libFuzzer. `make test` replays the kept inputs (corpus/TARGET/) in
-// one executable built by the ordinary compiler.
+// `make fuzz` builds each target as an executable of libFuzzer. `make test` runs all targets on the kept inputs
+// (corpus/TARGET/), in one executable built by the usual compiler.
 #pragma once
 
 #include <cstddef>
@@ -61,7 +60,7 @@ class file_of {
   int descriptor_;
 };
 
-/// Keeps the compiler from removing the computation of the text.
+/// Does nothing with the text; the compiler must assume that it is used, and so computes it.
 void use(std::string_view text);
 
 }  // namespace usher::fuzz

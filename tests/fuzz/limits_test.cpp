@@ -19,12 +19,13 @@ std::string nested(std::size_t depth) {
 TEST(input, depth) {
   EXPECT_EQ(parsed_json(nested(64)).dump(), nested(64));
   EXPECT_THROW(parsed_json(nested(65)), bad_input);
-  // If this were parsed, nlohmann's library would overflow the stack when it copies or prints the result.
+  // If this input were parsed, the JSON library (nlohmann's) would overflow the stack when it copies or prints the
+  // result.
   EXPECT_THROW(parsed_json("{\"x\":" + nested(300'000) + "}"), bad_input);
   std::string objects;
   for (int i = 0; i < 1000; i++) objects += "{\"a\":";
   EXPECT_THROW(parsed_json(objects), bad_input);
-  // Brackets in strings do not count.
+  // Brackets inside strings do not count as nesting.
   EXPECT_EQ(
       parsed_json("\"" + std::string(1000, '[') + "\\\"" + std::string(1000, '{') + "\"").get<std::string>().size(),
       2001u);

@@ -1,4 +1,4 @@
-// Reads the input as a machine file. A first line with an equals sign is taken for a change in the form of
+// Reads the input as a machine file. If the first line contains an equals sign, it is a change as in the option
 // --set-machine.
 #include "lab/sim/machine.hpp"
 #include "fuzz.hpp"

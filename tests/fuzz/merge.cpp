@@ -1,5 +1,5 @@
-// Reads the input as result files of `usher sim --merge` and makes all output from them except pictures; also reads it
-// as the argument of --point.
+// Reads the input as result files, as `usher sim --merge` does, and makes every kind of output but pictures from them.
+// Also reads the input as the argument of --point.
 #include "fuzz.hpp"
 #include "lab/sweep/figure.hpp"
 #include "lab/sweep/figure_chart.hpp"
@@ -23,7 +23,7 @@ USHER_FUZZ_TARGET(merge) {
   if (cut != text.size()) add_results("second", std::string(text.substr(cut + 6)), merged);
   try {
     check_one_sweep(merged);
-  } catch (const bad_input& e) {  // --mixed shows the results all the same
+  } catch (const bad_input& e) {  // not the results of one sweep: --mixed shows them nevertheless
     use(e.what());
   }
   use(std::to_string(remove_duplicates(merged)));

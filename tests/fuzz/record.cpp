@@ -1,4 +1,4 @@
-// Makes a report from a record that its program has forged. The record is a copy, as record_copy makes it.
+// Makes a report from a record that its program has forged. The record is a copy, as the class record_copy makes it.
 #include "record_patches.hpp"
 #include "watch/access/census.hpp"
 #include "watch/access/shared_record.hpp"

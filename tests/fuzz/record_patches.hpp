@@ -1,5 +1,5 @@
-// A valid record, and changes that a fuzzer makes to it. The fuzzer's input is a list of changes, because arbitrary
-// bytes as a record would mostly be refused at once.
+// A valid record, and changes that a fuzzer makes to it. The fuzzer's input is a list of such changes, because
+// arbitrary bytes in place of a record would almost always be refused at once.
 #pragma once
 
 #include <array>
@@ -59,8 +59,8 @@ class planted_record {
     made.charge(record::charged::waiter, kind::mutex, record::of_place + chains[0], chains[1], 5, 1'000'000);
   }
 
-  /// Applies at most `most` changes to the record. Each takes 8 bytes of the input: the place, width and value of a
-  /// word. Most places are near the beginning of a table, where the record has its entries.
+  /// Applies at most `most` changes to the record. Each change takes 8 bytes of the input: the place, the width and the
+  /// value of a word. Most places are near the beginning of a table, where the record's entries are.
   void patch(source& from, unsigned most) {
     const record::capacities room = made.view.room();
     const std::uint64_t size = record::view::size_for(room);
@@ -81,7 +81,7 @@ class planted_record {
   cli::stat::made_up_names names{made.view};
 
  private:
-  /// Small tables, since otherwise most time would be spent on their zeros.
+  /// The tables are small, because otherwise most of the time would be spent on empty entries.
   static record::capacities few() {
     record::capacities c = cli::stat::synthetic::small();
     c.objects = 64;

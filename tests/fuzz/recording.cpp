@@ -1,4 +1,4 @@
-// Reads the input as a recording of `usher record`. What was read must be the same after it is written and read again.
+// Reads the input as a recording of `usher record`, writes it, and reads it again. The two readings must be equal.
 #include "lab/recordings/file.hpp"
 
 #include <cstdlib>

@@ -1,4 +1,5 @@
-// Runs the targets on files: fuzz_replay CORPUS…, where each folder has the name of a target. Fails if a target has no input.
+// Runs the targets on files: fuzz_replay CORPUS…, where each argument is a folder with the name of a target. Fails if a
+// target has no input.
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -24,7 +25,7 @@ std::size_t replay(const named_target& t, const std::filesystem::path& folder) {
     std::ifstream in(entry.path(), std::ios::binary);
     const std::vector<char> content{std::istreambuf_iterator<char>(in), {}};
     std::printf("%s %s\n", t.name, entry.path().filename().c_str());
-    std::fflush(stdout);  // so that the last line names the input that crashes
+    std::fflush(stdout);  // so that, after a crash, the last printed line names the input
     t.run({reinterpret_cast<const std::uint8_t*>(content.data()), content.size()});
     n++;
   }

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Gives each fuzz target to libFuzzer for some seconds, with the kept inputs as seeds. New inputs are kept in BUILD/corpus.
-Inputs that crash a target, or take 10 s or 1 GiB, are kept in BUILD/found and their names are printed. The exit status is 1 if
-there was one."""
+"""Runs each fuzz target under libFuzzer for some seconds, with the kept inputs as seeds. New inputs are kept in
+BUILD/corpus. Inputs that crash a target, or that take 10 s or 1 GiB, are kept in BUILD/found, and their names are
+printed. The exit status is 1 if there was such an input.
+"""
 
 import argparse
 import concurrent.futures
@@ -12,14 +13,15 @@ import subprocess
 import sys
 
 KEPT = pathlib.Path(__file__).resolve().parent / "corpus"
-# The path is given to the sanitizers, since by themselves they find only a symbolizer of their own version.
+# The sanitizers get this path, because on their own they find only a symbolizer of their own LLVM version.
 SYMBOLIZER = next((p for p in ("/usr/lib/llvm-16/bin/llvm-symbolizer", "/usr/bin/llvm-symbolizer") if os.path.exists(p)), None)
-LONGEST = {"elf": 8192, "symbols": 16384, "record": 512, "census": 512}  # bytes of an input; the limit of the others is 16 KiB
+# bytes of an input; for targets not listed here the limit is 16 KiB
+LONGEST = {"elf": 8192, "symbols": 16384, "record": 512, "census": 512}
 MEGABYTES = 1024
 
 
 def run(program, build, seconds):
-    """Returns (name, whether the target passed, a line of figures, the end of the output)."""
+    """Returns (name, whether the target passed, a line of figures, the last part of the output)."""
     symbolizer = {"ASAN_SYMBOLIZER_PATH": SYMBOLIZER} if SYMBOLIZER else {}
     name = program.name.removeprefix("fuzz_")
     corpus, found = build / "corpus" / name, build / "found"

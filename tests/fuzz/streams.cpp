@@ -1,4 +1,5 @@
-// Reads the input as what a recorded program's threads wrote in two windows, slots and then chunks, and makes a recording of it.
+// Reads the input as the slots and then the chunks that threads of a recorded program wrote in two windows, and makes a
+// recording of them.
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
@@ -10,12 +11,12 @@
 namespace usher::fuzz {
 namespace {
 
-/// Calls of 8 bytes each, so that a short input has many: which word, and its value.
+/// Fills `words` from changes of 6 bytes each, an index and a value, so that a short input fills many words.
 void fill(source& from, std::uint64_t* words, std::size_t n) {
   for (unsigned i = 0; i < 64 && !from.is_empty(); i++) {
     const auto at = from.take<std::uint16_t>();
     const auto value = from.take<std::uint32_t>();
-    // Half of the values are large, with the bits that calls have.
+    // Half of the values are made to look like recorded calls, by the bits that mark a call.
     words[at % n] = (at & 0x8000) != 0 ? value : record::call_mark | std::uint64_t{value} << 32 | value;
   }
 }
@@ -66,6 +67,6 @@ USHER_FUZZ_TARGET(streams) {
     recording::decoded(content);
   } catch (const std::exception& e) {
     std::fputs(e.what(), stderr);
-    std::abort();  // the command would have written a file that cannot be read
+    std::abort();  // a recording that was made is unreadable: the command would have written such a file
   }
 }

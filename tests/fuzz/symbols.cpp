@@ -1,5 +1,5 @@
-// Reads the segments, symbols and debug information of a file, as for names in a report. Most of it is read by
-// elfutils, which is not compiled with sanitizers; but AddressSanitizer checks elfutils' heap memory when it is freed.
+// Reads the segments, symbols and debug information of a file, as a report does to find names. elfutils, which reads
+// most of them, is not compiled with sanitizers; but AddressSanitizer checks the heap memory that elfutils frees.
 #include "watch/reader/name/symbols.hpp"
 
 #include "../stat/synthetic.hpp"

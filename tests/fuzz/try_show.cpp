@@ -1,4 +1,4 @@
-// Reads the input as a result file of `usher try --show`, and makes all output from it.
+// Reads the input as a result file, as `usher try --show` does, and makes every kind of output from it.
 #include "fuzz.hpp"
 #include "support/text/input_file.hpp"
 #include "tool/trial/trial_json.hpp"

@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""make test-gvisor: runs programs under Usher in gVisor (Debian's runsc), whose vDSO, memory files and /proc differ from Linux'.
+"""`make test-gvisor`: runs programs under Usher in gVisor (Debian's runsc), whose vDSO, memory files and /proc differ
+from those of Linux.
 
-Ten programs under four locks, `usher stat`, and the embedded examples. A program's output must be that of the same program
-outside of gVisor without Usher. Prints a line for each case, then `N passed, N failed, N skipped`."""
+Runs ten programs under four locks, `usher stat`, and the embedded examples. A program's output must equal that of the
+same program outside of gVisor without Usher. Prints a line for each case, then `N passed, N failed, N skipped`.
+"""
 
 import argparse
 import os
@@ -53,7 +55,8 @@ def run(command, **variables):
 
 
 def in_sandbox(command, **variables):
-    """Through a pipe of its own: runsc writes to an inherited file at the offset that it knows."""
+    """Reads the output through a pipe of its own: into an inherited file runsc would write at an offset that it keeps
+    itself."""
     return run([*SANDBOX, "/usr/bin/env", *(f"{name}={value}" for name, value in variables.items()), *command])
 
 

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Tests the interface of libusher-locks.so to programs that were linked with it: its soname, its functions (those of usher.h and no
-others), the process state, the libraries that it needs. debian/libusher-locks0.symbols has the same list, with the release of
-each function."""
+"""Tests the interface of libusher-locks.so for programs that were linked with it: its soname, its functions (those of
+usher.h and no others), the symbol of the process-wide state, the libraries that it needs.
+debian/libusher-locks0.symbols has the same list of symbols, with the release of each function.
+"""
 
 import argparse
 import re
@@ -51,7 +52,7 @@ def main():
     expect("the symbolic links", {name: (folder / name).resolve() for name in ("libusher-locks.so", "libusher-locks.so.0")},
            {name: options.library.resolve() for name in ("libusher-locks.so", "libusher-locks.so.0")})
     if options.release:
-        # The loader is among the needed libraries only if the library uses thread-local storage.
+        # The library needs the loader only if it uses thread-local storage.
         expect("needs the C library and nothing else",
                set(re.findall(r"\(NEEDED\).*\[(.*)\]", dynamic)) - {"ld-linux-x86-64.so.2"}, {"libc.so.6"})
     print(f"{len(failures)} failures")

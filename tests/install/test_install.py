@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Installs the build into a temporary prefix, moves the prefix, and uses it as an embedder or a user does: a
-C++ project that finds it by CMake, a C program that finds it by pkg-config, the usher command, and an executable with
-plugins that all embed locks, built by every pair of the installed compilers."""
+"""Installs the build into a temporary prefix, moves the prefix, and uses it as an embedder or a user does: a C++
+project that finds it by CMake, a C program that finds it by pkg-config, the command usher, and an executable with
+plugins that all embed locks, for every pair of the installed compilers.
+"""
 
 import argparse
 import json
@@ -87,7 +88,7 @@ def links_resolve(prefix):
 
 
 def refused(what, done, *words):
-    """Checks that the command prints one line that names the missing part, and nothing else."""
+    """Checks that the command prints one line, which names the missing part, and nothing else."""
     ok = (done.returncode == 125 and done.stdout == "" and done.stderr.count("\n") == 1 and done.stderr.startswith("usher: ") and
           all(word in done.stderr for word in words))
     print(f"{'ok  ' if ok else 'FAIL'}  {what}", flush=True)
@@ -97,7 +98,8 @@ def refused(what, done, *words):
 
 
 def components(prefix, folder, env):
-    """Checks that the parts for single subcommands are found in the moved tree, and that missing ones are reported."""
+    """Checks that the command finds the helper programs of single subcommands in the moved tree, and reports missing
+    ones."""
     usher, svg = prefix / "bin" / "usher", folder / "curves.svg"
     simulator = prefix / "libexec" / "usher" / "usher_bench"
     recorder = prefix / "libexec" / "usher" / "usher_stat"
@@ -142,7 +144,7 @@ def cmake_consumer(options, prefix, folder, env):
 
 
 def c_consumer(cc, package, libraries, folder, env):
-    """Builds a C program by pkg-config. `libraries`: the folder of the shared library."""
+    """Builds a C program with the options of pkg-config. `libraries`: the folder of the shared library."""
     flags = must(["pkg-config", "--cflags", "--libs", package], 10, env=env).split()
     program = folder / f"c_consumer_{package}"
     done = run([cc, "-O2", "-Wall", "-Wextra", "-Werror", "-pthread", CONSUMER / "c_consumer.c", "-o", program] + flags, 60, env)
@@ -152,7 +154,8 @@ def c_consumer(cc, package, libraries, folder, env):
 
 
 def examples(options, prefix, source, folder, env, few=False):
-    """Builds the examples as a project of their own, like an embedder. `few`: only those of the C interface, which compile quickly."""
+    """Builds the examples as a project of their own, as an embedder would. `few`: only those of the C interface, which
+    compile quickly."""
     must([options.cmake, "-S", source, "-B", folder, f"-DCMAKE_PREFIX_PATH={prefix}", "-DCMAKE_BUILD_TYPE=Debug",
           f"-DCMAKE_C_COMPILER={options.cc}", f"-DCMAKE_CXX_COMPILER={options.cxx}"], 60, env=env)
     must([options.cmake, "--build", folder, "-j", "2", *(["--target", "example_accounts"] if few else [])], 120, env=env)
@@ -161,7 +164,7 @@ def examples(options, prefix, source, folder, env, few=False):
 
 
 def headers_alone(options, prefix, folder, env):
-    """The headers must cause no warning in an embedder's program."""
+    """Compiles each header alone: it must cause no warning in an embedder's program."""
     names = sorted(str(h.relative_to(prefix / "include")) for h in (prefix / "include").rglob("*.hpp"))
     source = folder / "headers.cpp"
     source.write_text("".join(f"#include <{name}>\n" for name in names) + "int main() {}\n")

@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
-"""Executables and plugins of two translation units that embed locks are built with and without link-time optimisation by both
-compilers. They must link, and have one state of the process. A module that is linked so that it has a state of its own must report this."""
+"""Builds executables and plugins that embed locks, of two translation units each, with and without link-time
+optimisation and with both compilers. They must link, and share one process-wide state. A module that is linked so that
+it has a state of its own must report this.
+"""
 
 import argparse
 import itertools
@@ -94,7 +96,7 @@ def test(options, folder):
                   "clang-thin": objects(options.clangxx, "clang-thin", "-flto=thin")}
         toolchains.append(Toolchain(options.clangxx, ["clang", "clang-full", "clang-thin"],
                                     ["-flto=thin", f"--ld-path={lld}"]))
-        for toolchain in toolchains:  # without link-time optimisation each also links the other's object files
+        for toolchain in toolchains:  # without link-time optimisation each compiler also links the other's object files
             toolchain.kinds = [k for k in kinds if k in toolchain.kinds or k in ("gcc", "clang")]
     else:
         print(f"skipped with all tests that need it: no {options.clangxx} with ld.lld (Debian: clang-16, lld-16)")
@@ -118,7 +120,8 @@ def test(options, folder):
             if toolchain.link(f"plugin {what}", plugin, [kinds[first]["plugin"], kinds[second]["second"]], "-shared"):
                 plugins.append(plugin)
     for host in hosts:
-        # Each plugin is loaded by itself by the first host, since the first of several plugins could give its state to the others.
+        # The first host loads each plugin by itself, because the first of several plugins could give its state to the
+        # others.
         for some in ([[plugin] for plugin in plugins] if host == hosts[0] else [plugins]):
             done = run([host, *some], 60)
             check(f"{host.name} and {some[0].name if len(some) == 1 else 'all plugins'} share one state",
@@ -126,7 +129,8 @@ def test(options, folder):
     own_states(toolchains, kinds, folder, lambda *arguments: compiled(*arguments))
 
 
-# Identifiers in the headers that a program cannot use for a global variable: words of the language, functions of the C library.
+# Identifiers in the headers that a program cannot use for a global variable: keywords of the language, functions of the
+# C library.
 NO_VARIABLES = set("""auto bool break case catch char class concept consteval constexpr constinit const continue decltype default delete do
   double else enum explicit export extern false float for friend goto if inline int long mutable namespace new noexcept nullptr operator
   private protected public requires return short signed sizeof static static_assert struct switch template this throw true try typename
@@ -139,7 +143,7 @@ def names_of_its_own(options, folder):
     (folder / "generated").mkdir()
     headers = sorted(options.include.rglob("*.hpp"))
     text = re.sub(r'//.*|"[^"\n]*"', "", "".join(header.read_text() for header in headers))
-    # Finds words in the place of a variable or parameter. Names of class members, which end in _, are left out.
+    # Finds words at which a variable or parameter is named. Names of class members, which end in _, are left out.
     names = set(re.findall(r"(?<=[\w>&*] )[&*]?([a-z]\w*)(?<!_)(?=\s*[,)={;:])", text)) | set(string.ascii_lowercase)
     locks = [lock for lock in catalog.locks() if lock.excludes]
     for file, lines in {
@@ -151,7 +155,8 @@ def names_of_its_own(options, folder):
         (folder / f"generated/{file}.hpp").write_text("\n".join(["#pragma once", *lines, ""]))
     for cxx in filter(shutil.which, (options.gxx, options.clangxx)):
         done = run([cxx, "-std=c++20", "-Wall", "-Wextra", "-Wshadow", "-Werror", f"-I{options.include}", f"-I{folder}",
-                    "-S", "-o", "/dev/null", HERE / "linking/names.cpp"], 120)  # with -fsyntax-only g++ would not instantiate
+                    # compiles, because with -fsyntax-only g++ would instantiate no templates
+                    "-S", "-o", "/dev/null", HERE / "linking/names.cpp"], 120)
         done.stderr = "".join(done.stderr.splitlines(keepends=True)[:60])
         check(f"{Path(cxx).name} -Wshadow, in a program with {len(names)} names of its own", done.returncode == 0, done)
 

@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
-"""Loads two releases of the headers into one process. Plugins built from the headers, and from a copy with the next version and another
-layout, must share neither state nor code, however they are loaded. Plugins of one release must share both."""
+"""Loads two releases of the headers into one process. Plugins of different releases must share neither state nor code,
+however they are loaded: one is built from the headers, the other from a copy with the next version and another layout.
+Plugins of one release must share both.
+"""
 
 import argparse
 import itertools
@@ -16,7 +18,8 @@ HERE = Path(__file__).resolve().parent
 
 
 def next_release(include, copy):
-    """Makes the headers of a next release, with the next version and a process state that has grown in the middle."""
+    """Makes headers of a next release: they have the next version, and a process-wide state with a new member in the
+    middle."""
     shutil.copytree(include, copy)
     added = sized = 0
     for header in itertools.chain(copy.rglob("*.hpp"), copy.rglob("*.h")):

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Checks by the text of the tree which files may include which; each violation is one line, file -> file -> file. Checks that
-each header has a file name of its own, that nothing outside lab/ uses the laboratory, that `make help` fits a terminal, and that the commands of
-all make targets exist."""
+"""Checks, by the text of the tree, which files may include which; each violation is printed as one line, file -> file
+-> file. Also checks that each header has a file name of its own, that nothing outside lab/ uses the laboratory, that
+`make help` fits a terminal, and that the commands of all make targets exist.
+"""
 
 import argparse
 import re
@@ -24,7 +25,7 @@ def below(*folders, but=()):
     return lambda file: file.startswith(folders) and not file.startswith(but)
 
 
-# The parts of the tree. A part includes only parts that stand before it.
+# The parts of the tree. Files of a part include only files of the same part and of parts that stand before it.
 PARTS = ("include", "library", "support", "watch", "check", "tool", "lab")
 
 
@@ -36,7 +37,8 @@ def behind(part):
     return parts(*PARTS[PARTS.index(part) + 1:])
 
 
-# Each rule: the files to which it applies, the files that they must not include directly or indirectly, and the rule in words.
+# Each rule: a test of the files to which it applies, a test of the files that they must not include directly or
+# indirectly, and the rule in words.
 RULES = [
     (below("lab/sim/", "check/engine/", "check/scenarios/"), below("include/usher/platform/"),
      "the simulator and the checker do without the hardware's platform"),
@@ -65,8 +67,8 @@ NO_CYCLES = below("include/")
 
 
 class Includes:
-    """{file: [files that it includes]}, names relative to the tree, sorted. An include that is not found is a system
-    header or generated."""
+    """A dictionary {file: [files that it includes]}, sorted, with names relative to the tree. An include that is not
+    found is a system header or a generated file."""
 
     def __init__(self, tree):
         self.tree = Path(tree)
@@ -92,8 +94,8 @@ class Includes:
         return []
 
     def substituted(self, template, name):
-        """The headers that CMake may insert: any header of the folder named before the variable. If the name is only the variable:
-        any header that the template's CMake files name."""
+        """Returns the headers that CMake may insert in place of a variable: any header of the folder that is named
+        before the variable; if the name is only the variable, any header that the template's CMake files name."""
         before = name.split("@")[0]
         if before:
             return [f for f in self.files if f.startswith((f"include/{before}", before))]
@@ -104,7 +106,7 @@ class Includes:
         return [path for path in paths if path in self.known]
 
     def way(self, start, forbidden):
-        """The shortest path to a forbidden file, as a list of files, or None."""
+        """Returns the shortest chain of includes to a forbidden file, as a list of files, or None."""
         came_from, todo = {start: None}, deque([start])
         while todo:
             file = todo.popleft()
@@ -121,7 +123,7 @@ class Includes:
         return None
 
     def cycles(self, concerned):
-        """The circles of includes, one for each file that closes one."""
+        """Returns the circles of includes, one for each file that closes a circle."""
         done, found = set(), []
 
         def visit(file, way):
@@ -149,12 +151,12 @@ def violations(tree):
     return lines
 
 
-# Names of header files that occur twice in include/: the paths of installed headers are an interface and stay.
+# Names of headers that occur twice in include/. They stay, because the paths of installed headers are an interface.
 TWICE_IN_INCLUDE = {"futex.hpp", "shared_memory.hpp"}
 
 
 def shared_names(tree):
-    """The headers of the parts whose file name another of them has, as {file name: paths}."""
+    """Returns {file name: paths} of the headers whose file name occurs more than once in the parts."""
     paths = defaultdict(list)
     for top in PARTS:
         for path in sorted((Path(tree) / top).rglob("*.h*")):
@@ -163,14 +165,17 @@ def shared_names(tree):
             if len(found) > 1 and not (name in TWICE_IN_INCLUDE and all(p.startswith("include/") for p in found))}
 
 
-# The product and its tests do not use the laboratory: they do not import or include files of lab/, nor read its results. The exceptions are
-# the build and the Makefile, which build and run it; README, which shows a picture; and the demo, which runs two of its programs.
+# The product and its tests must not use the laboratory: they neither import or include files of lab/ nor read its
+# results. The exceptions are the build and the Makefile, which build and run it; README, which shows a picture of it;
+# and the demo, which runs two of its programs.
 USES_LAB = re.compile(r"""^\s*(from|import)\s+lab\b | ^\s*\#\s*include.*\blab/ | ["']lab["'/] | \blab/results/""", re.MULTILINE | re.VERBOSE)
 MAY_USE_LAB = {"CMakeLists.txt", "Makefile", "README.md", "tools/demo.sh",
-               "tools/harness.py",                    # names programs in the build folder; changed results are not changed code
+               # names programs in the build folder, and tells changed results from changed code
+               "tools/harness.py",
                "tests/unit/data/recorded_runs.txt",   # names its origin
                "tools/bench_sim.py",                  # measures the simulator
-               "tests/contract/test_contract.py", "tests/add_a_lock/list_locks.cpp",  # a lock in all its uses
+               # use a lock in all of its uses, also in the simulator
+               "tests/contract/test_contract.py", "tests/add_a_lock/list_locks.cpp",
                "tests/layers/test_layers.py", "tests/install/test_install.py"}
 
 
@@ -287,7 +292,7 @@ class Layers(unittest.TestCase):
         if found:
             self.fail("\n" + "\n".join(found))
         includes = Includes(TREE)
-        # Checks the test itself: the first rule applies to many files, and known includes are found.
+        # Checks the test itself: the first rule must apply to many files, and known includes must be found.
         self.assertGreater(len([f for f in includes.files if RULES[0][0](f)]), 30)
         self.assertIsNotNone(includes.way("include/usher/mutex.hpp", below("include/usher/platform/native/state.hpp")))
         self.assertIn("include/usher/core/semaphore_core.hpp", includes.edges["check/engine/target.cpp.in"])
@@ -295,7 +300,7 @@ class Layers(unittest.TestCase):
 
 
 def commands_of(target):
-    """The words of each command that `make TARGET` would run."""
+    """Returns the words of each command that `make TARGET` would run."""
     said = subprocess.run(["make", "-n", "-C", str(TREE), "--no-print-directory", target], check=True, text=True,
                           capture_output=True, timeout=100).stdout
     lines = said.replace("\\\n", " ").splitlines()
@@ -307,11 +312,12 @@ def commands_of(target):
 
 
 class Targets(unittest.TestCase):
-    """Tests run only a few of the Makefile's targets. The scripts and options in the commands of the others must exist."""
+    """Few of the Makefile's targets are run by tests. Here the scripts and options in the commands of all other targets
+    must exist."""
     usher = None  # the command; None if it is not built
 
     def options_are_known(self, words, command):
-        """All options of a script or of usher are in its help or in the help of its subcommand."""
+        """Checks that the help of a script, or of a subcommand of usher, lists all options of the command."""
         names = {w.split("=")[0] for w in words if w.startswith("--")}
         subcommand = [w for w in words[:1] if not w.startswith("-")]
         said = [subprocess.run([*command, *more, "--help"], text=True, capture_output=True, timeout=100, cwd=TREE).stdout

@@ -5,17 +5,17 @@
   tests/litmus/run.py [NAME ...]       prints a table; status 1 if a result is not the required one
   tests/litmus/run.py --write          also writes results.json
 
-A test is a hand-over of a lock, between two threads, in the instructions that gcc 12 makes of the header's atomics:
+A test is a hand-over of a lock between two threads, in the instructions that gcc 12 generates for the header's atomics:
 
   load acquire, seq_cst  LDAR      store release  STLR      relaxed  LDR, STR
   read-modify-write      SWP, LDADD, LDSET, LDCLR, LDEOR, CAS, with A for acquire and L for release, seq_cst as acq_rel
 
-gcc calls a function for a read-modify-write (-moutline-atomics), which executes one of these instructions on processors with LSE,
-else a loop of exclusive loads and stores. So each test is run in both forms: `lse`, as in the file, and `exclusive`, with the
-loops of these functions. A loop is run once; an exclusive store that fails ends the execution.
+For a read-modify-write gcc calls a function (-moutline-atomics). It executes one of these instructions on processors with LSE, and
+a loop of exclusive loads and stores on others. So each test is run in two forms: `lse`, as in the file, and `exclusive`, with the
+loops. A loop is run once; an exclusive store that fails ends the execution.
 
-The condition after `exists` is the forbidden outcome. The comment's last sentence is the mutant: herd7 must find the outcome
-there in at least one form. That also shows that the condition can be reached at all."""
+The condition after `exists` is the forbidden outcome. The last sentence of a test's comment describes the mutant, in which herd7
+must find this outcome, in at least one of the two forms. That also shows that the outcome is possible without the memory orders."""
 
 import argparse
 import datetime
@@ -34,7 +34,8 @@ AMO = re.compile(r"(SWP|LDADD|LDSET|LDCLR|LDEOR|CAS)(A?)(L?) W(\d+),W(\d+),(\[X\
 
 
 def herd_command():
-    """herd7 of the root that make litmus has unpacked, with that root's C library; else the one on PATH."""
+    """Returns the command of herd7: the one in the root that `make litmus` has unpacked, with that root's C library,
+    else the one on PATH."""
     if (SID / "usr/bin/herd7").exists():
         lib = SID / "usr/lib/x86_64-linux-gnu"
         return [str(SID / "lib64/ld-linux-x86-64.so.2"), "--library-path", str(lib), str(SID / "usr/bin/herd7"),
@@ -61,7 +62,7 @@ class Test:
         condition = self.condition
         if exclusive:
             threads = [with_exclusives(t, i) for i, t in enumerate(threads)]
-            # W26 is 1 after an exclusive store has failed.
+            # W26 becomes 1 when an exclusive store fails, so this excludes such executions.
             condition = f"({condition})" + "".join(f" /\\ {i}:X26=0" for i in range(len(threads)))
         rows = max(map(len, threads))
         table = "".join(" | ".join(t[r] if r < len(t) else "" for t in threads) + " ;\n" for r in range(rows))
@@ -70,7 +71,7 @@ class Test:
 
 
 def with_exclusives(thread, number):
-    """The thread with the loops of libgcc's functions in place of the atomic instructions."""
+    """Returns the thread with the loops of libgcc's functions in place of the atomic instructions."""
     out, used = [], False
     for line in thread:
         match = AMO.fullmatch(line)

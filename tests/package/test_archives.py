@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Checks a release's packages other than the wheel and the .deb files: the tarballs, the RPMs, the container image.
-Installs each into a folder, uses it and removes it; then makes the packages once more, which must give the same bytes.
-As root also in other systems: --roots names a folder with a root of a system in each subfolder. Uses rpm, rpmlint, skopeo
-and umoci if they are there. No network."""
+Installs each into a folder, uses it and removes it. Then makes the packages once more, which must give the same bytes.
+As root it also tests in other systems: each subfolder of the folder that --roots names is the root of a system. Uses
+rpm, rpmlint, skopeo and umoci if they are installed, and no network.
+"""
 
 import argparse
 import os
@@ -52,7 +53,7 @@ def all_files(folder):
 
 
 def listed(text):
-    """The files of a list of installed files."""
+    """Returns the files in a list of installed files and folders."""
     return [line for line in text.splitlines() if not line.endswith("/")]
 
 
@@ -71,7 +72,7 @@ class Test:
         return self.run("sh", "-c", text, **more)
 
     def works(self, where, usher, library):
-        """Checks a command and the library that it finds."""
+        """Checks that an installed command works and finds its library."""
         check(f"{where}: usher --version", self.run(usher, "--version"), lambda out: self.version in out)
         check(f"{where}: usher run finds the library", self.sh("'%s' run -- /bin/sh -c 'echo $LD_PRELOAD'" % usher),
               lambda out: out.strip() == str(library))
@@ -84,7 +85,7 @@ class Test:
     # ---- tarballs ----------------------------------------------------------------------------------------------------
 
     def extracted(self, package):
-        """The folder of a tarball, extracted by a user who keeps files private."""
+        """Extracts a tarball as a user whose umask keeps files private. Returns the folder."""
         path = self.out / f"{package}-{self.version}-linux-x86_64.tar.gz"
         with tarfile.open(path) as archive:
             entries = archive.getmembers()
@@ -144,7 +145,7 @@ class Test:
                   self.run(usher, "run", "--lock", lock, "--", program))
 
     def upgrade(self, usher, prefix):
-        """An older version had a file and a folder that the new one lacks."""
+        """Upgrades an installation of an older version, which had a file and a folder that the new version lacks."""
         listing, library = prefix / "share/usher/installed-files", prefix / "lib/libusher.so"
         (prefix / "share/old").mkdir()
         (prefix / "share/old/file").touch()
@@ -184,7 +185,7 @@ class Test:
         expect("what is the user's stays after the removal", all_files(root) == ["opt/two words/mine"], all_files(root))
 
     def hostile(self, usher):
-        """The list, or a folder of the prefix, is not as the installation left it."""
+        """The installation's list of files, or a folder of the prefix, has been changed by an attacker."""
         prefix, victim = self.work / "hostile", self.work / "victim"
         must(["sh", usher / "install.sh", prefix], 60, env=self.env)
         listing = prefix / "share/usher/installed-files"
@@ -229,7 +230,7 @@ class Test:
                           f"{VERBOSE.format('$p/bin/usher')} && $p/bin/usher sim --list | grep x5-2 && "
                           "$p/bin/usher stat -- /bin/true && $p/bin/usher bench --help > /dev/null && "
                           "$p/share/usher/uninstall.sh && ! [ -e $p ]")
-                # A mount in a mount namespace of its own ends with the processes.
+                # The mount is in a mount namespace of its own, so it ends with the processes.
                 enter = 'mount -t proc proc "$1/proc" && exec chroot "$1" sh -c "$2"'
                 done = self.run("unshare", "--mount", "sh", "-c", enter, "sh", root, script, limit=120)
                 check(f"{root.name}: installs, works, is removed", done,
@@ -284,7 +285,7 @@ class Test:
         (folder / "CMakeLists.txt").write_text(
             "cmake_minimum_required(VERSION 3.22)\nproject(c C CXX)\nfind_package(usher REQUIRED)\n"
             f"add_executable(c {source})\ntarget_link_libraries(c usher::locks)\n")
-        # Debian's CMake does not look into lib64.
+        # The test names the package's folder, because Debian's CMake does not look into lib64.
         check("RPM: CMake's package works",
               self.sh(f"cmake -S {folder} -B {folder}/made -Dusher_DIR={usr}/lib64/cmake/usher && "
                       f"cmake --build {folder}/made && {folder}/made/c", limit=120))

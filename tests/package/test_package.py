@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
-"""Builds the Debian packages as `make deb` does, but with few locks and not optimised, to save time, and with link-time optimisation,
-as distributions do. Checks them with lintian, and installs them into a folder of its own with a package database of its own, so that it
-needs no root and leaves the system alone. Uses them, and removes them again. Exit status 77: the tools that build packages are missing."""
+"""Builds the Debian packages as `make deb` does. To save time they contain few locks and are not optimised; as by
+distributions, they are built with link-time optimisation. Checks them with lintian. Installs them into a folder with a
+package database of its own, so that the test needs no root and leaves the system alone, then uses and removes them.
+Exit status 77: the tools that build packages are missing.
+"""
 
 import argparse
 import gzip
@@ -30,7 +32,7 @@ def expect(what, ok, why=""):
 
 
 def dpkg(root, *arguments):
-    """Returns a dpkg command with the options that permit a run without root and on an incomplete system."""
+    """Returns a dpkg command with options that permit a run without root rights and on an incomplete system."""
     return ["dpkg", f"--root={root}", f"--log={root}/dpkg.log", "--force-not-root", "--force-depends",
             "--force-script-chrootless", *arguments]
 
@@ -40,7 +42,8 @@ def all_files(root):
 
 
 def symbols_bound(package, work, env):
-    """Top-level asm gives functions of the C library and of Usher their symbol versions; link-time optimisation can lose it."""
+    """Checks that symbols have their versions. Top-level asm gives functions of the C library and of Usher their symbol
+    versions; link-time optimisation can lose these."""
     must(["dpkg-deb", "-x", package, work / "bound"], 30, env=env)
     library = next((work / "bound").rglob("libusher.so"))
     symbols = must(["nm", "-D", "--with-symbol-versions", library], 20, env=env)
@@ -60,7 +63,7 @@ def clean_by_lintian(out, env):
 
 
 def in_its_place(usr, libdir, version):
-    """Checks the files that Debian's programs need; the install test does not check them."""
+    """Checks the files that Debian's own programs need, such as man pages. The install test does not check them."""
     for name in ("share/bash-completion/completions/usher", "share/zsh/vendor-completions/_usher",
                  "share/usher/machines/x5-2.toml",
                  "share/doc/usher/copyright", "share/doc/libusher-dev/copyright", "include/usher/usher.h",
@@ -132,7 +135,7 @@ def use(options, root, work, env):
     usr, libdir = root / "usr", f"lib/{multiarch}"
     in_its_place(usr, libdir, options.version)
     commands_work(usr, libdir, options.version, work, env)
-    env["PKG_CONFIG_LIBDIR"] = str(usr / libdir / "pkgconfig")  # only the installed files are found
+    env["PKG_CONFIG_LIBDIR"] = str(usr / libdir / "pkgconfig")  # only installed files are found
     options.libdir = libdir
     for name in ("usher", "usher-locks"):
         c_consumer(options.cc, name, usr / libdir, work, env)
@@ -154,7 +157,7 @@ def main():
     parser.add_argument("--version", required=True)
     parser.add_argument("--cmake", default="cmake")
     options = parser.parse_args()
-    options.cc, options.cxx = "cc", "c++"  # the package's compiler is Debian's, not that of this build
+    options.cc, options.cxx = "cc", "c++"  # Debian's compilers, which the package's users have, not those of this build
     for tool in ("dpkg-buildpackage", "dh"):
         if shutil.which(tool) is None:
             print(f"skipped: no {tool}; the section `package` of packages.txt names the missing packages")

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Checks a wheel of Usher: its files, and that pip installs it into a new virtual environment, where the command, the
-module and the man page work, and removes it again. Needs Python 3.8 or later with venv and pip; checks more if
-auditwheel and mypy can be imported, and if man and cc are there. Uses no network."""
+"""Checks a wheel of Usher: its files; then that pip installs it into a new virtual environment, where the command, the
+module and the man page work, and removes it. Needs Python 3.8 or later with venv and pip. Checks more if auditwheel and
+mypy can be imported, and if man and cc are installed. Uses no network.
+"""
 
 import argparse
 import base64
@@ -44,7 +45,7 @@ for t in team: t.join()
 print(total)
 """
 
-# An extension's C code, which shares a mutex with Python.
+# C code of an extension module, which shares a mutex with Python.
 C_CODE = """
 #include <usher/usher.h>
 int counted;
@@ -76,7 +77,7 @@ def run(command, env=None, seconds=60):
 
 
 def check(what, done, holds=lambda out: True, status=0):
-    """Checks the exit status of a command that has run, and what it printed to stdout."""
+    """Checks the exit status of a finished command, and what it printed to stdout."""
     expect(what, done.returncode == status and holds(done.stdout),
            f"exit status {done.returncode}: {' '.join(map(str, done.args))}\n{done.stdout}{done.stderr}")
 
@@ -84,7 +85,7 @@ def check(what, done, holds=lambda out: True, status=0):
 # ---- the file --------------------------------------------------------------------------------------------------------
 
 def check_file(wheel):
-    """Checks names, sizes, modes and the list RECORD. Returns the version."""
+    """Checks the names, sizes and modes of the wheel's files, and the list RECORD. Returns the version."""
     name = re.fullmatch(rf"usher_locks-([0-9.]+)-py3-none-manylinux_2_28_{platform.machine()}\.whl", wheel.name)
     expect("the wheel's name", name is not None, wheel.name)
     version = name[1] if name else ""
@@ -125,7 +126,7 @@ def check_file(wheel):
 
 
 def check_record(archive, name):
-    """pip does not verify the hashes."""
+    """Checks the hashes in RECORD, which pip does not verify."""
     rows = {path: (digest, size) for path, digest, size in csv.reader(archive.read(name).decode().splitlines())}
     expect("RECORD has each file", rows.keys() == set(archive.namelist()), rows.keys() ^ set(archive.namelist()))
     wrong = []
@@ -138,7 +139,7 @@ def check_record(archive, name):
 
 
 def check_platform(wheel):
-    """auditwheel says for which systems the programs and libraries are."""
+    """Checks with auditwheel for which systems the programs and libraries are built."""
     if run([sys.executable, "-c", "import auditwheel"]).returncode != 0:
         print("--    auditwheel is not installed: it does not verify the platform tag", flush=True)
         return
@@ -150,7 +151,8 @@ def check_platform(wheel):
 # ---- the command -----------------------------------------------------------------------------------------------------
 
 def check_command(venv, env, version, work):
-    """The console script becomes the ELF command, and the program under it has what it had without Python."""
+    """Checks that the console script executes the ELF command in place of Python, and that a program run by it has the
+    environment that it would have without Python."""
     usher, python = venv / "bin/usher", venv / "bin/python"
     tree = Path(run([python, "-c", "import usher_locks; print(usher_locks._TREE)"], env).stdout.strip())
     library = f"{tree}/lib/libusher.so"
@@ -259,7 +261,7 @@ def mutexes(usher_locks, names):
                 with mutex:
                     seen = total[0]
                     if seen % 10 == 0:
-                        time.sleep(0)  # another thread runs, and waits
+                        time.sleep(0)  # lets another thread run, which then waits
                     total[0] = seen + 1
         if not together(add, add, add) or total[0] != 150 or mutex.locked():
             wrong.append((name, total, mutex))
@@ -297,7 +299,7 @@ def waits(usher_locks, _):
         expect("a timeout", got is False and 0.1 <= time.monotonic() - begin < 5, time.monotonic() - begin)
         waiter = threading.Thread(target=lambda: order.append(mutex.acquire() and "waiter"), daemon=True)
         waiter.start()
-        for _ in range(100):  # the waiting thread must not keep the interpreter from this one
+        for _ in range(100):  # this thread must get the interpreter while the other one waits
             time.sleep(0.001)
         order.append("holder")
     waiter.join(60)
@@ -358,7 +360,8 @@ def semaphores(usher_locks, _):
 
 
 def in_child(call):
-    """Returns the exit status of a child that calls the function: 0 if its result is true."""
+    """Calls the function in a child process. Returns the child's exit status, which is 0 if the function's result is
+    true."""
     child = os.fork()
     if child == 0:
         status = 1
@@ -453,7 +456,7 @@ def lifetime(usher_locks, _):
 
 
 def c_code(usher_locks, folder):
-    """C code that links with the library by its path, without a run path, shares a mutex with Python."""
+    """C code shares a mutex with Python. It is linked with the library by the library's path, without a run path."""
     if shutil.which("cc") is None:
         print("--    there is no cc: no C code shares a mutex with Python", flush=True)
         return
@@ -507,7 +510,7 @@ def check_installed(wheel, version, work, env, python):
     expect("the module's checks", done.returncode == 0 and done.stderr == "",
            f"exit status {done.returncode}\n{done.stderr}")
     check("pip removes it", run([*pip, "uninstall", "--yes", "usher-locks"], env, 120))
-    # pip's own modules are compiled when it runs.
+    # pip compiles its own modules when it runs, so these files do not count.
     left = {f for f in all_files(venv) - before if "__pycache__" not in f or "usher" in f}
     expect("no file is left", not left, left)
     expect("no folder is left", not list(venv.glob("lib/python3*/site-packages/usher*")))

@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
-"""Tests the stub C libraries with which a release is linked: symbols, and programs that run on this machine's C library.
+"""Tests the stub C libraries with which a release is linked: their symbols, and that programs linked with them run on
+this machine's C library.
 
-lab/roots runs programs that were linked in this way on older C libraries."""
+lab/roots runs such programs on older C libraries.
+"""
 
 import argparse
 import collections
@@ -60,12 +62,13 @@ def run(*command, **more):
 
 
 def machine():
-    """Of the programs that the compiler makes. If they are not for this machine, the test runs in tests/aarch64/emulated.sh."""
+    """Returns the machine for which the compiler makes programs. If it is not this one, the test runs in
+    tests/aarch64/emulated.sh."""
     return run(options.cc, "-dumpmachine")
 
 
 def symbols(library):
-    """(name, version, default, kind, size, address) of the library's symbols."""
+    """Returns (name, version, default, kind, size, address) of each symbol of the library."""
     for row in run("readelf", "-W", "--dyn-syms", library).splitlines():
         words = row.split()
         if len(words) >= 8 and words[6] not in ("UND", "ABS", "Ndx"):
@@ -110,7 +113,8 @@ class Stubs(unittest.TestCase):
         subprocess.run([program], check=True, timeout=100)  # the loader finds it all the same
 
     def test_names_of_one_variable(self):
-        """A program with a copy of environ shares it with the C library only if all names of it lead to the copy."""
+        """A program that uses the variable environ gets a copy of it. The C library uses this copy only if all names of
+        the variable lead to the copy."""
         def aliases(library):
             at = collections.defaultdict(set)
             for name, version, _, kind, _, address in symbols(library):
@@ -136,7 +140,7 @@ class Stubs(unittest.TestCase):
             if re.fullmatch(r"GLIBC_[0-9.]+", version):
                 self.assertLessEqual(tuple(map(int, version[6:].split("."))), (2, 28), name)
                 newest.setdefault(name, []).append((tuple(map(int, version[6:].split("."))), default))
-        # On x86-64 memcpy() has a second version; on AArch64 the first glibc was a later one.
+        # On x86-64 memcpy() has two versions; on AArch64 it has one, of the first glibc for this processor.
         self.assertIn(((2, 14) if machine().startswith("x86_64") else (2, 17), True), newest["memcpy"])
         for name, versions in newest.items():
             if name != "__libc_start_main":
@@ -151,7 +155,8 @@ class Stubs(unittest.TestCase):
 
 class Library(unittest.TestCase):
     def test_strong_references_are_in_the_oldest_c_library(self):
-        """libusher.so of the ordinary build: a function that only libpthread had would need that library before glibc 2.34."""
+        """The libusher.so of the ordinary build must not strongly refer to a function that only libpthread had: before
+        glibc 2.34 it would then need that library."""
         strong = set(re.findall(r"GLOBAL +DEFAULT +UND +(\w+)", run("readelf", "-W", "--dyn-syms", options.library)))
         self.assertIn("pthread_self", strong)
         self.assertEqual({n for n in strong if re.match(r"(pthread|sem|mtx|cnd|thrd)_", n)},

@@ -88,7 +88,7 @@ int main(int count, char** words) {
   sem_init(&letters, 0, 0);
   std::vector<std::thread> threads;
   for (int me = 0; me < team; ++me) threads.emplace_back(work, me, conditions);
-  // The reader must see data that were written before the post that ended its wait.
+  // The reader must see the data that were written before the post that ended its wait.
   long read = 0;
   std::thread reader([&read] {
     while (sem_wait(&letters) != 0) {

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Programs that are built with AddressSanitizer or ThreadSanitizer run under `usher run`, as docs/preload.md describes it:
-with the sanitizer's run-time library linked statically into the program as they are, else with LD_PRELOAD naming that
-library. Their results are right, and the sanitizer reports the planted errors and no others. Exit
-status 77: no compiler here has a sanitizer whose programs run."""
+"""Runs programs that are built with AddressSanitizer or ThreadSanitizer under `usher run`, as docs/preload.md
+describes. If the sanitizer's run-time library is linked statically, the program runs as it is; otherwise LD_PRELOAD
+names that library. The programs' results must be right, and the sanitizer must report the planted errors and no others.
+Exit status 77: no compiler here has a sanitizer whose programs run.
+"""
 
 import argparse
 import os
@@ -21,14 +22,14 @@ MISTAKE = {"address": ("overrun", "AddressSanitizer: heap-buffer-overflow"),
 
 
 def linked_runtime(program):
-    """The sanitizer's library that the program needs, or None if it is part of it."""
+    """Returns the sanitizer's shared library that the program needs, or None if it is linked statically."""
     needed = subprocess.run(["readelf", "-d", str(program)], capture_output=True, text=True).stdout
     found = re.search(r"NEEDED.*\[(lib(?:[at]san|clang_rt)\S*)\]", needed)
     return found.group(1) if found else None
 
 
 def ways(compiler, sanitizer):
-    """How the library gets into the program: by default, and the other way round."""
+    """Returns two ways of linking the sanitizer's library: the compiler's default, and the other one."""
     if "clang" in compiler:
         return {"static": [], "shared": ["-shared-libsan"]}
     return {"shared": [], "static": ["-static-lib" + {"address": "asan", "thread": "tsan"}[sanitizer]]}
@@ -40,7 +41,8 @@ def folder_of(compiler, library):
 
 
 def has_versioned_conditions(library):
-    """ThreadSanitizer asks for the condition functions by their version, which only a versioned export answers."""
+    """Returns whether libusher.so exports the condition functions with a version. ThreadSanitizer asks for them by
+    their version."""
     said = subprocess.run(["readelf", "--dyn-syms", "--wide", library], capture_output=True, text=True).stdout
     return re.search(r"pthread_cond_wait@+GLIBC_2\.3\.2", said) is not None
 
@@ -73,7 +75,7 @@ class Checker:
             return
         env, library = dict(self.env), linked_runtime(program)
         if library:
-            # The loader finds clang's run-time library only by its folder.
+            # The loader finds clang's shared run-time library only if LD_LIBRARY_PATH names its folder.
             folder = folder_of(compiler, library)
             if folder and "clang" in compiler:
                 env["LD_LIBRARY_PATH"] = folder
@@ -81,8 +83,8 @@ class Checker:
         if before is None or run(before + [program], 60, env) != (0, "ok\n"):
             print(f"skip  {program.name}: does not run here, without Usher")
             return
-        # If libusher.so exports no versioned condition functions, ThreadSanitizer calls those of the C library, which cannot use Usher's
-        # mutexes.
+        # If libusher.so exports the condition functions without a version, ThreadSanitizer calls those of the C
+        # library, which cannot use Usher's mutexes.
         arguments = ["conditions"] if sanitizer == "address" or self.versioned else []
         if library:
             env["LD_PRELOAD"] = library

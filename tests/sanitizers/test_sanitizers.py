@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Builds the unit tests under a sanitizer and runs them. Exit status 77: this compiler or this machine cannot."""
+"""Builds the unit tests with a sanitizer and runs them. Exit status 77: this compiler or this machine cannot do this.
+"""
 
 import argparse
 import concurrent.futures
@@ -14,12 +15,14 @@ from pathlib import Path
 
 SANITIZERS = {"asan": "address,undefined", "tsan": "thread"}
 TESTS = ["order_test", "every_lock_test", "c_api_test"]
-LONG_TO_COMPILE = {"asan": ["order_test"]}  # left out if few locks are built: an error of order is none of memory
+# left out if only few locks are built: this test is for errors of order, not of memory
+LONG_TO_COMPILE = {"asan": ["order_test"]}
 SKIPPED = 77
 
 
 def run(command, limit, env=None):
-    """Exit status and output; −1 if it was killed at the limit, with all that it started."""
+    """Returns the exit status and the output; the status is −1 if the limit was reached and the command was killed with
+    its children."""
     process = subprocess.Popen([str(word) for word in command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                stderr=subprocess.STDOUT, text=True, errors="replace", env=env, start_new_session=True)
     try:
@@ -38,7 +41,7 @@ def must(command, limit, env):
 
 
 def parts_of(test):
-    """(test, arguments, environment) of what runs side by side: the longest one in two parts."""
+    """Returns the (test, arguments, environment) that run side by side. The longest test is split into two parts."""
     if test == "c_api_test":
         return [(test, [], {})]
     shards = 2 if test == "every_lock_test" else 1
@@ -47,8 +50,8 @@ def parts_of(test):
 
 
 def launcher(compiler, flags, env):
-    """The words before a sanitized program: none, or `setarch -R` if ThreadSanitizer does not support the kernel's address
-    randomisation. None: such programs cannot be built, or do not run here."""
+    """Returns the words to put before a sanitized program: none, or `setarch -R` if ThreadSanitizer does not support
+    the kernel's address randomisation. Returns None if such programs cannot be built or do not run here."""
     with tempfile.TemporaryDirectory(prefix="usher-sanitizers-") as folder:
         source, program = Path(folder, "nothing.cpp"), Path(folder, "nothing")
         source.write_text("int main() {}\n")

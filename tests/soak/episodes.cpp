@@ -1,5 +1,5 @@
-// Episodes: short scenarios. Each uses its own objects and a few threads of its own. No other thread takes part, so an
-// episode knows exactly which waiters must be woken: its waits are strict (soak.hpp).
+// Episodes: short scenarios. Each uses objects of its own and a few threads of its own, and no other thread takes part.
+// So an episode knows exactly which waiters must be woken: its waits are strict (soak.hpp).
 #include <sched.h>
 #include <string.h>
 
@@ -15,7 +15,7 @@ clockid_t some_clock(self& me) {
   return me.random.percent(50) ? CLOCK_MONOTONIC : CLOCK_REALTIME;
 }
 
-/// A random pause, so that the threads meet at different places.
+/// Pauses for a random time, so that the threads meet at different points of their calls.
 void pause_a_little(self& me) {
   const int way = me.random.below(10);
   if (way < 4) return;
@@ -40,7 +40,8 @@ void await(self& me, const char* what, const void* object, int size, Condition&&
   }
 }
 
-/// Posts directly, or sends thread `in` a signal whose handler posts. That thread may itself wait for this unit.
+/// Posts the semaphore, either directly or by a signal to thread `in` whose handler posts. This thread may itself wait
+/// for the unit.
 void post_somehow(self& me, sem_t* sem, pthread_t in) {
   me.count(op_post);
   sigval value;
@@ -54,8 +55,8 @@ patience_of_wait mostly_endless(self& me) {
   return way < 6 ? patience_of_wait::endless : way < 8 ? patience_of_wait::far : patience_of_wait::near;
 }
 
-/// A mutex, a condition variable, and three counts: the threads that wait, the tokens that they wait for, and the
-/// waiters that have left. Several episodes use it.
+/// A mutex, a condition variable, and three counts: of the threads that wait, of the tokens that they wait for, and of
+/// the waiters that have left. Several kinds of episodes use it.
 struct scene {
   explicit scene(self& me) : clock(some_clock(me)), cond_page(me.random) {
     lock.make(me.random);
@@ -66,11 +67,11 @@ struct scene {
   guarded lock;
   clockid_t clock;
   page cond_page;
-  std::atomic<int> waiting{0}, tokens{0}, out{0};  // change with the mutex held
+  std::atomic<int> waiting{0}, tokens{0}, out{0};  // changed only while the mutex is held
 };
 
-/// A guard for a waiter that may be cancelled; constructed with the mutex held. Unless `normal` is set, the destructor
-/// corrects the counts and unlocks.
+/// A guard for a waiter that may be cancelled, constructed while the mutex is held. Unless `normal` is set, the waiter
+/// was cancelled: the destructor then corrects the counts and unlocks.
 class leaves_when_cancelled {
  public:
   leaves_when_cancelled(self& me, scene& s) : me_(me), scene_(s) {}
@@ -233,7 +234,7 @@ void cancel_condition_waiters(self& me) {
     } else if (way < 9) {
       give(1, me.random.percent(10));
     } else {
-      MUST(pthread_cond_broadcast(s.cond()));  // a broadcast without a token
+      MUST(pthread_cond_broadcast(s.cond()));  // a broadcast that no token follows
     }
     if (me.random.percent(30)) pause_a_little(me);
   }
@@ -329,8 +330,8 @@ void cancel_semaphore_waiters(self& me) {
   const int ended_by_it = join(waiters, cancelled);
   me.count(op_cancel, ended_by_it);
   await_arrivals();
-  // In glibc 2.36 a cancelled thread may have consumed the wake-up of a post. For each such thread one unit may be left
-  // although other threads sleep.
+  // In glibc 2.36 a cancelled thread may have consumed the wake-up of a post. So for each cancelled thread one unit may
+  // be left in the semaphore although other threads sleep.
   const int swallowed = set.full ? 0 : ended_by_it;
   await(me, "waiters on a semaphore that has units", s.sem, sizeof *s.sem,
         [&] { return s.value() <= swallowed || s.waiting.load() == 0; });
@@ -380,11 +381,11 @@ void cancel_asynchronously(self& me) {
   }
   await(me, "helpers that are to wait", s.cond(), sizeof(pthread_cond_t), [&] { return arrived.load() == number; });
   for (int i = 0; i < number; ++i) {
-    s.lock.enter(me, strict);  // a waiter that has arrived releases the mutex only in its wait
+    s.lock.enter(me, strict);  // a waiter that has arrived releases the mutex only inside its wait, so now it waits
     s.lock.leave(me);
     for (int times = 0; times < 2; ++times) {
       await(me, "a helper that is to sleep", s.cond(), sizeof(pthread_cond_t), [&] { return asleep(waiters.tid(i)); });
-      nap(50 * microsecond);  // a first sleep may be one before the wait itself
+      nap(50 * microsecond);  // the first sleep that is seen may have been before the wait
     }
     waiters.cancel(i);
     REQUIRE(waiters.join(i), "a waiter that was cancelled asynchronously returned");
@@ -411,8 +412,8 @@ void short_lived_semaphores(self& me) {
     page where;
     std::atomic<int> done{0};
   };
-  // The objects exist until the end of the episode. Then their destructors check that overwritten pages have not
-  // changed.
+  // The objects exist until the end of the episode. Their destructors then check that no thread has written to
+  // overwritten pages.
   std::vector<std::unique_ptr<completion>> all;
   for (int i = 0; i < rounds; ++i) all.push_back(std::make_unique<completion>(me));
   team waiters(me);
@@ -436,8 +437,8 @@ void short_lived_semaphores(self& me) {
   for (auto& c : all) {
     sem_t* const sem = c->sem();
     for (int n = 0; n < number; ++n) {
-      // No access follows the last post, because the semaphore may be gone. A post by a signal needs a thread that
-      // still exists when the signal is sent. A single helper thread does, because it cannot end before the last post.
+      // No access follows the last post, because the semaphore may be gone by then. A post by a signal needs a thread
+      // that still exists when the signal is sent; a single helper thread cannot end before the last post.
       post_somehow(me, sem, number == 1 && me.random.percent(50) ? waiters.thread(0) : pthread_self());
     }
     if (me.random.percent(20)) pause_a_little(me);
@@ -484,7 +485,8 @@ void short_lived_mutexes(self& me) {
       busy.fetch_sub(1);
     });
   }
-  // Sends signals to some of the threads, perhaps between the store that releases a mutex and the rest of the unlock.
+  // Interrupts some of the threads by signals, perhaps between the store that releases a mutex and the rest of the
+  // unlock.
   for (int i = 0; i < 300 && busy.load() > 0; ++i) {
     if (const int tid = users.tid(me.random.below(number)); tid != 0) signal_thread(tid, signothing);
     spin_for(me.random.below(20) * microsecond);

@@ -1,6 +1,6 @@
-// Forks while other threads hold locks, wait and are queued. The child has one thread. In the child the data under
-// locks that the forking thread held are consistent, locks that were free are free, and every object works for new
-// threads.
+// Forks while other threads hold locks, wait and are queued. The child has one thread. In the child, data that are
+// protected by locks of the forking thread must be consistent, locks that were free must be free, and every object must
+// work for new threads.
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -15,7 +15,7 @@ namespace soak {
 
 namespace {
 
-/// The step that a child executes. The parent prints it if the child fails.
+/// The name of the step that a child executes. If the child fails, the parent prints this name.
 struct progress_note {
   std::atomic<const char*> phase[3];
 };
@@ -33,7 +33,7 @@ void phase(const char* what) {
   note()->phase[in_child.load() - 1].store(what);
 }
 
-/// A child may not unlock mutexes of the kinds that check their owner: its thread has another id.
+/// Returns false for the kinds of mutex that check their owner: the child's thread has another id than the owner.
 bool may_unlock_in_child(const guarded& lock) {
   return lock.which() == kind::normal || lock.which() == kind::adaptive;
 }
@@ -56,7 +56,7 @@ void new_threads_lock(self& me, guarded& lock) {
   lock.check_count();
 }
 
-/// New consumers wait, and each gets one token.
+/// New threads wait for tokens, and each gets one.
 void new_threads_wait(self& me, box& b) {
   const int number = me.random.between(1, 4);
   const bool broadcast = me.random.percent(30);
@@ -114,7 +114,7 @@ struct held_ones {
 
 int fork_here(self& me, shared_objects& shared, const held_ones& held);
 
-/// Run in the child: unlocks and uses the mutexes that the forking thread held.
+/// Runs in the child: uses and unlocks the mutexes that the forking thread held.
 void use_what_was_held(self& me, const held_ones& held) {
   for (guarded* c : held.cells) {
     if (!may_unlock_in_child(*c)) continue;
@@ -135,7 +135,7 @@ void use_what_was_held(self& me, const held_ones& held) {
   }
 }
 
-/// Run in the child: uses the mutexes that the forking thread did not hold, and the semaphores.
+/// Runs in the child: uses the mutexes that the forking thread did not hold, and the semaphores.
 void use_the_others(self& me, shared_objects& shared, const held_ones& held) {
   for (guarded& c : shared.cells) {
     if (std::find(held.cells.begin(), held.cells.end(), &c) != held.cells.end()) continue;
@@ -144,8 +144,8 @@ void use_the_others(self& me, shared_objects& shared, const held_ones& held) {
     REQUIRE(code == 0 || code == EBUSY, "trylock in a child gave %s", code_name(code));
     if (code != 0) continue;  // a thread of the parent holds it for ever
     MUST(pthread_mutex_unlock(c.mutex()));
-    // The mutex was free, so every use must work. Its count is not checked: the previous owner may have been in the
-    // middle of an update.
+    // The mutex was free at the fork, so every use must work. Its count is not checked, because its last owner may have
+    // been updating the count.
     MUST(pthread_mutex_lock(c.mutex()));
     MUST(pthread_mutex_unlock(c.mutex()));
   }

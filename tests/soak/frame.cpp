@@ -1,4 +1,5 @@
-// Implements the threads, the watchdog's list, failures, time, and the objects that check themselves.
+// Implements the threads of the soak, the watchdog's list of them, failures, time, and the objects that check
+// themselves.
 #include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -115,7 +116,8 @@ void team::cancel(int i) {
 bool team::join(int i) {
   member& m = *members_[i];
   if (!m.joined) {
-    waiting w(owner_, "pthread_join of a helper", &m.thread, loose);  // the helper's own wait has another entry
+    // the helper itself waits under an entry of its own
+    waiting w(owner_, "pthread_join of a helper", &m.thread, loose);
     void* result = nullptr;
     MUST(pthread_join(m.thread, &result));
     m.joined = true;
@@ -158,7 +160,8 @@ void print_watched(std::int64_t at) {
     dprintf(2, "  thread %d (%s) since %.3f s: %s %p%s", tid, asleep(tid) ? "asleep" : "awake",
             static_cast<double>(at - w.since.load()) / static_cast<double>(second), what, object,
             w.strict.load() ? " (strict)" : "");
-    // Reads the object by process_vm_readv(), which fails without a fault if the memory is unmapped.
+    // Reads the object of a wait by process_vm_readv(), which returns an error, without a fault, if the memory is
+    // unmapped.
     std::uint32_t words[16] = {};
     iovec to = {words, sizeof words}, from = {const_cast<void*>(object), static_cast<std::size_t>(size)};
     if (size > 0 && size <= static_cast<int>(sizeof words) && process_vm_readv(getpid(), &to, 1, &from, 1, 0) == size) {
@@ -237,8 +240,8 @@ page::page(random_source& random) : offset_(8 * random.below(500)), way_(random.
 }
 
 void page::vanish() {
-  // Unmaps the page, or protects it so that its address is not used again, or overwrites it so that a later write is
-  // seen.
+  // Unmaps the page; or makes it inaccessible, so that its address is not used again; or overwrites it, so that a later
+  // write can be detected.
   if (way_ == 0) {
     munmap(base_, page_size);
   } else if (way_ == 1) {
@@ -362,7 +365,7 @@ bool guarded::try_enter(self& me) {
 }
 
 void guarded::enter(self& me, strictness s) {
-  // In one of eight acquisitions another call is tried first; it may fail.
+  // One in eight acquisitions first tries another call, which may fail.
   if (me.random.below(8) == 0 && try_enter(me)) return;
   waiting w(me, "pthread_mutex_lock", mutex(), s);
   MUST(pthread_mutex_lock(mutex()));

@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
-"""Runs the soak on the C library without Usher, then under every plain-named lock of the catalogue, with waiters in FIFO order and
-mostly in LIFO order. Each run has a fresh seed and a time limit from outside. Prints a line for each run, and for each failure
-the program's output and the command that repeats the run. The exit status is 1 if a run failed."""
+"""Runs the soak on the C library without Usher, then under every plain-named lock of the catalogue, with condition
+variables and semaphores in FIFO order and in mostly LIFO order. Each run has a new seed and a time limit. Prints a line
+for each run, and for each failure the program's output and the command that repeats the run. The exit status is 1 if a
+run failed.
+"""
 
 import argparse
 import json

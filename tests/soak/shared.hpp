@@ -9,13 +9,13 @@
 
 namespace soak {
 
-/// Tokens that a mutex and a condition variable protect.
+/// Tokens, with the mutex and the condition variable that protect them.
 struct box {
   guarded lock;
   placed<pthread_cond_t> cond;
   clockid_t clock = CLOCK_REALTIME;
   std::atomic<long> tokens{
-      0};  // both change with the mutex held; atomic, because the main thread reads them without it
+      0};  // changed only while the mutex is held; atomic, because the main thread reads them without the mutex
   std::atomic<int> waiters{0};
   std::atomic<long> put{0}, taken{0};
 };
@@ -34,7 +34,7 @@ struct bounded_queue {
   std::deque<item> items;
   std::atomic<int> length{0}, waiting_producers{0}, waiting_consumers{0};
   std::atomic<long> pushed{0}, popped{0};
-  std::vector<long> made, seen;  // for each producer; it alone changes `made`; the mutex guards `seen`
+  std::vector<long> made, seen;  // one entry for each producer, which alone changes `made`; the mutex guards `seen`
 };
 
 /// A semaphore with counts of its units.
@@ -63,8 +63,7 @@ struct shared_objects {
   shared_objects(random_source& random, int threads);
   void finish();  // called when all threads have ended: the counts must add up
 
-  /// Returns whether one more thread may wait without a deadline: enough other threads must remain that can make
-  /// progress.
+  /// Returns whether one more thread may wait without a deadline: enough other threads must remain to end such waits.
   bool may_block();
 
   int threads;
@@ -75,7 +74,8 @@ struct shared_objects {
   std::deque<box> boxes;
   std::deque<bounded_queue> queues;
   std::deque<counted_semaphore> semaphores;
-  std::deque<counted_semaphore> gates;  // binary semaphores, each used as a lock around its owner's name
+  // semaphores with one unit, each used as a lock for a variable with its owner's name
+  std::deque<counted_semaphore> gates;
   std::deque<std::atomic<int>> gate_owners;
   std::deque<semaphore_queue> semaphore_queues;
 };

@@ -1,10 +1,11 @@
 // Mixed random traffic through all functions that libusher.so replaces, for a given time, with checked counts. This is
-// a plain pthread program that does not use Usher: it must also pass on the C library alone.
+// a plain pthread program that does not use Usher, and it must also pass on the C library alone.
 //
 // Time is divided into rounds. In a round up to 32 threads use shared mutexes, conditions and semaphores at random, and
 // run short episodes on objects of their own. At the end of a round no new traffic begins. A thread that waits for a
-// unit that is available must then get it within the time of --patience, since no thread competes any more: otherwise a
-// wake-up was lost. All other waiters are released, and every count must add up.
+// unit that is available must then get this unit within the time of --patience, since no other thread competes for it;
+// otherwise a wake-up was lost. Threads that wait for a unit that is not available are released, and every count must
+// add up.
 #include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
@@ -26,7 +27,7 @@ namespace {
 
 // ---- signals ---------------------------------------------------------------------------------------------------------
 
-std::atomic<shared_objects*> target{nullptr};  // the objects that handlers use; null: none
+std::atomic<shared_objects*> target{nullptr};  // the objects that signal handlers use; null: none
 std::atomic<int> handlers_inside{0};
 
 void on_post(int) {
@@ -45,7 +46,7 @@ void on_post_this(int, siginfo_t* info, void*) {
   errno = code;
 }
 
-/// Stops the interrupted thread for a while between two of its instructions, which makes races likely.
+/// Stops the interrupted thread for a while between two of its instructions, so that races become likely.
 void on_nothing(int) {
   static std::atomic<unsigned> turn{0};
   spin_for(turn.fetch_add(1, std::memory_order_relaxed) % 4 * 15 * microsecond);
@@ -65,7 +66,7 @@ void install_handlers() {
   // All signals are blocked during a handler, even the C library's own for cancellation, which sigfillset omits: glibc
   // may cancel a waiting thread while a handler runs on top of the wait, and the handler would not finish.
   memset(&action.sa_mask, 0xff, sizeof action.sa_mask);
-  action.sa_handler = on_post;  // without SA_RESTART: it interrupts waits for semaphores
+  action.sa_handler = on_post;  // without SA_RESTART, so that the signal interrupts waits for semaphores
   MUST(sigaction(sigpost, &action, nullptr) == 0 ? 0 : errno);
   action.sa_handler = on_nothing;
   action.sa_flags = SA_RESTART;
@@ -110,7 +111,7 @@ void* watch(void*) {
   while (!all_done.load()) {
     nap(50 * millisecond);  // until the next look
     const std::int64_t at = now();
-    // The time during which this process or the machine was stopped does not count, because no lock causes it.
+    // Does not count the time in which this process or the machine was stopped, since no lock causes such a delay.
     const std::int64_t asleep_myself = at - looked - 2 * second;
     looked = at;
     long sum = 0;
@@ -129,7 +130,7 @@ void* watch(void*) {
       std::int64_t from = w.since.load();
       if (!is_strict && ended == 0) continue;
       if (!is_strict) from = std::max(from, ended);
-      // Skips waits without a deadline on shared objects: the main thread ends them and checks them itself.
+      // Leaves out waits without a deadline on shared objects: the main thread ends them and checks them itself.
       if (!is_strict && strncmp(what, "pthread_cond", 12) == 0) continue;
       if (!is_strict && strncmp(what, "sem_", 4) == 0) continue;
       if (at - from > set.patience && w.what.load() == what && w.since.load() <= from)

@@ -93,8 +93,8 @@ class self {
 };
 
 /// While an object of class `waiting` exists, the watchdog knows that the thread waits. `strict`: the wait must end
-/// within the time of --patience whatever other threads do. `loose`: a lock without fairness may delay the thread as
-/// long as there is traffic.
+/// within the time of --patience, whatever other threads do. `loose`: a lock without fairness may delay the thread as
+/// long as other threads use the lock.
 enum strictness { loose, strict };
 class waiting {
  public:
@@ -124,8 +124,8 @@ class team {
   pthread_t thread(int i) const { return members_[i]->thread; }
   int tid(int i) const { return members_[i]->tid.load(); }
   void cancel(int i);
-  /// Returns whether a cancellation unwound the thread's work. The result of pthread_join may not tell it: a request that
-  /// arrives when the work has returned is assumed to change glibc 2.36's result to PTHREAD_CANCELED (not reproduced).
+  /// Returns whether a cancellation ended the thread's work. The result of pthread_join may not tell this: if a request
+  /// arrives when the work has returned, glibc 2.36 is assumed to return PTHREAD_CANCELED (not reproduced).
   bool join(int i);
   void join_all();
 
@@ -152,8 +152,8 @@ bool asleep(int tid);
 
 // ---- failing ---------------------------------------------------------------------------------------------------------
 
-/// Prints the reason, every wait with its object, and the seed that repeats the run. Then aborts, or in a forked child
-/// exits with 3.
+/// Prints the reason, every wait with its object, and the seed that repeats the run. Then aborts the program, or exits
+/// with 3 in a forked child.
 [[noreturn]] void fail(const char* file, int line, const char* format, ...) __attribute__((format(printf, 3, 4)));
 #define FAIL(...) ::soak::fail(__FILE__, __LINE__, __VA_ARGS__)
 #define REQUIRE(condition, ...)          \
@@ -198,7 +198,7 @@ class placed {
   T* at_ = nullptr;
 };
 
-/// One object on a page of its own, which is unmapped or overwritten when the object's life ends.
+/// An object on a page of its own. When the object's life ends, the page is unmapped or overwritten.
 class page {
  public:
   explicit page(random_source& random);
@@ -236,8 +236,9 @@ class guarded {
   void enter(self& me, strictness s = loose);
   bool try_enter(self& me);
   void leave(self& me);
-  /// Needed around waits on a condition variable and in cleanup handlers. given(): this thread is about to release the
-  /// mutex. ours_again(): this thread holds the mutex again.
+  /// For waits on a condition variable and for clean-up handlers, in which the mutex is released and acquired without
+  /// leave() and enter(). given(): this thread is about to release the mutex. ours_again(): this thread holds the mutex
+  /// again.
   void given(self& me);
   void ours_again(self& me);
 
@@ -269,17 +270,17 @@ struct settings {
   double seconds = 10;
   int threads = 0;  // 0: another number in every round
   std::int64_t patience = 30 * second;
-  /// Also tests two guarantees that glibc 2.36 does not keep: a child may use conditions on which threads of its parent
-  /// waited at the fork, and a cancelled waiter does not consume the wake-up of a post.
+  /// Also tests two guarantees that glibc 2.36 does not keep. First, a child may use conditions on which threads of its
+  /// parent waited at the fork. Second, a cancelled waiter does not consume the wake-up of a post.
   bool full = false;
-  bool stay = false;     // waits after a failure, for a debugger
+  bool stay = false;     // does not end after a failure, so that a debugger can be attached
   unsigned parts = ~0u;  // the actions to use
 };
 extern settings set;
 extern std::atomic<bool> stopping;  // the traffic of this round is to end
 
-constexpr int sigpost = SIGUSR1;     // its handler posts, and system calls are interrupted
-constexpr int signothing = SIGUSR2;  // its handler only takes time, and system calls are restarted
+constexpr int sigpost = SIGUSR1;     // the handler of this signal posts; the signal interrupts system calls
+constexpr int signothing = SIGUSR2;  // the handler only takes time; system calls are restarted
 /// A real-time signal whose handler posts the semaphore to which the signal's value points.
 inline int sigpost_this() {
   return SIGRTMIN + 3;

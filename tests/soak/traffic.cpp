@@ -1,4 +1,4 @@
-// Implements the actions of workers on the shared objects.
+// Implements the actions of the soak's threads on the shared objects.
 #include <sched.h>
 
 #include <algorithm>
@@ -27,7 +27,8 @@ patience_of_wait some_patience(self& me, bool may_block) {
   return patience_of_wait::near;
 }
 
-/// Reserves the right to wait without a deadline, or with a distant one; granted() returns whether the thread may.
+/// Asks for the right to wait without a deadline, or with a distant one. granted() returns whether the thread may wait
+/// in this way.
 class blocker {
  public:
   blocker(self& me, shared_objects& shared)
@@ -170,7 +171,7 @@ bool shared_objects::may_block() {
 
 namespace {
 
-/// Checks the results of further calls by the thread that holds the mutex.
+/// Makes further calls in the thread that holds the mutex, and checks their results.
 void look_inside(self& me, guarded& cell) {
   pthread_mutex_t* const m = cell.mutex();
   const timespec past = {1, 0};
@@ -246,7 +247,7 @@ void use_cells(self& me, shared_objects& shared) {
 void use_boxes(self& me, shared_objects& shared, int) {
   box& b = one_of(me, shared.boxes);
   const int way = me.random.below(100);
-  if (way < 3) {  // a signal without a token, and without the mutex
+  if (way < 3) {  // a signal without a token, sent without the mutex
     announce(me, b.cond.get(), 1);
   } else if (way < 50) {
     const int n = me.random.percent(70) ? 1 : me.random.between(2, 4);

@@ -1,4 +1,4 @@
-// The list of all threads, which the watchdog reads.
+// The list of the soak's threads, which the watchdog reads.
 #pragma once
 
 #include "soak.hpp"

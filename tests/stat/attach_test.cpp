@@ -1,4 +1,5 @@
-// Tests the parts of `usher stat -p` that need no recorded process: filters, children with a limit, stopped threads.
+// Tests the parts of `usher stat -p` that need no recorded process: reading seccomp filters, child processes with a
+// time limit, stopping threads.
 #include <gtest/gtest.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -38,7 +39,7 @@ sock_filter jump(int code, std::uint32_t k, std::uint8_t yes, std::uint8_t no) {
 const sock_filter load_number = statement(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr));
 const sock_filter allow = statement(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
 
-/// A filter that returns `action` for the call with this number, and permits all others.
+/// A seccomp filter that returns `action` for the system call with this number, and permits all others.
 filter_program only(int number, std::uint32_t action) {
   return {load_number, jump(BPF_JMP | BPF_JEQ | BPF_K, static_cast<std::uint32_t>(number), 0, 1),
           statement(BPF_RET | BPF_K, action), allow};
@@ -63,7 +64,7 @@ TEST(Filters, CallsThatARecordingDoesNotMakeDoNotMatter) {
 }
 
 TEST(Filters, ArgumentsCount) {
-  // A sandbox may forbid executable memory by a filter like this one. It kills the process if mmap() is called with one
+  // A filter like those of sandboxes that forbid executable memory: it kills the process if mmap() is called with one
   // of these protection bits.
   constexpr std::uint32_t protection = offsetof(seccomp_data, args) + 16;
   const auto for_protection = [&](std::uint32_t bits) {
@@ -124,7 +125,7 @@ TEST(InChild, WorkThatNeverEndsIsKilled) {
 
 // ---- stopped threads ------------------------------------------------------------------------------------------------
 
-/// A child process that calls `does`. The destructor kills the process.
+/// A child process that calls the function `does`. The destructor kills the process.
 class other_process {
  public:
   explicit other_process(void (*does)()) : pid_(fork()) {
@@ -195,7 +196,7 @@ TEST(TargetMemory, FindsAtMultiplesOf16Only) {
   const target_memory own(getpid());
   const auto begin = reinterpret_cast<std::uint64_t>(haystack);
   loaded_library in;
-  in.data = {{8, 4096}, {begin, begin + sizeof haystack}};  // the first cannot be read
+  in.data = {{8, 4096}, {begin, begin + sizeof haystack}};  // the first range is not mapped
   EXPECT_FALSE(own.find(in, needle));
   std::copy(needle, needle + 16, haystack + 70'008);
   EXPECT_FALSE(own.find(in, needle));
@@ -211,8 +212,8 @@ TEST(TargetMemory, WhatIsNotMappedIsAnError) {
   EXPECT_TRUE(own.read(reinterpret_cast<std::uint64_t>(needle), word));
 }
 
-/// While an observer is attached, an attacker may execute a program with more rights. The observer must not write into
-/// that program.
+/// While an observer is attached, an attacker may make the process execute a program with more rights. The observer
+/// must not write into that program.
 TEST(TargetMemory, AfterAnExecNothingIsWritten) {
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);
@@ -354,9 +355,10 @@ TEST(Standing, MutexesOfUsher) {
     return owner_in(m, call, true);
   };
   EXPECT_EQ(owner({5, 0x1f81, 0, 0, 0, 7}), (mutex_owner{0, 0x1f81}));
-  EXPECT_EQ(owner({5, 0x1f81, 99, 0, 3, 7}), (mutex_owner{0, 0x1f81}));  // offset 8 belongs to no one on this kind
-  EXPECT_EQ(owner({5, 2, 12, 0, 1, 7}), (mutex_owner{12, 0}));           // recursive
-  EXPECT_EQ(owner({5, 1, 12, 0, 2, 7}), (mutex_owner{12, 0}));           // checking
+  // for this kind of mutex, the word at offset 8 (here 99) is no owner's id
+  EXPECT_EQ(owner({5, 0x1f81, 99, 0, 3, 7}), (mutex_owner{0, 0x1f81}));
+  EXPECT_EQ(owner({5, 2, 12, 0, 1, 7}), (mutex_owner{12, 0}));  // recursive
+  EXPECT_EQ(owner({5, 1, 12, 0, 2, 7}), (mutex_owner{12, 0}));  // checking
   for (const mutex_words& none : {mutex_words{0, 0x1f81, 0, 0, 0, 7}, mutex_words{5, 0x1f81, 0, 0, 0, 0},
                                   mutex_words{5, 0, 12, 0, 1, 7}, mutex_words{5, 2, 12, 0, 2, 7}})
     EXPECT_EQ(owner(none), mutex_owner{});
@@ -401,7 +403,8 @@ TEST(Standing, Circles) {
   EXPECT_EQ(ids({}), found{});
   EXPECT_EQ(ids({thread(1, 2), thread(2, 0), thread(3, 9)}), found{});  // 9 does not sleep
   EXPECT_EQ(ids({thread(1, 1)}), (found{{1}}));
-  EXPECT_EQ(ids({thread(5, 3), thread(4, 3), thread(3, 5)}), (found{{3, 5}}));  // 4 waits for one in the circle
+  // thread 4 waits for a thread of the circle
+  EXPECT_EQ(ids({thread(5, 3), thread(4, 3), thread(3, 5)}), (found{{3, 5}}));
   EXPECT_EQ(ids({thread(1, 3), thread(3, 2), thread(2, 1), thread(8, 7), thread(7, 8)}), (found{{1, 3, 2}, {7, 8}}));
   std::vector<sleeping_thread> same(5, thread(1, 1));  // forged ids
   EXPECT_LE(circles_of(same).size(), 5u);

@@ -42,8 +42,7 @@ void print_chain(const view& record, const char* name, std::uint32_t index) {
   std::printf("%s]", chain.cut ? ", \"…\"" : "");
 }
 
-/// Prints the figures that some kinds keep in fields which have another meaning for other kinds, and the figures in the
-/// object's `detail`.
+/// Prints the fields whose meaning depends on the object's kind, and the figures in the object's `detail`.
 void print_others(const view& record, const object& o) {
   const kind k = kind(o.depth_and_kind & 0xff);
   if (k == kind::rwlock)

@@ -1,5 +1,5 @@
-// A function in a file with crafted debug information: a million nested namespaces. A reader that walks them by
-// recursion runs out of stack.
+// A function in a file with crafted debug information: a million nested namespaces. A reader of debug information that
+// descends into them by recursion overflows its stack.
 extern "C" [[gnu::noinline, gnu::used]] void* hostile_call(void* (*f)()) {
   void* const result = f();
   asm volatile("");

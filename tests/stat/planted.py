@@ -1,7 +1,10 @@
-"""Helpers for the tests of `usher stat`: they run a planted program under it and read its report.
+"""Helpers for the tests of `usher stat`: they run a program with planted contention under `usher stat` and read the
+report.
 
-USHER_BIN is the command, USHER_LIB the library, USHER_PROGRAMS the folder of the programs. They print their own
-counts and times (programs/planted.hpp); lines that a test refers to end in a comment `mark: some words`."""
+The environment variable USHER_BIN names the command `usher`, USHER_LIB libusher.so, USHER_PROGRAMS the folder of the
+programs. A program prints its own counts and times (programs/planted.hpp). A source line that a test refers to ends in
+a comment `mark: some words`.
+"""
 
 import json
 import os
@@ -33,7 +36,7 @@ def schema():
 
 
 def marked(words):
-    """Returns (file name, line) of the one line that ends in `mark: words`."""
+    """Returns (file name, line number) of the only source line that ends in `mark: words`."""
     found = [(path.name, number) for path in sorted(SOURCES.glob("*.cpp"))
              for number, line in enumerate(path.read_text().splitlines(), 1) if line.endswith(f"// mark: {words}")]
     assert len(found) == 1, (words, found)
@@ -46,7 +49,7 @@ def lines_of(stack):
 
 
 class Run:
-    """One run of `usher stat`, its report and the program's own figures."""
+    """One run of `usher stat`: its output, its report, and the figures that the program printed itself."""
 
     def __init__(self, done, report, scenario):
         self.status, self.text, self.error, self.report = done.returncode, done.stdout, done.stderr, report
@@ -63,7 +66,8 @@ class Run:
         self.own = self.each[-1] if self.each else {}
 
     def row(self, name=None, mark=None, kind=None):
-        """Returns the one row with that word in its name, or whose place has the marked line."""
+        """Returns the only row of the report whose name contains the word `name`, or whose place contains the line
+        marked `mark`."""
         found = [row for row in self.rows if kind in (None, row["kind"]) and
                  (name is None or re.search(rf"\b{name}\b", row["name"])) and
                  (mark is None or marked(mark) in lines_of(row["place"]))]
@@ -123,7 +127,7 @@ class Planted(unittest.TestCase):
         return self.fail(f"{scenario}: (name, report, program's clock) in {ATTEMPTS} runs: {wrong}")
 
     def assert_first_line(self, stacks, mark, within=1):
-        """Asserts that one of the first stacks has the marked line."""
+        """Asserts that one of the first `within` stacks contains the line marked `mark`."""
         self.assertTrue(any(marked(mark) in lines_of(one) for one in stacks[:within]),
                         (mark, marked(mark), [lines_of(one) for one in stacks]))
 
@@ -131,6 +135,7 @@ class Planted(unittest.TestCase):
         self.assertEqual({key: row[key] for key in expected}, expected, row["name"])
 
     def assert_verdict(self, row, *rules, says=""):
-        """Asserts that one of these rules of watch/reader/judge/row_rules.cpp applies, and that its sentence has those words."""
+        """Asserts that the row's verdict is by one of these rules of watch/reader/judge/row_rules.cpp, and that its
+        sentence contains `says`."""
         self.assertIn(row["rule"], rules, (row["name"], row["verdict"]))
         self.assertIn(says, row["verdict"])

@@ -1,5 +1,5 @@
-// Tests how records become rows (grouping, sums, scaling, unknown values), and the search for circles of waiting
-// threads.
+// Tests how the report's rows are made from records (grouping, sums, scaling, unknown values), and the search for
+// circles of threads that wait for each other.
 #include <gtest/gtest.h>
 
 #include <numeric>
@@ -125,7 +125,7 @@ TEST_F(reading, code_without_lines_has_module_and_offset) {
   made.at(made.placed(kind::mutex, 0x6000, made.chain({0x20}))).acquisitions = 2;
   made.at(made.placed(kind::mutex, 0x7000, made.chain({0x30}))).acquisitions = 1;
   made.at(made.placed(kind::mutex, 0x8000, 50)).acquisitions = 0;
-  made.at(made.placed(kind::mutex, 0x8000, 50)).signals = 1;  // there is no such chain
+  made.at(made.placed(kind::mutex, 0x8000, 50)).signals = 1;  // no such chain exists
   const report r = read();
   ASSERT_EQ(r.rows.size(), 4u);
   EXPECT_EQ(r.rows[0].name, "libx.so+0x1234");
@@ -329,7 +329,7 @@ TEST_F(reading, what_words_mean_by_kind) {
   made.at(x).unheard = 6;
   const report r = read();
   EXPECT_EQ(r.rows[0].seen.failed_tries, 2u);
-  EXPECT_EQ(r.rows[0].seen.holds_timed, 5u);  // for a mutex the word is no herd
+  EXPECT_EQ(r.rows[0].seen.holds_timed, 5u);  // for a mutex this word counts timed holds, and no herd
   EXPECT_EQ(r.rows[0].seen.herd, 0u);
   EXPECT_EQ(r.rows[0].seen.timeouts, 3u);
   EXPECT_EQ(r.rows[0].seen.waiting.count, 3u);
@@ -364,7 +364,7 @@ TEST_F(reading, the_sides_of_a_read_write_lock) {
   const report r = read();
   const counts& c = only(r).seen;
   EXPECT_EQ(c.acquisitions, 110u);
-  EXPECT_EQ(c.contended, 16u);  // with the thread that still waits, of which the side is not known
+  EXPECT_EQ(c.contended, 16u);  // includes the thread that still waits, to read or to write
   EXPECT_NEAR(c.waiting.total, 11, 1e-9);
   EXPECT_NEAR(r.waited[record::index_of(kind::rwlock)], 11, 1e-9);
   ASSERT_TRUE(c.sides);
@@ -383,7 +383,7 @@ TEST_F(reading, the_sides_of_a_read_write_lock) {
   EXPECT_NEAR(writing.behind_readers, 4, 1e-9);
   EXPECT_EQ(c.sides->most_readers, 4u);
   EXPECT_EQ(c.failed_tries, 6u);
-  EXPECT_EQ(c.signals + c.unheard + c.herd, 0u);  // the words have another meaning
+  EXPECT_EQ(c.signals + c.unheard + c.herd, 0u);  // for this kind these words have another meaning
   EXPECT_EQ(c.holding.count, 10u);
   EXPECT_NEAR(c.holding.total, 2, 1e-9);  // with the hold that has not ended
   EXPECT_TRUE(c.holding_is_exact);
@@ -450,7 +450,7 @@ TEST_F(reading, the_thread_that_comes_last_at_a_barrier) {
   EXPECT_EQ(c.last->tid, 12);
   EXPECT_EQ(c.last->waits, 29u);
   EXPECT_NEAR(c.waiting.total, 6, 1e-9);
-  d.many = 1;  // an entry of the list may be of several threads
+  d.many = 1;  // one entry of the list may count several threads
   EXPECT_FALSE(only(read()).seen.last);
   d.many = 0;
   d.threads[0].waits = d.threads[1].waits = 0;  // the number of threads is not known
@@ -562,7 +562,7 @@ TEST_F(reading, stacks_of_statics_and_of_places) {
   ASSERT_EQ(r.rows[1].waiters.size(), 1u);
   EXPECT_EQ(r.rows[1].waiters[0].count, 5u);
 
-  r = read(1);  // the second row has a name, but no stacks, which take time
+  r = read(1);  // the second row gets a name but no stacks, whose lookup takes time
   EXPECT_EQ(r.rows[0].waiters.size(), 1u);
   EXPECT_EQ(r.rows[1].name, "place p.cpp:1");
   EXPECT_TRUE(r.rows[1].waiters.empty());
@@ -646,7 +646,7 @@ TEST_F(reading, ids_of_another_namespace) {
   ASSERT_EQ(seen.threads.size(), 3u);
   EXPECT_EQ(seen.threads[0].tid, shown_id(5011, 11));
   EXPECT_EQ(seen.threads[1].tid, shown_id(0, 12));
-  EXPECT_EQ(seen.threads[2].tid, shown_id(0, 13));  // a thread of a child that was never seen
+  EXPECT_EQ(seen.threads[2].tid, shown_id(0, 13));  // a thread of a child process that the observer has not seen
   EXPECT_EQ(id_text(seen.threads[0].tid), "5011 (own 11)");
   EXPECT_EQ(id_text(seen.threads[1].tid), "? (own 12)");
   EXPECT_EQ(id_text({11}), "11");
@@ -856,7 +856,7 @@ TEST_F(circle, not_where_a_wait_has_a_deadline) {
   }
 }
 
-// Threads that ended during a deadlock still form a circle, as long as the record shows their waits.
+// Threads end during a deadlock. They still form a circle as long as the record shows that they wait.
 TEST_F(circle, ends_when_a_thread_goes_on) {
   const std::uint32_t m = mutex(0x1000), n = mutex(0x2000), a = made.thread(11), b = made.thread(12);
   holds(a, m);

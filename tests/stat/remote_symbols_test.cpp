@@ -1,5 +1,6 @@
-// Tests names from a confined child. The test plays the attackers: a child that an attacker has taken over, files that
-// crash or block their reader, and a program with a root directory or ids of its own.
+// Tests the lookup of names in a confined child process. The test plays the attackers: a child that an attacker has
+// taken over, files that crash or block their reader, and a recorded program with another root directory or other user
+// ids.
 #include "watch/reader/name/remote_symbols.hpp"
 
 #include <fcntl.h>
@@ -101,7 +102,7 @@ class own_modules {
   synthetic own_;
 };
 
-/// Returns a function that replaces the path of the test's library by `path`.
+/// Returns a function that replaces the path of the test's library with `path`.
 std::function<void(std::string&)> as_file(std::string path) {
   return [path](std::string& p) {
     if (p == STAT_TEST_LIBRARY) p = path;
@@ -261,7 +262,7 @@ TEST(name_messages, are_whole_or_rejected) {
   const std::string good = payload_of(encode(query::what::code, a_full_answer()));
   for (std::size_t n = 0; n < good.size(); n++) EXPECT_FALSE(decode(query::what::code, good.substr(0, n))) << n;
   EXPECT_FALSE(decode(query::what::code, good + "x"));
-  // With any byte replaced, decoding must not crash, and an accepted message must be within the limits.
+  // If any one byte is replaced, decoding must not crash, and a message that is accepted must be within the limits.
   for (std::size_t i = 0; i < good.size(); i++) {
     for (const int value : {0x00, 0x01, 0x7f, 0x80, 0xff}) {
       std::string changed = good;
@@ -297,8 +298,8 @@ std::string head_of(std::uint32_t length, message_kind kind) {
   return {reinterpret_cast<const char*>(&h), sizeof h};
 }
 
-/// Expects that an observer whose child was taken over shows only modules and offsets instead of names, within a short
-/// time and with a remark.
+/// Expects that an observer shows only modules and offsets, a remark, and no names if `child`, which an attacker
+/// controls, replaces the reader of names. The observer must not wait long.
 void expect_only_offsets(const char* what, const std::function<void(int)>& child) {
   SCOPED_TRACE(what);
   const own_modules r;
@@ -368,8 +369,8 @@ TEST(remote_symbols, a_child_that_sends_nonsense_or_nothing) {
   expect_only_offsets("refuses", [](int channel) { say(channel, encode_text(message_kind::ready, "no right")); });
 }
 
-// A child may send a very long name for one address. Without a limit, the copies of the name in many stacks would fill
-// the observer's memory.
+// The child may send a very long name for one address. The name is copied into many stacks; without a limit the copies
+// would fill the observer's memory.
 TEST(remote_symbols, what_is_handed_out_is_limited) {
   const own_modules r;
   auto budget = std::make_shared<name_budget>();
@@ -434,7 +435,7 @@ TEST(remote_symbols, a_file_that_crashes_its_reader_costs_its_own_names_only) {
   EXPECT_NE(all_of(names.remarks()).find(STAT_TEST_HOSTILE " are missing"), std::string::npos);
 }
 
-// A debug file may be a pipe. elfutils opens it and waits for ever.
+// A file of debug information may be a pipe. elfutils, the library that reads it, opens the pipe and waits for ever.
 TEST(remote_symbols, a_file_that_blocks_its_reader_costs_its_own_names_only) {
   const folder f;
   const std::string library = f.path / "liblinked.so";
@@ -553,8 +554,8 @@ TEST(remote_symbols, the_child_can_do_nothing_but_read) {
   EXPECT_EQ(content(file), "content");
 }
 
-// A file may be closed to other users. The child may read it if the program runs as the file's owner, or if the program
-// may read all files.
+// A file may be unreadable for other users. The child process may read it if the recorded program runs as the file's
+// owner, or may read all files.
 TEST(remote_symbols, the_child_may_read_what_the_program_may) {
   ONLY_AS_ROOT();
   const folder f;
@@ -633,7 +634,7 @@ bool mount_over(const fs::path& from, const fs::path& to) {
          mount(from.c_str(), to.c_str(), nullptr, MS_BIND, nullptr) == 0;
 }
 
-// A process_place keeps access to the mounts of a process's namespace after the process has ended.
+// A process_place gives access to the files in a process's mount namespace, also after the process has ended.
 TEST(process_place, of_a_program_in_a_mount_namespace) {
   ONLY_AS_ROOT();
   const other_root o;

@@ -61,7 +61,7 @@ row of_kind(kind k) {
   return r;
 }
 
-/// Returns the report of a run of 10 s with 8 threads. It has these rows, and their verdicts.
+/// Returns the judged report of a run of 10 s with 8 threads, which has these rows.
 report judged(std::vector<row> rows, const std::function<void(report&)>& change = {}) {
   report r;
   r.command = {"./server", "--name", "a b"};
@@ -76,7 +76,7 @@ report judged(std::vector<row> rows, const std::function<void(report&)>& change 
   return r;
 }
 
-/// Changes the row of a mutex by `change`, and returns it with its verdict.
+/// Changes the row of a mutex by `change`, and returns the row with its verdict.
 row verdict(const std::function<void(row&)>& change, row r = mutex()) {
   change(r);
   return judged({r}).rows[0];
@@ -153,13 +153,13 @@ TEST(rules, rare_wait) {
   EXPECT_EQ(r.command, "usher stat --lock steady -- ./server --name 'a b'");
   EXPECT_EQ(rule_of([&](row& x) {
               rare(x);
-              x.seen.waiting.total = 0.001;  // worth a verdict, but no command, however small its share is
+              x.seen.waiting.total = 0.001;  // has a verdict but no recommended command, however small its share is
             }),
             "rare-wait");
   for (const auto& spoil : std::vector<std::function<void(row&)>>{
            [](row& x) { x.seen.waiting.longest = 0.099; },
            [](row& x) { x.seen.waiting.p99 = 0.0011; },
-           [](row& x) { x.seen.holding.longest = 0.011; },  // the long hold explains the wait
+           [](row& x) { x.seen.holding.longest = 0.011; },  // a hold of 11 ms explains the longest wait
            [](row& x) { x.seen.holding = {}; },
        })
     EXPECT_NE(rule_of([&](row& x) {
@@ -344,11 +344,11 @@ TEST(rules, long_hold) {
     };
   };
   EXPECT_EQ(rule_of(short_holds(0.6e-6)), "long-hold");
-  EXPECT_NE(rule_of(short_holds(0.59e-6)), "long-hold");  // a few samples give most of the sum
+  EXPECT_NE(rule_of(short_holds(0.59e-6)), "long-hold");  // the sum may come from a few samples
   EXPECT_EQ(rule_of(short_holds(0.59e-6, 1.5e-3)), "long-hold");
 }
 
-/// A row of n mutexes. One thread waits for each of them, 14 times.
+/// A row of n mutexes. For each mutex one thread waits 14 times.
 row gates(int n) {
   row r = mutex();
   r.objects = n;
@@ -649,7 +649,7 @@ TEST(rules_of_programs, cold) {
   EXPECT_NE(judged({cool(), herd}).verdict.find("item_came: 40 threads wake"), std::string::npos);
   row waits = herd;
   waits.seen.woken = 4;
-  EXPECT_EQ(judged({cool(), waits}).rule, "cold");  // waiting for work is not the lock's fault
+  EXPECT_EQ(judged({cool(), waits}).rule, "cold");  // threads that wait for work do not wait for a lock
 }
 
 TEST(rules_of_programs, credits) {
@@ -687,7 +687,7 @@ TEST(rules_of_programs, whose_record_had_no_room) {
   const report hot = judged({mutex()}, without_room);
   EXPECT_TRUE(hot.verdict.ends_with("; 12,345 calls that found no room in the record were not seen")) << hot.verdict;
   EXPECT_TRUE(hot.next.starts_with("usher try")) << hot.next;
-  // No number of objects makes room for more threads, nor for more than the most objects.
+  // A larger number of objects does not help if threads found no room, or if the number is the maximum already.
   EXPECT_EQ(judged({cool()}, [](report& x) { x.not_seen.calls = 1; }).next, "");
   EXPECT_EQ(judged({cool()}, [](report& x) { x.not_seen.objects = 1 << 23; }).next, "");
 }
@@ -698,7 +698,8 @@ TEST(rules_of_programs, whose_threads_were_not_all_searched) {
       << r.verdict;
 }
 
-// ---- what was not seen, and where no trial is recommended -----------------------------------------------------------
+// ---- futexes that were not recorded, and reports that recommend no trial
+// -------------------------------------------------
 
 off_cpu asleep(std::uint64_t in_futexes, std::uint64_t elsewhere) {
   off_cpu o;
@@ -726,7 +727,8 @@ TEST(rules_of_programs, unseen_futexes) {
   EXPECT_NE(attached.verdict.find("read-write locks, spin locks and barriers were not recorded"), std::string::npos);
 }
 
-/// Of a library's futexes the report names the code that the library was called by, as far as stacks tell it.
+/// If threads slept in futex calls of a library, the report names the program's code that called the library, as far as
+/// stacks show it.
 TEST(rules_of_programs, unseen_futexes_of_a_library) {
   const auto with = [](std::initializer_list<std::pair<const char*, std::uint64_t>> callers, auto change) {
     return judged({}, [&](report& r) {
@@ -751,7 +753,8 @@ TEST(rules_of_programs, unseen_futexes_of_a_library) {
   EXPECT_NE(with({{"", 90}}, as_it_is).verdict.find("libgomp.so.1, which"), std::string::npos);
   EXPECT_EQ(with({{"", 90}}, [](report& r) { r.attached = attach_cost{}, r.pid = 4711; }).next,
             "usher stat --details -p 4711");
-  // It is no trial, which would decide little on a busy machine.
+  // On a busy machine a trial of locks would decide little. The recommended command is no trial, so it is shown
+  // nevertheless.
   EXPECT_NE(with({{"", 90}}, [](report& r) { r.others_cpu_share = 0.9; }).next, "");
 }
 
@@ -779,7 +782,7 @@ TEST(rules, no_trial_on_a_busy_machine_or_for_little_waiting) {
 
 // ---- the CPUs -------------------------------------------------------------------------------------------------------
 
-/// A mutex with long waits and short holds. There are so few waits and holds that they cost little CPU time.
+/// A mutex with long waits and short holds. Both are so rare that they cost little CPU time.
 row seldom_waited_for() {
   row r = mutex();
   r.seen.acquisitions = r.seen.contended = r.seen.waiting.count = 20'000;
@@ -837,8 +840,8 @@ TEST(rules, one_at_a_time) {
   EXPECT_EQ(rule_with_cpus(2, 1.0, 0, held), "long-hold");
 }
 
-/// Two mutexes that threads wait for equally long, beside other programs: the report may recommend no lock, whatever
-/// the waits and holds look like, since they contain time without a CPU.
+/// Two mutexes that threads wait for equally long, while other programs use the CPUs. Waits and holds then contain time
+/// in which the thread had no CPU, so the report may recommend no lock, however long they are.
 TEST(rules, cpus_taken) {
   const auto beside = [](row r, double busy = 0.8, double waiting = 5.8, double others = 0) {
     row other = r;
@@ -865,7 +868,8 @@ TEST(rules, cpus_taken) {
   EXPECT_EQ(beside(mutex(), 1.2, 0.61, 0.11).rule, "cpus-taken");
   EXPECT_EQ(beside(mutex(), 1.2, 0.59, 0.11).rule, "hot-mutex");
   EXPECT_EQ(beside(mutex(), 0.2, 0.49).rule, "hot-mutex");
-  EXPECT_NE(beside(of_kind(kind::condition)).next, "");  // which may itself make the threads ready
+  // waits at a condition variable may themselves be the reason why threads are ready without a CPU
+  EXPECT_NE(beside(of_kind(kind::condition)).next, "");
   EXPECT_EQ(beside(of_kind(kind::condition), 0.8, 5.8, 0.11).next, "");
   row rare = mutex();
   rare.seen.waiting.longest = 0.1, rare.seen.holding.longest = 0.01;
@@ -879,7 +883,8 @@ TEST(rules, cpus_taken) {
             "0.8 of 2.");
 }
 
-/// The same of two objects of other kinds, and of tables: advice that follows from such waits says so.
+/// As in the test before, but with objects of other kinds and with tables. A verdict that advises something because of
+/// such waits must say that they contain time without a CPU.
 TEST(rules, cpus_taken_from_other_kinds) {
   const auto is_cautious = [](row r, double waiting, const std::string& rule) {
     row other = r;
@@ -910,8 +915,8 @@ TEST(rules, cpus_taken_from_other_kinds) {
   EXPECT_FALSE(is_cautious(of_kind(kind::semaphore), 3, "no-credits"));
 }
 
-/// Holds that are long in the median are so on a quiet machine, too. A mean, or a share of time, may come from a few
-/// holders that lost their CPU.
+/// If the median hold is long, holds are also long on a quiet machine. A long mean, or a large share of time, may come
+/// from a few holders that lost their CPU.
 TEST(rules, cpus_taken_from_holders) {
   const auto rule = [](double median, double mean, double share, double waiting) {
     row r = mutex();
@@ -942,7 +947,7 @@ TEST(rules, uneven_hold) {
       "some its holder does not run; does it yield, or fault pages, at server.cpp:120 (worker)?");
   for (const auto& spoil : std::vector<std::function<void(row&)>>{
            [](row& x) { x.seen.holding.median = 4.1e-6; }, [](row& x) { x.seen.held_share = 0.49; },
-           [](row& x) { x.seen.holding.longest = 0.1; },  // one hold may make the mean
+           [](row& x) { x.seen.holding.longest = 0.1; },  // a single hold may have made the mean this long
        })
     EXPECT_NE(rule_of([&](row& x) {
                 uneven(x);
@@ -1025,7 +1030,7 @@ TEST(rules, read_write_locks) {
   beside.seen.waiting.total = 2;
   EXPECT_EQ(judged({r, beside}).rule, "hot-rwlock");
   EXPECT_EQ(rule_of([](row& x) { x.seen.waiting = {}, x.seen.contended = 0; }, r), "uncontended");
-  // A writer that never gets the lock has exactly one wait, which has not ended.
+  // A starving writer, which never gets the lock, has exactly one wait, and this wait has not ended.
   r.seen.sides = lock_sides{};
   r.seen.sides->reading.acquisitions = 12000;
   r.seen.contended = r.seen.waiting.count = r.seen.still_waiting = 1;
@@ -1066,7 +1071,7 @@ TEST(rules, barriers) {
                 x.seen.threads[1].waits++;
               }).find("different threads came last") != std::string::npos);
   EXPECT_EQ(says([](row& x) { x.seen.last.reset(); }), "threads waited 15 % of their time here");
-  // Below 15 % of all threads' time the report gives no advice, because equal work would save at most the time that is
+  // Advice needs waiting of 15 % of all threads' time: equal work for all threads would save at most the time that is
   // waited.
   EXPECT_EQ(says([](row& x) { x.seen.waiting.total = 11.9; }),
             "threads waited 15 % of their time here, mostly for the same thread");
@@ -1074,7 +1079,7 @@ TEST(rules, barriers) {
 
 TEST(rules, joins) {
   EXPECT_EQ(rule_of([](row&) {}, of_kind(kind::join)), "join");
-  EXPECT_EQ(judged({of_kind(kind::join)}).rule, "cold");  // that is no lock's fault
+  EXPECT_EQ(judged({of_kind(kind::join)}).rule, "cold");  // waiting for a join is not the fault of a lock
 }
 
 // ---- the table ------------------------------------------------------------------------------------------------------
@@ -1091,7 +1096,7 @@ TEST(rules, names_are_unique_and_short_in_the_table) {
   EXPECT_EQ(find_rule("nonsense"), nullptr);
 }
 
-/// Returns the lines between `<!-- name -->` and `<!-- /name -->`.
+/// Returns the lines of a page between `<!-- name -->` and `<!-- /name -->`.
 std::string page_of(const char* file) {
   std::ifstream in(file);
   std::ostringstream all;
@@ -1107,7 +1112,8 @@ std::string part_of_page(const std::string& name) {
              : page.substr(from + begin.size(), to - from - begin.size());
 }
 
-/// The table of the page: names and conditions. The sentences are in the reports.
+/// Returns the rules as docs/stat.md must show them: a table of names and conditions. The rules' sentences are not part
+/// of it.
 std::string as_markdown(std::span<const rule> rules, bool has_column) {
   std::string text = has_column ? "| rule | in the table | when |\n|---|---|---|\n" : "| rule | when |\n|---|---|\n";
   for (const rule& r : rules)

@@ -1,4 +1,4 @@
-// Tests how the observer handles a record if the program forges it, truncates it, or passes another file instead.
+// Tests how the observer handles a record that the recorded program forges or truncates, or replaces with another file.
 #include "watch/access/shared_record.hpp"
 
 #include <fcntl.h>
@@ -30,7 +30,7 @@ record_options small() {
 
 constexpr unsigned seals = F_SEAL_SHRINK | F_SEAL_GROW;
 
-/// Makes a file in memory like that of a recorded process. The caller closes it.
+/// Makes a file in memory (memfd) like the record of a process. The caller closes it.
 int memory_file(std::uint64_t size, unsigned with_seals = seals, unsigned flags = MFD_ALLOW_SEALING) {
   const int file = memfd_create("usher stat", flags);
   EXPECT_GE(file, 0);
@@ -275,8 +275,8 @@ TEST(record_copies, of_a_sparse_file_cost_what_is_used) {
   const record_copy copy = file.copy();
   EXPECT_EQ(copy.view().thread(4000).tid.load(), 5u);
   EXPECT_EQ(copy.view().object(60000).key.load(), 6u);
-  // The file has 54 MiB, but a copy contains only the three pages that were written; with transparent huge pages,
-  // these take 2 MiB each.
+  // The file has 54 MiB, but only three of its pages were written, and the observer's copy contains only these. With
+  // transparent huge pages each of them takes 2 MiB.
   EXPECT_LT(resident() - before, 12 * 1024);
 }
 

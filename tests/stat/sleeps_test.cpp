@@ -1,5 +1,5 @@
-// Tests the parsers of the kernel's files with valid and hostile text, the check for call instructions, the names of
-// samples and their sentences.
+// Tests the parsers of the kernel's files in /proc with valid and hostile text, the check whether an address follows a
+// call instruction, and the names and sentences of samples.
 #include <gtest/gtest.h>
 #include <sys/syscall.h>
 
@@ -128,7 +128,7 @@ TEST(Sleeps, TimesOfScheduling) {
 
 TEST(Sleeps, QuotasOfControlGroups) {
   EXPECT_EQ(parse_quota("150000 100000\n"), 1.5);
-  EXPECT_EQ(parse_quota("150000\n 100000\n"), 1.5);  // two files of version 1
+  EXPECT_EQ(parse_quota("150000\n 100000\n"), 1.5);  // cgroup version 1 has two files
   for (const char* none : {"max 100000", "-1\n 100000", "", "0 100000", "1 0", "5"})
     EXPECT_FALSE(parse_quota(none)) << none;
   EXPECT_EQ(group_of("0::/a/b\n", ""), "/a/b");
@@ -258,7 +258,8 @@ TEST(Sleeps, PlacesOfOneFunctionAreOne) {
   EXPECT_EQ(o.places[4].where.frames[0].function, "__lll_lock_wait_private");
 }
 
-/// A library's futex that two functions of the program wait for is two places: the caller tells them apart.
+/// Two functions of the program call a library that waits on a futex. The report has a place for each of the two
+/// functions.
 TEST(Sleeps, CallersOfALibrary) {
   synthetic s;
   made_up_names names(s.view);

@@ -1,4 +1,4 @@
-// Tests the reader of /proc/PID/stat, also against a process that chooses its name to mislead it.
+// Tests the reader of /proc/PID/stat, also with a process whose name is chosen to mislead the reader.
 #include "support/process/stat_line.hpp"
 
 #include <gtest/gtest.h>
@@ -48,7 +48,7 @@ TEST(stat_line, a_broken_line_has_no_fields) {
   EXPECT_EQ(stat_line("12 (a) S -1 18446744073709551616 1x").number(6), std::nullopt);
 }
 
-// The attacker: a process that lives, and whose name looks like the fields of one that has ended.
+// The attacker is a live process whose name looks like the fields of a process that has ended.
 TEST(stat_line, a_living_process_cannot_look_ended) {
   for (const char* const name : {"x) Z 0 0 0 0", "a\nb", "\n"}) {
     int ready[2];

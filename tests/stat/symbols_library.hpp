@@ -1,4 +1,4 @@
-// A library whose functions and objects symbols_test looks up.
+// A library whose functions and objects symbols_test.cpp looks up.
 #pragma once
 
 namespace planted {

@@ -1,4 +1,4 @@
-// Tests the lookup of this program's own functions and objects, through a record of the mappings of this process.
+// Tests the lookup of this program's own functions and objects by means of a record of this process's mappings.
 #include "watch/reader/name/symbols.hpp"
 
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ struct mapped {
   std::string path;
 };
 
-/// Computes a module's identity from its memory, as libusher.so does.
+/// Computes a module's identity from its memory by the same method as libusher.so.
 std::uint64_t identity_of(const mapped& m) {
   return record::module_identity(
       [&m](std::uint64_t place, void* to, std::size_t size) {
@@ -39,7 +39,7 @@ std::uint64_t identity_of(const mapped& m) {
       [&m](std::uint64_t, std::uint64_t address) { return m.bias + address - m.begin; });
 }
 
-/// Returns the modules of this process that have a file.
+/// Returns the modules of this process that are mapped from a file.
 std::vector<mapped> own_modules() {
   std::vector<mapped> all;
   const auto add = [](dl_phdr_info* info, std::size_t, void* to) {
@@ -60,7 +60,7 @@ std::vector<mapped> own_modules() {
   return all;
 }
 
-/// A record that contains only modules.
+/// A record, as libusher.so writes for `usher stat`, that contains only modules.
 class modules_record {
  public:
   modules_record() : memory_(std::aligned_alloc(4096, record::view::size_for(room()))), view_(memory_, room()) {
@@ -88,7 +88,7 @@ class modules_record {
     slot.ready = 1;
     return index + 1;
   }
-  /// Adds all modules of this process. `change_library` may replace the path of the test's library.
+  /// Adds all modules of this process. `change_library` may replace the path of the library that the test looks up.
   void add_own(
       std::uint32_t process, const std::function<void(mapped&)>& change_library = [](mapped&) {}) {
     for (mapped m : own_modules()) {
@@ -124,8 +124,8 @@ std::string file_of(const frame& f) {
   return std::filesystem::path(f.file).filename();
 }
 
-// Functions whose names the tests look up. Each returns an address and line numbers in itself and in its inlined
-// callers.
+// The functions below have names that the tests look up. Each returns an address in itself, and the line numbers of the
+// call in itself and in the callers into which it is inlined.
 struct places {
   void* return_address;
   int line, middle_line, outer_line;
@@ -168,7 +168,7 @@ TEST(symbols, functions_in_line) {
   const places p = not_in_line();
   const stack s = names.resolve(0, address(p.return_address));
   ASSERT_EQ(s.frames.size(), 3u);
-  // With gcc the name has no arguments: a function that is local to a file and always inlined has no linkage name.
+  // gcc gives no linkage name to a function that is local to a file and always inlined, so the name has no arguments.
   EXPECT_TRUE(s.frames[0].function.starts_with("(anonymous namespace)::in_line")) << s.frames[0].function;
   EXPECT_EQ(s.frames[0].line, static_cast<unsigned>(p.line));
   EXPECT_TRUE(s.frames[0].is_inlined);
@@ -232,7 +232,7 @@ TEST(symbols, a_library) {
   EXPECT_EQ(s.frames[0].line, static_cast<unsigned>(hidden.line));
 }
 
-// A stripped library gives only exported names, and no lines.
+// For a stripped library only exported names are found, and no lines.
 TEST(symbols, a_stripped_library) {
   modules_record r;
   r.add_own(0, as_file(STAT_TEST_STRIPPED));
@@ -345,7 +345,7 @@ TEST(symbols, chains) {
   EXPECT_EQ(s.frames[3].function, "planted::exported(void* (*)())");
 }
 
-// A forked process has its parent's mappings, until it maps other modules itself.
+// A forked process has the same mappings as its parent until it maps other modules itself.
 TEST(symbols, of_a_forked_process) {
   modules_record r;
   r.add_own(0);
@@ -360,8 +360,8 @@ TEST(symbols, of_a_forked_process) {
   EXPECT_EQ(again.resolve(2, call).frames.at(0).module, "/nowhere/libplanted.so");
 }
 
-// An address in the record is stored with the number of its module. So it keeps its name if another module is loaded at
-// the same place later.
+// The record stores an address with the number of its module. So the address keeps its name even if another module is
+// later loaded at the same addresses.
 TEST(symbols, of_modules_at_the_same_place) {
   modules_record r;
   std::vector<mapped> own = own_modules();
@@ -403,7 +403,7 @@ TEST(symbols, identity_in_memory_and_in_the_file) {
   EXPECT_EQ(std::adjacent_find(seen.begin(), seen.end()), seen.end());
 }
 
-// The loader's list of modules has no path for the program itself, and its other paths may be relative to a working
+// The loader's list of modules has an empty path for the program itself; its other paths may be relative to a working
 // directory.
 TEST(symbols, paths_of_the_loader) {
   const std::vector<mapped> own = own_modules();
@@ -419,7 +419,7 @@ TEST(symbols, paths_of_the_loader) {
   }
 }
 
-// A program may load modules after names were looked up.
+// A program may load modules after the observer has looked up names.
 TEST(symbols, of_modules_that_come_later) {
   modules_record r;
   symbols names(r.view());
@@ -541,7 +541,7 @@ TEST(place, libraries_are_passed_over) {
   }
 }
 
-// If a stack consists only of lock functions, the program's own lock function is taken as the place.
+// If all functions of a stack are lock functions, the place is the program's own lock function.
 TEST(place, the_programs_own_lock_if_nothing_else_is) {
   stack s = of_functions({"std::mutex::lock()", "Mutex::lock()"});
   EXPECT_EQ(s.place()->function, "Mutex::lock()");

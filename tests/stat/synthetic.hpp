@@ -61,7 +61,7 @@ class synthetic {
     return i;
   }
 
-  /// Adds an object without a place. placed() below adds an object whose place is a call chain.
+  /// Adds an object that has no place. placed(), below, adds an object whose place is a call chain.
   std::uint32_t object(kind what, std::uint64_t address, std::uint32_t flags = record::is_static,
                        std::uint32_t of = 0) {
     const std::uint32_t i = next_object_++;
@@ -134,7 +134,7 @@ inline frame frame_of(std::string function, std::string file, unsigned line, std
   return f;
 }
 
-/// Names that the test chooses. A static object has the same name in all processes.
+/// Names that the test gives to addresses. A static object has the same name in all processes.
 class made_up_names : public symbols {
  public:
   explicit made_up_names(record::view record) : symbols(record) {}

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Tests the effects of `usher stat -p` on the process, and attacks by the process on the command.
+"""Tests what `usher stat -p` does to the process to which it attaches, and attacks by the process on the command.
 
-The attacker is the recorded process; the observer may be root. Each scenario is in programs/attached.c. No test waits for wall
-time: a thread that keeps the observer waiting does so until the observer has ended."""
+The attacker is the recorded process; the observer may be root. Each scenario is in programs/attached.c. No test waits
+for a fixed time: a thread that keeps the observer waiting does so until the observer has ended.
+"""
 
 import json
 import os
@@ -29,7 +30,8 @@ def usable(*command):
 
 
 class Program:
-    """A running program that was started by `usher run`, or by `around` with the variables set by hand."""
+    """A running program that was started with the library and the lock of Usher in its environment, by the command
+    `around` (for example unshare) if there is one."""
 
     def __init__(self, *words, lock="pthread", around=(), library=LIBRARY, program=PROGRAM):
         self.process = subprocess.Popen(
@@ -54,7 +56,8 @@ class Program:
         self.process.wait(LIMIT)
 
     def longest_stop(self):
-        """Returns the longest stop in microseconds since the last call. Makes the main thread lock a mutex."""
+        """Makes the main thread lock a mutex, and returns the longest time in microseconds for which the program was
+        stopped since the last call."""
         self.process.stdin.write("\n")
         self.process.stdin.flush()
         return int(self.process.stdout.readline())
@@ -102,7 +105,8 @@ class Attach(unittest.TestCase):
 
 class Stops(Attach):
     def test_a_thread_in_vfork_does_not_keep_the_others_waiting(self):
-        """The child of vfork ends with the program: an observer that waits for the thread never ends."""
+        """A thread that has called vfork() runs on only when its child ends, and here the child ends with the program.
+        An observer that waited for this thread would never end."""
         with Program("vfork") as program:
             report = self.report(program.pid)
             self.assert_recorded(report)
@@ -141,7 +145,8 @@ class Stops(Attach):
 class Repeated(Attach):
     def test_many_attaches_leave_what_one_leaves(self):
         def state(program, descriptors):
-            """Returns the record's mappings when the library has closed the observer's descriptor, in one of its next slow paths."""
+            """Waits until the library has closed the observer's file descriptor, which it does in one of its next slow
+            paths. Returns the record's mappings."""
             end = time.monotonic() + LIMIT
             while program.descriptors() > descriptors:
                 self.assertLess(time.monotonic(), end)
@@ -190,7 +195,8 @@ class Repeated(Attach):
             self.assert_recorded(self.report(program.pid))
 
     def test_a_stopped_observer_is_given_up(self):
-        """The library waits for 10 s, then stops recording and frees the memory; the observer reports this."""
+        """The library waits for the stopped observer for 10 s, then stops recording and frees the record's memory. The
+        observer reports this when it continues."""
         with Program() as program:
             observer = subprocess.Popen([USHER, "stat", "-p", str(program.pid)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
             while not self.is_recorded(program):
@@ -255,7 +261,8 @@ class Filters(Attach):
 
 class Hostile(Attach):
     def test_a_limit_on_the_size_of_files(self):
-        """ftruncate() beyond the limit would end the process by SIGXFSZ."""
+        """If the library called ftruncate() with a size beyond the limit, the kernel would end the process by SIGXFSZ.
+        """
         with Program(around=("prlimit", "--fsize=1000000", "env")) as program:
             self.assert_refused(self.stat(program.pid), "ulimit -f")
             self.assertTrue(program.is_alive())
@@ -276,7 +283,8 @@ class Hostile(Attach):
             self.assertIn(done.returncode, (0, 1), done)
 
     def test_another_version(self):
-        """The library's attach point has another version: the message names both versions, and the process is not changed."""
+        """The library in the program has another version than the command. The message names both versions, and the
+        process is not changed."""
         content = Path(LIBRARY).read_bytes()
         magic = b"usher attach v2\0"
         self.assertEqual(content.count(magic), 1)

@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
-"""Tests `usher stat` with processes that outlive the command: it must record them until they end, or say that they run on."""
+"""Tests `usher stat` with processes that outlive the started command: it must record them until they end, or say that
+they still run.
+"""
 
 import json
 import os
@@ -11,7 +13,7 @@ import unittest
 from planted import LIMIT, PROGRAMS, USHER, Planted
 
 DAEMON = str(PROGRAMS / "daemon")
-STATUS = 3  # of the command, which ends at once
+STATUS = 3  # the exit status of the command, which ends at once
 ROUNDS = 2000
 
 
@@ -30,7 +32,7 @@ class Daemons(Planted):
                     self.assertFalse([one for one in run.report["remarks"] if "run on" in one or "runs on" in one], run.report)
 
     def test_no_sentence_about_what_was_not_seen(self):
-        """The daemon makes no call, so nothing is known but that it runs on."""
+        """The daemon makes no recorded call, so the report says only that it still runs."""
         run = self.stat(None, "--duration", "0.5", command=[DAEMON, "stays", "0"], status=STATUS)
         pid = self.killed_later(run.own["contended"]["pid"])
         self.assertNotIn("does not use", run.error)
@@ -66,7 +68,8 @@ class Daemons(Planted):
                 os.kill(pid, 0)
 
     def test_other_children_of_the_same_process(self):
-        """A shell that has a child executes the command: that child is not the command's."""
+        """A shell starts a child process and then executes `usher stat`, which becomes the child's parent. The child
+        does not belong to the recorded command."""
         done = subprocess.run(["sh", "-c", f"sleep 1000 > /dev/null 2>&1 & echo $!; exec {USHER} stat -- true"], env=self.environment(),
                               stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=LIMIT, check=False)
         self.killed_later(int(done.stdout))

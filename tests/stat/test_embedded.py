@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
-"""`usher stat` must record the locks that a program embeds if the program was built with USHER_RECORD, and those of the C functions.
-For other programs it must report that it does not see such locks. The program is programs/embedded.cpp."""
+"""`usher stat` must record the locks that a program embeds if the program was built with USHER_RECORD, and the locks of
+Usher's C functions. For programs built without USHER_RECORD it must report that their embedded locks are not recorded.
+The program is programs/embedded.cpp.
+"""
 
 import unittest
 

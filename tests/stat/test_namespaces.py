@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Tests `usher stat` with programs in a PID namespace of their own. Such a program records the ids that it sees itself, which belong to
-other processes in this namespace. Then with programs that have no /proc, or no record. Each test is skipped if such a namespace cannot be
-made."""
+"""Tests `usher stat` with programs in a PID namespace of their own. Such a program records the ids that are valid in
+its own namespace; outside, these ids belong to other processes. Further tests use programs that have no /proc, or no
+record. A test is skipped if its namespace cannot be made.
+"""
 
 import os
 import subprocess
@@ -26,7 +27,8 @@ class Apart(Planted):
         return self.stat(None, *more.pop("options", ()), command=[*APART, *words], **more)
 
     def assert_two_ids(self, one, key):
-        """Asserts that there are two ids: the one that this process sees, and the program's own; those begin at 1."""
+        """Asserts that the report has two different ids: the one in the namespace of this test, and the program's own,
+        counted from 1."""
         self.assertIn(f"own_{key}", one)
         self.assertNotEqual(one[key], one[f"own_{key}"])
 

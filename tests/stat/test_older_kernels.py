@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Runs the command under a filter that refuses the newer kernels' system calls, as an older kernel does: each use of such
-a call has a replacement, so the results are the same."""
+"""Runs the command under a filter that refuses newer system calls, as an older kernel does. Each use of such a call has
+a replacement, so the results are the same.
+"""
 
 import json
 import os

@@ -35,7 +35,7 @@ def output_of(command, limit=300, **more):
 
 
 def recorded(scenario, lock="pthread"):
-    """The lines of the program, and the objects in its record."""
+    """Runs a scenario under a recording. Returns the lines that the program prints, and the objects in its record."""
     lines = output_of([str(PROGRAMS / "dump_record"), f"{LIBRARY}:{COMPANION}", lock, PROGRAM, scenario]).splitlines()
     head = next(i for i, line in enumerate(lines) if line.startswith('{"processes"'))
     entries = [json.loads(line) for line in lines[head:]]
@@ -43,7 +43,8 @@ def recorded(scenario, lock="pthread"):
 
 
 def function_of(address):
-    """The program's function that contains a return address of a chain, such as others+0x1234."""
+    """Returns the name of the program's function that contains a return address of a call chain, such as others+0x1234.
+    """
     offset = int(address.split("+")[1], 16) - 1
     return subprocess.run(["addr2line", "-f", "-e", PROGRAM, hex(offset)], capture_output=True, text=True, check=True, timeout=300).stdout
 
@@ -69,7 +70,8 @@ class Others(unittest.TestCase):
             self.assertLessEqual(o["longest_read_wait"] * 1e-9, o["longest"] + 1e-9)
 
     def check_joins(self, expected, objects):
-        """Several lines of a function may join."""
+        """Adds up the joins of each function of the program, since a function may join at several lines, and compares
+        the sums."""
         seen = {}
         for o in objects:
             if o["kind"] != "join":
@@ -136,7 +138,7 @@ class Others(unittest.TestCase):
                 self.assertEqual(recorded("results", lock)[0], reference)
                 unrecorded = output_of([PROGRAM, "results"], LD_PRELOAD=f"{LIBRARY}:{COMPANION}", USHER_LOCK=lock)
                 self.assertEqual(unrecorded.splitlines(), reference)
-        # Each library works without the other.
+        # libusher.so and libusher-stat.so each work without the other.
         self.assertEqual(output_of([PROGRAM, "results"], LD_PRELOAD=str(COMPANION)).splitlines(), reference)
 
     def test_unrecorded(self):
@@ -158,7 +160,8 @@ class Others(unittest.TestCase):
                                   timeout=300)
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertIn(UNSEEN, " ".join(done.stderr.split()))
-            # If LD_PRELOAD names another copy of libusher-stat.so, `usher stat` removes it, so that no process loads two.
+            # LD_PRELOAD may name another copy of libusher-stat.so. `usher stat` removes that copy, so that no process
+            # loads two.
             shutil.copy(COMPANION, folder)
         done = self.stat("--", "sh", "-c", 'echo "$LD_PRELOAD"', LD_PRELOAD=os.path.join(folder, "libusher-stat.so"))
         self.assertEqual(done.stdout.strip(), f"{LIBRARY}:{COMPANION}", done.stderr)
@@ -167,7 +170,7 @@ class Others(unittest.TestCase):
         done = self.stat("--", PROGRAM, "c11")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertNotIn(UNSEEN, " ".join(done.stderr.split()))
-        # `usher run` keeps the companion under `usher stat`, and does not load it otherwise.
+        # Under `usher stat`, `usher run` keeps libusher-stat.so in LD_PRELOAD; otherwise it does not load that library.
         run = [os.environ["USHER_BIN"], "run", "--lock", "steady", "--", "sh", "-c", 'echo "$LD_PRELOAD"']
         self.assertEqual(self.stat("--", *run).stdout.strip(), f"{LIBRARY}:{COMPANION}")
         self.assertEqual(output_of(run, USHER_LIBRARY=str(LIBRARY)).strip(), str(LIBRARY))

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""`usher stat` must name the object, the source line and the verdict where contention was planted. Counts must be exact if
-exact counting is possible; times must be within 5 % of the program's own clock readings."""
+"""`usher stat` must name the object, the source line and the verdict where contention was planted. Counts must be exact
+wherever they can be counted exactly; times must be within 5 % of the program's own clock readings.
+"""
 
 import concurrent.futures
 import unittest
@@ -11,7 +12,8 @@ BOTH = (None, "loiter")  # with the C library's locks, and under a lock of Usher
 
 
 def waiting(name, own=None):
-    """Returns a function for measured(), which compares the waiting of a row with the program's clock."""
+    """Returns the argument `compare` of measured(), which compares the waiting of a row with the program's own clock.
+    """
     def compare(run):
         row, clock = run.row(name), run.own[own or name]
         return [("waited", row["waiting"]["total"], clock["waited"]),
@@ -49,8 +51,9 @@ class Mutexes(Planted):
                 self.assert_verdict(row, "one-of-many", says=row["each"][0]["name"])
 
     def test_a_convoy(self):
-        # All holds are timed (--hold-times). In a sample one timed hold would stand for many, even if its thread had lost the CPU
-        # meanwhile. On a busy machine threads lose the CPU in any case, so one of three rules may apply.
+        # All holds are timed (--hold-times). Otherwise a sampled hold would stand for many holds, even if its thread
+        # had lost the CPU during it. On a busy machine threads lose the CPU in any case, so one of three rules may
+        # apply.
         rules = "convoy", "hot-short", "cpus-taken"
         run = self.measured("convoy", "--hold-times", compare=waiting("queue_mutex"),
                             succeeded=lambda run: run.row("queue_mutex")["rule"] in rules)
@@ -69,7 +72,7 @@ class Mutexes(Planted):
                 row = run.row("ledger")
                 self.assertIs(row, run.rows[0])
                 self.assert_exact(row, kind="mutex", objects=1, acquisitions=36)
-                # The reported line is the call of the C++ library, not a line in that library.
+                # The reported line is the program's call of the C++ library, not a line in that library.
                 self.assert_first_line(row["waiters"], "ledger waits")
                 self.assert_first_line(row["holders"], "ledger released")
                 self.assertTrue(row["holding"]["exact"])
@@ -77,8 +80,8 @@ class Mutexes(Planted):
                 self.assert_verdict(row, "sleeping-hold", says="mutexes.cpp:")
 
     def test_a_starving_thread(self):
-        # If another rule applies, the run is repeated: a holder may have lost its CPU, and then the longest hold is too long for these
-        # rules.
+        # If another rule applies, the run is repeated: if a holder has lost its CPU, the longest hold is too long for
+        # the rules "starving" and "rare-wait".
         run = self.measured("starving", compare=waiting("greedy_mutex", own="starved"),
                             succeeded=lambda run: run.row("greedy_mutex")["rule"] in ("starving", "rare-wait"))
         row, own = run.row("greedy_mutex"), run.own["starved"]
@@ -93,7 +96,8 @@ class Mutexes(Planted):
         for scenario, options, own in (("buckets", {"name": "table"}, "table"),
                                        ("heap-buckets", {"mark": "heap bucket waits"}, "heap")):
             with self.subTest(scenario=scenario):
-                # If a bucket is reported as hot, the run is repeated: the holder of its mutex may have lost the CPU.
+                # If another rule names one bucket as the cause, the run is repeated: the holder of that bucket's mutex
+                # may have lost the CPU.
                 run = self.measured(scenario, compare=lambda run: [],
                                     succeeded=lambda run, options=options: run.row(**options)["rule"] == "spread")
                 row = run.row(**options)
@@ -105,7 +109,8 @@ class Mutexes(Planted):
     def test_a_hot_bucket(self):
         def compare(run):
             row, own = run.row("table"), run.own["table"]
-            # Only the longest wait is compared. The program cannot compare sums, because it also measures calls that did not wait.
+            # Only the longest waits are compared. The program's sum of waiting contains the time of calls that did not
+            # wait.
             return [("longest", row["waiting"]["longest"], own["longest"])]
         run = self.measured("hot-bucket", compare=compare)
         row, own = run.row("table"), run.own["table"]
@@ -151,7 +156,8 @@ class Mutexes(Planted):
                 self.assertEqual(run.row("tried_mutex")["tries"], {"count": 0, "total": 0, "longest": 0})
 
     def test_acquisitions_after_trylocks_that_failed(self):
-        """Only the time from the failure to the next acquisition counts, and not what comes after an acquisition by lock()."""
+        """The report measures the time from a failed trylock to the next acquisition, and no time after an acquisition
+        by lock()."""
         def compare(run):
             tries, own = run.row("retried_mutex")["tries"], run.own["retried_mutex"]
             return [("tried", tries["total"], own["waited"]), ("longest", tries["longest"], own["longest"])]
@@ -194,7 +200,8 @@ class Conditions(Planted):
                 self.assert_first_line(row["waiters"], "wait for signal")
 
     def test_calls_in_vain_by_the_million(self):
-        """The calls are counted roughly, and the report marks this; acquisitions of the same objects are counted exactly."""
+        """Failed trylocks and signals without a waiter are counted roughly, which the report says. Acquisitions of the
+        same objects are counted exactly."""
         run = self.stat("many-in-vain")
         tried, signalled = run.row("vain_mutex"), run.row("vain_condition")
         self.assert_exact(tried, acquisitions=run.own["vain_mutex"]["acquisitions"])
@@ -210,7 +217,8 @@ class Conditions(Planted):
         self.assertLess(timed, tried["acquisitions"])
 
     def test_mutexes_that_are_locked_often(self):
-        """Threads count the holds in their own slots; no hold is lost, whatever else the program does with the mutexes."""
+        """Each thread counts its holds in slots of its own. No hold is lost, whatever else the program does with the
+        mutexes."""
         for lock in BOTH:
             with self.subTest(lock=lock):
                 run = self.stat("locked-often", lock=lock)
@@ -226,14 +234,16 @@ class Conditions(Planted):
                 self.assertLess(inner["holding"]["timed"], inner["acquisitions"] / 5)
 
     def test_holds_with_a_period(self):
-        """The sample must not have the period of the program."""
+        """The holds of the program are long with a fixed period; the sample of timed holds must not have the same
+        period."""
         run = self.measured("in-a-rhythm", compare=lambda run: [],
                             succeeded=lambda run: 0.8 < self.rhythm(run) < 1.3)
         self.assertGreater(self.rhythm(run), 0.8)
         self.assertLess(self.rhythm(run), 1.3)
 
     def rhythm(self, run):
-        """Returns the estimated time of all holds divided by the time of the long holds, which make up most of it."""
+        """Returns the report's estimate of the time of all holds, divided by the program's measurement of its long
+        holds, which are most of that time."""
         row = run.row("rhythm_mutex")
         return row["holding"]["total"] / (run.own["rhythm_mutex"]["long_holds"] / 1e9)
 
@@ -267,7 +277,8 @@ class Semaphores(Planted):
 
 
 class Deadlocks(Planted):
-    """The deadlocks last until they are ended and need no CPU, so all run at the same time."""
+    """Deadlocks in programs that wait, without CPU time, until they are killed. So all of these programs run at the
+    same time."""
 
     @classmethod
     def setUpClass(cls):
@@ -359,7 +370,7 @@ class Deadlocks(Planted):
 
 
 class Places(Planted):
-    """Critical sections of guards in a program that is compiled with -O2."""
+    """Places of critical sections that are made by C++ guards, in a program that is compiled with -O2."""
 
     def guards(self, scenario, form):
         run = self.stat(scenario, command=[str(PROGRAMS / form), scenario])
@@ -406,7 +417,8 @@ class Elsewhere(Planted):
                 run = self.measured("", command=[str(PROGRAMS / "allocator")], compare=waiting("heap_mutex"), lock=lock)
                 row, own = run.row("heap_mutex"), run.own["heap_mutex"]
                 self.assertIs(row, next(r for r in run.rows if r["kind"] != "join"))
-                # The report may lack some acquisitions: the loader allocates before libusher.so is initialised.
+                # The report may miss a few acquisitions, because the loader allocates memory before libusher.so is
+                # initialised.
                 self.assertLessEqual(row["acquisitions"], own["acquisitions"])
                 self.assertGreaterEqual(row["acquisitions"], own["acquisitions"] - own["before_main"])
                 self.assert_first_line(row["waiters"], "heap waits")

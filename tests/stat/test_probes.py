@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""Tests the probes of libusher.so. The names and numbers of arguments in its ELF notes must be those of docs/stat.md. In a program
-that makes one wait of each kind the arguments must be those of the table. gdb reads them without help from the kernel.
+"""Tests the probes of libusher.so. The names and numbers of arguments in its ELF notes must be those of docs/stat.md. In a
+program that makes one wait of each kind, gdb reads the arguments, without help from the kernel. They must have the
+meaning that the table in docs/stat.md gives.
 
-  test_probes.py --library libusher.so --usher usher --program stat_probed --doc docs/stat.md"""
+  test_probes.py --library libusher.so --usher usher --program stat_probed --doc docs/stat.md
+"""
 
 import argparse
 import errno
@@ -23,17 +25,19 @@ def run(words, env=None):
 
 
 def in_library():
-    """Returns {name: set of the numbers of arguments} from the notes; a probe in a template has several notes."""
+    """Returns {name of a probe: set of its numbers of arguments} from the library's ELF notes. A probe in a template
+    has several notes."""
     notes = run(["readelf", "--notes", "--wide", OPTIONS.library]).stdout
     found = {}
     for name, arguments in re.findall(r"Provider: usher\s+Name: (\w+)\s+Location: .*\s+Arguments: ?(.*)", notes):
-        # The regular expression counts arguments, which have the form -4@%eax, 8@16(%rsp), 8@%rdi. On AArch64 brackets contain spaces.
+        # The regular expression counts the arguments of a note, which have forms like -4@%eax, 8@16(%rsp), 8@%rdi. On
+        # AArch64 brackets contain spaces.
         found.setdefault(name, set()).add(len(re.findall(r"(?:^|\s)-?\d+f?@", arguments)))
     return found
 
 
 def in_doc():
-    """Returns {name: arguments' names} from the table of the section."""
+    """Returns {name of a probe: names of its arguments} from the table in docs/stat.md."""
     with open(OPTIONS.doc, encoding="utf-8") as doc:
         text = doc.read()
     section = re.split(r"^## ", text.split("\n## Probes\n")[1], flags=re.M)[0]
@@ -83,8 +87,8 @@ class Probes(unittest.TestCase):
         numbers = {name: len(arguments) for name, arguments in in_doc().items()}
         env = {k: v for k, v in os.environ.items() if not k.startswith("USHER_") and k != "LD_PRELOAD"}
         env["USHER_LIBRARY"] = OPTIONS.library
-        # The probes wait_begin and wait_end exist only in recorded programs. So the test runs gdb and the program under `usher stat`, which
-        # records gdb, too.
+        # The probes wait_begin and wait_end exist only in recorded programs. So the test runs gdb, which runs the
+        # program, under `usher stat`, which records gdb, too.
         done = run([OPTIONS.usher, "stat", "--lock", "loiter", "--", gdb, "-batch", "-nx",
                     "-ex", "python exec(%r)" % f"PROBES = {numbers}\n{SCRIPT}", OPTIONS.program], env)
         all_text = done.stdout + done.stderr

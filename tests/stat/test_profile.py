@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Reads the profiles of usher stat with independent readers: Python's gzip and protoc. Folded stacks are read line by line, by the
-grammar of flame graphs' scripts."""
+"""Reads the profiles that `usher stat` writes with independent readers: Python's gzip and protoc for pprof files. Files
+of folded stacks are read line by line, by the grammar of the scripts that draw flame graphs.
+"""
 
 import argparse
 import gzip
@@ -16,7 +17,7 @@ OPTIONS = None
 
 
 def parse_text(lines):
-    """Parses protoc's text: a message becomes a dictionary of lists."""
+    """Parses the text that protoc prints: each message becomes a dictionary of lists."""
     message = {}
     for line in lines:
         line = line.strip()
@@ -61,7 +62,8 @@ class Profiles(unittest.TestCase):
         return entries
 
     def stacks(self):
-        """Yields for each sample: kind, object, values, locations from the innermost: a list of (function, file, line), or an address."""
+        """Yields each sample as kind, object, values and locations. Locations are listed from the innermost: lists of
+        (function, file, line), or an address."""
         locations, functions = self.table("location"), self.table("function")
         for sample in self.profile["sample"]:
             labels = {self.string(l, "key"): self.string(l, "str") for l in sample["label"]}

@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
-"""Recording must change nothing: programs of other tests pass while they are recorded, and the sums of their records are consistent.
+"""Recording must change nothing: the programs of other tests must pass while they are recorded, and the sums in their
+records must be consistent.
 
     test_recorded.py LIMIT CMD…              runs a command that starts programs under Usher, which then record
     test_recorded.py --streams LIMIT CMD…    the same under usher record, whose windows are open for half of the time
 
-USHER_BIN is the command, USHER_LIB the library. The scripts that choose the lock of a program (tests/conformance/run.py,
-tests/traps/run_traps.py) leave USHER_STAT and USHER_STREAM unchanged, so that their programs write into the record of CMD. They also load USHER_COMPANION,
-libusher-stat.so."""
+USHER_BIN names the command `usher`, USHER_LIB libusher.so. Scripts such as tests/conformance/run.py and
+tests/traps/run_traps.py start programs with a lock that they choose. They leave USHER_STAT and USHER_STREAM unchanged,
+so that these programs write into the record of CMD, and load libusher-stat.so, which USHER_COMPANION names.
+"""
 
 import json
 import os
@@ -21,7 +23,8 @@ import recording_file
 
 
 def what_does_not_add_up(row):
-    """Yields the counters that are too large: if a count is subtracted from an entry to which it was never added, the result is huge."""
+    """Yields the counters that are impossibly large: if a count is subtracted from an entry to which it was never
+    added, the unsigned result is huge."""
     for key in ("most_waiting", "still_waiting", "herd"):
         if row.get(key, 0) > 2000:
             yield f"{key} {row[key]}"
@@ -37,7 +40,7 @@ def what_does_not_add_up(row):
 
 
 def run(limit, arguments, command):
-    """Runs the command under `usher` with these arguments. Returns an error, or None."""
+    """Runs the command under `usher` with these arguments. Returns an error message, or None."""
     env = {k: v for k, v in os.environ.items() if k not in ("LD_PRELOAD", "USHER_LOCK", "USHER_STAT", "USHER_STREAM")}
     env["USHER_LIBRARY"] = os.environ["USHER_LIB"]
     process = subprocess.Popen([os.environ["USHER_BIN"], *arguments, "--", *command], env=env, stdin=subprocess.DEVNULL, start_new_session=True)

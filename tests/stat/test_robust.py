@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
-"""Tests cases that `usher stat` must survive without losing data and with one clear line: large numbers, processes, ends of all kinds."""
+"""Tests cases that `usher stat` must survive without losing data, and report in one clear line: large numbers of
+objects, many processes, all ways in which a program can end.
+"""
 
 import json
 import os
@@ -150,7 +152,8 @@ class Ends(Planted):
 
 class Reused(Planted):
     def test_a_mutex_where_another_one_lay(self):
-        """The mutex is named after its present use, not after the place where its address was first locked."""
+        """The report names a mutex by the code that locks it now, not by the code that locked an earlier object at the
+        same address."""
         run = self.stat("reused-memory")
         self.assertEqual(run.own["reused"]["same"], 1, "malloc did not give the same memory again")
         row = run.row("lock_the_new_one")

@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
-"""Compares the report of `usher stat` with the program's own clock, for known schedules in which an earlier version was wrong."""
+"""Compares the report of `usher stat` with the program's own clock, for known schedules of threads for which an earlier
+version reported wrong times.
+"""
 
 import unittest
 

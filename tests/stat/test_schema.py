@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""The JSON of `usher stat` must be as docs/schema/stat.json says, and the schema must refuse other keys. The keys of processes that are
-attached to or have own ids are tested in test_attach.py and test_namespaces.py."""
+"""The JSON report of `usher stat` must be valid by docs/schema/stat.json, and the schema must refuse other keys. Keys
+that appear only for attached processes or in PID namespaces are tested in test_attach.py and test_namespaces.py.
+"""
 
 import copy
 import json
@@ -13,7 +14,7 @@ from planted import LIMIT, PROGRAMS, Planted, schema
 
 
 def objects_in(value, path=()):
-    """Yields (path, object) of each JSON object, a path without the indices of lists."""
+    """Yields (path, object) for each JSON object; a path has no indices of lists."""
     if isinstance(value, dict):
         yield path, value
     for key, part in value.items() if isinstance(value, dict) else ((None, one) for one in value) if isinstance(value, list) else ():

@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
-"""`usher stat` must tell what sleeping threads wait for, and how many threads wait for a CPU, from samples of /proc. Shares have wide
-limits, since the machine may be busy. The attacker is the recorded process: its stack pointer may lead nowhere, its stack may be memory that
-never arrives, and it may have thousands of threads, which end while they are looked at."""
+"""`usher stat` must tell from samples of /proc what sleeping threads wait for, and how many threads wait for a CPU.
+Expected shares have wide limits, since the machine may be busy. The attacker is the recorded process: its stack pointer
+may lead nowhere, its stack may be memory that never arrives, and it may have thousands of threads, which end while the
+observer samples them.
+"""
 
 import json
 import os
@@ -23,7 +25,7 @@ THREADS = 4
 
 
 def share(report, call, module):
-    """Returns the share of the samples that were in this call, called by a module of this name."""
+    """Returns the share of the samples in which a thread was in this system call, called by a module of this name."""
     places = [p for p in report["asleep"]["places"] if p["call"] == call and os.path.basename(p["module"] or "") == module]
     return sum(p["samples"] for p in places) / report["asleep"]["samples"]
 
@@ -93,13 +95,15 @@ class Command(Planted):
         self.assertLessEqual(cpu["cpus"], len(os.sched_getaffinity(0)))
         self.assertGreater(cpu["waiting"], threads / 4)
         self.assertLess(cpu["busy"], cpu["cpus"] + 0.2)
-        # Each thread computes or waits for a CPU all the time. The time that a thread waits after the last sample is missing.
+        # Each thread always computes or waits for a CPU. The sum is less than 1 for each thread, because the waiting
+        # after the last sample is missing.
         self.assertAlmostEqual((cpu["busy"] + cpu["waiting"]) / threads, 0.8, delta=0.3, msg=cpu)
 
     @unittest.skipIf(len(os.sched_getaffinity(0)) < 2, "one CPU only")
     def test_threads_that_are_ready_without_a_cpu(self):
-        """The threads use one of the CPUs, and all of them could run: the report may not say that one thread ran at a time. What they wait
-        for the mutex is the time in which its holder has no CPU, so no other lock may be recommended."""
+        """All threads run on one CPU, although all CPUs are allowed for the program: the report may not say that one
+        thread ran at a time. Threads wait for the mutex only while its holder has no CPU, so the report may not
+        recommend another lock."""
         run = self.sleeping("one-cpu", THREADS, 3)
         cpu = run.report["cpu"]
         self.assertGreater(cpu["waiting"], 1, cpu)
@@ -147,7 +151,8 @@ class Command(Planted):
     def test_all_threads_affinities_count(self):
         cpus = len(os.sched_getaffinity(0))
         usable = self.sleeping("poll").report["cpu"]["cpus"]
-        for seconds in (1, 5, 25):  # the sampler asks for the affinities now and then; the threads may not have begun at its first pass
+        # the sampler reads the affinities only at intervals; its first pass may come before the threads begin
+        for seconds in (1, 5, 25):
             of_pinned = self.sleeping("pinned", cpus, seconds).report["cpu"]["cpus"]
             if of_pinned == usable:
                 break
@@ -193,7 +198,7 @@ class Attached(unittest.TestCase):
         self.assertAlmostEqual(cpu["busy"] + cpu["waiting"], 4, delta=1.5)
 
     def test_a_stack_that_never_arrives(self):
-        """Reading it blocks the sampler, which gives the process's memory up and goes on."""
+        """A read of this stack blocks the sampler. The sampler then stops reading this process's memory and goes on."""
         began = time.monotonic()
         report = self.attached("absent", str(THREADS), "60", wait=self.until_threads(THREADS + 1), seconds="5")
         self.assertLess(time.monotonic() - began, 200)

@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
-"""`usher stat -p` must report a deadlock that is older than the recording, from the words of the mutexes, and must not report one
-where it cannot be certain. The attacker is the recorded process, which may forge these words. The program is programs/stuck.c."""
+"""`usher stat -p` must report a deadlock that is older than the recording, which it finds by reading the words of the
+mutexes. It must not report a deadlock if it cannot be certain. The attacker is the recorded process, which may forge
+these words. The program is programs/stuck.c.
+"""
 
 import concurrent.futures
 import json
@@ -19,11 +21,11 @@ PROGRAM = os.environ["USHER_PROGRAMS"] + "/stuck"
 SECONDS = "3"
 CIRCLES = {"two": 2, "crowd": 2, "three": 3, "recursive": 2, "checked": 2, "self": 1, "robust": 2}
 NONE = ("timed", "row", "futex", "restless", "unmapped", "inheriting")
-FIELDS = (0, 1, 3, 4, 5)  # of a mutex: lock word, count, users, kind, spins
+FIELDS = (0, 1, 3, 4, 5)  # indices of a mutex's words: lock word, count, users, kind, spins
 
 
 def attach(lock, *words, **more):
-    """Returns the finished command and its report, of a process that was stuck before."""
+    """Attaches `usher stat -p` to a process that is deadlocked already. Returns the finished command and its report."""
     with test_attach.Program(*words, lock=lock, program=PROGRAM, **more) as program, tempfile.TemporaryDirectory() as folder:
         assert program.is_ready, words
         file = Path(folder) / "json"
@@ -33,7 +35,7 @@ def attach(lock, *words, **more):
 
 
 class Standing(unittest.TestCase):
-    """Two processes are observed at the same time. With eight on two CPUs, circles were sometimes not found."""
+    """Only two processes are observed at the same time: with eight on two CPUs, some deadlocks were not found."""
 
     @classmethod
     def setUpClass(cls):
@@ -90,13 +92,14 @@ class Standing(unittest.TestCase):
         self.assertNotIn("futex calls", self.assert_none("pthread", "timed"))
 
     def test_holders_without_a_tag(self):
-        """Under Usher's locks a thread that has never waited leaves no tag in the mutex, so its circle is not seen."""
+        """A thread that has never waited leaves no owner tag in a mutex of Usher, so a deadlock with such a holder is
+        not found."""
         self.assert_circle("pthread", "fresh", length=2)
         self.assertIn("was not seen", self.assert_none("steady", "fresh"))
 
     def test_forged_mutexes(self):
-        """Words that do not differ from two mutexes that wait for each other are reported as such, also if the program forged them.
-        Under Usher's locks the words are no mutexes."""
+        """If a program forges words that look like two deadlocked mutexes, a deadlock is reported. Under Usher's locks
+        such words are not read as mutexes."""
         self.assert_circle("pthread", "forged", length=2, name="0x")
         self.assertIn("was not seen", self.assert_none("steady", "forged"))
 
@@ -106,7 +109,7 @@ class Standing(unittest.TestCase):
                 self.assert_none("pthread", "almost", str(field))
 
     def test_many_circles(self):
-        """The number of reports is limited, and so is the time that they take."""
+        """The number of reported deadlocks is limited, and so is the time that the search for them takes."""
         done, report, _ = self.deadlocks("pthread", "many")
         self.assertTrue(1 <= len(report["deadlocks"]) <= 16, len(report["deadlocks"]))
         self.assertEqual(len(done.stderr.splitlines()), len(report["deadlocks"]))

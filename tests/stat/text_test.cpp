@@ -41,7 +41,7 @@ counts counts_of_buckets() {
   return c;
 }
 
-/// The mutexes of an array. Almost all of the waiting is for the first one.
+/// Returns the rows of an array's mutexes. Almost all of the waiting is for the first one.
 std::vector<object_row> each_bucket(const counts& seen) {
   std::vector<object_row> each;
   for (int i = 0; i < 1024; i++) {
@@ -76,7 +76,7 @@ std::vector<frame> deep_stack() {
   return deep;
 }
 
-/// The mutexes of an array, for which threads wait most.
+/// The row of an array of mutexes, the objects that threads wait for most.
 row buckets() {
   row hot;
   hot.what = kind::mutex;
@@ -91,7 +91,7 @@ row buckets() {
   return hot;
 }
 
-/// Mutexes that are grouped by the place of their initialisation, with an extremely long name.
+/// A row of mutexes that are grouped by the place of their initialisation, which has an extremely long name.
 row mutexes_of_one_place() {
   row placed;
   placed.what = kind::mutex;
@@ -432,8 +432,9 @@ TEST(text, a_command_is_one_line_for_a_shell) {
   EXPECT_EQ(shell_line({"python3", "-c", "a = 'x\\n'\nb\x1b\x7f"}), R"(python3 -c $'a = \'x\\n\'\nb\033\177')");
 }
 
-/// The recorded program may be an attacker: it chooses its arguments and the names of its functions, objects, files
-/// and threads, and writes into the record. None of these may reach the terminal as an escape sequence or a line end.
+/// The recorded program may be an attacker: it chooses its arguments and the names of its functions, objects, files and
+/// threads, and it writes the record. No such text may reach the terminal as an escape sequence or as an additional
+/// line.
 TEST(text, names_are_no_escape_sequences_and_no_further_lines) {
   const std::string evil = "e\x1b]0;title\x07\x1b[2J\u009b\u202e\r\nForged: the program is fine";
   report r = sample();

@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
-"""A project gets this tree by FetchContent. By default it gets the headers, and only threads are searched for; it gets both
-libraries if it asks for them; nothing of its own is changed. The messages of Usher by itself about missing packages are also tested."""
+"""Tests a project that gets this tree by FetchContent. By default it gets only the headers, and Usher searches only for
+threads. It gets both libraries if it asks for them. None of its own settings may change. Also tests the messages about
+missing packages when Usher is built by itself.
+"""
 
 import argparse
 import json
@@ -27,7 +29,7 @@ def expect(what, ok, why=""):
 
 
 def looked_for(trace, tree):
-    """Returns the packages that the files of Usher search for."""
+    """Returns the packages for which Usher's own CMake files search."""
     found = []
     for line in trace.read_text().splitlines():
         step = json.loads(line)
@@ -37,14 +39,15 @@ def looked_for(trace, tree):
 
 
 def configure(options, folder, env, *more):
-    """Configures the parent project with a trace of the executed commands."""
+    """Configures the parent project, and traces the executed CMake commands."""
     must([options.cmake, "-S", HERE / "parent", "-B", folder, "-G", options.generator, f"-DUSHER_TREE={options.tree}",
           f"-DCONSUMER={HERE.parent / 'install' / 'consumer'}", f"-DCMAKE_C_COMPILER={options.cc}",
           f"-DCMAKE_CXX_COMPILER={options.cxx}", "--trace-expand", "--trace-format=json-v1",
           f"--trace-redirect={folder}.trace", *ABSENT, *more], 60, env=env)
     before, after = ((folder / name).read_text() for name in ("before.txt", "after.txt"))
     expect("nothing of the parent is changed", before == after and "CMAKE_BUILD_TYPE=;" in after, before + after)
-    wanted = ["Threads"] + (["SDT_INCLUDE"] if "-DUSHER_BUILD_LIBRARIES=ON" in more else [])  # the header with the macros of probes
+    # the header with the macros of static probes
+    wanted = ["Threads"] + (["SDT_INCLUDE"] if "-DUSHER_BUILD_LIBRARIES=ON" in more else [])
     found = looked_for(Path(f"{folder}.trace"), options.tree)
     expect(f"only {', '.join(wanted)} looked for", found == wanted, found)
     for name in ("compile_commands.json", "DartConfiguration.tcl"):
@@ -74,7 +77,7 @@ def both_libraries(options, folder, env):
 
 
 def the_example(options, folder, env):
-    """Builds the example of a project that gets Usher by FetchContent, with this tree in place of the repository."""
+    """Builds the example project of FetchContent, with this tree in place of the repository."""
     source = options.tree / "examples" / "fetch_content"
     common = [options.cmake, "-S", source, "-G", options.generator, f"-DCMAKE_CXX_COMPILER={options.cxx}", "-DCMAKE_BUILD_TYPE=Debug"]
     must([*common, "-B", folder, f"-DFETCHCONTENT_SOURCE_DIR_USHER={options.tree}"], 60, env=env)
@@ -85,7 +88,7 @@ def the_example(options, folder, env):
 
 
 def what_is_missing(options, folder, env):
-    """Configures Usher by itself. Nothing is built."""
+    """Configures Usher by itself in several ways, mostly with packages or components missing. Nothing is built."""
     def usher(name, *more):
         return run([options.cmake, "-S", options.tree, "-B", folder / name, "-G", options.generator,
                     f"-DCMAKE_C_COMPILER={options.cc}", f"-DCMAKE_CXX_COMPILER={options.cxx}", "-DUSHER_LOCKS=steady", *more],

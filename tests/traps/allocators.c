@@ -1,6 +1,6 @@
-// Trap: memory from the heap. Allocators lock through libusher.so, so a lock that allocates re-enters itself. This
-// program runs with one of two preloaded allocators: counting_allocator.c counts the allocations of a thread during a
-// given period; locking_allocator.c protects its heap by a pthread mutex and ends the process when it is re-entered.
+// Trap: heap memory. Allocators lock through libusher.so, so a lock call that allocates would enter itself again. This
+// program runs with one of two preloaded allocators. counting_allocator.c counts a thread's allocations during a given
+// period. locking_allocator.c protects its heap by a pthread mutex, and ends the process when a thread enters it again.
 #include "kinds.h"
 
 #include "library_in_use.h"
@@ -17,7 +17,7 @@ struct scene {
 
 static void* lock_in_every_way(void* argument) {
   struct scene* scene = argument;
-  count_allocations(1);  // begins before the thread's first lock call
+  count_allocations(1);  // counts from before the thread's first lock call
   for (int round = 0; round < 60; ++round) {
     for (int i = 0; i < 11; ++i) {
       pthread_mutex_t* mutex = &scene->mutexes[i];
@@ -28,7 +28,7 @@ static void* lock_in_every_way(void* argument) {
       const struct timespec soon = later(now(CLOCK_REALTIME), 1);
       if (pthread_mutex_timedlock(mutex, &soon) == 0) CHECK_OK(pthread_mutex_unlock(mutex));
     }
-    // The thread holds 11 mutexes at once; its per-thread record has fewer queue nodes.
+    // Holds 11 mutexes at once, more than the queue nodes in a thread's record.
     for (int i = 0; i < 11; ++i) CHECK_OK(pthread_mutex_lock(&scene->mutexes[i]));
     for (int i = 0; i < 11; ++i) CHECK_OK(pthread_mutex_unlock(&scene->mutexes[i]));
     CHECK_OK(pthread_mutex_lock(&scene->mutexes[0]));

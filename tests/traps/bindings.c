@@ -1,6 +1,7 @@
-// Trap: symbol versions. A program asks for the version that was the default when it was linked. If a library exports
-// only one version of a name, it may replace lock but not trylock in an old program, and exclusion is lost. This file
-// refers to every version that the C library has of every exported name.
+// Trap: symbol versions. A program asks for the version of a function that was the default when the program was linked.
+// If a library exported only one version of a name, an old program could get the library's lock and the C library's
+// trylock, and exclusion would be lost. This file refers to every version that the C library has of every exported
+// name.
 #include "library_in_use.h"
 
 #include <semaphore.h>
@@ -119,9 +120,9 @@ CASE_FOR(bound_to_library, struct reference, reference, references) {
   void* address = address_of(reference->function);
   if (!lies_in_library(address))
     fail_case(__FILE__, __LINE__, "%s is bound to %s", reference->name, object_of(address));
-  // All versions of a name must be bound to one function, and callers without a version to the same function. Condition
-  // functions are left out: the library exports some of them twice, once with a version. So are C11's, which it exports
-  // only with versions.
+  // All versions of a name must be bound to one function, and so must calls without a version. Two families are left
+  // out: condition-variable functions, which the library exports partly twice, with and without a version, and C11's
+  // functions, which it exports only with versions.
   const bool is_c11 = strncmp(reference->symbol, "mtx_", 4) == 0 || strncmp(reference->symbol, "cnd_", 4) == 0;
   if (!is_c11 && strncmp(reference->symbol, "pthread_cond_", 13) != 0)
     CHECK(address == dlsym(RTLD_DEFAULT, reference->symbol));
@@ -195,7 +196,7 @@ CASE_FOR(versions_share_semaphores, struct semaphore_calls, calls, semaphore_cal
   CHECK_ERROR(call_semaphore_function(calls->trywait, &awaited.semaphore), EAGAIN);
 }
 
-// Both names of a function must use the same lock.
+// Two names of one function must use the same lock.
 static int call_rwlock_function(void (*function)(void), pthread_rwlock_t* lock) {
   void* address = address_of(function);
   int (*call)(pthread_rwlock_t*);
@@ -238,8 +239,8 @@ CASE_FOR(second_names_share_locks, struct second_name, call, second_names) {
 }
 #endif
 
-// Functions that libusher.so must not replace, or not for callers without a version (C11's): they stay bound to the C
-// library.
+// Functions that must stay bound to the C library: those that libusher.so does not replace, and C11's functions for
+// callers without a version.
 struct left_alone {
   const char* name;
 };

@@ -1,6 +1,6 @@
-// Traps of clocks: CLOCK_REALTIME may be set while a thread waits until a time of this clock. The wait must sleep until
-// this time on this clock, as the C library's waits do. It must not compute the remaining time when it begins, and
-// sleep for that long on another clock.
+// Traps of clocks: CLOCK_REALTIME may be set while a thread waits until a time of this clock. As in the C library, the
+// kernel must sleep until this absolute time on this clock. It would be wrong to compute the remaining time at the
+// beginning and to sleep for that long on another clock.
 #include "kinds.h"
 
 #include <fcntl.h>
@@ -66,8 +66,8 @@ static pthread_t begin_to_wait(const struct wait* wait, long milliseconds) {
   return thread;
 }
 
-// Reads the number and the arguments of the system call in which the thread sleeps, as the kernel reports them. Returns
-// false if the thread does not sleep.
+// Reads, from /proc, the number and the arguments of the system call in which the thread sleeps. Returns false if the
+// thread does not sleep.
 static bool sleeps_in(pid_t thread, unsigned long call[7]) {
   char name[64], text[256] = "";
   snprintf(name, sizeof name, "/proc/self/task/%d/syscall", (int)thread);
@@ -79,8 +79,8 @@ static bool sleeps_in(pid_t thread, unsigned long call[7]) {
                               &call[5], &call[6]) == 7;
 }
 
-// The waiter must at some time sleep until the deadline on the right clock. Looks for this sleep every 2 ms, for at
-// most 4 s, because the first sleeps of a waiter may be short.
+// At some time the waiter must sleep until the deadline on the right clock. The test looks for this sleep every 2 ms,
+// for at most 4 s, because a waiter's first sleeps may be short.
 CASE_FOR(sleeps_until_the_time_of_its_clock, struct wait, wait, waits) {
   begin_to_wait(wait, 60000);
   unsigned long call[7] = {0};
@@ -98,7 +98,7 @@ CASE_FOR(sleeps_until_the_time_of_its_clock, struct wait, wait, waits) {
 CASE_WHERE(a_step_of_the_clock_ends_the_wait, struct wait, wait, waits, wait->clock == CLOCK_REALTIME) {
   if (getenv("USHER_SET_CLOCK") == NULL) skip_case("would set the machine's clock");
   const pthread_t thread = begin_to_wait(wait, 6000);
-  sleep_ms(1000);  // the short sleeps of the waiter are over
+  sleep_ms(1000);  // until the short sleeps of the waiter are over
   const struct timespec begin = now(CLOCK_MONOTONIC), an_hour_later = later(now(CLOCK_REALTIME), 3600000);
   if (clock_settime(CLOCK_REALTIME, &an_hour_later) != 0) skip_case("may not set the clock: %s", strerror(errno));
   for (int i = 0; i < 200 && flag_get(&outcome) < 0; ++i) sleep_ms(10);  // the limit is 2 s

@@ -1,5 +1,5 @@
-// A library to be preloaded: the C library's allocator with a counter of a thread's calls. count_allocations() turns it
-// on and off.
+// A library to be preloaded: the C library's allocator, with a counter of a thread's allocations. count_allocations()
+// starts and stops the counter.
 #define _GNU_SOURCE
 #include <stddef.h>
 #include <stdlib.h>
@@ -14,8 +14,8 @@ void count_allocations(int on);
 long allocations_counted(void);
 void* memalign(size_t alignment, size_t size);
 
-// A thread-local variable that is accessed without a call. It is set in the thread whose lock calls are tested, so
-// allocations in other threads, such as those of thread creation, are not counted.
+// This thread-local variable is accessed without a function call. It is set only in the thread whose lock calls are
+// tested, so that allocations of other threads, for example to create threads, are not counted.
 static __thread int counting __attribute__((tls_model("initial-exec")));
 static long counted;
 

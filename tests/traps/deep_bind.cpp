@@ -1,6 +1,7 @@
-// Trap: a plugin that is opened with RTLD_DEEPBIND is bound to its own libraries, also to the C library, before any
-// preloaded one. But libstdc++ was loaded with the program, and is bound to libusher.so. So in the plugin some functions
-// of one std::mutex and std::condition_variable, the inlined ones, are the C library's, and others are libusher.so's.
+// Trap: a plugin that is opened with RTLD_DEEPBIND is bound first to its own libraries, so to the C library and not to
+// a preloaded library. But libstdc++ was loaded with the program, and is bound to libusher.so. So in the plugin the
+// inlined functions of std::mutex and std::condition_variable call the C library, and the others call libusher.so, on
+// one object.
 #include <climits>
 #include <condition_variable>
 #include <string>
@@ -24,7 +25,7 @@ const plugin_function functions[] = {
     {"destroys_the_variable"},
 };
 
-std::condition_variable used;  // so that the program itself needs libstdc++
+std::condition_variable used;  // makes libstdc++ a dependency of the program itself
 
 template <class F>
 F* find(const char* name) {

@@ -1,5 +1,5 @@
 // A plugin that deep_bind.cpp opens with RTLD_DEEPBIND. It uses only the C++ library, and only objects of its own. Each
-// function returns null, or what was wrong.
+// function returns null, or the text of an error.
 #include <pthread.h>
 
 #include <chrono>
@@ -12,7 +12,7 @@ namespace {
 using namespace std::chrono_literals;
 using lock = std::unique_lock<std::mutex>;
 
-/// Far away: a wait that is not notified hangs, and the case's time limit ends it.
+/// A distant deadline: a wait whose notification is lost hangs until the case's time limit ends it.
 constexpr auto far = 1h;
 
 bool is_held(std::mutex& m) {
@@ -24,7 +24,7 @@ bool is_held(std::mutex& m) {
   return !got;
 }
 
-/// Two threads take turns. `wait` waits for the turn, once.
+/// Two threads take turns. `wait` waits once for the thread's turn.
 template <class Mutex, class Condition, class Wait>
 const char* take_turns(Wait wait) {
   constexpr int rounds = 1000;
@@ -55,7 +55,8 @@ void* lock_of_plugin() {
   return reinterpret_cast<void*>(f);
 }
 
-// Calls of both libraries for one condition variable: wait() and notify_*() are in libstdc++, the others are inlined.
+// One condition variable is used by calls of both libraries: wait() and notify_*() are in libstdc++, the others are
+// inlined.
 const char* waits() {
   return take_turns<std::mutex, std::condition_variable>([](auto& c, auto& l, int) { c.wait(l); });
 }
@@ -97,7 +98,7 @@ const char* holds_the_mutex_after_a_wait() {
   return is_held(m) ? "held after the unlock" : nullptr;
 }
 
-// libstdc++ unlocks the mutex when the thread has ended.
+// At the end of the thread, libstdc++ unlocks the mutex and notifies.
 const char* notifies_at_the_end_of_a_thread() {
   std::mutex m;
   std::condition_variable c;
@@ -115,7 +116,7 @@ const char* notifies_at_the_end_of_a_thread() {
   return is_held(m) ? "still held" : nullptr;
 }
 
-// The variable is destroyed as soon as no thread will wait any more, while the woken threads are leaving.
+// The condition variable is destroyed as soon as no thread will begin a wait, while woken threads still leave theirs.
 const char* destroys_the_variable() {
   for (int i = 0; i < 200; i++) {
     std::mutex m;

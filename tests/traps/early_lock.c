@@ -1,5 +1,5 @@
-// A library to be preloaded beside libusher.so. Its constructor locks, contends and waits. The constructor of
-// libusher.so may not have run by then, because constructors of preloaded libraries run last.
+// A library to be preloaded beside libusher.so. Its constructor locks, contends and waits. Constructors of preloaded
+// libraries run last, so the constructor of libusher.so may not have run before.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>

@@ -1,6 +1,6 @@
 // environment [--threads N] [--forks N]
-// Prints one line on stdout: whether the program's mutexes are the C library's or those of libusher.so. run_traps.py
-// checks the line.
+// Prints one line on standard output: whether the program's mutexes are those of the C library or of libusher.so.
+// run_traps.py checks this line.
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <stdio.h>
@@ -38,7 +38,7 @@ int main(int argc, char** argv) {
   for (int i = 0; i < threads && i < 64; ++i) pthread_join(all[i], NULL);
 
   if (pthread_mutex_lock(&mutex) != 0) abort();
-  // The C library counts a mutex's users in this field; libusher.so leaves it 0 here.
+  // In this field the C library counts the users of a mutex. libusher.so leaves it 0 in this program.
   const int is_the_c_librarys = mutex.__data.__nusers != 0;
   void* got;
   if (pthread_create(&all[0], NULL, try_it, &mutex) != 0) abort();

@@ -1,5 +1,5 @@
-// Trap: a program that embeds locks must notice that it is the child of a fork, even if the kernel has not wiped the
-// child's memory. The program runs once directly and once under without_wipe.
+// Trap: locks embedded in a program must notice that they run in the child of a fork, even if the kernel has not wiped
+// memory for the child (MADV_WIPEONFORK). The program runs once directly and once under without_wipe.
 #include <pthread.h>
 
 #include <cstdio>
@@ -62,7 +62,7 @@ CASE(thread_has_another_id_in_a_child) {
   CHECK_CHILD(start_child([](void*) { CHECK(native::thread_id() == getpid()); }, nullptr), 0);
 }
 
-/// Returns the parts of the address space that the kernel wipes in children.
+/// Returns the address ranges that the kernel wipes (fills with zeros) in the child of a fork.
 std::vector<std::pair<unsigned long, unsigned long>> wiped() {
   std::vector<std::pair<unsigned long, unsigned long>> all;
   unsigned long begin = 0, end = 0;
@@ -87,8 +87,8 @@ CASE(wiped_memory_shares_no_page_with_other_memory) {
   }
 }
 
-// A child of vfork shares the parent's memory. Lock calls in the child are undefined, but they must not store the
-// child's ids as those of the parent.
+// The child of vfork() shares the parent's memory. Lock calls in the child are undefined, but they must not store the
+// child's ids as the parent's.
 CASE(child_of_vfork_is_the_first_user) {
   const pid_t child = vfork();
   if (child == 0) {

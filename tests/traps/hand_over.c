@@ -20,9 +20,9 @@ struct relay {
   int unmapped;
 };
 
-// The last owner unmaps the page as soon as it has released the mutex, and the previous owner may not have returned
-// from its unlock by then. A late access by that unlock crashes; but a stress test cannot guarantee that the access
-// comes so late.
+// The last owner unmaps the page as soon as it has released the mutex. The previous owner may not have returned from
+// its unlock by then; if this unlock accesses the page later, the program crashes. A stress test cannot guarantee that
+// an incorrect access comes so late.
 static void* drop_all(void* argument) {
   struct relay* relay = argument;
   for (int i = 0; i < pages; ++i) {
@@ -54,7 +54,7 @@ CASE_FOR(unmapped_right_after, struct mutex_kind, kind, main_kinds) {
   CHECK_NUMBER(relay.unmapped, pages);
 }
 
-// The waiter sleeps when the owner unlocks, so that the slow path of unlock runs and wakes the waiter.
+// The waiter sleeps when the owner unlocks, so that unlock takes its slow path and wakes the waiter.
 struct pair {
   struct object* object;
   int thread_id;
@@ -64,7 +64,8 @@ static void* take_and_unmap(void* argument) {
   struct pair* pair = argument;
   flag_set(&pair->thread_id, (int)gettid());
   CHECK_OK(pthread_mutex_lock(&pair->object->mutex));
-  CHECK(munmap(pair->object, 4096) == 0);  // POSIX leaves this undefined, but unlock must permit it
+  // the new owner unmaps the locked mutex: undefined in POSIX, but the previous unlock must permit it
+  CHECK(munmap(pair->object, 4096) == 0);
   return NULL;
 }
 
@@ -157,7 +158,8 @@ struct way_to_fork {
 static const struct way_to_fork ways_to_fork[] = {
     {"fork", fork, 1}, {"fork_of_a_fork", fork, 3}, {"raw_clone", raw_clone, 1}, {"raw_clone_of_one", raw_clone, 3}};
 
-// Forks with the mutex held, and releases it in both processes, as handlers of pthread_atfork do.
+// Forks while it holds the mutex, and releases the mutex in both processes, as handlers of pthread_atfork do. Threads
+// of the parent (the ghosts) are then queued on a mutex of the child.
 static void haunt(const struct way_to_fork* way, int generations) {
   struct haunted house;
   memset(&house, 0, sizeof house);
@@ -224,7 +226,7 @@ static void* wait_a_second(void* argument) {
   return NULL;
 }
 
-// Eight threads use the mutex all the time. Each of four others tries with deadlines of one second and acquires it
+// Eight threads use the mutex all the time. Four other threads lock it with deadlines of one second, and must succeed
 // every time.
 CASE_FOR(a_second_is_enough, struct mutex_kind, kind, main_kinds) {
   static struct rush rush;
@@ -237,8 +239,8 @@ CASE_FOR(a_second_is_enough, struct mutex_kind, kind, main_kinds) {
   for (int i = 0; i < 8; ++i) join_thread(threads[i]);
 }
 
-// Acquires the mutex with deadlines of one millisecond, over and over: this must not keep out threads without a
-// deadline.
+// Locks the mutex with deadlines of one millisecond, over and over. This must not keep threads without a deadline from
+// the mutex.
 static void* short_patience(void* argument) {
   struct rush* rush = argument;
   while (!flag_get(&rush->stop)) {
@@ -336,9 +338,9 @@ static int handler_runs;
 
 static void lock_another(int number) {
   (void)number;
-  // POSIX does not allow this, but the handlers of sampling profilers do it. The mutex is the handler's own, so the
-  // interrupted code cannot hold it. An implementation with one queue node per thread instead of one per wait would
-  // fail here.
+  // POSIX forbids lock calls in handlers, but the handlers of sampling profilers make them. Only the handler uses this
+  // mutex, so the interrupted code cannot hold it. An implementation with one queue node for each thread, instead of
+  // one for each wait, would fail here.
   const int saved = errno;
   if (pthread_mutex_trylock(&in_handler) == 0) {
     flag_add(&handler_runs, 1);

@@ -1,7 +1,7 @@
-// Trap: a signal handler that locks, and returns while it holds the lock, may run at any instruction of the code that
-// takes or gives back a queue node; and it may fork there. A thread repeats this code, and the handler runs after the
-// first instruction of the code, then after the second, and so on up to the last. After each handler no node may have
-// been taken twice.
+// Trap: a signal handler may interrupt a thread at any instruction of the code that takes or gives back a queue node.
+// The handler may lock and return with the lock held, and it may fork. A thread repeats this code, and the handler runs
+// after the first instruction of the code, then after the second, and so on up to the last. After each handler no node
+// may have been taken twice.
 #include <sys/ptrace.h>
 #include <sys/user.h>
 
@@ -24,8 +24,8 @@ enum class action { take, take_and_give, take_two_and_give_first, give, take_man
 
 struct scene {
   const char* name;
-  bool gives;          ///< the interrupted operation gives a node back, else it takes one
-  unsigned had;        ///< the number of nodes that the thread has in reserve then
+  bool gives;          ///< the interrupted operation gives a node back; otherwise it takes one
+  unsigned had;        ///< the number of nodes in the thread's reserve before the operation
   bool preloaded;      ///< a child gets a pool of its own
   bool pool_is_empty;  ///< new nodes are made
 };
@@ -54,7 +54,7 @@ action what;
 bool traced = true;
 
 std::vector<bool> in_hand(1 << 20);
-std::vector<node_handle> hand;  ///< nodes taken by the thread; handlers have their own list
+std::vector<node_handle> hand;  ///< nodes that the thread has taken; the handler has its own list
 
 void in(std::vector<node_handle>& whose, node_handle h) {
   CHECK(h >= usher::first_node);
@@ -91,7 +91,8 @@ void handler(int) {
     case action::take_and_give:
       take();
       return give();
-    case action::take_two_and_give_first:  // the list then has the same first node, but other contents
+    // afterwards the reserve begins with the same node as before, but the rest differs
+    case action::take_two_and_give_first:
       take();
       take();
       std::swap(of_handler.back(), *(of_handler.end() - 2));
@@ -179,7 +180,7 @@ struct thread {
     go(PTRACE_CONT, signal_number);
     while (stops()) {
       if (WSTOPSIG(status) == SIGTRAP) return true;
-      go(PTRACE_CONT, WSTOPSIG(status));  // SIGCHLD: a child has ended
+      go(PTRACE_CONT, WSTOPSIG(status));  // SIGCHLD: a child of the thread has ended
     }
     return false;
   }
@@ -209,7 +210,8 @@ void trace(pid_t child) {
     t.set_code(place, (code & ~0xffL) | 0xcc);
     CHECK(t.runs(0));
     t.set_code(place, code);
-    if (t.at() != place + 1) continue;  // it took another path, and has stopped at the beginning of the next operation
+    // the operation took another path; the thread has stopped before the next operation
+    if (t.at() != place + 1) continue;
     hit++;
     t.set_at(place);
     CHECK(t.runs(SIGUSR1));

@@ -1,13 +1,14 @@
-// Tests of mistakes that the memory layout invites: which mutexes libusher.so must handle itself, and how the C library
-// reads their bytes if its own functions are called directly. The cases depend on the layout (design.md, Preload). They
-// need libusher.so to be loaded with one of its own locks, not with the C library's mutex (`pthread`).
+// Tests of mistakes that the memory layout of mutexes invites: which kinds libusher.so must handle itself, and how the
+// C library reads the bytes of such a mutex if its own functions are called directly. The cases depend on the layout
+// (design.md, Preload). They need libusher.so to be loaded with one of its own locks, not with the C library's mutex
+// (`pthread`).
 #include "kinds.h"
 
 #include <sys/syscall.h>
 
 #include "library_in_use.h"
 
-// The version of the C library's first release for this architecture.
+// The symbol version of the first release of glibc for this architecture.
 #if defined(__x86_64__)
 #define FIRST_VERSION "GLIBC_2.2.5"
 #else
@@ -18,8 +19,8 @@
 #define LM_ID_NEWLM -1
 #endif
 
-// libusher.so must handle all of these kinds of mutex itself. The C library stores the type "normal" that an attribute
-// sets as 0x200, which is easily missed.
+// libusher.so must handle all of these kinds of mutex itself. If an attribute sets the type "normal", the C library
+// stores it as 0x200, which an implementation may overlook.
 CASE_FOR(ours, struct mutex_kind, kind, all_kinds) {
   pthread_mutex_t mutex;
   make_mutex(&mutex, kind);
@@ -76,7 +77,7 @@ CASE_FOR(the_c_librarys, struct foreign, foreign, foreigners) {
   }
 }
 
-// The owner and the count are in the C library's fields, from which debuggers read them.
+// The owner and the lock count must be in the fields where the C library has them, since debuggers read them there.
 CASE_WHERE(owner_and_count_in_place, struct mutex_kind, kind, all_kinds, kind->checks) {
   pthread_mutex_t mutex;
   make_mutex(&mutex, kind);
@@ -97,8 +98,8 @@ CASE_WHERE(owner_and_count_in_place, struct mutex_kind, kind, all_kinds, kind->c
   }
 }
 
-// The id of a child's thread differs from that of the parent's thread. A lock call in the child must store the child's
-// id as the owner.
+// The thread of a child has another id than the thread that forked. A lock call in the child must store the new id as
+// the owner.
 CASE_WHERE(owner_in_place_after_fork, struct mutex_kind, kind, all_kinds, kind->checks) {
   pthread_mutex_t mutex;
   make_mutex(&mutex, kind);
@@ -259,7 +260,7 @@ static void* check_held_word(void* argument) {
   return NULL;
 }
 
-// The first word of the mutex is not zero while the mutex is held, in whichever way the owner acquired it.
+// While the mutex is held, its first word must not be zero, in whichever way the owner acquired it.
 CASE(first_word_set_through_hand_over) {
   static struct shared_mutex shared;
   make_mutex(&shared.mutex, &all_kinds[0]);

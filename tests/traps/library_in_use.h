@@ -7,8 +7,8 @@
 #include <dlfcn.h>
 #include <limits.h>
 
-/// At offset 12 of a mutex the C library counts the mutex's users, and libusher.so counts timed waiters. So the result
-/// is right only while the mutex is held and no thread waits.
+/// At offset 12 of a mutex the C library counts the mutex's users, and libusher.so counts waiters with deadlines. So
+/// the result is right only while the mutex is held and no thread waits.
 static inline bool is_the_c_librarys(const pthread_mutex_t* mutex) {
   return mutex->__data.__nusers != 0;
 }

@@ -24,7 +24,7 @@ static void work_once(struct scene* scene) {
   CHECK_OK(pthread_mutex_unlock(&scene->mutex));
 }
 
-// Calls functions of all kinds. The waits on the condition keep the threads in step.
+// Makes calls of every kind. The threads wait for each other at the condition variable, so that they stay in step.
 static void work(struct scene* scene) {
   for (int i = 0; i < scene->rounds; ++i) {
     work_once(scene);
@@ -67,8 +67,8 @@ static pthread_t start_small_thread(thread_body body, void* argument, size_t sta
   return thread;
 }
 
-// Runs work in threads with small stacks. `before_work` may be null; it is called when all threads exist and none of
-// them has locked yet.
+// Runs work() in threads with stacks of this size. `before_work`, if not null, is called when all threads exist and
+// none has locked yet.
 static void work_in_threads(int threads, size_t stack, int rounds, void (*before_work)(void)) {
   static struct scene scene = {.mutex = PTHREAD_MUTEX_INITIALIZER, .condition = PTHREAD_COND_INITIALIZER};
   pthread_t all[64];
@@ -118,7 +118,7 @@ CASE_FOR(started_with_little_address_space, struct address_space, space, address
   CHECK_CHILD(child, 0);
 }
 
-// Checks that the library has been preloaded: if the loader fails to do so, it only prints a warning.
+// Checks that the library is really preloaded: a loader that fails to preload it only prints a warning.
 CASE(still_preloaded) {
   if (!getenv("LD_PRELOAD")) skip_case("nothing is preloaded");
   CHECK(lies_in_library(dlsym(RTLD_DEFAULT, "pthread_mutex_lock")));
@@ -238,7 +238,8 @@ static void* march_and_forget(void* argument) {
 static void march_late(void* argument) {
   struct parade* all = argument;
   if (--all->rounds_left > 0)
-    CHECK_OK(pthread_setspecific(all->key, all));  // this leads to the last round of destructors, after all others
+    // makes the destructor run again, in the last round, after all other destructors
+    CHECK_OK(pthread_setspecific(all->key, all));
   else
     march_lock(all);
 }
@@ -281,9 +282,9 @@ CASE_FOR(ten_thousand_threads, struct march, march, marches) {
     march->after();
   }
   const long growth = resident_kib() - after_two_thousand;
-  // For each lock that is never released the process may grow by a node (64 bytes), but not by the whole record of a
-  // thread. With `usher stat` it may also grow by the record's 4096 slots of 128 bytes, with `usher record` by the pages of
-  // two windows, of 915 chunks each.
+  // For each lock that is never released the process may grow by a queue node (64 bytes), but not by a whole thread
+  // record. With `usher stat` it may also grow by the recording's 4096 slots of 128 bytes, with `usher record` by the
+  // pages of two windows of 915 chunks each.
   const long recorded = getenv("USHER_STREAM") != NULL ? 2L * 915 * 4 : getenv("USHER_STAT") != NULL ? 600 : 0;
   const long allowed = (march->body == march_and_forget ? 1500 : 300) + recorded;
   if (growth > allowed) fail_case(__FILE__, __LINE__, "grew by %ld KiB from 2000 to 10000 threads", growth);
@@ -305,7 +306,7 @@ static void* join_the_queue(void* argument) {
   return NULL;
 }
 
-// So many waiters queue that they exceed the bits or slots of any lock, and the nodes of a block.
+// A thousand waiters are more than any lock has bits or slots for waiters, and more than a block has nodes.
 CASE(a_thousand_threads_in_one_queue) {
   static struct mass mass = {.mutex = PTHREAD_MUTEX_INITIALIZER};
   static pthread_t threads[1000];
@@ -340,7 +341,7 @@ static void* lock_hoard(void* argument) {
 static void* unlock_hoard(void* argument) {
   const struct hoard* hoard = argument;
   const int count = hoard->to - hoard->from;
-  // 7919 is prime and divides none of the counts: each mutex is unlocked once, in a scattered order.
+  // 7919 is a prime that divides none of the counts, so this visits each mutex once, in a scattered order.
   for (int i = 0; i < count; ++i)
     CHECK_OK(pthread_mutex_unlock(&hoard->mutexes[hoard->from + (int)((long)i * 7919 % count)]));
   return NULL;
@@ -358,7 +359,7 @@ CASE(twenty_thousand_locks_held) {
   free(mutexes);
 }
 
-// Mutexes that some threads have locked are unlocked by other threads.
+// Each thread locks many mutexes, and other threads unlock them.
 CASE(hoards_change_hands) {
   pthread_mutex_t* mutexes = calloc(a_lot, sizeof *mutexes);
   for (int round = 0; round < 4; ++round) {

@@ -54,7 +54,7 @@ CASE_FOR(loaded_by_dlopen, struct way_to_load, way, ways_to_load) {
   CHECK_OK(call_mutex_function(all.functions.lock, &all.mutex));
   CHECK_CODE(call_mutex_function(all.functions.trylock, &all.mutex), EBUSY);
   CHECK_OK(call_mutex_function(all.functions.unlock, &all.mutex));
-  // dlclose() has no effect: the library stays loaded, and threads continue to use it.
+  // dlclose() must have no effect: threads still use the library.
   CHECK(dlclose(library) == 0);
   all.count = 0;
   run_threads(4, work, &all, 0);
@@ -70,8 +70,8 @@ static void* use_after_load(void* argument) {
   return work(argument);
 }
 
-// A thread that exists before the library is loaded, so that its thread-local storage was laid out without that of the
-// library.
+// The body of a thread that exists before the library is loaded. The loader laid out the thread's thread-local storage
+// without that of the library.
 static int loaded;
 static void* wait_and_use(void* argument) {
   await_flag(&loaded, 1);

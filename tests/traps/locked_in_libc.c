@@ -1,5 +1,5 @@
-// Trap: a mutex that the C library's functions have locked, reached past libusher.so, is handed to functions of
-// libusher.so, which do not know its layout from the kind. deep_bind.cpp has the usual cause.
+// Trap: the C library's own functions, called directly, have locked a mutex. Then functions of libusher.so are called
+// for this mutex, whose kind does not show who locked it. deep_bind.cpp shows how this usually happens.
 #include "kinds.h"
 
 #include "library_in_use.h"
@@ -74,7 +74,8 @@ CASE_FOR(is_unlocked_here, struct mutex_kind, kind, all_kinds) {
   check_is(&mutex, 0);
 }
 
-// The waiter waits by the C library's code, which the C library's unlock wakes.
+// A waiter of a mutex that the C library has locked must wait in the C library's way, so that the C library's unlock
+// wakes the waiter.
 CASE_FOR(is_waited_for, struct mutex_kind, kind, all_kinds) {
   find_all();
   pthread_mutex_t mutex;
@@ -104,8 +105,8 @@ static void* count_up(void* argument) {
   return NULL;
 }
 
-// Once the mutex has been recognised, the functions of both libraries exclude each other, and each unlocks what the
-// other has locked.
+// When libusher.so has recognised that the C library uses the mutex, the functions of both libraries exclude each
+// other, and each can unlock what the other has locked.
 CASE_FOR(excludes_in_both, struct mutex_kind, kind, main_kinds) {
   find_all();
   static struct counted counted;
@@ -132,7 +133,7 @@ static void* meet(void* argument) {
   return NULL;
 }
 
-/// Waits in each way with a mutex that the C library has locked.
+/// Waits in each way, with a mutex that the C library has locked.
 static void check_waits(struct meeting* meeting) {
   for (meeting->way = 0; meeting->way < 6; ++meeting->way) {
     CHECK_OK(libc_lock(&meeting->mutex));
@@ -165,7 +166,8 @@ CASE_FOR(waits_for_a_condition, struct mutex_kind, kind, all_kinds) {
   CHECK_OK(pthread_cond_destroy(&meeting.condition));
 }
 
-// The variable was used with one of libusher.so's mutexes before, or has a clock by libusher.so's initialisation.
+// The condition variable is not in its initial state: it was used with a mutex of libusher.so before, or libusher.so
+// has initialised it with a clock.
 CASE_FOR(waits_for_a_used_condition, struct mutex_kind, kind, main_kinds) {
   find_all();
   static struct meeting meeting;
@@ -193,7 +195,7 @@ CASE_FOR(waits_for_a_used_condition, struct mutex_kind, kind, main_kinds) {
   }
 }
 
-// The functions are those of a second C library.
+// The mutex is locked by the functions of a second C library, in another namespace of the loader.
 CASE_FOR(is_locked_in_another_namespace, struct mutex_kind, kind, main_kinds) {
   c_library = dlmopen(LM_ID_NEWLM, "libc.so.6", RTLD_NOW);
   if (!c_library) skip_case("no second C library: %s", dlerror());
@@ -208,7 +210,7 @@ CASE_FOR(is_locked_in_another_namespace, struct mutex_kind, kind, main_kinds) {
   check_waits(&meeting);
 }
 
-// In the C library an adaptive mutex counts polls where a mutex of libusher.so has its fork epoch.
+// In an adaptive mutex the C library stores its count of polls in the field in which libusher.so stores its fork epoch.
 CASE(has_polled) {
   find_all();
   static struct meeting meeting;
@@ -263,7 +265,7 @@ static int try_rwlock(rwlock_call* call, pthread_rwlock_t* lock) {
   return (int)(intptr_t)in_new_thread(call_and_unlock, &todo);
 }
 
-// Read-write locks: run under each of libusher.so's, too.
+// Read-write locks: this case runs with the C library's locks and with each of libusher.so's.
 CASE(rwlock_is_read) {
   find_all();
   rwlock_call* const rdlock = find_for_rwlock("pthread_rwlock_rdlock");
@@ -303,8 +305,8 @@ static void* thread_libc_lock_unlock(void* mutex) {
   return NULL;
 }
 
-// A thread holds the mutex through libusher.so, others wait for it, first one in the C library, then ours. Only
-// `steady` recognises that.
+// A thread holds the mutex through libusher.so. One thread waits for it in the C library, and up to two more threads in
+// libusher.so. Only the lock `steady` recognises this state.
 CASE_FOR(is_held_here_before, struct mutex_kind, kind, main_kinds) {
   if (!getenv("USHER_TEST_STATES")) skip_case("needs USHER_TEST_STATES");
   find_all();
@@ -326,8 +328,9 @@ CASE_FOR(is_held_here_before, struct mutex_kind, kind, main_kinds) {
   CHECK_OK(pthread_mutex_destroy(&mutex));
 }
 
-// The mutex was used through libusher.so first. No other thread is in a call, so it is recognised in time; one line on
-// stderr says that this is not certain. Not part of the usual run: run_traps.py examines stderr.
+// The mutex was used through libusher.so before the C library locked it. No other thread is in a call meanwhile, so
+// libusher.so recognises this in time; a line on standard error says that this is not certain in general. The case
+// needs a variable, because run_traps.py examines standard error.
 CASE(was_used_here_before) {
   if (!getenv("USHER_TEST_BOTH")) skip_case("needs USHER_TEST_BOTH");
   find_all();

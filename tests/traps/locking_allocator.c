@@ -1,6 +1,6 @@
-// A library to be preloaded: a very simple heap behind one pthread mutex, which is common in allocators. The loader
-// itself allocates from this heap before any constructor runs. If a lock allocates, the allocator is re-entered and
-// reports this.
+// A library to be preloaded: a simple heap behind one pthread mutex, as many allocators have. The loader itself
+// allocates from this heap before any constructor runs. If a lock call allocates, it enters the allocator again, and
+// the allocator reports this.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>
@@ -119,7 +119,8 @@ int posix_memalign(void** block, size_t alignment, size_t size) {
   return 0;
 }
 
-// The lock is held across a fork, as in other allocators: the heap is consistent in the child.
+// As in other allocators, the handlers of fork() hold the mutex during the fork, so that the heap is consistent in the
+// child.
 static void before_fork(void) {
   enter();
 }

@@ -1,5 +1,6 @@
-// Tests how long threads wait and how often they wake up meanwhile. Both are measured in other threads' critical
-// sections and in context switches instead of time, because these do not depend on the machine's load.
+// Tests how long threads wait, and how often they wake up while they wait. The unit of the first is a critical section
+// of other threads, that of the second a context switch, because these numbers do not depend on the machine's load as
+// times do.
 #include "kinds.h"
 
 #include <sys/resource.h>
@@ -8,9 +9,9 @@ struct scene {
   pthread_mutex_t mutex;
   pthread_cond_t condition;
   int go, waiting, stop, returned;  // `waiting` and `returned` are flags; the others are guarded by the mutex
-  long sections;                    // of the threads that use the mutex; guarded by it
+  long sections;                    // the number of critical sections of the threads that use the mutex; guarded by it
   long last_return;                 // the number of sections when the last waiter returned
-  long switches;                    // a flag: the sum over the waiters
+  long switches;                    // the sum of the waiters' context switches; accessed as a flag
 };
 
 static void open_scene(struct scene* s) {
@@ -25,8 +26,8 @@ static long my_switches(void) {
   return r.ru_nvcsw;
 }
 
-/// Uses the mutex repeatedly. The thread sleeps while it holds the mutex, so that the other threads are queued at its
-/// unlock: the library decides the next owner, not the timing.
+/// Uses the mutex repeatedly. The thread sleeps while it holds the mutex, so that the other threads are queued when it
+/// unlocks. Then the library, not the timing, decides which thread is next.
 static void* use_again_and_again(void* argument) {
   struct scene* s = argument;
   for (bool over = false; !over;) {
@@ -59,8 +60,7 @@ static long sections_of_others(struct scene* s, int users, int waiters) {
   for (int i = 0; i < waiters; ++i) wait[i] = start_thread(wait_for_go, s);
   await_flag(&s->waiting, waiters);
   for (int i = 0; i < users; ++i) use[i] = start_thread(use_again_and_again, s);
-  // The thread locks twice before it signals, because the library does not know a thread that has never waited for a
-  // mutex.
+  // Locks twice before the signal, because the library does not know a thread that has never waited for a mutex.
   long sections = 0;
   for (int i = 0; i < 2; ++i) {
     CHECK_OK(pthread_mutex_lock(&s->mutex));
@@ -80,8 +80,8 @@ static long sections_of_others(struct scene* s, int users, int waiters) {
   return s->last_return - sections;
 }
 
-// A signalled thread is not left asleep for several sections, however long they are. (An earlier version let eight
-// pass.)
+// A signalled thread gets the mutex after few critical sections of other threads, however long these are. (An earlier
+// version let eight pass.)
 CASE(signalled_among_long_sections) {
   struct scene s;
   int soon = 0;
@@ -127,7 +127,7 @@ static void* take_turns(void* argument) {
   return NULL;
 }
 
-// Two threads that signal each other for ever do not keep a third thread from the mutex.
+// Two threads that signal each other for ever must not keep a third thread from the mutex.
 CASE(beside_threads_that_take_turns) {
   struct turns t;
   memset(&t, 0, sizeof t);
@@ -164,8 +164,8 @@ static void* give_up(void* argument) {
   return NULL;
 }
 
-// A thread with a deadline sleeps until then if the mutex stays locked. (An earlier version woke up about a hundred
-// times a second.)
+// If the mutex stays locked, a thread with a deadline sleeps until the deadline. (An earlier version woke up about a
+// hundred times a second.)
 CASE(deadlines_that_pass) {
   enum { threads = 64 };
   struct crowd c = {.until = later(now(CLOCK_MONOTONIC), 1000)};

@@ -117,8 +117,9 @@ static bool is_asleep(pid_t thread) {
   return state != NULL && state[1] == ' ' && state[2] == 'S';
 }
 
-/// Waits until the flag, which `thread` sets, is `at_least`. Returns false after 5 s. While worker 0 is stopped, worker
-/// 0 may block `thread`. In this case the function returns false after 0.15 s, or when `thread` has slept for 20 ms.
+/// Waits until the flag, which `thread` sets, is at least `at_least`. Returns false after 5 s. While worker 0 is
+/// stopped, it may block `thread`; in this case the function already returns false after 0.15 s, or when `thread` has
+/// slept for 20 ms.
 static bool comes(const int* flag, int at_least, pid_t thread) {
   const double limit = seconds() + (is_held ? 0.15 : 5);
   double awake = seconds();
@@ -130,7 +131,7 @@ static bool comes(const int* flag, int at_least, pid_t thread) {
   return true;
 }
 
-/// Returns whether all workers that want an item sleep, except for the held one.
+/// Returns whether all workers that want an item sleep, not counting worker 0 while it is stopped.
 static bool all_asleep(void) {
   for (int i = 0; i < workers; ++i) {
     const struct worker* const w = &queue->worker[i];
@@ -144,7 +145,7 @@ static void settle(void) {
   const double limit = seconds() + 1;
   for (int quiet = 0; quiet < 5 && seconds() < limit; usleep(50)) quiet = all_asleep() ? quiet + 1 : 0;
 }
-/// Waits until there are no items. Returns false when all workers that want one have slept for 1 s, or after 10 s.
+/// Waits until the queue is empty. Returns false when all workers that want an item have slept for 1 s, or after 10 s.
 static bool is_emptied(void) {
   const double limit = seconds() + 10;
   double awake = seconds();
@@ -227,7 +228,8 @@ static bool others_come_and_go(void) {
          order(put_item);
 }
 
-/// Called if the other threads were blocked while worker 0 was held: lets it run, and checks that all items are taken.
+/// Called if worker 0, while it was stopped, blocked the other threads. Lets worker 0 run, and checks that all items
+/// are taken.
 static enum outcome finish_freely(void) {
   let_go_on();
   for (int i = 0; i < workers; ++i) flag_add(&queue->worker[i].wanted, 10);

@@ -1,6 +1,6 @@
 // Traps of queue nodes. A thread has a limited number of nodes in reserve, but may hold any number of locks. Other
-// threads may give back nodes that the thread took. The thread may end while it holds nodes, a signal handler may lock
-// while the thread takes a node, and a child of a fork does not have the threads that hold nodes.
+// threads may give back nodes that the thread took. A thread may end while it holds nodes. A signal handler may lock
+// while the thread takes a node. The child of a fork has nodes in use, but not the threads that took them.
 #include "kinds.h"
 
 #include <sys/ptrace.h>
@@ -19,7 +19,7 @@ static void unlock_all(pthread_mutex_t* all, int count) {
   for (int i = 0; i < count; ++i) CHECK_OK(pthread_mutex_unlock(&all[i]));
 }
 
-// -- time costs: each case compares parts of its own run; the best of several rounds counts --
+// -- costs in time: each case compares two parts of its own run, and takes the best of several rounds --
 
 static double least(double a, double b) {
   return a < b ? a : b;
@@ -67,7 +67,7 @@ CASE(two_at_a_time_while_a_thousand_are_held) {
   pthread_mutex_t* others = new_mutexes(held);
   pthread_mutex_t* ring = new_mutexes(length);
   double alone = 0, with_others = 0;
-  // Another program may slow a measurement down, but not all of them.
+  // Other programs may slow down some of the measurements, but not all.
   for (int attempt = 0; attempt < 20 && with_others >= 5 * alone; ++attempt) {
     alone = two_at_a_time(ring, length);
     lock_all(others, held);
@@ -105,7 +105,7 @@ CASE(threads_that_end_with_a_lock_held) {
               (parts - 4) * part, last * 1e3);
 }
 
-// -- nodes that are given back by a thread other than the one that took them --
+// -- nodes that another thread gives back than the one that took them --
 
 struct belt {
   pthread_mutex_t* mutexes;
@@ -123,7 +123,7 @@ static void* unlock_on_belt(void* argument) {
   return NULL;
 }
 
-// One thread locks and another unlocks, in so many rounds that all nodes together would not suffice if none came back.
+// One thread locks and another unlocks. There are more rounds than nodes, so this works only if nodes are given back.
 CASE(locked_here_unlocked_there) {
   struct belt belt = {.mutexes = new_mutexes(belt_length)};
   const pthread_t thread = start_thread(unlock_on_belt, &belt);
@@ -155,7 +155,8 @@ static void check_nodes(pthread_mutex_t* const* all, int count) {
   }
 }
 
-// Each generation forks with locks held. All generations together hold more nodes than there are.
+// A process forks while it holds locks, its child does the same, and so on. All generations together hold more nodes
+// than one process has.
 CASE(generations_that_fork_with_locks_held) {
   enum { deep = 56, many = 20000 };
   pthread_mutex_t* all = new_mutexes(many);
@@ -248,7 +249,7 @@ static bool go_to_trap(pid_t child, bool one_step, long number) {
   return WIFSTOPPED(status);
 }
 
-// The handler runs once before each instruction of the call. Repetitions in loops are left out.
+// The handler runs once before each instruction of the call. An instruction that a loop repeats is tested once.
 CASE_FOR(handler_that_returns_holding, struct interrupted_call, call, interrupted_calls) {
   enum { most_places = 2000 };
   static long places[most_places];
@@ -281,7 +282,8 @@ CASE_FOR(handler_that_returns_holding, struct interrupted_call, call, interrupte
     CHECK(ptrace(PTRACE_POKETEXT, child, place, (void*)((code & ~0xffL) | 0xcc)) == 0);
     CHECK(go_to_trap(child, false, 0));
     CHECK(ptrace(PTRACE_POKETEXT, child, place, (void*)code) == 0);
-    if (place_of(child) != places[i] + 1) continue;  // it took another path, up to the next call
+    // the call took another path; the child has stopped before the next call
+    if (place_of(child) != places[i] + 1) continue;
     CHECK(ptrace(PTRACE_POKEUSER, child, (void*)instruction_pointer, place) == 0);
     CHECK(go_to_trap(child, false, SIGUSR1));
     ++hit;

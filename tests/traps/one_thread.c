@@ -1,6 +1,6 @@
-// Trap: as long as a process has one thread, lock and unlock are plain loads and stores. Threads may be created at any
-// moment and in any way, and a signal handler may run between two of these instructions: the new thread or the handler
-// must find the state of every mutex correct.
+// Trap: as long as a process has one thread, libusher.so locks and unlocks by plain loads and stores. Threads may be
+// created at any moment and in any way, and a signal handler may run between two of these instructions. The new thread,
+// or the handler, must find the state of every mutex correct.
 #include "kinds.h"
 
 #include <threads.h>
@@ -84,7 +84,7 @@ struct maker {
 static const struct maker makers[] = {
     {"pthread_create", make_by_pthread}, {"thrd_create", make_by_c11}, {"timer", make_by_timer}};
 
-/// A process with one thread creates the others while the mutex is free or held.
+/// A process with one thread creates more threads while the mutex is free, or while it is held.
 static void from_one_to_many(void) {
   be_alone();
   const struct maker* maker = &makers[counting.count++ % 3];
@@ -112,13 +112,14 @@ CASE_FOR(threads_come, struct mutex_kind, kind, main_kinds) {
   for (int i = 0; i < 24; ++i) {
     counting.count = i;
     CHECK_CHILD(start_child((void (*)(void*))(void (*)(void))from_one_to_many, NULL), 0);
-    // The parent, which still has one thread, also uses the mutex after each child.
+    // The parent, which still has one thread, uses the mutex again after each child.
     CHECK_OK(pthread_mutex_lock(&counting.mutex));
     CHECK_OK(pthread_mutex_unlock(&counting.mutex));
   }
 }
 
-/// A C library may set __libc_single_threaded again when all other threads have ended.
+/// When all other threads have ended, the C library may set __libc_single_threaded again. Then threads are created once
+/// more.
 CASE_FOR(threads_come_again, struct mutex_kind, kind, main_kinds) {
   be_alone();
   make_mutex(&counting.mutex, kind);
@@ -173,7 +174,7 @@ static void* leave_it_locked(void* mutex) {
   return NULL;
 }
 
-/// Any thread may unlock a mutex that an ended thread has locked. Here the unlocking thread is again the only thread of
+/// A thread locks the mutex and ends; any thread may unlock it. Here the unlocking thread is again the only thread of
 /// the process.
 CASE(unlocked_alone) {
   be_alone();
@@ -196,8 +197,8 @@ static const struct mutex_kind* kind_in_parent;
 
 static void be_child_of_one(void* unused) {
   (void)unused;
-  // In a child, the owner that is stored in a mutex is a thread of the parent. So kinds that check the owner refuse the
-  // unlock.
+  // In a child, the owner in a mutex that the parent held is a thread of the parent. So kinds that check the owner
+  // refuse the unlock.
   CHECK_CODE(pthread_mutex_trylock(&held_in_parent), EBUSY);
   CHECK_CODE(pthread_mutex_unlock(&held_in_parent), kind_in_parent->checks ? EPERM : 0);
   if (!kind_in_parent->checks) CHECK_OK(try_elsewhere(&held_in_parent));
@@ -248,7 +249,7 @@ static pthread_rwlock_t stepped_rwlock;
 static volatile bool stepping, handler_locks, handler_reads;
 static volatile int steps, locked_steps, got;
 
-/// Returns whether the instruction is a locked operation, or one that costs as much.
+/// Returns whether the instruction has a lock prefix, or another form that costs as much as an atomic operation.
 static bool is_locked(const unsigned char* code) {
   bool rex = true;
   while (rex) {  // prefixes
@@ -298,7 +299,7 @@ static void begin_steps(void) {
   steps = locked_steps = got = 0;
 }
 
-/// Evaluates `call` with a signal before each instruction.
+/// Evaluates `call` and raises a signal before each of its instructions.
 #define IN_STEPS(call)                                                                                             \
   __extension__({                                                                                                  \
     stepping = true;                                                                                               \
@@ -337,8 +338,8 @@ static void step_through(const struct mutex_kind* kind, bool locks) {
   CHECK_OK(try_elsewhere(&stepped));
 }
 
-// Skipped unless USHER_PLAIN_ALONE is set, as for locks whose uncontended state is one word: the C library's trylock
-// has a locked instruction even with one thread.
+// Runs only with USHER_PLAIN_ALONE, which run_traps.py sets for locks whose uncontended state is one word. The C
+// library's trylock has an atomic instruction even with one thread.
 CASE_FOR(nothing_is_locked, struct mutex_kind, kind, all_kinds) {
   be_alone();
   if (getenv("USHER_STREAM") != NULL)
@@ -346,7 +347,7 @@ CASE_FOR(nothing_is_locked, struct mutex_kind, kind, all_kinds) {
   if (getenv("USHER_PLAIN_ALONE") == NULL) skip_case("this lock has no plain way");
   step_through(kind, false);
   CHECK_NUMBER(locked_steps, 0);
-  // With several threads at least lock and trylock have a locked instruction each; unlock may be a plain store.
+  // With several threads, lock and trylock must have at least one atomic instruction each; unlock may be a plain store.
   step_through(kind, false);
   CHECK(locked_steps >= 2);
 }
@@ -358,7 +359,8 @@ CASE_FOR(handler_at_each_instruction, struct mutex_kind, kind, all_kinds) {
   step_through(kind, true);  // with several threads
 }
 
-// The words of a read-write lock count: a handler's pair of calls leaves other values than it found.
+// The words of a read-write lock are counters: a handler that locks and unlocks between two instructions leaves other
+// values behind than it found.
 CASE(reading_handler_at_each_instruction) {
   be_alone();
   CHECK_OK(pthread_rwlock_init(&stepped_rwlock, NULL));
@@ -383,7 +385,7 @@ CASE(reading_handler_at_each_instruction) {
   CHECK_OK(pthread_rwlock_unlock(&stepped_rwlock));
 }
 
-// The count of readers has a limit, which ends in an error: no writer may get the lock beside a reader.
+// Beyond its limit of readers a lock returns an error. Then, too, no writer may get the lock beside a reader.
 CASE(too_many_readers) {
   be_alone();
   pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;

@@ -1,4 +1,5 @@
-// Trap: a library has functions with C11's names, and calls them by the dynamic linker. They must stay its own.
+// Trap: a library defines functions with the names of C11's, and calls them through the dynamic linker. These calls
+// must reach the library's own functions.
 #include "cases.h"
 
 int own_library_works(void);

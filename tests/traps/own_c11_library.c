@@ -1,4 +1,5 @@
-// A library with C11's names for types of its own, as tinycthread has: a mutex of one word, and other results.
+// A library that uses C11's names for types and functions of its own, as tinycthread does. Its mutex has one word, and
+// its functions have other results than C11's.
 #include <stdatomic.h>
 
 enum { own_success = 1, own_busy = 3 };
@@ -21,7 +22,7 @@ int mtx_unlock(void* mutex) {
   return own_success;
 }
 
-/// Uses a mutex by the dynamic linker's bindings of the three names.
+/// Locks and unlocks a mutex by calls of this library's functions through the dynamic linker.
 int own_library_works(void) {
   char memory[] = {0x55, 0, 0x55};
   return mtx_lock(&memory[1]) == own_success && mtx_trylock(&memory[1]) == own_busy && memory[1] == 1 &&

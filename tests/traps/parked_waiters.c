@@ -1,6 +1,7 @@
-// A signal handler parks a thread while it waits for a mutex, as collectors and debuggers park threads: in a lock call, in one
-// with a deadline, or in a wait on a condition variable that a signal has ended. The mutex is unlocked then: other threads must
-// get it, since only they can let the parked thread go on.
+// Collectors and debuggers park a thread in a signal handler: the handler does not return until it is told to. The
+// handler may interrupt a thread that waits for a mutex, in a lock call, in one with a deadline, or after a signal has
+// ended its wait at a condition variable. If the mutex is then unlocked, other threads must get it, since only they can
+// let the parked thread go on.
 #include "cases.h"
 
 #include <signal.h>
@@ -41,7 +42,7 @@ static void* use(void* argument) {
   return NULL;
 }
 
-// The users come one after the other or all at once, and must get the mutex while the waiter is parked.
+// Starts the users `first` to `last`, which must get the mutex while the waiter is parked, and joins them.
 static void let_in(pthread_mutex_t* mutex, int first, int last) {
   pthread_t threads[kinds_of_user];
   struct user users[kinds_of_user];
@@ -62,7 +63,8 @@ static void park_thread(pthread_t waiter) {
   while (!flag_get(&parked)) sleep_ms(1);
 }
 
-// Parks the waiter after `ms` in its wait. `behind` threads wait behind it; the users come after the unlock.
+// Parks a thread that has waited for the mutex for `ms` milliseconds. `behind` threads wait behind it. Users come when
+// the mutex has been unlocked.
 static void park_after(int ms, int behind) {
   pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
   pthread_t waiter, more[2];
@@ -88,7 +90,8 @@ static void* lock_in_time(void* mutex) {
   return NULL;
 }
 
-// The waiter has a deadline, and a second thread waits without one if `behind`. Only users of one kind come.
+// The parked waiter has a deadline; if `behind`, a second thread waits behind it without a deadline. Only users of the
+// given kind come.
 static void park_timed(int kind, int behind) {
   pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
   pthread_t waiter, other;
@@ -124,7 +127,7 @@ static void* wait_for_signal(void* argument) {
   return NULL;
 }
 
-// The waiter is signalled by a thread that holds the mutex for another 10 ms, and parked meanwhile.
+// A thread signals the waiter and holds the mutex for another 10 ms, during which the waiter is parked.
 static void park_signalled(int kind) {
   struct signalled s = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0, 0};
   pthread_t waiter;
@@ -177,8 +180,8 @@ static void* read_once(void* lock) {
   return NULL;
 }
 
-// A reader that is parked while it waits for a writer counts as a reader when the writer has unlocked, in the C library, too.
-// Others read; no thread writes until it goes on.
+// A reader is parked while it waits for a writer. When the writer has unlocked, the parked reader counts as a reader,
+// also in the C library. So other threads may read, and none may write until the parked thread goes on.
 CASE(others_read_beside_a_parked_reader) {
   take_signals();
   for (int ms = 0; ms < 8; ++ms) {
@@ -193,7 +196,7 @@ CASE(others_read_beside_a_parked_reader) {
     await_flag(&parked, 1);
     CHECK_OK(pthread_rwlock_unlock(&lock));
     in_new_thread(read_once, &lock);
-    // A sleep seen before may have been one of an earlier moment: then the reader does not count yet.
+    // The reader may have been seen asleep before its real wait began. Then it does not count as a reader yet.
     const int code = pthread_rwlock_trywrlock(&lock);
     if (code == 0)
       CHECK_OK(pthread_rwlock_unlock(&lock));

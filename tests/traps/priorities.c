@@ -101,7 +101,7 @@ static void await_futex(int thread_id) {
   }
 }
 
-/// Starts the waiters one after the other; each sleeps before the next one arrives.
+/// Starts the waiters one after the other; each sleeps before the next one starts.
 static void assemble(const struct policy* policy, thread_body body, pthread_t* threads) {
   scene.policy = policy;
   const bool fakes = getenv("USHER_FAKE_PRIORITIES") != NULL;

@@ -1,6 +1,6 @@
-// Traps of read-write locks that other libraries make and use: the C++ library with deadlines of two clocks, OpenSSL,
-// GLib, and the type tables of GObject. The program loads the C libraries by dlopen(), so that they bind their calls to
-// the library that was preloaded. A case is skipped if its library is not installed.
+// Traps of read-write locks that other libraries make and use: the C++ library with deadlines on two clocks, OpenSSL,
+// GLib, and the type tables of GObject. The program loads the C libraries by dlopen(), so that their calls are bound to
+// the preloaded library. A case is skipped if its library is not installed.
 #include "cases.h"
 #include "in_threads.hpp"
 
@@ -37,8 +37,8 @@ void find(void* library, const char* name, Function*& to) {
   if (to == nullptr) fail_case(__FILE__, __LINE__, "%s is missing", name);
 }
 
-/// Fails unless the lock that a library has made is of the library that USHER_RWLOCK selects. The C library leaves this
-/// member 0; libusher.so stores there that the lock was used.
+/// Fails unless the lock that a library has made is of the implementation that USHER_RWLOCK selects. libusher.so stores
+/// in this member that it has used the lock; the C library leaves the member 0.
 void check_owner(const void* used_lock) {
 #if defined(__GLIBC__)
   const char* const selected = getenv("USHER_RWLOCK");
@@ -127,7 +127,8 @@ void deadlines(typename Clock::time_point past) {
   CHECK(elsewhere([&] { return read_until(past); }));
   CHECK(!elsewhere([&] { return write_until(past); }));
   CHECK(!elsewhere([&] { return write_until(Clock::now() + 20ms); }));
-  CHECK(elsewhere([&] { return read_until(Clock::now() + 10s); }));  // the writer that gave up is forgotten
+  // the writer that gave up no longer keeps readers out
+  CHECK(elsewhere([&] { return read_until(Clock::now() + 10s); }));
   mutex.unlock_shared();
   mutex.lock();
   CHECK(!elsewhere([&] { return read_until(past) || write_until(past); }));
@@ -145,8 +146,9 @@ void deadlines(typename Clock::time_point past) {
   mutex.unlock();
 }
 
-// Not an hour ago: in the first hour after boot that is before the steady clock's epoch. Of such a time libstdc++ makes
-// negative nanoseconds, and takes the C library's EINVAL for a lock acquired; under Usher it is in the past.
+// A deadline of the past, but not an hour ago: in the first hour after boot that time would be before the steady
+// clock's epoch. libstdc++ then computes negative nanoseconds, and takes the C library's EINVAL for success. Usher
+// treats such a time as past.
 template <class Clock>
 void in_the_past() {
   deadlines<Clock>(typename Clock::time_point(1ms));
@@ -294,7 +296,7 @@ struct gobject {
   }
 };
 
-// Threads add types to GObject's tables, and look up their own and others'.
+// Threads register types in GObject's tables, and look up types of their own and of other threads.
 CASE(gobject_types) {
   constexpr int threads = 4, each = 80;
   const gobject library;

@@ -71,7 +71,7 @@ CASE(locks_under_a_replaced_function) {
   for (long i = 0; i < threads; ++i) CHECK_OK(pthread_create(&thread[i], NULL, work, (void*)i));
   for (int i = 0; i < threads; ++i) CHECK_OK(pthread_join(thread[i], NULL));
   CHECK(count == 2L * threads * rounds);
-  // More queue nodes than a process has at first.
+  // Takes more queue nodes than a process has at first.
   for (int i = 0; i < many; ++i) CHECK_OK(pthread_mutex_lock(&held[i]));
   for (int i = 0; i < many; ++i) CHECK_OK(pthread_mutex_unlock(&held[i]));
   const pid_t child = fork();

@@ -1,7 +1,6 @@
 // A library to be preloaded beside libusher.so. It replaces functions of the C library by which a lock could ask the
-// kernel, and guards its own state by a mutex, as libfaketime does. USHER_TEST_REPLACED names the function that does so.
-//
-// A lock call that called the function would lock the mutex of the library within a lock call, which would call the
+// kernel. The function that USHER_TEST_REPLACED names guards the library's state by a mutex, as libfaketime does. If a
+// lock call of libusher.so called this function, the function would lock that mutex, whose lock call would call the
 // function again. Here the second call ends the program with a message.
 #define _GNU_SOURCE
 #include <errno.h>

@@ -39,11 +39,12 @@ CONFORMANCE = pathlib.Path(os.environ.get("USHER_CONFORMANCE", "."))
 COND_VERSIONS = {"GLIBC_2.3.2", "GLIBC_2.17"}  # of the C library's condition variables, on x86-64 and AArch64
 C11_VERSIONS = ("GLIBC_2.28", "GLIBC_2.34")
 RESULT = re.compile(r"^(PASS|FAIL|SKIP) ([^:]+?)(?:: (.*))?$")
-# Locks that take nodes in different ways. The other locks use one of these ways, or no nodes.
-GO_PAST_PARKED = ("steady", "steady-park")  # locks that others get while a signal handler keeps a waiter
+# NODE_LOCKS are locks that take queue nodes in different ways. Each other lock takes them in one of these ways, or uses
+# none.
+GO_PAST_PARKED = ("steady", "steady-park")  # other threads get these locks while a handler keeps a waiter
 NODE_LOCKS = ("mcs", "clh", "clh-tls", "k42-tls")
-# Cases in which a child of fork() must notice the fork even if its memory was not wiped. Without the wipe a child of a raw clone() does not
-# notice that it is a child.
+# Cases in which a child of fork() must notice the fork even if the kernel has not wiped memory. Without the wipe, the
+# child of a raw clone() cannot notice it, so those cases are missing here.
 FORKS = (("hand_over", "ghosts/fork"),
          ("processes", "fork_of_a_fork_with_ghosts/fork", "generations_with_ghosts/default", "condition_after_fork"),
          ("forked_waits", "semaphore_with_ghosts/fork", "condition_with_ghosts/fork", "handler_forks_in_condition_wait"))
@@ -104,7 +105,7 @@ def run(command, env, limit=150):
 
 
 def run_cases(label, program, env, options=("--fresh",), limit=750):
-    """Runs a program of cases, and prints its results with a label."""
+    """Runs a program of cases, and prints the result of each case after the label."""
     status, out, err = run([BIN / program, *options], env, limit)
     for line in out.splitlines():
         match = RESULT.match(line)
@@ -140,9 +141,10 @@ def names_in_family(family):
 
 
 def check_exports():
-    """The library exports whole families of functions, and nothing else."""
+    """Checks that the library exports whole families of functions, and nothing else."""
     exported = exported_symbols()
-    # C11's are exported with versions that are not the default ("@@"), so that they replace no other library's functions.
+    # C11's functions are exported with versions that are not the default ("@", not "@@"), so that they replace no
+    # functions of other libraries with the same names.
     c11 = {f"{name}@{version}" for name in C11 for version in C11_VERSIONS}
     check("exports_c11_with_versions", c11 <= set(exported), f"missing: {sorted(c11 - set(exported))}")
     exported = [name for name in exported if name not in c11]
@@ -164,7 +166,8 @@ def check_exports():
 
 
 def check_properties():
-    """Unloading, needed libraries and thread-local storage, from the library's headers."""
+    """Checks the library's headers: whether it can be unloaded, which libraries it needs, the size of its thread-local
+    storage."""
     dynamic = readelf("-d")
     check("is_never_unloaded", re.search(r"FLAGS_1.*NODELETE", dynamic), "not linked with -z nodelete")
     needed = re.findall(r"NEEDED.*\[(.*)\]", dynamic)
@@ -176,7 +179,8 @@ def check_properties():
 
 
 def check_bindings():
-    """The loader's log of bindings shows whether any object except libusher.so is bound to the C library's functions of the families."""
+    """Checks the loader's log of bindings: no object except libusher.so may be bound to the C library's functions of
+    these families."""
     known = set().union(*map(names_in_family, FAMILIES))
     status, out, err = run([BIN / "environment", "--threads", "2"],
                            environment("loiter", [LIB], LD_DEBUG="bindings"), 60)
@@ -194,8 +198,10 @@ def check_bindings():
 
 
 def loaded_at_other_times():
-    """The library is loaded late, a library with threads is loaded late, and another library locks before the constructor of ours."""
-    # Here the program loads the library by dlopen. Its thread-local storage must fit into the small space that the loader reserves.
+    """Runs three orders of loading: libusher.so late, by dlopen; a library with threads late; and a library that locks
+    before the constructor of libusher.so."""
+    # The program loads libusher.so by dlopen. The library's thread-local storage must fit into the small space that the
+    # loader reserves for such libraries.
     run_cases("load_later", "load_later", environment("loiter"))
     run_cases("load_later_mcs", "load_later", environment("mcs"))
 
@@ -320,7 +326,7 @@ def environment_variable():
                                environment(lock, [LIB], USHER_VERBOSE="1"))
         check(f"verbose/{lock}_{forks}_forks", status == 0 and err.count("\n") == 1 and "(pid " in err,
               f"ended with {status} and {err!r}")
-    # The program must run even if the message cannot be written.
+    # If a message cannot be written, the program must run nevertheless.
     status, out, _ = run(["sh", "-c", f'exec "{BIN / "environment"}" 2>&-'], environment("lotier", [LIB]))
     check("unknown_name_without_stderr", status == 0 and out == theirs, f"ended with {status} and {out!r}")
 
@@ -329,7 +335,8 @@ def environment_variable():
 
 
 def heap(lock, label):
-    """Preloads the library and an allocator in either order: the second is needed before its constructor has run."""
+    """Preloads libusher.so and an allocator in either order. In each order one of the two is used before its
+    constructor has run."""
     for kind in ("counting", "locking"):
         allocator = BIN / f"lib{kind}_allocator.so"
         orders = [("", [allocator])] if lock is None else [("_first", [allocator, LIB]), ("_last", [LIB, allocator])]
@@ -341,7 +348,8 @@ def heap(lock, label):
 
 
 def by_priority(lock):
-    """Runs the cases with real priorities, which skip where the machine permits none, and with nice values as priorities."""
+    """Runs the cases of priorities twice: with real-time priorities, where cases are skipped if the machine permits
+    none, and with nice values in their place."""
     only = ("semaphore", "signal_held", "signal_free", "broadcast") + (("mutex",) if lock in SERVE_BY_PRIORITY else ())
     options = ["--fresh"] + [word for name in only for word in ("--only", name)]
     for form in (lock, "loiter-park", "loiter-yield") if lock == "loiter" else (lock,):
@@ -351,7 +359,7 @@ def by_priority(lock):
 
 
 def alone(lock):
-    """Runs the cases in which a process with one thread gets more."""
+    """Runs the cases in which a process begins with one thread and then creates more."""
     header = {each.name: each.header for each in catalog.locks()}[lock]
     plain = "auto uncontended()" in (catalog.TREE / "include" / "usher" / "locks" / header).read_text()
     run_cases(f"{lock}/one_thread", "one_thread",
@@ -369,7 +377,8 @@ def reference():
 
 
 def says_once(lock):
-    """A mutex that was used through Usher and then locked in the C library: right if no other thread is in a call; said in one line."""
+    """A mutex was used through Usher, and then locked by the C library. libusher.so handles this correctly if no other
+    thread is in a call, and writes one line about it."""
     status, out, err = run([BIN / "locked_in_libc", "--only", "was_used_here_before"], environment(lock, [LIB], USHER_TEST_BOTH="1"))
     check(f"{lock}/locked_in_libc/was_used_here_before", re.search(r"^1 passed, 0 failed, 0 skipped$", out, re.M),
           f"ended with {status}: {out.strip()[:300]}")
@@ -387,7 +396,7 @@ def under_lock(lock):
     run_cases(f"{lock}/clocks", "clocks", environment(lock, [LIB]),
               ("--fresh", "--only", "sleeps_until_the_time_of_its_clock"))
     alone(lock)
-    # These cases run only under locks that hand over to threads that have waited long.
+    # For these two cases the lock must hand over to threads that have waited long, which only some locks do.
     others = "deadlines_that_pass", "deadlines_that_are_met"
     hands_over = lock.startswith("loiter") and lock not in ("loiter-barging", "loiter-cohort", "loiter-store")
     every = [] if hands_over else [word for name in others for word in ("--only", name)]
@@ -416,8 +425,8 @@ def under_rwlock(lock):
 
 
 def with_notes_elsewhere(library):
-    """The bytes of a library whose first segment of notes is said to lie where the loader maps nothing. The attacker is whoever
-    made a library that the program loads."""
+    """Returns the bytes of a library whose first header of notes gives an address at which the loader maps nothing. The
+    attacker is the author of a library that the program loads."""
     elf = bytearray(pathlib.Path(library).read_bytes())
     at, size, number = *struct.unpack_from("<Q", elf, 32), *struct.unpack_from("<HH", elf, 54)
     for header in range(at, at + size * number, size):
@@ -503,8 +512,9 @@ def numbers_of_calls():
 
 
 def traced(library, program, only, env):
-    """Returns the numbers of the system calls that a preloaded library makes in a program, the lines on stacks that could not be
-    unwound, and what the program printed; or None if programs may not be traced here."""
+    """Runs a program under a tracer. Returns the numbers of the system calls that the preloaded library makes, the
+    lines about stacks that could not be unwound, and the program's output; None if programs may not be traced on this
+    machine."""
     options = ["--limit", "100"] + (["--only", only] if only else [])  # a traced case is slow
     status, out, err = run([BIN / "system_calls", library, program, *options], env, 300)
     if status == 77:
@@ -518,7 +528,8 @@ def system_calls():
     page = (catalog.TREE / "docs" / "production.md").read_text()
     listed = set(re.findall(r"`(\w+)`", re.search(r"- A filter of system calls.*?(?=\n- |\n\n)", page, re.S)[0]))
     names, seen = numbers_of_calls(), set()
-    # The first of these libraries starts a thread, by several of the C library's functions. The second calls mmap, no more.
+    # Two libraries with known calls test the tracer itself. The first starts a thread, through several functions of the
+    # C library. The second only calls mmap.
     for library, made in (("early_lock", {"mmap", "clone3"}), ("locking_allocator", {"mmap"})):
         control = traced(BIN / f"lib{library}.so", BIN / "limits", "ordinary_work", environment())
         if control is None or not names:

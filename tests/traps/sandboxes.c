@@ -10,7 +10,8 @@ static pthread_mutex_t recursive = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 static pthread_mutex_t checking = PTHREAD_ERRORCHECK_MUTEX_INITIALIZER_NP;
 static pthread_mutex_t normal = PTHREAD_MUTEX_INITIALIZER;
 
-// From here on the kernel permits this thread only read, write, exit and the return from handlers.
+// Installs a filter: from now on the kernel permits this thread only read, write, exit and the return from signal
+// handlers.
 static void allow_nothing(void) {
   if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT) != 0) _exit(77);
 }
@@ -49,7 +50,7 @@ CASE(first_locks_without_system_calls_in_a_child) {
   check_sandboxed(start_child(lock_in_sandbox, NULL));
 }
 
-// This case ends in the sandbox, so another case runs it in a program of its own.
+// This case leaves its process in the sandbox, so another case runs it in a program of its own.
 CASE(lock_in_this_process) {
   if (getenv("USHER_IN_SANDBOX") == NULL) skip_case("a part of another case");
   lock_in_sandbox(NULL);
@@ -98,8 +99,8 @@ static void* lock_in_sandboxed_thread(void* unused) {
   return NULL;
 }
 
-// Each thread needs new resources, because those of an ended thread are not reused. The queue nodes for the first 34
-// threads exist already.
+// The threads run one after the other. Each needs new resources, because those of an ended thread are not reused. The
+// queue nodes for the first 34 threads exist already.
 static void lock_in_threads(void* unused) {
   (void)unused;
   for (int i = 0; i < 30; ++i) join_thread(start_thread(lock_in_sandboxed_thread, NULL));
@@ -109,8 +110,8 @@ CASE(first_locks_of_threads_without_system_calls) {
   check_sandboxed(start_child(lock_in_threads, NULL));
 }
 
-// A child of vfork() uses its parent's memory, and must not be mistaken for the parent. A lock call in the child is
-// undefined, but works with the C library.
+// The child of vfork() uses its parent's memory, and must not be mistaken for the parent. Lock calls in such a child
+// are undefined, but work with the C library.
 static void vfork_before_locking(void* unused) {
   (void)unused;
   const pid_t child = vfork();

@@ -1,11 +1,11 @@
-// Trap: two shared objects embed the header library and lock the same mutex. Each has its own copy of the code. The
-// process-wide state of the locks (TWA's waiting array and the queue nodes) must exist once: otherwise an unlock in one
-// object does not wake a waiter in the other. RTLD_LOCAL keeps symbols apart, and clang does not make inline variables
-// unique as gcc does.
+// Trap: two shared objects embed the header library and lock the same mutex. Each object has its own copy of the code.
+// But the process-wide state of the locks (TWA's waiting array and the queue nodes) must exist only once; otherwise an
+// unlock in one object would not wake a waiter in the other. Two things make copies likely: RTLD_LOCAL hides an
+// object's symbols from others, and clang does not make inline variables unique as gcc does.
 //
-// The objects lie in the folder of the program. Built with PROGRAM_EMBEDS, the program embeds the library, too, and
-// shares its state with the objects. Otherwise the program has nothing through which two objects could find each
-// other's state.
+// The objects lie in the folder of the program. If the program is built with PROGRAM_EMBEDS, it embeds the header
+// library, too, and shares its state with the objects. Otherwise two objects cannot find each other's state through the
+// program.
 #include <dlfcn.h>
 
 #include <cstdint>
@@ -21,7 +21,7 @@ namespace {
 
 struct combination {
   const char* name;
-  const char* objects[2];  ///< null: this program's own copy
+  const char* objects[2];  ///< null: the copy in this program
   const char* lock;        ///< the function that returns the table
 };
 
@@ -103,7 +103,7 @@ void share(const combination& which, int flags) {
   at.functions[0]->construct(at.memory);
   worker workers[8];
   for (int i = 0; i < 8; ++i) workers[i] = {&at, i, 300};
-  // In the first five rounds several threads sleep in a queue.
+  // In the first five rounds the lock is unlocked only when several threads sleep in its queue.
   for (int round = 0; round < 5; ++round) {
     at.waiting = 0;
     for (worker& one : workers) one.rounds = 1;
@@ -128,8 +128,8 @@ CASE_FOR(loaded_locally, combination, which, combinations) {
 }
 
 #ifndef PROGRAM_EMBEDS
-// With RTLD_DEEPBIND an object prefers its own symbols to the program's, so the objects must find the shared state
-// without the program.
+// With RTLD_DEEPBIND an object prefers its own symbols to those of the program. So the objects must find the shared
+// state in another way than through the program's symbols.
 CASE_FOR(loaded_deeply_bound, combination, which, combinations) {
   share(*which, RTLD_LOCAL | RTLD_DEEPBIND);
 }

@@ -1,6 +1,6 @@
-// Locks that are larger than a mutex, under the preload: under contention each takes its state from a pool. The state
-// must return to the pool however many mutexes a program makes and however they end; a std::mutex is destroyed without
-// a call of the library.
+// Locks that are larger than a mutex, under the preload: under contention such a lock takes its state from a pool. The
+// state must return to the pool, however many mutexes a program makes and however they end: the destructor of a
+// std::mutex does not call the library.
 #include "cases.h"
 
 #include <sys/resource.h>
@@ -27,7 +27,8 @@ struct scene {
   int arrived = 0, done = 0;
 };
 
-// Locks all mutexes of each generation, upwards or downwards. The two threads meet, so that some mutexes are contended.
+// Locks all mutexes of each generation, one thread in ascending and one in descending order. Where the two threads
+// meet, a mutex is contended.
 void worker(scene& s, bool upwards) {
   for (int g = 1; g <= generations; ++g) {
     while (flag_get(&s.generation) < g) sched_yield();
@@ -41,7 +42,7 @@ void worker(scene& s, bool upwards) {
   }
 }
 
-// The use of address space and of memory, in KiB.
+// The process's address space and resident memory, in KiB.
 struct usage {
   long space, memory;
 };
@@ -66,7 +67,7 @@ CASE(ten_million_mutexes_in_bounded_memory) {
     some[at_a_time - 1].mutex.lock();
     flag_set(&s.generation, g);
     while (flag_get(&s.arrived) < 2 * g) sched_yield();
-    usleep(20);  // long enough that they usually wait
+    usleep(20);  // so long that both threads usually wait by now
     some[0].mutex.unlock();
     some[at_a_time - 1].mutex.unlock();
     while (flag_get(&s.done) < 2 * g) sched_yield();
@@ -79,7 +80,7 @@ CASE(ten_million_mutexes_in_bounded_memory) {
   const usage late = now_used();
   note("%ld KiB of %ld after a tenth, %ld of %ld at the end", early.memory, early.space, late.memory, late.space);
   CHECK(late.memory < early.memory + 4096);
-  CHECK(late.space < early.space + 256 * 1024);  // malloc may take an arena of 64 MiB of addresses
+  CHECK(late.space < early.space + 256 * 1024);  // malloc may reserve an arena of 64 MiB of address space
   CHECK(late.memory < 64 * 1024);
 }
 

@@ -1,7 +1,7 @@
 // Trap: unlock must not access the mutex once the next owner may have it. At full speed a late access has an effect
-// once in hundreds of thousands of unlocks, if at all. Here the unlocking thread is stepped through its instructions
-// with a pause after each. The pause is long enough for the next owner to get the mutex and make its memory
-// inaccessible: the first access after that is a fault, which fails the case.
+// once in hundreds of thousands of unlocks, if at all. Here a tracer steps the unlocking thread through its
+// instructions, with a pause after each. In this pause the next owner can get the mutex and make its memory
+// inaccessible. The first access of unlock after that faults, and the case fails.
 //
 // A sleeping waiter gets the mutex late. With USHER_SPIN_NS waiters poll, so that they get the mutex at the earliest
 // moment.
@@ -10,7 +10,8 @@
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
 
-#if defined(__x86_64__)  // with load-linked, a store-conditional never succeeds in single steps
+// elsewhere: between load-linked and store-conditional a single step makes the store fail, every time
+#if defined(__x86_64__)
 
 struct comers {
   const char* name;
@@ -25,7 +26,7 @@ static const struct comers crowds[] = {
 
 struct stage {
   int waiting, taken, unlocked, gone;
-  char* page;  ///< it begins with the mutex
+  char* page;  ///< a page that begins with the mutex
 };
 static struct stage* stage;
 
@@ -35,8 +36,8 @@ static pthread_mutex_t* mutex_on_stage(void) {
 
 static void take_it_away(void) {
   int nobody = 0;
-  // The first thread that gets the mutex makes its page inaccessible until the unlock has returned. Other threads skip
-  // this.
+  // The first thread that gets the mutex makes the mutex's page inaccessible until the unlock has returned. Later
+  // owners do not.
   if (!__atomic_compare_exchange_n(&stage->taken, &nobody, 1, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) return;
   CHECK(mprotect(stage->page, 4096, PROT_NONE) == 0);
   flag_set(&stage->gone, 1);
@@ -81,7 +82,7 @@ static void look_again(int number, siginfo_t* info, void* context) {
     return;
   }
   const struct timespec moment = {0, 100000};
-  nanosleep(&moment, NULL);  // the traced thread goes on meanwhile and makes the page accessible again
+  nanosleep(&moment, NULL);  // the traced thread continues meanwhile, and makes the page accessible again
 }
 
 static void unlock_under_trace(const struct comers* comers, const struct mutex_kind* kind) {
@@ -93,7 +94,7 @@ static void unlock_under_trace(const struct comers* comers, const struct mutex_k
   if (ptrace(PTRACE_TRACEME, 0, NULL, NULL) != 0) skip_case("may not trace its own child");
   pthread_mutex_t* mutex = mutex_on_stage();
   make_mutex(mutex, kind);
-  // The first calls bind symbols and cause page faults. They are made here, so that they are not stepped.
+  // The first calls bind symbols and cause page faults, so they are made before the stepping begins.
   for (int i = 0; i < 2; ++i) {
     CHECK_OK(pthread_mutex_lock(mutex));
     CHECK_OK(pthread_mutex_unlock(mutex));
@@ -135,8 +136,9 @@ static void trace(pid_t child) {
     }
     CHECK(WIFSTOPPED(status) && WSTOPSIG(status) == SIGTRAP);
     ++steps;
-    // Pauses, so that a thread that can acquire the mutex at this point does so. If a thread has acquired the mutex,
-    // the pause is longer, until that thread has made the page inaccessible. After that no pause is needed.
+    // Pauses, so that a thread that can acquire the mutex at this point does so. If a thread has the mutex already, the
+    // pause is longer, until that thread has made the page inaccessible. Once the page is inaccessible, there is no
+    // pause.
     if (!flag_get(&stage->gone)) usleep(flag_get(&stage->taken) ? 200 : 20);
   }
   CHECK(ptrace(PTRACE_CONT, child, NULL, NULL) == 0);

@@ -1,8 +1,8 @@
 // system_calls LIBRARY PROGRAM ...: runs a program and prints the numbers of the system calls that the library makes in
-// it and in its children, one per line, at the end on standard error. A call is the library's if the innermost frame that
-// is outside the C library is in the library; libdwfl unwinds the stack by the modules' call frame information. Prints
-// `lost NUMBER` for a call with a stack that could not be unwound so far. Exits with 77 if it is not permitted to trace,
-// else with 0.
+// the program and its children, one per line, at the end on standard error. A call counts as the library's if the
+// innermost frame outside the C library is in the library; libdwfl unwinds the stack by the modules' call frame
+// information. If the stack of a call can never be unwound, prints `lost NUMBER`. Exits with 77 if tracing is not
+// permitted, else with 0.
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -60,7 +60,7 @@ static enum owner owner_of(Dwfl* modules, Dwarf_Addr address) {
   return c || name[0] == '[' ? c_library : others;  // [vdso]
 }
 
-/// Whether a module's call frame information covers the address.
+/// Returns whether a module's call frame information covers the address.
 static bool is_covered(Dwfl* modules, Dwarf_Addr address) {
   GElf_Addr bias;
   Dwarf_Frame* frame = NULL;
@@ -70,8 +70,8 @@ static bool is_covered(Dwfl* modules, Dwarf_Addr address) {
   return true;
 }
 
-/// Whether the address is in the first instructions of a program or of the loader, which no function has called. The
-/// loader's have no call frame information.
+/// Returns whether the address is in the first instructions of a program or of the loader, which no function has
+/// called. The loader has no call frame information for its first instructions.
 static bool is_entry(Dwfl* modules, Dwarf_Addr address) {
   enum { length = 16 };
   GElf_Addr bias;
@@ -80,7 +80,7 @@ static bool is_entry(Dwfl* modules, Dwarf_Addr address) {
   return elf != NULL && gelf_getehdr(elf, &header) != NULL && address - (bias + header.e_entry) <= length;
 }
 
-// -- what libdwfl asks about a stopped thread --
+// -- callbacks of libdwfl, which ask about a stopped thread --
 
 static bool read_word(Dwfl* modules, Dwarf_Addr address, Dwarf_Word* word, void* process) {
   (void)modules;
@@ -91,7 +91,8 @@ static bool read_word(Dwfl* modules, Dwarf_Addr address, Dwarf_Word* word, void*
 static bool give_registers(Dwfl_Thread* thread, void* process) {
   struct user_regs_struct r;
   if (ptrace(PTRACE_GETREGS, dwfl_thread_tid(thread), NULL, &r) != 0) return false;
-  Dwarf_Word instruction = r.rip - 2;  // the call's own: the next one may belong to another function
+  // the address of the call itself: the next instruction may belong to another function
+  Dwarf_Word instruction = r.rip - 2;
   Dwfl* modules = ((struct process*)process)->modules;
   // The C library's clone functions, which have pushed nothing, end their frame information before the system call.
   if (owner_of(modules, instruction) == c_library && !is_covered(modules, instruction)) {
@@ -103,7 +104,7 @@ static bool give_registers(Dwfl_Thread* thread, void* process) {
   return dwfl_thread_state_registers(thread, 0, 17, values);
 }
 
-/// Only named threads are asked for.
+/// libdwfl needs no list of the threads, since it is asked only about threads with a known id.
 static pid_t next_thread(Dwfl* modules, void* process, void** thread) {
   (void)modules, (void)process, (void)thread;
   return 0;
@@ -121,7 +122,7 @@ static void forget_modules(struct process* p) {
 }
 
 static void read_modules(struct process* p, pid_t id) {
-  static char* no_debug_path = "";  // call frame information is in the modules themselves
+  static char* no_debug_path = "";  // the modules contain their call frame information themselves
   static const Dwfl_Callbacks files = {.find_elf = dwfl_linux_proc_find_elf,
                                        .find_debuginfo = dwfl_standard_find_debuginfo,
                                        .debuginfo_path = &no_debug_path};
@@ -150,7 +151,7 @@ static int visit(Dwfl_Frame* frame, void* argument) {
   bool interrupted;
   if (!dwfl_frame_pc(frame, &walk->last, &interrupted)) return DWARF_CB_ABORT;
   walk->owner = owner_of(walk->modules, walk->last - !interrupted);
-  // The C library's own signal handlers are called by nobody.
+  // A signal handler of the C library itself has no caller.
   return walk->owner == c_library && (walk->frames++ == 0 || !interrupted) ? DWARF_CB_OK : DWARF_CB_ABORT;
 }
 
@@ -168,8 +169,9 @@ static enum owner caller(pid_t thread, uint64_t instruction) {
 static void examine(pid_t thread) {
   struct user_regs_struct registers;
   if (ptrace(PTRACE_GETREGS, thread, NULL, &registers) != 0 || registers.orig_rax >= most_calls) return;
-  if (registers.rax != (uint64_t)-ENOSYS || called[registers.orig_rax]) return;  // only at the beginning of the call
-  if (registers.orig_rax == SYS_rt_sigreturn) return;  // "called" by what a signal interrupted
+  // examines a call only at its beginning
+  if (registers.rax != (uint64_t)-ENOSYS || called[registers.orig_rax]) return;
+  if (registers.orig_rax == SYS_rt_sigreturn) return;  // its caller would be the code that a signal interrupted
   const enum owner owner = caller(thread, registers.rip);
   if (owner == ours) called[registers.orig_rax] = true;
   if (owner == unknown) lost[registers.orig_rax] = true;

@@ -31,7 +31,7 @@ class any_lock {
   void lock() { table_->lock(lock_.get()); }
   bool try_lock() { return table_->try_lock(lock_.get()); }
   void unlock() { table_->unlock(lock_.get()); }
-  /// Has no effect if the lock has no lock_as_guest().
+  /// Locks without a queue node. Does nothing if the lock type has no lock_as_guest().
   void lock_as_guest() { table_->lock_as_guest(lock_.get()); }
 
   void* address() const { return lock_.get(); }

@@ -1,5 +1,5 @@
-// Tests the conclusion of `usher try` in trials with made-up runs: its text, and that the measured waiting does not
-// contradict it.
+// Tests the conclusion that `usher try` draws from a trial. The times of the runs are made up. The conclusion's text
+// must not contradict the waiting that was measured.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -47,7 +47,7 @@ void add_run(candidate_result& c, std::size_t round, double seconds, const measu
   c.runs.push_back(r);
 }
 
-/// Runs a trial as `usher try` does; the candidates are numbered from 1.
+/// Evaluates a trial with these made-up runs as `usher try` evaluates a real one. The candidates are numbered from 1.
 played play(const std::vector<std::string>& locks, const speed_up& of, const measured& m) {
   played p;
   trial_results& t = p.results;
@@ -117,7 +117,7 @@ bool recommends_trial(const trial_conclusion& c) {
   return c.command.starts_with("usher try") || has(c.text, "new trial");
 }
 
-/// The name in the first row of the table.
+/// Returns the name in the first row of the table of results.
 std::string first_row(const trial_results& t) {
   const std::string table = table_text(t, 200, false);
   const std::string row = table.substr(table.find('\n') + 3);
@@ -299,10 +299,11 @@ TEST(conclusion, waiting_for_read_write_locks_counts) {
   EXPECT_TRUE(has(p.conclusion.text, "Threads wait for mutexes 0.03 % and for read-write locks 30.0 % of their time"))
       << p.conclusion.text;
   EXPECT_TRUE(p.conclusion.command.starts_with("usher try --locks bravo --budget ")) << p.conclusion.command;
-  // The sum of both is compared with the limit.
+  // has_little_waiting() compares the sum of both shares, for mutexes and for read-write locks, with its limit.
   EXPECT_FALSE(has_little_waiting(play({"steady"}, noise, {.waiting = 0.006, .rwlock_waiting = 0.006}).results));
   EXPECT_TRUE(has_little_waiting(play({"steady"}, noise, {.waiting = 0.006, .rwlock_waiting = 0.001}).results));
-  // 1 + 0.2 × 4 / 2 is 1.4.
+  // The waiting of 0.2 of all threads' time, of 4 threads on 2 CPUs, can explain a speed-up of 1 + 0.2 × 4 / 2 = 1.4,
+  // and so a gain of 1.35.
   const auto gain = [](std::size_t, std::size_t) { return 1.35; };
   EXPECT_FALSE(has(play({"steady"}, gain, {.waiting = 0, .rwlock_waiting = 0.2}).conclusion.text, "larger than this"));
   EXPECT_TRUE(has(play({"steady"}, gain, {.waiting = 0, .rwlock_waiting = 0.1}).conclusion.text, "larger than this"));

@@ -20,8 +20,8 @@ struct tally {
   double rounds = 0, runs = 0;  ///< rounds before the choice, in trials with the right winner; runs in all trials
 };
 
-/// Runs trials and counts their results. `best` is the number of the candidate that should win. If no candidate should
-/// win, `best` is a number that no candidate has.
+/// Runs `trials` trials and counts their results. `best` is the number of the candidate that should win; if no
+/// candidate should win, it is a number that no candidate has.
 tally count(const std::vector<double>& gains, std::size_t best, std::size_t budget, machine_noise& machine,
             int trials) {
   const contest fresh(gains.size());

@@ -1,4 +1,5 @@
-// The sequential method of `usher try`: the bet, the interval, the rules of a contest, and the rate of wrong results.
+// Tests the sequential method of `usher try`: the wealth of the bet, the confidence interval, the rules of a contest,
+// and the rate of wrong results.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -143,14 +144,14 @@ TEST(contest, budget_keeps_room_for_confirmation) {
 
 TEST(contest, without_room_for_confirmation_nothing_is_chosen) {
   const auto speed_up = [](std::size_t i, std::size_t) { return i == 0 ? 1.3 : 1.2; };
-  // The contest needs 23 runs: five rounds of both candidates and the reference (15), the sixth round of one candidate
-  // (2) and three more (6).
+  // Here the contest needs 23 runs: 15 in the five rounds of both candidates and the reference, 2 in the sixth round,
+  // of one candidate and the reference, and 6 in three more such rounds.
   contest enough(2), too_few(2);
   run(enough, speed_up, 23.0 / 3, 2);
   EXPECT_EQ(enough.winner(), 0U);
   EXPECT_EQ(enough.rounds_after_choice(), 3U);
   run(too_few, speed_up, 22.0 / 3, 2);
-  // The rest of the budget is enough to show that the candidate is better, but not to confirm it.
+  // The rest of the budget is enough to show that the candidate is better than the reference, but not to confirm this.
   EXPECT_EQ(too_few.winner(), std::nullopt);
   EXPECT_EQ(too_few.leader(), 0U);
   EXPECT_EQ(too_few.of(0), standing::hopeless);
@@ -215,7 +216,7 @@ TEST(contest, worse_is_dropped_after_the_least_rounds) {
   EXPECT_EQ(c.of(0), standing::worse);
   EXPECT_EQ(c.rounds(0), 5U);
   EXPECT_GT(c.rounds(1), 5U);
-  EXPECT_EQ(c.of(1), standing::in);  // it has the rest of the budget
+  EXPECT_EQ(c.of(1), standing::in);  // this candidate used the rest of the budget
   EXPECT_EQ(c.winner(), std::nullopt);
 }
 
@@ -395,8 +396,8 @@ TEST_P(null_trials, have_few_winners_in_few_and_in_many_rounds) {  // `make test
 INSTANTIATE_TEST_SUITE_P(noise, null_trials, testing::ValuesIn(simulated::kinds_of_noise()),
                          [](const auto& p) { return std::string(p.param.name); });
 
-/// Every fourth run is slow. If the order of the runs alternated regularly, the slow runs could always be runs of the
-/// reference.
+/// Every fourth run is slow. If the order of the runs were regular, all slow runs could be runs of the reference, and
+/// every candidate would seem faster.
 TEST(null_trials_in_step, have_few_winners) {
   constexpr int trials = 10000;
   const contest fresh(1);
@@ -408,8 +409,8 @@ TEST(null_trials_in_step, have_few_winners) {
   EXPECT_LE(winners, trials / 20);
 }
 
-/// All candidates run to the end, and their intervals are read after each round. Neither end of an interval may be
-/// wrong more often than promised.
+/// All candidates run to the end, and their confidence intervals are read after each round. Neither end of an interval
+/// may be wrong more often than the interval's level permits.
 TEST(interval_of_a_contest, covers) {
   constexpr int trials = 10000, rounds = 30;
   constexpr std::size_t candidates = 4;

@@ -66,7 +66,7 @@ TEST(deadlines, that_are_far_away_do_not_overflow) {
   }
 }
 
-/// Checks that from_now(d) is at least `least` and not much more.
+/// Checks that from_now(d) is at least `least`, and not much more.
 template <class Duration>
 void expect_about(Duration d, nanoseconds least) {
   const auto before = steady_clock::now();

@@ -1,5 +1,6 @@
-// Tests the reader of names in dynamic sections (watch/recorder/dynamic_section.hpp) with modules of every kind of loader: its
-// memory is followed by a page that nobody may read, so a read outside of what the headers promise ends the test.
+// Tests dynamic_section (watch/recorder/dynamic_section.hpp), which reads names from a module's dynamic section, with
+// the forms of modules that loaders make. An inaccessible page follows each module, so that a read beyond the module's
+// segments ends the test.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -15,10 +16,11 @@ namespace usher::preload {
 namespace {
 
 using names = std::vector<std::string>;
-constexpr std::size_t text_at = 512, text_size = 32;  // the string table's place in the module
+constexpr std::size_t text_at = 512, text_size = 32;  // the offset and the size of the string table in the module
 constexpr char text[text_size] = "\0libone.so.1\0libtwo.so.2\0tail";
 
-/// One readable page with a dynamic section at its beginning, and a string table; behind it a page without access.
+/// A module in one readable page: a dynamic section at the beginning, and a string table. The page behind it is
+/// inaccessible.
 class fake_module {
  public:
   explicit fake_module(std::uintptr_t linked_for) {
@@ -44,7 +46,8 @@ class fake_module {
   ElfW(Phdr) & segment(int i) { return segments_[i]; }
 
   void add(ElfW(Sxword) tag, std::uintptr_t value) { entries_.push_back({.d_tag = tag, .d_un = {.d_val = value}}); }
-  /// A section with two needed libraries and an end, whose string table is said to be at `table`.
+  /// Writes a dynamic section with two needed libraries and an end. `table` and `size` are the address and the size
+  /// that the section gives for its string table; `second` is the offset of the second name.
   void write(std::uintptr_t table, std::size_t size = text_size, std::size_t second = 13) {
     add(DT_NEEDED, 1);
     add(DT_NEEDED, second);
@@ -86,7 +89,8 @@ TEST(dynamic_section, of_a_read_only_section) {
   EXPECT_EQ(m.needed(), both);
 }
 
-// gVisor's vDSO: the address is above the load address, and not relocated.
+// Like gVisor's vDSO: the loader has not relocated the address of the string table, which is linked for an address
+// above that of the module.
 TEST(dynamic_section, of_a_module_that_is_linked_for_a_high_address) {
   constexpr std::uintptr_t top = 0xffffffffff700000;
   fake_module m(top);
@@ -125,7 +129,7 @@ TEST(dynamic_section, leaves_out_names_outside_of_the_table_or_without_an_end) {
   m.write(text_at, text_size, text_size);
   EXPECT_EQ(m.needed(), names{"libone.so.1"});
   fake_module cut(0);
-  cut.write(text_at, 20);  // the second name goes on behind the table
+  cut.write(text_at, 20);  // the second name ends beyond the end of the table
   EXPECT_EQ(cut.needed(), names{"libone.so.1"});
 }
 

@@ -1,5 +1,5 @@
-// The guarantees of every lock in the catalogue, in each way of waiting. The tests use the lock's table, so that a new
-// lock is tested without an edit here.
+// Tests the guarantees of every lock in the catalogue, in each way of waiting. The tests call each lock through its
+// table of functions in the catalogue, so a new lock is tested without a change of this file.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -29,9 +29,9 @@ class every_lock : public testing::TestWithParam<const lock_table*> {
   /// True for the C library's mutexes. The tests then skip calls that these mutexes allow in practice but that a
   /// sanitizer reports.
   bool is_beyond_posix() const { return lock_.traits->native_only; }
-  /// The number of acquisitions for a test. It is smaller for ways of waiting with slow hand-overs: with more threads
-  /// than CPUs, a spinning FIFO lock waits for time slices, and a lock that sleeps and polls hands over only as often
-  /// as it polls.
+  /// The number of acquisitions for a test. It is smaller for ways of waiting with slow hand-overs. With more threads
+  /// than CPUs, each hand-over of a spinning FIFO lock may wait for the next owner's time slice; a lock that sleeps
+  /// between polls hands over once per sleep at most.
   long rounds() const { return lock_.kind == waiting_kind::spin || lock_.kind == waiting_kind::sleep ? 300 : 5000; }
 };
 
@@ -146,8 +146,9 @@ TEST_P(every_lock, hand_over_hand) {
 
 TEST_P(every_lock, memory_may_be_reused_by_the_next_owner) {
   if (is_beyond_posix()) GTEST_SKIP() << "this lock is not one of ours";
-  // The next owner overwrites the lock. The previous unlock must not read the lock any more. An incorrect lock fails
-  // this test only sometimes; the header of each lock explains why its unlock is correct.
+  // The next owner overwrites the lock with other data, so the previous owner's unlock() must not read the lock after
+  // its release. An incorrect lock fails this test only sometimes; the header of each lock explains why its unlock is
+  // correct.
   for (int i = 0; i < 200; i++) {
     auto s = std::make_unique<storage>();
     lock_.lock(s->bytes);

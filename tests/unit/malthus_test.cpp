@@ -1,4 +1,5 @@
-// The locks of "Malthusian Locks" and the wide Fairlock: their order of admission, as the words of the locks show it.
+// The locks of the paper "Malthusian Locks", and the wide Fairlock. The tests check the order of admission and the
+// locks' words.
 #include <gtest/gtest.h>
 #include <pthread.h>
 #include <time.h>
@@ -203,14 +204,15 @@ TEST(loiter_parts, spinning_adapts_to_its_success) {
   }
   const std::uint32_t short_spins = word(l, less_word);
   EXPECT_GT(short_spins, 200u);
-  native::set_limits({4000000000, 1000});  // long spins, which succeed unless the thread loses its CPU for long
+  native::set_limits({4000000000, 1000});  // long spins, which end in time unless the waiter loses its CPU for long
   for (unsigned i = 0; i < 1000 && word(l, less_word) >= short_spins; i++) {
     set_outer(l, held);
     std::jthread waiter([&] {
       l.lock();
       l.unlock();
     });
-    if (i % 2 == 0) std::this_thread::sleep_for(milliseconds(1));  // whether it spins then, no state shows
+    // time for the waiter to begin its spin, which no word of the lock shows
+    if (i % 2 == 0) std::this_thread::sleep_for(milliseconds(1));
     l.unlock();
   }
   EXPECT_LT(word(l, less_word), short_spins);
@@ -246,9 +248,9 @@ TEST(loiter_parts, a_mark_that_a_plain_store_has_wiped_out_costs_a_look) {
   });
   for (int i = 0; i < 5; i++) {
     while ((word(l, 0) & asleep) == 0) std::this_thread::yield();
-    set_outer(l, held);  // like an unlock and a following lock that have not seen the mark
+    set_outer(l, held);  // simulates an unlock and the next lock by plain stores, which overwrite the standby's mark
   }
-  set_outer(l, 0);  // like such an unlock without a following lock: no thread wakes the standby
+  set_outer(l, 0);  // simulates such an unlock without a next lock: no thread wakes the standby
   const auto begin = std::chrono::steady_clock::now();
   while (!in && std::chrono::steady_clock::now() - begin < std::chrono::seconds(20)) std::this_thread::yield();
   EXPECT_TRUE(in);
@@ -262,7 +264,8 @@ using test::scripted;
 using scripted_spin = waiting<scripted, waiting_kind::spin>;
 using scripted_stp = waiting<scripted, waiting_kind::spin_then_park>;
 
-/// Actors that arrive one after the other at a lock that the test holds, and go to sleep.
+/// Starts n actors (scripted threads) one after the other. Each calls arrive(i) while the test holds the lock, and runs
+/// until it sleeps.
 template <class Arrive>
 void lets_sleepers_arrive(std::deque<actor>& team, unsigned n, Arrive arrive) {
   for (unsigned i = 0; i < n; i++) {
@@ -309,7 +312,7 @@ TEST(wake_ahead, a_waiter_that_is_awake_is_not_woken) {
   std::deque<actor> team;
   l.lock();
   team.emplace_back().start([&] { l.lock(), l.unlock(); });
-  team.back().until_changed([&] { return word(l, 0); });  // it is on the stack, and does not sleep yet
+  team.back().until_changed([&] { return word(l, 0); });  // the waiter is on the stack, and does not sleep yet
   team.emplace_back().start([&] { l.lock(), l.unlock(); });
   team.back().run();
   EXPECT_EQ(flag_of(0).peek(), flag_waiting);
@@ -324,7 +327,8 @@ void wakes_at_distance() {
   mcs_ahead_with_node<scripted, scripted_stp, Distance> l{};
   std::deque<actor> team;
   std::vector<unsigned> order;
-  const node_handle mine = first_node + scripted::nodes - 1;  // take_node() takes the first free one
+  // not a node that the waiters get: take_node() returns the first free node
+  const node_handle mine = first_node + scripted::nodes - 1;
   l.lock(mine);
   lets_sleepers_arrive(team, 4, [&](unsigned i) {
     const node_handle h = scripted::take_node();
@@ -436,7 +440,8 @@ std::vector<unsigned> order_from(Lock& lock, const std::vector<unsigned>& numa_n
   return order;
 }
 
-/// A platform on which random choices with period 1 succeed, and of all others only call number `due`.
+/// A platform on which a random choice of probability 1/1 succeeds; of all other random choices only call number `due`
+/// succeeds.
 struct once : scripted {
   static inline unsigned calls = 0, due = 0;
   static bool bernoulli(std::uint32_t n) { return n == 1 || ++calls == due; }
@@ -468,9 +473,11 @@ TEST(mcscr, an_unlock_that_does_not_look_for_surplus_is_that_of_mcs) {
 }
 
 TEST(mcscr, serves_the_eldest_passive_thread) {
-  // Each unlock that has a passive thread serves it, so at most one thread is passive.
+  // With a fairness period of 1, each unlock admits the passive thread if there is one, so at most one thread is
+  // passive.
   EXPECT_EQ((mcscr_order<1, 1>(5)), (std::vector<unsigned>{1, 0, 3, 2, 4}));
-  // Waiters 0 and 2 are passive when 3 unlocks, which serves 0. Then 4 becomes passive, and returns before 2.
+  // Waiters 0 and 2 are passive when waiter 3 unlocks; this unlock admits 0, the eldest. Then 4 becomes passive, and is
+  // admitted before 2.
   EXPECT_EQ((mcscr_order<1000, 1>(6, 2)), (std::vector<unsigned>{1, 3, 0, 5, 4, 2}));
 }
 
@@ -498,7 +505,8 @@ TEST(mcscrn, sets_surplus_threads_at_home_aside) {
   EXPECT_EQ(home(l), 1u);
 }
 
-/// A platform on which every random choice with period 1 succeeds: home changes at each unlock that may change it.
+/// A platform on which a random choice of probability 1/1 succeeds: with a period of 1, each unlock that may change the
+/// home node changes it.
 struct fickle : scripted {
   static bool bernoulli(std::uint32_t n) { return n == 1; }
 };
@@ -511,8 +519,8 @@ TEST(mcscrn, home_changes_now_and_then_though_somebody_is_at_home) {
 
 TEST(mcscrn, a_change_of_home_makes_passive_threads_remote) {
   mcscrn_with_node<fickle, waiting<fickle, waiting_kind::spin>, 1> l{};
-  // Waiter 0 is remote, and waiter 1 is set aside (passive) so that waiter 2 is admitted. At the unlock of waiter 2,
-  // home becomes node 1. Waiter 1 is admitted when its own node is home again.
+  // Waiter 0 is on the remote node. Waiter 1 becomes passive, so that waiter 2 is admitted. The unlock of waiter 2
+  // makes node 1 the home node. Waiter 1 is admitted when its own node is the home node again.
   EXPECT_EQ(order_from(l, {1, 0, 0}), (std::vector<unsigned>{2, 0, 1}));
   EXPECT_EQ(home(l), 0u);
 }
@@ -541,7 +549,7 @@ TEST(node_ring, keeps_order) {
 
 // ---- wide Fairlock
 
-/// Two slots in a word, so that a few scripted threads need several words.
+/// A lock with only two slots in each word, so that four scripted threads need several words.
 using wide = basic_fairlock_wide<scripted, scripted_spin, 512, 2>;
 
 /// Lets actors (scripted threads) arrive in this order at a held lock, each `times` times. An actor that has unlocked
@@ -580,8 +588,8 @@ TEST(fairlock_wide, serves_slots_upwards_whatever_the_order_of_arrival) {
 }
 
 TEST(fairlock_wide, begins_behind_the_holder_and_wraps) {
-  // Every thread arrives again at once after its unlock. It overtakes each other waiter exactly once, which is the
-  // bound for this number of threads.
+  // Every thread calls lock() again at once after its unlock, and overtakes each other waiter exactly once in a round:
+  // the bound for this number of threads.
   EXPECT_EQ(round_robin({2, 0, 3, 1}, 3), (std::vector<unsigned>{0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3}));
   static_assert(wide::traits.bypass == 1023);
 }
@@ -594,8 +602,8 @@ TEST(fairlock_wide, many_waiters_in_the_compact_form) {
 
 // ---- ways of waiting
 
-/// Simulates the processor's instructions that arm a monitor on a word and wait for a write. Tests set functions that
-/// are called right after the arming and during the wait, and that may write to the word.
+/// Simulates the processor's instructions that arm a monitor on a word and wait for a write to it. A test can set two
+/// functions, one called right after the arming and one during the wait; both may write to the word.
 struct fake_monitor {
   static inline unsigned armed, waited;
   static inline std::function<void()> after_arming, while_waiting;
@@ -647,7 +655,8 @@ TEST_F(monitor, natively_with_what_the_processor_has) {
   EXPECT_EQ(native::await(word_, is_one, std::memory_order_acquire, pacing::monitoring.within(100000)), std::nullopt);
   EXPECT_EQ(usher_process_state.monitor.load(), std::uint32_t(native_detail::find_monitor()));
   std::jthread writer([this] {
-    std::this_thread::sleep_for(milliseconds(5));  // the wait has begun; no state shows a wait without a system call
+    // time for the wait to begin: no state shows a wait without a system call
+    std::this_thread::sleep_for(milliseconds(5));
     word_ = 1;
   });
   EXPECT_EQ(native::await(word_, is_one, std::memory_order_acquire, pacing::monitoring.within(20000000000)), 1u);

@@ -1,4 +1,4 @@
-// The locks of the MCSg paper: its figures and guarantees, step by step and natively.
+// The locks of the MCSg paper: its figures step by step with scripted threads, and its guarantees with native threads.
 #include <gtest/gtest.h>
 
 #include <sched.h>
@@ -48,7 +48,8 @@ using by_script = waiting<scripted, waiting_kind::spin>;
 using parks_by_script = waiting<scripted, waiting_kind::park>;
 
 constexpr node_handle pi = 1, n1 = 16, n2 = 17, n3 = 18, n4 = 19;
-constexpr node_handle gw = 1, gg = 3, ns = 5;  // values of `next`; 4 is the acknowledgement, GA
+// values of a node's `next`; 4, which is not tested, is the acknowledgement (GA)
+constexpr node_handle gw = 1, gg = 3, ns = 5;
 
 /// The word at an offset in a lock.
 template <class Lock>
@@ -68,8 +69,9 @@ std::uint32_t flag_of(node_handle h) {
 
 // ---- Figure 2: one group of waiters overtakes another
 
-/// Figure 2 for MCSg, whose leaders restore π (the tail's value after a guest's arrival). So a second group of waiters
-/// can be built behind the same guest. Each function is some steps of the figure; the comments have their letters.
+/// Figure 2 for MCSg. A leader of a group restores π, the tail's value after a guest's arrival, so a second group of
+/// waiters can form behind the same guest. Each function executes some steps of the figure; the comments have the
+/// steps' letters.
 struct two_groups_of_mcsg {
   mcsg_with_node<scripted, by_script> lock{};
   actor t1, t2, t3, t4;
@@ -84,7 +86,7 @@ struct two_groups_of_mcsg {
     EXPECT_EQ(tail(), n1);
 
     t2.start([this] { lock.lock(n2); });
-    t2.until_changed(tail);  // (c) T2 has found T1, which is neither free nor π
+    t2.until_changed(tail);  // (c) T2 has found T1's node in the tail, which is neither free nor π
     EXPECT_EQ(tail(), n2);
     EXPECT_EQ(next_of(n1), no_node);
 
@@ -151,9 +153,9 @@ TEST(figure_2, mcsg) {
   s.order_within_groups_is_kept();
 }
 
-/// Builds two groups of waiters in MCSg+. No thread stores π (the tail's value after a guest's arrival) again, so there
-/// are two groups only if another guest arrives between them. T1 and T2 arrive, then the guest G2, then T3 and T4; then
-/// the first guest unlocks. At the end T1 and T3 are about to try again.
+/// Builds two groups of waiters in MCSg+. Here a leader does not restore π (the tail's value after a guest's arrival),
+/// so a second group forms only if another guest arrives in between. The arrivals are: a guest (the test), T1, T2, the
+/// guest G2, T3, T4. Then the first guest unlocks. At the end the leaders T1 and T3 are about to try again.
 template <class Lock>
 struct two_groups {
   Lock lock{};
@@ -165,7 +167,7 @@ struct two_groups {
     EXPECT_EQ(tail(), pi);
     t1.start([this] { lock.lock(n1); });
     t1.until_changed(tail);
-    t1.run();  // it leads a group, and waits for the group's end
+    t1.run();  // T1 leads a group, and waits until it knows the group's last node
     EXPECT_TRUE(t1.waits());
     t2.start([this] { lock.lock(n2); });
     t2.run();
@@ -186,7 +188,7 @@ struct two_groups {
     EXPECT_EQ(tail(), n4);
     EXPECT_EQ(next_of(n4), no_node);
 
-    lock.unlock();  // the guest tells the group at the tail where that group ends
+    lock.unlock();  // the unlock marks the last node of the group at the tail, T4
     EXPECT_EQ(tail(), no_node);
     EXPECT_EQ(next_of(n4), ns);
   }
@@ -240,7 +242,7 @@ TEST(figure_2, mcsg_plus_plus) {
   EXPECT_TRUE(s.t1.ended());
   EXPECT_EQ(s.tail(), pi);
   EXPECT_EQ(served(), 2u) << "the turn was passed on after the exchange returned 0";
-  s.t3.run();  // its turn has come, but it finds π, joins behind it once more and keeps its ticket
+  s.t3.run();  // T3's turn has come, but T3 finds π, joins behind it once more and keeps its ticket
   EXPECT_TRUE(s.t3.waits());
   EXPECT_EQ(s.tail(), n4);
   EXPECT_EQ(next_ticket(), 4u);
@@ -308,7 +310,7 @@ TEST(mcsg_plus_plus, a_leader_that_is_behind_a_guest_retries_only_when_the_tail_
 
 // ---- back-off (G9)
 
-/// Returns the operations of an actor (a scripted thread) on one word, from the construction of this object on.
+/// Returns an actor's (a scripted thread's) operations on one word since this object was constructed.
 struct deeds {
   explicit deeds(const void* word) : word(word) { test::history.clear(); }
   std::string of(const actor& a) const {  // l: load, s: store, m: read-modify-write
@@ -390,20 +392,20 @@ TEST(tickets, are_drawn_by_leaders_only_and_once) {
   mcsg_plus_with_node<scripted, by_script, leader_turns<scripted, by_script>> lock{};
   const auto tail = word_of(lock, 0), next_ticket = word_of(lock, 1), served = word_of(lock, 2);
   actor t1, t2;
-  lock.lock(n3);  // a regular that finds the lock free,
+  lock.lock(n3);  // a regular (a thread with a queue node) that finds the lock free,
   t2.start([&] { lock.lock(n4); });
-  t2.run();  // one that queues behind a regular
+  t2.run();  // a regular that queues behind another one,
   EXPECT_TRUE(t2.waits());
   lock.unlock(n3);
   t2.run();
   lock.unlock(n4);
-  lock.lock();  // and a guest draw no ticket
+  lock.lock();  // and a guest (a thread without a queue node) draw no ticket
   EXPECT_EQ(next_ticket(), 0u);
 
   t1.start([&] { lock.lock(n1); });
   t1.run();
   EXPECT_EQ(next_ticket(), 2u);
-  for (int i = 0; i < 3; i++) {  // guests are repeatedly faster: the ticket remains
+  for (int i = 0; i < 3; i++) {  // guests acquire the lock before the leader three times: the leader keeps its ticket
     lock.unlock();
     lock.lock();
     t1.run();
@@ -431,7 +433,7 @@ TEST(tickets, may_wrap) {
   using lock_type = mcsg_plus_with_node<scripted, by_script, leader_turns<scripted, by_script>>;
   lock_type lock{};
   for (std::size_t i : {1, 2}) {
-    const std::uint32_t last = ~std::uint32_t{1};  // bit 0 is the sleepers' mark
+    const std::uint32_t last = ~std::uint32_t{1};  // bit 0 says that a waiter sleeps
     std::memcpy(reinterpret_cast<unsigned char*>(&lock) + 4 * i, &last, sizeof last);
   }
   const auto served = word_of(lock, 2);
@@ -470,7 +472,7 @@ TEST(guest_unlock, is_wait_free_in_mcsg_plus_plus) {
     actor t1;
     lock.lock();
     t1.start([&] { lock.lock(n1); });
-    t1.until_changed(word_of(lock, 0));  // T1 has executed only its exchange
+    t1.until_changed(word_of(lock, 0));  // T1 has executed only its exchange of the tail
     EXPECT_EQ(operations(lock), 2u);
     t1.run();
     EXPECT_TRUE(t1.ended());
@@ -650,7 +652,8 @@ std::string admission_order(const std::string& who) {
         lock.unlock();
       });
       if (c == 'g' && std::is_same_v<Lock, mcsg<native, stp>>)
-        std::this_thread::sleep_for(milliseconds(15));  // its arrival changes no word; a later arrival is also correct
+        // a guest's arrival changes no word; a later arrival would be correct, too
+        std::this_thread::sleep_for(milliseconds(15));
       else
         await_arrival(lock, before);
     }
@@ -751,7 +754,8 @@ static_assert(sizeof(c_bo_mcs<native, stp>) == cohort_size && sizeof(c_bo_clh<na
 static_assert(sizeof(inflatable<native, stp, c_mcs_mcs<native, stp>>) == 8, "what a pthread_mutex_t has of them");
 static_assert(sizeof(k42<native, stp>) == 8 && sizeof(k42_tls<native, stp>) == 8 && sizeof(clh<native, stp>) == 8);
 
-/// A lock that is held and has waiters contains only handles of nodes and marks, and no address of a stack.
+/// While a lock is held and has waiters, its words contain only handles of nodes and flag bits, and no address of a
+/// stack.
 TEST(properties, an_idle_lock_is_zero_again_and_a_busy_one_holds_handles_only) {
   const auto check = [](any_lock lock) {
     const std::vector<unsigned char> zeros(lock.size());
@@ -919,7 +923,7 @@ void runs_end(any_lock lock) {
     near[i]->run();
     ASSERT_TRUE(near[i]->waits());
   }
-  for (; in < 3; in++) {  // three hand-overs within the node
+  for (; in < 3; in++) {  // the first three hand-overs within the node
     lock.unlock();
     far.run();
     EXPECT_TRUE(far.waits());
@@ -1042,7 +1046,7 @@ void guests_go_straight_to_the_global_lock(any_lock lock) {
   for (int i = 0; i < 3 && !guest.ended(); i++) guest.run();
   EXPECT_TRUE(guest.ended());
 
-  actor regular(0);  // it acquires its local lock, and waits for the global one
+  actor regular(0);  // the regular acquires the local lock, and waits for the global lock
   regular.start([&] { lock.lock(); });
   regular.run();
   EXPECT_TRUE(regular.waits());

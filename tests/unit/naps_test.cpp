@@ -1,4 +1,4 @@
-// Naps: sleeps of waiters that only a timer ends, on systems with precise and with late timers.
+// Naps: short sleeps of a waiter that only a timer ends. They are tested on systems with precise and with late timers.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -32,8 +32,8 @@ struct napping : native {
   static bool naps_end_in_time() { return in_time; }
 };
 
-/// Returns the number of naps of a waiter beside a thread that holds the lock four times in a row, for 200 µs each. The
-/// waiter is always woken too late to acquire the lock in between.
+/// Returns the number of naps of a waiter. Another thread holds the lock four times in a row, for 200 µs each, and an
+/// unlock always wakes the waiter too late to acquire the lock in between.
 unsigned naps_beside_bursts(bool in_time) {
   napping::in_time = in_time;
   napping::naps = 0;
@@ -63,7 +63,8 @@ TEST(naps, of_a_standby_that_was_woken_too_late) {
   EXPECT_EQ(naps_beside_bursts(false), 0u);
 }
 
-// A process that is stopped while eight of its threads nap has one delay, not eight: naps stay on.
+// A process is stopped by SIGSTOP while eight of its threads nap. All eight naps end late, but this counts as one late
+// nap, so that naps are still used.
 TEST(naps, a_stop_of_the_process_counts_once) {
   int ready[2];
   ASSERT_EQ(pipe(ready), 0);
@@ -101,8 +102,8 @@ TEST(naps, a_stop_of_the_process_counts_once) {
   close(ready[0]), close(ready[1]);
 }
 
-// Four locks are contended, and their naps overlap, each up to 50 ms late. A nap that begins after one that counted has
-// ended counts, so that naps are soon omitted.
+// Waiters of four locks nap at overlapping times, and each nap ends up to 50 ms late. Late naps that overlap count
+// once; a nap that begins after the last counted one has ended counts again. So the process soon stops using naps.
 TEST(naps, late_ones_of_four_locks_are_noticed) {
   const pid_t child = fork();
   ASSERT_NE(child, -1);
@@ -126,11 +127,11 @@ TEST(naps, late_ones_of_four_locks_are_noticed) {
   EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
-// One slow wake-up does not make the limit of polling ten times as long; many do, and the estimate has a limit from
-// which it comes back.
+// cost_of_sleep() estimates the cost of a wake-up, and limits the time of polling. A single slow wake-up changes the
+// estimate by less than a quarter. Many slow ones raise it to 50 µs at most, and quick ones bring it down again.
 TEST(cost_of_sleep, follows_many_wake_ups) {
   constexpr std::uint64_t limit = native_detail::default_spin;
-  for (int i = 0; i < 200; i++) native::note_wake(1000);  // after whatever the other tests have measured
+  for (int i = 0; i < 200; i++) native::note_wake(1000);  // forgets what other tests have measured
   EXPECT_EQ(native::cost_of_sleep(limit), limit);
   native::note_wake(1000000);
   EXPECT_LT(native::cost_of_sleep(limit), limit * 5 / 4);
@@ -145,7 +146,7 @@ TEST(cost_of_sleep, follows_many_wake_ups) {
 TEST(naps, late_ones_are_noticed) {
   const std::atomic<std::uint32_t> word{0};
   const auto nap = [&word] { native::nap(word, 0, every_sleeper, 50000, 0); };
-  EXPECT_TRUE(native::naps_end_in_time());  // none has been late so far
+  EXPECT_TRUE(native::naps_end_in_time());  // no nap has been late so far
   std::jthread([&] {
     ASSERT_EQ(prctl(PR_SET_TIMERSLACK, 50000000), 0);
     for (int i = 0; i < 60 && native::naps_end_in_time(); i++) nap();

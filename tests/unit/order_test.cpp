@@ -1,5 +1,5 @@
-// The order of admission, as the platform's hooks for arrival and admission record it, or as the locks' own words show
-// it.
+// Tests the order of admission. The order is recorded by the platform's hooks for arrival and admission, or read from
+// the locks' own words.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -59,7 +59,7 @@ TEST(fifo, mcsg_among_regulars) {
 template <class Lock>
 void survives_the_wrap_of_its_counters() {
   Lock lock{};
-  set_word(lock, 0, 0u - 40);  // ticket and grant are 20 acquisitions before the wrap
+  set_word(lock, 0, 0u - 40);  // both counters, ticket and grant, wrap after 20 more acquisitions
   set_word(lock, 1, 0u - 40);
   EXPECT_TRUE(lock.try_lock());
   EXPECT_FALSE(lock.try_lock());
@@ -134,7 +134,7 @@ TEST(twa, a_parking_unlock_writes_to_the_array_only_where_somebody_watches) {
   twa<native, stp> lock{};
   for (std::uint32_t n = 0; n < 50; n++) {
     auto& slot = usher_process_state.waiting_array[twa_index(n + 2, native::salt(&lock))];
-    slot.fetch_and(~3u);  // other tests may have left marks
+    slot.fetch_and(~3u);  // clears bits 0 and 1, which other tests may have set
     const std::uint32_t before = slot.load();
     lock.lock();
     if (n % 2) slot.fetch_or(1);
@@ -144,8 +144,8 @@ TEST(twa, a_parking_unlock_writes_to_the_array_only_where_somebody_watches) {
 }
 
 TEST(twa, collisions_of_two_locks_are_harmless) {
-  // Both locks use the same salt in their hashes and count from the same ticket number, so all their waiters use the
-  // same slots.
+  // The array has two slots, and both locks count from the same ticket number, so waiters of both locks use the same
+  // slots.
   using small = basic_twa<native, stp, shared_array<native, 2>>;
   small a{}, b{};
   long counters[2] = {};
@@ -167,7 +167,7 @@ TEST(twa, collisions_of_two_locks_are_harmless) {
 using fair = fairlock<native, stp>;
 
 TEST(fairlock, figure_3) {
-  // CPUs 0, 3 and 7 wait: bits 1, 4 and 8. CPU 2 (bit 3) releases: CPU 3 is next.
+  // CPU i has bit i + 1 of the word. CPUs 0, 3 and 7 wait: bits 1, 4 and 8. CPU 2 (bit 3) unlocks, so CPU 3 is next.
   constexpr std::uint32_t waiting = 1u << 1 | 1u << 4 | 1u << 8 | 1u;
   EXPECT_EQ(fair::next_bit(waiting, 3), 4u);
   EXPECT_EQ(fair::next_bit(waiting, 4), 8u);
@@ -264,10 +264,10 @@ TEST(mcscr, culls_one_an_unlock_refills_from_the_latest_and_strands_nobody) {
       lock.unlock();
     }));
   EXPECT_EQ(word(lock, eldest_passive), 0u) << "nothing is culled before the first unlock";
-  lock.unlock();  // 0 is surplus, 1 gets the lock
+  lock.unlock();  // thread 0 is surplus and becomes passive; thread 1 gets the lock
   team.clear();
   ASSERT_EQ(order.size(), 3u);
-  // The unlock by thread 2 finds the queue empty and admits the only passive thread, thread 0.
+  // Thread 2's unlock finds the queue empty and admits thread 0, the only passive thread.
   EXPECT_EQ(order, (std::vector<int>{1, 2, 0}));
   EXPECT_EQ(word(lock, tail), 0u);
 }

@@ -1,4 +1,4 @@
-// USHER_DEBUG: misuse of a mutex ends the program with a line that names the mistake. Correct use works as without
+// With USHER_DEBUG, misuse of a mutex ends the program with a line that names the mistake. Correct use works as without
 // USHER_DEBUG.
 #define USHER_DEBUG
 

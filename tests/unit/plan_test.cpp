@@ -1,4 +1,5 @@
-// The candidates of `usher try`: those of --locks and --rwlocks, and the default ones for the waiting that was measured.
+// Tests the choice of candidates by `usher try`: those of --locks and --rwlocks, and without these options the
+// candidates that suit the measured waiting.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -26,7 +27,7 @@ names chosen(const std::string& locks, const std::string& rwlocks) {
   return names_of(choose(o));
 }
 
-/// The locks of a candidate, as USHER_LOCK and USHER_RWLOCK have them.
+/// Returns the values that the environment variables USHER_LOCK and USHER_RWLOCK have for a candidate.
 std::string variables(const choice& c) {
   return std::string(c.locks.mutex == nullptr ? "" : c.locks.mutex->name) + "," + c.locks.rwlock;
 }
@@ -69,7 +70,8 @@ TEST(choice, errors) {
     EXPECT_EQ(chosen(locks, rwlocks), names{}) << locks << " " << rwlocks;
 }
 
-/// Data of a first run of 1 s with two CPUs, and time for all rounds.
+/// Data of a first run that took 1 s on two CPUs. 1000 s are left for further runs. `mutexes` and `rwlocks` are the
+/// shares of the threads' time that were spent waiting.
 first_runs seen(double mutexes, double rwlocks, std::uint64_t mutex_calls = 1000) {
   call_counts calls{mutex_calls, 10, 0, 0, 4, true, mutexes};
   if (rwlocks >= 0) {
@@ -131,7 +133,8 @@ TEST(default_candidates, where_both_wait) {
   EXPECT_EQ(names_of(p.taken), both);
   EXPECT_EQ(names_of(p.left_out), (names{"loiter-park", "mcscr", "twa", "bravo"}));
   EXPECT_EQ(names_of(default_plan(seen(0.1, 0.3), 2).taken), both);
-  // The fewest rounds that decide among four take 45 runs; those among two, 26.
+  // A decision among four candidates takes at least 45 runs, among two candidates 26. The 30 s that are left are enough
+  // for 30 runs of 1 s.
   first_runs s = seen(0.1, 0.3);
   s.seconds_left = 30;
   EXPECT_EQ(names_of(default_plan(s).taken), (names{"steady+phase-fair", "steady+bravo"}));

@@ -1,5 +1,5 @@
-// The order in which sleeping waiters with real-time priorities are admitted. Most tests set the priorities by a
-// function of their own; some use the kernel's.
+// The order in which sleeping waiters with real-time priorities are admitted. Most tests replace the platform's
+// function that reads a thread's priority; some use the kernel's priorities.
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <sys/resource.h>
@@ -36,7 +36,7 @@ struct ranked : native {
 };
 static_assert(platform<ranked>);
 
-// The priorities of threads 0, 1, 2 …
+// The priorities of the threads 0 to 7, and these threads in the order of their priorities, the highest first.
 const std::vector<std::uint32_t> ranks{5, 12, 0, 8, 12, 5, 0, 99};
 const std::vector<unsigned> by_rank{7, 1, 4, 3, 0, 5, 2, 6};
 
@@ -246,7 +246,8 @@ TYPED_TEST(loiters, let_sleepers_in_by_priority_and_then_in_order_of_arrival) {
       order.push_back(i);
       l.unlock();
     });
-    std::this_thread::sleep_for(6ms);  // the standby is impatient, but the urgent waiter is still served first
+    // the standby (the first waiter) now wants a hand-over, but the urgent waiter is still served first
+    std::this_thread::sleep_for(6ms);
     EXPECT_TRUE(l.has_certain_successor());
     l.unlock();
   }

@@ -1,7 +1,7 @@
-// Tests the guarantees of locks about order and progress, as far as a deterministic test can: that the guarantees of a
-// lock agree with each other, and that a thread makes progress whatever other threads do. For progress a script plays
-// the worst case: it changes the words before each operation of the thread, so that every compare-and-swap that expects
-// a loaded value fails.
+// Tests the guarantees of locks about order and progress as far as a deterministic test can. First: the guarantees of a
+// lock agree with each other. Second: a thread makes progress whatever other threads do. For this a script plays the
+// worst case: it changes the lock's words before each operation of the thread, so that every compare-and-swap that
+// expects a loaded value fails.
 #include <utility>
 
 #include <gtest/gtest.h>
@@ -60,10 +60,11 @@ TEST(promises, agree_with_each_other) {
 
 constexpr unsigned many = 200;
 
-/// An actor (a scripted thread) arrives at a held lock. Before each of its operations the script releases or acquires
-/// the lock. When the script can do neither, the actor has passed its doorway or owns the lock. When the actor pauses,
-/// the script makes two changes, so that the actor finds the value that it had read before, but a different value when
-/// it writes. Returns the number of the actor's operations; `many` if it never passes the doorway.
+/// An actor (a scripted thread) arrives at a held lock. Before each of the actor's operations the script releases or
+/// acquires the lock. If the script can do neither, the actor has passed its doorway (it has its place in the order) or
+/// owns the lock. If the actor pauses, the script makes two changes: the actor then finds the value that it read
+/// before, and another value when it writes. Returns the number of the actor's operations, or `many` if it never passes
+/// the doorway.
 template <class Lock>
 unsigned operations_to_doorway() {
   Lock l{};
@@ -160,9 +161,9 @@ struct watched : scripted {
 };
 using steady_by_script = steady<watched, waiting<watched, waiting_kind::park>>;
 
-/// A random schedule with the worst case for a standby (the first waiter in the queue). Before each of its operations
-/// the script releases the lock, acquires it, or leaves it alone. The script never leaves the lock free when the
-/// standby has just read that it is free, and never hands the lock over while the standby is awake.
+/// A random schedule, which is a worst case for a standby (the first waiter in the queue). Before each of its
+/// operations the script releases the lock, acquires it, or leaves it alone. If the standby has just read that the lock
+/// is free, the script acquires the lock first. While the standby is awake, the script never hands the lock over to it.
 struct barging {
   steady_by_script lock{};
   actor standby;
@@ -175,7 +176,7 @@ struct barging {
     standby.start([this] { lock.lock(); });
     standby.run();  // until it sleeps
   }
-  ~barging() {  // the standby's node is given back
+  ~barging() {  // ends the standby's call of lock(), so that its node is given back
     while (!standby.ended()) {
       if (held) change();
       standby.step();
@@ -183,7 +184,8 @@ struct barging {
     lock.unlock();
   }
   void change() {
-    // The time passes for the standby: another thread takes a hand-over back only if the standby takes 2 ms to take it up.
+    // Stops the clock, so that the script never waits for 2 ms: after that time another thread may take back a lock
+    // that was handed over and not taken up.
     const std::uint64_t look = std::exchange(watched::look, 0);
     if (held) {
       lock.unlock();
@@ -201,8 +203,8 @@ struct barging {
     if (saw_it_free && !held) change();
     standby.step();
   }
-  /// Returns whether the standby is awake and wants the next unlock to hand the lock over to it. In this case the
-  /// script does not unlock.
+  /// Returns whether the lock is held and the standby, which is awake, has marked the lock's word, so that the next
+  /// unlock hands the lock over. The script does not unlock in this state.
   bool asks() const { return held && is_marked(impatient) && !standby.waits(); }
   bool is_marked(std::uint32_t marks) const { return (test::word(lock, 0) & marks) != 0; }
 };
@@ -214,7 +216,7 @@ TEST(steady_bound, a_standby_is_passed_over_only_until_it_has_waited_for_4_ms) {
       watched::clock = 0;
       watched::look = look;
       barging b(seed);
-      const std::uint64_t due = hand_off_after + 4 * look;  // its looks at the clock before it becomes standby
+      const std::uint64_t due = hand_off_after + 4 * look;  // with the clock reads before the waiter becomes standby
       while (!b.standby.ended() && watched::clock < due) b.step();
       due_ones += b.standby.ended() ? 0 : 1;
       b.admitted = 0;
@@ -230,7 +232,7 @@ TEST(steady_bound, who_holds_when_a_due_standby_has_said_so_is_the_last_before_i
   unsigned due_ones = 0;
   for (std::uint32_t seed = 1; seed <= 100; seed++) {
     watched::clock = 0;
-    watched::look = 5000 * microsecond;  // the standby is due when it wakes
+    watched::look = 5000 * microsecond;  // with so fast a clock the standby has waited for 4 ms when it wakes
     barging b(seed);
     while (!b.standby.ended() && !b.is_marked(impatient)) b.step();
     if (b.standby.ended() || b.is_marked(handed)) continue;
@@ -304,8 +306,8 @@ TEST(behind_the_doorway, twas_waiters_look_at_the_lock_however_busy_their_slot_i
 }
 
 TEST(behind_the_doorway, twa_chains_waiters_look_at_the_lock_however_busy_their_slot_is) {
-  // The slot gets another node before each operation. There are so many nodes that no value repeats between two reads
-  // of the slot.
+  // Before each operation the slot gets another node. With 11 nodes no value of the slot repeats between two of the
+  // actor's reads.
   std::vector<node_handle> others(11);
   for (node_handle& h : others) h = scripted::take_node(), prepare<scripted>(h);
   unsigned turn = 0;

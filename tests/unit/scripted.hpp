@@ -203,8 +203,8 @@ struct scripted : scripted_words {
     actor::before_operation();
   }
 
-  /// Returns when the script resumes the actor the next time, even if no thread has woken the actor: spurious wake-ups
-  /// are allowed.
+  /// Returns when the script next resumes the actor, even if no thread has woken it. The platform permits such spurious
+  /// wake-ups.
   template <class Word>
   static void park(const Word&, decltype(std::declval<Word>().load()), std::uint32_t) {
     actor::must_wait();

@@ -1,4 +1,5 @@
-// Locks between real processes, forked and executed. They map the region at different addresses.
+// Locks in memory that processes share. The tests use real processes, forked and executed, which map the region at
+// different addresses.
 #include <gtest/gtest.h>
 
 #include <sys/mman.h>
@@ -126,7 +127,7 @@ using every_mutex = testing::Types<of_mcs, of_mcsg, of_mcsg_plus, of_mcsg_plus_p
                                    mutex_of<mcsg_plus_plus, waiting_kind::park>, mutex_of<k42_tls, waiting_kind::park>,
                                    mutex_of<clh, waiting_kind::park>, mutex_of<mcsg, waiting_kind::park>>;
 
-/// Runs in an executed program, and uses the lock with the number `which`.
+/// Runs in a program that a test has executed: uses the lock with the number `which`.
 template <class... Mutexes>
 bool work_by_number(testing::Types<Mutexes...>, unsigned which, int fd, unsigned me) {
   unsigned i = 0;
@@ -209,7 +210,7 @@ TEST(nodes, of_a_child_are_its_own) {
 
 TEST(nodes, are_brought_by_who_has_them) {
   const file f;
-  const region r = region::create(f.fd, 4096);  // a page with a lock at some place in it
+  const region r = region::create(f.fd, 4096);  // a page with a lock somewhere in it
   auto& lock = r.at<on_nodes<park_here>>(128);
   static_assert(sizeof lock == 4);
   const auto counter = [&]() -> std::uint64_t& { return r.at<std::uint64_t>(256); };
@@ -272,7 +273,7 @@ TEST(processes, may_be_many_one_after_the_other) {
                 kept.lock();
                 kept.unlock();
                 lock.unlock();
-                return true;  // the process ends without leaving; one node stays with its last thread
+                return true;  // the process ends without giving its share back; one node stays with its last thread
               })),
               0)
         << i;
@@ -301,7 +302,7 @@ TEST(processes, that_die_leave_what_they_held_locked_and_nothing_else) {
   other.lock();
   other.unlock();
   ASSERT_EQ(end_of(start([&] {
-              other.lock();  // takes over the share, but not the node in the queue
+              other.lock();  // takes over the dead process's share of nodes, but not the node that is still in a queue
               other.unlock();
               return r.nodes_in_use() == 1;
             })),
@@ -389,8 +390,8 @@ TEST(region, has_the_size_that_was_asked_for_or_none) {
   const file f;
   for (const std::size_t bytes : {SIZE_MAX, SIZE_MAX - 100, SIZE_MAX / 2, SIZE_MAX / 2 - 8192})
     EXPECT_EQ(error_of([&] { region::create(f.fd, bytes); }), std::errc::file_too_large) << bytes;
-  // No machine has this much memory. posix_fallocate() would allocate all that exists, and exceed the test's time
-  // limit.
+  // No machine has this much memory. Without a check of the size, posix_fallocate() would allocate all memory that
+  // exists, and exceed the test's time limit.
   EXPECT_EQ(error_of([&] { region::create(f.fd, std::size_t{1} << 50); }), std::errc::not_enough_memory);
   EXPECT_EQ(size_of(f.fd), 0);
 }

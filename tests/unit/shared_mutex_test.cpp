@@ -106,7 +106,8 @@ struct two_counters {
   }
 };
 
-/// Locks in one of eight ways, accesses the counters, and unlocks. `time` is the limit of the operations that have one.
+/// Locks in one of eight ways, accesses the counters, and unlocks. `time` is the time limit in those ways that have
+/// one.
 template <class Lock>
 void access_by(unsigned way, Lock& m, two_counters& data, std::chrono::microseconds time) {
   switch (way) {
@@ -195,13 +196,14 @@ TYPED_TEST(read_write, attempts_fail_beside_an_owner) {
   EXPECT_TRUE(elsewhere([&] { return m.try_lock_shared() && (m.unlock_shared(), true); }));
   EXPECT_TRUE(elsewhere([&] { return m.try_lock_shared_for(1h) && (m.unlock_shared(), true); }));
   m.unlock_shared();
-  EXPECT_TRUE(elsewhere([&] { return m.try_lock() && (m.unlock(), true); }));  // after a writer that gave up
+  // a writer may lock after another writer gave up
+  EXPECT_TRUE(elsewhere([&] { return m.try_lock() && (m.unlock(), true); }));
   EXPECT_TRUE(elsewhere([&] { return m.try_lock_for(1h) && (m.unlock(), true); }));
 }
 
 TYPED_TEST(read_write, only_the_only_reader_becomes_the_writer) {
   auto& m = this->lock;
-  for (int i = 0; i < 40; i++) {  // with and without a bias
+  for (int i = 0; i < 40; i++) {  // so many rounds that `bravo` is tested with and without its bias to readers
     m.lock_shared();
     EXPECT_TRUE(m.try_upgrade());
     EXPECT_FALSE(m.try_lock_shared());
@@ -258,9 +260,9 @@ TYPED_TEST(read_write, a_waiting_reader_gets_in_between_writers) {
 
 // ---- phases -----------------------------------------------------------------------------------------------------
 
-/// A writer that waits behind a reader: it has claimed the lock, or is in the queue. It need not sleep: since Linux 6.18 a
-/// thread that has yielded while it polled may get no CPU for seconds, if other programs use the CPUs. The thread ends
-/// when the writer has unlocked.
+/// Starts a writer, and returns when it waits behind a reader: it has claimed the lock, or is in the queue. This
+/// function does not wait until the writer sleeps: since Linux 6.18 a thread that has yielded while it polled may get
+/// no CPU for seconds, if other programs use the CPUs. The thread ends when the writer has unlocked.
 template <class Lock>
 std::jthread waiting_writer(Lock& m, std::atomic<int>& done) {
   std::jthread writer([&] {
@@ -286,7 +288,8 @@ TEST(phase_fair, a_reader_waits_behind_a_waiting_writer) {
   m.unlock_shared();
 }
 
-/// The test plays a reader that has been counted and does not run: its arrival in the first word, its exit in the second.
+/// The test simulates a reader that has been counted and then does not run: it adds the reader's arrival to the first
+/// word, and later the reader's exit to the second word.
 TEST(phase_fair, writers_that_give_up_do_not_bring_a_phase_back) {
   shared_timed_mutex<phase_fair, ticket, waiting_kind::park> m;
   auto* const words = reinterpret_cast<std::atomic<std::uint32_t>*>(&m);
@@ -297,17 +300,19 @@ TEST(phase_fair, writers_that_give_up_do_not_bring_a_phase_back) {
   for (int i = 0; i < 31; i++) EXPECT_FALSE(m.try_lock_for(0ns));
   std::atomic<int> writes = 0;
   std::jthread writer = waiting_writer(m, writes);
-  EXPECT_TRUE(eventually([&] { return (words[0] & writing_and_phase) != seen; }));  // a reader that runs again passes
+  // the phase has changed, so a reader that waits for the change passes
+  EXPECT_TRUE(eventually([&] { return (words[0] & writing_and_phase) != seen; }));
   EXPECT_EQ(writes, 0);
   words[1].fetch_add(one);
-  if (::testing::Test::HasFailure()) _exit(1);  // the writer sleeps for ever
+  if (::testing::Test::HasFailure()) _exit(1);  // the writer would sleep for ever, and join() with it
   writer.join();
   EXPECT_EQ(writes, 1);
-  // The count of give-ups begins anew: the next writer drains without windows.
+  // The count of writers that gave up is 0 again, so the next writer waits for the readers inside, without the windows
+  // in which waiting readers pass (read_write_core.hpp).
   EXPECT_EQ(words[2], 0u);
 }
 
-/// A thread locks again for reading while a writer waits, many times.
+/// While a writer waits, a thread that has locked for reading locks for reading again, many times.
 template <class Lock>
 void nests(Lock& m) {
   std::atomic<int> writes = 0;
@@ -325,7 +330,7 @@ void nests(Lock& m) {
   }
 }
 
-/// A reader inside waits for a mutex whose owner locks for reading while a writer waits.
+/// A reader that holds the lock waits for a mutex. The mutex's owner locks for reading while a writer waits.
 template <class Lock>
 void is_linked_by_a_mutex(Lock& m) {
   std::atomic<int> writes = 0;
@@ -388,7 +393,7 @@ TYPED_TEST(read_write, numbers_wrap) {
 
 TYPED_TEST(read_write, a_child_renews_what_others_held) {
   typename TypeParam::lock_type m;
-  // Another thread holds the lock for reading across the fork, and so does this one.
+  // During the fork this thread and another one hold the lock for reading.
   std::atomic<bool> held = false, over = false;
   std::thread other([&] {
     for (int i = 0; i < 20; i++) m.lock_shared(), m.unlock_shared();  // lets `bravo` become biased
@@ -419,7 +424,8 @@ TYPED_TEST(read_write, a_child_renews_what_others_held) {
 
 // ---- visible readers --------------------------------------------------------------------------------------------
 
-/// The number of exits, in steps of 1, from the lock's second word (read_write_core.hpp).
+/// The number of readers' exits that the lock has counted in its second word (read_write_core.hpp). A reader in a slot
+/// is not counted.
 template <class Lock>
 std::uint32_t exits(const Lock& m) {
   return test::word(m, 1) / 512;
@@ -459,7 +465,7 @@ TEST(visible_readers, write_to_no_shared_word_until_a_writer_comes) {
 
 TEST(visible_readers, are_waited_for) {
   auto& m = global;
-  EXPECT_TRUE(eventually([&] {  // the bias is inhibited for a while after a writer
+  EXPECT_TRUE(eventually([&] {  // repeats, because readers use no slots for a while after a writer
     const std::uint32_t before = exits(m);
     m.lock_shared();
     m.unlock_shared();
@@ -479,10 +485,10 @@ TEST(visible_readers, are_waited_for) {
   m.unlock_shared();
   writer.join();
   EXPECT_TRUE(written);
-  EXPECT_EQ(exits(m), before + 1);  // the writer has moved the reader to the arrivals
+  EXPECT_EQ(exits(m), before + 1);  // the writer has moved the reader from its slot to the lock's count
 }
 
-/// The slot of the table with the lock's id; null: none.
+/// Returns the slot of the process's table of visible readers that contains the lock's id; null if no slot does.
 std::atomic<std::uint64_t>* slot_of(const void* m) {
   auto* const slots = native::visible_readers();
   for (std::uint32_t i = 0; slots != nullptr && i < native::visible_slots; i++)
@@ -490,7 +496,7 @@ std::atomic<std::uint64_t>* slot_of(const void* m) {
   return nullptr;
 }
 
-/// Locks for reading by a slot.
+/// Locks for reading, again until the reader is registered in a slot and not in the lock's own words.
 template <class Lock>
 void lock_visibly(Lock& m) {
   EXPECT_TRUE(eventually([&] {
@@ -501,8 +507,8 @@ void lock_visibly(Lock& m) {
   }));
 }
 
-/// A writer empties the slot, which a reader of another lock may then take. The first reader's exit, by any thread, lets the
-/// writer in.
+/// A writer moves a reader from its slot to the lock's count, so that a reader of another lock may take the slot. When
+/// the first reader unlocks, by any thread, the writer gets the lock.
 TEST(visible_readers, leave_their_slot_to_others_when_a_writer_comes) {
   shared_mutex<bravo, ticket, waiting_kind::park> m;
   lock_visibly(m);
@@ -522,8 +528,8 @@ TEST(visible_readers, leave_their_slot_to_others_when_a_writer_comes) {
   EXPECT_EQ(slot->exchange(0), native::lock_id(&m) + 1024);
 }
 
-/// In a child, a lock that another thread of the parent read is free when it is made anew, and a lock that the thread that
-/// forked holds stays held.
+/// The child of a fork constructs a lock anew that another thread of its parent held for reading: the lock is then
+/// free. A lock that the forking thread itself holds stays held in the child.
 TEST(visible_readers, of_other_threads_do_not_exist_in_a_child) {
   shared_timed_mutex<bravo> own, others, *const theirs = &others;
   std::atomic<bool> held = false, over = false;
@@ -535,7 +541,8 @@ TEST(visible_readers, of_other_threads_do_not_exist_in_a_child) {
     theirs->unlock_shared();
   });
   EXPECT_TRUE(eventually([&] { return held.load(); }));
-  // In 1 run of 4096 both threads have the same slot for the lock, and the child cannot tell them apart.
+  // In 1 run of 4096 the hash gives both threads the same slot for the lock. The child then cannot tell them apart, so
+  // the test does not fork.
   const std::uint32_t mine = visible_slot_of<native::visible_slots>(native::reader_tag(), native::salt(theirs));
   const bool told_apart = slot_of(theirs) != native::visible_readers() + mine;
   const pid_t child = told_apart ? fork() : -1;

@@ -1,5 +1,6 @@
-// Tests steady's pure functions with all of their arguments: what the standby does next (steady_standby), and the memory of
-// hold times (hold_memory). Times are tested on both sides of each limit.
+// Tests the pure functions of the lock `steady` with all of their arguments: the next step of the standby, the first
+// waiter in the queue (steady_standby), and the memory of hold times (hold_memory). Times are tested on both sides of
+// each limit.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -53,7 +54,8 @@ struct rules {
     return t;
   }
 
-  /// Calls `test` with every standby, every word in which it could not enter, and the times.
+  /// Calls `test` with every state of a standby, every word of the lock in which a standby cannot enter, and each of
+  /// times().
   template <class F>
   static void in_each_case(F test) {
     for (const bool may_ask : {false, true})
@@ -67,7 +69,8 @@ struct rules {
             }
   }
 
-  /// It sleeps without a limit only if an unlock will hand over, and only in a word whose next unlock wakes it.
+  /// The standby sleeps without a time limit only if an unlock will hand the lock over to it. A standby that parks
+  /// sleeps only in a word with the mark `asleep`, so that the next unlock wakes it.
   static void sleeps_only_where_it_is_woken() {
     in_each_case([](standby s, std::uint32_t w, std::uint64_t waited) {
       if (s.next_step(w, waited) != step::sleep) return;
@@ -83,7 +86,8 @@ struct rules {
     });
   }
 
-  /// A due standby never withdraws its demand, and never naps, when no unlock would wake it.
+  /// A standby that has waited so long that a hand-over is due always sets the mark `impatient` or keeps it, and does
+  /// not nap.
   static void insists_once_it_is_due() {
     in_each_case([](standby s, std::uint32_t w, std::uint64_t waited) {
       if (!s.is_due(waited)) return;
@@ -95,7 +99,8 @@ struct rules {
     });
   }
 
-  /// It asks and naps once after a sleep. It asks after ask_after only, and naps without a mark: no unlock wakes it.
+  /// A standby asks for a hand-over at most once after each sleep, and only after `ask_after`. It naps at most once
+  /// after each sleep, and only while the word has no marks, since no unlock wakes a napping standby.
   static void asks_and_naps_once() {
     in_each_case([](standby s, std::uint32_t w, std::uint64_t waited) {
       const step next = s.next_step(w, waited);
@@ -103,12 +108,13 @@ struct rules {
         EXPECT_TRUE(s.may_ask && waited >= s.ask_after && !word::is_free(w));
       } else if (next == step::take_nap) {
         EXPECT_TRUE(s.may_nap && !word::is_free(w) && (w & word::marks) == 0);
-        EXPECT_LT(waited, s.hand_off_after);  // for less than that: stand_by() ends the nap there
+        // the nap is shorter than the rest: stand_by() limits it to hand_off_after
+        EXPECT_LT(waited, s.hand_off_after);
       }
     });
   }
 
-  /// While no other thread changes the word, it comes to rest after a few steps, whatever the word was.
+  /// If no other thread changes the word, a standby sleeps after at most four steps, whatever the word was.
   static void comes_to_rest() {
     in_each_case([](standby s, std::uint32_t w, std::uint64_t waited) {
       if (word::is_free(w)) return;  // then it enters
@@ -176,7 +182,8 @@ constexpr node_handle highest_node = 0xfffff;
 TEST(hold_memory, moves_by_one_class_and_keeps_the_other_fields) {
   for (std::uint32_t c = 0; c <= hold_memory::longest; c++)
     for (std::uint32_t its = 0; its <= hold_memory::longest; its++) {
-      const hold_memory before = memory_of(c, 11, highest_node, 0x35);  // node 0x35 is folded to 5
+      // of the NUMA node's number 0x35 only the low bits, 5, are kept
+      const hold_memory before = memory_of(c, 11, highest_node, 0x35);
       const hold_memory after = before.after_hold(its == 0 ? 0 : std::uint64_t{64} << (its - 1));
       EXPECT_EQ(after.hold_class(), c + (its > c) - (its < c));
       EXPECT_EQ(after.holder(), highest_node);
@@ -209,7 +216,8 @@ TEST(hold_memory, doubt_moves_by_one_within_its_bounds_and_keeps_the_other_field
   }
 }
 
-/// For how long a thread of this NUMA node polls whose random number is not the one in 32.
+/// Returns how long, in nanoseconds, a thread on this NUMA node polls if its random number does not permit a poll
+/// beyond the limit; one number in 32 does.
 std::uint64_t poll_for(hold_memory m, std::uint64_t limit, std::uint64_t cost, std::uint32_t node) {
   return m.poll_for(limit, cost, node, [] { return 31u; });
 }

@@ -189,13 +189,13 @@ TEST(twa, the_ten_steps) {
   s.t2_may_leave.release();
 }
 
-/// A function that returns the words by which a lock is handed over.
+/// A function that returns the addresses of the words by which a lock is handed over.
 using words_of = std::vector<const void*>(const void* lock);
 
-/// Queues six threads behind an owner and hands the lock from one to the next. After each hand-over it checks that at
-/// most `most` threads watch the words by which the lock is handed over. `array_in_unlock`: the unlock may access the
-/// process-wide array.
-/// `writes`: the unlock's writes to the lock; after the last it does not access the lock.
+/// Queues six threads behind an owner and hands the lock from one to the next. After each hand-over the test checks
+/// that at most `most` threads watch the words by which the lock is handed over. `array_in_unlock`: whether an unlock
+/// may access the process-wide waiting array. `writes`: the number of an unlock's writes to the lock; after the last of
+/// them the unlock must not access the lock.
 void watchers_are_few(any_lock lock, words_of* near_words, unsigned most, bool array_in_unlock, unsigned writes = 1) {
   trace::begin();
   const auto near_watchers = [&] {
@@ -385,11 +385,11 @@ TEST(twa, a_lock_meets_itself_after_4096_numbers) {
   EXPECT_EQ(slots.size(), 4096u);
 }
 
-// Slots of the array that count on over a wrap of 32 bits
+// Slots of the waiting array whose counts go on beyond 32 bits
 
-/// A waiter reads its slot, then its lock. Exactly 2^30 notifications of the slot come in between, for other waiters.
-/// They change a slot of 64 bits, so the waiter looks at its lock again; a slot of 32 bits has its old value, so the
-/// waiter waits for one more notification. Returns whether the waiter needed that.
+/// A waiter reads its slot, then its lock. In between the slot is notified exactly 2^30 times, for other waiters. If
+/// the slot has 64 bits, its value has changed, so the waiter looks at its lock again. If it has 32 bits, it has its
+/// old value again, so the waiter waits for one more notification. Returns whether the waiter needed that notification.
 template <class Slot>
 bool misses_a_whole_turn() {
   std::atomic<Slot> slot{waiting_array::notice * 5};
@@ -402,7 +402,7 @@ bool misses_a_whole_turn() {
   });
   const auto has_seen = [&] { return looks == 2; };
   if constexpr (sizeof(Slot) == 8) return !eventually(has_seen);
-  // No number of polls shows that a thread never stops waiting: the next notification must be the one that ends the
+  // No number of polls could show that the waiter waits for ever. So the test shows that one more notification ends the
   // wait.
   while (looks == 0) std::this_thread::yield();
   std::this_thread::sleep_for(milliseconds(2));
@@ -420,7 +420,7 @@ TEST(waiting_array, slots_of_64_bits_do_not_repeat_after_2_to_the_30_notificatio
 TEST(twa_private, slots_of_64_bits_count_on_over_32) {
   using lock_type = twa_private_64<native, spin>;
   const auto lock = std::make_unique<lock_type>();
-  // All slots begin 3 notifications before the wrap of 32 bits.
+  // Three more notifications of a slot make its low 32 bits wrap.
   for (std::uint32_t n = 0; n < 4096; n++)
     lock->slot_of(2 * n).fetch_add(std::uint64_t{1} << 32, std::memory_order_relaxed);
   for (std::uint32_t n = 0; n < 4096; n++)
@@ -434,7 +434,7 @@ TEST(twa_private, slots_of_64_bits_count_on_over_32) {
     }
   });
   EXPECT_EQ(counter, 20000);
-  // 20000 notifications, one for each owner, are 4 or 5 for each of 4096 slots.
+  // The 20000 unlocks notify each of the 4096 slots 4 or 5 times.
   for (std::uint32_t n = 0; n < 4096; n++)
     ASSERT_GE(lock->slot_of(2 * n).load(), std::uint64_t{1} << 32) << "the count goes on in the upper half: " << n;
 }
@@ -461,12 +461,13 @@ TEST(twa_sized, uses_as_much_of_the_array_as_there_are_cpus) {
     EXPECT_LT(static_cast<const std::atomic<std::uint32_t>*>(*slots.rbegin()) - usher_process_state.waiting_array,
               std::ptrdiff_t(size));
   }
-  cpus = 0;  // as before the first call
+  cpus = 0;  // 0: the number of CPUs is read again at the next call
   EXPECT_EQ(native::cpus(), really);
   EXPECT_EQ(cpus, really);
 }
 
-/// A table tag other than that of TWA-ID. Both tables have the same size and kind, so both tags name the same memory.
+/// A table tag other than that of the lock TWA-ID. The platform has one memory for all tables of the same size and
+/// kind, so both tags name the same table.
 struct ids {
   static constexpr std::uint32_t size = 4096;
   static constexpr table_kind kind = table_kind::identities;
@@ -560,7 +561,7 @@ struct family_of_locks {
   any_lock (*parking)(std::uint32_t number);
   any_lock (*plain)(std::uint32_t number);
   any_lock (*spinning)(std::uint32_t number);
-  any_lock (*small)();  // has fewer slots than threads; null if the family has no such lock
+  any_lock (*small)();  // a lock with fewer slots than threads; null if the family has none
 };
 
 template <class Lock>

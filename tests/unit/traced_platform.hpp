@@ -1,5 +1,5 @@
 // The native platform, which also records each thread's operations on words. It is for locks whose waiters spin. A test
-// can see which word each thread watches, and stop a thread before an operation.
+// can see which word each thread polls, and stop a thread before an operation.
 #pragma once
 
 #include <chrono>
@@ -171,7 +171,7 @@ struct traced : native {
     return {nullptr};
   }
 
-  // The nodes have the numbers of the native platform's nodes, but their words record operations.
+  // A node has the same handle as on the native platform, but its words record the operations on them.
   static queue_node<traced>& node(node_handle h) {
     static_assert(sizeof(queue_node<traced>) == sizeof(queue_node<native>));
     return reinterpret_cast<queue_node<traced>&>(native::node(h));

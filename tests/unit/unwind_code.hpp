@@ -8,13 +8,15 @@
 extern "C" {
 /// Has no unwind tables. Calls f(argument) with the given stack pointer and frame pointer.
 void on_stack(void (*f)(void*), void* argument, void* stack, std::uint64_t frame);
-/// Executes an instruction that faults, when the frame has nothing but the return address, or, on AArch64, nothing.
+/// Executes an instruction that faults. On x86-64 its frame then contains only the return address; on AArch64 its frame
+/// is empty.
 void faulting_leaf();
-/// Calls f. Its tables say that it has no caller, and take that back.
+/// Calls f. The function's unwind tables first say that it has no caller, and cancel this before the call.
 void restoring(void (*f)());
 
-// Their tables lie about the CFA: it is far away, odd, below the stack pointer, the stack pointer itself, at a register
-// with any value or an unknown one, or given by an expression, which in one case never ends.
+// The unwind tables of these functions give a false CFA (canonical frame address): a far one, an odd one, one below the
+// stack pointer, the stack pointer itself; one relative to a register with any value, or to an unknown register; one
+// that an expression computes, which in the last case never ends.
 void lying_far(void (*f)());
 void lying_odd(void (*f)());
 void lying_below(void (*f)());
@@ -24,15 +26,16 @@ void lying_unknown(void (*f)());
 void lying_expression(void (*f)());
 void lying_endless(void (*f)());
 
-// Both call f(argument) on another stack. According to the tables, the first has no caller, and the caller of the second
-// lies 4096 bytes above.
+// Both call f(argument) on another stack. According to the unwind tables, the first function has no caller, and the
+// frame of the second one's caller lies 4096 bytes above.
 void at_marked_end(void (*f)(void*), void* argument, void* stack);
 void at_wrong_end(void (*f)(void*), void* argument, void* stack);
 }
 
 #if defined(__x86_64__)
 
-// push rbp; mov rbp, rsp; call *rdi; pop rbp; ret. Then: with rbp = 1; with xchg rdi, rsi before the call.
+// with_frame: push rbp; mov rbp, rsp; call *rdi; pop rbp; ret. with_wrong_frame sets rbp to 1 instead of rsp.
+// with_frame_and_argument exchanges rdi and rsi before the call.
 constexpr unsigned char with_frame[] = {0x55, 0x48, 0x89, 0xe5, 0xff, 0xd7, 0x5d, 0xc3};
 constexpr unsigned char with_wrong_frame[] = {0x55, 0x48, 0xc7, 0xc5, 1, 0, 0, 0, 0xff, 0xd7, 0x5d, 0xc3};
 constexpr unsigned char with_frame_and_argument[] = {0x55, 0x48, 0x89, 0xe5, 0x48, 0x87, 0xfe, 0xff, 0xd6, 0x5d, 0xc3};
@@ -54,8 +57,8 @@ struct trapped_call {
 
 #elif defined(__aarch64__)
 
-// stp x29, x30, [sp, -16]!; mov x29, sp; blr x0; ldp x29, x30, [sp], 16; ret. Then: with x29 = 1; with mov x9, x0;
-// mov x0, x1 before the call of x9.
+// with_frame: stp x29, x30, [sp, -16]!; mov x29, sp; blr x0; ldp x29, x30, [sp], 16; ret. with_wrong_frame sets x29 to
+// 1. with_frame_and_argument calls x1 with the argument x0.
 constexpr std::uint32_t with_frame[] = {0xa9bf7bfd, 0x910003fd, 0xd63f0000, 0xa8c17bfd, 0xd65f03c0};
 constexpr std::uint32_t with_wrong_frame[] = {0xa9bf7bfd, 0xd280003d, 0xd63f0000, 0xa8c17bfd, 0xd65f03c0};
 constexpr std::uint32_t with_frame_and_argument[] = {0xa9bf7bfd, 0x910003fd, 0xaa0003e9, 0xaa0103e0,
@@ -77,16 +80,17 @@ struct trapped_call {
 };
 
 extern "C" {
-// These sign their return address, keep it in their frame, and call f.
+// These functions sign their return address, keep it in their frame, and call f. They differ in what their unwind
+// tables say about the signature.
 void signing(void (*f)());  ///< negate_ra_state
 void signing_with_second_key(void (*f)());
-void signing_undone(void (*f)());     ///< the tables say that it is signed, and take that back; it is not
-void signing_in_secret(void (*f)());  ///< the tables do not say so
+void signing_undone(void (*f)());     ///< the tables say that the address is signed, and cancel this; it is not signed
+void signing_in_secret(void (*f)());  ///< the tables do not say that the address is signed
 void signing_only_in_tables(void (*f)());
-/// Has five instructions that fault: at the first instruction, when x30 is signed, when the frame is made, when x30 is
-/// restored, and when its signature has been removed.
+/// Executes an instruction that faults at five points: at the beginning, after x30 was signed, after the frame was
+/// made, after x30 was restored, and after x30's signature was removed.
 void faulting_signed();
-/// Sets the stack pointer and calls f. The return address is where the instructions of the signal trampoline are.
+/// Sets the stack pointer and calls f. At f's return address are the instructions of a signal trampoline.
 [[noreturn]] void like_a_handler(void (*f)(), void* stack);
 }
 

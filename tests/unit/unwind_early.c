@@ -1,5 +1,5 @@
-// Loads a module in a constructor that runs before those of watch/recorder. Unlike modules of the program itself it may be
-// unloaded later.
+// Loads a module in a constructor that runs before the constructors of watch/recorder. Unlike the modules of the
+// program itself, this one may be unloaded later.
 #include <dlfcn.h>
 
 void* loaded_early;

@@ -1,5 +1,5 @@
-// A module that is built with several values of FRAME, and loaded in place of one another. through_the_module() then
-// has the same address, but a frame of another size.
+// A module that is built with several values of FRAME. The tests load one version at the address of another.
+// through_the_module() then has the same address, but a frame of another size.
 void through_the_module(void (*f)(void*), void* argument) {
   volatile char frame[FRAME];
   frame[0] = 1;
@@ -7,5 +7,5 @@ void through_the_module(void (*f)(void*), void* argument) {
   frame[FRAME - 1] = 2;
 }
 #if FRAME > 1000
-void another_function(void) {}  // another version of the module has it, too
+void another_function(void) {}  // the other versions have this function, too
 #endif

@@ -116,8 +116,8 @@ struct both {
     NO_TAIL_CALL;
   }
 
-  /// Compares the two chains. `interrupted` are the numbers of the frames that a signal has interrupted: capture() stores
-  /// their addresses plus one.
+  /// Compares the two chains. `interrupted` lists the numbers of the frames that a signal interrupted: capture() stores
+  /// the address of such a frame plus one.
   void compare(std::initializer_list<int> interrupted = {}) const {
     const int number = std::min<int>(depth, call_chain::longest);
     ASSERT_EQ(ours.length, unsigned(number));
@@ -301,7 +301,7 @@ TEST_F(unwind, alternate_signal_stack) {
       return nullptr;
     };
     if (above) {
-      // In one block of memory, the thread's stack lies below the handler's.
+      // One block of memory has both stacks, the thread's below that of the handler.
       std::vector<char> both_stacks(size * 4);
       stack = both_stacks.data() + 3 * size;
       pthread_attr_t a;
@@ -327,7 +327,8 @@ TEST_F(unwind, signal_in_a_signal_handler) {
       },
       0);
   recurse(3, [] { raise(SIGUSR1); });
-  // From the second trampoline on the chain is uncertain, because a signal has interrupted the frame before it.
+  // At the second signal trampoline the chain is no longer certain, because a signal has interrupted the frame before
+  // it.
   int second = 4;
   while (second < in_handler.depth &&
          in_handler.ours.pc[second] == reinterpret_cast<std::uint64_t>(in_handler.theirs[second]))
@@ -351,7 +352,7 @@ TEST_F(unwind, fault_at_the_first_instruction) {
 
 #if defined(__aarch64__)
 
-/// A signal finds the return address signed or not, in x30 or in the frame.
+/// When the signal arrives, the return address is signed or not, and is in x30 or in the frame.
 TEST_F(unwind, fault_while_the_return_address_is_signed) {
   static std::vector<both> faults;
   faults.clear();
@@ -395,11 +396,12 @@ TEST_F(unwind, signed_return_addresses) {
       EXPECT_FALSE(of_signing.cut);
       EXPECT_GE(of_signing.pc[1], reinterpret_cast<std::uint64_t>(f));
       EXPECT_LT(of_signing.pc[1], reinterpret_cast<std::uint64_t>(f) + 32);
-      EXPECT_EQ(of_signing.pc[2], unsigned_one.pc[2]);  // the next one is in this function
+      EXPECT_EQ(of_signing.pc[2], unsigned_one.pc[2]);  // the next frame is that of this function
       for (unsigned i = 4; i < of_signing.length; i++) EXPECT_EQ(of_signing.pc[i], unsigned_one.pc[i]) << i;
     }
   }
-  // A signature that the tables conceal makes the address too large for one: the chain ends.
+  // If the unwind tables do not mention the signature, the signed address is too large for a code address, and the
+  // chain ends.
   std::uint64_t address = reinterpret_cast<std::uint64_t>(&signing);
   const std::uint64_t before = address;
   __asm__("mov x17, %0\n\thint 8\n\tmov %0, x17" : "+r"(address) : : "x16", "x17");  // pacia1716
@@ -580,8 +582,8 @@ TEST_F(unwind, threads_at_once) {
   EXPECT_EQ(status, 0);
 }
 
-/// A module replaces another one at the same addresses. Its frames have another size, so the old module's rules must
-/// not be used.
+/// One module is loaded at the addresses of another, which was unloaded. Its frames have another size, so the old
+/// module's unwind rules must not be used.
 TEST_F(unwind, module_in_the_place_of_another) {
   using function = void(void (*)(void*), void*);
   void* places[2];
@@ -731,7 +733,7 @@ TEST_F(unwind, code_without_tables) {
       NO_TAIL_CALL;
     });
   };
-  run();  // through a function with tables, at the address of the code
+  run();  // first take_it(), which has unwind tables, in place of the generated code
   const call_chain reference = taken;
   call = reinterpret_cast<void (*)(void (*)())>(code);
   run();
@@ -742,7 +744,7 @@ TEST_F(unwind, code_without_tables) {
     EXPECT_FALSE(taken.cut);
     ASSERT_EQ(taken.length, reference.length);
     for (unsigned i = 3; i < taken.length; i++) EXPECT_TRUE(taken.pc[i] == reference.pc[i] || i == 6) << "frame " << i;
-  } else {  // of the callers only those are found that keep a frame pointer
+  } else {  // finds only the callers that keep a frame pointer
     for (unsigned i = 3; i < taken.length; i++)
       EXPECT_EQ(std::count(reference.pc, reference.pc + reference.length, taken.pc[i]), 1) << "frame " << i;
   }
@@ -826,7 +828,8 @@ class handmade_tables {
   std::uint64_t code() const { return header() + 0x10000; }
   usher::preload::rule_room room;
 
-  /// Whether the instructions give rules for the address at this distance from the beginning of the code.
+  /// Returns whether the instructions give unwind rules for the address at this distance from the beginning of the
+  /// code.
   bool find(const bytes& common, const bytes& own, unsigned distance = 0) {
     bytes cie{0, 0, 0, 0, 1};
     cie.insert(cie.end(), augmentation.c_str(), augmentation.c_str() + augmentation.size() + 1);
@@ -850,7 +853,7 @@ class handmade_tables {
     put(head + 16, std::uint32_t(fde_at - head));
     return find_rules(in(), code() + distance, room);
   }
-  /// Whether the expression, which ends at the end of readable memory, has a result.
+  /// Returns whether the expression has a result. It lies at the end of readable memory.
   bool evaluate(const bytes& expression, std::uint64_t& result) {
     usher::preload::registers regs{};
     regs.known = ~std::uint64_t{0} >> (64 - usher::preload::registers::number);
@@ -871,8 +874,8 @@ class handmade_tables {
 
 constexpr bool signs = usher::preload::machine::signs_returns;
 
-/// The state of the return address: negate_ra_state (0x2d) and negate_ra_state_with_pc (0x2c). Tables of x86-64 have
-/// neither.
+/// The tables' instructions about a signed return address: negate_ra_state (0x2d) and negate_ra_state_with_pc (0x2c).
+/// x86-64 knows neither.
 TEST(unwind_tables, signed_return) {
   handmade_tables t;
   constexpr unsigned char advance = 0x44, remember = 0x0a, restore = 0x0b, cfa = 0x0c, sp = usher::preload::machine::sp;
@@ -964,7 +967,7 @@ TEST_F(unwind, no_allocation_no_lock_no_errno) {
   });
   const unsigned before = forbidden_calls;
   std::free(std::malloc(1));
-  EXPECT_EQ(forbidden_calls, before + 2);  // shows that the counters count
+  EXPECT_EQ(forbidden_calls, before + 2);  // two such calls, to show that the counters work
 }
 
 TEST_F(unwind, in_a_sandbox_the_caller_remains) {

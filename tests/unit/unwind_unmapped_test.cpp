@@ -73,8 +73,8 @@ char* reserve(std::size_t size) {
   return static_cast<char*>(mmap(nullptr, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
 }
 
-/// Code without unwind tables has a frame pointer that leads to a word which looks like a return address into a module.
-/// No frame of the module exists, so another thread may unload the module meanwhile.
+/// Code without unwind tables has a frame pointer to a word that looks like a return address into a module. The chain
+/// has no real frame of this module, so another thread may unload the module while the chain is taken.
 TEST(unwind_unmapped, module_that_is_unloaded_meanwhile) {
   const int status = in_child([] {
     void* module = dlopen(UNWIND_MODULE_1, RTLD_NOW);
@@ -101,8 +101,8 @@ TEST(unwind_unmapped, module_that_is_unloaded_meanwhile) {
   EXPECT_EQ(status, 0);
 }
 
-/// The frame pointer of code without tables may be any number. Here it is the address of memory that another thread
-/// unmaps.
+/// In code without unwind tables the frame-pointer register may contain any number. Here it is an address in memory
+/// that another thread unmaps.
 TEST(unwind_unmapped, memory_at_the_frame_pointer_is_unmapped_meanwhile) {
   const int status = in_child([] {
     constexpr std::size_t size = 64 << 10;
@@ -128,8 +128,8 @@ TEST(unwind_unmapped, memory_at_the_frame_pointer_is_unmapped_meanwhile) {
   EXPECT_EQ(status, 0);
 }
 
-/// A fiber's stack is unmapped, and a smaller one is mapped at the same address. The memory above the new end was
-/// readable, and is so no longer.
+/// A fiber's stack is unmapped, and a smaller stack is mapped at the same address. The memory above the smaller stack
+/// is no longer readable.
 TEST(unwind_unmapped, stack_that_is_smaller_than_the_last_one_there) {
   const int status = in_child([] {
     constexpr std::size_t size = 64 << 10, smaller = size - 4096;
@@ -157,7 +157,7 @@ TEST(unwind_unmapped, modules_of_the_program_start) {
   for (const char* name : {"libc.so.6", "libstdc++.so.6", loader_name}) {
     void* const module = dlopen(name, RTLD_NOW | RTLD_NOLOAD);
     ASSERT_NE(module, nullptr) << name;
-    EXPECT_TRUE(is_initial(module)) << name;  // glibc's handle is the loader's entry
+    EXPECT_TRUE(is_initial(module)) << name;  // glibc's handle is the address of the loader's link_map
     dlclose(module);
   }
   // A module that a constructor loads is not one of the program's initial modules, although it was loaded before the
@@ -172,9 +172,11 @@ TEST(unwind_unmapped, modules_of_the_program_start) {
 
 // ---- a module that the loader is unloading -----------------------------------------------------------------
 
-constexpr unsigned let_through = 0x5a5a5a5a;  // a third argument of munmap(), which has two
+// marks the test's own calls for the filter: munmap() has two arguments, and this is a third
+constexpr unsigned let_through = 0x5a5a5a5a;
 
-/// From now on, munmap() by this thread raises SIGSYS instead. False if the system has no such filters.
+/// Installs a seccomp filter: from now on munmap() raises SIGSYS in this thread instead of unmapping. Returns false if
+/// the system has no such filters.
 bool trap_munmap(void (*handler)(int, siginfo_t*, void*)) {
   struct sigaction action {};
   action.sa_sigaction = handler;
@@ -195,10 +197,11 @@ bool trap_munmap(void (*handler)(int, siginfo_t*, void*)) {
 struct {
   char* begin;
   void* entry;
-  bool seen;  ///< the place of its memory was examined while it was being unloaded
+  bool seen;  ///< a chain was taken at the module's address while the module was being unloaded
 } unloaded;
 
-/// The number of a module. A module that is being unloaded must not be asked for: its entry is about to be freed.
+/// Returns a module's number to capture(), which must not ask for a module that is being unloaded, since the loader is
+/// about to free its link_map.
 std::uint32_t number_if_loaded(const void*, const usher::preload::loaded_module& m) {
   if (m.entry == unloaded.entry) _exit(1);
   return 1;
@@ -209,9 +212,9 @@ std::uint32_t number_if_loaded(const void*, const usher::preload::loaded_module&
   __asm__ volatile("" ::: "memory");
 }
 
-/// Called when the module's memory is unmapped and _dl_find_object() still finds the module. Its last page gets generated
-/// code, which is executed. At first all other pages can be read, too; then another thread unmaps the first one again
-/// and again.
+/// Called when the module's memory is unmapped and _dl_find_object() still finds the module. The function maps new
+/// memory at this place and runs generated code in its last page. At first all other pages are readable. Then another
+/// thread makes the first page inaccessible again and again.
 void run_code_there(char* begin, std::size_t size) {
   constexpr std::size_t page = 4096;
   constexpr int map_fixed = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED;
@@ -252,7 +255,7 @@ void unmap_and_run(int, siginfo_t*, void* context) {
   if (begin == unloaded.begin) run_code_there(begin, size);
 }
 
-/// The C library unmaps a module before it forgets that the module was there.
+/// dlclose() unmaps a module before _dl_find_object() stops finding it.
 TEST(unwind_unmapped, code_in_the_place_of_a_module_that_is_being_unloaded) {
   constexpr int without_filters = 100, not_seen = 101;
   const int status = in_child([] {
@@ -270,14 +273,15 @@ TEST(unwind_unmapped, code_in_the_place_of_a_module_that_is_being_unloaded) {
   EXPECT_EQ(status, 0);
 }
 
-/// Gives each module a number, identified by the loader's entry and the module's identity.
+/// Numbers the modules of a chain. A module is known by its link_map if it stays loaded, otherwise by its identity.
 struct modules_seen {
   std::vector<std::pair<const void*, std::uint64_t>> all;
 };
 std::uint32_t number_among(const void* context, const usher::preload::loaded_module& m) {
   auto& seen = const_cast<modules_seen*>(static_cast<const modules_seen*>(context))->all;
   const std::pair<const void*, std::uint64_t> key(m.stays ? m.entry : nullptr, m.identity);
-  EXPECT_EQ(m.stays, m.identity == 0);  // the memory of a module that stays is not read
+  // an identity is computed from a module's memory, and only for a module that may be unloaded
+  EXPECT_EQ(m.stays, m.identity == 0);
   const auto at = std::find(seen.begin(), seen.end(), key);
   if (at != seen.end()) return std::uint32_t(at - seen.begin()) + 1;
   seen.push_back(key);
@@ -291,7 +295,7 @@ capture_area numbered;
   __asm__ volatile("" ::: "memory");
 }
 
-/// Each address belongs to the module that was loaded when the chain was taken.
+/// Each address of a chain belongs to the module that was loaded there when the chain was taken.
 TEST(unwind_unmapped, numbers_of_modules) {
   modules_seen seen;
   seen.all.reserve(64);

@@ -1,4 +1,4 @@
-// Variants of locks that the papers name in a sentence: k42-stack, c-ptl-tkt-fast, mcs-awake.
+// Variants of locks that the papers mention without a listing: k42-stack, c-ptl-tkt-fast, mcs-awake.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -67,8 +67,8 @@ TEST(k42_stack, excludes_a_crowd) {
   test::lets_a_crowd_in(spinning, 4);
 }
 
-/// A thread that has waited holds the lock, its call of lock() has returned, and its node has ended: the lock must not
-/// name it any more.
+/// A thread that has waited owns the lock, and its call of lock() has returned. Its node, which was on the stack of
+/// that call, no longer exists, so the lock's words must not contain the node's address.
 TEST(k42_stack, a_holder_that_has_waited_leaves_no_address_in_the_lock) {
   k42_without_nodes<waiting_kind::spin_then_park> l{};
   std::vector<std::uint64_t> seen;
@@ -89,8 +89,8 @@ TEST(k42_stack, a_holder_that_has_waited_leaves_no_address_in_the_lock) {
   EXPECT_EQ(words_of(l), free_words);
 }
 
-/// A waiter that is granted the lock while another waits behind it names the other one in the lock, and ends; its stack
-/// is unmapped before the other one continues.
+/// A waiter that gets the lock while another waits behind it stores the other one's address in the lock. Then the
+/// waiter's thread ends, and its stack is unmapped before the other waiter continues.
 TEST(k42_stack, a_waiters_stack_may_end_while_others_wait) {
   const auto l = std::make_unique<mutex<k42_stack>>();
   unsigned entered = 0;
@@ -102,7 +102,7 @@ TEST(k42_stack, a_waiters_stack_may_end_while_others_wait) {
       entered++;
     }));
   for (unsigned i = 0; i < 8; i++) {
-    l->unlock();  // by another thread than the owner, after the owner has ended
+    l->unlock();  // the unlocking thread is not the owner, whose thread has ended
     team[i].join();
     EXPECT_EQ(entered, i + 1);
   }
@@ -114,7 +114,8 @@ TEST(k42_stack, a_waiters_stack_may_end_while_others_wait) {
 
 template <class P, class W>
 using c_mcs_mcs_fast = cohort_fast<P, W, mcs, mcs>;
-/// The layout: the global lock, the holder's NUMA node, the NUMA nodes, 128 bytes each.
+/// The layout of the lock in parts of 128 bytes: the global lock, the number of the holder's NUMA node, and one part
+/// for each NUMA node.
 constexpr std::size_t global_part = 0, part = 128, first_home = 2 * part;
 static_assert(sizeof(c_mcs_mcs_fast<native, waiting<native, waiting_kind::spin>>) ==
                   sizeof(c_mcs_mcs<native, waiting<native, waiting_kind::spin>>),
@@ -143,8 +144,8 @@ TEST(cohort_fast, without_contention_only_the_global_lock_is_taken) {
   }
 }
 
-/// The first waiter of a NUMA node finds the global lock taken, and waits for it with the local lock. Those that arrive
-/// later do not access the global lock, and get it from each other.
+/// The first waiter of a NUMA node finds the global lock taken. It acquires the local lock and waits for the global
+/// lock. Later waiters of the node do not access the global lock: each gets it from its predecessor.
 TEST(cohort_fast, a_cohort_forms_under_contention) {
   c_mcs_mcs_fast<scripted, by_script> l{};
   actor first(0), second(0), again(0);
@@ -162,7 +163,7 @@ TEST(cohort_fast, a_cohort_forms_under_contention) {
   l.unlock();
   first.run();
   test::history.clear();
-  l.unlock();  // that of `first`: any thread may unlock
+  l.unlock();  // releases the lock that the thread `first` has acquired: any thread may unlock
   second.run();
   EXPECT_EQ(operations(l, test::done::load, global_part) + operations(l, test::done::modify, global_part), 0)
       << "within the NUMA node the global lock stays where it is";
@@ -175,7 +176,8 @@ TEST(cohort_fast, a_cohort_forms_under_contention) {
   EXPECT_EQ(operations(l, test::done::modify, first_home), 0) << "the mark is cleared: the fast path is open again";
 }
 
-/// As cohort: while threads of the NUMA node wait, 64 hand-overs stay in the node; then the next node has its turn.
+/// As in the lock `cohort`: while threads of the NUMA node wait, 64 hand-overs stay in the node; then the next node has
+/// its turn.
 TEST(cohort_fast, passes_64_times) {
   c_ptl_tkt_fast<scripted, by_script> l{};
   actor far(1);
@@ -190,7 +192,7 @@ TEST(cohort_fast, passes_64_times) {
   far.start([&] { l.lock(); });
   far.run();
   arrive();
-  l.unlock();  // by a holder that was alone
+  l.unlock();  // the owner acquired the lock when it was free
   team[0].run();
   ASSERT_TRUE(team[0].ended());
   unsigned passed = 0;
@@ -218,7 +220,8 @@ struct awake_lock {
   mcs_awake_with_node<P, waiting<P, waiting_kind::spin_then_park>, 1000> lock{};
   std::deque<actor> team;
   std::vector<unsigned> order;
-  const node_handle mine = first_node + P::nodes - 1;  // take_node() takes the first free one
+  // not a node that the waiters get: take_node() returns the first free node
+  const node_handle mine = first_node + P::nodes - 1;
 
   awake_lock() { lock.lock(mine); }
   void arrives() {
@@ -292,7 +295,7 @@ TEST(mcs_awake, one_unlock_passes_over_eight_sleepers) {
   EXPECT_EQ(l.order, (std::vector<unsigned>{8, 9, 7, 6, 5, 4, 3, 2, 1, 0}));
 }
 
-/// The platform on which it is always the turn of the eldest.
+/// A platform on which every random choice succeeds, so that each unlock serves the eldest waiter.
 struct always : scripted {
   static bool bernoulli(std::uint32_t) { return true; }
 };

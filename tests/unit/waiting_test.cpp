@@ -109,7 +109,7 @@ TYPED_TEST(conditions, notify_all_reaches_all_and_the_variable_may_go) {
       team.emplace_back([&, i] {
         std::unique_lock lock(m);
         waiting++;
-        // Every second thread waits with a limit of 200 µs, so that some give up at about the moment of the
+        // Every second thread waits with a time limit of 200 µs, so that some waits time out at about the moment of the
         // notification.
         while (!go)
           if (i % 2 == 0)
@@ -205,8 +205,8 @@ TEST(condition_variable, is_left_again_when_unlock_throws) {
   c.notify_all();
 }
 
-/// Lets one waiter be requeued to a mutex that the caller holds, and returns when the waiter has had time to fall
-/// asleep.
+/// Starts one waiter and notifies it while the caller holds the mutex, so that the waiter is requeued to the mutex.
+/// Returns the waiter's thread.
 template <class Mutex>
 std::vector<std::jthread> requeue_one(Mutex& m, condition_variable& c, bool& told) {
   auto waiting = in_turn(1, [&](unsigned) {
@@ -233,8 +233,8 @@ TEST(timed_mutex, a_notified_thread_is_requeued) {
   m.unlock();
 }
 
-/// A requeued waiter's record lies on the waiter's stack. In a child this memory may belong to another thread, so an
-/// unlock in the child must not write to the record.
+/// A requeued waiter's record lies on the waiter's stack. In the child of a fork this memory may have another use, so
+/// an unlock in the child must not write to the record.
 TEST(timed_mutex, a_child_does_not_touch_requeued_threads) {
   timed_mutex<futex> m;
   condition_variable c;
@@ -255,7 +255,7 @@ TEST(timed_mutex, a_child_does_not_touch_requeued_threads) {
   EXPECT_EQ(status, 0);
 }
 
-/// The mutex is handed to a thread whose wait ends by an exception. The mutex must not stay locked.
+/// An unlock may hand the mutex over to a thread whose wait ends by an exception. The mutex must not stay locked.
 TEST(timed_mutex, is_unlocked_by_a_thread_that_could_not_wait) {
   timed_mutex<> m;
   condition_variable c;
@@ -273,7 +273,7 @@ TEST(timed_mutex, is_unlocked_by_a_thread_that_could_not_wait) {
     const int before = refused;
     // Sends notifications until three of the thread's waits have failed, or the thread has been requeued to this mutex.
     for (int i = 0; i < 2000 && refused < before + 3 && m.words_beside().requeued() == nullptr; i++) c.notify_one();
-    std::this_thread::sleep_for(6ms);  // the mutex is handed over after 4 ms
+    std::this_thread::sleep_for(6ms);  // after 4 ms an unlock hands the mutex over to the waiter
     m.unlock();
     ASSERT_TRUE(m.try_lock_for(20s));
   }
@@ -312,7 +312,8 @@ TEST(semaphores, the_woken_thread_may_destroy_it) {
     auto s = std::make_unique<semaphore>();
     std::jthread poster([raw = s.get()] { raw->release(); });
     s->acquire();
-    std::memset(static_cast<void*>(s.get()), 0xff, sizeof *s);  // a late access fails, or a sanitizer reports it
+    // if a thread accesses the semaphore later, the test fails or a sanitizer reports it
+    std::memset(static_cast<void*>(s.get()), 0xff, sizeof *s);
     s.reset();
   }
 }

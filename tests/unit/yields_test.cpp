@@ -15,7 +15,7 @@
 namespace usher {
 namespace {
 
-/// Sums the time for which waiters keep their CPUs by pausing.
+/// Sums the time, in nanoseconds, for which waiters keep their CPUs by pausing.
 struct pausing : native {
   static inline std::atomic<std::uint64_t> kept{0};
   static void backoff(std::uint32_t ns) {

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Runs the conformance tests' cases of deadlines, and those of programs that use read-write locks: under the C library's locks and
-under ours. Run by young.py, they see a machine that has just started. USHER_LIB names libusher.so, USHER_BUILD the build.
-The last line is `N passed, N failed, N skipped`."""
+"""Runs the cases about deadlines of the conformance tests and of programs that use read-write locks, under the C
+library's locks and under Usher's. young.py runs this script so that the machine seems to have just started. USHER_LIB
+names libusher.so, USHER_BUILD the build. The last line is `N passed, N failed, N skipped`.
+"""
 
 import os
 import re

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Runs a command in a time namespace in which the machine started 30 s ago: monotonic time points of a minute ago are before the
-clock's epoch there. Exits with 77, after one line, if this machine permits no such namespace."""
+"""Runs a command in a time namespace in which the machine started 30 s ago: there, a monotonic time of a minute ago is
+before the clock's epoch. Exits with 77, after one line, if this machine does not permit such a namespace.
+"""
 
 import os
 import subprocess
@@ -11,7 +12,8 @@ UPTIME = 30
 
 
 def offsets():
-    """What the namespace adds to the clocks of the first namespace; this process may be in another one already."""
+    """Returns the offsets that the new namespace adds to the clocks of the initial namespace. This process may already
+    be in another namespace than that."""
     added = {"monotonic": 0, "boottime": 0}
     with open("/proc/self/timens_offsets", encoding="ascii") as file:
         for line in file:
@@ -27,7 +29,7 @@ def namespace():
 
 
 def refusal():
-    """Why no such namespace can be made; empty if it can."""
+    """Returns the reason why no such namespace can be made; empty if it can be made."""
     try:
         check = "import time; assert time.monotonic() < 60"
         tried = subprocess.run([*namespace(), sys.executable, "-c", check], check=False, text=True, capture_output=True, timeout=60)

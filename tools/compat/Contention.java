@@ -1,7 +1,8 @@
-// Java threads under contention: synchronized with wait and notify, ReentrantLock with conditions, Semaphore, executors,
-// parallel streams, ConcurrentHashMap, a blocking queue, waits with time limits and interrupts, and garbage collections
-// meanwhile. The virtual machine implements Java's own locks and parks threads on pthread mutexes and condition
-// variables, as do its compiler and collector threads. Arguments: threads, operations in all. Prints "ok".
+// Java threads under contention: synchronized with wait and notify, ReentrantLock with conditions, Semaphore,
+// executors, parallel streams, ConcurrentHashMap, a blocking queue, waits with time limits and interrupts, all during
+// garbage collections. The virtual machine implements Java's locks itself, and parks threads on pthread mutexes and
+// condition variables, as its compiler and collector threads do. Arguments: number of threads, number of operations in
+// all. Prints "ok".
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.ArrayBlockingQueue;

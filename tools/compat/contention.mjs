@@ -1,6 +1,6 @@
-// Node.js under contention: workers that wait for each other by Atomics.wait (a condition variable for each waiter, in V8)
-// over a mutex and a semaphore made of them, messages between threads, and libuv's thread pool busy with files, digests and
-// compression. Arguments: threads, operations in all. Prints "ok".
+// Node.js under contention: workers that wait for each other by Atomics.wait (in V8 a condition variable for each
+// waiter), with a mutex and a semaphore made of it; messages between threads; libuv's thread pool, busy with files,
+// digests and compression. Arguments: number of threads, number of operations in all. Prints "ok".
 import { createHash, pbkdf2, pbkdf2Sync } from "node:crypto";
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -37,7 +37,7 @@ function up(memory) {
 
 if (!isMainThread) {
   const { memory, me, threads, each } = workerData;
-  // Waiting for nothing ends when its time is up.
+  // No thread notifies this word, so the wait must end by its time limit of 5 ms.
   if (Atomics.wait(memory, READY, 0, 5) === "timed-out") Atomics.add(memory, TIMED_OUT, 1);
   for (let i = 0; i < each; i++) {
     lock(memory);
@@ -68,7 +68,7 @@ if (!isMainThread) {
     ends.push(new Promise((done, failed) => worker.on("exit", done).on("error", failed)));
   }
 
-  // Meanwhile the pool's threads work for this one.
+  // During these steps the pool's threads work for this thread.
   const folder = await mkdtemp(join(tmpdir(), "usher-node-"));
   const expectedKey = pbkdf2Sync("password", "salt", 100, 32, "sha256").toString("hex");
   const wrongJobs = [];

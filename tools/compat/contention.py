@@ -1,5 +1,7 @@
-"""Python threads under contention. A threading.Lock is a semaphore and the interpreter's own lock a mutex with a condition
-variable, so every switch of threads here passes through both. Arguments: threads, operations in all. Prints "ok"."""
+"""Python threads under contention. A threading.Lock is a semaphore, and the interpreter's own lock is a mutex with a
+condition variable, so every switch between threads uses both. Arguments: number of threads, number of operations in
+all. Prints "ok".
+"""
 
 import concurrent.futures
 import hashlib
@@ -91,7 +93,7 @@ try:
 except threading.BrokenBarrierError:
     patience["barrier"] = True
 
-# All threads wait for one event, which a timer sets. In the code after that, futures depend on each other.
+# All threads wait for one event, which a timer sets. After that, futures wait for other futures.
 opened, passed = threading.Event(), threading.Semaphore(0)
 guests = [threading.Thread(target=lambda: (opened.wait(30), passed.release())) for _ in range(threads)]
 for t in guests:

@@ -27,7 +27,7 @@ team = threads.times.map do |me|
       next unless (i % 10).zero?
       mail << i
       narrow.push([me, i])
-      Digest::SHA256.digest("x" * 20_000) # lets go of the interpreter's lock
+      Digest::SHA256.digest("x" * 20_000)  # releases the interpreter's lock
     end
     ring_rounds.times do |round|
       turn_lock.synchronize do
@@ -47,7 +47,7 @@ summed = letters.times.sum { mail.pop }
 returned = team.sum(&:value)
 expected_sum = threads * (0...each).step(10).sum
 
-# Waits that end by their time limit, and waits that end before by another thread's signal.
+# Some waits end by their time limit; others end before it, by another thread's signal.
 idle, idle_lock = ConditionVariable.new, Mutex.new
 timed_out = 0
 begin
@@ -67,7 +67,8 @@ sleeping = Thread.new { Queue.new.pop }
 Thread.pass until sleeping.status == "sleep"
 sleeping.kill.join
 
-# A child has only the thread that called fork. It can start others, whatever the parent's other threads did at the fork.
+# The child of a fork has only the thread that called fork. It must be able to start threads, whatever the parent's
+# other threads did at the fork.
 noise = Array.new(3) { Thread.new { loop { lock.synchronize { counter += 0 } } } }
 statuses = Array.new(3) do
   pid = fork do

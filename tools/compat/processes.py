@@ -1,6 +1,8 @@
-"""Python processes that share semaphores, and forks among threads. multiprocessing's locks are named semaphores, which belong to the
-C library and pass through the functions that libusher.so replaces; its queues have a thread with a condition variable
-in each process. Arguments: threads, operations in all. Prints "ok"."""
+"""Python processes that share semaphores, and forks while other threads run. multiprocessing's locks are named
+semaphores: the C library makes them, and their calls pass through the functions that libusher.so replaces.
+multiprocessing's queues have a thread with a condition variable in each process. Arguments: number of threads, number
+of operations in all. Prints "ok".
+"""
 
 import concurrent.futures
 import multiprocessing
@@ -15,7 +17,7 @@ LIMIT = 60  # seconds, for steps that must take almost no time
 
 
 def work(me, lock, semaphore, counter, inside, crowded, barrier, mail, condition, turn):
-    # The threads of this process take the same locks as other processes.
+    # Threads of this process take the same locks as other processes do.
     def add(count):
         for _ in range(count):
             with lock:
@@ -49,8 +51,8 @@ def square(n):
 
 
 def fork_among_threads(number):
-    """Forks children of a process whose threads hold and await locks all the time; each child makes threads of its own,
-    and a child."""
+    """Forks children while the threads of this process hold locks and wait for locks. Each child makes threads and a
+    child of its own."""
     lock, condition, over = threading.Lock(), threading.Condition(), threading.Event()
     served = [0]
 
@@ -90,7 +92,7 @@ def fork_among_threads(number):
         t.start()
     statuses = []
     for _ in range(number):
-        with lock:  # the child has only this thread
+        with lock:  # the child has no other thread
             pid = os.fork()
             if pid == 0:
                 lock.release()

@@ -3,7 +3,7 @@
 The packages and SHA256SUMS are written to --out. Two runs on one build write the same bytes. With --key, gpg signs
 SHA256SUMS.
 
---architecture names another one than this machine's: then Debian's cross compiler builds (`make release-arm`).
+If --architecture is not this machine's, Debian's cross compiler builds (`make release-arm`).
 """
 
 import argparse
@@ -20,7 +20,7 @@ from tools.release import audit, release, wheel
 
 KINDS = {"tarball": ".tar.gz", "wheel": ".whl", "deb": ".deb", "rpm": ".rpm", "oci": "-oci.tar"}  # endings of the files
 
-# What a run needs beside libraries, which CMake finds: each program and its Debian package.
+# What a run needs besides libraries, for which CMake searches: each program and its Debian package.
 PROGRAMS = {"git": "git", "cmake": "cmake", "ninja": "ninja-build", "g++": "build-essential", "readelf": "binutils"}
 PROGRAMS_OF = {"deb": {"dpkg-buildpackage": "build-essential", "dh": "debhelper"}, "rpm": {"rpmbuild": "rpm"},
                "oci": {"umoci": "umoci", "/bin/busybox": "busybox-static"}}
@@ -37,7 +37,8 @@ def run(*command, **more):
 
 
 def missing(kinds):
-    """Without these a run would end after minutes of compiling: {program: its package}."""
+    """Returns {program: its package} of the programs that are missing. Without them a run would fail after minutes of
+    compiling."""
     programs = PROGRAMS | {name: package for kind in kinds for name, package in PROGRAMS_OF.get(kind, {}).items()}
     lacking = {name: package for name, package in programs.items() if shutil.which(name) is None}
     if "wheel" in kinds and subprocess.run([wheel.PYTHON, "-c", "import wheel"], check=False, capture_output=True).returncode != 0:
@@ -46,7 +47,8 @@ def missing(kinds):
 
 
 def build(folder, jobs, architecture, tests):
-    """Compiles what is installed; ninja shows how far it is. The tests need GoogleTest, so they are configured only if asked for."""
+    """Compiles what is installed, with ninja's display of progress. The tests need GoogleTest, so they are configured
+    only on request."""
     cross = [] if architecture.name == platform.machine() else [f"-DCMAKE_TOOLCHAIN_FILE={architecture.toolchain}"]
     folder.mkdir(parents=True, exist_ok=True)
     with open(folder / "configure.log", "w", encoding="utf-8") as log:
@@ -68,7 +70,7 @@ def install(folder, stage, architecture):
 
 
 def remove_old(out, kinds):
-    """What an earlier run made, and its signature, would be mistaken for this release's."""
+    """Removes the packages of an earlier run and their signature, which could be mistaken for those of this release."""
     for file in list(out.iterdir()):
         if file.name.endswith((*(KINDS[kind] for kind in kinds), ".asc")):
             file.unlink()

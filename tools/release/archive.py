@@ -1,6 +1,7 @@
-"""Archives with the same bytes in each run: entries sorted by name, owner 0:0, fixed modes and time stamps.
+"""Archives that have the same bytes in each run: entries sorted by name, owner 0:0, fixed modes and time stamps.
 
-A tree is a dictionary from each file's name in the archive to its content: a path, bytes, or a Link. Folders are added.
+A tree is a dictionary from each file's name in the archive to its content: a path, bytes, or a Link. tar() adds the
+folders.
 """
 
 import collections
@@ -14,7 +15,7 @@ Link = collections.namedtuple("Link", "to")
 
 
 def tree_of(folder, keep=lambda name: True):
-    """The files and links below a folder, by their names relative to it."""
+    """Returns the files and links below a folder as a tree, with names relative to the folder."""
     folder = pathlib.Path(folder)
     names = (path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_symlink() or path.is_file())
     return {name: Link(os.readlink(folder / name)) if (folder / name).is_symlink() else folder / name
@@ -31,7 +32,7 @@ def folders_of(names):
 
 
 def tar(tree, epoch):
-    """The bytes of a tar archive."""
+    """Returns the bytes of a tar archive."""
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w", format=tarfile.GNU_FORMAT) as archive:
         for name in sorted(folders_of(tree) | tree.keys()):
@@ -52,5 +53,5 @@ def tar(tree, epoch):
 
 
 def gzipped(data):
-    """Without a time stamp and a file name in the header."""
+    """Returns the data, compressed by gzip without a time stamp and a file name in the header."""
     return gzip.compress(data, compresslevel=9, mtime=0)

@@ -8,7 +8,7 @@ from tools.release.release import ARCHITECTURES, TREE
 
 OLDEST = (2, 28)
 MAPPED = "/usher"  # -ffile-prefix-map in check/engine/CMakeLists.txt
-# These libraries belong to every glibc from OLDEST on. Since 2.34, libpthread.so.0 and libdl.so.2 are empty.
+# The libraries that each glibc from OLDEST on contains. Since 2.34, libpthread.so.0 and libdl.so.2 are empty.
 C_LIBRARY = {"libc.so.6", "libm.so.6", "libpthread.so.0", "libdl.so.2", "librt.so.1"} | {
     a.loader for a in ARCHITECTURES.values()}
 # These are loaded into programs without threads, which must not get libpthread.so.0: see library/preload/thread_functions.h.
@@ -20,14 +20,15 @@ def readelf(*arguments):
 
 
 def elf_machine(path):
-    """The number of a file's processor, None if it is no ELF file."""
+    """Returns the processor's number in an ELF file, or None if the file is no ELF file."""
     with open(path, "rb") as file:
         head = file.read(20)
     return int.from_bytes(head[18:20], "little") if head[:4] == b"\x7fELF" else None
 
 
 def names_folder(content, folder):
-    """Whether a path in it begins with the folder. The checker's sources are in MAPPED, wherever they were compiled."""
+    """Returns whether the content has a path that begins with the folder. The checker's sources are in MAPPED, in
+    whichever folder they were compiled."""
     return folder != MAPPED and re.search(rb"(?<![\w./-])" + re.escape(folder.encode()) + rb"[/\0]", content) is not None
 
 

@@ -8,7 +8,8 @@ import sys
 
 
 def built(folder, libdir):
-    """Changes the folder of the libraries in an installed tree. No compiler option depends on it."""
+    """Changes the folder of libraries in an installed tree. A new build is not needed, since no compiler option depends
+    on it."""
     for command in (["cmake", f"-DCMAKE_INSTALL_LIBDIR={libdir}", folder], ["cmake", "--build", folder, "--target", "usher_product"]):
         done = subprocess.run(command, check=False, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         if done.returncode != 0:

@@ -23,7 +23,8 @@ def output_of(*command):
 
 
 def notice_of_busybox(folder):
-    """With the versions of the sources and the licences that BusyBox's packages ask for."""
+    """Returns the notice about BusyBox, with the versions of the sources and the licences that BusyBox's packages
+    require."""
     def field(name):
         return output_of("dpkg-query", "-W", "-f", f"${{{name}}}", "busybox-static").strip()
 

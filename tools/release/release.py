@@ -1,4 +1,4 @@
-"""The facts of a release that all packages share."""
+"""The facts of a release that all kinds of packages need: its version, date, commit and architecture."""
 
 import dataclasses
 import pathlib
@@ -12,12 +12,12 @@ TREE = pathlib.Path(__file__).resolve().parents[2]
 
 @dataclasses.dataclass(frozen=True)
 class Architecture:
-    name: str  # the kernel's, which file names have
+    name: str  # the kernel's name, as in file names
     debian: str
     loader: str
     elf_machine: int
     processor: str  # in texts
-    toolchain: pathlib.Path | None = None  # for CMake on another machine
+    toolchain: pathlib.Path | None = None  # CMake's toolchain file, used on another machine
 
 
 ARCHITECTURES = {a.name: a for a in (
@@ -36,7 +36,8 @@ class Release:
 
 
 def git(*arguments):
-    """Also of a clone of another user, as with sudo or in a container: its Makefile is run all the same."""
+    """Runs git, also in a clone that belongs to another user, as with sudo or in a container. This permits nothing new:
+    `make` runs the clone's Makefile in any case."""
     done = subprocess.run(["git", "-c", f"safe.directory={TREE}", "-C", TREE, *arguments], check=False, text=True, capture_output=True)
     if done.returncode != 0:
         sys.exit(f"usher: release: git does not say which commit this is: {done.stderr.strip()}: run make in a git clone")
@@ -44,7 +45,8 @@ def git(*arguments):
 
 
 def of_this_tree(architecture=platform.machine()):
-    """The release that the checked-out commit makes, for an architecture. Its date is the commit's, so that each build has the same bytes."""
+    """Returns the release that the checked-out commit makes, for an architecture. Its date is that of the commit, so
+    that each build has the same bytes."""
     header = (TREE / "include/usher/version.h").read_text(encoding="ascii")
     version = re.search(r'#define USHER_VERSION "(.*)"', header)[1]
     return Release(version, int(git("log", "-1", "--format=%ct")), git("describe", "--always", "--dirty", "--exclude=*", "--abbrev=40"),

@@ -1,8 +1,10 @@
-"""Compares the machine code of two builds of a library, function by function: the instructions' names in order.
+"""Compares the machine code of two builds of a library, function by function: the names of the instructions, in order.
 
     python3 -m tools.release.same_code build/release/lib/libusher.so build/portable/lib/libusher.so
 
-Exit status 1: a function is missing in one of them or differs. Addresses and so operands differ between two links."""
+Exit status 1: a function differs, or one build lacks it. Operands are not compared, since addresses differ between two
+links.
+"""
 
 import collections
 import re
@@ -11,7 +13,7 @@ import sys
 
 
 def functions(library):
-    """{name: its instructions}; functions of one name are one entry."""
+    """Returns {name: instructions}. Functions with the same name are one entry."""
     listing = subprocess.run(["objdump", "-d", "--no-show-raw-insn", library], check=True, text=True, capture_output=True).stdout
     found, name = collections.defaultdict(list), None
     for line in listing.splitlines():

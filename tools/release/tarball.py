@@ -1,4 +1,5 @@
-"""Two archives that install into one prefix: Usher, and the checker with what it takes to check an own lock."""
+"""Two archives that install into one prefix: Usher, and the checker with all that it needs to check a user's own lock.
+"""
 
 import pathlib
 import sys
@@ -7,7 +8,8 @@ from tools.release import archive
 
 RELACY = pathlib.Path("/usr/include/relacy")  # Debian: relacy-dev
 CHECKER = "share/usher/checker"
-# What compiles with an own lock: the checker without the scenarios of waiting lists, conditions and semaphores.
+# The checker's sources that are compiled together with a user's own lock. The scenarios of waiting lists, conditions
+# and semaphores are left out.
 CHECKER_SOURCES = ("engine/main.cpp", "engine/explore.cpp", "engine/checked_platform.cpp", "engine/checked_fork.cpp", "scenarios/lock.cpp")
 CHECKER_PARTS = "scenarios/lock"  # the folder of that scenario's programs
 
@@ -21,7 +23,7 @@ def notices(tree, folder):
 
 
 def checker_files(release):
-    """The checker's sources and headers, relacy, and the script that compiles them with a lock."""
+    """Returns the checker's sources and headers, relacy, and the script that compiles them with a user's lock."""
     source = release.tree / "check"
     files = {f"{CHECKER}/check/{name}": source / name for name in CHECKER_SOURCES}
     files |= {f"{CHECKER}/check/{path.relative_to(source)}": path
@@ -34,7 +36,8 @@ def checker_files(release):
 
 
 def write(out, package, files, release):
-    """The archive has one folder; beside the files it has what installs them, and their list."""
+    """Writes the archive. It has one top folder, and besides the files contains the script that installs them and a
+    list of them."""
     uninstall = f"uninstall{package.removeprefix('usher')}.sh"
     script = (release.tree / "packaging/tarball/install.sh").read_text(encoding="ascii")
     for word, text in (("package", package), ("version", release.version), ("uninstall", uninstall),

@@ -20,10 +20,10 @@ LIBRARIES = {"lib/libusher.so", "lib/libusher-all.so", "lib/libusher-stat.so"}
 C_INTERFACE = "lib/libusher-locks.so.0"
 MODULE = ("__init__.py", "__main__.py", "_locks.py", "py.typed")
 PROGRAMS = {"bin/usher", "libexec/usher/usher_stat", "libexec/usher/usher_bench"}
-# The checker has a package of its own.
+# Files that the wheel lacks. (The checker has a package of its own.)
 LEFT_OUT = re.compile(
     r"lib/(cmake/|pkgconfig/|libusher_locks\.a$|libusher-locks\.so)|libexec/usher/(usher_check|mutants/)")
-# These are also installed into the environment, where man and the shells look for them.
+# Folders whose files are also installed into the virtual environment, where man and the shells look for them.
 FOR_THE_ENVIRONMENT = ("share/man/", "share/bash-completion/", "share/zsh/")
 
 
@@ -32,7 +32,7 @@ def fail(why):
 
 
 def tree_of(stage):
-    """The files of the installed tree that the wheel has."""
+    """Returns the files of the installed tree that the wheel contains."""
     files = {C_INTERFACE: (stage / C_INTERFACE).resolve()}
     for name, content in archive.tree_of(stage).items():
         if name in LIBRARIES | PROGRAMS or name.startswith(("include/", "share/")):
@@ -56,7 +56,7 @@ def with_facts(path, release):
 
 
 def contents(stage, release):
-    """All files of the wheel but RECORD, by name."""
+    """Returns all files of the wheel except RECORD, by name."""
     python = release.tree / "packaging/python"
     top, tree = f"usher_locks-{release.version}", tree_of(stage)
     files = {f"usher_locks/_tree/{name}": content for name, content in tree.items()}
@@ -75,7 +75,7 @@ def contents(stage, release):
 
 
 def write(files, folder):
-    """The modes are part of the wheel, and pip keeps those of programs."""
+    """Writes the files with their modes, which are part of the wheel: pip keeps the modes of programs."""
     for name, content in files.items():
         to = folder / name
         to.parent.mkdir(parents=True, exist_ok=True)

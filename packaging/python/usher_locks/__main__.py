@@ -29,10 +29,11 @@ def _environment() -> dict[bytes, bytes]:
 
 
 def main() -> int:
-    """Becomes the command `usher`, with the words of this command line. Returns only if it cannot be started."""
+    """Executes the command `usher` in place of Python, with the arguments of this command line. Returns only if `usher`
+    cannot be started."""
     words = sys.argv[1:]
     command = os.path.join(usher_locks._TREE, "bin", "usher")
-    for ignored in (signal.SIGPIPE, signal.SIGXFSZ):  # by Python; the program would inherit it
+    for ignored in (signal.SIGPIPE, signal.SIGXFSZ):  # ignored by Python; the program would inherit this
         signal.signal(ignored, signal.SIG_DFL)
     try:
         os.execve(command, ["usher", *words], _environment())

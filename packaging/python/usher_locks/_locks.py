@@ -11,7 +11,7 @@ from typing import Any, Callable, ClassVar, List, NoReturn, Optional, Type, Type
 from usher_locks import library_path
 
 _T = TypeVar("_T")
-_LONGEST = 1e9  # seconds; a longer timeout counts as this one, so that the end fits into a timespec
+_LONGEST = 1e9  # seconds; a longer timeout counts as this one, since the deadline must fit into a timespec
 
 
 class _Timespec(ctypes.Structure):
@@ -25,7 +25,7 @@ class _MutexHead(ctypes.Structure):
 
 
 # ctypes.CDLL lets other Python threads run during a call: a thread that waits for a lock must not keep the interpreter
-# from the thread that holds it.
+# from the thread that holds the lock.
 _library = ctypes.CDLL(str(library_path()))
 
 
@@ -79,7 +79,7 @@ def _check_append(append: float) -> float:
 
 
 def _end(timeout: float) -> Any:
-    """Returns a reference to the time of CLOCK_MONOTONIC that is so many seconds from now."""
+    """Returns a reference to a timespec: the time of CLOCK_MONOTONIC `timeout` seconds from now."""
     nanoseconds = time.monotonic_ns() + int(min(timeout, _LONGEST) * 1e9)
     return ctypes.byref(_Timespec(*divmod(nanoseconds, 10**9)))
 
@@ -97,9 +97,9 @@ class _Object:
         self._address, self._process = address, os.getpid()
 
     def __del__(self, getpid: Callable[[], int] = os.getpid) -> None:
-        # No thread of Python is in a call, because each has a reference to the object. C code that has the address may
-        # hold or await it: the library then refuses to free it (EBUSY), and the object remains. So it does in the child
-        # of a fork, which has a copy of it with threads that do not exist there.
+        # No Python thread is in a call, because such a thread has a reference to this object. C code that has the
+        # address may hold the object or wait for it; then the library refuses to free the object (EBUSY), and it stays.
+        # It also stays in the child of a fork, in whose copy threads may be registered that the child does not have.
         if self._address is not None and self._process == getpid():
             type(self)._free(self._address)
 
@@ -114,7 +114,7 @@ class _Object:
 
 
 class _Acquired(_Object):
-    """An object that threads acquire and release."""
+    """The base of mutexes and semaphores, which threads acquire and release."""
 
     _try_once: ClassVar[Callable[..., Any]]
     _wait: ClassVar[Callable[..., Any]]
@@ -122,10 +122,11 @@ class _Acquired(_Object):
     _give_back: ClassVar[Callable[..., Any]]
 
     def acquire(self, blocking: bool = True, timeout: Optional[float] = None) -> bool:
-        """Acquires it, and waits for that if `blocking`, at most `timeout` seconds. Returns whether it was acquired.
+        """Acquires the object. If `blocking`, waits until this succeeds, at most `timeout` seconds. Returns whether the
+        object was acquired.
 
         Python's signal handlers run when the call ends: Ctrl-C does not end a wait without a timeout. If a handler
-        raises an exception, what was acquired in a wait is released again.
+        raises an exception, an object that was acquired in a wait is released again.
         """
         kind = type(self)
         if timeout is not None:
@@ -137,8 +138,8 @@ class _Acquired(_Object):
             return True
         if not blocking:
             return False
-        # Python runs signal handlers between bytecodes, and so right after a call that waited. extend() has stored the
-        # result by then.
+        # Python runs signal handlers between bytecodes, so a handler may raise an exception right after a call that
+        # waited. By then extend() has stored the call's result.
         result: List[int] = []
         try:
             if timeout is None:
@@ -162,12 +163,12 @@ class _Acquired(_Object):
 class Mutex(_Acquired):
     """One of Usher's locks, for `with mutex: …`. `lock` is its name (lock_names()); None means the default lock.
 
-    The use of a Mutex is to share a lock with C code of the same process, which gets its `address`, a `usher_mutex_t*`
-    of usher/usher.h; or to try out a lock. In pure Python, threading.Lock is the right lock.
+    A Mutex serves to share a lock with C code of the same process, which gets its `address`, a `usher_mutex_t*` of
+    usher/usher.h; or to try out a lock. In pure Python, threading.Lock is the right lock.
 
-    It is not recursive: a thread that holds it and acquires it again waits for ever. Any thread may release it. After a
-    fork, the child has a copy in the state that the mutex had: a held one stays locked, as a threading.Lock does, and
-    one for which other threads waited cannot be used there.
+    A Mutex is not recursive: a thread that holds it and acquires it again waits for ever. Any thread may release it.
+    After a fork, the child has a copy in the state that the mutex had. A held mutex stays locked, as a threading.Lock
+    does; a mutex for which other threads waited cannot be used in the child.
     """
 
     _free, _try_once, _wait, _wait_until, _give_back = (
@@ -194,7 +195,7 @@ class Mutex(_Acquired):
         return bool(self._head.usher_tag)
 
     def release(self) -> None:
-        """Unlocks the mutex. RuntimeError: it is not locked."""
+        """Unlocks the mutex. Raises RuntimeError if the mutex is not locked."""
         if not self._head.usher_tag:
             raise RuntimeError("release: the mutex is not locked")
         error = _mutex_unlock(self._address)
@@ -207,11 +208,11 @@ class Mutex(_Acquired):
 
 
 class Condition(_Object):
-    """A condition variable of Usher, for threads that hold its mutex: one of its own if `mutex` is None.
+    """A condition variable of Usher, for threads that hold its mutex. If `mutex` is None, it has a mutex of its own.
 
-    `append` is the probability, above 0 and up to 1, with which a thread that begins to wait goes to the tail of the
-    list, else to its head: 1 is first in, first out, 0.001 mostly last in, first out. `with condition:` acquires the
-    mutex. Python's signal handlers run when a wait ends, with the mutex acquired.
+    `append` is the probability, above 0 and up to 1, with which a thread that begins to wait is put at the tail of the
+    list of waiters; otherwise it is put at the head. 1 is first in, first out, 0.001 mostly last in, first out. `with
+    condition:` acquires the mutex. Python's signal handlers run when a wait ends, with the mutex acquired.
     """
 
     _free = _cond_free
@@ -237,8 +238,8 @@ class Condition(_Object):
         self.mutex.release()
 
     def wait(self, timeout: Optional[float] = None) -> bool:
-        """Releases the mutex, waits for a notification, and acquires the mutex again. Returns False if the timeout,
-        in seconds, passed first. Waits may end without a notification: see wait_for()."""
+        """Releases the mutex, waits for a notification, and acquires the mutex again. Returns False if the timeout, in
+        seconds, passed before a notification came. Waits may end without a notification: see wait_for()."""
         if timeout is not None and not timeout >= 0:
             raise ValueError(f"wait: the timeout is {timeout}, not a number of seconds from 0 on")
         if not self.mutex.locked():
@@ -253,7 +254,8 @@ class Condition(_Object):
         return error == 0
 
     def wait_for(self, predicate: Callable[[], _T], timeout: Optional[float] = None) -> _T:
-        """Waits until the predicate's result is true, and returns it; after the timeout, in seconds, whatever it is."""
+        """Waits until the predicate's result is true, and returns the result. After the timeout, in seconds, returns
+        the result whatever it is."""
         end = None if timeout is None else time.monotonic() + timeout
         while True:
             result = predicate()
@@ -282,7 +284,8 @@ class Condition(_Object):
 
 
 class Semaphore(_Acquired):
-    """A semaphore of Usher with `value` credits. `append` is as that of Condition, for threads that wait for a credit.
+    """A semaphore of Usher with `value` credits. `append` has the meaning that it has for Condition, for threads that
+    wait for a credit.
 
     `with semaphore:` takes a credit and gives it back. After a fork, the child's copy has the same number of credits.
     """
@@ -296,7 +299,7 @@ class Semaphore(_Acquired):
         self._created(_sem_new(value, _check_append(append)))
 
     def release(self, n: int = 1) -> None:
-        """Adds n credits, one by one. RuntimeError: there are 0x7fffffff credits."""
+        """Adds n credits, one by one. Raises RuntimeError if there are 0x7fffffff credits."""
         for _ in range(n):
             error = _sem_post(self._address)
             if error:

@@ -1,6 +1,6 @@
-// An executable that embeds locks loads plugins that embed locks, too; RTLD_LOCAL keeps their symbols apart. All must
-// use one state of the process: one waiting array, one set of node handles. A plugin then queues on a lock of the
-// executable.
+// An executable that embeds locks loads plugins that embed locks, too, with RTLD_LOCAL, which keeps their symbols
+// apart. All must use one process-wide state: one waiting array and one set of node handles. Then each plugin queues on
+// a lock of the executable.
 #include <dlfcn.h>
 
 #include <chrono>
@@ -11,7 +11,7 @@
 
 int main(int argc, char** argv) {
   static the_mutex m;
-  m.lock();  // the state is in use before any plugin is loaded
+  m.lock();  // creates the state before any plugin is loaded
   m.unlock();
   int status = 0;
   for (int i = 1; i < argc; i++) {
@@ -25,7 +25,7 @@ int main(int argc, char** argv) {
     if (state() != &usher::usher_process_state) {
       std::printf("%s has a state of its own\n", argv[i]);
       status = 1;
-      continue;  // a thread in the queue would hang
+      continue;  // a plugin with another state would hang in the queue
     }
     m.lock();
     std::jthread waiter([&] { lock_and_unlock(m); });

@@ -1,5 +1,5 @@
-// with_shared LIBRARY: an executable that embeds locks loads the shared library of the C interface, with its symbols
-// kept apart. Both must use one process-wide state.
+// with_shared LIBRARY: an executable that embeds locks loads the shared library of the C interface, with RTLD_LOCAL,
+// which keeps their symbols apart. Both must use one process-wide state.
 #include <dlfcn.h>
 
 #include <cstdio>
@@ -14,7 +14,7 @@ static long counter;
 
 int main(int, char** argv) {
   static the_mutex own;
-  own.lock();  // the state is in use before the library is loaded
+  own.lock();  // creates the state before the library is loaded
   own.unlock();
   void* const library = dlopen(argv[1], RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {

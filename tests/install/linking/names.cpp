@@ -1,5 +1,5 @@
-// A program that includes all headers, uses all locks, and has global variables with names that the headers use, too.
-// The test generates the files of generated/.
+// A program that includes all headers, uses all locks, and has global variables with all names that the headers use for
+// variables. The test generates the files of generated/.
 #include <mutex>
 
 #include <generated/names.hpp>

@@ -1,5 +1,5 @@
-// host local|global shared|apart A B: loads two plugins that embed locks, and reports whether they share the process's
-// state and the code of the headers. Then threads use both plugins alternately.
+// host local|global shared|apart A B: loads two plugins that embed locks, and reports whether they share the
+// process-wide state and the code of the headers. Then threads use both plugins alternately.
 #include <dlfcn.h>
 
 #include <cstdio>

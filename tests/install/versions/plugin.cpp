@@ -1,4 +1,4 @@
-// A plugin that embeds locks. It includes only the headers of one release, and can be built with those of any.
+// A plugin that embeds locks. It includes only headers of Usher, and can be built with the headers of any release.
 #include <usher/locks/mcs.hpp>
 #include <usher/locks/twa.hpp>
 #include <usher/mutex.hpp>
@@ -16,15 +16,16 @@ extern "C" const void* plugin_state() {
   return &usher::usher_process_state;
 }
 
-/// Returns the address of an inline function of the headers, which has other code in each release; the next function
-/// returns the size of the process's state, which also differs.
+/// Returns the address of an inline function of the headers, whose code differs between releases. The next function
+/// returns the size of the process-wide state, which also differs.
 extern "C" const void* plugin_function() {
   return reinterpret_cast<const void*>(&usher::native::prepare_heavy_fences);
 }
 extern "C" unsigned long plugin_state_size() {
   return sizeof(usher::usher_process_state);
 }
-/// The number of thread records as this plugin reads it, which is nonsense if code with another layout has written it.
+/// Returns the number of thread records as this plugin reads it. The number is nonsense if code with another layout has
+/// written it.
 extern "C" unsigned long plugin_records() {
   return usher::usher_process_state.made.load();
 }

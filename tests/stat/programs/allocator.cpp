@@ -1,5 +1,5 @@
-// An allocator with one mutex, as some allocators have: waits are recorded inside malloc. The program prints its own
-// figures in the form of planted.hpp.
+// An allocator with one mutex, as some allocators have, so that waits are recorded inside malloc. The program prints
+// its own figures in the form of planted.hpp.
 #include <pthread.h>
 #include <unistd.h>
 

@@ -1,5 +1,5 @@
-// A library that is built in two versions. Each version is loaded at the address at which the other one was loaded
-// before, and makes a mutex in a function of its own.
+// A library that is built in two versions. Each version is loaded at the address at which the other version was loaded
+// before, and initialises a mutex in a function that only this version has.
 #include <pthread.h>
 
 #include <cstdlib>

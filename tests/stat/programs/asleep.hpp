@@ -13,8 +13,8 @@
 
 namespace planted {
 
-/// `thread` is 0 until the thread stores its id. Polls every 0.1 ms until the thread sleeps, and returns after `limit`
-/// at the latest, since a waiter may also poll.
+/// Waits until another thread sleeps. The thread first stores its id in `thread`, which is 0 before. Polls every 0.1
+/// ms, and returns after `limit` at the latest, since a waiter may also poll and never sleep.
 inline void await_asleep(const std::atomic<pid_t>& thread, std::chrono::milliseconds limit) {
   while (thread == 0) sched_yield();
   char path[64], line[512];

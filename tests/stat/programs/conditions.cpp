@@ -1,9 +1,9 @@
-// Condition variables: a herd of waiters, and signals that are counted.
+// Condition variables: broadcasts that wake a herd of waiters, and counted signals.
 #include "planted.hpp"
 
 namespace planted {
 
-// -- a herd: 40 waiters, and a broadcast for each item although one waiter can take it --
+// -- a herd: each broadcast wakes 40 waiters, although there is only one item to take --
 
 namespace {
 constexpr int herd_size = 40, items = 20;
@@ -105,8 +105,8 @@ void signals() {
   signal_figures.say("timeouts", gave_up);
 }
 
-// -- failed trylocks and signals without a waiter alternate: a sample of every n-th call could miss one of the objects
-// --
+// -- failed trylocks alternate with signals that have no waiter. A sample of every n-th call could contain calls of
+// only one of the two objects --
 
 namespace {
 pthread_mutex_t vain_mutex = PTHREAD_MUTEX_INITIALIZER;

@@ -1,4 +1,4 @@
-// Threads that wait for each other for ever. The program prints its known figures before they begin.
+// Threads that wait for each other for ever. The program prints its known figures before they do.
 #include <signal.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -60,7 +60,7 @@ void opposite_order() {
   in_threads(2, [](int self) { self == 0 ? left_then_right() : right_then_left(); });
 }
 
-/// The same with read-write locks that are held to write.
+/// A deadlock of read-write locks that are held to write.
 void write_locks() {
   static pthread_rwlock_t outer = PTHREAD_RWLOCK_INITIALIZER, inner = PTHREAD_RWLOCK_INITIALIZER;
   left_figures.say("threads", 2);
@@ -141,7 +141,7 @@ void ended_circle() {
   });
 }
 
-/// A child that deadlocks. It is killed 1.8 s later, and its parent goes on.
+/// A child process that deadlocks. It is killed after 1.8 s, and its parent goes on.
 void deadlocked_child() {
   const pid_t child = fork();
   if (child == 0) in_threads(2, [](int self) { self == 0 ? left_then_right() : right_then_left(); });

@@ -32,7 +32,7 @@ usher_mutex_t of_c = USHER_MUTEX_INITIALIZER, handed_of_c = USHER_MUTEX_INITIALI
 usher_cond_t turn_of_c = USHER_COND_INITIALIZER;
 usher_sem_t credits_of_c = USHER_SEM_INITIALIZER;
 
-/// Runs `waits` in another thread; when that thread sleeps, runs `ends`, which ends its wait.
+/// Runs `waits` in another thread. When that thread sleeps, runs `ends`, which must end the other thread's wait.
 template <class Waits, class Ends>
 void while_waiting(Waits waits, Ends ends) {
   std::atomic<pid_t> id{0};
@@ -71,7 +71,7 @@ void mutexes() {
         if (timed.try_lock_for(60s)) timed.unlock();
       },
       [] { timed.unlock(); });
-  // Locks `hot` so often that each thread counts its holds of it in a slot of its own.
+  // Each thread locks `hot` so often that it counts its holds of `hot` in a slot of its own.
   std::thread threads[2];
   for (auto& t : threads)
     t = std::thread([] {
@@ -100,7 +100,8 @@ void conditions() {
           const std::lock_guard lock(handed);
           turns++;
           turn.notify_one();
-          if (i % 4 == 0) usleep(3000);  // long enough that the unlock hands the mutex over, which is then no lock call
+          // so long that the unlock hands the mutex over; the waiter then acquires the mutex without a lock call
+          if (i % 4 == 0) usleep(3000);
         });
   std::unique_lock lock(handed);
   turn.wait_for(lock, 1ms);
@@ -168,7 +169,7 @@ void c_functions() {
   usher_mutex_unlock(&of_c);
 }
 
-/// A thread that waits for itself, but with a deadline: this is no deadlock.
+/// A thread locks a mutex again that it holds itself, with a deadline: this is no deadlock.
 void lock_twice_until_deadline() {
   timed.lock();
   if (timed.try_lock_for(1500ms)) timed.unlock();

@@ -1,10 +1,10 @@
-// A recorded program that attacks its observer: it writes forged values into its record while it is sampled, then exits
-// with 7.
+// A recorded program that attacks its observer: while it is sampled, it writes forged values into its own record, then
+// exits with status 7.
 //
 //     forger header     writes capacities and counts of all sizes, again and again
 //     forger all        writes arbitrary bytes everywhere
 //     forger circles    forges thousands of lasting deadlocks
-//     forger ids        gives processes and threads the ids of others
+//     forger ids        gives its processes and threads the ids of other processes and threads
 #include <pthread.h>
 #include <sys/mman.h>
 #include <time.h>

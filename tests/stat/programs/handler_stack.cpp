@@ -1,4 +1,5 @@
-// Measures how much stack a signal handler needs to post a semaphore, and to lock a mutex for which it must wait.
+// Measures how much stack a signal handler needs to post a semaphore, and to lock a mutex for which the handler must
+// wait.
 #include <dlfcn.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -45,8 +46,8 @@ void wait_for_held() {
 }
 }  // namespace
 
-/// The test sets LD_BIND_NOW, so that functions are bound before the handler runs: to bind one in the handler the
-/// loader would need more stack than the calls.
+/// The test sets LD_BIND_NOW, so that the loader binds all functions before the handler runs. To bind one inside the
+/// handler the loader would need more stack than the measured calls.
 void handler_stack() {
   auto* const stack =
       static_cast<char*>(mmap(nullptr, stack_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
@@ -58,7 +59,7 @@ void handler_stack() {
   action.sa_flags = SA_ONSTACK;
   if (sigaltstack(&alternate, nullptr) != 0 || sigaction(SIGUSR1, &action, nullptr) != 0) std::abort();
   needed.say("nothing", stack_used(stack, [] {}));
-  // The process's first recorded call, which also records a call chain.
+  // This is the process's first recorded call, so the recording also stores a call chain, which needs more stack.
   needed.say("first_post", stack_used(stack, [] { sem_post(on_heap); }));
   needed.say("post", stack_used(stack, [] { sem_post(&in_data); }));
   pthread_t holder{};
@@ -71,7 +72,8 @@ void handler_stack() {
   };
   if (pthread_create(&holder, nullptr, hold, nullptr) != 0) std::abort();
   while (!is_held) sched_yield();
-  // The lock is called through a library that is in no recorded call chain yet, so its module is recorded, too.
+  // The lock call comes from a library that no recorded call chain contains yet, so the recording also stores this
+  // module.
   const std::string me = program;
   void* const library = dlopen((me.substr(0, me.rfind('/')) + "/libalternating_1.so").c_str(), RTLD_NOW);
   if (library == nullptr) std::abort();

@@ -1,4 +1,4 @@
-// A hot lock inside a shared library that stays loaded, or is closed and opened again.
+// A heavily contended lock in a shared library, which either stays loaded or is closed and opened again.
 #include "library.hpp"
 
 #include <dlfcn.h>

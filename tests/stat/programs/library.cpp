@@ -13,7 +13,8 @@ pthread_once_t once = PTHREAD_ONCE_INIT;
 void make_heap_mutex() {
   library_heap_mutex = new pthread_mutex_t;
   const int result = pthread_mutex_init(library_heap_mutex, nullptr);  // mark: library's heap mutex
-  if (result != 0) std::abort();                                       // keeps the call from being the function's last
+  // an instruction after the call, so that it is no tail call
+  if (result != 0) std::abort();
 }
 }  // namespace
 
@@ -38,7 +39,7 @@ extern "C" void library_work(const library_figures* figures, int rounds) {
   }
 }
 
-// Frees the heap mutex when the library is unloaded, which would otherwise leak it.
+// Frees the heap mutex when the library is unloaded; otherwise its memory would leak.
 __attribute__((destructor)) static void free_heap_mutex() {
   if (!library_heap_mutex) return;
   pthread_mutex_destroy(library_heap_mutex);

@@ -1,4 +1,5 @@
-// Mutexes: a hot one, one with long holds, tables of mutexes, kinds, and calls that do not acquire.
+// Mutexes in planted situations: a heavily contended one, one with long holds, tables of mutexes, the kinds of mutex,
+// and calls that acquire nothing.
 #include <unistd.h>
 
 #include <algorithm>
@@ -61,7 +62,7 @@ void one_hot() {
   cold_figures.say("each", cold_rounds);
 }
 
-// -- a convoy: more threads than CPUs, short holds, and a holder that sometimes yields its CPU --
+// -- a convoy: more threads than CPUs, short holds, and in each 16th hold a call of sched_yield() --
 
 namespace {
 pthread_mutex_t queue_mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -83,7 +84,7 @@ void convoy() {
   });
 }
 
-// -- a lock held over a sleep, by guards of the C++ library --
+// -- a mutex that is locked by guards of the C++ library and held while its holder sleeps --
 
 namespace {
 std::mutex ledger;
@@ -150,8 +151,8 @@ void reused_memory() {
   });
 }
 
-// -- a starving thread: as many threads as CPUs poll for the release, so that a woken waiter always finds the mutex
-// held --
+// -- a starving thread: other threads, as many as CPUs, poll for the release of the mutex, so a woken waiter always
+// finds the mutex held --
 
 namespace {
 pthread_mutex_t greedy_mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -160,8 +161,8 @@ std::atomic<bool> has_starved{false};
 std::atomic<std::int64_t> starves_since{0}, longest_hold{0};
 std::atomic<int> holds{0};
 
-/// Polls for the release of the mutex and holds it for 300 µs, again and again. Ends when the starving thread has
-/// waited during more than 120 holds, and much longer than the longest of them.
+/// Acquires the mutex by polling and holds it for 300 µs, again and again. Ends when the starving thread has waited
+/// during more than 120 holds, and at least 15 times as long as the longest of them.
 [[gnu::noinline]] void take_again_and_again() {
   while (!has_starved) {
     while (pthread_mutex_trylock(&greedy_mutex) != 0)
@@ -169,8 +170,9 @@ std::atomic<int> holds{0};
     const auto returned = now();
     busy(300 * us);
     const auto released = now();
-    pthread_mutex_unlock(&greedy_mutex);                 // mark: greedy released
-    greedy_figures.round(returned, returned, released);  // the thread did not wait
+    pthread_mutex_unlock(&greedy_mutex);  // mark: greedy released
+    // called and returned at the same time: a trylock does not wait
+    greedy_figures.round(returned, returned, released);
     ++holds;
     longest_hold = std::max(longest_hold.load(), released - returned);
     if (starves_since != 0 && released - starves_since > std::max(150 * ms, 15 * longest_hold.load()) && holds > 120)
@@ -178,8 +180,8 @@ std::atomic<int> holds{0};
   }
 }
 
-/// The starving thread: its scheduling policy lets all other threads run first. If it gets the mutex nevertheless, it
-/// tries again, for up to three seconds.
+/// The starving thread. With the policy SCHED_IDLE all other threads run first. If this thread acquires the mutex
+/// nevertheless, it tries to starve again, for up to three seconds.
 [[gnu::noinline]] void starve() {
   const sched_param none{};
   sched_setscheduler(0, SCHED_IDLE, &none);
@@ -246,8 +248,8 @@ void add_entry(long& entries, bool grows) {
 }
 }  // namespace
 
-/// Every thread locks each bucket four times, in the same order, and each 32nd insertion grows its bucket. So the
-/// threads contend, but for no bucket more than for others.
+/// Every thread locks each bucket four times, all in the same order, and each 32nd insertion makes its bucket grow. So
+/// threads wait for buckets, but for none much more than for others.
 void buckets() {
   in_threads(4, [](int) {
     for (unsigned i = 0; i < 4 * table_size; ++i) insert(i * 397 % table_size, i % 32 == 0);
@@ -287,7 +289,7 @@ void check(bool as_expected) {
 }
 
 /// In each of `rounds` rounds one thread holds the mutex until another thread sleeps in its lock call. If the mutex is
-/// recursive, its holder locks it `again` more times.
+/// recursive, its holder locks it `again` additional times.
 [[gnu::noinline]] void meet(pthread_mutex_t& mutex, tally& figures, int rounds, int again) {
   std::atomic<int> held{0}, done{0};
   std::atomic<pid_t> waiter{0};
@@ -360,15 +362,15 @@ namespace {
 pthread_mutex_t retried_mutex = PTHREAD_MUTEX_INITIALIZER, other_mutex = PTHREAD_MUTEX_INITIALIZER;
 tally retried_figures("retried_mutex");
 
-/// After one failed trylock, acquires the mutex by lock or trylock 20 ms later, and reports the time between the two
-/// calls.
+/// A thread's trylock fails. 20 ms later the thread acquires the mutex by lock or by trylock; the function reports the
+/// time between these two calls.
 void retry(bool by_lock) {
   pthread_mutex_lock(&retried_mutex);
   std::uint64_t ns = 0;
   in_threads(1, [&](int) {
     const auto tried = now();
     check(pthread_mutex_trylock(&retried_mutex) == EBUSY);
-    pthread_mutex_lock(&other_mutex);  // another object in between changes nothing
+    pthread_mutex_lock(&other_mutex);  // a lock call on another object in between, which must not end the measured time
     pthread_mutex_unlock(&other_mutex);
     pthread_mutex_unlock(&retried_mutex);  // a normal mutex may be unlocked by any thread
     sleep_for(20 * ms);
@@ -383,7 +385,8 @@ void retry(bool by_lock) {
 }
 }  // namespace
 
-/// Two threads, one after the other, acquire the mutex some time after a trylock has failed.
+/// Two threads, one after the other, acquire the mutex some time after their own trylock has failed: one by trylock,
+/// one by lock.
 void retries() {
   retry(false);
   retry(true);
@@ -448,7 +451,8 @@ pthread_cond_t turn_condition = PTHREAD_COND_INITIALIZER;
 tally often_figures("often_mutex"), inner_figures("inner_mutex"), again_figures("again"), many_figures("many"),
     passed_on_figures("passed_on_mutex");
 
-/// Called by two threads: each waits for its turn, then signals the other thread.
+/// Called by two threads with the numbers 0 and 1. Each waits for its turn by a condition variable, then signals the
+/// other thread.
 void take_turns(int self, int rounds) {
   static int turn = 0;
   for (int i = 0; i < rounds; ++i) {
@@ -460,7 +464,7 @@ void take_turns(int self, int rounds) {
   }
 }
 
-/// Locks 40 mutexes often, and destroys them. A thread has slots for fewer mutexes.
+/// Locks 40 mutexes often, and destroys them. A thread has slots for fewer than 40 mutexes.
 void lock_many(int threads, int rounds) {
   constexpr int mutexes = 40;
   auto* const many = new pthread_mutex_t[mutexes];
@@ -529,7 +533,7 @@ void locked_often() {
   pass_on();
 }
 
-// -- each 32nd hold is long: a sample of every n-th hold might contain only the long holds or only the short ones --
+// -- each 32nd hold is long. A sample of every n-th hold might contain only long holds or only short ones --
 
 namespace {
 pthread_mutex_t rhythm_mutex = PTHREAD_MUTEX_INITIALIZER;

@@ -1,4 +1,5 @@
-// A program of OpenMP whose threads wait at a barrier for one of them. libgomp's barriers sleep on futexes of its own.
+// An OpenMP program: all threads but one wait at a barrier for the last one. libgomp implements its barriers by futex
+// calls of its own.
 #include <time.h>
 
 #include <cstdlib>

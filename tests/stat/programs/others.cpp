@@ -1,9 +1,10 @@
-// Objects that libusher-stat.so records: read-write locks, spin locks, barriers, joins, C11's mutexes and condition
-// variables. Each scenario has known figures, which the program prints as a line of JSON for each object:
+// The objects that libusher-stat.so records: read-write locks, spin locks, barriers, joins, C11's mutexes and condition
+// variables. Each scenario has known figures. The program prints these figures as a line of JSON for each object:
 //
 //     {"address": "55…", "kind": "rwlock", "acquisitions": 12, …}
 //
-// Scenario `results` prints the results of calls instead, which must be those of the C library, recorded or not.
+// The scenario `results` prints the results of calls instead, which must be the C library's results, with and without
+// recording.
 #include <pthread.h>
 #include <semaphore.h>
 #include <sys/wait.h>
@@ -30,7 +31,7 @@ void check(bool as_expected, std::source_location here = std::source_location::c
   std::abort();
 }
 
-/// Waits until the thread sleeps. The limit is for a thread that only polls.
+/// Waits until the thread sleeps. Gives up after a limit, since a thread may only poll.
 void await_sleep(const std::atomic<pid_t>& thread) {
   planted::await_asleep(thread, std::chrono::seconds(5));
 }
@@ -101,7 +102,8 @@ void rwlocks() {
          "\"acquisitions\": 64, \"reads\": 43, \"contended\": 20, \"contended_reads\": 10, \"holds\": 21, "
          "\"most_readers\": 3, \"readers\": 0, \"timeouts\": 2, \"owner\": 0, \"waiting\": 0, \"failed_tries\": 1, "
          "\"only\": [\"behind_writer_to_read\", \"behind_readers_to_write\"]");
-  for (int i = 0; i < 100; ++i) {  // made and destroyed: the sum of the place has their figures
+  // 100 locks that are made and destroyed at one place: the record adds their figures up
+  for (int i = 0; i < 100; ++i) {
     pthread_rwlock_t one;
     check(pthread_rwlock_init(&one, nullptr) == 0);
     check(pthread_rwlock_rdlock(&one) == 0);
@@ -114,8 +116,8 @@ void rwlocks() {
       "{\"sum\": true, \"kind\": \"rwlock\", \"owner\": 100, \"acquisitions\": 200, \"reads\": 100, \"holds\": 100}\n");
 }
 
-/// Threads read and write at random. The counts must be consistent; a plain variable shows whether writers exclude
-/// other threads.
+/// Threads lock for reading and for writing at random. The recorded counts must agree with each other; a plain variable
+/// shows whether a writer excludes other threads.
 void readers_and_writers() {
   static long value = 0;
   constexpr int threads = 4, rounds = 20000;
@@ -207,7 +209,7 @@ void barriers() {
         check(result == 0 || result == PTHREAD_BARRIER_SERIAL_THREAD);
         if (result == PTHREAD_BARRIER_SERIAL_THREAD) ++serial;
         ids[t] = 0;
-        // The next round begins when all threads have left this round.
+        // The next round begins only when all threads have left this one.
         static std::atomic<int> left{0};
         ++left;
         while (left < (i + 1) * threads) sched_yield();
@@ -267,11 +269,12 @@ void* run_held(void* held) {
   asm volatile("");  // no tail call
 }
 [[gnu::noinline]] void join_at_a_third_line(std::thread& t) {
-  t.join();             // mark: a third line
-  asm volatile("nop");  // no tail call, and another function than the last
+  t.join();  // mark: a third line
+  // no tail call, and different code from join_at_another_line(), so that the linker does not merge the functions
+  asm volatile("nop");
 }
 
-/// Starts a thread that calls let_go() for the held thread when the calling thread sleeps.
+/// Starts a thread that waits until the calling thread sleeps, and then calls let_go() for the held thread.
 std::thread let_go_later(held_thread& held) {
   static std::atomic<pid_t> caller;
   caller = gettid();
@@ -346,8 +349,8 @@ void cancelled_join() {
 
 // ---- forks ---------------------------------------------------------------------------------------------------------
 
-/// The record has separate entries for the child's objects. An object that the parent held at the fork has no recorded
-/// hold in the child.
+/// The record has separate entries for the objects of the child process. The hold of an object that the parent held at
+/// the fork is not recorded in the child.
 void forked() {
   check(pthread_spin_init(&spinning, PTHREAD_PROCESS_PRIVATE) == 0);
   check(pthread_rwlock_rdlock(&shared) == 0);
@@ -449,11 +452,11 @@ void c11() {
 
 #define SAY(call) std::printf("%s: %d\n", #call, call)
 
-// Limits of the calls with a time: two that are over, two that are invalid.
+// Time limits for the timed calls: two are in the past, two are invalid.
 constexpr timespec past{1, 0}, negative{-5, 0}, low{0, -1}, high{0, 1000000000};
 constexpr clockid_t clocks[] = {CLOCK_REALTIME, CLOCK_MONOTONIC, 99};  // no clock has the number 99
 
-/// Prints the results of timed calls on a free lock.
+/// Prints the results of timed lock calls on a free lock.
 void results_on_free(pthread_rwlock_t& l, const timespec* t) {
   for (const clockid_t clock : clocks) {
     const int result = pthread_rwlock_clockrdlock(&l, clock, t);
@@ -466,7 +469,8 @@ void results_on_free(pthread_rwlock_t& l, const timespec* t) {
     std::printf("timedwrlock: %d\n", r);
 }
 
-/// Prints the results of calls on a lock that the calling thread holds for writing: its own, then another thread's.
+/// Prints the results of lock calls on a lock that the calling thread holds for writing: first its own calls, then
+/// another thread's.
 void results_beside_writer(pthread_rwlock_t& l, const timespec* t) {
   SAY(pthread_rwlock_wrlock(&l));
   SAY(pthread_rwlock_wrlock(&l));
@@ -534,7 +538,7 @@ void results_of_barrier() {
   SAY(pthread_barrier_destroy(&b));
 }
 
-/// Joins the calling thread, a thread that runs, and the same thread when it has ended.
+/// Prints the results of joining the calling thread itself, a running thread, and the same thread after its end.
 void results_of_join() {
   held_thread held;
   pthread_t t;
@@ -542,7 +546,7 @@ void results_of_join() {
   while (held.id == 0) sched_yield();
   SAY(pthread_join(pthread_self(), nullptr));
   SAY(pthread_tryjoin_np(t, nullptr));
-  for (const timespec* time : {&past, &negative}) {  // with others glibc 2.36 waits for ever
+  for (const timespec* time : {&past, &negative}) {  // with the other limits glibc 2.36 waits for ever
     SAY(pthread_timedjoin_np(t, nullptr, time));
     for (const clockid_t clock : clocks) SAY(pthread_clockjoin_np(t, nullptr, clock, time));
   }
@@ -563,7 +567,7 @@ void results_of_join_with_detached_thread() {
   detached.let_go();
 }
 
-/// A timed mutex of C11, and a condition variable that is used with it.
+/// Prints the results of calls on a timed mutex of C11, and on a condition variable that is used with it.
 void results_of_mtx_and_cnd() {
   mtx_t m;
   for (int type = 0; type < 8; ++type) SAY(mtx_init(&m, type));
@@ -605,7 +609,7 @@ void results() {
   results_of_recursive_mtx();
 }
 
-/// Uses two locks until its input ends.
+/// Uses two locks until standard input ends.
 void runs() {
   static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
   static std::atomic<bool> over{false};
@@ -625,7 +629,7 @@ void runs() {
   user.join();
 }
 
-/// Locks and unlocks without contention. The test counts the instructions.
+/// Locks and unlocks without contention. A test counts the instructions of this function.
 void pairs(long count) {
   for (long i = 0; i < count; ++i) {
     pthread_rwlock_rdlock(&shared);

@@ -1,9 +1,10 @@
-// The framework of programs with planted contention. Each scenario is a function that the command line names. `usher
-// stat` must report its known findings. The program prints its own counts and clock readings as one JSON object:
+// The framework of programs with planted contention: contention that is known beforehand, and that `usher stat` must
+// report. The command line names a scenario, which is a function. The program prints its own counts and clock readings,
+// times in seconds, as one JSON object:
 //
 //     {"ledger": {"acquisitions": 40, "waited": 0.61, "longest": 0.015, "held": 0.2}, …}
 //
-// A line that a test refers to ends in a comment `mark: some words`.
+// A source line that a test refers to ends in a comment `mark: some words`.
 #pragma once
 
 #include <pthread.h>
@@ -19,17 +20,17 @@ namespace planted {
 /// Returns nanoseconds of CLOCK_MONOTONIC.
 std::int64_t now();
 
-/// The program's own figures for one object, printed under the object's name if there are any figures.
+/// The program's own figures for one object. They are printed under the object's name, unless there are none.
 class tally {
  public:
   explicit tally(const char* name);
 
-  /// Counts a call that acquired the object, from the times at which it began and returned.
+  /// Counts a call that acquired the object. The arguments are the times at which the call began and returned.
   void took(std::int64_t called, std::int64_t returned);
   /// Counts a call that waited without acquiring the object.
   void waited(std::int64_t called, std::int64_t returned);
   void held(std::int64_t from, std::int64_t to);
-  /// Counts an acquisition and its hold, from the times of the call, its return and the release.
+  /// Counts an acquisition and its hold. The arguments are the times of the call, of its return, and of the release.
   void round(std::int64_t called, std::int64_t returned, std::int64_t released) {
     took(called, returned);
     held(returned, released);
@@ -49,10 +50,10 @@ class tally {
   int said_ = 0;
 };
 
-/// Prints the figures as a JSON object, by one system call and without heap memory.
+/// Prints the figures as a JSON object, with a single system call and without heap memory.
 void print();
 
-/// Runs `body` in `count` threads, which begin together, and joins them.
+/// Runs `body` in `count` threads, which begin at the same time, and joins them.
 void in_threads(int count, const std::function<void(int)>& body);
 
 /// Computes for this time.
@@ -60,11 +61,11 @@ void busy(std::int64_t nanoseconds);
 void sleep_for(std::int64_t nanoseconds);
 
 pid_t thread_id();
-/// Waits until the thread of this id sleeps in the kernel. Returns after some milliseconds at the latest, since a
-/// waiter may also poll.
+/// Waits until the thread with this id sleeps in the kernel. Returns after some milliseconds at the latest, since a
+/// waiter may also poll and never sleep.
 void await_asleep(const std::atomic<pid_t>& thread);
 
-/// Does nothing, but the compiler must assume that it uses the object.
+/// Does nothing; the compiler must assume that the function uses the object.
 void use(void* pointer);
 
 /// Locks and unlocks the mutex so often that each thread counts its holds in a slot of its own and no longer in the
@@ -85,7 +86,7 @@ void made_and_destroyed(), many_at_once(), hot_after_many(), many_in_vain(), tho
     processes(), aborts(), killed(), handler_posts(), handler_forks(), cancelled(), nothing();
 void unmaps(), sandboxed(), handler_stack();
 
-/// `argument` is the number after the scenario's name on the command line, `program` this program's path.
+/// `argument` is the number after the scenario's name on the command line; `program` is the path of this program.
 extern int argument;
 extern const char* program;
 

@@ -1,5 +1,5 @@
 // Makes one wait of each kind that the library has probes for, and prints the addresses of the objects. test_probes.py
-// compares them with the probes' arguments.
+// compares these addresses with the probes' arguments.
 #include <pthread.h>
 #include <semaphore.h>
 #include <sys/syscall.h>

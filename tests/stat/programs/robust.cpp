@@ -1,5 +1,5 @@
-// Cases that a recording must survive: large numbers of objects, threads and processes, all kinds of ends, signal
-// handlers, cancellation.
+// Cases that a recording must survive: large numbers of objects, threads and processes, all ways in which a program can
+// end, signal handlers, cancellation.
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <signal.h>
@@ -44,7 +44,7 @@ tally shared_figures("shared_mutex"), made_figures("made");
 
 // -- numbers --
 
-/// Makes and destroys 10^5 mutexes, some dozens at a time; then threads contend for one more.
+/// Makes and destroys 10^5 mutexes, of which some dozens exist at a time. Then threads contend for one more mutex.
 void made_and_destroyed() {
   constexpr int at_once = 50, rounds = 1000;
   in_threads(2, [](int) {
@@ -73,7 +73,7 @@ void many_at_once() {
   made_figures.say("objects", all);
 }
 
-/// Threads contend for a mutex after 10^5 others were locked, which still exist.
+/// First 10^5 mutexes are locked, which continue to exist. Then threads contend for another mutex.
 void hot_after_many() {
   constexpr std::size_t all = 100000;
   std::vector<std::mutex> many(all);
@@ -120,8 +120,8 @@ void thousand_threads() {
 
 // -- processes --
 
-/// Threads of a child contend for the child's copy of the mutex. Before the fork and after the child's end, threads of
-/// the parent contend for the original.
+/// After a fork, threads of the child contend for the child's copy of a mutex. Threads of the parent contend for the
+/// original before the fork and after the child's end.
 void forked() {
   contend(2, 20, 1 * ms);
   if (const pid_t child = fork(); child == 0) {
@@ -136,8 +136,8 @@ void forked() {
   shared_figures.say("childs", 90);
 }
 
-/// Executes itself again until `argument` programs have run in this process. Each program makes a few lock calls; in
-/// the last one threads contend.
+/// The program executes itself again until `argument` programs have run in this process. Each makes a few lock calls;
+/// in the last one threads contend.
 void chain() {
   for (int i = 0; i < 10; ++i) {
     pthread_mutex_lock(&shared_mutex);
@@ -164,7 +164,7 @@ void processes() {
 // -- sandboxes --
 
 namespace {
-/// Installs a filter by which the process is killed if it opens a file, or reads or changes a process's memory by a
+/// Installs a seccomp filter that kills the process if it opens a file, or reads or writes a process's memory by a
 /// system call.
 void enter_sandbox() {
   sock_filter filter[16];
@@ -182,7 +182,7 @@ void enter_sandbox() {
 }
 }  // namespace
 
-/// The process's first lock call is made in the sandbox.
+/// The process makes its first lock call after it has entered the sandbox.
 void sandboxed() {
   enter_sandbox();
   contend(3, 20, 1 * ms);
@@ -215,7 +215,8 @@ void post(int) {
 }
 }  // namespace
 
-/// A signal handler posts a semaphore while its thread makes lock calls; another thread takes all credits.
+/// A signal handler posts a semaphore while the thread that it interrupts makes lock calls. Another thread takes all
+/// credits.
 void handler_posts() {
   sem_init(&posted, 0, 0);
   struct sigaction action {};
@@ -228,7 +229,7 @@ void handler_posts() {
   const itimerval each{{0, 1000}, {0, 1000}}, never{};
   std::atomic<long> all{-1};
   in_threads(3, [&](int self) {
-    if (self == 0) {  // the only thread that signals interrupt
+    if (self == 0) {  // signals interrupt only this thread
       pthread_sigmask(SIG_UNBLOCK, &alarms, nullptr);
       setitimer(ITIMER_REAL, &each, nullptr);
       for (const std::int64_t end = now() + 200 * ms; now() < end;) {
@@ -265,7 +266,7 @@ void fork_here(int) {
 }
 }  // namespace
 
-/// A signal handler forks while its thread waits: parent and child must both return from the wait.
+/// A signal handler forks while its thread waits for a lock. Parent and child must both return from this wait.
 void handler_forks() {
   constexpr int rounds = 10;
   struct sigaction action {};

@@ -1,5 +1,5 @@
-// Programs with fixed schedules. For each of them an earlier version of the recording reported times that differed from
-// the program's own measurements.
+// Programs with fixed schedules of their threads. For each of these, an earlier version of the recording reported times
+// that differed from the program's own measurements.
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -25,14 +25,14 @@ timespec in(std::int64_t nanoseconds) {
   return until;
 }
 
-// -- one of two waiters gives up while the mutex is held: both waits are attributed to the holder --
+// -- one of two waiters gives up while the mutex is held: both waits must be attributed to the holder --
 
 pthread_mutex_t given_up = PTHREAD_MUTEX_INITIALIZER;
 tally given_up_figures("given_up");
 
 [[gnu::noinline]] void release_given_up() {
   pthread_mutex_unlock(&given_up);  // mark: given up released
-  use(&given_up);                   // otherwise the call would be a jump
+  use(&given_up);                   // an instruction after the unlock, so that it is no tail call
 }
 }  // namespace
 
@@ -64,7 +64,8 @@ void gives_up() {
   }
 }
 
-// -- a signal whose only waiter has timed out and waits for the mutex must not count for the next wait --
+// -- a signal is sent when the only waiter has timed out and waits for the mutex: the signal must not count for the
+// waiter's next wait --
 
 namespace {
 pthread_mutex_t late_mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -94,7 +95,7 @@ void late_signal() {
   });
   const auto signal = [&](int i) {
     while (waits <= i) sched_yield();
-    if (i > 0) sleep_for(10 * ms);  // the wait is idle, and not the delay of a signal
+    if (i > 0) sleep_for(10 * ms);  // the waiter waits without a signal for this time, which is no delay of a signal
     pthread_mutex_lock(&late_mutex);
     if (i == 0) sleep_for(20 * ms);  // meanwhile the first wait times out
     turn = i;
@@ -182,7 +183,7 @@ void another_kind() {
   }
 }
 
-// -- a mutex that another thread wants is released only by waits for a condition --
+// -- another thread waits for a mutex that its holder releases only inside pthread_cond_wait --
 
 namespace {
 pthread_mutex_t parted = PTHREAD_MUTEX_INITIALIZER;
@@ -217,7 +218,7 @@ void held_until_a_wait() {
   }
 }
 
-// -- a few long holds, each followed by a short one --
+// -- each long hold is followed by a short one --
 
 namespace {
 pthread_mutex_t by_turns = PTHREAD_MUTEX_INITIALIZER;
@@ -246,14 +247,14 @@ void long_and_short() {
   });
 }
 
-// -- sched_yield() in holds, outside of holds, and in the holds of a mutex that lay at the same address before --
+// -- sched_yield() during holds, between holds, and during the holds of an earlier mutex at the same address --
 
 namespace {
 pthread_mutex_t yielded_before = PTHREAD_MUTEX_INITIALIZER;
 tally yielded_figures("yielded_before");
 
 #if defined(__x86_64__) && defined(__GLIBC__)
-// The name that programs call that were built before glibc 2.34.
+// pthread_yield(), which programs that were built before glibc 2.34 call.
 extern "C" int older_yield();
 __asm__(".symver older_yield, pthread_yield@GLIBC_2.2.5");
 #else
@@ -277,12 +278,13 @@ void contend_for(pthread_mutex_t& mutex, bool yields_inside) {
 }  // namespace
 
 void yielding() {
-  const auto mutex = std::make_unique<pthread_mutex_t>();  // a static mutex would keep its entry
-  pthread_mutex_init(mutex.get(), nullptr);                // mark: yields in its holds
+  // on the heap, because a static mutex would keep its entry in the record
+  const auto mutex = std::make_unique<pthread_mutex_t>();
+  pthread_mutex_init(mutex.get(), nullptr);  // mark: yields in its holds
   contend_for(*mutex, true);
   pthread_mutex_init(mutex.get(), nullptr);  // mark: yields outside of its holds
   contend_for(*mutex, false);
-  // One hold, of a thread that has called sched_yield() before. The first wait for the mutex is during this hold.
+  // The main thread calls sched_yield() before its only hold, not during it. Another thread waits during this hold.
   for (int i = 0; i < 10; ++i) sched_yield();
   pthread_mutex_lock(&yielded_before);
   std::atomic<pid_t> waiter{0};

@@ -1,4 +1,4 @@
-// Semaphores: one with few units for many threads, and one that is used as a mutex.
+// Semaphores: one whose value is small and that many threads wait for, and one that is used as a mutex.
 #include "planted.hpp"
 
 namespace planted {

@@ -1,9 +1,9 @@
 // Programs whose threads sleep, or wait for a CPU, in known ways. `sleeping WAY THREADS SECONDS` starts THREADS threads
-// that sleep in the given way for SECONDS seconds; the main thread sleeps in nanosleep. With `busy` the threads compute
-// instead. With `crowd` they sleep, and one more thread computes. With `pinned` each thread, the main thread too, may
-// run on one CPU only, the threads on different ones, and sleeps. With `one-cpu` the threads compute on one CPU, half of
-// the time with a mutex, while the main thread may run on all. At the end the program prints the number of computed
-// steps and its CPU time.
+// that sleep in the way WAY for SECONDS seconds; the main thread sleeps in nanosleep. Some ways differ. `busy`: the
+// threads compute. `crowd`: one more thread computes while the others sleep. `pinned`: each thread, also the main
+// thread, sleeps and may run on one CPU only, a different CPU for each thread. `one-cpu`: the threads compute, all on
+// one CPU, and hold a mutex for half of the time; the main thread may run on all CPUs. At the end the program prints
+// the number of computed steps and its CPU time.
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
 #include <poll.h>
@@ -52,8 +52,8 @@ void compute() {
   steps += n;
 }
 
-/// Sleeps in the system call `poll` with this stack pointer, at the instruction in the C library's function syscall().
-/// The observer searches the stack for the caller of syscall(). Does not return.
+/// Sets the stack pointer to `stack` and sleeps in the system call `poll`, at the system-call instruction in the C
+/// library's function syscall(). The observer searches this stack for the caller of syscall(). Does not return.
 void sleep_with_stack(void* stack) {
   pollfd p{ends[0], POLLIN, 0};
 #if defined(__x86_64__)
@@ -100,7 +100,7 @@ char* absent_page() {
   return pages;
 }
 
-/// Lets the calling thread run on the next of the process's CPUs only.
+/// Restricts the calling thread to one of the process's CPUs, the next one at each call.
 void pin() {
   static const cpu_set_t allowed = [] {
     cpu_set_t all;
@@ -117,7 +117,8 @@ void pin() {
   if (sched_setaffinity(0, sizeof one, &one) != 0) std::abort();
 }
 
-/// Computes on the same CPU as all threads that call it. A thread that loses the CPU with the mutex makes others wait.
+/// Computes, half of the time with the mutex, on one CPU for all threads that call this function. A thread that loses
+/// the CPU while it holds the mutex makes the others wait.
 void compute_on_one_cpu() {
   cpu_set_t all, one;
   if (sched_getaffinity(0, sizeof all, &all) != 0) std::abort();
@@ -157,7 +158,7 @@ void sleep_in(const char* way) {
     while (!is_signalled) pthread_cond_wait(&condition, &mutex);
     pthread_mutex_unlock(&mutex);
   }
-  // Threads that end while the observer samples them.
+  // Starts threads that end while the observer samples them.
   while (is("brief") && !is_over) std::thread([] {}).join();
 }
 
@@ -169,7 +170,7 @@ int main(int count, char** arguments) {
   const int threads = std::atoi(arguments[2]);
   if (pipe(ends) != 0) return 1;
   const bool is_mutex = std::strcmp(way, "mutex") == 0;
-  pthread_mutex_lock(&mutex);  // a recorded call, and what the threads of `mutex` wait for
+  pthread_mutex_lock(&mutex);  // is recorded, and keeps the threads of the way `mutex` waiting
   if (!is_mutex) pthread_mutex_unlock(&mutex);
   if (std::strcmp(way, "pinned") == 0) pin();
   std::vector<pthread_t> all(static_cast<std::size_t>(threads));

@@ -1,4 +1,4 @@
-// A library whose threads sleep on futexes of its own, as GLib's do.
+// A library whose threads sleep in futex calls that the library makes itself, as GLib does.
 #include "sleeping_library.hpp"
 
 #include <linux/futex.h>

@@ -1,6 +1,6 @@
-// Initialises mutexes from functions that generated code calls, and on fibers, while other threads unload a library and
-// unmap code and stacks. Some of the code and of the mutexes lie where the library has just been. The recording of the
-// call chain of such an initialisation must not fault.
+// Threads initialise mutexes in functions that generated code calls, and on fibers. Meanwhile other threads unload a
+// library and unmap code and stacks. Some of the generated code and of the mutexes lie at the addresses of the unloaded
+// library. An initialisation records a call chain, and this must not fault.
 #include <dlfcn.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -27,8 +27,8 @@ constexpr std::size_t page = 4096, stack_size = 16 << 10;
 tally unmapped_figures("unmapped");
 std::atomic<std::uint64_t> made{0};
 
-/// Makes a mutex, at `place` or, if that is null, on the stack. Each initialisation records a call chain, which leads
-/// through the generated code.
+/// Initialises, uses and destroys a mutex, at `place` or, if `place` is null, on the stack. Each initialisation records
+/// a call chain, which leads through the generated code.
 [[gnu::noinline]] void make_and_destroy(void* place) {
   pthread_mutex_t own;
   auto* const one = place != nullptr ? static_cast<pthread_mutex_t*>(place) : &own;
@@ -48,12 +48,12 @@ char* map(char* at, int access, int further_flags) {
 /// Generated code that calls make_and_destroy(), with a valid frame pointer or with one that the caller chooses.
 class generated {
  public:
-  /// At `place`, if nothing is mapped there, or anywhere.
+  /// Places the code at `place` if nothing is mapped there, or at any address if `place` is null.
   explicit generated(char* place = nullptr)
       : code_(map(place, PROT_READ | PROT_WRITE, place != nullptr ? MAP_FIXED_NOREPLACE : 0)) {
     if (code_ == MAP_FAILED) return;
-    // The instructions. `own` has its own frame pointer: push rbp; mov rbp, rsp; xchg rdi, rsi; call *rsi; pop rbp; ret.
-    // `any` takes its third argument as the frame pointer: push rbp; mov rbp, rdx; then as `own`.
+    // `own` makes a valid frame pointer: push rbp; mov rbp, rsp; xchg rdi, rsi; call *rsi; pop rbp; ret. `any` takes
+    // its third argument as the frame pointer (mov rbp, rdx), and is otherwise the same.
     constexpr unsigned char own[] = {0x55, 0x48, 0x89, 0xe5, 0x48, 0x87, 0xfe, 0xff, 0xd6, 0x5d, 0xc3},
                             any[] = {0x55, 0x48, 0x89, 0xd5, 0x48, 0x87, 0xfe, 0xff, 0xd6, 0x5d, 0xc3};
     std::memcpy(code_, own, sizeof own);
@@ -114,7 +114,7 @@ void load_and_unload(const std::string& library) {
 }
 
 std::atomic<unsigned> uses{0};
-/// Puts code, and behind it a mutex, into the library's place, if nothing is mapped there.
+/// Places code, and a mutex behind it, at the library's address if nothing is mapped there.
 void use_place_of_library() {
   ++uses;
   char* const place = library_begin + page;
@@ -127,9 +127,10 @@ void use_place_of_library() {
   munmap(mutex, page);
 }
 
-/// The C library forgets where the library was only after its munmap(). This takes the place of that call, in which the
-/// thread may lose its CPU at its end.
-constexpr unsigned let_through = 0x5a5a5a5a;  // a third argument of munmap(), which has two
+/// dlclose() calls munmap() before the loader removes the library from its list. The filter of trap_munmap() replaces
+/// this call by unmap_slowly(), which unmaps the library and then gives other threads time, as if the thread had lost
+/// its CPU.
+constexpr unsigned let_through = 0x5a5a5a5a;  // a third argument of munmap(), which marks calls of this file
 void unmap_slowly(int, siginfo_t*, void* context) {
   greg_t* const registers = static_cast<ucontext_t*>(context)->uc_mcontext.gregs;
   registers[REG_RAX] = syscall(SYS_munmap, registers[REG_RDI], registers[REG_RSI], let_through);
@@ -149,7 +150,7 @@ void trap_munmap() {
       BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
   };
   const sock_fprog filter{std::size(rules), rules};
-  // Where there are no filters, this shows less.
+  // On a system without seccomp filters the test runs, but the interval in dlclose() is not made longer.
   if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0) prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter);
 }
 
