@@ -126,7 +126,8 @@ of that name.
 
 Environment: USHER_LOCK is the lock if --lock is not given, USHER_RWLOCK the read-write
 lock if --rwlock is not, USHER_COND_APPEND and USHER_SEM_APPEND are P if --cond-append or --sem-append are not. USHER_LIBRARY is the path
-of libusher.so instead of the one near this program. LD_PRELOAD is kept: Usher's library
+of libusher.so instead of the one near this program; libusher-all.so, for the locks that it
+lacks, lies beside it. LD_PRELOAD is kept: Usher's library
 is inserted at the front, but after the runtimes of sanitizers. With USHER_VERBOSE=1 the
 library prints the lock on stderr when a program starts; 'usher status PID' shows it
 later.)text";

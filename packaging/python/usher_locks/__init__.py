@@ -46,7 +46,10 @@ def command_path() -> Path:
 
 
 def preload_path() -> Path:
-    """Returns the path of libusher.so. In LD_PRELOAD, and with USHER_LOCK=steady, it gives a program Usher's locks."""
+    """Returns the path of libusher.so. In LD_PRELOAD, and with USHER_LOCK=steady, it gives a program Usher's locks.
+
+    It has the locks that `usher list` recommends. libusher-all.so beside it, in its place, has all.
+    """
     return _path("lib", "libusher.so")
 
 
