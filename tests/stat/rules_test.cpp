@@ -698,8 +698,7 @@ TEST(rules_of_programs, whose_threads_were_not_all_searched) {
       << r.verdict;
 }
 
-// ---- futexes that were not recorded, and reports that recommend no trial
-// -------------------------------------------------
+// ---- futexes that were not recorded, and reports that recommend no trial --------------------------------------------
 
 off_cpu asleep(std::uint64_t in_futexes, std::uint64_t elsewhere) {
   off_cpu o;

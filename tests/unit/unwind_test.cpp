@@ -545,7 +545,8 @@ TEST_F(unwind, fork) {
   EXPECT_EQ(status, 0);
 }
 
-/// Many threads fill and use one table of rules, in a process whose table is empty.
+/// Many threads at once use the process-wide table of unwind rules, and fill it: in the child process it is empty at
+/// first.
 TEST_F(unwind, threads_at_once) {
   const pid_t child = ::fork();
   if (child == 0) {
