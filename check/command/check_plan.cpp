@@ -109,7 +109,8 @@ void report_nothing_chosen(const options& o) {
     report_error("check: nothing is left to check: no such form of what is named");
 }
 
-/// One form of a lock, with the memory orders that it executes. The form belongs to one of the chosen goals.
+/// A form of a lock (the lock with one way of waiting), and the places in the source whose memory orders its code executes.
+/// `goal`: the index of the request that names the lock.
 struct form_with_sites {
   std::size_t goal;
   const target* form;

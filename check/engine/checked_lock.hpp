@@ -1,5 +1,5 @@
 // A lock compiled for the checker, as a table of functions, so that one scenario serves all locks. Generated
-// translation units (check/lock.cpp.in) add their tables to the list of targets.
+// translation units (check/engine/lock.cpp.in) add their tables to the list of targets.
 #pragma once
 
 #include <concepts>

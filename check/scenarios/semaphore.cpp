@@ -489,7 +489,8 @@ struct program : rl::test_suite<program<Threads>, Threads> {
       within = false;
     }
   }
-  /// Ensures that no thread tries to acquire while another one releases. relacy does not observe this flag.
+  /// Waits until no other thread acquires or releases. The flag `within` is a plain variable that relacy does not see, so it
+  /// orders no memory accesses.
   void alone() {
     while (within) rl::yield(1, info(place::current()));
     within = true;

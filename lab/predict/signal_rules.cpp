@@ -519,7 +519,7 @@ class finder {
     }
   }
 
-  /// Tries the rule *counted*. Returns whether it holds for the condition.
+  /// Returns whether the rule *counted* explains all signals of this condition variable.
   bool counts(std::uint32_t condition) {
     condition_facts& f = facts_.conditions[condition];
     if (f.waits < fewest_waits || f.signals == 0) return false;

@@ -145,7 +145,8 @@ class rwlock_operations {
   }
 
  private:
-  /// Whether the calling thread holds the lock for writing. No other thread writes its id there.
+  /// Whether the calling thread holds the lock for writing. It may read the field without the lock: only this thread stores
+  /// its own id in it.
   static bool writes(pthread_rwlock_t* l) {
     return rwlock_at::writer_of(l).load(std::memory_order_relaxed) == std::uint32_t(native::thread_id());
   }

@@ -1,4 +1,4 @@
-// A record of the library's selection in a process, for `usher status`. The launcher searches the library's data for
+// A record of the locks that the library has chosen in a process, for `usher status`. The launcher searches the library's data for
 // the record's magic number: in the memory of the process, if it may read that memory, else in the library's file,
 // where only the version is filled in.
 #pragma once

@@ -1,4 +1,5 @@
-// Traps of limits: little address space, small stacks, many threads, many locks held.
+// A program that runs at limits where a preloaded library may fail: little address space, small stacks, many threads,
+// many locks held.
 #include "kinds.h"
 
 #include <fcntl.h>

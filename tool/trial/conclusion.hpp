@@ -14,7 +14,7 @@ namespace usher::cli::trial {
 /// Shares of the threads' time that is spent waiting for mutexes and read-write locks. Below the first, no further trial is recommended (`usher
 /// stat` uses the same limit); above the second, an analysis is.
 inline constexpr double little_waiting = 0.01, much_waiting = 0.05;
-/// Waiting is little only if its end would not make the program faster by this factor. Chosen, not measured.
+/// Waiting counts as little if the program, without any waiting, would be less than this factor faster. Chosen, not measured.
 inline constexpr double little_gain = 1.05;
 /// The speed-up if threads ran during this share of their time, in which they wait. Waiting is compared with CPU time, since
 /// idle threads make the share small. The counted threads are the most that lived at the same time, so the result is

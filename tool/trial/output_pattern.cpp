@@ -175,9 +175,9 @@ bool output_pattern::fits(std::size_t i, const printed& output, std::size_t j) c
   return !is_settled() || !known.same_numbers || first_.same_numbers(i, output, j);
 }
 
-/// Compares an output with another number of lines than the pattern. Returns the number (from 1) of the first line with
-/// unknown words, or of one that occurs more or less often although it has no numbers and was not repeated, or of a
-/// missing line; 0 if there is none.
+/// Compares an output that has another number of lines than the pattern. Returns the number (from 1) of the first line whose
+/// words the pattern does not have, or whose count differs from the pattern's; counts may differ for lines with numbers, and
+/// for lines that the reference repeated. Else the number, in the pattern, of a line that is missing; 0 if none is.
 std::size_t output_pattern::first_foreign_line(const printed& output) const {
   std::unordered_map<std::uint64_t, kind> ours, theirs;
   bool anything = false;

@@ -242,7 +242,8 @@ void rounds::note_reference_failure(const attempt& a) {
   throw stopped{1};
 }
 
-/// Learns the reference's output. A candidate's output is kept only as long as it does not fit the reference's.
+/// Adds an output of the reference to the pattern. A candidate's output that does not fit the pattern is kept, and compared
+/// again whenever the pattern has grown, until it fits.
 void rounds::compare_output(std::size_t candidate, printed output) {
   const auto fits = [this](const printed& p) { return expected_.is_settled() && expected_.first_difference(p) == 0; };
   if (candidate == reference) {

@@ -171,7 +171,7 @@ class sample_timer {
 class ending {
  public:
   explicit ending(const signal_queue& signals) : signals_(signals) {}
-  /// Whether such a signal is pending, or arrives within this time.
+  /// Whether a signal that ends the recording is pending, or arrives within `time`.
   bool comes_within(std::chrono::nanoseconds time) {
     if (came_) return true;
     const auto signal = signals_.next(time);

@@ -128,8 +128,8 @@ class basic_awn {
     }
     prepare<P>(me);
     for (std::uint64_t seen = place.load(std::memory_order_acquire); (seen & ~asleep) != served(mine);) {  // (1)
-      // round,waits,node of the place: r-1,0,0 -> r,1,me. (4) release: publishes the node to (2), the exchange in
-      // unlock(). The mark `asleep` stays, for threads with later numbers that sleep at the place.
+      // Changes the fields (round, waits, node) of the place from (r-1, 0, 0) to (r, 1, me). (4) release: publishes the
+      // node to (2), the exchange in unlock(). The bit `asleep` stays as it is: threads with later numbers may sleep there.
       if (place.compare_exchange_strong(seen, served(mine) | waits | std::uint64_t{me} * 2 | (seen & asleep),
                                         std::memory_order_acq_rel, std::memory_order_acquire)) {
         wait_for_grant<P, W>(me);

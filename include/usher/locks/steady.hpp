@@ -117,8 +117,8 @@ struct steady_word {
   static constexpr bool may_enter(std::uint32_t w) { return is_free(w) || state_of(w) == handed_over; }
 };
 
-/// Masks of the sleepers. A sleeper whose own deadline ends its sleep has every_sleeper: so `usher stat -p` tells it from
-/// one of these, which wait without a deadline although their sleeps end.
+/// Futex masks of threads whose sleep the lock limits, although their callers gave no deadline. A thread whose caller gave a
+/// deadline sleeps with the mask every_sleeper instead, so `usher stat -p` can tell the two apart.
 struct steady_sleepers {
   static constexpr std::uint32_t the_standby = 1, an_arrival = 2, in_queue = 4;
 };
