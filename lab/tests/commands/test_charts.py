@@ -160,6 +160,7 @@ class Charts(Refusals, unittest.TestCase):
         self.assertNotEqual(chart.look("twa-spin"), chart.look("twa-park"))
         self.assertNotEqual(chart.look("mcs")[0], colour)
         self.assertRegex(chart.look("pthread")[0], r"#(..)\1\1")
+        self.assertEqual(len(chart.look("pthread")[1]), 2 * 4)  # a diamond
 
     def test_every_lock_of_the_catalogue_has_a_look(self):
         families = {}
