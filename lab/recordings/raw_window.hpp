@@ -19,7 +19,7 @@ namespace usher::recording {
 
 /// Times are ticks.
 struct raw_call {
-  record::called what{};
+  record::verb what{};
   bool slow = false, recursive = false;
   std::uint64_t object = 0;  // 48 bits of its address
   std::uint64_t other = 0;   // a wait: the mutex's address. cpu_clock: nanoseconds. Else the caller

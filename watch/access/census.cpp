@@ -246,6 +246,8 @@ recorded_calls sum_of(record::view r) {
         s.others += had + timeouts;
         break;
       case record::kind::none:
+      case record::kind::recursive_mutex:
+      case record::kind::thread:
         break;
     }
   }

@@ -30,25 +30,12 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "watch/contract/verbs.hpp"
+
 namespace usher::inline v2::record {
 
 using word32 = std::atomic<std::uint32_t>;
 using word64 = std::atomic<std::uint64_t>;
-
-/// The kind of a recorded object. The kinds from `rwlock` on are recorded only in programs that have libusher-stat.so
-/// (record/others.hpp). A `spin` is a spin lock, and a `join` is a place in the program that waits for threads to end.
-enum class kind : std::uint8_t { none, mutex, condition, semaphore, rwlock, spin, barrier, join };
-inline constexpr int kinds = 7;  ///< without `none`
-/// The names of kinds, as in JSON.
-inline constexpr const char* kind_names[] = {"",       "mutex", "condition", "semaphore",
-                                             "rwlock", "spin",  "barrier",   "join"};
-constexpr int index_of(kind k) {
-  return int(k) - 1;
-}
-/// Whether one thread at a time holds the object, and its entry has the figures of holds.
-constexpr bool has_holds(kind k) {
-  return k == kind::mutex || k == kind::spin;
-}
 
 inline constexpr const char* file_name = "usher stat";      ///< of the file in memory
 inline constexpr const char* variable = "USHER_STAT";       ///< environment variable with the file's path

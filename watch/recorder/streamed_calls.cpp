@@ -14,7 +14,7 @@
 namespace usher::preload {
 namespace {
 
-using record::called;
+using record::verb;
 
 bool is_acquired(int result) {
   return result == 0 || result == EOWNERDEAD;
@@ -37,12 +37,12 @@ stream_writer* mutex_writer() {
 /// may open and close before the call returns.
 template <class F>
 int wait_for(stream_writer& me, pthread_mutex_t* m, std::uint64_t caller, std::uint64_t began, F lock) {
-  sleeping_call call(me, called::lock, m, caller, began);
+  sleeping_call call(me, verb::lock, m, caller, began);
   const int result = lock();
   if (is_acquired(result))
-    call.end(called::lock, flags_of(m));
+    call.end(verb::lock, flags_of(m));
   else if (result == ETIMEDOUT)
-    call.end(called::try_lock_failed);
+    call.end(verb::try_lock_failed);
   return result;
 }
 
@@ -55,7 +55,7 @@ int lock_in(std::uint64_t window, pthread_mutex_t* m, std::uint64_t caller, F lo
   if (is_robust(kind_of(m))) return wait_for(*me, m, caller, began, lock);
   const int result = selected_calls.trylock(m);
   if (is_acquired(result)) {
-    end_call(*me, window, called::lock, m, caller, began, flags_of(m));
+    end_call(*me, window, verb::lock, m, caller, began, flags_of(m));
     return result;
   }
   return result == EBUSY ? wait_for(*me, m, caller, began, lock) : result;
@@ -85,9 +85,9 @@ int lock_outside(pthread_mutex_t* m, std::uint64_t caller, F lock) {
   const std::uint64_t began = begin_call(*me, window);
   const int result = selected_calls.trylock(m);
   if (is_acquired(result))
-    end_call(*me, window, called::lock, m, caller, began, flags_of(m));
+    end_call(*me, window, verb::lock, m, caller, began, flags_of(m));
   else if (result == EBUSY)
-    end_call(*me, window, called::try_lock_failed, m, caller, began);
+    end_call(*me, window, verb::try_lock_failed, m, caller, began);
   return result;
 }
 
@@ -97,7 +97,7 @@ int lock_outside(pthread_mutex_t* m, std::uint64_t caller, F lock) {
   const std::uint64_t flags = flags_of(m);  // before the unlock: afterwards the mutex may be gone
   const std::uint64_t began = begin_call(*me, window);
   const int result = selected_calls.unlock(m);
-  if (result == 0) end_call(*me, window, called::unlock, m, caller, began, flags);
+  if (result == 0) end_call(*me, window, verb::unlock, m, caller, began, flags);
   return result;
 }
 
@@ -184,7 +184,7 @@ int run_cond(void* argument) {
 void leave_cond(cond_waiting& w, int result) {
   w.me.is_waiting = false;
   if (result == 0 || result == ETIMEDOUT || result == ECANCELED)
-    w.sleep.end(result == 0 ? called::wait : called::wait_timed_out);
+    w.sleep.end(result == 0 ? verb::wait : verb::wait_timed_out);
 }
 
 void cancel_cond(void* argument) {
@@ -196,7 +196,7 @@ int wait(const cond_call& call) {
   if (me == nullptr) return call.wait();
   // Cancellation is permitted only in the wait itself, so that the slot is left in order.
   const usher_cancel_type type = usher_defer_cancellation();
-  sleeping_call sleep(*me, called::wait, call.condition, reinterpret_cast<std::uintptr_t>(call.mutex));
+  sleeping_call sleep(*me, verb::wait, call.condition, reinterpret_cast<std::uintptr_t>(call.mutex));
   cond_waiting w{call, *me, sleep};
   me->is_waiting = true;
   const int result = usher_call_with_cleanup(run_cond, &w, cancel_cond);
@@ -219,13 +219,13 @@ int streamed_cond_signal(pthread_cond_t* c) {
   const std::uint64_t window = open_window();
   if (window == 0) [[likely]]
     return unrecorded().cond_signal(c);
-  return call_in(window, called::signal, c, USHER_CALLER, [c] { return unrecorded().cond_signal(c); });
+  return call_in(window, verb::signal, c, USHER_CALLER, [c] { return unrecorded().cond_signal(c); });
 }
 int streamed_cond_broadcast(pthread_cond_t* c) {
   const std::uint64_t window = open_window();
   if (window == 0) [[likely]]
     return unrecorded().cond_broadcast(c);
-  return call_in(window, called::broadcast, c, USHER_CALLER, [c] { return unrecorded().cond_broadcast(c); });
+  return call_in(window, verb::broadcast, c, USHER_CALLER, [c] { return unrecorded().cond_broadcast(c); });
 }
 
 // ---- semaphores --------------------------------------------------------------------------------------------
@@ -250,16 +250,16 @@ int wait(const sem_call& call, std::uint64_t caller) {
   const std::uint64_t began = window != 0 ? begin_call(*me, window) : 0;
   const int saved = errno;
   if (unrecorded().sem_trywait(call.semaphore) == 0) {
-    if (window != 0) end_call(*me, window, called::semaphore_wait, call.semaphore, caller, began);
+    if (window != 0) end_call(*me, window, verb::semaphore_wait, call.semaphore, caller, began);
     return 0;
   }
   if (errno != EAGAIN) return -1;
   errno = saved;
   const usher_cancel_type type = usher_defer_cancellation();
-  sleeping_call sleep(*me, called::semaphore_wait, call.semaphore, caller, window != 0 ? began : stream_ticks());
+  sleeping_call sleep(*me, verb::semaphore_wait, call.semaphore, caller, window != 0 ? began : stream_ticks());
   sem_waiting w{call, sleep};
   const int result = usher_call_with_cleanup(run_sem, &w, cancel_sem);
-  if (result == 0) sleep.end(called::semaphore_wait);
+  if (result == 0) sleep.end(verb::semaphore_wait);
   usher_restore_cancellation(type);
   return result;
 }
@@ -277,13 +277,13 @@ int streamed_sem_trywait(sem_t* s) {
   const std::uint64_t window = open_window();
   if (window == 0) [[likely]]
     return unrecorded().sem_trywait(s);
-  return call_in(window, called::semaphore_wait, s, USHER_CALLER, [s] { return unrecorded().sem_trywait(s); });
+  return call_in(window, verb::semaphore_wait, s, USHER_CALLER, [s] { return unrecorded().sem_trywait(s); });
 }
 int streamed_sem_post(sem_t* s) {
   const std::uint64_t window = open_window();
   if (window == 0) [[likely]]
     return unrecorded().sem_post(s);
-  return call_in(window, called::semaphore_post, s, USHER_CALLER, [s] { return unrecorded().sem_post(s); });
+  return call_in(window, verb::semaphore_post, s, USHER_CALLER, [s] { return unrecorded().sem_post(s); });
 }
 
 #define USHER_STREAMED(member, name, parameters, arguments) .member = streamed_##member,

@@ -12,12 +12,12 @@
 namespace usher::preload {
 namespace {
 
-using record::called;
+using record::verb;
 
 // ---- read-write locks --------------------------------------------------------------------------------------
 
 template <class Try, class F>
-[[gnu::noinline]] int lock_in(std::uint64_t window, called what, pthread_rwlock_t* l, std::uint64_t caller,
+[[gnu::noinline]] int lock_in(std::uint64_t window, verb what, pthread_rwlock_t* l, std::uint64_t caller,
                               const Try& try_lock, F lock) {
   stream_writer* const me = own_writer();
   if (me == nullptr) return lock();
@@ -51,16 +51,16 @@ int streamed_rwlock_destroy(pthread_rwlock_t* l) {
     if (window == 0 || !(is_valid)) return plain().member arguments;                                             \
     return lock_in(window, what, l, USHER_CALLER, plain().try_member, [&] { return plain().member arguments; }); \
   }
-USHER_STREAMED_RWLOCK(rdlock, tryrdlock, called::read_lock, (pthread_rwlock_t * l), (l), true)
-USHER_STREAMED_RWLOCK(wrlock, trywrlock, called::write_lock, (pthread_rwlock_t * l), (l), true)
-USHER_STREAMED_RWLOCK(timedrdlock, tryrdlock, called::read_lock, (pthread_rwlock_t * l, const timespec* until),
+USHER_STREAMED_RWLOCK(rdlock, tryrdlock, verb::read_lock, (pthread_rwlock_t * l), (l), true)
+USHER_STREAMED_RWLOCK(wrlock, trywrlock, verb::write_lock, (pthread_rwlock_t * l), (l), true)
+USHER_STREAMED_RWLOCK(timedrdlock, tryrdlock, verb::read_lock, (pthread_rwlock_t * l, const timespec* until),
                       (l, until), is_time(*until))
-USHER_STREAMED_RWLOCK(timedwrlock, trywrlock, called::write_lock, (pthread_rwlock_t * l, const timespec* until),
+USHER_STREAMED_RWLOCK(timedwrlock, trywrlock, verb::write_lock, (pthread_rwlock_t * l, const timespec* until),
                       (l, until), is_time(*until))
-USHER_STREAMED_RWLOCK(clockrdlock, tryrdlock, called::read_lock,
+USHER_STREAMED_RWLOCK(clockrdlock, tryrdlock, verb::read_lock,
                       (pthread_rwlock_t * l, clockid_t clock, const timespec* until), (l, clock, until),
                       is_waitable(clock) && is_time(*until))
-USHER_STREAMED_RWLOCK(clockwrlock, trywrlock, called::write_lock,
+USHER_STREAMED_RWLOCK(clockwrlock, trywrlock, verb::write_lock,
                       (pthread_rwlock_t * l, clockid_t clock, const timespec* until), (l, clock, until),
                       is_waitable(clock) && is_time(*until))
 #undef USHER_STREAMED_RWLOCK
@@ -72,9 +72,9 @@ USHER_STREAMED_RWLOCK(clockwrlock, trywrlock, called::write_lock,
       return plain().member(l);                                                       \
     return call_in(window, what, l, USHER_CALLER, [l] { return plain().member(l); }); \
   }
-USHER_STREAMED_AT_ONCE(tryrdlock, called::read_lock)
-USHER_STREAMED_AT_ONCE(trywrlock, called::write_lock)
-USHER_STREAMED_AT_ONCE(rwlock_unlock, called::read_write_unlock)
+USHER_STREAMED_AT_ONCE(tryrdlock, verb::read_lock)
+USHER_STREAMED_AT_ONCE(trywrlock, verb::write_lock)
+USHER_STREAMED_AT_ONCE(rwlock_unlock, verb::read_write_unlock)
 #undef USHER_STREAMED_AT_ONCE
 
 // ---- barriers, joins ---------------------------------------------------------------------------------------
@@ -83,9 +83,9 @@ int streamed_barrier_wait(pthread_barrier_t* b) {
   stream_writer* const me = own_writer();
   const auto& wait_at = unrecorded_others().barrier_wait;
   if (me == nullptr) return wait_at(b);
-  sleeping_call call(*me, called::barrier_wait, b, USHER_CALLER);
+  sleeping_call call(*me, verb::barrier_wait, b, USHER_CALLER);
   const int result = wait_at(b);  // afterwards the barrier may be gone
-  if (result == 0 || result == PTHREAD_BARRIER_SERIAL_THREAD) call.end(called::barrier_wait);
+  if (result == 0 || result == PTHREAD_BARRIER_SERIAL_THREAD) call.end(verb::barrier_wait);
   return result;
 }
 
@@ -105,10 +105,10 @@ int join(const join_call& call, std::uint64_t caller) {
   stream_writer* const me = own_writer();
   if (me == nullptr) return call.wait();
   const usher_cancel_type type = usher_defer_cancellation();
-  sleeping_call sleep(*me, called::join, reinterpret_cast<const void*>(call.thread), caller);
+  sleeping_call sleep(*me, verb::join, reinterpret_cast<const void*>(call.thread), caller);
   joining j{call, sleep};
   const int result = usher_call_with_cleanup(run_join, &j, cancel_join);
-  if (result == 0) sleep.end(called::join);
+  if (result == 0) sleep.end(verb::join);
   usher_restore_cancellation(type);
   return result;
 }

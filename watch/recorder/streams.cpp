@@ -225,8 +225,7 @@ void note_cpu_time(stream_writer& me, std::uint64_t window) {
   rusage used{};
   const bool is_counted = syscall(SYS_getrusage, RUSAGE_THREAD, &used) == 0;
   if (syscall(SYS_clock_gettime, CLOCK_THREAD_CPUTIME_ID, &t) == 0)
-    append(me, window,
-           record::word_of_call(record::called::cpu_clock, is_counted ? 1 + std::uint64_t(used.ru_nvcsw) : 0),
+    append(me, window, record::word_of_call(record::verb::cpu_clock, is_counted ? 1 + std::uint64_t(used.ru_nvcsw) : 0),
            std::uint64_t(t.tv_sec) * 1'000'000'000 + std::uint64_t(t.tv_nsec), begin, stream_ticks());
   errno = saved;
 }

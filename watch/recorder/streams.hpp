@@ -110,7 +110,7 @@ inline std::uint64_t begin_call(stream_writer& me, std::uint64_t window) {
 }
 
 /// Appends a call that has just returned.
-inline void end_call(stream_writer& me, std::uint64_t window, record::called what, const volatile void* object,
+inline void end_call(stream_writer& me, std::uint64_t window, record::verb what, const volatile void* object,
                      std::uint64_t other, std::uint64_t begin, std::uint64_t flags = 0) {
   const std::uint64_t now = stream_ticks();
   append(me, window, record::word_of_call(what, reinterpret_cast<std::uintptr_t>(object)) | flags, other, begin, now);
@@ -120,7 +120,7 @@ inline void end_call(stream_writer& me, std::uint64_t window, record::called wha
 
 /// Makes a call that does not wait, and appends it if it succeeds. Afterwards the object may be gone.
 template <class F>
-[[gnu::noinline]] int call_in(std::uint64_t window, record::called what, const volatile void* object,
+[[gnu::noinline]] int call_in(std::uint64_t window, record::verb what, const volatile void* object,
                               std::uint64_t caller, F call) {
   stream_writer* const me = own_writer();
   if (me == nullptr) return call();
@@ -133,9 +133,9 @@ template <class F>
 /// A call that may sleep. It is in the thread's slot from the construction until end() or the destruction.
 class sleeping_call {
  public:
-  sleeping_call(stream_writer& me, record::called what, const volatile void* object, std::uint64_t other)
+  sleeping_call(stream_writer& me, record::verb what, const volatile void* object, std::uint64_t other)
       : sleeping_call(me, what, object, other, begin(me)) {}
-  sleeping_call(stream_writer& me, record::called what, const volatile void* object, std::uint64_t other,
+  sleeping_call(stream_writer& me, record::verb what, const volatile void* object, std::uint64_t other,
                 std::uint64_t began)
       : me_(me), object_(object), other_(other), began_(began), epoch_(me.epoch_word) {
     record::stream_slot& s = *me.slot;
@@ -150,7 +150,7 @@ class sleeping_call {
   /// Also for the clean-up of a cancelled thread, which calls no destructors here.
   void forget() { me_.slot->call.store(0, std::memory_order_release); }
   /// Appends the call if a window is open now.
-  void end(record::called what, std::uint64_t flags = 0) {
+  void end(record::verb what, std::uint64_t flags = 0) {
     forget();
     const std::uint64_t window = open_window();
     if (window == 0 || own_writer() != &me_ || me_.epoch_word != epoch_) return;
