@@ -26,7 +26,7 @@ int recorded_barrier_init(pthread_barrier_t* b, const pthread_barrierattr_t* att
   if (o == nullptr) return 0;
   // A static barrier's entry is kept. Its arrivals must be whole rounds of the new number.
   const bool is_known = is_of_one_process(attributes) && o->acquisitions.load(std::memory_order_relaxed) % threads == 0;
-  o->barrier_size().store(is_known ? threads : 0, std::memory_order_relaxed);
+  o->barrier.size.store(is_known ? threads : 0, std::memory_order_relaxed);
   return 0;
 }
 
@@ -41,7 +41,7 @@ int recorded_barrier_wait(pthread_barrier_t* b) {
   const auto [me, o] = find_recorded(b, record::kind::barrier, USHER_CALLER);
   if (o == nullptr || is_over(*me)) return wait_at(b);
   const std::uint64_t arrivals = o->acquisitions.fetch_add(1, std::memory_order_relaxed) + 1;
-  const std::uint32_t size = o->barrier_size().load(std::memory_order_relaxed);
+  const std::uint32_t size = o->barrier.size.load(std::memory_order_relaxed);
   if (size != 0 && arrivals % size == 0) {
     const std::uint64_t now = me->of->ticks(), waiting = o->waiting.load(std::memory_order_relaxed);
     const std::uint64_t waited = record::waited_so_far(waiting, now);

@@ -43,7 +43,7 @@ void drop_surplus_signals(record::object& o, record::detail& d) {
     const std::uint64_t sent = d.sent.load(std::memory_order_acquire);
     if (sent <= heard + waiters) return;
     if (d.heard.compare_exchange_weak(heard, sent - waiters, std::memory_order_relaxed))
-      return add(o.unheard, sent - waiters - heard);
+      return add(o.condition.unheard, sent - waiters - heard);
   }
 }
 
@@ -134,13 +134,13 @@ void record_signal(const void* c, bool all, std::uint64_t caller) {
   if (o == nullptr) return;
   std::uint64_t n = o->waiting.load(std::memory_order_relaxed) & record::waiting_count;
   if (n == 0) {
-    if (const std::uint32_t counted = roughly_one(*me, o->unheard); counted != 0) {
-      add(o->unheard, counted);
-      add(o->signals, counted);
+    if (const std::uint32_t counted = roughly_one(*me, o->condition.unheard); counted != 0) {
+      add(o->condition.unheard, counted);
+      add(o->condition.signals, counted);
     }
     return;
   }
-  add(o->signals, 1);
+  add(o->condition.signals, 1);
   if (record::detail* const d = detail_of(*me, *o)) {
     // `pending` waiters were signalled before and have not returned yet, so this signal does not wake them.
     const std::uint64_t sent = d->sent.load(std::memory_order_relaxed),
@@ -149,9 +149,9 @@ void record_signal(const void* c, bool all, std::uint64_t caller) {
     if (n != 0) record_signal_times(*d, me->of->ticks(), all ? std::uint32_t(n) : 1);
   }
   if (n == 0)
-    add(o->unheard, 1);
+    add(o->condition.unheard, 1);
   else if (all)
-    raise_to(o->herd, std::uint32_t(n));
+    raise_to(o->condition.herd, std::uint32_t(n));
 }
 
 bool wait_for_condition(const void* condition, const void* mutex, const embedded_operation& wait_embedded,

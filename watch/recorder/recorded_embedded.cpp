@@ -83,7 +83,7 @@ bool try_lock(const void* mutex, operation try_lock, void* context) {
     try_ends(*me, *o, mutex);
   } else {
     record::detail* const d = detail_of(*me, *o);
-    count_roughly(*me, d != nullptr ? d->failed_tries : o->signals);
+    count_roughly(*me, d != nullptr ? d->failed_tries : o->mutex.failed_tries);
     try_failed(*me, mutex);
   }
   return locked;
@@ -147,7 +147,7 @@ bool try_acquire(const void* semaphore, operation try_acquire, void* context) {
     add(o->acquisitions, 1);
     try_ends(*me, *o, semaphore);
   } else {
-    count_roughly(*me, o->unheard);
+    count_roughly(*me, o->semaphore.failed_tries);
     try_failed(*me, semaphore);
   }
   return acquired;
@@ -155,7 +155,7 @@ bool try_acquire(const void* semaphore, operation try_acquire, void* context) {
 
 void release(const void* semaphore, std::uint32_t credits) {
   record::object* const o = find_embedded(semaphore, record::kind::semaphore, USHER_CALLER).entry;
-  if (o != nullptr) add(o->signals, credits);
+  if (o != nullptr) add(o->semaphore.posts, credits);
 }
 
 constexpr record_calls embedded_calls{.begin = begin,

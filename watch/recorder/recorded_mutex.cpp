@@ -36,7 +36,7 @@ bool is_recursive(pthread_mutex_t* m) {
 /// Ends a hold without recording its duration.
 void forget_hold(record::object& o) {
   o.hold_begin.store(0, std::memory_order_relaxed);
-  o.waited_before.store(0, std::memory_order_relaxed);
+  o.mutex.waited_before.store(0, std::memory_order_relaxed);
   o.owner.store(0, std::memory_order_relaxed);
 }
 
@@ -86,7 +86,7 @@ template <class F>
     wait.book_timeout(ticks);
     // finish() has subtracted this wait from the waiters' time, so it is also subtracted from the time at the
     // beginning of the present hold (holding.hpp). A light hold does not store that time.
-    if (o.owner.load(std::memory_order_relaxed) != 0) o.waited_before.fetch_sub(ticks, std::memory_order_relaxed);
+    if (o.owner.load(std::memory_order_relaxed) != 0) o.mutex.waited_before.fetch_sub(ticks, std::memory_order_relaxed);
   }
   return result;
 }
@@ -197,7 +197,7 @@ int recorded_trylock(pthread_mutex_t* m) {
     if (o == nullptr) o = find_or_make(*me, m, USHER_CALLER);
     if (o == nullptr) return result;
     record::detail* const d = detail_of(*me, *o);
-    count_roughly(*me, d != nullptr ? d->failed_tries : o->signals);
+    count_roughly(*me, d != nullptr ? d->failed_tries : o->mutex.failed_tries);
     try_failed(*me, m);
   }
   return result;
@@ -228,7 +228,7 @@ namespace {
 
 /// Whether the hold is not timed and no other thread has waited during it.
 bool is_plain(const record::object& o) {
-  return (o.hold_begin.load(std::memory_order_relaxed) | o.waited_before.load(std::memory_order_relaxed) |
+  return (o.hold_begin.load(std::memory_order_relaxed) | o.mutex.waited_before.load(std::memory_order_relaxed) |
           o.waiting.load(std::memory_order_relaxed)) == 0;
 }
 

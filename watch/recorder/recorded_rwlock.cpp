@@ -21,8 +21,8 @@ void acquired(recorded_thread& me, record::object& o, side s) {
     o.owner.store(me.name, std::memory_order_relaxed);
     return;
   }
-  add(o.reads(), 1);
-  raise_to(o.most_readers(), o.readers().fetch_add(1, std::memory_order_relaxed) + 1);
+  add(o.rwlock.reads, 1);
+  raise_to(o.rwlock.most_readers, o.rwlock.readers.fetch_add(1, std::memory_order_relaxed) + 1);
 }
 
 /// Called after a try that found the lock held. `lock` waits.
@@ -39,14 +39,14 @@ template <class F>
   if (result == 0) {
     acquired(me, o, s);
     wait.book(ticks);
-    if (s == to_read) add(o.contended_reads(), 1);
+    if (s == to_read) add(o.rwlock.contended_reads, 1);
   } else if (result == ETIMEDOUT) {
     wait.book_timeout(ticks);
   } else {
     return result;  // such as EDEADLK
   }
   if (is_shared) add(me.of->head->waited_for_shared, ticks);
-  if (s == to_read) add(o.waited_to_read(), ticks);
+  if (s == to_read) add(o.rwlock.waited_to_read, ticks);
   if (d == nullptr) return result;
   if (s == to_read) raise_to(d->longest_read_wait, ticks);
   add(is_written ? d->behind_writer[s] : d->behind_readers[s], ticks);
@@ -98,8 +98,8 @@ held_charge write_ends(recorded_thread& me, record::object& o) {
 
 /// Ends the hold of a reader. None is counted if it began before the recording.
 void read_ends(record::object& o) {
-  std::uint32_t seen = o.readers().load(std::memory_order_relaxed);
-  while (seen != 0 && !o.readers().compare_exchange_weak(seen, seen - 1, std::memory_order_relaxed)) {
+  std::uint32_t seen = o.rwlock.readers.load(std::memory_order_relaxed);
+  while (seen != 0 && !o.rwlock.readers.compare_exchange_weak(seen, seen - 1, std::memory_order_relaxed)) {
   }
 }
 

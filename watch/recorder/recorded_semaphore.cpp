@@ -94,7 +94,7 @@ int recorded_sem_trywait(sem_t* s) {
     add(o->acquisitions, 1);
     try_ends(*me, *o, s);
   } else {
-    count_roughly(*me, o->unheard);
+    count_roughly(*me, o->semaphore.failed_tries);
     try_failed(*me, s);
   }
   return result;
@@ -102,7 +102,7 @@ int recorded_sem_trywait(sem_t* s) {
 
 int recorded_sem_post(sem_t* s) {
   record::object* const o = find_recorded(s, record::kind::semaphore, USHER_CALLER).entry;
-  if (o != nullptr) add(o->signals, 1);  // before the post: its waiter may destroy the semaphore
+  if (o != nullptr) add(o->semaphore.posts, 1);  // before the post: its waiter may destroy the semaphore
   return unrecorded().sem_post(s);
 }
 

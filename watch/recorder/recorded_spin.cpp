@@ -58,7 +58,7 @@ int recorded_spin_trylock(pthread_spinlock_t* s) {
     acquired(*me, *o, s);
   } else if (result == EBUSY) {
     record::detail* const d = detail_of(*me, *o);
-    count_roughly(*me, d != nullptr ? d->failed_tries : o->signals);
+    count_roughly(*me, d != nullptr ? d->failed_tries : o->mutex.failed_tries);
     try_failed(*me, as_key(s));
   }
   return result;
