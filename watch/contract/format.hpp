@@ -1,6 +1,6 @@
 // The record of `usher stat`: the layout of a file in memory, shared by the launcher and all processes of the program.
 //
-// The library writes (watch/recorder/recorder.cpp, recorded_*.cpp), the launcher reads (watch/reader/). All shared data are
+// The library writes (watch/recorder/recorder.hpp, sums.hpp), the launcher reads (watch/reader/). All shared data are
 // atomic and accessed with relaxed order. So a table that is read while the program runs may be inconsistent by a few
 // operations; the acquisitions of a mutex that threads count themselves may lack some dozens for each thread. The file
 // is sparse: only pages that are written take memory. Times are ticks: of the processor's time stamp counter, or

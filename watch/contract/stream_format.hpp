@@ -1,6 +1,6 @@
 // The streams of `usher record`: the layout of a file in memory, shared by the observer and all processes of the program.
 //
-// The library writes calls (watch/recorder/streams.hpp, streamed_*.cpp) while a window is open; the observer opens and closes
+// The library writes calls (watch/recorder/streams.hpp) while a window is open; the observer opens and closes
 // windows, and reads them (lab/recordings/stream_file.hpp). Other words of the library are the slots of threads.
 //
 //     header     options, capacities, the window

@@ -235,6 +235,39 @@ held_charge hold_ends_slowly(recorded_thread& me, record::object& o) {
   return charge;
 }
 
+namespace {
+
+/// Ends a hold without recording its duration.
+void forget_hold(record::object& o) {
+  o.hold_begin.store(0, std::memory_order_relaxed);
+  o.mutex.waited_before.store(0, std::memory_order_relaxed);
+  o.owner.store(0, std::memory_order_relaxed);
+}
+
+}  // namespace
+
+held_charge hold_ends_otherwise(recorded_thread& me, record::object& o, const void* mutex, bool needs_owner) {
+  if (light_hold_ends(me, mutex)) return {};
+  const std::uint32_t owner = o.owner.load(std::memory_order_relaxed),
+                      depth = o.depth_and_kind.load(std::memory_order_relaxed);
+  if (owner == me.name) {
+    if (depth >= one_deeper)
+      o.depth_and_kind.store(depth - one_deeper, std::memory_order_relaxed);
+    else if (is_unwaited(o) || o.hold_begin.load(std::memory_order_relaxed) == record::object::not_timed)
+      forget_hold(o);
+    else
+      return hold_ends_slowly(me, o);
+  } else if (owner == 0 && (depth & record::counted_by_threads) != 0 && !needs_owner) {
+    // Another thread has a light hold, which it does not see end. The mutex gets no further light holds.
+    o.depth_and_kind.store((depth & ~record::counted_by_threads) | record::changes_hands, std::memory_order_relaxed);
+  } else if (owner != 0 && !needs_owner) {
+    // Most kinds allow this thread to end another's hold. The hold is not charged, since the holder's call chain is
+    // not known here. The fields are written before the unlock: afterwards the next holder writes them.
+    forget_hold(o);
+  }
+  return {};
+}
+
 void hold_ends(recorded_thread& me, record::object& o, std::uint32_t chain) {
   if (o.owner.load(std::memory_order_relaxed) != me.name) return;
   held_charge c = hold_ends_slowly(me, o);

@@ -118,6 +118,15 @@ held_charge add_charge(recorded_thread& me, record::object& o, std::uint64_t tic
 [[gnu::noinline]] held_charge hold_ends_slowly(recorded_thread& me, record::object& o);
 [[gnu::cold, gnu::noinline]] void charge_holder(recorded_thread& me, const held_charge& c);
 
+/// Whether the hold is not timed and no other thread has waited during it.
+inline bool is_unwaited(const record::object& o) {
+  return (o.hold_begin.load(std::memory_order_relaxed) | o.mutex.waited_before.load(std::memory_order_relaxed) |
+          o.waiting.load(std::memory_order_relaxed)) == 0;
+}
+/// Ends the hold of a mutex or spin lock before the unlock, whichever thread has it. charge_holder() must charge the result after
+/// the unlock. `needs_owner`: the unlock fails if the thread does not hold it.
+held_charge hold_ends_otherwise(recorded_thread& me, record::object& o, const void* mutex, bool needs_owner);
+
 /// Ends the hold of a mutex that a wait for a condition unlocks. `chain` is the wait's call chain + 1; if it is 0, the
 /// charge is kept for a later hold's chain.
 void hold_ends(recorded_thread& me, record::object& o, std::uint32_t chain);

@@ -230,4 +230,12 @@ void note_cpu_time(stream_writer& me, std::uint64_t window) {
   errno = saved;
 }
 
+void end_call(std::uint64_t window, std::uint64_t word, std::uint64_t other, std::uint64_t begin) {
+  stream_writer& me = this_writer;
+  const std::uint64_t now = stream_ticks();
+  append(me, window, word, other, begin, now);
+  if (now - begin >= record::long_call_us * stream_head().ticks_a_ms / 1000) [[unlikely]]
+    note_cpu_time(me, window);
+}
+
 }  // namespace usher::preload
