@@ -144,7 +144,7 @@ call_cost try_to_measure(std::vector<std::pair<std::string, std::string>> variab
   constexpr std::size_t block = 100;
   for (const recording::raw_thread& t : w->threads)
     for (std::size_t i = 1; i < t.calls.size(); i++) {
-      const auto is_call = [&](std::size_t k) { return t.calls[k].what != record::called::cpu_clock; };
+      const auto is_call = [&](std::size_t k) { return t.calls[k].what != record::verb::cpu_clock; };
       if (is_call(i) && is_call(i - 1))
         gaps.push_back(static_cast<double>(t.calls[i].begin - t.calls[i - 1].end) * ns_a_tick);
       if (i % block == 0)

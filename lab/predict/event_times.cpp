@@ -5,7 +5,7 @@
 
 namespace usher::predict {
 
-using recording::action;
+using record::verb;
 
 recording::event bounded(recording::event e) {
   e.work = std::min(e.work, longest_ns);
@@ -16,15 +16,15 @@ recording::event bounded(recording::event e) {
 }
 
 bool is_known(const recording::recording& r, const recording::event& e) {
-  if (e.what == action::join || e.what == action::start || e.what == action::end) return true;
-  if (e.object >= r.objects.size() || !fits(e.what, r.objects[e.object].kind)) return false;
-  const bool has_mutex = e.what == action::wait || e.what == action::wait_timed_out;
-  return !has_mutex || (e.other < r.objects.size() && is_mutex(r.objects[e.other].kind));
+  if (e.what == verb::join || e.what == verb::start || e.what == verb::end) return true;
+  if (e.object >= r.objects.size() || !recording::fits(e.what, r.objects[e.object].kind)) return false;
+  const bool has_mutex = e.what == verb::wait || e.what == verb::wait_timed_out;
+  return !has_mutex || (e.other < r.objects.size() && recording::is_mutex(r.objects[e.other].kind));
 }
 
 bool is_operation(const recording::event& e) {
-  return e.what == action::lock || e.what == action::read_lock || e.what == action::write_lock ||
-         e.what == action::semaphore_wait;
+  return e.what == verb::lock || e.what == verb::read_lock || e.what == verb::write_lock ||
+         e.what == verb::semaphore_wait;
 }
 
 std::vector<std::vector<event_time>> times_of(const recording::window& w) {

@@ -21,21 +21,20 @@ inline constexpr std::uint64_t longest_ns = 1'000'000'000'000;
 /// Returns the event with each of its durations limited to longest_ns.
 recording::event bounded(recording::event e);
 
-/// Whether the event's objects exist and are of the kind that its action needs, such as a mutex for `lock`.
+/// Whether the event's objects exist and are of the kind that its verb needs.
 bool is_known(const recording::recording& r, const recording::event& e);
 
-/// Whether the action acquires a mutex.
+/// Whether the verb acquires a mutex.
 inline bool locks_mutex(const recording::event& e) {
-  return e.what == recording::action::lock;
+  return e.what == record::verb::lock;
 }
 
-/// Whether the action waits on a condition.
+/// Whether the verb waits on a condition.
 inline bool waits(const recording::event& e) {
-  return e.what == recording::action::wait || e.what == recording::action::wait_timed_out;
+  return e.what == record::verb::wait || e.what == record::verb::wait_timed_out;
 }
 
-/// Whether the action is a lock operation, the unit of throughput: it acquires a mutex, a read-write lock or a
-/// semaphore.
+/// Whether the verb is an operation in whose unit throughput is given: it acquires a mutex, a read-write lock or a semaphore.
 bool is_operation(const recording::event& e);
 
 /// Returns the times of each stream's events; the last element of a stream is its unfinished call, if there is one.

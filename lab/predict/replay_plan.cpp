@@ -9,9 +9,9 @@
 namespace usher::predict {
 namespace {
 
-using recording::action;
+using record::kind;
+using record::verb;
 using recording::event;
-using recording::object_kind;
 
 /// The objects of a site may form an array (one slot) if they are at least this many. Chosen, not measured.
 constexpr std::size_t fewest_of_array = 4;
@@ -186,8 +186,8 @@ class maker {
   }
 
   bool is_mutex(std::uint32_t o) const {
-    const object_kind k = recording_.objects[o].kind;
-    return k == object_kind::mutex || k == object_kind::recursive_mutex;
+    const record::kind k = recording_.objects[o].kind;
+    return k == kind::mutex || k == kind::recursive_mutex;
   }
 
   void make_slots() {
@@ -199,7 +199,7 @@ class maker {
         throw bad_recording("object " + std::to_string(object) +
                             " is not a mutex of the recording, and cannot be split");
     for (std::uint32_t o = 0; o < recording_.objects.size(); o++) {
-      const bool is_read_write = recording_.objects[o].kind == object_kind::read_write_lock;
+      const bool is_read_write = recording_.objects[o].kind == kind::rwlock;
       if (!is_read_write && !is_mutex(o)) continue;
       const std::uint32_t site = recording_.objects[o].site;
       const bool shares = is_mutex(o) && drawn.contains(site);
@@ -242,8 +242,8 @@ class maker {
         for (std::size_t i = 0; i < w.streams[s].events.size(); i++) {
           const event& e = w.streams[s].events[i];
           if (!is_known(recording_, e)) continue;
-          if (e.what == action::semaphore_post) steps[e.object].push_back({times[s][i].called, 1});
-          if (e.what != action::semaphore_wait) continue;
+          if (e.what == verb::semaphore_post) steps[e.object].push_back({times[s][i].called, 1});
+          if (e.what != verb::semaphore_wait) continue;
           steps[e.object].push_back({times[s][i].returned, -1});
           if (e.wait >= long_wait_ns) steps[e.object].push_back({times[s][i].called, 0});
         }
@@ -289,18 +289,16 @@ class maker {
     std::map<std::uint32_t, std::int64_t> at_first;
   };
 
-  static bool takes_token(const event& e, const mark& m) {
-    return e.what == action::wait && m.how == mark::wait::takes;
-  }
+  static bool takes_token(const event& e, const mark& m) { return e.what == verb::wait && m.how == mark::wait::takes; }
 
   /// Returns the semaphore or condition from which the call takes a credit; none: it takes no credit.
   static std::uint32_t credit_taken_by(const event& e, const mark& m) {
-    return takes_token(e, m) || e.what == action::semaphore_wait ? e.object : m.takes;
+    return takes_token(e, m) || e.what == verb::semaphore_wait ? e.object : m.takes;
   }
 
   bool posts_credit(const event& e) const {
-    return e.what == action::semaphore_post ||
-           (e.what == action::signal && plan_.conditions[e.object].rule == signal_rule::counted);
+    return e.what == verb::semaphore_post ||
+           (e.what == verb::signal && plan_.conditions[e.object].rule == signal_rule::counted);
   }
 
   void count_credits_of_stream(std::size_t w, std::size_t s, const std::vector<event_time>& times,
@@ -311,7 +309,7 @@ class maker {
       const event& e = events[i];
       const mark& m = signals_.of_events[w][s][i];
       if (!is_known(recording_, e)) continue;
-      const bool waits_long = e.what == action::semaphore_wait && e.wait >= long_wait_ns;
+      const bool waits_long = e.what == verb::semaphore_wait && e.wait >= long_wait_ns;
       if (takes_token(e, m) || waits_long) credits.steps[e.object].push_back({times[i].called, 0});
       if (const std::uint32_t taken = credit_taken_by(e, m); taken != none) {
         has[taken]++;
@@ -388,7 +386,7 @@ class maker {
     usual_cost own(recording_.machine.between_ns);
     for (std::size_t i = 0; i < stream.events.size(); i++) {
       event e = bounded(stream.events[i]);
-      if (e.what != action::end) e.work = own.taken_out_of(e.work);
+      if (e.what != verb::end) e.work = own.taken_out_of(e.work);
       carry(e);
       works += e.work;
       if (!is_known(recording_, e)) {
@@ -442,25 +440,25 @@ class maker {
   /// Adds the steps of an event. Returns whether the event is a call that is replayed or left out on purpose.
   bool add_event(const event& e, const mark& m) {
     switch (e.what) {
-      case action::lock:
+      case verb::lock:
         return acquire(step_kind::lock, e.object, m);
-      case action::read_lock:
+      case verb::read_lock:
         return acquire(step_kind::read_lock, e.object, {});
-      case action::write_lock:
+      case verb::write_lock:
         return acquire(step_kind::write_lock, e.object, {});
-      case action::unlock:
-      case action::read_write_unlock:
+      case verb::unlock:
+      case verb::read_write_unlock:
         return unlock(e.object, m);
-      case action::try_lock_failed:
+      case verb::try_lock_failed:
         plan_.left.failed_tries++;
         return false;
-      case action::wait:
-      case action::wait_timed_out:
+      case verb::wait:
+      case verb::wait_timed_out:
         return wait(e, m);
-      case action::signal:
-      case action::broadcast:
+      case verb::signal:
+      case verb::broadcast:
         return notify(e, m);
-      case action::semaphore_wait:
+      case verb::semaphore_wait:
         if (!plan_.semaphores[e.object].balanced) {
           plan_.left.unknown_semaphore_waits++;
           return sleep(e.wait, step::no_mutex);
@@ -471,20 +469,21 @@ class maker {
         role_->operations++;
         plan_.sleeps = true;
         return true;
-      case action::semaphore_post:
+      case verb::semaphore_post:
         if (!plan_.semaphores[e.object].balanced || !gives(e.object, plan_.semaphores[e.object].in_pairs)) return true;
         add(step_kind::semaphore_post).on = e.object;
         return true;
-      case action::barrier_wait:
+      case verb::barrier_wait:
         add(step_kind::barrier_wait).on = e.object;
         plan_.barriers[e.object].insert(role_index_);
         plan_.sleeps = true;
         return true;
-      case action::join:
+      case verb::join:
         plan_.left.joins++;
         return sleep(e.wait, step::no_mutex);
-      case action::start:
-      case action::end:
+      case verb::start:
+      case verb::end:
+      case verb::cpu_clock:
         return false;
     }
     return false;
@@ -571,7 +570,7 @@ class maker {
 
   void release(std::size_t i) {
     const held_lock h = std::exchange(held_[i], {});
-    const bool is_read_write = recording_.objects[h.object].kind == object_kind::read_write_lock;
+    const bool is_read_write = recording_.objects[h.object].kind == kind::rwlock;
     step& s = add(is_read_write ? step_kind::read_write_unlock : step_kind::unlock);
     s.on = slot_of_[h.object];
     s.held = std::uint8_t(i);
@@ -585,7 +584,7 @@ class maker {
     const std::size_t i = find_held(e.other);
     const std::uint8_t mutex = i != most_held ? std::uint8_t(i) : step::no_mutex;
     if (i != most_held) held_[i].whole = false;
-    if (e.what == action::wait_timed_out) {
+    if (e.what == verb::wait_timed_out) {
       plan_.left.timed_out_waits++;
       return sleep(e.wait, mutex);
     }
@@ -616,7 +615,7 @@ class maker {
     if (m.dropped) return true;
     step& s = add(step_kind::notify);
     s.on = e.object;
-    s.to_all = e.what == action::broadcast;
+    s.to_all = e.what == verb::broadcast;
     s.opens = m.opens;
     if (m.opens) plan_.opening_roles.insert(role_index_);
     // A signal within a section may requeue waiting threads to the mutex of that section.
@@ -630,7 +629,7 @@ class maker {
     if (find_held(mutex) == most_held)
       if (const auto before = unlocked_.find(mutex); before != unlocked_.end()) at = before->second;
     step& poster = role_->tape[at];
-    plan_.tokens.push_back({e.object, m.posts, e.what == action::broadcast, poster.tokens});
+    plan_.tokens.push_back({e.object, m.posts, e.what == verb::broadcast, poster.tokens});
     poster.tokens = std::uint32_t(plan_.tokens.size() - 1);
     return true;
   }
@@ -808,29 +807,31 @@ std::string name_of(const std::vector<recording::object>& objects, std::uint32_t
   if (object >= objects.size()) return "object " + std::to_string(object);
   const recording::object& o = objects[object];
   if (!o.name.empty()) return o.name;
-  const char* kind = "object";
+  const char* noun = "object";
   switch (o.kind) {
-    case object_kind::mutex:
-    case object_kind::recursive_mutex:
-      kind = "mutex";
+    case kind::mutex:
+    case kind::recursive_mutex:
+      noun = "mutex";
       break;
-    case object_kind::condition:
-      kind = "condition";
+    case kind::condition:
+      noun = "condition";
       break;
-    case object_kind::semaphore:
-      kind = "semaphore";
+    case kind::semaphore:
+      noun = "semaphore";
       break;
-    case object_kind::read_write_lock:
-      kind = "read-write lock";
+    case kind::rwlock:
+      noun = "read-write lock";
       break;
-    case object_kind::barrier:
-      kind = "barrier";
+    case kind::barrier:
+      noun = "barrier";
       break;
-    case object_kind::thread:
-      kind = "thread";
+    case kind::thread:
+      noun = "thread";
+      break;
+    default:
       break;
   }
-  std::string name = kind;
+  std::string name = noun;
   name += ' ';
   name += std::to_string(object);
   name += " (site ";

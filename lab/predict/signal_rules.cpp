@@ -10,7 +10,7 @@
 namespace usher::predict {
 namespace {
 
-using recording::action;
+using record::verb;
 using recording::event;
 
 /// A signal belongs to the section that the thread has just ended if it comes within this time after the unlock.
@@ -57,7 +57,7 @@ struct section {
 };
 
 bool is_signal(const event& e) {
-  return e.what == action::signal || e.what == action::broadcast;
+  return e.what == verb::signal || e.what == verb::broadcast;
 }
 
 class finder {
@@ -119,7 +119,7 @@ class finder {
     for_each_event([&](const place& p, const event& e) {
       if (waits(e)) {
         condition_facts& f = facts_.conditions[e.object];
-        (e.what == action::wait ? f.waits : f.timed_out)++;
+        (e.what == verb::wait ? f.waits : f.timed_out)++;
         mutexes[e.object][e.other]++;
         calls_[e.object].push_back(p);
       } else if (is_signal(e)) {
@@ -160,7 +160,7 @@ class finder {
     // A thread had the mutex before the window if its first call with the mutex there is an unlock or a wait.
     std::set<std::uint32_t> seen;
     for (const event& e : events) {
-      const bool locks = locks_mutex(e), unlocks = e.what == action::unlock;
+      const bool locks = locks_mutex(e), unlocks = e.what == verb::unlock;
       if (!is_known(recording_, e) || !(locks || unlocks || waits(e))) continue;
       const std::uint32_t mutex = waits(e) ? e.other : e.object;
       if (!seen.insert(mutex).second || locks || !guards_.contains(mutex)) continue;
@@ -171,16 +171,16 @@ class finder {
       const place p{w, s, i};
       const event& e = events[i];
       if (!is_known(recording_, e)) continue;
-      if (e.what == action::lock && guards_.contains(e.object)) {
+      if (e.what == verb::lock && guards_.contains(e.object)) {
         open[e.object] = sections_.size();
         sections_.push_back({p, false, e.object, {}, {}, {}, nullptr});
         last = ~std::size_t{0};
-      } else if (e.what == action::unlock && open.contains(e.object)) {
+      } else if (e.what == verb::unlock && open.contains(e.object)) {
         last = open[e.object];
         sections_[last].unlock = p;
         open.erase(e.object);
         ended = time(p).returned;
-      } else if (e.what == action::wait) {
+      } else if (e.what == verb::wait) {
         if (const auto in = open.find(e.other); in != open.end()) sections_[in->second].waits.push_back(p);
       } else if (is_signal(e)) {
         for (const auto& [mutex, in] : open) sections_[in].signals.insert(e.object);
@@ -235,8 +235,8 @@ class finder {
   std::optional<rounds> rounds_of(std::uint32_t condition) {
     rounds r;
     for (const place& p : calls_[condition]) {
-      if (at(p).what == action::signal) return std::nullopt;
-      if (at(p).what == action::broadcast)
+      if (at(p).what == verb::signal) return std::nullopt;
+      if (at(p).what == verb::broadcast)
         r.openings[p.window].push_back(p);
       else
         r.parties[p.window].insert(p.stream);
@@ -394,12 +394,12 @@ class finder {
       if (last.first < p.size()) mark_of(*p.at(last.first).unlock).ends = end;
     }
     for (const place& p : calls_[condition]) {
-      if (at(p).what == action::wait) mark_of(p).how = mark::wait::dropped;
-      if (at(p).what == action::broadcast) mark_of(p).opens = true;
+      if (at(p).what == verb::wait) mark_of(p).how = mark::wait::dropped;
+      if (at(p).what == verb::broadcast) mark_of(p).opens = true;
     }
     if (!ends_.insert(end).second) return;
     for (const place& p : calls_[end]) {
-      if (at(p).what == action::wait) mark_of(p).how = mark::wait::takes;
+      if (at(p).what == verb::wait) mark_of(p).how = mark::wait::takes;
       if (is_signal(at(p))) mark_of(p).dropped = true;
     }
   }
@@ -454,7 +454,7 @@ class finder {
 
   bool has_broadcast(std::uint32_t condition) {
     const std::vector<place>& calls = calls_[condition];
-    return std::any_of(calls.begin(), calls.end(), [this](const place& p) { return at(p).what == action::broadcast; });
+    return std::any_of(calls.begin(), calls.end(), [this](const place& p) { return at(p).what == verb::broadcast; });
   }
 
   /// Returns the times that concern the condition, by window.
@@ -515,7 +515,7 @@ class finder {
     }
     for (const place& p : calls_[condition]) {
       if (is_signal(at(p))) mark_of(p).posts = 1;
-      if (at(p).what == action::wait && mark_of(p).how == mark::wait::unknown) facts_.conditions[condition].unknown++;
+      if (at(p).what == verb::wait && mark_of(p).how == mark::wait::unknown) facts_.conditions[condition].unknown++;
     }
   }
 
@@ -604,10 +604,10 @@ class finder {
       if (std::exchange(window, p.window) != p.window) waiting.clear();
       const std::uint64_t now = time(p).called;
       while (!waiting.empty() && waiting.begin()->first < now) waiting.erase(waiting.begin());
-      if (at(p).what == action::wait) {
+      if (at(p).what == verb::wait) {
         waiting.emplace(time(p).returned, i);
       } else if (is_signal(at(p))) {
-        const bool everyone = at(p).what == action::broadcast;
+        const bool everyone = at(p).what == verb::broadcast;
         while (!waiting.empty()) {
           mark_of(all[waiting.begin()->second]).how = mark::wait::takes;
           mark_of(p).posts++;
@@ -617,7 +617,7 @@ class finder {
       }
     }
     for (const place& p : all)
-      if (at(p).what == action::wait && mark_of(p).how == mark::wait::unknown) f.unknown++;
+      if (at(p).what == verb::wait && mark_of(p).how == mark::wait::unknown) f.unknown++;
     f.rule = f.unknown == f.waits ? signal_rule::none : signal_rule::matched;
   }
 

@@ -39,8 +39,9 @@ namespace {
 
 namespace sim = usher::sim;
 namespace recording = usher::recording;
-using recording::action;
-using recording::object_kind;
+namespace record = usher::record;
+using record::kind;
+using record::verb;
 using P = sim::simulated;
 
 // ---- recording -------------------------------------------------------------------------------------------------------
@@ -56,7 +57,7 @@ class recorder {
   recorder(sim::world& w, unsigned threads, cost c)
       : machine_(w.sim().on()), begin_(w.begin()), end_(w.end()), cost_(c), threads_(threads) {}
 
-  std::uint32_t add(object_kind kind, std::uint32_t site) {
+  std::uint32_t add(record::kind kind, std::uint32_t site) {
     made_.objects.emplace_back();
     made_.objects.back().kind = kind;
     made_.objects.back().site = site;
@@ -65,13 +66,13 @@ class recorder {
 
   sim::cycles now() const { return sim::simulation::current().now(); }
 
-  /// Records a call that began at the time `called` and returns now.
-  void note(action what, std::uint32_t object, sim::cycles called, std::uint32_t other = 0) {
+  /// Notes a call that began at `called` and returns now.
+  void note(verb what, std::uint32_t object, sim::cycles called, std::uint32_t other = 0) {
     takes(cost_.within_ns);
     const sim::cycles returned = now();
     of_thread& t = threads_[sim::simulation::current().thread()];
-    const bool is_operation = what == action::lock || what == action::read_lock || what == action::write_lock ||
-                              what == action::semaphore_wait;
+    const bool is_operation =
+        what == verb::lock || what == verb::read_lock || what == verb::write_lock || what == verb::semaphore_wait;
     if (returned > begin_ && returned <= end_ && is_operation) operations_++;
     if (called > begin_ && called <= end_) {
       const sim::cycles since = std::max(t.returned, begin_);
@@ -107,7 +108,7 @@ class recorder {
     for (std::uint32_t t = 0; t < threads_.size(); t++) {
       of_thread& of = threads_[t];
       recording::event last;
-      last.what = action::end;
+      last.what = verb::end;
       last.work = of.returned < end_ ? ns(of, end_ - std::max(of.returned, begin_)) : 0;
       of.events.push_back(last);
       made_.roles.push_back({t, roles[t]});
@@ -163,16 +164,16 @@ class recorded_world {
     recorded_lock(recorded_world& w, std::uint32_t site, bool has_condition)
         : it_(w.world_.sim().shared(), w.table_, has_condition),
           recorder_(&w.recorder_),
-          object_(recorder_->add(object_kind::mutex, site)) {}
+          object_(recorder_->add(kind::mutex, site)) {}
     void lock() {
       const sim::cycles called = recorder_->now();
       it_.lock();
-      recorder_->note(action::lock, object_, called);
+      recorder_->note(verb::lock, object_, called);
     }
     void unlock() {
       const sim::cycles called = recorder_->now();
       it_.unlock();
-      recorder_->note(action::unlock, object_, called);
+      recorder_->note(verb::unlock, object_, called);
     }
     void lock_as_guest() { lock(); }
 
@@ -225,21 +226,21 @@ class condition {
   condition(recorded_world& w, std::uint32_t site)
       : it_(w.make<usher::basic_condition_variable<P>>()),
         recorder_(w.calls()),
-        object_(recorder_.add(object_kind::condition, site)) {}
+        object_(recorder_.add(kind::condition, site)) {}
   void wait(recorded_world::lock& l) {
     const sim::cycles called = recorder_.now();
     it_.wait(l.bare());
-    recorder_.note(action::wait, object_, called, l.object());
+    recorder_.note(verb::wait, object_, called, l.object());
   }
   void signal() {
     const sim::cycles called = recorder_.now();
     it_.notify_one();
-    recorder_.note(action::signal, object_, called);
+    recorder_.note(verb::signal, object_, called);
   }
   void broadcast() {
     const sim::cycles called = recorder_.now();
     it_.notify_all();
-    recorder_.note(action::broadcast, object_, called);
+    recorder_.note(verb::broadcast, object_, called);
   }
 
  private:
@@ -393,7 +394,7 @@ struct connections : known_program {
   explicit connections(recorded_world& w)
       : lock(w.make_lock()),
         calls(w.calls()),
-        object(calls.add(object_kind::semaphore, 1)),
+        object(calls.add(kind::semaphore, 1)),
         credits(w.make<core>()),
         inside(w.parameter("inside")),
         uses(w.parameter("uses")),
@@ -410,11 +411,11 @@ struct connections : known_program {
         return core::wait_end::woken;
       });
     }
-    calls.note(action::semaphore_wait, object, called);
+    calls.note(verb::semaphore_wait, object, called);
     work(t, uses);
     called = calls.now();
     credits.release();
-    calls.note(action::semaphore_post, object, called);
+    calls.note(verb::semaphore_post, object, called);
     lock.lock();
     t.delay(std::uint64_t(inside));
     lock.unlock();
@@ -475,7 +476,7 @@ struct readers : known_program {
   explicit readers(recorded_world& w)
       : lock(w.make_lock()),
         calls(w.calls()),
-        object(calls.add(object_kind::read_write_lock, 1)),
+        object(calls.add(record::kind::rwlock, 1)),
         shared(w.make<kind>()),
         inside(w.parameter("inside")),
         outside(w.parameter("outside")),
@@ -484,11 +485,11 @@ struct readers : known_program {
     const bool reads = t.uniform(1000) >= std::uint32_t(writes);
     sim::cycles called = calls.now();
     reads ? shared.lock_shared() : shared.lock();
-    calls.note(reads ? action::read_lock : action::write_lock, object, called);
+    calls.note(reads ? verb::read_lock : verb::write_lock, object, called);
     t.delay(std::uint64_t(inside));
     called = calls.now();
     reads ? shared.unlock_shared() : shared.unlock();
-    calls.note(action::read_write_unlock, object, called);
+    calls.note(verb::read_write_unlock, object, called);
     lock.lock();
     t.delay(std::uint64_t(inside));
     lock.unlock();

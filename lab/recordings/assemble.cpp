@@ -12,12 +12,8 @@
 namespace usher::recording {
 namespace {
 
-using record::called;
-
-static_assert(static_cast<unsigned>(called::lock) == static_cast<unsigned>(action::lock) &&
-              static_cast<unsigned>(called::unlock) == static_cast<unsigned>(action::unlock) &&
-              static_cast<unsigned>(called::semaphore_post) == static_cast<unsigned>(action::semaphore_post) &&
-              static_cast<unsigned>(called::start) == static_cast<unsigned>(action::start));
+using record::kind;
+using record::verb;
 
 constexpr std::uint64_t tick_ns =
     4'000'000;  // the kernel's tick is at most this long in practice: a running thread's CPU time may lag by one
@@ -25,49 +21,21 @@ constexpr std::uint64_t tick_ns =
 /// The search for a mutex that a thread held before the window ends after this many different locked mutexes. Chosen.
 constexpr std::size_t most_locked = 64;
 
-object_kind kind_of(const raw_call& c) {
-  switch (c.what) {
-    case called::lock:
-    case called::try_lock_failed:
-    case called::unlock:
-      return object_kind::mutex;
-    case called::wait:
-    case called::wait_timed_out:
-    case called::signal:
-    case called::broadcast:
-      return object_kind::condition;
-    case called::semaphore_wait:
-    case called::semaphore_post:
-      return object_kind::semaphore;
-    case called::read_lock:
-    case called::write_lock:
-    case called::read_write_unlock:
-      return object_kind::read_write_lock;
-    case called::barrier_wait:
-      return object_kind::barrier;
-    case called::join:
-    case called::start:
-    case called::cpu_clock:
-      break;
-  }
-  return object_kind::thread;
-}
-
 bool is_wait(const raw_call& c) {
-  return c.what == called::wait || c.what == called::wait_timed_out;
+  return c.what == verb::wait || c.what == verb::wait_timed_out;
 }
 bool is_wait(const event& e) {
-  return e.what == action::wait || e.what == action::wait_timed_out;
+  return e.what == verb::wait || e.what == verb::wait_timed_out;
 }
 
 /// Returns the mutex that the call releases, by an unlock or a wait; 0: it releases none.
 std::uint64_t released_by(const raw_call& c) {
-  return c.what == called::unlock ? c.object : is_wait(c) ? c.other : 0;
+  return c.what == verb::unlock ? c.object : is_wait(c) ? c.other : 0;
 }
 
 const raw_call* first_call(const raw_thread& t) {
   const auto found =
-      std::find_if(t.calls.begin(), t.calls.end(), [](const raw_call& c) { return c.what != called::cpu_clock; });
+      std::find_if(t.calls.begin(), t.calls.end(), [](const raw_call& c) { return c.what != verb::cpu_clock; });
   return found != t.calls.end() ? &*found : nullptr;
 }
 
@@ -80,7 +48,7 @@ releases releases_of(const raw_window& w, const std::set<std::pair<std::uint32_t
   for (const raw_thread& t : w.threads)
     for (const raw_call& c : t.calls)
       if (const std::uint64_t m = released_by(c); m != 0 && wanted.contains({t.process, m}))
-        all[{t.process, m}].emplace_back(c.what == called::unlock ? c.end : c.begin, t.thread);
+        all[{t.process, m}].emplace_back(c.what == verb::unlock ? c.end : c.begin, t.thread);
   for (auto& [mutex, times] : all) std::sort(times.begin(), times.end());
   return all;
 }
@@ -90,7 +58,7 @@ releases releases_of(const raw_window& w, const std::set<std::pair<std::uint32_t
 const raw_call* first_release(const raw_thread& t) {
   std::set<std::uint64_t> locked;
   for (const raw_call& c : t.calls) {
-    if (c.what == called::lock) locked.insert(c.object);
+    if (c.what == verb::lock) locked.insert(c.object);
     if (const std::uint64_t m = released_by(c); m != 0 && !locked.contains(m)) return &c;
     if (locked.size() > most_locked) break;
   }
@@ -115,7 +83,7 @@ std::optional<raw_call> lock_before(const raw_window& w, const raw_thread& t, co
     --at;
     if (at->second == t.thread || at->first < w.opened) continue;
     raw_call lock;
-    lock.what = called::lock;
+    lock.what = verb::lock;
     lock.slow = true;
     lock.recursive = release->recursive;
     lock.object = m;
@@ -133,7 +101,7 @@ std::uint64_t assembler::ns(std::uint64_t ticks) const {
   return v < 1e18 ? static_cast<std::uint64_t>(v + 0.5) : 0;
 }
 
-std::uint32_t assembler::object_of(object_kind kind, std::uint32_t process, std::uint64_t address,
+std::uint32_t assembler::object_of(record::kind kind, std::uint32_t process, std::uint64_t address,
                                    std::uint64_t caller) {
   const auto [at, is_new] = index_.try_emplace({kind, process, address}, static_cast<std::uint32_t>(objects_.size()));
   if (is_new) objects_.push_back({kind, process, address});
@@ -144,11 +112,10 @@ std::uint32_t assembler::object_of(object_kind kind, std::uint32_t process, std:
 
 event assembler::event_of(const raw_thread& t, const raw_call& c) {
   event e;
-  e.what = static_cast<action>(c.what);
-  e.object = object_of(kind_of(c), t.process, c.object, is_wait(c) ? 0 : c.other);
-  if (is_wait(c)) e.other = object_of(object_kind::mutex, t.process, c.other, 0);
-  if (c.recursive && objects_[e.object].kind == object_kind::mutex)
-    objects_[e.object].kind = object_kind::recursive_mutex;
+  e.what = c.what;
+  e.object = object_of(record::object_of(c.what), t.process, c.object, is_wait(c) ? 0 : c.other);
+  if (is_wait(c)) e.other = object_of(kind::mutex, t.process, c.other, 0);
+  if (c.recursive && objects_[e.object].kind == kind::mutex) objects_[e.object].kind = kind::recursive_mutex;
   return e;
 }
 
@@ -192,7 +159,7 @@ class assembler::stream_maker {
     else if (window_.closed > at_ && thread_.after)
       add_last_gap(*thread_.after);
     event end;
-    end.what = action::end;
+    end.what = verb::end;
     move_times_to(end);
     made_.events.push_back(end);
     return std::move(made_);
@@ -222,7 +189,7 @@ class assembler::stream_maker {
     }
     c.begin = std::max(c.begin, at_);
     c.end = std::max(c.end, c.begin);
-    if (c.what == called::cpu_clock) {
+    if (c.what == verb::cpu_clock) {
       add_reading(c);
     } else {
       work_ += passed(at_, c.begin);
@@ -350,7 +317,7 @@ std::vector<bool> assembler::kept_objects() const {
       for (const stream& s : w.streams)
         for (const auto* events : {&s.events, &s.unfinished})
           for (const event& e : *events)
-            if (e.what != action::end) f(s.thread, e);
+            if (e.what != verb::end) f(s.thread, e);
   };
   const auto use = [&user](std::uint32_t object, std::uint32_t thread) {
     std::uint32_t& u = user[object];
@@ -361,9 +328,8 @@ std::vector<bool> assembler::kept_objects() const {
     if (is_wait(e)) use(e.other, thread);
   });
   for (std::size_t i = 0; i < objects_.size(); i++)
-    kept[i] = user[i] == several || (user[i] != nobody && objects_[i].kind == object_kind::thread);
-  // Groups objects that are connected by waits, directly or through other objects: a group is kept or dropped as a
-  // whole.
+    kept[i] = user[i] == several || (user[i] != nobody && objects_[i].kind == kind::thread);
+  // Objects that waits connect, directly or by others, are kept together.
   std::vector<std::uint32_t> group(objects_.size());
   for (std::uint32_t i = 0; i < group.size(); i++) group[i] = i;
   const auto of = [&group](std::uint32_t i) {
@@ -399,19 +365,18 @@ void assembler::name_sites(recording& r, const std::vector<std::uint32_t>& old_i
   }
 }
 
-/// Two threads have the same role if the distributions of their calls over actions and sites overlap by at least this
-/// share. Chosen.
+/// Threads are alike if the shares of their calls, by verb and site, overlap by so much. Chosen.
 constexpr double alike = 0.7;
 
 void assembler::find_roles(recording& r) const {
-  std::map<std::uint32_t, std::map<std::pair<action, std::uint32_t>, double>> shares;
+  std::map<std::uint32_t, std::map<std::pair<verb, std::uint32_t>, double>> shares;
   std::map<std::uint32_t, double> calls;
   for (const window& w : r.windows)
     for (const stream& s : w.streams) {
       shares[s.thread];
       for (const auto* events : {&s.events, &s.unfinished})
         for (const event& e : *events) {
-          if (e.what == action::end) continue;
+          if (e.what == verb::end) continue;
           shares[s.thread][{e.what, r.objects[e.object].site}]++;
           calls[s.thread]++;
         }
@@ -466,7 +431,7 @@ recording assembler::finish() {
     old_index.push_back(i);
     object o;
     o.kind = objects_[i].kind;
-    if (o.kind == object_kind::thread)
+    if (o.kind == kind::thread)
       if (const auto at = thread_of_self_.find(std::uint64_t{objects_[i].process} << 48 | objects_[i].address);
           at != thread_of_self_.end())
         o.thread = at->second;
@@ -479,8 +444,8 @@ recording assembler::finish() {
       const auto own = static_cast<std::uint64_t>(how_.between_calls_ns + 0.5);
       const auto within = static_cast<std::uint64_t>(how_.within_call_ns + 0.5);
       const auto keep = [&](const event& e, std::vector<event>& to) {
-        if (e.what != action::end && !kept[e.object]) {
-          // A dropped call that did not wait counts as work.
+        if (e.what != verb::end && !kept[e.object]) {
+          // A call that did not wait is work.
           const bool waited = e.wait >= record::long_call_us * 1000;
           const std::uint64_t recorded = std::min(own, e.work) + (waited ? 0 : std::min(within, e.wait));
           work += e.work + (waited ? 0 : e.wait) - recorded;
@@ -492,13 +457,12 @@ recording assembler::finish() {
         k.work += std::exchange(work, 0);
         k.away += std::exchange(away, 0);
         k.aside += std::exchange(aside, 0);
-        if (k.what == action::end) return;
+        if (k.what == verb::end) return;
         k.object = new_index[e.object];
         if (is_wait(e)) k.other = new_index[e.other];
       };
-      // If the call in which the stream begins is dropped, the stream begins with work.
-      if (s.begins_in_call && !s.events.empty() && s.events.front().what != action::end &&
-          !kept[s.events.front().object])
+      // The first call may be one that is dropped: then the stream begins with work.
+      if (s.begins_in_call && !s.events.empty() && s.events.front().what != verb::end && !kept[s.events.front().object])
         s.begins_in_call = false;
       const event last = s.events.back();
       s.events.pop_back();

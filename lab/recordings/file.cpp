@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cmath>
 #include <cstring>
+#include <iterator>
 #include <stdexcept>
 
 #include "support/process/owned_descriptor.hpp"
@@ -16,6 +17,9 @@
 
 namespace usher::recording {
 namespace {
+
+using record::kind;
+using record::verb;
 
 constexpr std::string_view magic = "usherrec";
 constexpr std::uint64_t version = 2;
@@ -29,18 +33,23 @@ constexpr std::uint64_t most_windows = 1 << 16;
 constexpr std::size_t most_streams = std::size_t{1} << 18;  // in all windows together
 constexpr std::uint64_t longest_text = 256;
 
-// The first byte of an event in the file: the action in the lower bits, and flags for the fields that follow.
-constexpr unsigned action_bits = 0x0f, has_away = 0x10, has_wait = 0x20, same_object = 0x40, has_aside = 0x80;
-constexpr unsigned last_action = static_cast<unsigned>(action::end);
-constexpr unsigned last_kind = static_cast<unsigned>(object_kind::thread);
-// Flags in the first byte of a stream.
+// The first byte of an event: the verb, and which fields follow.
+constexpr unsigned verb_bits = 0x0f, has_away = 0x10, has_wait = 0x20, same_object = 0x40, has_aside = 0x80;
+constexpr unsigned last_verb = static_cast<unsigned>(verb::end);
+/// The kinds by their codes in a file. The codes of verbs are their values.
+constexpr record::kind kinds_in_file[] = {kind::mutex,  kind::recursive_mutex, kind::condition, kind::semaphore,
+                                          kind::rwlock, kind::barrier,         kind::thread};
+unsigned code_of(record::kind k) {
+  return static_cast<unsigned>(std::find(std::begin(kinds_in_file), std::end(kinds_in_file), k) - kinds_in_file);
+}
+// The first byte of a stream.
 constexpr unsigned begins_in_call = 1, has_unfinished = 2;
 
-constexpr bool has_object(action a) {
-  return a != action::end;
+constexpr bool has_object(verb a) {
+  return a != verb::end;
 }
-constexpr bool has_other(action a) {
-  return a == action::wait || a == action::wait_timed_out;
+constexpr bool has_other(verb a) {
+  return a == verb::wait || a == verb::wait_timed_out;
 }
 
 // ---- writing -----------------------------------------------------------------------------------------------
@@ -140,14 +149,14 @@ class reader {
 
 event read_event(reader& from, const std::vector<object>& objects, std::uint32_t& last_object) {
   const unsigned first = from.byte("an event");
-  const unsigned what = first & action_bits;
-  static_assert(last_action == action_bits);  // all values of these bits are actions
+  const unsigned what = first & verb_bits;
+  static_assert(last_verb == verb_bits);  // so there is no unknown verb
   event e;
-  e.what = static_cast<action>(what);
+  e.what = static_cast<verb>(what);
   if (has_object(e.what)) {
     e.object = (first & same_object) != 0 ? last_object : from.number32("an event's object", most_objects);
     if (e.object >= objects.size()) fail("an event has object {} of {}", e.object, objects.size());
-    if (!fits(e.what, objects[e.object].kind)) fail("an event's action does not fit the kind of object {}", e.object);
+    if (!fits(e.what, objects[e.object].kind)) fail("an event's verb does not fit the kind of object {}", e.object);
     last_object = e.object;
   }
   if (has_other(e.what)) {
@@ -232,10 +241,10 @@ std::string encoded(const recording& r) {
   for (const double v : {r.machine.call_ns, r.machine.between_ns, r.machine.transfer_ns, r.machine.wake_ns}) to.real(v);
   to.number(r.objects.size());
   for (const object& o : r.objects) {
-    to.byte(static_cast<unsigned>(o.kind));
+    to.byte(code_of(o.kind));
     to.number(o.site);
     to.text(o.name);
-    if (o.kind == object_kind::thread) to.number(o.thread == no_thread ? 0 : std::uint64_t{o.thread} + 1);
+    if (o.kind == kind::thread) to.number(o.thread == no_thread ? 0 : std::uint64_t{o.thread} + 1);
   }
   to.number(r.roles.size());
   for (const thread_role& t : r.roles) {
@@ -278,12 +287,12 @@ recording decoded(std::string_view content) {
   const std::size_t objects = from.count("the number of objects", most_objects, 3);
   r.objects.resize(objects);
   for (object& o : r.objects) {
-    const unsigned kind = from.byte("an object");
-    if (kind > last_kind) fail("an object has the unknown kind {}", kind);
-    o.kind = static_cast<object_kind>(kind);
+    const unsigned code = from.byte("an object");
+    if (code >= std::size(kinds_in_file)) fail("an object has the unknown kind {}", code);
+    o.kind = kinds_in_file[code];
     o.site = from.number32("an object's site", most_objects);
     o.name = from.text("an object's name");
-    if (o.kind == object_kind::thread)
+    if (o.kind == kind::thread)
       if (const std::uint32_t n = from.number32("an object's thread", most_threads); n != 0) o.thread = n - 1;
   }
   const std::size_t roles = from.count("the number of roles", most_threads, 2);

@@ -16,13 +16,13 @@ T read(const std::atomic<T>& w) {
 /// Decodes a call. Nullopt if no call has this word.
 std::optional<raw_call> call_of(std::uint64_t word, std::uint64_t other, std::uint64_t begin, std::uint64_t end) {
   const auto what = static_cast<unsigned>(word >> 48 & 0xff);
-  if ((word & record::call_mark) == 0 || what > record::last_called) return std::nullopt;
+  if ((word & record::call_mark) == 0 || what > record::last_verb) return std::nullopt;
   raw_call c;
-  c.what = static_cast<record::called>(what);
+  c.what = static_cast<record::verb>(what);
   c.slow = (word & record::slow_call) != 0;
   c.recursive = (word & record::recursive_call) != 0;
   c.object = word & address_bits;
-  c.other = c.what == record::called::cpu_clock ? other : other & address_bits;
+  c.other = c.what == record::verb::cpu_clock ? other : other & address_bits;
   c.begin = begin;
   c.end = end;
   return c;
@@ -58,7 +58,7 @@ std::vector<raw_thread> threads_of(std::span<const record::stream_slot> slots) {
     t.name = name_of(s);
     if (const std::uint64_t word = read(s.call); word != 0) {
       t.sleeping = call_of(word, read(s.call_other), read(s.call_since), 0);
-      if (t.sleeping && t.sleeping->what == record::called::cpu_clock) t.sleeping.reset();
+      if (t.sleeping && t.sleeping->what == record::verb::cpu_clock) t.sleeping.reset();
     }
     found.push_back(std::move(t));
   }

@@ -20,7 +20,7 @@ namespace usher::recording {
 
 /// A call as a thread wrote it. Times are in ticks.
 struct raw_call {
-  record::called what{};
+  record::verb what{};
   bool slow = false, recursive = false;
   std::uint64_t object = 0;  // 48 bits of its address
   std::uint64_t other = 0;   // of a wait: the mutex's address; of cpu_clock: ns; otherwise the calling instruction

@@ -10,86 +10,34 @@
 #include <string>
 #include <vector>
 
+#include "watch/contract/verbs.hpp"
+
 namespace usher::recording {
 
 inline constexpr std::uint32_t no_thread = ~std::uint32_t{0};
 
-/// The kind of an object in a recording.
-enum class object_kind : std::uint8_t {
-  mutex,
-  recursive_mutex,
-  condition,
-  semaphore,
-  read_write_lock,
-  barrier,
-  thread
-};
-
-/// The action of a thread. Each comment lists the members of `event` that the action uses besides `work` and `away`.
-enum class action : std::uint8_t {
-  lock,               // object; wait
-  try_lock_failed,    // object
-  unlock,             // object
-  wait,               // object: the condition; other: the mutex; wait: until it was signalled and had the mutex again
-  wait_timed_out,     // the same
-  signal,             // object: the condition
-  broadcast,          // object: the condition
-  semaphore_wait,     // object; wait
-  semaphore_post,     // object
-  read_lock,          // object; wait
-  write_lock,         // object; wait
-  read_write_unlock,  // object
-  barrier_wait,       // object; wait
-  join,               // object: the thread; wait
-  start,              // object: the thread that was created
-  end,                // the end of the thread, or of its part of the window
-};
-
-constexpr bool is_mutex(object_kind k) {
-  return k == object_kind::mutex || k == object_kind::recursive_mutex;
+constexpr bool is_mutex(record::kind k) {
+  return k == record::kind::mutex || k == record::kind::recursive_mutex;
 }
 
-/// Whether the action is for objects of this kind; `end` has no object.
-constexpr bool fits(action a, object_kind k) {
-  switch (a) {
-    case action::lock:
-    case action::try_lock_failed:
-    case action::unlock:
-      return is_mutex(k);
-    case action::wait:
-    case action::wait_timed_out:
-    case action::signal:
-    case action::broadcast:
-      return k == object_kind::condition;
-    case action::semaphore_wait:
-    case action::semaphore_post:
-      return k == object_kind::semaphore;
-    case action::read_lock:
-    case action::write_lock:
-    case action::read_write_unlock:
-      return k == object_kind::read_write_lock;
-    case action::barrier_wait:
-      return k == object_kind::barrier;
-    case action::join:
-    case action::start:
-      return k == object_kind::thread;
-    case action::end:
-      return true;
-  }
-  return false;
+/// Whether the verb has an object of this kind; an `end` has none.
+constexpr bool fits(record::verb v, record::kind k) {
+  const record::kind wanted = object_of(v);
+  if (wanted == record::kind::none) return v == record::verb::end;
+  return k == wanted || (wanted == record::kind::mutex && is_mutex(k));
 }
 
 /// One step of a thread: work, then time off the CPU, then a call. The sum of its four times is the time from the end
 /// of the previous call to the end of this one.
 struct event {
-  action what{};
+  record::verb what{};
   std::uint32_t object = 0;  // index in recording::objects
-  std::uint32_t other = 0;
-  std::uint64_t work = 0;  // CPU time since the previous event, outside of calls; includes recorded_on::between_ns
+  std::uint32_t other = 0;   // of a wait: the mutex
+  std::uint64_t work = 0;    // CPU time since the previous event, outside of calls; with recorded_on::between_ns
   std::uint64_t away =
       0;  // time off the CPU since the previous event, outside of calls: blocked, sleeping or preempted
-  std::uint64_t wait = 0;   // duration of the call, even if the thread did not wait in it
-  std::uint64_t aside = 0;  // before the call: cost of recording beyond between_ns, and time without a CPU
+  std::uint64_t wait = 0;   // from the call until it returned, also if it did not wait; 0 of calls that never wait
+  std::uint64_t aside = 0;  // before the call: what recording took beyond between_ns, and time without a CPU
 };
 
 /// The events of one thread in one window.
@@ -112,7 +60,7 @@ struct window {
 /// An object that at least two threads have used. Objects that the same instruction initialised or locked first have
 /// the same `site`.
 struct object {
-  object_kind kind{};
+  record::kind kind{};
   std::uint32_t site = 0;
   std::string name;                  // empty unless names were requested
   std::uint32_t thread = no_thread;  // for the kind `thread`: its stream::thread, if it has a stream

@@ -38,7 +38,7 @@ class planted_record {
       o.longest = 1'000'000;
       o.held = 7'000'000;
       o.holds = 100;
-      o.signals = 3;
+      o.mutex.failed_tries = 3;
       record::detail& d = made.detail(i);
       d.waits[200] = 20;
       d.holds[100] = 100;

@@ -35,7 +35,7 @@ USHER_FUZZ_TARGET(streams) {
     written[i].thread = i % threads + 1;
     for (std::uint32_t k = 0; k < 20; k++) {  // a plausible beginning
       record::stream_call& c = written[i].calls[k];
-      c.word = record::word_of_call(k % 2 == 0 ? record::called::lock : record::called::unlock, 0x1000);
+      c.word = record::word_of_call(k % 2 == 0 ? record::verb::lock : record::verb::unlock, 0x1000);
       c.begin = 1000 * i + 50 * k;
       c.end = 1000 * i + 50 * k + 20;
     }

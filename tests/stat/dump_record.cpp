@@ -42,15 +42,15 @@ void print_chain(const view& record, const char* name, std::uint32_t index) {
   std::printf("%s]", chain.cut ? ", \"…\"" : "");
 }
 
-/// Prints the fields whose meaning depends on the object's kind, and the figures in the object's `detail`.
+/// Prints the figures that some kinds have beside those of a condition, and the figures in the object's `detail`.
 void print_others(const view& record, const object& o) {
   const kind k = kind(o.depth_and_kind & 0xff);
   if (k == kind::rwlock)
     std::printf(
         ", \"reads\": %lu, \"contended_reads\": %lu, \"waited_to_read\": %.9f, \"readers\": %u, \"most_readers\": %u",
-        o.reads().load(), o.contended_reads().load(), static_cast<double>(o.waited_to_read()) * 1e-9,
-        o.readers().load(), o.most_readers().load());
-  if (k == kind::barrier) std::printf(", \"barrier_size\": %u", o.barrier_size().load());
+        o.rwlock.reads.load(), o.rwlock.contended_reads.load(), static_cast<double>(o.rwlock.waited_to_read) * 1e-9,
+        o.rwlock.readers.load(), o.rwlock.most_readers.load());
+  if (k == kind::barrier) std::printf(", \"barrier_size\": %u", o.barrier.size.load());
   if (o.detail - 1 >= record.head().room.details) return;
   const detail& d = record.detail(o.detail - 1);
   std::printf(", \"failed_tries\": %lu", d.failed_tries.load());
@@ -85,8 +85,9 @@ void print(const view& record) {
         "\"owner\": %u, \"flags\": %u",
         process_of(o.key), address_of(o.key), kind_names[o.depth_and_kind & 7], o.acquisitions.load(),
         o.contended.load(), static_cast<double>(o.waited) * 1e-9, static_cast<double>(o.longest) * 1e-9,
-        static_cast<double>(o.held) * 1e-9, o.holds.load(), o.signals.load(), o.unheard.load(), o.most_waiting.load(),
-        o.waiting & waiting_count, o.timeouts.load(), o.herd.load(), o.owner.load(), o.flags.load());
+        static_cast<double>(o.held) * 1e-9, o.holds.load(), o.condition.signals.load(), o.condition.unheard.load(),
+        o.most_waiting.load(), o.waiting & waiting_count, o.timeouts.load(), o.condition.herd.load(), o.owner.load(),
+        o.flags.load());
     print_others(record, o);
     if (o.place != 0) print_chain(record, "place", o.place - 1);
     std::printf("}\n");

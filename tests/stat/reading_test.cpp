@@ -125,7 +125,7 @@ TEST_F(reading, code_without_lines_has_module_and_offset) {
   made.at(made.placed(kind::mutex, 0x6000, made.chain({0x20}))).acquisitions = 2;
   made.at(made.placed(kind::mutex, 0x7000, made.chain({0x30}))).acquisitions = 1;
   made.at(made.placed(kind::mutex, 0x8000, 50)).acquisitions = 0;
-  made.at(made.placed(kind::mutex, 0x8000, 50)).signals = 1;  // no such chain exists
+  made.at(made.placed(kind::mutex, 0x8000, 50)).mutex.failed_tries = 1;  // there is no such chain
   const report r = read();
   ASSERT_EQ(r.rows.size(), 4u);
   EXPECT_EQ(r.rows[0].name, "libx.so+0x1234");
@@ -156,7 +156,7 @@ TEST_F(reading, destroyed_objects_are_in_the_sums_only) {
   made.at(sum).holds = 5000;
   made.at(sum).contended = 4;
   made.at(sum).waited = 8 * ms;
-  made.at(sum).hold_begin = 2 * s;  // the sum of all holds of one of the objects
+  made.at(sum).longest_in_all = 2 * s;  // the sum of all holds of one of the objects
   const row r = only(read());
   EXPECT_EQ(r.objects, 1001u);
   EXPECT_EQ(r.gone, 1000u);
@@ -300,9 +300,9 @@ TEST_F(reading, waiting_for_a_condition_is_not_waiting_for_a_lock) {
   made.at(c).acquisitions = 5;
   made.at(c).contended = 4;
   made.at(c).waited = 40 * ms;
-  made.at(c).signals = 9;
-  made.at(c).unheard = 3;
-  made.at(c).herd = 2;
+  made.at(c).condition.signals = 9;
+  made.at(c).condition.unheard = 3;
+  made.at(c).condition.herd = 2;
   made.at(c).timeouts = 1;
   made.waits(t, c, 0);
   const report r = read();
@@ -319,14 +319,14 @@ TEST_F(reading, waiting_for_a_condition_is_not_waiting_for_a_lock) {
 
 TEST_F(reading, what_words_mean_by_kind) {
   const std::uint32_t m = mutex(0x1000, 9), x = made.object(kind::semaphore, 0x2000);
-  made.at(m).signals = 2;
-  made.at(m).herd = 5;
+  made.at(m).mutex.failed_tries = 2;
+  made.at(m).mutex.timed = 5;
   made.at(m).holds = 9;
   made.at(m).timeouts = 3;
   made.at(m).waited = 3 * ms;
   made.at(x).acquisitions = 8;
-  made.at(x).signals = 7;
-  made.at(x).unheard = 6;
+  made.at(x).semaphore.posts = 7;
+  made.at(x).semaphore.failed_tries = 6;
   const report r = read();
   EXPECT_EQ(r.rows[0].seen.failed_tries, 2u);
   EXPECT_EQ(r.rows[0].seen.holds_timed, 5u);  // for a mutex this word counts timed holds, and no herd
@@ -342,14 +342,14 @@ TEST_F(reading, the_sides_of_a_read_write_lock) {
   const std::uint32_t l = made.object(kind::rwlock, 0x1000), t = made.thread(11);
   record::object& o = made.at(l);
   o.acquisitions = 110;
-  o.reads() = 100;
+  o.rwlock.reads = 100;
   o.contended = 15;
-  o.contended_reads() = 5;
+  o.rwlock.contended_reads = 5;
   o.waited = 9 * s;
-  o.waited_to_read() = 2 * s;
+  o.rwlock.waited_to_read = 2 * s;
   o.longest = 3 * s;
-  o.most_readers() = 4;
-  o.readers() = 2;
+  o.rwlock.most_readers = 4;
+  o.rwlock.readers = 2;
   o.held = 1 * s;
   o.holds = 9;
   o.owner = t + 1;
@@ -395,7 +395,7 @@ TEST_F(reading, the_longest_wait_of_a_side_may_be_unknown) {
   record::object& o = made.at(l);
   o.acquisitions = 10;
   o.contended = 2;
-  o.contended_reads() = 1;
+  o.rwlock.contended_reads = 1;
   o.longest = 3 * s;
   EXPECT_EQ(only(read()).seen.sides->reading.longest, 0);  // no detail
   made.detail(l).longest_read_wait = 3 * s;
@@ -410,8 +410,8 @@ TEST_F(reading, a_spin_lock_is_read_as_a_mutex) {
   o.contended = 4;
   o.waited = 2 * s;
   o.held = 1 * s;
-  o.holds = o.herd = 10;
-  o.signals = 3;
+  o.holds = o.mutex.timed = 10;
+  o.mutex.failed_tries = 3;
   record::detail& d = made.detail(l);
   d.failed_tries = 4;
   d.tries = 2;
@@ -737,10 +737,11 @@ TEST_F(reading, nonsense_about_the_other_kinds_does_no_harm) {
   for (const kind what : {kind::rwlock, kind::spin, kind::barrier, kind::join}) {
     const std::uint32_t i = made.object(what, 0x1000 + 0x100 * std::uint64_t(what), 0);
     record::object& o = made.at(i);
-    for (record::word64* w : {&o.longest, &o.acquisitions, &o.hold_begin, &o.waited_before, &o.held, &o.waiting,
-                              &o.contended, &o.waited, &o.signals, &o.unheard})
+    for (record::word64* w : {&o.longest, &o.acquisitions, &o.hold_begin, &o.mutex.waited_before, &o.held, &o.waiting,
+                              &o.contended, &o.waited, &o.mutex.failed_tries, &o.mutex.counted})
       *w = huge;
-    for (record::word32* w : {&o.owner, &o.countdown, &o.holds, &o.most_waiting, &o.timeouts, &o.herd}) *w = ~0u;
+    for (record::word32* w : {&o.owner, &o.mutex.countdown, &o.holds, &o.most_waiting, &o.timeouts, &o.mutex.timed})
+      *w = ~0u;
     o.place = 0xfffffff;
     record::detail& d = made.detail(i);
     std::memset(static_cast<void*>(&d), 0xff, sizeof d);
@@ -749,7 +750,7 @@ TEST_F(reading, nonsense_about_the_other_kinds_does_no_harm) {
   }
   const std::uint32_t other = made.object(kind::rwlock, 0x9000, record::is_sum);  // more reads than acquisitions
   made.at(other).acquisitions = 1;
-  made.at(other).reads() = 5;
+  made.at(other).rwlock.reads = 5;
   made.at(other).detail = 77;
   const report r = read();
   EXPECT_EQ(r.rows.size(), 5u);

@@ -222,19 +222,20 @@ recorded_calls sum_of(record::view r) {
     const record::object& o = r.object(i);
     if (o.key.load(relaxed) <= record::object::vacant) continue;
     const std::uint64_t had = o.acquisitions.load(relaxed), timeouts = o.timeouts.load(relaxed);
-    std::uint64_t signals = o.signals.load(relaxed);
+    std::uint64_t failed = 0;  // tries
     if (const std::uint32_t d = o.detail.load(relaxed); d != 0 && d <= r.room().details)
-      signals += r.detail(d - 1).failed_tries.load(relaxed);
+      failed = r.detail(d - 1).failed_tries.load(relaxed);
     switch (record::kind(o.depth_and_kind.load(relaxed) & 0xff)) {
       case record::kind::mutex:
-        s.locks += had + signals + timeouts;
-        s.contended += o.contended.load(relaxed) + signals + timeouts;
+        failed += o.mutex.failed_tries.load(relaxed);
+        s.locks += had + failed + timeouts;
+        s.contended += o.contended.load(relaxed) + failed + timeouts;
         break;
       case record::kind::condition:
         s.waits += had;
         break;
       case record::kind::semaphore:
-        s.semaphores += had + signals + timeouts;
+        s.semaphores += had + o.semaphore.posts.load(relaxed) + failed + timeouts;
         break;
       case record::kind::rwlock:
         s.rwlocks += had + timeouts;
@@ -246,6 +247,8 @@ recorded_calls sum_of(record::view r) {
         s.others += had + timeouts;
         break;
       case record::kind::none:
+      case record::kind::recursive_mutex:
+      case record::kind::thread:
         break;
     }
   }

@@ -141,12 +141,12 @@ void add_thread_counts(const record::view& copy) {
     for (record::word64& w : copy.thread(i).counts) {
       const std::uint64_t word = w.exchange(0);
       const auto object = static_cast<std::uint32_t>(word & (record::one_counted - 1));
-      if (object - 1 < room.objects) copy.object(object - 1).unheard.fetch_add(word / record::one_counted);
+      if (object - 1 < room.objects) copy.object(object - 1).mutex.counted.fetch_add(word / record::one_counted);
     }
   for (std::uint32_t i = 0; i < room.objects; i++) {
     record::object& o = copy.object(i);
     if (!has_holds(record::kind(record::read(o.depth_and_kind) & 0xff))) continue;
-    if (record::read(o.unheard) != 0) o.acquisitions.fetch_add(o.unheard.exchange(0));
+    if (record::read(o.mutex.counted) != 0) o.acquisitions.fetch_add(o.mutex.counted.exchange(0));
   }
 }
 

@@ -1,6 +1,6 @@
 // The record of `usher stat`: the layout of a file in memory, shared by the launcher and all processes of the program.
 //
-// The library writes (watch/recorder/recorder.cpp, recorded_*.cpp), the launcher reads (watch/reader/). All shared data are
+// The library writes (watch/recorder/recorder.hpp, sums.hpp), the launcher reads (watch/reader/). All shared data are
 // atomic and accessed with relaxed order. So a table that is read while the program runs may be inconsistent by a few
 // operations; the acquisitions of a mutex that threads count themselves may lack some dozens for each thread. The file
 // is sparse: only pages that are written take memory. Times are ticks: of the processor's time stamp counter, or
@@ -30,30 +30,17 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "watch/contract/verbs.hpp"
+
 namespace usher::inline v2::record {
 
 using word32 = std::atomic<std::uint32_t>;
 using word64 = std::atomic<std::uint64_t>;
 
-/// The kind of a recorded object. The kinds from `rwlock` on are recorded only in programs that have libusher-stat.so
-/// (record/others.hpp). A `spin` is a spin lock, and a `join` is a place in the program that waits for threads to end.
-enum class kind : std::uint8_t { none, mutex, condition, semaphore, rwlock, spin, barrier, join };
-inline constexpr int kinds = 7;  ///< without `none`
-/// The names of kinds, as in JSON.
-inline constexpr const char* kind_names[] = {"",       "mutex", "condition", "semaphore",
-                                             "rwlock", "spin",  "barrier",   "join"};
-constexpr int index_of(kind k) {
-  return int(k) - 1;
-}
-/// Whether one thread at a time holds the object, and its entry has the figures of holds.
-constexpr bool has_holds(kind k) {
-  return k == kind::mutex || k == kind::spin;
-}
-
 inline constexpr const char* file_name = "usher stat";      ///< of the file in memory
 inline constexpr const char* variable = "USHER_STAT";       ///< environment variable with the file's path
 inline constexpr std::uint64_t magic = 0x3174617473687375;  // "ushstat1"
-inline constexpr std::uint32_t version = 3;
+inline constexpr std::uint32_t version = 4;
 
 /// The number of entries of each table. Hash tables have a power of two.
 struct capacities {
@@ -167,7 +154,7 @@ struct alignas(128) thread_slot {
   word32 has_deadline;                 ///< 1: the wait ends at a deadline at the latest
   /// The thread's acquisitions of mutexes that are counted by threads (record::counted_by_threads). A word has the
   /// object + 1 in the low bits and a multiple of one_counted above; counted_at() gives the word for a mutex. A count
-  /// that is replaced by another mutex's is added to its object's `unheard`.
+  /// that is replaced by another mutex's is added to its object's `mutex.counted`.
   alignas(64) word64 counts[8];
 };
 inline constexpr std::uint64_t one_counted = 1 << 24;
@@ -189,66 +176,135 @@ enum mutex_attributes : std::uint32_t {
 
 /// Bits of object::flags.
 enum object_flags : std::uint32_t {
-  is_static = 1,  ///< lies in a module: its own place
-  from_init = 2,  ///< the place is the chain of its initialisation, not of its first use
-  /// The entry is no object, but the sum of the destroyed objects of a place. `owner` is their number, `hold_begin`
-  /// the longest total hold time of one of them, in ticks.
-  is_sum = 4,
+  is_static = 1,        ///< lies in a module: its own place
+  from_init = 2,        ///< the place is the chain of its initialisation, not of its first use
+  is_sum = 4,           ///< no object, but the sum of the destroyed objects of a place
   any_wait_hidden = 8,  ///< locked again inside the C library's pthread_cond_wait, so some waits were not seen
   embedded = 16,        ///< no object of pthread's, but a lock of Usher's that the program embeds
 };
 
 struct alignas(128) object {
-  // The first cache line, which the holder writes.
+  // The common part. The first cache line, which the holder writes:
   word64 longest;       ///< ticks, of one wait
   word64 acquisitions;  ///< mutex: times locked. Condition: waits. Semaphore: credits taken
-  word32 owner;         ///< thread + 1; 0: free, or not known
-  word32 countdown;     ///< acquisitions until the next timed hold (low half), and the number it stands for (high half)
-  word64 hold_begin;    ///< ticks but for bits 0 and 1 (holding.cpp); 0: this hold is not timed
-  /// The time that the waiters present at this hold's beginning had waited by then: see `waiting`. A waiter that gives
-  /// up during the hold subtracts its wait, which is the only write to this line by another thread.
-  word64 waited_before;
-  word64 held;            ///< ticks, of the timed holds, each times the number that it stands for
-  word32 holds;           ///< that number, of all timed holds: held / holds is the mean
+  union {
+    word32 owner;  ///< thread + 1; 0: free, or not known. The writer of a read-write lock; a barrier's last thread
+    word32 died;   ///< of a sum (is_sum): the number of objects
+  };
   word32 depth_and_kind;  ///< recursion depth << 16 | attributes << 8 | kind
-  word32 place;           ///< chain + 1 of the initialisation or first use; 0: none. If static: its module's number
-  word32 flags;           ///< object_flags
-  // The second cache line. Waiting threads write it; without waiters it is only read.
+  union {
+    word64 hold_begin;      ///< ticks but for bits 0 and 1 (holding.cpp); 0: this hold is not timed
+    word64 longest_in_all;  ///< of a sum: the longest total hold time of one of its objects, in ticks
+  };
+  word64
+      held;  ///< ticks, of the timed holds, each times the number that it stands for. Read-write lock: holds to write
+  word32 holds;  ///< that number, of all timed holds: held / holds is the mean
+  word32 place;  ///< chain + 1 of the initialisation or first use; 0: none. If static: its module's number
+
+  // What a kind has beside. Each struct has its first two words' place on the first cache line, the others on the second. An
+  // entry's kind may change at any time, since the recorded program writes the record: all members of all structs are words of
+  // the same sizes at the same places, of which any value can be read.
+  struct mutex_part {  ///< also of a spin lock
+    /// The time that the waiters present at this hold's beginning had waited by then: see `waiting`. A waiter that gives
+    /// up during the hold subtracts its wait, which is the only write to this line by another thread.
+    word64 waited_before;
+    word32 countdown;  ///< acquisitions until the next timed hold (low half), and the number it stands for (high half)
+    word32 timed;      ///< how many holds were timed
+    word64 failed_tries;  ///< if it has no detail
+    word64 counted;       ///< acquisitions that threads had counted
+  };
+  struct condition_part {
+    word64 reserved;
+    word32 also_reserved;
+    word32 herd;     ///< the most that one broadcast has woken
+    word64 signals;  ///< and broadcasts
+    word64 unheard;  ///< those of them that found no waiter
+  };
+  struct semaphore_part {
+    word64 reserved;
+    word32 also_reserved[2];
+    word64 posts;
+    word64 failed_tries;
+  };
+  /// `acquisitions`, `contended` and `waited` are of both sides. Each hold to write is timed.
+  struct rwlock_part {
+    word64 waited_to_read;   ///< ticks
+    word32 readers;          ///< that hold it now
+    word32 most_readers;     ///< at once
+    word64 reads;            ///< acquisitions to read
+    word64 contended_reads;  ///< those of them that had to wait
+  };
+  /// `acquisitions` are waits, `waited` is until the last thread came, and detail::thread::waits counts how often the thread
+  /// came last. A charge of a holder is for the chain of the thread that came last; its ticks are the time that the others
+  /// had waited.
+  struct barrier_part {
+    word64 reserved;
+    word32 size;  ///< the threads of a round; 0: not known
+    word32 also_reserved;
+    word64 reserved_too[2];
+  };
+  union {
+    mutex_part mutex;
+    condition_part condition;
+    semaphore_part semaphore;
+    rwlock_part rwlock;
+    barrier_part barrier;
+  };
+
+  // The common part on the second cache line. Waiting threads write it; without waiters it is only read.
   /// The number n of threads that wait now (low 12 bits), and the sum of the ticks at which they began to wait, modulo
   /// 2^52 (the rest). So all together they have waited for n × now − sum ticks so far.
-  alignas(64) word64 waiting;
-  word64 key;        ///< key_of(); 0: free, `vacant`: free again
-  word64 contended;  ///< acquisitions after a wait; condition: waits that a signal ended
-  word64 waited;     ///< ticks, of all waits that have ended; condition: from signal to running
-  word64 signals;  ///< condition: signals and broadcasts; semaphore: posts; mutex: failed trylocks, if it has no detail
-  word64 unheard;  ///< condition: signals and broadcasts without a waiter. Mutex: acquisitions that threads had counted
+  word64 waiting;
+  word64 key;           ///< key_of(); 0: free, `vacant`: free again
+  word64 contended;     ///< acquisitions after a wait; condition: waits that a signal ended
+  word64 waited;        ///< ticks, of all waits that have ended; condition: from signal to running
   word32 most_waiting;  ///< threads at once
   word32 timeouts;
   word32 detail;  ///< + 1; 0: none
-  word32 herd;    ///< condition: the most that one broadcast has woken. Mutex: how many holds were timed
-
-  // A read-write lock uses these fields for its two sides. `acquisitions`, `contended` and `waited` are of both sides.
-  // `owner` is the thread that holds it to write; `held` and `holds` are of those holds, each of which is timed.
-  word64& reads() { return signals; }                 ///< acquisitions to read
-  word64& contended_reads() { return unheard; }       ///< those of them that had to wait
-  word64& waited_to_read() { return waited_before; }  ///< ticks
-  word32& readers() { return countdown; }             ///< that hold it now
-  word32& most_readers() { return herd; }             ///< at once
-  const word64& reads() const { return signals; }
-  const word64& contended_reads() const { return unheard; }
-  const word64& waited_to_read() const { return waited_before; }
-  const word32& readers() const { return countdown; }
-  const word32& most_readers() const { return herd; }
-  // A barrier: `acquisitions` are waits, `waited` is until the last thread came, `owner` is the last one, and
-  // detail::thread::waits counts how often the thread came last. A charge of a holder is for the chain of the thread
-  // that came last; its ticks are the time that the others had waited.
-  word32& barrier_size() { return countdown; }
-  const word32& barrier_size() const { return countdown; }
+  word32 flags;   ///< object_flags
 
   static constexpr std::uint64_t vacant = 1;
   static constexpr std::uint64_t not_timed = 2;  ///< in `hold_begin`: others wait, but this hold is not of the sample
 };
-static_assert(sizeof(object) == 128);
+static_assert(sizeof(object) == 128 && offsetof(object, mutex) == 48 && sizeof(object::mutex_part) == 32 &&
+              sizeof(object::condition_part) == 32 && sizeof(object::semaphore_part) == 32 &&
+              sizeof(object::rwlock_part) == 32 && sizeof(object::barrier_part) == 32 &&
+              offsetof(object::mutex_part, failed_tries) == 16 && offsetof(object, waiting) == 80);
+
+/// The counters of an object that a sum of destroyed ones has, too: `visit(counter, raised)` for each, with a function from the
+/// entry to the word. A sum has the largest of a counter that is `raised`, and the sum of another one.
+template <class F>
+void for_counters(kind k, object&, F visit) {
+  const auto sum = [&visit](auto counter) { visit(counter, false); };
+  const auto most = [&visit](auto counter) { visit(counter, true); };
+  sum([](object& o) -> word64& { return o.acquisitions; });
+  sum([](object& o) -> word64& { return o.held; });
+  sum([](object& o) -> word32& { return o.holds; });
+  sum([](object& o) -> word64& { return o.contended; });
+  sum([](object& o) -> word64& { return o.waited; });
+  sum([](object& o) -> word32& { return o.timeouts; });
+  most([](object& o) -> word64& { return o.longest; });
+  most([](object& o) -> word32& { return o.most_waiting; });
+  if (has_holds(k)) {
+    sum([](object& o) -> word32& { return o.mutex.timed; });
+    sum([](object& o) -> word64& { return o.mutex.failed_tries; });
+    sum([](object& o) -> word64& { return o.mutex.counted; });
+  } else if (k == kind::condition) {
+    most([](object& o) -> word32& { return o.condition.herd; });
+    sum([](object& o) -> word64& { return o.condition.signals; });
+    sum([](object& o) -> word64& { return o.condition.unheard; });
+  } else if (k == kind::semaphore) {
+    sum([](object& o) -> word64& { return o.semaphore.posts; });
+    sum([](object& o) -> word64& { return o.semaphore.failed_tries; });
+  } else if (k == kind::rwlock) {
+    sum([](object& o) -> word64& { return o.rwlock.waited_to_read; });
+    most([](object& o) -> word32& { return o.rwlock.most_readers; });
+    sum([](object& o) -> word64& { return o.rwlock.reads; });
+    sum([](object& o) -> word64& { return o.rwlock.contended_reads; });
+  } else if (k == kind::barrier) {
+    most([](object& o) -> word32& { return o.barrier.size; });
+  }
+}
 
 /// Failed trylocks and signals without a waiter may come by the million, so they are counted approximately: the first
 /// `counted_exactly` of an object exactly, then one in `roughly`, chosen at random, counts for `roughly`.
@@ -347,6 +403,26 @@ struct alignas(4096) detail {
   word32 holds[duration_buckets::count / 2];  ///< two neighbours in one
 };
 static_assert(sizeof(detail) == 4096);
+
+/// The same as for_counters(), of a detail.
+template <class F>
+void for_counters(kind k, detail&, F visit) {
+  const auto sum = [&visit](auto counter) { visit(counter, false); };
+  const auto most = [&visit](auto counter) { visit(counter, true); };
+  for (word64 detail::*w :
+       {&detail::failed_tries, &detail::polls, &detail::sleeps, &detail::grants, &detail::tries, &detail::tried,
+        &detail::uncharged_held, &detail::uncharged_waits, &detail::uncharged_waited})
+    sum([w](detail& d) -> word64& { return d.*w; });
+  sum([](detail& d) -> word32& { return d.yielding_holds; });
+  most([](detail& d) -> word64& { return d.longest_try; });
+  most([](detail& d) -> word64& { return d.longest_hold; });
+  if (k != kind::rwlock) return;
+  for (unsigned side = 0; side < 2; side++) {
+    sum([side](detail& d) -> word64& { return d.behind_writer[side]; });
+    sum([side](detail& d) -> word64& { return d.behind_readers[side]; });
+  }
+  most([](detail& d) -> word64& { return d.longest_read_wait; });
+}
 
 /// A call chain: return addresses with their modules, innermost first, without libusher.so's own frames.
 struct alignas(256) chain {

@@ -1,6 +1,6 @@
 // The streams of `usher record`: the layout of a file in memory, shared by the observer and all processes of the program.
 //
-// The library writes calls (watch/recorder/streams.hpp, streamed_*.cpp) while a window is open; the observer opens and closes
+// The library writes calls (watch/recorder/streams.hpp) while a window is open; the observer opens and closes
 // windows, and reads them (lab/recordings/stream_file.hpp). Other words of the library are the slots of threads.
 //
 //     header     options, capacities, the window
@@ -20,33 +20,14 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "watch/contract/verbs.hpp"
+
 namespace usher::inline v2::record {
 
 inline constexpr const char* stream_file_name = "usher record";  ///< of the file in memory
 inline constexpr const char* stream_variable = "USHER_STREAM";   ///< environment variable with the file's path
 inline constexpr std::uint64_t stream_magic = 0x3174707374727375;
-inline constexpr std::uint32_t stream_version = 3;
-
-/// What a thread called. The values up to `start` are those of recording::action.
-enum class called : std::uint8_t {
-  lock,
-  try_lock_failed,
-  unlock,
-  wait,
-  wait_timed_out,
-  signal,
-  broadcast,
-  semaphore_wait,
-  semaphore_post,
-  read_lock,
-  write_lock,
-  read_write_unlock,
-  barrier_wait,
-  join,
-  start,
-  cpu_clock,  ///< no call: `other` is the thread's CPU time, the address 1 + the number of times it gave up its CPU; 0: not known
-};
-inline constexpr unsigned last_called = static_cast<unsigned>(called::cpu_clock);
+inline constexpr std::uint32_t stream_version = 4;
 
 /// The number of entries of each table.
 struct stream_room {
@@ -104,13 +85,14 @@ static_assert(sizeof(stream_slot) == 128);
 /// `slow_call`: it did not return at once. `recursive_call`: of a recursive mutex.
 inline constexpr std::uint64_t slow_call = std::uint64_t{1} << 61, recursive_call = std::uint64_t{1} << 62,
                                call_mark = std::uint64_t{1} << 63;
-constexpr std::uint64_t word_of_call(called what, std::uint64_t address) {
+constexpr std::uint64_t word_of_call(verb what, std::uint64_t address) {
   return call_mark | std::uint64_t(what) << 48 | (address & 0xffffffffffffu);
 }
 
 struct stream_call {
-  std::atomic<std::uint64_t> word;   ///< word_of_call()
-  std::atomic<std::uint64_t> other;  ///< a wait: the mutex. Other calls: the caller
+  /// word_of_call(). The address of a cpu_clock is 1 + the number of times that the thread gave up its CPU; 0: not known.
+  std::atomic<std::uint64_t> word;
+  std::atomic<std::uint64_t> other;  ///< a wait: the mutex. Other calls: the caller. A cpu_clock: the thread's CPU time
   std::atomic<std::uint64_t> begin;  ///< ticks
   std::atomic<std::uint64_t> end;    ///< ticks, written last; 0: the chunk ends
 };

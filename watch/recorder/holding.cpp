@@ -61,11 +61,11 @@ void record_owner(recorded_thread& me, record::object& o, std::uint64_t now) {
     d.window.store(w, std::memory_order_relaxed);
     // While the window is open, each hold is recorded and timed (next_interval()). The next timed hold stands for the
     // holds that were not timed so far.
-    const std::uint32_t countdown = o.countdown.load(std::memory_order_relaxed), all = countdown >> 16,
+    const std::uint32_t countdown = o.mutex.countdown.load(std::memory_order_relaxed), all = countdown >> 16,
                         left = countdown & 0xffff;
     o.depth_and_kind.store(o.depth_and_kind.load(std::memory_order_relaxed) & ~record::counted_by_threads,
                            std::memory_order_relaxed);
-    if (left > 1) o.countdown.store((all - left + 1) << 16 | 1, std::memory_order_relaxed);
+    if (left > 1) o.mutex.countdown.store((all - left + 1) << 16 | 1, std::memory_order_relaxed);
   }
   record::window& window = r.file.window(w - 1);
   const std::uint32_t n = window.count.load(std::memory_order_relaxed);
@@ -137,7 +137,7 @@ void counted_hold_begins(recorded_thread& me, record::object& o, const void* mut
   else
     add_counted(*me.of, counted);
   o.acquisitions.store(acquisitions, std::memory_order_relaxed);
-  o.countdown.store(me.light_interval << 16 | 1, std::memory_order_relaxed);
+  o.mutex.countdown.store(me.light_interval << 16 | 1, std::memory_order_relaxed);
   me.light_left = me.light_interval = next_light_interval(me.random);
   hold_begins_slowly(me, o);
 }
@@ -150,23 +150,23 @@ void hold_begins_slowly(recorded_thread& me, record::object& o) {
   recorder& r = *me.of;
   const std::uint64_t now = r.ticks();
   const std::uint64_t waiting = o.waiting.load(std::memory_order_relaxed);
-  const std::uint32_t countdown = o.countdown.load(std::memory_order_relaxed);
+  const std::uint32_t countdown = o.mutex.countdown.load(std::memory_order_relaxed);
   const bool is_sample =
       (o.depth_and_kind.load(std::memory_order_relaxed) & record::counted_by_threads) != 0 && (countdown & 0xffff) <= 1;
   if (is_sample) {
     if (has_ended(r)) return end_recording(r);
     const bool is_waited_for = (waiting & record::waiting_count) != 0;
-    o.waited_before.store(is_waited_for ? record::waited_so_far(waiting, now) : 0, std::memory_order_relaxed);
+    o.mutex.waited_before.store(is_waited_for ? record::waited_so_far(waiting, now) : 0, std::memory_order_relaxed);
     o.hold_begin.store((now & ~std::uint64_t{3}) | 2, std::memory_order_relaxed);
   } else if ((waiting & record::waiting_count) != 0) {
-    o.waited_before.store(record::waited_so_far(waiting, now), std::memory_order_relaxed);
+    o.mutex.waited_before.store(record::waited_so_far(waiting, now), std::memory_order_relaxed);
     const bool is_one = countdown < least_beside_waiters << 16 || (countdown & 0xffff) <= 1;
     o.hold_begin.store((now & ~std::uint64_t{3}) | (is_one ? 1 : 3), std::memory_order_relaxed);
   } else if ((countdown & 0xffff) <= 1) {  // each hold, while a window is recorded
     if (has_ended(r)) return end_recording(r);
     o.hold_begin.store(now & ~std::uint64_t{3}, std::memory_order_relaxed);
   } else {
-    o.countdown.store(countdown - 1, std::memory_order_relaxed);
+    o.mutex.countdown.store(countdown - 1, std::memory_order_relaxed);
     return;
   }
   if (record::detail* const d = existing_detail(me, o))
@@ -181,7 +181,7 @@ held_charge hold_ends_slowly(recorded_thread& me, record::object& o) {
   std::uint32_t stands_for = 1;
   if (begin != 0 && begin != record::object::not_timed) {
     const std::uint64_t hold = now > begin ? now - begin : 0;
-    const std::uint32_t countdown = o.countdown.load(std::memory_order_relaxed);
+    const std::uint32_t countdown = o.mutex.countdown.load(std::memory_order_relaxed);
     stands_for = !is_beside_waiters ? countdown >> 16
                  : (begin & 2) != 0 ? beside_waiters(o.acquisitions.load(std::memory_order_relaxed))
                                     : 1;
@@ -191,7 +191,7 @@ held_charge hold_ends_slowly(recorded_thread& me, record::object& o) {
       held /= 2, holds /= 2;  // the mean stays
     o.held.store(held, std::memory_order_relaxed);
     o.holds.store(holds + stands_for, std::memory_order_relaxed);
-    o.herd.store(o.herd.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    o.mutex.timed.store(o.mutex.timed.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     std::uint64_t apart = hold;
     bool is_apart_known = false;
     if (record::detail* const d = existing_detail(me, o)) {
@@ -216,12 +216,12 @@ held_charge hold_ends_slowly(recorded_thread& me, record::object& o) {
     if (!is_beside_waiters || (countdown & 0xffff) <= 1 || hold >= far_apart) {
       const std::uint32_t n = next_interval(me, o, apart, now);
       count_by_threads(o, n > 1 && is_apart_known && is_for_threads(me, o));
-      o.countdown.store(n << 16 | n, std::memory_order_relaxed);
+      o.mutex.countdown.store(n << 16 | n, std::memory_order_relaxed);
     }
   }
   o.hold_begin.store(0, std::memory_order_relaxed);
   const std::uint64_t waiting = o.waiting.load(std::memory_order_relaxed),
-                      before = o.waited_before.load(std::memory_order_relaxed);
+                      before = o.mutex.waited_before.load(std::memory_order_relaxed);
   held_charge charge;
   const bool is_charged = (waiting & record::waiting_count) != 0 || before != 0;
   if (is_charged && begin != record::object::not_timed) {
@@ -230,9 +230,42 @@ held_charge hold_ends_slowly(recorded_thread& me, record::object& o) {
     // A larger value is a negative difference: a waiter is giving up at this moment.
     if (ticks < modulus / 2) charge = add_charge(me, o, ticks * (is_beside_waiters || is_sample ? stands_for : 1), now);
   }
-  o.waited_before.store(0, std::memory_order_relaxed);
+  o.mutex.waited_before.store(0, std::memory_order_relaxed);
   o.owner.store(0, std::memory_order_relaxed);
   return charge;
+}
+
+namespace {
+
+/// Ends a hold without recording its duration.
+void forget_hold(record::object& o) {
+  o.hold_begin.store(0, std::memory_order_relaxed);
+  o.mutex.waited_before.store(0, std::memory_order_relaxed);
+  o.owner.store(0, std::memory_order_relaxed);
+}
+
+}  // namespace
+
+held_charge hold_ends_otherwise(recorded_thread& me, record::object& o, const void* mutex, bool needs_owner) {
+  if (light_hold_ends(me, mutex)) return {};
+  const std::uint32_t owner = o.owner.load(std::memory_order_relaxed),
+                      depth = o.depth_and_kind.load(std::memory_order_relaxed);
+  if (owner == me.name) {
+    if (depth >= one_deeper)
+      o.depth_and_kind.store(depth - one_deeper, std::memory_order_relaxed);
+    else if (is_unwaited(o) || o.hold_begin.load(std::memory_order_relaxed) == record::object::not_timed)
+      forget_hold(o);
+    else
+      return hold_ends_slowly(me, o);
+  } else if (owner == 0 && (depth & record::counted_by_threads) != 0 && !needs_owner) {
+    // Another thread has a light hold, which it does not see end. The mutex gets no further light holds.
+    o.depth_and_kind.store((depth & ~record::counted_by_threads) | record::changes_hands, std::memory_order_relaxed);
+  } else if (owner != 0 && !needs_owner) {
+    // Most kinds allow this thread to end another's hold. The hold is not charged, since the holder's call chain is
+    // not known here. The fields are written before the unlock: afterwards the next holder writes them.
+    forget_hold(o);
+  }
+  return {};
 }
 
 void hold_ends(recorded_thread& me, record::object& o, std::uint32_t chain) {

@@ -31,7 +31,7 @@ inline void count_by_threads(record::object& o, bool on) {
   const std::uint32_t now = on ? before | record::counted_by_threads : before & ~record::counted_by_threads;
   if (now == before) return;
   o.depth_and_kind.store(now, std::memory_order_relaxed);
-  if (!on) o.countdown.store(1 << 16 | 1, std::memory_order_relaxed);
+  if (!on) o.mutex.countdown.store(1 << 16 | 1, std::memory_order_relaxed);
 }
 
 [[gnu::noinline]] void hold_begins_slowly(recorded_thread& me, record::object& o);
@@ -93,13 +93,13 @@ inline void hold_begins(recorded_thread& me, record::object& o, const void* mute
   o.owner.store(me.name, std::memory_order_relaxed);
   const std::uint64_t acquisitions = o.acquisitions.load(std::memory_order_relaxed) + 1;
   o.acquisitions.store(acquisitions, std::memory_order_relaxed);
-  const std::uint32_t countdown = o.countdown.load(std::memory_order_relaxed);
+  const std::uint32_t countdown = o.mutex.countdown.load(std::memory_order_relaxed);
   if ((countdown & 0xffff) <= 1 || o.waiting.load(std::memory_order_relaxed) != 0) [[unlikely]] {
     if (!is_skipped(acquisitions, countdown)) return hold_begins_slowly(me, o);
     o.hold_begin.store(record::object::not_timed, std::memory_order_relaxed);
     return;
   }
-  o.countdown.store(countdown - 1, std::memory_order_relaxed);
+  o.mutex.countdown.store(countdown - 1, std::memory_order_relaxed);
 }
 
 struct held_charge {
@@ -117,6 +117,15 @@ held_charge add_charge(recorded_thread& me, record::object& o, std::uint64_t tic
 /// charge_holder() is called after the release.
 [[gnu::noinline]] held_charge hold_ends_slowly(recorded_thread& me, record::object& o);
 [[gnu::cold, gnu::noinline]] void charge_holder(recorded_thread& me, const held_charge& c);
+
+/// Whether the hold is not timed and no other thread has waited during it.
+inline bool is_unwaited(const record::object& o) {
+  return (o.hold_begin.load(std::memory_order_relaxed) | o.mutex.waited_before.load(std::memory_order_relaxed) |
+          o.waiting.load(std::memory_order_relaxed)) == 0;
+}
+/// Ends the hold of a mutex or spin lock before the unlock, whichever thread has it. charge_holder() must charge the result after
+/// the unlock. `needs_owner`: the unlock fails if the thread does not hold it.
+held_charge hold_ends_otherwise(recorded_thread& me, record::object& o, const void* mutex, bool needs_owner);
 
 /// Ends the hold of a mutex that a wait for a condition unlocks. `chain` is the wait's call chain + 1; if it is 0, the
 /// charge is kept for a later hold's chain.

@@ -7,9 +7,8 @@
 #include "library/preload/message.hpp"
 #include "watch/contract/attach_point.hpp"
 #include "watch/contract/format.hpp"
-#include "watch/recorder/recorded_calls.hpp"
-#include "watch/recorder/recorded_embedded.hpp"
-#include "watch/recorder/recorded_others.hpp"
+#include "watch/recorder/recorded_tables.hpp"
+#include "watch/recorder/recorder.hpp"
 #include "watch/recorder/streams.hpp"
 
 namespace usher::preload {
@@ -35,19 +34,19 @@ std::uint64_t state() {
 }
 
 observed_calls connect_recorder(std::uint64_t state) {
-  const bool is_recorded = state != 0 && state != streamed;
-  connect_embedded(is_recorded);
-  if (state == streamed)
-    connect_streamed_others();
-  else
-    connect_others(is_recorded);
-  if (state == 0) return {};
-  const rwlock_calls* const rwlocks = state == streamed ? &streamed_rwlocks : &recorded_rwlocks;
-  return {state == streamed ? &streamed_calls : &recorded_calls, &usher_companion_v3 != nullptr ? rwlocks : nullptr};
+  constexpr recorded_tables none{};
+  const recorded_tables& to = state == 0 ? none : state == streamed ? streamed_tables : summed_tables;
+  const bool has_companion = &usher_companion_v3 != nullptr;
+  usher_record_v1.store(to.embedded, std::memory_order_relaxed);
+  usher_recorded_others_v2.store(has_companion ? to.others : nullptr, std::memory_order_relaxed);
+  return {to.mutexes, has_companion ? to.rwlocks : nullptr};
 }
 
 }  // namespace
 }  // namespace usher::preload
+
+constinit std::atomic<const usher::native_detail::record_calls*> usher_record_v1{nullptr};
+constinit std::atomic<const usher::preload::other_calls*> usher_recorded_others_v2{nullptr};
 
 constinit const usher::preload::observer usher_observer{.begin = usher::preload::begin,
                                                         .is_requested = usher::preload::is_requested,

@@ -128,29 +128,25 @@ record::object* sum_of_place(recorded_thread& me, const record::object& o, recor
   return sum;
 }
 
+/// Moves the counters of an object or a detail to those of a sum.
+template <class T>
+void move_counters(record::kind kind, T& to, T& from) {
+  record::for_counters(kind, from, [&](auto counter, bool raised) {
+    const auto n = counter(from).exchange(0, std::memory_order_relaxed);
+    if (raised)
+      raise_to(counter(to), n);
+    else if (n != 0)
+      add(counter(to), n);
+  });
+}
+
 void add_details(record::kind kind, record::detail& to, record::detail& from) {
   for (std::uint32_t i = 0; i < record::duration_buckets::count; i++)
     if (const std::uint32_t n = from.waits[i].exchange(0, std::memory_order_relaxed); n != 0) add(to.waits[i], n);
   for (std::uint32_t i = 0; i < record::duration_buckets::count / 2; i++)
     if (const std::uint32_t n = from.holds[i].exchange(0, std::memory_order_relaxed); n != 0) add(to.holds[i], n);
-  for (record::word64 record::detail::*w :
-       {&record::detail::failed_tries, &record::detail::polls, &record::detail::sleeps, &record::detail::grants,
-        &record::detail::tries, &record::detail::tried})
-    add(to.*w, (from.*w).exchange(0, std::memory_order_relaxed));
-  raise_to(to.longest_try, from.longest_try.exchange(0, std::memory_order_relaxed));
-  add(to.yielding_holds, from.yielding_holds.exchange(0, std::memory_order_relaxed));
+  move_counters(kind, to, from);
   from.yields_before.store(0, std::memory_order_relaxed);
-  if (kind == record::kind::rwlock) {
-    for (unsigned side = 0; side < 2; side++) {
-      add(to.behind_writer[side], from.behind_writer[side].exchange(0, std::memory_order_relaxed));
-      add(to.behind_readers[side], from.behind_readers[side].exchange(0, std::memory_order_relaxed));
-    }
-    raise_to(to.longest_read_wait, from.longest_read_wait.exchange(0, std::memory_order_relaxed));
-  }
-  raise_to(to.longest_hold, from.longest_hold.exchange(0, std::memory_order_relaxed));
-  add(to.uncharged_held, from.uncharged_held.exchange(0, std::memory_order_relaxed));
-  add(to.uncharged_waits, from.uncharged_waits.exchange(0, std::memory_order_relaxed));
-  add(to.uncharged_waited, from.uncharged_waited.exchange(0, std::memory_order_relaxed));
   for (auto& t : from.threads) {
     // A barrier's threads are kept, since most programs destroy their barriers.
     if (const std::uint32_t name = t.index.load(std::memory_order_relaxed); kind == record::kind::barrier && name != 0)
@@ -224,7 +220,7 @@ void note_thread(record::detail& d, std::uint32_t name, std::uint32_t waits, std
 
 void add_counted(recorder& r, std::uint64_t word) {
   const auto object = std::uint32_t(word & (record::one_counted - 1));
-  if (object - 1 < r.most_objects) add(r.objects[object - 1].unheard, word / record::one_counted);
+  if (object - 1 < r.most_objects) add(r.objects[object - 1].mutex.counted, word / record::one_counted);
 }
 
 record::object* recorded_thread::find_further(std::uint64_t key) const {
@@ -303,7 +299,7 @@ record::object* begin_object(recorded_thread& me, const void* address, record::k
   record::object* const o = entry_for(r, key, is_new);
   if (o == nullptr) add(r.head->dropped.objects, 1);
   if (!is_new) return o;
-  if (has_holds(kind)) o->countdown.store(1 << 16 | 1, std::memory_order_relaxed);
+  if (has_holds(kind)) o->mutex.countdown.store(1 << 16 | 1, std::memory_order_relaxed);
   o->depth_and_kind.store((recursive ? 1u << 8 : 0u) | std::uint32_t(kind), std::memory_order_relaxed);
   std::uint32_t place = 0;
   const bool in_module = kind != record::kind::join && is_in_module(me, address, caller, place);
@@ -338,36 +334,23 @@ void end_object(recorded_thread& me, record::object& o) {
   const bool is_held_by_one = has_holds(kind);
   if (is_held_by_one && o.acquisitions.load(std::memory_order_relaxed) >= record::least_counted_by_threads)
     collect_counts(*me.of, o);
-  add(sum->owner, 1);
+  add(sum->died, 1);
   if (const std::uint64_t holds = o.holds.load(std::memory_order_relaxed); holds != 0) {
     const std::uint64_t sixteenths = (o.held.load(std::memory_order_relaxed) << 4) / holds;  // of a tick, the mean
-    const std::uint64_t all =
-        is_held_by_one ? o.acquisitions.load(std::memory_order_relaxed) + o.unheard.load(std::memory_order_relaxed) : 0;
-    raise_to(sum->hold_begin, std::max(holds, all) * sixteenths >> 4);
+    const std::uint64_t all = is_held_by_one ? o.acquisitions.load(std::memory_order_relaxed) +
+                                                   o.mutex.counted.load(std::memory_order_relaxed)
+                                             : 0;
+    raise_to(sum->longest_in_all, std::max(holds, all) * sixteenths >> 4);
   }
-  for (record::word64 record::object::*w :
-       {&record::object::acquisitions, &record::object::held, &record::object::contended, &record::object::waited,
-        &record::object::signals, &record::object::unheard})
-    add(sum->*w, (o.*w).exchange(0, std::memory_order_relaxed));
-  add(sum->holds, o.holds.exchange(0, std::memory_order_relaxed));
-  add(sum->timeouts, o.timeouts.exchange(0, std::memory_order_relaxed));
-  raise_to(sum->longest, o.longest.exchange(0, std::memory_order_relaxed));
-  raise_to(sum->most_waiting, o.most_waiting.exchange(0, std::memory_order_relaxed));
-  const std::uint32_t herd = o.herd.exchange(0, std::memory_order_relaxed);
-  if (is_held_by_one)
-    add(sum->herd, herd);
-  else
-    raise_to(sum->herd, herd);
-  if (kind == record::kind::rwlock)
-    add(sum->waited_to_read(), o.waited_to_read().exchange(0, std::memory_order_relaxed));
-  if (kind == record::kind::barrier)
-    sum->barrier_size().store(o.barrier_size().load(std::memory_order_relaxed), std::memory_order_relaxed);
+  move_counters(kind, *sum, o);
   sum->flags.fetch_or(flags & (record::any_wait_hidden | record::embedded), std::memory_order_relaxed);
   // The detail stays with the entry, for the next object that gets it; its figures are moved to the sum.
   if (record::detail* const from = existing_detail(me, o))
     if (record::detail* const to = detail_of(me, *sum)) add_details(kind, *to, *from);
-  for (record::word64* w : {&o.hold_begin, &o.waited_before, &o.waiting}) w->store(0, std::memory_order_relaxed);
-  for (record::word32* w : {&o.owner, &o.countdown, &o.depth_and_kind, &o.place, &o.flags})
+  // The mutex's words are those of each kind.
+  for (record::word64* w : {&o.hold_begin, &o.waiting, &o.mutex.waited_before, &o.mutex.failed_tries, &o.mutex.counted})
+    w->store(0, std::memory_order_relaxed);
+  for (record::word32* w : {&o.owner, &o.mutex.countdown, &o.mutex.timed, &o.depth_and_kind, &o.place, &o.flags})
     w->store(0, std::memory_order_relaxed);
   o.key.store(record::object::vacant, std::memory_order_release);
 }

@@ -1,12 +1,12 @@
-// The recording of `usher stat` in the program. record/format.hpp describes the file's layout, and the writer of each
+// The recording of `usher stat` in the program. watch/contract/format.hpp describes the file's layout, and the writer of each
 // part.
 //
-//     begin      record_in() or record_as_requested() maps the file and sets current_recording. connect() then has the
-//                exported functions' pointers lead to recorded_calls,
-//                and those of libusher-stat.so to the functions in recorded_others.hpp.
+//     begin      record_in() or record_as_requested() maps the file and sets current_recording. connect() then leads the
+//                exported functions' pointers and those of libusher-stat.so to the wrappers (wrappers.hpp) for the sink
+//                `sums`.
 //     a call     recorded_self() returns the thread's slot in the file. find() returns the object's entry, in a hash
-//                table by process and address; the first call on an object makes one. Then the call adds to the
-//                entry's counts: recorded_mutex.cpp, recorded_cond.cpp, recorded_semaphore.cpp and others.
+//                table by process and address; the first call on an object makes one. Then the sink adds to the
+//                entry's counts (sums.hpp).
 //     a wait     recorded_wait publishes the object for which the thread waits, and the beginning. At its end it adds
 //                to the object's sums and histogram, and charges the thread's call chain (unwind.hpp). The chain is
 //                taken once a millisecond, and also if the lock's holder waits, too, or if the wait was long.

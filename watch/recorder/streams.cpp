@@ -225,10 +225,17 @@ void note_cpu_time(stream_writer& me, std::uint64_t window) {
   rusage used{};
   const bool is_counted = syscall(SYS_getrusage, RUSAGE_THREAD, &used) == 0;
   if (syscall(SYS_clock_gettime, CLOCK_THREAD_CPUTIME_ID, &t) == 0)
-    append(me, window,
-           record::word_of_call(record::called::cpu_clock, is_counted ? 1 + std::uint64_t(used.ru_nvcsw) : 0),
+    append(me, window, record::word_of_call(record::verb::cpu_clock, is_counted ? 1 + std::uint64_t(used.ru_nvcsw) : 0),
            std::uint64_t(t.tv_sec) * 1'000'000'000 + std::uint64_t(t.tv_nsec), begin, stream_ticks());
   errno = saved;
+}
+
+void end_call(std::uint64_t window, std::uint64_t word, std::uint64_t other, std::uint64_t begin) {
+  stream_writer& me = this_writer;
+  const std::uint64_t now = stream_ticks();
+  append(me, window, word, other, begin, now);
+  if (now - begin >= record::long_call_us * stream_head().ticks_a_ms / 1000) [[unlikely]]
+    note_cpu_time(me, window);
 }
 
 }  // namespace usher::preload

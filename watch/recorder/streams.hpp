@@ -1,8 +1,9 @@
 // The streams of `usher record` in the program. record/stream_format.hpp describes the file.
 //
 //     begin      stream_into() maps the file that USHER_STREAM names. Then connect() leads the exported functions'
-//                pointers to streamed_calls, and those of libusher-stat.so to functions of streamed_others.cpp.
-//     a call     loads the open window's number. If none is open, it is the unrecorded call.
+//                pointers and those of libusher-stat.so to the wrappers (wrappers.hpp) for the sink `streams`.
+//     a call     loads the open window's number. If none is open, it is the unrecorded call, beside the try of a call that
+//                may sleep.
 //     window     the thread's first call in a window takes a chunk. append() writes one call. If there is no room, the thread
 //                closes the window for all threads, so that no thread's stream has a gap.
 //     a sleep    calls that may sleep note the object in the thread's slot beforehand, in windows and outside.
@@ -19,17 +20,16 @@
 #include <pthread.h>
 
 #include <atomic>
+#include <cerrno>
 #include <cstdint>
+#include <type_traits>
 
-#include "library/preload/rwlock_table.hpp"
 #include "library/preload/selection.hpp"
 #include "watch/contract/stream_format.hpp"
+#include "watch/recorder/objects.hpp"
 #include "watch/recorder/recorder.hpp"
 
 namespace usher::preload {
-
-extern const calls streamed_calls;
-extern const rwlock_calls streamed_rwlocks;
 
 /// The file; null: `usher record` does not record this process. Set before the first call, and then never changed.
 [[gnu::visibility("hidden")]] extern constinit std::atomic<record::stream_header*> stream_file;
@@ -37,7 +37,7 @@ extern const rwlock_calls streamed_rwlocks;
 inline bool is_streamed() {
   return stream_file.load(std::memory_order_acquire) != nullptr;
 }
-/// Maps the file at this path. Called once, before any call leads to streamed_calls.
+/// Maps the file at this path. Called once, before any call leads to streamed_tables.
 void stream_into(const char* path);
 
 struct stream_writer {
@@ -109,66 +109,191 @@ inline std::uint64_t begin_call(stream_writer& me, std::uint64_t window) {
   return stream_ticks();
 }
 
-/// Appends a call that has just returned.
-inline void end_call(stream_writer& me, std::uint64_t window, record::called what, const volatile void* object,
-                     std::uint64_t other, std::uint64_t begin, std::uint64_t flags = 0) {
-  const std::uint64_t now = stream_ticks();
-  append(me, window, record::word_of_call(what, reinterpret_cast<std::uintptr_t>(object)) | flags, other, begin, now);
-  if (now - begin >= record::long_call_us * stream_head().ticks_a_ms / 1000) [[unlikely]]
-    note_cpu_time(me, window);
-}
-
-/// Makes a call that does not wait, and appends it if it succeeds. Afterwards the object may be gone.
-template <class F>
-[[gnu::noinline]] int call_in(std::uint64_t window, record::called what, const volatile void* object,
-                              std::uint64_t caller, F call) {
-  stream_writer* const me = own_writer();
-  if (me == nullptr) return call();
-  const std::uint64_t began = begin_call(*me, window);
-  const int result = call();
-  if (result == 0) end_call(*me, window, what, object, caller, began);
-  return result;
-}
+/// Appends a call of this thread that has just returned.
+[[gnu::noinline]] void end_call(std::uint64_t window, std::uint64_t word, std::uint64_t other, std::uint64_t begin);
 
 /// A call that may sleep. It is in the thread's slot from the construction until end() or the destruction.
+inline std::uint64_t word_of(record::verb what, const void* object) {
+  return record::word_of_call(what, reinterpret_cast<std::uintptr_t>(object));
+}
 class sleeping_call {
  public:
-  sleeping_call(stream_writer& me, record::called what, const volatile void* object, std::uint64_t other)
-      : sleeping_call(me, what, object, other, begin(me)) {}
-  sleeping_call(stream_writer& me, record::called what, const volatile void* object, std::uint64_t other,
-                std::uint64_t began)
+  sleeping_call(stream_writer& me, record::verb what, const void* object, std::uint64_t other, std::uint64_t began)
       : me_(me), object_(object), other_(other), began_(began), epoch_(me.epoch_word) {
     record::stream_slot& s = *me.slot;
     s.call_since.store(began_, std::memory_order_relaxed);
     s.call_other.store(other, std::memory_order_relaxed);
-    s.call.store(record::word_of_call(what, reinterpret_cast<std::uintptr_t>(object)), std::memory_order_release);
+    s.call.store(word_of(what, object), std::memory_order_release);  // pairs with the observer's load
   }
   sleeping_call(const sleeping_call&) = delete;
   sleeping_call& operator=(const sleeping_call&) = delete;
   ~sleeping_call() { forget(); }
 
+  stream_writer& writer() const { return me_; }
   /// Also for the clean-up of a cancelled thread, which calls no destructors here.
   void forget() { me_.slot->call.store(0, std::memory_order_release); }
   /// Appends the call if a window is open now.
-  void end(record::called what, std::uint64_t flags = 0) {
+  void end(record::verb what, std::uint64_t flags = 0) {
     forget();
     const std::uint64_t window = open_window();
     if (window == 0 || own_writer() != &me_ || me_.epoch_word != epoch_) return;
-    end_call(me_, window, what, object_, other_, began_, flags | record::slow_call);
+    end_call(window, word_of(what, object_) | flags | record::slow_call, other_, began_);
   }
 
  private:
-  static std::uint64_t begin(stream_writer& me) {
-    const std::uint64_t window = open_window();
-    return window != 0 ? begin_call(me, window) : stream_ticks();
-  }
-
   stream_writer& me_;
-  const volatile void* object_;
+  const void* object_;
   std::uint64_t other_, began_, epoch_;
 };
 
-/// Sets usher_recorded_others_v2 to the functions that write streams.
-void connect_streamed_others();
+// ---- the sink ----------------------------------------------------------------------------------------------
+
+/// Writes calls into the open window. While no window is open it notes only where threads sleep, but not in waits for read-write
+/// locks. Initialisations and ends of objects, holders and failed tries of other objects than mutexes are not in a stream; spin locks
+/// and embedded locks are not recorded, of which the file's header says if there were any of the former.
+struct streams {
+  static constexpr bool has_embedded = false;
+
+  struct call {            // of two words, which are returned in registers
+    std::uint64_t window;  ///< 0: none is open
+    std::uint64_t began;   ///< ticks, if one is
+    explicit operator bool() const { return window != not_noted; }
+  };
+  static constexpr std::uint64_t not_noted = ~std::uint64_t{0};
+
+  template <class Object>
+  [[gnu::always_inline]] static call begins(const Object&, std::uint64_t) {
+    if constexpr (Object::kind == record::kind::spin) {
+      note_unrecorded();
+      return {not_noted, 0};
+    }
+    const std::uint64_t window = open_window();
+    if (window == 0) [[likely]]
+      return {Object::kind == record::kind::rwlock ? not_noted : 0, 0};
+    return begins_in<Object>(window);
+  }
+  template <class Object>
+  [[gnu::always_inline]] static call tries(const Object& object, std::uint64_t caller) {
+    const call c = begins(object, caller);
+    return {c.window == 0 ? not_noted : c.window, c.began};
+  }
+
+  template <class Object>
+  static bool is_unusual(const call&, const Object&) {
+    return false;
+  }
+  static bool has_failed_try(const call&) { return false; }
+  template <class Object>
+  static bool is_free(const call&, const Object&) {
+    return false;
+  }
+
+  template <class Object>
+  [[gnu::always_inline]] static void acquired(const call& c, const Object& object, std::uint64_t caller, int) {
+    if (c.window != 0) [[unlikely]]
+      end_call(c.window, word_of(Object::acquires, object.key) | flags_of(object), caller, c.began);
+  }
+  template <class Object>
+  [[gnu::always_inline]] static void acquired_plainly(const call& c, const Object& object, std::uint64_t caller) {
+    acquired(c, object, caller, 0);
+  }
+  template <class Object>
+  static void acquired_by_try(const call& c, const Object& object, std::uint64_t caller, int) {
+    acquired(c, object, caller, 0);
+  }
+  template <class Object>
+  static void try_failed(const call& c, const Object& object, std::uint64_t caller) {
+    if constexpr (Object::kind == record::kind::mutex)
+      end_call(c.window, word_of(record::verb::try_lock_failed, object.key), caller, c.began);
+  }
+
+  template <class Object>
+  static bool may_wait(const call& c) {
+    return c.window != 0 || writer_for<Object>() != nullptr;
+  }
+  /// The thread's slot says meanwhile that it waits, also if no window is open: one may open and close before the call returns.
+  /// The unlock and lock within a wait for a condition are a part of that wait.
+  template <class Object>
+  static sleeping_call wait_begins(const call& c, const Object& object, const wait_call& how) {
+    const std::uint64_t began = c.window != 0 ? c.began : stream_ticks();
+    std::uint64_t other = how.caller;
+    if constexpr (Object::kind == record::kind::condition) {
+      other = reinterpret_cast<std::uintptr_t>(object.mutex);
+      this_writer.is_waiting = true;
+    }
+    return {this_writer, Object::acquires, object.key, other, began};
+  }
+  template <class Object>
+  static void wait_ends(sleeping_call& w, const Object& object, int result) {
+    constexpr record::kind kind = Object::kind;
+    if constexpr (kind == record::kind::condition) {
+      w.writer().is_waiting = false;
+      if (result == 0 || result == ETIMEDOUT || result == ECANCELED)
+        return w.end(result == 0 ? record::verb::wait : record::verb::wait_timed_out);
+    } else {
+      const bool is_over = kind == record::kind::barrier && result == PTHREAD_BARRIER_SERIAL_THREAD;
+      if (is_acquired(result) || is_over) return w.end(Object::acquires, flags_of(object));
+      if (kind == record::kind::mutex && result == ETIMEDOUT) return w.end(record::verb::try_lock_failed);
+    }
+    w.forget();
+  }
+
+  template <class Object, class Unlock>
+  [[gnu::always_inline]] static int released(const Object& object, std::uint64_t caller, Unlock unlock) {
+    const std::uint64_t window = Object::kind != record::kind::spin ? open_window() : 0;
+    if (window == 0) [[likely]]
+      return unlock();
+    return released_in(window, object, caller, unlock);
+  }
+
+  template <class Object>
+  [[gnu::always_inline]] static call signals(const Object& object, record::verb, std::uint64_t caller) {
+    return tries(object, caller);
+  }
+  template <class Object>
+  static void signalled(const call& c, const Object& object, record::verb what, std::uint64_t caller) {
+    end_call(c.window, word_of(what, object.key), caller, c.began);
+  }
+
+  static constexpr bool comes_last(const call&, const barrier_object&) { return false; }
+  static void came_last(const call&, bool) {}
+  static void joined(pthread_t, std::uint64_t) {}
+  template <class Object, class... Others>
+  static void made(const Object&, Others...) {}
+  template <class Object>
+  static void destroyed(const Object&) {}
+  static void yielded() {}
+
+ private:
+  template <class Object>
+  static std::uint64_t flags_of(const Object& object) {
+    return object.is_recursive() ? record::recursive_call : 0;
+  }
+  template <class Object>
+  static stream_writer* writer_for() {
+    constexpr bool is_in_waits = Object::kind == record::kind::mutex || Object::kind == record::kind::condition;
+    stream_writer* const me = own_writer();
+    return me != nullptr && !(is_in_waits && me->is_waiting) ? me : nullptr;
+  }
+  template <class Object>
+  [[gnu::noinline]] static call begins_in(std::uint64_t window) {
+    stream_writer* const me = writer_for<Object>();
+    if (me == nullptr) return {not_noted, 0};
+    return {window, begin_call(*me, window)};
+  }
+  template <class Object, class Unlock>
+  [[gnu::noinline]] static int released_in(std::uint64_t window, Object object, std::uint64_t caller, Unlock unlock) {
+    const call c = begins_in<Object>(window);
+    if (!c) return unlock();
+    const std::uint64_t word = word_of(Object::releases, object.key) | flags_of(object);  // afterwards it may be gone
+    const int result = unlock();
+    if (result == 0) end_call(window, word, caller, c.began);
+    return result;
+  }
+  static void note_unrecorded() {
+    auto& noted = stream_head().unrecorded;
+    if (noted.load(std::memory_order_relaxed) == 0) noted.store(1, std::memory_order_relaxed);
+  }
+};
 
 }  // namespace usher::preload

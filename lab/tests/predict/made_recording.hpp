@@ -10,12 +10,12 @@
 
 namespace usher::predict {
 
-using recording::action;
-using recording::object_kind;
+using record::kind;
+using record::verb;
 
 class made_recording {
  public:
-  std::uint32_t add(object_kind kind, std::uint32_t site = 0, std::string name = {}) {
+  std::uint32_t add(record::kind kind, std::uint32_t site = 0, std::string name = {}) {
     recording::object o;
     o.kind = kind;
     o.site = site;
@@ -23,7 +23,7 @@ class made_recording {
     made_.objects.push_back(std::move(o));
     return std::uint32_t(made_.objects.size() - 1);
   }
-  std::uint32_t mutex(std::uint32_t site = 0) { return add(object_kind::mutex, site); }
+  std::uint32_t mutex(std::uint32_t site = 0) { return add(kind::mutex, site); }
 
   /// Begins the next window, with a length in ns. Threads and events are added to the last window.
   made_recording& window(std::uint64_t length = 1000000) {
@@ -36,7 +36,7 @@ class made_recording {
     made_.windows.back().streams.emplace_back().thread = number;
     return *this;
   }
-  made_recording& event(action what, std::uint32_t object = 0, std::uint64_t work = 0, std::uint64_t wait = 0,
+  made_recording& event(verb what, std::uint32_t object = 0, std::uint64_t work = 0, std::uint64_t wait = 0,
                         std::uint32_t other = 0, std::uint64_t away = 0) {
     recording::event e;
     e.what = what;
@@ -50,7 +50,7 @@ class made_recording {
   }
   /// Adds `times` critical sections of a mutex, with `outside` ns of work before and `inside` ns of work in each.
   made_recording& sections(std::uint32_t mutex, unsigned times, std::uint64_t outside, std::uint64_t inside) {
-    for (unsigned i = 0; i < times; i++) event(action::lock, mutex, outside).event(action::unlock, mutex, inside);
+    for (unsigned i = 0; i < times; i++) event(verb::lock, mutex, outside).event(verb::unlock, mutex, inside);
     return *this;
   }
 

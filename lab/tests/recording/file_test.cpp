@@ -13,39 +13,41 @@
 namespace usher::recording {
 namespace {
 
+using record::kind;
+using record::verb;
+
 recording sample() {
   recording r;
   r.machine = {2, "A processor", "glibc 2.36", "pthread", 21.5, 12.5, 60, 5000};
-  r.objects = {{object_kind::mutex, 0, "server+0x12"}, {object_kind::condition, 1, ""},
-               {object_kind::semaphore, 2, ""},        {object_kind::read_write_lock, 3, ""},
-               {object_kind::barrier, 4, ""},          {object_kind::thread, 5, "", 7},
-               {object_kind::thread, 5, ""},           {object_kind::recursive_mutex, 0, ""}};
+  r.objects = {{kind::mutex, 0, "server+0x12"}, {kind::condition, 1, ""},      {kind::semaphore, 2, ""},
+               {kind::rwlock, 3, ""},           {kind::barrier, 4, ""},        {kind::thread, 5, "", 7},
+               {kind::thread, 5, ""},           {kind::recursive_mutex, 0, ""}};
   r.roles = {{7, "worker"}, {8, "1"}};
   stream a, b;
   a.thread = 7;
   a.begins = 12;
-  a.events = {{action::lock, 0, 0, 1000, 0, 0},
-              {action::unlock, 0, 0, 300, 0, 0},
-              {action::lock, 0, 0, 70'000, 12'000'000, 5'000, 600},
-              {action::wait, 1, 0, 200, 0, 4'000'000},
-              {action::wait_timed_out, 1, 7, 200, 0, 4'000'000},
-              {action::broadcast, 1, 0, 1, 0, 0},
-              {action::start, 5, 0, 1, 0, 0},
-              {action::end, 0, 0, 17, 0, 0}};
+  a.events = {{verb::lock, 0, 0, 1000, 0, 0},
+              {verb::unlock, 0, 0, 300, 0, 0},
+              {verb::lock, 0, 0, 70'000, 12'000'000, 5'000, 600},
+              {verb::wait, 1, 0, 200, 0, 4'000'000},
+              {verb::wait_timed_out, 1, 7, 200, 0, 4'000'000},
+              {verb::broadcast, 1, 0, 1, 0, 0},
+              {verb::start, 5, 0, 1, 0, 0},
+              {verb::end, 0, 0, 17, 0, 0}};
   b.thread = 8;
   b.begins_in_call = true;
-  b.events = {{action::semaphore_wait, 2, 0, 0, 0, 800},
-              {action::semaphore_post, 2, 0, 3, 0, 0},
-              {action::read_lock, 3, 0, 3, 0, 0},
-              {action::read_write_unlock, 3, 0, 3, 0, 0},
-              {action::write_lock, 3, 0, 3, 0, 0},
-              {action::read_write_unlock, 3, 0, 3, 0, 0},
-              {action::barrier_wait, 4, 0, 3, 0, 90},
-              {action::try_lock_failed, 7, 0, 3, 0, 0},
-              {action::signal, 1, 0, 3, 0, 0},
-              {action::join, 6, 0, 3, 0, 9},
-              {action::end, 0, 0, 0, 50'000'000, 0, 1'000}};
-  b.unfinished = {{action::wait, 1, 7, 40, 0, 10'000'000}};
+  b.events = {{verb::semaphore_wait, 2, 0, 0, 0, 800},
+              {verb::semaphore_post, 2, 0, 3, 0, 0},
+              {verb::read_lock, 3, 0, 3, 0, 0},
+              {verb::read_write_unlock, 3, 0, 3, 0, 0},
+              {verb::write_lock, 3, 0, 3, 0, 0},
+              {verb::read_write_unlock, 3, 0, 3, 0, 0},
+              {verb::barrier_wait, 4, 0, 3, 0, 90},
+              {verb::try_lock_failed, 7, 0, 3, 0, 0},
+              {verb::signal, 1, 0, 3, 0, 0},
+              {verb::join, 6, 0, 3, 0, 9},
+              {verb::end, 0, 0, 0, 50'000'000, 0, 1'000}};
+  b.unfinished = {{verb::wait, 1, 7, 40, 0, 10'000'000}};
   r.windows = {{1'000, 50'000'000, 0, {a, b}}, {300'000'000, 1'000'000, 3, {}}};
   return r;
 }
@@ -89,7 +91,7 @@ TEST(file, compact) {
   auto& events = r.windows[0].streams[0].events;
   events.clear();
   for (int i = 0; i < 100'000; i++)
-    events.push_back({i % 2 == 0 ? action::lock : action::unlock, 0, 0, std::uint64_t(100 + i % 1000), 0, 20});
+    events.push_back({i % 2 == 0 ? verb::lock : verb::unlock, 0, 0, std::uint64_t(100 + i % 1000), 0, 20});
   EXPECT_LE(encoded(r).size(), 4u * 100'000 + 1'000);
 }
 
@@ -133,13 +135,13 @@ TEST(file, defects) {
     changed.windows[0].streams[0].events[0] = e;
     return refusal(encoded(changed));
   };
-  EXPECT_NE(of_first({action::lock, 8, 0, 0, 0, 0}).find("object 8 of 8"), std::string::npos);
-  EXPECT_NE(of_first({action::lock, 1, 0, 0, 0, 0}).find("does not fit the kind"), std::string::npos);
-  EXPECT_NE(of_first({action::wait, 1, 2, 0, 0, 0}).find("wait's mutex is object 2"), std::string::npos);
-  EXPECT_NE(of_first({action::wait, 1, 99, 0, 0, 0}).find("mutex 99 of 8"), std::string::npos);
-  EXPECT_NE(of_first({action::lock, 0, 0, ~std::uint64_t{0}, 0, 0}).find("work"), std::string::npos);
-  EXPECT_NE(of_first({action::lock, 0, 0, 0, 0, ~std::uint64_t{0}}).find("wait"), std::string::npos);
-  EXPECT_NE(of_first({action::lock, 0, 0, 0, 0, 0, std::uint64_t{1} << 39}).find("time aside"), std::string::npos);
+  EXPECT_NE(of_first({verb::lock, 8, 0, 0, 0, 0}).find("object 8 of 8"), std::string::npos);
+  EXPECT_NE(of_first({verb::lock, 1, 0, 0, 0, 0}).find("does not fit the kind"), std::string::npos);
+  EXPECT_NE(of_first({verb::wait, 1, 2, 0, 0, 0}).find("wait's mutex is object 2"), std::string::npos);
+  EXPECT_NE(of_first({verb::wait, 1, 99, 0, 0, 0}).find("mutex 99 of 8"), std::string::npos);
+  EXPECT_NE(of_first({verb::lock, 0, 0, ~std::uint64_t{0}, 0, 0}).find("work"), std::string::npos);
+  EXPECT_NE(of_first({verb::lock, 0, 0, 0, 0, ~std::uint64_t{0}}).find("wait"), std::string::npos);
+  EXPECT_NE(of_first({verb::lock, 0, 0, 0, 0, 0, std::uint64_t{1} << 39}).find("time aside"), std::string::npos);
   r.windows[0].streams[1].thread = 7;
   EXPECT_NE(refusal(encoded(r)).find("two streams of thread 7"), std::string::npos);
   r = sample();

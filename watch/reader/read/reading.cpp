@@ -412,9 +412,9 @@ void reader::add_detail(tally& t, const record::detail& d) {
 /// The two sides of a read-write lock. Its words may be from different moments, so no difference is taken for negative.
 void reader::add_sides(tally& t, const record::object& o, const record::detail* d) {
   const auto rest = [](std::uint64_t all, std::uint64_t part) { return all - std::min(all, part); };
-  t.reading.acquisitions = get(o.reads());
-  t.reading.contended = get(o.contended_reads());
-  t.reading.waited = get(o.waited_to_read());
+  t.reading.acquisitions = get(o.rwlock.reads);
+  t.reading.contended = get(o.rwlock.contended_reads);
+  t.reading.waited = get(o.rwlock.waited_to_read);
   t.writing.acquisitions = rest(get(o.acquisitions), t.reading.acquisitions);
   t.writing.contended = rest(get(o.contended), t.reading.contended);
   t.writing.waited = rest(get(o.waited), t.reading.waited);
@@ -454,9 +454,8 @@ void reader::add_holding(tally& t, const record::object& o, std::uint64_t begin,
     if (!t.hold_sizes.empty()) t.hold_sizes[duration_buckets::of(open) / 2]++;
   }
   const double life = seconds(end - begin);
-  // An entry that sums up destroyed objects has in hold_begin the longest total hold time of one of them. Their share
-  // of held time is that time relative to the process's time.
-  const double held = is_sum ? seconds(get(o.hold_begin)) : t.held_in_all;
+  // The share of held time of destroyed objects is that of the one that was held longest.
+  const double held = is_sum ? seconds(get(o.longest_in_all)) : t.held_in_all;
   if (t.holding_known && life > 0 && (!is_sum || held > 0)) t.held_share = std::min(1.0, held / life);
 }
 
@@ -474,17 +473,22 @@ tally reader::tally_of(std::uint32_t object) {
   t.timeouts = get(o.timeouts);
   t.waits = t.contended + (what == kind::condition ? 0 : t.timeouts);
   t.hidden = (get(o.flags) & record::any_wait_hidden) != 0;
-  // Several words of an entry have a meaning for each kind: record/format.hpp.
+  // The entry's kind was read once: which figures the row has, and which of the entry's words they are, agree, whatever the
+  // program writes there meanwhile.
   const bool is_held_by_one = record::has_holds(what);
-  const std::uint64_t signals = get(o.signals), unheard = get(o.unheard);
-  if (is_held_by_one) t.failed_tries = signals;
-  if (what == kind::semaphore) t.failed_tries = unheard;
-  if (what == kind::condition || what == kind::semaphore) t.signals = signals;
-  if (what == kind::condition) t.unheard = unheard;
-  if (is_held_by_one)
-    t.timed = get(o.herd);
-  else
-    t.herd = get(o.herd);
+  if (is_held_by_one) {
+    t.failed_tries = get(o.mutex.failed_tries);
+    t.timed = get(o.mutex.timed);
+  } else if (what == kind::condition) {
+    t.signals = get(o.condition.signals);
+    t.unheard = get(o.condition.unheard);
+    t.herd = get(o.condition.herd);
+  } else if (what == kind::semaphore) {
+    t.signals = get(o.semaphore.posts);
+    t.failed_tries = get(o.semaphore.failed_tries);
+  } else if (what == kind::rwlock) {
+    t.herd = get(o.rwlock.most_readers);
+  }
   const record::detail* const d = detail_of(object);
   if (d != nullptr) add_detail(t, *d);
   if (what == kind::rwlock) {
@@ -613,7 +617,7 @@ row reader::read_row(group& g) {
     if ((get(o.flags) & record::is_sum) == 0) {
       same[get(o.key)].push_back(i);
     } else {
-      r.gone += get(o.owner);
+      r.gone += get(o.died);
       all.add(tally_of(i));
     }
   }
