@@ -3,13 +3,25 @@
 
 #include <cstdint>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "lab/calibrate/lstopo_xml.hpp"
-
 namespace usher::calibrate {
+
+/// The message is one line of printable characters, without the file's name.
+struct bad_topology : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+/// The limits of a file. Chosen, not measured: lstopo writes about 700 bytes for a hardware thread.
+inline constexpr std::size_t most_xml_bytes = std::size_t{16} << 20, most_objects = 1 << 16, deepest_element = 64;
+
+struct lstopo_cache {
+  std::uint64_t bytes = 0;  ///< 0: not known
+  unsigned ways = 0, line = 0;
+};
 
 enum class object_kind : std::uint8_t { package, numa_node, memory_cache, cache, core, hardware_thread, other };
 
@@ -37,5 +49,8 @@ struct lstopo_tree {
 
 /// Throws bad_topology.
 lstopo_tree parse_lstopo(std::string_view xml);
+
+/// The text without characters other than ASCII's printable ones, quotes and backslashes, cut to a length.
+std::string harmless(std::string_view text, std::size_t most = 100);
 
 }  // namespace usher::calibrate

@@ -10,25 +10,13 @@
 
 #include <cstdint>
 #include <optional>
-#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "lab/calibrate/lstopo_tree.hpp"
+
 namespace usher::calibrate {
-
-/// The message is one line of printable characters, without the file's name.
-struct bad_topology : std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
-
-/// The limits of a file. Chosen, not measured: lstopo writes about 700 bytes for a hardware thread.
-inline constexpr std::size_t most_xml_bytes = std::size_t{16} << 20, most_objects = 1 << 16, deepest_element = 64;
-
-struct lstopo_cache {
-  std::uint64_t bytes = 0;  ///< 0: not known
-  unsigned ways = 0, line = 0;
-};
 
 /// A topology that the simulator can express: equal sockets of equal complexes of equal cores.
 struct lstopo {
@@ -47,8 +35,5 @@ struct lstopo {
 
 /// Throws bad_topology.
 lstopo read_lstopo(std::string_view xml);
-
-/// The text without characters other than ASCII's printable ones, quotes and backslashes, cut to a length.
-std::string harmless(std::string_view text, std::size_t most = 100);
 
 }  // namespace usher::calibrate
