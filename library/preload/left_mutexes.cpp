@@ -11,6 +11,21 @@ bool leave(pthread_mutex_t* m, std::uint64_t seen) {
   return kind_and_epoch(m).compare_exchange_strong(seen, seen | left_to_c_library, std::memory_order_seq_cst);
 }
 
+/// Whether the calling thread holds a mutex of this kind and epoch in the C library. If another thread owns the mutex through
+/// this library, it may store the address of a waiter in words 4 and 8 meanwhile, whose upper half may equal this
+/// thread's id: seen with word 4 as it was before. So the words are read twice.
+bool is_held_by_this_thread(pthread_mutex_t* m, std::uint64_t seen) {
+#if defined(__GLIBC__)
+  for (int i = 0; i < 2; i++) {
+    if (!is_held_by_c_library(m, seen) || m->__data.__owner != native::thread_id()) return false;
+    std::atomic_thread_fence(std::memory_order_acquire);
+  }
+  return true;
+#else
+  return false;
+#endif
+}
+
 /// Called for a mutex that was valid, so that our functions have used it. Not for an adaptive one, whose epoch may be the
 /// C library's spin count.
 void say_once() {
@@ -34,13 +49,9 @@ bool leave_if_locked_in_c_library(pthread_mutex_t* m) {
   leave_if_held_by_c_library(m);
   const std::uint64_t seen = kind_and_epoch(m).load(std::memory_order_acquire);
   if (!is_ours(kind_of(seen))) return true;
-#if defined(__GLIBC__)
-  if (!is_held_by_c_library(m, seen) || m->__data.__owner != native::thread_id() || !leave(m, seen)) return false;
+  if (!is_held_by_this_thread(m, seen) || !leave(m, seen)) return false;
   if (type_of(kind_of(seen)) != PTHREAD_MUTEX_ADAPTIVE_NP) say_once();
   return true;
-#else
-  return false;
-#endif
 }
 
 }  // namespace usher::preload
