@@ -152,7 +152,7 @@ class sleeping_call {
 /// locks. Initialisations and ends of objects, holders and failed tries of other objects than mutexes are not in a stream; spin locks
 /// and embedded locks are not recorded, of which the file's header says if there were any of the former.
 struct streams {
-  static constexpr bool has_embedded = false;
+  static constexpr bool has_embedded = false, is_mostly_idle = true;
 
   struct call {            // of two words, which are returned in registers
     std::uint64_t window;  ///< 0: none is open
@@ -161,16 +161,17 @@ struct streams {
   };
   static constexpr std::uint64_t not_noted = ~std::uint64_t{0};
 
+  static bool is_idle() { return open_window() == 0; }
   template <class Object>
-  [[gnu::always_inline]] static call begins(const Object&, std::uint64_t) {
-    if constexpr (Object::kind == record::kind::spin) {
-      note_unrecorded();
-      return {not_noted, 0};
-    }
-    const std::uint64_t window = open_window();
-    if (window == 0) [[likely]]
-      return {Object::kind == record::kind::rwlock ? not_noted : 0, 0};
-    return begins_in<Object>(window);
+  [[gnu::always_inline]] static call begins_idly(const Object&) {
+    constexpr bool is_spin = Object::kind == record::kind::spin;
+    if constexpr (is_spin) note_unrecorded();
+    return {is_spin || Object::kind == record::kind::rwlock ? not_noted : 0, 0};
+  }
+  template <class Object>
+  [[gnu::always_inline]] static call begins(const Object& object, std::uint64_t) {
+    const std::uint64_t window = Object::kind != record::kind::spin ? open_window() : 0;
+    return window == 0 ? begins_idly(object) : begins_in<Object>(window);
   }
   template <class Object>
   [[gnu::always_inline]] static call tries(const Object& object, std::uint64_t caller) {

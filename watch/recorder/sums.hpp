@@ -102,7 +102,7 @@ struct condition_wait {
 // ---- the sink ----------------------------------------------------------------------------------------------
 
 struct sums {
-  static constexpr bool has_embedded = true;
+  static constexpr bool has_embedded = true, is_mostly_idle = false;
 
   struct call {
     recorded_thread* thread;
@@ -254,7 +254,10 @@ struct sums {
       o->owner.store(0, std::memory_order_relaxed);
       return unlock();
     } else {
-      return released_otherwise(object, unlock);
+      recorded_thread* const me = recorded_self();
+      record::object* const o = me != nullptr ? me->find(object.key) : nullptr;
+      if (o == nullptr || is_another(*o, Object::kind)) return unlock();
+      return release(*me, *o, object, unlock);
     }
   }
 

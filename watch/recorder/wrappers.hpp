@@ -12,6 +12,9 @@
 //
 //     call begins(Object, caller)            the call is about to be made. False: it is not recorded. `tries` likewise, before a
 //                                            call that does not wait
+//     is_mostly_idle                         the sink records at some times only: else, it has neither of the next two
+//     bool is_idle()                         nothing is recorded now
+//     call begins_idly(Object)               the same as begins() then: false if the wait, too, is not recorded
 //     bool is_unusual(call, Object)          one of the next two may be true
 //     bool has_failed_try(call)              the thread's last try failed, so acquired_plainly() would not tell all
 //     bool is_free(call, Object)             the object is free for certain: it is locked by the waiting call, at once
@@ -93,31 +96,58 @@ template <class S, class Call, class Object, class Try, class Wait>
   return result;
 }
 
-/// A call that takes the object, and may wait for it. Inlined, so that USHER_CALLER is read only where it is used.
-template <class S, class Object, class Try, class Wait>
-[[gnu::always_inline]] inline int acquire(const Object& object, bool has_deadline, Try attempt, Wait wait) {
-  const auto c = S::begins(object, USHER_CALLER);
+/// The return address of the exported function, read only where it is used: as all functions that use this are inlined, it is
+/// that of the function in a table. Or the address that such a function has passed on.
+struct own_caller {
+  [[gnu::always_inline]] std::uint64_t operator()() const { return USHER_CALLER; }
+};
+struct given_caller {
+  std::uint64_t caller;
+  std::uint64_t operator()() const { return caller; }
+};
+
+template <class S, class Object, class Try, class Wait, class Caller>
+[[gnu::always_inline]] inline int acquire_noted(const Object& object, bool has_deadline, Try attempt, Wait wait,
+                                                Caller caller) {
+  const auto c = S::begins(object, caller());
   if (!c) [[unlikely]]
     return wait();
   if (object.is_robust()) [[unlikely]]
-    return acquire_otherwise<S>(c, object, {USHER_CALLER, has_deadline}, attempt, wait);
+    return acquire_otherwise<S>(c, object, {caller(), has_deadline}, attempt, wait);
   bool at_once = false;
   if (S::is_unusual(c, object)) [[unlikely]] {
-    if (S::has_failed_try(c)) return acquire_otherwise<S>(c, object, {USHER_CALLER, has_deadline}, attempt, wait);
+    if (S::has_failed_try(c)) return acquire_otherwise<S>(c, object, {caller(), has_deadline}, attempt, wait);
     at_once = S::is_free(c, object);
   }
   const int result = at_once ? wait() : attempt();
   if (result == 0) [[likely]] {
-    S::acquired_plainly(c, object, USHER_CALLER);
+    S::acquired_plainly(c, object, caller());
     return 0;
   }
-  return acquire_after<S>(c, object, {USHER_CALLER, has_deadline}, result, wait);
+  return acquire_after<S>(c, object, {caller(), has_deadline}, result, wait);
+}
+template <class S, class Object, class Try, class Wait>
+[[gnu::noinline]] int acquire_apart(Object object, wait_call how, Try attempt, Wait wait) {
+  return acquire_noted<S>(object, how.has_deadline, attempt, wait, given_caller{how.caller});
 }
 
-/// A call that takes the object if it is free. `outcome` makes an error number of the result.
+/// A call that takes the object, and may wait for it. While a sink that is mostly idle is idle, only the wait is told.
+template <class S, class Object, class Try, class Wait>
+[[gnu::always_inline]] inline int acquire(const Object& object, bool has_deadline, Try attempt, Wait wait) {
+  if constexpr (!S::is_mostly_idle) {
+    return acquire_noted<S>(object, has_deadline, attempt, wait, own_caller{});
+  } else {
+    if (!S::is_idle() || object.is_robust()) [[unlikely]]
+      return acquire_apart<S>(object, {USHER_CALLER, has_deadline}, attempt, wait);
+    const auto c = S::begins_idly(object);
+    if (!c) return wait();
+    const int result = attempt();
+    return result != EBUSY ? result : acquire_after<S>(c, object, {USHER_CALLER, has_deadline}, result, wait);
+  }
+}
+
 template <class S, class Object, class Try, class Outcome>
-[[gnu::always_inline]] inline int try_to_acquire(const Object& object, std::uint64_t caller, Try attempt,
-                                                 Outcome outcome) {
+[[gnu::always_inline]] inline int try_noted(const Object& object, std::uint64_t caller, Try attempt, Outcome outcome) {
   const auto c = S::tries(object, caller);
   if (!c) return attempt();
   const int result = attempt(), error = outcome(result);
@@ -127,17 +157,49 @@ template <class S, class Object, class Try, class Outcome>
     S::try_failed(c, object, caller);
   return result;
 }
+template <class S, class Object, class Try, class Outcome>
+[[gnu::noinline]] int try_apart(Object object, std::uint64_t caller, Try attempt, Outcome outcome) {
+  return try_noted<S>(object, caller, attempt, outcome);
+}
+/// A call that takes the object if it is free. `outcome` makes an error number of the result.
+template <class S, class Object, class Try, class Outcome>
+[[gnu::always_inline]] inline int try_to_acquire(const Object& object, std::uint64_t caller, Try attempt,
+                                                 Outcome outcome) {
+  if constexpr (!S::is_mostly_idle) {
+    return try_noted<S>(object, caller, attempt, outcome);
+  } else {
+    if (!S::is_idle()) [[unlikely]]
+      return try_apart<S>(object, caller, attempt, outcome);
+    S::begins_idly(object);
+    return attempt();
+  }
+}
 inline int same(int result) {
   return result;
 }
 
 template <class S, class Object, class Call>
-[[gnu::always_inline]] inline int signal(const Object& object, record::verb what, std::uint64_t caller, Call call) {
+[[gnu::always_inline]] inline int signal_noted(const Object& object, record::verb what, std::uint64_t caller,
+                                               Call call) {
   const auto c = S::signals(object, what, caller);
   if (!c) return call();
   const int result = call();
   if (result == 0) S::signalled(c, object, what, caller);
   return result;
+}
+template <class S, class Object, class Call>
+[[gnu::noinline]] int signal_apart(Object object, record::verb what, std::uint64_t caller, Call call) {
+  return signal_noted<S>(object, what, caller, call);
+}
+template <class S, class Object, class Call>
+[[gnu::always_inline]] inline int signal(const Object& object, record::verb what, std::uint64_t caller, Call call) {
+  if constexpr (S::is_mostly_idle) {
+    if (S::is_idle()) [[likely]]
+      return call();
+    return signal_apart<S>(object, what, caller, call);
+  } else {
+    return signal_noted<S>(object, what, caller, call);
+  }
 }
 
 /// A wait in which the thread may be cancelled, and whose end is recorded then, too.

@@ -111,35 +111,37 @@ static json holding_of(const counts& c) {
   return j;
 }
 
+struct plain_keys {
+  void write(json& to, const counts& s) const {
+    for (const plain_count& c : all_plain_counts) to[c.key] = s.*c.count;
+  }
+};
+
 /// The JSON keys that all kinds of objects have.
 constexpr auto json_fields(const counts*) {
   using c = counts;
   return std::tuple(field("acquisitions", &c::acquisitions), field("contended", &c::contended),
-                    computed("waiting", waiting_of), field("most_waiting", &c::most_waiting),
-                    field("still_waiting", &c::still_waiting), field("timeouts", &c::timeouts),
-                    field("failed_tries", &c::failed_tries), field("tries", &c::tries), field("sides", &c::sides),
+                    computed("waiting", waiting_of), plain_keys{}, field("tries", &c::tries), field("sides", &c::sides),
                     computed("holding", holding_of), field("held_share", &c::held_share), field("ways", &c::ways),
-                    field("signals", &c::signals), field("unheard", &c::unheard), field("woken", &c::woken),
-                    field("herd", &c::herd), computed("last", last_of), field("threads", &c::threads),
+                    computed("last", last_of), field("threads", &c::threads),
                     field("more_threads", &c::has_more_threads));
 }
 
 static void erase_keys_of_other_kinds(json& j, kind what) {
-  const bool is_mutex = what == kind::mutex, is_condition = what == kind::condition, is_rwlock = what == kind::rwlock,
-             is_semaphore = what == kind::semaphore, is_held_by_one = record::has_holds(what);
+  const bool is_mutex = what == kind::mutex, is_rwlock = what == kind::rwlock, is_semaphore = what == kind::semaphore,
+             is_held_by_one = record::has_holds(what);
   const auto erase_unless = [&j](bool has_them, std::initializer_list<const char*> keys) {
     for (const char* key : keys)
       if (!has_them) j.erase(key);
   };
   if (!is_mutex && !is_semaphore) j["waiting"].erase("hidden");
   erase_unless(is_held_by_one || is_rwlock || is_semaphore || what == kind::join, {"contended"});
-  erase_unless(is_held_by_one || is_rwlock || is_semaphore, {"failed_tries"});
   erase_unless(is_held_by_one || is_semaphore, {"tries"});
   erase_unless(is_held_by_one || is_rwlock, {"holding", "held_share"});
   erase_unless(is_mutex, {"ways"});
   erase_unless(is_rwlock, {"sides"});
-  erase_unless(is_condition || is_semaphore, {"signals"});
-  erase_unless(is_condition, {"unheard", "woken", "herd"});
+  for (const plain_count& c : all_plain_counts)
+    if (!c.has(what)) j.erase(c.key);
   erase_unless(what == kind::barrier, {"last"});
 }
 

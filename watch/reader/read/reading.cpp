@@ -53,7 +53,7 @@ struct side_sum {
 };
 
 /// Sums of one object or of several, in ticks unless another unit is given.
-struct tally {
+struct tally : plain_counts {
   std::uint64_t acquisitions = 0, contended = 0, waited = 0, longest = 0, waits = 0;
   /// The holds that were timed and have ended: the sum of their times, the number of holds that they stand for, their
   /// own number, and the longest.
@@ -62,8 +62,7 @@ struct tally {
   double held_in_all = 0;      ///< seconds, of all holds
   std::optional<double> held_share;
   bool holding_known = false, holding_exact = true;
-  std::uint32_t most_waiting = 0, still_waiting = 0, herd = 0;
-  std::uint64_t timeouts = 0, signals = 0, unheard = 0, failed_tries = 0;
+  std::uint32_t most_readers = 0;  ///< of a read-write lock
   std::uint64_t tries = 0, tried = 0, longest_try = 0;
   side_sum reading, writing;
   bool hidden = false, more_threads = false;
@@ -86,13 +85,9 @@ struct tally {
     if (t.held_share) held_share = std::max(held_share.value_or(0), *t.held_share);
     holding_known = holding_known || t.holding_known;
     if (t.acquisitions != 0) holding_exact = holding_exact && t.holding_exact;
-    most_waiting = std::max(most_waiting, t.most_waiting);
-    still_waiting += t.still_waiting;
-    herd = std::max(herd, t.herd);
-    timeouts += t.timeouts;
-    signals += t.signals;
-    unheard += t.unheard;
-    failed_tries += t.failed_tries;
+    for (const plain_count& c : all_plain_counts)
+      this->*c.count = c.is_largest ? std::max(this->*c.count, t.*c.count) : this->*c.count + t.*c.count;
+    most_readers = std::max(most_readers, t.most_readers);
     tries += t.tries;
     tried += t.tried;
     longest_try = std::max(longest_try, t.longest_try);
@@ -483,11 +478,12 @@ tally reader::tally_of(std::uint32_t object) {
     t.signals = get(o.condition.signals);
     t.unheard = get(o.condition.unheard);
     t.herd = get(o.condition.herd);
+    t.woken = t.contended;
   } else if (what == kind::semaphore) {
     t.signals = get(o.semaphore.posts);
     t.failed_tries = get(o.semaphore.failed_tries);
   } else if (what == kind::rwlock) {
-    t.herd = get(o.rwlock.most_readers);
+    t.most_readers = get(o.rwlock.most_readers);
   }
   const record::detail* const d = detail_of(object);
   if (d != nullptr) add_detail(t, *d);
@@ -531,18 +527,9 @@ counts reader::as_counts(const tally& t, kind what) const {
     const std::uint64_t sized = std::accumulate(t.hold_sizes.begin(), t.hold_sizes.end(), std::uint64_t{0});
     if (sized != 0) c.yielding_share = std::min(1.0, static_cast<double>(t.yielding) / static_cast<double>(sized));
   }
-  c.most_waiting = t.most_waiting;
-  c.still_waiting = t.still_waiting;
-  c.timeouts = t.timeouts;
-  c.failed_tries = t.failed_tries;
+  static_cast<plain_counts&>(c) = t;
   c.tries = {t.tries, seconds(t.tried), seconds(t.longest_try)};
-  c.signals = t.signals;
-  c.unheard = t.unheard;
-  if (what == kind::rwlock)
-    c.sides = {side_of(t.reading), side_of(t.writing), t.herd};
-  else
-    c.herd = t.herd;
-  if (what == kind::condition) c.woken = t.contended;
+  if (what == kind::rwlock) c.sides = {side_of(t.reading), side_of(t.writing), t.most_readers};
   c.waiting_is_hidden = t.hidden;
   c.ways = t.ways;
   for (const auto& [index, sum] : t.threads) c.threads.push_back({ids_.thread(index), sum.waits, seconds(sum.ticks)});

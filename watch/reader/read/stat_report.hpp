@@ -107,8 +107,39 @@ struct lock_sides {
   std::uint32_t most_readers = 0;  ///< at once
 };
 
+/// The counts that are one number, and nothing else. A new one is a member and a line of all_plain_counts, beside the word of the
+/// record (format.hpp), what counts it (the recorder's sums.hpp) and what reads it (reading.cpp).
+struct plain_counts {
+  std::uint64_t most_waiting = 0;
+  std::uint64_t still_waiting = 0;  ///< threads that waited at the end; `contended` and `waiting` include them
+  std::uint64_t timeouts = 0;
+  std::uint64_t failed_tries = 0;
+  std::uint64_t signals = 0;  ///< condition: signals and broadcasts. Semaphore: posts
+  std::uint64_t unheard = 0;  ///< condition: those without a waiter
+  std::uint64_t woken = 0;    ///< condition: waits that a signal or broadcast ended
+  std::uint64_t herd = 0;     ///< condition: the most waiters that one broadcast woke
+};
+
+struct plain_count {
+  const char* key;  ///< in JSON
+  std::uint64_t plain_counts::*count;
+  bool is_largest;    ///< of several objects; else the sum
+  bool (*has)(kind);  ///< whether objects of a kind have it
+};
+inline constexpr plain_count all_plain_counts[] = {
+    {"most_waiting", &plain_counts::most_waiting, true, [](kind) { return true; }},
+    {"still_waiting", &plain_counts::still_waiting, false, [](kind) { return true; }},
+    {"timeouts", &plain_counts::timeouts, false, [](kind) { return true; }},
+    {"failed_tries", &plain_counts::failed_tries, false,
+     [](kind k) { return record::has_holds(k) || k == kind::rwlock || k == kind::semaphore; }},
+    {"signals", &plain_counts::signals, false, [](kind k) { return k == kind::condition || k == kind::semaphore; }},
+    {"unheard", &plain_counts::unheard, false, [](kind k) { return k == kind::condition; }},
+    {"woken", &plain_counts::woken, false, [](kind k) { return k == kind::condition; }},
+    {"herd", &plain_counts::herd, true, [](kind k) { return k == kind::condition; }},
+};
+
 /// Counts of one object, or of all objects of a row.
-struct counts {
+struct counts : plain_counts {
   std::uint64_t acquisitions = 0;  ///< condition, barrier, join: waits. Semaphore: credits taken. Lock: both sides
   std::uint64_t contended = 0;     ///< lock, semaphore: acquisitions that had to wait
   durations waiting;               ///< for it. Condition: from a signal until the waiter runs
@@ -121,15 +152,8 @@ struct counts {
   /// Total hold time relative to the lifetime of the object's process. For a row: the largest share of one object.
   /// nullopt: not known
   std::optional<double> held_share;
-  std::uint32_t most_waiting = 0;
-  std::uint32_t still_waiting = 0;  ///< threads that waited at the end; `contended` and `waiting` include them
-  std::uint64_t timeouts = 0, failed_tries = 0;
-  std::uint64_t signals = 0,
-                unheard = 0;        ///< condition: signals and broadcasts, and those without a waiter. Semaphore: posts
-  std::uint32_t herd = 0;           ///< condition: the most waiters that one broadcast woke
-  std::uint64_t woken = 0;          ///< condition: waits that a signal or broadcast ended
-  retried tries;                    ///< mutex, semaphore, spin lock
-  std::optional<lock_sides> sides;  ///< read-write lock; else nullopt
+  retried tries;                        ///< mutex, semaphore, spin lock
+  std::optional<lock_sides> sides;      ///< read-write lock; else nullopt
   std::optional<thread_share> last;     ///< barrier: the thread that came last most often; `waits`: how often
   std::optional<ways_of_waiting> ways;  ///< mutex: nullopt under the C library's locks, which keep no counts
   bool waiting_is_hidden = false;       ///< a part is inside the C library's pthread_cond_wait and was not recorded

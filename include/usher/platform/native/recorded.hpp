@@ -5,7 +5,7 @@
 //
 // Each operation reads this pointer. Without a recording that costs a load of the symbol's address, a load of the
 // pointer, and two branches. During a recording the operation is passed to libusher.so as functions that execute it;
-// libusher.so calls them, and records the embedded object as it does one of pthread (watch/recorder/recorded_embedded.cpp).
+// libusher.so calls them, and records the embedded object as it does one of pthread (watch/recorder/embedded_wrappers.hpp).
 //
 // With the macro USHER_RECORD, the classes are in the inline namespace `recorded`, and so differ from those without the
 // macro. Otherwise a mutex would be recorded wrongly if one source locks it without recording and another source
