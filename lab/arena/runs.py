@@ -327,10 +327,12 @@ def pack(build, target, programs):
     for part in ("bin", "tools", "lab/arena", "lab/run"):
         (target / part).mkdir(parents=True, exist_ok=True)
     for script in ("lab/__init__", "lab/arena/__main__", "lab/arena/runs", "lab/arena/points", "lab/arena/judge", "lab/arena/page",
-                   "lab/arena/picture", "lab/run/case", "lab/run/packed", "lab/run/runner", "lab/run/rounds", "tools/harness", "tools/catalog"):
+                   "lab/arena/picture", "lab/run/case", "lab/run/packed", "lab/run/manifest", "lab/run/runner",
+                   "lab/run/rounds", "tools/harness", "tools/catalog"):
         shutil.copy2(TREE / f"{script}.py", target / f"{script}.py")
-    (target / catalog.READ_WRITE).parent.mkdir(parents=True, exist_ok=True)
-    shutil.copy2(TREE / catalog.READ_WRITE, target / catalog.READ_WRITE)
+    for names in (catalog.LIST, catalog.READ_WRITE):
+        (target / names).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(TREE / names, target / names)
     place = Place(build)
     if programs:
         pack_programs(place, target)

@@ -177,8 +177,8 @@ def not_parsed(folder):
     hundredth of the time of `make mutants`."""
     made = sorted((Path(folder) / MADE).glob("*.hpp"))
     need_relacy = [header for header in made if '#include "check/' in header.read_text()]
-    lines = [f'#include "check/mutants/{header.name}"' for header in made if header not in need_relacy]
-    lines += ["#if __has_include(<relacy/relacy.hpp>)", *(f'#include "check/mutants/{h.name}"' for h in need_relacy), "#endif", ""]
+    lines = [f'#include "check/engine/mutants/{header.name}"' for header in made if header not in need_relacy]
+    lines += ["#if __has_include(<relacy/relacy.hpp>)", *(f'#include "check/engine/mutants/{h.name}"' for h in need_relacy), "#endif", ""]
     includes = [f"-I{path}" for path in (TREE / "include", TREE, Path(folder))]
     done = subprocess.run([os.environ.get("CXX", "c++"), "-std=c++20", "-fsyntax-only", "-w", "-x", "c++", *includes, "-"],
                           input="\n".join(lines), capture_output=True, text=True, timeout=500, env=os.environ | {"LC_ALL": "C"})
@@ -222,7 +222,7 @@ def what_is_made():
             "a header that is not changed and names nothing changed is included", text)
         text = (to / "a_mutant.cpp").read_text()
         say('("a-mutant", "hands over by a \\"relaxed\\" store")' in text
-            and "usher::mutant_a_mutant::queue_lock<P, W>" in text and '#include "check/mutants/a_mutant.hpp"' in text,
+            and "usher::mutant_a_mutant::queue_lock<P, W>" in text and '#include "check/engine/mutants/a_mutant.hpp"' in text,
             "its source registers it", text)
         text = (to / "b_.cpp").read_text()
         say('("b+", "")' in text, "one that is correct is registered as no mistake", text)
