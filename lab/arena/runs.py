@@ -330,7 +330,7 @@ def pack(build, target, programs):
                    "lab/arena/picture", "lab/run/case", "lab/run/packed", "lab/run/manifest", "lab/run/runner",
                    "lab/run/rounds", "tools/harness", "tools/catalog"):
         shutil.copy2(TREE / f"{script}.py", target / f"{script}.py")
-    for names in (catalog.LIST, catalog.READ_WRITE):
+    for names in (catalog.LIST, catalog.READ_WRITE, catalog.WAYS):
         (target / names).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(TREE / names, target / names)
     place = Place(build)
