@@ -23,6 +23,7 @@ import threading
 import time
 from pathlib import Path
 
+import catalog
 import harness
 from harness import TREE, Build, Process, clean_environment, die, plain_locks
 
@@ -356,9 +357,9 @@ def missing(name, build):
 
 
 def bound_objects(folder):
-    """Returns the objects that the loader bound to libusher.so's pthread_mutex_lock or trylock, from the loader's own record."""
+    """Returns the objects that the loader bound to Usher's pthread_mutex_lock or trylock, from the loader's own record."""
     objects = set()
-    form = re.compile(r"binding file (\S+) \[\d+\] to \S*libusher\.so\S* \[\d+\]: normal symbol "
+    form = re.compile(r"binding file (\S+) \[\d+\] to \S*libusher(?:-all)?\.so\S* \[\d+\]: normal symbol "
                       r"`pthread_mutex_(?:try)?lock'")
     for file in folder.glob("bindings.*"):
         with open(file, errors="replace") as lines:
@@ -381,9 +382,9 @@ def check_preload(build, locks):
         if lock == "none":
             continue
         outcome = harness.run([build.usher, "run", "--lock", lock, "--", "cat", "/proc/self/maps"], 20)
-        if not outcome.ok or "libusher.so" not in outcome.stdout:
-            die(f"`usher run --lock {lock}` does not load libusher.so: {outcome.trouble() if not outcome.ok else ''}",
-                1)
+        library = Path(catalog.library_with(lock, build.library)).name
+        if not outcome.ok or f"/{library}" not in outcome.stdout:
+            die(f"`usher run --lock {lock}` does not load {library}: {outcome.trouble() if not outcome.ok else ''}", 1)
 
 
 def chosen(text, known, what):
@@ -437,7 +438,7 @@ class Results:
                 if watch:
                     self.reached[name] = bound_objects(Path(folder))
                     if not self.reached[name]:
-                        raise Failed("nothing in it is bound to libusher.so: this tests nothing")
+                        raise Failed("nothing in it is bound to Usher's library: this tests nothing")
                 self.passed += 1
                 return True
             except Failed as error:
@@ -470,7 +471,7 @@ class Results:
         print(harness.table([[lock] + [self.cells[name, lock] for name in programs] for lock in locks], ["lock"] + programs))
         print()
         for name, objects in self.reached.items():
-            print(f"{name} takes its mutexes from libusher.so in: {', '.join(sorted(objects))}")
+            print(f"{name} takes its mutexes from Usher in: {', '.join(sorted(objects))}")
         for line in self.details:
             print(line)
         print(f"{self.passed} passed, {self.failed} failed, {self.skipped} skipped in {seconds:.0f} s")

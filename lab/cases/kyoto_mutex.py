@@ -45,7 +45,7 @@ def environment(place, candidate):
 def operations(place, candidate, threads, options, folder):
     """Returns the operations a second of one run, or None if the run failed."""
     outcome = place.run(words(threads, options), environment(place, candidate), folder, LIMIT)
-    served = "" if candidate == RW_LOCK else "libc.so" if candidate == C_LIBRARY else "libusher.so"
+    served = "" if candidate == RW_LOCK else "libc.so" if candidate == C_LIBRARY else "libusher(-all)?.so"
     if not outcome.ok:
         print(f"{candidate}, {threads} threads: {outcome.trouble()}", flush=True)
         return None
