@@ -24,7 +24,7 @@ import time
 import zipfile
 from pathlib import Path
 
-MOST_BYTES = 6_000_000
+MOST_BYTES = 6_250_000  # chosen; libusher-all.so and libusher.so both have the locks of the latter: 0.24 MB
 failures = []
 slower = 1.0  # than a real machine
 
@@ -90,7 +90,7 @@ def check_file(wheel):
     expect("the wheel's name", name is not None, wheel.name)
     version = name[1] if name else ""
     size = wheel.stat().st_size
-    expect(f"has {size / 1e6:.1f} MB, at most {MOST_BYTES / 1e6:.0f}", size <= MOST_BYTES)
+    expect(f"has {size / 1e6:.1f} MB, at most {MOST_BYTES / 1e6:.2f}", size <= MOST_BYTES)
 
     with zipfile.ZipFile(wheel) as archive:
         entries = archive.infolist()
