@@ -92,7 +92,8 @@ outcome outcome_of(const std::string& name, const loaded_library& library) {
   if (lock == nullptr) return outcome::unknown;
   if (!lock->traits->excludes) return outcome::measurements_only;
   const lock_facts* const facts = facts_of(lock->family);
-  if (facts != nullptr && !facts->is_usual && file_name(library.path).starts_with(library_name)) return outcome::missing;
+  if (facts != nullptr && !facts->is_usual && file_name(library.path).starts_with(library_name))
+    return outcome::missing;
   return lock->traits->native_only ? outcome::c_library : outcome::ours;
 }
 

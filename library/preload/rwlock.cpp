@@ -81,7 +81,8 @@ const rwlock_table* find(std::string_view name) {
 /// For a lock that libusher-all.so has.
 void report_missing(std::string_view name) {
   say(": \"", name, "\" (", rwlock_variable,
-      ") is not in libusher.so, but in libusher-all.so: name that one in LD_PRELOAD, or start the program by usher run. "
+      ") is not in libusher.so, but in libusher-all.so: name that one in LD_PRELOAD, or start the program by usher "
+      "run. "
       "Running on the C library's read-write locks.");
 }
 

@@ -12,7 +12,7 @@ struct lock_facts {
   std::string_view header;   ///< "twa.hpp", in include/usher/locks
   bool is_usual;             ///< in libusher.so, and not only in libusher-all.so
   bool has_section;          ///< in docs/locks.md: locks that a user has added may have none
-  double instructions;       ///< on average, of an uncontended lock and unlock through the preloaded library; 0: not recorded
+  double instructions;       ///< on average, of an uncontended lock and unlock; 0: not recorded
   double locked;             ///< of these: locked instructions
 };
 

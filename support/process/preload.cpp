@@ -121,8 +121,9 @@ std::variant<preload_library, no_library> find_library(std::span<const wanted_lo
   if (other == runs.end()) return library;
   library.full = has_usual_only(library.path) ? beside(library.path, full_library_name).native() : library.path;
   if (library.full.empty())
-    return no_library{fmt::format("{} is not among the locks of {}, and libusher-all.so, which has it, is missing there",
-                                  unusual_one(*other), library.path)};
+    return no_library{
+        fmt::format("{} is not among the locks of {}, and libusher-all.so, which has it, is missing there",
+                    unusual_one(*other), library.path)};
   const auto full = check(library.full);
   if (const auto* none = std::get_if<no_library>(&full)) return *none;
   return library;

@@ -1116,7 +1116,8 @@ std::string part_of_page(const std::string& name) {
 std::string as_markdown(std::span<const rule> rules, bool has_column) {
   std::string text = has_column ? "| rule | in the table | when |\n|---|---|---|\n" : "| rule | when |\n|---|---|\n";
   for (const rule& r : rules)
-    text += std::string("| `") + r.name + "` | " + (has_column ? std::string(r.in_table) + " | " : "") + r.when + " |\n";
+    text +=
+        std::string("| `") + r.name + "` | " + (has_column ? std::string(r.in_table) + " | " : "") + r.when + " |\n";
   return text;
 }
 

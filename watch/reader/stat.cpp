@@ -409,10 +409,10 @@ int recording::run(char** command, const preload_library& library, const lock_ta
   const foreign_cpu others;
   stat::orphans orphans;
   foreground_program program(command,
-                                   {{"USHER_LOCK", lock.name},
-                                    {"LD_PRELOAD", preload_list(environment("LD_PRELOAD"), library.path, true)},
-                                    {record::variable, file_.path()}},
-                                   file_.descriptor(), signals);
+                             {{"USHER_LOCK", lock.name},
+                              {"LD_PRELOAD", preload_list(environment("LD_PRELOAD"), library.path, true)},
+                              {record::variable, file_.path()}},
+                             file_.descriptor(), signals);
   if (program.not_started()) return *program.not_started();
   pid_ = program.pid();
   orphans.leave_out(pid_);

@@ -160,8 +160,8 @@ bool is_of_a_library(const frame& f) {
   const std::string_view file = path.substr(path.rfind('/') + 1);
   for (const std::string_view library :
        {"libc.so", "libc-", "libpthread.so", "libpthread-", "libc++.so", "libc++abi.so", "libstdc++.so", "libgcc_s",
-        "libboost_thread", "libusher.so", "libusher-all.so", "libusher-stat.so", "libusher-locks.so", "ld-linux", "ld-musl", "ld-2",
-        "ld.so"})
+        "libboost_thread", "libusher.so", "libusher-all.so", "libusher-stat.so", "libusher-locks.so", "ld-linux",
+        "ld-musl", "ld-2", "ld.so"})
     if (file.starts_with(library)) return true;
   return false;
 }

@@ -143,7 +143,8 @@ bool is_passed_over(std::string_view path) {
   const std::string_view file = path.substr(path.rfind('/') + 1);
   for (const std::string_view library :
        {"libc.so", "libc-2", "libpthread.so", "libpthread-2", "libstdc++.so", "libc++.so", "libc++abi.so", "libgcc_s",
-        "ld-linux", "ld-musl", "ld-2", "ld.so", "libusher.so", "libusher-all.so", "libusher-stat.so", "libusher-locks.so"})
+        "ld-linux", "ld-musl", "ld-2", "ld.so", "libusher.so", "libusher-all.so", "libusher-stat.so",
+        "libusher-locks.so"})
     if (file.starts_with(library)) return true;
   return false;
 }
