@@ -172,6 +172,23 @@ def run(options):
         place.close()
 
 
+def state_of(arena, point, options, error):
+    """Returns the name of a point, its number of rounds so far (all of them if a lock has failed three times) and its comparisons."""
+    compared = [arena.compare(point.name, lock, error) for lock in options.locks]
+    failed = any(len(c.failures) >= 3 for c in compared)
+    tried = min(c.rounds + len(c.failures) + c.left_out for c in compared)
+    return point.name, options.rounds if failed else tried, [c.throughput for c in compared]
+
+
+def in_words(fresh):
+    """Returns the results of a round: of each lock the ratio to the C library's mutex."""
+    base = next(r for r in fresh if r["candidate"] == BASE)
+    told = [f"{r['candidate']} " + (f"failed: {r['failed']}" if "failed" in r else
+                                   f"{r['rate'] / base['rate']:.2f}" if base.get("rate") else "?")
+            for r in fresh if r is not base]
+    return f"{'C library failed: ' + base['failed'] + '; ' if 'failed' in base else ''}{', '.join(told)}"
+
+
 def run_in(place, build, options):
     start = time.monotonic()
     points = chosen_points(place, options)
@@ -199,12 +216,7 @@ def run_in(place, build, options):
         took = {p.name: (len(options.locks) + 2) * (1.2 * runs.duration(p, options.seconds) + 0.2) for p in points}  # seconds of a round
         while True:
             arena = Arena(place_of(header), sessions, earlier + session_runs, options.others)
-            state = []
-            for point in points:
-                compared = [arena.compare(point.name, lock, error) for lock in options.locks]
-                failed = any(len(c.failures) >= 3 for c in compared)
-                tried = min(c.rounds + len(c.failures) + c.left_out for c in compared)
-                state.append((point.name, options.rounds if failed else tried, [c.throughput for c in compared]))
+            state = [state_of(arena, point, options, error) for point in points]
             order = judge.next_points(state, min(least, options.rounds), options.rounds)
             if not order:
                 print("nothing is left to run: every point is decided or has its rounds", flush=True)
@@ -223,12 +235,7 @@ def run_in(place, build, options):
                 session_runs += fresh
                 took[point_name] = time.monotonic() - began
                 ran += 1
-                base = next(r for r in fresh if r["candidate"] == BASE)
-                told = [f"{r['candidate']} " + (f"failed: {r['failed']}" if "failed" in r else
-                                               f"{r['rate'] / base['rate']:.2f}" if base.get("rate") else "?")
-                        for r in fresh if r is not base]
-                print(f"{time.monotonic() - start:5.0f} s  {point_name}, round {number + 1}: "
-                      f"{'C library failed: ' + base['failed'] + '; ' if 'failed' in base else ''}{', '.join(told)}", flush=True)
+                print(f"{time.monotonic() - start:5.0f} s  {point_name}, round {number + 1}: {in_words(fresh)}", flush=True)
             if ran == 0:
                 print(f"the {options.minutes:g} minutes are used up", flush=True)
                 break
