@@ -1,7 +1,5 @@
 #include "library/preload/left_mutexes.hpp"
 
-#include <cstring>
-
 #include "library/preload/message.hpp"
 
 namespace usher::preload {
@@ -13,18 +11,12 @@ bool leave(pthread_mutex_t* m, std::uint64_t seen) {
   return kind_and_epoch(m).compare_exchange_strong(seen, seen | left_to_c_library, std::memory_order_seq_cst);
 }
 
-/// Whether the calling thread holds a mutex of this kind and epoch in the C library. If another thread owns the mutex through
-/// this library, it may store the address of a waiter in words 4 and 8 meanwhile, whose upper half may equal this
-/// thread's id. So both words are loaded at once, as they are stored; and twice, since for a mutex that crosses a cache line
-/// the processor may load the halves one after the other.
+/// Whether the calling thread holds a mutex of this kind and epoch in the C library. The words are looked at twice, since for
+/// a mutex that crosses a cache line the processor may load the halves of a waiter's address one after the other.
 bool is_held_by_this_thread(pthread_mutex_t* m, std::uint64_t seen) {
 #if defined(__GLIBC__)
   for (int i = 0; i < 2; i++) {
-    if (!is_held_by_c_library(m, seen)) return false;
-    std::uint64_t count_and_owner = 0;
-    std::memcpy(&count_and_owner, reinterpret_cast<unsigned char*>(m) + large_layout::requeued, sizeof count_and_owner);
-    if (std::uint32_t(count_and_owner >> 32) != static_cast<std::uint32_t>(native::thread_id())) return false;
-    if (epoch_of(seen) != 0 && std::uint32_t(count_and_owner) != 0) return false;
+    if (!is_held_by_c_library(m, seen) || m->__data.__owner != native::thread_id()) return false;
     std::atomic_thread_fence(std::memory_order_acquire);
   }
   return true;

@@ -24,6 +24,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <cstring>
 
 #include "library/preload/layout.hpp"
 
@@ -32,11 +33,14 @@ namespace usher::preload {
 /// Whether the C library holds a mutex of one of our kinds with this kind and epoch. The answer is certain if the kind
 /// and the epoch have not changed when the call returns.
 inline bool is_held_by_c_library(pthread_mutex_t* m, std::uint64_t kind_and_epoch) {
-  const auto word = [m](std::size_t offset) {
-    return field<std::atomic<std::uint32_t>>(m, offset).load(std::memory_order_relaxed);
-  };
-  if (word(0) == 0) return false;
-  return epoch_of(kind_and_epoch) == 0 || (!has_owner(kind_of(kind_and_epoch)) && word(4) == 0 && word(8) != 0);
+  if (field<std::atomic<std::uint32_t>>(m, 0).load(std::memory_order_relaxed) == 0) return false;
+  if (epoch_of(kind_and_epoch) == 0) return true;
+  if (has_owner(kind_of(kind_and_epoch))) return false;
+  // Words 4 and 8 are loaded at once, as the address of a waiter is stored. Else the owner of one of our mutexes could
+  // store it between two loads, and its upper half would be taken for an owner's id.
+  std::uint64_t count_and_owner;
+  std::memcpy(&count_and_owner, reinterpret_cast<unsigned char*>(m) + large_layout::requeued, sizeof count_and_owner);
+  return std::uint32_t(count_and_owner) == 0 && count_and_owner >> 32 != 0;
 }
 
 /// Leaves the mutex to the C library if the C library holds it. Called for mutexes that are not valid in the current
