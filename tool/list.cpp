@@ -154,8 +154,7 @@ std::string size_of(const lock_table& lock) {
 
 /// The library that has the lock for whole programs.
 std::string_view library_with(std::string_view family) {
-  const lock_facts* const facts = facts_of(family);
-  return facts == nullptr || facts->is_usual ? library_name : full_library_name;
+  return is_unusual(family) ? full_library_name : library_name;
 }
 
 std::string cost_of(const lock_facts* facts) {

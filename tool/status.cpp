@@ -85,15 +85,18 @@ std::string from_environment(pid_t pid, std::string_view name) {
   return "";
 }
 
+/// Whether it is not libusher.so. A library of another name has all locks.
+bool has_all_locks(const loaded_library& library) {
+  return !file_name(library.path).starts_with(library_name);
+}
+
 /// Returns how the library treats this value of USHER_LOCK.
 outcome outcome_of(const std::string& name, const loaded_library& library) {
   if (name.empty()) return outcome::not_set;
   const lock_table* const lock = find_lock(name);
   if (lock == nullptr) return outcome::unknown;
   if (!lock->traits->excludes) return outcome::measurements_only;
-  const lock_facts* const facts = facts_of(lock->family);
-  if (facts != nullptr && !facts->is_usual && file_name(library.path).starts_with(library_name))
-    return outcome::missing;
+  if (is_unusual(lock->family) && !has_all_locks(library)) return outcome::missing;
   return lock->traits->native_only ? outcome::c_library : outcome::ours;
 }
 
@@ -128,8 +131,8 @@ usher_state state_of(pid_t pid, const loaded_library& library) {
   state.lock = from_environment(pid, "USHER_LOCK");
   state.what = outcome_of(state.lock, library);
   const std::string rwlock = from_environment(pid, "USHER_RWLOCK");
-  const bool has_all = !file_name(library.path).starts_with(library_name);
-  if (is_read_write_lock(rwlock) && (has_all || !is_unusual_read_write_lock(rwlock))) state.rwlock = rwlock;
+  if (is_read_write_lock(rwlock) && (has_all_locks(library) || !is_unusual_read_write_lock(rwlock)))
+    state.rwlock = rwlock;
   return state;
 }
 

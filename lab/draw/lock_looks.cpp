@@ -6,9 +6,10 @@
 #include <numeric>
 #include <set>
 #include <string_view>
+#include <vector>
 
 #include "lab/draw/chart_symbols.hpp"
-#include "lab/draw/lock_families.hpp"
+#include "support/command/lock_facts.hpp"
 #include "usher/core/ways_of_waiting.hpp"
 
 namespace usher::cli {
@@ -61,6 +62,31 @@ std::uint64_t hash_of(std::string_view text) {
   std::uint64_t h = 14695981039346656037u;
   for (const char c : text) h = (h ^ static_cast<unsigned char>(c)) * 1099511628211u;
   return h ^ h >> 32;
+}
+
+/// A lock of the catalogue.
+struct lock_family_member {
+  std::string_view name;
+  std::size_t family;  ///< the number of the heading above the lock's line
+  std::size_t member;  ///< the number of the lock below the heading
+};
+
+const std::vector<lock_family_member>& lock_families() {
+  static const std::vector<lock_family_member> all = [] {
+    std::vector<lock_family_member> members;
+    std::string_view heading;
+    for (const lock_facts& f : all_lock_facts()) {
+      if (members.empty())
+        members.push_back({f.family, 0, 0});
+      else if (f.heading == heading)
+        members.push_back({f.family, members.back().family, members.back().member + 1});
+      else
+        members.push_back({f.family, members.back().family + 1, 0});
+      heading = f.heading;
+    }
+    return members;
+  }();
+  return all;
 }
 
 /// `further`: the number of symbols by which a lock differs from the member.

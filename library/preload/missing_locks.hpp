@@ -10,6 +10,11 @@
 
 namespace usher::preload {
 
+/// What a message says of a lock that this library lacks, after its name and variable.
+inline constexpr std::string_view where_it_is =
+    " is not in libusher.so, but in libusher-all.so: name that one in LD_PRELOAD, or start the program by usher run. "
+    "Running on the C library's ";
+
 /// The plain names. The build makes this list from library/catalog/catalog.list; in libusher-all.so it is empty.
 std::span<const char* const> missing_locks();
 

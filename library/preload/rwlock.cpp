@@ -10,6 +10,7 @@
 #include "library/preload/export.hpp"
 #include "library/preload/find_next.hpp"
 #include "library/preload/message.hpp"
+#include "library/preload/missing_locks.hpp"
 #include "library/preload/one_thread.hpp"
 #include "library/preload/selection.hpp"
 #include "library/preload/status.hpp"
@@ -80,10 +81,7 @@ const rwlock_table* find(std::string_view name) {
 
 /// For a lock that libusher-all.so has.
 void report_missing(std::string_view name) {
-  say(": \"", name, "\" (", rwlock_variable,
-      ") is not in libusher.so, but in libusher-all.so: name that one in LD_PRELOAD, or start the program by usher "
-      "run. "
-      "Running on the C library's read-write locks.");
+  say(": \"", name, "\" (", rwlock_variable, ")", where_it_is, "read-write locks.");
 }
 
 void report_unknown(std::string_view unknown) {

@@ -86,10 +86,7 @@ void report_unknown_lock(std::string_view unknown) {
 }
 
 void report_missing_lock(std::string_view name) {
-  say(": \"", clipped(name),
-      "\" (USHER_LOCK) is not in libusher.so, but in libusher-all.so: name that one in LD_PRELOAD, or start the "
-      "program by "
-      "usher run. Running on the C library's locks.");
+  say(": \"", clipped(name), "\" (USHER_LOCK)", where_it_is, "locks.");
 }
 
 void report_measurements_only(std::string_view name) {

@@ -2,6 +2,7 @@
 // the record of tests/cost.
 #pragma once
 
+#include <span>
 #include <string_view>
 
 namespace usher::cli {
@@ -16,8 +17,17 @@ struct lock_facts {
   double locked;             ///< of these: locked instructions
 };
 
+/// All locks, in the catalogue's order.
+std::span<const lock_facts> all_lock_facts();
+
 /// Null if the catalogue has no lock of that plain name.
 const lock_facts* facts_of(std::string_view family);
+
+/// Whether only libusher-all.so has the lock of that plain name. One that is not in the catalogue counts as usual.
+inline bool is_unusual(std::string_view family) {
+  const lock_facts* const facts = facts_of(family);
+  return facts != nullptr && !facts->is_usual;
+}
 
 /// The version of the compiler that made the code whose instructions were counted.
 extern const std::string_view counted_with;

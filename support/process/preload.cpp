@@ -42,8 +42,7 @@ bool is_ours(std::string_view entry, const std::string& library) {
 
 /// The name of a lock that libusher.so lacks; empty if it has both.
 std::string_view unusual_one(const wanted_locks& wanted) {
-  const lock_facts* const facts = wanted.mutex == nullptr ? nullptr : facts_of(wanted.mutex->family);
-  if (facts != nullptr && !facts->is_usual) return wanted.mutex->name;
+  if (wanted.mutex != nullptr && is_unusual(wanted.mutex->family)) return wanted.mutex->name;
   return is_unusual_read_write_lock(wanted.rwlock) ? wanted.rwlock : std::string_view();
 }
 
