@@ -56,7 +56,7 @@ int write_machine(const calibrate_options& o) try {
 constexpr const char* calibrate_notes =
     R"(Measures the computer that it runs on, for up to 20 seconds, and writes a machine's file: CPUs, what cache lines
 cost that other CPUs have, what sleeping and waking takes, caches. Each number says where it comes from. What cannot be
-measured here is assumed, and says so. Others who use the CPUs meanwhile make it worse: how much they took is said.
+measured here is assumed, and says so. Others who use the CPUs meanwhile make it worse: the file tells how much they took.
 
 Examples:
   usher sim calibrate -o here.toml

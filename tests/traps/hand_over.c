@@ -159,7 +159,7 @@ static const struct way_to_fork ways_to_fork[] = {
     {"fork", fork, 1}, {"fork_of_a_fork", fork, 3}, {"raw_clone", raw_clone, 1}, {"raw_clone_of_one", raw_clone, 3}};
 
 // Forks while it holds the mutex, and releases the mutex in both processes, as handlers of pthread_atfork do. Threads
-// of the parent (the ghosts) are then queued on a mutex of the child.
+// of the parent (`ghosts`) are then queued on a mutex of the child, in which they do not exist.
 static void haunt(const struct way_to_fork* way, int generations) {
   struct haunted house;
   memset(&house, 0, sizeof house);
