@@ -10,7 +10,7 @@
 #include "library/catalog/suggestion.hpp"
 #include "usher/catalog.hpp"
 
-namespace usher::cli {
+namespace usher::support {
 
 constexpr std::string_view to_string(waiting_kind kind) {
   return way_of(kind).name();
@@ -48,4 +48,4 @@ inline std::string_view nearest_read_write_lock(std::string_view misspelt) {
   return nearest.best();
 }
 
-}  // namespace usher::cli
+}  // namespace usher::support

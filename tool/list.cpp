@@ -11,7 +11,6 @@
 
 #include "library/catalog/read_write_names.hpp"
 #include "support/command/lock_facts.hpp"
-#include "support/command/subcommand.hpp"
 #include "support/locks.hpp"
 #include "support/process/library_names.hpp"
 #include "support/process/near.hpp"
@@ -19,8 +18,9 @@
 #include "support/text/messages.hpp"
 #include "support/text/table.hpp"
 #include "support/text/wrap.hpp"
+#include "tool/commands.hpp"
 
-namespace usher::cli {
+namespace usher::tool {
 namespace {
 
 struct list_options {
@@ -66,7 +66,7 @@ forms forms_of(std::string_view family) {
 std::string everyday_rows(std::size_t width) {
   std::string text;
   for (const everyday_lock& e : everyday)
-    if (find_lock(e.name) != nullptr) text += beside("  " + std::string(e.name), e.situation, 15, width);
+    if (find_lock(e.name) != nullptr) text += support::beside("  " + std::string(e.name), e.situation, 15, width);
   return text;
 }
 
@@ -75,12 +75,13 @@ std::string all_rows(std::size_t width) {
   std::string_view heading;
   for (const lock_table* lock : catalog()) {
     if (!lock->plain()) continue;
-    if (const lock_facts* facts = facts_of(lock->family); facts != nullptr && facts->heading != heading) {
+    if (const support::lock_facts* facts = support::facts_of(lock->family);
+        facts != nullptr && facts->heading != heading) {
       heading = facts->heading;
       text += fmt::format("\n{}\n", heading);
     }
-    text +=
-        beside((is_everyday(lock->family) ? "* " : "  ") + std::string(lock->name), lock->traits->summary, 22, width);
+    text += support::beside((is_everyday(lock->family) ? "* " : "  ") + std::string(lock->name), lock->traits->summary,
+                            22, width);
   }
   return text;
 }
@@ -89,8 +90,8 @@ std::string endings(std::size_t width) {
   std::string lines;
   for (const way_of_waiting& way : ways_of_waiting)
     if (*way.suffix != '\0')
-      lines += beside(fmt::format("  {}", way.suffix), fmt::format("{}{}", way.in_words, way.wants_cpu ? " (*)" : ""),
-                      12, width);
+      lines += support::beside(fmt::format("  {}", way.suffix),
+                               fmt::format("{}{}", way.in_words, way.wants_cpu ? " (*)" : ""), 12, width);
   return lines;
 }
 
@@ -102,20 +103,20 @@ constexpr const char* own_cpu =
 std::string read_write_locks(std::size_t width) {
   std::string names;
   for (const std::string_view name : read_write_names) names += (names.empty() ? "" : ", ") + std::string(name);
-  return filled("Read-write locks, experimental, for 'usher run --rwlock': " + names + ".", width);
+  return support::filled("Read-write locks, experimental, for 'usher run --rwlock': " + names + ".", width);
 }
 
 std::string in_short(std::size_t width) {
-  return filled("For everyday use ('usher try -- CMD' finds out what suits a program):", width) + "\n" +
+  return support::filled("For everyday use ('usher try -- CMD' finds out what suits a program):", width) + "\n" +
          everyday_rows(width) + "\n" +
-         filled("All locks; * marks those above. 'usher list LOCK' shows one in full.", width) + all_rows(width) +
-         "\n" +
-         filled(
+         support::filled("All locks; * marks those above. 'usher list LOCK' shows one in full.", width) +
+         all_rows(width) + "\n" +
+         support::filled(
              fmt::format("A plain name {}: it never needs a CPU of its own. With an ending (twa-park) a lock waits in "
                          "another way:",
                          ways_of_waiting.front().in_words),
              width) +
-         endings(width) + filled(own_cpu, width) + "\n" + read_write_locks(width);
+         endings(width) + support::filled(own_cpu, width) + "\n" + read_write_locks(width);
 }
 
 // ---- one lock in full ----------------------------------------------------------------------------------------
@@ -131,7 +132,7 @@ std::string order_of(const lock_table& lock) {
   else if (t.fifo_leaders)
     text += "; groups of waiters are admitted in the order in which their leaders queued";
   if (t.by_priority) text += "; of threads that sleep, those with a real-time priority are admitted first";
-  if (waits_for_parked(lock))
+  if (support::waits_for_parked(lock))
     text += "; while a signal handler keeps a waiter, as collectors' handlers do, others may wait for it";
   return text;
 }
@@ -154,21 +155,22 @@ std::string size_of(const lock_table& lock) {
 
 /// The library that has the lock for whole programs.
 std::string_view library_with(std::string_view family) {
-  return is_unusual(family) ? full_library_name : library_name;
+  return support::is_unusual(family) ? support::full_library_name : support::library_name;
 }
 
-std::string cost_of(const lock_facts* facts) {
+std::string cost_of(const support::lock_facts* facts) {
   if (facts == nullptr || facts->instructions == 0) return "";
   return fmt::format(
       "{:.0f} instructions, {:.0f} of them locked, for lock and unlock without contention, through {} (counted in "
       "the code of gcc {})",
-      facts->instructions, facts->locked, library_with(facts->family), counted_with);
+      facts->instructions, facts->locked, library_with(facts->family), support::counted_with);
 }
 
 /// The place of the lock's section in the documentation; empty if it has no section.
 std::string page_of(std::string_view family) {
-  if (const lock_facts* const facts = facts_of(family); facts != nullptr && !facts->has_section) return "";
-  const std::filesystem::path page = document_near_us("locks.md");
+  if (const support::lock_facts* const facts = support::facts_of(family); facts != nullptr && !facts->has_section)
+    return "";
+  const std::filesystem::path page = support::document_near_us("locks.md");
   return page.empty() ? fmt::format("docs/locks.md#{} in Usher's source", family)
                       : fmt::format("{}, section {}", page.native(), family);
 }
@@ -177,9 +179,9 @@ std::string in_full(const lock_table& asked, std::size_t width) {
   const forms all = forms_of(asked.family);
   const lock_table& plain = *all.front();
   const lock_traits& t = *plain.traits;
-  std::string text = filled(fmt::format("{}: {}", plain.name, t.summary), width) + "\n";
+  std::string text = support::filled(fmt::format("{}: {}", plain.name, t.summary), width) + "\n";
   const auto row = [&](const char* label, const std::string& words) {
-    if (!words.empty()) text += beside(label, words, 13, width);
+    if (!words.empty()) text += support::beside(label, words, 13, width);
   };
   row("Order", order_of(plain));
   if (t.excludes) row("Starvation", starvation_of(t));
@@ -188,24 +190,24 @@ std::string in_full(const lock_table& asked, std::size_t width) {
         "only as many threads compete as the lock can use; the others are set aside and may wait for long");
   if (t.context) row("Queue nodes", "a thread needs one while it waits or holds the lock; Usher keeps them");
   row("Size", size_of(plain));
-  row("Cost", cost_of(facts_of(plain.family)));
+  row("Cost", cost_of(support::facts_of(plain.family)));
   if (t.excludes && !t.native_only)
     row("Library", fmt::format("{}, which usher run preloads", library_with(plain.family)));
   row("Paper", t.paper);
   row("Page", page_of(plain.family));
-  if (const lock_facts* const facts = facts_of(plain.family); facts != nullptr && !t.native_only)
+  if (const support::lock_facts* const facts = support::facts_of(plain.family); facts != nullptr && !t.native_only)
     row("C++", fmt::format("#include <usher/locks/{}>", facts->header));
   text += "\nForms\n";
   bool any_wants_cpu = false;
   for (const lock_table* form : all) {
     const way_of_waiting& way = way_of(form->kind);
     any_wants_cpu = any_wants_cpu || way.wants_cpu;
-    text += beside(
+    text += support::beside(
         fmt::format("  {}", form->name),
         fmt::format("{}{}", t.native_only ? "as the C library has it" : way.in_words, way.wants_cpu ? " (*)" : ""), 26,
         width);
   }
-  return text + (any_wants_cpu ? filled(own_cpu, width) : "");
+  return text + (any_wants_cpu ? support::filled(own_cpu, width) : "");
 }
 
 // ---- one row for each form -----------------------------------------------------------------------------------
@@ -222,13 +224,13 @@ std::string guarantees(const lock_traits& traits) {
 
 std::string one_by_one(std::size_t width) {
   // The least width of a column on a terminal is its longest word. With these widths all columns fit into 80.
-  const column guarantee_column = {"guarantees", false, 16};
-  const column paper_column = {"paper", false, 11};
+  const support::column guarantee_column = {"guarantees", false, 16};
+  const support::column paper_column = {"paper", false, 11};
   std::vector<std::vector<std::string>> rows;
   for (const lock_table* lock : catalog())
-    rows.push_back({lock->name, std::string(to_string(lock->kind)), guarantees(*lock->traits),
+    rows.push_back({lock->name, std::string(support::to_string(lock->kind)), guarantees(*lock->traits),
                     std::to_string(lock->size), lock->traits->paper});
-  return format_table({{"lock"}, {"waiting"}, guarantee_column, {"bytes", true}, paper_column}, rows, width);
+  return support::format_table({{"lock"}, {"waiting"}, guarantee_column, {"bytes", true}, paper_column}, rows, width);
 }
 
 constexpr const char* legend = R"(
@@ -250,7 +252,7 @@ nlohmann::ordered_json as_json(const lock_table& lock) {
       {"name", lock.name},
       {"family", lock.family},
       {"plain", lock.plain()},
-      {"waiting", to_string(lock.kind)},
+      {"waiting", support::to_string(lock.kind)},
       {"fifo", t.fifo},
       {"bypass", nullptr},
       {"starvation_free", t.starvation_free},
@@ -264,7 +266,7 @@ nlohmann::ordered_json as_json(const lock_table& lock) {
       {"native_only", t.native_only},
       {"excludes", t.excludes},
       {"default", std::string_view(lock.name) == default_lock},
-      {"needs_own_cpu", needs_own_cpu(lock)},
+      {"needs_own_cpu", support::needs_own_cpu(lock)},
       {"library", library_with(lock.family)},
   };
   if (t.bypass != unbounded) object["bypass"] = t.bypass;
@@ -284,7 +286,7 @@ bool find_all(const std::vector<std::string>& names, forms& found) {
   for (const std::string& name : names) {
     found.push_back(find_lock(name));
     if (found.back() != nullptr) continue;
-    report_error("list: unknown lock '{}'{} (usher list shows all)", name, did_you_mean(nearest_lock(name)));
+    support::report_error("list: unknown lock '{}'{} (usher list shows all)", name, did_you_mean(nearest_lock(name)));
     return false;
   }
   return true;
@@ -292,32 +294,32 @@ bool find_all(const std::vector<std::string>& names, forms& found) {
 
 int carry_out(const list_options& options) {
   forms chosen;
-  if (!find_all(options.locks, chosen)) return bad_usage;
+  if (!find_all(options.locks, chosen)) return support::bad_usage;
   if (options.json) {
     fmt::print("{}\n", as_json(chosen.empty() ? forms(catalog().begin(), catalog().end()) : chosen).dump(2));
   } else if (options.all) {
-    fmt::print("{}{}", one_by_one(terminal_width()), legend);
+    fmt::print("{}{}", one_by_one(support::terminal_width()), legend);
   } else if (chosen.empty()) {
-    fmt::print("{}", in_short(text_width()));
+    fmt::print("{}", in_short(support::text_width()));
   } else {
     for (const lock_table* lock : chosen)
-      fmt::print("{}{}", lock == chosen.front() ? "" : "\n", in_full(*lock, text_width()));
+      fmt::print("{}{}", lock == chosen.front() ? "" : "\n", in_full(*lock, support::text_width()));
   }
   return 0;
 }
 
 }  // namespace
 
-subcommand list(CLI::App& app) {
+support::subcommand list(CLI::App& app) {
   auto* sub = app.add_subcommand("list", "Show the locks, or one of them in full");
   auto options = std::make_shared<list_options>();
   CLI::Option* locks =
       sub->add_option("LOCK", options->locks, "Show these in full: guarantees, size and cost")->type_name("");
   sub->add_flag("--all", options->all, "One row for each form")->excludes(locks);
   sub->add_flag("--json", options->json, "All data of the catalogue, as JSON");
-  sub->formatter(std::make_shared<help>("usher list [OPTIONS] [LOCK...]"));
+  sub->formatter(std::make_shared<support::help>("usher list [OPTIONS] [LOCK...]"));
   sub->footer("Examples:\n  usher list\n  usher list steady\n  usher list --json | jq -r '.locks[].name'");
   return {sub, [options](char**) { return carry_out(*options); }};
 }
 
-}  // namespace usher::cli
+}  // namespace usher::tool

@@ -10,15 +10,15 @@
 
 #include "library/catalog/names.hpp"
 #include "library/catalog/probability.hpp"
-#include "support/command/subcommand.hpp"
 #include "support/locks.hpp"
 #include "support/process/launch.hpp"
 #include "support/process/preload.hpp"
 #include "support/text/help.hpp"
 #include "support/text/messages.hpp"
 #include "support/text/words.hpp"
+#include "tool/commands.hpp"
 
-namespace usher::cli {
+namespace usher::tool {
 namespace {
 
 /// An option for the order in which waiters are woken.
@@ -47,11 +47,11 @@ bool check_orders(std::array<order_option, 2>& orders) {
   for (order_option& o : orders) {
     const char* said_in = o.option;
     if (o.chance.empty()) {
-      o.chance = environment(o.variable);
+      o.chance = support::environment(o.variable);
       said_in = o.variable;
     }
     if (o.chance.empty() || parse_probability(o.chance) > 0) continue;
-    report_error("{} must be a decimal number above 0 and up to 1, as in 0.001, not '{}'", said_in, o.chance);
+    support::report_error("{} must be a decimal number above 0 and up to 1, as in 0.001, not '{}'", said_in, o.chance);
     return false;
   }
   return true;
@@ -60,46 +60,49 @@ bool check_orders(std::array<order_option, 2>& orders) {
 /// The read-write lock of --rwlock, if given, else of USHER_RWLOCK; empty: the C library's. nullopt after an error message.
 std::optional<std::string> choose_rwlock(const run_options& options) {
   const bool given = options.rwlock_given->count() != 0;
-  const std::string name = given ? options.rwlock : environment("USHER_RWLOCK");
+  const std::string name = given ? options.rwlock : support::environment("USHER_RWLOCK");
   if ((name.empty() && !given) || name == "pthread") return name;
-  if (is_read_write_lock(name)) return name;
-  const std::string_view nearest = nearest_read_write_lock(name);
-  report_error("no read-write lock is called '{}'{}{}; 'usher list' has them, and pthread is the C library's", name,
-               given ? "" : " in USHER_RWLOCK", nearest.empty() ? "" : fmt::format("; the nearest is '{}'", nearest));
+  if (support::is_read_write_lock(name)) return name;
+  const std::string_view nearest = support::nearest_read_write_lock(name);
+  support::report_error("no read-write lock is called '{}'{}{}; 'usher list' has them, and pthread is the C library's",
+                        name, given ? "" : " in USHER_RWLOCK",
+                        nearest.empty() ? "" : fmt::format("; the nearest is '{}'", nearest));
   return std::nullopt;
 }
 
 int carry_out(run_options& options, char** command) {
   const bool has_command = command[0] != nullptr;
   if (!has_command && !options.print_env) {
-    report_error("run: which command? usher run [--lock LOCK] -- CMD [ARGS...] (see usher run --help)");
-    return bad_usage;
+    support::report_error("run: which command? usher run [--lock LOCK] -- CMD [ARGS...] (see usher run --help)");
+    return support::bad_usage;
   }
-  const lock_table* lock = choose_lock(options.lock_given->count() != 0, options.lock, default_lock);
-  if (lock == nullptr || !check_orders(options.orders)) return bad_usage;
+  const lock_table* lock = support::choose_lock(options.lock_given->count() != 0, options.lock, default_lock);
+  if (lock == nullptr || !check_orders(options.orders)) return support::bad_usage;
   const std::optional<std::string> rwlock = choose_rwlock(options);
-  if (!rwlock) return bad_usage;
+  if (!rwlock) return support::bad_usage;
 
-  const auto found = find_library({lock, *rwlock});
-  if (const auto* none = std::get_if<no_library>(&found)) {
-    report_error("{}", none->reason);
-    return cannot_start;
+  const auto found = support::find_library({lock, *rwlock});
+  if (const auto* none = std::get_if<support::no_library>(&found)) {
+    support::report_error("{}", none->reason);
+    return support::cannot_start;
   }
-  const auto& library = std::get<preload_library>(found);
-  const std::string preload = preload_list(environment("LD_PRELOAD"), library.path);
+  const auto& library = std::get<support::preload_library>(found);
+  const std::string preload = support::preload_list(support::environment("LD_PRELOAD"), library.path);
 
   if (!options.quiet) {
-    warn_of_waiting(*lock);
+    support::warn_of_waiting(*lock);
     for (const order_option& o : options.orders)
       if (!o.chance.empty() && lock->traits->native_only)
-        warn("{} has no effect under {}: the C library's {} have their own order", o.option, lock->name, o.waiters);
-    if (has_command) warn_of_hindrances(command[0], library.target);
+        support::warn("{} has no effect under {}: the C library's {} have their own order", o.option, lock->name,
+                      o.waiters);
+    if (has_command) support::warn_of_hindrances(command[0], library.target);
   }
   if (options.print_env) {
-    fmt::print("export USHER_LOCK={}\nexport LD_PRELOAD={}\n", shell_quoted(lock->name), shell_quoted(preload));
-    if (!rwlock->empty()) fmt::print("export USHER_RWLOCK={}\n", shell_quoted(*rwlock));
+    fmt::print("export USHER_LOCK={}\nexport LD_PRELOAD={}\n", support::shell_quoted(lock->name),
+               support::shell_quoted(preload));
+    if (!rwlock->empty()) fmt::print("export USHER_RWLOCK={}\n", support::shell_quoted(*rwlock));
     for (const order_option& o : options.orders)
-      if (!o.chance.empty()) fmt::print("export {}={}\n", o.variable, shell_quoted(o.chance));
+      if (!o.chance.empty()) fmt::print("export {}={}\n", o.variable, support::shell_quoted(o.chance));
     return 0;
   }
   bool set = setenv("USHER_LOCK", lock->name, 1) == 0 && setenv("LD_PRELOAD", preload.c_str(), 1) == 0;
@@ -107,10 +110,10 @@ int carry_out(run_options& options, char** command) {
   for (const order_option& o : options.orders)
     set = set && (o.chance.empty() || setenv(o.variable, o.chance.c_str(), 1) == 0);
   if (!set) {
-    report_error("cannot set the environment: {}", std::strerror(errno));
-    return cannot_start;
+    support::report_error("cannot set the environment: {}", std::strerror(errno));
+    return support::cannot_start;
   }
-  return become_command(command);
+  return support::become_command(command);
 }
 
 constexpr const char* run_notes = R"text(Examples:
@@ -134,7 +137,7 @@ later.)text";
 
 }  // namespace
 
-subcommand run(CLI::App& app) {
+support::subcommand run(CLI::App& app) {
   auto* sub = app.add_subcommand("run", "Run a program under a lock of Usher's");
   auto options = std::make_shared<run_options>();
   options->lock_given =
@@ -156,9 +159,9 @@ subcommand run(CLI::App& app) {
         ->type_name("P");
   sub->add_flag("--print-env", options->print_env, "Print what would be set, for a shell, and start nothing");
   sub->add_flag("--quiet", options->quiet, "Do not warn");
-  sub->formatter(std::make_shared<help>("usher run [OPTIONS] -- CMD [ARGS...]"));
+  sub->formatter(std::make_shared<support::help>("usher run [OPTIONS] -- CMD [ARGS...]"));
   sub->footer(run_notes);
   return {sub, [options](char** command) { return carry_out(*options, command); }, true};
 }
 
-}  // namespace usher::cli
+}  // namespace usher::tool

@@ -17,7 +17,6 @@
 
 #include "library/preload/status_record.hpp"
 #include "support/command/lock_facts.hpp"
-#include "support/command/subcommand.hpp"
 #include "support/locks.hpp"
 #include "support/process/library_names.hpp"
 #include "support/process/near.hpp"
@@ -27,8 +26,9 @@
 #include "support/text/help.hpp"
 #include "support/text/messages.hpp"
 #include "support/text/utf8.hpp"
+#include "tool/commands.hpp"
 
-namespace usher::cli {
+namespace usher::tool {
 namespace {
 
 using preload::outcome;
@@ -57,7 +57,7 @@ class readable {
 };
 
 /// Searches this range for the library's record. False if there is none.
-bool find_record(const readable& in, address_range part, status_record& found) {
+bool find_record(const readable& in, support::address_range part, status_record& found) {
   constexpr std::uint64_t most = 64 << 20;  // chosen: the library has a few MiB
   if (part.end - part.begin > most) return false;
   std::vector<char> content(part.end - part.begin);
@@ -86,26 +86,26 @@ std::string from_environment(pid_t pid, std::string_view name) {
 }
 
 /// Whether it is not libusher.so. A library of another name has all locks.
-bool has_all_locks(const loaded_library& library) {
-  return !file_name(library.path).starts_with(library_name);
+bool has_all_locks(const support::loaded_library& library) {
+  return !support::file_name(library.path).starts_with(support::library_name);
 }
 
 /// Returns how the library treats this value of USHER_LOCK.
-outcome outcome_of(const std::string& name, const loaded_library& library) {
+outcome outcome_of(const std::string& name, const support::loaded_library& library) {
   if (name.empty()) return outcome::not_set;
   const lock_table* const lock = find_lock(name);
   if (lock == nullptr) return outcome::unknown;
   if (!lock->traits->excludes) return outcome::measurements_only;
-  if (is_unusual(lock->family) && !has_all_locks(library)) return outcome::missing;
+  if (support::is_unusual(lock->family) && !has_all_locks(library)) return outcome::missing;
   return lock->traits->native_only ? outcome::c_library : outcome::ours;
 }
 
 /// Reads the memory of the process, if that is permitted; else its environment and the library's file.
-usher_state state_of(pid_t pid, const loaded_library& library) {
+usher_state state_of(pid_t pid, const support::loaded_library& library) {
   usher_state state;
   status_record record{};
   const readable memory(fmt::format("/proc/{}/mem", pid));
-  for (const address_range& part : library.data) {
+  for (const support::address_range& part : library.data) {
     if (!find_record(memory, part, record)) continue;
     state.version = std::string(record.version.data(), strnlen(record.version.data(), record.version.size()));
     if (record.decided.load() == outcome::undecided) return state;  // the process has just been started
@@ -124,14 +124,14 @@ usher_state state_of(pid_t pid, const loaded_library& library) {
     return state;
   }
   if (!library.is_deleted) {
-    const readable file(path_in(pid, library.path));
+    const readable file(support::path_in(pid, library.path));
     if (find_record(file, {0, file.size()}, record))
       state.version = std::string(record.version.data(), strnlen(record.version.data(), record.version.size()));
   }
   state.lock = from_environment(pid, "USHER_LOCK");
   state.what = outcome_of(state.lock, library);
   const std::string rwlock = from_environment(pid, "USHER_RWLOCK");
-  if (is_read_write_lock(rwlock) && (has_all_locks(library) || !is_unusual_read_write_lock(rwlock)))
+  if (support::is_read_write_lock(rwlock) && (has_all_locks(library) || !is_unusual_read_write_lock(rwlock)))
     state.rwlock = rwlock;
   return state;
 }
@@ -159,9 +159,9 @@ std::string reason(const usher_state& state) {
 /// The reason why the process does not have the library.
 std::string why_not_loaded(pid_t pid) {
   const std::string program = fmt::format("/proc/{}/exe", pid);
-  if (const auto ours = read_elf("/proc/self/exe"))
-    if (const auto found = hindrances(program, "it", ours->target); !found.empty()) return found.front();
-  if (has_usher(from_environment(pid, "LD_PRELOAD"), ""))
+  if (const auto ours = support::read_elf("/proc/self/exe"))
+    if (const auto found = support::hindrances(program, "it", ours->target); !found.empty()) return found.front();
+  if (support::has_usher(from_environment(pid, "LD_PRELOAD"), ""))
     return "LD_PRELOAD has Usher's library, but the loader did not load it: the file was missing or not executable, or "
            "the program runs with extra rights";
   return "Usher's library is not loaded: start the program by usher run -- CMD";
@@ -194,12 +194,12 @@ view view_of(pid_t pid) {
 /// Prints a line without escape sequences. A process chooses its name, paths and environment, and could use them to
 /// control the terminal.
 void print_line(const std::string& title, const std::string& line) {
-  fmt::print("{}\n", printable_line(title + ": " + line));
+  fmt::print("{}\n", support::printable_line(title + ": " + line));
 }
 
 /// Prints the state of a process that has memory, in one line. Returns whether Usher's locks are on in it.
 bool describe(pid_t pid, const std::string& title) {
-  const auto library = library_of(pid);
+  const auto library = support::library_of(pid);
   if (!library) {
     print_line(title, "not on: " + why_not_loaded(pid));
     return false;
@@ -224,9 +224,9 @@ bool show(pid_t pid) {
   const std::string title = fmt::format("{} {}", pid, first_line(fmt::format("/proc/{}/comm", pid)));
   if (seen == view::all) return describe(pid, title);
   if (seen == view::none)
-    report_error("status: there is no process {}", pid);
+    support::report_error("status: there is no process {}", pid);
   else if (seen == view::denied)
-    report_error("status: {}", refusal(pid));
+    support::report_error("status: {}", support::refusal(pid));
   else
     print_line(title, "not on: it is a part of the kernel, or has ended");
   return false;
@@ -245,14 +245,14 @@ Exit status: 0 if the locks of all these processes are Usher's; 1 if not, or if 
 
 }  // namespace
 
-subcommand status(CLI::App& app) {
+support::subcommand status(CLI::App& app) {
   auto* sub = app.add_subcommand("status", "Show whether a running process has Usher's locks");
   auto pids = std::make_shared<std::vector<pid_t>>();
   sub->add_option("PID", *pids, "Processes")
       ->required()
       ->type_name("")
       ->check(CLI::Range(pid_t{1}, std::numeric_limits<pid_t>::max()));
-  sub->formatter(std::make_shared<help>("usher status PID..."));
+  sub->formatter(std::make_shared<support::help>("usher status PID..."));
   sub->footer(status_notes);
   return {sub, [pids](char**) {
             bool all_on = true;
@@ -261,4 +261,4 @@ subcommand status(CLI::App& app) {
           }};
 }
 
-}  // namespace usher::cli
+}  // namespace usher::tool

@@ -16,7 +16,6 @@
 #include <variant>
 #include <vector>
 
-#include "support/command/subcommand.hpp"
 #include "support/process/files.hpp"
 #include "support/process/launch.hpp"
 #include "support/process/preload.hpp"
@@ -29,6 +28,7 @@
 #include "support/text/table.hpp"
 #include "support/text/utf8.hpp"
 #include "support/text/words.hpp"
+#include "tool/commands.hpp"
 #include "tool/trial/candidates.hpp"
 #include "tool/trial/metric.hpp"
 #include "tool/trial/rounds.hpp"
@@ -36,14 +36,14 @@
 #include "tool/trial/trial_options.hpp"
 #include "tool/trial/trial_report.hpp"
 
-namespace usher::cli {
+namespace usher::tool {
 namespace {
 
 using try_options = trial::options;
 
 /// The file of the results.
 struct try_output {
-  output_file json;
+  support::output_file json;
   bool json_on_stdout = false;
 
   /// False after an error message.
@@ -61,11 +61,11 @@ std::string no_limit(const std::string& text) {
 }
 
 std::string no_duration(const std::string& text) {
-  return duration_of(text) ? "" : fmt::format("'{}' is no duration above 0, as 90s, 2m or 1h30m", text);
+  return support::duration_of(text) ? "" : fmt::format("'{}' is no duration above 0, as 90s, 2m or 1h30m", text);
 }
 
 std::string no_colour_word(const std::string& text) {
-  return colour_when_of(text) ? "" : fmt::format("'{}' is none of auto, always, never", text);
+  return support::colour_when_of(text) ? "" : fmt::format("'{}' is none of auto, always, never", text);
 }
 
 /// False after an error message.
@@ -74,26 +74,27 @@ bool read_metric_option(const try_options& o, std::optional<metric_pattern>& met
   try {
     metric.emplace(o.metric);
   } catch (const bad_pattern& e) {
-    report_error("--metric '{}' is no regular expression: {}", o.metric, e.what());
+    support::report_error("--metric '{}' is no regular expression: {}", o.metric, e.what());
     return false;
   }
   if (!metric->has_group())
-    report_error("--metric '{}' has no group: put parentheses round the number, as in 'rate: ([0-9.]+)'", o.metric);
+    support::report_error("--metric '{}' has no group: put parentheses round the number, as in 'rate: ([0-9.]+)'",
+                          o.metric);
   return metric->has_group();
 }
 
 /// False after an error message.
 bool check_usage(const try_options& o, char** command) {
   if (command[0] == nullptr && o.show.empty()) {
-    report_error("try: which command? usher try [OPTIONS] -- CMD [ARGS...] (see usher try --help)");
+    support::report_error("try: which command? usher try [OPTIONS] -- CMD [ARGS...] (see usher try --help)");
     return false;
   }
   if (command[0] != nullptr && !o.show.empty()) {
-    report_error("--show {} shows a finished trial: it takes no command", o.show);
+    support::report_error("--show {} shows a finished trial: it takes no command", o.show);
     return false;
   }
   if (!o.ready.empty() && o.until.empty()) {
-    report_error("--ready is for servers, whose load is run by --until");
+    support::report_error("--ready is for servers, whose load is run by --until");
     return false;
   }
   return true;
@@ -101,16 +102,16 @@ bool check_usage(const try_options& o, char** command) {
 
 /// Prints table, remarks and conclusion on standard output, or on standard error if the JSON goes to standard output.
 void print_report(const trial::trial_results& t, const try_options& o, std::FILE* to) {
-  const std::size_t width = to == stdout ? terminal_width() : 0;
+  const std::size_t width = to == stdout ? support::terminal_width() : 0;
   std::string text;
   // Makes all parts but the table printable, since the results may come from a file of another user. The table contains
   // colour codes, and its cells are printable already.
-  const auto add = [&text](const std::string& part) { text += printable(part); };
+  const auto add = [&text](const std::string& part) { text += support::printable(part); };
   if (t.has_values()) {
     if (o.markdown)
       add(trial::markdown_table(t));
     else
-      text += trial::table_text(t, width, has_colours(o.colours, to));
+      text += trial::table_text(t, width, support::has_colours(o.colours, to));
     if (const std::string notes = trial::notes_text(t); !notes.empty()) add("\n" + notes);
     if (o.details)
       add("\n" + (o.markdown ? "```text\n" + trial::details_text(t, 0) + "```\n" : trial::details_text(t, width)));
@@ -136,21 +137,21 @@ bool write_json(const trial::trial_results& t, try_output& to) {
 int show(const try_options& o) {
   std::string text;
   try {
-    text = read_input(o.show);
-  } catch (const bad_input& e) {
-    report_error("cannot read {}: {}", o.show, e.what());
-    return bad_usage;
+    text = support::read_input(o.show);
+  } catch (const support::bad_input& e) {
+    support::report_error("cannot read {}: {}", o.show, e.what());
+    return support::bad_usage;
   }
   try_output file;
-  if (!file.open(o)) return cannot_start;
+  if (!file.open(o)) return support::cannot_start;
   try {
-    const trial::trial_results t = trial::trial_from(parsed_json(text));
+    const trial::trial_results t = trial::trial_from(support::parsed_json(text));
     print_report(t, o, file.json_on_stdout ? stderr : stdout);
-    return write_json(t, file) ? 0 : int{cannot_start};
-  } catch (const bad_input& e) {
-    report_error("--show {}: {}", o.show, e.what());
+    return write_json(t, file) ? 0 : int{support::cannot_start};
+  } catch (const support::bad_input& e) {
+    support::report_error("--show {}: {}", o.show, e.what());
   }
-  return bad_usage;
+  return support::bad_usage;
 }
 
 bool has_errors(const trial::trial_results& t) {
@@ -159,26 +160,27 @@ bool has_errors(const trial::trial_results& t) {
 
 int carry_out(const try_options& o, char** command) {
   std::optional<metric_pattern> metric;
-  if (!check_usage(o, command) || !read_metric_option(o, metric)) return bad_usage;
+  if (!check_usage(o, command) || !read_metric_option(o, metric)) return support::bad_usage;
   if (!o.show.empty()) return show(o);
   std::vector<trial::choice> candidates = trial::choose(o);
-  if (candidates.empty()) return bad_usage;
-  std::vector<wanted_locks> runs;
+  if (candidates.empty()) return support::bad_usage;
+  std::vector<support::wanted_locks> runs;
   for (const trial::choice& c : candidates) runs.push_back({c.locks.mutex, c.locks.rwlock});
-  const auto found = find_library(runs);
-  if (const auto* none = std::get_if<no_library>(&found)) {
-    report_error("{}", none->reason);
-    return cannot_start;
+  const auto found = support::find_library(runs);
+  if (const auto* none = std::get_if<support::no_library>(&found)) {
+    support::report_error("{}", none->reason);
+    return support::cannot_start;
   }
-  const auto& library = std::get<preload_library>(found);
-  warn_of_hindrances(command[0], library.target);
-  if (has_usher(environment("LD_PRELOAD"), library.path))
-    warn("LD_PRELOAD has Usher's library already: it is removed for the C library's runs");
-  if (!environment("USHER_RWLOCK").empty()) warn("USHER_RWLOCK is set: it is ignored, --rwlocks says what is tried");
+  const auto& library = std::get<support::preload_library>(found);
+  support::warn_of_hindrances(command[0], library.target);
+  if (support::has_usher(support::environment("LD_PRELOAD"), library.path))
+    support::warn("LD_PRELOAD has Usher's library already: it is removed for the C library's runs");
+  if (!support::environment("USHER_RWLOCK").empty())
+    support::warn("USHER_RWLOCK is set: it is ignored, --rwlocks says what is tried");
 
   try_output file;
-  if (!file.open(o)) return cannot_start;
-  watch_for_interruption();
+  if (!file.open(o)) return support::cannot_start;
+  support::watch_for_interruption();
   std::vector<std::string> words;
   for (char** w = command; *w != nullptr; ++w) words.emplace_back(*w);
   trial::rounds t(o, words, std::move(candidates), library, std::move(metric));
@@ -189,7 +191,7 @@ int carry_out(const try_options& o, char** command) {
     written = write_json(t.results(), file);
   }
   if (stopped != 0) return stopped;
-  if (!written) return cannot_start;
+  if (!written) return support::cannot_start;
   return has_errors(t.results()) ? 1 : 0;
 }
 
@@ -228,7 +230,7 @@ void add_trial_options(CLI::App& sub, try_options& o) {
       ->type_name("RWLOCK,...");
   sub.add_flag("--all", o.all, "All locks, each in its plain form")->excludes(locks);
   auto* budget = sub.add_option_function<std::string>(
-                        "--budget", [&o](const std::string& text) { o.budget = *duration_of(text); },
+                        "--budget", [&o](const std::string& text) { o.budget = *support::duration_of(text); },
                         "The longest duration of the trial: 90s, 2m, 1h30m (default: 2m). It ends earlier if the "
                         "answer is certain")
                      ->type_name("TIME")
@@ -276,7 +278,7 @@ void add_report_options(CLI::App& sub, try_options& o) {
       ->type_name("FILE");
   sub.add_option("--show", o.show, "Run nothing: show the results that --json wrote to this file")->type_name("FILE");
   sub.add_option_function<std::string>(
-         "--colour,--color", [&o](const std::string& word) { o.colours = *colour_when_of(word); },
+         "--colour,--color", [&o](const std::string& word) { o.colours = *support::colour_when_of(word); },
          "Colours in the table: auto, always, never (default: auto, on a terminal, unless NO_COLOR is set)")
       ->type_name("WHEN")
       ->check(no_colour_word);
@@ -285,14 +287,14 @@ void add_report_options(CLI::App& sub, try_options& o) {
 
 }  // namespace
 
-subcommand try_locks(CLI::App& app) {
+support::subcommand try_locks(CLI::App& app) {
   auto* sub = app.add_subcommand("try", "Find out which lock suits a program on this machine");
   auto o = std::make_shared<try_options>();
   add_trial_options(*sub, *o);
   add_report_options(*sub, *o);
-  sub->formatter(std::make_shared<help>("usher try [OPTIONS] -- CMD [ARGS...]"));
+  sub->formatter(std::make_shared<support::help>("usher try [OPTIONS] -- CMD [ARGS...]"));
   sub->footer(try_notes);
   return {sub, [o](char** command) { return carry_out(*o, command); }, true};
 }
 
-}  // namespace usher::cli
+}  // namespace usher::tool

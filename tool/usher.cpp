@@ -6,12 +6,13 @@
 #include <cstring>
 #include <filesystem>
 
+#include "check/command/check.hpp"
 #include "support/command/components.hpp"
-#include "support/command/subcommand.hpp"
 #include "support/process/near.hpp"
 #include "support/text/messages.hpp"
+#include "tool/commands.hpp"
 
-namespace usher::cli {
+namespace usher::tool {
 namespace {
 
 constexpr const char* examples = R"(Examples:
@@ -29,39 +30,39 @@ constexpr const char* examples = R"(Examples:
 'usher help SUBCOMMAND' shows the details.)";
 
 /// Replaces this process by the other executable, with the same words. Returns only on failure.
-int become(const component& other, char** words) {
-  const std::filesystem::path program = helper_near_us(other.executable);
+int become(const support::component& other, char** words) {
+  const std::filesystem::path program = support::helper_near_us(other.executable);
   if (program.empty()) {
-    report_error("{}: {}", words[1], why_missing(other));
-    return cannot_start;
+    support::report_error("{}: {}", words[1], support::why_missing(other));
+    return support::cannot_start;
   }
   execv(program.c_str(), words);
-  report_error("{}: cannot start {}: {}", words[1], program.native(), std::strerror(errno));
-  return cannot_start;
+  support::report_error("{}: cannot start {}: {}", words[1], program.native(), std::strerror(errno));
+  return support::cannot_start;
 }
 
-subcommand carried_out_by(const component& other, CLI::App& app, const char* name, const char* summary,
-                          bool takes_command = false) {
+support::subcommand carried_out_by(const support::component& other, CLI::App& app, const char* name,
+                                   const char* summary, bool takes_command = false) {
   return {app.add_subcommand(name, summary), [&other](char** words) { return become(other, words); }, takes_command,
           true};
 }
 
 }  // namespace
 
-std::vector<subcommand> subcommands(CLI::App& app) {
-  app.footer(examples);
-  std::vector<subcommand> all = {list(app),
-                                 run(app),
-                                 try_locks(app),
-                                 status(app),
-                                 check(app),
-                                 carried_out_by(recorder, app, "stat", stat_summary, true),
-                                 carried_out_by(simulator, app, "record", record_summary, true),
-                                 carried_out_by(simulator, app, "sim", sim_summary),
-                                 carried_out_by(simulator, app, "bench", bench_summary),
-                                 carried_out_by(simulator, app, "predict", predict_summary)};
+}  // namespace usher::tool
+
+std::vector<usher::support::subcommand> usher::support::subcommands(CLI::App& app) {
+  app.footer(tool::examples);
+  std::vector<subcommand> all = {tool::list(app),
+                                 tool::run(app),
+                                 tool::try_locks(app),
+                                 tool::status(app),
+                                 check::command::check(app),
+                                 tool::carried_out_by(recorder, app, "stat", stat_summary, true),
+                                 tool::carried_out_by(simulator, app, "record", record_summary, true),
+                                 tool::carried_out_by(simulator, app, "sim", sim_summary),
+                                 tool::carried_out_by(simulator, app, "bench", bench_summary),
+                                 tool::carried_out_by(simulator, app, "predict", predict_summary)};
   app.add_subcommand("help", "Show the help of a subcommand: usher help run");  // main.cpp has it
   return all;
 }
-
-}  // namespace usher::cli

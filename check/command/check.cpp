@@ -11,6 +11,7 @@
 #include <variant>
 #include <vector>
 
+#include "check/command/check.hpp"
 #include "check/command/check_json.hpp"
 #include "check/command/check_options.hpp"
 #include "check/command/check_plan.hpp"
@@ -19,7 +20,6 @@
 #include "check/command/interleaving.hpp"
 #include "check/command/run.hpp"
 #include "check/command/verdict.hpp"
-#include "support/command/subcommand.hpp"
 #include "support/process/process.hpp"
 #include "support/text/help.hpp"
 #include "support/text/input_file.hpp"
@@ -28,26 +28,26 @@
 #include "support/text/printable_json.hpp"
 #include "support/text/table.hpp"
 
-namespace usher::cli {
+namespace usher::check::command {
 namespace {
 
-using check_options = checking::options;
+using check_options = command::options;
 
-std::string list_of(const std::vector<checking::target>& all, std::size_t width) {
+std::string list_of(const std::vector<command::target>& all, std::size_t width) {
   std::vector<std::vector<std::string>> rows;
-  for (const checking::target& t : all) {
+  for (const command::target& t : all) {
     std::string scenarios;
     for (const std::string& s : t.scenarios) scenarios += (scenarios.empty() ? "" : " ") + s;
     rows.push_back({t.name, scenarios, t.mutation});
   }
-  return format_table({{"lock"}, {"scenarios", false, 24}, {"mutation", false, 24}}, rows, width);
+  return support::format_table({{"lock"}, {"scenarios", false, 24}, {"mutation", false, 24}}, rows, width);
 }
 
 /// Treats the word `mutants` among the locks as --mutants without names. Returns false after an error message.
 bool read_words(check_options& o) {
   const std::size_t words = std::erase(o.locks, "mutants");
   if (words != 0 && !o.locks.empty()) {
-    report_error("check: 'mutants' stands for all mutants: no names beside it");
+    support::report_error("check: 'mutants' stands for all mutants: no names beside it");
     return false;
   }
   o.mutants = o.mutants || words != 0;
@@ -58,16 +58,17 @@ bool read_words(check_options& o) {
 bool is_about_something(const check_options& o) {
   if (!o.show.empty()) {
     if (o.locks.empty() && !o.all && !o.mutants && !o.list && o.replay.empty() && o.json.empty()) return true;
-    report_error("check: --show {} shows a check that is over: no locks and no {} beside it", o.show,
-                 !o.json.empty() ? "--json" : "--all, --mutants, --list, --replay");
+    support::report_error("check: --show {} shows a check that is over: no locks and no {} beside it", o.show,
+                          !o.json.empty() ? "--json" : "--all, --mutants, --list, --replay");
     return false;
   }
   if (o.locks.empty() && !o.all && !o.mutants && !o.list) {
-    report_error("check: which locks? usher check LOCK..., --all, or --mutants (see usher check --help)");
+    support::report_error("check: which locks? usher check LOCK..., --all, or --mutants (see usher check --help)");
     return false;
   }
   if (o.all && (o.mutants || !o.locks.empty())) {
-    report_error("check: --all is every lock, and no mutant: no {} beside it", o.mutants ? "--mutants" : "names");
+    support::report_error("check: --all is every lock, and no mutant: no {} beside it",
+                          o.mutants ? "--mutants" : "names");
     return false;
   }
   return true;
@@ -78,127 +79,128 @@ bool makes_sense(const check_options& o) {
   static const re2::RE2 state("[0-9]{1,18}(:[0-9]{1,18}(:[0-9]{1,6}\\.[0-9]{1,3})*)?");
   if (!is_about_something(o)) return false;
   if (o.weaken && (o.mutants || !o.replay.empty()))
-    report_error("check: --weaken does not go with {}", o.mutants ? "--mutants" : "--replay");
+    support::report_error("check: --weaken does not go with {}", o.mutants ? "--mutants" : "--replay");
   else if (!o.weaken_at.empty() && o.replay.empty())
-    report_error("check: --weaken-at is for --replay; --weaken goes through all places");
-  else if (!o.weaken_at.empty() && checking::order_site_from(o.weaken_at).file.empty())
-    report_error("check: --weaken-at takes FILE:LINE:COLUMN or FILE:LINE:COLUMN:ORDER, where ORDER is one of {}",
-                 checking::order_names());
+    support::report_error("check: --weaken-at is for --replay; --weaken goes through all places");
+  else if (!o.weaken_at.empty() && command::order_site_from(o.weaken_at).file.empty())
+    support::report_error(
+        "check: --weaken-at takes FILE:LINE:COLUMN or FILE:LINE:COLUMN:ORDER, where ORDER is one of {}",
+        command::order_names());
   else if (o.programs != 0 && o.random())
-    report_error("check: --programs goes with --scheduler bound or full");
+    support::report_error("check: --programs goes with --scheduler bound or full");
   else if (!o.replay.empty() && !re2::RE2::FullMatch(o.replay, state))
-    report_error("check: --replay takes what a failure has said, as 4711 or 7:3:12.1, not '{}'", o.replay);
+    support::report_error("check: --replay takes what a failure has said, as 4711 or 7:3:12.1, not '{}'", o.replay);
   else
     return true;
   return false;
 }
 
-std::string failures_and_summary(const checking::results& r, std::size_t width) {
-  return fmt::format("{}\n{}{}\n", checking::failures_text(r, width), r.interrupted ? "Interrupted. So far: " : "",
-                     checking::summary_text(r));
+std::string failures_and_summary(const command::results& r, std::size_t width) {
+  return fmt::format("{}\n{}{}\n", command::failures_text(r, width), r.interrupted ? "Interrupted. So far: " : "",
+                     command::summary_text(r));
 }
 
 /// Shows the results that --json has written.
 int show(const check_options& o) {
   std::string text;
   try {
-    text = read_input(o.show);
-  } catch (const bad_input& e) {
-    report_error("cannot read {}: {}", o.show, e.what());
-    return bad_usage;
+    text = support::read_input(o.show);
+  } catch (const support::bad_input& e) {
+    support::report_error("cannot read {}: {}", o.show, e.what());
+    return support::bad_usage;
   }
   try {
-    auto said = parsed_json(text);
-    make_printable(said);
-    const checking::results r = checking::results_from(said);
-    fmt::print("{}{}", checking::table_text(r, terminal_width()), failures_and_summary(r, terminal_width()));
+    auto said = support::parsed_json(text);
+    support::make_printable(said);
+    const command::results r = command::results_from(said);
+    fmt::print("{}{}", command::table_text(r, support::terminal_width()),
+               failures_and_summary(r, support::terminal_width()));
     return 0;
-  } catch (const bad_input& e) {
-    report_error("--show {}: {}", o.show, e.what());
+  } catch (const support::bad_input& e) {
+    support::report_error("--show {}: {}", o.show, e.what());
   }
-  return bad_usage;
+  return support::bad_usage;
 }
 
-int replay(const check_options& o, const std::string& checker, std::vector<checking::goal>& goals) {
-  checking::goal& g = goals.front();
+int replay(const check_options& o, const std::string& checker, std::vector<command::goal>& goals) {
+  command::goal& g = goals.front();
   if (goals.size() != 1 || g.parts.size() != 1) {
-    report_error(
+    support::report_error(
         "check: --replay is about one lock in one form, one scenario and one number of threads: name them "
         "(usher check twa-spin --scenario plain --threads 3 --replay {})",
         o.replay);
-    return bad_usage;
+    return support::bad_usage;
   }
-  const checking::part& p = g.parts.front();
-  if (!o.weaken_at.empty()) g.weakened = checking::order_site_from(o.weaken_at);
-  const auto seen = checking::replay(o, checker, g);
-  if (interrupted() != 0) return 128 + interrupted();
-  if (!seen) return cannot_start;
+  const command::part& p = g.parts.front();
+  if (!o.weaken_at.empty()) g.weakened = command::order_site_from(o.weaken_at);
+  const auto seen = command::replay(o, checker, g);
+  if (support::interrupted() != 0) return 128 + support::interrupted();
+  if (!seen) return support::cannot_start;
   fmt::print("{}, {}, {} threads, seed {}: {}\n", p.form->name, p.scenario, p.threads, o.replay,
              seen->failed ? seen->failed->why : "pass");
   if (!seen->failed) return 0;
-  fmt::print("{}", checking::format_interleaving(seen->failed->steps, 0, p.threads, terminal_width()));
+  fmt::print("{}", command::format_interleaving(seen->failed->steps, 0, p.threads, support::terminal_width()));
   return 1;
 }
 
 /// Runs the goals. Prints each row as soon as its outcome is known. The steps of failures come after all rows, since
 /// finding them may take a minute for each failure.
-int run(const check_options& o, std::vector<checking::goal>& goals, output_file& json) {
-  checking::cut_into_chunks(o, goals);
-  const checking::result_table table(checking::results_of(o, goals, true), terminal_width());
+int run(const check_options& o, std::vector<command::goal>& goals, support::output_file& json) {
+  command::cut_into_chunks(o, goals);
+  const command::result_table table(command::results_of(o, goals, true), support::terminal_width());
   const auto print = [](const std::string& text) {
     fmt::print("{}", text);
     std::fflush(stdout);
   };
   print(table.heading());
   std::size_t printed = 0;
-  const bool works = checking::run(o, goals, [&](const checking::goal& g) {
-    print(table.rows(checking::results_of(o, {g}, true)));
+  const bool works = command::run(o, goals, [&](const command::goal& g) {
+    print(table.rows(command::results_of(o, {g}, true)));
     ++printed;
   });
-  checking::results r = checking::results_of(o, goals, works);
-  print(
-      table.rows(checking::results_of(o, {goals.begin() + static_cast<std::ptrdiff_t>(printed), goals.end()}, works)));
-  checking::record_steps(o, goals, r);
-  r.interrupted = interrupted() != 0;
-  fmt::print("{}", failures_and_summary(r, terminal_width()));
+  command::results r = command::results_of(o, goals, works);
+  print(table.rows(command::results_of(o, {goals.begin() + static_cast<std::ptrdiff_t>(printed), goals.end()}, works)));
+  command::record_steps(o, goals, r);
+  r.interrupted = support::interrupted() != 0;
+  fmt::print("{}", failures_and_summary(r, support::terminal_width()));
   const auto lenient = nlohmann::ordered_json::error_handler_t::replace;
-  const bool written = !json.wanted() || json.write(checking::json_of(r).dump(1, ' ', false, lenient) + "\n");
-  if (interrupted() != 0) return 128 + interrupted();
-  if (!written) return cannot_start;
+  const bool written = !json.wanted() || json.write(command::json_of(r).dump(1, ' ', false, lenient) + "\n");
+  if (support::interrupted() != 0) return 128 + support::interrupted();
+  if (!written) return support::cannot_start;
   return r.good ? 0 : 1;
 }
 
 int carry_out(check_options o) {
-  if (!read_words(o) || !makes_sense(o)) return bad_usage;
+  if (!read_words(o) || !makes_sense(o)) return support::bad_usage;
   if (!o.show.empty()) return show(o);
-  const auto found = checking::find_checker();
-  if (const auto* none = std::get_if<checking::no_checker>(&found)) {
-    report_error("{}", none->reason);
-    return cannot_start;
+  const auto found = command::find_checker();
+  if (const auto* none = std::get_if<command::no_checker>(&found)) {
+    support::report_error("{}", none->reason);
+    return support::cannot_start;
   }
   const std::string checker = std::get<std::string>(found);
-  watch_for_interruption();
-  const auto all = checking::all_targets(checker);
+  support::watch_for_interruption();
+  const auto all = command::all_targets(checker);
   if (o.list) {
-    fmt::print("{}", list_of(all, terminal_width()));
+    fmt::print("{}", list_of(all, support::terminal_width()));
     return 0;
   }
   if (o.mutants && o.threads.empty())  // some mutants fail only with two threads, others only with four
-    for (unsigned t = checking::least_threads; t <= checking::most_threads; ++t) o.threads.push_back(t);
-  if (o.mutants && o.locks.empty() && !checking::has_all_mutants(checker))
-    report_error("check: only a few of the mutants are built; for all of them: make mutants");
-  auto goals = checking::choose(o, checker, all);
-  if (!goals) return bad_usage;
+    for (unsigned t = command::least_threads; t <= command::most_threads; ++t) o.threads.push_back(t);
+  if (o.mutants && o.locks.empty() && !command::has_all_mutants(checker))
+    support::report_error("check: only a few of the mutants are built; for all of them: make mutants");
+  auto goals = command::choose(o, checker, all);
+  if (!goals) return support::bad_usage;
   if (!o.replay.empty()) return replay(o, checker, *goals);
-  output_file json;
-  if (!json.open(o.json)) return cannot_start;
+  support::output_file json;
+  if (!json.open(o.json)) return support::cannot_start;
   if (o.weaken) {
-    goals = checking::weaken(o, checker, *goals);
-    if (!goals) return cannot_start;
-    if (interrupted() != 0) return 128 + interrupted();
+    goals = command::weaken(o, checker, *goals);
+    if (!goals) return support::cannot_start;
+    if (support::interrupted() != 0) return 128 + support::interrupted();
     if (goals->empty()) {
-      report_error("check: no order but relaxed in what is named");
-      return bad_usage;
+      support::report_error("check: no order but relaxed in what is named");
+      return support::bad_usage;
     }
   }
   return run(o, *goals, json);
@@ -241,7 +243,7 @@ void add_targets(CLI::App& sub, check_options& o) {
       ->type_name("N,...")
       ->delimiter(',')
       ->allow_extra_args(false)
-      ->check(CLI::Range(checking::least_threads, checking::most_threads));
+      ->check(CLI::Range(command::least_threads, command::most_threads));
 }
 
 void add_executions(CLI::App& sub, check_options& o) {
@@ -285,15 +287,15 @@ void add_outputs(CLI::App& sub, check_options& o) {
 
 }  // namespace
 
-subcommand check(CLI::App& app) {
+support::subcommand check(CLI::App& app) {
   auto* sub = app.add_subcommand("check", "Look for mistakes in locks, under a relaxed-memory checker");
   auto o = std::make_shared<check_options>();
   add_targets(*sub, *o);
   add_executions(*sub, *o);
   add_outputs(*sub, *o);
-  sub->formatter(std::make_shared<help>("usher check [OPTIONS] [LOCK...]"));
+  sub->formatter(std::make_shared<support::help>("usher check [OPTIONS] [LOCK...]"));
   sub->footer(check_notes);
   return {sub, [o](char**) { return carry_out(*o); }};
 }
 
-}  // namespace usher::cli
+}  // namespace usher::check::command

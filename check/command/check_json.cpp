@@ -5,7 +5,7 @@
 
 #include "support/text/json_fields.hpp"
 
-namespace usher::cli::checking {
+namespace usher::check::command {
 
 using nlohmann::ordered_json;
 using any_json = nlohmann::json;
@@ -16,8 +16,9 @@ constexpr auto json_names(goal_kind) {
 }
 
 constexpr auto json_fields(const step*) {
-  return std::tuple(field("thread", &step::thread), field("file", &step::file), field("line", &step::line),
-                    field("what", &step::what), field("code", &step::code));
+  return std::tuple(support::field("thread", &step::thread), support::field("file", &step::file),
+                    support::field("line", &step::line), support::field("what", &step::what),
+                    support::field("code", &step::code));
 }
 
 struct part_of_failure {
@@ -28,15 +29,15 @@ struct part_of_failure {
     const any_json& by = from.at("by");
     f.lock = by.at("lock");
     f.scenario = by.at("scenario");
-    f.threads = whole(by.at("threads"));
+    f.threads = support::whole(by.at("threads"));
   }
 };
 
 constexpr auto json_fields(const failure*) {
   using f = failure;
-  return std::tuple(part_of_failure{}, field("why", &f::why), field("replay", &f::replay),
-                    field("steps_before", &f::steps_before, [](const f& s) { return !s.steps.empty(); }),
-                    field("steps", &f::steps, or_absent));
+  return std::tuple(part_of_failure{}, support::field("why", &f::why), support::field("replay", &f::replay),
+                    support::field("steps_before", &f::steps_before, [](const f& s) { return !s.steps.empty(); }),
+                    support::field("steps", &f::steps, support::or_absent));
 }
 
 /// The JSON keys of an outcome. `key`: the first key, whose value is true or false, or null if the run was interrupted.
@@ -46,15 +47,15 @@ struct outcome_keys {
     to[key] = o.failed || o.finished ? ordered_json(o.failed ? if_failed : !if_failed) : ordered_json();
     to["executions"] = o.executions;
     to["seconds"] = o.seconds;
-    if (o.failed) add_fields(to, *o.failed);
+    if (o.failed) support::add_fields(to, *o.failed);
   }
   void read(const any_json& from, auto& s) const {
     outcome& o = s.seen;
-    o.executions = whole(from.at("executions"));
+    o.executions = support::whole(from.at("executions"));
     o.seconds = from.at("seconds");
     const any_json& ended = from.at(key);
     o.finished = !ended.is_null();
-    if (ended == if_failed) read_fields(from, o.failed.emplace());
+    if (ended == if_failed) support::read_fields(from, o.failed.emplace());
   }
 
   const char* key;
@@ -68,41 +69,45 @@ struct searched_keys {
     to["programs"] = p.seen.programs;
   }
   void read(const any_json& from, part_result& p) const {
-    p.seen.programs = whole_or(from, "programs", std::uint64_t{0});
+    p.seen.programs = support::whole_or(from, "programs", std::uint64_t{0});
   }
 };
 
 constexpr auto json_fields(const part_result*) {
   using p = part_result;
-  return std::tuple(field("lock", &p::lock), field("family", &p::family), field("scenario", &p::scenario),
-                    field("threads", &p::threads), searched_keys{}, outcome_keys{"passed", false});
+  return std::tuple(support::field("lock", &p::lock), support::field("family", &p::family),
+                    support::field("scenario", &p::scenario), support::field("threads", &p::threads), searched_keys{},
+                    outcome_keys{"passed", false});
 }
 
 constexpr auto json_fields(const mutant_result*) {
   using m = mutant_result;
-  return std::tuple(field("name", &m::name), field("mutation", &m::mutation), field("forms", &m::forms),
-                    outcome_keys{"caught", true});
+  return std::tuple(support::field("name", &m::name), support::field("mutation", &m::mutation),
+                    support::field("forms", &m::forms), outcome_keys{"caught", true});
 }
 
 constexpr auto json_fields(const order_result*) {
   using o = order_result;
-  return std::tuple(field("lock", &o::lock), field("file", &o::file), field("line", &o::line),
-                    field("column", &o::column), field("made", &o::made), field("code", &o::code),
-                    field("forms", &o::forms), outcome_keys{"caught", true});
+  return std::tuple(support::field("lock", &o::lock), support::field("file", &o::file),
+                    support::field("line", &o::line), support::field("column", &o::column),
+                    support::field("made", &o::made), support::field("code", &o::code),
+                    support::field("forms", &o::forms), outcome_keys{"caught", true});
 }
 
 constexpr auto json_fields(const results*) {
   using r = results;
-  return std::tuple(
-      field("usher", &r::usher), field("date", &r::date), field("goal", &r::kind), field("scheduler", &r::scheduler),
-      field("differences", &r::differences, [](const r& s) { return s.scheduler == "bound"; }),
-      field("programs", &r::programs, or_absent), field("acquisitions", &r::acquisitions), field("seed", &r::seed),
-      field("executions", &r::executions), field("interrupted", &r::interrupted), field("good", &r::good),
-      field("parts", &r::parts), field("mutants", &r::mutants), field("orders", &r::orders));
+  return std::tuple(support::field("usher", &r::usher), support::field("date", &r::date),
+                    support::field("goal", &r::kind), support::field("scheduler", &r::scheduler),
+                    support::field("differences", &r::differences, [](const r& s) { return s.scheduler == "bound"; }),
+                    support::field("programs", &r::programs, support::or_absent),
+                    support::field("acquisitions", &r::acquisitions), support::field("seed", &r::seed),
+                    support::field("executions", &r::executions), support::field("interrupted", &r::interrupted),
+                    support::field("good", &r::good), support::field("parts", &r::parts),
+                    support::field("mutants", &r::mutants), support::field("orders", &r::orders));
 }
 
 ordered_json json_of(const results& r) {
-  ordered_json j = json_of_results(r);
+  ordered_json j = support::json_of_results(r);
   for (ordered_json& part : j["parts"]) {
     part["seed"] = r.seed;
     if (r.random()) part.erase("programs");
@@ -112,9 +117,9 @@ ordered_json json_of(const results& r) {
 
 results results_from(const any_json& j) {
   if (!j.is_object() || !j.contains("parts") || !j.contains("orders"))
-    throw bad_input("it is no result of usher check");
-  if (!j.contains("format")) throw bad_input("an earlier usher wrote it: run that check again");
-  return read_results<results>(j, "check");
+    throw support::bad_input("it is no result of usher check");
+  if (!j.contains("format")) throw support::bad_input("an earlier usher wrote it: run that check again");
+  return support::read_results<results>(j, "check");
 }
 
-}  // namespace usher::cli::checking
+}  // namespace usher::check::command

@@ -5,11 +5,11 @@
 
 #include "check/command/check_results.hpp"
 
-namespace usher::cli::checking {
+namespace usher::check::command {
 
 nlohmann::ordered_json json_of(const results& r);
 
 /// Throws bad_input, whose text is an error message for users.
 results results_from(const nlohmann::json& j);
 
-}  // namespace usher::cli::checking
+}  // namespace usher::check::command

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace usher::cli::checking {
+namespace usher::check::command {
 
 inline constexpr unsigned least_threads = 2, most_threads = 4;
 inline constexpr unsigned default_acquisitions = 2;
@@ -23,4 +23,4 @@ struct options {
   bool random() const { return scheduler == "random"; }
 };
 
-}  // namespace usher::cli::checking
+}  // namespace usher::check::command

@@ -15,7 +15,7 @@
 #include "support/text/messages.hpp"
 #include "support/text/progress.hpp"
 
-namespace usher::cli::checking {
+namespace usher::check::command {
 namespace {
 
 constexpr std::uint64_t most_in_a_run = 10000;  // executions: a second or less, mostly
@@ -61,17 +61,18 @@ std::string form_with_same_states(const std::vector<target>& all, const lock_tab
 void report_unknown(const std::string& checker, const std::vector<target>& all, const std::string& name) {
   const lock_table* const lock = find_lock(name);
   if (lock == nullptr)
-    report_error("check: unknown lock '{}'{} (usher check --list shows all{})", name, did_you_mean(nearest(all, name)),
-                 has_all_mutants(checker) ? "" : "; most mutants are not built: make mutants");
+    support::report_error("check: unknown lock '{}'{} (usher check --list shows all{})", name,
+                          did_you_mean(nearest(all, name)),
+                          has_all_mutants(checker) ? "" : "; most mutants are not built: make mutants");
   else if (!lock->traits->excludes)
-    report_error("check: {} excludes nobody: there is nothing to check", name);
+    support::report_error("check: {} excludes nobody: there is nothing to check", name);
   else if (lock->traits->native_only)
-    report_error("check: {} is the C library's own mutex, and only locks of ours can be compiled for the checker",
-                 name);
+    support::report_error(
+        "check: {} is the C library's own mutex, and only locks of ours can be compiled for the checker", name);
   else if (const std::string form = form_with_same_states(all, *lock); !form.empty())
-    report_error("check: to the checker {} waits as {} does: check that", name, form);
+    support::report_error("check: to the checker {} waits as {} does: check that", name, form);
   else
-    report_error("check: {} was built without the lock {}: build it again", checker, name);
+    support::report_error("check: {} was built without the lock {}: build it again", checker, name);
 }
 
 /// The families that --all, or --mutants without names, stands for. The forms of a family are adjacent in `all`.
@@ -103,10 +104,10 @@ std::vector<part> parts_of(const options& o, const forms_of_one& forms) {
 
 void report_nothing_chosen(const options& o) {
   if (!o.scenario.empty())
-    report_error("check: no scenario '{}' for what is to be checked (usher check --list shows which there are)",
-                 o.scenario);
+    support::report_error(
+        "check: no scenario '{}' for what is to be checked (usher check --list shows which there are)", o.scenario);
   else
-    report_error("check: nothing is left to check: no such form of what is named");
+    support::report_error("check: nothing is left to check: no such form of what is named");
 }
 
 /// A form of a lock (the lock with one way of waiting), and the places in the source whose memory orders its code executes.
@@ -119,22 +120,22 @@ struct form_with_sites {
 
 /// Asks the checker for the orders that each form executes. False: a run of the checker failed.
 bool find_sites(const options& o, std::vector<form_with_sites>& forms) {
-  progress bar(forms.size(), o.quiet);
+  support::progress bar(forms.size(), o.quiet);
   bool all_replied = true;
   std::size_t next = 0;
-  run_side_by_side(
+  support::run_side_by_side(
       o.jobs,
-      [&]() -> std::optional<command_to_run> {
+      [&]() -> std::optional<support::command_to_run> {
         if (next == forms.size()) return std::nullopt;
         const target& t = *forms[next].form;
         bar.show("looking for orders: " + t.name);
         std::vector<std::string> words = {t.checker, "--lock", t.name, "--sites", "--executions", "1000"};
         if (!o.scenario.empty()) words.insert(words.end(), {"--scenario", o.scenario});
-        return command_to_run{words, time_limit(100000), next++};
+        return support::command_to_run{words, time_limit(100000), next++};
       },
-      [&](std::size_t id, const ended_run& run) {
+      [&](std::size_t id, const support::ended_run& run) {
         bar.one_done();
-        all_replied = all_replied && run.end.way == ended::how::exited && run.end.status == 0;
+        all_replied = all_replied && run.end.way == support::ended::how::exited && run.end.status == 0;
         forms[id].sites = reply_of(run, time_limit(100000)).other;
       });
   return all_replied;
@@ -142,7 +143,7 @@ bool find_sites(const options& o, std::vector<form_with_sites>& forms) {
 
 /// The rank of a file when the orders of a lock are sorted: the lock's own header, then headers of other locks, then
 /// shared headers.
-int rank_of(const std::string& file, const lock_facts* facts) {
+int rank_of(const std::string& file, const support::lock_facts* facts) {
   const std::string_view locks = "usher/locks/";
   if (file.starts_with("mutants/")) return 0;
   if (!file.starts_with(locks)) return 2;
@@ -158,7 +159,7 @@ std::vector<order_site> sites_of(const std::vector<form_with_sites>& forms, std:
       for (const std::string& text : f.sites) {
         const order_site s = order_site_from(text);
         const std::string file = short_name(s.file);
-        sites[{rank_of(file, facts_of(f.form->family)), file, s.line, s.column, s.made}] = s;
+        sites[{rank_of(file, support::facts_of(f.form->family)), file, s.line, s.column, s.made}] = s;
       }
   std::vector<order_site> sorted;
   for (const auto& [key, site] : sites) sorted.push_back(site);
@@ -190,7 +191,7 @@ std::optional<std::vector<goal>> choose(const options& o, const std::string& che
     auto forms = named(all, name);
     if (forms.empty()) return report_unknown(checker, all, name), std::nullopt;
     if (o.mutants && forms[0]->mutation.empty()) {
-      report_error("check: --mutants: {} is no mutant (usher check --list shows which there are)", name);
+      support::report_error("check: --mutants: {} is no mutant (usher check --list shows which there are)", name);
       return std::nullopt;
     }
     std::erase_if(forms, [&](const target* t) { return !is_wanted_form(o, *t) || !chosen.insert(t->name).second; });
@@ -212,8 +213,8 @@ std::optional<std::vector<goal>> weaken(const options& o, const std::string& che
     for (const part& p : chosen[i].parts)
       if (forms.empty() || forms.back().form != p.form) forms.push_back({i, p.form, {}});
   const bool all_replied = find_sites(o, forms);
-  if (interrupted() == 0 && !all_replied) {
-    report_error("check: {} does not say which orders a lock has", checker);
+  if (support::interrupted() == 0 && !all_replied) {
+    support::report_error("check: {} does not say which orders a lock has", checker);
     return std::nullopt;
   }
   std::vector<goal> goals;
@@ -258,4 +259,4 @@ double time_limit(std::uint64_t executions) {
          0.0005 * static_cast<double>(executions);
 }
 
-}  // namespace usher::cli::checking
+}  // namespace usher::check::command

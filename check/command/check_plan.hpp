@@ -11,7 +11,7 @@
 #include "check/command/checker.hpp"
 #include "check/command/order_site.hpp"
 
-namespace usher::cli::checking {
+namespace usher::check::command {
 
 /// One scenario of one form of a target, with a number of threads.
 struct part {
@@ -60,4 +60,4 @@ std::vector<std::string> command_of(const options& o, const part& p, const std::
 /// The number of seconds after which a run of the checker counts as hung.
 double time_limit(std::uint64_t executions);
 
-}  // namespace usher::cli::checking
+}  // namespace usher::check::command

@@ -11,7 +11,7 @@
 #include "check/command/interleaving.hpp"
 #include "support/text/table.hpp"
 
-namespace usher::cli::checking {
+namespace usher::check::command {
 namespace {
 
 using rows = std::vector<std::vector<std::string>>;
@@ -97,7 +97,7 @@ rows rows_of(const results& r) {
   return all;
 }
 
-std::vector<column> columns_of(const results& r) {
+std::vector<support::column> columns_of(const results& r) {
   if (r.kind == goal_kind::pass)
     return {{"lock"},
             {"threads", true},
@@ -106,10 +106,10 @@ std::vector<column> columns_of(const results& r) {
             {"executions", true},
             {r.random() ? "seeds" : "programs"},
             {"seconds", true}};
-  std::vector<column> columns{{"mutant"}, {"mutation", false, 24}};
+  std::vector<support::column> columns{{"mutant"}, {"mutation", false, 24}};
   if (r.kind == goal_kind::orders) columns = {{"lock"}, {"order at"}, {"made"}, {"code", false, 24}};
-  for (const column& c :
-       {column{"verdict"}, column{"caught by", false, 16}, column{"seed", true}, column{"executions", true}})
+  for (const support::column& c : {support::column{"verdict"}, support::column{"caught by", false, 16},
+                                   support::column{"seed", true}, support::column{"executions", true}})
     columns.push_back(c);
   return columns;
 }
@@ -231,4 +231,4 @@ std::string summary_text(const results& r) {
                      plural(c.all), c.caught, c.survive, c.executions);
 }
 
-}  // namespace usher::cli::checking
+}  // namespace usher::check::command

@@ -7,7 +7,7 @@
 #include "check/command/check_results.hpp"
 #include "support/text/table.hpp"
 
-namespace usher::cli::checking {
+namespace usher::check::command {
 
 /// One row for each target, mutant or order. `width`: the terminal's; 0: unlimited.
 std::string table_text(const results& r, std::size_t width);
@@ -21,7 +21,7 @@ class result_table {
   std::string rows(const results& some) const;
 
  private:
-  growing_table table_;
+  support::growing_table table_;
 };
 
 /// Describes each failure of a target that must pass, with the steps if they were recorded.
@@ -30,4 +30,4 @@ std::string failures_text(const results& r, std::size_t width);
 /// The numbers of targets, mutants or orders that passed, failed or were caught, in one or two lines.
 std::string summary_text(const results& r);
 
-}  // namespace usher::cli::checking
+}  // namespace usher::check::command

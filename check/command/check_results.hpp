@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace usher::cli::checking {
+namespace usher::check::command {
 
 /// The action of one thread in one step of an execution, and the line of the sources that it executes.
 struct step {
@@ -93,4 +93,4 @@ struct results {
   bool is_complete(const outcome& o) const { return programs == 0 || o.programs >= programs; }
 };
 
-}  // namespace usher::cli::checking
+}  // namespace usher::check::command

@@ -16,7 +16,7 @@
 #include "support/process/near.hpp"
 #include "support/text/words.hpp"
 
-namespace usher::cli::checking {
+namespace usher::check::command {
 namespace {
 
 namespace fs = std::filesystem;
@@ -38,18 +38,18 @@ unsigned number(const std::string& text) {
 }
 
 /// The last line of the checker's error output, at most 200 bytes of it.
-std::string last_words(const ended_run& run) {
-  return last_line(run.err).substr(0, 200);
+std::string last_words(const support::ended_run& run) {
+  return support::last_line(run.err).substr(0, 200);
 }
 
 /// Finds a source file, which may have moved since the build; empty: not found.
 fs::path find_source(const std::string& file) {
-  if (is_file(file)) return file;
-  const fs::path tree = own_tree();
+  if (support::is_file(file)) return file;
+  const fs::path tree = support::own_tree();
   for (const auto& [mark, folder] : {std::pair<const char*, fs::path>{"/include/usher/", tree / "include" / "usher"},
                                      {"/check/engine/mutants/", tree / installed_helpers / "mutants"}})
     if (const std::size_t at = file.rfind(mark); at != std::string::npos)
-      if (fs::path moved = folder / file.substr(at + std::strlen(mark)); is_file(moved)) return moved;
+      if (fs::path moved = folder / file.substr(at + std::strlen(mark)); support::is_file(moved)) return moved;
   return {};
 }
 
@@ -58,13 +58,13 @@ std::string mutants_beside(const std::string& checker) {
 }
 
 std::vector<target> listed_by(const std::string& checker) {
-  const ended_run run = run_command({checker, "--list"}, 60);
+  const support::ended_run run = support::run_command({checker, "--list"}, 60);
   std::vector<target> all;
   std::istringstream lines(run.out);
   for (std::string line; std::getline(lines, line);)
     if (auto fields = split(line, '\t'); fields.size() == 5)
       all.push_back({fields[0], fields[1], fields[2], split(fields[3], ','), number(fields[4]), checker});
-  if (run.end.way != ended::how::exited || run.end.status != 0 || all.empty())
+  if (run.end.way != support::ended::how::exited || run.end.status != 0 || all.empty())
     throw std::runtime_error(fmt::format("{} does not work: {}", checker, last_words(run)));
   return all;
 }
@@ -88,16 +88,16 @@ step step_from(const std::vector<std::string>& f) {
 }
 
 /// The verdict of a run that did not end with status 0 (all pass) or 1 (some fail).
-std::optional<verdict> abnormal_end(const ended_run& run, double limit) {
+std::optional<verdict> abnormal_end(const support::ended_run& run, double limit) {
   verdict bad;
   bad.seconds = run.end.seconds;
   if (run.timed_out) {
     bad.way = verdict::kind::hung;
     bad.why = fmt::format("hung: no end after {:.0f} s", limit);
-  } else if (run.end.way == ended::how::signalled) {
+  } else if (run.end.way == support::ended::how::signalled) {
     bad.way = verdict::kind::crashed;
     bad.why = fmt::format("crashed: signal {} ({})", run.end.status, strsignal(run.end.status));
-  } else if (run.end.way != ended::how::exited || run.end.status > 1) {
+  } else if (run.end.way != support::ended::how::exited || run.end.status > 1) {
     bad.way = verdict::kind::broken;
     bad.why = fmt::format("the checker ended with status {}: {}", run.end.status, last_words(run));
   } else {
@@ -109,12 +109,13 @@ std::optional<verdict> abnormal_end(const ended_run& run, double limit) {
 }  // namespace
 
 std::variant<std::string, no_checker> find_checker() {
-  if (const std::string named = environment("USHER_CHECKER"); !named.empty()) {
-    if (is_file(named)) return named;
+  if (const std::string named = support::environment("USHER_CHECKER"); !named.empty()) {
+    if (support::is_file(named)) return named;
     return no_checker{fmt::format("USHER_CHECKER names no file: {}", named)};
   }
-  if (const fs::path found = helper_near_us(cli::checker.executable); !found.empty()) return found.native();
-  return no_checker{"check: " + why_missing(cli::checker)};
+  if (const fs::path found = support::helper_near_us(support::checker.executable); !found.empty())
+    return found.native();
+  return no_checker{"check: " + support::why_missing(support::checker)};
 }
 
 std::string source_line(const std::string& file, unsigned line) {
@@ -142,7 +143,7 @@ std::string short_name(const std::string& file) {
 }
 
 bool has_all_mutants(const std::string& checker) {
-  return is_file(mutants_beside(checker));
+  return support::is_file(mutants_beside(checker));
 }
 
 std::vector<target> all_targets(const std::string& checker) {
@@ -157,7 +158,7 @@ std::vector<target> all_targets(const std::string& checker) {
   return all;
 }
 
-reply reply_of(const ended_run& run, double limit) {
+reply reply_of(const support::ended_run& run, double limit) {
   reply r;
   std::string state;
   std::istringstream lines(run.out);
@@ -179,4 +180,4 @@ reply reply_of(const ended_run& run, double limit) {
   return r;
 }
 
-}  // namespace usher::cli::checking
+}  // namespace usher::check::command

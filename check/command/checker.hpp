@@ -14,7 +14,7 @@
 #include "check/command/check_results.hpp"
 #include "support/process/side_by_side.hpp"
 
-namespace usher::cli::checking {
+namespace usher::check::command {
 
 /// The reason why there is no checker; one line.
 struct no_checker {
@@ -66,6 +66,6 @@ struct reply {
 };
 
 /// Reads a run's output. If the run crashed or hung, the last verdict says so.
-reply reply_of(const ended_run& run, double limit);
+reply reply_of(const support::ended_run& run, double limit);
 
-}  // namespace usher::cli::checking
+}  // namespace usher::check::command

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-namespace usher::cli::checking {
+namespace usher::check::command {
 namespace {
 
 std::size_t shown_width(std::string_view text) {
@@ -54,4 +54,4 @@ std::string format_interleaving(const std::vector<step>& steps, std::size_t befo
   return text;
 }
 
-}  // namespace usher::cli::checking
+}  // namespace usher::check::command

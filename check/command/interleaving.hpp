@@ -7,11 +7,11 @@
 
 #include "check/command/check_results.hpp"
 
-namespace usher::cli::checking {
+namespace usher::check::command {
 
 /// `steps`: the last steps up to the failure. `before`: the number of earlier steps, which are not shown. Lines are cut
 /// to `width`, unless it is 0.
 std::string format_interleaving(const std::vector<step>& steps, std::size_t before, unsigned threads,
                                 std::size_t width);
 
-}  // namespace usher::cli::checking
+}  // namespace usher::check::command

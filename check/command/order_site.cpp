@@ -8,7 +8,7 @@
 
 #include "check/command/checker.hpp"
 
-namespace usher::cli::checking {
+namespace usher::check::command {
 namespace {
 
 constexpr std::array orders{"relaxed",         "acquire",         "release", "acq_rel",
@@ -32,4 +32,4 @@ std::string order_names() {
   return fmt::format("{}", fmt::join(orders, ", "));
 }
 
-}  // namespace usher::cli::checking
+}  // namespace usher::check::command

@@ -3,7 +3,7 @@
 
 #include <string>
 
-namespace usher::cli::checking {
+namespace usher::check::command {
 
 struct order_site {
   std::string text, file;  ///< no file: the text is none
@@ -19,4 +19,4 @@ std::string name_of(const order_site& s);
 /// The values that ORDER may have, as a text: "relaxed, acquire, …".
 std::string order_names();
 
-}  // namespace usher::cli::checking
+}  // namespace usher::check::command

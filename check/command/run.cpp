@@ -10,7 +10,7 @@
 #include "support/text/messages.hpp"
 #include "support/text/progress.hpp"
 
-namespace usher::cli::checking {
+namespace usher::check::command {
 namespace {
 
 class runner {
@@ -21,8 +21,8 @@ class runner {
   }
 
   bool run_all() {
-    run_side_by_side(
-        options_.jobs, [&] { return next(); }, [&](std::size_t id, const ended_run& run) { end(id, run); });
+    support::run_side_by_side(
+        options_.jobs, [&] { return next(); }, [&](std::size_t id, const support::ended_run& run) { end(id, run); });
     return works_;
   }
 
@@ -51,7 +51,7 @@ class runner {
     }
   }
 
-  std::optional<command_to_run> next() {
+  std::optional<support::command_to_run> next() {
     for (; goal_ < goals_.size() && works_; ++goal_, chunk_ = 0) {
       const goal& g = goals_[goal_];
       for (; chunk_ < g.chunks.size(); ++chunk_) {
@@ -64,7 +64,7 @@ class runner {
         const part& p = g.parts[c.part];
         bar_.show(g.weakened ? g.family + " " + name_of(*g.weakened) : p.form->name + " " + p.scenario);
         started_.emplace_back(goal_, chunk_++);
-        return command_to_run{words_of(g, c), time_limit(c.count), started_.size() - 1};
+        return support::command_to_run{words_of(g, c), time_limit(c.count), started_.size() - 1};
       }
     }
     return std::nullopt;
@@ -81,7 +81,7 @@ class runner {
     return words;
   }
 
-  void end(std::size_t id, const ended_run& run) {
+  void end(std::size_t id, const support::ended_run& run) {
     bar_.one_done();
     const auto [at_goal, at_chunk] = started_[id];
     goal& g = goals_[at_goal];
@@ -95,7 +95,7 @@ class runner {
   const options& options_;
   std::vector<goal>& goals_;
   const std::function<void(const goal&)>& ended_;
-  progress bar_;
+  support::progress bar_;
   std::vector<std::size_t> left_;                             // chunks of each goal
   std::size_t known_ = 0;                                     // goals that have been reported
   std::vector<std::pair<std::size_t, std::size_t>> started_;  // goal and chunk of each run
@@ -116,7 +116,7 @@ std::vector<step> steps_of(const options& o, const goal& g, const part& p, const
   // A checker that crashes cannot print the steps at the end, so it prints each step at once.
   if (v.way != verdict::kind::fail) words.emplace_back("--at-once");
   const double limit = v.way == verdict::kind::hung ? 5 : 60;
-  std::vector<step> steps = reply_of(run_command(words, limit), limit).steps;
+  std::vector<step> steps = reply_of(support::run_command(words, limit), limit).steps;
   if (v.way != verdict::kind::fail && !steps.empty()) {
     step last;
     last.thread = steps.back().thread;
@@ -130,16 +130,16 @@ std::optional<outcome> replay(const options& o, const std::string& checker, cons
   const part& p = g.parts.front();
   auto words = command_of(o, p, g.weakened);
   words.insert(words.end(), {"--replay", o.replay, "--no-history"});
-  const ended_run run = run_command(words, time_limit(1));
+  const support::ended_run run = support::run_command(words, time_limit(1));
   outcome seen;
   seen.executions = 1;
-  if (interrupted() != 0) {
+  if (support::interrupted() != 0) {
     seen.finished = false;
     return seen;
   }
   const reply r = reply_of(run, time_limit(1));
   if (r.verdicts.empty() || r.verdicts.back().way == verdict::kind::broken) {
-    report_error("check: {}", r.verdicts.empty() ? checker + " does not answer" : r.verdicts.back().why);
+    support::report_error("check: {}", r.verdicts.empty() ? checker + " does not answer" : r.verdicts.back().why);
     return std::nullopt;
   }
   verdict v = r.verdicts.back();
@@ -148,4 +148,4 @@ std::optional<outcome> replay(const options& o, const std::string& checker, cons
   return seen;
 }
 
-}  // namespace usher::cli::checking
+}  // namespace usher::check::command

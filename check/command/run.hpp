@@ -9,7 +9,7 @@
 #include "check/command/check_plan.hpp"
 #include "check/command/check_results.hpp"
 
-namespace usher::cli::checking {
+namespace usher::check::command {
 
 /// Runs the goals' chunks side by side and keeps the reply of each run. Calls `ended` for each goal whose outcome is
 /// known, in the order of the goals. Returns false if the checker itself failed.
@@ -22,4 +22,4 @@ std::optional<outcome> replay(const options& o, const std::string& checker, cons
 /// The steps of an execution that failed, found by running it again.
 std::vector<step> steps_of(const options& o, const goal& g, const part& p, const verdict& v);
 
-}  // namespace usher::cli::checking
+}  // namespace usher::check::command

@@ -10,7 +10,7 @@
 #include "support/command/provenance.hpp"
 #include "support/process/process.hpp"
 
-namespace usher::cli::checking {
+namespace usher::check::command {
 namespace {
 
 constexpr std::size_t most_recorded = 3;  // failures with their steps
@@ -83,7 +83,7 @@ bool is_good(const results& r) {
 results settings_of(const options& o) {
   results r;
   r.usher = USHER_VERSION;
-  r.date = utc_now();
+  r.date = support::utc_now();
   r.kind = o.weaken ? goal_kind::orders : o.mutants ? goal_kind::mutants : goal_kind::pass;
   r.scheduler = o.scheduler;
   r.differences = o.differences;
@@ -107,7 +107,7 @@ results results_of(const options& o, const std::vector<goal>& goals, bool works)
       for (std::size_t i = 0; i < g.parts.size(); ++i)
         r.parts.push_back({g.parts[i].form->name, g.family, g.parts[i].scenario, g.parts[i].threads, outcome_of(g, i)});
   }
-  r.interrupted = interrupted() != 0;
+  r.interrupted = support::interrupted() != 0;
   r.good = works && is_good(r);
   return r;
 }
@@ -119,7 +119,7 @@ void record_steps(const options& o, const std::vector<goal>& goals, results& r) 
     bool first = true;  // one failure of each target
     for (std::size_t i = 0; i < g.parts.size(); ++i) {
       std::optional<failure>& f = r.parts[at++].seen.failed;
-      if (!f || !std::exchange(first, false) || recorded == most_recorded || interrupted() != 0) continue;
+      if (!f || !std::exchange(first, false) || recorded == most_recorded || support::interrupted() != 0) continue;
       const auto failed = std::find_if(g.chunks.begin(), g.chunks.end(),
                                        [&](const chunk& c) { return c.part == i && c.failure() != nullptr; });
       f->steps = steps_of(o, g, g.parts[i], *failed->failure());
@@ -130,4 +130,4 @@ void record_steps(const options& o, const std::vector<goal>& goals, results& r) 
   }
 }
 
-}  // namespace usher::cli::checking
+}  // namespace usher::check::command

@@ -6,7 +6,7 @@
 #include "check/command/check_plan.hpp"
 #include "check/command/check_results.hpp"
 
-namespace usher::cli::checking {
+namespace usher::check::command {
 
 /// `works` is false if the checker itself failed.
 results results_of(const options& o, const std::vector<goal>& goals, bool works);
@@ -14,4 +14,4 @@ results results_of(const options& o, const std::vector<goal>& goals, bool works)
 /// Records the steps of the first failures of `r`, which results_of() made of the same goals.
 void record_steps(const options& o, const std::vector<goal>& goals, results& r);
 
-}  // namespace usher::cli::checking
+}  // namespace usher::check::command

@@ -16,12 +16,12 @@
 #include <vector>
 
 #include "lab/bench/native/native_point.hpp"
+#include "lab/commands/commands.hpp"
 #include "lab/sweep/figure_files.hpp"
 #include "lab/sweep/measured_json.hpp"
 #include "lab/sweep/point_json.hpp"
 #include "lab/sweep/run_points.hpp"
 #include "lab/sweep/sweep_options.hpp"
-#include "support/command/subcommand.hpp"
 #include "support/measure/host.hpp"
 #include "support/process/foreign_cpu.hpp"
 #include "support/process/process.hpp"
@@ -31,7 +31,7 @@
 #include "support/text/messages.hpp"
 #include "usher/catalog.hpp"
 
-namespace usher::cli {
+namespace usher::lab {
 namespace {
 
 using nlohmann::ordered_json;
@@ -60,7 +60,7 @@ bench::point measured(const sweep_point& p) {
 int measure(const std::string& point) {
   const bench::result r = bench::run_point(measured(point_from_text(point)));
   ordered_json j = begun_result(point, workloads_commit);
-  j["machine"] = cpu_name();  // this computer may differ from the one that listed the point
+  j["machine"] = support::cpu_name();  // this computer may differ from the one that listed the point
   j["lock"] = r.lock;
   j["seconds"] = r.seconds;
   add_operations(j, r.throughput, r.operations);
@@ -70,7 +70,7 @@ int measure(const std::string& point) {
     j["utilisation"] = r.utilisation;
     j["hold_ns"] = durations_to_json(r.holds);
   }
-  for (const bench::group& g : r.groups) add_group(j, g, r.metered);
+  for (const support::group& g : r.groups) add_group(j, g, r.metered);
   j["voluntary_switches"] = r.voluntary;
   j["involuntary_switches"] = r.involuntary;
   j["cpus_used"] = r.cpus_used;
@@ -96,7 +96,7 @@ std::vector<planned_point> points_of(const bench_options& o) {
     for (const unsigned more : {2 * cpus, 4 * cpus}) counts.push_back(more);
   }
   sweep_point p = common_point(o);
-  p.machine = cpu_name();
+  p.machine = support::cpu_name();
   p.run_ns = static_cast<std::uint64_t>(o.seconds * 1e9);
   const std::vector<std::string> locks = chosen_locks(o.locks, all_locks());
   for (const unsigned threads : counts)
@@ -119,23 +119,22 @@ std::string command_line() {
   return all;
 }
 
-ordered_json about_this_run(const foreign_cpu& others) {
-  return {{"command", command_line()},         {"date", ::workloads::utc_now()},
-          {"machine", ::workloads::machine()}, {"compiler", ::workloads::compiler()},
-          {"commit", workloads_commit},        {"others_cpu_share", others.share()}};
+ordered_json about_this_run(const support::foreign_cpu& others) {
+  return {{"command", command_line()},       {"date", support::utc_now()}, {"machine", support::machine()},
+          {"compiler", support::compiler()}, {"commit", workloads_commit}, {"others_cpu_share", others.share()}};
 }
 
 int carry_out(bench_options& o) try {
   if (o.list) {
     list_workloads(bench::programs());
-    fmt::print("\nThis computer: {}, {} CPUs\n", cpu_name(), std::thread::hardware_concurrency());
+    fmt::print("\nThis computer: {}, {} CPUs\n", support::cpu_name(), std::thread::hardware_concurrency());
     return 0;
   }
   if (!o.one_point.empty()) return measure(o.one_point);
   if (!o.merge.empty()) return merge(o);
   if (o.workload.empty()) {
-    report_error("bench: which workload? usher bench --list shows them");
-    return bad_usage;
+    support::report_error("bench: which workload? usher bench --list shows them");
+    return support::bad_usage;
   }
   std::vector<planned_point> points = points_of(o);
   if (o.list_points) return list_points(bench_figures, points);
@@ -146,20 +145,20 @@ int carry_out(bench_options& o) try {
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(),
                    [&](std::size_t a, std::size_t b) { return points[a].point.round < points[b].point.round; });
-  const foreign_cpu others;
+  const support::foreign_cpu others;
   const bool all_well = run_points(bench_figures, o, 1, order, points);
   const ordered_json about = about_this_run(others);
   const int status = show(to, o, about, results_of(points), all_well);
-  fmt::print("{}, {} CPUs, {}, commit {}; others took {:.1f} % of the CPU time.\n", cpu_name(),
-             std::thread::hardware_concurrency(), ::workloads::compiler(), workloads_commit,
+  fmt::print("{}, {} CPUs, {}, commit {}; others took {:.1f} % of the CPU time.\n", support::cpu_name(),
+             std::thread::hardware_concurrency(), support::compiler(), workloads_commit,
              100 * about["others_cpu_share"].get<double>());
   return status;
 } catch (const std::runtime_error& e) {
-  report_error("bench: {}", e.what());
-  return bad_usage;
+  support::report_error("bench: {}", e.what());
+  return support::bad_usage;
 } catch (const nlohmann::json::exception& e) {
-  report_error("bench: --point: it is no point: {}", reason_of(e));
-  return bad_usage;
+  support::report_error("bench: --point: it is no point: {}", support::reason_of(e));
+  return support::bad_usage;
 }
 
 constexpr const char* bench_notes =
@@ -177,8 +176,8 @@ Examples:
 
 }  // namespace
 
-subcommand bench_command(CLI::App& app) {
-  auto* sub = app.add_subcommand("bench", bench_summary);
+support::subcommand bench_command(CLI::App& app) {
+  auto* sub = app.add_subcommand("bench", support::bench_summary);
   auto o = std::make_shared<bench_options>();
   sub->add_option("--rounds", o->rounds, "Runs of each point (default: 3)")
       ->type_name("N")
@@ -187,9 +186,9 @@ subcommand bench_command(CLI::App& app) {
       ->type_name("S")
       ->check(CLI::Range(0.001, 3600.0));
   add_figure_options(*sub, *o, "three times --seconds, plus 10", {"--rounds", "--seconds"});
-  sub->formatter(std::make_shared<help>("usher bench [OPTIONS] WORKLOAD"));
+  sub->formatter(std::make_shared<support::help>("usher bench [OPTIONS] WORKLOAD"));
   sub->footer(bench_notes);
   return {sub, [o](char**) { return carry_out(*o); }};
 }
 
-}  // namespace usher::cli
+}  // namespace usher::lab

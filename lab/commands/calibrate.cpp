@@ -17,20 +17,20 @@
 #include "support/text/messages.hpp"
 #include "support/text/output_file.hpp"
 
-namespace usher::cli {
+namespace usher::lab {
 
 std::string calibrated_machine_file(const std::string& command) {
-  const foreign_cpu others;
+  const support::foreign_cpu others;
   const calibrate::native_machine here = calibrate::look_around();
-  if (!calibrate::can_pin(here)) report_error("threads cannot be pinned to CPUs here: much will be assumed");
-  const std::string text = calibrate::machine_file(here, cpu_name());
+  if (!calibrate::can_pin(here)) support::report_error("threads cannot be pinned to CPUs here: much will be assumed");
+  const std::string text = calibrate::machine_file(here, support::cpu_name());
   utsname system{};
   uname(&system);
   return fmt::format(
       "# Made by `{}` on {}, {} {}.\n"
       "# Others took {:.1f} % of the CPU time meanwhile. Cycles; a measured number is the median, and its range "
       "that of single runs.\n\n{}",
-      command, now_in_words(), system.sysname, system.release, others.share() * 100, text);
+      command, support::now_in_words(), system.sysname, system.release, others.share() * 100, text);
 }
 
 namespace {
@@ -40,17 +40,17 @@ struct calibrate_options {
 };
 
 int write_machine(const calibrate_options& o) try {
-  output_file to;
-  if (!to.open(o.file)) return cannot_start;
+  support::output_file to;
+  if (!to.open(o.file)) return support::cannot_start;
   const std::string text = calibrated_machine_file("usher sim calibrate" + (o.file.empty() ? "" : " -o " + o.file));
   if (!to.wanted()) {
     fmt::print("{}", text);
     return 0;
   }
-  return to.write(text) ? 0 : int{cannot_start};
+  return to.write(text) ? 0 : int{support::cannot_start};
 } catch (const sim::bad_machine& e) {
-  report_error("{}", e.what());
-  return bad_usage;
+  support::report_error("{}", e.what());
+  return support::bad_usage;
 }
 
 constexpr const char* calibrate_notes =
@@ -64,13 +64,13 @@ Examples:
 
 }  // namespace
 
-subcommand calibrate_command(CLI::App& sim) {
+support::subcommand calibrate_command(CLI::App& sim) {
   auto* sub = sim.add_subcommand("calibrate", "Measure this computer, and describe it as a machine");
   auto o = std::make_shared<calibrate_options>();
   sub->add_option("-o,--output", o->file, "Write the machine's file here (default: standard output)")->type_name("F");
-  sub->formatter(std::make_shared<help>("usher sim calibrate [OPTIONS]"));
+  sub->formatter(std::make_shared<support::help>("usher sim calibrate [OPTIONS]"));
   sub->footer(calibrate_notes);
   return {sub, [o](char**) { return write_machine(*o); }};
 }
 
-}  // namespace usher::cli
+}  // namespace usher::lab

@@ -6,12 +6,12 @@
 
 #include "support/command/subcommand.hpp"
 
-namespace usher::cli {
+namespace usher::lab {
 
 /// Measures this computer. Returns the text of a machine file, which names `command` as its origin.
 std::string calibrated_machine_file(const std::string& command);
 
 /// The subcommand of `usher sim`.
-subcommand calibrate_command(CLI::App& sim);
+support::subcommand calibrate_command(CLI::App& sim);
 
-}  // namespace usher::cli
+}  // namespace usher::lab

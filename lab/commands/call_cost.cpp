@@ -25,7 +25,7 @@
 #include "lab/recordings/stream_file.hpp"
 #include "support/measure/statistics.hpp"
 
-namespace usher::cli::stat {
+namespace usher::lab {
 namespace {
 
 using namespace std::chrono_literals;
@@ -41,9 +41,9 @@ class helper {
   helper(const char* const* words, const std::vector<std::pair<std::string, std::string>>& variables) {
     int in[2], out[2];
     if (pipe2(in, O_CLOEXEC) != 0) return;
-    owned_descriptor in_read(in[0]), in_write(in[1]);
+    support::owned_descriptor in_read(in[0]), in_write(in[1]);
     if (pipe2(out, O_CLOEXEC) != 0) return;
-    owned_descriptor out_read(out[0]), out_write(out[1]);
+    support::owned_descriptor out_read(out[0]), out_write(out[1]);
     std::vector<std::string> texts;
     for (char** e = environ; *e != nullptr; ++e) {
       const std::string_view text = *e;
@@ -75,7 +75,7 @@ class helper {
   bool started() const { return pid_ > 0; }
   /// Closes the process's input and returns its output.
   std::string finish() {
-    to_ = owned_descriptor();
+    to_ = support::owned_descriptor();
     pollfd p{from_.get(), POLLIN, 0};
     char text[64] = {};
     if (poll(&p, 1, 1000) != 1 || read(from_.get(), text, sizeof text - 1) <= 0) return "";
@@ -84,7 +84,7 @@ class helper {
 
  private:
   pid_t pid_ = -1;
-  owned_descriptor to_, from_;
+  support::owned_descriptor to_, from_;
 };
 
 }  // namespace
@@ -126,7 +126,7 @@ double middle_mean(std::vector<double> v) {
 call_cost try_to_measure(std::vector<std::pair<std::string, std::string>> variables) {
   constexpr std::size_t calls = 40'000;
   recording::stream_file file(calls);
-  variables.emplace_back(record::stream_variable, file.path());
+  variables.emplace_back(contract::stream_variable, file.path());
   const char* const words[] = {"usher", "record", "--measure-calls", nullptr};
   helper child(words, variables);
   if (!child.started()) return {};
@@ -144,14 +144,14 @@ call_cost try_to_measure(std::vector<std::pair<std::string, std::string>> variab
   constexpr std::size_t block = 100;
   for (const recording::raw_thread& t : w->threads)
     for (std::size_t i = 1; i < t.calls.size(); i++) {
-      const auto is_call = [&](std::size_t k) { return t.calls[k].what != record::verb::cpu_clock; };
+      const auto is_call = [&](std::size_t k) { return t.calls[k].what != contract::verb::cpu_clock; };
       if (is_call(i) && is_call(i - 1))
         gaps.push_back(static_cast<double>(t.calls[i].begin - t.calls[i - 1].end) * ns_a_tick);
       if (i % block == 0)
         blocks.push_back(static_cast<double>(t.calls[i].begin - t.calls[i - block].begin) * ns_a_tick / block);
     }
   if (gaps.size() < block) return {};
-  return {std::max(0.0, median(blocks) - unrecorded), middle_mean(gaps)};
+  return {std::max(0.0, support::median(blocks) - unrecorded), middle_mean(gaps)};
 }
 
 }  // namespace
@@ -222,7 +222,7 @@ double transfer_time(int first, int second) {
   });
   one.join();
   other.join();
-  return times.size() > blocks / 2 ? median(times) : 0;
+  return times.size() > blocks / 2 ? support::median(times) : 0;
 }
 
 /// Returns the ns of a wake-up: a thread that sleeps in a futex call is woken by another one.
@@ -253,7 +253,7 @@ double wake_time(int first, int second) {
   });
   waker.join();
   sleeper.join();
-  return median(times);
+  return support::median(times);
 }
 
 }  // namespace
@@ -264,4 +264,4 @@ hand_over_cost measure_hand_over() {
   return {transfer_time(cpus[0], cpus[1]), wake_time(cpus[0], cpus[1])};
 }
 
-}  // namespace usher::cli::stat
+}  // namespace usher::lab

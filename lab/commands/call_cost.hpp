@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-namespace usher::cli::stat {
+namespace usher::lab {
 
 struct call_cost {
   double call_ns = 0;           ///< additional ns of a recorded call; 0: not known
@@ -26,4 +26,4 @@ struct hand_over_cost {
 };
 hand_over_cost measure_hand_over();
 
-}  // namespace usher::cli::stat
+}  // namespace usher::lab

@@ -11,7 +11,7 @@
 #include "support/text/input_file.hpp"
 #include "support/text/messages.hpp"
 
-namespace usher::cli {
+namespace usher::lab {
 namespace {
 
 namespace fs = std::filesystem;
@@ -36,7 +36,7 @@ std::vector<calibrate::known_machine> machines_of(const std::vector<fs::path>& f
 
 int print_machine_from_lstopo(const std::string& file, const std::string& like, const std::vector<fs::path>& folders,
                               const std::function<sim::machine(const std::string&)>& find_machine) try {
-  const calibrate::lstopo topology = calibrate::read_lstopo(read_input(file));
+  const calibrate::lstopo topology = calibrate::read_lstopo(support::read_input(file));
   std::vector<calibrate::known_machine> known = machines_of(folders);
   std::size_t chosen = known.size();
   if (like.empty()) {
@@ -47,15 +47,15 @@ int print_machine_from_lstopo(const std::string& file, const std::string& like, 
   }
   const std::size_t caches = known[chosen].machine.caches ? chosen : calibrate::nearest(topology, known, true);
   const std::string text = calibrate::machine_file(topology, fs::path(file).filename(), known[chosen], known[caches]);
-  for (const std::string& w : topology.warnings) warn("--machine-from-lstopo {}: {}", file, w);
+  for (const std::string& w : topology.warnings) support::warn("--machine-from-lstopo {}: {}", file, w);
   fmt::print("{}", text);
   return 0;
-} catch (const bad_input& e) {
-  report_error("--machine-from-lstopo {}: {}", file, e.what());
-  return bad_usage;
+} catch (const support::bad_input& e) {
+  support::report_error("--machine-from-lstopo {}: {}", file, e.what());
+  return support::bad_usage;
 } catch (const calibrate::bad_topology& e) {
-  report_error("--machine-from-lstopo {}: {}", file, e.what());
-  return bad_usage;
+  support::report_error("--machine-from-lstopo {}: {}", file, e.what());
+  return support::bad_usage;
 }
 
-}  // namespace usher::cli
+}  // namespace usher::lab

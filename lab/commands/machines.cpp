@@ -9,29 +9,31 @@
 #include "support/process/files.hpp"
 #include "support/process/near.hpp"
 
-namespace usher::cli {
+namespace usher::lab {
 
 namespace fs = std::filesystem;
 
 std::vector<fs::path> shipped_folders() {
-  const fs::path tree = own_tree();
+  const fs::path tree = support::own_tree();
   return {tree / "share" / "usher" / "machines", tree / USHER_DATADIR / "usher" / "machines"};
 }
 
 std::vector<fs::path> machine_folders() {
   std::vector<fs::path> folders = shipped_folders();
-  if (const std::string own = environment("USHER_MACHINES"); !own.empty()) folders.emplace(folders.begin(), own);
+  if (const std::string own = support::environment("USHER_MACHINES"); !own.empty())
+    folders.emplace(folders.begin(), own);
   return folders;
 }
 
 sim::machine find_machine(const std::string& name, const machine_changes& changes) {
   if (name.find('/') != std::string::npos || fs::path(name).extension() == ".toml") {
-    if (!is_file(name)) throw sim::bad_machine("there is no machine file " + name);
+    if (!support::is_file(name)) throw sim::bad_machine("there is no machine file " + name);
     return sim::read_machine(name, changes);
   }
   std::set<std::string> known;
   for (const fs::path& folder : machine_folders()) {
-    if (const fs::path file = folder / (name + ".toml"); is_file(file)) return sim::read_machine(file, changes);
+    if (const fs::path file = folder / (name + ".toml"); support::is_file(file))
+      return sim::read_machine(file, changes);
     std::error_code error;
     for (const auto& entry : fs::directory_iterator(folder, error))
       if (entry.path().extension() == ".toml") known.insert(entry.path().stem());
@@ -42,4 +44,4 @@ sim::machine find_machine(const std::string& name, const machine_changes& change
                          (list.empty() ? "no machine files were found; USHER_MACHINES may name their folder" : list));
 }
 
-}  // namespace usher::cli
+}  // namespace usher::lab

@@ -8,7 +8,7 @@
 #include "lab/sim/machine.hpp"
 #include "lab/sweep/machine_settings.hpp"
 
-namespace usher::cli {
+namespace usher::lab {
 
 /// Returns the folders with the machine files that come with Usher.
 std::vector<std::filesystem::path> shipped_folders();
@@ -19,4 +19,4 @@ std::vector<std::filesystem::path> machine_folders();
 /// Reads a machine, given its name or the path of its file. Throws sim::bad_machine.
 sim::machine find_machine(const std::string& name, const machine_changes& changes);
 
-}  // namespace usher::cli
+}  // namespace usher::lab

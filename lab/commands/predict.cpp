@@ -18,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "lab/commands/commands.hpp"
 #include "lab/commands/machines.hpp"
 #include "lab/draw/curves.hpp"
 #include "lab/forecast/forecast.hpp"
@@ -29,7 +30,6 @@
 #include "lab/sweep/point_json.hpp"
 #include "lab/sweep/run_points.hpp"
 #include "lab/sweep/sweep_options.hpp"
-#include "support/command/subcommand.hpp"
 #include "support/measure/host.hpp"
 #include "support/process/process.hpp"
 #include "support/process/scratch_file.hpp"
@@ -41,7 +41,7 @@
 #include "support/text/utf8.hpp"
 #include "support/text/words.hpp"
 
-namespace usher::cli {
+namespace usher::lab {
 namespace {
 
 using nlohmann::ordered_json;
@@ -275,13 +275,13 @@ class replayed_part {
   /// Returns the file's name.
   std::string write(const recording::recording& r) {
     const std::string content = recording::encoded(r);
-    if (!write_all(file_.descriptor(), content))
+    if (!support::write_all(file_.descriptor(), content))
       throw std::runtime_error("no memory for the part of the recording that is replayed");
     return fmt::format("/proc/{}/fd/{}", getpid(), file_.descriptor());
   }
 
  private:
-  scratch_file file_;
+  support::scratch_file file_;
 };
 
 struct sweep_of_replays {
@@ -374,10 +374,10 @@ sweep_of_replays planned(const predict_options& o, replayed_part& part) {
 
 curve_chart chart_of(const predict_options& o, const forecast& f) {
   curve_chart c;
-  c.title =
-      o.look.title.empty() ? fmt::format("{} on {}, predicted", printable_line(f.recording), f.machine) : o.look.title;
+  c.title = o.look.title.empty() ? fmt::format("{} on {}, predicted", support::printable_line(f.recording), f.machine)
+                                 : o.look.title;
   c.subtitle = "a replay of a recording; median, and range over seeds and over the cache lines that sections may move";
-  for (const std::string& change : f.changes) c.subtitle += "; " + printable_line(change);
+  for (const std::string& change : f.changes) c.subtitle += "; " + support::printable_line(change);
   c.x_name = "threads";
   c.y_name = "million lock operations a second";
   c.size = o.look.pixels();
@@ -396,15 +396,15 @@ curve_chart chart_of(const predict_options& o, const forecast& f) {
 int carry_out(const predict_options& o) try {
   if (!o.one_point.empty()) return replay_point(o.one_point);
   if (o.workload.empty()) {
-    report_error("predict: which recording? usher record writes one");
-    return bad_usage;
+    support::report_error("predict: which recording? usher record writes one");
+    return support::bad_usage;
   }
   if (std::isnan(o.ms)) throw std::runtime_error("--ms: nan is no time");
-  if (!is_chart_name(o.chart_file)) return bad_usage;
+  if (!is_chart_name(o.chart_file)) return support::bad_usage;
   replayed_part part;
   sweep_of_replays s = planned(o, part);
-  output_file json, chart;
-  if (!json.open(o.json_file) || !chart.open(o.chart_file)) return cannot_start;
+  support::output_file json, chart;
+  if (!json.open(o.json_file) || !chart.open(o.chart_file)) return support::cannot_start;
   // Points with many threads take longest, so they run first and do not run alone at the end.
   std::vector<std::size_t> order(s.points.size());
   std::iota(order.begin(), order.end(), 0);
@@ -414,25 +414,25 @@ int carry_out(const predict_options& o) try {
   sum_up(s.about, results_of(s.points), unknowns);
   bool written = true;
   if (!s.about.points.empty()) {
-    fmt::print("{}", forecast_text(s.about, s.plan, o.details, terminal_width()));
+    fmt::print("{}", forecast_text(s.about, s.plan, o.details, support::terminal_width()));
     if (json.wanted()) {
       ordered_json all = forecast_json(s.about, s.plan, workloads_commit);
-      make_printable(all);
+      support::make_printable(all);
       written = json.write(all.dump(1) + "\n");
     }
     if (chart.wanted()) written = chart.write(draw(chart_of(o, s.about))) && written;
   }
-  if (interrupted() != 0) return 128 + interrupted();
-  return !written ? cannot_start : all_well ? 0 : 1;
+  if (support::interrupted() != 0) return 128 + support::interrupted();
+  return !written ? support::cannot_start : all_well ? 0 : 1;
 } catch (const sim::bad_machine& e) {
-  report_error("{}", e.what());
-  return bad_usage;
+  support::report_error("{}", e.what());
+  return support::bad_usage;
 } catch (const std::runtime_error& e) {
-  report_error("predict: {}", e.what());
-  return bad_usage;
+  support::report_error("predict: {}", e.what());
+  return support::bad_usage;
 } catch (const nlohmann::json::exception& e) {
-  report_error("predict: --point: it is no point: {}", reason_of(e));
-  return bad_usage;
+  support::report_error("predict: --point: it is no point: {}", support::reason_of(e));
+  return support::bad_usage;
 }
 
 constexpr const char* predict_notes =
@@ -450,8 +450,8 @@ Examples:
 
 }  // namespace
 
-subcommand predict_command(CLI::App& app) {
-  auto* sub = app.add_subcommand("predict", predict_summary);
+support::subcommand predict_command(CLI::App& app) {
+  auto* sub = app.add_subcommand("predict", support::predict_summary);
   auto o = std::make_shared<predict_options>();
   o->parser = sub;
   sub->add_option("file", o->workload, "A recording, as usher record writes it")->type_name("FILE");
@@ -501,9 +501,9 @@ subcommand predict_command(CLI::App& app) {
   sub->add_option("--point", o->one_point, "Run one point, for usher predict itself; its result is a line of JSON")
       ->type_name("JSON");
   sub->add_flag("--quiet", o->quiet, "No progress bar");
-  sub->formatter(std::make_shared<help>("usher predict [OPTIONS] FILE"));
+  sub->formatter(std::make_shared<support::help>("usher predict [OPTIONS] FILE"));
   sub->footer(predict_notes);
   return {sub, [o](char**) { return carry_out(*o); }};
 }
 
-}  // namespace usher::cli
+}  // namespace usher::lab

@@ -21,10 +21,10 @@
 #include <gnu/libc-version.h>
 
 #include "lab/commands/call_cost.hpp"
+#include "lab/commands/commands.hpp"
 #include "lab/recordings/assemble.hpp"
 #include "lab/recordings/file.hpp"
 #include "lab/recordings/stream_file.hpp"
-#include "support/command/subcommand.hpp"
 #include "support/process/files.hpp"
 #include "support/process/foreground.hpp"
 #include "support/process/launch.hpp"
@@ -36,7 +36,7 @@
 #include "support/text/output_file.hpp"
 #include "support/text/words.hpp"
 
-namespace usher::cli {
+namespace usher::lab {
 namespace {
 
 using steady_clock = std::chrono::steady_clock;
@@ -73,12 +73,12 @@ std::optional<std::vector<role_rule>> rules_of(const std::vector<std::string>& t
   for (const std::string& text : texts) {
     const std::size_t equals = text.find('=');
     if (equals == std::string::npos || equals == 0) {
-      report_error("record: --threads-are '{}' is not ROLE=REGEX", text);
+      support::report_error("record: --threads-are '{}' is not ROLE=REGEX", text);
       return std::nullopt;
     }
     auto regex = std::make_unique<RE2>(text.substr(equals + 1), RE2::Quiet);
     if (!regex->ok()) {
-      report_error("record: --threads-are '{}': {}", text, regex->error());
+      support::report_error("record: --threads-are '{}': {}", text, regex->error());
       return std::nullopt;
     }
     rules.push_back({text.substr(0, equals), std::move(regex)});
@@ -96,10 +96,10 @@ class module_names {
     std::vector<module> found;
     std::size_t read = 0;
     for (std::string line; read < longest && std::getline(maps, line); read += line.size()) {
-      const std::optional<mapping> m = read_mapping(line);
+      const std::optional<support::mapping> m = support::read_mapping(line);
       if (!m || !m->is_of_file) continue;
       // The process chooses the names of its files.
-      const std::string name = recording::plain_name(std::string(file_name(m->path)));
+      const std::string name = recording::plain_name(std::string(support::file_name(m->path)));
       const bool continues = !found.empty() && found.back().name == name;
       found.push_back({m->range, continues ? found.back().base : m->range.begin, name});
     }
@@ -115,7 +115,7 @@ class module_names {
 
  private:
   struct module {
-    address_range range{};
+    support::address_range range{};
     std::uint64_t base = 0;
     std::string name;
   };
@@ -210,7 +210,7 @@ class windows {
 };
 
 /// Waits for the program's end, and records. Returns the exit status.
-int await_end(foreground_program& program, windows& w, const signal_queue& signals, double duration) {
+int await_end(support::foreground_program& program, windows& w, const support::signal_queue& signals, double duration) {
   std::optional<steady_clock::time_point> limit, kill_at;
   if (duration > 0)
     limit = steady_clock::now() +
@@ -267,31 +267,31 @@ void report(const recording::recording& r, const recording::stream_file& file, c
   if (w.early() != 0)
     fmt::print(stderr, "usher record: {} windows ended early, when their room was used: --events has more\n",
                w.early());
-  if (w.dropped() != 0) warn("{} windows were dropped: a thread was stopped while it wrote", w.dropped());
+  if (w.dropped() != 0) support::warn("{} windows were dropped: a thread was stopped while it wrote", w.dropped());
   if (file.without_slot() != 0)
-    warn("{} threads were not recorded: there is room for 1,024 at a time", file.without_slot());
+    support::warn("{} threads were not recorded: there is room for 1,024 at a time", file.without_slot());
   if (w.calls() == 0)
-    warn(
+    support::warn(
         "no call was recorded: the programs that could open the record made none in its windows. A container that "
         "closes descriptors keeps its programs from opening it: run usher record inside");
   if (file.hidden() != 0)
-    warn(
+    support::warn(
         "the CPU time of {} threads is not known, since /proc does not show their processes: run usher record as "
         "root, or inside their container",
         file.hidden());
   if (file.filtered() != 0)
-    warn(
+    support::warn(
         "the CPU clocks of {} threads were not read, since a system-call filter of their processes may forbid it: "
         "their sleep between calls counts as work. Record the program without its filter",
         file.filtered());
   if (file.is_partial())
-    warn("read-write locks, barriers and joins were not recorded: a program ran without libusher-stat.so");
-  if (file.has_unrecorded()) warn("spin locks were not recorded: their time counts as work");
+    support::warn("read-write locks, barriers and joins were not recorded: a program ran without libusher-stat.so");
+  if (file.has_unrecorded()) support::warn("spin locks were not recorded: their time counts as work");
 }
 
 /// `rules` and `names` must outlive the assembler.
 recording::assembling assembling_of(const record_command_options& o, const std::vector<role_rule>& rules,
-                                    const module_names& names, const stat::call_cost& cost, double ns_a_tick) {
+                                    const module_names& names, const lab::call_cost& cost, double ns_a_tick) {
   recording::assembling how;
   how.ns_a_tick = ns_a_tick;
   how.between_calls_ns = cost.between_calls_ns;
@@ -307,10 +307,10 @@ recording::assembling assembling_of(const record_command_options& o, const std::
   return how;
 }
 
-recording::recorded_on this_machine(const lock_table& lock, const stat::call_cost& cost,
-                                    const stat::hand_over_cost& hand_over) {
-  return {usable_cpus(),
-          cpu_name(),
+recording::recorded_on this_machine(const lock_table& lock, const lab::call_cost& cost,
+                                    const lab::hand_over_cost& hand_over) {
+  return {support::usable_cpus(),
+          support::cpu_name(),
           std::string("glibc ") + gnu_get_libc_version(),
           lock.name,
           cost.call_ns,
@@ -321,63 +321,64 @@ recording::recorded_on this_machine(const lock_table& lock, const stat::call_cos
 
 /// Runs the command under the lock, and writes the recording into the output file. Returns the exit status.
 int run_recorded(const record_command_options& o, const std::vector<role_rule>& rules, const lock_table& lock,
-                 const preload_library& library, output_file& output, char** command) {
+                 const support::preload_library& library, support::output_file& output, char** command) {
   std::vector<std::pair<std::string, std::string>> variables = {
-      {"USHER_LOCK", lock.name}, {"LD_PRELOAD", preload_list(environment("LD_PRELOAD"), library.path, true)}};
-  const stat::call_cost cost = stat::measure_call_cost(variables);
-  const stat::hand_over_cost hand_over = stat::measure_hand_over();
+      {"USHER_LOCK", lock.name},
+      {"LD_PRELOAD", support::preload_list(support::environment("LD_PRELOAD"), library.path, true)}};
+  const lab::call_cost cost = lab::measure_call_cost(variables);
+  const lab::hand_over_cost hand_over = lab::measure_hand_over();
 
-  const signal_queue signals;
+  const support::signal_queue signals;
   recording::stream_file file(o.events);
   module_names names;
   recording::assembler to(assembling_of(o, rules, names, cost, file.clock().seconds_a_tick() * 1e9));
-  variables.emplace_back(record::stream_variable, file.path());
-  foreground_program program(command, variables, file.descriptor(), signals);
+  variables.emplace_back(contract::stream_variable, file.path());
+  support::foreground_program program(command, variables, file.descriptor(), signals);
   if (program.not_started()) return *program.not_started();
   windows w(o, file, to, names);
   const int status = await_end(program, w, signals, o.duration);
   signals.let_go();
 
   if (file.opened() == 0) {
-    report_error(
+    support::report_error(
         "record: nothing was recorded: libusher.so was not loaded into {} (a static, Go or set-user-ID program, or "
         "one that clears LD_PRELOAD)",
         command[0]);
-    return status == 0 ? int{cannot_start} : status;
+    return status == 0 ? int{support::cannot_start} : status;
   }
   recording::recording r = to.finish();
   r.machine = this_machine(lock, cost, hand_over);
   const std::string content = recording::encoded(r);
   const bool written = output.write(content);
   if (written) report(r, file, w, content.size(), o.output);
-  return !written && status == 0 ? int{cannot_start} : status;
+  return !written && status == 0 ? int{support::cannot_start} : status;
 }
 
 int carry_out(const record_command_options& o, char** command) {
-  if (o.measure_calls) return stat::run_calls();
+  if (o.measure_calls) return lab::run_calls();
   if (command[0] == nullptr) {
-    report_error("record: which command? usher record [OPTIONS] -- CMD [ARGS...] (see usher record --help)");
-    return bad_usage;
+    support::report_error("record: which command? usher record [OPTIONS] -- CMD [ARGS...] (see usher record --help)");
+    return support::bad_usage;
   }
   const std::optional<std::vector<role_rule>> rules = rules_of(o.threads_are);
-  if (!rules) return bad_usage;
+  if (!rules) return support::bad_usage;
   if (o.length_ms >= o.every_ms) {
-    report_error("record: windows of {} ms every {} ms overlap", o.length_ms, o.every_ms);
-    return bad_usage;
+    support::report_error("record: windows of {} ms every {} ms overlap", o.length_ms, o.every_ms);
+    return support::bad_usage;
   }
-  const lock_table* const lock = choose_lock(o.lock_given->count() != 0, o.lock, c_library);
-  if (lock == nullptr) return bad_usage;
-  const std::string rwlock = environment("USHER_RWLOCK");
-  const auto found = find_library({lock, rwlock});
-  if (const auto* none = std::get_if<no_library>(&found)) {
-    report_error("{}", none->reason);
-    return cannot_start;
+  const lock_table* const lock = support::choose_lock(o.lock_given->count() != 0, o.lock, c_library);
+  if (lock == nullptr) return support::bad_usage;
+  const std::string rwlock = support::environment("USHER_RWLOCK");
+  const auto found = support::find_library({lock, rwlock});
+  if (const auto* none = std::get_if<support::no_library>(&found)) {
+    support::report_error("{}", none->reason);
+    return support::cannot_start;
   }
-  const auto& library = std::get<preload_library>(found);
-  output_file output;
-  if (!output.open(o.output)) return cannot_start;
-  warn_of_waiting(*lock);
-  warn_of_hindrances(command[0], library.target);
+  const auto& library = std::get<support::preload_library>(found);
+  support::output_file output;
+  if (!output.open(o.output)) return support::cannot_start;
+  support::warn_of_waiting(*lock);
+  support::warn_of_hindrances(command[0], library.target);
   return run_recorded(o, *rules, *lock, library, output, command);
 }
 
@@ -404,8 +405,8 @@ Environment: as usher run, but without USHER_LOCK the locks are the C library's.
 
 }  // namespace
 
-subcommand record_command(CLI::App& app) {
-  auto* sub = app.add_subcommand("record", record_summary);
+support::subcommand record_command(CLI::App& app) {
+  auto* sub = app.add_subcommand("record", support::record_summary);
   auto o = std::make_shared<record_command_options>();
   o->lock_given = sub->add_option("--lock", o->lock, "The lock (default: USHER_LOCK if set, else the C library's)")
                       ->type_name("LOCK");
@@ -432,9 +433,9 @@ subcommand record_command(CLI::App& app) {
   sub->add_flag("--names", o->names, "Also write the names of threads, and module+offset of the lock calls");
   sub->add_option("-o,--output", o->output, "The file (default: usher.recording)")->type_name("FILE");
   sub->add_flag("--measure-calls", o->measure_calls)->group("");  // measure_call_cost() runs this
-  sub->formatter(std::make_shared<help>("usher record [OPTIONS] -- CMD [ARGS...]"));
+  sub->formatter(std::make_shared<support::help>("usher record [OPTIONS] -- CMD [ARGS...]"));
   sub->footer(record_notes);
   return {sub, [o](char** command) { return carry_out(*o, command); }, true};
 }
 
-}  // namespace usher::cli
+}  // namespace usher::lab

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "lab/commands/calibrate.hpp"
+#include "lab/commands/commands.hpp"
 #include "lab/commands/machine_from_lstopo.hpp"
 #include "lab/commands/machines.hpp"
 #include "lab/commands/validate.hpp"
@@ -31,7 +32,6 @@
 #include "lab/sweep/point_trace.hpp"
 #include "lab/sweep/run_points.hpp"
 #include "lab/sweep/sweep_options.hpp"
-#include "support/command/subcommand.hpp"
 #include "support/measure/host.hpp"
 #include "support/process/files.hpp"
 #include "support/process/near.hpp"
@@ -41,7 +41,7 @@
 #include "support/text/utf8.hpp"
 #include "support/text/words.hpp"
 
-namespace usher::cli {
+namespace usher::lab {
 namespace {
 
 namespace fs = std::filesystem;
@@ -249,11 +249,11 @@ int list_all() {
     std::sort(files.begin(), files.end());
     for (const fs::path& file : files) try {
         const sim::machine m = sim::read_machine(file);
-        fmt::print("    {:<14} {} ({} CPUs{})\n", printable_line(m.name), printable_line(m.title), m.cpus(),
-                   m.os ? "" : "; threads do not share CPUs");
+        fmt::print("    {:<14} {} ({} CPUs{})\n", support::printable_line(m.name), support::printable_line(m.title),
+                   m.cpus(), m.os ? "" : "; threads do not share CPUs");
       } catch (const sim::bad_machine& e) {
-        report_error("{}", e.what());
-        status = bad_usage;
+        support::report_error("{}", e.what());
+        status = support::bad_usage;
       }
   }
   return status;
@@ -283,8 +283,8 @@ int carry_out(const sim_options& o) try {
   if (!o.one_point.empty()) return simulate(o.one_point);
   if (!o.merge.empty()) return merge(o);
   if (o.workload.empty()) {
-    report_error("sim: which workload? usher sim --list shows them");
-    return bad_usage;
+    support::report_error("sim: which workload? usher sim --list shows them");
+    return support::bad_usage;
   }
   sweep s = sweep_of(o);
   std::vector<planned_point>& points = s.points;
@@ -300,14 +300,14 @@ int carry_out(const sim_options& o) try {
   const bool all_well = run_points(sim_figures, o, o.jobs, order, points);
   return show(to, o, about_this_run(s), results_of(points), all_well);
 } catch (const sim::bad_machine& e) {
-  report_error("{}", e.what());
-  return bad_usage;
+  support::report_error("{}", e.what());
+  return support::bad_usage;
 } catch (const std::runtime_error& e) {
-  report_error("sim: {}", e.what());
-  return bad_usage;
+  support::report_error("sim: {}", e.what());
+  return support::bad_usage;
 } catch (const nlohmann::json::exception& e) {
-  report_error("sim: --point: it is no point: {}", reason_of(e));
-  return bad_usage;
+  support::report_error("sim: --point: it is no point: {}", support::reason_of(e));
+  return support::bad_usage;
 }
 
 constexpr const char* sim_notes =
@@ -379,8 +379,8 @@ void add_lstopo_options(CLI::App& sub, sim_options& o) {
 
 }  // namespace
 
-subcommand sim_command(CLI::App& app) {
-  auto* sub = app.add_subcommand("sim", sim_summary);
+support::subcommand sim_command(CLI::App& app) {
+  auto* sub = app.add_subcommand("sim", support::sim_summary);
   auto o = std::make_shared<sim_options>();
   add_time_options(*sub, *o);
   add_thread_options(*sub, *o);
@@ -388,17 +388,17 @@ subcommand sim_command(CLI::App& app) {
                      {"--machine", "--seeds", "--jitter", "--ms", "--set-machine", "--vary", "--jobs"});
   add_trace_options(*sub, o->trace);
   add_lstopo_options(*sub, *o);
-  sub->formatter(std::make_shared<help>("usher sim [OPTIONS] WORKLOAD"));
+  sub->formatter(std::make_shared<support::help>("usher sim [OPTIONS] WORKLOAD"));
   sub->footer(sim_notes);
-  const subcommand parts[] = {calibrate_command(*sub), validate_command(*sub, find_machine)};
+  const support::subcommand parts[] = {calibrate_command(*sub), validate_command(*sub, find_machine)};
   return {sub, [=](char** words) {
-            for (const subcommand& p : parts) {
+            for (const support::subcommand& p : parts) {
               if (!p.options->parsed()) continue;
               for (const CLI::Option* own : sub->get_options())
                 if (own->count() != 0) {
-                  report_error("sim {}: {} is not for it; its own options come after the word", p.options->get_name(),
-                               own->get_name());
-                  return int{bad_usage};
+                  support::report_error("sim {}: {} is not for it; its own options come after the word",
+                                        p.options->get_name(), own->get_name());
+                  return int{support::bad_usage};
                 }
               return p.carry_out(words);
             }
@@ -406,4 +406,4 @@ subcommand sim_command(CLI::App& app) {
           }};
 }
 
-}  // namespace usher::cli
+}  // namespace usher::lab

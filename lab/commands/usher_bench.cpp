@@ -1,12 +1,8 @@
 // The subcommands of usher_bench, the executable behind `usher sim`, `usher bench`, `usher record` and `usher predict`.
 #include <CLI/CLI.hpp>
 
-#include "support/command/subcommand.hpp"
+#include "lab/commands/commands.hpp"
 
-namespace usher::cli {
-
-std::vector<subcommand> subcommands(CLI::App& app) {
-  return {sim_command(app), bench_command(app), record_command(app), predict_command(app)};
+std::vector<usher::support::subcommand> usher::support::subcommands(CLI::App& app) {
+  return {lab::sim_command(app), lab::bench_command(app), lab::record_command(app), lab::predict_command(app)};
 }
-
-}  // namespace usher::cli

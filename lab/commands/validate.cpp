@@ -27,7 +27,7 @@
 #include "support/text/progress.hpp"
 #include "support/text/table.hpp"
 
-namespace usher::cli {
+namespace usher::lab {
 namespace {
 
 using nlohmann::ordered_json;
@@ -44,20 +44,20 @@ struct validate_options {
 
 /// Returns the throughput of one native run by `usher bench`, in a process of its own. Nullopt if the run fails or does
 /// not end in time.
-std::optional<double> run_natively(const compared_point& c, const calibrate::validation& v, unsigned round) {
+std::optional<double> run_natively(const calibrate::compared_point& c, const calibrate::validation& v, unsigned round) {
   sweep_point p;
   p.workload = "mutexbench";
-  p.machine = cpu_name();
+  p.machine = support::cpu_name();
   p.lock = c.lock->name;
   p.threads = c.threads;
   p.round = round;
   p.run_ns = static_cast<std::uint64_t>(v.seconds * 1e9);
   p.pinned = v.pinned;
-  std::string words[] = {own_path().string(), "bench", "--point", json_text(p)};
+  std::string words[] = {support::own_path().string(), "bench", "--point", json_text(p)};
   char* const command[] = {words[0].data(), words[1].data(), words[2].data(), words[3].data(), nullptr};
-  process run(command, {});
-  const ended end = run.wait(20 + 10 * v.seconds);
-  if (end.way != ended::how::exited || end.status != 0) return std::nullopt;
+  support::process run(command, {});
+  const support::ended end = run.wait(20 + 10 * v.seconds);
+  if (end.way != support::ended::how::exited || end.status != 0) return std::nullopt;
   const auto said = ordered_json::parse(run.out().text(), nullptr, false);
   if (said.is_discarded() || !said.contains("throughput")) return std::nullopt;
   return said["throughput"].get<double>();
@@ -70,11 +70,11 @@ sim::machine calibrated(const machine_changes& changes) {
 
 /// Runs all points natively, in rounds, so that load by other programs affects all locks alike. Returns a line for
 /// each run that failed.
-std::vector<std::string> run_all_natively(std::vector<compared_point>& points, const calibrate::validation& v,
-                                          progress& bar) {
+std::vector<std::string> run_all_natively(std::vector<calibrate::compared_point>& points,
+                                          const calibrate::validation& v, support::progress& bar) {
   std::vector<std::string> failures;
   for (unsigned round = 1; round <= v.rounds; round++)
-    for (compared_point& c : points) {
+    for (calibrate::compared_point& c : points) {
       bar.show(c.lock->name);
       if (const auto rate = run_natively(c, v, round))
         c.native.push_back(*rate);
@@ -85,9 +85,9 @@ std::vector<std::string> run_all_natively(std::vector<compared_point>& points, c
   return failures;
 }
 
-void simulate_all(std::vector<compared_point>& points, const sim::machine& m, const calibrate::validation& v,
-                  progress& bar) {
-  for (compared_point& c : points)
+void simulate_all(std::vector<calibrate::compared_point>& points, const sim::machine& m, const calibrate::validation& v,
+                  support::progress& bar) {
+  for (calibrate::compared_point& c : points)
     for (unsigned seed = 1; seed <= v.seeds; seed++) {
       bar.show(c.lock->name);
       calibrate::simulate(m, c, v, seed);
@@ -97,10 +97,10 @@ void simulate_all(std::vector<compared_point>& points, const sim::machine& m, co
 
 ordered_json to_json(const std::vector<double>& values) {
   const auto [low, high] = std::minmax_element(values.begin(), values.end());
-  return {{"median", median(values)}, {"low", *low}, {"high", *high}, {"runs", values}};
+  return {{"median", support::median(values)}, {"low", *low}, {"high", *high}, {"runs", values}};
 }
 
-ordered_json to_json(const compared_point& c) {
+ordered_json to_json(const calibrate::compared_point& c) {
   return {{"lock", c.lock->name},        {"threads", c.threads},
           {"native", to_json(c.native)}, {"simulated", to_json(c.simulated)},
           {"unsettled", c.unsettled},    {"error", c.error()}};
@@ -114,12 +114,12 @@ struct circumstances {
   double others;  ///< other programs' share of the CPU time during the native runs
 };
 
-ordered_json to_json(const std::vector<compared_point>& points, const agreement& a, const calibrate::validation& v,
-                     const circumstances& c) {
+ordered_json to_json(const std::vector<calibrate::compared_point>& points, const calibrate::agreement& a,
+                     const calibrate::validation& v, const circumstances& c) {
   ordered_json all{
       {"benchmark", "mutexbench"},
-      {"date", now_in_words()},
-      {"computer", {{"processor", cpu_name()}, {"cpus", c.here.cpus.size()}, {"virtual", c.here.hypervisor}}},
+      {"date", support::now_in_words()},
+      {"computer", {{"processor", support::cpu_name()}, {"cpus", c.here.cpus.size()}, {"virtual", c.here.hypervisor}}},
       {"machine", c.machine},
       {"machine_settings", to_json(c.settings)},
       {"pinned", v.pinned},
@@ -129,7 +129,7 @@ ordered_json to_json(const std::vector<compared_point>& points, const agreement&
       {"others_cpu_share", c.others},
       {"spin_ns", v.spin_ns ? ordered_json(*v.spin_ns) : ordered_json()},
       {"points", ordered_json::array()}};
-  for (const compared_point& p : points) all["points"].push_back(to_json(p));
+  for (const calibrate::compared_point& p : points) all["points"].push_back(to_json(p));
   all["within_10_percent"] = a.within_10;
   all["within_25_percent"] = a.within_25;
   all["pairs"] = a.pairs;
@@ -137,21 +137,22 @@ ordered_json to_json(const std::vector<compared_point>& points, const agreement&
   return all;
 }
 
-void print_table(const std::vector<compared_point>& points, const agreement& a, const calibrate::validation& v,
-                 const circumstances& c) {
+void print_table(const std::vector<calibrate::compared_point>& points, const calibrate::agreement& a,
+                 const calibrate::validation& v, const circumstances& c) {
   const auto rate = [](double r) { return r >= 0.01 || r == 0 ? fmt::format("{:.3f}", r) : fmt::format("{:.1e}", r); };
   const auto cell = [&](const std::vector<double>& values) {
     const auto [low, high] = std::minmax_element(values.begin(), values.end());
-    return fmt::format("{} {}–{}", rate(median(values)), rate(*low), rate(*high));
+    return fmt::format("{} {}–{}", rate(support::median(values)), rate(*low), rate(*high));
   };
   std::vector<std::vector<std::string>> rows;
-  for (const compared_point& p : points)
+  for (const calibrate::compared_point& p : points)
     rows.push_back({std::to_string(p.threads), p.lock->name, cell(p.native), cell(p.simulated),
                     fmt::format("{:+.1f} %", p.error() * 100)});
-  fmt::print("mutexbench, operations a microsecond, median and range: {}, and simulated on {}; threads are {}\n{}",
-             cpu_name(), c.machine, v.pinned ? "pinned" : "free",
-             format_table({{"threads", true}, {"lock"}, {"native", true}, {"simulated", true}, {"error", true}}, rows,
-                          terminal_width()));
+  fmt::print(
+      "mutexbench, operations a microsecond, median and range: {}, and simulated on {}; threads are {}\n{}",
+      support::cpu_name(), c.machine, v.pinned ? "pinned" : "free",
+      support::format_table({{"threads", true}, {"lock"}, {"native", true}, {"simulated", true}, {"error", true}}, rows,
+                            support::terminal_width()));
   fmt::print("Within 10 %: {} of {}; within 25 %: {}. Others took {:.1f} % of the CPU time of the native runs.\n",
              a.within_10, points.size(), a.within_25, c.others * 100);
   if (a.pairs != 0)
@@ -160,39 +161,40 @@ void print_table(const std::vector<compared_point>& points, const agreement& a, 
 }
 
 int carry_out(const validate_options& o, const find_machine_function& find) try {
-  output_file json;
+  support::output_file json;
   circumstances c{calibrate::look_around(), {}, machine_settings_of(o.machine_settings), 0};
-  std::vector<compared_point> points = points_of(o.what, static_cast<unsigned>(c.here.cpus.size()));
-  if (!json.open(o.json_file)) return cannot_start;
+  std::vector<calibrate::compared_point> points =
+      calibrate::points_of(o.what, static_cast<unsigned>(c.here.cpus.size()));
+  if (!json.open(o.json_file)) return support::cannot_start;
   machine_changes changes;
   for (const auto& [key, value] : c.settings) changes[key] = value.text;
   const sim::machine m = o.machine.empty() ? calibrated(changes) : find(o.machine, changes);
   c.machine = m.name;
-  check_points(m, points);
+  calibrate::check_points(m, points);
 
-  progress bar(points.size() * (o.what.rounds + o.what.seeds), o.quiet);
-  const foreign_cpu others;
+  support::progress bar(points.size() * (o.what.rounds + o.what.seeds), o.quiet);
+  const support::foreign_cpu others;
   const std::vector<std::string> failures = run_all_natively(points, o.what, bar);
   c.others = others.share();
   simulate_all(points, m, o.what, bar);
   bar.clear();
-  for (const compared_point& p : points)
+  for (const calibrate::compared_point& p : points)
     if (p.unsettled != 0)
-      warn("validate: {}, {} threads: {} of {} simulated runs have not settled", p.lock->name, p.threads, p.unsettled,
-           o.what.seeds);
-  for (const std::string& f : failures) report_error("validate: {}", f);
-  std::erase_if(points, [](const compared_point& p) { return p.native.empty(); });
+      support::warn("validate: {}, {} threads: {} of {} simulated runs have not settled", p.lock->name, p.threads,
+                    p.unsettled, o.what.seeds);
+  for (const std::string& f : failures) support::report_error("validate: {}", f);
+  std::erase_if(points, [](const calibrate::compared_point& p) { return p.native.empty(); });
 
-  const agreement a = agreement_of(points);
+  const calibrate::agreement a = calibrate::agreement_of(points);
   print_table(points, a, o.what, c);
   const bool written = !json.wanted() || json.write(to_json(points, a, o.what, c).dump(1) + "\n");
-  return !written ? int{cannot_start} : failures.empty() ? 0 : 1;
+  return !written ? int{support::cannot_start} : failures.empty() ? 0 : 1;
 } catch (const sim::bad_machine& e) {
-  report_error("{}", e.what());
-  return bad_usage;
+  support::report_error("{}", e.what());
+  return support::bad_usage;
 } catch (const std::runtime_error& e) {
-  report_error("{}", e.what());
-  return bad_usage;
+  support::report_error("{}", e.what());
+  return support::bad_usage;
 }
 
 constexpr const char* validate_notes =
@@ -206,7 +208,7 @@ Examples:
 
 }  // namespace
 
-subcommand validate_command(CLI::App& sim, find_machine_function find) {
+support::subcommand validate_command(CLI::App& sim, find_machine_function find) {
   auto* sub = sim.add_subcommand("validate", "Compare a simulated machine with this computer");
   auto o = std::make_shared<validate_options>();
   sub->add_option("--machine", o->machine, "A machine's name, or its file (default: this computer is measured)")
@@ -240,7 +242,7 @@ subcommand validate_command(CLI::App& sim, find_machine_function find) {
       ->check(CLI::Range(1u, 1000u));
   sub->add_option("--json", o->json_file, "Write all runs to this file")->type_name("F");
   sub->add_flag("--quiet", o->quiet, "No progress bar");
-  sub->formatter(std::make_shared<help>("usher sim validate [OPTIONS]"));
+  sub->formatter(std::make_shared<support::help>("usher sim validate [OPTIONS]"));
   sub->footer(validate_notes);
   return {sub, [o, locks, find = std::move(find)](char**) {
             o->what.locks_asked = locks->count() != 0;
@@ -248,4 +250,4 @@ subcommand validate_command(CLI::App& sim, find_machine_function find) {
           }};
 }
 
-}  // namespace usher::cli
+}  // namespace usher::lab

@@ -8,12 +8,12 @@
 #include "lab/sweep/machine_settings.hpp"
 #include "support/command/subcommand.hpp"
 
-namespace usher::cli {
+namespace usher::lab {
 
 /// Finds a machine by its name or file, and applies the changes. Throws sim::bad_machine.
 using find_machine_function = std::function<sim::machine(const std::string& name, const machine_changes& changes)>;
 
 /// The subcommand of `usher sim`.
-subcommand validate_command(CLI::App& sim, find_machine_function find);
+support::subcommand validate_command(CLI::App& sim, find_machine_function find);
 
-}  // namespace usher::cli
+}  // namespace usher::lab

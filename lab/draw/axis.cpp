@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace usher::cli {
+namespace usher::lab {
 namespace {
 
 std::vector<tick> linear_ticks(const axis& a, std::size_t most) {
@@ -62,4 +62,4 @@ std::vector<tick> ticks(const axis& a, std::size_t most) {
   return linear_ticks(a, most);  // also for a logarithmic axis with a small span
 }
 
-}  // namespace usher::cli
+}  // namespace usher::lab

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace usher::cli {
+namespace usher::lab {
 
 /// Automatic: decided by the values.
 enum class scale { automatic, linear, logarithmic };
@@ -30,4 +30,4 @@ bool is_logarithmic(scale chosen, bool positive, double factor);
 /// Ticks at round values, as many as fit, at most `most`.
 std::vector<tick> ticks(const axis& a, std::size_t most);
 
-}  // namespace usher::cli
+}  // namespace usher::lab

@@ -6,7 +6,7 @@
 
 #include "support/text/utf8.hpp"
 
-namespace usher::cli {
+namespace usher::lab {
 namespace {
 
 std::string escaped(const std::string& text) {
@@ -65,9 +65,9 @@ void canvas::text(point at, const std::string& what, const font& f, colour ink, 
   const char* const anchor = how == align::left     ? ""
                              : how == align::centre ? " text-anchor=\"middle\""
                                                     : " text-anchor=\"end\"";
-  elements_ +=
-      fmt::format("<text x=\"{}\" y=\"{}\" font-size=\"{}\"{}{} fill=\"{}\">{}</text>\n", number(at.x), number(at.y),
-                  number(f.size), f.bold ? " font-weight=\"bold\"" : "", anchor, hex(ink), escaped(printable(what)));
+  elements_ += fmt::format("<text x=\"{}\" y=\"{}\" font-size=\"{}\"{}{} fill=\"{}\">{}</text>\n", number(at.x),
+                           number(at.y), number(f.size), f.bold ? " font-weight=\"bold\"" : "", anchor, hex(ink),
+                           escaped(support::printable(what)));
 }
 
 std::string canvas::finish(const std::string& title, const std::string& description) const {
@@ -78,8 +78,8 @@ std::string canvas::finish(const std::string& title, const std::string& descript
       "font-family=\"DejaVu Sans, Verdana, sans-serif\">\n"
       "<title>{}</title>\n<desc>{}</desc>\n"
       "<rect width=\"{}\" height=\"{}\" fill=\"#ffffff\"/>\n{}</svg>\n",
-      number(width_), number(height_), number(w), number(h), escaped(printable(title)), escaped(printable(description)),
-      number(w), number(h), elements_);
+      number(width_), number(height_), number(w), number(h), escaped(support::printable(title)),
+      escaped(support::printable(description)), number(w), number(h), elements_);
 }
 
-}  // namespace usher::cli
+}  // namespace usher::lab

@@ -7,7 +7,7 @@
 
 #include "lab/draw/text_width.hpp"
 
-namespace usher::cli {
+namespace usher::lab {
 
 struct colour {
   double red, green, blue;
@@ -47,4 +47,4 @@ class canvas {
   std::string elements_;
 };
 
-}  // namespace usher::cli
+}  // namespace usher::lab

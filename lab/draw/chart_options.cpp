@@ -10,7 +10,7 @@
 
 #include "support/text/messages.hpp"
 
-namespace usher::cli {
+namespace usher::lab {
 namespace {
 
 constexpr unsigned least_pixels = 200, most_pixels = 10000;
@@ -52,7 +52,8 @@ bool is_chart_name(const std::string& name) {
   const auto is_svg = std::ranges::equal(name.substr(name.size() - std::min(name.size(), ending.size())), ending, {},
                                          [](unsigned char c) { return std::tolower(c); });
   const bool good = name.empty() || (is_svg && name.size() > ending.size());
-  if (!good) report_error("--chart {}: the file's name must end in .svg (rsvg-convert makes a PNG of an SVG)", name);
+  if (!good)
+    support::report_error("--chart {}: the file's name must end in .svg (rsvg-convert makes a PNG of an SVG)", name);
   return good;
 }
 
@@ -80,4 +81,4 @@ void add_chart_options(CLI::App& to, chart_options& o, const std::string& log) {
   to.get_option("--log")->needs(to.get_option("--chart"));
 }
 
-}  // namespace usher::cli
+}  // namespace usher::lab

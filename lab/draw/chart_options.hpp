@@ -10,7 +10,7 @@ namespace CLI {
 class App;
 }
 
-namespace usher::cli {
+namespace usher::lab {
 
 struct chart_options {
   std::string title;  ///< empty: the command's own
@@ -29,4 +29,4 @@ bool is_chart_name(const std::string& name);
 /// --log; if empty, --log is left out.
 void add_chart_options(CLI::App& to, chart_options& o, const std::string& log);
 
-}  // namespace usher::cli
+}  // namespace usher::lab

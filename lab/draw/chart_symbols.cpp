@@ -4,7 +4,7 @@
 #include <numbers>
 #include <vector>
 
-namespace usher::cli {
+namespace usher::lab {
 namespace {
 
 using outline = std::vector<point>;
@@ -82,4 +82,4 @@ void draw_hollow_symbol(canvas& on, point at, std::size_t symbol, double radius,
   on.path(shape, {ink, rim});
 }
 
-}  // namespace usher::cli
+}  // namespace usher::lab

@@ -8,7 +8,7 @@
 
 #include "lab/draw/canvas.hpp"
 
-namespace usher::cli {
+namespace usher::lab {
 
 inline constexpr std::array<std::string_view, 11> symbol_names{"disc", "square", "up",    "down",      "right",  "left",
                                                                "plus", "star",   "cross", "hourglass", "diamond"};
@@ -27,4 +27,4 @@ void draw_symbol(canvas& on, point at, std::size_t symbol, double radius, colour
 /// Its outline, on white.
 void draw_hollow_symbol(canvas& on, point at, std::size_t symbol, double radius, colour ink);
 
-}  // namespace usher::cli
+}  // namespace usher::lab

@@ -13,7 +13,7 @@
 #include "lab/draw/overlaps.hpp"
 #include "lab/draw/page.hpp"
 
-namespace usher::cli {
+namespace usher::lab {
 namespace {
 
 using namespace style;
@@ -105,20 +105,21 @@ layout::layout(const curve_chart& c, const page& on) : width(on.width) {
   for (const curve& one : c.curves) names = std::max(names, text_width(one.name, name_font));
   names = std::min(names, most_name);
   double numbers = 0;  // as wide as the widest
-  for (const tick& t : ticks(vertical(c, 0, 1), most_ticks))
-    numbers = std::max(numbers, text_width(t.label, number_font));
+  for (const tick& t : ticks(vertical(c, 0, 1), style::most_ticks))
+    numbers = std::max(numbers, text_width(t.label, style::number_font));
   std::string all;
   for (const std::string& part : caption_of(c)) all += (all.empty() ? "" : " · ") + part;
-  if (!all.empty()) caption = broken(all, small_font, width - 2 * margin, 3);
-  subtitle = broken(c.subtitle, subtitle_font, width - 2 * margin, 2);
-  top = margin + 26 + line_height * static_cast<double>(subtitle.size()) + 24;
-  left = margin + numbers + 8;
-  right = width - margin - names - swatch - 2 * gap;
+  if (!all.empty()) caption = broken(all, style::small_font, width - 2 * style::margin, 3);
+  subtitle = broken(c.subtitle, subtitle_font, width - 2 * style::margin, 2);
+  top = style::margin + 26 + style::line_height * static_cast<double>(subtitle.size()) + 24;
+  left = style::margin + numbers + 8;
+  right = width - style::margin - names - swatch - 2 * style::gap;
   find_height(on.height, static_cast<double>(c.curves.size()));
 }
 
 void layout::find_height(double asked, double curves) {
-  const double below = 40 + line_height * static_cast<double>(caption.size()) + margin / 2 + (caption.empty() ? 0 : 8);
+  const double below =
+      40 + style::line_height * static_cast<double>(caption.size()) + style::margin / 2 + (caption.empty() ? 0 : 8);
   double plot = std::max(usual_plot, legend_height * curves + 8);
   if (asked != 0) {
     plot = std::max({least_plot, least_legend_height * curves + 8, std::floor(asked - top - below)});
@@ -142,8 +143,8 @@ class drawing {
     legend();
     double y = layout_.bottom + 58;
     for (const std::string& text : layout_.caption) {
-      on_.text({margin, y}, text, small_font, grey);
-      y += line_height;
+      on_.text({style::margin, y}, text, style::small_font, style::grey);
+      y += style::line_height;
     }
   }
 
@@ -186,27 +187,28 @@ drawing::drawing(const curve_chart& c, const layout& l, canvas& on)
 }
 
 void drawing::heading() {
-  const double room = layout_.width - 2 * margin;
-  on_.text({margin, margin + 12}, shortened(chart_.title, title_font, room), title_font, black);
-  double y = margin + 31;
+  const double room = layout_.width - 2 * style::margin;
+  on_.text({style::margin, style::margin + 12}, shortened(chart_.title, style::title_font, room), style::title_font,
+           style::black);
+  double y = style::margin + 31;
   for (const std::string& text : layout_.subtitle) {
-    on_.text({margin, y}, text, subtitle_font, grey);
-    y += line_height;
+    on_.text({style::margin, y}, text, subtitle_font, style::grey);
+    y += style::line_height;
   }
   const std::string name = chart_.y_name + (y_.logarithmic ? "; logarithmic" : "");
-  on_.text({margin, layout_.top - 9}, shortened(name, small_font, room), small_font, grey);
+  on_.text({style::margin, layout_.top - 9}, shortened(name, style::small_font, room), style::small_font, style::grey);
 }
 
 void drawing::scales() {
   const double left = layout_.left, right = layout_.right, bottom = layout_.bottom;
-  for (const tick& t : ticks(y_, most_ticks)) {
-    on_.line({left, y_.at(t.value)}, {right, y_.at(t.value)}, t.value == 0 ? grey : pale);
-    on_.text({left - 8, y_.at(t.value) + 4}, t.label, number_font, grey, align::right);
+  for (const tick& t : ticks(y_, style::most_ticks)) {
+    on_.line({left, y_.at(t.value)}, {right, y_.at(t.value)}, t.value == 0 ? style::grey : style::pale);
+    on_.text({left - 8, y_.at(t.value) + 4}, t.label, style::number_font, style::grey, align::right);
   }
-  if (y_.logarithmic) on_.line({left, bottom}, {right, bottom}, grey);
+  if (y_.logarithmic) on_.line({left, bottom}, {right, bottom}, style::grey);
   for (const double x : x_ticks()) {
-    on_.line({x_.at(x), bottom}, {x_.at(x), bottom + 4}, grey);
-    on_.text({x_.at(x), bottom + 17}, fmt::format("{:g}", x), number_font, grey, align::centre);
+    on_.line({x_.at(x), bottom}, {x_.at(x), bottom + 4}, style::grey);
+    on_.text({x_.at(x), bottom + 17}, fmt::format("{:g}", x), style::number_font, style::grey, align::centre);
   }
   const std::string name = chart_.x_name + (x_.logarithmic ? "; logarithmic" : "");
   write_axis_name(on_, name, (left + right) / 2, bottom + 34, layout_.width);
@@ -220,12 +222,12 @@ std::vector<double> drawing::x_ticks() const {
     for (const curve_point& p : one.points) values.insert(p.x);
   if (values.empty()) return {};
   const double first = *values.begin(), last = *values.rbegin();
-  if (values.size() > 2 * most_ticks) {
+  if (values.size() > 2 * style::most_ticks) {
     values = {first};
-    for (const tick& t : ticks(x_, most_ticks)) values.insert(t.value);
+    for (const tick& t : ticks(x_, style::most_ticks)) values.insert(t.value);
   }
   std::vector<double> shown;
-  const auto half = [&](double x) { return text_width(fmt::format("{:g}", x), number_font) / 2 + 4; };
+  const auto half = [&](double x) { return text_width(fmt::format("{:g}", x), style::number_font) / 2 + 4; };
   const auto add = [&](double x) {
     for (const double s : shown)
       if (std::fabs(x_.at(x) - x_.at(s)) < half(x) + half(s)) return;
@@ -280,12 +282,12 @@ void drawing::bar(const curve_point& p, colour ink) {
 
 void drawing::legend() {
   double y = layout_.top + 12;
-  const double x = layout_.right + gap;
+  const double x = layout_.right + style::gap;
   for (const std::size_t i : by_last_value(chart_)) {
     on_.path({{x, y - 4}, {x + swatch, y - 4}}, {ink_of(looks_[i]), line_width, dashes_of(looks_[i])});
     draw_symbol(on_, {x + swatch / 2, y - 4}, looks_[i]);
     const std::string name = shortened(chart_.curves[i].name, name_font, layout_.names + 0.5);
-    on_.text({x + swatch + 8, y}, name, name_font, black);
+    on_.text({x + swatch + 8, y}, name, name_font, style::black);
     y += layout_.legend_step;
   }
 }
@@ -312,4 +314,4 @@ std::string draw(const curve_chart& c) {
   return drawn<drawing>(c, fit, in_words(c));
 }
 
-}  // namespace usher::cli
+}  // namespace usher::lab

@@ -7,7 +7,7 @@
 #include "lab/draw/axis.hpp"
 #include "lab/draw/image_size.hpp"
 
-namespace usher::cli {
+namespace usher::lab {
 
 struct curve_point {
   double x, middle, low, high;
@@ -34,4 +34,4 @@ struct curve_chart {
 /// The content of an SVG file.
 std::string draw(const curve_chart& c);
 
-}  // namespace usher::cli
+}  // namespace usher::lab

@@ -1,11 +1,11 @@
 // The size of a chart's image.
 #pragma once
 
-namespace usher::cli {
+namespace usher::lab {
 
 /// In pixels; 0: the default.
 struct image_size {
   unsigned width = 0, height = 0;
 };
 
-}  // namespace usher::cli
+}  // namespace usher::lab

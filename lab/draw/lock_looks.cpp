@@ -12,7 +12,7 @@
 #include "support/command/lock_facts.hpp"
 #include "usher/core/ways_of_waiting.hpp"
 
-namespace usher::cli {
+namespace usher::lab {
 namespace {
 
 /// A colour, and the symbol of the first lock that has it. The others have the symbols after it.
@@ -75,7 +75,7 @@ const std::vector<lock_family_member>& lock_families() {
   static const std::vector<lock_family_member> all = [] {
     std::vector<lock_family_member> members;
     std::string_view heading;
-    for (const lock_facts& f : all_lock_facts()) {
+    for (const support::lock_facts& f : support::all_lock_facts()) {
       if (members.empty())
         members.push_back({f.family, 0, 0});
       else if (f.heading == heading)
@@ -170,4 +170,4 @@ void draw_symbol(canvas& on, point at, const lock_look& look, double size, bool 
     draw_symbol(on, at, look.symbol, radius, ink_of(look));
 }
 
-}  // namespace usher::cli
+}  // namespace usher::lab

@@ -8,7 +8,7 @@
 
 #include "lab/draw/canvas.hpp"
 
-namespace usher::cli {
+namespace usher::lab {
 
 /// Indices into the tables of colours, symbols and dashes. A family of locks shares a colour, its members differ by symbol; the forms
 /// of a lock share both and differ by dashes.
@@ -37,4 +37,4 @@ void draw_symbol(canvas& on, point at, const lock_look& look, double size = 1, b
 
 inline constexpr double symbol_radius = 5;
 
-}  // namespace usher::cli
+}  // namespace usher::lab

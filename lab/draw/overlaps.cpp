@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace usher::cli {
+namespace usher::lab {
 namespace {
 
 using path = std::vector<point>;
@@ -39,4 +39,4 @@ overlaps::overlaps(const std::vector<path>& paths) {
   }
 }
 
-}  // namespace usher::cli
+}  // namespace usher::lab

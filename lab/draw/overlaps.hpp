@@ -6,7 +6,7 @@
 
 #include "lab/draw/canvas.hpp"
 
-namespace usher::cli {
+namespace usher::lab {
 
 class overlaps {
  public:
@@ -24,4 +24,4 @@ class overlaps {
   std::vector<std::vector<std::size_t>> points_, segments_;
 };
 
-}  // namespace usher::cli
+}  // namespace usher::lab

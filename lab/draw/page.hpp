@@ -9,7 +9,7 @@
 #include "lab/draw/chart_style.hpp"
 #include "lab/draw/image_size.hpp"
 
-namespace usher::cli {
+namespace usher::lab {
 
 /// The size of a layout before the drawing is shrunk by `scale`.
 struct page {
@@ -52,4 +52,4 @@ std::string drawn(const Chart& c, Make layout, const std::string& description) {
   return on.finish(c.title + ": " + c.subtitle, description);
 }
 
-}  // namespace usher::cli
+}  // namespace usher::lab

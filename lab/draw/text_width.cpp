@@ -5,7 +5,7 @@
 
 #include "support/text/utf8.hpp"
 
-namespace usher::cli {
+namespace usher::lab {
 namespace {
 
 constexpr const char* cut = "…";
@@ -40,21 +40,21 @@ double width_of(unsigned char c, const font& f) {
 
 double text_width(const std::string& what, const font& f) {
   double all = 0;
-  for (const unsigned char c : printable(what))
+  for (const unsigned char c : support::printable(what))
     if ((c & 0xc0) != 0x80) all += width_of(c, f);  // one for each character
   return for_other_fonts * all / 1000 * f.size;
 }
 
 std::string shortened(const std::string& what, const font& f, double room) {
-  std::string text = printable(what);
+  std::string text = support::printable(what);
   if (text_width(text, f) <= room) return text;
-  while (!text.empty() && text_width(text + cut, f) > room) drop_last_character(text);
+  while (!text.empty() && text_width(text + cut, f) > room) support::drop_last_character(text);
   return text + cut;
 }
 
 std::vector<std::string> broken(const std::string& what, const font& f, double room, std::size_t most) {
   std::vector<std::string> lines = {""};
-  std::istringstream in(printable(what));
+  std::istringstream in(support::printable(what));
   for (std::string word; in >> word;) {
     const std::string longer = lines.back().empty() ? word : lines.back() + " " + word;
     // The last allowed line gets all remaining words and is cut afterwards.
@@ -67,4 +67,4 @@ std::vector<std::string> broken(const std::string& what, const font& f, double r
   return lines;
 }
 
-}  // namespace usher::cli
+}  // namespace usher::lab

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace usher::cli {
+namespace usher::lab {
 
 struct font {
   double size;
@@ -22,4 +22,4 @@ std::string shortened(const std::string& what, const font& f, double room);
 /// The text in lines, broken between words. Text after `most` lines is cut off.
 std::vector<std::string> broken(const std::string& what, const font& f, double room, std::size_t most);
 
-}  // namespace usher::cli
+}  // namespace usher::lab

@@ -7,7 +7,7 @@
 
 #include "support/measure/statistics.hpp"
 
-namespace usher::cli {
+namespace usher::lab {
 namespace {
 
 using nlohmann::ordered_json;
@@ -19,7 +19,7 @@ constexpr double all_the_time = 0.9;
 spread spread_of(const std::vector<double>& values) {
   if (values.empty()) return {};
   const auto [least, most] = std::minmax_element(values.begin(), values.end());
-  return {median(values), *least, *most};
+  return {support::median(values), *least, *most};
 }
 
 struct run {
@@ -60,7 +60,7 @@ busy_lock busiest_of(const std::vector<const run*>& runs) {
   for (const auto& [which, f] : all)
     if (f.wanted.size() > most) {
       most = f.wanted.size();
-      b = {which.first, which.second, median(f.utilisation), median(f.wanted)};
+      b = {which.first, which.second, support::median(f.utilisation), support::median(f.wanted)};
     }
   return b;
 }
@@ -170,7 +170,7 @@ void add_effect_of_lines(forecast& f, const runs_of_points& by_point) {
     for (const run* r : same)
       (r->result->point.parameters.contains("most_lines") ? high : low)
           .push_back(number(r->json, "operations_per_second"));
-    if (!low.empty() && !high.empty()) add_effect(f, lines, where.first, median(low), median(high));
+    if (!low.empty() && !high.empty()) add_effect(f, lines, where.first, support::median(low), support::median(high));
   }
 }
 
@@ -197,4 +197,4 @@ void sum_up(forecast& f, const std::vector<point_result>& results, const std::ve
                    [](const effect& a, const effect& b) { return std::fabs(a.change) > std::fabs(b.change); });
 }
 
-}  // namespace usher::cli
+}  // namespace usher::lab

@@ -10,7 +10,7 @@
 #include "lab/predict/replay_plan.hpp"
 #include "lab/sweep/sweep_point.hpp"
 
-namespace usher::cli {
+namespace usher::lab {
 
 /// A number that is not known well, such as the time of a wake-up, together with a change of it whose effect is tried.
 struct unknown {
@@ -87,4 +87,4 @@ std::string forecast_text(const forecast& f, const predict::replay_plan& p, bool
 /// Returns the content of the file of --json.
 nlohmann::ordered_json forecast_json(const forecast& f, const predict::replay_plan& p, const std::string& commit);
 
-}  // namespace usher::cli
+}  // namespace usher::lab

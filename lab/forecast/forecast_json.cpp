@@ -3,7 +3,7 @@
 
 #include "lab/forecast/forecast.hpp"
 
-namespace usher::cli {
+namespace usher::lab {
 namespace {
 
 using nlohmann::ordered_json;
@@ -98,4 +98,4 @@ ordered_json forecast_json(const forecast& f, const predict::replay_plan& p, con
   return j;
 }
 
-}  // namespace usher::cli
+}  // namespace usher::lab

@@ -9,7 +9,7 @@
 #include "support/text/utf8.hpp"
 #include "support/text/wrap.hpp"
 
-namespace usher::cli {
+namespace usher::lab {
 namespace {
 
 std::string plural(std::uint64_t n, const char* one, const char* several) {
@@ -19,7 +19,7 @@ std::string plural(std::uint64_t n, const char* one, const char* several) {
 /// Breaks a sentence into lines; the second and later lines are indented. Texts from the recording are made printable.
 std::string wrapped(const std::string& sentence, std::size_t width, const char* indent) {
   std::string text;
-  for (const std::string& line : broken(printable_line(sentence), width > 2 ? width - 2 : width))
+  for (const std::string& line : support::broken(support::printable_line(sentence), width > 2 ? width - 2 : width))
     text += (text.empty() ? "" : indent) + line + "\n";
   return text;
 }
@@ -53,7 +53,7 @@ std::string percent(double share) {
 /// Returns a table with a row for each number of threads and a column for each lock.
 template <class Cell>
 std::string by_lock(const forecast& f, std::size_t width, Cell cell) {
-  std::vector<column> columns{{"threads", true}};
+  std::vector<support::column> columns{{"threads", true}};
   std::vector<std::string> locks;
   std::vector<unsigned> threads;
   for (const forecast_point& p : f.points) {
@@ -72,11 +72,11 @@ std::string by_lock(const forecast& f, std::size_t width, Cell cell) {
     }
     rows.push_back(std::move(row));
   }
-  return format_table(std::move(columns), rows, width);
+  return support::format_table(std::move(columns), rows, width);
 }
 
 std::string details_table(const forecast& f, const predict::replay_plan& p, std::size_t width) {
-  std::vector<column> columns{
+  std::vector<support::column> columns{
       {"lock"},          {"threads", true},     {"CPUs", true}, {"waiting", true},     {"signals", true},
       {"longest", true}, {"working set", true}, {"held", true}, {"busiest", false, 12}};
   std::vector<std::vector<std::string>> rows;
@@ -88,7 +88,7 @@ std::string details_table(const forecast& f, const predict::replay_plan& p, std:
   return "\nCPUs in use; the share of the threads' time in waits for locks and in waits for signals, semaphores and "
          "barriers;\n"
          "the longest wait for a lock; the working set and the held time of the busiest lock:\n" +
-         format_table(std::move(columns), rows, width);
+         support::format_table(std::move(columns), rows, width);
 }
 
 std::string lines_in_words(const forecast& f) {
@@ -108,7 +108,7 @@ std::string bottlenecks_in_words(const forecast& f, const predict::replay_plan& 
   std::string text;
   for (const bottleneck& b : f.bottlenecks)
     text += fmt::format("{}: {} is held or waited for nine tenths of the time from {} threads on\n", b.lock,
-                        printable_line(part_name(p, b.object, b.part)), b.from_threads);
+                        support::printable_line(part_name(p, b.object, b.part)), b.from_threads);
   return text.empty() ? "No lock is held or waited for nine tenths of the time.\n" : "Bottlenecks:\n" + text;
 }
 
@@ -229,4 +229,4 @@ std::string forecast_text(const forecast& f, const predict::replay_plan& p, bool
   return text;
 }
 
-}  // namespace usher::cli
+}  // namespace usher::lab

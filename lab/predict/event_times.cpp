@@ -5,7 +5,7 @@
 
 namespace usher::predict {
 
-using record::verb;
+using contract::verb;
 
 recording::event bounded(recording::event e) {
   e.work = std::min(e.work, longest_ns);

@@ -26,12 +26,12 @@ bool is_known(const recording::recording& r, const recording::event& e);
 
 /// Whether the verb acquires a mutex.
 inline bool locks_mutex(const recording::event& e) {
-  return e.what == record::verb::lock;
+  return e.what == contract::verb::lock;
 }
 
 /// Whether the verb waits on a condition.
 inline bool waits(const recording::event& e) {
-  return e.what == record::verb::wait || e.what == record::verb::wait_timed_out;
+  return e.what == contract::verb::wait || e.what == contract::verb::wait_timed_out;
 }
 
 /// Whether the verb is an operation in whose unit throughput is given: it acquires a mutex, a read-write lock or a semaphore.

@@ -100,7 +100,7 @@ prediction predict_point(const sim::machine& m, const replay_plan& p, const plan
   made.not_acquired = it->not_acquired();
   made.stalls = it->stalls();
   std::stable_sort(uses.begin(), uses.end(), [](const lock_use& a, const lock_use& b) { return a.wanted > b.wanted; });
-  if (!uses.empty()) made.working_set = workloads::working_set(uses.front().history);
+  if (!uses.empty()) made.working_set = support::working_set(uses.front().history);
   for (std::size_t i = 0; i < std::min(uses.size(), prediction::most_locks); i++) {
     const lock_use& u = uses[i];
     if (u.operations == 0 && u.wanted == 0) break;

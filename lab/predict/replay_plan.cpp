@@ -9,8 +9,8 @@
 namespace usher::predict {
 namespace {
 
-using record::kind;
-using record::verb;
+using contract::kind;
+using contract::verb;
 using recording::event;
 
 /// The objects of a site may form an array (one slot) if they are at least this many. Chosen, not measured.
@@ -186,7 +186,7 @@ class maker {
   }
 
   bool is_mutex(std::uint32_t o) const {
-    const record::kind k = recording_.objects[o].kind;
+    const kind k = recording_.objects[o].kind;
     return k == kind::mutex || k == kind::recursive_mutex;
   }
 

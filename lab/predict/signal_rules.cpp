@@ -10,7 +10,7 @@
 namespace usher::predict {
 namespace {
 
-using record::verb;
+using contract::verb;
 using recording::event;
 
 /// A signal belongs to the section that the thread has just ended if it comes within this time after the unlock.

@@ -32,7 +32,7 @@ void cut(recording::stream& s, const std::vector<event_time>& times, std::uint64
   const bool at_end = kept + 1 >= events;
   const std::uint64_t now = kept == 0 ? std::min(s.begins, until) : times[kept - 1].returned;
   recording::event next, last;
-  last.what = record::verb::end;
+  last.what = contract::verb::end;
   const bool has_call = !at_end || !s.unfinished.empty();
   if (has_call)
     next = bounded(at_end ? s.unfinished.front() : s.events[kept]);

@@ -99,7 +99,7 @@ group peers_of_ours() {
 double measure(group& ours, group& peers, long rounds, long iterations) {
   // The C library's mutex omits atomics in a process that never had a second thread.
   std::thread([] {}).join();
-  const workloads::cpu_times start = workloads::cpu_times::now();
+  const usher::support::cpu_times start = usher::support::cpu_times::now();
   using clock = std::chrono::steady_clock;
   for (long round = 0; round < rounds; ++round) {
     for (group* all : {&ours, &peers}) {
@@ -112,7 +112,7 @@ double measure(group& ours, group& peers, long rounds, long iterations) {
       }
     }
   }
-  return workloads::others_share(start, workloads::cpu_times::now(), workloads::process_cpu_seconds());
+  return usher::support::others_share(start, usher::support::cpu_times::now(), workloads::process_cpu_seconds());
 }
 
 /// Writes the table to standard output, and its rows to the document.
@@ -161,8 +161,8 @@ int main(int argc, char** argv) {
   std::printf(
       "\nminima of %ld interleaved rounds of %ld pairs. %s, %ld CPUs, %s, commit %s; others took %.1f %% of "
       "the CPU time.\n",
-      rounds, iterations, workloads::colon_value("/proc/cpuinfo", "model name").c_str(), sysconf(_SC_NPROCESSORS_ONLN),
-      workloads::compiler().c_str(), workloads_commit, 100 * others);
+      rounds, iterations, usher::support::colon_value("/proc/cpuinfo", "model name").c_str(),
+      sysconf(_SC_NPROCESSORS_ONLN), usher::support::compiler().c_str(), workloads_commit, 100 * others);
   out["rounds"] = rounds;
   out["iterations"] = iterations;
   out["others_cpu_share"] = others;

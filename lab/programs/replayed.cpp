@@ -39,9 +39,9 @@ namespace {
 
 namespace sim = usher::sim;
 namespace recording = usher::recording;
-namespace record = usher::record;
-using record::kind;
-using record::verb;
+namespace contract = usher::contract;
+using usher::contract::kind;
+using usher::contract::verb;
 using P = sim::simulated;
 
 // ---- recording -------------------------------------------------------------------------------------------------------
@@ -57,7 +57,7 @@ class recorder {
   recorder(sim::world& w, unsigned threads, cost c)
       : machine_(w.sim().on()), begin_(w.begin()), end_(w.end()), cost_(c), threads_(threads) {}
 
-  std::uint32_t add(record::kind kind, std::uint32_t site) {
+  std::uint32_t add(kind kind, std::uint32_t site) {
     made_.objects.emplace_back();
     made_.objects.back().kind = kind;
     made_.objects.back().site = site;
@@ -476,7 +476,7 @@ struct readers : known_program {
   explicit readers(recorded_world& w)
       : lock(w.make_lock()),
         calls(w.calls()),
-        object(calls.add(record::kind::rwlock, 1)),
+        object(calls.add(kind::rwlock, 1)),
         shared(w.make<kind>()),
         inside(w.parameter("inside")),
         outside(w.parameter("outside")),

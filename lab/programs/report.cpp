@@ -39,8 +39,12 @@ void field::set(std::uint64_t number) const {
 document::document(int argc, char** argv, const char* kind) : root_(std::make_unique<nlohmann::json>()) {
   std::string command = program_name;
   for (int i = 1; i < argc; ++i) command += std::string(" ") + argv[i];
-  *root_ = {{kind, program_name},   {"command", command},     {"date", utc_now()},
-            {"machine", machine()}, {"compiler", compiler()}, {"commit", workloads_commit}};
+  *root_ = {{kind, program_name},
+            {"command", command},
+            {"date", usher::support::utc_now()},
+            {"machine", usher::support::machine()},
+            {"compiler", compiler()},
+            {"commit", workloads_commit}};
 }
 document::~document() = default;
 
@@ -62,7 +66,7 @@ void document::write(const std::string& file) const {
 double process_cpu_seconds() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
-  return cpu_seconds(usage);
+  return usher::support::cpu_seconds(usage);
 }
 
 }  // namespace workloads

@@ -132,7 +132,7 @@ class admissions {
   /// The lock working set size (LWSS, Malthusian Locks): the number of different threads among `window` successive
   /// admissions, averaged over adjacent windows. 0 if there is no complete window.
   double distinct(std::size_t window) const {
-    return used_ < window ? 0 : usher::workloads::working_set({threads_.data(), used_}, window);
+    return used_ < window ? 0 : usher::support::working_set({threads_.data(), used_}, window);
   }
 
  private:

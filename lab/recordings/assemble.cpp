@@ -12,8 +12,8 @@
 namespace usher::recording {
 namespace {
 
-using record::kind;
-using record::verb;
+using contract::kind;
+using contract::verb;
 
 constexpr std::uint64_t tick_ns =
     4'000'000;  // the kernel's tick is at most this long in practice: a running thread's CPU time may lag by one
@@ -101,8 +101,7 @@ std::uint64_t assembler::ns(std::uint64_t ticks) const {
   return v < 1e18 ? static_cast<std::uint64_t>(v + 0.5) : 0;
 }
 
-std::uint32_t assembler::object_of(record::kind kind, std::uint32_t process, std::uint64_t address,
-                                   std::uint64_t caller) {
+std::uint32_t assembler::object_of(kind kind, std::uint32_t process, std::uint64_t address, std::uint64_t caller) {
   const auto [at, is_new] = index_.try_emplace({kind, process, address}, static_cast<std::uint32_t>(objects_.size()));
   if (is_new) objects_.push_back({kind, process, address});
   found_object& o = objects_[at->second];
@@ -113,7 +112,7 @@ std::uint32_t assembler::object_of(record::kind kind, std::uint32_t process, std
 event assembler::event_of(const raw_thread& t, const raw_call& c) {
   event e;
   e.what = c.what;
-  e.object = object_of(record::object_of(c.what), t.process, c.object, is_wait(c) ? 0 : c.other);
+  e.object = object_of(contract::object_of(c.what), t.process, c.object, is_wait(c) ? 0 : c.other);
   if (is_wait(c)) e.other = object_of(kind::mutex, t.process, c.other, 0);
   if (c.recursive && objects_[e.object].kind == kind::mutex) objects_[e.object].kind = kind::recursive_mutex;
   return e;
@@ -224,7 +223,7 @@ class assembler::stream_maker {
   /// Adds the time from the last call to the window's end.
   void add_last_gap(const thread_state& after) {
     const std::uint64_t gap = passed(at_, window_.closed);
-    if (gap <= record::long_gap_us * 1000 || !last_) {
+    if (gap <= contract::long_gap_us * 1000 || !last_) {
       work_ += gap;
       return;
     }
@@ -446,7 +445,7 @@ recording assembler::finish() {
       const auto keep = [&](const event& e, std::vector<event>& to) {
         if (e.what != verb::end && !kept[e.object]) {
           // A call that did not wait is work.
-          const bool waited = e.wait >= record::long_call_us * 1000;
+          const bool waited = e.wait >= contract::long_call_us * 1000;
           const std::uint64_t recorded = std::min(own, e.work) + (waited ? 0 : std::min(within, e.wait));
           work += e.work + (waited ? 0 : e.wait) - recorded;
           away += e.away + (waited ? e.wait : 0);

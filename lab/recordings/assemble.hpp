@@ -42,7 +42,7 @@ class assembler {
 
  private:
   struct key {
-    record::kind kind;
+    contract::kind kind;
     std::uint32_t process;
     std::uint64_t address;
     bool operator==(const key&) const = default;
@@ -53,14 +53,14 @@ class assembler {
     }
   };
   struct found_object {
-    record::kind kind;
+    contract::kind kind;
     std::uint32_t process;
     std::uint64_t address;
     std::uint64_t caller = 0;  // the first one seen; 0: none
   };
   class stream_maker;
 
-  std::uint32_t object_of(record::kind kind, std::uint32_t process, std::uint64_t address, std::uint64_t caller);
+  std::uint32_t object_of(contract::kind kind, std::uint32_t process, std::uint64_t address, std::uint64_t caller);
   event event_of(const raw_thread& t, const raw_call& c);
   std::uint64_t ns(std::uint64_t ticks) const;
   std::vector<bool> kept_objects() const;

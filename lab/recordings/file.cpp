@@ -18,8 +18,8 @@
 namespace usher::recording {
 namespace {
 
-using record::kind;
-using record::verb;
+using contract::kind;
+using contract::verb;
 
 constexpr std::string_view magic = "usherrec";
 constexpr std::uint64_t version = 2;
@@ -37,9 +37,9 @@ constexpr std::uint64_t longest_text = 256;
 constexpr unsigned verb_bits = 0x0f, has_away = 0x10, has_wait = 0x20, same_object = 0x40, has_aside = 0x80;
 constexpr unsigned last_verb = static_cast<unsigned>(verb::end);
 /// The kinds by their codes in a file. The codes of verbs are their values.
-constexpr record::kind kinds_in_file[] = {kind::mutex,  kind::recursive_mutex, kind::condition, kind::semaphore,
-                                          kind::rwlock, kind::barrier,         kind::thread};
-unsigned code_of(record::kind k) {
+constexpr kind kinds_in_file[] = {kind::mutex,  kind::recursive_mutex, kind::condition, kind::semaphore,
+                                  kind::rwlock, kind::barrier,         kind::thread};
+unsigned code_of(kind k) {
   return static_cast<unsigned>(std::find(std::begin(kinds_in_file), std::end(kinds_in_file), k) - kinds_in_file);
 }
 // The first byte of a stream.
@@ -215,7 +215,7 @@ window read_window(reader& from, const std::vector<object>& objects, room& left)
 
 std::string content_of(const std::filesystem::path& file) {
   // O_NONBLOCK: to open a FIFO without a writer would block.
-  const cli::owned_descriptor from(open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  const support::owned_descriptor from(open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!from.is_open()) fail("{}", std::strerror(errno));
   std::string content;
   for (;;) {
@@ -318,7 +318,7 @@ recording read_recording(const std::filesystem::path& file) {
 }
 
 void write_recording(const recording& r, const std::filesystem::path& file) {
-  cli::output_file to;
+  support::output_file to;
   if (!to.open(file.string()) || !to.write(encoded(r))) fail("the recording {} was not written", file.string());
 }
 

@@ -17,7 +17,7 @@ constexpr unsigned most_searches = 256;
 /// Returns the address of the process's first stack, which an exec changes; 0: unknown.
 std::uint64_t stack_of(pid_t pid) {
   constexpr unsigned start_of_stack = 28;
-  return cli::stat_line::of_process(pid).number(start_of_stack).value_or(0);
+  return support::stat_line::of_process(pid).number(start_of_stack).value_or(0);
 }
 
 }  // namespace
@@ -36,14 +36,14 @@ living_threads::process& living_threads::entry_of(const raw_thread& t) {
 }
 
 void living_threads::search(std::uint32_t number, process& p, const std::string& name) {
-  const auto is_taken = [&](const cli::seen_process& found) {
+  const auto is_taken = [&](const support::seen_process& found) {
     for (const auto& [other, q] : processes_)
       if (other != number && !q.has_ended && q.seen.pid == found.pid && q.seen.started == found.started) return true;
     return false;
   };
   const auto answer = finder_.find(p.own, name, is_taken, p.mapped_at);
-  const bool may_be_hidden = cli::are_processes_hidden() && p.own <= 0x7fffffff;
-  const bool is_hidden = answer.is_possible || (may_be_hidden && cli::has_process(static_cast<pid_t>(p.own)));
+  const bool may_be_hidden = support::are_processes_hidden() && p.own <= 0x7fffffff;
+  const bool is_hidden = answer.is_possible || (may_be_hidden && support::has_process(static_cast<pid_t>(p.own)));
   p.has_ended = !answer.process && !is_hidden;
   if (!answer.process) return;
   p.seen = answer.process->process;
@@ -52,7 +52,7 @@ void living_threads::search(std::uint32_t number, process& p, const std::string&
 }
 
 void living_threads::look_again(process& p) {
-  const auto now = cli::read_process(p.seen.pid);
+  const auto now = support::read_process(p.seen.pid);
   p.has_ended = !now || now->started != p.seen.started || now->has_ended();
   if (p.has_ended) return;
   p.seen = *now;
@@ -83,7 +83,7 @@ void living_threads::look_at_thread(raw_thread& t) {
   if (t.seen_tid == 0 && std::exchange(p.listed_again, looks_) != looks_ && p.threads.read(p.seen.pid, true))
     t.seen_tid = p.threads.seen(t.tid);
   const bool lives = is_first ? !p.seen.has_first_ended()
-                              : t.seen_tid > 0 && cli::stat_line::of_thread(t.seen_pid, t.seen_tid).state() != '?';
+                              : t.seen_tid > 0 && support::stat_line::of_thread(t.seen_pid, t.seen_tid).state() != '?';
   t.is = lives ? raw_thread::life::lives : raw_thread::life::over;
 }
 
@@ -114,8 +114,8 @@ bool living_threads::has_no_filter(std::uint32_t process) const {
   if (at == processes_.end() || at->second.has_ended || at->second.seen.pid == 0) return false;
   const pid_t pid = at->second.seen.pid;
   bool any = false, none = true;
-  cli::each_number(fmt::format("/proc/{}/task", pid).c_str(), [&](pid_t tid) {
-    const std::string mode = cli::status_field(fmt::format("{}/task/{}", pid, tid), "Seccomp");
+  support::each_number(fmt::format("/proc/{}/task", pid).c_str(), [&](pid_t tid) {
+    const std::string mode = support::status_field(fmt::format("{}/task/{}", pid, tid), "Seccomp");
     any = true;
     none = none && (mode == "0" || mode.empty());  // empty: the thread has ended, or the kernel has no filters
   });

@@ -38,10 +38,10 @@ class living_threads {
   struct process {
     std::uint32_t own = 0;
     std::uint64_t mapped_at = 0;
-    cli::seen_process seen;  // pid 0: not found yet
+    support::seen_process seen;  // pid 0: not found yet
     std::uint64_t stack = 0;
     bool is_inside = false, has_ended = false;
-    cli::thread_list threads;  // used if the process is in another PID namespace
+    support::thread_list threads;  // used if the process is in another PID namespace
     std::uint64_t looked = 0, listed_again = 0;
   };
 
@@ -51,7 +51,7 @@ class living_threads {
   void end_replaced();
   void look_at_thread(raw_thread& t);
 
-  cli::process_finder finder_;
+  support::process_finder finder_;
   std::map<std::uint32_t, process> processes_;  // by their numbers in the file
   std::uint64_t looks_ = 0;
 };

@@ -16,19 +16,19 @@ T read(const std::atomic<T>& w) {
 /// Decodes a call. Nullopt if no call has this word.
 std::optional<raw_call> call_of(std::uint64_t word, std::uint64_t other, std::uint64_t begin, std::uint64_t end) {
   const auto what = static_cast<unsigned>(word >> 48 & 0xff);
-  if ((word & record::call_mark) == 0 || what > record::last_verb) return std::nullopt;
+  if ((word & contract::call_mark) == 0 || what > contract::last_verb) return std::nullopt;
   raw_call c;
-  c.what = static_cast<record::verb>(what);
-  c.slow = (word & record::slow_call) != 0;
-  c.recursive = (word & record::recursive_call) != 0;
+  c.what = static_cast<contract::verb>(what);
+  c.slow = (word & contract::slow_call) != 0;
+  c.recursive = (word & contract::recursive_call) != 0;
   c.object = word & address_bits;
-  c.other = c.what == record::verb::cpu_clock ? other : other & address_bits;
+  c.other = c.what == contract::verb::cpu_clock ? other : other & address_bits;
   c.begin = begin;
   c.end = end;
   return c;
 }
 
-std::string name_of(const record::stream_slot& s) {
+std::string name_of(const contract::stream_slot& s) {
   char text[16];
   const std::uint64_t words[2] = {read(s.name[0]), read(s.name[1])};
   std::memcpy(text, words, sizeof text);
@@ -43,10 +43,10 @@ std::string plain_name(std::string name) {
   return name;
 }
 
-std::vector<raw_thread> threads_of(std::span<const record::stream_slot> slots) {
+std::vector<raw_thread> threads_of(std::span<const contract::stream_slot> slots) {
   std::vector<raw_thread> found;
   for (std::size_t i = 0; i < slots.size(); i++) {
-    const record::stream_slot& s = slots[i];
+    const contract::stream_slot& s = slots[i];
     if (read(s.tid) == 0 || read(s.over) != 0) continue;
     raw_thread t;
     t.slot = static_cast<std::uint32_t>(i);
@@ -58,26 +58,26 @@ std::vector<raw_thread> threads_of(std::span<const record::stream_slot> slots) {
     t.name = name_of(s);
     if (const std::uint64_t word = read(s.call); word != 0) {
       t.sleeping = call_of(word, read(s.call_other), read(s.call_since), 0);
-      if (t.sleeping && t.sleeping->what == record::verb::cpu_clock) t.sleeping.reset();
+      if (t.sleeping && t.sleeping->what == contract::verb::cpu_clock) t.sleeping.reset();
     }
     found.push_back(std::move(t));
   }
   return found;
 }
 
-bool add_calls(raw_window& w, std::span<const record::stream_chunk> chunks, std::uint64_t window) {
+bool add_calls(raw_window& w, std::span<const contract::stream_chunk> chunks, std::uint64_t window) {
   std::vector<std::size_t> of_slot;  // + 1: the index in w.threads
   for (std::size_t i = 0; i < w.threads.size(); i++) {
     of_slot.resize(std::max<std::size_t>(of_slot.size(), w.threads[i].slot + std::size_t{1}));
     of_slot[w.threads[i].slot] = i + 1;
   }
   std::vector<bool> is_cut(w.threads.size());
-  for (const record::stream_chunk& c : chunks) {
+  for (const contract::stream_chunk& c : chunks) {
     const std::uint32_t slot = read(c.thread) - 1;
     if (read(c.window) != window || slot >= of_slot.size() || of_slot[slot] == 0) continue;
     const std::size_t at = of_slot[slot] - 1;
     raw_thread& t = w.threads[at];
-    for (const record::stream_call& raw : c.calls) {
+    for (const contract::stream_call& raw : c.calls) {
       const std::uint64_t end = read(raw.end);
       if (end == 0) break;
       std::optional<raw_call> call = call_of(read(raw.word), read(raw.other), read(raw.begin), end);

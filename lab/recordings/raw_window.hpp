@@ -20,7 +20,7 @@ namespace usher::recording {
 
 /// A call as a thread wrote it. Times are in ticks.
 struct raw_call {
-  record::verb what{};
+  contract::verb what{};
   bool slow = false, recursive = false;
   std::uint64_t object = 0;  // 48 bits of its address
   std::uint64_t other = 0;   // of a wait: the mutex's address; of cpu_clock: ns; otherwise the calling instruction
@@ -62,10 +62,10 @@ struct raw_window {
 std::string plain_name(std::string name);
 
 /// Reads the slots of all threads, without their calls.
-std::vector<raw_thread> threads_of(std::span<const record::stream_slot> slots);
+std::vector<raw_thread> threads_of(std::span<const contract::stream_slot> slots);
 
 /// Adds the calls in the chunks to w.threads, which threads_of() has filled, and cuts the calls at w.closed. False: the
 /// calls contradict each other, and the window must be dropped.
-bool add_calls(raw_window& w, std::span<const record::stream_chunk> chunks, std::uint64_t window);
+bool add_calls(raw_window& w, std::span<const contract::stream_chunk> chunks, std::uint64_t window);
 
 }  // namespace usher::recording

@@ -16,21 +16,21 @@ namespace usher::recording {
 
 inline constexpr std::uint32_t no_thread = ~std::uint32_t{0};
 
-constexpr bool is_mutex(record::kind k) {
-  return k == record::kind::mutex || k == record::kind::recursive_mutex;
+constexpr bool is_mutex(contract::kind k) {
+  return k == contract::kind::mutex || k == contract::kind::recursive_mutex;
 }
 
 /// Whether the verb has an object of this kind; an `end` has none.
-constexpr bool fits(record::verb v, record::kind k) {
-  const record::kind wanted = object_of(v);
-  if (wanted == record::kind::none) return v == record::verb::end;
-  return k == wanted || (wanted == record::kind::mutex && is_mutex(k));
+constexpr bool fits(contract::verb v, contract::kind k) {
+  const contract::kind wanted = contract::object_of(v);
+  if (wanted == contract::kind::none) return v == contract::verb::end;
+  return k == wanted || (wanted == contract::kind::mutex && is_mutex(k));
 }
 
 /// One step of a thread: work, then time off the CPU, then a call. The sum of its four times is the time from the end
 /// of the previous call to the end of this one.
 struct event {
-  record::verb what{};
+  contract::verb what{};
   std::uint32_t object = 0;  // index in recording::objects
   std::uint32_t other = 0;   // of a wait: the mutex
   std::uint64_t work = 0;    // CPU time since the previous event, outside of calls; with recorded_on::between_ns
@@ -60,7 +60,7 @@ struct window {
 /// An object that at least two threads have used. Objects that the same instruction initialised or locked first have
 /// the same `site`.
 struct object {
-  record::kind kind{};
+  contract::kind kind{};
   std::uint32_t site = 0;
   std::string name;                  // empty unless names were requested
   std::uint32_t thread = no_thread;  // for the kind `thread`: its stream::thread, if it has a stream

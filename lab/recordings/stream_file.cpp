@@ -30,24 +30,24 @@ using namespace std::chrono_literals;
 
 constexpr int first_inherited = 1000;  // as in `usher stat`: low descriptor numbers are left to the program
 
-cli::owned_descriptor made_file(std::uint64_t size) {
+support::owned_descriptor made_file(std::uint64_t size) {
   const auto fail = [size] {
     throw std::runtime_error(
         fmt::format("cannot make a file of {} MiB in memory: {} (--events with a smaller number makes it "
                     "smaller)",
                     size >> 20, std::strerror(errno)));
   };
-  cli::owned_descriptor file(memfd_create(record::stream_file_name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  support::owned_descriptor file(memfd_create(contract::stream_file_name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!file.is_open() || ftruncate(file.get(), static_cast<off_t>(size)) != 0) fail();
   if (fcntl(file.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) fail();
   if (const int high = fcntl(file.get(), F_DUPFD_CLOEXEC, first_inherited); high >= 0)
-    file = cli::owned_descriptor(high);
+    file = support::owned_descriptor(high);
   return file;
 }
 
 /// Reads a small file of /proc; empty: it cannot be read.
 std::string small_file(const std::string& path) {
-  return cli::content_of(AT_FDCWD, path, 512);
+  return support::content_of(AT_FDCWD, path, 512);
 }
 
 std::optional<thread_state> state_of(pid_t pid, pid_t tid, std::uint64_t now) {
@@ -56,7 +56,7 @@ std::optional<thread_state> state_of(pid_t pid, pid_t tid, std::uint64_t now) {
   s.at = now;
   const std::string times = small_file(folder + "schedstat");
   if (std::from_chars(times.data(), times.data() + times.size(), s.cpu_ns).ec != std::errc()) return std::nullopt;
-  const cli::stat_line line(small_file(folder + "stat"));
+  const support::stat_line line(small_file(folder + "stat"));
   s.runs = line.state() == 'R';
   s.name = plain_name(std::string(line.name()));
   constexpr unsigned start = 22, processor = 39;
@@ -67,29 +67,31 @@ std::optional<thread_state> state_of(pid_t pid, pid_t tid, std::uint64_t now) {
 
 std::size_t chunks_for(std::size_t calls) {
   constexpr std::size_t partial = 128;  // room for chunks that threads do not fill. Chosen
-  return std::clamp<std::size_t>(calls / record::stream_chunk::length + partial, 1, record::stream_room::most_chunks);
+  return std::clamp<std::size_t>(calls / contract::stream_chunk::length + partial, 1,
+                                 contract::stream_room::most_chunks);
 }
 
 }  // namespace
 
 stream_file::stream_file(std::size_t calls)
     : room_{1024, static_cast<std::uint32_t>(chunks_for(calls))},
-      descriptor_(made_file(record::stream_file_size(room_))),
+      descriptor_(made_file(contract::stream_file_size(room_))),
       path_(fmt::format("/proc/{}/fd/{}", getpid(), descriptor_.get())),
-      memory_(cli::mapped_memory::of_file(descriptor_.get(), record::stream_file_size(room_))),
+      memory_(access::mapped_memory::of_file(descriptor_.get(), contract::stream_file_size(room_))),
       living_(descriptor_.get()),
       known_(room_.threads) {
-  record::stream_header& h = head();
-  h.version = record::stream_version;
+  contract::stream_header& h = head();
+  h.version = contract::stream_version;
   h.ticks_are_tsc = clock_.is_tsc() ? 1 : 0;
   h.size = memory_.size();
   h.ticks_a_ms = clock_.ticks_a_ms();
   h.room = room_;
-  h.magic = record::stream_magic;
+  h.magic = contract::stream_magic;
 }
 
-record::stream_slot* stream_file::slots() const {
-  return reinterpret_cast<record::stream_slot*>(static_cast<std::byte*>(memory_.begin()) + record::stream_threads_at);
+contract::stream_slot* stream_file::slots() const {
+  return reinterpret_cast<contract::stream_slot*>(static_cast<std::byte*>(memory_.begin()) +
+                                                  contract::stream_threads_at);
 }
 
 std::uint32_t stream_file::threads() const {
@@ -133,7 +135,7 @@ void stream_file::permit_calls(const std::vector<raw_thread>& threads) {
     if (!at->second && !std::exchange(known_[t.slot].is_filtered, true)) filtered_++;
   }
   for (const auto& [process, may_ask] : is_unfiltered) {
-    std::atomic<std::uint32_t>& entry = head().unfiltered[process % record::stream_header::processes_at_once];
+    std::atomic<std::uint32_t>& entry = head().unfiltered[process % contract::stream_header::processes_at_once];
     if (may_ask)
       entry.store(process, std::memory_order_relaxed);
     else if (read(entry) == process)
@@ -143,9 +145,9 @@ void stream_file::permit_calls(const std::vector<raw_thread>& threads) {
 
 void stream_file::open_window() {
   window_++;
-  const auto begin = static_cast<off_t>(record::stream_chunks_at(room_) +
-                                        record::first_chunk(room_, window_) * sizeof(record::stream_chunk));
-  const std::size_t size = room_.chunks * sizeof(record::stream_chunk);
+  const auto begin = static_cast<off_t>(contract::stream_chunks_at(room_) +
+                                        contract::first_chunk(room_, window_) * sizeof(contract::stream_chunk));
+  const std::size_t size = room_.chunks * sizeof(contract::stream_chunk);
   fallocate(descriptor_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, begin, static_cast<off_t>(size));
   // Allocates the pages here, so that the program's calls cause no page faults. Linux before 5.14 lacks
   // MADV_POPULATE_WRITE.
@@ -159,7 +161,7 @@ void stream_file::open_window() {
     if (t.is == raw_thread::life::over) slots()[t.slot].over.store(1, std::memory_order_release);
   }
   permit_calls(now);
-  record::stream_header& h = head();
+  contract::stream_header& h = head();
   h.next_chunk.store(0, std::memory_order_relaxed);
   h.closed_at.store(0, std::memory_order_relaxed);
   h.lost.store(0, std::memory_order_relaxed);
@@ -181,14 +183,14 @@ void stream_file::await_writers() const {
   std::this_thread::sleep_for(2ms);  // for stores that other CPUs have not made visible yet
   for (int i = 0; i < 50; i++) {
     const bool busy = std::any_of(slots(), slots() + threads(),
-                                  [this](const record::stream_slot& s) { return read(s.busy) == window_; });
+                                  [this](const contract::stream_slot& s) { return read(s.busy) == window_; });
     if (!busy) return;
     std::this_thread::sleep_for(1ms);
   }
 }
 
 std::optional<raw_window> stream_file::close_window() {
-  record::stream_header& h = head();
+  contract::stream_header& h = head();
   raw_window w;
   w.opened = opened_;
   w.closed = clock_.now();
@@ -206,11 +208,11 @@ std::optional<raw_window> stream_file::close_window() {
   }
   w.lost = read(h.lost);
   const std::uint32_t used = std::min(read(h.next_chunk), room_.chunks);
-  const auto copy = std::make_unique<record::stream_chunk[]>(used);
+  const auto copy = std::make_unique<contract::stream_chunk[]>(used);
   const std::uint64_t begin =
-      record::stream_chunks_at(room_) + record::first_chunk(room_, window_) * sizeof(record::stream_chunk);
+      contract::stream_chunks_at(room_) + contract::first_chunk(room_, window_) * sizeof(contract::stream_chunk);
   std::memcpy(static_cast<void*>(copy.get()), static_cast<std::byte*>(memory_.begin()) + begin,
-              used * sizeof(record::stream_chunk));
+              used * sizeof(contract::stream_chunk));
   // Adds the slots of threads whose first call was in this window: these slots may be missing in the list above.
   std::vector<raw_thread> later = threads_of({slots(), threads()});
   give_numbers(later);

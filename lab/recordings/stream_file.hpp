@@ -29,7 +29,7 @@ class stream_file {
 
   int descriptor() const { return descriptor_.get(); }
   const std::string& path() const { return path_; }
-  cli::tick_clock& clock() { return clock_; }
+  access::tick_clock& clock() { return clock_; }
 
   void open_window();
   /// Whether the window is still open. A thread closes the window if there is no room for its call.
@@ -64,19 +64,19 @@ class stream_file {
   static T read(const std::atomic<T>& w) {
     return w.load(std::memory_order_relaxed);
   }
-  record::stream_header& head() const { return *static_cast<record::stream_header*>(memory_.begin()); }
-  record::stream_slot* slots() const;
+  contract::stream_header& head() const { return *static_cast<contract::stream_header*>(memory_.begin()); }
+  contract::stream_slot* slots() const;
   std::uint32_t threads() const;
   void give_numbers(std::vector<raw_thread>& threads);
   std::optional<thread_state> look_at(raw_thread& t);
   void permit_calls(const std::vector<raw_thread>& threads);
   void await_writers() const;
 
-  cli::tick_clock clock_;
-  record::stream_room room_;
-  cli::owned_descriptor descriptor_;
+  access::tick_clock clock_;
+  contract::stream_room room_;
+  support::owned_descriptor descriptor_;
   std::string path_;
-  cli::mapped_memory memory_;
+  access::mapped_memory memory_;
   living_threads living_;
   std::uint64_t window_ = 0, opened_ = 0;
   std::vector<known_thread> known_;  // by slot

@@ -244,8 +244,8 @@ void note_totals(result& r, const world& w, const totals& first, const totals& l
 void note_locks(result& r, world& w, const program& program) {
   const meter& m = w.watched();
   r.admissions = m.history().size();
-  r.working_set = workloads::working_set(m.history());
-  r.reacquire = workloads::median_reacquire(m.history());
+  r.working_set = support::working_set(m.history());
+  r.reacquire = support::median_reacquire(m.history());
   r.between_sockets = m.between_sockets();
   r.bypasses = m.bypasses();
   r.found_free = m.found_free();

@@ -28,7 +28,7 @@ struct point : settings {
 };
 
 /// Results of the threads of one kind.
-struct group : workloads::group {
+struct group : support::group {
   std::uint64_t bypasses = 0;  ///< within the group
 };
 
@@ -46,7 +46,7 @@ struct result {
   // Counts of the program's lock, if the program has exactly one.
   std::uint64_t admissions = 0, between_sockets = 0, bypasses = 0, found_free = 0, leaders_too_late = 0;
   double working_set = 0, reacquire = 0, utilisation = 0;
-  durations holds, unlocks, hand_overs;
+  support::durations holds, unlocks, hand_overs;
   std::vector<group> groups;
   // of the measured time
   std::uint64_t voluntary = 0, involuntary = 0, migrations = 0;

@@ -62,20 +62,20 @@ void meter::released(cycles now) {
   if (measured(now)) holds_.push_back(now - held_since_);
 }
 
-durations meter::of(std::vector<std::uint64_t> values) const {
-  durations d;
+support::durations meter::of(std::vector<std::uint64_t> values) const {
+  support::durations d;
   d.count = values.size();
   if (values.empty()) return d;
   std::uint64_t sum = 0;
   for (const std::uint64_t v : values) sum += v;
   d.mean = static_cast<double>(sum) / static_cast<double>(values.size()) * 1000 / machine_.mhz;
-  d.median = machine_.to_ns(workloads::percentile(values, 0.5));
-  d.p99 = machine_.to_ns(workloads::percentile(values, 0.99));
+  d.median = machine_.to_ns(support::percentile(values, 0.5));
+  d.p99 = machine_.to_ns(support::percentile(values, 0.99));
   d.longest = machine_.to_ns(*std::max_element(values.begin(), values.end()));
   return d;
 }
 
-durations meter::waits(const std::function<bool(unsigned)>& chosen) const {
+support::durations meter::waits(const std::function<bool(unsigned)>& chosen) const {
   std::vector<std::uint64_t> values;
   for (std::size_t i = 0; i < history_.size(); i++)
     if (chosen(history_[i])) values.push_back(waits_[i]);

@@ -14,7 +14,7 @@
 
 namespace usher::sim {
 
-using workloads::durations;
+using support::durations;
 
 class meter : public observer {
  public:

@@ -9,7 +9,7 @@
 
 #include "lab/sweep/point_settings.hpp"
 
-namespace usher::cli {
+namespace usher::lab {
 namespace {
 
 /// The settings of one point as text: one element for each key that figures show, empty if the point has the default
@@ -173,4 +173,4 @@ bool has_two_states(const repetitions& same) {
   return *high > factor * *low;
 }
 
-}  // namespace usher::cli
+}  // namespace usher::lab

@@ -10,7 +10,7 @@
 
 #include "lab/sweep/sweep_point.hpp"
 
-namespace usher::cli {
+namespace usher::lab {
 
 /// Results of points that differ only in the seed or round. The pointers point into the vector from which the figure
 /// was made.
@@ -54,4 +54,4 @@ std::size_t unsettled(const repetitions& same);
 /// Whether the throughputs of simulated runs differ by a large factor. Only the seed varies between these runs.
 bool has_two_states(const repetitions& same);
 
-}  // namespace usher::cli
+}  // namespace usher::lab

@@ -10,7 +10,7 @@
 
 #include "support/measure/statistics.hpp"
 
-namespace usher::cli {
+namespace usher::lab {
 namespace {
 
 /// The seeds of the points as text: "seeds 1–5", "seeds 1, 4"; empty if the points have none.
@@ -45,7 +45,7 @@ curve curve_of(const series& s, const figure_metric& m) {
       if (const auto value = m.of(*r)) v.push_back(*value);
     if (v.empty()) continue;
     const auto [low, high] = std::minmax_element(v.begin(), v.end());
-    c.points.push_back({x, median(v), *low, *high, unsettled(same) == 0});
+    c.points.push_back({x, support::median(v), *low, *high, unsettled(same) == 0});
   }
   return c;
 }
@@ -73,4 +73,4 @@ curve_chart chart_of(const figure& f, const std::vector<point_result>& results, 
   return c;
 }
 
-}  // namespace usher::cli
+}  // namespace usher::lab

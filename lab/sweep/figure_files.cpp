@@ -25,7 +25,7 @@
 #include "support/text/printable_json.hpp"
 #include "support/text/table.hpp"
 
-namespace usher::cli {
+namespace usher::lab {
 
 using nlohmann::ordered_json;
 
@@ -103,9 +103,9 @@ std::vector<std::string> caption_of_one(const ordered_json& about) {
     if (!text.empty()) parts.push_back(before + text + after);
   };
   if (const auto m = about.find("machine"); m != about.end() && m->is_object())
-    add("", text_at(*m, "cpu"), fmt::format(", {} CPUs", whole_or(*m, "cpus", 0)));
+    add("", text_at(*m, "cpu"), fmt::format(", {} CPUs", support::whole_or(*m, "cpus", 0)));
   if (const auto m = about.find("simulated_machine"); m != about.end() && m->is_object())
-    add("simulated: ", text_at(*m, "title"), fmt::format(", {} CPUs", whole_or(*m, "cpus", 0)));
+    add("simulated: ", text_at(*m, "title"), fmt::format(", {} CPUs", support::whole_or(*m, "cpus", 0)));
   add("", text_at(about, "compiler"));
   add("commit ", text_at(about, "commit"));
   if (const auto share = about.find("others_cpu_share"); share != about.end() && share->is_number())
@@ -135,14 +135,14 @@ namespace {
 /// Adds the results in a file. Returns false after an error message.
 bool read_results(const std::string& file, merged_results& into) {
   try {
-    add_results(file, read_input(file), into);
+    add_results(file, support::read_input(file), into);
     return true;
-  } catch (const bad_input& e) {
-    report_error("--merge {}: {}", file, e.what());
+  } catch (const support::bad_input& e) {
+    support::report_error("--merge {}: {}", file, e.what());
   } catch (const ordered_json::exception& e) {
-    report_error("--merge {}: it has no results as --json writes them: {}", file, reason_of(e));
+    support::report_error("--merge {}: it has no results as --json writes them: {}", file, support::reason_of(e));
   } catch (const std::runtime_error& e) {  // of a point's numbers
-    report_error("--merge {}: it has no results as --json writes them: {}", file, e.what());
+    support::report_error("--merge {}: it has no results as --json writes them: {}", file, e.what());
   }
   return false;
 }
@@ -167,7 +167,7 @@ std::string name_of(const sweep_point& p) {
 }  // namespace
 
 void add_results(const std::string& file, const std::string& text, merged_results& into) {
-  if (const char* const why = objection_to_json(text)) throw bad_input(why);
+  if (const char* const why = support::objection_to_json(text)) throw support::bad_input(why);
   const std::size_t before = into.results.size();
   into.files.push_back(file);
   const auto add = [&into](const ordered_json& p) {
@@ -175,7 +175,7 @@ void add_results(const std::string& file, const std::string& text, merged_result
     into.results.back().file = into.files.size() - 1;
   };
   if (auto whole = ordered_json::parse(text, nullptr, false); whole.is_object() && whole.contains("points")) {
-    make_printable(whole);
+    support::make_printable(whole);
     for (const ordered_json& p : whole["points"]) {
       add(p);
       point_result& r = into.results.back();
@@ -191,9 +191,10 @@ void add_results(const std::string& file, const std::string& text, merged_result
     for (std::string line; std::getline(lines, line); number++) {
       if (line.empty()) continue;
       auto p = ordered_json::parse(line, nullptr, false);
-      make_printable(p);
+      support::make_printable(p);
       if (!p.is_object() || !p.contains("throughput"))
-        throw bad_input(fmt::format("it is not what --json writes, and its line {} is not a point's result", number));
+        throw support::bad_input(
+            fmt::format("it is not what --json writes, and its line {} is not a point's result", number));
       add(p);
       const point_result& r = into.results.back();
       ordered_json header = ordered_json::object();
@@ -202,7 +203,7 @@ void add_results(const std::string& file, const std::string& text, merged_result
       add_header(std::move(header), into);
     }
   }
-  if (into.results.size() == before) throw bad_input("it has no results");
+  if (into.results.size() == before) throw support::bad_input("it has no results");
 }
 
 namespace {
@@ -273,23 +274,23 @@ constexpr const char* allow_mixed = "--mixed shows them together";
 void check_machines(const merged_results& merged, const point_result& a, const point_result& b) {
   if (a.point.machine_hash == b.point.machine_hash && a.point.machine == b.point.machine) return;
   if (a.point.machine != b.point.machine)
-    throw bad_input(fmt::format("{} results of two machines, {} and {}: {}", files_have(merged, a, b), a.point.machine,
-                                b.point.machine, allow_mixed));
+    throw support::bad_input(fmt::format("{} results of two machines, {} and {}: {}", files_have(merged, a, b),
+                                         a.point.machine, b.point.machine, allow_mixed));
   const auto hash = [](const point_result& r) { return r.point.machine_hash.empty() ? "none" : r.point.machine_hash; };
   const bool is_changed = to_json(a.point.settings) != to_json(b.point.settings);
-  throw bad_input(fmt::format("{} results of two machines that are both called {} (hashes {} and {}){}",
-                              files_have(merged, a, b), a.point.machine, hash(a), hash(b),
-                              is_changed ? std::string(", with other --set-machine: ") + allow_mixed : ""));
+  throw support::bad_input(fmt::format("{} results of two machines that are both called {} (hashes {} and {}){}",
+                                       files_have(merged, a, b), a.point.machine, hash(a), hash(b),
+                                       is_changed ? std::string(", with other --set-machine: ") + allow_mixed : ""));
 }
 
 /// Throws for a second result of the same point: it is a duplicate or has other settings.
 [[noreturn]] void refuse_second(const merged_results& merged, const point_result& a, const point_result& b) {
   const std::string keys = differing_keys(a.point, b.point);
   if (keys.empty())
-    throw bad_input(fmt::format("{} one point twice ({}): merge each file and each line once", files_have(merged, a, b),
-                                name_of(b.point)));
-  throw bad_input(fmt::format("{} one point ({}) with other settings ({}): {}", files_have(merged, a, b),
-                              name_of(b.point), keys, allow_mixed));
+    throw support::bad_input(fmt::format("{} one point twice ({}): merge each file and each line once",
+                                         files_have(merged, a, b), name_of(b.point)));
+  throw support::bad_input(fmt::format("{} one point ({}) with other settings ({}): {}", files_have(merged, a, b),
+                                       name_of(b.point), keys, allow_mixed));
 }
 
 }  // namespace
@@ -301,8 +302,8 @@ void check_one_sweep(const merged_results& merged) {
     if (!r.point.seed) continue;  // results without a seed are measured, and name neither a build nor a machine
     if (first == nullptr) first = &r;
     if (r.usher != first->usher || r.commit != first->commit)
-      throw bad_input(fmt::format("{} results of two builds of usher, {} and {}: {}", files_have(merged, *first, r),
-                                  build_of(*first), build_of(r), allow_mixed));
+      throw support::bad_input(fmt::format("{} results of two builds of usher, {} and {}: {}",
+                                           files_have(merged, *first, r), build_of(*first), build_of(r), allow_mixed));
     check_machines(merged, *machines.emplace(varied_text(r.point), &r).first->second, r);
     const auto [at, is_new] = points.emplace(point_text(r.point), &r);
     if (!is_new) refuse_second(merged, *at->second, r);
@@ -319,7 +320,7 @@ std::size_t remove_duplicates(merged_results& merged) {
     if (!r.point.machine_hash.empty()) {
       const point_result& other = *machines.emplace(machine_text(r.point), &r).first->second;
       if (other.point.machine_hash != r.point.machine_hash)
-        throw bad_input(
+        throw support::bad_input(
             fmt::format("{} points of two machines that are both called {} (hashes {} and {}): simulate "
                         "one of them under another name",
                         files_have(merged, other, r), r.point.machine, other.point.machine_hash, r.point.machine_hash));
@@ -330,7 +331,7 @@ std::size_t remove_duplicates(merged_results& merged) {
       const auto [at, is_new] = simulated.emplace(json_text(without_hash), &r);
       const point_result& other = *at->second;
       if (!is_new && (other.all.throughput != r.all.throughput || other.operations != r.operations))
-        throw bad_input(
+        throw support::bad_input(
             fmt::format("{} different results of one point ({}): different builds or machines have made them",
                         files_have(merged, other, r), name_of(r.point)));
       twice[i] = !is_new;
@@ -366,7 +367,7 @@ ordered_json about(const merged_results& merged) {
 
 int figure_outputs::open(const figure_options& o, std::span<const workloads::description> programs, bool simulated) {
   if (!programs.empty()) check_metric(figure_metric_named(o.chart_metric), o.workload, programs, simulated);
-  if (!is_chart_name(o.chart_file)) return bad_usage;
+  if (!is_chart_name(o.chart_file)) return support::bad_usage;
   metric_ = figure_metric_named(o.chart_metric);
   look_ = o.look;
   if (o.log_x || o.log_y) look_.log = std::string(o.log_x ? "x" : "") + (o.log_y ? "y" : "");
@@ -374,12 +375,14 @@ int figure_outputs::open(const figure_options& o, std::span<const workloads::des
       {{"--json", &o.json_file}, {"--csv", &o.csv_file}, {"--chart", &o.chart_file}}};
   for (std::size_t i = 0; i < files.size(); i++)
     for (std::size_t k = 0; k < i; k++)
-      if (!files[i].second->empty() && !files[k].second->empty() && is_same_file(*files[i].second, *files[k].second)) {
-        report_error("{} and {} are to write the same file, {}", files[k].first, files[i].first, *files[i].second);
-        return bad_usage;
+      if (!files[i].second->empty() && !files[k].second->empty() &&
+          support::is_same_file(*files[i].second, *files[k].second)) {
+        support::report_error("{} and {} are to write the same file, {}", files[k].first, files[i].first,
+                              *files[i].second);
+        return support::bad_usage;
       }
   const bool good = json_.open(o.json_file) && csv_.open(o.csv_file) && chart_.open(o.chart_file);
-  return good ? 0 : cannot_start;
+  return good ? 0 : support::cannot_start;
 }
 
 bool figure_outputs::write(const figure& f, const std::vector<point_result>& results, const ordered_json& about) {
@@ -397,7 +400,7 @@ bool figure_outputs::write(const figure& f, const std::vector<point_result>& res
   c.x_scale = look_.horizontal();
   c.y_scale = look_.vertical();
   if (c.curves.empty() && !results.empty()) {
-    report_error("--chart-metric {}: no point has it", metric_.name);
+    support::report_error("--chart-metric {}: no point has it", metric_.name);
     return false;
   }
   return chart_.write(draw(c)) && written;
@@ -407,15 +410,15 @@ int show(figure_outputs& to, const figure_options& o, const ordered_json& about,
          const std::vector<point_result>& results, bool all_well) {
   const figure f = figure_of(results);
   if (!results.empty()) {
-    const std::size_t width = terminal_width();
+    const std::size_t width = support::terminal_width();
     fmt::print("{}: operations a microsecond, median and range\n{}{}\n{}", title_of(f), table_text(f, width),
                legend_text(f), plot_text(f));
     if (o.details) fmt::print("{}", details_text(f, width));
     warn_of_unsettled(f);
   }
   const bool written = to.write(f, results, about);
-  if (interrupted() != 0) return 128 + interrupted();
-  return !written ? cannot_start : all_well ? 0 : 1;
+  if (support::interrupted() != 0) return 128 + support::interrupted();
+  return !written ? support::cannot_start : all_well ? 0 : 1;
 }
 
 int merge(const figure_options& o) {
@@ -423,18 +426,18 @@ int merge(const figure_options& o) {
   if (const int status = to.open(o); status != 0) return status;
   merged_results merged;
   for (const std::string& file : o.merge)
-    if (!read_results(file, merged)) return bad_usage;
+    if (!read_results(file, merged)) return support::bad_usage;
   try {
     if (!o.mixed) check_one_sweep(merged);
     if (const std::size_t twice = remove_duplicates(merged); twice != 0)
-      warn("--merge: {} result{} there twice: each counts once", twice, twice == 1 ? " is" : "s are");
-  } catch (const bad_input& e) {
-    report_error("--merge: {}", e.what());
-    return bad_usage;
+      support::warn("--merge: {} result{} there twice: each counts once", twice, twice == 1 ? " is" : "s are");
+  } catch (const support::bad_input& e) {
+    support::report_error("--merge: {}", e.what());
+    return support::bad_usage;
   }
   if (const auto builds = builds_of(merged); builds.size() > 1)
-    warn("--merge: the results are of several builds of usher: {}", fmt::join(builds, ", "));
+    support::warn("--merge: the results are of several builds of usher: {}", fmt::join(builds, ", "));
   return show(to, o, about(merged), merged.results, true);
 }
 
-}  // namespace usher::cli
+}  // namespace usher::lab

@@ -14,7 +14,7 @@
 #include "lab/sweep/sweep_point.hpp"
 #include "support/text/output_file.hpp"
 
-namespace usher::cli {
+namespace usher::lab {
 
 /// The output files of a sweep. They are opened before the points are run, so that a file that cannot be written is an
 /// error at once and not after hours.
@@ -27,7 +27,7 @@ class figure_outputs {
   bool write(const figure& f, const std::vector<point_result>& results, const nlohmann::ordered_json& about);
 
  private:
-  output_file json_, csv_, chart_;
+  support::output_file json_, csv_, chart_;
   figure_metric metric_;
   chart_options look_;
 };
@@ -72,4 +72,4 @@ std::string csv_of(const std::vector<point_result>& results);
 /// Carries out --merge: shows the results of files. Returns the exit status.
 int merge(const figure_options& o);
 
-}  // namespace usher::cli
+}  // namespace usher::lab

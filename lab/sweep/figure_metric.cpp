@@ -8,7 +8,7 @@
 #include "library/catalog/names.hpp"
 #include "library/catalog/suggestion.hpp"
 
-namespace usher::cli {
+namespace usher::lab {
 namespace {
 
 using measurement = std::optional<double>;
@@ -110,4 +110,4 @@ std::string figure_metric_names() {
   return all;
 }
 
-}  // namespace usher::cli
+}  // namespace usher::lab

@@ -8,7 +8,7 @@
 #include "lab/bench/programs/program.hpp"
 #include "lab/sweep/sweep_point.hpp"
 
-namespace usher::cli {
+namespace usher::lab {
 
 struct figure_metric {
   std::string name;
@@ -33,4 +33,4 @@ void check_metric(const figure_metric& m, const std::string& workload, std::span
 /// The names, for help texts and error messages.
 std::string figure_metric_names();
 
-}  // namespace usher::cli
+}  // namespace usher::lab

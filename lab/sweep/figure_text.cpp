@@ -12,7 +12,7 @@
 #include "support/text/messages.hpp"
 #include "support/text/table.hpp"
 
-namespace usher::cli {
+namespace usher::lab {
 namespace {
 
 std::string number(double v) {
@@ -23,7 +23,8 @@ std::string number(double v) {
 std::string median_and_range(const std::vector<double>& v) {
   if (v.empty()) return "-";
   const auto [low, high] = std::minmax_element(v.begin(), v.end());
-  return v.size() == 1 ? number(v.front()) : fmt::format("{} {}–{}", number(median(v)), number(*low), number(*high));
+  return v.size() == 1 ? number(v.front())
+                       : fmt::format("{} {}–{}", number(support::median(v)), number(*low), number(*high));
 }
 
 constexpr const char *unsettled_mark = "*", *states_mark = "!";
@@ -49,7 +50,7 @@ std::string cell(const series& s, double x) {
 /// A row of details_text().
 std::vector<std::string> details_of(const series& s, const repetitions& same) {
   const auto shown = [](const std::vector<double>& v, const char* format) {
-    return v.empty() ? "-" : fmt::format(fmt::runtime(format), median(v));
+    return v.empty() ? "-" : fmt::format(fmt::runtime(format), support::median(v));
   };
   const std::vector<double> shares = values(same, &point_result::smallest_share);
   return {s.name,
@@ -67,7 +68,7 @@ std::string table_text(const figure& f, std::size_t width) {
   constexpr std::size_t many = 8;
   const std::set<double> counts = all_x(f);
   const bool row_a_lock = f.all.size() > many && f.all.size() > counts.size();
-  std::vector<column> columns{{row_a_lock ? "lock" : f.x, !row_a_lock}};
+  std::vector<support::column> columns{{row_a_lock ? "lock" : f.x, !row_a_lock}};
   std::vector<std::vector<std::string>> rows;
   if (row_a_lock) {
     for (const double n : counts) columns.push_back({x_value(n), true});
@@ -82,7 +83,7 @@ std::string table_text(const figure& f, std::size_t width) {
       for (const series& s : f.all) rows.back().push_back(cell(s, n));
     }
   }
-  return format_table(columns, rows, width);
+  return support::format_table(columns, rows, width);
 }
 
 std::string legend_text(const figure& f) {
@@ -108,7 +109,7 @@ std::string plot_text(const figure& f) {
   constexpr std::size_t width = 64, letters = 26;
   double most = 0;
   for (const series& s : f.all)
-    for (const auto& [threads, same] : s.points) most = std::max(most, median(throughputs(same)));
+    for (const auto& [threads, same] : s.points) most = std::max(most, support::median(throughputs(same)));
   if (most <= 0 || f.all.size() > letters) return "";
   const auto letter = [](std::size_t i) { return static_cast<char>('a' + i); };
   std::string text =
@@ -120,7 +121,7 @@ std::string plot_text(const figure& f) {
       if (at == f.all[i].points.end()) continue;
       const std::vector<double> v = throughputs(at->second);
       if (v.empty()) continue;
-      const double place = median(v) / most * static_cast<double>(width - 1);
+      const double place = support::median(v) / most * static_cast<double>(width - 1);
       if (place >= 0 && place < static_cast<double>(width))  // a file may have negative or huge throughputs
         line[static_cast<std::size_t>(place)] = letter(i);
     }
@@ -140,14 +141,14 @@ std::string details_text(const figure& f, std::size_t width) {
       if (const auto at = s.points.find(x); at != s.points.end()) rows.push_back(details_of(s, at->second));
     text += (f.is_by_threads() ? fmt::format("\n{} thread{}\n", x_value(x), x == 1 ? "" : "s")
                                : fmt::format("\n{} {}\n", f.x, x_value(x))) +
-            format_table({{"lock"},
-                          {"operations/µs", true},
-                          {"smallest", true},
-                          {"worst", true},
-                          {"Gini", true},
-                          {"voluntary", true},
-                          {"involuntary", true}},
-                         rows, width);
+            support::format_table({{"lock"},
+                                   {"operations/µs", true},
+                                   {"smallest", true},
+                                   {"worst", true},
+                                   {"Gini", true},
+                                   {"voluntary", true},
+                                   {"involuntary", true}},
+                                  rows, width);
   }
   return text +
          "\nsmallest: the operations of the thread that had fewest, relative to an equal part; voluntary, involuntary: "
@@ -167,7 +168,7 @@ void warn_of_unsettled(const figure& f) {
     }
   if (points == 0) return;
   if (points > most) list += fmt::format(" and {} more", points - most);
-  warn("not settled, take a longer --warm-up or --ms: {}", list);
+  support::warn("not settled, take a longer --warm-up or --ms: {}", list);
 }
 
-}  // namespace usher::cli
+}  // namespace usher::lab

@@ -6,7 +6,7 @@
 
 #include "lab/sweep/figure.hpp"
 
-namespace usher::cli {
+namespace usher::lab {
 
 /// A table of throughputs, with a row for each number of threads, or a row for each series if there are many series.
 std::string table_text(const figure& f, std::size_t width);
@@ -24,4 +24,4 @@ std::string details_text(const figure& f, std::size_t width);
 /// Warns of points with runs that have not settled, in one line for all.
 void warn_of_unsettled(const figure& f);
 
-}  // namespace usher::cli
+}  // namespace usher::lab

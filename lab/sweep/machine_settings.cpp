@@ -7,7 +7,7 @@
 #include <stdexcept>
 #include <utility>
 
-namespace usher::cli {
+namespace usher::lab {
 
 namespace {
 
@@ -80,4 +80,4 @@ std::vector<varied_number> varied_numbers(const std::string& text) {
   return all;
 }
 
-}  // namespace usher::cli
+}  // namespace usher::lab

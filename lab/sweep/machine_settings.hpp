@@ -9,7 +9,7 @@
 
 #include "lab/sim/machine.hpp"
 
-namespace usher::cli {
+namespace usher::lab {
 
 /// Changes of a machine's numbers, by key, for sim::read_machine().
 using machine_changes = std::map<std::string, std::string>;
@@ -42,4 +42,4 @@ machine_settings machine_settings_of(const std::vector<std::string>& texts);
 /// Reads SECTION.KEY=V1,V2,… A comma within brackets or quotes does not separate values. Throws std::runtime_error.
 std::vector<varied_number> varied_numbers(const std::string& text);
 
-}  // namespace usher::cli
+}  // namespace usher::lab

@@ -1,6 +1,6 @@
 #include "lab/sweep/measured_json.hpp"
 
-namespace usher::cli {
+namespace usher::lab {
 
 using nlohmann::ordered_json;
 
@@ -11,19 +11,19 @@ ordered_json begun_result(const std::string& point, const std::string& commit) {
   return all;
 }
 
-ordered_json durations_to_json(const workloads::durations& d) {
+ordered_json durations_to_json(const support::durations& d) {
   return {{"mean", d.mean}, {"median", d.median}, {"p99", d.p99}, {"longest", d.longest}};
 }
 
 void add_operations(ordered_json& to, double throughput, const std::vector<std::uint64_t>& operations) {
   to["throughput"] = throughput;
   to["operations"] = operations;
-  to["gini"] = workloads::gini(operations);
-  to["relative_deviation"] = workloads::relative_deviation(operations);
-  to["smallest_share"] = workloads::smallest_share(operations);
+  to["gini"] = support::gini(operations);
+  to["relative_deviation"] = support::relative_deviation(operations);
+  to["smallest_share"] = support::smallest_share(operations);
 }
 
-ordered_json& add_group(ordered_json& to, const workloads::group& g, bool waits) {
+ordered_json& add_group(ordered_json& to, const support::group& g, bool waits) {
   ordered_json& here = g.name.empty() ? to : to["groups"][g.name];
   if (!g.name.empty()) {
     here["threads"] = g.threads;
@@ -36,4 +36,4 @@ ordered_json& add_group(ordered_json& to, const workloads::group& g, bool waits)
   return here;
 }
 
-}  // namespace usher::cli
+}  // namespace usher::lab

@@ -10,7 +10,7 @@
 
 #include "lab/sweep/sweep_options.hpp"
 
-namespace usher::cli {
+namespace usher::lab {
 namespace {
 
 /// The value of an option that is a duration; nullopt for "auto".
@@ -99,4 +99,4 @@ std::vector<std::string> chosen_locks(const std::vector<std::string>& names, con
   return chosen;
 }
 
-}  // namespace usher::cli
+}  // namespace usher::lab

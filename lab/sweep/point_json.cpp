@@ -14,7 +14,7 @@
 #include "support/text/input_file.hpp"
 #include "support/text/json_fields.hpp"
 
-namespace usher::cli {
+namespace usher::lab {
 
 using nlohmann::ordered_json;
 
@@ -46,7 +46,7 @@ double measured(const ordered_json& value, const char* key) {
   constexpr double rounding = 1e-9;
   const double v = value.is_number() ? value.get<double>() : -1;
   if (!(v >= -rounding) || !std::isfinite(v))
-    throw bad_input(fmt::format("its {} is {}, no number from 0 on", key, value.dump().substr(0, 40)));
+    throw support::bad_input(fmt::format("its {} is {}, no number from 0 on", key, value.dump().substr(0, 40)));
   return v;
 }
 
@@ -55,14 +55,14 @@ std::optional<double> number(const ordered_json& j, const char* key) {
   return at == j.end() || at->is_null() ? std::nullopt : std::optional(measured(*at, key));
 }
 
-std::optional<workloads::durations> durations(const ordered_json& j, const char* key) {
+std::optional<support::durations> durations(const ordered_json& j, const char* key) {
   const auto at = j.find(key);
   if (at == j.end() || !at->is_object()) return std::nullopt;
-  workloads::durations d;
+  support::durations d;
   d.mean = number(*at, "mean").value_or(0);
-  d.median = whole_or(*at, "median", std::uint64_t{0});
-  d.p99 = whole_or(*at, "p99", std::uint64_t{0});
-  d.longest = whole_or(*at, "longest", std::uint64_t{0});
+  d.median = support::whole_or(*at, "median", std::uint64_t{0});
+  d.p99 = support::whole_or(*at, "p99", std::uint64_t{0});
+  d.longest = support::whole_or(*at, "longest", std::uint64_t{0});
   return d.longest == 0 ? std::nullopt : std::optional(d);  // 0: no such duration was measured
 }
 
@@ -77,7 +77,7 @@ ordered_json to_json(const machine_settings& settings) {
 }
 
 constexpr auto json_fields(const varied_number*) {
-  return std::tuple(field("key", &varied_number::key), field("value", &varied_number::value));
+  return std::tuple(support::field("key", &varied_number::key), support::field("value", &varied_number::value));
 }
 
 namespace {
@@ -101,7 +101,7 @@ struct value_from_json {
   }
   void operator()(std::map<std::string, long>& to) const {
     if (const auto at = from.find(k.key); at != from.end())
-      for (const auto& [name, value] : at->items()) to[name] = whole(value);
+      for (const auto& [name, value] : at->items()) to[name] = support::whole(value);
   }
   void operator()(machine_settings& to) const {
     const auto at = from.find(k.key);
@@ -120,7 +120,7 @@ ordered_json to_json(const sweep_point& p) {
   for (const point_key& k : point_keys)
     std::visit(
         [&](auto member) {
-          if (k.need != needed::no || !is_empty(p.*member)) j[k.key] = json_value(p.*member);
+          if (k.need != needed::no || !support::is_empty(p.*member)) j[k.key] = support::json_value(p.*member);
         },
         k.member);
   return j;
@@ -145,9 +145,9 @@ std::string json_text(const sweep_point& p) {
 sweep_point point_from_text(const std::string& text) {
   const ordered_json j = [&] {
     try {
-      return parsed_json<ordered_json>(text);
-    } catch (const bad_input& e) {
-      throw bad_input(std::string("--point: ") + e.what());
+      return support::parsed_json<ordered_json>(text);
+    } catch (const support::bad_input& e) {
+      throw support::bad_input(std::string("--point: ") + e.what());
     }
   }();
   for (const point_key& k : point_keys)
@@ -187,4 +187,4 @@ point_result result_from_json(const ordered_json& j) {
   return r;
 }
 
-}  // namespace usher::cli
+}  // namespace usher::lab

@@ -7,7 +7,7 @@
 
 #include "lab/sweep/sweep_point.hpp"
 
-namespace usher::cli {
+namespace usher::lab {
 
 /// One line.
 std::string json_text(const sweep_point& p);
@@ -22,4 +22,4 @@ point_result result_from_json(const nlohmann::ordered_json& j);
 /// Returns a JSON object with the changed machine keys.
 nlohmann::ordered_json to_json(const machine_settings& settings);
 
-}  // namespace usher::cli
+}  // namespace usher::lab

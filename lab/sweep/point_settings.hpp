@@ -16,7 +16,7 @@
 
 #include "lab/sweep/sweep_point.hpp"
 
-namespace usher::cli {
+namespace usher::lab {
 
 /// A member of a point. Its type decides how the setting is read, written and shown. The JSON does not contain settings
 /// that are 0, false, empty or absent.
@@ -162,4 +162,4 @@ inline std::vector<const point_key*> shown_keys(bool columns) {
   return all;
 }
 
-}  // namespace usher::cli
+}  // namespace usher::lab

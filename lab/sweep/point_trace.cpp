@@ -6,7 +6,7 @@
 #include <cmath>
 #include <stdexcept>
 
-namespace usher::cli {
+namespace usher::lab {
 
 void add_trace_options(CLI::App& to, trace_options& o) {
   auto* trace = to.add_option("--trace", o.us, "Show the first microseconds of one point, step by step")
@@ -41,4 +41,4 @@ int show_trace(const sim::machine& m, std::vector<sim::point> points, const trac
   return 0;
 }
 
-}  // namespace usher::cli
+}  // namespace usher::lab

@@ -9,7 +9,7 @@
 #include "lab/sweep/sweep_options.hpp"
 #include "lab/sweep/sweep_point.hpp"
 
-namespace usher::cli {
+namespace usher::lab {
 
 /// The parts of running points in which `usher sim` and `usher bench` differ.
 struct figure_command {
@@ -26,4 +26,4 @@ int list_points(const figure_command& c, const std::vector<planned_point>& point
 bool run_points(const figure_command& c, const figure_options& o, unsigned jobs, const std::vector<std::size_t>& order,
                 std::vector<planned_point>& points);
 
-}  // namespace usher::cli
+}  // namespace usher::lab

@@ -10,7 +10,7 @@
 
 #include "lab/sweep/figure_metric.hpp"
 
-namespace usher::cli {
+namespace usher::lab {
 
 namespace {
 
@@ -120,4 +120,4 @@ void list_workloads(std::span<const workloads::description> programs) {
   }
 }
 
-}  // namespace usher::cli
+}  // namespace usher::lab

@@ -15,7 +15,7 @@ namespace CLI {
 class App;
 }
 
-namespace usher::cli {
+namespace usher::lab {
 
 struct figure_options {
   const CLI::App* parser = nullptr;
@@ -54,4 +54,4 @@ std::vector<std::string> chosen_locks(const std::vector<std::string>& names, con
 
 void list_workloads(std::span<const workloads::description> programs);
 
-}  // namespace usher::cli
+}  // namespace usher::lab

@@ -12,7 +12,7 @@
 #include "lab/sweep/machine_settings.hpp"
 #include "support/measure/metrics.hpp"
 
-namespace usher::cli {
+namespace usher::lab {
 
 /// The settings of a run. Each member has a row in the table of lab/sweep/point_settings.hpp. Of sim::settings, a run
 /// on the hardware uses only `pinned`.
@@ -34,7 +34,7 @@ struct sweep_point : sim::settings {
 /// Measurements of all threads, or of a group of them.
 struct group_result {
   std::optional<double> throughput;  ///< operations a microsecond
-  std::optional<workloads::durations> waits;
+  std::optional<support::durations> waits;
 };
 
 /// A measurement is absent if the program, the lock or the kind of run does not have it.
@@ -49,7 +49,7 @@ struct point_result {
   std::optional<bool> exclusive;  ///< whether the lock admitted one thread at a time
   std::optional<double> gini, smallest_share, lwss, mttr, utilisation, cpus_used;
   std::optional<double> voluntary_switches, involuntary_switches, misses;
-  std::optional<workloads::durations> hand_overs;
+  std::optional<support::durations> hand_overs;
   std::string json;  ///< as read, with all other measurements: result files contain it unchanged
 };
 
@@ -68,4 +68,4 @@ inline std::vector<point_result> results_of(const std::vector<planned_point>& po
   return results;
 }
 
-}  // namespace usher::cli
+}  // namespace usher::lab

@@ -4,7 +4,7 @@
 
 #include "support/process/near.hpp"
 
-namespace usher::cli {
+namespace usher::support {
 
 const component simulator{"usher_bench", "USHER_BUILD_SIMULATOR", USHER_WITH_SIMULATOR, "Boost.Context and toml++",
                           "libboost-context-dev libtomlplusplus-dev"};
@@ -31,4 +31,4 @@ std::string why_missing(const component& c) {
       c.executable, c.option, c.option, c.needs, c.packages);
 }
 
-}  // namespace usher::cli
+}  // namespace usher::support

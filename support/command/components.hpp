@@ -3,7 +3,7 @@
 
 #include <string>
 
-namespace usher::cli {
+namespace usher::support {
 
 /// An executable that is an optional part of a build of Usher.
 struct component {
@@ -21,4 +21,4 @@ extern const component simulator, recorder, checker;
 /// get it.
 std::string why_missing(const component& c);
 
-}  // namespace usher::cli
+}  // namespace usher::support

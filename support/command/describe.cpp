@@ -5,7 +5,7 @@
 
 #include "support/text/help.hpp"
 
-namespace usher::cli {
+namespace usher::support {
 namespace {
 
 using nlohmann::ordered_json;
@@ -48,4 +48,4 @@ std::string described_options(const CLI::App& app) {
   return as_json(app).dump(1) + "\n";
 }
 
-}  // namespace usher::cli
+}  // namespace usher::support

@@ -7,11 +7,11 @@ namespace CLI {
 class App;
 }
 
-namespace usher::cli {
+namespace usher::support {
 
 /// The word in place of a subcommand that prints it. It is in no help text.
 inline constexpr const char* describe_word = "--describe-options";
 
 std::string described_options(const CLI::App& app);
 
-}  // namespace usher::cli
+}  // namespace usher::support

@@ -5,7 +5,7 @@
 #include <span>
 #include <string_view>
 
-namespace usher::cli {
+namespace usher::support {
 
 struct lock_facts {
   std::string_view family;
@@ -32,4 +32,4 @@ inline bool is_unusual(std::string_view family) {
 /// The version of the compiler that made the code whose instructions were counted.
 extern const std::string_view counted_with;
 
-}  // namespace usher::cli
+}  // namespace usher::support

@@ -18,7 +18,7 @@
 #include "support/text/help.hpp"
 #include "support/text/messages.hpp"
 
-namespace usher::cli {
+namespace usher::support {
 namespace {
 
 constexpr const char* help_word = "help";
@@ -192,10 +192,10 @@ int start(int argc, char** argv) {
 }
 
 }  // namespace
-}  // namespace usher::cli
+}  // namespace usher::support
 
 int main(int argc, char** argv) {
-  using namespace usher::cli;
+  using namespace usher::support;
   try {
     const int status = start(argc, argv);
     // Reports output that could not be written, for example to a full disk.

@@ -9,7 +9,7 @@
 #include "support/measure/host.hpp"
 #include "support/process/this_computer.hpp"
 
-namespace usher::cli {
+namespace usher::support {
 
 /// The commit that was built; "unknown" if the build was not from a repository.
 inline std::string commit_of_build() {
@@ -27,6 +27,4 @@ inline std::string libc_name() {
   return std::string("glibc ") + gnu_get_libc_version();
 }
 
-using workloads::utc_now;
-
-}  // namespace usher::cli
+}  // namespace usher::support

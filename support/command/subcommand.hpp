@@ -8,7 +8,7 @@ namespace CLI {
 class App;
 }
 
-namespace usher::cli {
+namespace usher::support {
 
 struct subcommand {
   CLI::App* options;
@@ -28,18 +28,6 @@ struct subcommand {
 /// The subcommands of this executable. Each executable defines this function; each subcommand adds itself to `app`.
 std::vector<subcommand> subcommands(CLI::App& app);
 
-// Each function is defined in a file of its own.
-subcommand list(CLI::App& app);
-subcommand run(CLI::App& app);
-subcommand try_locks(CLI::App& app);
-subcommand status(CLI::App& app);
-subcommand check(CLI::App& app);
-subcommand sim_command(CLI::App& app);  // `sim` is the simulated machine's namespace
-subcommand bench_command(CLI::App& app);
-subcommand predict_command(CLI::App& app);
-subcommand stat_command(CLI::App& app);
-subcommand record_command(CLI::App& app);
-
 // Summaries of the subcommands of other executables, for `usher --help`.
 inline constexpr const char* stat_summary = "Show which mutexes are hot, with holders and waiters";
 inline constexpr const char* record_summary = "Record what threads do with their locks, for predictions";
@@ -47,4 +35,4 @@ inline constexpr const char* sim_summary = "Simulate a benchmark on another mach
 inline constexpr const char* predict_summary = "Predict a recorded program on another machine";
 inline constexpr const char* bench_summary = "Run a benchmark on this computer";
 
-}  // namespace usher::cli
+}  // namespace usher::support

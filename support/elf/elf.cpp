@@ -11,7 +11,7 @@
 #include <cstddef>
 #include <cstring>
 
-namespace usher::cli {
+namespace usher::support {
 namespace {
 
 // Limits for a file that claims more than it has, such as millions of entries. Chosen, not measured: no real program
@@ -133,4 +133,4 @@ std::optional<elf_file> read_elf(const std::string& path) {
   return result;
 }
 
-}  // namespace usher::cli
+}  // namespace usher::support

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace usher::cli {
+namespace usher::support {
 
 /// The processor and word size that a file is for.
 struct elf_target {
@@ -32,4 +32,4 @@ struct elf_file {
 /// Reads an ELF file. Nullopt if the file does not exist, cannot be read, or is not ELF.
 std::optional<elf_file> read_elf(const std::string& path);
 
-}  // namespace usher::cli
+}  // namespace usher::support

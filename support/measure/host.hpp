@@ -15,7 +15,7 @@
 /// The commit that the program was built from; defined in a source file that the build writes.
 extern const char* const workloads_commit;
 
-namespace workloads {
+namespace usher::support {
 
 /// The value of the first line `key : value` of a file; empty when there is none.
 inline std::string colon_value(const char* file, const std::string& key) {
@@ -91,4 +91,4 @@ inline double others_share(const cpu_times& before, const cpu_times& after, doub
   return total > 0 ? std::clamp((after.busy - before.busy - ours) / total, 0.0, 1.0) : 0.0;
 }
 
-}  // namespace workloads
+}  // namespace usher::support

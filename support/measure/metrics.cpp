@@ -4,7 +4,7 @@
 #include <cmath>
 #include <utility>
 
-namespace usher::workloads {
+namespace usher::support {
 
 double gini(std::span<const std::uint64_t> shares) {
   std::vector<std::uint64_t> sorted(shares.begin(), shares.end());
@@ -64,4 +64,4 @@ std::uint64_t percentile(std::vector<std::uint64_t>& values, double part) {
   return values[at];
 }
 
-}  // namespace usher::workloads
+}  // namespace usher::support

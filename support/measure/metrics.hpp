@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace usher::workloads {
+namespace usher::support {
 
 /// Times, in nanoseconds.
 struct durations {
@@ -45,4 +45,4 @@ double median_reacquire(std::span<const std::uint16_t> history);
 /// The percentile `part` (0 to 1) of the values, which are reordered. 0 if there are no values.
 std::uint64_t percentile(std::vector<std::uint64_t>& values, double part);
 
-}  // namespace usher::workloads
+}  // namespace usher::support

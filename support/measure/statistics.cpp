@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstddef>
 
-namespace usher::cli {
+namespace usher::support {
 
 double median_of_sorted(const std::vector<double>& sorted) {
   if (sorted.empty()) return std::nan("");
@@ -17,4 +17,4 @@ double median(std::vector<double> values) {
   return median_of_sorted(values);
 }
 
-}  // namespace usher::cli
+}  // namespace usher::support

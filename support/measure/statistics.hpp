@@ -4,7 +4,7 @@
 #include <cmath>
 #include <vector>
 
-namespace usher::cli {
+namespace usher::support {
 
 /// The median; not a number if there are no values.
 double median(std::vector<double> values);
@@ -14,4 +14,4 @@ struct interval {
   double low = -HUGE_VAL, high = HUGE_VAL;
 };
 
-}  // namespace usher::cli
+}  // namespace usher::support

@@ -8,7 +8,7 @@
 #include "support/text/utf8.hpp"
 #include "support/text/words.hpp"
 
-namespace usher::cli {
+namespace usher::support {
 
 std::string words_of(const ended& e) {
   switch (e.way) {
@@ -39,4 +39,4 @@ std::string with_words(const std::string& error, const std::string& message) {
   return message.empty() ? error : error + ": " + message;
 }
 
-}  // namespace usher::cli
+}  // namespace usher::support

@@ -5,7 +5,7 @@
 
 #include "support/process/process.hpp"
 
-namespace usher::cli {
+namespace usher::support {
 
 /// The bytes that are read of a program's last output: enough for a line.
 inline constexpr std::size_t most_read = 1 << 16;
@@ -24,4 +24,4 @@ inline bool went_well(const ended& e) {
   return e.way == ended::how::exited && e.status == 0;
 }
 
-}  // namespace usher::cli
+}  // namespace usher::support

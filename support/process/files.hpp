@@ -12,7 +12,7 @@
 
 #include "support/process/owned_descriptor.hpp"
 
-namespace usher::cli {
+namespace usher::support {
 
 inline bool is_file(const std::filesystem::path& path) {
   std::error_code none;
@@ -49,4 +49,4 @@ inline bool is_same_file(const std::string& a, const std::string& b) {
          fs::weakly_canonical(fs::absolute(a), none) == fs::weakly_canonical(fs::absolute(b), none);
 }
 
-}  // namespace usher::cli
+}  // namespace usher::support

@@ -13,7 +13,7 @@
 #include "support/process/launch.hpp"
 #include "support/text/messages.hpp"
 
-namespace usher::cli {
+namespace usher::support {
 namespace {
 
 constexpr int taken_signals[] = {SIGCHLD, SIGINT, SIGQUIT, SIGTERM, SIGHUP};
@@ -110,4 +110,4 @@ int foreground_program::exit_status() const {
   return WIFSIGNALED(status_) ? 128 + WTERMSIG(status_) : WEXITSTATUS(status_);
 }
 
-}  // namespace usher::cli
+}  // namespace usher::support

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-namespace usher::cli {
+namespace usher::support {
 
 /// Blocks the signals that the launcher handles and returns them one by one by next(). At most one object in a
 /// process.
@@ -65,4 +65,4 @@ class foreground_program {
   std::optional<int> not_started_;
 };
 
-}  // namespace usher::cli
+}  // namespace usher::support

@@ -7,7 +7,7 @@
 #include <fstream>
 #include <string>
 
-namespace usher::cli {
+namespace usher::support {
 
 foreign_cpu::sample foreign_cpu::now() {
   std::ifstream stat("/proc/stat");
@@ -36,4 +36,4 @@ double foreign_cpu::share(double also_own) const {
   return total <= 0 ? 0 : std::clamp((to.busy - from_.busy - (to.own - from_.own) - also_own) / total, 0.0, 1.0);
 }
 
-}  // namespace usher::cli
+}  // namespace usher::support

@@ -1,7 +1,7 @@
 // The load of this computer by other processes.
 #pragma once
 
-namespace usher::cli {
+namespace usher::support {
 
 /// Measures the CPU time that was neither idle nor used by this program and its children. It includes the time that the
 /// hypervisor took.
@@ -20,4 +20,4 @@ class foreign_cpu {
   sample from_;
 };
 
-}  // namespace usher::cli
+}  // namespace usher::support

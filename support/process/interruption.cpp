@@ -4,7 +4,7 @@
 
 #include <csignal>
 
-namespace usher::cli {
+namespace usher::support {
 
 const int interrupting_signals[4] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
 
@@ -42,4 +42,4 @@ void watch_for_interruption() {
   sigaction(SIGCONT, &action, nullptr);
 }
 
-}  // namespace usher::cli
+}  // namespace usher::support

@@ -1,7 +1,7 @@
 // Interruption of this process by the user.
 #pragma once
 
-namespace usher::cli {
+namespace usher::support {
 
 /// Installs handlers for SIGINT, SIGTERM, SIGHUP and SIGQUIT, unless they are ignored, and for SIGCONT.
 void watch_for_interruption();
@@ -16,4 +16,4 @@ unsigned continuations();
 /// The signals of watch_for_interruption(), without SIGCONT.
 extern const int interrupting_signals[4];
 
-}  // namespace usher::cli
+}  // namespace usher::support

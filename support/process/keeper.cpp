@@ -14,7 +14,7 @@
 
 #include "support/process/interruption.hpp"
 
-namespace usher::cli {
+namespace usher::support {
 namespace {
 
 void ignore_signal(int) {}
@@ -170,4 +170,4 @@ void keeper::kill_all_and_exit() {
   _exit(0);
 }
 
-}  // namespace usher::cli
+}  // namespace usher::support

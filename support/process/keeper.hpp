@@ -9,7 +9,7 @@
 
 #include "support/process/process.hpp"
 
-namespace usher::cli {
+namespace usher::support {
 
 /// A message of the keeper.
 struct keeper_report {
@@ -54,4 +54,4 @@ class keeper {
   steady::time_point start_;
 };
 
-}  // namespace usher::cli
+}  // namespace usher::support

@@ -12,7 +12,7 @@
 #include "support/text/messages.hpp"
 #include "support/text/words.hpp"
 
-namespace usher::cli {
+namespace usher::support {
 
 const lock_table* choose_lock(bool given, const std::string& asked, std::string_view otherwise) {
   std::string name(otherwise);
@@ -74,4 +74,4 @@ int become_command(char** command) {
   return not_executable;
 }
 
-}  // namespace usher::cli
+}  // namespace usher::support

@@ -7,7 +7,7 @@
 #include "support/elf/elf.hpp"
 #include "usher/catalog.hpp"
 
-namespace usher::cli {
+namespace usher::support {
 
 /// Returns the lock of --lock, if `given`; otherwise that of USHER_LOCK, if set; otherwise `otherwise`. Null after an
 /// error message.
@@ -22,4 +22,4 @@ void warn_of_hindrances(const char* command, const elf_target& library);
 /// Executes the command in this process. Returns only on failure: the exit status, after an error message.
 int become_command(char** command);
 
-}  // namespace usher::cli
+}  // namespace usher::support

@@ -4,7 +4,7 @@
 
 #include <string_view>
 
-namespace usher::cli {
+namespace usher::support {
 
 inline constexpr std::string_view library_name = "libusher.so", full_library_name = "libusher-all.so";
 
@@ -15,4 +15,4 @@ inline bool is_library_name(std::string_view name) {
   return false;
 }
 
-}  // namespace usher::cli
+}  // namespace usher::support

@@ -1,6 +1,6 @@
 #include "support/process/near.hpp"
 
-namespace usher::cli {
+namespace usher::support {
 namespace {
 
 namespace fs = std::filesystem;
@@ -43,4 +43,4 @@ fs::path helper_near_us(const char* name) {
   return {};
 }
 
-}  // namespace usher::cli
+}  // namespace usher::support

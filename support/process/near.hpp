@@ -7,7 +7,7 @@
 
 #include "support/process/files.hpp"
 
-namespace usher::cli {
+namespace usher::support {
 
 /// The tree in which this program is installed or was built: <tree>/bin/usher, <tree>/libexec/usher/usher_bench.
 std::filesystem::path own_tree();
@@ -22,4 +22,4 @@ std::filesystem::path document_near_us(const std::string& name);
 /// path if there is none.
 std::filesystem::path helper_near_us(const char* name);
 
-}  // namespace usher::cli
+}  // namespace usher::support

@@ -5,7 +5,7 @@
 
 #include <utility>
 
-namespace usher::cli {
+namespace usher::support {
 
 class owned_descriptor {
  public:
@@ -28,4 +28,4 @@ class owned_descriptor {
   int descriptor_ = -1;
 };
 
-}  // namespace usher::cli
+}  // namespace usher::support

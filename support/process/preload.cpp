@@ -14,7 +14,7 @@
 #include "support/process/near.hpp"
 #include "support/text/words.hpp"
 
-namespace usher::cli {
+namespace usher::support {
 namespace {
 
 namespace fs = std::filesystem;
@@ -162,4 +162,4 @@ std::string preload_list(std::string_view existing, const std::string& library, 
   return list;
 }
 
-}  // namespace usher::cli
+}  // namespace usher::support

@@ -9,7 +9,7 @@
 #include "support/elf/elf.hpp"
 #include "usher/catalog.hpp"
 
-namespace usher::cli {
+namespace usher::support {
 
 /// The locks of a run.
 struct wanted_locks {
@@ -53,4 +53,4 @@ std::string without_usher(std::string_view existing, const std::string& library)
 /// Whether a library of that name or path is a sanitizer's runtime, which must be loaded first.
 bool is_sanitizer_runtime(std::string_view name);
 
-}  // namespace usher::cli
+}  // namespace usher::support

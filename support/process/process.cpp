@@ -15,7 +15,7 @@
 
 #include "support/process/keeper.hpp"
 
-namespace usher::cli {
+namespace usher::support {
 namespace {
 
 [[noreturn]] void fail(const char* what) {
@@ -186,4 +186,4 @@ ended process::stop(double grace) {
   return finish(ended::how::exited);
 }
 
-}  // namespace usher::cli
+}  // namespace usher::support

@@ -15,7 +15,7 @@
 #include "support/process/interruption.hpp"
 #include "support/process/scratch_file.hpp"
 
-namespace usher::cli {
+namespace usher::support {
 
 using steady = std::chrono::steady_clock;
 
@@ -95,4 +95,4 @@ struct shell_command {
   shell_command& operator=(const shell_command&) = delete;
 };
 
-}  // namespace usher::cli
+}  // namespace usher::support

@@ -20,7 +20,7 @@
 
 #include "support/process/stat_line.hpp"
 
-namespace usher::cli {
+namespace usher::support {
 namespace {
 
 struct file_closer {
@@ -213,4 +213,4 @@ pid_t thread_list::seen(std::uint32_t own) const {
   return at != seen_.end() ? at->second : 0;
 }
 
-}  // namespace usher::cli
+}  // namespace usher::support

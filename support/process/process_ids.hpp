@@ -17,7 +17,7 @@
 #include <unordered_map>
 #include <vector>
 
-namespace usher::cli {
+namespace usher::support {
 
 /// A process that /proc shows, at one moment.
 struct seen_process {
@@ -138,4 +138,4 @@ class thread_list {
   std::unordered_map<std::uint32_t, pid_t> seen_;  ///< of the last reading
 };
 
-}  // namespace usher::cli
+}  // namespace usher::support

@@ -12,7 +12,7 @@
 #include "support/process/files.hpp"
 #include "support/process/library_names.hpp"
 
-namespace usher::cli {
+namespace usher::support {
 namespace {
 
 constexpr std::string_view deleted = " (deleted)";  // the kernel appends it
@@ -114,4 +114,4 @@ std::string path_in(pid_t pid, const std::string& path) {
   return fmt::format("/proc/{}/root{}", pid, path);
 }
 
-}  // namespace usher::cli
+}  // namespace usher::support

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-namespace usher::cli {
+namespace usher::support {
 
 struct address_range {
   std::uint64_t begin, end;
@@ -52,4 +52,4 @@ std::string refusal(pid_t pid);
 /// Returns the path by which this process reaches the file that has the path `path` in the other process.
 std::string path_in(pid_t pid, const std::string& path);
 
-}  // namespace usher::cli
+}  // namespace usher::support

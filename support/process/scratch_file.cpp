@@ -9,7 +9,7 @@
 #include <cerrno>
 #include <system_error>
 
-namespace usher::cli {
+namespace usher::support {
 
 scratch_file::scratch_file() : descriptor_(memfd_create("usher", MFD_CLOEXEC)) {
   if (descriptor_ < 0) throw std::system_error(errno, std::generic_category(), "no memory for a program's output");
@@ -58,4 +58,4 @@ std::string scratch_file::text() const {
   return head(kept_end) + "\n" + tail(kept_end);
 }
 
-}  // namespace usher::cli
+}  // namespace usher::support

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <string>
 
-namespace usher::cli {
+namespace usher::support {
 
 /// A file in memory without a name. If the output is larger than twice `kept_end` bytes, only its first and last
 /// `kept_end` bytes are kept.
@@ -31,4 +31,4 @@ class scratch_file {
   int descriptor_;
 };
 
-}  // namespace usher::cli
+}  // namespace usher::support

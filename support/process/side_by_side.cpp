@@ -7,7 +7,7 @@
 #include <thread>
 #include <utility>
 
-namespace usher::cli {
+namespace usher::support {
 
 void run_side_by_side(unsigned jobs, const std::function<std::optional<command_to_run>()>& next,
                       const std::function<void(std::size_t, const ended_run&)>& done) {
@@ -69,4 +69,4 @@ ended_run run_command(const std::vector<std::string>& words, double limit) {
   return result;
 }
 
-}  // namespace usher::cli
+}  // namespace usher::support

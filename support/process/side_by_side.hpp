@@ -8,7 +8,7 @@
 
 #include "support/process/process.hpp"
 
-namespace usher::cli {
+namespace usher::support {
 
 struct command_to_run {
   std::vector<std::string> words;
@@ -30,4 +30,4 @@ void run_side_by_side(unsigned jobs, const std::function<std::optional<command_t
 /// Runs one command and waits for its end.
 ended_run run_command(const std::vector<std::string>& words, double limit);
 
-}  // namespace usher::cli
+}  // namespace usher::support

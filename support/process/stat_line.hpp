@@ -17,7 +17,7 @@
 
 #include "support/process/files.hpp"
 
-namespace usher::cli {
+namespace usher::support {
 
 class stat_line {
  public:
@@ -73,4 +73,4 @@ class stat_line {
   std::size_t name_begin_ = 0, name_end_ = 0;  ///< both 0: a broken line
 };
 
-}  // namespace usher::cli
+}  // namespace usher::support

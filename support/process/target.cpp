@@ -18,7 +18,7 @@
 #include "support/process/files.hpp"
 #include "support/process/preload.hpp"
 
-namespace usher::cli {
+namespace usher::support {
 namespace {
 
 bool is_executable(const std::string& path) {
@@ -193,4 +193,4 @@ std::optional<std::string> missing_interpreter(const std::string& program) {
   return interpreter;
 }
 
-}  // namespace usher::cli
+}  // namespace usher::support

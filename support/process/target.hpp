@@ -7,7 +7,7 @@
 
 #include "support/elf/elf.hpp"
 
-namespace usher::cli {
+namespace usher::support {
 
 /// The file that execvp would start: `command` itself if it has a slash in it, else the first in PATH.
 std::optional<std::string> find_program(const std::string& command);
@@ -24,4 +24,4 @@ std::vector<std::string> hindrances(const std::string& program, const std::strin
 /// The missing file that keeps an existing program from starting: its loader, or the interpreter of a script.
 std::optional<std::string> missing_interpreter(const std::string& program);
 
-}  // namespace usher::cli
+}  // namespace usher::support

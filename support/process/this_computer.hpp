@@ -10,7 +10,7 @@
 #include <fstream>
 #include <string>
 
-namespace usher::cli {
+namespace usher::support {
 
 /// The kernel's name of the CPU without trademarks and the word "CPU".
 inline std::string cpu_name() {
@@ -42,4 +42,4 @@ inline std::string now_in_words() {
   return text;
 }
 
-}  // namespace usher::cli
+}  // namespace usher::support

@@ -10,7 +10,7 @@
 
 #include "support/text/words.hpp"
 
-namespace usher::cli {
+namespace usher::support {
 
 enum class colour_when { automatic, always, never };
 
@@ -38,4 +38,4 @@ inline std::string coloured(const std::string& text, text_colour c) {
   return code == nullptr ? text : std::string("\033[") + code + "m" + text + "\033[0m";
 }
 
-}  // namespace usher::cli
+}  // namespace usher::support

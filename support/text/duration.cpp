@@ -5,7 +5,7 @@
 #include <cmath>
 #include <cstdlib>
 
-namespace usher::cli {
+namespace usher::support {
 namespace {
 
 /// The seconds of a unit; 0 if the letter is no unit. In a duration, larger units must precede smaller ones.
@@ -63,4 +63,4 @@ std::string duration_option(double seconds) {
   return fmt::format("{}h", minutes / 60) + (minutes % 60 != 0 ? fmt::format("{}m", minutes % 60) : "");
 }
 
-}  // namespace usher::cli
+}  // namespace usher::support

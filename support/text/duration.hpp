@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-namespace usher::cli {
+namespace usher::support {
 
 /// The seconds of "2m", "90s", "1h30m", "1.5h", or a plain number. Nullopt for other texts and for durations that are
 /// not above 0.
@@ -17,4 +17,4 @@ std::string duration_text(double seconds);
 /// A duration in the syntax of options, rounded up: "90s", whole minutes from 2 minutes on, "3h5m".
 std::string duration_option(double seconds);
 
-}  // namespace usher::cli
+}  // namespace usher::support

@@ -6,7 +6,7 @@
 #include "support/text/table.hpp"
 #include "support/text/wrap.hpp"
 
-namespace usher::cli {
+namespace usher::support {
 namespace {
 
 constexpr std::size_t subcommand_column = 13;
@@ -57,4 +57,4 @@ std::string help::make_footer(const CLI::App* app) const {
   return filled(app->get_footer(), text_width());
 }
 
-}  // namespace usher::cli
+}  // namespace usher::support

@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-namespace usher::cli {
+namespace usher::support {
 
 class help : public CLI::Formatter {
  public:
@@ -23,4 +23,4 @@ class help : public CLI::Formatter {
   std::string usage_;
 };
 
-}  // namespace usher::cli
+}  // namespace usher::support

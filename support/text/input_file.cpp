@@ -8,7 +8,7 @@
 #include <cstring>
 #include <memory>
 
-namespace usher::cli {
+namespace usher::support {
 
 std::string reason_of(const nlohmann::json::exception& e) {
   constexpr int wrong_type = 302, wrong_kind_first = 303, wrong_kind_last = 315, no_index = 401, no_key = 403;
@@ -53,4 +53,4 @@ const char* objection_to_json(std::string_view text) {
   return nullptr;
 }
 
-}  // namespace usher::cli
+}  // namespace usher::support

@@ -13,7 +13,7 @@
 #include <string_view>
 #include <utility>
 
-namespace usher::cli {
+namespace usher::support {
 
 inline constexpr std::size_t largest_input = std::size_t{64} << 20;
 inline constexpr int deepest_json = 64;
@@ -68,4 +68,4 @@ T whole_or(const Json& j, const char* key, T otherwise) {
   return at == j.end() ? otherwise : static_cast<T>(whole(*at));
 }
 
-}  // namespace usher::cli
+}  // namespace usher::support

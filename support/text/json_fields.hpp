@@ -21,7 +21,7 @@
 
 #include "support/text/input_file.hpp"
 
-namespace usher::cli {
+namespace usher::support {
 
 template <class S>
 concept with_fields = requires(const S* s) { json_fields(s); };
@@ -177,4 +177,4 @@ S read_results(const nlohmann::json& j, const char* schema) {
   }
 }
 
-}  // namespace usher::cli
+}  // namespace usher::support

@@ -8,7 +8,7 @@
 #include "support/text/utf8.hpp"
 #include "support/text/wrap.hpp"
 
-namespace usher::cli {
+namespace usher::support {
 
 void print_message(std::string_view kind, const std::string& text) {
   const std::string line = printable_line("usher: " + std::string(kind) + text) + "\n";
@@ -29,4 +29,4 @@ void print_note(const std::string& sentence) {
   std::fputs(text.c_str(), stderr);
 }
 
-}  // namespace usher::cli
+}  // namespace usher::support

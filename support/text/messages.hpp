@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-namespace usher::cli {
+namespace usher::support {
 
 /// Exit statuses of the command itself, the same as those of `env` and `timeout`. All others are those of the started program.
 enum exit_status : int {
@@ -36,4 +36,4 @@ void warn(fmt::format_string<Args...> format, Args&&... args) {
   print_message("warning: ", fmt::format(format, std::forward<Args>(args)...));
 }
 
-}  // namespace usher::cli
+}  // namespace usher::support

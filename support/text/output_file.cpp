@@ -12,7 +12,7 @@
 
 #include "support/text/messages.hpp"
 
-namespace usher::cli {
+namespace usher::support {
 namespace {
 
 std::string path_of(int descriptor) {
@@ -240,4 +240,4 @@ bool output_file::publish_with_number(const std::string& temporary) {
   return false;
 }
 
-}  // namespace usher::cli
+}  // namespace usher::support

@@ -14,7 +14,7 @@
 #include "support/process/owned_descriptor.hpp"
 #include "support/text/output_place.hpp"
 
-namespace usher::cli {
+namespace usher::support {
 
 /// Writes the content at the descriptor's position, in several calls if need be. False: errno has the reason.
 bool write_all(int descriptor, const std::string& content);
@@ -48,4 +48,4 @@ class output_file {
   bool is_duplicate_ = false;  ///< in_place_, of a descriptor that we were started with
 };
 
-}  // namespace usher::cli
+}  // namespace usher::support

@@ -13,7 +13,7 @@
 
 #include "support/text/words.hpp"
 
-namespace usher::cli {
+namespace usher::support {
 namespace {
 
 constexpr unsigned most_links = 40;  // as Linux has it
@@ -115,4 +115,4 @@ std::string find_place(const std::string& path, output_place& place) {
   return path_walk().run(path, place);
 }
 
-}  // namespace usher::cli
+}  // namespace usher::support

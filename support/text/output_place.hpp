@@ -10,7 +10,7 @@
 
 #include "support/process/owned_descriptor.hpp"
 
-namespace usher::cli {
+namespace usher::support {
 
 struct output_place {
   owned_descriptor folder;
@@ -22,4 +22,4 @@ struct output_place {
 /// Sets `place`. Returns an empty text, or the reason why the path has no such place.
 std::string find_place(const std::string& path, output_place& place);
 
-}  // namespace usher::cli
+}  // namespace usher::support

@@ -7,7 +7,7 @@
 
 #include "support/text/utf8.hpp"
 
-namespace usher::cli {
+namespace usher::support {
 
 /// Makes each text and key a printable line, because another user may have written the file.
 template <class Json>
@@ -26,4 +26,4 @@ void make_printable(Json& value) {
   }
 }
 
-}  // namespace usher::cli
+}  // namespace usher::support

@@ -12,7 +12,7 @@
 #include "support/process/process.hpp"
 #include "support/text/utf8.hpp"
 
-namespace usher::cli {
+namespace usher::support {
 
 /// Shows progress on standard error, if that is a terminal.
 class progress {
@@ -50,4 +50,4 @@ class progress {
   steady::time_point start_ = steady::now();
 };
 
-}  // namespace usher::cli
+}  // namespace usher::support

@@ -10,7 +10,7 @@
 #include "support/text/utf8.hpp"
 #include "support/text/wrap.hpp"
 
-namespace usher::cli {
+namespace usher::support {
 namespace {
 
 constexpr std::size_t gap = 2;
@@ -93,4 +93,4 @@ std::size_t text_width() {
   return width == 0 ? usual : std::max(width, least);
 }
 
-}  // namespace usher::cli
+}  // namespace usher::support

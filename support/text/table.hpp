@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace usher::cli {
+namespace usher::support {
 
 struct column {
   std::string heading;
@@ -40,4 +40,4 @@ std::size_t terminal_width();
 /// The width of running text: the terminal's, but at least 40; 80 without a terminal.
 std::size_t text_width();
 
-}  // namespace usher::cli
+}  // namespace usher::support

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 
-namespace usher::cli {
+namespace usher::support {
 namespace {
 
 bool continues(char c) {
@@ -76,4 +76,4 @@ void drop_last_character(std::string& text) {
   if (!text.empty()) text.pop_back();
 }
 
-}  // namespace usher::cli
+}  // namespace usher::support

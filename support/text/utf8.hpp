@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-namespace usher::cli {
+namespace usher::support {
 
 /// The length of the first character, or 0 if the text does not begin with valid UTF-8.
 std::size_t utf8_length(std::string_view text);
@@ -24,4 +24,4 @@ std::string printable_line(std::string_view text);
 
 void drop_last_character(std::string& text);
 
-}  // namespace usher::cli
+}  // namespace usher::support

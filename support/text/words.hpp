@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-namespace usher::cli {
+namespace usher::support {
 
 inline std::string environment(const char* name) {
   const char* value = std::getenv(name);
@@ -70,4 +70,4 @@ inline std::string last_line(const std::string& text) {
   return text.substr(begin + 1, end - begin);
 }
 
-}  // namespace usher::cli
+}  // namespace usher::support

@@ -6,7 +6,7 @@
 
 #include "support/text/utf8.hpp"
 
-namespace usher::cli {
+namespace usher::support {
 namespace {
 
 constexpr std::string_view indent = "      ";  // of the second and later lines of an example
@@ -110,4 +110,4 @@ std::string filled(std::string_view text, std::size_t width) {
   return result;
 }
 
-}  // namespace usher::cli
+}  // namespace usher::support

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-namespace usher::cli {
+namespace usher::support {
 
 /// The number of characters of a text in UTF-8 (bytes that continue a character are not counted).
 std::size_t shown_width(std::string_view text);
@@ -26,4 +26,4 @@ std::string beside(std::string_view left, std::string_view right, std::size_t co
 /// before its remark, which follows two blanks, or else before an option, with a backslash as in a shell.
 std::string filled(std::string_view text, std::size_t width);
 
-}  // namespace usher::cli
+}  // namespace usher::support

@@ -6,14 +6,13 @@
 #include "watch/reader/read/reading.hpp"
 
 USHER_FUZZ_TARGET(census) {
-  using namespace cli;
   planted_record r;
   source from(input);
-  cli::census census(r.made.view);
+  usher::access::census census(r.made.view);
   for (std::uint64_t now = 10'000; now < 40'000; now += 10'000) {
     r.patch(from, 16);
     census.sample(now);
-    stat::circles(r.made.view);
+    usher::reader::circles(r.made.view);
   }
   r.patch(from, 16);
   census.finish(50'000);

@@ -5,10 +5,11 @@
 #include "support/text/input_file.hpp"
 
 USHER_FUZZ_TARGET(check_show) {
-  using namespace cli::checking;
-  const results r = results_from(cli::parsed_json(as_text(input)));
-  use(table_text(r, 100));
-  use(failures_text(r, 80));
-  use(summary_text(r));
-  use(json_of(r).dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+  using namespace check::command;
+  const usher::check::command::results r =
+      usher::check::command::results_from(usher::support::parsed_json(as_text(input)));
+  use(usher::check::command::table_text(r, 100));
+  use(usher::check::command::failures_text(r, 80));
+  use(usher::check::command::summary_text(r));
+  use(usher::check::command::json_of(r).dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
 }

@@ -6,7 +6,7 @@
 
 USHER_FUZZ_TARGET(elf) {
   const file_of file(input);
-  const auto read = cli::read_elf(file.path());
+  const auto read = usher::support::read_elf(file.path());
   if (!read) return;
   use(read->interpreter);
   use(read->soname);

@@ -7,7 +7,7 @@
 
 #include "support/text/input_file.hpp"
 
-namespace usher::cli {
+namespace usher::support {
 namespace {
 
 using nlohmann::json;
@@ -51,4 +51,4 @@ TEST(input, whole_numbers) {
 }
 
 }  // namespace
-}  // namespace usher::cli
+}  // namespace usher::support

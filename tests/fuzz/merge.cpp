@@ -10,33 +10,33 @@
 #include "support/text/input_file.hpp"
 
 USHER_FUZZ_TARGET(merge) {
-  using namespace cli;
-  merged_results merged;
+  usher::lab::merged_results merged;
   // The input contains two files for --merge, separated by a line "----".
   const std::string_view text = fuzz::as_text(input);
   const std::size_t cut = std::min(text.find("\n----\n"), text.size());
   try {
-    use(json_text(point_from_text(std::string(text))));  // the argument of --point
+    use(usher::lab::json_text(usher::lab::point_from_text(std::string(text))));  // the argument of --point
   } catch (const std::exception&) {
   }
-  add_results("first", std::string(text.substr(0, cut)), merged);
-  if (cut != text.size()) add_results("second", std::string(text.substr(cut + 6)), merged);
+  usher::lab::add_results("first", std::string(text.substr(0, cut)), merged);
+  if (cut != text.size()) usher::lab::add_results("second", std::string(text.substr(cut + 6)), merged);
   try {
-    check_one_sweep(merged);
-  } catch (const bad_input& e) {  // not the results of one sweep: --mixed shows them nevertheless
+    usher::lab::check_one_sweep(merged);
+  } catch (const usher::support::bad_input& e) {  // not the results of one sweep: --mixed shows them nevertheless
     use(e.what());
   }
-  use(std::to_string(remove_duplicates(merged)));
-  for (const std::string& build : builds_of(merged)) use(build);
-  const figure f = figure_of(merged.results);
-  use(title_of(f));
-  use(table_text(f, 100));
-  use(legend_text(f));
-  use(plot_text(f));
-  use(details_text(f, 80));
-  use(csv_of(merged.results));
-  const auto header = about(merged);
+  use(std::to_string(usher::lab::remove_duplicates(merged)));
+  for (const std::string& build : usher::lab::builds_of(merged)) use(build);
+  const usher::lab::figure f = usher::lab::figure_of(merged.results);
+  use(usher::lab::title_of(f));
+  use(usher::lab::table_text(f, 100));
+  use(usher::lab::legend_text(f));
+  use(usher::lab::plot_text(f));
+  use(usher::lab::details_text(f, 80));
+  use(usher::lab::csv_of(merged.results));
+  const auto header = usher::lab::about(merged);
   for (const char* const metric : {"throughput", "latency", "guests.latency-p99", "switches", "hand-over"})
-    use(chart_of(f, merged.results, figure_metric_named(metric), caption_of(header)).title);
+    use(usher::lab::chart_of(f, merged.results, usher::lab::figure_metric_named(metric), usher::lab::caption_of(header))
+            .title);
   use(header.dump());
 }

@@ -9,12 +9,12 @@
 #include "watch/reader/read/reading.hpp"
 
 USHER_FUZZ_TARGET(record) {
-  using namespace cli::stat;
+  using namespace reader;
   planted_record r;
   source from(input);
   r.patch(from, 64);
-  cli::make_safe(r.made.view);
-  cli::add_thread_counts(r.made.view);
+  usher::access::make_safe(r.made.view);
+  usher::access::add_thread_counts(r.made.view);
   const time_scale time{0, 10'000'000'000, 1e-9};
   report all = read_report(r.made.view, time, r.names, 3);
   for (const auto& circle : circles(r.made.view)) all.deadlocks.push_back(describe(r.made.view, circle, time, r.names));
@@ -25,5 +25,5 @@ USHER_FUZZ_TARGET(record) {
   use(as_json(all).dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
   use(as_pprof(all));
   use(as_folded(all));
-  use(std::to_string(cli::sum_of(r.made.view).all()));
+  use(std::to_string(usher::access::sum_of(r.made.view).all()));
 }

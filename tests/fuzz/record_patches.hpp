@@ -14,24 +14,25 @@ namespace usher::fuzz {
 class planted_record {
  public:
   planted_record() {
-    using namespace cli::stat;
+    using namespace reader;
     names.variable(0x1000, "log_mutex", 40);
     names.variable(0x2000, "pool", 400);
     for (std::uint64_t pc = 0x10; pc < 0x18; pc++)
       names.code[pc] = {frame_of("f" + std::to_string(pc), "/src/f.cpp", unsigned(pc))};
-    record::view& v = made.view;
+    contract::view& v = made.view;
     made.process(101);
     v.process(1).parent = 1;
     for (unsigned i = 0; i < 4; i++) made.thread(100 + i, i, i / 3);
     std::array<std::uint32_t, 4> chains{};
     for (std::uint64_t i = 0; i < chains.size(); i++) chains[i] = made.chain({0x10 + i, 0x14, 0x17});
-    const std::uint32_t one = made.object(kind::mutex, 0x1000), two = made.object(kind::mutex, 0x2028),
-                        placed = made.placed(kind::mutex, 0x5000, chains[0]),
-                        condition = made.object(kind::condition, 0x6000, 0, 1),
-                        semaphore = made.placed(kind::semaphore, 0x7000, chains[1], record::from_init),
-                        sum = made.placed(kind::mutex, (1ull << 47) | 17, chains[0], record::is_sum);
+    const std::uint32_t one = made.object(contract::kind::mutex, 0x1000),
+                        two = made.object(contract::kind::mutex, 0x2028),
+                        placed = made.placed(contract::kind::mutex, 0x5000, chains[0]),
+                        condition = made.object(contract::kind::condition, 0x6000, 0, 1),
+                        semaphore = made.placed(contract::kind::semaphore, 0x7000, chains[1], contract::from_init),
+                        sum = made.placed(contract::kind::mutex, (1ull << 47) | 17, chains[0], contract::is_sum);
     for (const std::uint32_t i : {one, two, placed, condition, semaphore, sum}) {
-      record::object& o = made.at(i);
+      contract::object& o = made.at(i);
       o.acquisitions = 1000;
       o.contended = 20;
       o.waited = 5'000'000;
@@ -39,7 +40,7 @@ class planted_record {
       o.held = 7'000'000;
       o.holds = 100;
       o.mutex.failed_tries = 3;
-      record::detail& d = made.detail(i);
+      contract::detail& d = made.detail(i);
       d.waits[200] = 20;
       d.holds[100] = 100;
       d.threads[0].index = 1;
@@ -54,16 +55,17 @@ class planted_record {
     made.waits(1, one, 2000);
     v.thread(0).chain = chains[2] + 1;
     v.thread(1).caller = 0x11;
-    made.charge(record::charged::waiter, kind::mutex, one, chains[2], 15, 4'000'000);
-    made.charge(record::charged::holder, kind::mutex, one, chains[3], 5, 4'000'000);
-    made.charge(record::charged::waiter, kind::mutex, record::of_place + chains[0], chains[1], 5, 1'000'000);
+    made.charge(contract::charged::waiter, contract::kind::mutex, one, chains[2], 15, 4'000'000);
+    made.charge(contract::charged::holder, contract::kind::mutex, one, chains[3], 5, 4'000'000);
+    made.charge(contract::charged::waiter, contract::kind::mutex, contract::of_place + chains[0], chains[1], 5,
+                1'000'000);
   }
 
   /// Applies at most `most` changes to the record. Each change takes 8 bytes of the input: the place, the width and the
   /// value of a word. Most places are near the beginning of a table, where the record's entries are.
   void patch(source& from, unsigned most) {
-    const record::capacities room = made.view.room();
-    const std::uint64_t size = record::view::size_for(room);
+    const contract::capacities room = made.view.room();
+    const std::uint64_t size = contract::view::size_for(room);
     for (unsigned i = 0; i < most && !from.is_empty(); i++) {
       const auto where = from.take<std::uint16_t>();
       const auto width = from.take<std::uint8_t>();
@@ -77,13 +79,13 @@ class planted_record {
     }
   }
 
-  cli::stat::synthetic made{few()};
-  cli::stat::made_up_names names{made.view};
+  synthetic made{few()};
+  made_up_names names{made.view};
 
  private:
   /// The tables are small, because otherwise most of the time would be spent on empty entries.
-  static record::capacities few() {
-    record::capacities c = cli::stat::synthetic::small();
+  static contract::capacities few() {
+    contract::capacities c = synthetic::small();
     c.objects = 64;
     c.details = c.chains = c.charges = 16;
     c.windows = 2;
@@ -91,7 +93,7 @@ class planted_record {
   }
   std::byte* bytes_of_record() const { return reinterpret_cast<std::byte*>(&made.view.head()); }
   std::byte* table(unsigned number) const {
-    const record::view& v = made.view;
+    const contract::view& v = made.view;
     void* const begins[] = {&v.head(),    &v.process(0), &v.thread(0), &v.object(0), &v.detail(0), &v.chain(0),
                             &v.charge(0), &v.window(0),  &v.module(0), v.text(),     &v.object(1), &v.detail(1)};
     return static_cast<std::byte*>(begins[number % std::size(begins)]);

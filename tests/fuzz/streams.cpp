@@ -17,7 +17,7 @@ void fill(source& from, std::uint64_t* words, std::size_t n) {
     const auto at = from.take<std::uint16_t>();
     const auto value = from.take<std::uint32_t>();
     // Half of the values are made to look like recorded calls, by the bits that mark a call.
-    words[at % n] = (at & 0x8000) != 0 ? value : record::call_mark | std::uint64_t{value} << 32 | value;
+    words[at % n] = (at & 0x8000) != 0 ? value : contract::call_mark | std::uint64_t{value} << 32 | value;
   }
 }
 
@@ -27,15 +27,16 @@ void fill(source& from, std::uint64_t* words, std::size_t n) {
 USHER_FUZZ_TARGET(streams) {
   constexpr std::size_t threads = 3, chunks = 4;
   source from(input);
-  const auto slots = std::make_unique<record::stream_slot[]>(threads);
-  const auto written = std::make_unique<record::stream_chunk[]>(chunks);
+  const auto slots = std::make_unique<usher::contract::stream_slot[]>(threads);
+  const auto written = std::make_unique<usher::contract::stream_chunk[]>(chunks);
   for (std::uint32_t i = 0; i < threads; i++) slots[i].tid = i + 1;
   for (std::uint32_t i = 0; i < chunks; i++) {
     written[i].window = 1;
     written[i].thread = i % threads + 1;
     for (std::uint32_t k = 0; k < 20; k++) {  // a plausible beginning
-      record::stream_call& c = written[i].calls[k];
-      c.word = record::word_of_call(k % 2 == 0 ? record::verb::lock : record::verb::unlock, 0x1000);
+      usher::contract::stream_call& c = written[i].calls[k];
+      c.word = usher::contract::word_of_call(k % 2 == 0 ? usher::contract::verb::lock : usher::contract::verb::unlock,
+                                             0x1000);
       c.begin = 1000 * i + 50 * k;
       c.end = 1000 * i + 50 * k + 20;
     }
@@ -45,8 +46,8 @@ USHER_FUZZ_TARGET(streams) {
   how.within_call_ns = how.between_calls_ns / 2;
   recording::assembler to(how);
   for (int n = 0; n < 2; n++) {
-    fill(from, reinterpret_cast<std::uint64_t*>(slots.get()), threads * sizeof(record::stream_slot) / 8);
-    fill(from, reinterpret_cast<std::uint64_t*>(written.get()), chunks * sizeof(record::stream_chunk) / 8);
+    fill(from, reinterpret_cast<std::uint64_t*>(slots.get()), threads * sizeof(usher::contract::stream_slot) / 8);
+    fill(from, reinterpret_cast<std::uint64_t*>(written.get()), chunks * sizeof(usher::contract::stream_chunk) / 8);
     recording::raw_window w;
     w.opened = 10;
     w.closed = 1'000'000;

@@ -6,13 +6,13 @@
 #include "fuzz.hpp"
 
 USHER_FUZZ_TARGET(symbols) {
-  using namespace cli::stat;
+  using namespace reader;
   const file_of file(input);
   const std::string path = file.path();
   synthetic made;
   constexpr std::uint64_t begin = 0x400000, size = 0x10000;
   for (std::uint64_t part = 0; part < 4; part++) {
-    record::module_slot& m = made.view.module(made.view.head().modules++);
+    usher::contract::module_slot& m = made.view.module(made.view.head().modules++);
     m.begin = begin + part * size;
     m.end = m.begin + size;
     m.bias = begin - part * 0x1000;

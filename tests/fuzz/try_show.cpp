@@ -5,16 +5,17 @@
 #include "tool/trial/trial_report.hpp"
 
 USHER_FUZZ_TARGET(try_show) {
-  using namespace cli::trial;
-  const trial_results t = trial_from(cli::parsed_json(as_text(input)));
+  using namespace tool::trial;
+  const usher::tool::trial::trial_results t =
+      usher::tool::trial::trial_from(usher::support::parsed_json(as_text(input)));
   if (t.has_values()) {
-    use(table_text(t, 100, true));
-    use(markdown_table(t));
-    use(notes_text(t));
-    use(details_text(t, 80));
-    use(bars_text(t, 0));
-    use(summary_text(t, 80));
+    use(usher::tool::trial::table_text(t, 100, true));
+    use(usher::tool::trial::markdown_table(t));
+    use(usher::tool::trial::notes_text(t));
+    use(usher::tool::trial::details_text(t, 80));
+    use(usher::tool::trial::bars_text(t, 0));
+    use(usher::tool::trial::summary_text(t, 80));
   }
-  use(conclusion_text(t, 80));
-  use(json_of(t).dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+  use(usher::tool::trial::conclusion_text(t, 80));
+  use(usher::tool::trial::json_of(t).dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
 }

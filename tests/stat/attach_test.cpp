@@ -21,7 +21,7 @@
 #include "watch/reader/attach/system_call_filter.hpp"
 #include "watch/reader/attach/target_memory.hpp"
 
-namespace usher::cli::stat {
+namespace usher::reader {
 namespace {
 
 using namespace std::chrono_literals;
@@ -195,7 +195,7 @@ alignas(16) char haystack[1 << 17];
 TEST(TargetMemory, FindsAtMultiplesOf16Only) {
   const target_memory own(getpid());
   const auto begin = reinterpret_cast<std::uint64_t>(haystack);
-  loaded_library in;
+  support::loaded_library in;
   in.data = {{8, 4096}, {begin, begin + sizeof haystack}};  // the first range is not mapped
   EXPECT_FALSE(own.find(in, needle));
   std::copy(needle, needle + 16, haystack + 70'008);
@@ -232,7 +232,7 @@ TEST(TargetMemory, AfterAnExecNothingIsWritten) {
   ASSERT_EQ(write(ends[1], "x", 1), 1);
   while (memory.read(at, word)) usleep(1000);  // until the program has called exec
   EXPECT_FALSE(memory.write(at, &word, sizeof word));
-  loaded_library in;
+  support::loaded_library in;
   in.data = {{at, at + 4096}};
   EXPECT_FALSE(memory.find(in, needle));
   close(ends[1]);
@@ -414,4 +414,4 @@ TEST(Standing, Circles) {
 }
 
 }  // namespace
-}  // namespace usher::cli::stat
+}  // namespace usher::reader

@@ -17,7 +17,7 @@
 #include "watch/contract/format.hpp"
 
 namespace {
-using namespace usher::record;
+using namespace usher::contract;
 
 [[noreturn]] void fail(const char* what) {
   std::perror(what);

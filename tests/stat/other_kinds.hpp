@@ -3,7 +3,7 @@
 
 #include "watch/reader/read/stat_report.hpp"
 
-namespace usher::cli::stat {
+namespace usher::reader {
 
 inline report other_kinds() {
   report r;
@@ -25,7 +25,7 @@ inline report other_kinds() {
     one.seen.waiting.longest = 0.5;
     one.seen.most_waiting = 3;
     one.seen.threads = {{12, 40, waited / 2}, {13, 10, waited / 2}};
-    r.waited[record::index_of(what)] += waited;
+    r.waited[contract::index_of(what)] += waited;
     object_row object;
     object.address = 0x1000;
     object.pid = 100;
@@ -65,4 +65,4 @@ inline report other_kinds() {
   return r;
 }
 
-}  // namespace usher::cli::stat
+}  // namespace usher::reader

@@ -9,7 +9,7 @@
 #include "watch/reader/judge/stat_quantities.hpp"
 #include "watch/reader/name/naming.hpp"
 
-namespace usher::cli::stat {
+namespace usher::reader {
 namespace {
 
 constexpr std::uint64_t ms = 1'000'000, s = 1000 * ms;
@@ -101,7 +101,7 @@ TEST_F(reading, objects_of_one_line_are_one_row) {
   made.at(made.placed(kind::mutex, 0x5000, one)).acquisitions = 3;
   made.at(made.placed(kind::mutex, 0x6000, one)).acquisitions = 4;
   made.at(made.placed(kind::mutex, 0x5000, same, 0, child)).acquisitions = 5;
-  made.at(made.placed(kind::mutex, 0x7000, other, record::from_init)).acquisitions = 1;
+  made.at(made.placed(kind::mutex, 0x7000, other, contract::from_init)).acquisitions = 1;
   const report r = read();
   ASSERT_EQ(r.rows.size(), 2u);
   EXPECT_EQ(r.rows[0].name, "Table::find table.cpp:120");
@@ -149,7 +149,7 @@ TEST_F(reading, destroyed_objects_are_in_the_sums_only) {
   const std::uint32_t place = made.chain({0x10});
   made.at(made.placed(kind::mutex, 0x5000, place)).acquisitions = 2;
   const std::uint32_t sum =
-      made.placed(kind::mutex, (1ull << 47) | 17, place, record::is_sum | record::any_wait_hidden);
+      made.placed(kind::mutex, (1ull << 47) | 17, place, contract::is_sum | contract::any_wait_hidden);
   made.at(sum).owner = 1000;
   made.at(sum).acquisitions = 5000;
   made.at(sum).held = 5000 * 300;
@@ -180,9 +180,9 @@ TEST_F(reading, percentiles_of_waiting) {
   made.at(m).contended = 100;
   made.at(m).waited = 98 * 1000 + 2 * ms;
   made.at(m).longest = ms;
-  record::detail& d = made.detail(m);
-  d.waits[record::duration_buckets::of(1000)] = 98;
-  d.waits[record::duration_buckets::of(ms)] = 2;
+  contract::detail& d = made.detail(m);
+  d.waits[contract::duration_buckets::of(1000)] = 98;
+  d.waits[contract::duration_buckets::of(ms)] = 2;
   const counts c = only(read()).seen;
   EXPECT_EQ(c.waiting.count, 100u);
   ASSERT_TRUE(c.waiting.median && c.waiting.p99);
@@ -215,7 +215,7 @@ TEST_F(reading, sampled_holds_are_scaled) {
   const std::uint32_t m = mutex(0x1000, 1'000'000);
   made.at(m).held = 1000 * 2000;
   made.at(m).holds = 1000;
-  made.detail(m).holds[record::duration_buckets::of(2000) / 2] = 1000;
+  made.detail(m).holds[contract::duration_buckets::of(2000) / 2] = 1000;
   const counts c = only(read()).seen;
   EXPECT_FALSE(c.holding_is_exact);
   EXPECT_NEAR(c.holding.total, 2.0, 1e-6);
@@ -289,7 +289,7 @@ TEST_F(reading, waits_that_have_not_ended_count_up_to_the_end) {
 
 TEST_F(reading, of_waits_without_a_thread_only_the_sum_is_known) {
   const std::uint32_t m = mutex(0x1000, 10);
-  made.at(m).waiting = record::arrival(3 * s);
+  made.at(m).waiting = contract::arrival(3 * s);
   const counts c = only(read()).seen;
   EXPECT_EQ(c.still_waiting, 1u);
   EXPECT_NEAR(c.waiting.total, 7, 1e-6);
@@ -340,7 +340,7 @@ TEST_F(reading, what_words_mean_by_kind) {
 
 TEST_F(reading, the_sides_of_a_read_write_lock) {
   const std::uint32_t l = made.object(kind::rwlock, 0x1000), t = made.thread(11);
-  record::object& o = made.at(l);
+  contract::object& o = made.at(l);
   o.acquisitions = 110;
   o.rwlock.reads = 100;
   o.contended = 15;
@@ -354,7 +354,7 @@ TEST_F(reading, the_sides_of_a_read_write_lock) {
   o.holds = 9;
   o.owner = t + 1;
   o.hold_begin = 9 * s;
-  record::detail& d = made.detail(l);
+  contract::detail& d = made.detail(l);
   d.longest_read_wait = 1 * s;
   d.behind_writer[0] = 2 * s;
   d.behind_writer[1] = 3 * s;
@@ -366,7 +366,7 @@ TEST_F(reading, the_sides_of_a_read_write_lock) {
   EXPECT_EQ(c.acquisitions, 110u);
   EXPECT_EQ(c.contended, 16u);  // includes the thread that still waits, to read or to write
   EXPECT_NEAR(c.waiting.total, 11, 1e-9);
-  EXPECT_NEAR(r.waited[record::index_of(kind::rwlock)], 11, 1e-9);
+  EXPECT_NEAR(r.waited[contract::index_of(kind::rwlock)], 11, 1e-9);
   ASSERT_TRUE(c.sides);
   const lock_side &reading = c.sides->reading, &writing = c.sides->writing;
   EXPECT_EQ(reading.acquisitions, 100u);
@@ -392,7 +392,7 @@ TEST_F(reading, the_sides_of_a_read_write_lock) {
 
 TEST_F(reading, the_longest_wait_of_a_side_may_be_unknown) {
   const std::uint32_t l = made.object(kind::rwlock, 0x1000);
-  record::object& o = made.at(l);
+  contract::object& o = made.at(l);
   o.acquisitions = 10;
   o.contended = 2;
   o.rwlock.contended_reads = 1;
@@ -405,14 +405,14 @@ TEST_F(reading, the_longest_wait_of_a_side_may_be_unknown) {
 
 TEST_F(reading, a_spin_lock_is_read_as_a_mutex) {
   const std::uint32_t l = made.object(kind::spin, 0x1000);
-  record::object& o = made.at(l);
+  contract::object& o = made.at(l);
   o.acquisitions = 10;
   o.contended = 4;
   o.waited = 2 * s;
   o.held = 1 * s;
   o.holds = o.mutex.timed = 10;
   o.mutex.failed_tries = 3;
-  record::detail& d = made.detail(l);
+  contract::detail& d = made.detail(l);
   d.failed_tries = 4;
   d.tries = 2;
   d.tried = 3 * s;
@@ -430,12 +430,12 @@ TEST_F(reading, a_spin_lock_is_read_as_a_mutex) {
 
 TEST_F(reading, the_thread_that_comes_last_at_a_barrier) {
   const std::uint32_t i = made.object(kind::barrier, 0x1000), a = made.thread(11), b = made.thread(12);
-  record::object& o = made.at(i);
+  contract::object& o = made.at(i);
   o.acquisitions = 60;
   o.contended = 30;
   o.waited = 5 * s;
   o.owner = a + 1;  // of the last round
-  record::detail& d = made.detail(i);
+  contract::detail& d = made.detail(i);
   d.threads[0].index = a + 1;
   d.threads[0].waits = 1;
   d.threads[0].waited = 4 * s;
@@ -466,12 +466,12 @@ TEST_F(reading, a_join_is_named_by_its_place) {
   const std::uint32_t i = made.placed(kind::join, 0x400200, place);
   made.at(i).acquisitions = 3;
   made.at(i).waited = 2 * s;
-  made.charge(record::charged::waiter, kind::join, record::of_place + place, other, 3, 2 * s);
+  made.charge(contract::charged::waiter, kind::join, contract::of_place + place, other, 3, 2 * s);
   const report r = read();
   EXPECT_EQ(only(r).name, "run pool.cpp:30");
   EXPECT_TRUE(only(r).first_locked.empty());
   EXPECT_EQ(only(r).waiters.size(), 1u);
-  EXPECT_NEAR(r.waited[record::index_of(kind::join)], 2, 1e-9);
+  EXPECT_NEAR(r.waited[contract::index_of(kind::join)], 2, 1e-9);
 }
 
 TEST_F(reading, threads_and_their_lives) {
@@ -494,18 +494,18 @@ TEST_F(reading, threads_and_their_lives) {
 }
 
 TEST_F(reading, sum_has_the_waiting_for_read_write_locks) {
-  record::object& o = made.at(made.object(kind::rwlock, 0x1000));
+  contract::object& o = made.at(made.object(kind::rwlock, 0x1000));
   o.acquisitions = 100;
   o.contended = 7;
   o.timeouts = 2;
   const std::uint32_t t = made.thread(1, 0);
   made.view.thread(t).last = 8 * s;
-  made.view.thread(t).waited[record::index_of(kind::mutex)] = 1 * s;
-  made.view.thread(t).waited[record::index_of(kind::rwlock)] = 3 * s;
+  made.view.thread(t).waited[contract::index_of(kind::mutex)] = 1 * s;
+  made.view.thread(t).waited[contract::index_of(kind::rwlock)] = 3 * s;
   made.view.head().retired_lives = 2 * s;
-  made.view.head().retired_waited[record::index_of(kind::rwlock)] = 1 * s;
+  made.view.head().retired_waited[contract::index_of(kind::rwlock)] = 1 * s;
   made.view.head().waited_for_shared = 1 * s;
-  const recorded_calls c = sum_of(made.view);
+  const access::recorded_calls c = access::sum_of(made.view);
   EXPECT_EQ(c.rwlocks, 102u);
   EXPECT_EQ(c.contended_rwlocks, 9u);
   EXPECT_EQ(c.all(), 102u);
@@ -518,7 +518,7 @@ TEST_F(reading, sum_has_the_waiting_for_read_write_locks) {
 
 TEST_F(reading, parts_of_threads) {
   const std::uint32_t m = mutex(0x1000, 9), a = made.thread(11), b = made.thread(12);
-  record::detail& d = made.detail(m);
+  contract::detail& d = made.detail(m);
   d.threads[0].index = a + 1;
   d.threads[0].waits = 1;
   d.threads[0].waited = 1 * s;
@@ -544,13 +544,14 @@ TEST_F(reading, stacks_of_statics_and_of_places) {
                       wait = made.chain({0x30});
   const std::uint32_t own = mutex(0x1000, 2);
   made.at(made.placed(kind::mutex, 0x5000, place)).acquisitions = 1;
-  using record::charged;
-  made.charge(charged::holder, kind::mutex, own, hold, 2, 3 * s);
-  made.charge(charged::holder, kind::mutex, own, same, 1, 1 * s);
-  made.charge(charged::holder, kind::mutex, own, wait, 1, 2 * s);
-  made.charge(charged::waiter, kind::mutex, own, wait, 9, 2 * s);
-  made.charge(charged::waiter, kind::mutex, record::of_place + place, hold, 5, 1 * s);
-  made.charge(charged::waiter, kind::condition, own, wait, 9, 2 * s);  // charges of the previous object at this address
+  using contract::charged;
+  made.charge(contract::charged::holder, kind::mutex, own, hold, 2, 3 * s);
+  made.charge(contract::charged::holder, kind::mutex, own, same, 1, 1 * s);
+  made.charge(contract::charged::holder, kind::mutex, own, wait, 1, 2 * s);
+  made.charge(contract::charged::waiter, kind::mutex, own, wait, 9, 2 * s);
+  made.charge(contract::charged::waiter, kind::mutex, contract::of_place + place, hold, 5, 1 * s);
+  made.charge(contract::charged::waiter, kind::condition, own, wait, 9,
+              2 * s);  // charges of the previous object at this address
   report r = read();
   ASSERT_EQ(r.rows.size(), 2u);
   ASSERT_EQ(r.rows[0].holders.size(), 2u);
@@ -580,10 +581,10 @@ class reused : public reading {
     names.code[0x40] = {frame_of("worker", "/src/worker.cpp", 5)};
     const std::uint32_t place = made.chain(first);
     made.at(made.placed(kind::mutex, 0x5000, place, flags)).acquisitions = 10;
-    return record::of_place + place;
+    return contract::of_place + place;
   }
   void waits(std::uint32_t whom, std::initializer_list<std::uint64_t> chain, std::uint64_t ticks,
-             record::charged what = record::charged::waiter) {
+             contract::charged what = contract::charged::waiter) {
     made.charge(what, kind::mutex, whom, made.chain(chain), 1, ticks);
   }
 };
@@ -593,7 +594,7 @@ TEST_F(reused, a_row_has_the_name_of_the_line_that_waits_most) {
   waits(m, {0x30, 0x40}, 2 * s);
   waits(m, {0x20, 0x40}, 1 * s);
   waits(m, {0x20, 0x41}, 2 * s);
-  waits(m, {0x21, 0x40}, 1 * s, record::charged::holder);
+  waits(m, {0x21, 0x40}, 1 * s, contract::charged::holder);
   row r = only(read());
   EXPECT_EQ(r.name, "now now.cpp:2");
   EXPECT_EQ(r.first_locked, "old old.cpp:1");
@@ -602,21 +603,21 @@ TEST_F(reused, a_row_has_the_name_of_the_line_that_waits_most) {
 }
 
 TEST_F(reused, by_its_holders_if_no_waiter_is_known) {
-  waits(make({0x10}), {0x21, 0x40}, 1 * s, record::charged::holder);
+  waits(make({0x10}), {0x21, 0x40}, 1 * s, contract::charged::holder);
   EXPECT_EQ(only(read()).name, "now now.cpp:3");
 }
 
 TEST_F(reused, not_where_the_place_still_waits_or_holds) {
   const std::uint32_t m = make({0x20, 0x40});
   waits(m, {0x30, 0x40}, 2 * s);
-  waits(m, {0x21, 0x40}, 1 * s, record::charged::holder);  // another line of the same function
+  waits(m, {0x21, 0x40}, 1 * s, contract::charged::holder);  // another line of the same function
   const row r = only(read());
   EXPECT_EQ(r.name, "now now.cpp:2");
   EXPECT_EQ(r.first_locked, "");
 }
 
 TEST_F(reused, not_what_was_initialised) {
-  waits(make({0x10}, record::from_init), {0x20}, 2 * s);
+  waits(make({0x10}, contract::from_init), {0x20}, 2 * s);
   EXPECT_EQ(only(read()).name, "old old.cpp:1");
 }
 
@@ -631,13 +632,13 @@ TEST_F(reading, ids_of_another_namespace) {
   const std::uint32_t child = made.process(7);
   made.view.process(child).parent = 1;
   const std::uint32_t m = mutex(0x1000, 10), a = made.thread(11), b = made.thread(12), c = made.thread(13, 0, child);
-  record::detail& d = made.detail(m);
+  contract::detail& d = made.detail(m);
   for (unsigned i = 0; i < 3; i++) {
     d.threads[i].index = i + 1;
     d.threads[i].waits = 1;
     d.threads[i].waited = (3 - i) * s;
   }
-  seen_ids ids;
+  access::seen_ids ids;
   ids.processes = {{100, 5000, true, false}, {}};
   ids.threads = {{11, 5011}, {99, 5012}, {}};  // the second slot belonged to another thread
   const report r = read_report(made.view, time, names, 100, &ids);
@@ -657,7 +658,7 @@ TEST_F(reading, of_hidden_threads_the_time_is_what_is_known) {
   const std::uint32_t t = made.thread(11), waiting = made.thread(12);
   made.view.thread(t).last = 2 * s;
   made.waits(waiting, mutex(0x1000), 4 * s);
-  seen_ids ids;
+  access::seen_ids ids;
   ids.processes = {{100, 0, false, true}};
   const report r = read_report(made.view, time, names, 100, &ids);
   EXPECT_NEAR(r.thread_seconds, 2 + 10, 1e-9);
@@ -717,15 +718,15 @@ TEST_F(reading, nonsense_in_the_record_does_no_harm) {
   made.view.thread(t).first = 99 * s;
   made.view.head().threads = 0xffffff;
   made.view.head().windows = 0xffff;
-  made.charge(record::charged::waiter, kind::mutex, 0x2fffffff, 0xffffff, 1, 1);
-  made.charge(record::charged::waiter, kind(9), m, 1, 1, 1);
-  made.charge(record::charged::holder, kind::mutex, record::of_place + 0xffffff, 0xfffff0, 1, 1);
+  made.charge(contract::charged::waiter, kind::mutex, 0x2fffffff, 0xffffff, 1, 1);
+  made.charge(contract::charged::waiter, kind(9), m, 1, 1, 1);
+  made.charge(contract::charged::holder, kind::mutex, contract::of_place + 0xffffff, 0xfffff0, 1, 1);
   const std::uint32_t odd = made.chain({});
   made.view.chain(odd).length = 1000;
   made.placed(kind::mutex, 0x5000, odd);
   made.placed(kind(8), 0x6000, odd);
   made.at(made.placed(kind(255), 0x7000, odd)).acquisitions = 1;
-  made.charge(record::charged::holder, kind(8), m, 1, 1, 1);
+  made.charge(contract::charged::holder, kind(8), m, 1, 1, 1);
   EXPECT_EQ(read().rows.size(), 1u);
   EXPECT_TRUE(circles(made.view).empty());
 }
@@ -736,19 +737,19 @@ TEST_F(reading, nonsense_about_the_other_kinds_does_no_harm) {
   made.thread(11);
   for (const kind what : {kind::rwlock, kind::spin, kind::barrier, kind::join}) {
     const std::uint32_t i = made.object(what, 0x1000 + 0x100 * std::uint64_t(what), 0);
-    record::object& o = made.at(i);
-    for (record::word64* w : {&o.longest, &o.acquisitions, &o.hold_begin, &o.mutex.waited_before, &o.held, &o.waiting,
-                              &o.contended, &o.waited, &o.mutex.failed_tries, &o.mutex.counted})
+    contract::object& o = made.at(i);
+    for (contract::word64* w : {&o.longest, &o.acquisitions, &o.hold_begin, &o.mutex.waited_before, &o.held, &o.waiting,
+                                &o.contended, &o.waited, &o.mutex.failed_tries, &o.mutex.counted})
       *w = huge;
-    for (record::word32* w : {&o.owner, &o.mutex.countdown, &o.holds, &o.most_waiting, &o.timeouts, &o.mutex.timed})
+    for (contract::word32* w : {&o.owner, &o.mutex.countdown, &o.holds, &o.most_waiting, &o.timeouts, &o.mutex.timed})
       *w = ~0u;
     o.place = 0xfffffff;
-    record::detail& d = made.detail(i);
+    contract::detail& d = made.detail(i);
     std::memset(static_cast<void*>(&d), 0xff, sizeof d);
     d.object = i + 1;
-    made.charge(record::charged::holder, what, i, 0xffffff, huge, huge);
+    made.charge(contract::charged::holder, what, i, 0xffffff, huge, huge);
   }
-  const std::uint32_t other = made.object(kind::rwlock, 0x9000, record::is_sum);  // more reads than acquisitions
+  const std::uint32_t other = made.object(kind::rwlock, 0x9000, contract::is_sum);  // more reads than acquisitions
   made.at(other).acquisitions = 1;
   made.at(other).rwlock.reads = 5;
   made.at(other).detail = 77;
@@ -958,4 +959,4 @@ TEST(quantities, commands) {
 }
 
 }  // namespace
-}  // namespace usher::cli::stat
+}  // namespace usher::reader

@@ -32,8 +32,8 @@
 #include "watch/reader/name/confinement.hpp"
 #include "watch/reader/name/name_messages.hpp"
 
-using namespace usher::cli::stat;
-namespace record = usher::record;
+using namespace usher::reader;
+namespace contract = usher::contract;
 namespace fs = std::filesystem;
 
 extern "C" void* hostile_call(void* (*f)());
@@ -79,7 +79,7 @@ class own_modules {
         &each);
   }
   void add(std::uint64_t begin, std::uint64_t end, std::uint64_t bias, const std::string& path) {
-    record::module_slot& slot = view().module(view().head().modules.fetch_add(1));
+    usher::contract::module_slot& slot = view().module(view().head().modules.fetch_add(1));
     slot.process = 0;
     slot.begin = begin;
     slot.end = end;
@@ -90,11 +90,11 @@ class own_modules {
     std::memcpy(view().text() + slot.path, path.data(), path.size());
     slot.ready = 1;
   }
-  record::view view() const { return own_.view; }
+  usher::contract::view view() const { return own_.view; }
 
  private:
-  static record::capacities room() {
-    record::capacities c = synthetic::small();
+  static usher::contract::capacities room() {
+    usher::contract::capacities c = synthetic::small();
     c.modules = 256;
     c.text = 1 << 16;
     return c;
@@ -392,7 +392,7 @@ TEST(remote_symbols, are_those_of_symbols) {
   symbols here(r.view());
   std::vector<std::uint64_t> code = {call_in_library(), address(planted::by_hidden(who_calls).return_address), 1};
   for (std::uint64_t pc = code[0] - 200; pc < code[0] + 200; pc += 7) code.push_back(pc);
-  record::chain& c = r.view().chain(0);
+  usher::contract::chain& c = r.view().chain(0);
   c.length = 29;
   c.cut = 1;
   for (std::uint32_t i = 0; i < c.length; i++) c.pc[i] = code[i];

@@ -12,7 +12,7 @@
 #include "watch/reader/judge/rule_facts.hpp"
 #include "watch/reader/judge/rules.hpp"
 
-namespace usher::cli::stat {
+namespace usher::reader {
 namespace {
 
 charged_stack at(std::vector<frame> frames, double waited = 1) {
@@ -1139,4 +1139,4 @@ TEST(rules, readme_has_a_verdict_of_this_form) {
 }
 
 }  // namespace
-}  // namespace usher::cli::stat
+}  // namespace usher::reader

@@ -19,7 +19,7 @@
 #include "watch/reader/name/symbols.hpp"
 #include "watch/reader/read/reading.hpp"
 
-namespace usher::cli {
+namespace usher::access {
 namespace {
 
 record_options small() {
@@ -58,14 +58,14 @@ std::string refusal_of(int descriptor) {
 }
 
 /// Returns the reason why the observer refuses a file. The file's header is valid except for `change`.
-std::string refusal_of_header(const std::function<void(record::header&)>& change) {
+std::string refusal_of_header(const std::function<void(contract::header&)>& change) {
   const record_file good(small());
   const std::uint64_t size = record_file::size_for(small());
   const int file = memory_file(size);
   void* const memory = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
   EXPECT_NE(memory, MAP_FAILED);
-  std::memcpy(memory, static_cast<const void*>(&good.live().head()), sizeof(record::header));
-  change(*static_cast<record::header*>(memory));
+  std::memcpy(memory, static_cast<const void*>(&good.live().head()), sizeof(contract::header));
+  change(*static_cast<contract::header*>(memory));
   munmap(memory, size);
   return refusal_of(file);
 }
@@ -98,9 +98,9 @@ TEST(taken_record, an_empty_file_gets_a_header) {
   const int file = memory_file(record_file::size_for(o));
   const auto r = record_file::taken(file, o);
   EXPECT_EQ(r->descriptor(), file);
-  const record::header& h = r->live().head();
-  EXPECT_EQ(h.magic, record::magic);
-  EXPECT_EQ(h.version, record::version);
+  const contract::header& h = r->live().head();
+  EXPECT_EQ(h.magic, contract::magic);
+  EXPECT_EQ(h.version, contract::version);
   EXPECT_EQ(h.size, record_file::size_for(o));
   EXPECT_EQ(h.room.objects, 64u);
   EXPECT_EQ(h.hold_times, 1u);
@@ -170,21 +170,21 @@ TEST(taken_record, sizes) {
 }
 
 TEST(taken_record, forged_headers) {
-  EXPECT_EQ(refusal_of_header([](record::header&) {}), "");
-  EXPECT_NE(refusal_of_header([](record::header& h) { h.magic++; }).find("no record"), std::string::npos);
-  const std::string other = refusal_of_header([](record::header& h) { h.version = 7; });
+  EXPECT_EQ(refusal_of_header([](contract::header&) {}), "");
+  EXPECT_NE(refusal_of_header([](contract::header& h) { h.magic++; }).find("no record"), std::string::npos);
+  const std::string other = refusal_of_header([](contract::header& h) { h.version = 7; });
   EXPECT_NE(other.find("format 7"), std::string::npos) << other;
-  EXPECT_NE(refusal_of_header([](record::header& h) { h.size = 1; }), "");
-  for (std::uint32_t record::capacities::*n :
-       {&record::capacities::objects, &record::capacities::details, &record::capacities::threads,
-        &record::capacities::processes, &record::capacities::modules, &record::capacities::text,
-        &record::capacities::chains, &record::capacities::charges, &record::capacities::windows}) {
+  EXPECT_NE(refusal_of_header([](contract::header& h) { h.size = 1; }), "");
+  for (std::uint32_t contract::capacities::*n :
+       {&contract::capacities::objects, &contract::capacities::details, &contract::capacities::threads,
+        &contract::capacities::processes, &contract::capacities::modules, &contract::capacities::text,
+        &contract::capacities::chains, &contract::capacities::charges, &contract::capacities::windows}) {
     for (const std::uint32_t forged : {0u, 0x80000000u, 0xffffffffu})
-      EXPECT_NE(refusal_of_header([=](record::header& h) { h.room.*n = forged; }), "") << forged;
+      EXPECT_NE(refusal_of_header([=](contract::header& h) { h.room.*n = forged; }), "") << forged;
   }
-  for (std::uint32_t record::capacities::*n :
-       {&record::capacities::objects, &record::capacities::chains, &record::capacities::charges})
-    EXPECT_NE(refusal_of_header([=](record::header& h) { (h.room.*n)--; }), "");
+  for (std::uint32_t contract::capacities::*n :
+       {&contract::capacities::objects, &contract::capacities::chains, &contract::capacities::charges})
+    EXPECT_NE(refusal_of_header([=](contract::header& h) { (h.room.*n)--; }), "");
 }
 
 /// Does everything that the observer does with a record while its program runs and at the end.
@@ -192,21 +192,21 @@ void observe(const record_file& file) {
   census c(file.live());
   const std::uint64_t now = file.clock().now();
   c.sample(now);
-  stat::circles(file.live());
+  reader::circles(file.live());
   c.finish(now + 1);
   c.living_processes();
   const record_copy copy = file.copy();
-  stat::symbols names(copy.view());
-  stat::read_report(copy.view(), {now, now + 1, 1e-9}, names, 100);
+  reader::symbols names(copy.view());
+  reader::read_report(copy.view(), {now, now + 1, 1e-9}, names, 100);
   sum_of(copy.view());
 }
 
 TEST(forged_record, a_header_that_changes_after_the_check) {
   const record_file file(small());
-  record::header& h = file.live().head();
+  contract::header& h = file.live().head();
   for (const std::uint32_t forged : {0u, 1u, 0x7fffffffu, 0xffffffffu}) {
     h.room = {forged, forged, forged, forged, forged, forged, forged, forged, forged};
-    for (record::word32* count : {&h.processes, &h.threads, &h.modules, &h.text, &h.details, &h.windows})
+    for (contract::word32* count : {&h.processes, &h.threads, &h.modules, &h.text, &h.details, &h.windows})
       *count = 0xffffffff;
     EXPECT_EQ(file.live().room().objects, 64u);
     observe(file);
@@ -242,7 +242,7 @@ TEST(forged_record, cannot_be_truncated) {
 
 TEST(record_copies, do_not_change) {
   const record_file file(small());
-  record::header& h = file.live().head();
+  contract::header& h = file.live().head();
   h.threads = 3;
   file.live().thread(2)->tid = 77;
   const record_copy copy = file.copy();
@@ -254,15 +254,15 @@ TEST(record_copies, do_not_change) {
 
 TEST(record_copies, are_bounded) {
   const record_file file(small());
-  record::header& h = file.live().head();
+  contract::header& h = file.live().head();
   h.processes = 1;
-  std::memset(file.live().process(0)->lock, 'x', sizeof(record::process_slot::lock));
-  std::memset(file.live().process(0)->command, 'x', sizeof(record::process_slot::command));
+  std::memset(file.live().process(0)->lock, 'x', sizeof(contract::process_slot::lock));
+  std::memset(file.live().process(0)->command, 'x', sizeof(contract::process_slot::command));
   h.text = 0xfffffff;
   h.windows = 0xfffffff;
   const record_copy copy = file.copy();
-  EXPECT_EQ(std::strlen(copy.view().process(0).lock), sizeof(record::process_slot::lock) - 1);
-  EXPECT_EQ(std::strlen(copy.view().process(0).command), sizeof(record::process_slot::command) - 1);
+  EXPECT_EQ(std::strlen(copy.view().process(0).lock), sizeof(contract::process_slot::lock) - 1);
+  EXPECT_EQ(std::strlen(copy.view().process(0).command), sizeof(contract::process_slot::command) - 1);
   EXPECT_EQ(copy.view().head().text.load(), copy.view().room().text);
   EXPECT_EQ(copy.view().head().windows.load(), copy.view().room().windows);
 }
@@ -281,4 +281,4 @@ TEST(record_copies, of_a_sparse_file_cost_what_is_used) {
 }
 
 }  // namespace
-}  // namespace usher::cli
+}  // namespace usher::access

@@ -12,7 +12,7 @@
 #include "watch/reader/read/cpu_use.hpp"
 #include "watch/reader/read/off_cpu.hpp"
 
-namespace usher::cli::stat {
+namespace usher::reader {
 namespace {
 
 TEST(Sleeps, EntriesOfSystemCalls) {
@@ -50,7 +50,7 @@ TEST(Sleeps, AThreadThatIsAwaited) {
 }
 
 TEST(Sleeps, Mappings) {
-  const auto m = read_mapping("7f00-8f00 r-xp 00002000 fe:01 42   /usr/lib/lib a.so (deleted)\n");
+  const auto m = support::read_mapping("7f00-8f00 r-xp 00002000 fe:01 42   /usr/lib/lib a.so (deleted)\n");
   ASSERT_TRUE(m);
   EXPECT_EQ(m->rights, "r-xp");
   EXPECT_EQ(m->range.begin, 0x7f00u);
@@ -146,7 +146,7 @@ TEST(Sleeps, ParsersAcceptAnyBytes) {
     std::string text;
     for (unsigned n = random() % 24; n > 0; n--) text += pieces[random() % std::size(pieces)];
     parse_entry(text);
-    read_mapping(text);
+    support::read_mapping(text);
     parse_times(text);
     parse_schedule(text);
     parse_quota(text);
@@ -176,8 +176,8 @@ TEST(Sleeps, Sentences) {
                     {"poll", "/lib/libx.so", 90},
                     {"futex", "/lib/libglib-2.0.so.0", 120},
                     {"write", "/bin/server", 9}});
-  r.asleep->recorded[record::index_of(kind::mutex)] = 300;
-  r.asleep->recorded[record::index_of(kind::rwlock)] = 5;
+  r.asleep->recorded[contract::index_of(kind::mutex)] = 300;
+  r.asleep->recorded[contract::index_of(kind::rwlock)] = 5;
   r.asleep->samples += 305;
   r.asleep->observations = 1000;
   EXPECT_EQ(off_cpu_text(r),
@@ -235,15 +235,15 @@ TEST(Sleeps, PlacesOfOneFunctionAreOne) {
   sleeps.modules.push_back({0, 0x3000, 0x4000, 0x3000, 1, std::string(5000, 'x')});  // too long for the record's text
   const std::vector<std::uint32_t> numbers = add_modules(s.view, sleeps.modules);
   ASSERT_EQ(numbers, (std::vector<std::uint32_t>{1, 0}));
-  names.code[record::word_of(0x1010, 1)] = {frame_of("f", "x.c", 1)};
-  names.code[record::word_of(0x1020, 1)] = {frame_of("f", "x.c", 2)};
-  names.code[record::word_of(0x1030, 1)] = {frame_of("__lll_lock_wait_private", "", 0)};
+  names.code[contract::word_of(0x1010, 1)] = {frame_of("f", "x.c", 1)};
+  names.code[contract::word_of(0x1020, 1)] = {frame_of("f", "x.c", 2)};
+  names.code[contract::word_of(0x1030, 1)] = {frame_of("__lll_lock_wait_private", "", 0)};
   const module_offset none, a{1, 0x10}, b{1, 0x20}, internal{1, 0x30}, forged{77, 5}, unnamed{2, 8};
   sleeps.places = {{SYS_futex, false, none, a, 40'400},   {SYS_futex, false, b, b, 20'400},
                    {SYS_futex, false, internal, a, 1000}, {SYS_futex, true, none, a, 2000},
                    {SYS_read, false, none, forged, 3000}, {SYS_read, false, none, unnamed, 4000},
                    {-1, false, none, none, 100}};
-  sleeps.recorded[record::index_of(kind::mutex)] = 5000;
+  sleeps.recorded[contract::index_of(kind::mutex)] = 5000;
   sleeps.unreadable = 6000;
   const off_cpu o = named(sleeps, numbers, names);
   EXPECT_EQ(o.samples, 82u - 1 + 1);
@@ -267,10 +267,10 @@ TEST(Sleeps, CallersOfALibrary) {
   sleeps.modules.push_back({0, 0x1000, 0x2000, 0x1000, 1, "/lib/libgomp.so.1"});
   sleeps.modules.push_back({0, 0x3000, 0x4000, 0x3000, 2, "/bin/solver"});
   const std::vector<std::uint32_t> numbers = add_modules(s.view, sleeps.modules);
-  names.code[record::word_of(0x1010, 1)] = {frame_of("gomp_wait", "wait.c", 1)};
-  names.code[record::word_of(0x3010, 2)] = {frame_of("sum", "sum.cpp", 12)};
-  names.code[record::word_of(0x3020, 2)] = {frame_of("sum", "sum.cpp", 13)};
-  names.code[record::word_of(0x3030, 2)] = {frame_of("product", "sum.cpp", 40)};
+  names.code[contract::word_of(0x1010, 1)] = {frame_of("gomp_wait", "wait.c", 1)};
+  names.code[contract::word_of(0x3010, 2)] = {frame_of("sum", "sum.cpp", 12)};
+  names.code[contract::word_of(0x3020, 2)] = {frame_of("sum", "sum.cpp", 13)};
+  names.code[contract::word_of(0x3030, 2)] = {frame_of("product", "sum.cpp", 40)};
   const module_offset a{1, 0x10}, sum{2, 0x10}, also_sum{2, 0x20}, product{2, 0x30}, forged{77, 5};
   sleeps.places = {{SYS_futex, false, a, a, 9000, sum},
                    {SYS_futex, false, a, a, 8000, also_sum},
@@ -286,4 +286,4 @@ TEST(Sleeps, CallersOfALibrary) {
 }
 
 }  // namespace
-}  // namespace usher::cli::stat
+}  // namespace usher::reader

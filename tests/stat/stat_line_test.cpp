@@ -11,7 +11,7 @@
 
 #include "support/process/process_ids.hpp"
 
-namespace usher::cli {
+namespace usher::support {
 namespace {
 
 const std::string fields = " S 1 2 3 4 5 6 7 8 9 10 100 20 3 4 15 16 17 18 99 20\n";
@@ -79,4 +79,4 @@ TEST(stat_line, a_living_process_cannot_look_ended) {
 }
 
 }  // namespace
-}  // namespace usher::cli
+}  // namespace usher::support

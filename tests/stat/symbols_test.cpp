@@ -18,8 +18,8 @@
 #include "symbols_library.hpp"
 #include "watch/contract/module_identity.hpp"
 
-namespace record = usher::record;
-using namespace usher::cli::stat;
+namespace contract = usher::contract;
+using namespace usher::reader;
 
 namespace {
 
@@ -30,7 +30,7 @@ struct mapped {
 
 /// Computes a module's identity from its memory by the same method as libusher.so.
 std::uint64_t identity_of(const mapped& m) {
-  return record::module_identity(
+  return usher::contract::module_identity(
       [&m](std::uint64_t place, void* to, std::size_t size) {
         if (place > m.end - m.begin || size > m.end - m.begin - place) return false;
         std::memcpy(to, reinterpret_cast<const void*>(m.begin + place), size);
@@ -63,8 +63,9 @@ std::vector<mapped> own_modules() {
 /// A record, as libusher.so writes for `usher stat`, that contains only modules.
 class modules_record {
  public:
-  modules_record() : memory_(std::aligned_alloc(4096, record::view::size_for(room()))), view_(memory_, room()) {
-    std::memset(memory_, 0, record::view::size_for(room()));
+  modules_record()
+      : memory_(std::aligned_alloc(4096, usher::contract::view::size_for(room()))), view_(memory_, room()) {
+    std::memset(memory_, 0, usher::contract::view::size_for(room()));
     view_.head().room = room();
     view_.head().processes = 3;
   }
@@ -72,11 +73,11 @@ class modules_record {
   modules_record(const modules_record&) = delete;
   modules_record& operator=(const modules_record&) = delete;
 
-  record::view view() const { return view_; }
+  usher::contract::view view() const { return view_; }
   /// Adds a module and returns its number.
   std::uint32_t add(std::uint32_t process, const mapped& m) {
     const std::uint32_t index = view_.head().modules.fetch_add(1);
-    record::module_slot& slot = view_.module(index);
+    usher::contract::module_slot& slot = view_.module(index);
     slot.process = process;
     slot.begin = m.begin;
     slot.end = m.end;
@@ -98,13 +99,13 @@ class modules_record {
   }
 
  private:
-  static record::capacities room() {
-    record::capacities c;
+  static usher::contract::capacities room() {
+    usher::contract::capacities c;
     c.objects = c.details = c.chains = c.charges = c.windows = c.threads = 2;
     return c;
   }
   void* memory_;
-  record::view view_;
+  usher::contract::view view_;
 };
 
 std::function<void(mapped&)> as_file(std::string path) {
@@ -332,7 +333,7 @@ TEST(symbols, generated_code_has_an_address_only) {
 TEST(symbols, chains) {
   modules_record r;
   r.add_own(0);
-  record::chain& c = r.view().chain(0);
+  usher::contract::chain& c = r.view().chain(0);
   const places p = not_in_line();
   c.process = 0;
   c.length = 2;
@@ -375,19 +376,19 @@ TEST(symbols, of_modules_at_the_same_place) {
   const std::uint64_t call = address(planted::exported(who_calls).return_address),
                       data = address(planted::hidden_data());
   const auto function = [&](std::uint32_t module) {
-    return names.resolve(0, record::word_of(call, module)).frames.at(0);
+    return names.resolve(0, usher::contract::word_of(call, module)).frames.at(0);
   };
   EXPECT_EQ(function(first).function, "planted::exported(void* (*)())");
   EXPECT_EQ(function(second).module, "/nowhere/libother.so");
   EXPECT_EQ(function(0).module, "/nowhere/libother.so");  // the module that was loaded last
-  for (const std::uint32_t none : {record::in_no_module, second + 1, 60000u}) {
+  for (const std::uint32_t none : {usher::contract::in_no_module, second + 1, 60000u}) {
     EXPECT_EQ(function(none).module, "");
     EXPECT_EQ(function(none).address, call - 1);
-    EXPECT_FALSE(names.object_at(0, record::word_of(data, none)));
+    EXPECT_FALSE(names.object_at(0, contract::word_of(data, none)));
   }
-  EXPECT_EQ(names.object_at(0, record::word_of(data, first)).value_or(symbols::static_object{}).symbol,
+  EXPECT_EQ(names.object_at(0, contract::word_of(data, first)).value_or(symbols::static_object{}).symbol,
             "planted::(anonymous namespace)::hidden_table");
-  EXPECT_FALSE(names.object_at(0, record::word_of(data, second)));
+  EXPECT_FALSE(names.object_at(0, contract::word_of(data, second)));
 }
 
 TEST(symbols, identity_in_memory_and_in_the_file) {

@@ -16,23 +16,23 @@
 #include "watch/reader/name/symbols.hpp"
 #include "watch/reader/read/reading.hpp"
 
-namespace usher::cli::stat {
+namespace usher::reader {
 
 /// A small record that tests fill in. Ticks are nanoseconds, which is the default of time_scale.
 class synthetic {
  public:
-  explicit synthetic(const record::capacities& room = small())
-      : memory_(std::aligned_alloc(4096, record::view::size_for(room)), &std::free) {
-    std::memset(memory_.get(), 0, record::view::size_for(room));
-    view = record::view(memory_.get(), room);
-    view.head().magic = record::magic;
-    view.head().version = record::version;
+  explicit synthetic(const contract::capacities& room = small())
+      : memory_(std::aligned_alloc(4096, contract::view::size_for(room)), &std::free) {
+    std::memset(memory_.get(), 0, contract::view::size_for(room));
+    view = contract::view(memory_.get(), room);
+    view.head().magic = contract::magic;
+    view.head().version = contract::version;
     view.head().room = room;
     process(100);
   }
 
-  static record::capacities small() {
-    record::capacities c;
+  static contract::capacities small() {
+    contract::capacities c;
     c.objects = 4096;
     c.details = 64;
     c.threads = 64;
@@ -62,11 +62,11 @@ class synthetic {
   }
 
   /// Adds an object that has no place. placed(), below, adds an object whose place is a call chain.
-  std::uint32_t object(kind what, std::uint64_t address, std::uint32_t flags = record::is_static,
+  std::uint32_t object(kind what, std::uint64_t address, std::uint32_t flags = contract::is_static,
                        std::uint32_t of = 0) {
     const std::uint32_t i = next_object_++;
-    record::object& o = view.object(i);
-    o.key = record::key_of(of, address);
+    contract::object& o = view.object(i);
+    o.key = contract::key_of(of, address);
     o.depth_and_kind = std::uint32_t(what);
     o.flags = flags;
     return i;
@@ -77,9 +77,9 @@ class synthetic {
     view.object(i).place = chain + 1;
     return i;
   }
-  record::object& at(std::uint32_t object) { return view.object(object); }
+  contract::object& at(std::uint32_t object) { return view.object(object); }
 
-  record::detail& detail(std::uint32_t object) {
+  contract::detail& detail(std::uint32_t object) {
     const std::uint32_t i = view.head().details++;
     view.object(object).detail = i + 1;
     view.detail(i).object = object + 1;
@@ -88,7 +88,7 @@ class synthetic {
 
   std::uint32_t chain(std::initializer_list<std::uint64_t> pcs, std::uint32_t of = 0) {
     const std::uint32_t i = next_chain_++;
-    record::chain& c = view.chain(i);
+    contract::chain& c = view.chain(i);
     c.hash = i + 1;
     c.process = of;
     for (const std::uint64_t pc : pcs) c.pc[c.length++] = pc;
@@ -96,16 +96,16 @@ class synthetic {
     return i;
   }
 
-  void charge(record::charged what, kind k, std::uint32_t whom, std::uint32_t chain, std::uint64_t count,
+  void charge(contract::charged what, kind k, std::uint32_t whom, std::uint32_t chain, std::uint64_t count,
               std::uint64_t ticks) {
-    record::charge& c = view.charge(next_charge_++);
-    c.key = record::charge_key(what, k, whom, chain);
+    contract::charge& c = view.charge(next_charge_++);
+    c.key = contract::charge_key(what, k, whom, chain);
     c.count = count;
     c.ticks = ticks;
   }
 
   void window(std::uint32_t object, const std::vector<std::uint16_t>& owners) {
-    record::window& w = view.window(view.head().windows++);
+    contract::window& w = view.window(view.head().windows++);
     w.object = object + 1;
     for (std::size_t i = 0; i < owners.size(); i++) w.owners[i] = owners[i];
     w.count = std::uint32_t(owners.size());
@@ -115,10 +115,10 @@ class synthetic {
   void waits(std::uint32_t thread, std::uint32_t object, std::uint64_t since) {
     view.thread(thread).since = since;
     view.thread(thread).waits_for = object + 1;
-    view.object(object).waiting += record::arrival(since);
+    view.object(object).waiting += contract::arrival(since);
   }
 
-  record::view view;
+  contract::view view;
 
  private:
   std::unique_ptr<void, decltype(&std::free)> memory_;
@@ -137,9 +137,9 @@ inline frame frame_of(std::string function, std::string file, unsigned line, std
 /// Names that the test gives to addresses. A static object has the same name in all processes.
 class made_up_names : public symbols {
  public:
-  explicit made_up_names(record::view record) : symbols(record) {}
+  explicit made_up_names(contract::view record) : symbols(record) {}
 
-  stack resolve(const record::chain& c) override {
+  stack resolve(const contract::chain& c) override {
     stack all;
     for (std::uint32_t i = 0; i < c.length; i++) {
       stack s = resolve(c.process, c.pc[i]);
@@ -182,4 +182,4 @@ class made_up_names : public symbols {
   unsigned resolved = 0;
 };
 
-}  // namespace usher::cli::stat
+}  // namespace usher::reader

@@ -14,7 +14,7 @@
 #include "watch/reader/judge/stat_quantities.hpp"
 #include "watch/reader/print/stat_json.hpp"
 
-namespace usher::cli::stat {
+namespace usher::reader {
 namespace {
 
 charged_stack stack_of(std::vector<frame> frames, std::uint64_t count, double waited) {
@@ -554,4 +554,4 @@ TEST(json, is_utf8_whatever_the_names_are) {
 }
 
 }  // namespace
-}  // namespace usher::cli::stat
+}  // namespace usher::reader

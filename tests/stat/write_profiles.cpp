@@ -7,7 +7,7 @@
 #include "watch/reader/print/profile.hpp"
 #include "watch/reader/print/stat_json.hpp"
 
-using namespace usher::cli::stat;
+using namespace usher::reader;
 
 namespace {
 

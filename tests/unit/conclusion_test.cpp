@@ -17,8 +17,7 @@
 
 namespace {
 
-using namespace usher::cli;
-using namespace usher::cli::trial;
+using namespace usher::tool::trial;
 
 /// The measurements of a trial other than the times of the runs.
 struct measured {
@@ -67,7 +66,7 @@ played play(const std::vector<std::string>& locks, const speed_up& of, const mea
       c.name = name_of(c.lock, c.rwlock);
     }
   }
-  t.candidates.front().judged = verdict::reference;
+  t.candidates.front().judged = usher::tool::verdict::reference;
   t.candidates.front().calls = call_counts{100000, 1000, 0, 0, m.threads, true, m.waiting};
   t.candidates.front().calls->rwlocks = m.rwlock_waiting ? 100000 : 0;
   t.candidates.front().calls->rwlock_waiting_share = m.rwlock_waiting;
@@ -75,9 +74,9 @@ played play(const std::vector<std::string>& locks, const speed_up& of, const mea
 
   std::vector<bool> takes_part(t.candidates.size(), true);
   takes_part[0] = false;
-  contest_rules rules;
+  usher::tool::contest_rules rules;
   rules.uses_rest = !has_little_waiting(t);
-  contest c(takes_part, rules);
+  usher::tool::contest c(takes_part, rules);
   double left = m.budget - m.a_run * static_cast<double>(t.candidates.size());
   std::size_t running = locks.size();
   for (;;) {
@@ -88,11 +87,11 @@ played play(const std::vector<std::string>& locks, const speed_up& of, const mea
       const double most = 200.0 - static_cast<double>(t.rounds);
       wanted = c.next(std::min(left / m.a_run / static_cast<double>(running + 1), most));
       for (std::size_t i = 1; i <= locks.size(); ++i) {
-        const standing s = c.of(i);
+        const usher::tool::standing s = c.of(i);
         candidate_result& one = t.candidates[i];
-        if (s == standing::behind) one.dropped = {t.rounds, behind_another};
-        if (s == standing::hopeless && !one.dropped) one.dropped = {t.rounds, no_time};
-        if (s == standing::in) one.dropped.reset();
+        if (s == usher::tool::standing::behind) one.dropped = {t.rounds, behind_another};
+        if (s == usher::tool::standing::hopeless && !one.dropped) one.dropped = {t.rounds, no_time};
+        if (s == usher::tool::standing::in) one.dropped.reset();
       }
     }
     if (wanted.empty()) break;
@@ -412,7 +411,8 @@ TEST(conclusion, equal_locks_are_seldom_recommended) {
       std::size_t round = 0;
       const auto of = [&](std::size_t candidate, std::size_t r) {
         if (r != round)
-          for (const std::size_t place : random_order(noise.size(), bits)) noise[place] = machine->next(bits);
+          for (const std::size_t place : usher::tool::random_order(noise.size(), bits))
+            noise[place] = machine->next(bits);
         round = r;
         return std::exp(noise[0] - noise[candidate]);
       };

@@ -11,7 +11,7 @@
 namespace {
 
 using simulated::machine_noise;
-using usher::cli::contest;
+using usher::tool::contest;
 
 constexpr std::size_t candidates = 4;  // in trials with a faster lock
 

@@ -18,12 +18,12 @@
 
 namespace {
 
-using usher::cli::contest;
-using usher::cli::contest_rules;
-using usher::cli::interval;
-using usher::cli::standing;
-using usher::cli::wealth;
-using usher::cli::wins_needed;
+using usher::support::interval;
+using usher::tool::contest;
+using usher::tool::contest_rules;
+using usher::tool::standing;
+using usher::tool::wealth;
+using usher::tool::wins_needed;
 using round_of = std::vector<std::optional<double>>;
 
 constexpr double plenty = 1000;  // rounds left
@@ -119,13 +119,13 @@ TEST(contest, clear_winner_is_chosen_and_confirmed) {
 }
 
 TEST(contest, fewest_rounds_are_enough) {
-  EXPECT_EQ(usher::cli::fewest_rounds(1), 8U);
-  EXPECT_EQ(usher::cli::fewest_rounds(4), 10U);
+  EXPECT_EQ(usher::tool::fewest_rounds(1), 8U);
+  EXPECT_EQ(usher::tool::fewest_rounds(4), 10U);
   for (std::size_t n = 1; n <= 12; ++n) {
     contest c(n);
     run(
         c, [](std::size_t i, std::size_t) { return i == 0 ? 1.5 : 1.2; },
-        static_cast<double>(usher::cli::fewest_rounds(n)), n);
+        static_cast<double>(usher::tool::fewest_rounds(n)), n);
     EXPECT_EQ(c.winner(), 0U) << n;
     EXPECT_GE(c.rounds_after_choice(), 3U) << n;
   }
@@ -354,13 +354,13 @@ TEST(order, each_is_as_likely_as_any_other) {
   constexpr int rounds = 24000, orders = 24;  // the orders of four runs
   std::mt19937_64 bits(5);
   std::map<std::vector<std::size_t>, int> seen;
-  for (int round = 0; round < rounds; ++round) ++seen[usher::cli::random_order(4, bits)];
+  for (int round = 0; round < rounds; ++round) ++seen[usher::tool::random_order(4, bits)];
   ASSERT_EQ(seen.size(), static_cast<std::size_t>(orders));
   for (const auto& [order, times] : seen) {
     EXPECT_TRUE(std::is_permutation(order.begin(), order.end(), std::vector<std::size_t>{0, 1, 2, 3}.begin()));
     EXPECT_NEAR(times, rounds / orders, 200);  // six standard deviations
   }
-  EXPECT_EQ(usher::cli::random_order(1, bits), std::vector<std::size_t>{0});
+  EXPECT_EQ(usher::tool::random_order(1, bits), std::vector<std::size_t>{0});
 }
 
 // The rate of wrong results:

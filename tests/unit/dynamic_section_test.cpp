@@ -61,7 +61,7 @@ class fake_module {
   names needed() { return needed_at(bytes_); }
   names needed_at(const void* place) {
     names found;
-    dynamic_section(place, {bias_, segments_, 2}).each_name(DT_NEEDED, [&](const char* name) {
+    recorder::dynamic_section(place, {bias_, segments_, 2}).each_name(DT_NEEDED, [&](const char* name) {
       found.emplace_back(name);
     });
     return found;

@@ -10,7 +10,7 @@
 
 namespace {
 
-using namespace usher::cli::trial;
+using namespace usher::tool::trial;
 using names = std::vector<std::string>;
 
 template <class T>

@@ -103,7 +103,7 @@ class recorded final : public machine_noise {
       words >> name;
       std::vector<double> series;
       for (double v = 0; words >> v;) series.push_back(std::log(v));
-      const double level = usher::cli::median(series);
+      const double level = usher::support::median(series);
       for (double& v : series) v -= level;
       series_.push_back(std::move(series));
     }
@@ -153,7 +153,7 @@ inline const std::vector<kind_of_noise>& kinds_of_noise() {
 
 /// The outcome of a trial.
 struct trial_end {
-  usher::cli::contest contest;
+  usher::tool::contest contest;
   std::size_t rounds = 0, runs = 0;
   std::size_t rounds_before_choice = 0;
   double middle_at_choice = std::nan("");  ///< of the chosen candidate, over the rounds of the choice
@@ -161,7 +161,7 @@ struct trial_end {
 
 /// Simulates a trial of candidates whose speeds relative to the reference are `gains`. The budget is given in rounds of
 /// all candidates. `fresh` is a contest of the same number of candidates, before its first round.
-inline trial_end run_trial(const usher::cli::contest& fresh, const std::vector<double>& gains, std::size_t budget,
+inline trial_end run_trial(const usher::tool::contest& fresh, const std::vector<double>& gains, std::size_t budget,
                            machine_noise& machine, random_bits& bits) {
   trial_end t{fresh};
   machine.restart(bits);
@@ -171,10 +171,10 @@ inline trial_end run_trial(const usher::cli::contest& fresh, const std::vector<d
   for (;; ++t.rounds) {
     const auto now = t.contest.next(static_cast<double>(runs_left) / static_cast<double>(running + 1));
     if (now.empty()) return t;
-    if (t.contest.of(now.front()) == usher::cli::standing::chosen && t.contest.rounds_after_choice() == 0)
+    if (t.contest.of(now.front()) == usher::tool::standing::chosen && t.contest.rounds_after_choice() == 0)
       t.middle_at_choice = t.contest.middle(now.front());
     running = now.size();
-    for (const std::size_t place : usher::cli::random_order(running + 1, bits))
+    for (const std::size_t place : usher::tool::random_order(running + 1, bits))
       speeds[place] = (place == 0 ? 1 : gains[now[place - 1]]) * std::exp(-machine.next(bits));
     std::fill(speed_ups.begin(), speed_ups.end(), std::nullopt);
     for (std::size_t i = 0; i < running; ++i) speed_ups[now[i]] = speeds[i + 1] / speeds[0];

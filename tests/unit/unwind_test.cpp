@@ -41,9 +41,9 @@
 #include "unwind_code.hpp"
 #include "unwind_under_test.hpp"
 
-using usher::preload::call_chain;
-using usher::preload::capture_area;
-using usher::preload::stack_bounds;
+using usher::recorder::call_chain;
+using usher::recorder::capture_area;
+using usher::recorder::stack_bounds;
 
 // ---- counts the functions that capture() must not call -------------------------------------------------------------
 
@@ -99,7 +99,7 @@ thread_local stack_bounds bounds{};
 
 [[gnu::always_inline]] inline void capture(call_chain& into, stack_bounds& of_thread) {
   capture_area area;
-  usher::preload::capture(area, of_thread, nullptr);
+  usher::recorder::capture(area, of_thread, nullptr);
   into = area.chain;
 }
 
@@ -741,7 +741,7 @@ TEST_F(unwind, code_without_tables) {
   ASSERT_GE(taken.length, 3u);
   EXPECT_EQ(taken.pc[1], at + returns_at);
   EXPECT_EQ(taken.pc[2], reference.pc[2]);
-  if (usher::preload::machine::frame_pointer_finds_sp) {
+  if (usher::recorder::machine::frame_pointer_finds_sp) {
     EXPECT_FALSE(taken.cut);
     ASSERT_EQ(taken.length, reference.length);
     for (unsigned i = 3; i < taken.length; i++) EXPECT_TRUE(taken.pc[i] == reference.pc[i] || i == 6) << "frame " << i;
@@ -760,23 +760,23 @@ TEST_F(unwind, code_without_tables) {
 /// Unwinds with every entry of this program's tables, first unchanged and then with bytes changed at random. The pages
 /// before and after the copy are not readable, so an access outside its bounds ends the test.
 TEST_F(unwind, tables_with_errors) {
-  using namespace usher::preload;
+  using namespace usher::recorder;
   dl_find_object object;
   ASSERT_EQ(_dl_find_object(reinterpret_cast<void*>(&take_chain), &object), 0);
   const auto from = reinterpret_cast<std::uintptr_t>(__ehdr_start);
   const std::uintptr_t size = (reinterpret_cast<std::uintptr_t>(_end) - from + 4095) & ~4095ul;
   const auto code = reinterpret_cast<std::uintptr_t>(&take_chain) - from;
   const pages copy(size);
-  readable_memory all;
+  usher::recorder::readable_memory all;
   for (std::uintptr_t p = 0; p < size; p += 4096) {
     if (all.has(from + p, 8)) std::memcpy(copy.begin() + p, reinterpret_cast<const void*>(from + p), 4096);
   }
   const auto begin = reinterpret_cast<std::uintptr_t>(copy.begin());
-  readable_memory memory(begin, begin + size);
-  const tables in(begin + (reinterpret_cast<std::uintptr_t>(object.dlfo_eh_frame) - from), &memory, begin,
-                  begin + size);
-  rule_room room;
-  const frame_rules& rules = room.rules;
+  usher::recorder::readable_memory memory(begin, begin + size);
+  const usher::recorder::tables in(begin + (reinterpret_cast<std::uintptr_t>(object.dlfo_eh_frame) - from), &memory,
+                                   begin, begin + size);
+  usher::recorder::rule_room room;
+  const usher::recorder::frame_rules& rules = room.rules;
   ASSERT_TRUE(find_rules(in, begin + code, room));
   EXPECT_EQ(rules.of[machine::return_column].kind,
             machine::return_column == machine::pc ? frame_rules::at_offset : frame_rules::same);
@@ -787,8 +787,8 @@ TEST_F(unwind, tables_with_errors) {
   std::uint32_t frames = 0;
   std::memcpy(&frames, reinterpret_cast<const void*>(in.header + 8), 4);
   unsigned found = 0, failed = 0;
-  registers regs{};
-  regs.known = ~std::uint64_t{0} >> (64 - registers::number);
+  usher::recorder::registers regs{};
+  regs.known = ~std::uint64_t{0} >> (64 - usher::recorder::registers::number);
   std::fill(std::begin(regs.r), std::end(regs.r), reinterpret_cast<std::uintptr_t>(&regs));
   for (int i = 0; i < 40000; i++) {
     // Changes a random byte in a row of the table, or in the unwind entry to which the row points.
@@ -803,11 +803,12 @@ TEST_F(unwind, tables_with_errors) {
     const unsigned char before = *change;
     *change = static_cast<unsigned char>(random());
     const std::uint64_t address = in.header + std::uintptr_t(std::intptr_t{row[0]}) + random() % 64;
-    if (find_rules(in, address, room)) {
+    if (usher::recorder::find_rules(in, address, room)) {
       found++;
       std::uint64_t value = 0;
-      if (rules.cfa.kind == frame_rules::is_expression) evaluate(in, rules.cfa.value, regs, nullptr, all, room, value);
-      evaluate(in, std::int32_t(entry - in.header + random() % 48), regs, &value, all, room, value);
+      if (rules.cfa.kind == usher::recorder::frame_rules::is_expression)
+        usher::recorder::evaluate(in, rules.cfa.value, regs, nullptr, all, room, value);
+      usher::recorder::evaluate(in, std::int32_t(entry - in.header + random() % 48), regs, &value, all, room, value);
     } else {
       failed++;
     }
@@ -823,11 +824,11 @@ using bytes = std::vector<unsigned char>;
 class handmade_tables {
  public:
   std::string augmentation = "zR";
-  unsigned char column = usher::preload::machine::return_column, data_align = 0x78;  // -8
+  unsigned char column = usher::recorder::machine::return_column, data_align = 0x78;  // -8
   std::uint32_t rows = 1;
   std::int32_t longer = 0, cie_moves = 0;  ///< errors in the FDE's length, and in its distance from the CIE
   std::uint64_t code() const { return header() + 0x10000; }
-  usher::preload::rule_room room;
+  usher::recorder::rule_room room;
 
   /// Returns whether the instructions give unwind rules for the address at this distance from the beginning of the
   /// code.
@@ -852,34 +853,35 @@ class handmade_tables {
     put(head + 8, rows);
     put(head + 12, 0x10000);
     put(head + 16, std::uint32_t(fde_at - head));
-    return find_rules(in(), code() + distance, room);
+    return usher::recorder::find_rules(in(), code() + distance, room);
   }
   /// Returns whether the expression has a result. It lies at the end of readable memory.
   bool evaluate(const bytes& expression, std::uint64_t& result) {
-    usher::preload::registers regs{};
-    regs.known = ~std::uint64_t{0} >> (64 - usher::preload::registers::number);
+    usher::recorder::registers regs{};
+    regs.known = ~std::uint64_t{0} >> (64 - usher::recorder::registers::number);
     auto* const at = reinterpret_cast<unsigned char*>(memory_.end()) - expression.size();
     std::copy(expression.begin(), expression.end(), at);
-    return usher::preload::evaluate(in(), std::int32_t(reinterpret_cast<std::uint64_t>(at) - header()), regs, nullptr,
-                                    readable_, room, result);
+    return usher::recorder::evaluate(in(), std::int32_t(reinterpret_cast<std::uint64_t>(at) - header()), regs, nullptr,
+                                     readable_, room, result);
   }
 
  private:
   std::uint64_t header() const { return reinterpret_cast<std::uint64_t>(memory_.begin()); }
-  usher::preload::tables in() { return {header(), &readable_, header(), header() + 4096}; }
+  usher::recorder::tables in() { return {header(), &readable_, header(), header() + 4096}; }
   static void put(unsigned char* at, std::uint32_t value) { std::memcpy(at, &value, 4); }
 
   pages memory_{4096};
-  usher::preload::readable_memory readable_{header(), header() + 4096};
+  usher::recorder::readable_memory readable_{header(), header() + 4096};
 };
 
-constexpr bool signs = usher::preload::machine::signs_returns;
+constexpr bool signs = usher::recorder::machine::signs_returns;
 
 /// The tables' instructions about a signed return address: negate_ra_state (0x2d) and negate_ra_state_with_pc (0x2c).
 /// x86-64 knows neither.
 TEST(unwind_tables, signed_return) {
   handmade_tables t;
-  constexpr unsigned char advance = 0x44, remember = 0x0a, restore = 0x0b, cfa = 0x0c, sp = usher::preload::machine::sp;
+  constexpr unsigned char advance = 0x44, remember = 0x0a, restore = 0x0b, cfa = 0x0c,
+                          sp = usher::recorder::machine::sp;
   EXPECT_TRUE(t.find({cfa, sp, 16}, {}));
   EXPECT_FALSE(t.room.rules.signed_return);
   const bytes own{0x2d, advance, 0x2d, advance, remember, 0x2c, advance, restore, advance};
@@ -897,7 +899,7 @@ TEST(unwind_tables, signed_return) {
 
 /// The attacker has written the tables of a module.
 TEST(unwind_tables, hostile_tables) {
-  const bytes good{0x0c, usher::preload::machine::sp, 16};
+  const bytes good{0x0c, usher::recorder::machine::sp, 16};
   const auto find = [&](const bytes& own) { return handmade_tables().find(good, own); };
   EXPECT_TRUE(find({}));
   EXPECT_TRUE(find({0x0a, 0x0a, 0x0a, 0x0a}));
@@ -907,7 +909,7 @@ TEST(unwind_tables, hostile_tables) {
   EXPECT_FALSE(find({0x0e, 0x80, 0x80, 0x80})) << "a number without an end";
   EXPECT_FALSE(find({0x0f, 0xff, 0xff, 0x03})) << "an expression without an end";
   EXPECT_FALSE(find({0x0c, 0x80, 1, 16})) << "the CFA at a register that does not exist";
-  EXPECT_FALSE(find({0x0c, 0x80 | usher::preload::machine::sp, 0x80, 0x80, 0x80, 0x10, 16})) << "the same, plus 2^32";
+  EXPECT_FALSE(find({0x0c, 0x80 | usher::recorder::machine::sp, 0x80, 0x80, 0x80, 0x10, 16})) << "the same, plus 2^32";
   EXPECT_FALSE(find({0x0e, 0x80, 0x80, 0x80, 0x80, 0x10})) << "the CFA far away";
   EXPECT_FALSE(find({0x83, 0x80, 0x80, 0x80, 0x80, 0x10})) << "a register far away";
   EXPECT_TRUE(find({0x05, 0x80, 1, 1, 0x06, 0x80, 1, 0x07, 0xff, 0xff, 0xff, 0xff, 0x7f}))
@@ -937,9 +939,9 @@ TEST(unwind_tables, hostile_tables) {
   std::uint64_t value = 0;
   EXPECT_TRUE(t.evaluate({3, 0x08, 7, 0x96}, value));
   EXPECT_EQ(value, 7u);
-  EXPECT_TRUE(t.evaluate({3, 0x92, usher::preload::machine::sp, 5}, value));
+  EXPECT_TRUE(t.evaluate({3, 0x92, usher::recorder::machine::sp, 5}, value));
   EXPECT_EQ(value, 5u);
-  EXPECT_FALSE(t.evaluate({7, 0x92, 0x80 | usher::preload::machine::sp, 0x80, 0x80, 0x80, 0x10, 0}, value))
+  EXPECT_FALSE(t.evaluate({7, 0x92, 0x80 | usher::recorder::machine::sp, 0x80, 0x80, 0x80, 0x10, 0}, value))
       << "register 2^32 + sp";
   EXPECT_FALSE(t.evaluate({1, 0x13}, value)) << "drops a value that is not there";
   EXPECT_FALSE(t.evaluate({3, 0x31, 0x15, 1}, value)) << "picks one";
@@ -995,8 +997,8 @@ TEST_F(unwind, find_module) {
   int on_the_stack = 0;
   const auto in_the_heap = std::make_unique<int>();
   const auto is_in_module = [](const void* p) {
-    usher::preload::loaded_module m;
-    return usher::preload::find_module(reinterpret_cast<std::uintptr_t>(p), m) == usher::preload::lookup::found;
+    usher::recorder::loaded_module m;
+    return usher::recorder::find_module(reinterpret_cast<std::uintptr_t>(p), m) == usher::recorder::lookup::found;
   };
   EXPECT_TRUE(is_in_module(&in_the_program));
   EXPECT_TRUE(is_in_module(stdout));

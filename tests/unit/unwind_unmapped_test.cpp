@@ -27,9 +27,9 @@
 
 #include "unwind_code.hpp"
 
-using usher::preload::call_chain;
-using usher::preload::capture_area;
-using usher::preload::stack_bounds;
+using usher::recorder::call_chain;
+using usher::recorder::capture_area;
+using usher::recorder::stack_bounds;
 
 extern "C" void* loaded_early;  // defined in unwind_early.c
 
@@ -39,7 +39,7 @@ thread_local stack_bounds of_thread{};
 
 [[gnu::noinline]] void take_chain(void* into) {
   capture_area area;
-  usher::preload::capture(area, of_thread, nullptr);
+  usher::recorder::capture(area, of_thread, nullptr);
   *static_cast<call_chain*>(into) = area.chain;
   __asm__ volatile("" ::: "memory");
 }
@@ -151,9 +151,9 @@ void* entry_of(void* address) {
 }
 
 TEST(unwind_unmapped, modules_of_the_program_start) {
-  using usher::preload::is_initial;
+  using usher::recorder::is_initial;
   EXPECT_TRUE(is_initial(entry_of(reinterpret_cast<void*>(&entry_of))));
-  EXPECT_TRUE(is_initial(entry_of(reinterpret_cast<void*>(&usher::preload::capture))));
+  EXPECT_TRUE(is_initial(entry_of(reinterpret_cast<void*>(&usher::recorder::capture))));
   for (const char* name : {"libc.so.6", "libstdc++.so.6", loader_name}) {
     void* const module = dlopen(name, RTLD_NOW | RTLD_NOLOAD);
     ASSERT_NE(module, nullptr) << name;
@@ -202,13 +202,13 @@ struct {
 
 /// Returns a module's number to capture(), which must not ask for a module that is being unloaded, since the loader is
 /// about to free its link_map.
-std::uint32_t number_if_loaded(const void*, const usher::preload::loaded_module& m) {
+std::uint32_t number_if_loaded(const void*, const usher::recorder::loaded_module& m) {
   if (m.entry == unloaded.entry) _exit(1);
   return 1;
 }
 [[gnu::noinline]] void take_while_unloading(void* area) {
-  const usher::preload::module_numbers numbers{number_if_loaded, nullptr};
-  usher::preload::capture(*static_cast<capture_area*>(area), of_thread, &numbers);
+  const usher::recorder::module_numbers numbers{number_if_loaded, nullptr};
+  usher::recorder::capture(*static_cast<capture_area*>(area), of_thread, &numbers);
   __asm__ volatile("" ::: "memory");
 }
 
@@ -277,7 +277,7 @@ TEST(unwind_unmapped, code_in_the_place_of_a_module_that_is_being_unloaded) {
 struct modules_seen {
   std::vector<std::pair<const void*, std::uint64_t>> all;
 };
-std::uint32_t number_among(const void* context, const usher::preload::loaded_module& m) {
+std::uint32_t number_among(const void* context, const usher::recorder::loaded_module& m) {
   auto& seen = const_cast<modules_seen*>(static_cast<const modules_seen*>(context))->all;
   const std::pair<const void*, std::uint64_t> key(m.stays ? m.entry : nullptr, m.identity);
   // an identity is computed from a module's memory, and only for a module that may be unloaded
@@ -290,8 +290,8 @@ std::uint32_t number_among(const void* context, const usher::preload::loaded_mod
 
 capture_area numbered;
 [[gnu::noinline]] void take_numbered(void* seen) {
-  const usher::preload::module_numbers numbers{number_among, seen};
-  usher::preload::capture(numbered, of_thread, &numbers);
+  const usher::recorder::module_numbers numbers{number_among, seen};
+  usher::recorder::capture(numbered, of_thread, &numbers);
   __asm__ volatile("" ::: "memory");
 }
 
@@ -330,7 +330,7 @@ TEST(unwind_unmapped, numbers_of_modules) {
   reinterpret_cast<void (*)(void (*)(void*), void*)>(code)(take_numbered, &seen);
   munmap(code, 4096);
   ASSERT_GT(c.length, 2u);
-  EXPECT_EQ(c.module[1], usher::record::in_no_module);
+  EXPECT_EQ(c.module[1], usher::contract::in_no_module);
   EXPECT_EQ(c.module[2], own);
 #if defined(__aarch64__)
   if (places[0] != places[1]) GTEST_SKIP() << "as under an emulator, the second module was loaded elsewhere";

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-namespace usher::cli {
+namespace usher::tool {
 namespace {
 
 constexpr std::size_t sharpness =
@@ -42,4 +42,4 @@ std::size_t wins_needed::of(std::size_t tosses) const {
   return known_[tosses];
 }
 
-}  // namespace usher::cli
+}  // namespace usher::tool

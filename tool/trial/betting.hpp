@@ -18,7 +18,7 @@
 #include <cstddef>
 #include <vector>
 
-namespace usher::cli {
+namespace usher::tool {
 
 /// The wealth after `tosses` rounds with `wins` wins.
 double wealth(std::size_t wins, std::size_t tosses);
@@ -40,4 +40,4 @@ class wins_needed {
   mutable std::vector<std::size_t> known_;  ///< by number of tosses
 };
 
-}  // namespace usher::cli
+}  // namespace usher::tool

@@ -9,7 +9,7 @@
 #include "support/text/words.hpp"
 #include "tool/trial/trial_results.hpp"
 
-namespace usher::cli::trial {
+namespace usher::tool::trial {
 namespace {
 
 /// The default candidates. Every trial of mutexes has the first two, the default lock and one whose waiters sleep at
@@ -40,7 +40,7 @@ std::optional<run_locks> locks_of(const std::string& text) {
   std::optional<run_locks> found = mutex_of(text.substr(0, plus));
   if (plus == std::string::npos && found) return found;
   if (plus == std::string::npos) found = run_locks{};
-  if (!found || (last != c_library && !is_read_write_lock(last))) return std::nullopt;
+  if (!found || (last != c_library && !support::is_read_write_lock(last))) return std::nullopt;
   found->rwlock = last == c_library ? "" : last;
   return found;
 }
@@ -50,14 +50,14 @@ void report_unknown(const std::string& text) {
   const std::string lock = text.substr(0, plus);
   if (plus != std::string::npos && mutex_of(lock)) {
     const std::string rwlock = text.substr(plus + 1);
-    report_error("unknown read-write lock '{}'{} (usher list shows all)", rwlock,
-                 did_you_mean(nearest_read_write_lock(rwlock)));
+    support::report_error("unknown read-write lock '{}'{} (usher list shows all)", rwlock,
+                          did_you_mean(support::nearest_read_write_lock(rwlock)));
     return;
   }
   const std::string_view near = nearest_lock(lock);
   const bool may_be_either = plus == std::string::npos && near.empty();
-  report_error("unknown lock '{}'{} (usher list shows all)", lock,
-               did_you_mean(may_be_either ? nearest_read_write_lock(lock) : near));
+  support::report_error("unknown lock '{}'{} (usher list shows all)", lock,
+                        did_you_mean(may_be_either ? support::nearest_read_write_lock(lock) : near));
 }
 
 bool is_named(const std::vector<choice>& chosen, const std::string& name) {
@@ -70,8 +70,8 @@ bool add_choice(const std::string& text, std::vector<choice>& chosen) {
   const bool named = sign != std::string::npos;
   const std::string name = text.substr(0, sign), wanted = named ? text.substr(sign + 1) : text;
   if (name.empty() || wanted.empty()) {
-    report_error("--locks: '{}' has no {} the '='; NAME=LOCK shows LOCK as NAME", text,
-                 name.empty() ? "name before" : "lock after");
+    support::report_error("--locks: '{}' has no {} the '='; NAME=LOCK shows LOCK as NAME", text,
+                          name.empty() ? "name before" : "lock after");
     return false;
   }
   const std::optional<run_locks> locks = locks_of(wanted);
@@ -80,23 +80,23 @@ bool add_choice(const std::string& text, std::vector<choice>& chosen) {
     return false;
   }
   if (locks->mutex != nullptr && !locks->mutex->traits->excludes) {
-    report_error("{} excludes nobody: it is for measurements only, and no program may run under it", wanted);
+    support::report_error("{} excludes nobody: it is for measurements only, and no program may run under it", wanted);
     return false;
   }
   if (const auto namesake = locks_of(name); namesake && name_of(*namesake) != name_of(*locks)) {
-    report_error("--locks: '{}' would show one lock under the name of another", text);
+    support::report_error("--locks: '{}' would show one lock under the name of another", text);
     return false;
   }
   if (name == c_library) {
     if (named) {
-      report_error(
+      support::report_error(
           "--locks: the name '{}' is there twice: it is the reference (a lock may be there under another name)", name);
       return false;
     }
     if (is_named(chosen, name)) return true;
   } else if (is_named(chosen, name)) {
-    report_error("--locks: the name '{}' is there twice (a lock may be, under two names: first={},second={})", name,
-                 wanted, wanted);
+    support::report_error("--locks: the name '{}' is there twice (a lock may be, under two names: first={},second={})",
+                          name, wanted, wanted);
     return false;
   }
   chosen.push_back({name, *locks});
@@ -108,7 +108,7 @@ std::vector<choice> default_ones() {
   for (const char* name : in_this_order)
     if (const lock_table* lock = find_lock(name)) all.push_back({name, {lock}});
   if (all.empty()) {
-    report_error("none of the usual locks was built: --locks or --all says which (usher list shows all)");
+    support::report_error("none of the usual locks was built: --locks or --all says which (usher list shows all)");
     return all;
   }
   for (const lock_table* mutex : {all.front().locks.mutex, static_cast<const lock_table*>(nullptr)})
@@ -122,20 +122,20 @@ std::vector<choice> default_ones() {
 /// The read-write locks of --rwlocks; the C library's is an empty name. Empty after an error message.
 std::vector<std::string> read_write_locks(const options& o) {
   std::vector<std::string> all;
-  for (const std::string_view part : parts_of(o.rwlocks, ",")) {
+  for (const std::string_view part : support::parts_of(o.rwlocks, ",")) {
     const std::string name(part == c_library ? "" : part);
-    if (!name.empty() && !is_read_write_lock(name)) {
-      report_error("unknown read-write lock '{}'{} (usher list shows all)", name,
-                   did_you_mean(nearest_read_write_lock(name)));
+    if (!name.empty() && !support::is_read_write_lock(name)) {
+      support::report_error("unknown read-write lock '{}'{} (usher list shows all)", name,
+                            did_you_mean(support::nearest_read_write_lock(name)));
       return {};
     }
     if (std::find(all.begin(), all.end(), name) != all.end()) {
-      report_error("--rwlocks: the name '{}' is there twice", part);
+      support::report_error("--rwlocks: the name '{}' is there twice", part);
       return {};
     }
     all.push_back(name);
   }
-  if (all.empty()) report_error("--rwlocks names no read-write lock (usher list shows all)");
+  if (all.empty()) support::report_error("--rwlocks names no read-write lock (usher list shows all)");
   return all;
 }
 
@@ -145,13 +145,13 @@ std::vector<choice> crossed(const options& o, const std::vector<choice>& mutexes
   const std::vector<std::string> rwlocks = read_write_locks(o);
   for (const choice& c : mutexes) {
     if (!c.locks.rwlock.empty()) {
-      report_error("--locks: '{}' names a read-write lock, as --rwlocks does: use one of them", c.name);
+      support::report_error("--locks: '{}' names a read-write lock, as --rwlocks does: use one of them", c.name);
       return {};
     }
     for (const std::string& rwlock : rwlocks) {
       const std::string name = trial::name_of(c.name, rwlock);
       if (is_named(all, name)) {
-        report_error("--rwlocks: the name '{}' is there twice", name);
+        support::report_error("--rwlocks: the name '{}' is there twice", name);
         return {};
       }
       all.push_back({name, {c.locks.mutex, rwlock}});
@@ -172,7 +172,7 @@ std::vector<choice> choose(const options& o) {
   } else if (o.locks.empty()) {
     chosen.push_back({c_library, {}});
   } else {
-    for (const std::string_view name : parts_of(o.locks, ","))
+    for (const std::string_view name : support::parts_of(o.locks, ","))
       if (!add_choice(std::string(name), chosen)) return {};
   }
   if (!o.rwlocks.empty()) {
@@ -181,11 +181,11 @@ std::vector<choice> choose(const options& o) {
   }
   std::erase_if(chosen, [](const choice& c) { return c.name == c_library; });  // the reference
   if (chosen.empty())
-    report_error("{} no lock to compare with the C library's (usher list shows all)",
-                 o.rwlocks.empty() ? "--locks names"
-                 : o.locks.empty() ? "--rwlocks names"
-                                   : "--locks and --rwlocks name");
+    support::report_error("{} no lock to compare with the C library's (usher list shows all)",
+                          o.rwlocks.empty() ? "--locks names"
+                          : o.locks.empty() ? "--rwlocks names"
+                                            : "--locks and --rwlocks name");
   return chosen;
 }
 
-}  // namespace usher::cli::trial
+}  // namespace usher::tool::trial

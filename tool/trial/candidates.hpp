@@ -7,7 +7,7 @@
 #include "tool/trial/trial_options.hpp"
 #include "usher/catalog.hpp"
 
-namespace usher::cli::trial {
+namespace usher::tool::trial {
 
 /// The locks of one run.
 struct run_locks {
@@ -27,4 +27,4 @@ struct choice {
 /// plan later takes those that suit the program (plan.hpp). Empty after an error message.
 std::vector<choice> choose(const options& o);
 
-}  // namespace usher::cli::trial
+}  // namespace usher::tool::trial

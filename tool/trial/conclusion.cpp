@@ -14,7 +14,7 @@
 #include "tool/trial/trial_options.hpp"
 #include "usher/catalog.hpp"
 
-namespace usher::cli::trial {
+namespace usher::tool::trial {
 namespace {
 
 /// The share of the threads' time that they wait for process-shared read-write locks, as a sentence that follows another
@@ -52,8 +52,8 @@ std::optional<double> most_by_waiting(const trial_results& t) {
   if (!share || !t.has_ratios || (t.lower_is_better && !t.metric.empty())) return std::nullopt;
   const std::vector<double> cpu = t.reference().values(cpu_of),
                             seconds = t.reference().values([](const run_result& r) { return r.seconds; });
-  if (cpu.empty() || median(cpu) <= 0) return std::nullopt;
-  return speed_up_without(*share, t.reference().calls->threads, median(seconds), median(cpu));
+  if (cpu.empty() || support::median(cpu) <= 0) return std::nullopt;
+  return speed_up_without(*share, t.reference().calls->threads, support::median(seconds), support::median(cpu));
 }
 
 /// A sentence for a speed-up that waiting cannot explain; it follows another sentence. Else empty.
@@ -81,7 +81,8 @@ std::string unused_sentence(const trial_results& t, const outlook& o) {
                           : has_little_waiting(t)   ? "threads wait so little"
                           : o.contradicted          ? "the later rounds contradict the earlier ones"
                                                     : "the rounds that fit were expected to decide nothing";
-  return fmt::format(" {} of {} were not used: {}.", duration_text(o.seconds_unused), duration_text(*t.budget), why);
+  return fmt::format(" {} of {} were not used: {}.", support::duration_text(o.seconds_unused),
+                     support::duration_text(*t.budget), why);
 }
 
 /// Whether a further trial may be recommended.
@@ -132,7 +133,7 @@ std::string warning_sentences(const candidate_result& c) {
 std::string run_command(const trial_results& t, const outlook& o, const candidate_result& c) {
   const std::string rwlock = c.rwlock.empty() && o.names_rwlock ? c_library : c.rwlock;
   return fmt::format("usher run --lock {}{} -- {}", c.lock, rwlock.empty() ? "" : " --rwlock " + rwlock,
-                     shell_line(t.command));
+                     support::shell_line(t.command));
 }
 
 /// The waiting, if it cannot explain the speed-up. Empty otherwise.
@@ -173,7 +174,7 @@ trial_conclusion unconfirmed(const trial_results& t, const outlook& o, const can
 
 /// The command line of the same trial with other candidates and another budget.
 std::string trial_command(const trial_results& t, const outlook& o, const std::string& locks, double budget) {
-  std::vector<std::string> words = {"usher", "try", "--locks", locks, "--budget", duration_option(budget)};
+  std::vector<std::string> words = {"usher", "try", "--locks", locks, "--budget", support::duration_option(budget)};
   const auto add = [&](const char* option, const std::string& value) {
     if (value.empty()) return;
     words.emplace_back(option);
@@ -189,7 +190,7 @@ std::string trial_command(const trial_results& t, const outlook& o, const std::s
   if (!t.lower_is_better && t.metric.empty()) words.emplace_back("--higher");
   words.emplace_back("--");
   words.insert(words.end(), t.command.begin(), t.command.end());
-  return shell_line(words);
+  return support::shell_line(words);
 }
 
 /// "Undecided: NAME seems 1.30 times as fast (0.71–1.75), which 14 rounds cannot tell from chance."
@@ -265,7 +266,7 @@ trial_conclusion nothing_better(const trial_results& t, const outlook& o) {
     const std::string says = o.ask_stat ? o.ask_stat() : "";
     const std::string where = says.empty() ? waiting_sentence(t, "look for the critical section to shorten")
                                            : fmt::format(" Where the time goes, of one run: {}.", says);
-    return {open ? "undecided" : "shorten", said + where + rest, "usher stat -- " + shell_line(t.command)};
+    return {open ? "undecided" : "shorten", said + where + rest, "usher stat -- " + support::shell_line(t.command)};
   }
   if (best != nullptr)
     return {"undecided", undecided_sentence(t, o) + waiting_sentence(t) + beyond_waiting_sentence(t, *best) + rest, ""};
@@ -284,8 +285,8 @@ trial_conclusion too_few_rounds(const trial_results& t, const outlook& o, std::s
       locks += (locks.empty() ? "" : ",") + option_of(t.candidates[i]);
     constexpr double reserve = 1.5;  // runs may take longer than the first one, and more rounds may be needed
     return {kind,
-            fmt::format("{} had room for {}: {} or more can show that a lock is better.", duration_text(*t.budget),
-                        with_noun(went_well, "round"), o.rounds_wanted) +
+            fmt::format("{} had room for {}: {} or more can show that a lock is better.",
+                        support::duration_text(*t.budget), with_noun(went_well, "round"), o.rounds_wanted) +
                 waiting_sentence(t) + busy_sentence(t),
             may_recommend_trial(t) ? trial_command(t, o, locks, std::max(reserve * o.seconds_wanted, 10.0)) : ""};
   }
@@ -387,4 +388,4 @@ trial_conclusion conclusion_of(const trial_results& t, const outlook& o) {
   return c;
 }
 
-}  // namespace usher::cli::trial
+}  // namespace usher::tool::trial

@@ -9,7 +9,7 @@
 
 #include "tool/trial/trial_results.hpp"
 
-namespace usher::cli::trial {
+namespace usher::tool::trial {
 
 /// Shares of the threads' time that is spent waiting for mutexes and read-write locks. Below the first, no further trial is recommended (`usher
 /// stat` uses the same limit); above the second, an analysis is.
@@ -57,4 +57,4 @@ bool has_little_waiting(const trial_results& t);
 
 trial_conclusion conclusion_of(const trial_results& t, const outlook& o);
 
-}  // namespace usher::cli::trial
+}  // namespace usher::tool::trial

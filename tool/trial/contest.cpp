@@ -4,7 +4,7 @@
 #include <cmath>
 #include <numeric>
 
-namespace usher::cli {
+namespace usher::tool {
 namespace {
 
 double factor_for_better(std::size_t candidates, const contest_rules& rules) {
@@ -13,9 +13,10 @@ double factor_for_better(std::size_t candidates, const contest_rules& rules) {
 
 }  // namespace
 
-verdict verdict_of(const interval& i, double neutral, const contest_rules& rules) {
+verdict verdict_of(const support::interval& i, double neutral, const contest_rules& rules) {
   // The verdict "level" needs limits around neutral. Ratios have such limits; differences have no scale for them.
-  const interval level = neutral != 0 ? interval{rules.level_low, rules.level_high} : interval{0, 0};
+  const support::interval level =
+      neutral != 0 ? support::interval{rules.level_low, rules.level_high} : support::interval{0, 0};
   if (i.low > neutral) return verdict::better;
   if (i.high < neutral) return verdict::worse;
   return i.low >= level.low && i.high <= level.high ? verdict::level : verdict::undecided;
@@ -126,7 +127,7 @@ std::size_t contest::wins(std::size_t c) const {
 
 std::size_t contest::highest(const std::vector<std::size_t>& candidates) const {
   return *std::max_element(candidates.begin(), candidates.end(), [&](std::size_t a, std::size_t b) {
-    return median_of_sorted(entries_[a].sorted) < median_of_sorted(entries_[b].sorted);
+    return support::median_of_sorted(entries_[a].sorted) < support::median_of_sorted(entries_[b].sorted);
   });
 }
 
@@ -188,7 +189,7 @@ void contest::drop_hopeless(std::size_t runs_left) {
     });
     if (left.empty()) return;
     const auto lowest = std::min_element(left.begin(), left.end(), [&](std::size_t a, std::size_t b) {
-      return median_of_sorted(entries_[a].sorted) < median_of_sorted(entries_[b].sorted);
+      return support::median_of_sorted(entries_[a].sorted) < support::median_of_sorted(entries_[b].sorted);
     });
     entries_[*lowest].dropped = standing::hopeless;
   }
@@ -228,16 +229,16 @@ std::optional<std::size_t> contest::leader() const {
 
 double contest::middle_after_choice(std::size_t c) const {
   const std::vector<double>& values = entries_[c].values;
-  return median({values.begin() + static_cast<std::ptrdiff_t>(rounds_at_choice_), values.end()});
+  return support::median({values.begin() + static_cast<std::ptrdiff_t>(rounds_at_choice_), values.end()});
 }
 
 double contest::middle(std::size_t candidate) const {
   if (chosen_ == candidate && rounds_after_choice() >= rules_.confirming) return middle_after_choice(candidate);
-  return median_of_sorted(entries_[candidate].sorted);
+  return support::median_of_sorted(entries_[candidate].sorted);
 }
 
-interval contest::between(std::size_t candidate) const {
-  interval limits = entries_[candidate].limits;
+support::interval contest::between(std::size_t candidate) const {
+  support::interval limits = entries_[candidate].limits;
   if (chosen_ != candidate || rounds_after_choice() == 0) return limits;
   const double shown = middle(candidate);
   return {std::min(limits.low, shown), std::max(limits.high, shown)};
@@ -271,4 +272,4 @@ std::vector<std::size_t> random_order(std::size_t n, std::mt19937_64& bits) {
   return order;
 }
 
-}  // namespace usher::cli
+}  // namespace usher::tool

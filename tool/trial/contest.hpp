@@ -33,7 +33,7 @@
 #include "support/measure/statistics.hpp"
 #include "tool/trial/betting.hpp"
 
-namespace usher::cli {
+namespace usher::tool {
 
 /// `hopeless` and `in` are both undecided; `behind` may be better than the reference.
 enum class standing { in, better, worse, level, hopeless, behind, chosen };
@@ -51,7 +51,7 @@ enum class verdict { reference, better, worse, level, undecided, failed };
 
 /// Returns the verdict of an interval. It is `level` if the whole interval is so near neutral that the difference has no
 /// practical value.
-verdict verdict_of(const interval& i, double neutral, const contest_rules& rules = {});
+verdict verdict_of(const support::interval& i, double neutral, const contest_rules& rules = {});
 
 class contest {
  public:
@@ -81,7 +81,7 @@ class contest {
   /// The limits of the candidate's median speed-up. The chance that a limit is wrong is at most `error`, and so is the
   /// chance that any of all candidates' lower limits is wrong. The limits of the chosen candidate include the reported
   /// figure.
-  interval between(std::size_t candidate) const;
+  support::interval between(std::size_t candidate) const;
   /// The candidate's speed-ups, in the order of the rounds that it ran.
   const std::vector<double>& speed_ups(std::size_t candidate) const { return entries_[candidate].values; }
   std::size_t rounds(std::size_t candidate) const { return speed_ups(candidate).size(); }
@@ -97,7 +97,7 @@ class contest {
  private:
   struct entry {
     std::vector<double> values, sorted;
-    interval limits;
+    support::interval limits;
     verdict judged = verdict::undecided;  ///< of the limits
     bool contradictory = false;           ///< the bets have rejected every median
     bool given_up = false;
@@ -149,4 +149,4 @@ std::size_t fewest_rounds(std::size_t candidates, const contest_rules& rules = {
 /// to win a round is then at most one half, whatever else the machine does and whenever, even in step with the rounds.
 std::vector<std::size_t> random_order(std::size_t n, std::mt19937_64& bits);
 
-}  // namespace usher::cli
+}  // namespace usher::tool

@@ -6,7 +6,7 @@
 
 #include "tool/trial/plan.hpp"
 
-namespace usher::cli::trial {
+namespace usher::tool::trial {
 namespace {
 
 using speed_ups = std::vector<std::optional<double>>;  // by candidate; none for the reference
@@ -102,4 +102,4 @@ outlook judge(trial_results& t, const contest& c) {
   return o;
 }
 
-}  // namespace usher::cli::trial
+}  // namespace usher::tool::trial

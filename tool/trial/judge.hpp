@@ -6,7 +6,7 @@
 #include "tool/trial/contest.hpp"
 #include "tool/trial/trial_results.hpp"
 
-namespace usher::cli::trial {
+namespace usher::tool::trial {
 
 /// Adds the last round to the contest. If a figure of the round is zero or below, all rounds are compared by
 /// differences instead of ratios.
@@ -15,4 +15,4 @@ void add_last_round(trial_results& t, contest& c);
 /// Completes the results. Returns data for the conclusion, which refer to the candidates in `t`.
 outlook judge(trial_results& t, const contest& c);
 
-}  // namespace usher::cli::trial
+}  // namespace usher::tool::trial

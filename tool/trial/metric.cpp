@@ -8,7 +8,7 @@
 
 #include "support/process/process.hpp"
 
-namespace usher::cli {
+namespace usher::tool {
 
 namespace {
 
@@ -35,7 +35,7 @@ std::vector<std::pair<std::size_t, std::size_t>> metric_pattern::all_in(std::str
   const re2::StringPiece text(line.data(), line.size());
   std::vector<std::pair<std::size_t, std::size_t>> found;
   re2::StringPiece m[2];
-  for (std::size_t at = 0; at <= line.size() && interrupted() == 0;) {
+  for (std::size_t at = 0; at <= line.size() && support::interrupted() == 0;) {
     if (!regex_->Match(text, at, line.size(), re2::RE2::UNANCHORED, m, 2)) break;
     const auto begin = static_cast<std::size_t>(m[0].data() - line.data());
     at = std::max(begin + m[0].size(), begin + (m[0].empty() ? 1 : 0));
@@ -78,4 +78,4 @@ std::optional<double> number_of(std::string text) {
   return v;
 }
 
-}  // namespace usher::cli
+}  // namespace usher::tool

@@ -14,7 +14,7 @@ namespace re2 {
 class RE2;
 }
 
-namespace usher::cli {
+namespace usher::tool {
 
 /// Thrown for a text that is no regular expression, or one with too many states. what() is the reason in one line.
 struct bad_pattern : std::runtime_error {
@@ -47,4 +47,4 @@ class metric_pattern {
 /// two numbers.
 std::optional<double> number_of(std::string text);
 
-}  // namespace usher::cli
+}  // namespace usher::tool

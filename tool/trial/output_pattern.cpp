@@ -5,7 +5,7 @@
 #include <cctype>
 #include <functional>
 
-namespace usher::cli {
+namespace usher::tool {
 namespace {
 
 constexpr char number_mark = '\1';
@@ -216,4 +216,4 @@ std::size_t output_pattern::first_difference(const printed& output) const {
   return 0;
 }
 
-}  // namespace usher::cli
+}  // namespace usher::tool

@@ -9,7 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
-namespace usher::cli {
+namespace usher::tool {
 
 /// The parts of an output that are compared: hashes of each line's words and numbers. The text is not kept, to save
 /// memory.
@@ -67,4 +67,4 @@ class output_pattern {
   bool lost_ = false;  ///< the number of lines differed, too
 };
 
-}  // namespace usher::cli
+}  // namespace usher::tool

@@ -11,7 +11,7 @@
 #include "tool/trial/conclusion.hpp"
 #include "tool/trial/quantities.hpp"
 
-namespace usher::cli::trial {
+namespace usher::tool::trial {
 namespace {
 
 constexpr std::size_t most_candidates = 4;  // a clear gain is decided and confirmed after ten rounds
@@ -50,11 +50,11 @@ void take_sensible(plan& p, const std::vector<choice>& candidates, const std::op
   const bool too_many = threads > std::uint64_t{cpus} + 1;
   for (const choice& c : candidates) {
     if (!replaces_mutex_only(c)) continue;
-    if (calls && calls->parks_threads && waits_for_parked(*c.locks.mutex))
+    if (calls && calls->parks_threads && support::waits_for_parked(*c.locks.mutex))
       p.left_out.push_back({c.name,
                             "as the program has the signal handlers of a collector that parks threads, and under such "
                             "a lock the others may wait for a parked thread"});
-    else if (too_many && hands_over(*c.locks.mutex))
+    else if (too_many && support::hands_over(*c.locks.mutex))
       p.left_out.push_back(
           {c.name, fmt::format("as it hands the lock to one certain thread, which with {} threads on {} "
                                "CPU{} is often not running",
@@ -106,8 +106,8 @@ std::string rounds_that_fit(const plan& p, const options& o, const first_runs& s
   const double left = seen.seconds_left - static_cast<double>(static_cast<std::size_t>(o.warmup) * n) * seen.seconds;
   const auto rounds = static_cast<std::size_t>(left / (static_cast<double>(n + 1) * seen.seconds));
   return fmt::format("a run takes {}: about {} rounds of {} fit into {}, fewer if the answer is certain before",
-                     duration_text(seen.seconds), std::min(rounds, most_rounds), with_noun(n, "candidate"),
-                     duration_text(o.budget));
+                     support::duration_text(seen.seconds), std::min(rounds, most_rounds), with_noun(n, "candidate"),
+                     support::duration_text(o.budget));
 }
 
 std::string too_long(const plan& p, const options& o, const first_runs& seen) {
@@ -118,8 +118,8 @@ std::string too_long(const plan& p, const options& o, const first_runs& seen) {
   return fmt::format(
       "a run takes {}, too long for an answer in {}: the fewest rounds that can give one, {} of {}, take about {}; "
       "shorter runs or a longer --budget can give one",
-      duration_text(seen.seconds), duration_text(o.budget), fewest_rounds(p.taken.size()), names,
-      duration_text(p.seconds_wanted));
+      support::duration_text(seen.seconds), support::duration_text(o.budget), fewest_rounds(p.taken.size()), names,
+      support::duration_text(p.seconds_wanted));
 }
 
 /// Leaves out default candidates until the trial fits into the budget or has only `fewest_candidates`.
@@ -166,4 +166,4 @@ plan plan_of(const options& o, const std::vector<choice>& candidates, const firs
   return p;
 }
 
-}  // namespace usher::cli::trial
+}  // namespace usher::tool::trial

@@ -11,7 +11,7 @@
 #include "tool/trial/trial_options.hpp"
 #include "tool/trial/trial_results.hpp"
 
-namespace usher::cli::trial {
+namespace usher::tool::trial {
 
 /// Chosen, not measured: if so many rounds do not show a gain, it is too small to matter.
 inline constexpr std::size_t most_rounds = 200;
@@ -37,4 +37,4 @@ struct plan {
 /// Makes the plan from its arguments alone: reads no clock, starts no program, prints nothing.
 plan plan_of(const options& o, const std::vector<choice>& candidates, const first_runs& seen, unsigned cpus);
 
-}  // namespace usher::cli::trial
+}  // namespace usher::tool::trial

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace usher::cli::trial {
+namespace usher::tool::trial {
 namespace {
 
 /// The number with four significant digits, without trailing zeros.
@@ -46,7 +46,7 @@ std::string signed_quantity(double v) {
   return (v > 0 ? "+" : "") + quantity(v);
 }
 
-std::string limits_text(const interval& l, bool has_ratios) {
+std::string limits_text(const support::interval& l, bool has_ratios) {
   const auto text = [&](double v) { return has_ratios ? factor(v) : signed_quantity(v); };
   if (std::isfinite(l.low) && std::isfinite(l.high)) return text(l.low) + (has_ratios ? "–" : " to ") + text(l.high);
   if (std::isfinite(l.low)) return "from " + text(l.low);
@@ -57,4 +57,4 @@ std::string with_noun(std::size_t n, const std::string& noun) {
   return fmt::format("{} {}{}", n, noun, n == 1 ? "" : "s");
 }
 
-}  // namespace usher::cli::trial
+}  // namespace usher::tool::trial

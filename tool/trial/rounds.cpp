@@ -14,7 +14,7 @@
 #include "tool/trial/judge.hpp"
 #include "tool/trial/stat_pass.hpp"
 
-namespace usher::cli::trial {
+namespace usher::tool::trial {
 namespace {
 
 constexpr std::size_t fewest_failures = 2;  // a single one may be chance
@@ -47,9 +47,9 @@ std::string why_dropped(standing s) {
 trial_results unseen(const options& o, const std::vector<std::string>& command) {
   trial_results t;
   t.usher = USHER_VERSION;
-  t.commit = commit_of_build();
-  t.date = utc_now();
-  t.place = {cpu_name(), kernel_name(), libc_name(), usable_cpus()};
+  t.commit = support::commit_of_build();
+  t.date = support::utc_now();
+  t.place = {support::cpu_name(), support::kernel_name(), support::libc_name(), support::usable_cpus()};
   t.command = command;
   t.metric = o.metric;
   t.lower_is_better = o.lower_is_better();
@@ -67,7 +67,7 @@ trial_results unseen(const options& o, const std::vector<std::string>& command) 
 }  // namespace
 
 rounds::rounds(const options& o, const std::vector<std::string>& command, std::vector<choice> candidates,
-               const preload_library& library, std::optional<metric_pattern> metric)
+               const support::preload_library& library, std::optional<metric_pattern> metric)
     : options_(o),
       choices_(std::move(candidates)),
       results_(unseen(o, command)),
@@ -87,15 +87,16 @@ int rounds::run_all() {
     status = s.status;
   }
   bar_.clear();
-  results_.interrupted = interrupted() != 0;
+  results_.interrupted = support::interrupted() != 0;
   if (status != 0 && results_.interrupted && !results_.has_values())
-    report_error("interrupted after {} ({}): {} was stopped, with all that it has started, and nothing was measured",
-                 duration_text(elapsed()), now_, results_.command.front());
+    support::report_error(
+        "interrupted after {} ({}): {} was stopped, with all that it has started, and nothing was measured",
+        support::duration_text(elapsed()), now_, results_.command.front());
   results_.others_cpu_share = foreign_.share();
   sum_up(status);
   bar_.clear();
-  if (status == 0 && interrupted() != 0) {  // during the run under usher stat
-    status = 128 + interrupted();
+  if (status == 0 && support::interrupted() != 0) {  // during the run under usher stat
+    status = 128 + support::interrupted();
     results_.interrupted = true;
   }
   results_.seconds = elapsed();
@@ -127,7 +128,7 @@ void rounds::follow_plan() {
   }
   if (options_.quiet) return;
   bar_.clear();
-  for (const std::string& line : plan_.notes) print_note(line);
+  for (const std::string& line : plan_.notes) support::print_note(line);
 }
 
 /// Runs the candidate's warm-ups. The last one counts its lock calls, so that the timed runs need not.
@@ -236,8 +237,8 @@ void rounds::note_reference_failure(const attempt& a) {
   reference_hangs_ += a.costly ? 1 : 0;
   if (reference_has_run_ && reference_hangs_ <= 1) return;
   bar_.clear();
-  report_error("without any lock of Usher's: {}; there is nothing to compare with",
-               results_.candidates[reference].errors.back());
+  support::report_error("without any lock of Usher's: {}; there is nothing to compare with",
+                        results_.candidates[reference].errors.back());
   if (!a.last_lines.empty()) fmt::print(stderr, "{}", a.last_lines);
   throw stopped{1};
 }
@@ -277,13 +278,13 @@ bool rounds::has_time() const {
 }
 
 double rounds::elapsed() const {
-  return std::chrono::duration<double>(steady::now() - start_).count();
+  return std::chrono::duration<double>(support::steady::now() - start_).count();
 }
 
 /// The median duration of the candidate's runs; of the reference's runs if it has none.
 double rounds::seconds_of_run(std::size_t candidate) const {
   const std::vector<double>& own = entries_[candidate].seconds;
-  return median(own.empty() ? entries_[reference].seconds : own);
+  return support::median(own.empty() ? entries_[reference].seconds : own);
 }
 
 double rounds::seconds_of_round() const {
@@ -363,7 +364,7 @@ void rounds::sum_up(int status) {
       options_.budget - elapsed() > (2 + runs_kept_for_stat) * results_.run_seconds)
     o.seconds_unused = options_.budget - elapsed();
   o.timeout = options_.timeout;
-  o.names_rwlock = !environment("USHER_RWLOCK").empty();
+  o.names_rwlock = !support::environment("USHER_RWLOCK").empty();
   o.ask_stat = [this] { return ask_stat(); };
   results_.conclusion = conclusion_of(results_, o);
 }
@@ -385,4 +386,4 @@ std::string rounds::ask_stat() {
   }
 }
 
-}  // namespace usher::cli::trial
+}  // namespace usher::tool::trial

@@ -19,13 +19,13 @@
 #include "tool/trial/trial_options.hpp"
 #include "tool/trial/trial_results.hpp"
 
-namespace usher::cli::trial {
+namespace usher::tool::trial {
 
 /// Runs the rounds. A candidate has the same number here, in the results and in the contest.
 class rounds {
  public:
   rounds(const options& o, const std::vector<std::string>& command, std::vector<choice> candidates,
-         const preload_library& library, std::optional<metric_pattern> metric);
+         const support::preload_library& library, std::optional<metric_pattern> metric);
   rounds(const rounds&) = delete;
   rounds& operator=(const rounds&) = delete;
 
@@ -79,7 +79,7 @@ class rounds {
   trial_results results_;
   std::vector<entry> entries_;  ///< by candidate, the reference first
   std::optional<metric_pattern> metric_;
-  progress bar_;
+  support::progress bar_;
   std::string now_;  ///< the candidate and the round that run
   runner runner_;
   std::optional<contest> contest_;  ///< from the first round on
@@ -88,8 +88,8 @@ class rounds {
   bool reference_has_run_ = false;
   int reference_hangs_ = 0;
   std::mt19937_64 random_;  ///< for the order of the runs
-  foreign_cpu foreign_;
-  steady::time_point start_ = steady::now();
+  support::foreign_cpu foreign_;
+  support::steady::time_point start_ = support::steady::now();
 };
 
-}  // namespace usher::cli::trial
+}  // namespace usher::tool::trial

@@ -19,17 +19,17 @@
 #include "tool/trial/quantities.hpp"
 #include "watch/access/census.hpp"
 
-namespace usher::cli::trial {
+namespace usher::tool::trial {
 namespace {
 
 /// Counts the lock calls of one run, which writes them into a record of its own, as under `usher stat`.
 class counting {
  public:
-  counting() : census_(file_.live(), file_.descriptor(), census::looks::also_at_handlers) {}
+  counting() : census_(file_.live(), file_.descriptor(), access::census::looks::also_at_handlers) {}
   counting(const counting&) = delete;
   counting& operator=(const counting&) = delete;
 
-  const record_file& file() const { return file_; }
+  const access::record_file& file() const { return file_; }
 
   /// Samples the living threads until the returned thread is joined: the library does not record when threads end.
   [[nodiscard]] std::jthread look_on() {
@@ -41,7 +41,7 @@ class counting {
       std::mutex m;
       std::condition_variable_any stopped;
       for (std::unique_lock lock(m); !stop.stop_requested();
-           stopped.wait_for(lock, stop, sample_period, [] { return false; }))
+           stopped.wait_for(lock, stop, access::sample_period, [] { return false; }))
         census_.sample(file_.clock().now());
     });
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
@@ -50,7 +50,7 @@ class counting {
 
   call_counts sum() {
     census_.finish(file_.clock().now());
-    const recorded_calls c = sum_of(file_.copy().view());
+    const access::recorded_calls c = access::sum_of(file_.copy().view());
     call_counts n{c.locks,         c.contended,       c.waits,   c.semaphores,       c.threads,
                   c.processes > 0, c.share(c.waited), c.rwlocks, c.contended_rwlocks};
     n.parks_threads = census_.parks_threads();
@@ -61,8 +61,8 @@ class counting {
   }
 
  private:
-  record_file file_;
-  census census_;
+  access::record_file file_;
+  access::census census_;
 };
 
 /// Words in the form that execvp() takes.
@@ -80,16 +80,17 @@ class argument_list {
   std::vector<char*> pointers_;
 };
 
-std::string say(const ended& e, double limit) {
-  return e.way == ended::how::timed_out ? fmt::format("hung: killed after {} s", quantity(limit)) : words_of(e);
+std::string say(const support::ended& e, double limit) {
+  return e.way == support::ended::how::timed_out ? fmt::format("hung: killed after {} s", quantity(limit))
+                                                 : support::words_of(e);
 }
 
 struct not_started {
   int error;
 };
 
-bool took_the_limit(const ended& e) {
-  return e.way == ended::how::timed_out || e.way == ended::how::stopped;
+bool took_the_limit(const support::ended& e) {
+  return e.way == support::ended::how::timed_out || e.way == support::ended::how::stopped;
 }
 
 // Seconds; chosen, not measured.
@@ -104,14 +105,14 @@ constexpr const char* needs_until = "a program that does not end by itself, such
 std::string last_lines(const std::string& text) {
   constexpr std::size_t most = 10, width = 160;
   std::vector<std::string> lines;
-  for (const std::string_view line : parts_of(text, "\n")) lines.push_back(printable(line, width));
+  for (const std::string_view line : support::parts_of(text, "\n")) lines.push_back(support::printable(line, width));
   if (lines.size() > most) lines.erase(lines.begin(), lines.end() - most);
   std::string all;
   for (const std::string& line : lines) all += "  | " + line + "\n";
   return all;
 }
 
-void note_usage(run_result& r, const ended& e) {
+void note_usage(run_result& r, const support::ended& e) {
   const auto seconds = [](const timeval& t) {
     return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec);
   };
@@ -122,18 +123,18 @@ void note_usage(run_result& r, const ended& e) {
   r.peak_kib = e.usage.ru_maxrss;
 }
 
-double seconds_since(steady::time_point begin) {
-  return std::chrono::duration<double>(steady::now() - begin).count();
+double seconds_since(support::steady::time_point begin) {
+  return std::chrono::duration<double>(support::steady::now() - begin).count();
 }
 
 }  // namespace
 
 void attempt::fail(const std::string& what, const std::string& message) {
   failure = what;
-  run.error = with_words(what, message);
+  run.error = support::with_words(what, message);
 }
 
-runner::runner(const options& o, std::vector<std::string> command, const preload_library& library,
+runner::runner(const options& o, std::vector<std::string> command, const support::preload_library& library,
                const std::optional<metric_pattern>& metric, std::function<void()> before_message)
     : options_(o),
       command_(std::move(command)),
@@ -142,47 +143,50 @@ runner::runner(const options& o, std::vector<std::string> command, const preload
       before_message_(std::move(before_message)),
       limit_(o.by_budget() ? ten_times(o.budget) : longest_first_run) {}
 
-environment_changes runner::changes(const run_locks& locks, const std::string& record) const {
-  const std::string existing = environment("LD_PRELOAD");
-  environment_changes e = {{record::variable, record.empty() ? std::nullopt : std::optional(record)}};
+support::environment_changes runner::changes(const run_locks& locks, const std::string& record) const {
+  const std::string existing = support::environment("LD_PRELOAD");
+  support::environment_changes e = {{contract::variable, record.empty() ? std::nullopt : std::optional(record)}};
   e.emplace_back("USHER_VERBOSE", std::nullopt);  // its messages would be a difference between the locks' outputs
   e.emplace_back("USHER_RWLOCK", locks.rwlock.empty() ? std::nullopt : std::optional(locks.rwlock));
   if (locks.are_c_librarys() && record.empty()) {
     e.emplace_back("USHER_LOCK", std::nullopt);
     if (!existing.empty()) {
-      const std::string others = without_usher(existing, library_.path);
+      const std::string others = support::without_usher(existing, library_.path);
       e.emplace_back("LD_PRELOAD", others.empty() ? std::nullopt : std::optional(others));
     }
   } else {
     e.emplace_back("USHER_LOCK", locks.mutex == nullptr ? c_library : locks.mutex->name);
     // The companion records read-write locks.
-    e.emplace_back("LD_PRELOAD", preload_list(existing, library_.with({locks.mutex, locks.rwlock}), !record.empty()));
+    e.emplace_back("LD_PRELOAD",
+                   support::preload_list(existing, library_.with({locks.mutex, locks.rwlock}), !record.empty()));
   }
   return e;
 }
 
 /// Throws `stopped` if the way in which a run ended also ends the trial, independent of the lock.
-void runner::check_end(const ended& e) {
+void runner::check_end(const support::ended& e) {
   if (e.survivor != 0) {
     before_message_();
-    report_error("cannot end process {}: {}", e.survivor,
-                 e.why_survived != 0 ? std::strerror(e.why_survived) : "it has not ended after SIGKILL");
+    support::report_error("cannot end process {}: {}", e.survivor,
+                          e.why_survived != 0 ? std::strerror(e.why_survived) : "it has not ended after SIGKILL");
     throw stopped{1};
   }
-  if (e.way == ended::how::interrupted || interrupted() != 0) throw stopped{128 + interrupted()};
+  if (e.way == support::ended::how::interrupted || support::interrupted() != 0)
+    throw stopped{128 + support::interrupted()};
 }
 
-void runner::prepare(process& p) {
+void runner::prepare(support::process& p) {
   constexpr double limit = 600;
-  const ended e = p.wait(limit, true);
+  const support::ended e = p.wait(limit, true);
   check_end(e);
-  if (went_well(e)) return;
+  if (support::went_well(e)) return;
   before_message_();
-  report_error("--before: '{}': {}", options_.before, with_words(say(e, limit), last_words(p, false)));
+  support::report_error("--before: '{}': {}", options_.before,
+                        support::with_words(say(e, limit), support::last_words(p, false)));
   throw stopped{1};
 }
 
-void runner::read_metric(attempt& a, const process& p) const {
+void runner::read_metric(attempt& a, const support::process& p) const {
   if (!metric_) {
     a.run.metric = a.run.seconds;
     return;
@@ -192,16 +196,17 @@ void runner::read_metric(attempt& a, const process& p) const {
   if (!found) found = metric_->last_in(err);
   if (!found) {
     a.fail("the metric is not in its output");
-    a.last_lines = last_lines(p.out().size() != 0 ? p.out().tail(most_read) : p.err().tail(most_read));
+    a.last_lines =
+        last_lines(p.out().size() != 0 ? p.out().tail(support::most_read) : p.err().tail(support::most_read));
   } else if (const auto v = number_of(*found)) {
     a.run.metric = *v;
   } else {
-    a.fail(fmt::format("the metric captured '{}', which is no number", printable(*found, 40)));
+    a.fail(fmt::format("the metric captured '{}', which is no number", support::printable(*found, 40)));
   }
 }
 
-void runner::add_output(attempt& a, const process& p) const {
-  for (const scratch_file* f : {&p.out(), &p.err()})
+void runner::add_output(attempt& a, const support::process& p) const {
+  for (const support::scratch_file* f : {&p.out(), &p.err()})
     if (f->is_cut()) a.cut = std::max(a.cut, f->size());
   constexpr std::size_t compared = 1 << 20;
   std::function<void(std::string&)> mask;
@@ -211,28 +216,28 @@ void runner::add_output(attempt& a, const process& p) const {
 
 /// Arranges a message if the first run takes long. Until it ends, neither the duration of a run is known nor whether
 /// runs end at all.
-void runner::remind_of_first_run(process& p, const std::string& note) const {
+void runner::remind_of_first_run(support::process& p, const std::string& note) const {
   if (has_run_) return;
   const double seconds = std::min({long_first_run, std::max(options_.budget, 1.0), limit()});
   p.remind_after(seconds, [this, note, seconds] {
     before_message_();
-    print_note(fmt::format("still in the first run after {} s: {}; ^C ends it", quantity(seconds), note));
+    support::print_note(fmt::format("still in the first run after {} s: {}; ^C ends it", quantity(seconds), note));
   });
 }
 
-void runner::run_program(process& p, attempt& a) {
+void runner::run_program(support::process& p, attempt& a) {
   remind_of_first_run(p, needs_until);
-  const ended e = p.wait(limit());
+  const support::ended e = p.wait(limit());
   check_end(e);
   a.run.seconds = e.seconds;
   note_usage(a.run, e);
   a.costly = took_the_limit(e);
-  if (e.way == ended::how::not_started) throw not_started{e.status};
-  if (!went_well(e)) {
-    const bool never_ended = !has_run_ && e.way == ended::how::timed_out;
+  if (e.way == support::ended::how::not_started) throw not_started{e.status};
+  if (!support::went_well(e)) {
+    const bool never_ended = !has_run_ && e.way == support::ended::how::timed_out;
     a.fail(say(e, limit()) +
                (never_ended ? fmt::format(" ({}; one that takes longer needs --timeout S)", needs_until) : ""),
-           e.way == ended::how::exited ? last_words(p, false) : "");
+           e.way == support::ended::how::exited ? support::last_words(p, false) : "");
     return;
   }
   read_metric(a, p);
@@ -240,9 +245,9 @@ void runner::run_program(process& p, attempt& a) {
 }
 
 /// Waits until the server is ready or has ended. Returns false, with an error in the attempt, if it is neither in time.
-bool runner::becomes_ready(process& p, attempt& a) {
+bool runner::becomes_ready(support::process& p, attempt& a) {
   const double longest = std::min(limit(), 60.0);
-  const auto begin = steady::now();
+  const auto begin = support::steady::now();
   while (p.running()) {
     const double left = longest - seconds_since(begin);
     if (left <= 0) {
@@ -250,65 +255,65 @@ bool runner::becomes_ready(process& p, attempt& a) {
       a.costly = true;
       return false;
     }
-    shell_command words(options_.ready);
-    process probe(words.words(), {});
-    const ended e = probe.wait(std::min(left, 10.0));
+    support::shell_command words(options_.ready);
+    support::process probe(words.words(), {});
+    const support::ended e = probe.wait(std::min(left, 10.0));
     check_end(e);
-    if (went_well(e)) return true;
+    if (support::went_well(e)) return true;
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }
   return true;
 }
 
-void runner::run_server(process& p, attempt& a) {
+void runner::run_server(support::process& p, attempt& a) {
   run_result& r = a.run;
   std::string message;
   const bool loaded = (options_.ready.empty() || becomes_ready(p, a)) && p.running();
   if (loaded) {
-    shell_command words(options_.until);
-    process load(words.words(), {});
+    support::shell_command words(options_.until);
+    support::process load(words.words(), {});
     remind_of_first_run(load, "it ends when the command of --until does");
-    const ended e = load.wait(limit());
+    const support::ended e = load.wait(limit());
     check_end(e);
     r.seconds = e.seconds;
     a.costly = took_the_limit(e);
-    if (!went_well(e)) {
-      message = last_words(load, false);
+    if (!support::went_well(e)) {
+      message = support::last_words(load, false);
       a.fail("--until: " + say(e, limit()), message);
     }
     if (r.error.empty()) read_metric(a, load);
   }
   const bool alive = p.running();
-  const ended server = p.stop(10);
+  const support::ended server = p.stop(10);
   check_end(server);
-  if (server.way == ended::how::not_started) throw not_started{server.status};
+  if (server.way == support::ended::how::not_started) throw not_started{server.status};
   if (!alive)
     a.fail("the server ended early: " + say(server, limit()) +
-               (went_well(server)
+               (support::went_well(server)
                     ? " (if it goes into the background by itself, an option of its own must keep it in the foreground)"
                     : ""),
-           last_words(p, true));
+           support::last_words(p, true));
   else if (!r.error.empty() && message.empty())
-    a.fail(a.failure, last_words(p, true));
+    a.fail(a.failure, support::last_words(p, true));
   note_usage(r, server);  // not the load's
 }
 
 attempt runner::run_once(const std::vector<std::string>& prefix, const run_locks& locks, bool counted) {
   attempt a;
-  const auto begin = steady::now();
+  const auto begin = support::steady::now();
   // `before` keeps the processes that the command of --before leaves behind alive during this run.
-  std::optional<process> before;
+  std::optional<support::process> before;
   if (!options_.before.empty()) {
-    shell_command words(options_.before);
-    before.emplace(words.words(), environment_changes{});
+    support::shell_command words(options_.before);
+    before.emplace(words.words(), support::environment_changes{});
     prepare(*before);
   }
   std::optional<counting> count;
   if (counted) count.emplace();
   const argument_list arguments(prefix, command_);
   try {
-    process p(arguments.words(), changes(locks, count ? count->file().path() : ""),
-              count ? count->file().descriptor() : -1);
+    support::process p(arguments.words(), changes(locks, count ? count->file().path() : ""),
+                       count ? count->file().descriptor() : -1);
     const std::jthread looker = count ? count->look_on() : std::jthread();
     if (options_.until.empty())
       run_program(p, a);
@@ -317,9 +322,9 @@ attempt runner::run_once(const std::vector<std::string>& prefix, const run_locks
   } catch (const not_started& e) {
     before_message_();
     const bool is_lock = e.error == ENOENT && find_lock(command_.front()) != nullptr;
-    report_error("cannot run {}: {}{}", arguments.words()[0], std::strerror(e.error),
-                 is_lock ? fmt::format(": did you mean --locks {}?", command_.front()) : "");
-    throw stopped{e.error == ENOENT ? not_found : not_executable};
+    support::report_error("cannot run {}: {}{}", arguments.words()[0], std::strerror(e.error),
+                          is_lock ? fmt::format(": did you mean --locks {}?", command_.front()) : "");
+    throw stopped{e.error == ENOENT ? support::not_found : support::not_executable};
   }
   if (before) check_end(before->wait(0));
   // Calls are counted only of a run that succeeded: a failed one has not made all its calls.
@@ -331,15 +336,15 @@ attempt runner::run_once(const std::vector<std::string>& prefix, const run_locks
 attempt runner::run(const run_locks& locks, const std::string& name, bool counted) {
   constexpr int most = 3;
   for (int i = 1;; ++i) {
-    const unsigned before = continuations();
+    const unsigned before = support::continuations();
     attempt a = run_once({}, locks, counted);
-    if (continuations() == before) return a;
+    if (support::continuations() == before) return a;
     if (i == most) {
       a.fail("usher was stopped and continued meanwhile");
       return a;
     }
     before_message_();
-    warn("stopped and continued while {} ran: that run is repeated", name);
+    support::warn("stopped and continued while {} ran: that run is repeated", name);
   }
 }
 
@@ -347,4 +352,4 @@ attempt runner::run_through(const std::vector<std::string>& words) {
   return run_once(words, {}, false);
 }
 
-}  // namespace usher::cli::trial
+}  // namespace usher::tool::trial

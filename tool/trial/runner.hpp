@@ -15,7 +15,7 @@
 #include "tool/trial/trial_results.hpp"
 #include "watch/access/record_file.hpp"
 
-namespace usher::cli::trial {
+namespace usher::tool::trial {
 
 /// One run of the program, with data that are not part of the results.
 struct attempt {
@@ -39,7 +39,7 @@ struct stopped {
 class runner {
  public:
   /// `before_message` is called before an error message is printed.
-  runner(const options& o, std::vector<std::string> command, const preload_library& library,
+  runner(const options& o, std::vector<std::string> command, const support::preload_library& library,
          const std::optional<metric_pattern>& metric, std::function<void()> before_message);
 
   /// Runs the program under these locks; those of the C library: without Usher's library. Repeats a run during which this process was
@@ -57,25 +57,25 @@ class runner {
 
  private:
   static double ten_times(double seconds) { return 10 * seconds + 10; }
-  void remind_of_first_run(process& p, const std::string& note) const;
+  void remind_of_first_run(support::process& p, const std::string& note) const;
   attempt run_once(const std::vector<std::string>& prefix, const run_locks& locks, bool counted);
-  void run_program(process& p, attempt& a);
-  void run_server(process& p, attempt& a);
-  bool becomes_ready(process& p, attempt& a);
-  void prepare(process& p);
-  void check_end(const ended& e);
-  void read_metric(attempt& a, const process& p) const;
-  void add_output(attempt& a, const process& p) const;
-  environment_changes changes(const run_locks& locks, const std::string& record) const;
+  void run_program(support::process& p, attempt& a);
+  void run_server(support::process& p, attempt& a);
+  bool becomes_ready(support::process& p, attempt& a);
+  void prepare(support::process& p);
+  void check_end(const support::ended& e);
+  void read_metric(attempt& a, const support::process& p) const;
+  void add_output(attempt& a, const support::process& p) const;
+  support::environment_changes changes(const run_locks& locks, const std::string& record) const;
   double limit() const { return options_.timeout > 0 ? options_.timeout : limit_; }
 
   const options& options_;
   std::vector<std::string> command_;
-  const preload_library& library_;
+  const support::preload_library& library_;
   const std::optional<metric_pattern>& metric_;
   std::function<void()> before_message_;
   double limit_;
   bool has_run_ = false;  // the reference, so that the duration of a run is known
 };
 
-}  // namespace usher::cli::trial
+}  // namespace usher::tool::trial

@@ -5,7 +5,7 @@
 
 #include "tool/trial/runner.hpp"
 
-namespace usher::cli::trial {
+namespace usher::tool::trial {
 
 /// Whether usher_stat was built and is found near this program.
 bool has_stat();
@@ -13,4 +13,4 @@ bool has_stat();
 /// The verdict of `usher stat` on a run: a sentence without a full stop; empty if there is none. Throws as runner does.
 std::string stat_verdict(runner& r);
 
-}  // namespace usher::cli::trial
+}  // namespace usher::tool::trial

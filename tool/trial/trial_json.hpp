@@ -5,11 +5,11 @@
 
 #include "tool/trial/trial_results.hpp"
 
-namespace usher::cli::trial {
+namespace usher::tool::trial {
 
 nlohmann::ordered_json json_of(const trial_results& t);
 
 /// Throws bad_input, whose text is an error message for users.
 trial_results trial_from(const nlohmann::json& j);
 
-}  // namespace usher::cli::trial
+}  // namespace usher::tool::trial

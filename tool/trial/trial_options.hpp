@@ -7,7 +7,7 @@
 
 #include "support/text/colour.hpp"
 
-namespace usher::cli::trial {
+namespace usher::tool::trial {
 
 inline constexpr int default_warmup = 1;
 
@@ -24,11 +24,11 @@ struct options {
   double timeout = 0;  ///< seconds; 0: from the reference's runs
   std::string json, show;
   bool plot = false, details = false, markdown = false, quiet = false;
-  colour_when colours = colour_when::automatic;
+  support::colour_when colours = support::colour_when::automatic;
 
   bool by_budget() const { return rounds == 0; }
   bool default_candidates() const { return locks.empty() && rwlocks.empty() && !all; }
   bool lower_is_better() const { return lower || (metric.empty() && !higher); }
 };
 
-}  // namespace usher::cli::trial
+}  // namespace usher::tool::trial

@@ -18,7 +18,7 @@
 #include "tool/trial/conclusion.hpp"
 #include "tool/trial/quantities.hpp"
 
-namespace usher::cli::trial {
+namespace usher::tool::trial {
 namespace {
 
 constexpr std::size_t usual_width = 80;
@@ -51,7 +51,7 @@ std::vector<const candidate_result*> best_first(const trial_results& t) {
 
 std::string median_text(const trial_results& t, const candidate_result& c) {
   const auto values = c.values(metric_of);
-  return values.empty() ? "-" : quantity(median(values)) + t.unit();
+  return values.empty() ? "-" : quantity(support::median(values)) + t.unit();
 }
 
 std::string speed_up_text(const trial_results& t, const candidate_result& c) {
@@ -65,8 +65,8 @@ std::string speed_up_text(const trial_results& t, const candidate_result& c) {
 /// The median CPU time relative to the reference's.
 std::string cpu_text(const trial_results& t, const candidate_result& c) {
   const auto mine = c.values(cpu_of), theirs = t.reference().values(cpu_of);
-  if (mine.empty() || theirs.empty() || median(theirs) <= 0) return "-";
-  return is_reference(t, c) ? "1" : factor(median(mine) / median(theirs));
+  if (mine.empty() || theirs.empty() || support::median(theirs) <= 0) return "-";
+  return is_reference(t, c) ? "1" : factor(support::median(mine) / support::median(theirs));
 }
 
 std::string verdict_word(const trial_results& t, const candidate_result& c) {
@@ -113,7 +113,7 @@ std::vector<std::string> remarks(const trial_results& t, const candidate_result&
   if (c.first_difference != 0) all.push_back(fmt::format("PRINTED SOMETHING ELSE (line {})", c.first_difference));
   if (c.cut != 0)
     all.push_back(fmt::format("printed {} MiB: only the first and the last {} were read", c.cut >> 20,
-                              scratch_file::kept_end >> 20));
+                              support::scratch_file::kept_end >> 20));
   if (!is_reference(t, c) && !c.speed_up && !c.values(metric_of).empty())
     all.push_back(fmt::format("no round in which {} went well, too", t.reference_text()));
   return all;
@@ -122,7 +122,7 @@ std::vector<std::string> remarks(const trial_results& t, const candidate_result&
 /// A paragraph, broken for a terminal of that width (0: 80 columns).
 std::string in_lines(const std::string& paragraph, std::size_t width) {
   std::string text;
-  for (const std::string& line : broken(paragraph, width == 0 ? usual_width : width)) text += line + "\n";
+  for (const std::string& line : support::broken(paragraph, width == 0 ? usual_width : width)) text += line + "\n";
   return text;
 }
 
@@ -137,20 +137,20 @@ std::string painted(const trial_results& t, const std::string& table) {
   std::string text;
   std::istringstream lines(table);
   for (std::string line; std::getline(lines, line);) {
-    text_colour c = text_colour::none;
+    support::text_colour c = support::text_colour::none;
     for (const candidate_result& one : t.candidates) {
       const bool wins = is_winner(t, one);
       if (!line.starts_with((wins ? winner_mark : "  ") + one.name + " ")) continue;
-      if (wins) c = text_colour::good;
-      if (one.judged == verdict::failed || one.first_difference != 0) c = text_colour::bad;
+      if (wins) c = support::text_colour::good;
+      if (one.judged == verdict::failed || one.first_difference != 0) c = support::text_colour::bad;
     }
-    text += coloured(line, c) + "\n";
+    text += support::coloured(line, c) + "\n";
   }
   return text;
 }
 
 std::string median_of(const candidate_result& c, double (*get)(const run_result&)) {
-  return quantity(median(c.values(get)));
+  return quantity(support::median(c.values(get)));
 }
 
 std::vector<std::string> detail_columns(const candidate_result& c) {
@@ -186,9 +186,9 @@ std::string table_text(const trial_results& t, std::size_t width, bool colours) 
     rows.push_back(columns_of(t, *c));
     rows.back().front().insert(0, is_winner(t, *c) ? winner_mark : "  ");
   }
-  const std::string table =
-      format_table({{"  lock"}, {"median", true}, {heading_of_speed_up(t)}, {"CPU", true}, {"verdict", false, 16}},
-                   rows, width == 0 ? usual_width : width);
+  const std::string table = support::format_table(
+      {{"  lock"}, {"median", true}, {heading_of_speed_up(t)}, {"CPU", true}, {"verdict", false, 16}}, rows,
+      width == 0 ? usual_width : width);
   return colours ? painted(t, table) : table;
 }
 
@@ -200,7 +200,7 @@ std::string markdown_table(const trial_results& t) {
     cells.front() = is_winner(t, *c) ? "**`" + cells.front() + "`**" : "`" + cells.front() + "`";
     for (std::string& cell : cells)
       for (std::size_t at = 0; (at = cell.find('|', at)) != std::string::npos; at += 2) cell.insert(at, "\\");
-    text += printable_line("| " + joined(cells, " | ") + " |") + "\n";
+    text += support::printable_line("| " + joined(cells, " | ") + " |") + "\n";
   }
   return text;
 }
@@ -208,7 +208,8 @@ std::string markdown_table(const trial_results& t) {
 std::string notes_text(const trial_results& t) {
   std::string text;
   for (const candidate_result& c : t.candidates)
-    if (const auto all = remarks(t, c); !all.empty()) text += printable_line(c.name + ": " + joined(all, "; ")) + "\n";
+    if (const auto all = remarks(t, c); !all.empty())
+      text += support::printable_line(c.name + ": " + joined(all, "; ")) + "\n";
   if (!t.has_ratios) text += "The metric is zero or negative in some run: differences are compared.\n";
   return text;
 }
@@ -216,16 +217,16 @@ std::string notes_text(const trial_results& t) {
 std::string details_text(const trial_results& t, std::size_t width) {
   std::vector<std::vector<std::string>> rows;
   for (const candidate_result* c : best_first(t)) rows.push_back(detail_columns(*c));
-  return format_table({{"lock"},
-                       {"range", true},
-                       {"runs", true},
-                       {"CPU s", true},
-                       {"switches", true},
-                       {"preempted", true},
-                       {"MiB", true},
-                       {"lock calls", true},
-                       {"contended", true}},
-                      rows, width);
+  return support::format_table({{"lock"},
+                                {"range", true},
+                                {"runs", true},
+                                {"CPU s", true},
+                                {"switches", true},
+                                {"preempted", true},
+                                {"MiB", true},
+                                {"lock calls", true},
+                                {"contended", true}},
+                               rows, width);
 }
 
 std::string bars_text(const trial_results& t, std::size_t width) {
@@ -239,7 +240,7 @@ std::string bars_text(const trial_results& t, std::size_t width) {
     const double value = is_reference(t, *c) ? 1 : c->speed_up.value_or(-1);
     if (value < 0 || !t.has_ratios) continue;
     const auto bar = static_cast<std::size_t>(value / most * static_cast<double>(room));
-    text += fmt::format("{:<{}} {}{} {:.2f}\n", printable_line(c->name), name, std::string(bar, '#'),
+    text += fmt::format("{:<{}} {}{} {:.2f}\n", support::printable_line(c->name), name, std::string(bar, '#'),
                         std::string(room - bar, ' '), value);
   }
   return text;
@@ -248,8 +249,8 @@ std::string bars_text(const trial_results& t, std::size_t width) {
 std::string summary_text(const trial_results& t, std::size_t width) {
   std::string text =
       in_lines(fmt::format("{} in {}{}; others and the hypervisor took {:.0f} % of the CPU time meanwhile.",
-                           with_noun(t.rounds, "round"), duration_text(t.seconds), t.interrupted ? ", interrupted" : "",
-                           100 * t.others_cpu_share),
+                           with_noun(t.rounds, "round"), support::duration_text(t.seconds),
+                           t.interrupted ? ", interrupted" : "", 100 * t.others_cpu_share),
                width);
   if (t.others_cpu_share > busy) text += in_lines("That is much: it may hide differences.", width);
   return text;
@@ -260,8 +261,8 @@ std::string conclusion_text(const trial_results& t, std::size_t width) {
   std::string text;
   std::istringstream paragraphs(t.conclusion->text);
   for (std::string line; std::getline(paragraphs, line);) text += in_lines(line, width);
-  if (!t.conclusion->command.empty()) text += "  " + printable_line(t.conclusion->command) + "\n";
+  if (!t.conclusion->command.empty()) text += "  " + support::printable_line(t.conclusion->command) + "\n";
   return text;
 }
 
-}  // namespace usher::cli::trial
+}  // namespace usher::tool::trial

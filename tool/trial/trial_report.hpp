@@ -5,7 +5,7 @@
 
 #include "tool/trial/trial_results.hpp"
 
-namespace usher::cli::trial {
+namespace usher::tool::trial {
 
 /// The table, best candidate first, for a terminal of this width (0: 80 columns). `colours`: colours the winner's row
 /// and those with failures.
@@ -23,4 +23,4 @@ std::string summary_text(const trial_results& t, std::size_t width);
 /// The conclusion, followed by its command on a line of its own.
 std::string conclusion_text(const trial_results& t, std::size_t width);
 
-}  // namespace usher::cli::trial
+}  // namespace usher::tool::trial

@@ -10,7 +10,7 @@
 
 #include "tool/trial/contest.hpp"
 
-namespace usher::cli::trial {
+namespace usher::tool::trial {
 
 inline constexpr const char* c_library = "pthread";  ///< the reference, with which all others are compared
 
@@ -67,9 +67,9 @@ struct candidate_result {
   std::size_t cut = 0;               ///< the most bytes that a run printed, if not all of it was kept
   verdict judged = verdict::undecided;
   std::optional<double>
-      speed_up;            ///< above 1 is better; a difference, above 0 is better, where the trial has no ratios
-  interval limits;         ///< of the speed-up; infinite if too few rounds were run
-  std::size_t rounds = 0;  ///< that were compared
+      speed_up;              ///< above 1 is better; a difference, above 0 is better, where the trial has no ratios
+  support::interval limits;  ///< of the speed-up; infinite if too few rounds were run
+  std::size_t rounds = 0;    ///< that were compared
   std::optional<drop_reason> dropped;
 
   double figure() const { return speed_up.value_or(std::nan("")); }
@@ -157,4 +157,4 @@ struct trial_results {
   }
 };
 
-}  // namespace usher::cli::trial
+}  // namespace usher::tool::trial

@@ -10,10 +10,10 @@
 
 #include "support/process/running_process.hpp"
 
-namespace usher::cli {
+namespace usher::access {
 namespace {
 
-using record::read;
+using contract::read;
 constexpr auto relaxed = std::memory_order_relaxed;
 
 /// The most processes that are searched for in a sample, since a program may forge thousands of ids and each search
@@ -21,7 +21,7 @@ constexpr auto relaxed = std::memory_order_relaxed;
 constexpr unsigned most_searches = 1024;
 
 /// The name of a process when it made its first call. The program may write to it meanwhile.
-std::string name_of(const record::process_slot& p) {
+std::string name_of(const contract::process_slot& p) {
   std::string name;
   for (const char& c : p.command) {
     const char now = *static_cast<const volatile char*>(&c);
@@ -35,7 +35,7 @@ std::string name_of(const record::process_slot& p) {
 /// collector and Mono, of the Boehm collector built with GC_USESIGRT_SIGNALS, or of D's runtime.
 bool has_collectors_handlers(pid_t pid) {
   const int pairs[][2] = {{SIGPWR, SIGXCPU}, {SIGRTMIN + 6, SIGRTMIN + 5}, {SIGRTMIN, SIGRTMIN + 1}};
-  const std::uint64_t caught = std::strtoull(status_field(std::to_string(pid), "SigCgt").c_str(), nullptr, 16);
+  const std::uint64_t caught = std::strtoull(support::status_field(std::to_string(pid), "SigCgt").c_str(), nullptr, 16);
   const auto catches = [&](int signal) { return (caught >> (signal - 1) & 1) != 0; };
   return std::any_of(std::begin(pairs), std::end(pairs), [&](auto& p) { return catches(p[0]) && catches(p[1]); });
 }
@@ -44,18 +44,18 @@ bool has_collectors_handlers(pid_t pid) {
 
 // ---- living processes and threads -----------------------------------------------------------------------------
 
-census::census(record::live r, int descriptor, looks what)
+census::census(contract::live r, int descriptor, looks what)
     : record_(r),
       finder_(descriptor),
       looks_at_handlers_(what == looks::also_at_handlers),
-      is_hiding_(are_processes_hidden()) {
+      is_hiding_(support::are_processes_hidden()) {
   states_.resize(record_.room().processes);
   ids_.processes.resize(record_.room().processes);
   ids_.threads.resize(record_.room().threads);
 }
 
 /// Whether another slot belongs to this process and is known to be alive.
-bool census::is_taken(const seen_process& p, std::uint32_t by_other_than) const {
+bool census::is_taken(const support::seen_process& p, std::uint32_t by_other_than) const {
   const auto at = slots_.find(p.pid);
   return at != slots_.end() && at->second != by_other_than && states_[at->second].lives &&
          states_[at->second].seen.started == p.started;
@@ -68,10 +68,11 @@ bool census::look_for(std::uint32_t slot, std::uint32_t own) {
   process_state& s = states_[slot];
   seen_ids::entry& id = ids_.processes[slot];
   s.is_sought = true;
-  const auto answer =
-      finder_.find(own, name_of(*record_.process(slot)), [&](const seen_process& p) { return is_taken(p, slot); });
+  const auto answer = finder_.find(own, name_of(*record_.process(slot)),
+                                   [&](const support::seen_process& p) { return is_taken(p, slot); });
   if (!answer.process) {
-    id.is_hidden = answer.is_possible || (is_hiding_ && own <= 0x7fffffff && has_process(static_cast<pid_t>(own)));
+    id.is_hidden =
+        answer.is_possible || (is_hiding_ && own <= 0x7fffffff && support::has_process(static_cast<pid_t>(own)));
     return id.is_hidden;
   }
   id.is_hidden = false;
@@ -94,8 +95,8 @@ bool census::look_at(std::uint32_t slot, std::uint32_t own) {
     threads_.erase(slot);
   }
   if (!s.lives) return s.is_sought && !id.is_hidden ? false : look_for(slot, own);
-  const auto now = read_process(s.seen.pid);
-  id.is_hidden = !now && is_hiding_ && has_process(s.seen.pid);
+  const auto now = support::read_process(s.seen.pid);
+  id.is_hidden = !now && is_hiding_ && support::has_process(s.seen.pid);
   if (id.is_hidden) return true;
   s.lives = now && now->started == s.seen.started && !now->has_ended();
   if (s.lives) s.seen = *now;
@@ -110,7 +111,7 @@ void census::sample_processes(std::uint64_t now) {
   // used the others.
   std::unordered_map<pid_t, std::uint32_t> later;  // id: the later slot
   for (std::uint32_t i = record_.processes(); i-- > 0;) {
-    record::process_slot& p = *record_.process(i);
+    contract::process_slot& p = *record_.process(i);
     const std::uint32_t own = read(p.pid);
     if (own == 0 || read(p.ended) != 0) continue;
     const bool lives = look_at(i, own);
@@ -152,7 +153,7 @@ void census::sample(std::uint64_t now) {
   sample_processes(now);
   const std::uint32_t processes = record_.processes(), threads = record_.threads();
   for (std::uint32_t i = 0; i < threads; i++) {
-    record::thread_slot& t = *record_.thread(i);
+    contract::thread_slot& t = *record_.thread(i);
     // `over` is read before the other fields: the library gives the slot to another thread only after `over` was set
     // here.
     if (t.over.load(std::memory_order_acquire) != 0) continue;
@@ -172,7 +173,7 @@ unsigned census::living_processes() const {
   for (std::uint32_t i = record_.processes(); i-- > 0;) {
     const process_state& s = states_[i];
     if (read(record_.process(i)->ended) != 0 || !s.lives) continue;
-    const auto now = read_process(s.seen.pid);
+    const auto now = support::read_process(s.seen.pid);
     n += now && now->started == s.seen.started && !now->has_ended();
   }
   return n;
@@ -183,7 +184,7 @@ void census::finish(std::uint64_t now) {
   // a moment ago.
   const std::uint32_t processes = record_.processes();
   for (std::uint32_t i = record_.threads(); i-- > 0;) {
-    record::thread_slot& t = *record_.thread(i);
+    contract::thread_slot& t = *record_.thread(i);
     const std::uint32_t process = read(t.process);
     if (process >= processes || ids_.processes[process].is_hidden) continue;
     if (read(t.tid) != 0 && read(t.over) == 0 && read(t.last) < now) t.last.store(now, relaxed);
@@ -213,52 +214,53 @@ std::uint64_t most_at_once(const std::vector<life_span>& lives) {
 
 }  // namespace
 
-recorded_calls sum_of(record::view r) {
-  const record::header& h = r.head();
+recorded_calls sum_of(contract::view r) {
+  const contract::header& h = r.head();
   recorded_calls s;
   s.processes = std::max(h.opened.load(relaxed), h.processes.load(relaxed));
   s.locks = h.calls.load(relaxed) + h.dropped.objects.load(relaxed);  // the kinds of dropped objects are not known
   for (std::uint32_t i = 0; i < r.room().objects; i++) {
-    const record::object& o = r.object(i);
-    if (o.key.load(relaxed) <= record::object::vacant) continue;
+    const contract::object& o = r.object(i);
+    if (o.key.load(relaxed) <= contract::object::vacant) continue;
     const std::uint64_t had = o.acquisitions.load(relaxed), timeouts = o.timeouts.load(relaxed);
     std::uint64_t failed = 0;  // tries
     if (const std::uint32_t d = o.detail.load(relaxed); d != 0 && d <= r.room().details)
       failed = r.detail(d - 1).failed_tries.load(relaxed);
-    switch (record::kind(o.depth_and_kind.load(relaxed) & 0xff)) {
-      case record::kind::mutex:
+    switch (contract::kind(o.depth_and_kind.load(relaxed) & 0xff)) {
+      case contract::kind::mutex:
         failed += o.mutex.failed_tries.load(relaxed);
         s.locks += had + failed + timeouts;
         s.contended += o.contended.load(relaxed) + failed + timeouts;
         break;
-      case record::kind::condition:
+      case contract::kind::condition:
         s.waits += had;
         break;
-      case record::kind::semaphore:
+      case contract::kind::semaphore:
         s.semaphores += had + o.semaphore.posts.load(relaxed) + failed + timeouts;
         break;
-      case record::kind::rwlock:
+      case contract::kind::rwlock:
         s.rwlocks += had + timeouts;
         s.contended_rwlocks += o.contended.load(relaxed) + timeouts;
         break;
-      case record::kind::spin:
-      case record::kind::barrier:
-      case record::kind::join:
+      case contract::kind::spin:
+      case contract::kind::barrier:
+      case contract::kind::join:
         s.others += had + timeouts;
         break;
-      case record::kind::none:
-      case record::kind::recursive_mutex:
-      case record::kind::thread:
+      case contract::kind::none:
+      case contract::kind::recursive_mutex:
+      case contract::kind::thread:
         break;
     }
   }
-  constexpr int mutexes = record::index_of(record::kind::mutex), rwlocks = record::index_of(record::kind::rwlock);
+  constexpr int mutexes = contract::index_of(contract::kind::mutex),
+                rwlocks = contract::index_of(contract::kind::rwlock);
   s.lives = h.retired_lives.load(relaxed);
   s.waited = h.retired_waited[mutexes].load(relaxed);
   s.waited_for_rwlocks = h.retired_waited[rwlocks].load(relaxed);
   std::vector<life_span> lives;
   for (std::uint32_t i = std::min(read(h.threads), r.room().threads); i-- > 0;) {
-    const record::thread_slot& t = r.thread(i);
+    const contract::thread_slot& t = r.thread(i);
     if (t.tid.load(relaxed) == 0) continue;
     const std::uint64_t first = t.first.load(relaxed), last = t.last.load(relaxed);
     s.lives += last > first ? last - first : 0;
@@ -272,4 +274,4 @@ recorded_calls sum_of(record::view r) {
   return s;
 }
 
-}  // namespace usher::cli
+}  // namespace usher::access

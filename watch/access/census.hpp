@@ -12,7 +12,7 @@
 #include "watch/contract/format.hpp"
 #include "watch/contract/live.hpp"
 
-namespace usher::cli {
+namespace usher::access {
 
 /// The ids of a record's processes and threads as this process sees them, by slot. The record has the ids that the
 /// processes see themselves, which differ in another PID namespace.
@@ -32,7 +32,7 @@ class census {
  public:
   enum class looks { at_lives, also_at_handlers };
   /// `descriptor`: that of the record's file; -1: there is none.
-  explicit census(record::live r, int descriptor = -1, looks what = looks::at_lives);
+  explicit census(contract::live r, int descriptor = -1, looks what = looks::at_lives);
   void sample(std::uint64_t now);
   /// Takes the last sample: `now` is the end of threads and processes that still live.
   void finish(std::uint64_t now);
@@ -45,11 +45,11 @@ class census {
 
  private:
   struct process_state {
-    seen_process seen;
+    support::seen_process seen;
     bool is_sought = false, lives = false;
   };
   struct threads_of_process {
-    thread_list list;
+    support::thread_list list;
     std::uint64_t read_at = 0;  ///< the number of the sample
     bool is_visible = false;
   };
@@ -57,12 +57,12 @@ class census {
   void sample_processes(std::uint64_t now);
   bool look_at(std::uint32_t slot, std::uint32_t own);
   bool look_for(std::uint32_t slot, std::uint32_t own);
-  bool is_taken(const seen_process& p, std::uint32_t by_other_than) const;
+  bool is_taken(const support::seen_process& p, std::uint32_t by_other_than) const;
   enum class life { lives, over, unknown };
   life thread_life(std::uint32_t thread, std::uint32_t own, std::uint32_t process);
 
-  record::live record_;
-  process_finder finder_;
+  contract::live record_;
+  support::process_finder finder_;
   bool looks_at_handlers_, parks_threads_ = false;
   bool is_hiding_;  ///< /proc may leave processes out
   std::vector<process_state> states_;
@@ -96,6 +96,6 @@ struct recorded_calls {
     return static_cast<double>(ticks) / static_cast<double>(lives);
   }
 };
-recorded_calls sum_of(record::view r);
+recorded_calls sum_of(contract::view r);
 
-}  // namespace usher::cli
+}  // namespace usher::access

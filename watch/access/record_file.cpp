@@ -16,7 +16,7 @@
 #include <x86intrin.h>
 #endif
 
-namespace usher::cli {
+namespace usher::access {
 namespace {
 
 std::uint64_t monotonic_ns() {
@@ -51,8 +51,8 @@ bool is_tsc_steady() {
   return false;
 }
 
-record::capacities room_for(const record_options& o) {
-  return record::capacities::for_objects(o.objects);
+contract::capacities room_for(const record_options& o) {
+  return contract::capacities::for_objects(o.objects);
 }
 
 }  // namespace
@@ -110,7 +110,7 @@ record_file::record_file(const record_options& o) : record_file(shared_record::m
 record_file::record_file(shared_record file, const record_options& o, const tick_clock& clock)
     : clock_(clock), record_(std::move(file)), path_(fmt::format("/proc/{}/fd/{}", getpid(), record_.descriptor())) {
   if (!record_.was_empty()) return;
-  record::header& h = live().head();
+  contract::header& h = live().head();
   h.hold_times = o.hold_times ? 1 : 0;
   h.ticks_are_tsc = clock_.is_tsc() ? 1 : 0;
   h.ticks_a_ms = clock_.ticks_a_ms();
@@ -129,12 +129,12 @@ void record_file::beat() {
 
 void record_file::discard() {
   disable();
-  constexpr off_t kept = sizeof(record::header);
+  constexpr off_t kept = sizeof(contract::header);
   fallocate(descriptor(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, kept, static_cast<off_t>(record_.size()) - kept);
 }
 
 std::uint64_t record_file::size_for(const record_options& o) {
-  return record::view::size_for(room_for(o));
+  return contract::view::size_for(room_for(o));
 }
 
-}  // namespace usher::cli
+}  // namespace usher::access

@@ -10,7 +10,7 @@
 #include "watch/access/shared_record.hpp"
 #include "watch/contract/format.hpp"
 
-namespace usher::cli {
+namespace usher::access {
 
 /// The period at which a record is sampled while the program runs.
 inline constexpr std::chrono::milliseconds sample_period{50};
@@ -41,7 +41,7 @@ class tick_clock {
 
 struct record_options {
   bool hold_times = false;
-  std::uint32_t objects = record::capacities{}.objects;  ///< the least capacity; it is rounded up to a power of two
+  std::uint32_t objects = contract::capacities{}.objects;  ///< the least capacity; it is rounded up to a power of two
 };
 
 /// A record and its clock. The recorded program opens the file by this process's id and descriptor, or has made it
@@ -59,7 +59,7 @@ class record_file {
   static std::uint64_t size_for(const record_options& o);
 
   const tick_clock& clock() const { return clock_; }
-  record::live live() const { return record_.live(); }
+  contract::live live() const { return record_.live(); }
   /// A private copy of what the file contains now. Throws std::runtime_error.
   record_copy copy() const { return record_.copy(); }
   int descriptor() const { return record_.descriptor(); }
@@ -67,7 +67,9 @@ class record_file {
   /// Tells the recorded processes that the observer still lives. To be called at least every few seconds.
   void beat();
   /// Whether the processes have stopped recording, and why.
-  record::given_up given_up() const { return record::given_up(live().head().given_up.load(std::memory_order_relaxed)); }
+  contract::given_up given_up() const {
+    return contract::given_up(live().head().given_up.load(std::memory_order_relaxed));
+  }
   /// Stops recording, and frees the file's memory although processes have it mapped. Copies remain.
   void discard();
   /// Stops recording.
@@ -81,4 +83,4 @@ class record_file {
   std::string path_;
 };
 
-}  // namespace usher::cli
+}  // namespace usher::access

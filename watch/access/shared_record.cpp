@@ -20,7 +20,7 @@
 #include <utility>
 #include <vector>
 
-namespace usher::cli {
+namespace usher::access {
 namespace {
 
 constexpr std::uint64_t page = 4096;
@@ -49,8 +49,8 @@ std::uint64_t checked_size(int descriptor) {
   if (seals < 0 || (static_cast<unsigned>(seals) & seals_of_size) != seals_of_size)
     refuse("it is not sealed, so that it could be truncated at any time");
   const auto size = static_cast<std::uint64_t>(file.st_size);
-  if (size < sizeof(record::header)) refuse("it is smaller than a record's header");
-  if (size > record::largest_file) refuse(fmt::format("it has {} MiB, more than 1024", size >> 20));
+  if (size < sizeof(contract::header)) refuse("it is smaller than a record's header");
+  if (size > contract::largest_file) refuse(fmt::format("it has {} MiB, more than 1024", size >> 20));
   return size;
 }
 
@@ -72,29 +72,29 @@ struct header_words {
   std::uint64_t magic;
   std::uint32_t version, hold_times;
   std::uint64_t size;
-  record::capacities room;
+  contract::capacities room;
   std::uint32_t ticks_are_tsc;
 };
-static_assert(offsetof(header_words, size) == offsetof(record::header, size) &&
-              offsetof(header_words, room) == offsetof(record::header, room) &&
-              offsetof(header_words, ticks_are_tsc) == offsetof(record::header, ticks_are_tsc));
+static_assert(offsetof(header_words, size) == offsetof(contract::header, size) &&
+              offsetof(header_words, room) == offsetof(contract::header, room) &&
+              offsetof(header_words, ticks_are_tsc) == offsetof(contract::header, ticks_are_tsc));
 
 bool is_zero(const header_words& h) {
   const auto* const bytes = reinterpret_cast<const unsigned char*>(&h);
   return std::all_of(bytes, bytes + sizeof h, [](unsigned char c) { return c == 0; });
 }
 
-void write_capacities(const record::view& file, std::uint64_t size) {
-  record::header& h = file.head();
-  h.version = record::version;
+void write_capacities(const contract::view& file, std::uint64_t size) {
+  contract::header& h = file.head();
+  h.version = contract::version;
   h.size = size;
   h.room = file.room();
-  h.magic = record::magic;
+  h.magic = contract::magic;
 }
 
 template <class T>
 void limit(std::atomic<T>& n, T most) {
-  if (record::read(n) > most) n.store(most, std::memory_order_relaxed);
+  if (contract::read(n) > most) n.store(most, std::memory_order_relaxed);
 }
 
 }  // namespace
@@ -115,38 +115,38 @@ mapped_memory::~mapped_memory() {
   if (begin_ != nullptr) munmap(begin_, size_);
 }
 
-void make_safe(const record::view& copy) {
-  const record::capacities& room = copy.room();
-  write_capacities(copy, record::view::size_for(room));
-  record::header& h = copy.head();
+void make_safe(const contract::view& copy) {
+  const contract::capacities& room = copy.room();
+  write_capacities(copy, contract::view::size_for(room));
+  contract::header& h = copy.head();
   limit(h.processes, room.processes);
   limit(h.threads, room.threads);
   limit(h.modules, room.modules);
   limit(h.text, room.text);
   limit(h.details, room.details);
   limit(h.windows, room.windows);
-  for (std::uint32_t i = 0; i < record::read(h.processes); i++) {
+  for (std::uint32_t i = 0; i < contract::read(h.processes); i++) {
     *std::prev(std::end(copy.process(i).lock)) = '\0';
     *std::prev(std::end(copy.process(i).command)) = '\0';
   }
   for (std::uint32_t i = 0; i < room.chains; i++) {
-    record::chain& c = copy.chain(i);
-    if (c.length > record::chain::longest) c.length = record::chain::longest;
+    contract::chain& c = copy.chain(i);
+    if (c.length > contract::chain::longest) c.length = contract::chain::longest;
   }
 }
 
-void add_thread_counts(const record::view& copy) {
-  const record::capacities& room = copy.room();
-  for (std::uint32_t i = std::min(record::read(copy.head().threads), room.threads); i-- > 0;)
-    for (record::word64& w : copy.thread(i).counts) {
+void add_thread_counts(const contract::view& copy) {
+  const contract::capacities& room = copy.room();
+  for (std::uint32_t i = std::min(contract::read(copy.head().threads), room.threads); i-- > 0;)
+    for (contract::word64& w : copy.thread(i).counts) {
       const std::uint64_t word = w.exchange(0);
-      const auto object = static_cast<std::uint32_t>(word & (record::one_counted - 1));
-      if (object - 1 < room.objects) copy.object(object - 1).mutex.counted.fetch_add(word / record::one_counted);
+      const auto object = static_cast<std::uint32_t>(word & (contract::one_counted - 1));
+      if (object - 1 < room.objects) copy.object(object - 1).mutex.counted.fetch_add(word / contract::one_counted);
     }
   for (std::uint32_t i = 0; i < room.objects; i++) {
-    record::object& o = copy.object(i);
-    if (!has_holds(record::kind(record::read(o.depth_and_kind) & 0xff))) continue;
-    if (record::read(o.mutex.counted) != 0) o.acquisitions.fetch_add(o.mutex.counted.exchange(0));
+    contract::object& o = copy.object(i);
+    if (!contract::has_holds(contract::kind(contract::read(o.depth_and_kind) & 0xff))) continue;
+    if (contract::read(o.mutex.counted) != 0) o.acquisitions.fetch_add(o.mutex.counted.exchange(0));
   }
 }
 
@@ -185,51 +185,52 @@ void copy_data(int descriptor, std::span<std::byte> to) {
 
 }  // namespace
 
-record_copy::record_copy(int descriptor, const record::capacities& room)
-    : room_(room), memory_(mapped_memory::zeros(record::view::size_for(room))) {
+record_copy::record_copy(int descriptor, const contract::capacities& room)
+    : room_(room), memory_(mapped_memory::zeros(contract::view::size_for(room))) {
   copy_data(descriptor, {static_cast<std::byte*>(memory_.begin()), memory_.size()});
   make_safe(view());
   add_thread_counts(view());
 }
 
-shared_record::shared_record(owned_descriptor descriptor, const record::capacities& room, bool was_empty,
+shared_record::shared_record(support::owned_descriptor descriptor, const contract::capacities& room, bool was_empty,
                              bool ticks_are_tsc)
     : descriptor_(std::move(descriptor)),
       room_(room),
       was_empty_(was_empty),
       ticks_are_tsc_(ticks_are_tsc),
-      memory_(mapped_memory::of_file(descriptor_.get(), record::view::size_for(room))) {
+      memory_(mapped_memory::of_file(descriptor_.get(), contract::view::size_for(room))) {
   if (was_empty_) write_capacities({memory_.begin(), room_}, size());
 }
 
-shared_record shared_record::made(const record::capacities& room) {
-  const std::uint64_t size = record::view::size_for(room);
-  if (!record::is_possible(room)) fail_to_make(size, EFBIG);
-  owned_descriptor file(memfd_create(record::file_name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
+shared_record shared_record::made(const contract::capacities& room) {
+  const std::uint64_t size = contract::view::size_for(room);
+  if (!contract::is_possible(room)) fail_to_make(size, EFBIG);
+  support::owned_descriptor file(memfd_create(contract::file_name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (file.get() < 0 || ftruncate(file.get(), static_cast<off_t>(size)) != 0) fail_to_make(size, errno);
   // A process that has inherited the file could truncate it, which would kill all processes that have it mapped. The
   // seals prevent this, and further seals.
   if (fcntl(file.get(), F_ADD_SEALS, seals_of_size | F_SEAL_SEAL) != 0) fail_to_make(size, errno);
   // The program inherits the descriptor under a high number. The low numbers are left to its own files, since scripts
   // and daemons rely on them.
-  if (const int high = fcntl(file.get(), F_DUPFD_CLOEXEC, first_inherited); high >= 0) file = owned_descriptor(high);
+  if (const int high = fcntl(file.get(), F_DUPFD_CLOEXEC, first_inherited); high >= 0)
+    file = support::owned_descriptor(high);
   return {std::move(file), room, true, false};
 }
 
-shared_record shared_record::taken(int descriptor, const record::capacities& if_empty) {
-  owned_descriptor file(descriptor);
+shared_record shared_record::taken(int descriptor, const contract::capacities& if_empty) {
+  support::owned_descriptor file(descriptor);
   const std::uint64_t size = checked_size(descriptor);
   header_words h{};
   if (!read_at(descriptor, 0, &h, sizeof h)) refuse("its header cannot be read");
   const bool is_empty = is_zero(h);
-  const record::capacities room = is_empty ? if_empty : h.room;
-  if (!is_empty && h.magic != record::magic) refuse("it is no record of usher stat");
-  if (!is_empty && h.version != record::version)
-    refuse(fmt::format("it has format {}, and this usher reads format {}", h.version, record::version));
-  if (!record::is_possible(room)) refuse("its capacities are no possible ones");
-  if (record::view::size_for(room) != size || (!is_empty && h.size != size))
-    refuse(fmt::format("it has {} bytes, and by its capacities {}", size, record::view::size_for(room)));
+  const contract::capacities room = is_empty ? if_empty : h.room;
+  if (!is_empty && h.magic != contract::magic) refuse("it is no record of usher stat");
+  if (!is_empty && h.version != contract::version)
+    refuse(fmt::format("it has format {}, and this usher reads format {}", h.version, contract::version));
+  if (!contract::is_possible(room)) refuse("its capacities are no possible ones");
+  if (contract::view::size_for(room) != size || (!is_empty && h.size != size))
+    refuse(fmt::format("it has {} bytes, and by its capacities {}", size, contract::view::size_for(room)));
   return {std::move(file), room, is_empty, h.ticks_are_tsc != 0};
 }
 
-}  // namespace usher::cli
+}  // namespace usher::access

@@ -12,7 +12,7 @@
 #include "watch/contract/format.hpp"
 #include "watch/contract/live.hpp"
 
-namespace usher::cli {
+namespace usher::access {
 
 /// Memory that the destructor unmaps.
 class mapped_memory {
@@ -40,45 +40,46 @@ class record_copy {
  public:
   /// Copies the parts of the file that were written, without its holes. The capacities must be possible ones. Throws
   /// std::runtime_error.
-  record_copy(int descriptor, const record::capacities& room);
+  record_copy(int descriptor, const contract::capacities& room);
 
-  record::view view() const { return {memory_.begin(), room_}; }
+  contract::view view() const { return {memory_.begin(), room_}; }
 
  private:
-  record::capacities room_;
+  contract::capacities room_;
   mapped_memory memory_;
 };
 
 /// Limits values that other parts rely on, as described at record_copy. Also for a record that comes from another
 /// source than a file.
-void make_safe(const record::view& copy);
+void make_safe(const contract::view& copy);
 /// Adds the acquisitions that threads have counted in their slots to the counts of the mutexes.
-void add_thread_counts(const record::view& copy);
+void add_thread_counts(const contract::view& copy);
 
 /// A record's file, mapped.
 class shared_record {
  public:
   /// Makes a memory file whose header has only the capacities. Throws std::runtime_error.
-  static shared_record made(const record::capacities& room);
+  static shared_record made(const contract::capacities& room);
   /// Takes a file that the recorded program has made or passes on. If the header is all zeros, it gets these
   /// capacities. Throws std::runtime_error with one line that says why the file is refused. Always closes the
   /// descriptor at the end.
-  static shared_record taken(int descriptor, const record::capacities& if_empty);
+  static shared_record taken(int descriptor, const contract::capacities& if_empty);
 
   int descriptor() const { return descriptor_.get(); }
   std::uint64_t size() const { return memory_.size(); }
-  record::live live() const { return record::view(memory_.begin(), room_); }
+  contract::live live() const { return contract::view(memory_.begin(), room_); }
   bool was_empty() const { return was_empty_; }          ///< its header was zeros
   bool ticks_are_tsc() const { return ticks_are_tsc_; }  ///< by the header that it had
   record_copy copy() const { return {descriptor(), room_}; }
 
  private:
-  shared_record(owned_descriptor descriptor, const record::capacities& room, bool was_empty, bool ticks_are_tsc);
+  shared_record(support::owned_descriptor descriptor, const contract::capacities& room, bool was_empty,
+                bool ticks_are_tsc);
 
-  owned_descriptor descriptor_;
-  record::capacities room_;
+  support::owned_descriptor descriptor_;
+  contract::capacities room_;
   bool was_empty_, ticks_are_tsc_;
   mapped_memory memory_;
 };
 
-}  // namespace usher::cli
+}  // namespace usher::access

@@ -23,7 +23,7 @@
 #include <atomic>
 #include <cstdint>
 
-namespace usher::preload {
+namespace usher::inline v2::contract {
 
 /// An observer's request for a recording. The observer writes it while all threads of the process are stopped.
 struct attach_request {
@@ -41,7 +41,7 @@ struct alignas(16) attach_point {
 
   text magic;
   text version;                          ///< of the library, as 0.2.0
-  std::uint32_t format;                  ///< record::version
+  std::uint32_t format;                  ///< contract::version
   std::uint32_t calls;                   ///< number of pointers
   void* current_calls;                   ///< the exported functions jump through these
   const void* first_calls;               ///< their values at the beginning
@@ -56,7 +56,7 @@ struct alignas(16) attach_point {
 
 enum class attach_failure : std::uint32_t { none, make, resize, seal, map, not_usable };
 
-}  // namespace usher::preload
+}  // namespace usher::inline v2::contract
 
 /// The attach point lies in the library's data, where the observer finds it by its magic.
-extern "C" [[gnu::visibility("hidden")]] usher::preload::attach_point usher_attach;
+extern "C" [[gnu::visibility("hidden")]] usher::contract::attach_point usher_attach;

@@ -32,7 +32,7 @@
 
 #include "watch/contract/verbs.hpp"
 
-namespace usher::inline v2::record {
+namespace usher::inline v2::contract {
 
 using word32 = std::atomic<std::uint32_t>;
 using word64 = std::atomic<std::uint64_t>;
@@ -97,7 +97,7 @@ struct alignas(4096) header {
   word32 opened;     ///< by how many programs; slots are taken at the first call
   word64 heartbeat;  ///< ticks, by the observer; 0: it sends none
   word32 taken;      ///< 1, by the observer: it has the file, whose descriptor the library may close
-  word32 given_up;   ///< record::given_up, by the library
+  word32 given_up;   ///< contract::given_up, by the library
   word32 refused;    ///< the format of a library that has not recorded into this file, because it is another one
   word32 partial;    ///< 1: a program without libusher-stat.so has opened the file
   /// The ended threads whose slots were given to other threads: their number, the sum of their lifetimes in ticks, and
@@ -152,7 +152,7 @@ struct alignas(128) thread_slot {
   word64 caller;                       ///< return address of the waiting call
   word32 over;                         ///< 1, by the launcher: the thread has ended
   word32 has_deadline;                 ///< 1: the wait ends at a deadline at the latest
-  /// The thread's acquisitions of mutexes that are counted by threads (record::counted_by_threads). A word has the
+  /// The thread's acquisitions of mutexes that are counted by threads (contract::counted_by_threads). A word has the
   /// object + 1 in the low bits and a multiple of one_counted above; counted_at() gives the word for a mutex. A count
   /// that is replaced by another mutex's is added to its object's `mutex.counted`.
   alignas(64) word64 counts[8];
@@ -482,22 +482,22 @@ class view {
  public:
   view() = default;
   /// A view with the capacities in the header. The caller must have checked the header.
-  explicit view(void* memory) : view(memory, static_cast<record::header*>(memory)->room) {}
+  explicit view(void* memory) : view(memory, static_cast<contract::header*>(memory)->room) {}
   view(void* memory, const capacities& room)
       : base_(static_cast<std::byte*>(memory)), room_(room), starts_(starts(room)) {}
   explicit operator bool() const { return base_ != nullptr; }
 
   const capacities& room() const { return room_; }
-  record::header& head() const { return *reinterpret_cast<record::header*>(base_); }
+  contract::header& head() const { return *reinterpret_cast<contract::header*>(base_); }
   process_slot& process(std::uint32_t i) const { return at<process_slot>(starts_.processes, i, room_.processes); }
   module_slot& module(std::uint32_t i) const { return at<module_slot>(starts_.modules, i, room_.modules); }
   char* text() const { return reinterpret_cast<char*>(base_ + starts_.text); }
   thread_slot& thread(std::uint32_t i) const { return at<thread_slot>(starts_.threads, i, room_.threads); }
-  record::object& object(std::uint32_t i) const { return at<record::object>(starts_.objects, i, room_.objects); }
-  record::detail& detail(std::uint32_t i) const { return at<record::detail>(starts_.details, i, room_.details); }
-  record::chain& chain(std::uint32_t i) const { return at<record::chain>(starts_.chains, i, room_.chains); }
-  record::charge& charge(std::uint32_t i) const { return at<record::charge>(starts_.charges, i, room_.charges); }
-  record::window& window(std::uint32_t i) const { return at<record::window>(starts_.windows, i, room_.windows); }
+  contract::object& object(std::uint32_t i) const { return at<contract::object>(starts_.objects, i, room_.objects); }
+  contract::detail& detail(std::uint32_t i) const { return at<contract::detail>(starts_.details, i, room_.details); }
+  contract::chain& chain(std::uint32_t i) const { return at<contract::chain>(starts_.chains, i, room_.chains); }
+  contract::charge& charge(std::uint32_t i) const { return at<contract::charge>(starts_.charges, i, room_.charges); }
+  contract::window& window(std::uint32_t i) const { return at<contract::window>(starts_.windows, i, room_.windows); }
 
   static constexpr std::uint64_t size_for(const capacities& c) { return starts(c).end; }
 
@@ -507,7 +507,7 @@ class view {
   };
   static constexpr places starts(const capacities& c) {
     places p{};
-    std::uint64_t at = sizeof(record::header);
+    std::uint64_t at = sizeof(contract::header);
     const auto next = [&at](std::uint64_t bytes) {
       const std::uint64_t begin = at;
       at = (at + bytes + 4095) / 4096 * 4096;
@@ -517,11 +517,11 @@ class view {
     p.modules = next(sizeof(module_slot) * std::uint64_t{c.modules});
     p.text = next(c.text);
     p.threads = next(sizeof(thread_slot) * std::uint64_t{c.threads});
-    p.objects = next(sizeof(record::object) * std::uint64_t{c.objects});
-    p.details = next(sizeof(record::detail) * std::uint64_t{c.details});
-    p.chains = next(sizeof(record::chain) * std::uint64_t{c.chains});
-    p.charges = next(sizeof(record::charge) * std::uint64_t{c.charges});
-    p.windows = next(sizeof(record::window) * std::uint64_t{c.windows});
+    p.objects = next(sizeof(contract::object) * std::uint64_t{c.objects});
+    p.details = next(sizeof(contract::detail) * std::uint64_t{c.details});
+    p.chains = next(sizeof(contract::chain) * std::uint64_t{c.chains});
+    p.charges = next(sizeof(contract::charge) * std::uint64_t{c.charges});
+    p.windows = next(sizeof(contract::window) * std::uint64_t{c.windows});
     p.end = at;
     return p;
   }
@@ -538,4 +538,4 @@ class view {
   places starts_{};
 };
 
-}  // namespace usher::inline v2::record
+}  // namespace usher::inline v2::contract

@@ -13,7 +13,7 @@
 
 #include "watch/contract/format.hpp"
 
-namespace usher::inline v2::record {
+namespace usher::inline v2::contract {
 
 /// The size in bytes up to which an observer accepts a record.
 inline constexpr std::uint64_t largest_file = std::uint64_t{1} << 30;
@@ -44,17 +44,17 @@ class live {
 
   const capacities& room() const { return tables_.room(); }
   /// The header, of which only atomic words may be read; its counts may exceed the room.
-  record::header& head() const { return tables_.head(); }
+  contract::header& head() const { return tables_.head(); }
   std::uint32_t processes() const { return std::min(read(head().processes), room().processes); }
   std::uint32_t threads() const { return std::min(read(head().threads), room().threads); }
 
   /// The entry with index i; null if there is none.
   process_slot* process(std::uint32_t i) const { return i < room().processes ? &tables_.process(i) : nullptr; }
   thread_slot* thread(std::uint32_t i) const { return i < room().threads ? &tables_.thread(i) : nullptr; }
-  record::object* object(std::uint32_t i) const { return i < room().objects ? &tables_.object(i) : nullptr; }
+  contract::object* object(std::uint32_t i) const { return i < room().objects ? &tables_.object(i) : nullptr; }
 
  private:
   view tables_;
 };
 
-}  // namespace usher::inline v2::record
+}  // namespace usher::inline v2::contract

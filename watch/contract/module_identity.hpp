@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <cstring>
 
-namespace usher::inline v2::record {
+namespace usher::inline v2::contract {
 
 inline constexpr std::uint64_t fnv_basis = 0xcbf29ce484222325;
 /// FNV-1a.
@@ -93,4 +93,4 @@ std::uint64_t module_identity(const Read& read, const Place& place_of) {
   return hash != 0 ? hash : 1;
 }
 
-}  // namespace usher::inline v2::record
+}  // namespace usher::inline v2::contract

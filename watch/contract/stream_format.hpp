@@ -22,7 +22,7 @@
 
 #include "watch/contract/verbs.hpp"
 
-namespace usher::inline v2::record {
+namespace usher::inline v2::contract {
 
 inline constexpr const char* stream_file_name = "usher record";  ///< of the file in memory
 inline constexpr const char* stream_variable = "USHER_STREAM";   ///< environment variable with the file's path
@@ -127,4 +127,4 @@ constexpr std::uint64_t first_chunk(const stream_room& r, std::uint64_t window) 
   return (window & 1) != 0 ? r.chunks : 0;
 }
 
-}  // namespace usher::inline v2::record
+}  // namespace usher::inline v2::contract

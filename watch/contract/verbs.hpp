@@ -8,7 +8,7 @@
 
 #include <cstdint>
 
-namespace usher::inline v2::record {
+namespace usher::inline v2::contract {
 
 /// The kind of a recorded object. Those from `rwlock` to `join` are recorded only in programs that have libusher-stat.so
 /// (watch/recorder/others.hpp). A `spin` is a spin lock, and a `join` is a place in the program that waits for threads to
@@ -93,4 +93,4 @@ constexpr kind object_of(verb v) {
   return kind::none;
 }
 
-}  // namespace usher::inline v2::record
+}  // namespace usher::inline v2::contract

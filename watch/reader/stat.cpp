@@ -23,7 +23,6 @@
 #include <utility>
 #include <vector>
 
-#include "support/command/subcommand.hpp"
 #include "support/process/files.hpp"
 #include "support/process/foreground.hpp"
 #include "support/process/foreign_cpu.hpp"
@@ -54,8 +53,9 @@
 #include "watch/reader/read/thread_sampler.hpp"
 #include "watch/reader/read/unrecorded.hpp"
 #include "watch/reader/read/watch.hpp"
+#include "watch/reader/stat.hpp"
 
-namespace usher::cli {
+namespace usher::reader {
 namespace {
 
 constexpr const char* c_library = "pthread";
@@ -74,7 +74,7 @@ struct stat_options {
   std::size_t top = 10;
   bool details = false;
   bool trust_filter = false;
-  record_options record;
+  access::record_options record;
   std::string json, pprof, folded, output;
 };
 
@@ -93,7 +93,7 @@ bool is_over(const time_limit& t) {
 
 /// The output files that the options name. They are opened before the program is started, and written at the end.
 struct outputs {
-  output_file text, json, pprof, folded;
+  support::output_file text, json, pprof, folded;
 
   bool open(const stat_options& o) {
     return text.open(o.output) && json.open(o.json) && pprof.open(o.pprof) && folded.open(o.folded);
@@ -104,28 +104,30 @@ struct outputs {
 bool check_usage(const stat_options& o, char** command) {
   const bool has_command = command[0] != nullptr, has_pid = o.pid_given->count() != 0;
   if (!has_command && !has_pid) {
-    report_error(
+    support::report_error(
         "stat: which command? usher stat [OPTIONS] -- CMD [ARGS...], or usher stat -p PID (see usher stat --help)");
     return false;
   }
   if (has_command && has_pid) {
-    report_error("stat: either a command or -p PID, not both (see usher stat --help)");
+    support::report_error("stat: either a command or -p PID, not both (see usher stat --help)");
     return false;
   }
   if (has_pid && o.lock_given->count() != 0) {
-    report_error("stat: --lock is for a command: process {} has the lock that it was started with", o.pid);
+    support::report_error("stat: --lock is for a command: process {} has the lock that it was started with", o.pid);
     return false;
   }
   if (has_pid && !o.until.empty()) {
-    report_error("stat: --until is for a command, which its load ends: for process {} use --duration", o.pid);
+    support::report_error("stat: --until is for a command, which its load ends: for process {} use --duration", o.pid);
     return false;
   }
   const std::array<std::pair<const char*, const std::string*>, 4> files = {
       {{"--output", &o.output}, {"--json", &o.json}, {"--pprof", &o.pprof}, {"--folded", &o.folded}}};
   for (std::size_t i = 0; i < files.size(); i++)
     for (std::size_t j = i + 1; j < files.size(); j++)
-      if (!files[i].second->empty() && !files[j].second->empty() && is_same_file(*files[i].second, *files[j].second)) {
-        report_error("{} and {} are to write the same file, {}", files[i].first, files[j].first, *files[i].second);
+      if (!files[i].second->empty() && !files[j].second->empty() &&
+          support::is_same_file(*files[i].second, *files[j].second)) {
+        support::report_error("{} and {} are to write the same file, {}", files[i].first, files[j].first,
+                              *files[i].second);
         return false;
       }
   return true;
@@ -135,7 +137,7 @@ bool check_usage(const stat_options& o, char** command) {
 /// threads keeps the same rule, so both take at most 5 % of a CPU, even if the program has thousands of processes.
 class sample_timer {
  public:
-  sample_timer(stat::watch& w, stat::thread_sampler& threads, pid_t program)
+  sample_timer(reader::watch& w, reader::thread_sampler& threads, pid_t program)
       : watch_(w), threads_(threads), program_{program} {}
   /// The processes that are looked at from now on as long as none is in the record.
   void follow(std::vector<pid_t> program) { program_ = std::move(program); }
@@ -143,7 +145,7 @@ class sample_timer {
     const auto begin = cpu_time();
     watch_.sample();
     threads_.update(watch_.ids(), program_);
-    next_ = std::max<steady_clock::duration>(sample_period, 40 * (cpu_time() - begin)) + steady_clock::now();
+    next_ = std::max<steady_clock::duration>(access::sample_period, 40 * (cpu_time() - begin)) + steady_clock::now();
   }
   bool is_due() const { return steady_clock::now() >= next_; }
   /// The time until the next sample or the limit, whichever is sooner.
@@ -161,16 +163,16 @@ class sample_timer {
     return std::chrono::seconds(t.tv_sec) + std::chrono::nanoseconds(t.tv_nsec);
   }
 
-  stat::watch& watch_;
-  stat::thread_sampler& threads_;
+  reader::watch& watch_;
+  reader::thread_sampler& threads_;
   std::vector<pid_t> program_;
-  steady_clock::time_point next_ = steady_clock::now() + sample_period;
+  steady_clock::time_point next_ = steady_clock::now() + access::sample_period;
 };
 
 /// Waits for the signals that end the recording of a running process.
 class ending {
  public:
-  explicit ending(const signal_queue& signals) : signals_(signals) {}
+  explicit ending(const support::signal_queue& signals) : signals_(signals) {}
   /// Whether a signal that ends the recording is pending, or arrives within `time`.
   bool comes_within(std::chrono::nanoseconds time) {
     if (came_) return true;
@@ -185,7 +187,7 @@ class ending {
   void let_go() const { signals_.let_go(); }
 
  private:
-  const signal_queue& signals_;
+  const support::signal_queue& signals_;
   bool came_ = false;
   int status_ = 0;
 };
@@ -195,7 +197,7 @@ class ending {
 /// fork children.
 class beating {
  public:
-  explicit beating(record_file& file) : thread_([this, &file] { run(file); }) {}
+  explicit beating(access::record_file& file) : thread_([this, &file] { run(file); }) {}
   beating(const beating&) = delete;
   beating& operator=(const beating&) = delete;
   ~beating() {
@@ -204,7 +206,7 @@ class beating {
   }
 
  private:
-  void run(record_file& file) const {
+  void run(access::record_file& file) const {
     for (; !over_; std::this_thread::sleep_for(std::chrono::milliseconds(100))) file.beat();
   }
 
@@ -214,13 +216,13 @@ class beating {
 
 /// The parts of a recording of a command, and its state.
 struct command_course {
-  const signal_queue& signals;
-  stat::orphans& orphans;
-  foreground_program& program;
-  std::optional<stat::load>& load;
-  stat::thread_sampler& threads;
+  const support::signal_queue& signals;
+  reader::orphans& orphans;
+  support::foreground_program& program;
+  std::optional<reader::load>& load;
+  reader::thread_sampler& threads;
   sample_timer& timer;
-  stat::unrecorded_processes& unrecorded;
+  reader::unrecorded_processes& unrecorded;
   time_limit limit{}, kill_at{};
   time_limit said_at{};  ///< when the command had ended and others ran on: a line says so then
   bool killed = false, asked_to_end = false, is_followed = false;
@@ -230,73 +232,74 @@ struct running_process {
   pid_t pid;
   std::vector<std::string> command;
   std::string program;
-  stat::process_place place;
-  stat::attach_cost cost;
-  const stat::process_watch& watch;
-  stat::standing_report& standing;  ///< the deadlocks that are older than the recording
+  reader::process_place place;
+  reader::attach_cost cost;
+  const reader::process_watch& watch;
+  reader::standing_report& standing;  ///< the deadlocks that are older than the recording
 };
 
 /// One recording and its report.
 class recording {
  public:
-  recording(const stat_options& o, outputs& files, record_file& file)
+  recording(const stat_options& o, outputs& files, access::record_file& file)
       : options_(o), files_(files), file_(file), watch_(file, naming()) {}
 
   /// Starts and records the command. Returns the exit status.
-  int run(char** command, const preload_library& library, const lock_table& lock, const signal_queue& signals);
+  int run(char** command, const support::preload_library& library, const lock_table& lock,
+          const support::signal_queue& signals);
   /// Records a running process, which has already made the record. Returns the exit status.
   /// `threads`: has sampled the process until it made its record, and is used if it has made none; then it has no calls.
   int observe(const running_process& p, const time_limit& limit, ending& end,
-              std::unique_ptr<stat::thread_sampler> threads);
+              std::unique_ptr<reader::thread_sampler> threads);
 
  private:
-  stat::watch::name_source naming();
+  reader::watch::name_source naming();
   void end_recording();
   void end_at_limit(command_course& c);
   bool has_ended(command_course& c);
   void take_signal(command_course& c);
   void remark_on_processes(const command_course& c);
-  void end_sampling(const stat::thread_sampler& threads, std::optional<double> cpu_seconds);
+  void end_sampling(const reader::thread_sampler& threads, std::optional<double> cpu_seconds);
   void note_others(double cpu_share);
-  std::string lock_of_processes(const record::view& record) const;
-  bool write_files(const stat::report& r, const std::string& nothing);
+  std::string lock_of_processes(const contract::view& record) const;
+  bool write_files(const reader::report& r, const std::string& nothing);
   int write_report(int status);
-  std::string nothing_to_show(const stat::report& r, const recorded_calls& calls) const;
-  std::string hardly_any_use(const stat::report& r, const recorded_calls& calls) const;
-  std::string of_sleepers(const stat::report& r) const;
+  std::string nothing_to_show(const reader::report& r, const access::recorded_calls& calls) const;
+  std::string hardly_any_use(const reader::report& r, const access::recorded_calls& calls) const;
+  std::string of_sleepers(const reader::report& r) const;
   bool embeds_unseen_locks() const;
   std::string unseen_sleepers() const;
-  void add_standing(stat::report& r) const;
+  void add_standing(reader::report& r) const;
 
   const stat_options& options_;
   outputs& files_;
-  record_file& file_;
-  stat::process_place place_ = stat::process_place::own();  ///< where the recorded program sees its files
-  stat::watch watch_;
-  const stat::standing_report* standing_ = nullptr;  ///< of an attached process
-  std::optional<std::uint64_t> end_;                 ///< ticks, when the recording ended
+  access::record_file& file_;
+  reader::process_place place_ = reader::process_place::own();  ///< where the recorded program sees its files
+  reader::watch watch_;
+  const reader::standing_report* standing_ = nullptr;  ///< of an attached process
+  std::optional<std::uint64_t> end_;                   ///< ticks, when the recording ended
   std::vector<std::string> command_;
   pid_t pid_ = 0;
   std::string lock_;
   bool runs_on_ = false;  ///< as report::runs_on
   /// About processes of the command that run on, or that had not opened the record; empty: none.
   std::string left_, unrecorded_;
-  std::optional<stat::attach_cost> attached_;
+  std::optional<reader::attach_cost> attached_;
   std::string program_;  ///< path of an attached process's
   std::optional<double> others_cpu_share_;
-  std::optional<stat::sampled_sleeps> asleep_;
-  std::optional<stat::cpu_use> cpu_;
+  std::optional<reader::sampled_sleeps> asleep_;
+  std::optional<reader::cpu_use> cpu_;
   std::vector<std::string> remarks_;
 };
 
 /// Names for the lines that report deadlocks while the program runs. They share a budget of 10 s (chosen), since
 /// sampling stops meanwhile.
-stat::watch::name_source recording::naming() {
-  auto budget = std::make_shared<stat::name_budget>();
+reader::watch::name_source recording::naming() {
+  auto budget = std::make_shared<reader::name_budget>();
   budget->seconds_a_file = budget->seconds = 10;
-  return [this, budget](record::view v) {
-    stat::name_program(v, program_);
-    return stat::names_of(v, {}, place_, budget);
+  return [this, budget](contract::view v) {
+    reader::name_program(v, program_);
+    return reader::names_of(v, {}, place_, budget);
   };
 }
 
@@ -315,7 +318,7 @@ void recording::note_others(double cpu_share) {
 
 /// Takes the results of the sampler, which has stopped. `cpu_seconds`: the CPU time of the program, if it is known
 /// exactly.
-void recording::end_sampling(const stat::thread_sampler& threads, std::optional<double> cpu_seconds) {
+void recording::end_sampling(const reader::thread_sampler& threads, std::optional<double> cpu_seconds) {
   asleep_ = threads.sleeps();
   const auto found = threads.cpu();
   if (!found || found->cpus <= 0 || found->elapsed <= 0 || found->counted <= 0 || !found->knows_waits) return;
@@ -352,7 +355,7 @@ void recording::end_at_limit(command_course& c) {
 
 std::string orphans_text(std::size_t n) {
   return n == 1 ? "1 process that the command has started runs"
-                : fmt::format("{} processes that the command has started run", stat::exact_count(n));
+                : fmt::format("{} processes that the command has started run", reader::exact_count(n));
 }
 
 /// Whether the command has ended, and the recording or all processes that outlived the command, too.
@@ -368,14 +371,14 @@ bool recording::has_ended(command_course& c) {
   c.said_at = {};
   const std::size_t n = c.orphans.living().size();
   if (n != 0)
-    report_error("stat: the command has ended; {} on and {} recorded until {}; ^C ends the recording", orphans_text(n),
-                 n == 1 ? "is" : "are", n == 1 ? "it ends" : "they end");
+    support::report_error("stat: the command has ended; {} on and {} recorded until {}; ^C ends the recording",
+                          orphans_text(n), n == 1 ? "is" : "are", n == 1 ? "it ends" : "they end");
   return false;
 }
 
 /// Waits for a signal until the next sample.
 void recording::take_signal(command_course& c) {
-  const auto signal = c.signals.next(end_ ? std::chrono::nanoseconds(sample_period) : c.timer.left(c.limit));
+  const auto signal = c.signals.next(end_ ? std::chrono::nanoseconds(access::sample_period) : c.timer.left(c.limit));
   if (!signal) return;
   const bool asks = signal->si_signo != SIGCHLD && !c.signals.was_ignored(signal->si_signo);
   c.asked_to_end = c.asked_to_end || asks;
@@ -402,26 +405,27 @@ void recording::remark_on_processes(const command_course& c) {
   remarks_.push_back(left_ + ".");
 }
 
-int recording::run(char** command, const preload_library& library, const lock_table& lock,
-                   const signal_queue& signals) {
+int recording::run(char** command, const support::preload_library& library, const lock_table& lock,
+                   const support::signal_queue& signals) {
   for (char** w = command; *w != nullptr; ++w) command_.emplace_back(*w);
   lock_ = lock.name;
-  const foreign_cpu others;
-  stat::orphans orphans;
-  foreground_program program(command,
-                             {{"USHER_LOCK", lock.name},
-                              {"LD_PRELOAD", preload_list(environment("LD_PRELOAD"), library.path, true)},
-                              {record::variable, file_.path()}},
-                             file_.descriptor(), signals);
+  const support::foreign_cpu others;
+  reader::orphans orphans;
+  support::foreground_program program(
+      command,
+      {{"USHER_LOCK", lock.name},
+       {"LD_PRELOAD", support::preload_list(support::environment("LD_PRELOAD"), library.path, true)},
+       {contract::variable, file_.path()}},
+      file_.descriptor(), signals);
   if (program.not_started()) return *program.not_started();
   pid_ = program.pid();
   orphans.leave_out(pid_);
   const time_limit limit = after(options_.duration);
-  std::optional<stat::load> load;
+  std::optional<reader::load> load;
   if (!options_.until.empty()) orphans.leave_out(load.emplace(options_.until, signals).keeper_pid());
-  stat::thread_sampler threads(file_.live(), stat::thread_sampler::place::thread);
+  reader::thread_sampler threads(file_.live(), reader::thread_sampler::place::thread);
   sample_timer timer(watch_, threads, pid_);
-  stat::unrecorded_processes unrecorded(file_.descriptor());
+  reader::unrecorded_processes unrecorded(file_.descriptor());
   command_course c{signals, orphans, program, load, threads, timer, unrecorded, limit};
   while (!has_ended(c)) {
     end_at_limit(c);
@@ -451,7 +455,7 @@ int recording::run(char** command, const preload_library& library, const lock_ta
 }
 
 int recording::observe(const running_process& p, const time_limit& limit, ending& end,
-                       std::unique_ptr<stat::thread_sampler> threads) {
+                       std::unique_ptr<reader::thread_sampler> threads) {
   pid_ = p.pid;
   command_ = p.command;
   place_ = p.place;
@@ -462,13 +466,13 @@ int recording::observe(const running_process& p, const time_limit& limit, ending
   const auto is_over_now = [&] { return p.watch.has_ended(); };
   const auto is_recorded = [this](std::uint32_t tid) { return watch_.has_in_circle(tid); };
   if (threads == nullptr)
-    threads = std::make_unique<stat::thread_sampler>(file_.live(), stat::thread_sampler::place::child);
+    threads = std::make_unique<reader::thread_sampler>(file_.live(), reader::thread_sampler::place::child);
   sample_timer timer(watch_, *threads, pid_);
   timer.sample();  // the reading for deadlocks may delay the next one
-  const foreign_cpu others;
-  const std::optional<double> cpu_before = stat::cpu_seconds_of(pid_);
+  const support::foreign_cpu others;
+  const std::optional<double> cpu_before = reader::cpu_seconds_of(pid_);
   auto heart = std::make_optional<beating>(file_);
-  while (!p.watch.has_ended() && !is_over(limit) && file_.given_up() == record::given_up::no) {
+  while (!p.watch.has_ended() && !is_over(limit) && file_.given_up() == contract::given_up::no) {
     if (timer.is_due()) timer.sample();
     p.standing.sample(is_over_now, is_recorded);
     if (end.comes_within(timer.left(limit))) break;
@@ -478,18 +482,18 @@ int recording::observe(const running_process& p, const time_limit& limit, ending
   threads->stop();
   end_sampling(*threads, std::nullopt);
   heart.reset();
-  if (file_.given_up() == record::given_up::for_silence) {
-    report_error("stat: process {} has ended the recording and freed it, because this command did not run for 10 s",
-                 pid_);
+  if (file_.given_up() == contract::given_up::for_silence) {
+    support::report_error(
+        "stat: process {} has ended the recording and freed it, because this command did not run for 10 s", pid_);
     return cannot_be_recorded;
   }
-  if (file_.given_up() == record::given_up::for_another)
+  if (file_.given_up() == contract::given_up::for_another)
     remarks_.push_back(
         "Another usher stat took the place of this one, which did not run for a while: the recording ended then.");
   end.let_go();
-  const std::optional<double> cpu_after = stat::cpu_seconds_of(pid_);
+  const std::optional<double> cpu_after = reader::cpu_seconds_of(pid_);
   // The CPU time of others is computed only for one process: that of several processes is not known.
-  if (cpu_before && cpu_after && sum_of(file_.copy().view()).processes == 1)
+  if (cpu_before && cpu_after && access::sum_of(file_.copy().view()).processes == 1)
     note_others(others.share(*cpu_after - *cpu_before));
   const int status = write_report(end.status());
   file_.discard();
@@ -499,8 +503,8 @@ int recording::observe(const running_process& p, const time_limit& limit, ending
 /// Whether the program embeds locks of Usher without the macro that records them.
 bool recording::embeds_unseen_locks() const {
   const bool of_process = options_.pid_given->count() != 0;
-  const auto program = of_process ? fmt::format("/proc/{}/exe", pid_) : find_program(command_[0]);
-  const auto elf = program ? read_elf(*program) : std::nullopt;
+  const auto program = of_process ? fmt::format("/proc/{}/exe", pid_) : support::find_program(command_[0]);
+  const auto elf = program ? support::read_elf(*program) : std::nullopt;
   return elf && elf->embeds_locks && !elf->records_locks;
 }
 
@@ -509,12 +513,12 @@ std::string recording::unseen_sleepers() const {
   const unsigned n = standing_ != nullptr ? standing_->observed().sleepers() : 0;
   if (n == 0) return "";
   return fmt::format("; {} of its {} slept in futex calls without a deadline: what they wait for was not seen", n,
-                     stat::with_noun(standing_->observed().threads(), "thread"));
+                     reader::with_noun(standing_->observed().threads(), "thread"));
 }
 
 /// Adds the deadlocks that are older than the recording. If no call was recorded, the report has nothing else.
-void recording::add_standing(stat::report& r) const {
-  const std::vector<stat::deadlock> found = standing_->deadlocks();
+void recording::add_standing(reader::report& r) const {
+  const std::vector<reader::deadlock> found = standing_->deadlocks();
   r.deadlocks.insert(r.deadlocks.end(), found.begin(), found.end());
   r.remarks.insert(r.remarks.end(), standing_->remarks().begin(), standing_->remarks().end());
   r.not_seen.threads = standing_->observed().unread();
@@ -522,37 +526,37 @@ void recording::add_standing(stat::report& r) const {
     r.remarks.push_back(
         fmt::format("Deadlocks that are older than the recording were looked for among {} of {} threads: there was no "
                     "time for more.",
-                    stat::exact_count(standing_->observed().threads() - r.not_seen.threads),
-                    stat::exact_count(standing_->observed().threads())));
+                    reader::exact_count(standing_->observed().threads() - r.not_seen.threads),
+                    reader::exact_count(standing_->observed().threads())));
   if (r.processes != 0 || found.empty()) return;
   r.processes = 1;
   r.threads = standing_->observed().threads();
-  for (const stat::deadlock& d : found) r.seconds = std::max(r.seconds, d.seconds);
+  for (const reader::deadlock& d : found) r.seconds = std::max(r.seconds, d.seconds);
   r.lock = standing_->observed().lock();
   r.remarks.push_back("No lock call was recorded meanwhile: the deadlock is known from the words of the mutexes.");
 }
 
 /// What follows the text about sleeps that no recorded object explains.
-std::string recording::of_sleepers(const stat::report& r) const {
+std::string recording::of_sleepers(const reader::report& r) const {
   const bool of_process = options_.pid_given->count() != 0;
-  return stat::unseen_caller_text(r) +
+  return reader::unseen_caller_text(r) +
          (of_process ? ": usher stat records neither locks on such futexes nor waits that began before the recording"
                      : ": usher stat does not record locks on such futexes") +
          (options_.details ? "" : "; --details shows the stacks");
 }
 
 /// The reason why the report has no table, in one line; empty if it has one.
-std::string recording::nothing_to_show(const stat::report& r, const recorded_calls& calls) const {
+std::string recording::nothing_to_show(const reader::report& r, const access::recorded_calls& calls) const {
   const bool of_process = options_.pid_given->count() != 0;
   if (calls.processes == 0 && !r.deadlocks.empty()) return "";
-  if (calls.processes == 0 && of_process && stat::unseen_share(r) >= stat::much_unseen)
-    return fmt::format("process {} made no recorded call, but {}{}{}{}", pid_, stat::off_cpu_text(r), of_sleepers(r),
-                       unseen_sleepers(), stat::not_seen_text(r));
+  if (calls.processes == 0 && of_process && reader::unseen_share(r) >= reader::much_unseen)
+    return fmt::format("process {} made no recorded call, but {}{}{}{}", pid_, reader::off_cpu_text(r), of_sleepers(r),
+                       unseen_sleepers(), reader::not_seen_text(r));
   if (calls.processes == 0)
-    return of_process && stat::is_stopped(pid_)
+    return of_process && reader::is_stopped(pid_)
                ? fmt::format("nothing was recorded: process {} is stopped (kill -CONT {} lets it go on)", pid_, pid_)
            : of_process ? fmt::format("nothing was recorded: process {} made no call, or could not open the record{}",
-                                      pid_, unseen_sleepers() + stat::unseen_text(r) + stat::not_seen_text(r))
+                                      pid_, unseen_sleepers() + reader::unseen_text(r) + reader::not_seen_text(r))
                         : fmt::format(
                               "nothing was recorded: libusher.so was not loaded into {} (a static, Go or set-user-ID "
                               "program, or one that clears LD_PRELOAD)",
@@ -561,20 +565,20 @@ std::string recording::nothing_to_show(const stat::report& r, const recorded_cal
 }
 
 /// The sentence about a program that hardly uses what is recorded; empty: it does.
-std::string recording::hardly_any_use(const stat::report& r, const recorded_calls& calls) const {
+std::string recording::hardly_any_use(const reader::report& r, const access::recorded_calls& calls) const {
   // Fewer calls are taken for those of libraries, which lock a few mutexes while they are loaded.
   constexpr std::uint64_t few = 100;
-  const bool any_waiting =
-      calls.contended != 0 || !r.deadlocks.empty() || std::any_of(r.rows.begin(), r.rows.end(), [](const stat::row& w) {
-        return w.what != record::kind::join && w.seen.waiting.total > 0;
-      });
+  const bool any_waiting = calls.contended != 0 || !r.deadlocks.empty() ||
+                           std::any_of(r.rows.begin(), r.rows.end(), [](const reader::row& w) {
+                             return w.what != kind::join && w.seen.waiting.total > 0;
+                           });
   if (calls.all() >= few || any_waiting) return "";
   const bool of_process = options_.pid_given->count() != 0;
   const std::string who = of_process ? fmt::format("process {}", pid_) : command_[0];
   const std::string times = fmt::format("{} call{}", calls.all(), calls.all() == 1 ? "" : "s");
-  const std::string unseen = stat::unseen_text(r);
+  const std::string unseen = reader::unseen_text(r);
   const std::string others =
-      stat::not_seen_text(r) + (left_.empty() ? "" : "; " + left_) + (unrecorded_.empty() ? "" : "; " + unrecorded_);
+      reader::not_seen_text(r) + (left_.empty() ? "" : "; " + left_) + (unrecorded_.empty() ? "" : "; " + unrecorded_);
   if (embeds_unseen_locks())
     return fmt::format(
                "{} hardly uses pthread locks ({}); it embeds locks of Usher, which usher stat does not see: "
@@ -582,8 +586,8 @@ std::string recording::hardly_any_use(const stat::report& r, const recorded_call
                who, times) +
            others;
   // What processes without the record did was not seen: no sentence says that the program hardly uses locks.
-  if (stat::unseen_share(r) >= stat::much_unseen && unrecorded_.empty())
-    return fmt::format("{} hardly uses pthread locks ({}), but {}{}{}", who, times, stat::off_cpu_text(r),
+  if (reader::unseen_share(r) >= reader::much_unseen && unrecorded_.empty())
+    return fmt::format("{} hardly uses pthread locks ({}), but {}{}{}", who, times, reader::off_cpu_text(r),
                        of_sleepers(r), others);
   if (!others.empty())
     return fmt::format(
@@ -601,10 +605,10 @@ std::string recording::hardly_any_use(const stat::report& r, const recorded_call
 
 /// The lock of the recorded processes if all have the same, else empty. It may differ from the option: the command may
 /// be `usher run --lock twa -- ...` itself.
-std::string recording::lock_of_processes(const record::view& record) const {
+std::string recording::lock_of_processes(const contract::view& record) const {
   std::string one;
   for (std::uint32_t i = record.head().processes.load(); i-- > 0;) {
-    const record::process_slot& p = record.process(i);
+    const contract::process_slot& p = record.process(i);
     if (p.pid.load() == 0) continue;
     const std::string its(p.lock, strnlen(p.lock, sizeof p.lock));
     if (!one.empty() && its != one) return "";
@@ -615,11 +619,11 @@ std::string recording::lock_of_processes(const record::view& record) const {
 
 /// Writes the table and all files, the others also if one cannot be written. `nothing`: the reason why there is no table.
 /// False: a file could not be written.
-bool recording::write_files(const stat::report& r, const std::string& nothing) {
+bool recording::write_files(const reader::report& r, const std::string& nothing) {
   // Where nothing was recorded, --details still shows the stacks of sleeping threads.
-  const bool has_text = nothing.empty() || (options_.details && stat::unseen_share(r) >= stat::much_unseen);
-  const std::string text = has_text ? stat::as_text(r, {options_.top, options_.details}) : nothing + "\n";
-  if (!nothing.empty()) report_error("stat: {}", nothing);
+  const bool has_text = nothing.empty() || (options_.details && reader::unseen_share(r) >= reader::much_unseen);
+  const std::string text = has_text ? reader::as_text(r, {options_.top, options_.details}) : nothing + "\n";
+  if (!nothing.empty()) support::report_error("stat: {}", nothing);
   const bool in_file = files_.text.wanted() && files_.text.write(text);
   bool written = in_file || !files_.text.wanted();
   if (!in_file && has_text) {
@@ -629,24 +633,24 @@ bool recording::write_files(const stat::report& r, const std::string& nothing) {
   // Invalid bytes are replaced: names in programs may contain bytes that are not UTF-8.
   const auto lenient = nlohmann::ordered_json::error_handler_t::replace;
   if (files_.json.wanted())
-    written = files_.json.write(stat::as_json(r).dump(2, ' ', false, lenient) + "\n") && written;
-  if (files_.pprof.wanted()) written = files_.pprof.write(stat::as_pprof(r)) && written;
-  if (files_.folded.wanted()) written = files_.folded.write(stat::as_folded(r)) && written;
+    written = files_.json.write(reader::as_json(r).dump(2, ' ', false, lenient) + "\n") && written;
+  if (files_.pprof.wanted()) written = files_.pprof.write(reader::as_pprof(r)) && written;
+  if (files_.folded.wanted()) written = files_.folded.write(reader::as_folded(r)) && written;
   return written;
 }
 
 /// Makes the report and writes it. Returns the exit status.
 int recording::write_report(int status) {
-  const stat::time_scale time{watch_.begin(), *end_, file_.clock().seconds_a_tick()};
-  const record_copy copy = file_.copy();
-  stat::name_program(copy.view(), program_);
+  const reader::time_scale time{watch_.begin(), *end_, file_.clock().seconds_a_tick()};
+  const access::record_copy copy = file_.copy();
+  reader::name_program(copy.view(), program_);
   const std::vector<std::uint32_t> modules =
-      asleep_ ? stat::add_modules(copy.view(), asleep_->modules) : std::vector<std::uint32_t>();
-  const std::unique_ptr<stat::symbols> names = stat::names_of(copy.view(), {}, place_);
+      asleep_ ? reader::add_modules(copy.view(), asleep_->modules) : std::vector<std::uint32_t>();
+  const std::unique_ptr<reader::symbols> names = reader::names_of(copy.view(), {}, place_);
   // The files contain the stacks of all rows, not only of the hottest.
   const bool of_all = options_.details || files_.json.wanted() || files_.pprof.wanted() || files_.folded.wanted();
-  stat::report r = stat::read_report(copy.view(), time, *names,
-                                     of_all ? std::numeric_limits<std::size_t>::max() : options_.top, &watch_.ids());
+  reader::report r = reader::read_report(
+      copy.view(), time, *names, of_all ? std::numeric_limits<std::size_t>::max() : options_.top, &watch_.ids());
   r.command = command_;
   r.pid = {pid_, r.pid.seen == pid_ ? r.pid.own : 0};
   const std::string lock = lock_of_processes(copy.view());
@@ -655,18 +659,18 @@ int recording::write_report(int status) {
   r.seconds = time.seconds(time.end - time.begin);
   r.runs_on = runs_on_;
   // The libraries write both fields, and the program may write others: they only choose sentences.
-  const record::header& head = copy.view().head();
-  const bool is_recorded = record::read(head.opened) != 0;
-  r.sees_all_kinds = is_recorded && record::read(head.partial) == 0;
+  const contract::header& head = copy.view().head();
+  const bool is_recorded = contract::read(head.opened) != 0;
+  r.sees_all_kinds = is_recorded && contract::read(head.partial) == 0;
   r.others_cpu_share = others_cpu_share_;
   r.attached = attached_;
   r.deadlocks = watch_.deadlocks();
-  if (asleep_) r.asleep = stat::named(*asleep_, modules, *names);
+  if (asleep_) r.asleep = reader::named(*asleep_, modules, *names);
   r.cpu = cpu_;
   if (standing_ != nullptr) add_standing(r);
   for (const auto& more : {remarks_, watch_.remarks(), names->remarks()})
     r.remarks.insert(r.remarks.end(), more.begin(), more.end());
-  const std::string nothing = nothing_to_show(r, sum_of(copy.view()));
+  const std::string nothing = nothing_to_show(r, access::sum_of(copy.view()));
   if (!nothing.empty())
     r.remarks.insert(r.remarks.begin(), nothing);
   else if (embeds_unseen_locks())
@@ -677,14 +681,14 @@ int recording::write_report(int status) {
     r.remarks.push_back(
         "Read-write locks, spin locks, barriers and joins were not recorded: a program ran without "
         "libusher-stat.so, which usher stat -- CMD loads");
-  if (std::any_of(r.rows.begin(), r.rows.end(), [](const stat::row& w) { return w.embedded; }))
+  if (std::any_of(r.rows.begin(), r.rows.end(), [](const reader::row& w) { return w.embedded; }))
     r.remarks.push_back(
         "embedded: locks of Usher that the program has chosen itself; --lock and USHER_LOCK do not change them");
-  stat::judge(r);
-  if (options_.details && r.next == stat::details_command(r)) r.next.clear();
+  reader::judge(r);
+  if (options_.details && r.next == reader::details_command(r)) r.next.clear();
 
   const bool written = write_files(r, nothing);
-  return !written && status == 0 ? int{cannot_start} : status;
+  return !written && status == 0 ? int{support::cannot_start} : status;
 }
 
 /// The reason why the text is no valid duration in seconds; empty if it is one.
@@ -695,33 +699,33 @@ std::string no_duration(const std::string& text) {
   return good ? "" : fmt::format("'{}' is no number of seconds above 0", text);
 }
 
-int record_process(const stat_options& o, outputs& files, const signal_queue& signals) {
-  const stat::process_watch watch(o.pid);
-  const stat::process_place place = stat::place_of(o.pid);
-  stat::standing_report standing(o.pid, place);
-  running_process process{o.pid,   stat::command_of(o.pid), stat::program_of(o.pid, place.root.get()), place, {}, watch,
-                          standing};
+int record_process(const stat_options& o, outputs& files, const support::signal_queue& signals) {
+  const reader::process_watch watch(o.pid);
+  const reader::process_place place = reader::place_of(o.pid);
+  reader::standing_report standing(o.pid, place);
+  running_process process{
+      o.pid, reader::command_of(o.pid), reader::program_of(o.pid, place.root.get()), place, {}, watch, standing};
   ending end(signals);
   const auto interrupted = [&end] { return end.comes_within({}); };
-  stat::attachment attachment(o.pid, {o.record, o.trust_filter});
+  reader::attachment attachment(o.pid, {o.record, o.trust_filter});
   std::string error = attachment.ask(interrupted);
   const time_limit limit = after(o.duration);
-  std::unique_ptr<record_file> file, none;
-  std::unique_ptr<stat::thread_sampler> threads;
+  std::unique_ptr<access::record_file> file, none;
+  std::unique_ptr<reader::thread_sampler> threads;
   if (error.empty()) {
     const auto left = limit ? std::chrono::duration_cast<std::chrono::milliseconds>(*limit - steady_clock::now())
                             : std::chrono::milliseconds(std::chrono::hours(24 * 365));
     const auto stops = [&] { return interrupted() || watch.has_ended(); };
     // A process that makes no call makes no record, but its threads can be sampled.
-    none = std::make_unique<record_file>(o.record);
-    threads = std::make_unique<stat::thread_sampler>(none->live(), stat::thread_sampler::place::child);
-    const seen_ids nobody;
+    none = std::make_unique<access::record_file>(o.record);
+    threads = std::make_unique<reader::thread_sampler>(none->live(), reader::thread_sampler::place::child);
+    const access::seen_ids nobody;
     auto next_update = steady_clock::now();
     file = attachment.take(left, [&] {
       standing.sample(stops, [](std::uint32_t) { return false; });  // the process may make no further call
       if (steady_clock::now() >= next_update) {
         threads->update(nobody, {o.pid});
-        next_update = steady_clock::now() + sample_period;
+        next_update = steady_clock::now() + access::sample_period;
       }
       return stops();
     });
@@ -729,11 +733,11 @@ int record_process(const stat_options& o, outputs& files, const signal_queue& si
     if (file != nullptr) threads.reset();
   }
   if (!error.empty() && end.came()) {
-    report_error("stat: nothing was recorded: interrupted");
+    support::report_error("stat: nothing was recorded: interrupted");
     return end.status();
   }
   if (!error.empty()) {
-    report_error("stat: {}", error);
+    support::report_error("stat: {}", error);
     return cannot_be_recorded;
   }
   process.cost = {attachment.stopped_seconds(), attachment.stopped_threads()};
@@ -742,30 +746,32 @@ int record_process(const stat_options& o, outputs& files, const signal_queue& si
 }
 
 int carry_out(const stat_options& o, char** command) {
-  if (!check_usage(o, command)) return bad_usage;
+  if (!check_usage(o, command)) return support::bad_usage;
   const bool of_process = o.pid_given->count() != 0;
-  const lock_table* const lock = of_process ? nullptr : choose_lock(o.lock_given->count() != 0, o.lock, c_library);
-  if (!of_process && lock == nullptr) return bad_usage;
+  const lock_table* const lock =
+      of_process ? nullptr : support::choose_lock(o.lock_given->count() != 0, o.lock, c_library);
+  if (!of_process && lock == nullptr) return support::bad_usage;
   if (of_process) {
-    if (const std::string error = stat::why_not(o.pid); !error.empty()) {
-      report_error("stat: {}", error);
+    if (const std::string error = reader::why_not(o.pid); !error.empty()) {
+      support::report_error("stat: {}", error);
       return cannot_be_recorded;
     }
   }
-  const std::string rwlock = environment("USHER_RWLOCK");
-  const auto found = of_process ? std::variant<preload_library, no_library>() : find_library({lock, rwlock});
-  if (const auto* none = std::get_if<no_library>(&found)) {
-    report_error("{}", none->reason);
-    return cannot_start;
+  const std::string rwlock = support::environment("USHER_RWLOCK");
+  const auto found = of_process ? std::variant<support::preload_library, support::no_library>()
+                                : support::find_library({lock, rwlock});
+  if (const auto* none = std::get_if<support::no_library>(&found)) {
+    support::report_error("{}", none->reason);
+    return support::cannot_start;
   }
-  const auto& library = std::get<preload_library>(found);
+  const auto& library = std::get<support::preload_library>(found);
   outputs files;
-  if (!files.open(o)) return cannot_start;
-  const signal_queue signals;
+  if (!files.open(o)) return support::cannot_start;
+  const support::signal_queue signals;
   if (of_process) return record_process(o, files, signals);
-  warn_of_waiting(*lock);
-  warn_of_hindrances(command[0], library.target);
-  record_file file(o.record);
+  support::warn_of_waiting(*lock);
+  support::warn_of_hindrances(command[0], library.target);
+  access::record_file file(o.record);
   return recording(o, files, file).run(command, library, *lock, signals);
 }
 
@@ -803,8 +809,8 @@ Environment: as usher run, but without USHER_LOCK the locks are the C library's.
 
 }  // namespace
 
-subcommand stat_command(CLI::App& app) {
-  auto* sub = app.add_subcommand("stat", stat_summary);
+support::subcommand stat_command(CLI::App& app) {
+  auto* sub = app.add_subcommand("stat", support::stat_summary);
   auto o = std::make_shared<stat_options>();
   o->lock_given = sub->add_option("--lock", o->lock, "The lock (default: USHER_LOCK if set, else the C library's)")
                       ->type_name("LOCK");
@@ -828,9 +834,10 @@ subcommand stat_command(CLI::App& app) {
   sub->add_option("--pprof", o->pprof, "Write the waiters' stacks to this file, for pprof")->type_name("FILE");
   sub->add_option("--folded", o->folded, "Write them as lines of folded stacks, for flame graphs")->type_name("FILE");
   sub->add_option("-o,--output", o->output, "Write the table to this file")->type_name("FILE");
-  sub->formatter(std::make_shared<help>("usher stat [OPTIONS] -- CMD [ARGS...]\n       usher stat [OPTIONS] -p PID"));
+  sub->formatter(
+      std::make_shared<support::help>("usher stat [OPTIONS] -- CMD [ARGS...]\n       usher stat [OPTIONS] -p PID"));
   sub->footer(stat_notes);
   return {sub, [o](char** command) { return carry_out(*o, command); }, true};
 }
 
-}  // namespace usher::cli
+}  // namespace usher::reader

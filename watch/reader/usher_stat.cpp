@@ -1,12 +1,8 @@
 // Registers the subcommands of usher_stat, the executable behind `usher stat`.
 #include <CLI/CLI.hpp>
 
-#include "support/command/subcommand.hpp"
+#include "watch/reader/stat.hpp"
 
-namespace usher::cli {
-
-std::vector<subcommand> subcommands(CLI::App& app) {
-  return {stat_command(app)};
+std::vector<usher::support::subcommand> usher::support::subcommands(CLI::App& app) {
+  return {reader::stat_command(app)};
 }
-
-}  // namespace usher::cli

@@ -13,7 +13,7 @@
 #include <cstdint>
 #include <cstring>
 
-namespace usher::preload {
+namespace usher::recorder {
 
 /// What dl_iterate_phdr() tells of a module.
 struct module_headers {
@@ -80,4 +80,4 @@ class dynamic_section {
   std::size_t size_ = 0;  ///< of the string table; 0: none
 };
 
-}  // namespace usher::preload
+}  // namespace usher::recorder

@@ -9,7 +9,7 @@
 #include "watch/recorder/recorded_tables.hpp"
 #include "watch/recorder/wrappers.hpp"
 
-namespace usher::preload {
+namespace usher::recorder {
 
 template <class S>
 struct embedded_wrappers {
@@ -44,20 +44,20 @@ struct embedded_wrappers {
     return wait_on<S>(waited, {USHER_CALLER, true}, failing_with(ETIMEDOUT, wait, context)) == 0;
   }
   static void notify(const void* condition, bool all) {
-    S::signals(embedded_condition{{condition}}, all ? record::verb::broadcast : record::verb::signal, USHER_CALLER);
+    S::signals(embedded_condition{{condition}}, all ? contract::verb::broadcast : contract::verb::signal, USHER_CALLER);
   }
 
   static bool acquire_credit(const void* semaphore, operation try_acquire, operation acquire, void* context) {
-    return preload::acquire<S>(embedded_semaphore{{semaphore}}, may_time_out(semaphore, context),
-                               failing_with(EBUSY, try_acquire, context),
-                               failing_with(ETIMEDOUT, acquire, context)) == 0;
+    return recorder::acquire<S>(embedded_semaphore{{semaphore}}, may_time_out(semaphore, context),
+                                failing_with(EBUSY, try_acquire, context),
+                                failing_with(ETIMEDOUT, acquire, context)) == 0;
   }
   static bool try_acquire(const void* semaphore, operation try_acquire, void* context) {
     return try_to_acquire<S>(embedded_semaphore{{semaphore}}, USHER_CALLER, failing_with(EBUSY, try_acquire, context),
                              same) == 0;
   }
   static void release(const void* semaphore, std::uint32_t credits) {
-    S::signals(embedded_semaphore{{semaphore}}, record::verb::semaphore_post, USHER_CALLER, credits);
+    S::signals(embedded_semaphore{{semaphore}}, contract::verb::semaphore_post, USHER_CALLER, credits);
   }
 
   static constexpr native_detail::record_calls table{.begin = begin,
@@ -88,8 +88,8 @@ constexpr recorded_tables tables_of() {
   return {&wrapped_calls<S>, &wrapped_rwlocks<S>, &wrapped_others<S>, embedded};
 }
 
-static_assert(record::kind(native_detail::recorded_kind::mutex) == record::kind::mutex &&
-              record::kind(native_detail::recorded_kind::condition) == record::kind::condition &&
-              record::kind(native_detail::recorded_kind::semaphore) == record::kind::semaphore);
+static_assert(contract::kind(native_detail::recorded_kind::mutex) == contract::kind::mutex &&
+              contract::kind(native_detail::recorded_kind::condition) == contract::kind::condition &&
+              contract::kind(native_detail::recorded_kind::semaphore) == contract::kind::semaphore);
 
-}  // namespace usher::preload
+}  // namespace usher::recorder

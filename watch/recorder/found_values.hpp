@@ -6,7 +6,7 @@
 #include <atomic>
 #include <cstdint>
 
-namespace usher::preload {
+namespace usher::recorder {
 
 constexpr std::uint64_t mix(std::uint64_t a, std::uint64_t b) {
   const std::uint64_t x = (a ^ b) * 0x9e3779b97f4a7c15;
@@ -43,4 +43,4 @@ class found_values {
   alignas(32) entry entries_[number];
 };
 
-}  // namespace usher::preload
+}  // namespace usher::recorder

@@ -17,7 +17,7 @@
 #include <cstdint>
 #include <type_traits>
 
-namespace usher::preload {
+namespace usher::recorder {
 
 #if defined(__x86_64__)
 
@@ -92,4 +92,4 @@ struct machine {
 
 #endif
 
-}  // namespace usher::preload
+}  // namespace usher::recorder

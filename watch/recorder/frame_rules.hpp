@@ -13,7 +13,7 @@
 #include "watch/recorder/frame_machine.hpp"
 #include "watch/recorder/readable_memory.hpp"
 
-namespace usher::preload {
+namespace usher::recorder {
 
 struct registers {
   static constexpr unsigned number = machine::registers;
@@ -490,4 +490,4 @@ class expression_machine {
   return expression_machine(in, where, from, memory, room).run(first, result);
 }
 
-}  // namespace usher::preload
+}  // namespace usher::recorder

@@ -19,7 +19,7 @@
 
 #include "watch/recorder/frame_rules.hpp"
 
-namespace usher::preload {
+namespace usher::recorder {
 
 enum word_kind : std::uint64_t { nothing, by_frame, outermost, no_rules };
 
@@ -150,4 +150,4 @@ inline bool apply(std::uint64_t word, registers& regs, readable_memory& stack) {
 
 #endif
 
-}  // namespace usher::preload
+}  // namespace usher::recorder

@@ -2,12 +2,12 @@
 
 #include <algorithm>
 
-namespace usher::preload {
+namespace usher::recorder {
 namespace {
 
 /// Whether a window of the mutex's successive owners is being recorded.
-bool has_window(const recorded_thread& me, const record::object& o) {
-  const record::detail* const d = existing_detail(me, o);
+bool has_window(const recorded_thread& me, const contract::object& o) {
+  const contract::detail* const d = existing_detail(me, o);
   return d != nullptr && d->window.load(std::memory_order_relaxed) != 0;
 }
 
@@ -15,7 +15,7 @@ constexpr std::uint64_t far_apart = 4096;  // ticks; chosen: two readings of the
 
 /// The number of acquisitions for which the next timed hold stands. One if acquisitions are so far apart that timing
 /// costs little; else up to about 256, at random, so that the sample does not follow a period of the program.
-std::uint32_t next_interval(recorded_thread& me, const record::object& o, std::uint64_t apart, std::uint64_t now) {
+std::uint32_t next_interval(recorded_thread& me, const contract::object& o, std::uint64_t apart, std::uint64_t now) {
   if (me.of->hold_times.load(std::memory_order_relaxed) != 0 || apart >= far_apart || has_window(me, o)) return 1;
   // The first thousand holds are all timed, then gradually fewer: in a short run a few timed holds must not stand for
   // many.
@@ -30,18 +30,18 @@ std::uint32_t next_interval(recorded_thread& me, const record::object& o, std::u
 constexpr std::uint32_t least_light_interval = 16;
 
 /// Whether threads may count the acquisitions of this mutex, whose holds follow each other closely.
-bool is_for_threads(const recorded_thread& me, const record::object& o) {
-  return o.acquisitions.load(std::memory_order_relaxed) >= record::least_counted_by_threads &&
-         (o.depth_and_kind.load(std::memory_order_relaxed) & record::changes_hands) == 0 &&
+bool is_for_threads(const recorded_thread& me, const contract::object& o) {
+  return o.acquisitions.load(std::memory_order_relaxed) >= contract::least_counted_by_threads &&
+         (o.depth_and_kind.load(std::memory_order_relaxed) & contract::changes_hands) == 0 &&
          me.of->hold_times.load(std::memory_order_relaxed) == 0 && !has_window(me, o);
 }
 /// Records the owner in the mutex's window of successive owners. Opens a window from time to time if the mutex is
 /// contended.
-void record_owner(recorded_thread& me, record::object& o, std::uint64_t now) {
-  record::detail* const detail = existing_detail(me, o);
+void record_owner(recorded_thread& me, contract::object& o, std::uint64_t now) {
+  contract::detail* const detail = existing_detail(me, o);
   if (detail == nullptr) return;
   recorder& r = *me.of;
-  record::detail& d = *detail;
+  contract::detail& d = *detail;
   std::uint32_t w = d.window.load(std::memory_order_relaxed);
   if (w == 0) {
     constexpr std::uint32_t most_windows = 8;
@@ -63,27 +63,27 @@ void record_owner(recorded_thread& me, record::object& o, std::uint64_t now) {
     // holds that were not timed so far.
     const std::uint32_t countdown = o.mutex.countdown.load(std::memory_order_relaxed), all = countdown >> 16,
                         left = countdown & 0xffff;
-    o.depth_and_kind.store(o.depth_and_kind.load(std::memory_order_relaxed) & ~record::counted_by_threads,
+    o.depth_and_kind.store(o.depth_and_kind.load(std::memory_order_relaxed) & ~contract::counted_by_threads,
                            std::memory_order_relaxed);
     if (left > 1) o.mutex.countdown.store((all - left + 1) << 16 | 1, std::memory_order_relaxed);
   }
-  record::window& window = r.file.window(w - 1);
+  contract::window& window = r.file.window(w - 1);
   const std::uint32_t n = window.count.load(std::memory_order_relaxed);
-  if (n >= record::window::length)
+  if (n >= contract::window::length)
     return d.window.store(0, std::memory_order_relaxed);  // a jump out of a signal handler had skipped the last line
   window.owners[n].store(std::uint16_t(me.name - 1), std::memory_order_relaxed);
   window.end.store(now, std::memory_order_relaxed);
   window.count.store(n + 1, std::memory_order_release);
-  if (n + 1 == record::window::length) d.window.store(0, std::memory_order_relaxed);
+  if (n + 1 == contract::window::length) d.window.store(0, std::memory_order_relaxed);
 }
 
 }  // namespace
 
-held_charge add_charge(recorded_thread& me, record::object& o, std::uint64_t ticks, std::uint64_t now) {
-  record::detail* const d = ticks != 0 ? detail_of(me, o) : nullptr;
+held_charge add_charge(recorded_thread& me, contract::object& o, std::uint64_t ticks, std::uint64_t now) {
+  contract::detail* const d = ticks != 0 ? detail_of(me, o) : nullptr;
   if (d == nullptr) return {};
   const std::uint64_t all = d->uncharged_held.load(std::memory_order_relaxed) + ticks;
-  record::word64& sample = me.of->head->next_holder_sample;
+  contract::word64& sample = me.of->head->next_holder_sample;
   std::uint64_t next = sample.load(std::memory_order_relaxed);
   const bool is_due =
       now >= next && sample.compare_exchange_strong(next, now + me.of->ticks_a_ms, std::memory_order_relaxed);
@@ -94,20 +94,20 @@ held_charge add_charge(recorded_thread& me, record::object& o, std::uint64_t tic
 void settle_light_hold(recorded_thread& me) {
   const void* const mutex = me.light_mutex;
   if (mutex == nullptr) return;
-  record::object& o = *me.light_object;
+  contract::object& o = *me.light_object;
   const std::uint32_t depth = me.light_depth, attributes = o.depth_and_kind.load(std::memory_order_relaxed);
   forget_light_hold(me);
   // Does nothing if another thread has ended the hold, or if the entry is now another object's.
-  if (o.key.load(std::memory_order_relaxed) != me.key_for(mutex) || (attributes & record::counted_by_threads) == 0)
+  if (o.key.load(std::memory_order_relaxed) != me.key_for(mutex) || (attributes & contract::counted_by_threads) == 0)
     return;
   if (depth != 0) o.depth_and_kind.store(attributes + depth * one_deeper, std::memory_order_relaxed);
-  o.hold_begin.store(record::object::not_timed, std::memory_order_relaxed);
+  o.hold_begin.store(contract::object::not_timed, std::memory_order_relaxed);
   o.owner.store(me.name, std::memory_order_relaxed);
 }
 
-void counted_hold_begins(recorded_thread& me, record::object& o, const void* mutex) {
+void counted_hold_begins(recorded_thread& me, contract::object& o, const void* mutex) {
   const std::uint32_t attributes = o.depth_and_kind.load(std::memory_order_relaxed);
-  const bool is_recursive = (attributes & record::recursive) != 0;
+  const bool is_recursive = (attributes & contract::recursive) != 0;
   if (me.light_mutex == mutex) {
     if (is_recursive) {
       me.light_depth++;
@@ -124,16 +124,16 @@ void counted_hold_begins(recorded_thread& me, record::object& o, const void* mut
   if (me.light_left > 1) {
     --me.light_left;
     o.acquisitions.store(acquisitions, std::memory_order_relaxed);
-    o.hold_begin.store(record::object::not_timed, std::memory_order_relaxed);
+    o.hold_begin.store(contract::object::not_timed, std::memory_order_relaxed);
     return;
   }
   // This hold is the sample. The thread's count of the mutex is added to the entry; a count of another mutex in the
   // same word is added to that mutex's entry, and replaced.
   const std::uint32_t index = me.index(o) + 1;
-  record::word64& count = me.slot->counts[record::counted_at(reinterpret_cast<std::uintptr_t>(mutex))];
+  contract::word64& count = me.slot->counts[contract::counted_at(reinterpret_cast<std::uintptr_t>(mutex))];
   const std::uint64_t counted = count.exchange(index, std::memory_order_relaxed);
-  if ((counted & (record::one_counted - 1)) == index)
-    acquisitions += counted / record::one_counted;
+  if ((counted & (contract::one_counted - 1)) == index)
+    acquisitions += counted / contract::one_counted;
   else
     add_counted(*me.of, counted);
   o.acquisitions.store(acquisitions, std::memory_order_relaxed);
@@ -146,20 +146,20 @@ void counted_hold_begins(recorded_thread& me, record::object& o, const void* mut
 // since the last such one that have begun without waiters. 1 and 3: it began while others waited, and stands for
 // itself (1) or for beside_waiters() holds (3). 2: it is a sample of a mutex that is counted by threads, and stands
 // for as many holds as counted_hold_begins() says, whether others wait or not.
-void hold_begins_slowly(recorded_thread& me, record::object& o) {
+void hold_begins_slowly(recorded_thread& me, contract::object& o) {
   recorder& r = *me.of;
   const std::uint64_t now = r.ticks();
   const std::uint64_t waiting = o.waiting.load(std::memory_order_relaxed);
   const std::uint32_t countdown = o.mutex.countdown.load(std::memory_order_relaxed);
-  const bool is_sample =
-      (o.depth_and_kind.load(std::memory_order_relaxed) & record::counted_by_threads) != 0 && (countdown & 0xffff) <= 1;
+  const bool is_sample = (o.depth_and_kind.load(std::memory_order_relaxed) & contract::counted_by_threads) != 0 &&
+                         (countdown & 0xffff) <= 1;
   if (is_sample) {
     if (has_ended(r)) return end_recording(r);
-    const bool is_waited_for = (waiting & record::waiting_count) != 0;
-    o.mutex.waited_before.store(is_waited_for ? record::waited_so_far(waiting, now) : 0, std::memory_order_relaxed);
+    const bool is_waited_for = (waiting & contract::waiting_count) != 0;
+    o.mutex.waited_before.store(is_waited_for ? contract::waited_so_far(waiting, now) : 0, std::memory_order_relaxed);
     o.hold_begin.store((now & ~std::uint64_t{3}) | 2, std::memory_order_relaxed);
-  } else if ((waiting & record::waiting_count) != 0) {
-    o.mutex.waited_before.store(record::waited_so_far(waiting, now), std::memory_order_relaxed);
+  } else if ((waiting & contract::waiting_count) != 0) {
+    o.mutex.waited_before.store(contract::waited_so_far(waiting, now), std::memory_order_relaxed);
     const bool is_one = countdown < least_beside_waiters << 16 || (countdown & 0xffff) <= 1;
     o.hold_begin.store((now & ~std::uint64_t{3}) | (is_one ? 1 : 3), std::memory_order_relaxed);
   } else if ((countdown & 0xffff) <= 1) {  // each hold, while a window is recorded
@@ -169,17 +169,17 @@ void hold_begins_slowly(recorded_thread& me, record::object& o) {
     o.mutex.countdown.store(countdown - 1, std::memory_order_relaxed);
     return;
   }
-  if (record::detail* const d = existing_detail(me, o))
+  if (contract::detail* const d = existing_detail(me, o))
     d->yields_before.store(me.yields + 1, std::memory_order_relaxed);
   record_owner(me, o, now);
 }
 
-held_charge hold_ends_slowly(recorded_thread& me, record::object& o) {
+held_charge hold_ends_slowly(recorded_thread& me, contract::object& o) {
   recorder& r = *me.of;
   const std::uint64_t now = r.ticks(), begin = o.hold_begin.load(std::memory_order_relaxed);
   const bool is_beside_waiters = (begin & 1) != 0, is_sample = (begin & 3) == 2;
   std::uint32_t stands_for = 1;
-  if (begin != 0 && begin != record::object::not_timed) {
+  if (begin != 0 && begin != contract::object::not_timed) {
     const std::uint64_t hold = now > begin ? now - begin : 0;
     const std::uint32_t countdown = o.mutex.countdown.load(std::memory_order_relaxed);
     stands_for = !is_beside_waiters ? countdown >> 16
@@ -194,8 +194,8 @@ held_charge hold_ends_slowly(recorded_thread& me, record::object& o) {
     o.mutex.timed.store(o.mutex.timed.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     std::uint64_t apart = hold;
     bool is_apart_known = false;
-    if (record::detail* const d = existing_detail(me, o)) {
-      record::word32& bucket = d->holds[record::duration_buckets::of(hold) / 2];
+    if (contract::detail* const d = existing_detail(me, o)) {
+      contract::word32& bucket = d->holds[contract::duration_buckets::of(hold) / 2];
       bucket.store(bucket.load(std::memory_order_relaxed) + stands_for, std::memory_order_relaxed);
       const std::uint32_t yields_before = d->yields_before.load(std::memory_order_relaxed);
       if (yields_before != 0 && yields_before != me.yields + 1) [[unlikely]]
@@ -223,10 +223,10 @@ held_charge hold_ends_slowly(recorded_thread& me, record::object& o) {
   const std::uint64_t waiting = o.waiting.load(std::memory_order_relaxed),
                       before = o.mutex.waited_before.load(std::memory_order_relaxed);
   held_charge charge;
-  const bool is_charged = (waiting & record::waiting_count) != 0 || before != 0;
-  if (is_charged && begin != record::object::not_timed) {
+  const bool is_charged = (waiting & contract::waiting_count) != 0 || before != 0;
+  if (is_charged && begin != contract::object::not_timed) {
     constexpr std::uint64_t modulus = std::uint64_t{1} << 52;
-    const std::uint64_t ticks = (record::waited_so_far(waiting, now) - before) % modulus;
+    const std::uint64_t ticks = (contract::waited_so_far(waiting, now) - before) % modulus;
     // A larger value is a negative difference: a waiter is giving up at this moment.
     if (ticks < modulus / 2) charge = add_charge(me, o, ticks * (is_beside_waiters || is_sample ? stands_for : 1), now);
   }
@@ -238,7 +238,7 @@ held_charge hold_ends_slowly(recorded_thread& me, record::object& o) {
 namespace {
 
 /// Ends a hold without recording its duration.
-void forget_hold(record::object& o) {
+void forget_hold(contract::object& o) {
   o.hold_begin.store(0, std::memory_order_relaxed);
   o.mutex.waited_before.store(0, std::memory_order_relaxed);
   o.owner.store(0, std::memory_order_relaxed);
@@ -246,20 +246,21 @@ void forget_hold(record::object& o) {
 
 }  // namespace
 
-held_charge hold_ends_otherwise(recorded_thread& me, record::object& o, const void* mutex, bool needs_owner) {
+held_charge hold_ends_otherwise(recorded_thread& me, contract::object& o, const void* mutex, bool needs_owner) {
   if (light_hold_ends(me, mutex)) return {};
   const std::uint32_t owner = o.owner.load(std::memory_order_relaxed),
                       depth = o.depth_and_kind.load(std::memory_order_relaxed);
   if (owner == me.name) {
     if (depth >= one_deeper)
       o.depth_and_kind.store(depth - one_deeper, std::memory_order_relaxed);
-    else if (is_unwaited(o) || o.hold_begin.load(std::memory_order_relaxed) == record::object::not_timed)
+    else if (is_unwaited(o) || o.hold_begin.load(std::memory_order_relaxed) == contract::object::not_timed)
       forget_hold(o);
     else
       return hold_ends_slowly(me, o);
-  } else if (owner == 0 && (depth & record::counted_by_threads) != 0 && !needs_owner) {
+  } else if (owner == 0 && (depth & contract::counted_by_threads) != 0 && !needs_owner) {
     // Another thread has a light hold, which it does not see end. The mutex gets no further light holds.
-    o.depth_and_kind.store((depth & ~record::counted_by_threads) | record::changes_hands, std::memory_order_relaxed);
+    o.depth_and_kind.store((depth & ~contract::counted_by_threads) | contract::changes_hands,
+                           std::memory_order_relaxed);
   } else if (owner != 0 && !needs_owner) {
     // Most kinds allow this thread to end another's hold. The hold is not charged, since the holder's call chain is
     // not known here. The fields are written before the unlock: afterwards the next holder writes them.
@@ -268,19 +269,20 @@ held_charge hold_ends_otherwise(recorded_thread& me, record::object& o, const vo
   return {};
 }
 
-void hold_ends(recorded_thread& me, record::object& o, std::uint32_t chain) {
+void hold_ends(recorded_thread& me, contract::object& o, std::uint32_t chain) {
   if (o.owner.load(std::memory_order_relaxed) != me.name) return;
   held_charge c = hold_ends_slowly(me, o);
-  record::detail* const d = existing_detail(me, o);
+  contract::detail* const d = existing_detail(me, o);
   if (d == nullptr) return;
-  record::word64& others = d->uncharged_held;
+  contract::word64& others = d->uncharged_held;
   c.due += others.load(std::memory_order_relaxed);
   others.store(chain == 0 ? c.due : 0, std::memory_order_relaxed);
-  if (c.due != 0) charge(*me.of, record::charged::holder, record::kind::mutex, charge_target(me, o), chain, 1, c.due);
+  if (c.due != 0)
+    charge(*me.of, contract::charged::holder, contract::kind::mutex, charge_target(me, o), chain, 1, c.due);
 }
 
 void charge_holder(recorded_thread& me, const held_charge& c) {
-  charge(*me.of, record::charged::holder, c.kind, c.whom, take_chain(me), 1, c.due);
+  charge(*me.of, contract::charged::holder, c.kind, c.whom, take_chain(me), 1, c.due);
 }
 
-}  // namespace usher::preload
+}  // namespace usher::recorder

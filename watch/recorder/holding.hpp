@@ -8,7 +8,7 @@
 // charged: a charge is multiplied by the number of holds that the sampled one stands for.
 //
 // A *light hold* writes no cache line that another thread writes, too. A contended mutex whose holds follow each other
-// within about a microsecond gets such holds (record::counted_by_threads): the first line of its entry would otherwise
+// within about a microsecond gets such holds (contract::counted_by_threads): the first line of its entry would otherwise
 // go from CPU to CPU with the mutex. The thread counts the acquisition in its own slot, and remembers the mutex until
 // its unlock, which then needs no search. A thread has at most one light hold at a time, and counts for eight mutexes;
 // further holds of such mutexes are written into the entry, but not timed. About every 32nd of all these holds of a
@@ -20,41 +20,41 @@
 
 #include "watch/recorder/recorder.hpp"
 
-namespace usher::preload {
+namespace usher::recorder {
 
 inline constexpr std::uint32_t one_deeper = 1u << 16;  ///< in object::depth_and_kind
 
 /// Switches counting by threads on or off. Called by the holder. It may be switched off only while no hold is being
 /// timed as a sample; the next hold is then timed.
-inline void count_by_threads(record::object& o, bool on) {
+inline void count_by_threads(contract::object& o, bool on) {
   const std::uint32_t before = o.depth_and_kind.load(std::memory_order_relaxed);
-  const std::uint32_t now = on ? before | record::counted_by_threads : before & ~record::counted_by_threads;
+  const std::uint32_t now = on ? before | contract::counted_by_threads : before & ~contract::counted_by_threads;
   if (now == before) return;
   o.depth_and_kind.store(now, std::memory_order_relaxed);
   if (!on) o.mutex.countdown.store(1 << 16 | 1, std::memory_order_relaxed);
 }
 
-[[gnu::noinline]] void hold_begins_slowly(recorded_thread& me, record::object& o);
+[[gnu::noinline]] void hold_begins_slowly(recorded_thread& me, contract::object& o);
 
 /// Begins a light hold. Called by the thread that has just locked a mutex that is counted by threads. False if this
 /// hold cannot be a light one.
-inline bool hold_begins_lightly(recorded_thread& me, record::object& o, const void* mutex, std::uint32_t attributes) {
+inline bool hold_begins_lightly(recorded_thread& me, contract::object& o, const void* mutex, std::uint32_t attributes) {
   if (me.light_mutex != nullptr || me.light_left <= 1) [[unlikely]]
     return false;
-  if ((attributes & record::recursive) != 0 && o.owner.load(std::memory_order_relaxed) == me.name) return false;
-  record::word64& there = me.slot->counts[record::counted_at(reinterpret_cast<std::uintptr_t>(mutex))];
+  if ((attributes & contract::recursive) != 0 && o.owner.load(std::memory_order_relaxed) == me.name) return false;
+  contract::word64& there = me.slot->counts[contract::counted_at(reinterpret_cast<std::uintptr_t>(mutex))];
   const std::uint64_t count = there.load(std::memory_order_relaxed);
-  if ((count & (record::one_counted - 1)) != me.index(o) + 1) [[unlikely]]
+  if ((count & (contract::one_counted - 1)) != me.index(o) + 1) [[unlikely]]
     return false;
   --me.light_left;
   me.light_object = &o;
   std::atomic_signal_fence(std::memory_order_seq_cst);  // a handler that waits settles the hold
   me.light_mutex = mutex;
-  there.store(count + record::one_counted, std::memory_order_relaxed);
+  there.store(count + contract::one_counted, std::memory_order_relaxed);
   return true;
 }
 /// Begins a hold of a mutex that is counted by threads, if it is not light.
-[[gnu::noinline]] void counted_hold_begins(recorded_thread& me, record::object& o, const void* mutex);
+[[gnu::noinline]] void counted_hold_begins(recorded_thread& me, contract::object& o, const void* mutex);
 /// Ends the thread's light hold of the mutex. Called before the unlock. False if the thread has none.
 inline bool light_hold_ends(recorded_thread& me, const void* mutex) {
   if (me.light_mutex != mutex) return false;
@@ -78,15 +78,15 @@ inline bool is_skipped(std::uint64_t acquisitions, std::uint32_t countdown) {
 }
 
 /// Records the beginning of a hold. Called by the thread that has just locked the mutex.
-inline void hold_begins(recorded_thread& me, record::object& o, const void* mutex) {
+inline void hold_begins(recorded_thread& me, contract::object& o, const void* mutex) {
   const std::uint32_t attributes = o.depth_and_kind.load(std::memory_order_relaxed);
-  if ((attributes & record::counted_by_threads) != 0) {
+  if ((attributes & contract::counted_by_threads) != 0) {
     if (!hold_begins_lightly(me, o, mutex, attributes)) counted_hold_begins(me, o, mutex);
     return;
   }
   if (me.light_mutex == mutex) [[unlikely]]
     forget_light_hold(me);  // another thread has ended it
-  if (o.owner.load(std::memory_order_relaxed) == me.name && (attributes & record::recursive) != 0) [[unlikely]] {
+  if (o.owner.load(std::memory_order_relaxed) == me.name && (attributes & contract::recursive) != 0) [[unlikely]] {
     o.depth_and_kind.store(attributes + one_deeper, std::memory_order_relaxed);
     return;
   }
@@ -96,7 +96,7 @@ inline void hold_begins(recorded_thread& me, record::object& o, const void* mute
   const std::uint32_t countdown = o.mutex.countdown.load(std::memory_order_relaxed);
   if ((countdown & 0xffff) <= 1 || o.waiting.load(std::memory_order_relaxed) != 0) [[unlikely]] {
     if (!is_skipped(acquisitions, countdown)) return hold_begins_slowly(me, o);
-    o.hold_begin.store(record::object::not_timed, std::memory_order_relaxed);
+    o.hold_begin.store(contract::object::not_timed, std::memory_order_relaxed);
     return;
   }
   o.mutex.countdown.store(countdown - 1, std::memory_order_relaxed);
@@ -107,28 +107,28 @@ struct held_charge {
   /// unlock's.
   std::uint64_t due = 0;
   std::uint32_t whom = 0;
-  record::kind kind = record::kind::mutex;
+  contract::kind kind = contract::kind::mutex;
 };
 /// Adds the ticks that others waited during this hold to the object's uncharged time. At most a thousand times a second
 /// in a program, returns all of it, to be charged to the call chain of this unlock; otherwise it is kept for a later
 /// hold.
-held_charge add_charge(recorded_thread& me, record::object& o, std::uint64_t ticks, std::uint64_t now);
+held_charge add_charge(recorded_thread& me, contract::object& o, std::uint64_t ticks, std::uint64_t now);
 /// hold_ends_slowly() is called before the mutex is released, while only this thread writes the holder's fields;
 /// charge_holder() is called after the release.
-[[gnu::noinline]] held_charge hold_ends_slowly(recorded_thread& me, record::object& o);
+[[gnu::noinline]] held_charge hold_ends_slowly(recorded_thread& me, contract::object& o);
 [[gnu::cold, gnu::noinline]] void charge_holder(recorded_thread& me, const held_charge& c);
 
 /// Whether the hold is not timed and no other thread has waited during it.
-inline bool is_unwaited(const record::object& o) {
+inline bool is_unwaited(const contract::object& o) {
   return (o.hold_begin.load(std::memory_order_relaxed) | o.mutex.waited_before.load(std::memory_order_relaxed) |
           o.waiting.load(std::memory_order_relaxed)) == 0;
 }
 /// Ends the hold of a mutex or spin lock before the unlock, whichever thread has it. charge_holder() must charge the result after
 /// the unlock. `needs_owner`: the unlock fails if the thread does not hold it.
-held_charge hold_ends_otherwise(recorded_thread& me, record::object& o, const void* mutex, bool needs_owner);
+held_charge hold_ends_otherwise(recorded_thread& me, contract::object& o, const void* mutex, bool needs_owner);
 
 /// Ends the hold of a mutex that a wait for a condition unlocks. `chain` is the wait's call chain + 1; if it is 0, the
 /// charge is kept for a later hold's chain.
-void hold_ends(recorded_thread& me, record::object& o, std::uint32_t chain);
+void hold_ends(recorded_thread& me, contract::object& o, std::uint32_t chain);
 
-}  // namespace usher::preload
+}  // namespace usher::recorder

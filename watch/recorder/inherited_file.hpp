@@ -11,7 +11,7 @@
 
 #include <cstring>
 
-namespace usher::preload {
+namespace usher::recorder {
 
 /// The number N at the end of `path`, if this process's descriptor N is the file in memory of that name; else −1.
 inline int inherited_file(const char* path, const char* name) {
@@ -32,4 +32,4 @@ inline int inherited_file(const char* path, const char* name) {
   return std::strncmp(target + prefix, name, std::strlen(name)) == 0 ? number : -1;
 }
 
-}  // namespace usher::preload
+}  // namespace usher::recorder

@@ -12,7 +12,7 @@
 
 #pragma weak _r_debug  // the program may run on a C library without it
 
-namespace usher::preload {
+namespace usher::recorder {
 namespace {
 
 constexpr unsigned most_modules = 512;  // chosen; further ones count as not initial
@@ -138,4 +138,4 @@ bool is_initial(const void* link_map) {
   return first < n && initial[first] == link_map;
 }
 
-}  // namespace usher::preload
+}  // namespace usher::recorder

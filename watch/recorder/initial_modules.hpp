@@ -8,10 +8,10 @@
 // are never read.
 #pragma once
 
-namespace usher::preload {
+namespace usher::recorder {
 
 /// Whether this loader entry (link_map) is that of an initial module. The entry is compared by its address and not
 /// read. False before this library's constructors have run.
 bool is_initial(const void* link_map);
 
-}  // namespace usher::preload
+}  // namespace usher::recorder

@@ -17,7 +17,7 @@
 extern "C" [[gnu::weak]] int _dl_find_object(void*, dl_find_object*) noexcept;  // NOLINT(bugprone-reserved-identifier)
 #endif
 
-namespace usher::preload {
+namespace usher::recorder {
 
 struct loaded_module {
   std::uintptr_t begin = 0, end = 0;  ///< of all of it or, if its segments are not adjacent, of one
@@ -60,8 +60,8 @@ enum class lookup { found, none, unclear };
     std::memcpy(to, std::bit_cast<const void*>(m.begin + place), size);
     return true;
   };
-  return record::module_identity(
+  return contract::module_identity(
       read, [&](std::uint64_t, std::uint64_t address) { return m.entry->l_addr + address - m.begin; });
 }
 
-}  // namespace usher::preload
+}  // namespace usher::recorder

@@ -12,7 +12,7 @@
 #include <climits>
 #include <cstring>
 
-namespace usher::preload {
+namespace usher::recorder {
 namespace {
 
 constexpr std::uint32_t looked_at = 512;  // the latest slots that are searched for an equal entry; chosen
@@ -33,17 +33,17 @@ std::uint32_t take_slot(recorder& r) {
   const std::uint32_t i = r.head->modules.load(std::memory_order_relaxed) < r.room().modules
                               ? r.head->modules.fetch_add(1, std::memory_order_relaxed)
                               : r.room().modules;
-  return i < r.room().modules && i + 1 < record::in_no_module ? i + 1 : 0;
+  return i < r.room().modules && i + 1 < contract::in_no_module ? i + 1 : 0;
 }
 
 /// Appends the path to the text, unless one of the latest modules has the same path. Length 0 if there is no room. Not
 /// inlined, like other functions here: the stack of a signal handler may be small.
 [[gnu::noinline]] text_place put_path(recorder& r, const char* path, std::uint32_t length) {
   const std::uint32_t taken = taken_slots(r), room = r.room().text;
-  const record::module_slot* const slots = &r.file.module(0);
+  const contract::module_slot* const slots = &r.file.module(0);
   char* const text = r.file.text();
   for (std::uint32_t i = taken; i-- > first_looked_at(taken);) {
-    const record::module_slot& m = slots[i];
+    const contract::module_slot& m = slots[i];
     if (m.ready.load(std::memory_order_acquire) != 0 && m.path_length == length &&
         std::memcmp(text + m.path, path, length) == 0)
       return {m.path, length};
@@ -79,9 +79,9 @@ bool is_program(const link_map& entry) {
 [[gnu::noinline]] std::uint32_t same_module(const recorder& r, std::uint32_t process, const loaded_module& m,
                                             std::uint64_t identity) {
   const std::uint32_t taken = taken_slots(r);
-  const record::module_slot* const slots = &r.file.module(0);
+  const contract::module_slot* const slots = &r.file.module(0);
   for (std::uint32_t i = taken; i-- > first_looked_at(taken);) {
-    const record::module_slot& s = slots[i];
+    const contract::module_slot& s = slots[i];
     if (s.ready.load(std::memory_order_acquire) != 0 && s.process == process && s.begin == m.begin && s.end == m.end &&
         s.bias == m.entry->l_addr && s.identity == identity)
       return i + 1;
@@ -104,7 +104,7 @@ text_place path_of(recorder& r, const link_map& entry) {
     return 0;
   }
   const text_place path = path_of(r, *m.entry);
-  record::module_slot& slot = r.file.module(number - 1);
+  contract::module_slot& slot = r.file.module(number - 1);
   slot.process = process;
   slot.begin = m.begin;
   slot.end = m.end;
@@ -158,4 +158,4 @@ void describe_program(recorder& r) {
   if (length > 0) r.program_path = put_path(r, path, std::uint32_t(length));
 }
 
-}  // namespace usher::preload
+}  // namespace usher::recorder

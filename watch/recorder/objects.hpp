@@ -12,7 +12,7 @@
 #include "library/preload/layout.hpp"
 #include "watch/contract/verbs.hpp"
 
-namespace usher::preload {
+namespace usher::recorder {
 
 /// Whether the call has locked the mutex. EOWNERDEAD says that it has, and that the last owner died.
 constexpr bool is_acquired(int result) {
@@ -20,10 +20,10 @@ constexpr bool is_acquired(int result) {
 }
 
 /// `Acquires` and `Releases` are the verbs of the calls that take the object and give it back.
-template <record::kind Kind, record::verb Acquires, record::verb Releases>
+template <contract::kind Kind, contract::verb Acquires, contract::verb Releases>
 struct object_of_kind {
-  static constexpr record::kind kind = Kind;
-  static constexpr record::verb acquires = Acquires, releases = Releases;
+  static constexpr contract::kind kind = Kind;
+  static constexpr contract::verb acquires = Acquires, releases = Releases;
   /// A lock of Usher's that the program embeds; never robust or recursive, and any thread may unlock it.
   static constexpr bool is_embedded = false;
 
@@ -35,23 +35,26 @@ struct object_of_kind {
   static constexpr bool has_living_owner() { return true; }
 };
 
-using spin_object = object_of_kind<record::kind::spin, record::verb::lock, record::verb::unlock>;
+using spin_object = object_of_kind<contract::kind::spin, contract::verb::lock, contract::verb::unlock>;
 using semaphore_object =
-    object_of_kind<record::kind::semaphore, record::verb::semaphore_wait, record::verb::semaphore_post>;
-using barrier_object = object_of_kind<record::kind::barrier, record::verb::barrier_wait, record::verb::barrier_wait>;
-using condition_object = object_of_kind<record::kind::condition, record::verb::wait, record::verb::signal>;
+    object_of_kind<contract::kind::semaphore, contract::verb::semaphore_wait, contract::verb::semaphore_post>;
+using barrier_object =
+    object_of_kind<contract::kind::barrier, contract::verb::barrier_wait, contract::verb::barrier_wait>;
+using condition_object = object_of_kind<contract::kind::condition, contract::verb::wait, contract::verb::signal>;
 /// The key is the thread that ends.
-using joined_object = object_of_kind<record::kind::join, record::verb::join, record::verb::join>;
+using joined_object = object_of_kind<contract::kind::join, contract::verb::join, contract::verb::join>;
 /// The two sides of a read-write lock, and the lock where the side does not matter.
-using read_object = object_of_kind<record::kind::rwlock, record::verb::read_lock, record::verb::read_write_unlock>;
-using write_object = object_of_kind<record::kind::rwlock, record::verb::write_lock, record::verb::read_write_unlock>;
+using read_object =
+    object_of_kind<contract::kind::rwlock, contract::verb::read_lock, contract::verb::read_write_unlock>;
+using write_object =
+    object_of_kind<contract::kind::rwlock, contract::verb::write_lock, contract::verb::read_write_unlock>;
 using rwlock_object = write_object;
 
 template <class Object>
 struct embedded : Object {
   static constexpr bool is_embedded = true;
 };
-using embedded_mutex = embedded<object_of_kind<record::kind::mutex, record::verb::lock, record::verb::unlock>>;
+using embedded_mutex = embedded<object_of_kind<contract::kind::mutex, contract::verb::lock, contract::verb::unlock>>;
 using embedded_semaphore = embedded<semaphore_object>;
 
 /// A condition in a wait, which unlocks the mutex and locks it again.
@@ -64,18 +67,18 @@ using embedded_waited_condition = embedded<waited_condition>;
 using embedded_condition = embedded<condition_object>;
 
 /// Reads the mutex. No function may be called after the unlock.
-struct mutex_object : object_of_kind<record::kind::mutex, record::verb::lock, record::verb::unlock> {
+struct mutex_object : object_of_kind<contract::kind::mutex, contract::verb::lock, contract::verb::unlock> {
   explicit mutex_object(pthread_mutex_t* m) : object_of_kind{m} {}
 
   pthread_mutex_t* get() const { return static_cast<pthread_mutex_t*>(const_cast<void*>(key)); }
-  bool is_robust() const { return preload::is_robust(kind_of(get())); }
-  bool is_recursive() const { return type_of(kind_of(get())) == PTHREAD_MUTEX_RECURSIVE; }
+  bool is_robust() const { return preload::is_robust(preload::kind_of(get())); }
+  bool is_recursive() const { return preload::type_of(preload::kind_of(get())) == PTHREAD_MUTEX_RECURSIVE; }
   bool has_living_owner() const { return preload::has_living_owner(get()); }
   /// Whether the kind of the mutex makes an unlock by a thread that is not its owner fail.
   bool needs_owner_to_unlock() const {
     constexpr int robust_or_inheriting = 0x30;  // the C library's flags
-    const int kind = kind_of(get());
-    return has_owner(kind) || (kind & robust_or_inheriting) != 0;
+    const int kind = preload::kind_of(get());
+    return preload::has_owner(kind) || (kind & robust_or_inheriting) != 0;
   }
 };
 
@@ -85,4 +88,4 @@ struct wait_call {
   bool has_deadline = false;  ///< the wait ends by itself, so it is in no deadlock
 };
 
-}  // namespace usher::preload
+}  // namespace usher::recorder

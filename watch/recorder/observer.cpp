@@ -11,18 +11,20 @@
 #include "watch/recorder/recorder.hpp"
 #include "watch/recorder/streams.hpp"
 
-namespace usher::preload {
+namespace usher::recorder {
 namespace {
 
 void begin() {
-  if (const std::string_view file = variable(record::variable); !file.empty() && c_library::is_glibc())
+  if (const std::string_view file = preload::variable(contract::variable);
+      !file.empty() && preload::c_library::is_glibc())
     record_in(file.data());  // the path ends where the variable does
-  if (const std::string_view file = variable(record::stream_variable); !file.empty() && c_library::is_glibc())
+  if (const std::string_view file = preload::variable(contract::stream_variable);
+      !file.empty() && preload::c_library::is_glibc())
     stream_into(file.data());
 }
 
 bool is_requested() {
-  return has_request() && c_library::is_glibc();
+  return has_request() && preload::c_library::is_glibc();
 }
 
 constexpr std::uint64_t streamed = ~std::uint64_t{0};  // no recording has this number
@@ -33,7 +35,7 @@ std::uint64_t state() {
   return recording == 0 && is_streamed() ? streamed : recording;
 }
 
-observed_calls connect_recorder(std::uint64_t state) {
+preload::observed_calls connect_recorder(std::uint64_t state) {
   constexpr recorded_tables none{};
   const recorded_tables& to = state == 0 ? none : state == streamed ? streamed_tables : summed_tables;
   const bool has_companion = &usher_companion_v3 != nullptr;
@@ -43,21 +45,21 @@ observed_calls connect_recorder(std::uint64_t state) {
 }
 
 }  // namespace
-}  // namespace usher::preload
+}  // namespace usher::recorder
 
 constinit std::atomic<const usher::native_detail::record_calls*> usher_record_v1{nullptr};
-constinit std::atomic<const usher::preload::other_calls*> usher_recorded_others_v2{nullptr};
+constinit std::atomic<const usher::recorder::other_calls*> usher_recorded_others_v2{nullptr};
 
-constinit const usher::preload::observer usher_observer{.begin = usher::preload::begin,
-                                                        .is_requested = usher::preload::is_requested,
-                                                        .begin_requested = usher::preload::record_as_requested,
-                                                        .state = usher::preload::state,
-                                                        .connect = usher::preload::connect_recorder};
+constinit const usher::preload::observer usher_observer{.begin = usher::recorder::begin,
+                                                        .is_requested = usher::recorder::is_requested,
+                                                        .begin_requested = usher::recorder::record_as_requested,
+                                                        .state = usher::recorder::state,
+                                                        .connect = usher::recorder::connect_recorder};
 
-[[gnu::used]] constinit usher::preload::attach_point usher_attach{
-    .magic = usher::preload::attach_point::expected,
+[[gnu::used]] constinit usher::contract::attach_point usher_attach{
+    .magic = usher::contract::attach_point::expected,
     .version = {USHER_PRELOAD_VERSION},
-    .format = usher::record::version,
+    .format = usher::contract::version,
     .calls = sizeof(usher::preload::calls) / sizeof(void*),
     .current_calls = &usher::preload::current_calls,
     .first_calls = &usher::preload::first_calls,

@@ -17,7 +17,7 @@
 #include "library/preload/calls.hpp"
 #include "library/preload/export.hpp"
 
-namespace usher::preload {
+namespace usher::recorder {
 
 // clang-format off
 #define USHER_OTHERS(call) \
@@ -45,7 +45,7 @@ struct other_calls {
   USHER_OTHERS(USHER_OTHER_MEMBER)
 };
 #undef USHER_OTHER_MEMBER
-#define USHER_OTHER_POINTER(member, name, parameters, arguments) call_pointer<int parameters> member;
+#define USHER_OTHER_POINTER(member, name, parameters, arguments) preload::call_pointer<int parameters> member;
 struct other_pointers {
   USHER_OTHERS(USHER_OTHER_POINTER)
 };
@@ -58,9 +58,9 @@ struct companion {
   other_pointers c_library;
 };
 
-}  // namespace usher::preload
+}  // namespace usher::recorder
 
 extern "C" {
 /// The companion's. Missing where that is not loaded.
-[[gnu::weak, gnu::visibility("default")]] extern usher::preload::companion usher_companion_v3;
+[[gnu::weak, gnu::visibility("default")]] extern usher::recorder::companion usher_companion_v3;
 }

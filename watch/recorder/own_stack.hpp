@@ -22,7 +22,7 @@ extern "C" {
 [[gnu::weak]] extern void* __libc_stack_end;  // NOLINT(bugprone-reserved-identifier)
 }
 
-namespace usher::preload {
+namespace usher::recorder {
 
 /// The part of a thread's stack that is known to be its own. One object a thread, initialised to zero.
 struct stack_bounds {
@@ -79,4 +79,4 @@ inline std::uintptr_t end_of_own_stack(std::uintptr_t stack_pointer) {
   return true;
 }
 
-}  // namespace usher::preload
+}  // namespace usher::recorder

@@ -8,7 +8,7 @@
 
 #include <sys/syscall.h>
 
-namespace usher::preload {
+namespace usher::recorder {
 
 /// Whether the kernel can read the 8 bytes at the address. rt_sigprocmask copies the signal set before it checks the
 /// operation, and the operation passed here does not exist, so nothing changes. A raw system call, because the C
@@ -96,4 +96,4 @@ class readable_memory {
   bool trusted_ = false, refused_ = false;
 };
 
-}  // namespace usher::preload
+}  // namespace usher::recorder

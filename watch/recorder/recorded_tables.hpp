@@ -12,17 +12,17 @@
 /// Embedded locks call the functions that this points to; null while nothing is recorded.
 USHER_EXPORT std::atomic<const usher::native_detail::record_calls*> usher_record_v1;
 /// The functions that libusher-stat.so calls; null while nothing is recorded.
-USHER_EXPORT std::atomic<const usher::preload::other_calls*> usher_recorded_others_v2;
+USHER_EXPORT std::atomic<const usher::recorder::other_calls*> usher_recorded_others_v2;
 
-namespace usher::preload {
+namespace usher::recorder {
 
 struct recorded_tables {
-  const calls* mutexes = nullptr;  ///< also condition variables and semaphores
-  const rwlock_calls* rwlocks = nullptr;
+  const preload::calls* mutexes = nullptr;  ///< also condition variables and semaphores
+  const preload::rwlock_calls* rwlocks = nullptr;
   const other_calls* others = nullptr;                    ///< to which libusher-stat.so leads
   const native_detail::record_calls* embedded = nullptr;  ///< of embedded locks; null: they are not recorded
 };
 
 extern const recorded_tables summed_tables, streamed_tables;
 
-}  // namespace usher::preload
+}  // namespace usher::recorder

@@ -18,10 +18,10 @@
 #include "watch/recorder/inherited_file.hpp"
 #include "watch/recorder/mapped_modules.hpp"
 
-namespace usher::preload {
+namespace usher::recorder {
 namespace {
 
-constexpr std::uint32_t longest_search = record::longest_search;
+constexpr std::uint32_t longest_search = contract::longest_search;
 
 /// Copies a C string into a field of the file, up to its size. The field is not atomic.
 template <std::size_t n>
@@ -47,10 +47,10 @@ std::uint32_t own_process(recorder& r, std::uint64_t recording, std::uint32_t ep
     add(r.head->dropped.processes, 1);
     return 0;
   }
-  record::process_slot& p = r.file.process(index);
+  contract::process_slot& p = r.file.process(index);
   p.parent.store(parent, std::memory_order_relaxed);
   p.began.store(r.ticks(), std::memory_order_relaxed);
-  const mutex_table& table = selected();
+  const preload::mutex_table& table = preload::selected();
   p.library.store(table.passes_through ? 0 : 1, std::memory_order_relaxed);
   copy_text(p.lock, table.name);
   std::memcpy(p.command, r.command, sizeof p.command);
@@ -61,27 +61,27 @@ std::uint32_t own_process(recorder& r, std::uint64_t recording, std::uint32_t ep
 /// Takes a slot for a thread and returns the slot + 1: a new slot or, if all are taken, that of a thread which the
 /// launcher has found to have ended. 0 if there is none.
 std::uint32_t own_slot(recorder& r) {
-  record::header& head = *r.head;
+  contract::header& head = *r.head;
   const std::uint32_t room = r.room().threads;
   if (head.threads.load(std::memory_order_relaxed) < room) {
     const std::uint32_t i = head.threads.fetch_add(1, std::memory_order_relaxed);
     if (i < room) return i + 1;
   }
   for (std::uint32_t i = 0; i < room; i++) {
-    record::thread_slot& t = r.file.thread(i);
+    contract::thread_slot& t = r.file.thread(i);
     std::uint32_t over = 1;
     if (t.over.load(std::memory_order_relaxed) != 1 ||
         !t.over.compare_exchange_strong(over, 2, std::memory_order_acq_rel))
       continue;
     add(head.retired, 1);
     add(head.retired_lives, t.last.load(std::memory_order_relaxed) - t.first.load(std::memory_order_relaxed));
-    for (int k = 0; k < record::kinds; k++) {
+    for (int k = 0; k < contract::kinds; k++) {
       add(head.retired_waited[k], t.waited[k].load(std::memory_order_relaxed));
       t.waited[k].store(0, std::memory_order_relaxed);
       t.waits[k].store(0, std::memory_order_relaxed);
     }
     t.waits_for.store(0, std::memory_order_relaxed);
-    for (record::word64& w : t.counts) add_counted(r, w.exchange(0, std::memory_order_relaxed));
+    for (contract::word64& w : t.counts) add_counted(r, w.exchange(0, std::memory_order_relaxed));
     return i + 1;
   }
   add(head.dropped.threads, 1);
@@ -90,20 +90,20 @@ std::uint32_t own_slot(recorder& r) {
 
 /// The entry with the key; if there is none, a free one, which gets the key and sets `is_new`. Null if there is no
 /// room.
-record::object* entry_for(recorder& r, std::uint64_t key, bool& is_new) {
+contract::object* entry_for(recorder& r, std::uint64_t key, bool& is_new) {
   const std::uint32_t mask = r.most_objects - 1;
   for (;;) {
-    record::object* vacant = nullptr;
-    std::uint32_t i = record::first_place(key, r.most_objects);
+    contract::object* vacant = nullptr;
+    std::uint32_t i = contract::first_place(key, r.most_objects);
     for (std::uint32_t n = 0; n < longest_search; n++, i = (i + 1) & mask) {
       const std::uint64_t seen = r.objects[i].key.load(std::memory_order_acquire);
       if (seen == key) return &r.objects[i];
-      if ((seen == 0 || seen == record::object::vacant) && vacant == nullptr) vacant = &r.objects[i];
+      if ((seen == 0 || seen == contract::object::vacant) && vacant == nullptr) vacant = &r.objects[i];
       if (seen == 0) break;
     }
     if (vacant == nullptr) return nullptr;
     std::uint64_t seen = vacant->key.load(std::memory_order_relaxed);
-    if (seen != 0 && seen != record::object::vacant) continue;
+    if (seen != 0 && seen != contract::object::vacant) continue;
     if (vacant->key.compare_exchange_strong(seen, key, std::memory_order_acq_rel)) {
       is_new = true;
       return vacant;
@@ -113,16 +113,16 @@ record::object* entry_for(recorder& r, std::uint64_t key, bool& is_new) {
 
 /// The entry that sums up the destroyed objects of this object's place; made if there is none. Null if there is no
 /// room.
-record::object* sum_of_place(recorded_thread& me, const record::object& o, record::kind kind) {
+contract::object* sum_of_place(recorded_thread& me, const contract::object& o, contract::kind kind) {
   const std::uint32_t place = o.place.load(std::memory_order_relaxed);
   // The key has bit 47 set, which only addresses of the kernel have, so it is no object's.
   const std::uint64_t key = me.key_base | (std::uint64_t{1} << 47) | std::uint64_t{place} << 4 | std::uint64_t(kind);
   bool is_new = false;
-  record::object* const sum = entry_for(*me.of, key, is_new);
+  contract::object* const sum = entry_for(*me.of, key, is_new);
   if (sum != nullptr && is_new) {
     sum->depth_and_kind.store(std::uint32_t(kind), std::memory_order_relaxed);
     sum->place.store(place, std::memory_order_relaxed);
-    sum->flags.store(record::is_sum | (o.flags.load(std::memory_order_relaxed) & record::from_init),
+    sum->flags.store(contract::is_sum | (o.flags.load(std::memory_order_relaxed) & contract::from_init),
                      std::memory_order_relaxed);
   }
   return sum;
@@ -130,8 +130,8 @@ record::object* sum_of_place(recorded_thread& me, const record::object& o, recor
 
 /// Moves the counters of an object or a detail to those of a sum.
 template <class T>
-void move_counters(record::kind kind, T& to, T& from) {
-  record::for_counters(kind, from, [&](auto counter, bool raised) {
+void move_counters(contract::kind kind, T& to, T& from) {
+  contract::for_counters(kind, from, [&](auto counter, bool raised) {
     const auto n = counter(from).exchange(0, std::memory_order_relaxed);
     if (raised)
       raise_to(counter(to), n);
@@ -140,22 +140,23 @@ void move_counters(record::kind kind, T& to, T& from) {
   });
 }
 
-void add_details(record::kind kind, record::detail& to, record::detail& from) {
-  for (std::uint32_t i = 0; i < record::duration_buckets::count; i++)
+void add_details(contract::kind kind, contract::detail& to, contract::detail& from) {
+  for (std::uint32_t i = 0; i < contract::duration_buckets::count; i++)
     if (const std::uint32_t n = from.waits[i].exchange(0, std::memory_order_relaxed); n != 0) add(to.waits[i], n);
-  for (std::uint32_t i = 0; i < record::duration_buckets::count / 2; i++)
+  for (std::uint32_t i = 0; i < contract::duration_buckets::count / 2; i++)
     if (const std::uint32_t n = from.holds[i].exchange(0, std::memory_order_relaxed); n != 0) add(to.holds[i], n);
   move_counters(kind, to, from);
   from.yields_before.store(0, std::memory_order_relaxed);
   for (auto& t : from.threads) {
     // A barrier's threads are kept, since most programs destroy their barriers.
-    if (const std::uint32_t name = t.index.load(std::memory_order_relaxed); kind == record::kind::barrier && name != 0)
+    if (const std::uint32_t name = t.index.load(std::memory_order_relaxed);
+        kind == contract::kind::barrier && name != 0)
       note_thread(to, name, t.waits.load(std::memory_order_relaxed), t.waited.load(std::memory_order_relaxed));
     t.index.store(0, std::memory_order_relaxed);
     t.waits.store(0, std::memory_order_relaxed);
     t.waited.store(0, std::memory_order_relaxed);
   }
-  for (record::word64* w : {&from.timed_at, &from.longest_waiter, &from.next_window, &from.sent, &from.heard})
+  for (contract::word64* w : {&from.timed_at, &from.longest_waiter, &from.next_window, &from.sent, &from.heard})
     w->store(0, std::memory_order_relaxed);
   from.many.store(0, std::memory_order_relaxed);
   from.window.store(0, std::memory_order_relaxed);
@@ -164,16 +165,16 @@ void add_details(record::kind kind, record::detail& to, record::detail& from) {
 
 /// Adds the acquisitions that threads have counted in their slots to the mutex's entry. No thread locks the mutex any
 /// more.
-void collect_counts(recorder& r, record::object& o) {
+void collect_counts(recorder& r, contract::object& o) {
   const std::uint64_t object = std::uint64_t(&o - r.objects) + 1;
-  const std::uint32_t at = record::counted_at(record::address_of(o.key.load(std::memory_order_relaxed)));
+  const std::uint32_t at = contract::counted_at(contract::address_of(o.key.load(std::memory_order_relaxed)));
   const std::uint32_t threads = std::min(r.head->threads.load(std::memory_order_relaxed), r.room().threads);
   for (std::uint32_t i = 0; i < threads; i++) {
-    record::word64& w = r.file.thread(i).counts[at];
+    contract::word64& w = r.file.thread(i).counts[at];
     std::uint64_t seen = w.load(std::memory_order_relaxed);
     // The compare-and-swap fails if the thread replaces this count by another mutex's at this moment; then the thread
     // adds it.
-    if ((seen & (record::one_counted - 1)) == object && w.compare_exchange_strong(seen, 0, std::memory_order_relaxed))
+    if ((seen & (contract::one_counted - 1)) == object && w.compare_exchange_strong(seen, 0, std::memory_order_relaxed))
       add_counted(r, seen);
   }
 }
@@ -199,8 +200,8 @@ void collect_counts(recorder& r, record::object& o) {
 
 }  // namespace
 
-void note_thread(record::detail& d, std::uint32_t name, std::uint32_t waits, std::uint64_t ticks) {
-  record::detail::thread* least = nullptr;
+void note_thread(contract::detail& d, std::uint32_t name, std::uint32_t waits, std::uint64_t ticks) {
+  contract::detail::thread* least = nullptr;
   for (auto& t : d.threads) {
     std::uint32_t seen = t.index.load(std::memory_order_relaxed);
     if (seen == 0 && t.index.compare_exchange_strong(seen, name, std::memory_order_relaxed)) seen = name;
@@ -219,14 +220,14 @@ void note_thread(record::detail& d, std::uint32_t name, std::uint32_t waits, std
 }
 
 void add_counted(recorder& r, std::uint64_t word) {
-  const auto object = std::uint32_t(word & (record::one_counted - 1));
-  if (object - 1 < r.most_objects) add(r.objects[object - 1].mutex.counted, word / record::one_counted);
+  const auto object = std::uint32_t(word & (contract::one_counted - 1));
+  if (object - 1 < r.most_objects) add(r.objects[object - 1].mutex.counted, word / contract::one_counted);
 }
 
-record::object* recorded_thread::find_further(std::uint64_t key) const {
-  std::uint32_t i = record::first_place(key, last_object + 1);
+contract::object* recorded_thread::find_further(std::uint64_t key) const {
+  std::uint32_t i = contract::first_place(key, last_object + 1);
   for (std::uint32_t n = 0; n < longest_search; n++, i = (i + 1) & last_object) {
-    record::object& o = objects[i];
+    contract::object& o = objects[i];
     const std::uint64_t seen = o.key.load(std::memory_order_acquire);
     if (seen == key) return &o;
     if (seen == 0) return nullptr;
@@ -261,10 +262,10 @@ recorded_thread* begin_thread() {
   then.name = name;
   then.random = std::uint32_t(((r.ticks() ^ name) * 0x9e3779b97f4a7c15u) >> 32);
   begin_light_interval(then);
-  then.unusual = selected().passes_through && has_one_thread() ? recorded_thread::alone : 0;
+  then.unusual = preload::selected().passes_through && preload::has_one_thread() ? recorded_thread::alone : 0;
   then.refused = name == 0 ? epoch : 0;
   if (name != 0) {
-    record::thread_slot& slot = r.file.thread(name - 1);
+    contract::thread_slot& slot = r.file.thread(name - 1);
     const std::uint64_t now = r.ticks();
     slot.process.store(process - 1, std::memory_order_relaxed);
     slot.first.store(now, std::memory_order_relaxed);
@@ -287,8 +288,8 @@ recorded_thread* begin_thread() {
   return nullptr;
 }
 
-record::object* begin_object(recorded_thread& me, const void* address, record::kind kind, bool recursive,
-                             bool from_init, std::uint64_t caller) {
+contract::object* begin_object(recorded_thread& me, const void* address, contract::kind kind, bool recursive,
+                               bool from_init, std::uint64_t caller) {
   recorder& r = *me.of;
   if (has_ended(r)) {
     end_recording(r);
@@ -296,43 +297,43 @@ record::object* begin_object(recorded_thread& me, const void* address, record::k
   }
   const std::uint64_t key = me.key_base | (reinterpret_cast<std::uintptr_t>(address) & 0xffffffffffffu);
   bool is_new = false;
-  record::object* const o = entry_for(r, key, is_new);
+  contract::object* const o = entry_for(r, key, is_new);
   if (o == nullptr) add(r.head->dropped.objects, 1);
   if (!is_new) return o;
-  if (has_holds(kind)) o->mutex.countdown.store(1 << 16 | 1, std::memory_order_relaxed);
+  if (contract::has_holds(kind)) o->mutex.countdown.store(1 << 16 | 1, std::memory_order_relaxed);
   o->depth_and_kind.store((recursive ? 1u << 8 : 0u) | std::uint32_t(kind), std::memory_order_relaxed);
   std::uint32_t place = 0;
-  const bool in_module = kind != record::kind::join && is_in_module(me, address, caller, place);
-  o->flags.store((in_module ? record::is_static : 0u) | (from_init ? record::from_init : 0u),
+  const bool in_module = kind != contract::kind::join && is_in_module(me, address, caller, place);
+  o->flags.store((in_module ? contract::is_static : 0u) | (from_init ? contract::from_init : 0u),
                  std::memory_order_relaxed);
   if (!in_module) place = take_chain(me);
   o->place.store(place, std::memory_order_relaxed);
   return o;
 }
 
-record::object* begin_anew(recorded_thread& me, record::object& before, const void* address, record::kind kind,
-                           bool recursive, std::uint64_t caller) {
+contract::object* begin_anew(recorded_thread& me, contract::object& before, const void* address, contract::kind kind,
+                             bool recursive, std::uint64_t caller) {
   if ((before.depth_and_kind.load(std::memory_order_relaxed) & 0xff) == 0)
     return &before;  // another thread fills it in
   end_object(me, before);
-  record::object* const o = begin_object(me, address, kind, recursive, false, caller);
+  contract::object* const o = begin_object(me, address, kind, recursive, false, caller);
   return o != nullptr && !is_another(*o, kind) ? o : nullptr;
 }
 
-void end_object(recorded_thread& me, record::object& o) {
+void end_object(recorded_thread& me, contract::object& o) {
   const std::uint32_t flags = o.flags.load(std::memory_order_relaxed);
   // A condition variable may be destroyed while woken waiters have not returned yet. Then the entry stays, for these
   // waiters and for the next object at this address.
-  const bool is_left = (o.waiting.load(std::memory_order_relaxed) & record::waiting_count) == 0;
-  if ((flags & record::is_static) != 0 || !is_left) {
+  const bool is_left = (o.waiting.load(std::memory_order_relaxed) & contract::waiting_count) == 0;
+  if ((flags & contract::is_static) != 0 || !is_left) {
     o.owner.store(0, std::memory_order_relaxed);
     return;
   }
-  const auto kind = record::kind(o.depth_and_kind.load(std::memory_order_relaxed) & 0xff);
-  record::object* const sum = sum_of_place(me, o, kind);
+  const auto kind = contract::kind(o.depth_and_kind.load(std::memory_order_relaxed) & 0xff);
+  contract::object* const sum = sum_of_place(me, o, kind);
   if (sum == nullptr) return;  // the entry stays as it is, until its address is used again
-  const bool is_held_by_one = has_holds(kind);
-  if (is_held_by_one && o.acquisitions.load(std::memory_order_relaxed) >= record::least_counted_by_threads)
+  const bool is_held_by_one = contract::has_holds(kind);
+  if (is_held_by_one && o.acquisitions.load(std::memory_order_relaxed) >= contract::least_counted_by_threads)
     collect_counts(*me.of, o);
   add(sum->died, 1);
   if (const std::uint64_t holds = o.holds.load(std::memory_order_relaxed); holds != 0) {
@@ -343,36 +344,37 @@ void end_object(recorded_thread& me, record::object& o) {
     raise_to(sum->longest_in_all, std::max(holds, all) * sixteenths >> 4);
   }
   move_counters(kind, *sum, o);
-  sum->flags.fetch_or(flags & (record::any_wait_hidden | record::embedded), std::memory_order_relaxed);
+  sum->flags.fetch_or(flags & (contract::any_wait_hidden | contract::embedded), std::memory_order_relaxed);
   // The detail stays with the entry, for the next object that gets it; its figures are moved to the sum.
-  if (record::detail* const from = existing_detail(me, o))
-    if (record::detail* const to = detail_of(me, *sum)) add_details(kind, *to, *from);
+  if (contract::detail* const from = existing_detail(me, o))
+    if (contract::detail* const to = detail_of(me, *sum)) add_details(kind, *to, *from);
   // The mutex's words are those of each kind.
-  for (record::word64* w : {&o.hold_begin, &o.waiting, &o.mutex.waited_before, &o.mutex.failed_tries, &o.mutex.counted})
+  for (contract::word64* w :
+       {&o.hold_begin, &o.waiting, &o.mutex.waited_before, &o.mutex.failed_tries, &o.mutex.counted})
     w->store(0, std::memory_order_relaxed);
-  for (record::word32* w : {&o.owner, &o.mutex.countdown, &o.mutex.timed, &o.depth_and_kind, &o.place, &o.flags})
+  for (contract::word32* w : {&o.owner, &o.mutex.countdown, &o.mutex.timed, &o.depth_and_kind, &o.place, &o.flags})
     w->store(0, std::memory_order_relaxed);
-  o.key.store(record::object::vacant, std::memory_order_release);
+  o.key.store(contract::object::vacant, std::memory_order_release);
 }
 
-record::object* begin_initialised(const void* address, record::kind kind, bool recursive) {
+contract::object* begin_initialised(const void* address, contract::kind kind, bool recursive) {
   recorded_thread* const me = recorded_self();
   if (me == nullptr) return nullptr;
-  if (record::object* const before = me->find(address)) end_object(*me, *before);
-  record::object* const o = begin_object(*me, address, kind, recursive, true, 0);
+  if (contract::object* const before = me->find(address)) end_object(*me, *before);
+  contract::object* const o = begin_object(*me, address, kind, recursive, true, 0);
   return o != nullptr && !is_another(*o, kind) ? o : nullptr;  // a static object's entry stays
 }
 
 void end_destroyed(const void* address) {
   recorded_thread* const me = recorded_self();
   if (me == nullptr) return;
-  if (record::object* const o = me->find(address)) end_object(*me, *o);
+  if (contract::object* const o = me->find(address)) end_object(*me, *o);
 }
 
-record::detail* detail_of(recorded_thread& me, record::object& o) {
+contract::detail* detail_of(recorded_thread& me, contract::object& o) {
   std::uint32_t d = o.detail.load(std::memory_order_acquire);
   if (d == no_room) return nullptr;
-  record::header& head = *me.of->head;
+  contract::header& head = *me.of->head;
   if (d == 0) {
     const std::uint32_t next = head.details.load(std::memory_order_relaxed) < me.of->room().details
                                    ? head.details.fetch_add(1, std::memory_order_relaxed)
@@ -388,11 +390,11 @@ record::detail* detail_of(recorded_thread& me, record::object& o) {
   return existing_detail(me, o);
 }
 
-void record_retry(recorded_thread& me, record::object& o) {
+void record_retry(recorded_thread& me, contract::object& o) {
   const std::uint64_t now = me.of->ticks(), ticks = now > me.failed_at ? now - me.failed_at : 0;
   me.failed_try = nullptr;
   me.unusual &= std::uint8_t(~recorded_thread::has_failed);
-  record::detail* const d = detail_of(me, o);
+  contract::detail* const d = detail_of(me, o);
   if (d == nullptr) return;
   add(d->tries, 1);
   add(d->tried, ticks);
@@ -431,12 +433,12 @@ std::uint32_t number_in_chain(const void* thread, const loaded_module& m) {
 std::uint32_t put_chain(recorder& r, std::uint32_t process, const call_chain& c) {
   std::uint64_t hash = process + 1;
   for (unsigned i = 0; i < c.length; i++)
-    hash = (hash ^ record::word_of(c.pc[i], c.module[i])) * 0x9e3779b97f4a7c15u, hash ^= hash >> 29;
+    hash = (hash ^ contract::word_of(c.pc[i], c.module[i])) * 0x9e3779b97f4a7c15u, hash ^= hash >> 29;
   if (hash == 0) hash = 1;
   const std::uint32_t mask = r.room().chains - 1;
   std::uint32_t i = std::uint32_t(hash >> 20) & mask;
   for (std::uint32_t n = 0; n < longest_search; n++, i = (i + 1) & mask) {
-    record::chain& there = r.file.chain(i);
+    contract::chain& there = r.file.chain(i);
     std::uint64_t seen = there.hash.load(std::memory_order_acquire);
     if (seen == hash) return i + 1;
     if (seen != 0) continue;
@@ -447,7 +449,7 @@ std::uint32_t put_chain(recorder& r, std::uint32_t process, const call_chain& c)
     there.process = process;
     there.length = c.length;
     there.cut = c.cut ? 1 : 0;
-    for (unsigned k = 0; k < c.length; k++) there.pc[k] = record::word_of(c.pc[k], c.module[k]);
+    for (unsigned k = 0; k < c.length; k++) there.pc[k] = contract::word_of(c.pc[k], c.module[k]);
     there.ready.store(1, std::memory_order_release);
     return i + 1;
   }
@@ -472,21 +474,21 @@ std::uint32_t take_chain(recorded_thread& me) {
   return at;
 }
 
-std::uint32_t charge_target(const recorded_thread& me, const record::object& o) {
+std::uint32_t charge_target(const recorded_thread& me, const contract::object& o) {
   const std::uint32_t place = o.place.load(std::memory_order_relaxed);
-  return (o.flags.load(std::memory_order_relaxed) & record::is_static) != 0 || place == 0
+  return (o.flags.load(std::memory_order_relaxed) & contract::is_static) != 0 || place == 0
              ? me.index(o)
-             : record::of_place + place - 1;
+             : contract::of_place + place - 1;
 }
 
-void charge(recorder& r, record::charged what, record::kind kind, std::uint32_t whom, std::uint32_t chain,
+void charge(recorder& r, contract::charged what, contract::kind kind, std::uint32_t whom, std::uint32_t chain,
             std::uint64_t count, std::uint64_t ticks) {
   if (chain == 0) return;
-  const std::uint64_t key = record::charge_key(what, kind, whom, chain - 1);
+  const std::uint64_t key = contract::charge_key(what, kind, whom, chain - 1);
   const std::uint32_t mask = r.room().charges - 1;
-  std::uint32_t i = record::first_place(key, r.room().charges);
+  std::uint32_t i = contract::first_place(key, r.room().charges);
   for (std::uint32_t n = 0; n < longest_search; n++, i = (i + 1) & mask) {
-    record::charge& c = r.file.charge(i);
+    contract::charge& c = r.file.charge(i);
     std::uint64_t seen = c.key.load(std::memory_order_relaxed);
     if (seen == 0 && c.key.compare_exchange_strong(seen, key, std::memory_order_relaxed)) seen = key;
     if (seen != key) continue;
@@ -499,7 +501,7 @@ void charge(recorder& r, record::charged what, record::kind kind, std::uint32_t 
 
 // ---- a wait ------------------------------------------------------------------------------------------------
 
-recorded_wait::recorded_wait(recorded_thread& me, record::object& o, record::kind kind, std::uint64_t caller,
+recorded_wait::recorded_wait(recorded_thread& me, contract::object& o, contract::kind kind, std::uint64_t caller,
                              bool has_deadline)
     : me_(me),
       of_(*me.of),
@@ -511,18 +513,18 @@ recorded_wait::recorded_wait(recorded_thread& me, record::object& o, record::kin
       began_(of_.ticks()) {
   recorder& r = of_;
   settle_light_hold(me);
-  const std::uint64_t before = o.waiting.fetch_add(record::arrival(began_), std::memory_order_relaxed);
-  raise_to(o.most_waiting, std::uint32_t(before & record::waiting_count) + 1);
+  const std::uint64_t before = o.waiting.fetch_add(contract::arrival(began_), std::memory_order_relaxed);
+  raise_to(o.most_waiting, std::uint32_t(before & contract::waiting_count) + 1);
   slot_.caller.store(caller, std::memory_order_relaxed);
   slot_.since.store(began_, std::memory_order_relaxed);
   slot_.chain.store(0, std::memory_order_relaxed);
   slot_.has_deadline.store(has_deadline ? 1 : 0, std::memory_order_relaxed);
   slot_.waits_for.store(me.index(o) + 1, std::memory_order_release);
-  USHER_PROBE3(wait_begin, int(kind), record::address_of(o.key.load(std::memory_order_relaxed)), caller);
+  USHER_PROBE3(wait_begin, int(kind), contract::address_of(o.key.load(std::memory_order_relaxed)), caller);
   // A thread's chain is taken at most once a millisecond, but always if the holder of the lock waits, too: this may
   // be a deadlock.
   const std::uint32_t owner = o.owner.load(std::memory_order_relaxed);
-  const bool is_lock = record::has_holds(kind) || kind == record::kind::rwlock;
+  const bool is_lock = contract::has_holds(kind) || kind == contract::kind::rwlock;
   const bool holder_waits = owner != 0 && owner <= r.room().threads && is_lock &&
                             r.file.thread(owner - 1).waits_for.load(std::memory_order_relaxed) != 0;
   if (began_ >= me.next_sample || holder_waits) {
@@ -543,8 +545,8 @@ bool recorded_wait::is_current() {
 void recorded_wait::leave() {
   // If another recording has begun since is_current(), the entry is in its file and counts no such waiter.
   std::uint64_t seen = object_.waiting.load(std::memory_order_relaxed);
-  while ((seen & record::waiting_count) != 0 &&
-         !object_.waiting.compare_exchange_weak(seen, seen - record::arrival(began_), std::memory_order_relaxed)) {
+  while ((seen & contract::waiting_count) != 0 &&
+         !object_.waiting.compare_exchange_weak(seen, seen - contract::arrival(began_), std::memory_order_relaxed)) {
   }
   slot_.waits_for.store(0, std::memory_order_release);
 }
@@ -554,7 +556,7 @@ std::uint64_t recorded_wait::finish() {
   leave();
   slot_.last.store(ended_, std::memory_order_relaxed);
   const std::uint64_t ticks = ended_ > began_ ? ended_ - began_ : 0;
-  USHER_PROBE3(wait_end, int(kind_), record::address_of(object_.key.load(std::memory_order_relaxed)), ticks);
+  USHER_PROBE3(wait_end, int(kind_), contract::address_of(object_.key.load(std::memory_order_relaxed)), ticks);
   return ticks;
 }
 
@@ -569,13 +571,13 @@ void recorded_wait::book_wait(std::uint64_t ticks) {
   // A long wait always has its chain taken, even if the thread's last one was taken less than a millisecond before.
   constexpr std::uint64_t long_wait = 10;  // ms; chosen: a chain is less than a thousandth of it
   if (chain_ == 0 && ticks >= long_wait * me_.of->ticks_a_ms) chain_ = take_chain(me_);
-  record::detail* const d = detail_of(me_, object_);
+  contract::detail* const d = detail_of(me_, object_);
   const bool longest = ticks > object_.longest.load(std::memory_order_relaxed);
   raise_to(object_.longest, ticks);
   std::uint64_t count = 1, sum = ticks;
   if (d != nullptr) {
-    add(d->waits[record::duration_buckets::of(ticks)], 1);
-    note_thread(*d, me_.name, kind_ != record::kind::barrier ? 1 : 0, ticks);
+    add(d->waits[contract::duration_buckets::of(ticks)], 1);
+    note_thread(*d, me_.name, kind_ != contract::kind::barrier ? 1 : 0, ticks);
     if (longest) d->longest_waiter.store(me_.name, std::memory_order_relaxed);
     if (chain_ == 0) {  // charged to the chain of the next wait that has one
       add(d->uncharged_waits, 1);
@@ -585,11 +587,11 @@ void recorded_wait::book_wait(std::uint64_t ticks) {
       sum += d->uncharged_waited.exchange(0, std::memory_order_relaxed);
     }
   }
-  charge(*me_.of, record::charged::waiter, kind_, charge_target(me_, object_), chain_, count, sum);
+  charge(*me_.of, contract::charged::waiter, kind_, charge_target(me_, object_), chain_, count, sum);
 }
 
 void end_recording(recorder& r) {
-  if (leave_recording(r)) connect();
+  if (leave_recording(r)) preload::connect();
 }
 
-}  // namespace usher::preload
+}  // namespace usher::recorder

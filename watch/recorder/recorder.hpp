@@ -37,7 +37,7 @@
 #include "watch/recorder/found_values.hpp"
 #include "watch/recorder/unwind.hpp"
 
-namespace usher::preload {
+namespace usher::recorder {
 
 /// The present time in ticks: of the processor's time stamp counter if `tsc`, else nanoseconds.
 inline std::uint64_t ticks_of(bool tsc) {
@@ -66,10 +66,10 @@ constexpr std::uint32_t slot_of(std::uint64_t process_word) {
 /// fields from `file` to `most_objects` never change once set. The fields that change with each recording are atomic,
 /// since a thread may still be in a call of the last one.
 struct recorder {
-  record::view file;
-  record::header* head;
-  record::object* objects;
-  record::detail* details;
+  contract::view file;
+  contract::header* head;
+  contract::object* objects;
+  contract::detail* details;
   std::uint32_t most_objects;
   std::atomic<std::uint32_t> hold_times;
   std::atomic<std::uint64_t> ticks_a_ms;
@@ -80,13 +80,13 @@ struct recorder {
   text_place program_path;             ///< length 0: not known
   found_values<512> modules;           ///< numbers, also of modules that a parent had before a fork. Chosen
 
-  const record::capacities& room() const { return file.room(); }
+  const contract::capacities& room() const { return file.room(); }
   std::uint64_t ticks() const { return ticks_of(tsc.load(std::memory_order_relaxed)); }
 };
 
 /// The number of the present recording and, in the low recorder_bits bits, the index + 1 of its recorder. 0: nothing
 /// is recorded.
-inline constexpr std::atomic<std::uint64_t>& current_recording = behind_recorded.recording;
+inline constexpr std::atomic<std::uint64_t>& current_recording = preload::behind_recorded.recording;
 inline constexpr unsigned recorder_bits = 8;
 
 recorder& recorder_of(std::uint64_t recording);
@@ -110,7 +110,7 @@ struct alignas(most_tls_alignment) recorded_thread {
   std::uint64_t epoch_word = never;
   // Copies of fields of the recorder and of the selection that each lock call needs, on a cache line that it reads
   // anyway.
-  record::object* objects = nullptr;
+  contract::object* objects = nullptr;
   std::uint64_t key_base = 0;     ///< the bits of an object's key above the address: the process
   std::uint32_t last_object = 0;  ///< of the table, which has a power of two of them
   std::uint32_t name = 0;         ///< slot + 1, as `owner` has it
@@ -124,13 +124,13 @@ struct alignas(most_tls_alignment) recorded_thread {
   std::uint32_t until_counted = 0, random = 0;  ///< for roughly_one()
   // The light hold: holding.hpp.
   const void* light_mutex = nullptr;  ///< null: the thread has none
-  record::object* light_object = nullptr;
+  contract::object* light_object = nullptr;
   std::uint32_t light_depth = 0;                     ///< of a recursive mutex: how often it was locked again
   std::uint32_t light_left = 1, light_interval = 1;  ///< acquisitions to the next sample; from the last one to the next
   std::uint32_t yields = 0;  ///< calls of sched_yield(), modulo 2^32; only libusher-stat.so counts them
   /// The object of the thread's last failed trylock, if the thread has not acquired it since; else null.
   const void* failed_try = nullptr;
-  record::thread_slot* slot = nullptr;
+  contract::thread_slot* slot = nullptr;
   /// The time, in ticks, from which the call chain of this thread's next wait is recorded. Before it, a wait's call chain
   /// is recorded only if the wait is long, or if the mutex's holder waits, too.
   std::uint64_t next_sample = 0;
@@ -143,19 +143,19 @@ struct alignas(most_tls_alignment) recorded_thread {
     return key_base | (reinterpret_cast<std::uintptr_t>(address) & 0xffffffffffffu);
   }
   /// The object's entry if it is at the index where the search begins, as it mostly is; else null.
-  record::object* find_at_once(const void* address) const {
+  contract::object* find_at_once(const void* address) const {
     const std::uint64_t key = key_for(address);
-    record::object& first = objects[record::first_place(key, last_object + 1)];
+    contract::object& first = objects[contract::first_place(key, last_object + 1)];
     return first.key.load(std::memory_order_acquire) == key ? &first : nullptr;
   }
-  record::object* find(const void* address) const {
-    record::object* const first = find_at_once(address);
+  contract::object* find(const void* address) const {
+    contract::object* const first = find_at_once(address);
     return first != nullptr ? first : find_further(key_for(address));
   }
-  std::uint32_t index(const record::object& o) const { return std::uint32_t(&o - objects); }
+  std::uint32_t index(const contract::object& o) const { return std::uint32_t(&o - objects); }
 
  private:
-  [[gnu::noinline]] record::object* find_further(std::uint64_t key) const;
+  [[gnu::noinline]] contract::object* find_further(std::uint64_t key) const;
 };
 
 inline constinit thread_local recorded_thread this_thread{};
@@ -178,54 +178,55 @@ inline bool is_current(const recorded_thread& me) {
 
 /// Makes an entry for an object that has none. Null if there is no room. `caller` is the exported function's return
 /// address.
-[[gnu::cold, gnu::noinline]] record::object* begin_object(recorded_thread& me, const void* address, record::kind kind,
-                                                          bool recursive, bool from_init, std::uint64_t caller);
+[[gnu::cold, gnu::noinline]] contract::object* begin_object(recorded_thread& me, const void* address,
+                                                            contract::kind kind, bool recursive, bool from_init,
+                                                            std::uint64_t caller);
 
-inline record::kind entry_kind(const record::object& o) {
-  return record::kind(o.depth_and_kind.load(std::memory_order_relaxed) & 0xff);
+inline contract::kind entry_kind(const contract::object& o) {
+  return contract::kind(o.depth_and_kind.load(std::memory_order_relaxed) & 0xff);
 }
 /// Whether the entry is of another kind, so that a new object has taken the old one's memory. This happens with
 /// std::mutex and std::condition_variable, which call neither init nor destroy.
-inline bool is_another(const record::object& o, record::kind kind) {
+inline bool is_another(const contract::object& o, contract::kind kind) {
   return entry_kind(o) != kind;
 }
 /// Ends the entry of the old object at this address, and makes one for the new object. Null if the old entry must
 /// stay.
-[[gnu::cold, gnu::noinline]] record::object* begin_anew(recorded_thread& me, record::object& before,
-                                                        const void* address, record::kind kind, bool recursive,
-                                                        std::uint64_t caller);
+[[gnu::cold, gnu::noinline]] contract::object* begin_anew(recorded_thread& me, contract::object& before,
+                                                          const void* address, contract::kind kind, bool recursive,
+                                                          std::uint64_t caller);
 
-inline record::object* find_or_begin(recorded_thread& me, const void* address, record::kind kind,
-                                     std::uint64_t caller) {
-  record::object* const o = me.find(address);
+inline contract::object* find_or_begin(recorded_thread& me, const void* address, contract::kind kind,
+                                       std::uint64_t caller) {
+  contract::object* const o = me.find(address);
   if (o == nullptr) [[unlikely]]
     return begin_object(me, address, kind, false, false, caller);
   return is_another(*o, kind) ? begin_anew(me, *o, address, kind, false, caller) : o;
 }
 
 /// Ends the entry of a destroyed object and adds its figures to those of its place. A static object keeps its entry.
-void end_object(recorded_thread& me, record::object& o);
+void end_object(recorded_thread& me, contract::object& o);
 
 /// Called after an object is initialised: ends an old entry of its address, and makes a new one. Null if nothing is
 /// recorded.
-record::object* begin_initialised(const void* address, record::kind kind, bool recursive);
+contract::object* begin_initialised(const void* address, contract::kind kind, bool recursive);
 /// Before an object is destroyed.
 void end_destroyed(const void* address);
 
 /// The calling thread, and the entry of the object that it has called a function on.
 struct recorded_call {
   recorded_thread* thread;
-  record::object* entry;  ///< null: the call is not recorded
+  contract::object* entry;  ///< null: the call is not recorded
 };
-inline recorded_call find_recorded(const void* address, record::kind kind, std::uint64_t caller) {
+inline recorded_call find_recorded(const void* address, contract::kind kind, std::uint64_t caller) {
   recorded_thread* const me = recorded_self();
   return {me, me != nullptr ? find_or_begin(*me, address, kind, caller) : nullptr};
 }
 
 /// The object's detail (histograms, threads), which is made if there is none. Null if there is no room.
-record::detail* detail_of(recorded_thread& me, record::object& o);
+contract::detail* detail_of(recorded_thread& me, contract::object& o);
 /// The object's detail; null if it has none.
-inline record::detail* existing_detail(const recorded_thread& me, const record::object& o) {
+inline contract::detail* existing_detail(const recorded_thread& me, const contract::object& o) {
   const std::uint32_t at = o.detail.load(std::memory_order_relaxed);
   return at - 1 < me.of->room().details ? &me.of->details[at - 1] : nullptr;
 }
@@ -263,36 +264,36 @@ void add_counted(recorder& r, std::uint64_t word);
 /// Takes the calling thread's call chain. Returns its index + 1, or 0 if there is no room.
 std::uint32_t take_chain(recorded_thread& me);
 
-/// The target of a charge for this object: a static object itself, or the place of any other (record::of_place).
-std::uint32_t charge_target(const recorded_thread& me, const record::object& o);
-void charge(recorder& r, record::charged what, record::kind kind, std::uint32_t whom, std::uint32_t chain,
+/// The target of a charge for this object: a static object itself, or the place of any other (contract::of_place).
+std::uint32_t charge_target(const recorded_thread& me, const contract::object& o);
+void charge(recorder& r, contract::charged what, contract::kind kind, std::uint32_t whom, std::uint32_t chain,
             std::uint64_t count, std::uint64_t ticks);
 
-inline void add(record::word64& w, std::uint64_t n) {
+inline void add(contract::word64& w, std::uint64_t n) {
   w.fetch_add(n, std::memory_order_relaxed);
 }
-inline void add(record::word32& w, std::uint32_t n) {
+inline void add(contract::word32& w, std::uint32_t n) {
   w.fetch_add(n, std::memory_order_relaxed);
 }
-/// For calls that are counted approximately (record::roughly), since each addition takes the cache line from other
+/// For calls that are counted approximately (contract::roughly), since each addition takes the cache line from other
 /// threads. Returns the number that the caller adds to `count`: often 0.
-inline std::uint32_t roughly_one(recorded_thread& me, const record::word64& count) {
-  if (count.load(std::memory_order_relaxed) < record::counted_exactly) return 1;
+inline std::uint32_t roughly_one(recorded_thread& me, const contract::word64& count) {
+  if (count.load(std::memory_order_relaxed) < contract::counted_exactly) return 1;
   if (me.until_counted != 0) {
     me.until_counted--;
     return 0;
   }
   // A random number from 0 to 30, the mean is 15: a fixed one could follow a period of the program.
   me.random = me.random * 1664525 + 1013904223;
-  me.until_counted = ((me.random >> 24) * (2 * record::roughly - 1)) >> 8;
-  return record::roughly;
+  me.until_counted = ((me.random >> 24) * (2 * contract::roughly - 1)) >> 8;
+  return contract::roughly;
 }
-inline void count_roughly(recorded_thread& me, record::word64& count) {
+inline void count_roughly(recorded_thread& me, contract::word64& count) {
   if (const std::uint32_t n = roughly_one(me, count); n != 0) add(count, n);
 }
 /// Adds waits of a thread to its sums in the object's list of threads. If several threads do so at once, a wait may be
 /// lost.
-void note_thread(record::detail& d, std::uint32_t name, std::uint32_t waits, std::uint64_t ticks);
+void note_thread(contract::detail& d, std::uint32_t name, std::uint32_t waits, std::uint64_t ticks);
 
 /// A trylock, or a trywait for a semaphore, has failed. Reads the clock only if the thread's last failure was on
 /// another object. A thread remembers one object, so a failure on another one replaces it.
@@ -303,9 +304,9 @@ inline void try_failed(recorded_thread& me, const void* object) {
   me.failed_try = object;
   me.unusual |= recorded_thread::has_failed;
 }
-[[gnu::cold, gnu::noinline]] void record_retry(recorded_thread& me, record::object& o);
+[[gnu::cold, gnu::noinline]] void record_retry(recorded_thread& me, contract::object& o);
 /// The thread has acquired the object, by any call. Records the time since its first failed trylock of the object.
-inline void try_ends(recorded_thread& me, record::object& o, const void* object) {
+inline void try_ends(recorded_thread& me, contract::object& o, const void* object) {
   if (me.failed_try == object) [[unlikely]]
     record_retry(me, o);
 }
@@ -321,7 +322,7 @@ void raise_to(std::atomic<T>& w, T value) {
 class recorded_wait {
  public:
   /// The thread begins to wait. `has_deadline`: the wait ends by itself, so it is in no deadlock.
-  recorded_wait(recorded_thread& me, record::object& o, record::kind kind, std::uint64_t caller,
+  recorded_wait(recorded_thread& me, contract::object& o, contract::kind kind, std::uint64_t caller,
                 bool has_deadline = false);
   /// Records that the thread no longer waits, for any reason. Returns the ticks that it has waited.
   std::uint64_t finish();
@@ -350,9 +351,9 @@ class recorded_wait {
   recorded_thread& me_;
   recorder& of_;  ///< me_.of may be another one at the end of the wait
   std::uint64_t recording_;
-  record::thread_slot& slot_;
-  record::object& object_;
-  record::kind kind_;
+  contract::thread_slot& slot_;
+  contract::object& object_;
+  contract::kind kind_;
   std::uint32_t epoch_, chain_ = 0;
   std::uint64_t began_, ended_ = 0;
 };
@@ -375,4 +376,4 @@ bool leave_recording(recorder& r);
 /// Ends the recording in this process, and sets the exported functions' pointers to the unrecorded functions.
 [[gnu::cold, gnu::noinline]] void end_recording(recorder& r);
 
-}  // namespace usher::preload
+}  // namespace usher::recorder

@@ -27,10 +27,10 @@
 #define MFD_NOEXEC_SEAL 8U
 #endif
 
-namespace usher::preload {
+namespace usher::recorder {
 namespace {
 
-using record::capacities;
+using contract::capacities;
 
 constexpr unsigned sizes =
     std::countr_zero(capacities::most_objects) - std::countr_zero(capacities::fewest_objects) + 1;
@@ -58,11 +58,11 @@ recorder& recorder_for(const capacities& room) {
 /// end of the last recording.
 template <class F>
 bool map_file(recorder& r, int descriptor, const capacities& room, F write_header) {
-  const std::size_t size = record::view::size_for(room);
+  const std::size_t size = contract::view::size_for(room);
   void* memory = mmap(nullptr, size, PROT_NONE, MAP_SHARED, descriptor, 0);
   if (memory == MAP_FAILED) return false;
   bool mapped = mprotect(memory, size, PROT_READ | PROT_WRITE) == 0;
-  if (mapped) write_header(*static_cast<record::header*>(memory));
+  if (mapped) write_header(*static_cast<contract::header*>(memory));
   if (mapped && r.head != nullptr) {
     void* const moved = mremap(memory, size, size, MREMAP_MAYMOVE | MREMAP_FIXED, static_cast<void*>(r.head));
     mapped = moved != MAP_FAILED;
@@ -75,17 +75,17 @@ bool map_file(recorder& r, int descriptor, const capacities& room, F write_heade
     return false;
   }
   if (r.head != nullptr) return true;
-  r.file = record::view(memory, room);
+  r.file = contract::view(memory, room);
   r.objects = &r.file.object(0);
   r.details = &r.file.detail(0);
   r.most_objects = room.objects;
-  r.head = static_cast<record::header*>(memory);
+  r.head = static_cast<contract::header*>(memory);
   return true;
 }
 
 /// Has the next calls record into the file, which is mapped and has its header.
 void begin(recorder& r, bool attached) {
-  record::header& head = *r.head;
+  contract::header& head = *r.head;
   if (&usher_companion_v3 == nullptr) head.partial.store(1, std::memory_order_relaxed);
   r.hold_times.store(head.hold_times, std::memory_order_relaxed);
   r.ticks_a_ms.store(head.ticks_a_ms, std::memory_order_relaxed);
@@ -103,7 +103,7 @@ void begin(recorder& r, bool attached) {
 /// Whether the launcher's file belongs to this process's user or to root: a stale USHER_STAT may lead to any file.
 bool is_trusted(int descriptor, std::uint64_t& size) {
   struct stat s {};
-  if (syscall(SYS_fstat, descriptor, &s) != 0 || !S_ISREG(s.st_mode) || s.st_size < off_t{sizeof(record::header)})
+  if (syscall(SYS_fstat, descriptor, &s) != 0 || !S_ISREG(s.st_mode) || s.st_size < off_t{sizeof(contract::header)})
     return false;
   size = std::uint64_t(s.st_size);
   // Rejects a file without seals: it could be truncated, and an access to its pages would then raise SIGBUS.
@@ -116,18 +116,18 @@ bool is_trusted(int descriptor, std::uint64_t& size) {
 bool open_file(int descriptor) {
   std::uint64_t size = 0;
   if (!is_trusted(descriptor, size)) return false;
-  void* const first = mmap(nullptr, sizeof(record::header), PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
+  void* const first = mmap(nullptr, sizeof(contract::header), PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
   if (first == MAP_FAILED) return false;
-  auto& head = *static_cast<record::header*>(first);
+  auto& head = *static_cast<contract::header*>(first);
   const capacities room = head.room;
-  const bool is_record = head.magic == record::magic && head.version == record::version && head.size == size &&
-                         room == capacities::for_objects(room.objects) && record::view::size_for(room) == size;
+  const bool is_record = head.magic == contract::magic && head.version == contract::version && head.size == size &&
+                         room == capacities::for_objects(room.objects) && contract::view::size_for(room) == size;
   if (is_record) head.opened.fetch_add(1, std::memory_order_relaxed);
-  if (head.magic == record::magic && head.version != record::version) head.refused.store(record::version);
-  munmap(first, sizeof(record::header));
+  if (head.magic == contract::magic && head.version != contract::version) head.refused.store(contract::version);
+  munmap(first, sizeof(contract::header));
   if (!is_record) return false;
   recorder& r = recorder_for(room);
-  if (!map_file(r, descriptor, room, [](record::header&) {})) return false;
+  if (!map_file(r, descriptor, room, [](contract::header&) {})) return false;
   begin(r, false);
   return true;
 }
@@ -135,18 +135,18 @@ bool open_file(int descriptor) {
 // ---- usher stat -p -----------------------------------------------------------------------------------------
 
 /// Makes a sealed file in memory that has the size of a record. Returns its descriptor, or −1 with `failed` set.
-int make_file(const attach_request& wanted, attach_failure& failed) {
+int make_file(const contract::attach_request& wanted, contract::attach_failure& failed) {
   const capacities room = capacities::for_objects(wanted.objects);
-  failed = attach_failure::make;
-  long descriptor = syscall(SYS_memfd_create, record::file_name, MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL);
+  failed = contract::attach_failure::make;
+  long descriptor = syscall(SYS_memfd_create, contract::file_name, MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL);
   if (descriptor < 0 && errno == EINVAL)  // Linux before 6.3
-    descriptor = syscall(SYS_memfd_create, record::file_name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    descriptor = syscall(SYS_memfd_create, contract::file_name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (descriptor < 0) return -1;
   const auto file = static_cast<int>(descriptor);
-  failed = attach_failure::resize;
-  bool made = syscall(SYS_ftruncate, file, record::view::size_for(room)) == 0;
+  failed = contract::attach_failure::resize;
+  bool made = syscall(SYS_ftruncate, file, contract::view::size_for(room)) == 0;
   if (made) {
-    failed = attach_failure::seal;
+    failed = contract::attach_failure::seal;
     made = syscall(SYS_fcntl, file, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0;
   }
   if (made) return file;
@@ -156,18 +156,18 @@ int make_file(const attach_request& wanted, attach_failure& failed) {
   return -1;
 }
 
-void write_header(record::header& head, const attach_request& wanted) {
+void write_header(contract::header& head, const contract::attach_request& wanted) {
   const capacities room = capacities::for_objects(wanted.objects);
-  head.version = record::version;
+  head.version = contract::version;
   head.hold_times = wanted.hold_times;
-  head.size = record::view::size_for(room);
+  head.size = contract::view::size_for(room);
   head.room = room;
   head.ticks_are_tsc = wanted.ticks_are_tsc;
   head.ticks_a_ms = wanted.ticks_a_ms;
   head.heartbeat.store(ticks_of(wanted.ticks_are_tsc != 0), std::memory_order_relaxed);
   head.enabled.store(1, std::memory_order_relaxed);
   head.opened.store(1, std::memory_order_relaxed);
-  head.magic = record::magic;
+  head.magic = contract::magic;
 }
 
 /// Closes the descriptor in the attach point, unless its number now belongs to another file: the program may have
@@ -184,19 +184,19 @@ void close_descriptor() {
 }
 
 /// Makes a file for the request, and begins to record into it. False with `failed` set.
-bool answer(const attach_request& wanted, attach_failure& failed) {
+bool answer(const contract::attach_request& wanted, contract::attach_failure& failed) {
   close_descriptor();  // left by an observer that died before it duplicated the descriptor
   const int descriptor = make_file(wanted, failed);
   if (descriptor < 0) return false;
   // The previous observer has written no heartbeat for long. If it was only stopped, this flag tells it that it lost
   // the recording.
   if (recorder* const before = recorder_in_use())
-    before->head->given_up.store(std::uint32_t(record::given_up::for_another));
+    before->head->given_up.store(std::uint32_t(contract::given_up::for_another));
   const capacities room = capacities::for_objects(wanted.objects);
   recorder& r = recorder_for(room);
-  failed = attach_failure::map;
+  failed = contract::attach_failure::map;
   struct stat s {};
-  const auto header = [&wanted](record::header& head) { write_header(head, wanted); };
+  const auto header = [&wanted](contract::header& head) { write_header(head, wanted); };
   if (syscall(SYS_fstat, descriptor, &s) != 0 || !map_file(r, descriptor, room, header)) {
     const int saved = errno;
     syscall(SYS_close, descriptor);
@@ -231,7 +231,7 @@ void record_in(const char* path) {
     syscall(SYS_close, descriptor);
   }
   if (!is_open)
-    if (const int own = inherited_file(path, record::file_name); own >= 0)
+    if (const int own = inherited_file(path, contract::file_name); own >= 0)
       open_file(own);  // the descriptor stays open, for programs that this process starts
   errno = saved;
 }
@@ -243,7 +243,7 @@ bool has_request() {
 void record_as_requested() {
   // Copies the request again if its number has changed: a later observer may have stopped this thread in the middle of
   // the copy, and written its own request.
-  attach_request wanted;
+  contract::attach_request wanted;
   do {
     wanted = usher_attach.request;
     std::atomic_signal_fence(std::memory_order_seq_cst);
@@ -253,13 +253,13 @@ void record_as_requested() {
   if (last == wanted.number || !answering.compare_exchange_strong(last, wanted.number, std::memory_order_acq_rel))
     return;
   const int saved = errno;
-  attach_failure failed = attach_failure::none;
+  contract::attach_failure failed = contract::attach_failure::none;
   const std::int64_t age = std::int64_t(native::now() - usher_attach.heartbeat);
-  if (age > std::int64_t(record::heartbeat_limit_ms) * 1'000'000)
-    failed = attach_failure::not_usable, errno = ETIMEDOUT;  // the observer has died
+  if (age > std::int64_t(contract::heartbeat_limit_ms) * 1'000'000)
+    failed = contract::attach_failure::not_usable, errno = ETIMEDOUT;  // the observer has died
   else if (answer(wanted, failed))
-    failed = attach_failure::none;
-  usher_attach.error.store(failed != attach_failure::none ? errno : 0, std::memory_order_relaxed);
+    failed = contract::attach_failure::none;
+  usher_attach.error.store(failed != contract::attach_failure::none ? errno : 0, std::memory_order_relaxed);
   usher_attach.failed_call.store(std::uint32_t(failed), std::memory_order_relaxed);
   usher_attach.answered.store(wanted.number, std::memory_order_release);
   errno = saved;
@@ -271,13 +271,13 @@ namespace {
 bool is_silent(const recorder& r) {
   const std::uint64_t beat = r.head->heartbeat.load(std::memory_order_relaxed);
   if (beat == 0) return false;  // it sends none
-  return std::int64_t(r.ticks() - beat) > std::int64_t(record::heartbeat_limit_ms * r.ticks_a_ms);
+  return std::int64_t(r.ticks() - beat) > std::int64_t(contract::heartbeat_limit_ms * r.ticks_a_ms);
 }
 
 }  // namespace
 
 bool has_ended(const recorder& r) {
-  const record::header& head = *r.head;
+  const contract::header& head = *r.head;
   // In this order: the observer sets `taken` before it clears `enabled`, so the thread that sees the end also closes the
   // descriptor, even if it lost its CPU for the whole recording. Acquire: pairs with record_file::disable().
   const bool is_over = head.enabled.load(std::memory_order_acquire) == 0;
@@ -291,19 +291,19 @@ bool leave_recording(recorder& r) {
   if (recording == 0 || &recorder_of(recording) != &r ||
       !current_recording.compare_exchange_strong(recording, 0, std::memory_order_acq_rel))
     return false;
-  record::header& head = *r.head;
+  contract::header& head = *r.head;
   // Tested again, because another recording's file may be mapped at these addresses by now.
   if (head.enabled.load(std::memory_order_relaxed) != 0 && is_silent(r)) {
     // The observer was killed or does not run, so it does not free the file's memory. This frees it, but for the
     // header, which states the reason.
-    head.given_up.store(std::uint32_t(record::given_up::for_silence));
+    head.given_up.store(std::uint32_t(contract::given_up::for_silence));
     const int saved = errno;
     if (r.attached)
-      madvise(reinterpret_cast<char*>(r.head) + sizeof head, record::view::size_for(r.file.room()) - sizeof head,
+      madvise(reinterpret_cast<char*>(r.head) + sizeof head, contract::view::size_for(r.file.room()) - sizeof head,
               MADV_REMOVE);
     errno = saved;
   }
   return true;
 }
 
-}  // namespace usher::preload
+}  // namespace usher::recorder

@@ -4,8 +4,8 @@
 #include "watch/recorder/streams.hpp"
 #include "watch/recorder/wrappers.hpp"
 
-namespace usher::preload {
+namespace usher::recorder {
 
 constinit const recorded_tables streamed_tables = tables_of<streams>();
 
-}  // namespace usher::preload
+}  // namespace usher::recorder

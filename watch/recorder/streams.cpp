@@ -15,16 +15,16 @@
 #include "watch/recorder/inherited_file.hpp"
 #include "watch/recorder/others.hpp"
 
-namespace usher::preload {
+namespace usher::recorder {
 
-constinit std::atomic<record::stream_header*> stream_file{nullptr};
+constinit std::atomic<contract::stream_header*> stream_file{nullptr};
 
 namespace {
 
-using record::stream_chunk;
-using record::stream_header;
-using record::stream_room;
-using record::stream_slot;
+using contract::stream_chunk;
+using contract::stream_header;
+using contract::stream_room;
+using contract::stream_slot;
 
 /// The process's number in the file and its fork epoch, as one word: number << 32 | epoch.
 constinit std::atomic<std::uint64_t> own_process{0};
@@ -33,7 +33,7 @@ std::byte* base() {
   return reinterpret_cast<std::byte*>(&stream_head());
 }
 stream_slot& slot(std::uint32_t i) {
-  return reinterpret_cast<stream_slot*>(base() + record::stream_threads_at)[i];
+  return reinterpret_cast<stream_slot*>(base() + contract::stream_threads_at)[i];
 }
 
 /// The capacities, which are read once: the observer checks all that it reads, but another process of the program could
@@ -59,10 +59,10 @@ bool map(int descriptor) {
   if (first == MAP_FAILED) return false;
   auto& head = *static_cast<stream_header*>(first);
   const stream_room wanted = head.room;
-  const bool fits = head.magic == record::stream_magic && head.version == record::stream_version &&
-                    record::is_possible(wanted) && record::stream_file_size(wanted) == size;
-  if (head.magic == record::stream_magic && head.version != record::stream_version)
-    head.refused.store(record::stream_version, std::memory_order_relaxed);
+  const bool fits = head.magic == contract::stream_magic && head.version == contract::stream_version &&
+                    contract::is_possible(wanted) && contract::stream_file_size(wanted) == size;
+  if (head.magic == contract::stream_magic && head.version != contract::stream_version)
+    head.refused.store(contract::stream_version, std::memory_order_relaxed);
   munmap(first, sizeof(stream_header));
   if (!fits) return false;
   // Without access first: in a process that has called mlockall(MCL_FUTURE), all pages would be taken at once.
@@ -75,7 +75,7 @@ bool map(int descriptor) {
   auto* const mapped = static_cast<stream_header*>(memory);
   room = wanted;
   if (mapped->opened.fetch_add(1, std::memory_order_relaxed) == 0)
-    std::strncpy(mapped->lock, selected().name, sizeof mapped->lock - 1);
+    std::strncpy(mapped->lock, preload::selected().name, sizeof mapped->lock - 1);
   if (&usher_companion_v3 == nullptr) mapped->partial.store(1, std::memory_order_relaxed);
   stream_file.store(mapped, std::memory_order_release);
   return true;
@@ -148,7 +148,7 @@ void stream_into(const char* path) {
     syscall(SYS_close, descriptor);
   }
   if (!is_open)
-    if (const int own = inherited_file(path, record::stream_file_name); own >= 0) is_open = map(own);
+    if (const int own = inherited_file(path, contract::stream_file_name); own >= 0) is_open = map(own);
   if (is_open) read_first_name();
   errno = saved;
 }
@@ -202,8 +202,8 @@ bool take_chunk(stream_writer& me, std::uint64_t window) {
     close_window(window);
     return false;
   }
-  auto* const chunks = reinterpret_cast<stream_chunk*>(base() + record::stream_chunks_at(room));
-  stream_chunk& c = chunks[record::first_chunk(room, window) + i];
+  auto* const chunks = reinterpret_cast<stream_chunk*>(base() + contract::stream_chunks_at(room));
+  stream_chunk& c = chunks[contract::first_chunk(room, window) + i];
   c.window.store(window, std::memory_order_relaxed);
   c.thread.store(std::uint32_t(me.slot - &slot(0)) + 1, std::memory_order_release);
   if (me.window != window) {  // it may have got its name since the last window
@@ -225,7 +225,8 @@ void note_cpu_time(stream_writer& me, std::uint64_t window) {
   rusage used{};
   const bool is_counted = syscall(SYS_getrusage, RUSAGE_THREAD, &used) == 0;
   if (syscall(SYS_clock_gettime, CLOCK_THREAD_CPUTIME_ID, &t) == 0)
-    append(me, window, record::word_of_call(record::verb::cpu_clock, is_counted ? 1 + std::uint64_t(used.ru_nvcsw) : 0),
+    append(me, window,
+           contract::word_of_call(contract::verb::cpu_clock, is_counted ? 1 + std::uint64_t(used.ru_nvcsw) : 0),
            std::uint64_t(t.tv_sec) * 1'000'000'000 + std::uint64_t(t.tv_nsec), begin, stream_ticks());
   errno = saved;
 }
@@ -234,8 +235,8 @@ void end_call(std::uint64_t window, std::uint64_t word, std::uint64_t other, std
   stream_writer& me = this_writer;
   const std::uint64_t now = stream_ticks();
   append(me, window, word, other, begin, now);
-  if (now - begin >= record::long_call_us * stream_head().ticks_a_ms / 1000) [[unlikely]]
+  if (now - begin >= contract::long_call_us * stream_head().ticks_a_ms / 1000) [[unlikely]]
     note_cpu_time(me, window);
 }
 
-}  // namespace usher::preload
+}  // namespace usher::recorder

@@ -29,10 +29,10 @@
 #include "watch/recorder/objects.hpp"
 #include "watch/recorder/recorder.hpp"
 
-namespace usher::preload {
+namespace usher::recorder {
 
 /// The file; null: `usher record` does not record this process. Set before the first call, and then never changed.
-[[gnu::visibility("hidden")]] extern constinit std::atomic<record::stream_header*> stream_file;
+[[gnu::visibility("hidden")]] extern constinit std::atomic<contract::stream_header*> stream_file;
 
 inline bool is_streamed() {
   return stream_file.load(std::memory_order_acquire) != nullptr;
@@ -42,10 +42,10 @@ void stream_into(const char* path);
 
 struct stream_writer {
   std::uint64_t epoch_word = recorded_thread::never;  ///< the process's, if the other fields are valid
-  record::stream_slot* slot = nullptr;                ///< null: there was none left
+  contract::stream_slot* slot = nullptr;              ///< null: there was none left
   std::uint32_t process = 0;                          ///< its number in the file
   std::uint64_t window = 0;                           ///< to which the next two belong
-  record::stream_call *next = nullptr, *end = nullptr;
+  contract::stream_call *next = nullptr, *end = nullptr;
   std::uint64_t last = 0;  ///< ticks, when the last call ended
   std::uint64_t beginning = 0;
   bool is_waiting = false;  ///< in the wait for a condition, which unlocks and locks a mutex by our own functions
@@ -53,7 +53,7 @@ struct stream_writer {
 inline constinit thread_local stream_writer this_writer{};
 
 /// Only for functions that connect() has led to.
-inline record::stream_header& stream_head() {
+inline contract::stream_header& stream_head() {
   return *stream_file.load(std::memory_order_relaxed);
 }
 /// 0: none.
@@ -89,7 +89,7 @@ inline void append(stream_writer& me, std::uint64_t window, std::uint64_t word, 
   busy.store(window, std::memory_order_relaxed);
   std::atomic_signal_fence(std::memory_order_seq_cst);
   if ((me.window == window && me.next != me.end) || take_chunk(me, window)) [[likely]] {
-    record::stream_call& c = *me.next++;
+    contract::stream_call& c = *me.next++;
     c.word.store(word, std::memory_order_relaxed);
     c.other.store(other, std::memory_order_relaxed);
     c.begin.store(begin, std::memory_order_relaxed);
@@ -103,7 +103,7 @@ inline void append(stream_writer& me, std::uint64_t window, std::uint64_t word, 
 /// Begins a call in an open window: returns the ticks at its beginning. Reads the CPU clock if it is due.
 inline std::uint64_t begin_call(stream_writer& me, std::uint64_t window) {
   const std::uint64_t now = stream_ticks();
-  if (me.window == window && now - me.last < record::long_gap_us * stream_head().ticks_a_ms / 1000) [[likely]]
+  if (me.window == window && now - me.last < contract::long_gap_us * stream_head().ticks_a_ms / 1000) [[likely]]
     return now;
   note_cpu_time(me, window);
   return stream_ticks();
@@ -113,14 +113,14 @@ inline std::uint64_t begin_call(stream_writer& me, std::uint64_t window) {
 [[gnu::noinline]] void end_call(std::uint64_t window, std::uint64_t word, std::uint64_t other, std::uint64_t begin);
 
 /// A call that may sleep. It is in the thread's slot from the construction until end() or the destruction.
-inline std::uint64_t word_of(record::verb what, const void* object) {
-  return record::word_of_call(what, reinterpret_cast<std::uintptr_t>(object));
+inline std::uint64_t word_of(contract::verb what, const void* object) {
+  return contract::word_of_call(what, reinterpret_cast<std::uintptr_t>(object));
 }
 class sleeping_call {
  public:
-  sleeping_call(stream_writer& me, record::verb what, const void* object, std::uint64_t other, std::uint64_t began)
+  sleeping_call(stream_writer& me, contract::verb what, const void* object, std::uint64_t other, std::uint64_t began)
       : me_(me), object_(object), other_(other), began_(began), epoch_(me.epoch_word) {
-    record::stream_slot& s = *me.slot;
+    contract::stream_slot& s = *me.slot;
     s.call_since.store(began_, std::memory_order_relaxed);
     s.call_other.store(other, std::memory_order_relaxed);
     s.call.store(word_of(what, object), std::memory_order_release);  // pairs with the observer's load
@@ -133,11 +133,11 @@ class sleeping_call {
   /// Also for the clean-up of a cancelled thread, which calls no destructors here.
   void forget() { me_.slot->call.store(0, std::memory_order_release); }
   /// Appends the call if a window is open now.
-  void end(record::verb what, std::uint64_t flags = 0) {
+  void end(contract::verb what, std::uint64_t flags = 0) {
     forget();
     const std::uint64_t window = open_window();
     if (window == 0 || own_writer() != &me_ || me_.epoch_word != epoch_) return;
-    end_call(window, word_of(what, object_) | flags | record::slow_call, other_, began_);
+    end_call(window, word_of(what, object_) | flags | contract::slow_call, other_, began_);
   }
 
  private:
@@ -164,13 +164,13 @@ struct streams {
   static bool is_idle() { return open_window() == 0; }
   template <class Object>
   [[gnu::always_inline]] static call begins_idly(const Object&) {
-    constexpr bool is_spin = Object::kind == record::kind::spin;
+    constexpr bool is_spin = Object::kind == contract::kind::spin;
     if constexpr (is_spin) note_unrecorded();
-    return {is_spin || Object::kind == record::kind::rwlock ? not_noted : 0, 0};
+    return {is_spin || Object::kind == contract::kind::rwlock ? not_noted : 0, 0};
   }
   template <class Object>
   [[gnu::always_inline]] static call begins(const Object& object, std::uint64_t) {
-    const std::uint64_t window = Object::kind != record::kind::spin ? open_window() : 0;
+    const std::uint64_t window = Object::kind != contract::kind::spin ? open_window() : 0;
     return window == 0 ? begins_idly(object) : begins_in<Object>(window);
   }
   template <class Object>
@@ -204,8 +204,8 @@ struct streams {
   }
   template <class Object>
   static void try_failed(const call& c, const Object& object, std::uint64_t caller) {
-    if constexpr (Object::kind == record::kind::mutex)
-      end_call(c.window, word_of(record::verb::try_lock_failed, object.key), caller, c.began);
+    if constexpr (Object::kind == contract::kind::mutex)
+      end_call(c.window, word_of(contract::verb::try_lock_failed, object.key), caller, c.began);
   }
 
   template <class Object>
@@ -218,7 +218,7 @@ struct streams {
   static sleeping_call wait_begins(const call& c, const Object& object, const wait_call& how) {
     const std::uint64_t began = c.window != 0 ? c.began : stream_ticks();
     std::uint64_t other = how.caller;
-    if constexpr (Object::kind == record::kind::condition) {
+    if constexpr (Object::kind == contract::kind::condition) {
       other = reinterpret_cast<std::uintptr_t>(object.mutex);
       this_writer.is_waiting = true;
     }
@@ -226,33 +226,33 @@ struct streams {
   }
   template <class Object>
   static void wait_ends(sleeping_call& w, const Object& object, int result) {
-    constexpr record::kind kind = Object::kind;
-    if constexpr (kind == record::kind::condition) {
+    constexpr contract::kind kind = Object::kind;
+    if constexpr (kind == contract::kind::condition) {
       w.writer().is_waiting = false;
       if (result == 0 || result == ETIMEDOUT || result == ECANCELED)
-        return w.end(result == 0 ? record::verb::wait : record::verb::wait_timed_out);
+        return w.end(result == 0 ? contract::verb::wait : contract::verb::wait_timed_out);
     } else {
-      const bool is_over = kind == record::kind::barrier && result == PTHREAD_BARRIER_SERIAL_THREAD;
+      const bool is_over = kind == contract::kind::barrier && result == PTHREAD_BARRIER_SERIAL_THREAD;
       if (is_acquired(result) || is_over) return w.end(Object::acquires, flags_of(object));
-      if (kind == record::kind::mutex && result == ETIMEDOUT) return w.end(record::verb::try_lock_failed);
+      if (kind == contract::kind::mutex && result == ETIMEDOUT) return w.end(contract::verb::try_lock_failed);
     }
     w.forget();
   }
 
   template <class Object, class Unlock>
   [[gnu::always_inline]] static int released(const Object& object, std::uint64_t caller, Unlock unlock) {
-    const std::uint64_t window = Object::kind != record::kind::spin ? open_window() : 0;
+    const std::uint64_t window = Object::kind != contract::kind::spin ? open_window() : 0;
     if (window == 0) [[likely]]
       return unlock();
     return released_in(window, object, caller, unlock);
   }
 
   template <class Object>
-  [[gnu::always_inline]] static call signals(const Object& object, record::verb, std::uint64_t caller) {
+  [[gnu::always_inline]] static call signals(const Object& object, contract::verb, std::uint64_t caller) {
     return tries(object, caller);
   }
   template <class Object>
-  static void signalled(const call& c, const Object& object, record::verb what, std::uint64_t caller) {
+  static void signalled(const call& c, const Object& object, contract::verb what, std::uint64_t caller) {
     end_call(c.window, word_of(what, object.key), caller, c.began);
   }
 
@@ -268,11 +268,11 @@ struct streams {
  private:
   template <class Object>
   static std::uint64_t flags_of(const Object& object) {
-    return object.is_recursive() ? record::recursive_call : 0;
+    return object.is_recursive() ? contract::recursive_call : 0;
   }
   template <class Object>
   static stream_writer* writer_for() {
-    constexpr bool is_in_waits = Object::kind == record::kind::mutex || Object::kind == record::kind::condition;
+    constexpr bool is_in_waits = Object::kind == contract::kind::mutex || Object::kind == contract::kind::condition;
     stream_writer* const me = own_writer();
     return me != nullptr && !(is_in_waits && me->is_waiting) ? me : nullptr;
   }
@@ -297,4 +297,4 @@ struct streams {
   }
 };
 
-}  // namespace usher::preload
+}  // namespace usher::recorder

@@ -4,8 +4,8 @@
 #include "watch/recorder/sums.hpp"
 #include "watch/recorder/wrappers.hpp"
 
-namespace usher::preload {
+namespace usher::recorder {
 
 constinit const recorded_tables summed_tables = tables_of<sums>();
 
-}  // namespace usher::preload
+}  // namespace usher::recorder

@@ -11,41 +11,41 @@
 // Weak, as all references to the C library (preload/c_library_functions.cpp).
 extern "C" [[gnu::weak]] int pthread_barrierattr_getpshared(const pthread_barrierattr_t*, int*) noexcept;
 
-namespace usher::preload {
+namespace usher::recorder {
 
 // ---- mutexes and spin locks --------------------------------------------------------------------------------
 
-record::object* find_or_make(recorded_thread& me, mutex_object m, std::uint64_t caller) {
-  record::object* const o = me.find(m.key);
-  if (o != nullptr && !is_another(*o, record::kind::mutex)) return o;
-  return o == nullptr ? begin_object(me, m.key, record::kind::mutex, m.is_recursive(), false, caller)
-                      : begin_anew(me, *o, m.key, record::kind::mutex, m.is_recursive(), caller);
+contract::object* find_or_make(recorded_thread& me, mutex_object m, std::uint64_t caller) {
+  contract::object* const o = me.find(m.key);
+  if (o != nullptr && !is_another(*o, contract::kind::mutex)) return o;
+  return o == nullptr ? begin_object(me, m.key, contract::kind::mutex, m.is_recursive(), false, caller)
+                      : begin_anew(me, *o, m.key, contract::kind::mutex, m.is_recursive(), caller);
 }
 
 /// Whether the mutex is free for certain: the process has one thread, the mutex is not process-shared, and the record
 /// shows no hold of it (no owner, no light hold of this thread). A free mutex is locked without a wait. So a process with
 /// one thread calls the C library's lock at once, which costs less than its trylock.
-bool sums::is_free_for_certain(recorded_thread& me, const record::object& o, mutex_object m) {
-  me.unusual = has_one_thread() ? recorded_thread::alone : 0;
+bool sums::is_free_for_certain(recorded_thread& me, const contract::object& o, mutex_object m) {
+  me.unusual = preload::has_one_thread() ? recorded_thread::alone : 0;
   return me.unusual != 0 && o.owner.load(std::memory_order_relaxed) == 0 && me.light_mutex != m.key &&
-         !is_shared(kind_of(m.get()));
+         !preload::is_shared(preload::kind_of(m.get()));
 }
 
-void sums::count_failed_try(recorded_thread& me, record::object& o, record::kind kind) {
-  if (kind == record::kind::semaphore) return count_roughly(me, o.semaphore.failed_tries);
-  record::detail* const d = detail_of(me, o);
+void sums::count_failed_try(recorded_thread& me, contract::object& o, contract::kind kind) {
+  if (kind == contract::kind::semaphore) return count_roughly(me, o.semaphore.failed_tries);
+  contract::detail* const d = detail_of(me, o);
   if (d != nullptr)
     count_roughly(me, d->failed_tries);
-  else if (record::has_holds(kind))
+  else if (contract::has_holds(kind))
     count_roughly(me, o.mutex.failed_tries);
 }
 
 void sums::made(const mutex_object& m) {
   const bool recursive = m.is_recursive();
-  record::object* const o = begin_initialised(m.key, record::kind::mutex, recursive);
+  contract::object* const o = begin_initialised(m.key, contract::kind::mutex, recursive);
   // The entry of a static mutex is kept when the mutex is initialised again, perhaps with another type.
   if (o != nullptr)
-    o->depth_and_kind.store((recursive ? std::uint32_t(record::recursive) : 0) | std::uint32_t(record::kind::mutex),
+    o->depth_and_kind.store((recursive ? std::uint32_t(contract::recursive) : 0) | std::uint32_t(contract::kind::mutex),
                             std::memory_order_relaxed);
 }
 
@@ -53,8 +53,8 @@ namespace {
 
 /// Adds how often the thread polled, slept and was granted the lock during its wait. Usher's locks count this;
 /// `before` has the thread's counts from before the wait.
-void add_wait_tally(recorded_thread& me, record::object& o, const native_detail::wait_tally& before) {
-  record::detail* const d = detail_of(me, o);
+void add_wait_tally(recorded_thread& me, contract::object& o, const native_detail::wait_tally& before) {
+  contract::detail* const d = detail_of(me, o);
   if (d == nullptr) return;
   const native_detail::wait_tally& now = native_detail::own_waits;
   add(d->polls, now.polls - before.polls);
@@ -64,7 +64,7 @@ void add_wait_tally(recorded_thread& me, record::object& o, const native_detail:
 
 }  // namespace
 
-lock_wait::lock_wait(recorded_thread& t, record::object& entry, record::kind kind, const wait_call& how)
+lock_wait::lock_wait(recorded_thread& t, contract::object& entry, contract::kind kind, const wait_call& how)
     : me(t), o(entry), wait(t, entry, kind, how.caller, how.has_deadline), before(native_detail::own_waits) {
   detail_of(me, o);  // so that the present hold, which may be the longest, is recorded there
 }
@@ -72,7 +72,7 @@ lock_wait::lock_wait(recorded_thread& t, record::object& entry, record::kind kin
 void lock_wait::ends(const void* key, int result) {
   if (!wait.is_current()) return;
   const std::uint64_t ticks = wait.finish();
-  if (!selected().passes_through) add_wait_tally(me, o, before);
+  if (!preload::selected().passes_through) add_wait_tally(me, o, before);
   if (is_acquired(result)) {
     wait.book(ticks);
     // A wait of a millisecond suggests long holds: all are timed again, until they are seen to be short. After a death the
@@ -98,7 +98,7 @@ namespace {
 /// Stores the time of n signals for the waiters that they will wake; only the latest sixteen are kept. It is unknown
 /// which signal woke a waiter, so waiters take the times in order: the sum of all latencies does not depend on the
 /// order.
-void record_signal_times(record::detail& d, std::uint64_t now, std::uint32_t n) {
+void record_signal_times(contract::detail& d, std::uint64_t now, std::uint32_t n) {
   const std::uint64_t first = d.sent.load(std::memory_order_relaxed);
   constexpr std::uint32_t kept = std::size(decltype(d.sent_at){});
   for (std::uint32_t i = 0; i < n && i < kept; i++) d.sent_at[(first + i) % kept].store(now, std::memory_order_relaxed);
@@ -106,7 +106,7 @@ void record_signal_times(record::detail& d, std::uint64_t now, std::uint32_t n) 
 }
 
 /// Takes the oldest signal's time. Returns the ticks since then, at most `most`; 0 if no signal is left.
-std::uint64_t ticks_since_signal(record::detail& d, std::uint64_t now, std::uint64_t most) {
+std::uint64_t ticks_since_signal(contract::detail& d, std::uint64_t now, std::uint64_t most) {
   constexpr std::uint32_t kept = std::size(decltype(d.sent_at){});
   std::uint64_t heard = d.heard.load(std::memory_order_relaxed);
   do {
@@ -119,8 +119,8 @@ std::uint64_t ticks_since_signal(record::detail& d, std::uint64_t now, std::uint
 
 /// Drops the signals in excess of the waiters. Called when a waiter has left without a signal: no waiter would take
 /// their times but a later one, which would take the oldest for its own.
-void drop_surplus_signals(record::object& o, record::detail& d) {
-  const std::uint64_t waiters = o.waiting.load(std::memory_order_relaxed) & record::waiting_count;
+void drop_surplus_signals(contract::object& o, contract::detail& d) {
+  const std::uint64_t waiters = o.waiting.load(std::memory_order_relaxed) & contract::waiting_count;
   std::uint64_t heard = d.heard.load(std::memory_order_relaxed);
   for (;;) {
     const std::uint64_t sent = d.sent.load(std::memory_order_acquire);
@@ -132,12 +132,12 @@ void drop_surplus_signals(record::object& o, record::detail& d) {
 
 }  // namespace
 
-condition_wait::condition_wait(recorded_thread& t, record::object& entry, const waited_condition& c,
+condition_wait::condition_wait(recorded_thread& t, contract::object& entry, const waited_condition& c,
                                const wait_call& how)
     : me(t),
       o(entry),
       mutex(c.mutex != nullptr ? t.find(c.mutex) : nullptr),
-      wait(t, entry, record::kind::condition, how.caller, how.has_deadline) {
+      wait(t, entry, contract::kind::condition, how.caller, how.has_deadline) {
   add(o.acquisitions, 1);
   detail_of(me, o);  // for the times of signals
   if (mutex != nullptr && c.hides_mutex) hold_ends(me, *mutex, wait.chain());
@@ -148,10 +148,10 @@ void condition_wait::ends(const waited_condition& c, int result) {
   const std::uint64_t ticks = wait.finish();
   if (mutex != nullptr && mutex->owner.load(std::memory_order_relaxed) != me.name && me.light_mutex != c.mutex) {
     // There was no recorded lock call: the C library has locked the mutex, or an unlock has handed it over.
-    if (c.hides_mutex) mutex->flags.fetch_or(record::any_wait_hidden, std::memory_order_relaxed);
+    if (c.hides_mutex) mutex->flags.fetch_or(contract::any_wait_hidden, std::memory_order_relaxed);
     hold_begins(me, *mutex, c.mutex);
   }
-  record::detail* const d = detail_of(me, o);
+  contract::detail* const d = detail_of(me, o);
   if (result == ETIMEDOUT) add(o.timeouts, 1);
   if (result != 0) {
     if (d != nullptr) drop_surplus_signals(o, *d);
@@ -160,8 +160,8 @@ void condition_wait::ends(const waited_condition& c, int result) {
   wait.book(d != nullptr ? ticks_since_signal(*d, wait.ended(), ticks) : 0);
 }
 
-void sums::count_signal(recorded_thread& me, record::object& o, bool all) {
-  std::uint64_t n = o.waiting.load(std::memory_order_relaxed) & record::waiting_count;
+void sums::count_signal(recorded_thread& me, contract::object& o, bool all) {
+  std::uint64_t n = o.waiting.load(std::memory_order_relaxed) & contract::waiting_count;
   if (n == 0) {
     if (const std::uint32_t counted = roughly_one(me, o.condition.unheard); counted != 0) {
       add(o.condition.unheard, counted);
@@ -170,7 +170,7 @@ void sums::count_signal(recorded_thread& me, record::object& o, bool all) {
     return;
   }
   add(o.condition.signals, 1);
-  if (record::detail* const d = detail_of(me, o)) {
+  if (contract::detail* const d = detail_of(me, o)) {
     // `pending` waiters were signalled before and have not returned yet, so this signal does not wake them.
     const std::uint64_t sent = d->sent.load(std::memory_order_relaxed),
                         heard = d->heard.load(std::memory_order_relaxed), pending = sent > heard ? sent - heard : 0;
@@ -190,30 +190,30 @@ void sums::count_signal(recorded_thread& me, record::object& o, bool all) {
 
 /// Ends the hold of a writer, before the unlock. The threads that wait now have waited during it for its length at most,
 /// and for the time that they have waited so far at most; the lesser of both sums is charged.
-held_charge sums::write_ends(recorded_thread& me, record::object& o) {
+held_charge sums::write_ends(recorded_thread& me, contract::object& o) {
   const std::uint64_t now = me.of->ticks(), begin = o.hold_begin.load(std::memory_order_relaxed);
   const std::uint64_t hold = begin != 0 && now > begin ? now - begin : 0;
   add(o.held, hold);
   add(o.holds, 1);
-  if (record::detail* const d = existing_detail(me, o)) {
-    add(d->holds[record::duration_buckets::of(hold) / 2], 1);
+  if (contract::detail* const d = existing_detail(me, o)) {
+    add(d->holds[contract::duration_buckets::of(hold) / 2], 1);
     raise_to(d->longest_hold, hold);
   }
   o.hold_begin.store(0, std::memory_order_relaxed);
   o.owner.store(0, std::memory_order_relaxed);
-  const std::uint64_t waiting = o.waiting.load(std::memory_order_relaxed), n = waiting & record::waiting_count;
-  return n == 0 ? held_charge{} : add_charge(me, o, std::min(n * hold, record::waited_so_far(waiting, now)), now);
+  const std::uint64_t waiting = o.waiting.load(std::memory_order_relaxed), n = waiting & contract::waiting_count;
+  return n == 0 ? held_charge{} : add_charge(me, o, std::min(n * hold, contract::waited_so_far(waiting, now)), now);
 }
 
-rwlock_wait::rwlock_wait(recorded_thread& t, record::object& entry, const void* lock, side s, const wait_call& how)
+rwlock_wait::rwlock_wait(recorded_thread& t, contract::object& entry, const void* lock, side s, const wait_call& how)
     : me(t),
       o(entry),
       of(s),
-      wait(t, entry, record::kind::rwlock, how.caller, how.has_deadline),
+      wait(t, entry, contract::kind::rwlock, how.caller, how.has_deadline),
       detail(detail_of(t, entry)),
       is_written(entry.owner.load(std::memory_order_relaxed) != 0),
-      is_shared(c_library::is_glibc() &&
-                rwlock_at::is_shared(static_cast<pthread_rwlock_t*>(const_cast<void*>(lock)))) {}
+      is_shared(preload::c_library::is_glibc() &&
+                preload::rwlock_at::is_shared(static_cast<pthread_rwlock_t*>(const_cast<void*>(lock)))) {}
 
 void rwlock_wait::ends(int result) {
   if (!wait.is_current()) return;
@@ -248,7 +248,7 @@ bool is_of_one_process(const pthread_barrierattr_t* attributes) {
 }  // namespace
 
 void sums::made(const barrier_object& b, const pthread_barrierattr_t* attributes, unsigned threads) {
-  record::object* const o = begin_initialised(b.key, record::kind::barrier, false);
+  contract::object* const o = begin_initialised(b.key, contract::kind::barrier, false);
   if (o == nullptr) return;
   // A static barrier's entry is kept. Its arrivals must be whole rounds of the new number.
   const bool is_known = is_of_one_process(attributes) && o->acquisitions.load(std::memory_order_relaxed) % threads == 0;
@@ -257,14 +257,14 @@ void sums::made(const barrier_object& b, const pthread_barrierattr_t* attributes
 
 sums::last_arrival sums::comes_last(const call& c, const barrier_object&) {
   recorded_thread& me = *c.thread;
-  record::object& o = *c.entry;
+  contract::object& o = *c.entry;
   const std::uint64_t arrivals = o.acquisitions.fetch_add(1, std::memory_order_relaxed) + 1;
   const std::uint32_t size = o.barrier.size.load(std::memory_order_relaxed);
   if (size == 0 || arrivals % size != 0) return {};
   const std::uint64_t now = me.of->ticks(), waiting = o.waiting.load(std::memory_order_relaxed);
-  const std::uint64_t waited = record::waited_so_far(waiting, now);
+  const std::uint64_t waited = contract::waited_so_far(waiting, now);
   o.owner.store(me.name, std::memory_order_relaxed);
-  if (record::detail* const d = detail_of(me, o)) note_thread(*d, me.name, 1, 0);
+  if (contract::detail* const d = detail_of(me, o)) note_thread(*d, me.name, 1, 0);
   const bool is_valid = waited < std::uint64_t{1} << 51;  // else a negative difference: a thread is leaving just now
   return {true, is_valid ? add_charge(me, o, waited, now) : held_charge{}};
 }
@@ -278,12 +278,12 @@ namespace {
 
 /// Whether the module of this word of a chain only passes joins on.
 bool is_wrapper(const recorder& r, std::uint64_t pc) {
-  const std::uint32_t number = record::module_of(pc);
+  const std::uint32_t number = contract::module_of(pc);
   if (number == 0 || number > r.room().modules) return false;
-  const record::module_slot& m = r.file.module(number - 1);
+  const contract::module_slot& m = r.file.module(number - 1);
   if (m.ready.load(std::memory_order_acquire) == 0) return false;
   // Another process may write anything into the file, at any time: numbers are copied, then compared.
-  const volatile record::module_slot& there = m;
+  const volatile contract::module_slot& there = m;
   const std::uint32_t path = there.path, length = there.path_length, room = r.room().text;
   if (path > room || length > room - path) return false;
   std::string_view name(r.file.text() + path, length);
@@ -297,20 +297,20 @@ bool is_wrapper(const recorder& r, std::uint64_t pc) {
 std::uint64_t place_of(recorded_thread& me, std::uint64_t caller) {
   const std::uint32_t taken = take_chain(me);
   if (taken == 0 || taken > me.of->room().chains) return caller;
-  const record::chain& c = me.of->file.chain(taken - 1);
+  const contract::chain& c = me.of->file.chain(taken - 1);
   if (c.ready.load(std::memory_order_acquire) == 0) return caller;
   const volatile std::uint32_t& there = c.length;
-  const std::uint32_t said = there, length = std::min(said, record::chain::longest);
+  const std::uint32_t said = there, length = std::min(said, contract::chain::longest);
   for (std::uint32_t i = 0; i < length; i++)
-    if (!is_wrapper(*me.of, c.pc[i])) return record::address_of(c.pc[i]);
+    if (!is_wrapper(*me.of, c.pc[i])) return contract::address_of(c.pc[i]);
   return caller;
 }
 
 }  // namespace
 
-record::object* find_place(recorded_thread& me, std::uint64_t caller) {
+contract::object* find_place(recorded_thread& me, std::uint64_t caller) {
   if (is_over(me)) return nullptr;
-  return find_or_begin(me, reinterpret_cast<const void*>(place_of(me, caller)), record::kind::join, caller);
+  return find_or_begin(me, reinterpret_cast<const void*>(place_of(me, caller)), contract::kind::join, caller);
 }
 
-}  // namespace usher::preload
+}  // namespace usher::recorder

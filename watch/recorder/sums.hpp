@@ -1,4 +1,4 @@
-// The sink of `usher stat`: adds calls to the sums of their objects' entries (record::object, record::detail).
+// The sink of `usher stat`: adds calls to the sums of their objects' entries (contract::object, contract::detail).
 //
 // Of a mutex and a spin lock the holder writes the first cache line of the entry, without read-modify-writes; waiters write the
 // second. Semaphores, conditions and the readers of a read-write lock have no holder, and a signal handler may post, so all their
@@ -15,7 +15,7 @@
 #include "watch/recorder/holding.hpp"
 #include "watch/recorder/objects.hpp"
 
-namespace usher::preload {
+namespace usher::recorder {
 
 /// Whether the recording is over; ends it in this process, too. Only for slow paths.
 [[gnu::always_inline]] inline bool is_over(recorded_thread& me) {
@@ -28,25 +28,25 @@ namespace usher::preload {
 
 /// Finds or makes the mutex's entry. Called if there is none at the index where the search begins, or if that one is
 /// of an object of another kind.
-[[gnu::noinline]] record::object* find_or_make(recorded_thread& me, mutex_object m, std::uint64_t caller);
+[[gnu::noinline]] contract::object* find_or_make(recorded_thread& me, mutex_object m, std::uint64_t caller);
 /// The entry of the place that waits for threads to end; null if the recording is over.
-record::object* find_place(recorded_thread& me, std::uint64_t caller);
+contract::object* find_place(recorded_thread& me, std::uint64_t caller);
 
-inline void mark_embedded(record::object& o) {
-  if ((o.flags.load(std::memory_order_relaxed) & record::embedded) == 0)
-    o.flags.fetch_or(record::embedded, std::memory_order_relaxed);
+inline void mark_embedded(contract::object& o) {
+  if ((o.flags.load(std::memory_order_relaxed) & contract::embedded) == 0)
+    o.flags.fetch_or(contract::embedded, std::memory_order_relaxed);
 }
 
 template <class Object>
-[[gnu::always_inline]] inline record::object* entry_of(recorded_thread& me, const Object& object,
-                                                       std::uint64_t caller) {
+[[gnu::always_inline]] inline contract::object* entry_of(recorded_thread& me, const Object& object,
+                                                         std::uint64_t caller) {
   if constexpr (std::is_same_v<Object, mutex_object>) {
-    record::object* const o = me.find_at_once(object.key);
-    return o == nullptr || is_another(*o, record::kind::mutex) ? find_or_make(me, object, caller) : o;
+    contract::object* const o = me.find_at_once(object.key);
+    return o == nullptr || is_another(*o, contract::kind::mutex) ? find_or_make(me, object, caller) : o;
   } else if constexpr (std::is_same_v<Object, joined_object>) {
     return find_place(me, caller);
   } else {
-    record::object* const o = find_or_begin(me, object.key, Object::kind, caller);
+    contract::object* const o = find_or_begin(me, object.key, Object::kind, caller);
     if constexpr (Object::is_embedded)
       if (o != nullptr) mark_embedded(*o);
     return o;
@@ -58,11 +58,11 @@ template <class Object>
 /// A wait for a mutex or a spin lock.
 struct lock_wait {
   recorded_thread& me;
-  record::object& o;
+  contract::object& o;
   recorded_wait wait;
   native_detail::wait_tally before;  ///< the thread's counts
 
-  lock_wait(recorded_thread& t, record::object& entry, record::kind kind, const wait_call& how);
+  lock_wait(recorded_thread& t, contract::object& entry, contract::kind kind, const wait_call& how);
   void ends(const void* key, int result);
 };
 
@@ -70,31 +70,31 @@ struct lock_wait {
 struct rwlock_wait {
   enum side : unsigned { to_read, to_write };  // as detail::behind_writer has it
   recorded_thread& me;
-  record::object& o;
+  contract::object& o;
   side of;
   recorded_wait wait;
-  record::detail* detail;
+  contract::detail* detail;
   bool is_written, is_shared;
 
-  rwlock_wait(recorded_thread& t, record::object& entry, const void* lock, side s, const wait_call& how);
+  rwlock_wait(recorded_thread& t, contract::object& entry, const void* lock, side s, const wait_call& how);
   void ends(int result);
 };
 
 /// A wait for a semaphore, at a barrier or for the end of a thread.
 struct plain_wait {
   recorded_thread& me;
-  record::object& o;
+  contract::object& o;
   recorded_wait wait;
 };
 
 /// A wait for a condition. The mutex's entry may be null.
 struct condition_wait {
   recorded_thread& me;
-  record::object& o;
-  record::object* mutex;
+  contract::object& o;
+  contract::object* mutex;
   recorded_wait wait;
 
-  condition_wait(recorded_thread& t, record::object& entry, const waited_condition& c, const wait_call& how);
+  condition_wait(recorded_thread& t, contract::object& entry, const waited_condition& c, const wait_call& how);
   /// The thread has locked the mutex again.
   void ends(const waited_condition& c, int result);
 };
@@ -106,15 +106,15 @@ struct sums {
 
   struct call {
     recorded_thread* thread;
-    record::object* entry;
+    contract::object* entry;
     explicit operator bool() const { return entry != nullptr; }
   };
 
   /// A recorded process ends the recording at the first call that may sleep, of a kind that has no slow path elsewhere.
   template <class Object>
   [[gnu::always_inline]] static call begins(const Object& object, std::uint64_t caller) {
-    constexpr bool ends_here = Object::kind == record::kind::condition || Object::kind == record::kind::semaphore ||
-                               Object::kind == record::kind::barrier;
+    constexpr bool ends_here = Object::kind == contract::kind::condition || Object::kind == contract::kind::semaphore ||
+                               Object::kind == contract::kind::barrier;
     call c = finds(object, caller);
     if constexpr (ends_here)
       if (c && is_over(*c.thread)) c.entry = nullptr;
@@ -144,8 +144,8 @@ struct sums {
   }
   template <class Object>
   [[gnu::always_inline]] static void acquired(const call& c, const Object& object, std::uint64_t, int result) {
-    record::object& o = *c.entry;
-    if constexpr (record::has_holds(Object::kind)) {
+    contract::object& o = *c.entry;
+    if constexpr (contract::has_holds(Object::kind)) {
       if (result == EOWNERDEAD)
         count_by_threads(o, false);  // the entry may name the dead owner: this one overwrites it
       hold_begins(*c.thread, o, object.key);
@@ -164,7 +164,7 @@ struct sums {
   template <class Object>
   struct tried {
     recorded_thread* thread;
-    record::object* entry;
+    contract::object* entry;
     explicit operator bool() const {
       return std::is_same_v<Object, mutex_object> ? thread != nullptr : entry != nullptr;
     }
@@ -183,7 +183,7 @@ struct sums {
   [[gnu::always_inline]] static void acquired_by_try(tried<Object> c, const Object& object, std::uint64_t caller,
                                                      int result) {
     if constexpr (std::is_same_v<Object, mutex_object>)
-      if (c.entry == nullptr || is_another(*c.entry, record::kind::mutex)) [[unlikely]]
+      if (c.entry == nullptr || is_another(*c.entry, contract::kind::mutex)) [[unlikely]]
         c.entry = find_or_make(*c.thread, object, caller);
     if (c.entry != nullptr) acquired(call{c.thread, c.entry}, object, caller, result);
   }
@@ -193,7 +193,7 @@ struct sums {
       if (c.entry == nullptr) c.entry = find_or_make(*c.thread, object, caller);
     if (c.entry == nullptr) return;
     count_failed_try(*c.thread, *c.entry, Object::kind);
-    if constexpr (has_retries<Object>) preload::try_failed(*c.thread, object.key);
+    if constexpr (has_retries<Object>) usher::recorder::try_failed(*c.thread, object.key);
   }
 
   template <class Object>
@@ -202,13 +202,13 @@ struct sums {
   }
   template <class Object>
   static auto wait_begins(const call& c, const Object& object, const wait_call& how) {
-    constexpr record::kind kind = Object::kind;
-    if constexpr (record::has_holds(kind))
+    constexpr contract::kind kind = Object::kind;
+    if constexpr (contract::has_holds(kind))
       return lock_wait(*c.thread, *c.entry, kind, how);
-    else if constexpr (kind == record::kind::rwlock)
+    else if constexpr (kind == contract::kind::rwlock)
       return rwlock_wait(*c.thread, *c.entry, object.key,
                          std::is_same_v<Object, read_object> ? rwlock_wait::to_read : rwlock_wait::to_write, how);
-    else if constexpr (kind == record::kind::condition)
+    else if constexpr (kind == contract::kind::condition)
       return condition_wait(*c.thread, *c.entry, object, how);
     else
       return plain_wait{*c.thread, *c.entry, {*c.thread, *c.entry, kind, how.caller, how.has_deadline}};
@@ -226,7 +226,7 @@ struct sums {
   static void wait_ends(plain_wait& w, const Object& object, int result) {
     if (!w.wait.is_current()) return;
     const std::uint64_t ticks = w.wait.finish();
-    if constexpr (Object::kind == record::kind::barrier) {
+    if constexpr (Object::kind == contract::kind::barrier) {
       w.wait.book(ticks);
     } else if (result == 0) {
       add(w.o.acquisitions, 1);
@@ -245,7 +245,7 @@ struct sums {
       if (!is_current(me)) [[unlikely]]
         return released_otherwise(object, unlock);
       if (light_hold_ends(me, object.key)) return unlock();
-      record::object* const o = me.find_at_once(object.key);
+      contract::object* const o = me.find_at_once(object.key);
       if (o == nullptr || o->owner.load(std::memory_order_relaxed) != me.name ||
           o->depth_and_kind.load(std::memory_order_relaxed) >= one_deeper) [[unlikely]]
         return released_otherwise(object, unlock);
@@ -255,24 +255,24 @@ struct sums {
       return unlock();
     } else {
       recorded_thread* const me = recorded_self();
-      record::object* const o = me != nullptr ? me->find(object.key) : nullptr;
+      contract::object* const o = me != nullptr ? me->find(object.key) : nullptr;
       if (o == nullptr || is_another(*o, Object::kind)) return unlock();
       return release(*me, *o, object, unlock);
     }
   }
 
   template <class Object>
-  static call signals(const Object& object, record::verb what, std::uint64_t caller, std::uint32_t times = 1) {
+  static call signals(const Object& object, contract::verb what, std::uint64_t caller, std::uint32_t times = 1) {
     const call c = finds(object, caller);
     if (!c) return {};
-    if constexpr (Object::kind == record::kind::condition)
-      count_signal(*c.thread, *c.entry, what == record::verb::broadcast);
+    if constexpr (Object::kind == contract::kind::condition)
+      count_signal(*c.thread, *c.entry, what == contract::verb::broadcast);
     else
       add(c.entry->semaphore.posts, times);  // before the post: its waiter may destroy the semaphore
     return {};
   }
   template <class Object>
-  static void signalled(const call&, const Object&, record::verb, std::uint64_t) {}
+  static void signalled(const call&, const Object&, contract::verb, std::uint64_t) {}
 
   /// The thread whose arrival completes a round comes last. The C library does not say which it is
   /// (PTHREAD_BARRIER_SERIAL_THREAD may be any), so arrivals are counted here. If the number of threads of a round is not
@@ -290,12 +290,12 @@ struct sums {
 
   static void joined(pthread_t, std::uint64_t caller) {
     recorded_thread* const me = recorded_self();
-    if (record::object* const o = me != nullptr ? find_place(*me, caller) : nullptr) add(o->acquisitions, 1);
+    if (contract::object* const o = me != nullptr ? find_place(*me, caller) : nullptr) add(o->acquisitions, 1);
   }
 
   template <class Object>
-  static record::object* made(const Object& object) {
-    record::object* const o = begin_initialised(object.key, Object::kind, object.is_recursive());
+  static contract::object* made(const Object& object) {
+    contract::object* const o = begin_initialised(object.key, Object::kind, object.is_recursive());
     if constexpr (Object::is_embedded)
       if (o != nullptr) mark_embedded(*o);
     return o;
@@ -306,7 +306,7 @@ struct sums {
   static void destroyed(const Object& object) {
     if constexpr (Object::is_embedded) {
       recorded_thread* const me = recorded_self();
-      record::object* const o = me != nullptr ? me->find(object.key) : nullptr;
+      contract::object* const o = me != nullptr ? me->find(object.key) : nullptr;
       if (o != nullptr && !is_another(*o, Object::kind)) end_object(*me, *o);
     } else {
       end_destroyed(object.key);
@@ -322,7 +322,7 @@ struct sums {
  private:
   /// Objects of which retries are counted: acquisitions after a try that failed.
   template <class Object>
-  static constexpr bool has_retries = record::has_holds(Object::kind) || Object::kind == record::kind::semaphore;
+  static constexpr bool has_retries = contract::has_holds(Object::kind) || Object::kind == contract::kind::semaphore;
 
   template <class Object>
   [[gnu::always_inline]] static call finds(const Object& object, std::uint64_t caller) {
@@ -332,32 +332,32 @@ struct sums {
     return {me, entry_of(*me, object, caller)};
   }
 
-  static bool is_free_for_certain(recorded_thread& me, const record::object& o, mutex_object m);
-  static void count_failed_try(recorded_thread& me, record::object& o, record::kind kind);
-  static void count_signal(recorded_thread& me, record::object& o, bool all);
-  static void write_begins(recorded_thread& me, record::object& o) {
+  static bool is_free_for_certain(recorded_thread& me, const contract::object& o, mutex_object m);
+  static void count_failed_try(recorded_thread& me, contract::object& o, contract::kind kind);
+  static void count_signal(recorded_thread& me, contract::object& o, bool all);
+  static void write_begins(recorded_thread& me, contract::object& o) {
     add(o.acquisitions, 1);
     o.hold_begin.store(me.of->ticks(), std::memory_order_relaxed);
     o.owner.store(me.name, std::memory_order_relaxed);
   }
-  static void read_begins(record::object& o) {
+  static void read_begins(contract::object& o) {
     add(o.acquisitions, 1);
     add(o.rwlock.reads, 1);
     raise_to(o.rwlock.most_readers, o.rwlock.readers.fetch_add(1, std::memory_order_relaxed) + 1);
   }
   /// Ends the hold of a reader. None is counted if it began before the recording.
-  static void read_ends(record::object& o) {
+  static void read_ends(contract::object& o) {
     std::uint32_t seen = o.rwlock.readers.load(std::memory_order_relaxed);
     while (seen != 0 && !o.rwlock.readers.compare_exchange_weak(seen, seen - 1, std::memory_order_relaxed)) {
     }
   }
-  static held_charge write_ends(recorded_thread& me, record::object& o);
+  static held_charge write_ends(recorded_thread& me, contract::object& o);
 
   template <class Object, class Unlock>
-  [[gnu::always_inline]] static int release(recorded_thread& me, record::object& o, const Object& object,
+  [[gnu::always_inline]] static int release(recorded_thread& me, contract::object& o, const Object& object,
                                             Unlock unlock) {
     held_charge c;
-    if constexpr (Object::kind != record::kind::rwlock) {
+    if constexpr (Object::kind != contract::kind::rwlock) {
       c = hold_ends_otherwise(me, o, object.key, object.needs_owner_to_unlock());
     } else {
       if (o.owner.load(std::memory_order_relaxed) != me.name) {
@@ -371,16 +371,16 @@ struct sums {
     return result;
   }
   template <class Object, class Unlock>
-  [[gnu::noinline]] static int released_slowly(recorded_thread& me, record::object& o, Object object, Unlock unlock) {
+  [[gnu::noinline]] static int released_slowly(recorded_thread& me, contract::object& o, Object object, Unlock unlock) {
     return release(me, o, object, unlock);
   }
   template <class Object, class Unlock>
   [[gnu::noinline]] static int released_otherwise(Object object, Unlock unlock) {
     recorded_thread* const me = recorded_self();
-    record::object* const o = me != nullptr ? me->find(object.key) : nullptr;
+    contract::object* const o = me != nullptr ? me->find(object.key) : nullptr;
     if (o == nullptr || is_another(*o, Object::kind)) return unlock();
     return release(*me, *o, object, unlock);
   }
 };
 
-}  // namespace usher::preload
+}  // namespace usher::recorder

@@ -12,7 +12,7 @@
 
 #pragma weak _r_debug  // the program may run on a C library without it
 
-namespace usher::preload {
+namespace usher::recorder {
 
 /// If this is false, then what _dl_find_object() says afterwards is true of each address whose memory is in use from
 /// before this call on. True also if the loader does not tell.
@@ -37,4 +37,4 @@ inline bool may_be_unloading() {
   return true;
 }
 
-}  // namespace usher::preload
+}  // namespace usher::recorder

@@ -19,7 +19,7 @@ extern "C" {
 [[gnu::visibility("hidden")]] extern const char _end[];          // NOLINT(bugprone-reserved-identifier)
 }
 
-namespace usher::preload {
+namespace usher::recorder {
 namespace {
 
 bool is_own(std::uint64_t address) {
@@ -122,7 +122,7 @@ void find_module_of(std::uint64_t address, walk& w) {
   if (is_own(address)) return find_own(m);
   if (const lookup result = find_module(address, m); result != lookup::found) {
     m = {};
-    m.number = result == lookup::none ? record::in_no_module : 0;
+    m.number = result == lookup::none ? contract::in_no_module : 0;
     return;
   }
   m.name = mix(mix(m.begin, m.end), mix(reinterpret_cast<std::uintptr_t>(m.entry), m.tables));
@@ -319,4 +319,4 @@ void capture(capture_area& area, stack_bounds&, const module_numbers*) {
 
 #endif
 
-}  // namespace usher::preload
+}  // namespace usher::recorder

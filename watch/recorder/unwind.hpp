@@ -75,7 +75,7 @@
 #include "watch/recorder/loaded_module.hpp"
 #include "watch/recorder/own_stack.hpp"
 
-namespace usher::preload {
+namespace usher::recorder {
 
 struct call_chain {
   static constexpr unsigned longest = 29;
@@ -84,7 +84,7 @@ struct call_chain {
   /// Return addresses, the innermost first: pc − 1 lies in the calling instruction. For a frame that a signal has
   /// interrupted, pc is the address of the interrupted instruction + 1, so that pc − 1 is in that instruction.
   std::uint64_t pc[longest];
-  std::uint16_t module[longest];  ///< number of the module of pc − 1, as in record::word_of(); 0: not known
+  std::uint16_t module[longest];  ///< number of the module of pc − 1, as in contract::word_of(); 0: not known
 };
 
 /// A function that returns the number of a module while a chain is taken. The module stays loaded during the call.
@@ -103,4 +103,4 @@ struct capture_area {
 /// stack_bounds. `numbers` may be null.
 void capture(capture_area& area, stack_bounds& stack, const module_numbers* numbers);
 
-}  // namespace usher::preload
+}  // namespace usher::recorder

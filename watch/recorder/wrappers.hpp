@@ -53,7 +53,7 @@
 #include "watch/recorder/objects.hpp"
 #include "watch/recorder/others.hpp"
 
-namespace usher::preload {
+namespace usher::recorder {
 
 /// The return address of the exported function. That function has jumped, so this is also the return address of the
 /// function that contains the macro.
@@ -179,7 +179,7 @@ inline int same(int result) {
 }
 
 template <class S, class Object, class Call>
-[[gnu::always_inline]] inline int signal_noted(const Object& object, record::verb what, std::uint64_t caller,
+[[gnu::always_inline]] inline int signal_noted(const Object& object, contract::verb what, std::uint64_t caller,
                                                Call call) {
   const auto c = S::signals(object, what, caller);
   if (!c) return call();
@@ -188,11 +188,11 @@ template <class S, class Object, class Call>
   return result;
 }
 template <class S, class Object, class Call>
-[[gnu::noinline]] int signal_apart(Object object, record::verb what, std::uint64_t caller, Call call) {
+[[gnu::noinline]] int signal_apart(Object object, contract::verb what, std::uint64_t caller, Call call) {
   return signal_noted<S>(object, what, caller, call);
 }
 template <class S, class Object, class Call>
-[[gnu::always_inline]] inline int signal(const Object& object, record::verb what, std::uint64_t caller, Call call) {
+[[gnu::always_inline]] inline int signal(const Object& object, contract::verb what, std::uint64_t caller, Call call) {
   if constexpr (S::is_mostly_idle) {
     if (S::is_idle()) [[likely]]
       return call();
@@ -253,7 +253,7 @@ int wait_for_semaphore(sem_t* s, const wait_call& how, bool is_valid, Wait wait)
   if (!c || !is_valid) return wait();
   usher_test_cancel();  // a cancellation point, also if it does not wait
   const int saved = errno;
-  if (unrecorded().sem_trywait(s) == 0) {
+  if (preload::unrecorded().sem_trywait(s) == 0) {
     S::acquired(c, object, how.caller, 0);
     return 0;
   }
@@ -287,98 +287,99 @@ template <class S>
 struct call_wrappers {
   static int lock(pthread_mutex_t* m) {
     return acquire<S>(
-        mutex_object(m), false, [m] { return selected_calls.trylock(m); }, [m] { return unrecorded().lock(m); });
+        mutex_object(m), false, [m] { return preload::selected_calls.trylock(m); },
+        [m] { return preload::unrecorded().lock(m); });
   }
   static int trylock(pthread_mutex_t* m) {
     return try_to_acquire<S>(
-        mutex_object(m), USHER_CALLER, [m] { return selected_calls.trylock(m); }, same);
+        mutex_object(m), USHER_CALLER, [m] { return preload::selected_calls.trylock(m); }, same);
   }
   static int unlock(pthread_mutex_t* m) {
-    return S::released(mutex_object(m), USHER_CALLER, [m] { return selected_calls.unlock(m); });
+    return S::released(mutex_object(m), USHER_CALLER, [m] { return preload::selected_calls.unlock(m); });
   }
   static int timedlock(pthread_mutex_t* m, const timespec* until) {
     return acquire<S>(
-        mutex_object(m), true, [m] { return selected_calls.trylock(m); },
-        [m, until] { return unrecorded().timedlock(m, until); });
+        mutex_object(m), true, [m] { return preload::selected_calls.trylock(m); },
+        [m, until] { return preload::unrecorded().timedlock(m, until); });
   }
   static int clocklock(pthread_mutex_t* m, clockid_t clock, const timespec* until) {
-    if (!is_waitable(clock)) return EINVAL;
+    if (!preload::is_waitable(clock)) return EINVAL;
     return acquire<S>(
-        mutex_object(m), true, [m] { return selected_calls.trylock(m); },
-        [m, clock, until] { return unrecorded().clocklock(m, clock, until); });
+        mutex_object(m), true, [m] { return preload::selected_calls.trylock(m); },
+        [m, clock, until] { return preload::unrecorded().clocklock(m, clock, until); });
   }
   static int mutex_init(pthread_mutex_t* m, const pthread_mutexattr_t* a) {
-    const int error = unrecorded().mutex_init(m, a);
+    const int error = preload::unrecorded().mutex_init(m, a);
     if (error == 0) S::made(mutex_object(m));
     return error;
   }
   static int mutex_destroy(pthread_mutex_t* m) {
     S::destroyed(mutex_object(m));
-    return unrecorded().mutex_destroy(m);
+    return preload::unrecorded().mutex_destroy(m);
   }
 
   static int cond_wait(pthread_cond_t* c, pthread_mutex_t* m) {
-    return wait_on<S>(condition(c, m), {USHER_CALLER}, [c, m] { return unrecorded().cond_wait(c, m); });
+    return wait_on<S>(condition(c, m), {USHER_CALLER}, [c, m] { return preload::unrecorded().cond_wait(c, m); });
   }
   static int cond_timedwait(pthread_cond_t* c, pthread_mutex_t* m, const timespec* until) {
     return wait_on<S>(condition(c, m), {USHER_CALLER, true},
-                      [c, m, until] { return unrecorded().cond_timedwait(c, m, until); });
+                      [c, m, until] { return preload::unrecorded().cond_timedwait(c, m, until); });
   }
   static int cond_clockwait(pthread_cond_t* c, pthread_mutex_t* m, clockid_t clock, const timespec* until) {
     return wait_on<S>(condition(c, m), {USHER_CALLER, true},
-                      [c, m, clock, until] { return unrecorded().cond_clockwait(c, m, clock, until); });
+                      [c, m, clock, until] { return preload::unrecorded().cond_clockwait(c, m, clock, until); });
   }
   static int cond_signal(pthread_cond_t* c) {
-    return signal<S>(condition_object{c}, record::verb::signal, USHER_CALLER,
-                     [c] { return unrecorded().cond_signal(c); });
+    return signal<S>(condition_object{c}, contract::verb::signal, USHER_CALLER,
+                     [c] { return preload::unrecorded().cond_signal(c); });
   }
   static int cond_broadcast(pthread_cond_t* c) {
-    return signal<S>(condition_object{c}, record::verb::broadcast, USHER_CALLER,
-                     [c] { return unrecorded().cond_broadcast(c); });
+    return signal<S>(condition_object{c}, contract::verb::broadcast, USHER_CALLER,
+                     [c] { return preload::unrecorded().cond_broadcast(c); });
   }
   static int cond_init(pthread_cond_t* c, const pthread_condattr_t* a) {
-    const int error = unrecorded().cond_init(c, a);
+    const int error = preload::unrecorded().cond_init(c, a);
     if (error == 0) S::made(condition_object{c});
     return error;
   }
   static int cond_destroy(pthread_cond_t* c) {
     S::destroyed(condition_object{c});
-    return unrecorded().cond_destroy(c);
+    return preload::unrecorded().cond_destroy(c);
   }
 
   static int sem_wait(sem_t* s) {
-    return wait_for_semaphore<S>(s, {USHER_CALLER}, true, [s] { return unrecorded().sem_wait(s); });
+    return wait_for_semaphore<S>(s, {USHER_CALLER}, true, [s] { return preload::unrecorded().sem_wait(s); });
   }
   static int sem_trywait(sem_t* s) {
     return try_to_acquire<S>(
-        semaphore_object{s}, USHER_CALLER, [s] { return unrecorded().sem_trywait(s); }, semaphore_error);
+        semaphore_object{s}, USHER_CALLER, [s] { return preload::unrecorded().sem_trywait(s); }, semaphore_error);
   }
   static int sem_timedwait(sem_t* s, const timespec* until) {
     return wait_for_semaphore<S>(s, {USHER_CALLER, true}, is_time(*until),
-                                 [s, until] { return unrecorded().sem_timedwait(s, until); });
+                                 [s, until] { return preload::unrecorded().sem_timedwait(s, until); });
   }
   static int sem_clockwait(sem_t* s, clockid_t clock, const timespec* until) {
-    return wait_for_semaphore<S>(s, {USHER_CALLER, true}, is_waitable(clock) && is_time(*until),
-                                 [s, clock, until] { return unrecorded().sem_clockwait(s, clock, until); });
+    return wait_for_semaphore<S>(s, {USHER_CALLER, true}, preload::is_waitable(clock) && is_time(*until),
+                                 [s, clock, until] { return preload::unrecorded().sem_clockwait(s, clock, until); });
   }
   static int sem_post(sem_t* s) {
-    return signal<S>(semaphore_object{s}, record::verb::semaphore_post, USHER_CALLER,
-                     [s] { return unrecorded().sem_post(s); });
+    return signal<S>(semaphore_object{s}, contract::verb::semaphore_post, USHER_CALLER,
+                     [s] { return preload::unrecorded().sem_post(s); });
   }
-  static int sem_getvalue(sem_t* s, int* value) { return unrecorded().sem_getvalue(s, value); }
+  static int sem_getvalue(sem_t* s, int* value) { return preload::unrecorded().sem_getvalue(s, value); }
   static int sem_init(sem_t* s, int shared, unsigned value) {
-    const int result = unrecorded().sem_init(s, shared, value);
+    const int result = preload::unrecorded().sem_init(s, shared, value);
     if (result == 0) S::made(semaphore_object{s});
     return result;
   }
   static int sem_destroy(sem_t* s) {
     S::destroyed(semaphore_object{s});
-    return unrecorded().sem_destroy(s);
+    return preload::unrecorded().sem_destroy(s);
   }
 
  private:
   static waited_condition condition(pthread_cond_t* c, pthread_mutex_t* m) {
-    return {{c}, m, selected().passes_through};
+    return {{c}, m, preload::selected().passes_through};
   }
 };
 
@@ -386,38 +387,38 @@ struct call_wrappers {
 template <class S>
 struct rwlock_wrappers {
   static int rwlock_init(pthread_rwlock_t* l, const pthread_rwlockattr_t* a) {
-    const int error = unrecorded_rwlocks.rwlock_init(l, a);
+    const int error = preload::unrecorded_rwlocks.rwlock_init(l, a);
     if (error == 0) S::made(rwlock_object{l});
     return error;
   }
   static int rwlock_destroy(pthread_rwlock_t* l) {
     S::destroyed(rwlock_object{l});
-    return unrecorded_rwlocks.rwlock_destroy(l);
+    return preload::unrecorded_rwlocks.rwlock_destroy(l);
   }
   static int rdlock(pthread_rwlock_t* l) {
-    return acquire<S>(read_object{l}, false, try_to_read(l), [l] { return unrecorded_rwlocks.rdlock(l); });
+    return acquire<S>(read_object{l}, false, try_to_read(l), [l] { return preload::unrecorded_rwlocks.rdlock(l); });
   }
   static int wrlock(pthread_rwlock_t* l) {
-    return acquire<S>(write_object{l}, false, try_to_write(l), [l] { return unrecorded_rwlocks.wrlock(l); });
+    return acquire<S>(write_object{l}, false, try_to_write(l), [l] { return preload::unrecorded_rwlocks.wrlock(l); });
   }
   static int timedrdlock(pthread_rwlock_t* l, const timespec* until) {
-    const auto wait = [l, until] { return unrecorded_rwlocks.timedrdlock(l, until); };
+    const auto wait = [l, until] { return preload::unrecorded_rwlocks.timedrdlock(l, until); };
     if (!is_time(*until)) return wait();
     return acquire<S>(read_object{l}, true, try_to_read(l), wait);
   }
   static int timedwrlock(pthread_rwlock_t* l, const timespec* until) {
-    const auto wait = [l, until] { return unrecorded_rwlocks.timedwrlock(l, until); };
+    const auto wait = [l, until] { return preload::unrecorded_rwlocks.timedwrlock(l, until); };
     if (!is_time(*until)) return wait();
     return acquire<S>(write_object{l}, true, try_to_write(l), wait);
   }
   static int clockrdlock(pthread_rwlock_t* l, clockid_t clock, const timespec* until) {
-    const auto wait = [l, clock, until] { return unrecorded_rwlocks.clockrdlock(l, clock, until); };
-    if (!is_waitable(clock) || !is_time(*until)) return wait();
+    const auto wait = [l, clock, until] { return preload::unrecorded_rwlocks.clockrdlock(l, clock, until); };
+    if (!preload::is_waitable(clock) || !is_time(*until)) return wait();
     return acquire<S>(read_object{l}, true, try_to_read(l), wait);
   }
   static int clockwrlock(pthread_rwlock_t* l, clockid_t clock, const timespec* until) {
-    const auto wait = [l, clock, until] { return unrecorded_rwlocks.clockwrlock(l, clock, until); };
-    if (!is_waitable(clock) || !is_time(*until)) return wait();
+    const auto wait = [l, clock, until] { return preload::unrecorded_rwlocks.clockwrlock(l, clock, until); };
+    if (!preload::is_waitable(clock) || !is_time(*until)) return wait();
     return acquire<S>(write_object{l}, true, try_to_write(l), wait);
   }
   static int tryrdlock(pthread_rwlock_t* l) {
@@ -427,15 +428,15 @@ struct rwlock_wrappers {
     return try_to_acquire<S>(write_object{l}, USHER_CALLER, try_to_write(l), same);
   }
   static int rwlock_unlock(pthread_rwlock_t* l) {
-    return S::released(rwlock_object{l}, USHER_CALLER, [l] { return unrecorded_rwlocks.rwlock_unlock(l); });
+    return S::released(rwlock_object{l}, USHER_CALLER, [l] { return preload::unrecorded_rwlocks.rwlock_unlock(l); });
   }
 
  private:
   static auto try_to_read(pthread_rwlock_t* l) {
-    return [l] { return unrecorded_rwlocks.tryrdlock(l); };
+    return [l] { return preload::unrecorded_rwlocks.tryrdlock(l); };
   }
   static auto try_to_write(pthread_rwlock_t* l) {
-    return [l] { return unrecorded_rwlocks.trywrlock(l); };
+    return [l] { return preload::unrecorded_rwlocks.trywrlock(l); };
   }
 };
 
@@ -502,14 +503,14 @@ struct other_wrappers {
   static int clockjoin(pthread_t t, void** value, clockid_t clock, const timespec* until) {
     const auto wait = [t, value, clock, until] { return unrecorded_others().clockjoin(t, value, clock, until); };
     // As in the C library, another clock is an error even if the thread has ended.
-    return is_waitable(clock) ? wait_for_end_of<S>(t, value, {USHER_CALLER, true}, wait) : wait();
+    return preload::is_waitable(clock) ? wait_for_end_of<S>(t, value, {USHER_CALLER, true}, wait) : wait();
   }
   static int join_c11(thrd_t t, int* value) {
     void* result = nullptr;
     void** const to = &result;
     const int error = wait_for_end_of<S>(t, to, {USHER_CALLER}, [t, to] { return unrecorded_others().join(t, to); });
     if (value != nullptr) *value = static_cast<int>(reinterpret_cast<std::intptr_t>(result));
-    return c11_result(error);
+    return preload::c11_result(error);
   }
 
   static int yield() {
@@ -526,9 +527,9 @@ struct other_wrappers {
 #define USHER_WRAPPED_OTHER(member, name, parameters, arguments) .member = other_wrappers<S>::member,
 
 template <class S>
-inline constexpr calls wrapped_calls{USHER_CALLS(USHER_WRAPPED_CALL)};
+inline constexpr preload::calls wrapped_calls{USHER_CALLS(USHER_WRAPPED_CALL)};
 template <class S>
-inline constexpr rwlock_calls wrapped_rwlocks{USHER_RWLOCKS(USHER_WRAPPED_RWLOCK)};
+inline constexpr preload::rwlock_calls wrapped_rwlocks{USHER_RWLOCKS(USHER_WRAPPED_RWLOCK)};
 template <class S>
 inline constexpr other_calls wrapped_others{USHER_OTHERS(USHER_WRAPPED_OTHER)};
 
@@ -536,4 +537,4 @@ inline constexpr other_calls wrapped_others{USHER_OTHERS(USHER_WRAPPED_OTHER)};
 #undef USHER_WRAPPED_RWLOCK
 #undef USHER_WRAPPED_OTHER
 
-}  // namespace usher::preload
+}  // namespace usher::recorder

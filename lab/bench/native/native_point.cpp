@@ -142,7 +142,7 @@ class team {
 
 /// CPU times and resource usage at one moment.
 struct reading {
-  ::workloads::cpu_times machine = ::workloads::cpu_times::now();
+  support::cpu_times machine = support::cpu_times::now();
   rusage own = usage();
 
   static rusage usage() {
@@ -158,7 +158,7 @@ void sleep(double seconds) {
 
 void note_groups(result& r, world& w, const program& program, const team& t) {
   const auto add = [&](const char* name, const auto& of) {
-    group g;
+    support::group g;
     g.name = name;
     histogram waits;
     std::uint64_t operations = 0;
@@ -240,10 +240,10 @@ result run_point(const point& p) {
 
   r.voluntary = static_cast<std::uint64_t>(after.own.ru_nvcsw - before.own.ru_nvcsw);
   r.involuntary = static_cast<std::uint64_t>(after.own.ru_nivcsw - before.own.ru_nivcsw);
-  const double busy = ::workloads::cpu_seconds(after.own) - ::workloads::cpu_seconds(before.own);
+  const double busy = support::cpu_seconds(after.own) - support::cpu_seconds(before.own);
   r.cpus_used = busy / r.seconds;
-  r.others = ::workloads::others_share(before.machine, after.machine, busy);
-  r.cpu_seconds = ::workloads::cpu_seconds(reading::usage());
+  r.others = support::others_share(before.machine, after.machine, busy);
+  r.cpu_seconds = support::cpu_seconds(reading::usage());
   return r;
 }
 

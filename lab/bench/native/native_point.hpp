@@ -22,7 +22,7 @@ struct point {
   bool pinned = false;  ///< pins each thread to a CPU, by the program's placement
 };
 
-using workloads::group;
+using support::group;
 
 struct result {
   std::string lock;       ///< the lock's name; for pthread locks under a preloaded libusher.so, also the library's lock
@@ -32,7 +32,7 @@ struct result {
   std::vector<unsigned> sockets;          ///< of each thread, if it is pinned
   std::optional<bool> exclusive;          ///< the lock admitted one thread at a time; nullopt: the program cannot tell
   bool metered = false;
-  workloads::durations holds;
+  support::durations holds;
   double utilisation = 0;  ///< part of the time in which the lock was held
   std::vector<group> groups;
   std::uint64_t voluntary = 0, involuntary = 0;  ///< context switches

@@ -53,7 +53,7 @@ std::uint64_t histogram::percentile(double part) const {
   return longest_;
 }
 
-durations histogram::summary() const {
+support::durations histogram::summary() const {
   if (count_ == 0) return {};
   return {count_, static_cast<double>(sum_) / static_cast<double>(count_), percentile(0.5), percentile(0.99), longest_};
 }

@@ -23,7 +23,7 @@
 
 namespace usher::bench {
 
-using workloads::durations;
+using support::durations;
 
 inline constexpr std::size_t line_pair = 128;  // the adjacent-line prefetcher fetches pairs of lines
 

@@ -21,7 +21,7 @@ using workloads::placement;
 TEST(histogram, small_durations_are_exact) {
   histogram h;
   for (std::uint64_t ns = 1; ns <= 20; ns++) h.add(ns);
-  const durations d = h.summary();
+  const support::durations d = h.summary();
   EXPECT_EQ(d.count, 20u);
   EXPECT_DOUBLE_EQ(d.mean, 10.5);
   EXPECT_EQ(d.median, 11u);

@@ -10,12 +10,12 @@
 
 namespace usher::predict {
 
-using record::kind;
-using record::verb;
+using contract::kind;
+using contract::verb;
 
 class made_recording {
  public:
-  std::uint32_t add(record::kind kind, std::uint32_t site = 0, std::string name = {}) {
+  std::uint32_t add(kind kind, std::uint32_t site = 0, std::string name = {}) {
     recording::object o;
     o.kind = kind;
     o.site = site;

@@ -48,8 +48,12 @@ TEST(plan, threads_are_divided_in_the_recorded_proportion) {
 TEST(plan, threads_begin_where_they_hold_nothing) {
   made_recording r;
   const auto a = r.mutex(), b = r.mutex();
-  r.window().thread(0).event(verb::lock, a, 5).event(verb::lock, b, 5).event(verb::unlock, b, 5);
-  r.event(verb::unlock, a, 5).event(verb::lock, b, 5).event(verb::unlock, b, 5);
+  r.window()
+      .thread(0)
+      .event(contract::verb::lock, a, 5)
+      .event(contract::verb::lock, b, 5)
+      .event(contract::verb::unlock, b, 5);
+  r.event(contract::verb::unlock, a, 5).event(contract::verb::lock, b, 5).event(contract::verb::unlock, b, 5);
   const replay_plan p = make_plan(r.get());
   EXPECT_EQ(p.roles[0].starts, (std::vector<std::uint32_t>{0, 4}));
   EXPECT_EQ(p.roles[0].start_times, (std::vector<std::uint64_t>{0, 20}));
@@ -57,9 +61,13 @@ TEST(plan, threads_begin_where_they_hold_nothing) {
 
 TEST(plan, recursive_locking_is_flattened) {
   made_recording r;
-  const auto m = r.add(kind::recursive_mutex);
-  r.window().thread(0).event(verb::lock, m, 1).event(verb::lock, m, 2).event(verb::unlock, m, 4);
-  r.event(verb::unlock, m, 8).event(verb::lock, m, 16).event(verb::unlock, m, 32);
+  const auto m = r.add(contract::kind::recursive_mutex);
+  r.window()
+      .thread(0)
+      .event(contract::verb::lock, m, 1)
+      .event(contract::verb::lock, m, 2)
+      .event(contract::verb::unlock, m, 4);
+  r.event(contract::verb::unlock, m, 8).event(contract::verb::lock, m, 16).event(contract::verb::unlock, m, 32);
   const replay_plan p = make_plan(r.get());
   EXPECT_EQ(kinds(p.roles[0]),
             (std::vector<step_kind>{step_kind::lock, step_kind::unlock, step_kind::lock, step_kind::unlock}));
@@ -70,7 +78,11 @@ TEST(plan, recursive_locking_is_flattened) {
 TEST(plan, the_edges_of_a_window_are_mended) {
   made_recording r;
   const auto a = r.mutex(), b = r.mutex();
-  r.window().thread(0).event(verb::unlock, a, 7).event(verb::lock, b, 1).event(verb::end, 0, 3);
+  r.window()
+      .thread(0)
+      .event(contract::verb::unlock, a, 7)
+      .event(contract::verb::lock, b, 1)
+      .event(contract::verb::end, 0, 3);
   const replay_plan p = make_plan(r.get());
   EXPECT_EQ(kinds(p.roles[0]), (std::vector<step_kind>{step_kind::lock, step_kind::unlock}));
   EXPECT_EQ(p.roles[0].tape[0].work, 8u);
@@ -81,8 +93,12 @@ TEST(plan, the_edges_of_a_window_are_mended) {
 
 TEST(plan, a_wait_that_cannot_be_inferred_is_a_sleep_and_is_counted) {
   made_recording r;
-  const auto m = r.mutex(), c = r.add(kind::condition);
-  r.window().thread(0).event(verb::lock, m, 1).event(verb::wait, c, 2, 500, m).event(verb::unlock, m, 3);
+  const auto m = r.mutex(), c = r.add(contract::kind::condition);
+  r.window()
+      .thread(0)
+      .event(contract::verb::lock, m, 1)
+      .event(contract::verb::wait, c, 2, 500, m)
+      .event(contract::verb::unlock, m, 3);
   const replay_plan p = make_plan(r.get());
   EXPECT_EQ(kinds(p.roles[0]), (std::vector<step_kind>{step_kind::lock, step_kind::sleep, step_kind::unlock}));
   EXPECT_EQ(p.roles[0].tape[1].asleep, 500u);
@@ -91,10 +107,16 @@ TEST(plan, a_wait_that_cannot_be_inferred_is_a_sleep_and_is_counted) {
 
 TEST(plan, a_signal_after_the_section_posts_its_token_within_it) {
   made_recording r;
-  const auto m = r.mutex(), c = r.add(kind::condition);
+  const auto m = r.mutex(), c = r.add(contract::kind::condition);
   r.window();
-  r.thread(0).event(verb::lock, m, 10).event(verb::wait, c, 0, 500, m).event(verb::unlock, m);
-  r.thread(1).event(verb::lock, m, 200).event(verb::unlock, m, 10).event(verb::signal, c, 10);
+  r.thread(0)
+      .event(contract::verb::lock, m, 10)
+      .event(contract::verb::wait, c, 0, 500, m)
+      .event(contract::verb::unlock, m);
+  r.thread(1)
+      .event(contract::verb::lock, m, 200)
+      .event(contract::verb::unlock, m, 10)
+      .event(contract::verb::signal, c, 10);
   const replay_plan p = make_plan(r.get());
   const role& both = p.roles[0];
   ASSERT_EQ(both.tape.size(), 6u);
@@ -127,8 +149,12 @@ TEST(plan, halve_and_split) {
 
 TEST(plan, a_mutex_with_a_condition_is_not_split) {
   made_recording r;
-  const auto m = r.mutex(), c = r.add(kind::condition);
-  r.window().thread(0).event(verb::lock, m, 1).event(verb::wait, c, 2, 500, m).event(verb::unlock, m, 3);
+  const auto m = r.mutex(), c = r.add(contract::kind::condition);
+  r.window()
+      .thread(0)
+      .event(contract::verb::lock, m, 1)
+      .event(contract::verb::wait, c, 2, 500, m)
+      .event(contract::verb::unlock, m, 3);
   plan_changes changes;
   changes.split[m] = 2;
   EXPECT_THROW(make_plan(r.get(), changes), bad_recording);
@@ -154,10 +180,10 @@ TEST(plan, nesting_against_the_order_of_most_only_tries) {
   const auto a = r.mutex(), b = r.mutex();
   r.window().thread(0);
   const auto nest = [&](std::uint32_t outer, std::uint32_t inner) {
-    r.event(verb::lock, outer, 1)
-        .event(verb::lock, inner, 1)
-        .event(verb::unlock, inner, 1)
-        .event(verb::unlock, outer, 1);
+    r.event(contract::verb::lock, outer, 1)
+        .event(contract::verb::lock, inner, 1)
+        .event(contract::verb::unlock, inner, 1)
+        .event(contract::verb::unlock, outer, 1);
   };
   nest(a, b);
   nest(a, b);
@@ -172,14 +198,16 @@ TEST(plan, nesting_against_the_order_of_most_only_tries) {
 
 TEST(plan, credits_that_threads_use_in_pairs) {
   made_recording r;
-  const auto m = r.mutex(), s = r.add(kind::semaphore);
+  const auto m = r.mutex(), s = r.add(contract::kind::semaphore);
   r.window(100000);
   // Two credits for three threads, so one thread waits.
   for (unsigned t = 0; t < 3; t++) {
     r.thread(t);
     for (unsigned i = 0; i < 20; i++) {
-      r.event(verb::semaphore_wait, s, i == 0 ? 1000 * t + 10 : 500, i == 0 && t < 2 ? 0 : 1000);
-      r.event(verb::semaphore_post, s, 3000).event(verb::lock, m, 10).event(verb::unlock, m, 10);
+      r.event(contract::verb::semaphore_wait, s, i == 0 ? 1000 * t + 10 : 500, i == 0 && t < 2 ? 0 : 1000);
+      r.event(contract::verb::semaphore_post, s, 3000)
+          .event(contract::verb::lock, m, 10)
+          .event(contract::verb::unlock, m, 10);
     }
   }
   const replay_plan p = make_plan(r.get());
@@ -196,15 +224,20 @@ TEST(plan, hostile_recordings) {
   EXPECT_THROW(make_plan(nothing.get()), bad_recording);
   nothing.thread(0);
   EXPECT_THROW(make_plan(nothing.get()), bad_recording);
-  nothing.event(verb::lock, 17, 5);
+  nothing.event(contract::verb::lock, 17, 5);
   EXPECT_THROW(make_plan(nothing.get()), bad_recording) << "an object that does not exist";
 
   made_recording r;
-  const auto m = r.mutex(), c = r.add(kind::condition), s = r.add(kind::semaphore);
+  const auto m = r.mutex(), c = r.add(contract::kind::condition), s = r.add(contract::kind::semaphore);
   constexpr std::uint64_t huge = ~std::uint64_t{0};
-  r.window(huge).thread(0).event(verb::lock, c, huge, huge).event(verb::wait, m, huge, huge, 99);
-  r.event(verb::wait, c, 1, huge, m).event(verb::signal, s).event(verb::join, 1000, 1, huge).event(verb(77), m);
-  r.event(verb::lock, m, huge, huge, 0, huge).event(verb::lock, m).event(verb::semaphore_wait, s, 1, huge);
+  r.window(huge).thread(0).event(contract::verb::lock, c, huge, huge).event(contract::verb::wait, m, huge, huge, 99);
+  r.event(contract::verb::wait, c, 1, huge, m)
+      .event(contract::verb::signal, s)
+      .event(contract::verb::join, 1000, 1, huge)
+      .event(contract::verb(77), m);
+  r.event(contract::verb::lock, m, huge, huge, 0, huge)
+      .event(contract::verb::lock, m)
+      .event(contract::verb::semaphore_wait, s, 1, huge);
   r.get().windows.back().lost = huge;
   const replay_plan p = make_plan(r.get());
   EXPECT_EQ(p.left.impossible, 4u);
@@ -218,7 +251,7 @@ TEST(plan, long_recordings_are_thinned_out) {
   const auto m = r.mutex();
   for (unsigned w = 0; w < 10; w++) {
     r.window(200000).thread(w).sections(m, 500, 200, 200);
-    r.event(verb::end, 0, 0);
+    r.event(contract::verb::end, 0, 0);
   }
   const thinned_recording some = thin_out(r.get(), 3000);
   EXPECT_EQ(some.windows, 2u);
@@ -238,13 +271,17 @@ TEST(plan, long_recordings_are_thinned_out) {
 TEST(plan, a_part_of_a_window_ends_within_waits_and_sleeps) {
   made_recording r;
   const auto m = r.mutex();
-  r.window(2000000).thread(0).sections(m, 500, 200, 200).event(verb::end);
-  r.thread(1).sections(m, 2, 200, 200).event(verb::lock, m, 300, 1900000).event(verb::unlock, m, 100).event(verb::end);
-  r.thread(2).sections(m, 2, 200, 200).event(verb::lock, m, 600000, 0, 0, 1200000).event(verb::end);
-  r.thread(3).sections(m, 2, 200, 200).event(verb::end);  // it waits until the window's end
+  r.window(2000000).thread(0).sections(m, 500, 200, 200).event(contract::verb::end);
+  r.thread(1)
+      .sections(m, 2, 200, 200)
+      .event(contract::verb::lock, m, 300, 1900000)
+      .event(contract::verb::unlock, m, 100)
+      .event(contract::verb::end);
+  r.thread(2).sections(m, 2, 200, 200).event(contract::verb::lock, m, 600000, 0, 0, 1200000).event(contract::verb::end);
+  r.thread(3).sections(m, 2, 200, 200).event(contract::verb::end);  // it waits until the window's end
   r.get().windows[0].streams[3].unfinished.push_back(r.get().windows[0].streams[1].events[4]);
   r.get().windows[0].streams[3].unfinished[0].wait = 1998900;
-  r.thread(4).sections(m, 2, 200, 200).event(verb::end, 0, 50);  // it has ended
+  r.thread(4).sections(m, 2, 200, 200).event(contract::verb::end, 0, 50);  // it has ended
   const thinned_recording part = thin_out(r.get(), r.get().windows[0].streams[0].events.size() / 2);
   ASSERT_EQ(part.windows, 1u);
   const std::uint64_t length = part.made.windows[0].length;
@@ -275,7 +312,8 @@ TEST(plan, what_recording_takes_between_calls_is_no_work) {
   const auto m = r.mutex();
   // A clock with a resolution of 10 ns shows 24.5 ns as 20 or 30.
   r.window().thread(0);
-  for (unsigned i = 0; i < 1000; i++) r.event(verb::lock, m, 224).event(verb::unlock, m, i % 2 == 0 ? 20 : 30);
+  for (unsigned i = 0; i < 1000; i++)
+    r.event(contract::verb::lock, m, 224).event(contract::verb::unlock, m, i % 2 == 0 ? 20 : 30);
   r.get().machine.between_ns = 24.5;
   const replay_plan p = make_plan(r.get());
   EXPECT_NEAR(double(p.roles[0].work), 1000 * (224 - 24.5 + 0.5), 200);
@@ -288,8 +326,8 @@ TEST(plan, a_thread_holds_at_most_eight_locks) {
   std::vector<std::uint32_t> all;
   for (unsigned i = 0; i < 12; i++) all.push_back(r.mutex(i));
   r.window().thread(0);
-  for (const auto m : all) r.event(verb::lock, m, 1);
-  for (const auto m : all) r.event(verb::unlock, m, 1);
+  for (const auto m : all) r.event(contract::verb::lock, m, 1);
+  for (const auto m : all) r.event(contract::verb::unlock, m, 1);
   const replay_plan p = make_plan(r.get());
   EXPECT_EQ(p.left.too_deep, 4u);
   EXPECT_EQ(p.left.unlocks_without_lock, 0u);
@@ -308,7 +346,7 @@ TEST(plan, the_lines_of_a_section_follow_from_hand_overs) {
     for (unsigned i = 0; i < 200; i++)
       for (unsigned k = 0; k < 3; k++) {
         const std::uint64_t outside = k != 0 ? 100 : i == 0 ? 100 + t * 2000 : 4000 - 3 * 200 - 100 - 200;
-        r.event(verb::lock, m, outside).event(verb::unlock, m, k == 0 ? 200 : 100);
+        r.event(contract::verb::lock, m, outside).event(contract::verb::unlock, m, k == 0 ? 200 : 100);
       }
   }
   const replay_plan p = make_plan(r.get());

@@ -81,7 +81,8 @@ TEST(replay, time_off_the_cpu_needs_no_cpu) {
   made_recording r;
   const auto m = r.mutex();
   r.window().thread(0);
-  for (unsigned i = 0; i < 10; i++) r.event(verb::lock, m, 10000, 0, 0, 90000).event(verb::unlock, m, 100);
+  for (unsigned i = 0; i < 10; i++)
+    r.event(contract::verb::lock, m, 10000, 0, 0, 90000).event(contract::verb::unlock, m, 100);
   const prediction p = predicted(r.get(), point(4));
   EXPECT_NEAR(p.operations_per_second, 40000, 3000);
   EXPECT_LT(p.run.cpus_used, 1);
@@ -90,15 +91,17 @@ TEST(replay, time_off_the_cpu_needs_no_cpu) {
 /// A recording of a slow producer and of consumers that wait for each item.
 recording::recording producer_and_consumer(unsigned consumers) {
   made_recording r;
-  const auto m = r.mutex(), c = r.add(kind::condition);
+  const auto m = r.mutex(), c = r.add(contract::kind::condition);
   r.window();
   r.thread(0, "producer");
   for (unsigned i = 0; i < 100; i++)
-    r.event(verb::lock, m, 9000).event(verb::signal, c, 500).event(verb::unlock, m, 500);
+    r.event(contract::verb::lock, m, 9000).event(contract::verb::signal, c, 500).event(contract::verb::unlock, m, 500);
   for (unsigned t = 1; t <= consumers; t++) {
     r.thread(t, "consumer");
     for (unsigned i = 0; i < 100 / consumers; i++)
-      r.event(verb::lock, m, 100).event(verb::wait, c, 0, consumers * 10000 - 300, m).event(verb::unlock, m, 200);
+      r.event(contract::verb::lock, m, 100)
+          .event(contract::verb::wait, c, 0, consumers * 10000 - 300, m)
+          .event(contract::verb::unlock, m, 200);
   }
   return r.get();
 }
@@ -115,15 +118,19 @@ TEST(replay, consumers_go_no_faster_than_the_producer) {
 
 TEST(replay, threads_that_all_wait_for_each_other_go_on_and_are_counted) {
   made_recording r;
-  const auto m = r.mutex(), c = r.add(kind::condition);
+  const auto m = r.mutex(), c = r.add(contract::kind::condition);
   r.window();
   // Thread 0 waits more often than thread 1 signals.
   r.thread(0)
-      .event(verb::lock, m, 10)
-      .event(verb::wait, c, 0, 500, m)
-      .event(verb::wait, c, 100, 500, m)
-      .event(verb::unlock, m, 1);
-  r.thread(1).event(verb::signal, c, 300).event(verb::lock, m, 500).event(verb::signal, c, 1).event(verb::unlock, m, 1);
+      .event(contract::verb::lock, m, 10)
+      .event(contract::verb::wait, c, 0, 500, m)
+      .event(contract::verb::wait, c, 100, 500, m)
+      .event(contract::verb::unlock, m, 1);
+  r.thread(1)
+      .event(contract::verb::signal, c, 300)
+      .event(contract::verb::lock, m, 500)
+      .event(contract::verb::signal, c, 1)
+      .event(contract::verb::unlock, m, 1);
   auto& waits = r.get().windows[0].streams[0].events;
   for (unsigned i = 0; i < 3; i++) waits.insert(waits.end(), waits.begin(), waits.begin() + 4);
   const prediction p = predicted(r.get(), point(2));
@@ -132,15 +139,17 @@ TEST(replay, threads_that_all_wait_for_each_other_go_on_and_are_counted) {
 
 TEST(replay, semaphores_barriers_and_read_write_locks) {
   made_recording r;
-  const auto m = r.mutex(), s = r.add(kind::semaphore), b = r.add(kind::barrier), w = r.add(kind::rwlock);
+  const auto m = r.mutex(), s = r.add(contract::kind::semaphore), b = r.add(contract::kind::barrier),
+             w = r.add(contract::kind::rwlock);
   r.window();
   for (unsigned t = 0; t < 2; t++) {
     r.thread(t);
     for (unsigned i = 0; i < 20; i++) {
-      r.event(verb::semaphore_wait, s, 500, 2000).event(verb::semaphore_post, s, 1000);
-      r.event(i % 4 != 0 ? verb::read_lock : verb::write_lock, w, 100).event(verb::read_write_unlock, w, 300);
-      r.event(verb::lock, m, 100).event(verb::unlock, m, 100);
-      if (i % 5 == 4) r.event(verb::barrier_wait, b, 10, 100);
+      r.event(contract::verb::semaphore_wait, s, 500, 2000).event(contract::verb::semaphore_post, s, 1000);
+      r.event(i % 4 != 0 ? contract::verb::read_lock : contract::verb::write_lock, w, 100)
+          .event(contract::verb::read_write_unlock, w, 300);
+      r.event(contract::verb::lock, m, 100).event(contract::verb::unlock, m, 100);
+      if (i % 5 == 4) r.event(contract::verb::barrier_wait, b, 10, 100);
     }
   }
   for (const unsigned threads : {1u, 2u, 7u, 80u}) {
@@ -153,13 +162,13 @@ TEST(replay, semaphores_barriers_and_read_write_locks) {
 TEST(replay, hostile_recordings_end) {
   constexpr std::uint64_t huge = ~std::uint64_t{0};
   made_recording r;
-  const auto a = r.mutex(), b = r.mutex(), c = r.add(kind::condition);
+  const auto a = r.mutex(), b = r.mutex(), c = r.add(contract::kind::condition);
   r.window(huge);
   // Never unlocks; locks in both orders; works and sleeps for ever; no time at all.
-  r.thread(0, "x").event(verb::lock, a).event(verb::lock, b).event(verb::lock, a);
-  r.thread(1, "x").event(verb::lock, b).event(verb::lock, a);
-  r.thread(2, "y").event(verb::lock, a, huge, huge, 0, huge).event(verb::wait, c, huge, huge, a);
-  r.thread(3, "z").event(verb::lock, b).event(verb::unlock, b);
+  r.thread(0, "x").event(contract::verb::lock, a).event(contract::verb::lock, b).event(contract::verb::lock, a);
+  r.thread(1, "x").event(contract::verb::lock, b).event(contract::verb::lock, a);
+  r.thread(2, "y").event(contract::verb::lock, a, huge, huge, 0, huge).event(contract::verb::wait, c, huge, huge, a);
+  r.thread(3, "z").event(contract::verb::lock, b).event(contract::verb::unlock, b);
   for (const char* lock : {"futex", "mcs", "steady", "c-bo-mcs"}) {
     const prediction p = predicted(r.get(), point(8, lock));
     EXPECT_EQ(p.run.operations.size(), 8u) << lock;
@@ -171,7 +180,7 @@ TEST(replay, sleeps_need_a_scheduler) {
   m.os.reset();
   made_recording r;
   const auto mutex = r.mutex();
-  r.window().thread(0).event(verb::lock, mutex, 10, 0, 0, 10).event(verb::unlock, mutex, 5);
+  r.window().thread(0).event(contract::verb::lock, mutex, 10, 0, 0, 10).event(contract::verb::unlock, mutex, 5);
   EXPECT_THROW(check_prediction(m, make_plan(r.get()), {}, point(2, "mcs-spin")), bad_recording);
   EXPECT_NO_THROW(check_prediction(m, make_plan(one_mutex(10, 10)), {}, point(2, "mcs-spin")));
   EXPECT_THROW(check_prediction(m, make_plan(one_mutex(10, 10)), {}, point(2, "mcs")), std::runtime_error);

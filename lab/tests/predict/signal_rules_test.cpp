@@ -15,7 +15,7 @@ std::vector<mark> marks_of(const signal_facts& f, std::size_t stream) {
 TEST(event_times, the_parts_of_an_event_follow_each_other) {
   made_recording r;
   const auto m = r.mutex();
-  r.window(1000).thread(0).event(verb::lock, m, 100, 20, 0, 30).event(verb::unlock, m, 50, 10);
+  r.window(1000).thread(0).event(contract::verb::lock, m, 100, 20, 0, 30).event(contract::verb::unlock, m, 50, 10);
   r.get().windows[0].streams[0].begins = 5;
   r.get().windows[0].streams[0].events[1].aside = 7;
   const auto times = times_of(r.get().windows[0]);
@@ -27,10 +27,16 @@ TEST(event_times, the_parts_of_an_event_follow_each_other) {
 
 TEST(signal_rules, a_wait_takes_the_token_of_the_signal_that_came_while_it_lasted) {
   made_recording r;
-  const auto m = r.mutex(), c = r.add(kind::condition);
+  const auto m = r.mutex(), c = r.add(contract::kind::condition);
   r.window();
-  r.thread(0).event(verb::lock, m, 10).event(verb::wait, c, 0, 500, m).event(verb::unlock, m);
-  r.thread(1).event(verb::signal, c, 5).event(verb::signal, c, 400).event(verb::signal, c, 300);
+  r.thread(0)
+      .event(contract::verb::lock, m, 10)
+      .event(contract::verb::wait, c, 0, 500, m)
+      .event(contract::verb::unlock, m);
+  r.thread(1)
+      .event(contract::verb::signal, c, 5)
+      .event(contract::verb::signal, c, 400)
+      .event(contract::verb::signal, c, 300);
   const signal_facts f = find_signals(r.get());
   EXPECT_EQ(f.conditions[c].rule, signal_rule::matched);
   EXPECT_EQ(f.conditions[c].mutex, m);
@@ -43,18 +49,25 @@ TEST(signal_rules, a_wait_takes_the_token_of_the_signal_that_came_while_it_laste
 
 TEST(signal_rules, a_broadcast_posts_a_token_for_each_waiting_thread) {
   made_recording r;
-  const auto m = r.mutex(), c = r.add(kind::condition);
+  const auto m = r.mutex(), c = r.add(contract::kind::condition);
   r.window();
   for (unsigned t = 0; t < 3; t++)
-    r.thread(t).event(verb::lock, m, 10).event(verb::wait, c, 0, 500, m).event(verb::unlock, m);
-  r.thread(3).event(verb::broadcast, c, 200);
+    r.thread(t)
+        .event(contract::verb::lock, m, 10)
+        .event(contract::verb::wait, c, 0, 500, m)
+        .event(contract::verb::unlock, m);
+  r.thread(3).event(contract::verb::broadcast, c, 200);
   EXPECT_EQ(marks_of(find_signals(r.get()), 3)[0].posts, 3u);
 }
 
 TEST(signal_rules, a_wait_without_a_signal_is_unknown) {
   made_recording r;
-  const auto m = r.mutex(), c = r.add(kind::condition);
-  r.window().thread(0).event(verb::lock, m, 10).event(verb::wait, c, 0, 500, m).event(verb::unlock, m);
+  const auto m = r.mutex(), c = r.add(contract::kind::condition);
+  r.window()
+      .thread(0)
+      .event(contract::verb::lock, m, 10)
+      .event(contract::verb::wait, c, 0, 500, m)
+      .event(contract::verb::unlock, m);
   const signal_facts f = find_signals(r.get());
   EXPECT_EQ(f.conditions[c].rule, signal_rule::none);
   EXPECT_EQ(f.conditions[c].unknown, 1u);
@@ -66,11 +79,12 @@ TEST(signal_rules, a_wait_without_a_signal_is_unknown) {
 made_recording queue(std::uint32_t& m, std::uint32_t& c) {
   made_recording r;
   m = r.mutex();
-  c = r.add(kind::condition);
+  c = r.add(contract::kind::condition);
   r.window();
   r.thread(0, "producer");
   // Items at 100, 200, 300, …
-  for (unsigned i = 0; i < 200; i++) r.event(verb::lock, m, 90).event(verb::signal, c, 10).event(verb::unlock, m);
+  for (unsigned i = 0; i < 200; i++)
+    r.event(contract::verb::lock, m, 90).event(contract::verb::signal, c, 10).event(contract::verb::unlock, m);
   r.thread(1, "consumer");
   // The consumer takes nine items within 100 ns, just before the tenth is made, and waits for the tenth.
   std::uint64_t now = 0;
@@ -78,10 +92,12 @@ made_recording queue(std::uint32_t& m, std::uint32_t& c) {
     const std::uint64_t last = (i + 1) * 1000;
     for (unsigned k = 0; k < 9; k++) {
       const std::uint64_t at = last - 90 + 9 * k;
-      r.event(verb::lock, m, at - now).event(verb::unlock, m, 1);
+      r.event(contract::verb::lock, m, at - now).event(contract::verb::unlock, m, 1);
       now = at + 1;
     }
-    r.event(verb::lock, m, last - 5 - now).event(verb::wait, c, 0, 10, m).event(verb::unlock, m, 1);
+    r.event(contract::verb::lock, m, last - 5 - now)
+        .event(contract::verb::wait, c, 0, 10, m)
+        .event(contract::verb::unlock, m, 1);
     now = last + 6;
   }
   return r;
@@ -104,7 +120,9 @@ TEST(signal_rules, a_wait_that_began_before_the_window_has_no_number) {
   made_recording r = queue(m, c);
   // Two of the producer's items are taken by threads that have waited since before the window.
   for (unsigned t = 2; t < 4; t++) {
-    r.thread(t, "consumer").event(verb::wait, c, 0, 95 + 100 * (t - 2), m).event(verb::unlock, m, 1);
+    r.thread(t, "consumer")
+        .event(contract::verb::wait, c, 0, 95 + 100 * (t - 2), m)
+        .event(contract::verb::unlock, m, 1);
     r.get().windows[0].streams[t].begins_in_call = true;
   }
   const signal_facts f = find_signals(r.get());
@@ -117,16 +135,16 @@ TEST(signal_rules, a_wait_that_began_before_the_window_has_no_number) {
 made_recording rounds_of_three(std::uint32_t& m, std::uint32_t& opened, std::uint32_t& ended) {
   made_recording r;
   m = r.mutex();
-  opened = r.add(kind::condition);
-  ended = r.add(kind::condition);
+  opened = r.add(contract::kind::condition);
+  ended = r.add(contract::kind::condition);
   r.window();
   constexpr unsigned n = 50;
   r.thread(0, "leader");
   for (unsigned i = 0; i < n; i++)
-    r.event(verb::lock, m, i == 0 ? 100 : 390)
-        .event(verb::broadcast, opened, 10)
-        .event(verb::wait, ended, 0, 590, m)
-        .event(verb::unlock, m, 10);
+    r.event(contract::verb::lock, m, i == 0 ? 100 : 390)
+        .event(contract::verb::broadcast, opened, 10)
+        .event(contract::verb::wait, ended, 0, 590, m)
+        .event(contract::verb::unlock, m, 10);
   for (unsigned t = 1; t < 4; t++) {
     r.thread(t, "worker");
     for (unsigned i = 0; i < n; i++) {
@@ -134,14 +152,15 @@ made_recording rounds_of_three(std::uint32_t& m, std::uint32_t& opened, std::uin
       const bool late = t == 1 && i % 5 == 0;
       const std::uint64_t opens = 110 + 1000 * i, now = i == 0 ? 0 : opens - 1000 + 200 + 100 * t + 60;
       const std::uint64_t begins = late ? opens + 20 : opens - 5;
-      r.event(verb::lock, m, begins - now);
-      if (!late) r.event(verb::wait, opened, 0, 25 + t, m);
+      r.event(contract::verb::lock, m, begins - now);
+      if (!late) r.event(contract::verb::wait, opened, 0, 25 + t, m);
       const std::uint64_t has = late ? begins : opens + 20 + t;
-      r.event(verb::unlock, m, 2);
-      r.event(verb::lock, m, opens + 200 + 100 * t - has - 2).event(verb::unlock, m, t == 3 ? 50 : 60);
+      r.event(contract::verb::unlock, m, 2);
+      r.event(contract::verb::lock, m, opens + 200 + 100 * t - has - 2)
+          .event(contract::verb::unlock, m, t == 3 ? 50 : 60);
       if (t == 3) {
         auto& events = r.get().windows[0].streams[t].events;
-        events.insert(events.end() - 1, {verb::signal, ended, 0, 10, 0, 0});
+        events.insert(events.end() - 1, {contract::verb::signal, ended, 0, 10, 0, 0});
       }
     }
   }
@@ -172,9 +191,9 @@ TEST(signal_rules, no_rounds_without_an_order) {
   std::vector<recording::event> more;
   for (const auto& e : events) {
     more.push_back(e);
-    if (e.what == verb::unlock && more.size() % 3 == 0) {
-      more.push_back({verb::lock, m, 0, 1, 0, 0});
-      more.push_back({verb::unlock, m, 0, 1, 0, 0});
+    if (e.what == contract::verb::unlock && more.size() % 3 == 0) {
+      more.push_back({contract::verb::lock, m, 0, 1, 0, 0});
+      more.push_back({contract::verb::unlock, m, 0, 1, 0, 0});
     }
   }
   events = more;
@@ -186,7 +205,8 @@ TEST(signal_rules, a_number_that_differs_is_not_counted) {
   made_recording r = queue(m, c);
   auto& producer = r.get().windows[0].streams[0].events;
   for (auto& e : producer)
-    if (e.what == verb::signal && &e - producer.data() > 300) e.what = verb::try_lock_failed, e.object = m;
+    if (e.what == contract::verb::signal && &e - producer.data() > 300)
+      e.what = contract::verb::try_lock_failed, e.object = m;
   EXPECT_EQ(find_signals(r.get()).conditions[c].rule, signal_rule::matched);
 }
 

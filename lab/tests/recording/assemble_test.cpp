@@ -12,8 +12,8 @@
 namespace usher::recording {
 namespace {
 
-using record::kind;
-using record::verb;
+using contract::kind;
+using contract::verb;
 
 constexpr std::uint64_t opened = 1'000'000, closed = 2'000'000;
 constexpr std::uint64_t m = 0x1000, other_mutex = 0x1040, condition = 0x2000, here = 0x400100, there = 0x400200;
@@ -295,8 +295,8 @@ TEST(assemble, every_second_window) {
 // ---- what the program's threads wrote -------------------------------------------------------------------------
 
 struct written {
-  std::unique_ptr<record::stream_chunk[]> chunks = std::make_unique<record::stream_chunk[]>(2);
-  std::unique_ptr<record::stream_slot[]> slots = std::make_unique<record::stream_slot[]>(2);
+  std::unique_ptr<contract::stream_chunk[]> chunks = std::make_unique<contract::stream_chunk[]>(2);
+  std::unique_ptr<contract::stream_slot[]> slots = std::make_unique<contract::stream_slot[]>(2);
 
   written() {
     for (unsigned i = 0; i < 2; i++) {
@@ -307,8 +307,8 @@ struct written {
     }
   }
   void put(unsigned chunk, unsigned at, verb what, std::uint64_t begin, std::uint64_t end, std::uint64_t flags = 0) {
-    record::stream_call& c = chunks[chunk].calls[at];
-    c.word = record::word_of_call(what, m) | flags;
+    contract::stream_call& c = chunks[chunk].calls[at];
+    c.word = contract::word_of_call(what, m) | flags;
     c.other = here;
     c.begin = begin;
     c.end = end;
@@ -325,10 +325,10 @@ struct written {
 
 TEST(raw_window, calls_are_cut_at_the_end) {
   written x;
-  x.put(0, 0, verb::lock, 1'000'100, 1'000'200, record::recursive_call);
+  x.put(0, 0, verb::lock, 1'000'100, 1'000'200, contract::recursive_call);
   x.put(0, 1, verb::unlock, 1'999'000, 2'000'001);
   x.put(0, 2, verb::lock, 2'000'002, 2'000'003);
-  x.put(1, 0, verb::lock, 1'999'000, 2'000'001, record::slow_call);
+  x.put(1, 0, verb::lock, 1'999'000, 2'000'001, contract::slow_call);
   const auto w = x.read();
   ASSERT_TRUE(w);
   ASSERT_EQ(w->threads[0].calls.size(), 1u);
@@ -341,11 +341,11 @@ TEST(raw_window, calls_are_cut_at_the_end) {
 
 TEST(raw_window, a_call_in_the_slot) {
   written x;
-  x.slots[0].call = record::word_of_call(verb::wait, condition);
+  x.slots[0].call = contract::word_of_call(verb::wait, condition);
   x.slots[0].call_other = m;
   x.slots[0].call_since = 500'000;
   x.put(1, 0, verb::lock, 1'500'000, 1'600'000);
-  x.slots[1].call = record::word_of_call(verb::lock, m);  // it returned before the slot was read
+  x.slots[1].call = contract::word_of_call(verb::lock, m);  // it returned before the slot was read
   x.slots[1].call_since = 1'500'000;
   const auto w = x.read();
   ASSERT_TRUE(w);
@@ -364,7 +364,7 @@ TEST(raw_window, what_cannot_be_is_refused) {
   };
   EXPECT_TRUE(with([](written&) {}));
   EXPECT_FALSE(with([](written& x) { x.chunks[0].calls[0].word = 0; }));
-  EXPECT_FALSE(with([](written& x) { x.chunks[0].calls[0].word = record::word_of_call(static_cast<verb>(99), m); }));
+  EXPECT_FALSE(with([](written& x) { x.chunks[0].calls[0].word = contract::word_of_call(static_cast<verb>(99), m); }));
   EXPECT_FALSE(with([](written& x) { x.chunks[0].calls[1].begin = ~std::uint64_t{0}; }));
   EXPECT_FALSE(with([](written& x) { x.chunks[0].calls[1].end = 1'000'150; }));  // before the call before
   EXPECT_FALSE(with([](written& x) { x.put(0, 0, verb::lock, 10, 20); }));       // a window before

@@ -13,8 +13,8 @@
 namespace usher::recording {
 namespace {
 
-using record::kind;
-using record::verb;
+using contract::kind;
+using contract::verb;
 
 recording sample() {
   recording r;

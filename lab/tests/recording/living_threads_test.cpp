@@ -20,7 +20,7 @@ namespace {
 using life = raw_thread::life;
 
 struct mapped_file {
-  cli::owned_descriptor file{memfd_create("living_threads_test", MFD_CLOEXEC)};
+  support::owned_descriptor file{memfd_create("living_threads_test", MFD_CLOEXEC)};
   void* memory = nullptr;
 
   mapped_file() {

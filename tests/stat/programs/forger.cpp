@@ -20,7 +20,7 @@
 #include "watch/contract/format.hpp"
 
 namespace {
-using namespace usher::record;
+using namespace usher::contract;
 
 /// Finds the mapping of the record in this process. Returns null if this program is not recorded.
 void* find_record(std::uint64_t& size) {

@@ -34,13 +34,13 @@
 #define SYS_pidfd_getfd 438
 #endif
 
-namespace usher::cli::stat {
+namespace usher::reader {
 namespace {
 
 using namespace std::chrono_literals;
-using preload::attach_failure;
-using preload::attach_point;
-using preload::attach_request;
+using contract::attach_failure;
+using contract::attach_point;
+using contract::attach_request;
 
 constexpr auto shortly = 10s;           // for everything that needs no call of the process
 constexpr auto heartbeat_watched = 2s;  // an observer writes its heartbeat more often
@@ -81,8 +81,8 @@ bool beats(const target_memory& memory, std::uint64_t at) {
 bool is_observed(const target_memory& memory, std::uint64_t at, const attach_point& p) {
   if (const std::uint64_t file = p.file.load(); file != 0) {
     std::uint32_t enabled = 0;
-    if (memory.read(file + offsetof(record::header, enabled), enabled) && enabled != 0 &&
-        beats(memory, file + offsetof(record::header, heartbeat)))
+    if (memory.read(file + offsetof(contract::header, enabled), enabled) && enabled != 0 &&
+        beats(memory, file + offsetof(contract::header, heartbeat)))
       return true;
   }
   return p.request.number != p.answered.load() && beats(memory, at + offsetof(attach_point, heartbeat));
@@ -150,7 +150,7 @@ int received_descriptor(int channel) {
 
 /// Whether this command can record under the library that has this attach point.
 bool fits(const attach_point& p) {
-  return p.magic == attach_point::expected && text_of(p.version) == USHER_VERSION && p.format == record::version &&
+  return p.magic == attach_point::expected && text_of(p.version) == USHER_VERSION && p.format == contract::version &&
          p.calls != 0 && p.calls <= attach_point::most_calls;
 }
 
@@ -161,7 +161,7 @@ struct examined {
 };
 
 /// The version of a library without an attach point of this layout, from its status record; empty if it has none.
-std::string version_of(const target_memory& memory, const loaded_library& library) {
+std::string version_of(const target_memory& memory, const support::loaded_library& library) {
   preload::status_record status{};
   const auto at = memory.find(library, preload::status_record::expected.data());
   if (!at || !memory.read(*at, &status, sizeof status)) return "";
@@ -170,14 +170,14 @@ std::string version_of(const target_memory& memory, const loaded_library& librar
 
 /// Looks for the library's attach point. Returns an error message, or the bytes of an `examined`.
 std::string examine(pid_t pid, const target_memory& memory) {
-  const auto library = library_of(pid);
+  const auto library = support::library_of(pid);
   if (!library)
     return fmt::format(
         "process {} does not run under Usher: start it by usher run -- CMD (usher run --lock pthread -- CMD keeps the "
         "C "
         "library's locks)",
         pid);
-  if (memory.error() != 0) return refusal(pid);
+  if (memory.error() != 0) return support::refusal(pid);
   const auto at = memory.find(*library, attach_point::expected.data());
   alignas(attach_point) char bytes[sizeof(attach_point)], later[sizeof(attach_point)];
   if (!at || !memory.read(*at, bytes, sizeof bytes)) {
@@ -192,7 +192,7 @@ std::string examine(pid_t pid, const target_memory& memory) {
     if (!fits(p)) return other_version(pid, text_of(p.version));
     if (look == most_looks || is_observed(memory, *at, p))
       return fmt::format("process {} is being recorded by another usher stat: wait for its end", pid);
-    if (!memory.read(*at, later, sizeof later)) return refusal(pid);
+    if (!memory.read(*at, later, sizeof later)) return support::refusal(pid);
     if (!has_changed(p, *reinterpret_cast<const attach_point*>(later))) break;
     std::memcpy(bytes, later, sizeof bytes);
   }
@@ -261,9 +261,9 @@ std::string attachment::ask(const interruption& interrupted) {
   if (const std::string error = objection_to_modes(pid_, has_filter_); !error.empty())
     return fmt::format("process {} cannot be recorded: {}", pid_, error);
   if (!has_our_time(pid_)) return fmt::format("process {} is in another time namespace", pid_);
-  if (const std::uint64_t most = largest_file_of(pid_); most < record_file::size_for(options_.record))
+  if (const std::uint64_t most = largest_file_of(pid_); most < access::record_file::size_for(options_.record))
     return fmt::format("process {} may not make a file of {} MiB (ulimit -f): the attempt would kill it", pid_,
-                       record_file::size_for(options_.record) >> 20);
+                       access::record_file::size_for(options_.record) >> 20);
   const auto found = in_child([this] { return examine(pid_, memory_); }, shortly, interrupted);
   if (!found) return fmt::format("process {} could not be examined: interrupted, or its memory does not answer", pid_);
   examined e{};
@@ -299,7 +299,8 @@ std::string attachment::ask(const interruption& interrupted) {
   return fmt::format("process {} cannot be recorded: {}", pid_, s.error);
 }
 
-std::unique_ptr<record_file> attachment::take(std::chrono::milliseconds limit, const interruption& interrupted) {
+std::unique_ptr<access::record_file> attachment::take(std::chrono::milliseconds limit,
+                                                      const interruption& interrupted) {
   struct answer {
     std::int32_t descriptor, error;
     std::uint32_t failed;
@@ -354,13 +355,13 @@ int attachment::descriptor_of(int number) const {
   return open(fmt::format("/proc/self/fd/{}", handle).c_str(), O_RDWR | O_CLOEXEC);
 }
 
-std::unique_ptr<record_file> attachment::take_file(int number) {
+std::unique_ptr<access::record_file> attachment::take_file(int number) {
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
     error_ = std::strerror(errno);
     return nullptr;
   }
-  const owned_descriptor receiver(ends[0]), sender(ends[1]);
+  const support::owned_descriptor receiver(ends[0]), sender(ends[1]);
   const auto why = in_child(
       [&] {
         const int file = descriptor_of(number);
@@ -378,7 +379,7 @@ std::unique_ptr<record_file> attachment::take_file(int number) {
     return nullptr;
   }
   try {
-    auto file = record_file::taken(own, options_.record);
+    auto file = access::record_file::taken(own, options_.record);
     file->live().head().taken.store(1);
     return file;
   } catch (const std::exception& e) {
@@ -387,4 +388,4 @@ std::unique_ptr<record_file> attachment::take_file(int number) {
   }
 }
 
-}  // namespace usher::cli::stat
+}  // namespace usher::reader

@@ -19,10 +19,10 @@
 #include "watch/access/record_file.hpp"
 #include "watch/reader/attach/target_memory.hpp"
 
-namespace usher::cli::stat {
+namespace usher::reader {
 
 struct attach_options {
-  record_options record;
+  access::record_options record;
   /// The user vouches that the process's system-call filters permit the calls of a recording. Used if the filters
   /// cannot be read.
   bool trust_filter = false;
@@ -43,7 +43,7 @@ class attachment {
   /// Waits for the process's next call, which makes the record, and takes the record over. Null if no call came within
   /// the limit or before `interrupted` returned true, if the process has ended, or on an error, which error()
   /// describes.
-  std::unique_ptr<record_file> take(std::chrono::milliseconds limit, const interruption& interrupted);
+  std::unique_ptr<access::record_file> take(std::chrono::milliseconds limit, const interruption& interrupted);
 
   const std::string& error() const { return error_; }
   /// The time for which ask() stopped the process's threads, and their number.
@@ -53,11 +53,11 @@ class attachment {
  private:
   std::string write_request(std::uint32_t before) const;
   int descriptor_of(int number) const;
-  std::unique_ptr<record_file> take_file(int number);
+  std::unique_ptr<access::record_file> take_file(int number);
 
   pid_t pid_;
   attach_options options_;
-  tick_clock clock_;
+  access::tick_clock clock_;
   target_memory memory_;
   int process_;               ///< its descriptor; −1: not known to this kernel
   std::uint64_t point_ = 0;   ///< address of the attach point
@@ -68,4 +68,4 @@ class attachment {
   unsigned stopped_threads_ = 0;
 };
 
-}  // namespace usher::cli::stat
+}  // namespace usher::reader

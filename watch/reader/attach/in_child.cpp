@@ -10,7 +10,7 @@
 #include <cerrno>
 #include <stdexcept>
 
-namespace usher::cli::stat {
+namespace usher::reader {
 namespace {
 
 constexpr char complete = '.';  // the last byte of a result
@@ -65,4 +65,4 @@ std::optional<std::string> in_child(const std::function<std::string()>& work, st
   return bytes;
 }
 
-}  // namespace usher::cli::stat
+}  // namespace usher::reader

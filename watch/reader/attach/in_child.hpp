@@ -9,11 +9,11 @@
 #include <optional>
 #include <string>
 
-namespace usher::cli::stat {
+namespace usher::reader {
 
 /// Runs `work` in a child and returns its result; nothing if that took longer than `limit`, if `interrupted` returned true (it is called
 /// every few milliseconds), or if the child died. The child dies with the observer.
 std::optional<std::string> in_child(const std::function<std::string()>& work, std::chrono::milliseconds limit,
                                     const std::function<bool()>& interrupted);
 
-}  // namespace usher::cli::stat
+}  // namespace usher::reader

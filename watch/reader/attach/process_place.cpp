@@ -14,7 +14,7 @@
 
 #include "support/process/files.hpp"
 
-namespace usher::cli::stat {
+namespace usher::reader {
 namespace {
 
 struct rights {
@@ -42,7 +42,7 @@ std::optional<rights> rights_in(const std::string& status) {
 }
 
 std::optional<rights> rights_of(int process) {
-  return rights_in(content_of(process, "status"));
+  return rights_in(support::content_of(process, "status"));
 }
 
 /// The id inside a user namespace that stands for the id `outside`. `map` is the content of the namespace's uid_map or
@@ -116,7 +116,7 @@ process_place process_place::own() {
   process_place p;
   p.uid = p.uid_inside = geteuid();
   p.gid = p.gid_inside = getegid();
-  const auto ours = rights_in(content_of(AT_FDCWD, "/proc/self/status"));
+  const auto ours = rights_in(support::content_of(AT_FDCWD, "/proc/self/status"));
   p.reads_all = ours && may_read_all(*ours);
   return p;
 }
@@ -139,8 +139,8 @@ process_place place_of(pid_t pid) {
     p.gid = p.gid_inside = before->gid;
     p.reads_all = !p.user_namespace && may_read_all(*before);
     if (!p.user_namespace) return p;
-    const auto uid = id_inside(content_of(process.get(), "uid_map"), p.uid);
-    const auto gid = id_inside(content_of(process.get(), "gid_map"), p.gid);
+    const auto uid = id_inside(support::content_of(process.get(), "uid_map"), p.uid);
+    const auto gid = id_inside(support::content_of(process.get(), "gid_map"), p.gid);
     if (uid && gid) {
       p.uid_inside = *uid;
       p.gid_inside = *gid;
@@ -152,4 +152,4 @@ process_place place_of(pid_t pid) {
   return refused(fmt::format("process {} changes its user while it is looked at", pid));
 }
 
-}  // namespace usher::cli::stat
+}  // namespace usher::reader

@@ -11,7 +11,7 @@
 #include <string>
 #include <tuple>
 
-namespace usher::cli::stat {
+namespace usher::reader {
 
 /// A descriptor that is closed when its last copy is gone.
 class shared_descriptor {
@@ -57,4 +57,4 @@ struct process_place {
 /// The place of a running process. To be called when attaching: the process may end later.
 process_place place_of(pid_t pid);
 
-}  // namespace usher::cli::stat
+}  // namespace usher::reader

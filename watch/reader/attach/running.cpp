@@ -23,12 +23,12 @@
 #include "support/text/words.hpp"
 #include "watch/reader/attach/in_child.hpp"
 
-namespace usher::cli::stat {
+namespace usher::reader {
 namespace {
 
 /// The ids in a field of /proc/PID/status, such as "Uid: real effective saved file-system".
 std::vector<unsigned> ids(pid_t pid, const char* field) {
-  std::istringstream in(status_field(std::to_string(pid), field));
+  std::istringstream in(support::status_field(std::to_string(pid), field));
   return {std::istream_iterator<unsigned>(in), {}};
 }
 
@@ -36,12 +36,12 @@ std::vector<unsigned> ids(pid_t pid, const char* field) {
 
 std::string why_not(pid_t pid) {
   if (kill(pid, 0) != 0 && errno == ESRCH) return fmt::format("there is no process {}", pid);
-  const std::string group = status_field(std::to_string(pid), "Tgid");
+  const std::string group = support::status_field(std::to_string(pid), "Tgid");
   if (!group.empty() && group != std::to_string(pid))
     return fmt::format("{} is a thread of process {}: usher stat -p {}", pid, group, group);
-  const std::string state = status_field(std::to_string(pid), "State");
+  const std::string state = support::status_field(std::to_string(pid), "State");
   if (state.starts_with('Z') || state.starts_with('X')) {
-    if (std::atoi(status_field(std::to_string(pid), "Threads").c_str()) > 1)
+    if (std::atoi(support::status_field(std::to_string(pid), "Threads").c_str()) > 1)
       return fmt::format(
           "the first thread of process {} has ended, and by it the others are looked for: start it by usher stat -- "
           "CMD",
@@ -52,23 +52,24 @@ std::string why_not(pid_t pid) {
   std::ifstream maps(fmt::format("/proc/{}/maps", pid));
   const auto user = ids(pid, "Uid");
   const bool is_others = !user.empty() && user.front() != getuid();
-  if (!maps) return refusal(pid);
+  if (!maps) return support::refusal(pid);
   bool any = false;
   for (std::string line; std::getline(maps, line);) {
     any = true;
-    if (const std::size_t slash = line.find('/'); slash != std::string::npos && is_library_file(line.substr(slash)))
+    if (const std::size_t slash = line.find('/');
+        slash != std::string::npos && support::is_library_file(line.substr(slash)))
       return "";
   }
-  if (!any && is_others && geteuid() != 0) return refusal(pid);
+  if (!any && is_others && geteuid() != 0) return support::refusal(pid);
   return fmt::format(
       "process {} ({}) does not run under Usher: libusher.so is not loaded. Start it by usher run (--lock pthread "
       "keeps the C "
       "library's locks) or usher stat -- CMD",
-      pid, name_of_process(pid));
+      pid, support::name_of_process(pid));
 }
 
 bool is_stopped(pid_t pid) {
-  const std::string state = status_field(std::to_string(pid), "State");
+  const std::string state = support::status_field(std::to_string(pid), "State");
   return state.starts_with('T') || state.starts_with('t');
 }
 
@@ -83,7 +84,7 @@ std::vector<std::string> command_of(pid_t pid) {
   std::vector<std::string> words;
   std::istringstream parts(text);
   for (std::string word; words.size() < most_words && std::getline(parts, word, '\0');) words.push_back(word);
-  if (words.empty()) words.push_back(name_of_process(pid));
+  if (words.empty()) words.push_back(support::name_of_process(pid));
   return words;
 }
 
@@ -104,14 +105,14 @@ std::string program_of(pid_t pid, int root) {
   return path.value_or("");
 }
 
-void name_program(const record::view& copy, const std::string& path) {
-  record::header& h = copy.head();
+void name_program(const contract::view& copy, const std::string& path) {
+  contract::header& h = copy.head();
   const std::uint32_t at = h.text.load(), size = static_cast<std::uint32_t>(path.size());
   if (path.empty() || at > copy.room().text || path.size() > copy.room().text - at) return;
   std::memcpy(copy.text() + at, path.data(), path.size());
   h.text.store(at + size);
   for (std::uint32_t i = h.modules.load(); i-- > 0;) {
-    record::module_slot& m = copy.module(i);
+    contract::module_slot& m = copy.module(i);
     if (m.ready.load() == 0 || m.path_length != 0) continue;
     m.path = at;
     m.path_length = size;
@@ -119,7 +120,7 @@ void name_program(const record::view& copy, const std::string& path) {
 }
 
 std::optional<double> cpu_seconds_of(pid_t pid) {
-  const stat_line line = stat_line::of_process(pid);
+  const support::stat_line line = support::stat_line::of_process(pid);
   constexpr unsigned utime = 14, cstime = 17;
   double ticks = 0;
   for (unsigned field = utime; field <= cstime; field++) {
@@ -142,4 +143,4 @@ bool process_watch::has_ended() const {
   return poll(&p, 1, 0) > 0;
 }
 
-}  // namespace usher::cli::stat
+}  // namespace usher::reader

@@ -9,7 +9,7 @@
 
 #include "watch/contract/format.hpp"
 
-namespace usher::cli::stat {
+namespace usher::reader {
 
 /// The reason why the process certainly cannot be recorded, in one line; else empty.
 std::string why_not(pid_t pid);
@@ -26,7 +26,7 @@ std::string program_of(pid_t pid, int root);
 
 /// Sets the path of the modules without one, in a private copy of a record. Such a module is the program itself: the
 /// library knows the program's path only if the recording began with the program.
-void name_program(const record::view& copy, const std::string& path);
+void name_program(const contract::view& copy, const std::string& path);
 
 /// CPU seconds of a process and of its children that have ended; nullopt if the process itself has ended.
 std::optional<double> cpu_seconds_of(pid_t pid);
@@ -45,4 +45,4 @@ class process_watch {
   int descriptor_;
 };
 
-}  // namespace usher::cli::stat
+}  // namespace usher::reader

@@ -29,7 +29,7 @@
 #define FUTEX_LOCK_PI2 13
 #endif
 
-namespace usher::cli::stat {
+namespace usher::reader {
 namespace {
 
 using namespace std::chrono_literals;
@@ -60,12 +60,12 @@ std::uint64_t number_in(std::string_view text) {
 }
 // ---- mappings -------------------------------------------------------------------------------------------------------
 
-std::vector<mapping> mappings_of(pid_t pid) {
-  const std::string text = content_of(AT_FDCWD, fmt::format("/proc/{}/maps", pid), longest_maps);
-  std::vector<mapping> all;
+std::vector<support::mapping> mappings_of(pid_t pid) {
+  const std::string text = support::content_of(AT_FDCWD, fmt::format("/proc/{}/maps", pid), longest_maps);
+  std::vector<support::mapping> all;
   for (std::size_t at = 0; at < text.size() && all.size() < most_mappings;) {
     const std::size_t line_end = std::min(text.find('\n', at), text.size());
-    auto m = read_mapping(std::string_view(text).substr(at, line_end - at));
+    auto m = support::read_mapping(std::string_view(text).substr(at, line_end - at));
     at = line_end + 1;
     if (m) all.push_back(*std::move(m));
   }
@@ -73,10 +73,11 @@ std::vector<mapping> mappings_of(pid_t pid) {
 }
 
 /// The module that has the address in a mapping of its file, or in the anonymous mapping that follows (.bss).
-standing_module module_at(const std::vector<mapping>& all, std::uint64_t address, const target_memory& memory) {
+standing_module module_at(const std::vector<support::mapping>& all, std::uint64_t address,
+                          const target_memory& memory) {
   standing_module found;
   auto at = std::find_if(all.begin(), all.end(),
-                         [&](const mapping& m) { return m.range.begin <= address && address < m.range.end; });
+                         [&](const support::mapping& m) { return m.range.begin <= address && address < m.range.end; });
   if (at == all.end()) return found;
   found.end = at->range.end;
   while (at != all.begin() && at->path.empty() && std::prev(at)->range.end == at->range.begin) --at;
@@ -99,7 +100,7 @@ standing_module module_at(const std::vector<mapping>& all, std::uint64_t address
     found.bias = found.begin - p.p_vaddr / page * page;
   }
   if (!is_known) return found;
-  found.identity = record::module_identity(
+  found.identity = contract::module_identity(
       [&](std::uint64_t place, void* to, std::size_t size) { return memory.read(found.begin + place, to, size); },
       [&](std::uint64_t, std::uint64_t in_file) { return found.bias + in_file - found.begin; });
   found.path = path.substr(0, 4096);
@@ -120,10 +121,10 @@ class tag_finder {
     if (tag <= 2 || (tag & 0x7f) != 1) return 0;  // unknown, or none
     if (maps_.empty()) {
       maps_ = mappings_of(pid_);
-      std::erase_if(maps_, [](const mapping& m) { return !m.rights.starts_with("rw"); });
+      std::erase_if(maps_, [](const support::mapping& m) { return !m.rights.starts_with("rw"); });
     }
     std::uint32_t found = 0;
-    for (const mapping& m : maps_) {
+    for (const support::mapping& m : maps_) {
       std::uint64_t at = (m.range.begin & ~std::uint64_t{0xffffffff}) | (tag & ~1u);
       if (at < m.range.begin) at += std::uint64_t{1} << 32;
       if (at >= m.range.end || m.range.end - at < sizeof(thread_record)) continue;
@@ -149,7 +150,7 @@ class tag_finder {
 
   pid_t pid_;
   const target_memory& memory_;
-  std::vector<mapping> maps_;
+  std::vector<support::mapping> maps_;
 };
 
 // ---- a reading, in a child ------------------------------------------------------------------------------------------
@@ -182,13 +183,13 @@ std::optional<sleeping_thread> sleeper_at(pid_t pid, const std::string& tid, con
   const std::string folder = fmt::format("/proc/{}/task/{}", pid, tid);
   // The switches are read first: if a later reading has the same number, the thread has not run since, and was in the
   // call that is read next.
-  const std::string status = content_of(AT_FDCWD, folder + "/status", 1 << 16);
-  const auto call = futex_sleep_of(content_of(AT_FDCWD, folder + "/syscall", 256));
+  const std::string status = support::content_of(AT_FDCWD, folder + "/status", 1 << 16);
+  const auto call = futex_sleep_of(support::content_of(AT_FDCWD, folder + "/syscall", 256));
   if (!call || status.empty() || (call->looks && !locks.look)) return std::nullopt;
   sleeping_thread t;
   t.looks = t.is_unsure = call->looks;
   t.tid = static_cast<std::int32_t>(number_in(tid));
-  t.own = own_id_in(status).id;
+  t.own = support::own_id_in(status).id;
   t.address = call->address;
   t.switches = number_in(field_of(status, "\nvoluntary_ctxt_switches:\t")) +
                number_in(field_of(status, "\nnonvoluntary_ctxt_switches:\t"));
@@ -226,7 +227,7 @@ void look_again(const std::function<std::optional<sleeping_thread>(std::int32_t)
 /// lock's name follows.
 std::string read_locks(pid_t pid, const target_memory& memory) {
   status_record status{};
-  const auto library = library_of(pid);
+  const auto library = support::library_of(pid);
   const auto at = library ? memory.find(*library, status_record::expected.data()) : std::nullopt;
   if (!at || !memory.read(*at, &status, sizeof status)) return "-";
   char name[status_record::longest_name + 1] = {};
@@ -344,7 +345,7 @@ thread_reading read_threads(pid_t pid, const target_memory& memory, known_locks 
   std::error_code gone;
   for (fs::directory_iterator i(fmt::format("/proc/{}/task", pid), gone), end; !gone && i != end; i.increment(gone)) {
     if (r.threads != 0 && std::chrono::steady_clock::now() >= until) {
-      const std::string status = content_of(AT_FDCWD, fmt::format("/proc/{}/status", pid), 1 << 16);
+      const std::string status = support::content_of(AT_FDCWD, fmt::format("/proc/{}/status", pid), 1 << 16);
       const std::uint64_t all = number_in(field_of(status, "\nThreads:\t"));
       r.unread = static_cast<unsigned>(std::max<std::uint64_t>(all, r.threads + 1) - r.threads);
       r.threads += r.unread;
@@ -440,7 +441,7 @@ std::vector<standing_module> standing_deadlocks::modules_at(const std::vector<st
   const std::size_t n = std::min(addresses.size(), most_modules);
   const auto bytes = in_child(
       [&] {
-        const std::vector<mapping> all = mappings_of(pid_);
+        const std::vector<support::mapping> all = mappings_of(pid_);
         std::string result;
         for (std::size_t i = 0; i < n; i++) {
           const standing_module m = module_at(all, addresses[i], memory_);
@@ -464,4 +465,4 @@ std::vector<standing_module> standing_deadlocks::modules_at(const std::vector<st
   return found;
 }
 
-}  // namespace usher::cli::stat
+}  // namespace usher::reader

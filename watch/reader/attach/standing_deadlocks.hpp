@@ -38,7 +38,7 @@
 
 #include "watch/reader/attach/target_memory.hpp"
 
-namespace usher::cli::stat {
+namespace usher::reader {
 
 /// A futex call in which a thread sleeps until another wakes it.
 struct futex_sleep {
@@ -157,4 +157,4 @@ class standing_deadlocks {
   std::string lock_;
 };
 
-}  // namespace usher::cli::stat
+}  // namespace usher::reader

@@ -15,7 +15,7 @@
 #include "support/process/stat_line.hpp"
 #include "watch/reader/attach/in_child.hpp"
 
-namespace usher::cli::stat {
+namespace usher::reader {
 namespace {
 
 namespace fs = std::filesystem;
@@ -79,7 +79,8 @@ class holder {
     for (const thread& t : threads_)
       if (t.is == running && n++ == 0) first = t.tid;
     return fmt::format("{} of its {} threads did not stop within {} ms (the first: {}, state {}); nothing was changed",
-                       n, threads_.size(), stop_deadline.count(), first, stat_line::of_thread(pid_, first).state());
+                       n, threads_.size(), stop_deadline.count(), first,
+                       support::stat_line::of_thread(pid_, first).state());
   }
 
  private:
@@ -127,7 +128,7 @@ class holder {
     } else if (who == t.tid || (who < 0 && errno == ECHILD)) {
       t.is = gone;
     } else if (turn >= 4) {  // most stop at once
-      const char state = stat_line::of_thread(pid_, t.tid).state();
+      const char state = support::stat_line::of_thread(pid_, t.tid).state();
       if (state == 'D') t.is = in_kernel;
       if (state == 'Z' || state == 'X' || state == '?') t.is = gone;
     }
@@ -185,4 +186,4 @@ stand_still while_stopped(pid_t pid, const std::function<std::string(const std::
   return result;
 }
 
-}  // namespace usher::cli::stat
+}  // namespace usher::reader

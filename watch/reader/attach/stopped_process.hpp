@@ -16,7 +16,7 @@
 #include <functional>
 #include <string>
 
-namespace usher::cli::stat {
+namespace usher::reader {
 
 struct stand_still {
   std::string error;     ///< one line without a full stop; empty: done
@@ -34,4 +34,4 @@ inline constexpr std::chrono::milliseconds stop_deadline{100};
 stand_still while_stopped(pid_t pid, const std::function<std::string(const std::vector<pid_t>&)>& then,
                           const std::function<bool()>& interrupted);
 
-}  // namespace usher::cli::stat
+}  // namespace usher::reader

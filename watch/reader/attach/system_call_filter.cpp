@@ -19,7 +19,7 @@
 #define PTRACE_SECCOMP_GET_FILTER 0x420c
 #endif
 
-namespace usher::cli::stat {
+namespace usher::reader {
 namespace {
 
 #if defined(__x86_64__)
@@ -219,7 +219,7 @@ std::optional<std::vector<filter_program>> filters_of(pid_t tid) {
     const long n = ptrace(static_cast<__ptrace_request>(PTRACE_SECCOMP_GET_FILTER), tid,
                           reinterpret_cast<void*>(long{i}), nullptr);
     if (n < 0 && errno == ENOENT) return all;
-    if (n < 0 && errno == EINVAL && status_field(std::to_string(tid), "Seccomp") == "0") return all;
+    if (n < 0 && errno == EINVAL && support::status_field(std::to_string(tid), "Seccomp") == "0") return all;
     if (n <= 0 || n > BPF_MAXINSNS) return std::nullopt;
     filter_program f(static_cast<std::size_t>(n));
     if (ptrace(static_cast<__ptrace_request>(PTRACE_SECCOMP_GET_FILTER), tid, reinterpret_cast<void*>(long{i}),
@@ -236,11 +236,12 @@ std::string objection_to_modes(pid_t pid, bool& any) {
   any = false;
   std::error_code gone;
   for (fs::directory_iterator i(fmt::format("/proc/{}/task", pid), gone), end; !gone && i != end; i.increment(gone)) {
-    const std::string mode = status_field(fmt::format("{}/task/{}", pid, i->path().filename().string()), "Seccomp");
+    const std::string mode =
+        support::status_field(fmt::format("{}/task/{}", pid, i->path().filename().string()), "Seccomp");
     if (mode == "1") return "a thread is in strict seccomp mode, which kills it for any call that a lock needs";
     any = any || mode == "2";
   }
   return "";
 }
 
-}  // namespace usher::cli::stat
+}  // namespace usher::reader

@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-namespace usher::cli::stat {
+namespace usher::reader {
 
 /// A system call with its arguments.
 struct system_call {
@@ -45,4 +45,4 @@ std::optional<std::vector<filter_program>> filters_of(pid_t tid);
 /// a lock needs. Sets `any` if one has a filter.
 std::string objection_to_modes(pid_t pid, bool& any);
 
-}  // namespace usher::cli::stat
+}  // namespace usher::reader

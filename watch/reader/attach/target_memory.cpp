@@ -9,7 +9,7 @@
 #include <cstring>
 #include <vector>
 
-namespace usher::cli::stat {
+namespace usher::reader {
 
 target_memory::target_memory(pid_t pid)
     : file_(open(fmt::format("/proc/{}/mem", pid).c_str(), O_RDWR | O_CLOEXEC)), error_(file_.is_open() ? 0 : errno) {}
@@ -26,11 +26,11 @@ bool target_memory::write(std::uint64_t at, const void* from, std::size_t size) 
   return n == static_cast<ssize_t>(size);
 }
 
-std::optional<std::uint64_t> target_memory::find(const loaded_library& in, const char* magic) const {
+std::optional<std::uint64_t> target_memory::find(const support::loaded_library& in, const char* magic) const {
   constexpr std::uint64_t most = 64 << 20, piece = 1 << 16, unit = 16;
   std::uint64_t searched = 0;
   std::vector<char> content(piece);
-  for (const address_range& part : in.data)
+  for (const support::address_range& part : in.data)
     for (std::uint64_t at = part.begin; at < part.end && searched < most; at += piece, searched += piece) {
       const std::size_t n = static_cast<std::size_t>(std::min(piece, part.end - at));
       if (!read(at, content.data(), n)) break;
@@ -40,4 +40,4 @@ std::optional<std::uint64_t> target_memory::find(const loaded_library& in, const
   return std::nullopt;
 }
 
-}  // namespace usher::cli::stat
+}  // namespace usher::reader

@@ -15,7 +15,7 @@
 #include "support/process/owned_descriptor.hpp"
 #include "support/process/running_process.hpp"
 
-namespace usher::cli::stat {
+namespace usher::reader {
 
 class target_memory {
  public:
@@ -33,11 +33,11 @@ class target_memory {
 
   /// Finds these 16 bytes at a multiple of 16 in the library's data, and returns their address. Searches at most 64
   /// MiB, since a process may have mapped anything under the library's name.
-  std::optional<std::uint64_t> find(const loaded_library& in, const char* magic) const;
+  std::optional<std::uint64_t> find(const support::loaded_library& in, const char* magic) const;
 
  private:
-  owned_descriptor file_;
+  support::owned_descriptor file_;
   int error_;
 };
 
-}  // namespace usher::cli::stat
+}  // namespace usher::reader

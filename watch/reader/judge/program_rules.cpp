@@ -5,7 +5,7 @@
 #include "watch/reader/judge/rule_facts.hpp"
 #include "watch/reader/judge/stat_quantities.hpp"
 
-namespace usher::cli::stat {
+namespace usher::reader {
 namespace {
 
 // What several rules say, for the documentation.
@@ -232,4 +232,4 @@ std::span<const program_rule> program_rules() {
   return program_rules_in_order;
 }
 
-}  // namespace usher::cli::stat
+}  // namespace usher::reader

@@ -9,7 +9,7 @@
 #include "watch/reader/judge/rule_facts.hpp"
 #include "watch/reader/judge/stat_quantities.hpp"
 
-namespace usher::cli::stat {
+namespace usher::reader {
 namespace {
 
 constexpr double long_wait = 0.1;          // seconds
@@ -121,7 +121,7 @@ std::string work_text(const row_facts& f) {
 
 bool is_allocator(const frame& f) {
   static constexpr std::array modules = {"jemalloc", "tcmalloc", "mimalloc", "rpmalloc", "libhoard", "scalloc"};
-  const std::string module(file_name(f.module)), name = short_name(f.function);
+  const std::string module(support::file_name(f.module)), name = short_name(f.function);
   for (const char* m : modules)
     if (module.find(m) != std::string::npos) return true;
   for (const char* end : {"malloc", "calloc", "realloc", "memalign", "aligned_alloc", "operator new", "operator new[]"})
@@ -678,4 +678,4 @@ std::span<const row_rule> row_rules() {
   return rules_in_order;
 }
 
-}  // namespace usher::cli::stat
+}  // namespace usher::reader

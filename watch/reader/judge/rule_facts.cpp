@@ -10,7 +10,7 @@
 #include "watch/reader/judge/stat_quantities.hpp"
 #include "watch/reader/name/symbols.hpp"
 
-namespace usher::cli::stat {
+namespace usher::reader {
 namespace {
 
 constexpr double full_cpus = 0.9;         // of the CPUs
@@ -40,9 +40,10 @@ std::string most_of_futexes(const off_cpu& o) {
 
 std::string place_text(const frame& f) {
   const std::string function = short_name(f.function);
-  if (!f.function.empty() && !f.file.empty()) return fmt::format("{}:{} ({})", file_name(f.file), f.line, function);
-  if (!f.function.empty()) return fmt::format("{} in {}", function, file_name(f.module));
-  if (!f.module.empty()) return fmt::format("{}+{:#x}", file_name(f.module), f.offset);
+  if (!f.function.empty() && !f.file.empty())
+    return fmt::format("{}:{} ({})", support::file_name(f.file), f.line, function);
+  if (!f.function.empty()) return fmt::format("{} in {}", function, support::file_name(f.module));
+  if (!f.module.empty()) return fmt::format("{}+{:#x}", support::file_name(f.module), f.offset);
   return hexadecimal(f.address);
 }
 
@@ -73,7 +74,7 @@ const frame* own_place(const std::vector<charged_stack>& stacks) {
 }
 
 double waited_for(const report& r, kind k) {
-  return r.waited[record::index_of(k)];
+  return r.waited[contract::index_of(k)];
 }
 
 }  // namespace
@@ -194,7 +195,7 @@ std::string unseen_caller_text(const report& r) {
   if (!r.asleep) return "";
   const std::string module = most_of_futexes(*r.asleep);
   const std::string below = module.empty() ? "" : below_text(*r.asleep, module);
-  return below.empty() ? below : fmt::format("; in {}{}", file_name(module), below);
+  return below.empty() ? below : fmt::format("; in {}{}", support::file_name(module), below);
 }
 
 std::string unseen_text(const report& r) {
@@ -202,7 +203,7 @@ std::string unseen_text(const report& r) {
   if (const double share = unseen_share(r); share >= much_unseen) {
     text = fmt::format("; {} of the time that threads slept was in futex calls", share_text(share));
     if (const std::string module = most_of_futexes(*r.asleep); !module.empty())
-      text += fmt::format(", the largest part in {}{}", file_name(module), below_text(*r.asleep, module));
+      text += fmt::format(", the largest part in {}{}", support::file_name(module), below_text(*r.asleep, module));
     text += ", which no recorded object explains";
   }
   if (!r.sees_all_kinds) text += "; read-write locks, spin locks and barriers were not recorded";
@@ -222,19 +223,19 @@ std::string deadlock_text(const deadlock& d) {
 
 std::string try_command(const report& all) {
   return fmt::format("usher try {}-- {}", all.runs_on ? until_load + std::string(" ") : "",
-                     all.command.empty() ? "CMD" : shell_line(all.command));
+                     all.command.empty() ? "CMD" : support::shell_line(all.command));
 }
 
 std::string details_command(const report& all) {
   if (all.attached) return fmt::format("usher stat --details -p {}", all.pid.seen);
-  return fmt::format("usher stat --details -- {}", all.command.empty() ? "CMD" : shell_line(all.command));
+  return fmt::format("usher stat --details -- {}", all.command.empty() ? "CMD" : support::shell_line(all.command));
 }
 
 std::string roomier_command(const report& all) {
-  if (all.not_seen.objects == 0 || all.not_seen.objects > record::capacities::most_objects) return "";
+  if (all.not_seen.objects == 0 || all.not_seen.objects > contract::capacities::most_objects) return "";
   return fmt::format("usher stat --objects {} {}", all.not_seen.objects,
                      all.attached ? fmt::format("-p {}", all.pid.seen)
-                                  : "-- " + (all.command.empty() ? "CMD" : shell_line(all.command)));
+                                  : "-- " + (all.command.empty() ? "CMD" : support::shell_line(all.command)));
 }
 
 std::string not_seen_text(const report& all) {
@@ -249,7 +250,7 @@ std::string not_seen_text(const report& all) {
 
 std::string stat_command_under(const report& all, const char* lock, const char* other) {
   return fmt::format("usher stat --lock {} -- {}", all.lock == lock ? other : lock,
-                     all.command.empty() ? "CMD" : shell_line(all.command));
+                     all.command.empty() ? "CMD" : support::shell_line(all.command));
 }
 
-}  // namespace usher::cli::stat
+}  // namespace usher::reader

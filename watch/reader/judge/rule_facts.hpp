@@ -9,7 +9,7 @@
 #include "watch/reader/judge/rules.hpp"
 #include "watch/reader/read/stat_report.hpp"
 
-namespace usher::cli::stat {
+namespace usher::reader {
 
 inline constexpr double worth_of_all = 0.01;     // of all threads' time
 inline constexpr double worth_of_thread = 0.05;  // of the record's time, waited by one thread
@@ -118,4 +118,4 @@ struct program_rule {
 std::span<const row_rule> row_rules();
 std::span<const program_rule> program_rules();
 
-}  // namespace usher::cli::stat
+}  // namespace usher::reader

@@ -17,7 +17,7 @@
 #include "watch/reader/judge/rule_facts.hpp"
 #include "watch/reader/judge/stat_quantities.hpp"
 
-namespace usher::cli::stat {
+namespace usher::reader {
 namespace {
 
 template <class Rules>
@@ -93,4 +93,4 @@ void judge(report& r) {
                              : lacking_cpus_text(*r.cpu) + "."));
 }
 
-}  // namespace usher::cli::stat
+}  // namespace usher::reader

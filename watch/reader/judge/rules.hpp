@@ -6,7 +6,7 @@
 
 #include "watch/reader/read/stat_report.hpp"
 
-namespace usher::cli::stat {
+namespace usher::reader {
 
 /// A rule as documented. docs/stat.md has the same table; a test compares the two.
 struct rule {
@@ -29,4 +29,4 @@ const rule* find_rule(const std::string& name);
 /// Sets the rule, the verdict and the command of each row and of the program.
 void judge(report& r);
 
-}  // namespace usher::cli::stat
+}  // namespace usher::reader

@@ -9,7 +9,7 @@
 #include "support/text/utf8.hpp"
 #include "support/text/words.hpp"
 
-namespace usher::cli::stat {
+namespace usher::reader {
 namespace {
 
 /// The number with three significant digits, and without an exponent below a million.
@@ -174,4 +174,4 @@ std::string shortened(const std::string& text, std::size_t width) {
   return all;
 }
 
-}  // namespace usher::cli::stat
+}  // namespace usher::reader

@@ -9,7 +9,7 @@
 #include "support/process/files.hpp"
 #include "support/text/words.hpp"
 
-namespace usher::cli::stat {
+namespace usher::reader {
 
 inline constexpr const char* unknown_text = "–";
 
@@ -36,4 +36,4 @@ std::size_t width_of(std::string_view text);
 /// The text; if it is wider than `width`, its middle is replaced by "…".
 std::string shortened(const std::string& text, std::size_t width);
 
-}  // namespace usher::cli::stat
+}  // namespace usher::reader

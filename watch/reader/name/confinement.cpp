@@ -25,7 +25,7 @@
 
 extern char** environ;
 
-namespace usher::cli::stat {
+namespace usher::reader {
 namespace {
 
 std::string failed(const char* what) {
@@ -318,4 +318,4 @@ std::string confine(const process_place& place, int channel, std::span<const int
   return filter_calls(channel);
 }
 
-}  // namespace usher::cli::stat
+}  // namespace usher::reader

@@ -6,7 +6,7 @@
 
 #include "watch/reader/attach/process_place.hpp"
 
-namespace usher::cli::stat {
+namespace usher::reader {
 
 /// The resources that a confined process may use.
 struct confinement_limits {
@@ -27,4 +27,4 @@ struct confinement_limits {
 std::string confine(const process_place& place, int channel, std::span<const int> kept, pid_t parent,
                     const confinement_limits& limits = {});
 
-}  // namespace usher::cli::stat
+}  // namespace usher::reader

@@ -7,11 +7,11 @@
 #include "watch/contract/format.hpp"
 #include "watch/reader/read/stat_report.hpp"
 
-namespace usher::cli::stat {
+namespace usher::reader {
 
 class id_names {
  public:
-  id_names(record::view record, const seen_ids* ids) : record_(record), ids_(ids) {}
+  id_names(contract::view record, const access::seen_ids* ids) : record_(record), ids_(ids) {}
 
   shown_id process(std::uint32_t slot) const;
   shown_id thread(std::uint32_t slot) const;
@@ -19,11 +19,11 @@ class id_names {
   bool is_hidden(std::uint32_t thread) const;
 
  private:
-  const seen_ids::entry* seen_process(std::uint32_t slot) const;
+  const access::seen_ids::entry* seen_process(std::uint32_t slot) const;
   bool is_inside(std::uint32_t process) const;
 
-  record::view record_;
-  const seen_ids* ids_;
+  contract::view record_;
+  const access::seen_ids* ids_;
 };
 
-}  // namespace usher::cli::stat
+}  // namespace usher::reader

@@ -18,7 +18,7 @@
 #include "watch/reader/name/confinement.hpp"
 #include "watch/reader/name/name_messages.hpp"
 
-namespace usher::cli::stat {
+namespace usher::reader {
 namespace {
 
 /// The child's end of the channel. A read or write ends the child if the parent has closed its end.
@@ -72,7 +72,7 @@ class served_channel {
 
 }  // namespace
 
-void serve_names(int descriptor, pid_t parent, const process_place& place, record::view record,
+void serve_names(int descriptor, pid_t parent, const process_place& place, contract::view record,
                  const std::set<std::string>& left_out) {
   try {
     served_channel channel(descriptor);
@@ -167,4 +167,4 @@ bool is_to_end() {
   return false;
 }
 
-}  // namespace usher::cli::stat
+}  // namespace usher::reader

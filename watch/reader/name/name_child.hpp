@@ -12,7 +12,7 @@
 #include "watch/reader/attach/process_place.hpp"
 #include "watch/reader/name/symbols.hpp"
 
-namespace usher::cli::stat {
+namespace usher::reader {
 
 inline constexpr std::size_t most_queries = 1024;  ///< in one message; chosen
 
@@ -46,7 +46,7 @@ bool is_to_end();
 
 /// The child's work: it confines itself, reports whether it can serve, and answers queries until the channel is
 /// closed. A query message is a number of queries, at most most_queries, followed by the queries.
-[[noreturn]] void serve_names(int channel, pid_t parent, const process_place& place, record::view record,
+[[noreturn]] void serve_names(int channel, pid_t parent, const process_place& place, contract::view record,
                               const std::set<std::string>& left_out);
 
-}  // namespace usher::cli::stat
+}  // namespace usher::reader

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <utility>
 
-namespace usher::cli::stat {
+namespace usher::reader {
 namespace {
 
 /// Writes numbers in this machine's byte order: sender and receiver are the same program.
@@ -147,4 +147,4 @@ std::optional<answer> decode(query::what kind, std::string_view payload) {
   return d.is_done() ? std::optional(std::move(a)) : std::nullopt;
 }
 
-}  // namespace usher::cli::stat
+}  // namespace usher::reader

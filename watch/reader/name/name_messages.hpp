@@ -13,7 +13,7 @@
 
 #include "watch/reader/name/symbols.hpp"
 
-namespace usher::cli::stat {
+namespace usher::reader {
 
 /// The answer to a query. For a return address: its frames, without the addresses. For an address of data: the object
 /// there.
@@ -49,4 +49,4 @@ std::string encode(query::what kind, const answer& a);
 std::optional<std::string> decode_text(std::string_view payload);
 std::optional<answer> decode(query::what kind, std::string_view payload);
 
-}  // namespace usher::cli::stat
+}  // namespace usher::reader

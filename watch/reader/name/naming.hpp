@@ -10,7 +10,7 @@
 #include "watch/contract/format.hpp"
 #include "watch/reader/name/symbols.hpp"
 
-namespace usher::cli::stat {
+namespace usher::reader {
 
 /// The identity of a static object, or of a place where objects are initialised or first used.
 struct identity {
@@ -21,17 +21,17 @@ struct identity {
 
 class namer {
  public:
-  namer(record::view record, symbols& names) : record_(record), names_(names) {}
+  namer(contract::view record, symbols& names) : record_(record), names_(names) {}
 
   /// Announces to `symbols` all names of these objects that are certain to be requested, so that they are looked up
   /// together.
   void prepare(const std::vector<std::uint32_t>& objects);
   /// The static object that `o` is or is a part of. Nothing if the address is in no module.
-  std::optional<symbols::static_object> static_object(const record::object& o);
-  /// The function and line of a place; the argument is chain + 1, as in record::object::place.
+  std::optional<symbols::static_object> static_object(const contract::object& o);
+  /// The function and line of a place; the argument is chain + 1, as in contract::object::place.
   const identity& place(std::uint32_t chain_and_one);
   /// The name of a single object.
-  std::string name(const record::object& o);
+  std::string name(const contract::object& o);
   /// The stack of a chain with all frames; empty if there is no such chain.
   stack whole(std::uint32_t chain) const;
 
@@ -43,9 +43,9 @@ class namer {
   bool exists(std::uint32_t chain) const;
   identity identify(std::uint32_t chain);
 
-  record::view record_;
+  contract::view record_;
   symbols& names_;
   std::unordered_map<std::uint32_t, identity> places_;
 };
 
-}  // namespace usher::cli::stat
+}  // namespace usher::reader

@@ -14,7 +14,7 @@
 #include "watch/reader/name/name_child.hpp"
 #include "watch/reader/name/name_messages.hpp"
 
-namespace usher::cli::stat {
+namespace usher::reader {
 namespace {
 
 using steady_clock = std::chrono::steady_clock;
@@ -63,7 +63,7 @@ struct remote_symbols::state {
   };
   static query_key key_of(const query& q) { return {q.kind, q.process, q.address}; }
 
-  record::view record;
+  contract::view record;
   std::vector<process_place> places;
   process_place others;
   std::shared_ptr<name_budget> budget;
@@ -241,7 +241,7 @@ void remote_symbols::state::add_stack(std::uint32_t process, std::uint64_t retur
   for (std::size_t i = begin; i < to.size(); i++) to[i].address = return_address - 1;
 }
 
-remote_symbols::remote_symbols(record::view record, std::vector<process_place> places, process_place others,
+remote_symbols::remote_symbols(contract::view record, std::vector<process_place> places, process_place others,
                                std::shared_ptr<name_budget> budget, std::function<void(int channel)> child)
     : symbols(record),
       remote_(new state{record,
@@ -255,10 +255,10 @@ remote_symbols::remote_symbols(record::view record, std::vector<process_place> p
 
 remote_symbols::~remote_symbols() = default;
 
-stack remote_symbols::resolve(const record::chain& c) {
+stack remote_symbols::resolve(const contract::chain& c) {
   stack s;
   s.is_cut = c.cut != 0;
-  const std::uint32_t length = std::min(c.length, record::chain::longest);
+  const std::uint32_t length = std::min(c.length, contract::chain::longest);
   std::vector<query> queries;
   for (std::uint32_t i = 0; i < length; i++) queries.push_back({query::what::code, c.process, c.pc[i]});
   remote_->fetch(queries);
@@ -316,9 +316,9 @@ std::vector<std::string> remote_symbols::remarks() const {
   return all;
 }
 
-std::unique_ptr<symbols> names_of(record::view record, std::vector<process_place> places, process_place others,
+std::unique_ptr<symbols> names_of(contract::view record, std::vector<process_place> places, process_place others,
                                   std::shared_ptr<name_budget> budget) {
   return std::make_unique<remote_symbols>(record, std::move(places), std::move(others), std::move(budget));
 }
 
-}  // namespace usher::cli::stat
+}  // namespace usher::reader

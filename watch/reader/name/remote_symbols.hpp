@@ -24,7 +24,7 @@
 #include "watch/reader/attach/process_place.hpp"
 #include "watch/reader/name/symbols.hpp"
 
-namespace usher::cli::stat {
+namespace usher::reader {
 
 /// Limits of the cost of looking up names. Objects that share a name_budget are limited together.
 struct name_budget {
@@ -37,18 +37,18 @@ struct name_budget {
 
 /// Names for the addresses in a record, which must stay at its place in memory. `places` are the places of the
 /// record's processes by slot; processes with higher slots have the place `others`.
-std::unique_ptr<symbols> names_of(record::view record, std::vector<process_place> places = {},
+std::unique_ptr<symbols> names_of(contract::view record, std::vector<process_place> places = {},
                                   process_place others = process_place::own(),
                                   std::shared_ptr<name_budget> budget = std::make_shared<name_budget>());
 
 class remote_symbols : public symbols {
  public:
   /// `child`: for tests, replaces the work of the child, which is then not confined.
-  remote_symbols(record::view record, std::vector<process_place> places, process_place others,
+  remote_symbols(contract::view record, std::vector<process_place> places, process_place others,
                  std::shared_ptr<name_budget> budget, std::function<void(int channel)> child = {});
   ~remote_symbols() override;
 
-  stack resolve(const record::chain& c) override;
+  stack resolve(const contract::chain& c) override;
   stack resolve(std::uint32_t process, std::uint64_t return_address) override;
   std::optional<static_object> object_at(std::uint32_t process, std::uint64_t address) override;
   void prepare(std::span<const query> queries) override;
@@ -62,4 +62,4 @@ class remote_symbols : public symbols {
   std::unique_ptr<state> remote_;
 };
 
-}  // namespace usher::cli::stat
+}  // namespace usher::reader

@@ -26,7 +26,7 @@
 
 #include "watch/contract/module_identity.hpp"
 
-namespace usher::cli::stat {
+namespace usher::reader {
 namespace mapped_files {
 
 constexpr std::uint64_t page = 4096;
@@ -267,7 +267,7 @@ std::uint64_t identity_of_file(int fd) {
   const auto read = [fd](std::uint64_t place, void* to, std::size_t size) {
     return pread(fd, to, size, static_cast<off_t>(place)) == static_cast<ssize_t>(size);
   };
-  return record::module_identity(read, [](std::uint64_t offset, std::uint64_t) { return offset; });
+  return contract::module_identity(read, [](std::uint64_t offset, std::uint64_t) { return offset; });
 }
 
 /// The whole path of a module. The loader's path is empty for the program itself, and may be relative to a working
@@ -619,28 +619,28 @@ bool is_of_a_library(const frame& f) {
 // ---- the record's processes -----------------------------------------------------------------------------------------
 
 struct symbols::state {
-  record::view record;
+  contract::view record;
   file_reading how;
-  std::unordered_map<std::string, std::unique_ptr<mapped_file>> files;  // by identity and path
-  std::unordered_map<std::uint32_t, mapping> modules;                   // by number
-  std::unordered_map<std::uint32_t, std::vector<mapping>> processes;
+  std::unordered_map<std::string, std::unique_ptr<mapped_files::mapped_file>> files;  // by identity and path
+  std::unordered_map<std::uint32_t, mapped_files::mapping> modules;                   // by number
+  std::unordered_map<std::uint32_t, std::vector<mapped_files::mapping>> processes;
   std::vector<std::uint32_t> unready;  // modules that were incomplete when last read
   std::uint32_t modules_read = 0;
 
   /// Reads the modules that were added to the record since the last call, while the program may still run.
   void read_modules() {
-    const record::header& h = record.head();
+    const contract::header& h = record.head();
     const std::uint32_t taken = std::min(h.modules.load(std::memory_order_acquire), record.room().modules);
     for (; modules_read < taken; modules_read++) unready.push_back(modules_read);
     std::erase_if(unready, [this](std::uint32_t i) {
-      const record::module_slot& m = record.module(i);
+      const contract::module_slot& m = record.module(i);
       if (m.ready.load(std::memory_order_acquire) == 0) return false;
       read(m, i + 1);
       return true;
     });
   }
 
-  void read(const record::module_slot& m, std::uint32_t number) {
+  void read(const contract::module_slot& m, std::uint32_t number) {
     const std::uint32_t room = record.room().text, text = m.path, length = m.path_length;
     if (text > room || length > std::min(room - text, mapped_files::longest_path) || m.begin >= m.end) return;
     const std::uint32_t pid =
@@ -648,8 +648,8 @@ struct symbols::state {
     std::string path = mapped_files::whole_path(std::string(record.text() + text, length), pid);
     if (path.empty()) return;
     auto& file = files[std::to_string(m.identity) + path];
-    if (!file) file = std::make_unique<mapped_file>(std::move(path), m.identity, how);
-    const mapping found{m.begin, m.end, m.bias, file.get()};
+    if (!file) file = std::make_unique<mapped_files::mapped_file>(std::move(path), m.identity, how);
+    const mapped_files::mapping found{m.begin, m.end, m.bias, file.get()};
     processes[m.process].push_back(found);
     modules.emplace(number, found);
   }
@@ -657,7 +657,7 @@ struct symbols::state {
   /// The latest mapping of the process for which `fits` is true; if it has none, that of the process that forked it,
   /// and so on.
   template <class F>
-  const mapping* find_again(std::uint32_t process, F fits) const {
+  const mapped_files::mapping* find_again(std::uint32_t process, F fits) const {
     constexpr std::uint32_t most_generations = 256;  // chosen; the parents may be a circle
     const std::uint32_t taken = record.room().processes;
     for (std::uint32_t generations = 0; process < taken && generations < most_generations; generations++) {
@@ -671,31 +671,32 @@ struct symbols::state {
     return nullptr;
   }
   template <class F>
-  const mapping* find(std::uint32_t process, F fits) {
-    if (const mapping* m = find_again(process, fits)) return m;
+  const mapped_files::mapping* find(std::uint32_t process, F fits) {
+    if (const mapped_files::mapping* m = find_again(process, fits)) return m;
     read_modules();
     return find_again(process, fits);
   }
 
-  void enter(const mapped_file& file) const {
+  void enter(const mapped_files::mapped_file& file) const {
     if (how.entered && file.is_open()) how.entered(file.path());
   }
 
   /// The mapping of the module whose number is in the word. A word without a number: the latest mapping of the process
   /// for which `fits` is true.
   template <class F>
-  const mapping* find(std::uint32_t process, std::uint64_t word, F fits) {
-    const std::uint32_t number = record::module_of(word);
+  const mapped_files::mapping* find(std::uint32_t process, std::uint64_t word, F fits) {
+    const std::uint32_t number = contract::module_of(word);
     if (number == 0) return find(process, fits);
-    if (number == record::in_no_module) return nullptr;
+    if (number == contract::in_no_module) return nullptr;
     if (!modules.contains(number)) read_modules();
     const auto known = modules.find(number);
     return known != modules.end() ? &known->second : nullptr;
   }
 
   void add_frames(std::uint32_t process, std::uint64_t return_word, std::vector<frame>& to) {
-    const std::uint64_t call = record::address_of(return_word) - 1;
-    const mapping* m = find(process, return_word, [call](const mapping& x) { return x.begin <= call && call < x.end; });
+    const std::uint64_t call = contract::address_of(return_word) - 1;
+    const mapped_files::mapping* m =
+        find(process, return_word, [call](const mapped_files::mapping& x) { return x.begin <= call && call < x.end; });
     if (m == nullptr) {
       to.emplace_back().address = call;
       return;
@@ -708,16 +709,16 @@ struct symbols::state {
   }
 };
 
-symbols::symbols(record::view record, file_reading how) : state_(std::make_unique<state>()) {
+symbols::symbols(contract::view record, file_reading how) : state_(std::make_unique<state>()) {
   state_->record = record;
   state_->how = std::move(how);
 }
 symbols::~symbols() = default;
 
-stack symbols::resolve(const record::chain& c) {
+stack symbols::resolve(const contract::chain& c) {
   stack s;
   s.is_cut = c.cut != 0;
-  for (std::uint32_t i = 0; i < std::min(c.length, record::chain::longest); i++)
+  for (std::uint32_t i = 0; i < std::min(c.length, contract::chain::longest); i++)
     state_->add_frames(c.process, c.pc[i], s.frames);
   return s;
 }
@@ -729,16 +730,16 @@ stack symbols::resolve(std::uint32_t process, std::uint64_t return_word) {
 }
 
 std::optional<symbols::static_object> symbols::object_at(std::uint32_t process, std::uint64_t word) {
-  const std::uint64_t address = record::address_of(word);
-  const auto fits = [address](const mapping& x) { return x.file->has(address - x.bias); };
-  const mapping* m = state_->find(process, word, fits);
+  const std::uint64_t address = contract::address_of(word);
+  const auto fits = [address](const mapped_files::mapping& x) { return x.file->has(address - x.bias); };
+  const mapped_files::mapping* m = state_->find(process, word, fits);
   if (m == nullptr || !fits(*m)) return std::nullopt;
   const std::uint64_t in_file = address - m->bias;
   static_object o;
   state_->enter(*m->file);
   o.module = m->file->path();
   o.module_offset = in_file - m->file->lowest();
-  if (const mapped_file::symbol* s = m->file->data_at(in_file)) {
+  if (const mapped_files::mapped_file::symbol* s = m->file->data_at(in_file)) {
     o.symbol = mapped_files::demangled(std::string(s->name));
     o.offset = in_file - s->address;
     o.size = s->size;
@@ -749,10 +750,12 @@ std::optional<symbols::static_object> symbols::object_at(std::uint32_t process, 
 const frame* stack::place() const {
   using namespace mapped_files;
   for (const frame& f : frames)
-    if (!mapped_files::is_of_a_library(f) && !is_named_like_a_lock(qualified_name(f.function))) return &f;
+    if (!mapped_files::is_of_a_library(f) &&
+        !mapped_files::is_named_like_a_lock(mapped_files::qualified_name(f.function)))
+      return &f;
   const auto own = std::find_if_not(frames.begin(), frames.end(), mapped_files::is_of_a_library);
   if (own != frames.end()) return &*own;
   return frames.empty() ? nullptr : &frames.front();
 }
 
-}  // namespace usher::cli::stat
+}  // namespace usher::reader

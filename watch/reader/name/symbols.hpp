@@ -14,7 +14,7 @@
 #include "watch/contract/format.hpp"
 #include "watch/reader/read/stat_report.hpp"
 
-namespace usher::cli::stat {
+namespace usher::reader {
 
 /// Says which files are opened. Their paths and contents come from the recorded program, so `usher stat` opens them in
 /// a confined process (remote_symbols.hpp).
@@ -39,15 +39,15 @@ bool is_of_a_library(const frame& f);
 /// a test.
 class symbols {
  public:
-  explicit symbols(record::view record, file_reading how = {});
+  explicit symbols(contract::view record, file_reading how = {});
   virtual ~symbols();
   symbols(const symbols&) = delete;
   symbols& operator=(const symbols&) = delete;
 
   /// The frames of a chain of return addresses. Each is looked up at the address − 1, which is inside the call
   /// instruction.
-  virtual stack resolve(const record::chain& c);
-  /// The frames of one return address; `return_word` has the form of record::word_of().
+  virtual stack resolve(const contract::chain& c);
+  /// The frames of one return address; `return_word` has the form of contract::word_of().
   virtual stack resolve(std::uint32_t process, std::uint64_t return_word);
 
   struct static_object {
@@ -56,7 +56,7 @@ class symbols {
     std::string module;
     std::uint64_t module_offset = 0;  ///< of the address from the beginning of the module
   };
-  /// The object at an address in a module's data; `word` has the form of record::word_of().
+  /// The object at an address in a module's data; `word` has the form of contract::word_of().
   virtual std::optional<static_object> object_at(std::uint32_t process, std::uint64_t word);
 
   /// Announces addresses that will be requested, so that a subclass can look all of them up at once.
@@ -69,4 +69,4 @@ class symbols {
   std::unique_ptr<state> state_;
 };
 
-}  // namespace usher::cli::stat
+}  // namespace usher::reader

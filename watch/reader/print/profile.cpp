@@ -17,11 +17,11 @@
 #include "support/process/files.hpp"
 #include "support/text/utf8.hpp"
 
-namespace usher::cli::stat {
+namespace usher::reader {
 namespace {
 
 std::string_view name_of_kind(kind k) {
-  return k == kind::none ? "unknown" : record::kind_names[int(k)];
+  return k == kind::none ? "unknown" : contract::kind_names[int(k)];
 }
 
 constexpr std::string_view beyond = "[truncated]";  // the outermost function of a stack that was cut
@@ -32,7 +32,7 @@ constexpr std::string_view no_stack = "[unknown]";
 std::string shown(const frame& f) {
   if (!f.function.empty()) return f.function;
   if (f.module.empty()) return fmt::format("{:#x}", f.address);
-  return fmt::format("{}+{:#x}", file_name(f.module), f.offset);
+  return fmt::format("{}+{:#x}", support::file_name(f.module), f.offset);
 }
 
 /// Calls f(row, stack) for each waiter's stack in the report.
@@ -81,7 +81,8 @@ class pprof_tables {
   pprof_tables() { string(""); }  // the first must be empty
 
   std::int64_t string(std::string_view s) {
-    const auto [known, is_new] = strings_.try_emplace(printable(s), strings_.size());  // readers insist on UTF-8
+    const auto [known, is_new] =
+        strings_.try_emplace(support::printable(s), strings_.size());  // readers insist on UTF-8
     if (is_new) texts_.push_back(&known->first);
     return static_cast<std::int64_t>(known->second);
   }
@@ -103,8 +104,8 @@ class pprof_tables {
     std::vector<const std::pair<const module_in_process, mapping_entry>*> in_order;
     for (const auto& m : mappings_) in_order.push_back(&m);
     std::sort(in_order.begin(), in_order.end(), [&](const auto* a, const auto* b) {
-      return std::tuple(file_name(a->first.first) != executable, a->second.id) <
-             std::tuple(file_name(b->first.first) != executable, b->second.id);
+      return std::tuple(support::file_name(a->first.first) != executable, a->second.id) <
+             std::tuple(support::file_name(b->first.first) != executable, b->second.id);
     });
     for (const auto* entry : in_order) {
       const auto& [key, m] = *entry;
@@ -203,7 +204,7 @@ std::int64_t nanoseconds(double seconds) {
 
 /// The name without the characters that separate frames and stacks in the folded format: semicolons and line ends.
 std::string in_folded(std::string_view name) {
-  std::string s = printable(name.empty() ? no_stack : name);
+  std::string s = support::printable(name.empty() ? no_stack : name);
   std::replace(s.begin(), s.end(), ';', ':');
   std::replace(s.begin(), s.end(), '\n', ' ');
   return s;
@@ -251,7 +252,7 @@ std::string as_pprof(const report& r) {
     profile.add_packed_int64(profile_field::comment, std::begin(comment), std::end(comment));
   }
   profile.add_int64(profile_field::default_sample_type, tables.string("delay"));
-  tables.write(profile, r.command.empty() ? "" : file_name(r.command.front()));
+  tables.write(profile, r.command.empty() ? "" : support::file_name(r.command.front()));
   return as_gzip(plain);
 }
 
@@ -269,4 +270,4 @@ std::string as_folded(const report& r) {
   return all;
 }
 
-}  // namespace usher::cli::stat
+}  // namespace usher::reader

@@ -5,7 +5,7 @@
 
 #include "watch/reader/read/stat_report.hpp"
 
-namespace usher::cli::stat {
+namespace usher::reader {
 
 /// A gzip-compressed protocol buffer of pprof with a sample for each waiter's stack: "contentions" (count) and "delay"
 /// (nanoseconds). The label "kind" is mutex, condition or semaphore; the label "object" is the row's name.
@@ -14,4 +14,4 @@ std::string as_pprof(const report& r);
 /// microseconds waited.
 std::string as_folded(const report& r);
 
-}  // namespace usher::cli::stat
+}  // namespace usher::reader

@@ -15,7 +15,7 @@
 #include "watch/reader/name/remote_symbols.hpp"
 #include "watch/reader/print/text.hpp"
 
-namespace usher::cli::stat {
+namespace usher::reader {
 namespace {
 
 constexpr std::size_t most_said = 16;  // each report costs a look-up of names; chosen
@@ -25,25 +25,25 @@ constexpr std::size_t longest_path = 4096;
 std::vector<std::string> names_at(const std::vector<std::uint64_t>& addresses,
                                   const std::vector<standing_module>& modules, const process_place& place,
                                   const std::shared_ptr<name_budget>& budget) {
-  record::capacities room;
+  contract::capacities room;
   room.objects = room.details = room.threads = room.processes = room.windows = 1;
   room.chains = room.charges = 1;
   room.modules = standing_deadlocks::most_modules;
   room.text = static_cast<std::uint32_t>(standing_deadlocks::most_modules * longest_path);
-  const std::uint64_t size = record::view::size_for(room);
+  const std::uint64_t size = contract::view::size_for(room);
   const std::unique_ptr<void, decltype(&std::free)> memory(std::aligned_alloc(4096, size), &std::free);
   std::vector<std::string> names;
   for (const std::uint64_t a : addresses) names.push_back(hexadecimal(a));
   if (memory == nullptr) return names;
   std::memset(memory.get(), 0, size);
-  const record::view copy(memory.get(), room);
+  const contract::view copy(memory.get(), room);
   std::uint32_t text = 0;
   const auto n = static_cast<std::uint32_t>(std::min({modules.size(), addresses.size(), std::size_t{room.modules}}));
   for (std::uint32_t i = 0; i < n; i++) {
     const standing_module& m = modules[i];
     const auto length = static_cast<std::uint32_t>(m.path.size());
     if (m.path.empty() || length > longest_path) continue;
-    record::module_slot& slot = copy.module(i);
+    contract::module_slot& slot = copy.module(i);
     slot.begin = m.begin;
     slot.end = m.end;
     slot.bias = m.bias;
@@ -59,7 +59,7 @@ std::vector<std::string> names_at(const std::vector<std::uint64_t>& addresses,
   const std::unique_ptr<symbols> found = names_of(copy, {}, place, budget);
   for (std::uint32_t i = 0; i < n; i++)
     if (copy.module(i).ready.load() != 0)
-      if (const auto object = found->object_at(0, record::word_of(addresses[i], i + 1)))
+      if (const auto object = found->object_at(0, contract::word_of(addresses[i], i + 1)))
         names[i] = namer::static_name(*object);
   return names;
 }
@@ -108,7 +108,7 @@ void standing_report::compare(const interruption& interrupted, const known_elsew
       r.circle = *now;
     } else if (++r.missed == 2) {
       const ended_circle ended = as_ended(r.said);
-      report_error("{}", ended.line);
+      support::report_error("{}", ended.line);
       remarks_.push_back(ended.remark);
       reported_.erase(reported_.begin() + static_cast<std::ptrdiff_t>(i));
       continue;
@@ -122,7 +122,7 @@ void standing_report::compare(const interruption& interrupted, const known_elsew
     if (is_old || said_ == most_said) continue;
     said_++;
     reported_.push_back({c, describe(c, interrupted)});
-    report_error("{}", as_line(reported_.back().said));
+    support::report_error("{}", as_line(reported_.back().said));
   }
 }
 
@@ -145,4 +145,4 @@ std::vector<deadlock> standing_report::deadlocks() const {
   return all;
 }
 
-}  // namespace usher::cli::stat
+}  // namespace usher::reader

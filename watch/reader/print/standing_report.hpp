@@ -12,7 +12,7 @@
 #include "watch/reader/name/remote_symbols.hpp"
 #include "watch/reader/read/stat_report.hpp"
 
-namespace usher::cli::stat {
+namespace usher::reader {
 
 class standing_report {
  public:
@@ -52,4 +52,4 @@ class standing_report {
   std::size_t said_ = 0;
 };
 
-}  // namespace usher::cli::stat
+}  // namespace usher::reader

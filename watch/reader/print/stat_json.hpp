@@ -5,9 +5,9 @@
 
 #include "watch/reader/read/stat_report.hpp"
 
-namespace usher::cli::stat {
+namespace usher::reader {
 
 inline constexpr int json_version = 1;
 nlohmann::ordered_json as_json(const report& r);
 
-}  // namespace usher::cli::stat
+}  // namespace usher::reader

@@ -19,7 +19,7 @@
 #include "watch/reader/read/cpu_use.hpp"
 #include "watch/reader/read/off_cpu.hpp"
 
-namespace usher::cli::stat {
+namespace usher::reader {
 namespace {
 
 constexpr std::size_t page_width = 80;
@@ -34,7 +34,7 @@ constexpr std::size_t narrowest_name = 16;
 std::string wrap(std::string_view text, std::size_t indent, std::size_t hanging = 0) {
   std::string all, line(indent, ' ');
   bool is_empty = true;
-  for (const std::string& word : words_to_break(text)) {
+  for (const std::string& word : support::words_to_break(text)) {
     if (!is_empty && width_of(line) + 1 + width_of(word) > page_width) {
       all += line + "\n";
       line.assign(indent + hanging, ' ');
@@ -142,7 +142,7 @@ const std::vector<section>& sections() {
 }
 
 std::string full_name(const row& r) {
-  std::string name = printable_line(r.name);
+  std::string name = support::printable_line(r.name);
   if (r.objects > 1) name += " ×" + exact_count(r.objects);
   if (r.by_init) name += " (init)";
   if (r.embedded) name += " (embedded)";
@@ -157,13 +157,13 @@ std::string in_table(const row& r) {
 /// Shortens words that are wider than the column, by cutting out their middle.
 std::string with_short_words(const std::string& text, std::size_t width) {
   std::string all;
-  for (const std::string_view word : parts_of(text, " \n"))
+  for (const std::string_view word : support::parts_of(text, " \n"))
     all += (all.empty() ? "" : " ") + shortened(std::string(word), width);
   return all;
 }
 
 /// Formats a table whose first column has the width that the others leave.
-std::string fitted_table(std::vector<column> columns, std::vector<std::vector<std::string>> rows) {
+std::string fitted_table(std::vector<support::column> columns, std::vector<std::vector<std::string>> rows) {
   std::size_t others = 0;
   for (std::size_t c = 1; c < columns.size(); c++) {
     std::size_t widest = width_of(columns[c].heading);
@@ -173,11 +173,11 @@ std::string fitted_table(std::vector<column> columns, std::vector<std::vector<st
   const std::size_t room = others + narrowest_name < page_width ? page_width - others : narrowest_name;
   columns[0].narrow = narrowest_name;
   for (auto& r : rows) r[0] = with_short_words(r[0], room);
-  return format_table(columns, rows, page_width);
+  return support::format_table(columns, rows, page_width);
 }
 
 std::string table_of(const section& s, const std::vector<const row*>& rows) {
-  std::vector<column> columns = {{s.one}};
+  std::vector<support::column> columns = {{s.one}};
   for (const shown_column& c : s.columns) columns.push_back({c.heading, true});
   columns.push_back({"verdict"});
   std::vector<std::vector<std::string>> cells;
@@ -193,17 +193,17 @@ std::string table_of(const section& s, const std::vector<const row*>& rows) {
 // ---- below the tables --------------------------------------------------------------------------------------------
 
 std::string source_of(const frame& f) {
-  if (!f.file.empty()) return fmt::format("{}:{}", file_name(f.file), f.line);
-  if (!f.module.empty()) return fmt::format("{}+{:#x}", file_name(f.module), f.offset);
+  if (!f.file.empty()) return fmt::format("{}:{}", support::file_name(f.file), f.line);
+  if (!f.module.empty()) return fmt::format("{}+{:#x}", support::file_name(f.module), f.offset);
   return hexadecimal(f.address);
 }
 
 std::string frame_line(const frame& f, std::size_t indent) {
-  std::string source = printable_line(source_of(f));
+  std::string source = support::printable_line(source_of(f));
   const std::string blanks(indent, ' '), inlined = f.is_inlined ? " (inlined)" : "";
   if (f.function.empty()) return blanks + shortened(source, page_width - indent) + inlined + "\n";
   source += inlined;
-  const std::string function = printable_line(short_name(f.function));
+  const std::string function = support::printable_line(short_name(f.function));
   if (indent + width_of(function) + 2 + width_of(source) <= page_width)
     return fmt::format("{}{}  {}\n", blanks, function, source);
   return fmt::format("{}{}\n{}    {}\n", blanks, shortened(function, page_width - indent), blanks,
@@ -267,10 +267,10 @@ std::string stacks_text(const std::vector<charged_stack>& stacks, std::string_vi
 
 /// The count as text, marked as approximate if it is large.
 std::string rough_count(std::uint64_t n) {
-  return (n > record::counted_exactly ? "about " : "") + exact_count(n);
+  return (n > contract::counted_exactly ? "about " : "") + exact_count(n);
 }
 std::string rate_text(std::uint64_t n) {
-  return n > record::counted_exactly ? fmt::format(" (1 of {} counted)", record::roughly) : "";
+  return n > contract::counted_exactly ? fmt::format(" (1 of {} counted)", contract::roughly) : "";
 }
 
 std::string durations_text(const durations& d, std::string_view what) {
@@ -383,8 +383,8 @@ std::string counts_text(kind what, const counts& c) {
 std::string objects_table(const row& r, std::size_t top) {
   if (r.objects < 2 || r.each.empty()) return "";
   const bool has_contention = r.what != kind::barrier && r.what != kind::join,
-             has_held = record::has_holds(r.what) || r.what == kind::rwlock;
-  std::vector<column> columns = {{"object"}, {"process", true}, {has_contention ? "acquired" : "waits", true}};
+             has_held = contract::has_holds(r.what) || r.what == kind::rwlock;
+  std::vector<support::column> columns = {{"object"}, {"process", true}, {has_contention ? "acquired" : "waits", true}};
   if (has_contention) columns.push_back({"contended", true});
   columns.push_back({"waited", true});
   if (has_held) columns.push_back({"held", true});
@@ -393,7 +393,7 @@ std::string objects_table(const row& r, std::size_t top) {
   for (std::size_t i = 0; i < shown; i++) {
     const object_row& o = r.each[i];
     std::vector<std::string>& line = cells.emplace_back();
-    line = {printable_line(o.name), id_text(o.pid), count_text(o.seen.acquisitions)};
+    line = {support::printable_line(o.name), id_text(o.pid), count_text(o.seen.acquisitions)};
     if (has_contention) line.push_back(contended_cell(o.seen));
     line.push_back(waited_cell(o.seen));
     if (has_held) line.push_back(held_cell(o.seen));
@@ -408,10 +408,10 @@ std::string objects_table(const row& r, std::size_t top) {
 std::string block_of(const row& r, const text_options& o) {
   std::string text = "\n" + wrap(full_name(r), 0, 2);
   if (!r.verdict.empty()) text += wrap(r.verdict, 2);
-  if (!r.command.empty()) text += "  Next: " + printable_line(r.command) + "\n";
+  if (!r.command.empty()) text += "  Next: " + support::printable_line(r.command) + "\n";
   if (!r.first_locked.empty())
     text += wrap(fmt::format("its memory was first locked elsewhere, perhaps as another object: {}",
-                             printable_line(r.first_locked)),
+                             support::printable_line(r.first_locked)),
                  2);
   if (o.details) {
     text += counts_text(r.what, r.seen);
@@ -471,7 +471,7 @@ std::string module_without_names(const row& r) {
     for (const charged_stack& s : *stacks)
       if (const frame* f = s.where.place();
           f != nullptr && (stacks == &r.waiters || !ends_by_tail_call(s.where, r.waiters)))
-        return f->function.empty() ? std::string(file_name(f->module)) : "";
+        return f->function.empty() ? std::string(support::file_name(f->module)) : "";
   return "";
 }
 
@@ -512,10 +512,10 @@ std::string sampled_text(const report& r, const text_options& o) {
     if (!sentence.empty()) text += wrap(with_capital(sentence), 0, 2);
   if (o.details && r.asleep)
     for (const off_cpu::place& p : r.asleep->places) {
-      text +=
-          wrap(fmt::format("{} in {}, {}, called{} by:", with_noun(p.samples, "sample"), p.call,
-                           p.module.empty() ? "unknown code" : file_name(p.module), p.is_certain ? "" : " probably"),
-               2, 2);
+      text += wrap(fmt::format("{} in {}, {}, called{} by:", with_noun(p.samples, "sample"), p.call,
+                               p.module.empty() ? "unknown code" : support::file_name(p.module),
+                               p.is_certain ? "" : " probably"),
+                   2, 2);
       text += stack_text(p.where, 4, true);
       if (!p.below.frames.empty()) text += wrap("probably below:", 2, 2) + stack_text(p.below, 4, true);
     }
@@ -524,7 +524,8 @@ std::string sampled_text(const report& r, const text_options& o) {
 
 std::string heading_of(const report& r) {
   const std::string lock = r.lock.empty() || r.lock == "pthread" ? "the C library's mutex" : r.lock;
-  const std::string title = r.command.empty() ? fmt::format("process {}", id_text(r.pid)) : shell_line(r.command);
+  const std::string title =
+      r.command.empty() ? fmt::format("process {}", id_text(r.pid)) : support::shell_line(r.command);
   return wrap(title, 0, 2) +
          wrap(fmt::format("{} under {}; {} in {}", time_text(r.seconds), lock, with_noun(r.threads, "thread"),
                           r.processes == 1 ? "1 process" : exact_count(r.processes) + " processes"),
@@ -544,7 +545,7 @@ std::string as_line(const deadlock& d) {
     for (std::size_t i = 0; i < d.threads.size(); i++)
       text += fmt::format("{} {} for {}", i == 0 ? "" : ",", id_text(d.threads[i].tid), d.threads[i].waits_for);
   }
-  return printable_line(text);
+  return support::printable_line(text);
 }
 
 std::string as_text(const deadlock& d) {
@@ -587,7 +588,7 @@ std::string as_text(const report& r, const text_options& o) {
   if (!remarks.empty()) text += "\n";
   for (const std::string& remark : remarks) text += wrap(remark, 0, 2);
   if (!r.verdict.empty()) text += "\n" + wrap("Verdict: " + r.verdict, 0, 2);
-  if (!r.next.empty()) text += "Next: " + printable_line(r.next) + "\n";
+  if (!r.next.empty()) text += "Next: " + support::printable_line(r.next) + "\n";
   if (text.find(until_load) != std::string::npos)
     text += wrap(
         "LOAD stands for a command that puts load on the program and then ends. Leave --until out if the program ends "
@@ -596,4 +597,4 @@ std::string as_text(const report& r, const text_options& o) {
   return text;
 }
 
-}  // namespace usher::cli::stat
+}  // namespace usher::reader

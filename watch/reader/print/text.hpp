@@ -6,7 +6,7 @@
 
 #include "watch/reader/read/stat_report.hpp"
 
-namespace usher::cli::stat {
+namespace usher::reader {
 
 struct text_options {
   std::size_t top = 10;  ///< rows
@@ -22,4 +22,4 @@ struct ended_circle {
 };
 ended_circle as_ended(const deadlock& d);
 
-}  // namespace usher::cli::stat
+}  // namespace usher::reader

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace usher::cli::stat {
+namespace usher::reader {
 
 /// Finds circles of threads, by their indices below `threads`. `next(i)` returns the thread for which thread i waits,
 /// or an index of `threads` or more if there is none. Returns the circles for which `is_accepted(circle)` is true, at
@@ -38,4 +38,4 @@ std::vector<std::vector<std::uint32_t>> find_circles(std::uint32_t threads, std:
   return found;
 }
 
-}  // namespace usher::cli::stat
+}  // namespace usher::reader

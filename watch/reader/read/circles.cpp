@@ -6,7 +6,7 @@
 #include "watch/reader/read/circle_walk.hpp"
 #include "watch/reader/read/reading.hpp"
 
-namespace usher::cli::stat {
+namespace usher::reader {
 namespace {
 
 constexpr std::size_t most_circles = 64;  ///< that are searched for at once; chosen
@@ -19,28 +19,28 @@ struct edge {
 
 /// Reads the lock that a thread waits for and the thread that holds it. Of a read-write lock only a writer is known.
 /// False if the thread does not wait for a lock, if its wait has a deadline, or if the holder is not known.
-bool read_wait(const record::live& record, std::uint32_t thread, edge& e) {
-  const record::thread_slot* const t = record.thread(thread);
+bool read_wait(const contract::live& record, std::uint32_t thread, edge& e) {
+  const contract::thread_slot* const t = record.thread(thread);
   if (t == nullptr) return false;
   const std::uint32_t object = t->waits_for.load(std::memory_order_acquire);
-  const record::object* const o = object != 0 ? record.object(object - 1) : nullptr;
+  const contract::object* const o = object != 0 ? record.object(object - 1) : nullptr;
   if (o == nullptr) return false;
   const std::uint32_t owner = o->owner.load(std::memory_order_acquire);
-  const auto k = kind(record::read(o->depth_and_kind) & 0xff);
-  if (!record::has_holds(k) && k != kind::rwlock) return false;
+  const auto k = kind(contract::read(o->depth_and_kind) & 0xff);
+  if (!contract::has_holds(k) && k != kind::rwlock) return false;
   if (owner == 0 || owner > record.room().threads) return false;
-  if (record::read(t->has_deadline) != 0) return false;  // written before waits_for, which is read above
-  e = {thread, object - 1, owner - 1, record::read(t->since)};
+  if (contract::read(t->has_deadline) != 0) return false;  // written before waits_for, which is read above
+  e = {thread, object - 1, owner - 1, contract::read(t->since)};
   return true;
 }
 
 /// The same for a thread that has not ended.
-bool read_edge(const record::live& record, std::uint32_t thread, edge& e) {
-  const record::thread_slot* const t = record.thread(thread);
-  return t != nullptr && record::read(t->over) == 0 && read_wait(record, thread, e);
+bool read_edge(const contract::live& record, std::uint32_t thread, edge& e) {
+  const contract::thread_slot* const t = record.thread(thread);
+  return t != nullptr && contract::read(t->over) == 0 && read_wait(record, thread, e);
 }
 
-bool is_as_before(const record::live& record, const edge& before) {
+bool is_as_before(const contract::live& record, const edge& before) {
   edge now{};
   return read_edge(record, before.thread, now) && now.object == before.object && now.next == before.next &&
          now.since == before.since;
@@ -48,7 +48,7 @@ bool is_as_before(const record::live& record, const edge& before) {
 
 }  // namespace
 
-std::vector<std::vector<std::uint32_t>> circles(const record::live& record) {
+std::vector<std::vector<std::uint32_t>> circles(const contract::live& record) {
   const std::uint32_t threads = record.threads();
   std::vector<edge> edges(threads);
   const auto next = [&](std::uint32_t thread) {
@@ -66,7 +66,7 @@ std::vector<std::vector<std::uint32_t>> circles(const record::live& record) {
   return found;
 }
 
-bool still_waits(const record::live& record, const std::vector<std::uint32_t>& circle,
+bool still_waits(const contract::live& record, const std::vector<std::uint32_t>& circle,
                  const std::vector<std::uint64_t>& since) {
   for (std::size_t i = 0; i < circle.size(); i++) {
     edge e{};
@@ -76,25 +76,25 @@ bool still_waits(const record::live& record, const std::vector<std::uint32_t>& c
   return true;
 }
 
-deadlock describe(record::view record, const std::vector<std::uint32_t>& circle, const time_scale& time, symbols& names,
-                  const seen_ids* ids) {
-  const record::capacities& room = record.room();
+deadlock describe(contract::view record, const std::vector<std::uint32_t>& circle, const time_scale& time,
+                  symbols& names, const access::seen_ids* ids) {
+  const contract::capacities& room = record.room();
   namer namer(record, names);
   deadlock d;
   std::uint64_t since = 0;
   for (const std::uint32_t i : circle) {
     if (i >= room.threads) continue;
-    const record::thread_slot& t = record.thread(i);
+    const contract::thread_slot& t = record.thread(i);
     deadlock::thread who;
     who.tid = id_names(record, ids).thread(i);
     since = std::max(since, t.since.load(std::memory_order_relaxed));
     const std::uint32_t object = t.waits_for.load(std::memory_order_acquire);
     if (object != 0 && object <= room.objects) {
-      const record::object& o = record.object(object - 1);
+      const contract::object& o = record.object(object - 1);
       who.waits_for = namer.name(o);
       const std::uint64_t key = o.key.load(std::memory_order_relaxed);
-      who.address = record::address_of(key);
-      who.pid = id_names(record, ids).process(record::process_of(key));
+      who.address = contract::address_of(key);
+      who.pid = id_names(record, ids).process(contract::process_of(key));
     }
     if (const std::uint32_t chain = t.chain.load(std::memory_order_relaxed); chain != 0)
       who.where = namer.whole(chain - 1);
@@ -109,4 +109,4 @@ deadlock describe(record::view record, const std::vector<std::uint32_t>& circle,
   return d;
 }
 
-}  // namespace usher::cli::stat
+}  // namespace usher::reader

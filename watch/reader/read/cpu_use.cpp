@@ -11,7 +11,7 @@
 #include "support/process/files.hpp"
 #include "support/process/stat_line.hpp"
 
-namespace usher::cli::stat {
+namespace usher::reader {
 namespace {
 
 /// Takes the next number off the text. Nullopt: the text does not begin with one.
@@ -29,7 +29,7 @@ std::uint64_t sum(std::uint64_t a, std::uint64_t b) {
 }
 
 std::string read_small(const std::string& path) {
-  return content_of(AT_FDCWD, path, 4096);
+  return support::content_of(AT_FDCWD, path, 4096);
 }
 
 /// The smallest quota of the group and the groups above it.
@@ -65,7 +65,7 @@ std::optional<double> quota_of(pid_t pid) {
 }  // namespace
 
 std::optional<process_times> parse_times(std::string_view text) {
-  const stat_line line{std::string(text)};
+  const support::stat_line line{std::string(text)};
   const auto user = line.number(14), system = line.number(15), childrens_user = line.number(16),
              childrens_system = line.number(17), started = line.number(22);
   if (!user || !system || !childrens_user || !childrens_system || !started) return std::nullopt;
@@ -142,4 +142,4 @@ std::string cpu_text(const report& r) {
                             is_one ? "was" : "were");
 }
 
-}  // namespace usher::cli::stat
+}  // namespace usher::reader

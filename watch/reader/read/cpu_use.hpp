@@ -15,7 +15,7 @@
 
 #include "watch/reader/read/stat_report.hpp"
 
-namespace usher::cli::stat {
+namespace usher::reader {
 
 /// Fields of /proc/PID/stat or /proc/PID/task/TID/stat. Times are clock ticks.
 struct process_times {
@@ -48,4 +48,4 @@ std::optional<double> usable_cpus(pid_t pid, std::span<const pid_t> threads);
 /// "used 1.9 of 2 CPUs; 3.2 threads on average were ready and waited for one"; empty: not known.
 std::string cpu_text(const report& r);
 
-}  // namespace usher::cli::stat
+}  // namespace usher::reader

@@ -6,12 +6,12 @@
 #include "support/process/foreground.hpp"
 #include "support/process/process.hpp"
 
-namespace usher::cli::stat {
+namespace usher::reader {
 
 /// A started load. At the end of this object all its processes are killed.
 class load {
  public:
-  load(const std::string& command, const signal_queue& signals);
+  load(const std::string& command, const support::signal_queue& signals);
 
   /// Whether the load still runs. After its end, prints its output and reports a failure, once.
   bool is_running();
@@ -21,9 +21,9 @@ class load {
   void end_with_program();
 
  private:
-  shell_command words_;
-  process process_;
+  support::shell_command words_;
+  support::process process_;
   bool ended_ = false;
 };
 
-}  // namespace usher::cli::stat
+}  // namespace usher::reader

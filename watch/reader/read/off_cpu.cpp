@@ -13,7 +13,7 @@
 
 #include "watch/reader/judge/stat_quantities.hpp"
 
-namespace usher::cli::stat {
+namespace usher::reader {
 namespace {
 
 // ---- words of a line ----------------------------------------------------------------------------------------------
@@ -159,18 +159,18 @@ bool is_futex(std::int64_t number) {
 
 // ---- results --------------------------------------------------------------------------------------------------------
 
-std::vector<std::uint32_t> add_modules(const record::view& copy, const std::vector<sampled_module>& modules) {
-  record::header& h = copy.head();
+std::vector<std::uint32_t> add_modules(const contract::view& copy, const std::vector<sampled_module>& modules) {
+  contract::header& h = copy.head();
   std::vector<std::uint32_t> numbers;
   for (const sampled_module& m : modules) {
     numbers.push_back(0);
     const std::uint32_t slot = std::min(h.modules.load(), copy.room().modules), text = h.text.load();
     const std::size_t size = m.path.size();
-    if (slot >= copy.room().modules || slot + 1 >= record::in_no_module || text > copy.room().text ||
+    if (slot >= copy.room().modules || slot + 1 >= contract::in_no_module || text > copy.room().text ||
         size > copy.room().text - text)
       continue;
     std::memcpy(copy.text() + text, m.path.data(), size);
-    record::module_slot& to = copy.module(slot);
+    contract::module_slot& to = copy.module(slot);
     to.process = m.process;
     to.begin = m.begin;
     to.end = m.end;
@@ -232,7 +232,7 @@ class sleep_namer {
   query query_of(const module_offset& at) const {
     if (!is_known(at) || at.module > numbers_.size() || numbers_[at.module - 1] == 0) return {};
     const sampled_module& m = sleeps_.modules[at.module - 1];
-    return {query::what::code, m.process, record::word_of(at.offset + m.bias, numbers_[at.module - 1])};
+    return {query::what::code, m.process, contract::word_of(at.offset + m.bias, numbers_[at.module - 1])};
   }
   stack stack_at(const module_offset& at) {
     const query q = query_of(at);
@@ -257,7 +257,7 @@ off_cpu named(const sampled_sleeps& s, const std::vector<std::uint32_t>& numbers
   to.unreadable = rounded(s.unreadable);
   to.of_a_part = s.of_a_part;
   to.samples = to.unreadable;
-  for (int k = 0; k < record::kinds; k++) to.samples += to.recorded[k] = rounded(s.recorded[k]);
+  for (int k = 0; k < contract::kinds; k++) to.samples += to.recorded[k] = rounded(s.recorded[k]);
   sleep_namer namer(s, numbers, names);
   namer.prepare();
   // Several addresses of one function are one place, in all processes. The sums are rounded, not the parts.
@@ -309,10 +309,10 @@ void set_percentages(std::vector<part>& parts, std::uint64_t all) {
 
 /// What the sleeping threads waited for, the largest parts first and the others, if there are any, at the end.
 std::vector<part> parts_of(const off_cpu& o) {
-  using record::index_of;
+  using contract::index_of;
   const auto recorded = [&o](std::initializer_list<kind> kinds) {
     std::uint64_t n = 0;
-    for (const kind k : kinds) n += o.recorded[index_of(k)];
+    for (const kind k : kinds) n += o.recorded[contract::index_of(k)];
     return n;
   };
   std::vector<part> all = {
@@ -325,7 +325,7 @@ std::vector<part> parts_of(const off_cpu& o) {
   std::map<std::string, std::uint64_t> others;
   others["for the ends of threads"] = recorded({kind::join});
   for (const off_cpu::place& p : o.places) {
-    const std::string module = p.module.empty() ? "unknown code" : std::string(file_name(p.module));
+    const std::string module = p.module.empty() ? "unknown code" : std::string(support::file_name(p.module));
     others[p.call == "futex"        ? "in futexes of " + module
            : p.call == "join"       ? "for the ends of threads"
            : p.call == "page fault" ? "in page faults"
@@ -373,4 +373,4 @@ std::string off_cpu_text(const report& r) {
   return text;
 }
 
-}  // namespace usher::cli::stat
+}  // namespace usher::reader

@@ -16,7 +16,7 @@
 #include "watch/reader/name/symbols.hpp"
 #include "watch/reader/read/stat_report.hpp"
 
-namespace usher::cli::stat {
+namespace usher::reader {
 
 // ---- the kernel's files -----------------------------------------------------------------------------------------
 
@@ -85,7 +85,7 @@ struct module_offset {
   auto operator<=>(const module_offset&) const = default;
 };
 
-/// A module in which a sample was found. The fields are those of record::module_slot.
+/// A module in which a sample was found. The fields are those of contract::module_slot.
 struct sampled_module {
   std::uint32_t process = 0;
   std::uint64_t begin = 0, end = 0, bias = 0, identity = 0;
@@ -102,7 +102,7 @@ struct sampled_sleeps {
     module_offset below{};  ///< of a futex, the caller of the library that has `caller`. Module 0: not known
   };
   std::uint64_t observations = 0, unreadable = 0;
-  std::uint64_t recorded[record::kinds] = {};
+  std::uint64_t recorded[contract::kinds] = {};
   bool of_a_part = false;
   std::vector<place> places;
   std::vector<sampled_module> modules;
@@ -110,7 +110,7 @@ struct sampled_sleeps {
 
 /// Adds the modules to a private copy of the record, so that symbols find them. Returns for each its number in the
 /// record; 0: there was no room.
-std::vector<std::uint32_t> add_modules(const record::view& copy, const std::vector<sampled_module>& modules);
+std::vector<std::uint32_t> add_modules(const contract::view& copy, const std::vector<sampled_module>& modules);
 /// `numbers`: from add_modules().
 off_cpu named(const sampled_sleeps& s, const std::vector<std::uint32_t>& numbers, symbols& names);
 
@@ -120,4 +120,4 @@ off_cpu named(const sampled_sleeps& s, const std::vector<std::uint32_t>& numbers
 /// poll (230 samples)"; empty: no samples.
 std::string off_cpu_text(const report& r);
 
-}  // namespace usher::cli::stat
+}  // namespace usher::reader

@@ -9,7 +9,7 @@
 #include "support/process/process_ids.hpp"
 #include "support/process/stat_line.hpp"
 
-namespace usher::cli::stat {
+namespace usher::reader {
 
 orphans::orphans() : adopts_(prctl(PR_SET_CHILD_SUBREAPER, 1) == 0), left_out_(living()) {}
 
@@ -42,9 +42,9 @@ bool orphans::any() const {
 
 std::vector<pid_t> orphans::living() const {
   std::vector<pid_t> found;
-  each_number("/proc", [&](pid_t pid) {
+  support::each_number("/proc", [&](pid_t pid) {
     constexpr unsigned parent = 4;
-    const stat_line line = stat_line::of_process(pid);
+    const support::stat_line line = support::stat_line::of_process(pid);
     const bool has_ended = line.state() == 'Z' || line.state() == 'X';
     if (line.number(parent) == static_cast<std::uint64_t>(getpid()) && !has_ended && !is_left_out(pid))
       found.push_back(pid);
@@ -52,4 +52,4 @@ std::vector<pid_t> orphans::living() const {
   return found;
 }
 
-}  // namespace usher::cli::stat
+}  // namespace usher::reader

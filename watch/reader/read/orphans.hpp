@@ -7,7 +7,7 @@
 
 #include <vector>
 
-namespace usher::cli::stat {
+namespace usher::reader {
 
 /// At most one object in a process.
 class orphans {
@@ -36,4 +36,4 @@ class orphans {
   std::vector<pid_t> left_out_;
 };
 
-}  // namespace usher::cli::stat
+}  // namespace usher::reader

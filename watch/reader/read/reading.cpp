@@ -16,10 +16,10 @@
 #include "watch/reader/name/id_names.hpp"
 #include "watch/reader/name/naming.hpp"
 
-namespace usher::cli::stat {
+namespace usher::reader {
 namespace {
 
-using record::duration_buckets;
+using contract::duration_buckets;
 
 constexpr std::size_t symbol_becomes_table = 4;  // objects in one symbol that are one row; chosen
 constexpr std::uint64_t always_timed = 16;       // of an object, the first holds: record/holding.cpp
@@ -149,13 +149,13 @@ struct group {
 
 class reader {
  public:
-  reader(record::view record, const time_scale& time, symbols& names, const seen_ids* ids)
+  reader(contract::view record, const time_scale& time, symbols& names, const access::seen_ids* ids)
       : record_(record), time_(time), room_(record_.room()), namer_(record, names), ids_(record, ids) {}
 
   report read(std::size_t most_rows);
 
  private:
-  std::uint32_t taken(const record::word32& n, std::uint32_t room) const { return std::min(get(n), room); }
+  std::uint32_t taken(const contract::word32& n, std::uint32_t room) const { return std::min(get(n), room); }
   std::uint64_t begin_of(std::uint32_t process) const;
   std::uint64_t end_of(std::uint32_t process) const;
   std::uint64_t end_of_thread(std::uint32_t thread) const;
@@ -168,11 +168,11 @@ class reader {
   group* group_of_charge(std::uint64_t key);
   row read_row(group& g);
   tally tally_of(std::uint32_t object);
-  void add_unfinished(tally& t, std::uint32_t object, const record::object& o, std::uint64_t end);
-  void add_detail(tally& t, const record::detail& d);
-  static void add_sides(tally& t, const record::object& o, const record::detail* d);
-  void add_holding(tally& t, const record::object& o, std::uint64_t begin, std::uint64_t end);
-  const record::detail* detail_of(std::uint32_t object) const;
+  void add_unfinished(tally& t, std::uint32_t object, const contract::object& o, std::uint64_t end);
+  void add_detail(tally& t, const contract::detail& d);
+  static void add_sides(tally& t, const contract::object& o, const contract::detail* d);
+  void add_holding(tally& t, const contract::object& o, std::uint64_t begin, std::uint64_t end);
+  const contract::detail* detail_of(std::uint32_t object) const;
   lock_side side_of(const side_sum& s) const;
   counts as_counts(const tally& t, kind what) const;
   std::optional<admission> order_of(std::uint32_t object) const;
@@ -182,9 +182,9 @@ class reader {
   void remark_on_room();
   double seconds(std::uint64_t ticks) const { return time_.seconds(ticks); }
 
-  record::view record_;
+  contract::view record_;
   const time_scale& time_;
-  const record::capacities& room_;
+  const contract::capacities& room_;
   namer namer_;
   id_names ids_;
   report report_;
@@ -194,7 +194,7 @@ class reader {
   std::unordered_map<std::uint32_t, std::vector<std::uint32_t>> waiting_;  ///< object: threads that still wait
   std::unordered_map<std::uint32_t, std::vector<std::uint32_t>> windows_;  ///< by object
   std::uint64_t hidden_ = 0;                                               ///< threads that may have ended
-  std::uint64_t unfinished_waits_[record::kinds] = {};                     ///< ticks, by index_of()
+  std::uint64_t unfinished_waits_[contract::kinds] = {};                   ///< ticks, by index_of()
 };
 
 std::uint64_t reader::begin_of(std::uint32_t process) const {
@@ -210,7 +210,7 @@ std::uint64_t reader::end_of(std::uint32_t process) const {
 /// The time at which a thread ended; at the latest the end of its process. If the record does not show whether a
 /// thread lived on, its last wait is taken for its end.
 std::uint64_t reader::end_of_thread(std::uint32_t thread) const {
-  const record::thread_slot& t = record_.thread(thread);
+  const contract::thread_slot& t = record_.thread(thread);
   const std::uint64_t end = end_of(get(t.process));
   if (get(t.over) != 0) return std::clamp(get(t.last), time_.begin, end);
   const bool is_known_to_live = !ids_.is_hidden(thread) || get(t.waits_for) != 0;
@@ -219,7 +219,7 @@ std::uint64_t reader::end_of_thread(std::uint32_t thread) const {
 
 kind reader::kind_of(std::uint32_t object) const {
   const std::uint32_t k = get(record_.object(object).depth_and_kind) & 0xff;
-  return k <= record::kinds ? kind(k) : kind::none;
+  return k <= contract::kinds ? kind(k) : kind::none;
 }
 
 void reader::read_threads() {
@@ -227,26 +227,26 @@ void reader::read_threads() {
   for (std::uint32_t i = 0; i < processes; i++)
     if (get(record_.process(i).pid) != 0) report_.processes++;
   if (processes != 0) {
-    const record::process_slot& first = record_.process(0);
+    const contract::process_slot& first = record_.process(0);
     report_.pid = ids_.process(0);
     report_.lock.assign(first.lock, std::find(first.lock, std::end(first.lock), '\0'));
   }
   const std::uint32_t threads = taken(record_.head().threads, room_.threads);
   for (std::uint32_t i = 0; i < threads; i++) {
-    const record::thread_slot& t = record_.thread(i);
+    const contract::thread_slot& t = record_.thread(i);
     if (get(t.tid) == 0) continue;
     report_.threads++;
     if (get(t.over) == 0 && ids_.is_hidden(i)) hidden_++;
     const std::uint64_t end = end_of_thread(i), first = std::clamp(get(t.first), time_.begin, end);
     report_.thread_seconds += seconds(end - first);
-    for (int k = 0; k < record::kinds; k++) report_.waited[k] += seconds(get(t.waited[k]));
+    for (int k = 0; k < contract::kinds; k++) report_.waited[k] += seconds(get(t.waited[k]));
     const std::uint32_t object = get(t.waits_for);
     if (object != 0 && object <= room_.objects) waiting_[object - 1].push_back(i);
   }
-  const record::header& head = record_.head();
+  const contract::header& head = record_.head();
   report_.threads += static_cast<unsigned>(get(head.retired));
   report_.thread_seconds += seconds(get(head.retired_lives));
-  for (int k = 0; k < record::kinds; k++) report_.waited[k] += seconds(get(head.retired_waited[k]));
+  for (int k = 0; k < contract::kinds; k++) report_.waited[k] += seconds(get(head.retired_waited[k]));
   const std::uint32_t windows = taken(head.windows, room_.windows);
   for (std::uint32_t i = 0; i < windows; i++)
     if (const std::uint32_t object = get(record_.window(i).object); object != 0) windows_[object - 1].push_back(i);
@@ -268,21 +268,21 @@ void reader::group_objects() {
   std::map<std::tuple<kind, std::string, std::string>, std::set<std::uint64_t>> in_symbol;
   std::vector<std::uint32_t> used;
   for (std::uint32_t i = 0; i < room_.objects; i++)
-    if (get(record_.object(i).key) > record::object::vacant && kind_of(i) != kind::none) used.push_back(i);
+    if (get(record_.object(i).key) > contract::object::vacant && kind_of(i) != kind::none) used.push_back(i);
   namer_.prepare(used);
   for (const std::uint32_t i : used) {
-    const record::object& o = record_.object(i);
+    const contract::object& o = record_.object(i);
     if (auto s = namer_.static_object(o)) {
       if (!s->symbol.empty()) in_symbol[{kind_of(i), s->module, s->symbol}].insert(s->offset);
       statics_.emplace(i, std::move(*s));
     }
   }
   for (const std::uint32_t i : used) {
-    const record::object& o = record_.object(i);
+    const contract::object& o = record_.object(i);
     const std::uint32_t place = get(o.place), flags = get(o.flags);
     identity id;
     const auto at = statics_.find(i);
-    const bool is_static = at != statics_.end() || (flags & record::is_static) != 0;
+    const bool is_static = at != statics_.end() || (flags & contract::is_static) != 0;
     if (at != statics_.end()) {
       const symbols::static_object& s = at->second;
       const bool is_table =
@@ -295,27 +295,27 @@ void reader::group_objects() {
       id = namer_.place(place);
     } else {
       const std::uint64_t key = get(o.key);
-      id.name = hexadecimal(record::address_of(key));
+      id.name = hexadecimal(contract::address_of(key));
       id.key = fmt::format("{:#x}", key);
     }
     group& g = group_of(kind_of(i), id, is_static);
     g.objects.push_back(i);
-    g.by_init = g.by_init || (flags & record::from_init) != 0;
-    g.embedded = g.embedded || (flags & record::embedded) != 0;
+    g.by_init = g.by_init || (flags & contract::from_init) != 0;
+    g.embedded = g.embedded || (flags & contract::embedded) != 0;
     if (!is_static && g.place == 0) g.place = place;
     of_object_[i] = &g;
   }
 }
 
 group* reader::group_of_charge(std::uint64_t key) {
-  const kind what = record::kind_of(key);
-  if (what == kind::none || int(what) > record::kinds) return nullptr;
-  const std::uint32_t whom = record::whom_of(key);
-  if (whom < record::of_place) {
+  const kind what = contract::kind_of(key);
+  if (what == kind::none || int(what) > contract::kinds) return nullptr;
+  const std::uint32_t whom = contract::whom_of(key);
+  if (whom < contract::of_place) {
     const auto at = of_object_.find(whom);
     return at != of_object_.end() && at->second->what == what ? at->second : nullptr;
   }
-  const std::uint32_t place = whom - record::of_place + 1;
+  const std::uint32_t place = whom - contract::of_place + 1;
   group& g = group_of(what, namer_.place(place), false);
   if (g.place == 0) g.place = place;
   return &g;
@@ -323,14 +323,14 @@ group* reader::group_of_charge(std::uint64_t key) {
 
 void reader::group_charges() {
   for (std::uint32_t i = 0; i < room_.charges; i++) {
-    const record::charge& c = record_.charge(i);
+    const contract::charge& c = record_.charge(i);
     const std::uint64_t key = get(c.key);
     if (key == 0) continue;
-    switch (record::what_of(key)) {
-      case record::charged::waiter:
+    switch (contract::what_of(key)) {
+      case contract::charged::waiter:
         if (group* g = group_of_charge(key)) g->waiters.push_back(i);
         break;
-      case record::charged::holder:
+      case contract::charged::holder:
         if (group* g = group_of_charge(key)) g->holders.push_back(i);
         break;
       default:
@@ -340,16 +340,16 @@ void reader::group_charges() {
 }
 
 /// Adds waits that had not ended at `end` to the sums, as if they had ended then.
-void reader::add_unfinished(tally& t, std::uint32_t object, const record::object& o, std::uint64_t end) {
+void reader::add_unfinished(tally& t, std::uint32_t object, const contract::object& o, std::uint64_t end) {
   const kind what = kind_of(object);
-  const std::uint64_t word = get(o.waiting), n = word & record::waiting_count;
+  const std::uint64_t word = get(o.waiting), n = word & contract::waiting_count;
   const auto at = waiting_.find(object);
   const std::size_t seen = at == waiting_.end() ? 0 : at->second.size();
   std::uint64_t sum = 0;
   if (at != waiting_.end()) {
     if (t.wait_sizes.empty()) t.wait_sizes.resize(duration_buckets::count);
     for (const std::uint32_t i : at->second) {
-      const record::thread_slot& thread = record_.thread(i);
+      const contract::thread_slot& thread = record_.thread(i);
       const std::uint64_t until = end_of_thread(i);
       const std::uint64_t since = std::clamp(get(thread.since), time_.begin, until);
       const std::uint64_t waited = until - since;
@@ -361,7 +361,7 @@ void reader::add_unfinished(tally& t, std::uint32_t object, const record::object
     }
   }
   if (n > seen) {  // for some the thread is not known
-    const std::uint64_t all = record::waited_so_far(word, end);
+    const std::uint64_t all = contract::waited_so_far(word, end);
     if (all <= n * (end - std::min(end, time_.begin))) sum = std::max(sum, all);
   }
   const std::uint64_t waiters = std::max<std::uint64_t>(n, seen);
@@ -370,18 +370,18 @@ void reader::add_unfinished(tally& t, std::uint32_t object, const record::object
   t.waits += waiters;
   t.waited += sum;
   t.most_waiting = std::max(t.most_waiting, t.still_waiting);
-  unfinished_waits_[record::index_of(what)] += sum;
+  unfinished_waits_[contract::index_of(what)] += sum;
 }
 
 /// The object's detail; null if it has none.
-const record::detail* reader::detail_of(std::uint32_t object) const {
+const contract::detail* reader::detail_of(std::uint32_t object) const {
   const std::uint32_t index = get(record_.object(object).detail);
   if (index == 0 || index > room_.details) return nullptr;
-  const record::detail& d = record_.detail(index - 1);
+  const contract::detail& d = record_.detail(index - 1);
   return get(d.object) == object + 1 ? &d : nullptr;
 }
 
-void reader::add_detail(tally& t, const record::detail& d) {
+void reader::add_detail(tally& t, const contract::detail& d) {
   t.wait_sizes.resize(duration_buckets::count);
   for (std::size_t i = 0; i < t.wait_sizes.size(); i++) t.wait_sizes[i] = get(d.waits[i]);
   t.hold_sizes.resize(duration_buckets::count / 2);
@@ -405,7 +405,7 @@ void reader::add_detail(tally& t, const record::detail& d) {
 }
 
 /// The two sides of a read-write lock. Its words may be from different moments, so no difference is taken for negative.
-void reader::add_sides(tally& t, const record::object& o, const record::detail* d) {
+void reader::add_sides(tally& t, const contract::object& o, const contract::detail* d) {
   const auto rest = [](std::uint64_t all, std::uint64_t part) { return all - std::min(all, part); };
   t.reading.acquisitions = get(o.rwlock.reads);
   t.reading.contended = get(o.rwlock.contended_reads);
@@ -427,12 +427,12 @@ void reader::add_sides(tally& t, const record::object& o, const record::detail* 
   (longest > t.reading.longest ? t.writing.longest : t.writing.longest_of_both) = longest;
 }
 
-void reader::add_holding(tally& t, const record::object& o, std::uint64_t begin, std::uint64_t end) {
+void reader::add_holding(tally& t, const contract::object& o, std::uint64_t begin, std::uint64_t end) {
   t.held = get(o.held);
   t.holds = get(o.holds);
-  const bool is_sum = (get(o.flags) & record::is_sum) != 0;  // of objects that no longer exist
+  const bool is_sum = (get(o.flags) & contract::is_sum) != 0;  // of objects that no longer exist
   const std::uint64_t begun = get(o.hold_begin);
-  const std::uint64_t hold_begin = is_sum || begun == record::object::not_timed ? 0 : begun;
+  const std::uint64_t hold_begin = is_sum || begun == contract::object::not_timed ? 0 : begun;
   const bool is_open = get(o.owner) != 0 && hold_begin != 0 && hold_begin <= end;
   const std::uint64_t open = is_open ? end - std::max(hold_begin, begin) : 0;
   t.longest_hold = std::max(t.longest_hold, open);
@@ -455,9 +455,9 @@ void reader::add_holding(tally& t, const record::object& o, std::uint64_t begin,
 }
 
 tally reader::tally_of(std::uint32_t object) {
-  const record::object& o = record_.object(object);
+  const contract::object& o = record_.object(object);
   const kind what = kind_of(object);
-  const std::uint32_t process = record::process_of(get(o.key));
+  const std::uint32_t process = contract::process_of(get(o.key));
   const std::uint64_t begin = begin_of(process), end = std::max(begin, end_of(process));
   tally t;
   t.acquisitions = get(o.acquisitions);
@@ -467,10 +467,10 @@ tally reader::tally_of(std::uint32_t object) {
   t.most_waiting = get(o.most_waiting);
   t.timeouts = get(o.timeouts);
   t.waits = t.contended + (what == kind::condition ? 0 : t.timeouts);
-  t.hidden = (get(o.flags) & record::any_wait_hidden) != 0;
+  t.hidden = (get(o.flags) & contract::any_wait_hidden) != 0;
   // The entry's kind was read once: which figures the row has, and which of the entry's words they are, agree, whatever the
   // program writes there meanwhile.
-  const bool is_held_by_one = record::has_holds(what);
+  const bool is_held_by_one = contract::has_holds(what);
   if (is_held_by_one) {
     t.failed_tries = get(o.mutex.failed_tries);
     t.timed = get(o.mutex.timed);
@@ -485,14 +485,14 @@ tally reader::tally_of(std::uint32_t object) {
   } else if (what == kind::rwlock) {
     t.most_readers = get(o.rwlock.most_readers);
   }
-  const record::detail* const d = detail_of(object);
+  const contract::detail* const d = detail_of(object);
   if (d != nullptr) add_detail(t, *d);
   if (what == kind::rwlock) {
     add_sides(t, o, d);
     t.timed = get(o.holds);
   }
   if (what != kind::condition) add_unfinished(t, object, o, end);
-  if (what == kind::condition) t.still_waiting = std::uint32_t(get(o.waiting) & record::waiting_count);
+  if (what == kind::condition) t.still_waiting = std::uint32_t(get(o.waiting) & contract::waiting_count);
   if (is_held_by_one || what == kind::rwlock) add_holding(t, o, begin, end);
   return t;
 }
@@ -553,27 +553,27 @@ std::optional<admission> reader::order_of(std::uint32_t object) const {
   std::vector<std::uint64_t> reacquire;
   std::map<std::uint16_t, std::uint64_t> shares;
   for (const std::uint32_t i : at->second) {
-    const record::window& w = record_.window(i);
-    const std::uint32_t n = std::min(get(w.count), record::window::length);
+    const contract::window& w = record_.window(i);
+    const std::uint32_t n = std::min(get(w.count), contract::window::length);
     if (n < 2) continue;
     std::vector<std::uint16_t> owners;
     for (std::uint32_t j = 0; j < n; j++) owners.push_back(get(w.owners[j]));
     for (std::uint32_t j = 1; j < n; j++) changes += owners[j] != owners[j - 1] ? 1 : 0;
     pairs += n - 1;
     for (const std::uint16_t who : owners) shares[who]++;
-    working_set += workloads::working_set(owners) * n;
-    reacquire.push_back(static_cast<std::uint64_t>(workloads::median_reacquire(owners)));
+    working_set += support::working_set(owners) * n;
+    reacquire.push_back(static_cast<std::uint64_t>(support::median_reacquire(owners)));
     a.acquisitions += n;
     a.windows++;
   }
   if (a.windows == 0) return std::nullopt;
   a.owner_changes = changes / pairs;
   a.lwss = working_set / static_cast<double>(a.acquisitions);
-  a.mttr = static_cast<double>(workloads::percentile(reacquire, 0.5));
+  a.mttr = static_cast<double>(support::percentile(reacquire, 0.5));
   std::vector<std::uint64_t> each;
   for (const auto& [who, share] : shares) each.push_back(share);
-  a.gini = workloads::gini(each);
-  a.rstddev = workloads::relative_deviation(each);
+  a.gini = support::gini(each);
+  a.rstddev = support::relative_deviation(each);
   return a;
 }
 
@@ -600,8 +600,8 @@ row reader::read_row(group& g) {
   // Two threads whose first calls on an object coincide may make two entries of the record. These are merged here.
   std::map<std::uint64_t, std::vector<std::uint32_t>> same;
   for (const std::uint32_t i : g.objects) {
-    const record::object& o = record_.object(i);
-    if ((get(o.flags) & record::is_sum) == 0) {
+    const contract::object& o = record_.object(i);
+    if ((get(o.flags) & contract::is_sum) == 0) {
       same[get(o.key)].push_back(i);
     } else {
       r.gone += get(o.died);
@@ -618,8 +618,8 @@ row reader::read_row(group& g) {
       if (!o.order) o.order = order_of(i);
     }
     all.add(one);
-    o.address = record::address_of(key);
-    const std::uint32_t process = record::process_of(key);
+    o.address = contract::address_of(key);
+    const std::uint32_t process = contract::process_of(key);
     o.pid = ids_.process(process);
     const auto at = statics_.find(entries.front());
     o.name = at != statics_.end() ? namer::static_name(at->second) : hexadecimal(o.address);
@@ -643,8 +643,8 @@ row reader::read_row(group& g) {
 std::vector<charged_stack> reader::stacks_of(const std::vector<std::uint32_t>& charges) {
   std::map<std::uint32_t, std::pair<std::uint64_t, std::uint64_t>> by_chain;
   for (const std::uint32_t i : charges) {
-    const record::charge& c = record_.charge(i);
-    auto& [count, ticks] = by_chain[record::chain_of(get(c.key))];
+    const contract::charge& c = record_.charge(i);
+    auto& [count, ticks] = by_chain[contract::chain_of(get(c.key))];
     count += get(c.count);
     ticks += get(c.ticks);
   }
@@ -708,7 +708,7 @@ void reader::name_by_use(row& r) {
 }
 
 void reader::remark_on_room() {
-  const record::header& h = record_.head();
+  const contract::header& h = record_.head();
   const auto say = [this](std::string text) { report_.remarks.push_back(std::move(text)); };
   const std::uint64_t twice = std::uint64_t{room_.objects} * 2;
   const std::string more = fmt::format("--objects {} makes room", twice);
@@ -752,7 +752,7 @@ report reader::read(std::size_t most_rows) {
     rows.emplace_back(std::move(r), &g);
   }
   std::sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) { return comes_before(a.first, b.first); });
-  for (int k = 0; k < record::kinds; k++) {  // waits of threads without a slot are counted in the rows only
+  for (int k = 0; k < contract::kinds; k++) {  // waits of threads without a slot are counted in the rows only
     double of_rows = 0;
     for (const auto& [r, g] : rows)
       if (int(r.what) == k + 1) of_rows += r.seen.waiting.total;
@@ -771,9 +771,9 @@ report reader::read(std::size_t most_rows) {
 
 }  // namespace
 
-report read_report(record::view record, const time_scale& time, symbols& names, std::size_t most_rows,
-                   const seen_ids* ids) {
+report read_report(contract::view record, const time_scale& time, symbols& names, std::size_t most_rows,
+                   const access::seen_ids* ids) {
   return reader(record, time, names, ids).read(most_rows);
 }
 
-}  // namespace usher::cli::stat
+}  // namespace usher::reader

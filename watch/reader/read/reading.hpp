@@ -10,7 +10,7 @@
 #include "watch/reader/name/symbols.hpp"
 #include "watch/reader/read/stat_report.hpp"
 
-namespace usher::cli::stat {
+namespace usher::reader {
 
 /// Converts the record's ticks to seconds.
 struct time_scale {
@@ -22,19 +22,19 @@ struct time_scale {
 /// A report with the rows sorted by waiting time, without verdicts (rules.hpp gives them). At most `most_rows` rows
 /// get stacks and source lines; for the others, files are only opened for names. The record must be a copy that no
 /// process changes (record_copy). `ids`: the ids that the census read; null: the record's ids are this process's.
-report read_report(record::view record, const time_scale& time, symbols& names, std::size_t most_rows,
-                   const seen_ids* ids = nullptr);
+report read_report(contract::view record, const time_scale& time, symbols& names, std::size_t most_rows,
+                   const access::seen_ids* ids = nullptr);
 
 /// Finds circles of waiting threads in the present state of the record. A circle is a list of slots of threads; each
 /// thread waits for a mutex that the next one holds. At most some dozens of circles are returned.
-std::vector<std::vector<std::uint32_t>> circles(const record::live& record);
+std::vector<std::vector<std::uint32_t>> circles(const contract::live& record);
 
 /// Whether the threads of a circle are in the waits that began at `since`, or ended in them.
-bool still_waits(const record::live& record, const std::vector<std::uint32_t>& circle,
+bool still_waits(const contract::live& record, const std::vector<std::uint32_t>& circle,
                  const std::vector<std::uint64_t>& since);
 
 /// Adds names and stacks to a circle, read from a copy of the record.
-deadlock describe(record::view record, const std::vector<std::uint32_t>& circle, const time_scale& time, symbols& names,
-                  const seen_ids* ids = nullptr);
+deadlock describe(contract::view record, const std::vector<std::uint32_t>& circle, const time_scale& time,
+                  symbols& names, const access::seen_ids* ids = nullptr);
 
-}  // namespace usher::cli::stat
+}  // namespace usher::reader

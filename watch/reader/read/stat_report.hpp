@@ -10,9 +10,9 @@
 
 #include "watch/contract/format.hpp"
 
-namespace usher::cli::stat {
+namespace usher::reader {
 
-using record::kind;
+using contract::kind;
 
 /// One function in a stack. An address in inlined code has several frames, the innermost first.
 struct frame {
@@ -131,7 +131,7 @@ inline constexpr plain_count all_plain_counts[] = {
     {"still_waiting", &plain_counts::still_waiting, false, [](kind) { return true; }},
     {"timeouts", &plain_counts::timeouts, false, [](kind) { return true; }},
     {"failed_tries", &plain_counts::failed_tries, false,
-     [](kind k) { return record::has_holds(k) || k == kind::rwlock || k == kind::semaphore; }},
+     [](kind k) { return contract::has_holds(k) || k == kind::rwlock || k == kind::semaphore; }},
     {"signals", &plain_counts::signals, false, [](kind k) { return k == kind::condition || k == kind::semaphore; }},
     {"unheard", &plain_counts::unheard, false, [](kind k) { return k == kind::condition; }},
     {"woken", &plain_counts::woken, false, [](kind k) { return k == kind::condition; }},
@@ -209,11 +209,11 @@ struct off_cpu {
     /// looks like a return address. Empty: not known.
     stack below{};
   };
-  std::uint64_t samples = 0;                   ///< of sleeping threads; 0: nothing was sampled
-  std::uint64_t recorded[record::kinds] = {};  ///< of the samples: those in a recorded wait, by index_of()
-  std::uint64_t unreadable = 0;                ///< those whose system call the kernel did not show
-  std::vector<place> places;                   ///< all other samples, most first
-  std::uint64_t observations = 0;              ///< how many times a thread was found asleep
+  std::uint64_t samples = 0;                     ///< of sleeping threads; 0: nothing was sampled
+  std::uint64_t recorded[contract::kinds] = {};  ///< of the samples: those in a recorded wait, by index_of()
+  std::uint64_t unreadable = 0;                  ///< those whose system call the kernel did not show
+  std::vector<place> places;                     ///< all other samples, most first
+  std::uint64_t observations = 0;                ///< how many times a thread was found asleep
   bool of_a_part = false;  ///< at times a random part of the threads was looked at, or fewer than ten times a second
 
   std::uint64_t in_futexes() const {
@@ -267,13 +267,13 @@ struct report {
   std::optional<double> others_cpu_share;  ///< of the CPU time meanwhile; nullopt: not known
   std::optional<attach_cost> attached;     ///< nullopt: it was started by this command
   unsigned processes = 0, threads = 0;
-  double thread_seconds = 0;          ///< sum of all threads' lifetimes
-  double waited[record::kinds] = {};  ///< sum over all threads, by index_of()
-  std::optional<off_cpu> asleep;      ///< nullopt: not sampled
-  std::optional<cpu_use> cpu;         ///< nullopt: not known
+  double thread_seconds = 0;            ///< sum of all threads' lifetimes
+  double waited[contract::kinds] = {};  ///< sum over all threads, by index_of()
+  std::optional<off_cpu> asleep;        ///< nullopt: not sampled
+  std::optional<cpu_use> cpu;           ///< nullopt: not known
   /// False: in a program of the record only mutexes, condition variables and semaphores were recorded.
   bool sees_all_kinds = true;
-  stat::not_seen not_seen;
+  reader::not_seen not_seen;
   std::vector<row> rows;  ///< sorted by waiting time, the longest first
   std::vector<deadlock> deadlocks;
   std::string rule, verdict;         ///< of the program
@@ -282,4 +282,4 @@ struct report {
   std::string usher;                 ///< version
 };
 
-}  // namespace usher::cli::stat
+}  // namespace usher::reader

@@ -34,7 +34,7 @@
 #include "watch/contract/module_identity.hpp"
 #include "watch/reader/read/cpu_use.hpp"
 
-namespace usher::cli::stat {
+namespace usher::reader {
 namespace {
 
 using clock = std::chrono::steady_clock;
@@ -82,7 +82,7 @@ struct thread_sampler::board {
   std::atomic<std::uint64_t> passes;
   std::atomic<std::uint32_t> reads;  ///< the process whose memory or mappings are being read; 0: none
   std::atomic<std::uint64_t> cpu_ns;
-  std::atomic<std::uint64_t> observations, unreadable, recorded[record::kinds];
+  std::atomic<std::uint64_t> observations, unreadable, recorded[contract::kinds];
   std::atomic<std::uint32_t> of_a_part;
 
   struct place {
@@ -123,7 +123,7 @@ class small_file {
   explicit small_file(const char* format, Numbers... numbers) {
     char path[64];
     std::snprintf(path, sizeof path, format, numbers...);
-    const owned_descriptor file(open(path, O_RDONLY | O_CLOEXEC));
+    const support::owned_descriptor file(open(path, O_RDONLY | O_CLOEXEC));
     const ssize_t n = file.is_open() ? read(file.get(), text_, sizeof text_) : -1;
     size_ = n > 0 ? static_cast<std::size_t>(n) : 0;
   }
@@ -183,7 +183,7 @@ struct known_thread {
 
 class sampling {
  public:
-  sampling(board& b, record::live record, bool counts_from_now)
+  sampling(board& b, contract::live record, bool counts_from_now)
       : board_(b), record_(record), counts_from_now_(counts_from_now), random_(std::random_device{}()) {
     for (std::uint32_t i = 0; i < board_.taken_places.load(); i++) places_.emplace(key_of(board_.places[i]), i);
     // A child that replaces another one goes on with its sums.
@@ -216,7 +216,7 @@ class sampling {
   void map_slots();
   bool has_thread(pid_t pid, const known_process& p, std::uint32_t own) const;
   void look_at(pid_t pid, known_process& p, pid_t tid, std::vector<found>& to);
-  std::optional<record::kind> recorded_wait(std::uint32_t slot) const;
+  std::optional<kind> recorded_wait(std::uint32_t slot) const;
   void find_caller(pid_t pid, known_process& p, const kernel_entry& e, known_thread& t);
   void search_stack(pid_t pid, known_process& p, const kernel_entry& e, known_thread& t, std::string_view library);
   void read_code(pid_t pid, known_process& p);
@@ -230,7 +230,7 @@ class sampling {
   bool may_read(pid_t pid) const;
 
   board& board_;
-  record::live record_;
+  contract::live record_;
   bool counts_from_now_;
   std::minstd_rand random_;
   std::map<place_key, std::uint32_t> places_;
@@ -378,7 +378,7 @@ bool sampling::list_threads(pid_t pid, known_process& p) {
   p.threads.clear();
   char path[32];
   std::snprintf(path, sizeof path, "/proc/%d/task", pid);
-  const bool lives = each_number(path, [&](pid_t tid) {
+  const bool lives = support::each_number(path, [&](pid_t tid) {
     if (listed_.size() >= most_threads) return;
     p.threads.push_back(tid);
     listed_.emplace_back(pid, tid);
@@ -407,23 +407,23 @@ void sampling::map_slots() {
   for (const auto& [pid, p] : processes_) is_inside.emplace(p.slot, p.is_inside);
   const std::uint32_t n = std::min(record_.threads(), most_threads);
   for (std::uint32_t i = 0; i < n; i++) {
-    const record::thread_slot& t = *record_.thread(i);
-    if (record::read(t.over) != 0) continue;
-    const std::uint32_t process = record::read(t.process);
+    const contract::thread_slot& t = *record_.thread(i);
+    if (contract::read(t.over) != 0) continue;
+    const std::uint32_t process = contract::read(t.process);
     const auto of = is_inside.find(process);
     if (of == is_inside.end()) continue;
-    const auto seen = of->second ? static_cast<std::uint32_t>(board_.seen[i].load(relaxed)) : record::read(t.tid);
+    const auto seen = of->second ? static_cast<std::uint32_t>(board_.seen[i].load(relaxed)) : contract::read(t.tid);
     if (seen != 0) slots_[std::uint64_t{process} << 32 | seen] = i;
   }
 }
 
 /// The kind of the object for which the thread with this slot waits.
-std::optional<record::kind> sampling::recorded_wait(std::uint32_t slot) const {
-  const record::thread_slot* const t = record_.thread(slot);
-  const std::uint32_t object = t != nullptr ? record::read(t->waits_for) : 0;
-  const record::object* const o = object != 0 ? record_.object(object - 1) : nullptr;
-  const std::uint32_t k = o != nullptr ? record::read(o->depth_and_kind) & 0xff : 0;
-  return k != 0 && k <= record::kinds ? std::optional(record::kind(k)) : std::nullopt;
+std::optional<kind> sampling::recorded_wait(std::uint32_t slot) const {
+  const contract::thread_slot* const t = record_.thread(slot);
+  const std::uint32_t object = t != nullptr ? contract::read(t->waits_for) : 0;
+  const contract::object* const o = object != 0 ? record_.object(object - 1) : nullptr;
+  const std::uint32_t k = o != nullptr ? contract::read(o->depth_and_kind) & 0xff : 0;
+  return k != 0 && k <= contract::kinds ? std::optional(kind(k)) : std::nullopt;
 }
 
 /// Whether the process has a thread with this id in its own PID namespace.
@@ -433,7 +433,7 @@ bool sampling::has_thread(pid_t pid, const known_process& p, std::uint32_t own) 
     return std::find(p.threads.begin(), p.threads.end(), tid) != p.threads.end() ||
            !small_file("/proc/%d/task/%d/schedstat", pid, tid).text().empty();  // it is new
   return std::any_of(slots_.begin(), slots_.end(), [&](const auto& one) {
-    return one.first >> 32 == p.slot && record::read(record_.thread(one.second)->tid) == own;
+    return one.first >> 32 == p.slot && contract::read(record_.thread(one.second)->tid) == own;
   });
 }
 
@@ -452,7 +452,7 @@ void sampling::look_at(pid_t pid, known_process& p, pid_t tid, std::vector<found
   if (p.is_stopped) return;
   const auto at = slots_.find(std::uint64_t{p.slot} << 32 | static_cast<std::uint32_t>(tid));
   const auto recorded = [&] { return at != slots_.end() ? recorded_wait(at->second) : std::nullopt; };
-  std::optional<record::kind> waits_for = recorded();
+  std::optional<kind> waits_for = recorded();
   const auto entry = parse_entry(small_file("/proc/%d/task/%d/syscall", pid, tid).text());
   if (entry && entry->is_running) return;
   if (!entry) {  // no permission, or the thread has ended
@@ -463,7 +463,7 @@ void sampling::look_at(pid_t pid, known_process& p, pid_t tid, std::vector<found
   // not run since.
   if (!waits_for) waits_for = recorded();
   if (waits_for) {
-    to.push_back({found::what::recorded, static_cast<std::uint32_t>(record::index_of(*waits_for))});
+    to.push_back({found::what::recorded, static_cast<std::uint32_t>(contract::index_of(*waits_for))});
     return;
   }
   if (!entry) {
@@ -547,7 +547,7 @@ void sampling::read_code(pid_t pid, known_process& p) {
   p.code_read_at = pass_;
   char path[32];
   std::snprintf(path, sizeof path, "/proc/%d/maps", pid);
-  const owned_descriptor file(open(path, O_RDONLY | O_CLOEXEC));
+  const support::owned_descriptor file(open(path, O_RDONLY | O_CLOEXEC));
   if (!file.is_open()) return;
   std::string text;
   std::vector<code_range> code;
@@ -561,7 +561,7 @@ void sampling::read_code(pid_t pid, known_process& p) {
     text.append(part, static_cast<std::size_t>(n));
     std::size_t begin = 0;
     for (std::size_t end = 0; (end = text.find('\n', begin)) != std::string::npos; begin = end + 1) {
-      const auto m = read_mapping(std::string_view(text).substr(begin, end - begin));
+      const auto m = support::read_mapping(std::string_view(text).substr(begin, end - begin));
       if (!m || !m->is_of_file) continue;
       if (m->offset == 0 && m->path != first_path) {
         first_path = m->path;
@@ -609,7 +609,7 @@ void sampling::identify(pid_t pid, const known_process& p, code_range& c) {
         if (s.p_type != PT_LOAD || c.offset < begin || c.offset - begin > s.p_filesz + s.p_offset % page) continue;
         if ((s.p_flags & PF_X) == 0) continue;
         c.bias = c.begin - c.offset + s.p_offset - s.p_vaddr;
-        identity = record::module_identity(
+        identity = contract::module_identity(
             [&](std::uint64_t at, void* to, std::size_t bytes) {
               return read_memory(pid, c.header + at, to, bytes) == bytes;
             },
@@ -685,7 +685,7 @@ std::shared_ptr<board> new_board() {
   return {new (memory) board, [](board* b) { munmap(b, sizeof(board)); }};
 }
 
-void sample(board& b, record::live record, bool counts_from_now) {
+void sample(board& b, contract::live record, bool counts_from_now) {
   try {
     sampling(b, record, counts_from_now).run();
   } catch (...) {  // no memory: the results so far remain
@@ -698,7 +698,7 @@ void sample(board& b, record::live record, bool counts_from_now) {
 
 // ---- the observer's side --------------------------------------------------------------------------------------------
 
-thread_sampler::thread_sampler(record::live record, place where)
+thread_sampler::thread_sampler(contract::live record, place where)
     : record_(record), where_(where), board_(new_board()), began_(clock::now()), progress_at_(began_) {
   if (board_) start();
 }
@@ -730,18 +730,18 @@ void thread_sampler::start() {
   _exit(0);
 }
 
-void thread_sampler::update(const seen_ids& ids, const std::vector<pid_t>& program) {
+void thread_sampler::update(const access::seen_ids& ids, const std::vector<pid_t>& program) {
   if (!board_) return;
   std::vector<std::uint64_t> living;
   const std::uint32_t processes = std::min<std::uint32_t>(record_.processes(), std::uint32_t(ids.processes.size()));
   for (std::uint32_t i = 0; i < processes; i++) {
-    const seen_ids::entry& e = ids.processes[i];
-    if (e.seen > 0 && !e.is_hidden && record::read(record_.process(i)->ended) == 0)
+    const access::seen_ids::entry& e = ids.processes[i];
+    if (e.seen > 0 && !e.is_hidden && contract::read(record_.process(i)->ended) == 0)
       living.push_back(entry_of(i, e.seen, e.is_inside));
   }
   constexpr std::uint32_t no_slot = ~std::uint32_t{0};
   if (living.empty())
-    for (const pid_t pid : family_of(program)) living.push_back(entry_of(no_slot, pid, false));
+    for (const pid_t pid : support::family_of(program)) living.push_back(entry_of(no_slot, pid, false));
   if (living.size() > most_processes) {
     static thread_local std::minstd_rand random(std::random_device{}());
     std::shuffle(living.begin(), living.end(), random);
@@ -753,10 +753,10 @@ void thread_sampler::update(const seen_ids& ids, const std::vector<pid_t>& progr
   const std::uint32_t threads =
       std::min({record_.threads(), static_cast<std::uint32_t>(ids.threads.size()), most_threads});
   for (std::uint32_t i = 0; i < threads; i++) {
-    const std::uint32_t process = record::read(record_.thread(i)->process);
+    const std::uint32_t process = contract::read(record_.thread(i)->process);
     if (process >= processes || !ids.processes[process].is_inside) continue;
-    const seen_ids::entry& e = ids.threads[i];
-    board_->seen[i].store(e.own == record::read(record_.thread(i)->tid) ? e.seen : 0, relaxed);
+    const access::seen_ids::entry& e = ids.threads[i];
+    board_->seen[i].store(e.own == contract::read(record_.thread(i)->tid) ? e.seen : 0, relaxed);
   }
   if (child_ > 0) look_at_child();
 }
@@ -809,7 +809,7 @@ std::optional<sampled_sleeps> thread_sampler::sleeps() const {
   sampled_sleeps s;
   s.observations = b.observations.load();
   s.unreadable = b.unreadable.load();
-  for (int k = 0; k < record::kinds; k++) s.recorded[k] = b.recorded[k].load();
+  for (int k = 0; k < contract::kinds; k++) s.recorded[k] = b.recorded[k].load();
   s.of_a_part = b.of_a_part.load() != 0;
   for (std::uint32_t i = 0; i < std::min(b.taken_modules.load(std::memory_order_acquire), most_modules); i++) {
     const board::module& m = b.modules[i];
@@ -845,4 +845,4 @@ double thread_sampler::own_seconds() const {
   return board_ ? static_cast<double>(board_->cpu_ns.load()) * 1e-9 : 0;
 }
 
-}  // namespace usher::cli::stat
+}  // namespace usher::reader

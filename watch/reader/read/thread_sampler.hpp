@@ -36,7 +36,7 @@
 #include "watch/contract/live.hpp"
 #include "watch/reader/read/off_cpu.hpp"
 
-namespace usher::cli::stat {
+namespace usher::reader {
 
 /// The sampler's figures about CPUs.
 struct sampled_cpu {
@@ -54,14 +54,14 @@ class thread_sampler {
 
   /// Starts the passes. With `place::child` what the processes did before is not counted. If no thread or child can be
   /// started there are no results.
-  thread_sampler(record::live record, place where);
+  thread_sampler(contract::live record, place where);
   thread_sampler(const thread_sampler&) = delete;
   thread_sampler& operator=(const thread_sampler&) = delete;
   ~thread_sampler();
 
   /// To be called after each census. `program`: the first processes, which are looked at, with their descendants, as
   /// long as no living process is in the record: they may have made no recorded call.
-  void update(const seen_ids& ids, const std::vector<pid_t>& program);
+  void update(const access::seen_ids& ids, const std::vector<pid_t>& program);
   /// Ends the passes. A pass that does not end within a fifth of a second is abandoned.
   void stop();
 
@@ -79,7 +79,7 @@ class thread_sampler {
   void look_at_child();
   void end_child();
 
-  record::live record_;
+  contract::live record_;
   place where_;
   std::shared_ptr<board> board_;
   std::thread thread_;
@@ -89,4 +89,4 @@ class thread_sampler {
   std::chrono::steady_clock::time_point progress_at_;  ///< when the child's last progress was seen
 };
 
-}  // namespace usher::cli::stat
+}  // namespace usher::reader

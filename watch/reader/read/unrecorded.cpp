@@ -8,7 +8,7 @@
 #include "support/text/utf8.hpp"
 #include "watch/reader/judge/stat_quantities.hpp"
 
-namespace usher::cli::stat {
+namespace usher::reader {
 namespace {
 
 using clock = std::chrono::steady_clock;
@@ -19,14 +19,14 @@ constexpr std::size_t most_kept = 1024, most_named = 3;  // chosen
 
 }  // namespace
 
-void unrecorded_processes::look(const std::vector<pid_t>& first, const seen_ids& ids) {
+void unrecorded_processes::look(const std::vector<pid_t>& first, const access::seen_ids& ids) {
   const auto begin = clock::now();
   if (begin < next_) return;
   std::set<pid_t> recorded;
-  for (const seen_ids::entry& e : ids.processes)
+  for (const access::seen_ids::entry& e : ids.processes)
     if (e.seen > 0) recorded.insert(e.seen);
-  for (const pid_t pid : family_of(first)) {
-    const auto process = read_process(pid);
+  for (const pid_t pid : support::family_of(first)) {
+    const auto process = support::read_process(pid);
     if (!process || process->has_ended()) continue;
     // A process with calls may execute another program: then its maps are read, unless they may not be.
     const std::optional<bool> maps = finder_.maps_record(*process);
@@ -39,11 +39,11 @@ void unrecorded_processes::look(const std::vector<pid_t>& first, const seen_ids&
     seen& s = seen_[pid];
     if (s.started != process->started) s = {process->started, 0, ""};
     s.looks++;
-    s.name = printable_line(process->command);  // which the process chooses
+    s.name = support::printable_line(process->command);  // which the process chooses
   }
   std::erase_if(seen_, [&](const auto& one) {
     if (one.second.looks >= enough_looks) return false;
-    const auto now = read_process(one.first);
+    const auto now = support::read_process(one.first);
     return !now || now->started != one.second.started || now->has_ended();
   });
   next_ = clock::now() + std::max<clock::duration>(period, 40 * (clock::now() - begin));
@@ -73,4 +73,4 @@ std::string unrecorded_processes::text() const {
       exact_count(n), n == 1 ? "" : "es", list, n == 1 ? "it" : "they");
 }
 
-}  // namespace usher::cli::stat
+}  // namespace usher::reader

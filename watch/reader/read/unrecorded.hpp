@@ -13,7 +13,7 @@
 #include "support/process/process_ids.hpp"
 #include "watch/access/census.hpp"
 
-namespace usher::cli::stat {
+namespace usher::reader {
 
 /// A process counts if it did not map the record's file, or may not be looked into, at two successive looks: between
 /// an exec and the start of the library a process does not map it either.
@@ -24,7 +24,7 @@ class unrecorded_processes {
 
   /// To be called with each sample. `first`: they and their descendants are looked at; `ids`: those that have made
   /// recorded calls, which are not.
-  void look(const std::vector<pid_t>& first, const seen_ids& ids);
+  void look(const std::vector<pid_t>& first, const access::seen_ids& ids);
   /// A sentence without its end; empty: all that were looked at had opened the record.
   std::string text() const;
 
@@ -36,9 +36,9 @@ class unrecorded_processes {
   };
   std::size_t number() const;
 
-  process_finder finder_;
+  support::process_finder finder_;
   std::unordered_map<pid_t, seen> seen_;
   std::chrono::steady_clock::time_point next_{};
 };
 
-}  // namespace usher::cli::stat
+}  // namespace usher::reader

@@ -6,7 +6,7 @@
 #include "support/text/messages.hpp"
 #include "watch/reader/print/text.hpp"
 
-namespace usher::cli::stat {
+namespace usher::reader {
 namespace {
 
 constexpr double a_while =
@@ -17,7 +17,7 @@ constexpr std::size_t most_said = 16;
 
 }  // namespace
 
-watch::watch(const record_file& file, name_source naming)
+watch::watch(const access::record_file& file, name_source naming)
     : file_(file), naming_(std::move(naming)), census_(file.live(), file.descriptor()), begin_(file.clock().now()) {}
 
 void watch::sample() {
@@ -37,8 +37,8 @@ watch::circle watch::circle_of(std::vector<std::uint32_t> threads) const {
   std::rotate(threads.begin(), std::min_element(threads.begin(), threads.end()), threads.end());
   c.threads = std::move(threads);
   for (const std::uint32_t i : c.threads) {
-    const record::thread_slot* const t = file_.live().thread(i);
-    c.since.push_back(t != nullptr ? record::read(t->since) : 0);
+    const contract::thread_slot* const t = file_.live().thread(i);
+    c.since.push_back(t != nullptr ? contract::read(t->since) : 0);
   }
   c.began = *std::max_element(c.since.begin(), c.since.end());
   return c;
@@ -79,8 +79,8 @@ void watch::look_for_deadlocks(std::uint64_t now) {
 /// Whether the circle's threads have ended.
 bool watch::has_ended(const circle& c) const {
   return std::all_of(c.threads.begin(), c.threads.end(), [this](std::uint32_t i) {
-    const record::thread_slot* const t = file_.live().thread(i);
-    return t != nullptr && record::read(t->over) != 0;
+    const contract::thread_slot* const t = file_.live().thread(i);
+    return t != nullptr && contract::read(t->over) != 0;
   });
 }
 
@@ -88,12 +88,12 @@ bool watch::has_ended(const circle& c) const {
 /// of the wait.
 void watch::end(const circle& c) {
   const ended_circle ended = as_ended(c.said);
-  report_error("{}", ended.line);
+  support::report_error("{}", ended.line);
   remarks_.push_back(ended.remark);
 }
 
 void watch::say(const std::vector<circle*>& new_ones, std::uint64_t now) {
-  const record_copy copy = file_.copy();
+  const access::record_copy copy = file_.copy();
   const std::unique_ptr<symbols> names = naming_(copy.view());
   for (circle* const c : new_ones) {
     c->said = describe(copy.view(), c->threads, scale_until(now), *names, &census_.ids());
@@ -101,14 +101,14 @@ void watch::say(const std::vector<circle*>& new_ones, std::uint64_t now) {
     said_++;
     std::string line = as_line(c->said);
     while (!line.empty() && line.back() == '\n') line.pop_back();
-    report_error("{}", line);
+    support::report_error("{}", line);
   }
 }
 
 bool watch::has_in_circle(std::uint32_t own) const {
   for (const circle& c : seen_)
     for (const std::uint32_t i : c.threads)
-      if (const record::thread_slot* const t = file_.live().thread(i); t != nullptr && record::read(t->tid) == own)
+      if (const contract::thread_slot* const t = file_.live().thread(i); t != nullptr && contract::read(t->tid) == own)
         return true;
   return false;
 }
@@ -121,4 +121,4 @@ std::vector<deadlock> watch::deadlocks() const {
   return all;
 }
 
-}  // namespace usher::cli::stat
+}  // namespace usher::reader

@@ -13,13 +13,13 @@
 #include "watch/reader/name/symbols.hpp"
 #include "watch/reader/read/reading.hpp"
 
-namespace usher::cli::stat {
+namespace usher::reader {
 
 class watch {
  public:
   /// Makes names for the threads of a deadlock, from a copy of the record.
-  using name_source = std::function<std::unique_ptr<symbols>(record::view)>;
-  watch(const record_file& file, name_source naming);
+  using name_source = std::function<std::unique_ptr<symbols>(contract::view)>;
+  watch(const access::record_file& file, name_source naming);
 
   /// To be called every `sample_period`. Reports new deadlocks in a line on stderr.
   void sample();
@@ -33,7 +33,7 @@ class watch {
   /// Sentences about circles that were reported as deadlocks and ended by themselves.
   const std::vector<std::string>& remarks() const { return remarks_; }
   unsigned living_processes() const { return census_.living_processes(); }
-  const seen_ids& ids() const { return census_.ids(); }
+  const access::seen_ids& ids() const { return census_.ids(); }
   std::uint64_t begin() const { return begin_; }
 
  private:
@@ -55,9 +55,9 @@ class watch {
   void say(const std::vector<circle*>& new_ones, std::uint64_t now);
   time_scale scale_until(std::uint64_t now) const { return {begin_, now, file_.clock().seconds_a_tick()}; }
 
-  const record_file& file_;
+  const access::record_file& file_;
   name_source naming_;
-  census census_;
+  access::census census_;
   std::uint64_t begin_;
   std::vector<circle> seen_;  ///< in the last sample
   std::vector<circle> over_;  ///< reported, of threads that have ended in it
@@ -65,4 +65,4 @@ class watch {
   std::size_t said_ = 0;  ///< circles that were reported
 };
 
-}  // namespace usher::cli::stat
+}  // namespace usher::reader

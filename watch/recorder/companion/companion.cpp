@@ -5,9 +5,9 @@
 #include "watch/recorder/others.hpp"
 
 /// libusher.so's functions while something is recorded, else null. The symbol is missing if libusher.so is.
-extern "C" [[gnu::weak]] std::atomic<const usher::preload::other_calls*> usher_recorded_others_v2;
+extern "C" [[gnu::weak]] std::atomic<const usher::recorder::other_calls*> usher_recorded_others_v2;
 
-namespace usher::preload {
+namespace usher::recorder {
 namespace {
 
 void look_up_all();
@@ -24,8 +24,8 @@ void look_up_all();
 USHER_OTHERS(USHER_FIRST_OTHER)
 
 template <class... Args>
-void look_up(call_pointer<int(Args...)>& to, const char* name) {
-  if (void* const p = find_next(name)) to.set(reinterpret_cast<int (*)(Args...)>(p));
+void look_up(preload::call_pointer<int(Args...)>& to, const char* name) {
+  if (void* const p = preload::find_next(name)) to.set(reinterpret_cast<int (*)(Args...)>(p));
 }
 
 void look_up_all() {
@@ -45,19 +45,19 @@ inline const other_calls* recorded() {
 }
 
 }  // namespace
-}  // namespace usher::preload
+}  // namespace usher::recorder
 
 // NOLINTNEXTLINE(bugprone-macro-parentheses): a type
 #define USHER_FIRST_OTHER_POINTER(member, name, parameters, arguments) \
-  .member = usher::preload::call_pointer<int parameters>(usher::preload::first_##member),
-constinit usher::preload::companion usher_companion_v3{.c_library = {USHER_OTHERS(USHER_FIRST_OTHER_POINTER)}};
+  .member = usher::preload::call_pointer<int parameters>(usher::recorder::first_##member),
+constinit usher::recorder::companion usher_companion_v3{.c_library = {USHER_OTHERS(USHER_FIRST_OTHER_POINTER)}};
 
 // Each function jumps, so that a recorded function finds the return address of the program's call (USHER_CALLER).
-#define USHER_EXPORTED_OTHER(member, name, parameters, arguments)                   \
-  USHER_EXPORT int name parameters {                                                \
-    const usher::preload::other_calls* const recorded = usher::preload::recorded(); \
-    if (recorded != nullptr) return recorded->member arguments;                     \
-    return usher_companion_v3.c_library.member arguments;                           \
+#define USHER_EXPORTED_OTHER(member, name, parameters, arguments)                     \
+  USHER_EXPORT int name parameters {                                                  \
+    const usher::recorder::other_calls* const recorded = usher::recorder::recorded(); \
+    if (recorded != nullptr) return recorded->member arguments;                       \
+    return usher_companion_v3.c_library.member arguments;                             \
   }
 USHER_OTHERS(USHER_EXPORTED_OTHER)
 
