@@ -1,5 +1,5 @@
-// The symbol versions of the GNU C library's first release for this architecture, and of its condition variables. Not
-// defined on other architectures.
+// The symbol versions of glibc's first release on this architecture, and of its condition variables. On other
+// architectures they are not defined.
 #pragma once
 
 #include <features.h>
@@ -12,6 +12,7 @@
 #define USHER_COND_GLIBC "GLIBC_2.17"
 #endif
 
-// The versions of C11's functions: of their first release, in libpthread.so.0, and since that library is part of libc.
+// The two versions of C11's functions: since 2.28 in libpthread.so.0, and since 2.34, when that library became part of
+// libc.so.6.
 #define USHER_C11_GLIBC "GLIBC_2.28"
 #define USHER_MERGED_GLIBC "GLIBC_2.34"

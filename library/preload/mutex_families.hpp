@@ -1,4 +1,5 @@
-// The tables of pthread operations that this library has, libusher.so or libusher-all.so: one for each lock and way of waiting.
+// The tables of pthread mutex operations in this library, libusher.so or libusher-all.so: one table for each lock and
+// way of waiting.
 #pragma once
 
 #include <span>
@@ -8,7 +9,8 @@
 
 namespace usher::preload {
 
-/// Its locks but the C library's. The build makes this list from library/catalog/catalog.list as constant data.
+/// The library's locks, except the C library's. The build makes this list from library/catalog/catalog.list, as
+/// constant data.
 std::span<const family<mutex_table>* const> families();
 
 /// Calls f(const mutex_table&) for every form of every lock, until it returns true.

@@ -1,6 +1,6 @@
-// Usher's own implementations of the exported functions, except for the mutex functions in mutex_operations.hpp. If
-// one of Usher's locks is selected, they also serve the objects that stay the C library's: process-shared objects and
-// some kinds of mutexes.
+// Usher's implementations of the exported functions, except for those in mutex_operations.hpp. They receive all objects
+// while one of Usher's locks is selected. They pass process-shared objects and some kinds of mutexes on to the C
+// library.
 #pragma once
 
 #include <pthread.h>
