@@ -58,8 +58,7 @@ int usher_rwlock_init(usher_rwlock_t* l, const char* name) {
     if (name == nullptr || std::strcmp(name, names[i]) == 0) {
       std::memset(l, 0, sizeof *l);
       l->usher_kind = i;
-      with(l,
-           [](auto& lock) { lock.renew(0, false); });  // removes readers that an earlier lock at this address has left
+      with(l, [](auto& lock) { lock.renew(0, false); });  // removes readers that an earlier lock here has left
       return 0;
     }
   return EINVAL;

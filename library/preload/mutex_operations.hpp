@@ -191,8 +191,7 @@ class mutex_operations {
     // locked.
     if (timed_waiters::has_waiters(w.timed()) || word.load(std::memory_order_relaxed) != held) [[unlikely]]
       return false;
-    w.owner_tag().store(0,
-                        std::memory_order_relaxed);  // before the release: a signal handler may run between the stores
+    w.owner_tag().store(0, std::memory_order_relaxed);  // first: a signal handler may run between the stores
     word.store(0, std::memory_order_release);
     return true;
   }

@@ -58,8 +58,7 @@ class rwlock_operations {
       return unready<&rwlock_pointers::rwlock_unlock>(l, unlock);
     core c = of(l);
     if (rwlock_at::writer_of(l).load(std::memory_order_relaxed) != 0) {
-      rwlock_at::writer_of(l).store(
-          0, std::memory_order_relaxed);  // before the release: the next owner stores its id here
+      rwlock_at::writer_of(l).store(0, std::memory_order_relaxed);  // first: the next owner stores its id here
       c.unlock();
     } else {
       c.unlock_shared();

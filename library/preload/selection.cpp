@@ -221,8 +221,7 @@ constinit std::atomic<const mutex_table*> selected_table{nullptr};
 constinit behind_recorded_calls behind_recorded{};
 
 void prepare_own_locks() {
-  usher_process_state.told_of_forks.store(
-      1, std::memory_order_relaxed);  // fork_epoch() registers no fork handler: at_start() does
+  usher_process_state.told_of_forks.store(1, std::memory_order_relaxed);  // at_start() registers the fork handler
   native::fork_epoch();
   if (variable("USHER_FAKE_PRIORITIES") == "nice") native::set_priorities_by_nice(true);  // tests only
   // The child of a fork may reuse the queue nodes of threads that exist only in its parent, because it resets mutexes
